@@ -1,0 +1,4 @@
+//! Turnstile core.
+#![no_std]
+#![forbid(unsafe_code)]
+pub mod uapi;

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The numbers that the kernel and userspace must agree on: netlink attributes, class ids and
+//! what the attributes' values mean. `docs/netlink.md` describes them for other programs.
+//!
+//! The kernel's qdisc, the `turnstile` command and the tc plugin all take them from here, so that
+//! there is one place to change and nothing to keep in step. A number, once released, is never
+//! given a new meaning.
+
+/// The qdisc kind, as in `tc qdisc add dev swp1 root turnstile`.
+pub const KIND: &str = "turnstile";
+
+/// Attributes inside `TCA_OPTIONS` of the qdisc (`tc qdisc add|replace|change`, and its dump).
+///
+/// All integers are in host byte order, as everywhere in rtnetlink.
+pub mod option {
+    /// Padding for 64-bit attributes; carries nothing.
+    pub const PAD: u16 = 1;
+    /// `u64`, bytes/s: the rate that the whole port is shaped to. 0: unshaped, at the speed that the device reports.
+    pub const LINK_RATE64: u16 = 2;
+    /// `u32`, parts per billion of the link: the token group's rate. Excludes [`TOKEN_RATE64`].
+    pub const TOKEN_SHARE: u16 = 3;
+    /// `u64`, bytes/s on the wire: the token group's rate. Excludes [`TOKEN_SHARE`].
+    pub const TOKEN_RATE64: u16 = 4;
+    /// `u32`: number of token priorities.
+    pub const PRIORITIES: u16 = 5;
+    /// `u32`, packets: cap of each token queue.
+    pub const TOKEN_LIMIT: u16 = 6;
+    /// `u64`, ns: a token that has waited longer is dropped. [`super::EXPIRY_OFF`], [`super::EXPIRY_AUTO`].
+    pub const TOKEN_EXPIRY: u16 = 7;
+    /// `u32`: [`super::ORDER_TOKENS_FIRST`] or [`super::ORDER_DATA_FIRST`].
+    pub const ORDER: u16 = 8;
+    /// `u32`, packets: cap of the unscheduled band; 0: no such band.
+    pub const UNSCHEDULED: u16 = 9;
+    /// `u32`, bytes: cap of the data band's own FIFO.
+    pub const DATA_LIMIT: u16 = 10;
+    /// `u32`, packets: cap of the signal band.
+    pub const SIGNAL_LIMIT: u16 = 11;
+    /// 64 bytes, one per DSCP: the minor number of the class that it goes to.
+    pub const DSCP_MAP: u16 = 12;
+    /// `u32`, 0 or 1: split GSO super-packets into wire packets before they are queued.
+    pub const SPLIT_GSO: u16 = 13;
+    /// `u32`, bytes added to each packet for what the wire carries beside it.
+    pub const OVERHEAD: u16 = 14;
+    /// `u32`, bytes: the least that a packet occupies on the wire, overhead included.
+    pub const MPU: u16 = 15;
+    /// The highest attribute number in use.
+    pub const MAX: u16 = 15;
+}
+
+/// [`option::TOKEN_EXPIRY`]: tokens never expire.
+pub const EXPIRY_OFF: u64 = 0;
+/// [`option::TOKEN_EXPIRY`]: eight pacing intervals of the token group (TOP section 3.1, R2).
+pub const EXPIRY_AUTO: u64 = u64::MAX;
+
+/// [`option::ORDER`]: signal, tokens, data, unscheduled (TOP fig. 3b).
+pub const ORDER_TOKENS_FIRST: u32 = 0;
+/// [`option::ORDER`]: signal, data, tokens, unscheduled (TOP fig. 3a).
+pub const ORDER_DATA_FIRST: u32 = 1;
+
+/// Attributes inside `TCA_STATS_APP` of the qdisc. All are `u64`.
+pub mod port_stat {
+    /// Padding for 64-bit attributes; carries nothing.
+    pub const PAD: u16 = 1;
+    /// bytes/s: the link rate in force, set or reported by the device.
+    pub const LINK_RATE64: u16 = 2;
+    /// bytes/s, rounded down: the token group's rate in force.
+    pub const TOKEN_RATE64: u16 = 3;
+    /// ns: the token expiry in force; 0: off.
+    pub const TOKEN_EXPIRY: u16 = 4;
+    /// Times a dequeue found packets but the link still busy with the one before.
+    pub const LINK_WAITS: u16 = 5;
+    /// Times a dequeue found tokens, and nothing else to send, before the group's next release.
+    pub const TOKEN_WAITS: u16 = 6;
+    /// Packets that a filter's action dropped.
+    pub const FILTER_DROPS: u16 = 7;
+    /// Packets whose filter named a class that the port does not have; the other rules placed them.
+    pub const FILTER_MISSES: u16 = 8;
+    /// GSO super-packets split into wire packets.
+    pub const GSO_SPLITS: u16 = 9;
+    /// GSO super-packets dropped because they could not be split.
+    pub const GSO_DROPS: u16 = 10;
+    /// The highest attribute number in use.
+    pub const MAX: u16 = 10;
+}
+
+/// Attributes inside `TCA_STATS_APP` of a class. All are `u64`.
+///
+/// Packets are wire packets: a GSO super-packet counts as the segments it stands for. At any time
+/// `OFFERED = sent (TCA_STATS_BASIC) + queued + every drop below`.
+pub mod band_stat {
+    /// Padding for 64-bit attributes; carries nothing.
+    pub const PAD: u16 = 1;
+    /// Packets that classification gave to this class.
+    pub const OFFERED_PACKETS: u16 = 2;
+    /// Bytes of these packets.
+    pub const OFFERED_BYTES: u16 = 3;
+    /// Dropped on arrival: the queue was at its cap.
+    pub const OVER_LIMIT: u16 = 4;
+    /// Tokens dropped because they waited longer than the expiry.
+    pub const EXPIRED: u16 = 5;
+    /// Dropped by a `change` that lowered the cap or removed the class.
+    pub const TRIMMED: u16 = 6;
+    /// Dropped with the whole queue: device down, qdisc reset.
+    pub const PURGED: u16 = 7;
+    /// Dropped by the child qdisc (data class only), on arrival or later.
+    pub const CHILD: u16 = 8;
+    /// Packets now queued.
+    pub const QUEUED: u16 = 9;
+    /// The most packets ever queued at once.
+    pub const MAX_PACKETS: u16 = 10;
+    /// The most bytes ever queued at once.
+    pub const MAX_BYTES: u16 = 11;
+    /// ns: mean time between arrival and release, over all packets sent from the port's own queue.
+    pub const SOJOURN_MEAN: u16 = 12;
+    /// ns: the longest such time.
+    pub const SOJOURN_MAX: u16 = 13;
+    /// The highest attribute number in use.
+    pub const MAX: u16 = 13;
+}
+
+/// Attribute inside `TCA_OPTIONS` of a class dump: `u32`, the band's minor again (see [`class`]).
+///
+/// tc hands `TCA_OPTIONS` to its plugin without the class id, so the plugin learns the band's name here.
+pub const CLASS_BAND: u16 = 2;
+
+/// Minor numbers of the classes: `1:1` is the signal class of the port `1:`.
+///
+/// The same numbers fill [`option::DSCP_MAP`].
+pub mod class {
+    /// Signals.
+    pub const SIGNAL: u8 = 0x1;
+    /// Data.
+    pub const DATA: u8 = 0x2;
+    /// Unscheduled packets.
+    pub const UNSCHEDULED: u8 = 0x3;
+    /// Token priority 0, the highest; priority p is `TOKENS + p` (tc prints minors in hex: `1:10` to `1:17`).
+    pub const TOKENS: u8 = 0x10;
+}
