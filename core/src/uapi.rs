@@ -87,35 +87,38 @@ pub mod port_stat {
 ///
 /// Packets are wire packets: a GSO super-packet counts as the segments it stands for. At any time
 /// `OFFERED = sent (TCA_STATS_BASIC) + queued + every drop below`.
+///
+/// The numbers continue well above [`port_stat`]'s: whoever prints `TCA_STATS_APP` (tc hands it to its
+/// plugin without saying whose it is) can tell the two apart.
 pub mod band_stat {
     /// Padding for 64-bit attributes; carries nothing.
     pub const PAD: u16 = 1;
     /// Packets that classification gave to this class.
-    pub const OFFERED_PACKETS: u16 = 2;
+    pub const OFFERED_PACKETS: u16 = 32;
     /// Bytes of these packets.
-    pub const OFFERED_BYTES: u16 = 3;
+    pub const OFFERED_BYTES: u16 = 33;
     /// Dropped on arrival: the queue was at its cap.
-    pub const OVER_LIMIT: u16 = 4;
+    pub const OVER_LIMIT: u16 = 34;
     /// Tokens dropped because they waited longer than the expiry.
-    pub const EXPIRED: u16 = 5;
+    pub const EXPIRED: u16 = 35;
     /// Dropped by a `change` that lowered the cap or removed the class.
-    pub const TRIMMED: u16 = 6;
+    pub const TRIMMED: u16 = 36;
     /// Dropped with the whole queue: device down, qdisc reset.
-    pub const PURGED: u16 = 7;
+    pub const PURGED: u16 = 37;
     /// Dropped by the child qdisc (data class only), on arrival or later.
-    pub const CHILD: u16 = 8;
+    pub const CHILD: u16 = 38;
     /// Packets now queued.
-    pub const QUEUED: u16 = 9;
+    pub const QUEUED: u16 = 39;
     /// The most packets ever queued at once.
-    pub const MAX_PACKETS: u16 = 10;
+    pub const MAX_PACKETS: u16 = 40;
     /// The most bytes ever queued at once.
-    pub const MAX_BYTES: u16 = 11;
+    pub const MAX_BYTES: u16 = 41;
     /// ns: mean time between arrival and release, over all packets sent from the port's own queue.
-    pub const SOJOURN_MEAN: u16 = 12;
+    pub const SOJOURN_MEAN: u16 = 42;
     /// ns: the longest such time.
-    pub const SOJOURN_MAX: u16 = 13;
+    pub const SOJOURN_MAX: u16 = 43;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 13;
+    pub const MAX: u16 = 43;
 }
 
 /// Attribute inside `TCA_OPTIONS` of a class dump: `u32`, the band's minor again (see [`class`]).
