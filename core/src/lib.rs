@@ -1,4 +1,78 @@
-//! Turnstile core.
+// SPDX-License-Identifier: GPL-2.0
+//! Turnstile's algorithms, without a kernel, a clock or I/O.
+//!
+//! Everything here is a state machine that is handed the time. The kernel module runs it over
+//! socket buffers, the tests over plain structs, the simulator over whatever it likes: a packet is
+//! an opaque value that can say how long it is ([`queue::Packet`]).
+//!
+//! Where to go:
+//!
+//! | module | what is there |
+//! |---|---|
+//! | [`port`] | the switch or host port itself: start here. [`port::Port`] takes packets in and says which goes out, when |
+//! | [`queue`] | what the port needs to know of packets and queues: the traits that its user implements |
+//! | [`stats`] | what the port counts |
+//! | [`shaper`] | spacing packets at a rate, without drift |
+//! | [`units`] | nanoseconds and exact rates |
+//! | [`band`] | the port's classes, their names and numbers |
+//! | [`config`] | the options: ranges, defaults, checks and what they come to on a given link |
+//! | [`classify`] | which band a packet belongs to, by its headers |
+//! | [`header`] | the start of a Turnstile packet |
+//! | [`uapi`] | numbers shared by the kernel module and userspace |
+//!
+//! ```
+//! use turnstile_core::{band::Band, config::Config, port::*, queue::*, units::Nanos};
+//! # use std::collections::VecDeque;
+//! # struct P(Meta);
+//! # impl Packet for P {
+//! #     fn meta(&self) -> Meta { self.0 }
+//! #     fn set_enqueued(&mut self, now: Nanos) { self.0.enqueued = now }
+//! # }
+//! # #[derive(Default)] struct Fifo(VecDeque<P>);
+//! # impl Queue for Fifo {
+//! #     type Packet = P;
+//! #     fn push(&mut self, p: P) { self.0.push_back(p) }
+//! #     fn pop(&mut self) -> Option<P> { self.0.pop_front() }
+//! #     fn front(&self) -> Option<&P> { self.0.front() }
+//! #     fn is_empty(&self) -> bool { self.0.is_empty() }
+//! # }
+//! # struct Free;
+//! # impl Sink<P> for Free { fn dropped(&mut self, _: P, _: Band, _: DropCause) {} }
+//! # let token = || P(Meta { len: 60, wire_len: 84, segs: 1, enqueued: Nanos::ZERO });
+//! // `P` implements `Packet`, `Fifo` implements `Queue`, `Free` implements `Sink`.
+//! let config = Config { link: Some(1_250_000_000), ..Config::DEFAULT };
+//! let resolved = config.validate(None).unwrap();
+//! let now = Nanos(1_000_000);
+//! let mut port = Port::<Fifo>::new(&config, &resolved, now);
+//! port.enqueue(now, Band::Token(0), token(), &mut Free);
+//! port.enqueue(now, Band::Token(0), token(), &mut Free);
+//! assert!(matches!(port.dequeue(now, &mut NoLeaf, &mut Free), Dequeue::Packet(_, Band::Token(0))));
+//! // The link is free again after 67.2 ns, the next token is due after 84 B at 5.1787916 % of 10 Gbit/s.
+//! assert!(matches!(port.dequeue(now, &mut NoLeaf, &mut Free), Dequeue::Wait(Nanos(1_001_298))));
+//! ```
+//!
+//! # Rules of this crate
+//!
+//! The kernel is built with overflow checks, where a panic is a kernel BUG. So that none can be
+//! reached, whatever packets, users or clocks say:
+//! - division only by constants or `NonZero` values, indexing only through `get` or a mask;
+//! - arithmetic on values from outside is saturating, wrapping or checked, on purpose;
+//! - no `u128` division and no floating point: the kernel does not link them.
+//!
+//! A test on the built kernel module looks for references to `core::panicking`.
 #![no_std]
 #![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod band;
+pub mod classify;
+pub mod config;
+pub mod header;
+pub mod port;
+pub mod queue;
+pub mod shaper;
+pub mod stats;
 pub mod uapi;
+pub mod units;

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Which band a packet belongs to, by what its headers say.
+//!
+//! In this order: link-layer and network control, the Turnstile header, the DSCP map, data. A packet that is malformed or
+//! cut short is data, never a fault, and never something better by its DSCP.
+//!
+//! Checksums are not looked at, and neither is whether a packet is as long as it claims: the caller may have handed
+//! in only its beginning. Of what is handed in, bytes beyond the length that the packet claims are padding.
+
+use crate::band::Band;
+use crate::config::Config;
+use crate::header::{self, Type};
+
+/// Ethertypes, in host order.
+mod ethertype {
+    pub(super) const IPV4: u16 = 0x0800;
+    pub(super) const ARP: u16 = 0x0806;
+    pub(super) const VLAN: u16 = 0x8100;
+    pub(super) const IPV6: u16 = 0x86dd;
+    /// LACP, marker, OAM.
+    pub(super) const SLOW: u16 = 0x8809;
+    pub(super) const EAPOL: u16 = 0x888e;
+    /// A service tag: the outer one of two.
+    pub(super) const SERVICE_VLAN: u16 = 0x88a8;
+    pub(super) const LLDP: u16 = 0x88cc;
+    pub(super) const PTP: u16 = 0x88f7;
+}
+
+/// Protocol numbers of IPv4 and IPv6.
+mod protocol {
+    pub(super) const HOP_BY_HOP: u8 = 0;
+    pub(super) const IGMP: u8 = 2;
+    pub(super) const UDP: u8 = 17;
+    pub(super) const ROUTING: u8 = 43;
+    pub(super) const FRAGMENT: u8 = 44;
+    pub(super) const AUTHENTICATION: u8 = 51;
+    pub(super) const ICMPV6: u8 = 58;
+    pub(super) const DESTINATION: u8 = 60;
+    pub(super) const OSPF: u8 = 89;
+    pub(super) const PIM: u8 = 103;
+    pub(super) const VRRP: u8 = 112;
+}
+
+/// How many VLAN tags and how many IPv6 extension headers are looked behind.
+const MAX_TAGS: usize = 2;
+const MAX_EXTENSIONS: usize = 8;
+
+/// The bytes that are worth handing to [`classify`]: enough for two VLAN tags, the longest IPv4 or a usual IPv6 header,
+/// UDP and the Turnstile header.
+pub const USEFUL_LEN: usize = 128;
+
+/// The band of a packet.
+///
+/// - `protocol` is the ethertype in host order: `skb->protocol`.
+/// - `network` starts right after that ethertype. For a packet whose VLAN tag is in the data (`protocol` is 0x8100 or 0x88a8)
+///   it starts at the tag's two bytes of priority and VLAN id, followed by the next ethertype. It may be cut short:
+///   [`USEFUL_LEN`] bytes do.
+/// - `dest_mac` is the destination address, if the device has one.
+///
+/// The band is one that the port has.
+#[inline]
+pub fn classify(protocol: u16, network: &[u8], dest_mac: Option<[u8; 6]>, config: &Config) -> Band {
+    // IEEE 802.1Q table 8-1: addresses that a bridge does not forward. STP, LACP, pause, LLDP, …
+    if let Some([0x01, 0x80, 0xc2, 0x00, 0x00, 0x00..=0x0f]) = dest_mac {
+        return Band::Signal;
+    }
+    let band = match protocol {
+        ethertype::IPV4 => ipv4(network, config),
+        ethertype::IPV6 => ipv6(network, config),
+        _ => other(protocol, network, config),
+    };
+    band.unwrap_or(Band::Data)
+}
+
+/// Neither IPv4 nor IPv6, unless behind VLAN tags.
+fn other(protocol: u16, network: &[u8], config: &Config) -> Option<Band> {
+    let (mut protocol, mut network) = (protocol, network);
+    let mut tags = 0..MAX_TAGS;
+    loop {
+        match protocol {
+            ethertype::IPV4 => return ipv4(network, config),
+            ethertype::IPV6 => return ipv6(network, config),
+            ethertype::VLAN | ethertype::SERVICE_VLAN => {
+                tags.next()?;
+                let ([_, _, high, low], rest) = network.split_first_chunk()?;
+                protocol = u16::from_be_bytes([*high, *low]);
+                network = rest;
+            }
+            ethertype::ARP
+            | ethertype::SLOW
+            | ethertype::EAPOL
+            | ethertype::LLDP
+            | ethertype::PTP => return Some(Band::Signal),
+            _ => return None,
+        }
+    }
+}
+
+/// `None`: malformed.
+#[inline]
+fn ipv4(packet: &[u8], config: &Config) -> Option<Band> {
+    let header: &[u8; 20] = packet.first_chunk()?;
+    let &[first, tos, len_high, len_low, _, _, fragment_high, fragment_low, _, next, ..] = header;
+    let header_len = usize::from(first & 0xf) << 2;
+    if first >> 4 != 4 || header_len < header.len() {
+        return None;
+    }
+    let len = usize::from(u16::from_be_bytes([len_high, len_low]));
+    // 0: a super-packet beyond 64 KiB (BIG TCP).
+    if len != 0 && len < header_len {
+        return None;
+    }
+    let payload = claimed(packet, len).get(header_len..)?;
+    let first_fragment = u16::from_be_bytes([fragment_high, fragment_low]) & 0x1fff == 0;
+    upper(next, first_fragment.then_some(payload), tos >> 2, config)
+}
+
+/// `None`: malformed.
+#[inline]
+fn ipv6(packet: &[u8], config: &Config) -> Option<Band> {
+    let (header, payload) = packet.split_first_chunk::<40>()?;
+    let &[first, second, _, _, len_high, len_low, mut next, ..] = header;
+    if first >> 4 != 6 {
+        return None;
+    }
+    let dscp = ((first & 0xf) << 4 | second >> 4) >> 2;
+    // 0: no payload, a jumbogram, or a super-packet beyond 64 KiB (BIG TCP).
+    let mut payload = claimed(payload, u16::from_be_bytes([len_high, len_low]).into());
+    let mut first_fragment = true;
+    let mut extensions = 0..MAX_EXTENSIONS;
+    loop {
+        let len = match next {
+            protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION => {
+                usize::from(*payload.get(1)?).wrapping_add(1) << 3
+            }
+            protocol::AUTHENTICATION => usize::from(*payload.get(1)?).wrapping_add(2) << 2,
+            protocol::FRAGMENT => {
+                let &[_, _, high, low] = payload.first_chunk()?;
+                first_fragment = u16::from_be_bytes([high, low]) & 0xfff8 == 0;
+                8
+            }
+            _ => return upper(next, first_fragment.then_some(payload), dscp, config),
+        };
+        extensions.next()?;
+        next = *payload.first()?;
+        payload = payload.get(len..)?;
+        if !first_fragment {
+            return upper(next, None, dscp, config);
+        }
+    }
+}
+
+/// What follows the IP headers. `payload`: `None` if it is in another fragment.
+///
+/// `None`: malformed.
+#[inline]
+fn upper(next: u8, payload: Option<&[u8]>, dscp: u8, config: &Config) -> Option<Band> {
+    match (next, payload) {
+        (protocol::UDP, Some(payload)) => {
+            let (udp, payload) = payload.split_first_chunk::<8>()?;
+            let &[_, _, port_high, port_low, len_high, len_low, _, _] = udp;
+            let len = usize::from(u16::from_be_bytes([len_high, len_low]));
+            if u16::from_be_bytes([port_high, port_low]) == header::PORT {
+                // What `len` says beyond the UDP header; less than that is malformed.
+                let len = len.checked_sub(udp.len())?;
+                return turnstile(payload.get(..len).unwrap_or(payload), config);
+            }
+        }
+        (protocol::ICMPV6, Some(payload)) => {
+            // Multicast listener discovery, neighbour discovery; MLDv2 reports.
+            if let 130..=137 | 143 = payload.first()? {
+                return Some(Band::Signal);
+            }
+        }
+        (protocol::IGMP | protocol::OSPF | protocol::PIM | protocol::VRRP, _) => {
+            return Some(Band::Signal);
+        }
+        _ => {}
+    }
+    Band::from_minor(config.dscp.get(dscp), config)
+}
+
+/// `None`: malformed.
+#[inline]
+fn turnstile(payload: &[u8], config: &Config) -> Option<Band> {
+    let header = header::parse(payload)?;
+    Some(match header.kind {
+        Type::Token => Band::Token(header.priority.min(config.priorities.saturating_sub(1))),
+        Type::Data if header.is_unscheduled() && config.unscheduled != 0 => Band::Unscheduled,
+        Type::Data => Band::Data,
+        Type::Sync | Type::Resend | Type::Fin | Type::Ack | Type::Reset => Band::Signal,
+    })
+}
+
+/// The part of `bytes` that `len` claims; all, if it claims more than is there, or claims nothing.
+#[inline]
+fn claimed(bytes: &[u8], len: usize) -> &[u8] {
+    if len == 0 {
+        bytes
+    } else {
+        bytes.get(..len).unwrap_or(bytes)
+    }
+}

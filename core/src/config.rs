@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The options of a port: defaults, ranges, and what they come to on a given link.
+//!
+//! The kernel module and the command line check with [`Config::validate`] and [`limits`] alike, so that a person reads the
+//! same words from both.
+
+use core::fmt;
+
+use crate::band::Band;
+use crate::uapi::{self, class};
+use crate::units::{Nanos, Rate};
+
+/// The allowed values of each option.
+pub mod limits {
+    use core::fmt;
+
+    /// From `min` to `max`, both included.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Range {
+        /// The lowest allowed value.
+        pub min: u64,
+        /// The highest allowed value.
+        pub max: u64,
+        /// How these numbers are shown.
+        pub unit: Unit,
+    }
+
+    /// How a value is shown to a person.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Unit {
+        /// A bare number.
+        Number,
+        /// Bytes/s. Limits are shown in kbit and gbit.
+        Rate,
+        /// Parts per billion, shown as a percentage.
+        Share,
+        /// Nanoseconds. Limits are shown as ns and s.
+        Time,
+    }
+
+    const fn range(min: u64, max: u64, unit: Unit) -> Range {
+        Range { min, max, unit }
+    }
+
+    /// bytes/s: 1 kbit/s to 800 Gbit/s.
+    pub const LINK: Range = range(125, 100_000_000_000, Unit::Rate);
+    /// Parts per billion of the link. A rate must come to such a share, too.
+    pub const TOKENS: Range = range(100_000, 500_000_000, Unit::Share);
+    /// Number of token priorities.
+    pub const PRIORITIES: Range = range(1, 8, Unit::Number);
+    /// Packets per token queue.
+    pub const TOKEN_LIMIT: Range = range(1, 1024, Unit::Number);
+    /// ns.
+    pub const TOKEN_EXPIRY: Range = range(1, 10_000_000_000, Unit::Time);
+    /// Packets in the unscheduled band. 0, which is outside, stands for `off`.
+    pub const UNSCHEDULED: Range = range(1, 1024, Unit::Number);
+    /// Bytes in the data band's own queue.
+    pub const DATA_LIMIT: Range = range(1600, 1 << 30, Unit::Number);
+    /// Packets in the signal band.
+    pub const SIGNAL_LIMIT: Range = range(1, 100_000, Unit::Number);
+    /// Bytes per packet.
+    pub const OVERHEAD: Range = range(0, 256, Unit::Number);
+    /// Bytes.
+    pub const MPU: Range = range(0, 256, Unit::Number);
+    /// The code points that the DSCP map is for.
+    pub const DSCP: Range = range(0, 63, Unit::Number);
+
+    impl Range {
+        /// Whether `value` is allowed.
+        #[inline]
+        pub const fn contains(&self, value: u64) -> bool {
+            self.min <= value && value <= self.max
+        }
+    }
+
+    impl fmt::Display for Range {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match self.unit {
+                Unit::Number => write!(f, "{}..{}", self.min, self.max),
+                Unit::Rate => write!(f, "{}kbit..{}gbit", self.min / 125, self.max / 125_000_000),
+                Unit::Share => write!(f, "{}..{}", Percent(self.min), Percent(self.max)),
+                Unit::Time => write!(f, "{}ns..{}s", self.min, self.max / 1_000_000_000),
+            }
+        }
+    }
+
+    /// Parts per billion as a percentage, with all its digits and no more: `5.1787916%`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Percent(
+        /// Parts per billion.
+        pub u64,
+    );
+
+    impl fmt::Display for Percent {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let (whole, mut rest, mut digits) = (self.0 / 10_000_000, self.0 % 10_000_000, 7_usize);
+            if rest == 0 {
+                return write!(f, "{whole}%");
+            }
+            while rest % 10 == 0 {
+                rest /= 10;
+                digits = digits.wrapping_sub(1);
+            }
+            write!(f, "{whole}.{rest:0digits$}%")
+        }
+    }
+}
+
+/// The token group's rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tokens {
+    /// Parts per billion of the link.
+    Share(u32),
+    /// bytes/s on the wire.
+    Rate(u64),
+}
+
+/// When a waiting token is no longer worth sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// After [`EXPIRY_INTERVALS`] pacing intervals.
+    Auto,
+    /// Never.
+    Off,
+    /// When it has waited longer than this.
+    After(Nanos),
+}
+
+impl Expiry {
+    /// From [`uapi::option::TOKEN_EXPIRY`].
+    pub const fn from_attr(ns: u64) -> Self {
+        match ns {
+            uapi::EXPIRY_OFF => Self::Off,
+            uapi::EXPIRY_AUTO => Self::Auto,
+            ns => Self::After(Nanos(ns)),
+        }
+    }
+
+    /// For [`uapi::option::TOKEN_EXPIRY`].
+    pub const fn to_attr(self) -> u64 {
+        match self {
+            Self::Off => uapi::EXPIRY_OFF,
+            Self::Auto => uapi::EXPIRY_AUTO,
+            Self::After(time) => time.0,
+        }
+    }
+}
+
+/// Which of tokens and data goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// TOP fig. 3b.
+    TokensFirst,
+    /// TOP fig. 3a.
+    DataFirst,
+}
+
+impl Order {
+    /// From [`uapi::option::ORDER`]; `None` if it is no order.
+    pub const fn from_attr(order: u32) -> Option<Self> {
+        match order {
+            uapi::ORDER_TOKENS_FIRST => Some(Self::TokensFirst),
+            uapi::ORDER_DATA_FIRST => Some(Self::DataFirst),
+            _ => None,
+        }
+    }
+
+    /// For [`uapi::option::ORDER`].
+    pub const fn to_attr(self) -> u32 {
+        match self {
+            Self::TokensFirst => uapi::ORDER_TOKENS_FIRST,
+            Self::DataFirst => uapi::ORDER_DATA_FIRST,
+        }
+    }
+}
+
+/// For each DSCP the minor number of the class (see [`class`]) that its packets go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DscpMap(
+    /// Indexed by the code point.
+    pub [u8; 64],
+);
+
+impl DscpMap {
+    /// All packets are data.
+    pub const NONE: Self = Self([class::DATA; 64]);
+
+    /// CS6 and CS7, network control (RFC 4594), are signals; all others are data.
+    pub const DEFAULT: Self = {
+        let mut map = Self::NONE;
+        map.0[48] = class::SIGNAL;
+        map.0[56] = class::SIGNAL;
+        map
+    };
+
+    /// The class of `code`, of which the low six bits count.
+    #[inline]
+    pub const fn get(&self, code: u8) -> u8 {
+        self.0[(code & 63) as usize]
+    }
+}
+
+/// How a port is configured.
+///
+/// The fields are as the user gave them; [`Config::validate`] says whether they are allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// bytes/s: the rate that the whole port is shaped to. `None`: unshaped, at the device's speed.
+    pub link: Option<u64>,
+    /// The token group's rate.
+    pub tokens: Tokens,
+    /// Number of token priorities.
+    pub priorities: u8,
+    /// Packets: cap of each token queue.
+    pub token_limit: u32,
+    /// When a token is dropped.
+    pub token_expiry: Expiry,
+    /// Which of tokens and data goes first.
+    pub order: Order,
+    /// Packets: cap of the unscheduled band. 0: no such band, its packets are data.
+    pub unscheduled: u32,
+    /// Bytes: cap of the data band's own queue.
+    pub data_limit: u32,
+    /// Packets: cap of the signal band.
+    pub signal_limit: u32,
+    /// Where packets go that nothing else classified.
+    pub dscp: DscpMap,
+    /// Split super-packets into wire packets before they are queued.
+    pub split_gso: bool,
+    /// Bytes added to each packet for what the wire carries beside it.
+    pub overhead: u32,
+    /// Bytes: the least that a packet occupies on the wire.
+    pub mpu: u32,
+}
+
+/// How many pacing intervals a token is worth sending unless the user says otherwise (TOP section 3.1, R2).
+pub const EXPIRY_INTERVALS: u32 = 8;
+/// Bytes that a token occupies on the wire: a minimum Ethernet frame (ExpressPass section 2.1).
+pub const TOKEN_WIRE_LEN: u32 = 84;
+/// Bytes that a full-length frame occupies on the wire (ExpressPass section 2.1).
+pub const FRAME_WIRE_LEN: u32 = 1538;
+
+impl Config {
+    /// What `tc qdisc add dev … root turnstile` gives, but for `data_limit`: the qdisc takes that from the device.
+    pub const DEFAULT: Self = Self {
+        link: None,
+        // 84 / (84 + 1538): one token for each full-length packet (ExpressPass section 2.1).
+        tokens: Tokens::Share(51_787_916),
+        // TOP fig. 3: eight queues, less signals and data.
+        priorities: 6,
+        // TOP section 4.3, after ExpressPass.
+        token_limit: 8,
+        token_expiry: Expiry::Auto,
+        order: Order::TokensFirst,
+        // TOP section 4.4.
+        unscheduled: 1,
+        data_limit: 1514 * 1000,
+        // As a pfifo.
+        signal_limit: 1000,
+        dscp: DscpMap::DEFAULT,
+        split_gso: true,
+        // Ethernet: frame check sequence 4, preamble 8, inter-packet gap 12.
+        overhead: 24,
+        // Ethernet: minimum frame 64, preamble 8, inter-packet gap 12.
+        mpu: 84,
+    };
+
+    /// Checks every option, and works out what they come to.
+    ///
+    /// `device_speed` is in bytes/s; it counts where [`Config::link`] is not given.
+    pub fn validate(&self, device_speed: Option<u64>) -> Result<Resolved, Invalid> {
+        if let Some(link) = self.link {
+            within("link", link, limits::LINK)?;
+        }
+        if let Tokens::Share(ppb) = self.tokens {
+            within("tokens", ppb.into(), limits::TOKENS)?;
+        }
+        within("priorities", self.priorities.into(), limits::PRIORITIES)?;
+        within("token-limit", self.token_limit.into(), limits::TOKEN_LIMIT)?;
+        if let Expiry::After(time) = self.token_expiry {
+            within("token-expiry", time.0, limits::TOKEN_EXPIRY)?;
+        }
+        if self.unscheduled != 0 {
+            within("unscheduled", self.unscheduled.into(), limits::UNSCHEDULED)?;
+        }
+        within("data-limit", self.data_limit.into(), limits::DATA_LIMIT)?;
+        within(
+            "signal-limit",
+            self.signal_limit.into(),
+            limits::SIGNAL_LIMIT,
+        )?;
+        within("overhead", self.overhead.into(), limits::OVERHEAD)?;
+        within("mpu", self.mpu.into(), limits::MPU)?;
+        self.validate_dscp()?;
+
+        let no_speed = Invalid {
+            option: "link",
+            what: Problem::NoSpeed,
+        };
+        let link = self
+            .link
+            .or(device_speed)
+            .filter(|&link| link != 0)
+            .ok_or(no_speed)?;
+        let link = usable(link);
+        if let Tokens::Rate(rate) = self.tokens {
+            if clamp_rate(rate, link) != rate {
+                return Err(Invalid {
+                    option: "tokens",
+                    what: Problem::NotAShare(rate),
+                });
+            }
+        }
+        self.resolve(link).ok_or(no_speed)
+    }
+
+    fn validate_dscp(&self) -> Result<(), Invalid> {
+        for (code, &minor) in (0_u8..).zip(self.dscp.0.iter()) {
+            let what = match Band::from_any_minor(minor) {
+                None => Problem::NoClass { code, minor },
+                Some(band) if band.exists(self) => continue,
+                Some(Band::Token(priority)) => Problem::NoPriority {
+                    code,
+                    priority,
+                    priorities: self.priorities,
+                },
+                Some(_) => Problem::NoUnscheduled { code },
+            };
+            return Err(Invalid {
+                option: "dscp",
+                what,
+            });
+        }
+        Ok(())
+    }
+
+    /// What a configuration that was valid comes to at another device speed, in bytes/s.
+    ///
+    /// Where [`Tokens::Rate`] is no longer an allowed share, it is the nearest that is. `None` if the speed is
+    /// needed and 0.
+    pub fn resolve_for_speed(&self, device_speed: u64) -> Option<Resolved> {
+        let link = self.link.unwrap_or(device_speed);
+        if link == 0 {
+            None
+        } else {
+            self.resolve(usable(link))
+        }
+    }
+
+    fn resolve(&self, link: u64) -> Option<Resolved> {
+        let (token_rate, data_rate) = match self.tokens {
+            Tokens::Share(ppb) => (
+                Rate::from_share(link, ppb)?,
+                Rate::from_share(link, BILLION.saturating_sub(ppb))?,
+            ),
+            Tokens::Rate(rate) => {
+                let rate = clamp_rate(rate, link);
+                (
+                    Rate::from_bytes_per_sec(rate)?,
+                    Rate::from_bytes_per_sec(link.saturating_sub(rate))?,
+                )
+            }
+        };
+        Some(Resolved {
+            link,
+            shaped: self.link.is_some(),
+            link_rate: Rate::from_bytes_per_sec(link)?,
+            token_rate,
+            data_rate,
+            interval: token_rate.duration(TOKEN_WIRE_LEN),
+            expiry: match self.token_expiry {
+                Expiry::Auto => Some(token_rate.duration(TOKEN_WIRE_LEN * EXPIRY_INTERVALS)),
+                Expiry::Off => None,
+                Expiry::After(time) => Some(time),
+            },
+        })
+    }
+}
+
+const BILLION: u32 = 1_000_000_000;
+
+/// A link speed that rates can be made of. Devices may be faster than what a port can be shaped to.
+fn usable(link: u64) -> u64 {
+    link.clamp(limits::LINK.min, Rate::MAX_BYTES_PER_SEC)
+}
+
+/// The rate nearest to `rate` that is an allowed share of the link.
+fn clamp_rate(rate: u64, link: u64) -> u64 {
+    // Shares of 0.01 % and 50 %: in whole bytes/s, inside the range.
+    let lowest = (link / 10_000).saturating_add(u64::from(link % 10_000 != 0));
+    rate.max(lowest).min(link / 2)
+}
+
+#[inline]
+fn within(option: &'static str, value: u64, range: limits::Range) -> Result<(), Invalid> {
+    if range.contains(value) {
+        Ok(())
+    } else {
+        Err(Invalid {
+            option,
+            what: Problem::OutOfRange { value, range },
+        })
+    }
+}
+
+/// What a valid [`Config`] comes to on its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// bytes/s: the link's speed, set or reported by the device.
+    pub link: u64,
+    /// Whether the port is shaped to that speed.
+    pub shaped: bool,
+    /// The same speed, exactly.
+    pub link_rate: Rate,
+    /// The token group's rate.
+    pub token_rate: Rate,
+    /// What the link has left beside the tokens.
+    pub data_rate: Rate,
+    /// How long a token of 84 wire bytes takes at the token rate, rounded up.
+    pub interval: Nanos,
+    /// A token that has waited longer is dropped; `None`: never. Where it follows from the rate, it is eight exact intervals,
+    /// rounded up.
+    pub expiry: Option<Nanos>,
+}
+
+/// Why a configuration is refused. `Display` gives one line of at most 70 characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// The option's name, as the user types it.
+    pub option: &'static str,
+    /// What is wrong with it.
+    pub what: Problem,
+}
+
+/// What is wrong with an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Too low or too high.
+    OutOfRange {
+        /// What was given.
+        value: u64,
+        /// What is allowed.
+        range: limits::Range,
+    },
+    /// Neither was a link rate given, nor does the device report one.
+    NoSpeed,
+    /// A token rate, in bytes/s, that is too low or too high for the link.
+    NotAShare(u64),
+    /// The DSCP map names a number that is no class of any port.
+    NoClass {
+        /// The code point.
+        code: u8,
+        /// The number.
+        minor: u8,
+    },
+    /// The DSCP map names a token priority that the port does not have.
+    NoPriority {
+        /// The code point.
+        code: u8,
+        /// The priority.
+        priority: u8,
+        /// How many the port has.
+        priorities: u8,
+    },
+    /// The DSCP map names the unscheduled band, which the port does not have.
+    NoUnscheduled {
+        /// The code point.
+        code: u8,
+    },
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.option, self.what)
+    }
+}
+
+impl core::error::Error for Invalid {}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::OutOfRange { value, range } => match range.unit {
+                limits::Unit::Number => write!(f, "{value} is not in {range}"),
+                limits::Unit::Rate => write!(f, "{value} B/s is not in {range}"),
+                limits::Unit::Share => write!(f, "{} is not in {range}", limits::Percent(value)),
+                limits::Unit::Time => write!(f, "{value} ns is not in {range}"),
+            },
+            Self::NoSpeed => f.write_str("the device reports no speed, so 'link RATE' is needed"),
+            Self::NotAShare(rate) => {
+                write!(f, "{rate} B/s is not in {} of the link", limits::TOKENS)
+            }
+            Self::NoClass { code, minor } => write!(f, "code {code}: {minor} is not a class"),
+            Self::NoPriority {
+                code,
+                priority,
+                priorities: 1,
+            } => {
+                write!(
+                    f,
+                    "code {code} goes to token{priority}, but there is 1 priority"
+                )
+            }
+            Self::NoPriority {
+                code,
+                priority,
+                priorities,
+            } => write!(
+                f,
+                "code {code} goes to token{priority}, but there are {priorities} priorities"
+            ),
+            Self::NoUnscheduled { code } => {
+                write!(f, "code {code} goes to unscheduled, which is off")
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The first bytes of a Turnstile packet: all that a port needs to classify it.
+//!
+//! Turnstile packets are UDP datagrams to [`PORT`]. Their payload starts with
+//!
+//! | byte | content |
+//! |---|---|
+//! | 0 | version (high four bits, [`VERSION`]) and type (low four bits, [`Type`]) |
+//! | 1 | priority: on tokens, 0 is the highest |
+//! | 2 | flags: [`FLAG_UNSCHEDULED`], on data; others may come and are ignored |
+//! | 3 | reserved, 0 |
+
+/// The UDP destination port: 0x7475, "tu".
+pub const PORT: u16 = 29813;
+/// The version of the wire format.
+pub const VERSION: u8 = 1;
+/// How many bytes [`parse`] needs.
+pub const LEN: usize = 4;
+/// On [`Type::Data`]: sent without a token, in the first round trip.
+pub const FLAG_UNSCHEDULED: u8 = 1 << 0;
+
+/// What a packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Type {
+    /// Opens a message.
+    Sync = 1,
+    /// Lets the sender send one full-length packet.
+    Token = 2,
+    /// A part of a message.
+    Data = 3,
+    /// Names what is missing.
+    Resend = 4,
+    /// Tells the length of a message that was not known.
+    Fin = 5,
+    /// Acknowledges.
+    Ack = 6,
+    /// Ends a message that cannot be delivered.
+    Reset = 7,
+}
+
+impl Type {
+    #[inline]
+    const fn from_bits(bits: u8) -> Option<Self> {
+        Some(match bits {
+            1 => Self::Sync,
+            2 => Self::Token,
+            3 => Self::Data,
+            4 => Self::Resend,
+            5 => Self::Fin,
+            6 => Self::Ack,
+            7 => Self::Reset,
+            _ => return None,
+        })
+    }
+}
+
+/// The first bytes of a Turnstile packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the packet is for.
+    pub kind: Type,
+    /// Of a token: 0 is the highest.
+    pub priority: u8,
+    /// [`FLAG_UNSCHEDULED`].
+    pub flags: u8,
+}
+
+impl Header {
+    /// A data packet that was sent without a token.
+    #[inline]
+    pub const fn is_unscheduled(&self) -> bool {
+        matches!(self.kind, Type::Data) && self.flags & FLAG_UNSCHEDULED != 0
+    }
+
+    /// The bytes on the wire.
+    #[inline]
+    pub const fn write(&self) -> [u8; LEN] {
+        [VERSION << 4 | self.kind as u8, self.priority, self.flags, 0]
+    }
+}
+
+/// The header at the start of a UDP payload. `None` if it is short, of another version, of no known type, or its reserved
+/// byte is not 0.
+#[inline]
+pub fn parse(payload: &[u8]) -> Option<Header> {
+    let &[first, priority, flags, 0] = payload.first_chunk::<LEN>()? else {
+        return None;
+    };
+    if first >> 4 != VERSION {
+        return None;
+    }
+    Some(Header {
+        kind: Type::from_bits(first & 0xf)?,
+        priority,
+        flags,
+    })
+}

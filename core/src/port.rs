@@ -1,0 +1,628 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The port: bands in order of precedence, the token group under one shaper, and optionally a shaped link.
+//!
+//! # What leaves when
+//!
+//! [`Port::dequeue`] takes the first of these that has something to give:
+//!
+//! 1. *signal*;
+//! 2. *tokens*, if the group's shaper is ready: the head of the non-empty queue of the highest
+//!    priority. A head that has waited longer than the expiry is dropped on the way, and costs no shaper time;
+//! 3. *data*: the port's own queue, then a child qdisc;
+//! 4. *unscheduled*.
+//!
+//! With a link rate, each packet that leaves occupies the link for its wire length, and nothing leaves before
+//! the link is free again. This is TOP's switch (section 3.1) with the two work modes of its fig. 3.
+//!
+//! # Data first
+//!
+//! Strict precedence of data over tokens would starve the tokens when data fills the link, so TOP limits both: tokens to
+//! their share and data to the rest (R1). Limiting data would leave the tokens' share of the link unused whenever there
+//! are no tokens. So data is not limited here, but metered: it goes before a token that is due while the data packet before has
+//! had its time at *link - token rate*. If not, data is ahead of its own share, and the token goes;
+//! if no token is due, data goes on and takes what would be lost.
+//! - Data that fills the link leaves tokens exactly the share that the group's shaper gives them: after each data
+//!   packet there is a gap in which a token that is due may go.
+//! - Data within its share waits for no more than the token that is being sent when it arrives.
+//! - Data that went out because nobody else wanted the link is not held against it later: the meter starts anew with
+//!   each packet. Otherwise, data alone on the link for a second would give tokens precedence for the next 50 ms.
+//!
+//! The meter goes by the link's rate. Where a device is slower than what it reports, and data fills it, tokens
+//! starve: say `link`.
+//!
+//! # Lateness and idle time
+//!
+//! Timers are late and softirqs wait. The group's shaper makes up for at most [`TOKEN_SLACK_INTERVALS`]: the jitter that the papers' buffer
+//! bound already budgets, a queue of 8 tokens (TOP section 4.3). The link's makes up for a millisecond, or eight full
+//! frames on a slow link: the burst that a tbf user would configure on a kernel with 1000 ticks a second.
+//!
+//! An idle group earns no burst beyond one token, and an idle link none beyond one packet. The group is idle while its queues are empty.
+//! The link is idle while there is nothing that may go; since the port does not see packets that go into a child, it
+//! counts as idle until the dequeue that finds one.
+
+use crate::band::Band;
+use crate::config::{Config, Order, Resolved, FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
+use crate::queue::{DropCause, Leaf, Meta, Packet, Queue, Sink};
+use crate::shaper::Shaper;
+use crate::stats::{BandStats, PortStats, Queued};
+use crate::units::{Nanos, Rate};
+
+/// How many pacing intervals the token group may make up for when it was served late.
+pub const TOKEN_SLACK_INTERVALS: u32 = 8;
+/// How many full frames, at least, a shaped link may make up for when it was served late.
+pub const LINK_SLACK_FRAMES: u32 = 8;
+/// How much time, at least, a shaped link may make up for when it was served late.
+pub const LINK_SLACK: Nanos = Nanos::MILLISECOND;
+
+/// What became of a packet that was handed to [`Port::enqueue`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enqueue {
+    /// It is queued.
+    Queued,
+    /// It went to the sink.
+    Dropped,
+}
+
+/// What [`Port::dequeue`] has to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dequeue<P> {
+    /// This packet goes out now.
+    Packet(P, Band),
+    /// Nothing may leave before this time, which is later than `now`. Come back then, or when another packet arrives.
+    Wait(Nanos),
+    /// Nothing to send. A child that has packets but gave none comes back by itself.
+    Empty,
+}
+
+/// A band's queue, its caps and its counters.
+#[derive(Debug, Default)]
+struct Line<Q> {
+    queue: Q,
+    max_packets: u64,
+    max_bytes: u64,
+    stats: BandStats,
+}
+
+impl<Q: Queue> Line<Q> {
+    #[inline]
+    fn fits(&self, meta: &Meta) -> bool {
+        self.stats.queued_packets.saturating_add(meta.segs.into()) <= self.max_packets
+            && self.stats.queued_bytes.saturating_add(meta.len.into()) <= self.max_bytes
+    }
+
+    fn is_over(&self) -> bool {
+        self.stats.queued_packets > self.max_packets || self.stats.queued_bytes > self.max_bytes
+    }
+
+    #[inline]
+    fn push(&mut self, now: Nanos, mut packet: Q::Packet, meta: &Meta) {
+        packet.set_enqueued(now);
+        self.stats.queued(meta);
+        self.queue.push(packet);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(Q::Packet, Meta)> {
+        let packet = self.queue.pop()?;
+        let meta = packet.meta();
+        self.stats.unqueued(&meta);
+        Some((packet, meta))
+    }
+
+    /// Takes the head to send it.
+    #[inline]
+    fn release(&mut self, now: Nanos) -> Option<(Q::Packet, Meta)> {
+        let (packet, meta) = self.pop()?;
+        self.sent(now, &meta);
+        Some((packet, meta))
+    }
+
+    #[inline]
+    fn sent(&mut self, now: Nanos, meta: &Meta) {
+        self.stats.sent(meta);
+        self.stats.waited(now - meta.enqueued);
+    }
+
+    /// Drops from the head while `surplus` says so.
+    fn drop_while(
+        &mut self,
+        band: Band,
+        cause: DropCause,
+        sink: &mut impl Sink<Q::Packet>,
+        surplus: impl Fn(&Self) -> bool,
+    ) {
+        while surplus(self) {
+            let Some((packet, meta)) = self.pop() else {
+                return;
+            };
+            self.stats.lost(&meta, cause);
+            sink.dropped(packet, band, cause);
+        }
+    }
+}
+
+/// Which bands have packets in the port's own queues: a bit each, by [`Band::index`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Busy(u16);
+
+impl Busy {
+    const SIGNAL: u16 = 1 << Band::Signal.index();
+    const DATA: u16 = 1 << Band::Data.index();
+    const UNSCHEDULED: u16 = 1 << Band::Unscheduled.index();
+    const TOKENS_SHIFT: u32 = Band::Token(0).index() as u32;
+
+    #[inline]
+    fn any(self) -> bool {
+        self.0 != 0
+    }
+
+    #[inline]
+    fn has(self, bit: u16) -> bool {
+        self.0 & bit != 0
+    }
+
+    #[inline]
+    fn bit(band: Band) -> u16 {
+        // An index is below 11.
+        1_u16.wrapping_shl(band.index() as u32)
+    }
+
+    #[inline]
+    fn set(&mut self, bit: u16) {
+        self.0 |= bit;
+    }
+
+    /// `bit` stays only while the queue it stands for is not empty.
+    #[inline]
+    fn update(&mut self, bit: u16, empty: bool) {
+        if empty {
+            self.0 &= !bit;
+        }
+    }
+
+    #[inline]
+    fn tokens(self) -> u16 {
+        self.0 >> Self::TOKENS_SHIFT
+    }
+
+    /// The highest token priority that has tokens.
+    #[inline]
+    fn first_token(self) -> Option<u8> {
+        match self.tokens() {
+            0 => None,
+            tokens => Some(tokens.trailing_zeros() as u8),
+        }
+    }
+
+    #[inline]
+    fn only_tokens(self) -> bool {
+        self.0 & (Self::SIGNAL | Self::DATA | Self::UNSCHEDULED) == 0
+    }
+}
+
+/// A switch or host port. See the module's documentation.
+///
+/// Times must not run backwards from call to call; if they do, waits are longer, and nothing else breaks.
+#[derive(Debug)]
+pub struct Port<Q: Queue> {
+    busy: Busy,
+    /// Nothing could have been sent since the last dequeue, but for the link being busy.
+    idle: bool,
+    order: Order,
+    /// [`Nanos::MAX`]: never.
+    expiry: Nanos,
+    group: Shaper,
+    link: Option<Shaper>,
+    /// Ready when the last data packet has had its time at *link - token rate*.
+    meter: Shaper,
+    signal: Line<Q>,
+    data: Line<Q>,
+    unscheduled: Line<Q>,
+    tokens: [Line<Q>; Band::MAX_PRIORITIES as usize],
+    stats: PortStats,
+    config: Config,
+    resolved: Resolved,
+}
+
+impl<Q: Queue> Port<Q> {
+    /// An empty port. `resolved` is what [`Config::validate`] gave for `config`.
+    pub fn new(config: &Config, resolved: &Resolved, now: Nanos) -> Self {
+        let mut port = Self {
+            busy: Busy::default(),
+            idle: true,
+            order: config.order,
+            expiry: Nanos::MAX,
+            group: Shaper::new(resolved.token_rate, Nanos::ZERO, now),
+            link: None,
+            meter: Shaper::new(resolved.data_rate, Nanos::ZERO, now),
+            signal: Line::default(),
+            data: Line::default(),
+            unscheduled: Line::default(),
+            tokens: Default::default(),
+            stats: PortStats::default(),
+            config: *config,
+            resolved: *resolved,
+        };
+        port.set_caps();
+        port.set_rates(now);
+        port
+    }
+
+    /// Another configuration, from now on. `resolved` is what [`Config::validate`] gave for `config`.
+    ///
+    /// What is queued stays where the new caps allow; beyond them, the oldest packets of a queue are dropped, and all packets of bands that
+    /// are no more. Rates change without losing the schedule.
+    pub fn change(
+        &mut self,
+        config: &Config,
+        resolved: &Resolved,
+        now: Nanos,
+        sink: &mut impl Sink<Q::Packet>,
+    ) {
+        self.config = *config;
+        self.resolved = *resolved;
+        self.order = config.order;
+        self.set_caps();
+        self.set_rates(now);
+        self.drop_from_all(DropCause::Trimmed, sink, |line| line.is_over());
+    }
+
+    /// The device reports another speed, in bytes/s; `None` if it reports none, and the last known speed stays.
+    pub fn note_link_speed(&mut self, now: Nanos, device_speed: Option<u64>) {
+        if let Some(resolved) = device_speed.and_then(|speed| self.config.resolve_for_speed(speed))
+        {
+            self.resolved = resolved;
+            self.set_rates(now);
+        }
+    }
+
+    /// Drops all that is queued, and forgets what was sent when. Counters stay. A child is not touched.
+    pub fn reset(&mut self, sink: &mut impl Sink<Q::Packet>) {
+        self.drop_from_all(DropCause::Purged, sink, |_| true);
+        self.idle = true;
+        self.group.reset();
+        self.meter.reset();
+        if let Some(link) = &mut self.link {
+            link.reset();
+        }
+    }
+
+    fn set_caps(&mut self) {
+        let all = u64::MAX;
+        let config = &self.config;
+        for (line, packets, bytes) in [
+            (&mut self.signal, config.signal_limit.into(), all),
+            (&mut self.data, all, config.data_limit.into()),
+            (&mut self.unscheduled, config.unscheduled.into(), all),
+        ] {
+            (line.max_packets, line.max_bytes) = (packets, bytes);
+        }
+        for (priority, line) in (0_u8..).zip(self.tokens.iter_mut()) {
+            let exists = Band::Token(priority).exists(config);
+            line.max_packets = if exists { config.token_limit.into() } else { 0 };
+            line.max_bytes = all;
+        }
+    }
+
+    fn set_rates(&mut self, now: Nanos) {
+        let Resolved {
+            token_rate,
+            data_rate,
+            link_rate,
+            shaped,
+            expiry,
+            ..
+        } = self.resolved;
+        let slack = |rate: Rate, len: u32, count: u32| rate.duration(len.saturating_mul(count));
+        self.expiry = expiry.unwrap_or(Nanos::MAX);
+        let group_slack = slack(token_rate, TOKEN_WIRE_LEN, TOKEN_SLACK_INTERVALS);
+        self.group
+            .set_rate(token_rate, group_slack, now, TOKEN_WIRE_LEN);
+        self.meter
+            .set_rate(data_rate, Nanos::ZERO, now, FRAME_WIRE_LEN);
+        let link_slack = slack(link_rate, FRAME_WIRE_LEN, LINK_SLACK_FRAMES).max(LINK_SLACK);
+        self.link = match self.link.take() {
+            _ if !shaped => None,
+            None => Some(Shaper::new(link_rate, link_slack, now)),
+            Some(mut link) => {
+                link.set_rate(link_rate, link_slack, now, FRAME_WIRE_LEN);
+                Some(link)
+            }
+        };
+    }
+
+    fn drop_from_all(
+        &mut self,
+        cause: DropCause,
+        sink: &mut impl Sink<Q::Packet>,
+        surplus: impl Fn(&Line<Q>) -> bool,
+    ) {
+        for band in (0..Band::COUNT).filter_map(Band::from_index) {
+            let line = self.line_mut(band);
+            line.drop_while(band, cause, sink, &surplus);
+            let empty = line.queue.is_empty();
+            self.busy.update(Busy::bit(band), empty);
+        }
+    }
+
+    /// The band that packets of `band` really go to: one that the port has.
+    #[inline]
+    pub fn map_band(&self, band: Band) -> Band {
+        match band {
+            Band::Unscheduled if self.config.unscheduled == 0 => Band::Data,
+            Band::Token(priority) => {
+                Band::Token(priority.min(self.config.priorities.saturating_sub(1)))
+            }
+            band => band,
+        }
+    }
+
+    /// A packet for `band` arrives. If its queue is at the cap, it goes to the sink; of a full token queue, tokens that have
+    /// expired go first.
+    #[inline]
+    pub fn enqueue(
+        &mut self,
+        now: Nanos,
+        band: Band,
+        packet: Q::Packet,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Enqueue {
+        let band = self.map_band(band);
+        let meta = packet.meta();
+        let line = self.line_mut(band);
+        line.stats.offered(&meta);
+        if !line.fits(&meta) && !self.make_room(now, band, &meta, sink) {
+            let line = self.line_mut(band);
+            line.stats.lost(&meta, DropCause::OverLimit);
+            sink.dropped(packet, band, DropCause::OverLimit);
+            return Enqueue::Dropped;
+        }
+        if let Band::Token(_) = band {
+            if self.busy.tokens() == 0 {
+                self.group.arrive(now);
+            }
+        }
+        self.busy.set(Busy::bit(band));
+        self.line_mut(band).push(now, packet, &meta);
+        Enqueue::Queued
+    }
+
+    /// Drops expired tokens from the head of a queue; says whether the packet fits now.
+    #[cold]
+    fn make_room(
+        &mut self,
+        now: Nanos,
+        band: Band,
+        meta: &Meta,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> bool {
+        let Band::Token(_) = band else { return false };
+        let expiry = self.expiry;
+        let line = self.line_mut(band);
+        line.drop_while(band, DropCause::Expired, sink, |line| {
+            line.queue
+                .front()
+                .is_some_and(|head| now - head.meta().enqueued > expiry)
+        });
+        let (fits, empty) = (line.fits(meta), line.queue.is_empty());
+        self.busy.update(Busy::bit(band), empty);
+        fits
+    }
+
+    /// What leaves now, if anything. `leaf` is the data band's child, or [`NoLeaf`](crate::queue::NoLeaf).
+    #[inline]
+    pub fn dequeue(
+        &mut self,
+        now: Nanos,
+        leaf: &mut impl Leaf<Q::Packet>,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Dequeue<Q::Packet> {
+        if let Some(link) = &mut self.link {
+            if self.idle {
+                link.arrive(now);
+            }
+            if !link.ready(now) {
+                let free = link.next();
+                return self.wait_for_link(free, leaf);
+            }
+        }
+        let Some((packet, meta, band)) = self.select(now, leaf, sink) else {
+            self.idle = true;
+            if self.busy.tokens() == 0 {
+                return Dequeue::Empty;
+            }
+            self.stats.token_waits = self.stats.token_waits.wrapping_add(1);
+            return Dequeue::Wait(self.group.next());
+        };
+        if let Some(link) = &mut self.link {
+            link.charge(now, meta.wire_len);
+            self.idle = !self.busy.any() && leaf.is_empty();
+        }
+        Dequeue::Packet(packet, band)
+    }
+
+    /// The link is busy until `free`.
+    fn wait_for_link<P>(&mut self, free: Nanos, leaf: &impl Leaf<Q::Packet>) -> Dequeue<P> {
+        let rest = !self.busy.only_tokens() || !leaf.is_empty();
+        if !rest && self.busy.tokens() == 0 {
+            return Dequeue::Empty;
+        }
+        self.idle = false;
+        // If the link is not what holds them up, do not come back before the tokens are due.
+        let due = self.group.next();
+        if !rest && due > free {
+            self.stats.token_waits = self.stats.token_waits.wrapping_add(1);
+            return Dequeue::Wait(due);
+        }
+        self.stats.link_waits = self.stats.link_waits.wrapping_add(1);
+        Dequeue::Wait(free)
+    }
+
+    /// Takes the packet that goes first, if the link is free.
+    #[inline]
+    fn select(
+        &mut self,
+        now: Nanos,
+        leaf: &mut impl Leaf<Q::Packet>,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Option<(Q::Packet, Meta, Band)> {
+        if self.busy.has(Busy::SIGNAL) {
+            if let Some((packet, meta)) = self.signal.release(now) {
+                self.busy.update(Busy::SIGNAL, self.signal.queue.is_empty());
+                return Some((packet, meta, Band::Signal));
+            }
+        }
+        let mut due = self.busy.tokens() != 0 && self.group.ready(now);
+        if due && !(self.order == Order::DataFirst && self.meter.ready(now)) {
+            if let Some(token) = self.take_token(now, sink) {
+                return Some(token);
+            }
+            due = false;
+        }
+        if let Some((packet, meta)) = self.take_data(now, leaf) {
+            return Some((packet, meta, Band::Data));
+        }
+        if due {
+            if let Some(token) = self.take_token(now, sink) {
+                return Some(token);
+            }
+        }
+        if self.busy.has(Busy::UNSCHEDULED) {
+            if let Some((packet, meta)) = self.unscheduled.release(now) {
+                self.busy
+                    .update(Busy::UNSCHEDULED, self.unscheduled.queue.is_empty());
+                return Some((packet, meta, Band::Unscheduled));
+            }
+        }
+        None
+    }
+
+    /// The token that is released next. `None`: all have expired, and there are none any more.
+    #[inline]
+    fn take_token(
+        &mut self,
+        now: Nanos,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Option<(Q::Packet, Meta, Band)> {
+        while let Some(priority) = self.busy.first_token() {
+            let band = Band::Token(priority);
+            let expiry = self.expiry;
+            let line = self.line_mut(band);
+            let head = line.pop();
+            let empty = line.queue.is_empty();
+            let Some((packet, meta)) = head else {
+                self.busy.update(Busy::bit(band), true);
+                continue;
+            };
+            let age = now - meta.enqueued;
+            if age > expiry {
+                line.stats.lost(&meta, DropCause::Expired);
+                self.busy.update(Busy::bit(band), empty);
+                sink.dropped(packet, band, DropCause::Expired);
+                continue;
+            }
+            line.sent(now, &meta);
+            self.busy.update(Busy::bit(band), empty);
+            self.group.charge(now, meta.wire_len);
+            return Some((packet, meta, band));
+        }
+        None
+    }
+
+    #[inline]
+    fn take_data(
+        &mut self,
+        now: Nanos,
+        leaf: &mut impl Leaf<Q::Packet>,
+    ) -> Option<(Q::Packet, Meta)> {
+        let (packet, meta) = if self.busy.has(Busy::DATA) {
+            let own = self.data.release(now);
+            self.busy.update(Busy::DATA, self.data.queue.is_empty());
+            own?
+        } else if !leaf.is_empty() {
+            let packet = leaf.dequeue()?;
+            let meta = packet.meta();
+            self.data.stats.sent(&meta);
+            (packet, meta)
+        } else {
+            return None;
+        };
+        if self.order == Order::DataFirst {
+            self.meter.restart(now, meta.wire_len);
+        }
+        Some((packet, meta))
+    }
+
+    /// A packet goes into the data band's child instead of the port's own queue.
+    #[inline]
+    pub fn leaf_offered(&mut self, meta: Meta) {
+        self.data.stats.offered(&meta);
+    }
+
+    /// The child did not take it.
+    #[inline]
+    pub fn leaf_refused(&mut self, meta: Meta) {
+        crate::stats::add(&mut self.data.stats.refused, meta.segs);
+    }
+
+    #[inline]
+    fn line_mut(&mut self, band: Band) -> &mut Line<Q> {
+        match band {
+            Band::Signal => &mut self.signal,
+            Band::Data => &mut self.data,
+            Band::Unscheduled => &mut self.unscheduled,
+            Band::Token(priority) => &mut self.tokens[usize::from(priority & PRIORITY_MASK)],
+        }
+    }
+
+    #[inline]
+    fn line(&self, band: Band) -> &Line<Q> {
+        match band {
+            Band::Signal => &self.signal,
+            Band::Data => &self.data,
+            Band::Unscheduled => &self.unscheduled,
+            Band::Token(priority) => &self.tokens[usize::from(priority & PRIORITY_MASK)],
+        }
+    }
+
+    /// The counters of a band; they stay when the port loses the band.
+    pub fn stats(&self, band: Band) -> &BandStats {
+        &self.line(band).stats
+    }
+
+    /// The counters of the port.
+    pub fn port_stats(&self) -> &PortStats {
+        &self.stats
+    }
+
+    /// The configuration in force.
+    #[inline]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What it comes to.
+    #[inline]
+    pub fn resolved(&self) -> &Resolved {
+        &self.resolved
+    }
+
+    /// Whether nothing is in the port's own queues; a child may have packets.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        !self.busy.any()
+    }
+
+    /// What is in a band's own queue.
+    pub fn queued(&self, band: Band) -> Queued {
+        let stats = self.stats(band);
+        Queued {
+            packets: stats.queued_packets,
+            bytes: stats.queued_bytes,
+        }
+    }
+}
+
+/// Masks a token priority into the table of queues, which is a power of two long.
+const PRIORITY_MASK: u8 = Band::MAX_PRIORITIES - 1;
+const _: () = assert!(Band::MAX_PRIORITIES.is_power_of_two());

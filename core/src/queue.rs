@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a port needs to know of packets, and the traits that its user implements.
+//!
+//! The kernel module implements them over socket buffers and lists of these, the tests over a `VecDeque`.
+
+use crate::band::Band;
+use crate::units::Nanos;
+
+/// What a port wants to know of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// Bytes, as tc counts them.
+    pub len: u32,
+    /// Bytes on the wire, all segments of a super-packet together. See [`wire_len`].
+    pub wire_len: u32,
+    /// Packets on the wire: the segments of a super-packet, otherwise 1.
+    pub segs: u32,
+    /// When it was put into the port's queue.
+    pub enqueued: Nanos,
+}
+
+/// A packet, or a super-packet that goes out as several.
+pub trait Packet {
+    /// The facts. They stay the same while the packet is queued.
+    fn meta(&self) -> Meta;
+    /// Notes the time of arrival, which [`Packet::meta`] gives back.
+    fn set_enqueued(&mut self, now: Nanos);
+}
+
+/// A first-in, first-out queue without a bound; the port does the bounding.
+pub trait Queue: Default {
+    /// What is queued.
+    type Packet: Packet;
+    /// Adds a packet at the tail.
+    fn push(&mut self, packet: Self::Packet);
+    /// Takes the packet at the head.
+    fn pop(&mut self) -> Option<Self::Packet>;
+    /// Looks at the packet at the head.
+    fn front(&self) -> Option<&Self::Packet>;
+    /// Whether nothing is queued.
+    fn is_empty(&self) -> bool;
+}
+
+/// What is grafted on the data band, a child qdisc.
+///
+/// The port only takes packets out. Whoever puts them in tells the port with
+/// [`Port::leaf_offered`](crate::port::Port::leaf_offered).
+pub trait Leaf<P> {
+    /// Whether nothing is queued.
+    fn is_empty(&self) -> bool;
+    /// The next packet, if there is one that may go now: a child that shapes may have packets and give none.
+    fn dequeue(&mut self) -> Option<P>;
+}
+
+/// Nothing is grafted: the data band has the port's own queue only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoLeaf;
+
+impl<P> Leaf<P> for NoLeaf {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        true
+    }
+    #[inline]
+    fn dequeue(&mut self) -> Option<P> {
+        None
+    }
+}
+
+/// Where packets go that the port drops.
+pub trait Sink<P> {
+    /// `packet`, which belonged to `band`, is dropped. The port has counted it.
+    fn dropped(&mut self, packet: P, band: Band, cause: DropCause);
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropCause {
+    /// It arrived when its queue was at the cap.
+    OverLimit,
+    /// A token that waited longer than the expiry.
+    Expired,
+    /// A `change` lowered the cap or removed the band.
+    Trimmed,
+    /// The port was reset.
+    Purged,
+}
+
+/// Bytes on the wire of `len` bytes that go out as `segs` packets.
+///
+/// Each takes `overhead` bytes more, and together at least `mpu` times their number: a super-packet's segments are
+/// equally long but for the last, so the sum is exact unless only the last is below `mpu`, and then too low by
+/// less than `mpu`. Saturates.
+#[inline]
+pub fn wire_len(len: u32, segs: u32, overhead: u32, mpu: u32) -> u32 {
+    len.saturating_add(overhead.saturating_mul(segs))
+        .max(mpu.saturating_mul(segs))
+}

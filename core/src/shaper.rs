@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Spacing packets at a rate.
+//!
+//! A [`Shaper`] knows when the next packet may leave. Whoever owns it asks [`Shaper::ready`], sends one packet and
+//! [`Shaper::charge`]s its length, which moves the next time by what the packet takes at the rate.
+//!
+//! While there is a backlog, the schedule advances from itself and not from the time of the call: a late
+//! timer delays one packet and not all that follow. Lateness can be made up for to a bound, the *slack*:
+//! the schedule is never further behind the clock than that, so a long stall is not followed by a long burst.
+//!
+//! Idle time earns nothing. Call [`Shaper::arrive`] when the queue goes from empty to
+//! non-empty: then the first packet may leave at once, and the second its transmission time later.
+//! This is a token bucket that holds one packet, however large, plus the slack.
+
+use crate::units::{Nanos, Rate};
+
+/// The schedule of what leaves at a rate. See the module's documentation.
+#[derive(Clone, Debug)]
+pub struct Shaper {
+    rate: Rate,
+    /// The next packet may leave at `due + carry / rate.bytes` ns.
+    due: Nanos,
+    carry: u64,
+    slack: Nanos,
+}
+
+impl Shaper {
+    /// A shaper that is ready at `now`, and whose schedule may be behind the clock by at most `slack`.
+    #[inline]
+    pub fn new(rate: Rate, slack: Nanos, now: Nanos) -> Self {
+        Self {
+            rate,
+            due: now,
+            carry: 0,
+            slack,
+        }
+    }
+
+    /// The rate in force.
+    #[inline]
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The first nanosecond in which the next packet may leave: never early, late by less than 1 ns.
+    #[inline]
+    pub fn next(&self) -> Nanos {
+        self.due + Nanos(u64::from(self.carry != 0))
+    }
+
+    /// Whether a packet may leave at `now`.
+    #[inline]
+    pub fn ready(&self, now: Nanos) -> bool {
+        now >= self.next()
+    }
+
+    /// A packet of `wire_len` bytes leaves at `now`.
+    #[inline]
+    pub fn charge(&mut self, now: Nanos, wire_len: u32) {
+        self.arrive(now - self.slack);
+        self.advance(wire_len);
+    }
+
+    /// A packet of `wire_len` bytes leaves at `now`, and the schedule starts again from there.
+    ///
+    /// Nothing is owed or earned from before. [`Shaper::ready`] then tells whether the packet has had its time at
+    /// the rate: a meter.
+    #[inline]
+    pub fn restart(&mut self, now: Nanos, wire_len: u32) {
+        (self.due, self.carry) = (now, 0);
+        self.advance(wire_len);
+    }
+
+    #[inline]
+    fn advance(&mut self, wire_len: u32) {
+        let (time, carry) = self.rate.advance(wire_len, self.carry);
+        self.due += time;
+        self.carry = carry;
+    }
+
+    /// What is shaped was idle until `now`, so that its schedule starts no earlier.
+    #[inline]
+    pub fn arrive(&mut self, now: Nanos) {
+        if self.due < now {
+            (self.due, self.carry) = (now, 0);
+        }
+    }
+
+    /// Another rate and slack from now on. The time of the next packet stays (rounded up to a nanosecond), but is
+    /// at most what `wire_len` bytes take at the new rate after `now`: the debt of a packet sent at a rate that
+    /// was much lower must not stall the port.
+    ///
+    /// With the same rate nothing changes but the slack.
+    pub fn set_rate(&mut self, rate: Rate, slack: Nanos, now: Nanos, wire_len: u32) {
+        self.slack = slack;
+        if rate == self.rate {
+            return;
+        }
+        self.due = self.next().min(now + rate.duration(wire_len));
+        self.carry = 0;
+        self.rate = rate;
+    }
+
+    /// Forgets the schedule: ready at once.
+    pub fn reset(&mut self) {
+        (self.due, self.carry) = (Nanos::ZERO, 0);
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a port counts.
+
+use crate::queue::{DropCause, Meta};
+use crate::units::Nanos;
+
+/// What one band did. Packets are wire packets: a super-packet counts as the segments it stands for.
+///
+/// At any time `offered = sent + queued + over_limit + expired + trimmed + purged`; for the data band with a child, plus
+/// `refused`, what is queued in the child and what the child dropped of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BandStats {
+    /// Packets that arrived.
+    pub offered_packets: u64,
+    /// Bytes that arrived.
+    pub offered_bytes: u64,
+    /// Packets that left, from a child too.
+    pub sent_packets: u64,
+    /// Bytes that left.
+    pub sent_bytes: u64,
+    /// Packets dropped on arrival because the queue was at its cap.
+    pub over_limit: u64,
+    /// Tokens dropped because they had waited longer than the expiry.
+    pub expired: u64,
+    /// Packets dropped because a change lowered the cap or removed the band.
+    pub trimmed: u64,
+    /// Packets dropped by a reset.
+    pub purged: u64,
+    /// Packets that a child refused on arrival.
+    pub refused: u64,
+    /// Packets in the port's own queue.
+    pub queued_packets: u64,
+    /// Bytes in the port's own queue.
+    pub queued_bytes: u64,
+    /// The most packets ever queued at once.
+    pub max_packets: u64,
+    /// The most bytes ever queued at once.
+    pub max_bytes: u64,
+    /// ns: the sum of the times that what left had spent in the port's own queue. See [`BandStats::sojourn_mean`].
+    pub sojourn_total: u64,
+    /// Of how many packets that is the sum; a super-packet is one here.
+    pub sojourn_count: u64,
+    /// ns: the longest of these times.
+    pub sojourn_max: u64,
+}
+
+impl BandStats {
+    /// The mean time that what left had spent in the port's own queue; zero if nothing left.
+    ///
+    /// Should the sum ever outgrow 64 bits, sum and count are halved, and the older half weighs less.
+    pub fn sojourn_mean(&self) -> Nanos {
+        Nanos(
+            self.sojourn_total
+                .checked_div(self.sojourn_count)
+                .unwrap_or(0),
+        )
+    }
+
+    /// Packets dropped by the port itself, whatever the cause.
+    pub fn dropped(&self) -> u64 {
+        self.over_limit
+            .wrapping_add(self.expired)
+            .wrapping_add(self.trimmed)
+            .wrapping_add(self.purged)
+    }
+
+    #[inline]
+    pub(crate) fn offered(&mut self, meta: &Meta) {
+        add(&mut self.offered_packets, meta.segs);
+        add(&mut self.offered_bytes, meta.len);
+    }
+
+    #[inline]
+    pub(crate) fn queued(&mut self, meta: &Meta) {
+        add(&mut self.queued_packets, meta.segs);
+        add(&mut self.queued_bytes, meta.len);
+        self.max_packets = self.max_packets.max(self.queued_packets);
+        self.max_bytes = self.max_bytes.max(self.queued_bytes);
+    }
+
+    #[inline]
+    pub(crate) fn unqueued(&mut self, meta: &Meta) {
+        self.queued_packets = self.queued_packets.saturating_sub(u64::from(meta.segs));
+        self.queued_bytes = self.queued_bytes.saturating_sub(u64::from(meta.len));
+    }
+
+    #[inline]
+    pub(crate) fn sent(&mut self, meta: &Meta) {
+        add(&mut self.sent_packets, meta.segs);
+        add(&mut self.sent_bytes, meta.len);
+    }
+
+    #[inline]
+    pub(crate) fn waited(&mut self, time: Nanos) {
+        match self.sojourn_total.checked_add(time.0) {
+            Some(total) => self.sojourn_total = total,
+            None => {
+                self.sojourn_total = (self.sojourn_total >> 1).saturating_add(time.0);
+                self.sojourn_count >>= 1;
+            }
+        }
+        add(&mut self.sojourn_count, 1);
+        self.sojourn_max = self.sojourn_max.max(time.0);
+    }
+
+    #[inline]
+    pub(crate) fn lost(&mut self, meta: &Meta, cause: DropCause) {
+        let counter = match cause {
+            DropCause::OverLimit => &mut self.over_limit,
+            DropCause::Expired => &mut self.expired,
+            DropCause::Trimmed => &mut self.trimmed,
+            DropCause::Purged => &mut self.purged,
+        };
+        add(counter, meta.segs);
+    }
+}
+
+/// Counters wrap, as the kernel's do.
+#[inline]
+pub(crate) fn add(counter: &mut u64, n: u32) {
+    *counter = counter.wrapping_add(u64::from(n));
+}
+
+/// What is in a band's own queue now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// Packets on the wire.
+    pub packets: u64,
+    /// Bytes, as tc counts them.
+    pub bytes: u64,
+}
+
+/// What the port as a whole did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Times a dequeue found packets but the link still busy with the one before.
+    pub link_waits: u64,
+    /// Times a dequeue found tokens, and nothing else to send, before the group's next release.
+    pub token_waits: u64,
+}
