@@ -1,2 +1,115 @@
-//! Being written.
-fn main() {}
+// SPDX-License-Identifier: GPL-2.0
+//! `vm-tests`: runs the test cases, or the demonstration, inside the guest.
+
+use std::process::ExitCode;
+
+use anyhow::{bail, Context, Result};
+use vm_tests::cases;
+use vm_tests::events::{Event, Events};
+use vm_tests::harness::{run_all, run_here, Case, Options};
+
+const USAGE: &str = "\
+usage: vm-tests [--seed N] [--timeout-scale F] [NAME…]   run the cases whose names contain a NAME; all without
+       vm-tests --list [NAME…]                           print their names
+       vm-tests --demo                                   run the demonstration
+       vm-tests --in-this-process NAME                   run one case without time limit or checks afterwards";
+
+enum Job {
+    Run,
+    List,
+    Demo,
+    Here(String),
+}
+
+fn main() -> ExitCode {
+    match work() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn work() -> Result<bool> {
+    let mut job = Job::Run;
+    let mut options = Options {
+        seed: 1,
+        timeout_scale: 1.0,
+    };
+    let mut names = Vec::new();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || {
+            arguments
+                .next()
+                .with_context(|| format!("{argument} needs a value\n{USAGE}"))
+        };
+        match argument.as_str() {
+            "--list" => job = Job::List,
+            "--demo" => job = Job::Demo,
+            "--in-this-process" => job = Job::Here(value()?),
+            "--seed" => options.seed = value()?.parse().context("--seed takes a number")?,
+            "--timeout-scale" => {
+                options.timeout_scale =
+                    value()?.parse().context("--timeout-scale takes a number")?;
+            }
+            "--help" | "-h" => {
+                println!("{USAGE}");
+                return Ok(true);
+            }
+            flag if flag.starts_with('-') => bail!("{flag}: unknown\n{USAGE}"),
+            name => names.push(name.to_owned()),
+        }
+    }
+    match job {
+        Job::Run => reported(chosen(&names).and_then(|cases| run_all(&cases, options))),
+        Job::List => {
+            for case in chosen(&names)? {
+                println!("{}", case.name);
+            }
+            Ok(true)
+        }
+        Job::Demo => reported(vm_tests::demo::run()),
+        Job::Here(name) => {
+            let all = cases::all();
+            let case = all
+                .iter()
+                .find(|case| case.name == name)
+                .with_context(|| format!("no case {name}"))?;
+            run_here(case, options.seed).map(|()| true)
+        }
+    }
+}
+
+/// Tells the host, which waits for a last word, that a whole run failed.
+fn reported(result: Result<bool>) -> Result<bool> {
+    if let Err(error) = &result {
+        let events = Events::from_env();
+        events.send(&Event::Fail {
+            case: "vm-tests",
+            ms: 0,
+            why: &format!("{error:#}"),
+        });
+        events.send(&Event::Done {
+            passed: 0,
+            failed: 1,
+        });
+    }
+    result
+}
+
+/// The cases whose names contain one of `names`.
+fn chosen(names: &[String]) -> Result<Vec<&'static Case>> {
+    let mut all = cases::all();
+    for name in names {
+        if !all.iter().any(|case| case.name.contains(name.as_str())) {
+            bail!("no case's name contains {name}; vm-tests --list prints them");
+        }
+    }
+    if !names.is_empty() {
+        all.retain(|case| names.iter().any(|name| case.name.contains(name.as_str())));
+    }
+    Ok(all)
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A test case and what it is handed.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::events::{Event, Events};
+use crate::rng::Rng;
+
+/// A case asks for nothing that any bed has: a kernel, the module, `tc`, namespaces and veth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// More than one CPU. Skipped where there is one only.
+    Smp,
+    /// A kernel module of the stock kernel, by name. The case fails where it cannot be loaded.
+    Module(&'static str),
+    /// A program in PATH. The case fails where it is missing.
+    Program(&'static str),
+}
+
+/// One test.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// `theme/what-is-shown`.
+    pub name: &'static str,
+    /// What must be there.
+    pub needs: &'static [Need],
+    /// It is killed, and has failed, after this time (times the bed's factor).
+    pub timeout: Duration,
+    /// The test itself.
+    pub run: fn(&mut Ctx) -> Result<()>,
+}
+
+impl Case {
+    /// A case that needs nothing special and ends within a minute.
+    pub const fn new(name: &'static str, run: fn(&mut Ctx) -> Result<()>) -> Self {
+        Self {
+            name,
+            needs: &[],
+            timeout: Duration::from_secs(60),
+            run,
+        }
+    }
+
+    /// With these needs.
+    pub const fn needs(self, needs: &'static [Need]) -> Self {
+        Self { needs, ..self }
+    }
+
+    /// With this time limit.
+    pub const fn timeout_s(self, seconds: u64) -> Self {
+        Self {
+            timeout: Duration::from_secs(seconds),
+            ..self
+        }
+    }
+}
+
+/// What a running case is given.
+#[derive(Debug)]
+pub struct Ctx {
+    /// Its name.
+    pub name: &'static str,
+    /// Random numbers of its own.
+    pub rng: Rng,
+    /// The seed they come from.
+    pub seed: u64,
+    events: Events,
+}
+
+impl Ctx {
+    pub(super) fn new(name: &'static str, seed: u64) -> Self {
+        Self {
+            name,
+            rng: Rng::new(seed, name),
+            seed,
+            events: Events::from_env(),
+        }
+    }
+
+    /// Prints a remark to the log: a measured figure, a circumstance.
+    pub fn note(&self, text: impl AsRef<str>) {
+        println!("    {}: {}", self.name, text.as_ref());
+    }
+
+    /// Hands a file to the host.
+    pub fn file(&self, name: &str, data: &str) {
+        self.events.send(&Event::File { name, data });
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Runs the cases: each in a process, namespaces and time limit of its own, and looks afterwards at
+//! what the kernel said and at what was left behind.
+
+mod case;
+mod child;
+pub mod kmsg;
+mod leftovers;
+mod runner;
+
+pub use case::{Case, Ctx, Need};
+pub use child::run_here;
+pub use runner::{run_all, Options};

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Runs a list of cases and reports on each.
+
+use std::fs::File;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::sys::signal::{killpg, Signal};
+use nix::unistd::Pid;
+
+use super::case::{Case, Need};
+use super::kmsg;
+use super::leftovers::{reap_orphans, Usage};
+use crate::events::{Event, Events};
+
+/// How to run the cases.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Seed of all random numbers.
+    pub seed: u64,
+    /// Factor on every time limit.
+    pub timeout_scale: f64,
+}
+
+/// The argument with which this program runs one case in its own process.
+pub(crate) const CASE_ARGUMENT: &str = "--in-this-process";
+
+/// How long the kernel may take to take a case's namespaces apart. Emulated machines are slow at
+/// it: every device waits for several RCU grace periods.
+const CLEANUP: Duration = Duration::from_secs(20);
+
+enum Verdict {
+    Passed,
+    Skipped(String),
+    Failed(String),
+}
+
+/// Runs `cases` one after the other. Returns whether all passed.
+///
+/// # Errors
+/// When the cases cannot be run at all.
+pub fn run_all(cases: &[&Case], options: Options) -> Result<bool> {
+    let events = Events::from_env();
+    // Whatever a case starts and leaves running becomes our child.
+    nix::sys::prctl::set_child_subreaper(true).context("adopting orphans")?;
+    println!("vm-tests: {} cases, seed {}", cases.len(), options.seed);
+    events.send(&Event::Plan { cases: cases.len() });
+    let (mut passed, mut failed) = (0, 0);
+    for case in cases {
+        println!("start {}", case.name);
+        events.send(&Event::Start { case: case.name });
+        let began = Instant::now();
+        let verdict = judge(case, options);
+        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        match verdict {
+            Verdict::Passed => {
+                passed += 1;
+                println!("pass  {} ({ms} ms)", case.name);
+                events.send(&Event::Pass {
+                    case: case.name,
+                    ms,
+                });
+            }
+            Verdict::Skipped(why) => {
+                println!("skip  {}: {why}", case.name);
+                events.send(&Event::Skip {
+                    case: case.name,
+                    why: &why,
+                });
+            }
+            Verdict::Failed(why) => {
+                failed += 1;
+                println!("FAIL  {} ({ms} ms): {why}", case.name);
+                events.send(&Event::Fail {
+                    case: case.name,
+                    ms,
+                    why: &why,
+                });
+            }
+        }
+    }
+    println!("vm-tests: {passed} passed, {failed} failed");
+    events.send(&Event::Done { passed, failed });
+    Ok(failed == 0)
+}
+
+/// Runs one case and what is checked after every case.
+fn judge(case: &Case, options: Options) -> Verdict {
+    match lacking(case) {
+        Ok(None) => {}
+        Ok(Some(why)) => return Verdict::Skipped(why),
+        Err(error) => return Verdict::Failed(format!("{error:#}")),
+    }
+    let before = Usage::now();
+    let mut log = match kmsg::Watch::start() {
+        Ok(log) => log,
+        Err(error) => return Verdict::Failed(format!("{error:#}")),
+    };
+    let mut failures = Vec::new();
+    if let Err(error) = run_in_child(case, options) {
+        failures.push(format!("{error:#}"));
+    }
+    let orphans = reap_orphans();
+    if !orphans.is_empty() {
+        failures.push(format!("left processes running: {}", orphans.join(", ")));
+    }
+    failures.extend(Usage::difference(
+        &before,
+        CLEANUP.mul_f64(options.timeout_scale),
+    ));
+    match log.complaints() {
+        Ok(lines) if lines.is_empty() => {}
+        Ok(lines) => failures.push(format!("the kernel complained: {}", lines.join(" | "))),
+        Err(error) => failures.push(format!("{error:#}")),
+    }
+    if failures.is_empty() {
+        Verdict::Passed
+    } else {
+        Verdict::Failed(failures.join("\n"))
+    }
+}
+
+/// Why the case does not apply here, if so; an error where something is missing that must be there.
+fn lacking(case: &Case) -> Result<Option<String>> {
+    for need in case.needs {
+        match *need {
+            Need::Smp => {
+                if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+                    return Ok(Some("needs more than one CPU".into()));
+                }
+            }
+            Need::Module(name) => {
+                let status = Command::new("modprobe")
+                    .arg(name)
+                    .status()
+                    .context("starting modprobe")?;
+                anyhow::ensure!(
+                    status.success(),
+                    "needs the kernel module {name}, which cannot be loaded"
+                );
+            }
+            Need::Program(name) => {
+                let path = std::env::var_os("PATH").unwrap_or_default();
+                let found = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+                anyhow::ensure!(found, "needs the program {name}, which is not in PATH");
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Starts the case's process, and ends it with all of its group when its time is over.
+fn run_in_child(case: &Case, options: Options) -> Result<()> {
+    let why_path = Path::new("/tmp").join(format!("vm-tests-{}.why", std::process::id()));
+    let why =
+        File::create(&why_path).with_context(|| format!("creating {}", why_path.display()))?;
+    let mut child = Command::new("/proc/self/exe")
+        .args([
+            CASE_ARGUMENT,
+            case.name,
+            "--seed",
+            &options.seed.to_string(),
+        ])
+        .stdin(Stdio::null())
+        // Errors of the case come back here; what it prints goes to the log.
+        .stderr(Stdio::from(why))
+        .process_group(0)
+        .spawn()
+        .context("starting the case's process")?;
+    let limit = case.timeout.mul_f64(options.timeout_scale);
+    let status = wait_until(&mut child, Instant::now() + limit);
+    // The group's stragglers too, also after a good end.
+    let group = Pid::from_raw(i32::try_from(child.id()).context("process id")?);
+    let _ = killpg(group, Signal::SIGKILL);
+    let said = std::fs::read_to_string(&why_path).unwrap_or_default();
+    let _ = std::fs::remove_file(&why_path);
+    let said = said.trim();
+    match status? {
+        Some(status) if status.success() => {
+            if !said.is_empty() {
+                println!("{said}");
+            }
+            Ok(())
+        }
+        Some(status) => match status.signal() {
+            Some(signal) => anyhow::bail!("killed by signal {signal}: {said}"),
+            None => anyhow::bail!(
+                "{}",
+                if said.is_empty() {
+                    "failed without a word"
+                } else {
+                    said
+                }
+            ),
+        },
+        None => {
+            child.wait().context("reaping the case's process")?;
+            anyhow::bail!("not done after {} s; {said}", limit.as_secs_f64())
+        }
+    }
+}
+
+/// Waits for `child` until `deadline`; `None` if it still runs.
+fn wait_until(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait().context("waiting for the case's process")? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
