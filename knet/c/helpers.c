@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+/* C faces of the kernel's inline functions and macros; see knet.h. */
+#include "knet.h"
+
+/*
+ * The segments of a GSO packet, linked by ->next, or NULL when it cannot be split. The caller keeps
+ * the packet. As in sch_tbf and sch_cake: everything the device could do but GSO itself stays allowed.
+ */
+struct sk_buff *knet_skb_segment(struct sk_buff *skb)
+{
+	netdev_features_t features = netif_skb_features(skb);
+	struct sk_buff *segs = skb_gso_segment(skb, features & ~NETIF_F_GSO_MASK);
+
+	return IS_ERR(segs) ? NULL : segs;
+}
+
+void knet_skb_consume(struct sk_buff *skb)
+{
+	consume_skb(skb);
+}
+
+void knet_skb_free(struct sk_buff *skb)
+{
+	kfree_skb(skb);
+}
+
+void knet_skb_link(struct sk_buff *skb, struct sk_buff *next)
+{
+	skb->next = next;
+}
+
+/* Takes skb off a singly linked list; what came after it. */
+struct sk_buff *knet_skb_unlink(struct sk_buff *skb)
+{
+	struct sk_buff *next = skb->next;
+
+	skb_mark_not_on_list(skb);
+	return next;
+}
+
+u32 knet_skb_priority(const struct sk_buff *skb)
+{
+	return skb->priority;
+}
+
+__be16 knet_skb_protocol(const struct sk_buff *skb)
+{
+	return skb->protocol;
+}
+
+int knet_skb_network_offset(const struct sk_buff *skb)
+{
+	return skb_network_offset(skb);
+}
+
+struct net_device *knet_skb_dev(const struct sk_buff *skb)
+{
+	return skb->dev;
+}
+
+/* Do the frames that the qdisc sees begin with an Ethernet header? */
+bool knet_device_is_ethernet(const struct net_device *dev)
+{
+	return dev->type == ARPHRD_ETHER;
+}
+
+void *knet_qdisc_priv(struct Qdisc *sch)
+{
+	return qdisc_priv(sch);
+}
+
+struct net_device *knet_qdisc_dev(const struct Qdisc *sch)
+{
+	return qdisc_dev(sch);
+}
+
+void knet_tree_lock(struct Qdisc *sch)
+{
+	sch_tree_lock(sch);
+}
+
+void knet_tree_unlock(struct Qdisc *sch)
+{
+	sch_tree_unlock(sch);
+}
+
+void knet_enqueued(struct Qdisc *sch, unsigned int packets, unsigned int bytes)
+{
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen + packets);
+	qstats_backlog_add(sch, bytes);
+}
+
+void knet_dequeued(struct Qdisc *sch, const struct sk_buff *skb)
+{
+	qdisc_qlen_dec(sch);
+	qdisc_qstats_backlog_dec(sch, skb);
+	qdisc_bstats_update(sch, skb);
+}
+
+void knet_lost(struct Qdisc *sch, unsigned int packets, unsigned int bytes)
+{
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen - packets);
+	qstats_backlog_sub(sch, bytes);
+	__qdisc_qstats_drop(sch, packets);
+}
+
+void knet_count_drops(struct Qdisc *sch, unsigned int packets)
+{
+	__qdisc_qstats_drop(sch, packets);
+}
+
+void knet_overlimit(struct Qdisc *sch)
+{
+	qdisc_qstats_overlimit(sch);
+}
+
+struct sk_buff *knet_peeked(struct Qdisc *sch)
+{
+	return skb_peek(&sch->gso_skb);
+}
+
+/* The second half of qdisc_peek_dequeued(): the packet is still part of the queue. */
+void knet_stash_peeked(struct Qdisc *sch, struct sk_buff *skb)
+{
+	__skb_queue_head(&sch->gso_skb, skb);
+	qdisc_qstats_backlog_inc(sch, skb);
+	qdisc_qlen_inc(sch);
+}
+
+void knet_drop_enqueue(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_free,
+		       enum qdisc_drop_reason reason)
+{
+	tcf_set_qdisc_drop_reason(skb, reason);
+	__qdisc_drop(skb, to_free);
+}
+
+void knet_drop_dequeue(struct Qdisc *sch, struct sk_buff *skb, enum qdisc_drop_reason reason)
+{
+	qdisc_dequeue_drop(sch, skb, reason);
+}
+
+void knet_drop_rtnl(struct sk_buff *skb)
+{
+	rtnl_kfree_skbs(skb, skb);
+}
+
+unsigned int knet_qdisc_qlen(const struct Qdisc *sch)
+{
+	return qdisc_qlen_sum(sch);
+}
+
+void knet_qdisc_purge(struct Qdisc *sch)
+{
+	qdisc_purge_queue(sch);
+}
+
+int knet_classify(struct sk_buff *skb, struct tcf_proto __rcu **list, struct tcf_result *res)
+{
+	struct tcf_proto *head = rcu_dereference_bh(*list);
+
+	if (!head)
+		return TC_ACT_UNSPEC;
+	return tcf_classify_qdisc(skb, head, res, false);
+}
+
+struct sk_buff *knet_dump_skb(struct gnet_dump *d)
+{
+	return d->skb;
+}
+
+int knet_put_u64(struct sk_buff *skb, int type, u64 value, int pad)
+{
+	return nla_put_u64_64bit(skb, type, value, pad);
+}
+
+/* tc reads these nests without looking for NLA_F_NESTED, so the flag stays off as in the other qdiscs. */
+struct nlattr *knet_nest_start(struct sk_buff *skb, int type)
+{
+	return nla_nest_start_noflag(skb, type);
+}
+
+void knet_nest_end(struct sk_buff *skb, struct nlattr *nest)
+{
+	nla_nest_end(skb, nest);
+}
+
+void knet_nest_cancel(struct sk_buff *skb, struct nlattr *nest)
+{
+	nla_nest_cancel(skb, nest);
+}
+
+int knet_class_stats(struct gnet_dump *d, u64 bytes, u64 packets, const struct gnet_stats_queue *queue)
+{
+	struct gnet_stats_queue q = *queue;
+	struct gnet_stats_basic_sync b;
+
+	gnet_stats_basic_sync_init(&b);
+	_bstats_set(&b, bytes, packets);
+	if (gnet_stats_copy_basic(d, NULL, &b, false) < 0)
+		return -EMSGSIZE;
+	return gnet_stats_copy_queue(d, NULL, &q, q.qlen) < 0 ? -EMSGSIZE : 0;
+}
+
+bool knet_walk_class(struct Qdisc *sch, unsigned long cl, struct qdisc_walker *walker)
+{
+	return tc_qdisc_stats_dump(sch, cl, walker);
+}
+
+void knet_extack_set(struct netlink_ext_ack *extack, const char *message)
+{
+	NL_SET_ERR_MSG_FMT(extack, "%s", message);
+}
+
+/* bytes/s, or 0 when the device reports no speed. Needs RTNL, and the device's lock where it has one. */
+u64 knet_device_speed(struct net_device *dev)
+{
+	struct ethtool_link_ksettings settings;
+
+	if (netif_get_link_ksettings(dev, &settings) < 0 || settings.base.speed == SPEED_UNKNOWN)
+		return 0;
+	return (u64)settings.base.speed * (1000 * 1000 / 8);
+}
+
+/* What bfifo takes for its default limit. */
+unsigned int knet_device_queue_bytes(const struct net_device *dev)
+{
+	u64 bytes = (u64)(dev->tx_queue_len ?: DEFAULT_TX_QUEUE_LEN) * psched_mtu(dev);
+
+	return min_t(u64, bytes, UINT_MAX);
+}
+
+static LIST_HEAD(knet_link_watches);
+
+static int knet_netdev_event(struct notifier_block *nb, unsigned long event, void *ptr)
+{
+	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
+	struct knet_link_watch *watch;
+
+	ASSERT_RTNL();
+	if (event != NETDEV_UP && event != NETDEV_CHANGE)
+		return NOTIFY_DONE;
+	list_for_each_entry(watch, &knet_link_watches, node)
+		if (qdisc_dev(watch->sch) == dev)
+			watch->changed(watch->sch);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block knet_netdev_notifier = {
+	.notifier_call = knet_netdev_event,
+};
+
+void knet_link_watch_add(struct knet_link_watch *watch, struct Qdisc *sch,
+			 void (*changed)(struct Qdisc *sch))
+{
+	ASSERT_RTNL();
+	watch->sch = sch;
+	watch->changed = changed;
+	list_add(&watch->node, &knet_link_watches);
+}
+
+void knet_link_watch_del(struct knet_link_watch *watch)
+{
+	ASSERT_RTNL();
+	list_del(&watch->node);
+}
+
+int knet_link_watch_start(void)
+{
+	return register_netdevice_notifier(&knet_netdev_notifier);
+}
+
+void knet_link_watch_stop(void)
+{
+	unregister_netdevice_notifier(&knet_netdev_notifier);
+}

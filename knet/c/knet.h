@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What knet's Rust calls and bindgen reads: the kernel's own headers, and prototypes for the inline
+ * functions and macros that Rust cannot call. Each helper does what its namesake in the kernel does
+ * and nothing else; policy belongs to the Rust side.
+ */
+#ifndef KNET_H
+#define KNET_H
+
+#include <linux/ethtool.h>
+#include <linux/if_arp.h>
+#include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
+#include <linux/skbuff.h>
+#include <net/dropreason-qdisc.h>
+#include <net/gso.h>
+#include <net/netlink.h>
+#include <net/pkt_cls.h>
+#include <net/pkt_sched.h>
+#include <net/sch_generic.h>
+
+/* Packets */
+struct sk_buff *knet_skb_segment(struct sk_buff *skb);
+void knet_skb_consume(struct sk_buff *skb);
+void knet_skb_free(struct sk_buff *skb);
+void knet_skb_link(struct sk_buff *skb, struct sk_buff *next);
+struct sk_buff *knet_skb_unlink(struct sk_buff *skb);
+u32 knet_skb_priority(const struct sk_buff *skb);
+__be16 knet_skb_protocol(const struct sk_buff *skb);
+int knet_skb_network_offset(const struct sk_buff *skb);
+struct net_device *knet_skb_dev(const struct sk_buff *skb);
+bool knet_device_is_ethernet(const struct net_device *dev);
+
+/* Accounting on a qdisc. All need the qdisc's root lock, or that nobody else can reach the qdisc. */
+void *knet_qdisc_priv(struct Qdisc *sch);
+struct net_device *knet_qdisc_dev(const struct Qdisc *sch);
+void knet_tree_lock(struct Qdisc *sch);
+void knet_tree_unlock(struct Qdisc *sch);
+void knet_enqueued(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
+void knet_dequeued(struct Qdisc *sch, const struct sk_buff *skb);
+void knet_lost(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
+void knet_count_drops(struct Qdisc *sch, unsigned int packets);
+void knet_overlimit(struct Qdisc *sch);
+struct sk_buff *knet_peeked(struct Qdisc *sch);
+void knet_stash_peeked(struct Qdisc *sch, struct sk_buff *skb);
+
+/* Dropping: on the way in, on the way out, and under RTNL. */
+void knet_drop_enqueue(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_free,
+		       enum qdisc_drop_reason reason);
+void knet_drop_dequeue(struct Qdisc *sch, struct sk_buff *skb, enum qdisc_drop_reason reason);
+void knet_drop_rtnl(struct sk_buff *skb);
+
+/* Children */
+unsigned int knet_qdisc_qlen(const struct Qdisc *sch);
+void knet_qdisc_purge(struct Qdisc *sch);
+
+/* Filters */
+int knet_classify(struct sk_buff *skb, struct tcf_proto __rcu **list, struct tcf_result *res);
+
+/* Dumps */
+struct sk_buff *knet_dump_skb(struct gnet_dump *d);
+int knet_put_u64(struct sk_buff *skb, int type, u64 value, int pad);
+struct nlattr *knet_nest_start(struct sk_buff *skb, int type);
+void knet_nest_end(struct sk_buff *skb, struct nlattr *nest);
+void knet_nest_cancel(struct sk_buff *skb, struct nlattr *nest);
+int knet_class_stats(struct gnet_dump *d, u64 bytes, u64 packets, const struct gnet_stats_queue *queue);
+bool knet_walk_class(struct Qdisc *sch, unsigned long cl, struct qdisc_walker *walker);
+void knet_extack_set(struct netlink_ext_ack *extack, const char *message);
+
+/* Devices */
+u64 knet_device_speed(struct net_device *dev);
+unsigned int knet_device_queue_bytes(const struct net_device *dev);
+
+/*
+ * A qdisc that wants to hear when its device's link comes up or changes its speed. Nodes are added and
+ * removed under RTNL, and called with it.
+ */
+struct knet_link_watch {
+	struct list_head node;
+	struct Qdisc *sch;
+	void (*changed)(struct Qdisc *sch);
+};
+
+void knet_link_watch_add(struct knet_link_watch *watch, struct Qdisc *sch,
+			 void (*changed)(struct Qdisc *sch));
+void knet_link_watch_del(struct knet_link_watch *watch);
+int knet_link_watch_start(void);
+void knet_link_watch_stop(void);
+
+#endif

@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# layout.sh BTF: Rust assertions on the layout of the structures that knet looks into, from the BTF of the
+# kernel that the module is for (its vmlinux, or /sys/kernel/btf/vmlinux). Called by Kbuild; needs pahole.
+set -eu
+
+btf=${1:-}
+command -v pahole >/dev/null || { echo "layout.sh: pahole is needed (package pahole)" >&2; exit 1; }
+[ -r "$btf" ] || { echo "layout.sh: no BTF: neither the build tree's vmlinux nor /sys/kernel/btf/vmlinux" >&2; exit 1; }
+
+# structure: the fields used. Bit fields and members of anonymous unions cannot be asked for.
+wanted='
+Qdisc: enqueue dequeue flags handle parent dev_queue q qstats
+Qdisc_ops: next cl_ops id priv_size static_flags enqueue dequeue peek init reset destroy change dump dump_stats owner
+Qdisc_class_ops: graft leaf qlen_notify find change delete walk tcf_block bind_tcf unbind_tcf dump dump_stats
+qdisc_watchdog: timer qdisc
+qdisc_skb_cb: pkt_len pkt_segs data
+qdisc_walker: stop skip count
+gnet_stats_queue: qlen backlog drops requeues overlimits
+tcf_result:
+tcmsg: tcm_handle tcm_info
+nlattr: nla_len nla_type
+sk_buff: cb len data_len data
+'
+types=$(echo "$wanted" | sed -n 's/:.*//p' | paste -sd,)
+
+echo "// Made by knet/layout.sh; do not edit."
+# pahole warns of BTF kinds that it does not know; none of them changes a layout.
+pahole -F btf -C "$types" "$btf" 2>/dev/null | awk -v wanted="$wanted" '
+BEGIN {
+	n = split(wanted, lines, "\n")
+	for (i = 1; i <= n; i++) {
+		k = split(lines[i], w, /[: ]+/)
+		if (w[1] == "") continue
+		missing[w[1]] = 1
+		for (j = 2; j <= k; j++) if (w[j] != "") missing[w[1] "." w[j]] = 1
+	}
+}
+/^struct [A-Za-z_0-9]+ \{/ { type = $2 }
+type != "" && match($0, /\/\* +[0-9]+ +[0-9]+ \*\//) {
+	split(substr($0, RSTART + 2), at, " ")
+	decl = substr($0, 1, RSTART - 1)
+	if (match(decl, /\(\*[a-z_0-9]+\)/)) name = substr(decl, RSTART + 2, RLENGTH - 3)
+	else {
+		sub(/(__attribute__.*)?;.*/, "", decl)
+		sub(/\[[0-9]*\] *$/, "", decl)
+		sub(/ +$/, "", decl)
+		k = split(decl, w, /[ \t*]+/)
+		name = w[k]
+	}
+	key = type "." name
+	if (key in missing) {
+		delete missing[key]
+		printf "const _: () = assert!(core::mem::offset_of!(bindings::%s, %s) == %d);\n", type, name, at[1]
+	}
+}
+type != "" && match($0, /\/\* size: [0-9]+,/) {
+	printf "const _: () = assert!(size_of::<bindings::%s>() == %d);\n", type, substr($0, RSTART + 9, RLENGTH - 10)
+	delete missing[type]
+}
+/^}/ { type = "" }
+END {
+	for (key in missing) { print "layout.sh: not in the BTF: " key > "/dev/stderr"; bad = 1 }
+	exit bad
+}'

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Packets: an owned `sk_buff`, and a FIFO of them.
+//!
+//! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h).
+//!
+//! Inside a qdisc an skb has exactly one owner at a time: the caller gives it to `enqueue`, the qdisc
+//! keeps it, `dequeue` gives it away. [`Skb`] models that: it is moved, never shared, and freed when
+//! dropped.
+
+use crate::bindings;
+use core::{marker::PhantomData, mem, ptr::NonNull};
+use kernel::transmute::{AsBytes, FromBytes};
+
+/// An owned packet. Maps to C's `struct sk_buff *` whose owner is this value.
+///
+/// # Invariants
+///
+/// Points to a valid `sk_buff` that nobody else frees, and that is on no list.
+#[repr(transparent)]
+pub struct Skb(NonNull<bindings::sk_buff>);
+
+// SAFETY: an skb is not tied to the CPU or the task that made it.
+unsafe impl Send for Skb {}
+
+/// Bytes that a qdisc may keep with each packet it holds (`QDISC_CB_PRIV_LEN`).
+pub const PRIVATE_LEN: usize = 20;
+
+/// The headers of a packet from where its first EtherType points.
+pub struct Headers<'a> {
+    /// EtherType in host byte order: the first one of the frame, 802.1Q tags that are in the frame included.
+    pub protocol: u16,
+    /// What follows that EtherType, possibly cut short.
+    pub bytes: &'a [u8],
+    /// Destination MAC address, on Ethernet devices.
+    pub destination: Option<[u8; 6]>,
+}
+
+/// Room for headers that are not in the packet's linear part; see [`Skb::headers`].
+pub type HeaderBuffer = [u8; 160];
+
+const ETH_HLEN: usize = 14;
+
+impl Skb {
+    /// Takes ownership.
+    ///
+    /// # Safety
+    ///
+    /// `skb` must be valid, on no list, and the caller's to give away.
+    pub(crate) unsafe fn from_raw(skb: NonNull<bindings::sk_buff>) -> Self {
+        // INVARIANT: promised by the caller.
+        Skb(skb)
+    }
+
+    /// Gives ownership to the C side.
+    pub(crate) fn into_raw(self) -> NonNull<bindings::sk_buff> {
+        let skb = self.0;
+        mem::forget(self);
+        skb
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *mut bindings::sk_buff {
+        self.0.as_ptr()
+    }
+
+    #[inline]
+    fn cb(&self) -> *mut bindings::qdisc_skb_cb {
+        // SAFETY: by the type's invariant the skb is valid; this only computes the address of its
+        // control block, which holds a `qdisc_skb_cb` while the packet is in the qdisc layer.
+        unsafe { (&raw mut (*self.as_ptr()).cb).cast() }
+    }
+
+    /// Length in bytes as the qdisc layer counts it: with the headers of every segment that a GSO
+    /// packet stands for, and after a size table (`tc stab`). C: `qdisc_pkt_len`.
+    #[inline]
+    pub fn packet_len(&self) -> u32 {
+        // SAFETY: valid by the type's invariant.
+        unsafe { (*self.cb()).pkt_len }
+    }
+
+    /// Number of wire packets this stands for, at least 1.
+    #[inline]
+    pub fn segments(&self) -> u32 {
+        // SAFETY: valid by the type's invariant.
+        unsafe { u32::from((*self.cb()).pkt_segs) }.max(1)
+    }
+
+    /// `SO_PRIORITY`, or what a filter or the forwarding path set.
+    #[inline]
+    pub fn priority(&self) -> u32 {
+        // SAFETY: valid by the type's invariant. The field is a plain `__u32`, also as a union.
+        unsafe { bindings::knet_skb_priority(self.as_ptr()) }
+    }
+
+    /// Reads what [`Skb::set_private`] stored. Before that, or after another qdisc has held the packet,
+    /// the value is arbitrary.
+    #[inline]
+    pub fn private<T: FromBytes + Copy>(&self) -> T {
+        const { assert!(size_of::<T>() <= PRIVATE_LEN) };
+        // SAFETY: `data` has `PRIVATE_LEN` initialised bytes, any bytes make a `T`.
+        unsafe { (&raw const (*self.cb()).data).cast::<T>().read_unaligned() }
+    }
+
+    /// Stores a value with the packet for as long as the qdisc holds it.
+    #[inline]
+    pub fn set_private<T: AsBytes + Copy>(&mut self, value: T) {
+        const { assert!(size_of::<T>() <= PRIVATE_LEN) };
+        // SAFETY: `data` has `PRIVATE_LEN` bytes, and we own the packet.
+        unsafe { (&raw mut (*self.cb()).data).cast::<T>().write_unaligned(value) }
+    }
+
+    /// The packet's headers. `buffer` is used only when they are not in the linear part.
+    #[inline]
+    pub fn headers<'a>(&'a self, buffer: &'a mut HeaderBuffer) -> Headers<'a> {
+        // SAFETY: valid by the type's invariant; while a qdisc holds a packet, `dev` is its device.
+        let (ethernet, protocol, offset, len, linear) = unsafe {
+            let skb = self.as_ptr();
+            let dev = bindings::knet_skb_dev(skb);
+            let ethernet = bindings::knet_device_is_ethernet(dev);
+            (
+                ethernet,
+                u16::from_be(bindings::knet_skb_protocol(skb)),
+                if ethernet { 0 } else { bindings::knet_skb_network_offset(skb) },
+                (*skb).len,
+                (*skb).len.saturating_sub((*skb).data_len),
+            )
+        };
+        let none = Headers { protocol, bytes: &[], destination: None };
+        let Ok(offset) = u32::try_from(offset) else {
+            return none;
+        };
+        let wanted = len.saturating_sub(offset).min(buffer.len() as u32);
+        let bytes: &[u8] = if offset.saturating_add(wanted) <= linear {
+            // SAFETY: `data` points to `linear` readable bytes, which nobody changes while we borrow the packet.
+            unsafe { core::slice::from_raw_parts((*self.as_ptr()).data.add(offset as usize), wanted as usize) }
+        } else {
+            // SAFETY: the buffer has room for `wanted` bytes, and the packet that many from `offset`.
+            let copied = unsafe {
+                bindings::skb_copy_bits(self.as_ptr(), offset as i32, buffer.as_mut_ptr().cast(), wanted as i32)
+            };
+            match buffer.get(..wanted as usize) {
+                Some(bytes) if copied == 0 => bytes,
+                _ => return none,
+            }
+        };
+        if !ethernet {
+            return Headers { protocol, bytes, destination: None };
+        }
+        let (Some(header), Some(rest)) = (bytes.first_chunk::<ETH_HLEN>(), bytes.get(ETH_HLEN..)) else {
+            return none;
+        };
+        let [d0, d1, d2, d3, d4, d5, .., p0, p1] = *header;
+        Headers {
+            protocol: u16::from_be_bytes([p0, p1]),
+            bytes: rest,
+            destination: Some([d0, d1, d2, d3, d4, d5]),
+        }
+    }
+
+    /// Splits a GSO super-packet into the wire packets it stands for, each with its own length.
+    /// A packet that cannot be split comes back as it was.
+    pub fn split(self) -> Result<SkbQueue, Self> {
+        // SAFETY: valid by the type's invariant; the original stays ours.
+        let mut next = NonNull::new(unsafe { bindings::knet_skb_segment(self.as_ptr()) });
+        if next.is_none() {
+            return Err(self);
+        }
+        let mut list = SkbQueue::new();
+        while let Some(segment) = next {
+            // SAFETY: `knet_skb_segment` gave us a list of valid packets linked by `next`; taking one off
+            // the list before making it a `Skb` upholds the invariant. It has a qdisc control block
+            // because segments inherit the original's.
+            unsafe {
+                next = NonNull::new(bindings::knet_skb_unlink(segment.as_ptr()));
+                let segment = Skb::from_raw(segment);
+                (*segment.cb()).pkt_len = (*segment.as_ptr()).len;
+                (*segment.cb()).pkt_segs = 1;
+                list.push(segment);
+            }
+        }
+        // SAFETY: ours, and not used afterwards. Its segments were taken over, so this is no drop.
+        unsafe { bindings::knet_skb_consume(self.into_raw().as_ptr()) };
+        Ok(list)
+    }
+}
+
+impl Drop for Skb {
+    fn drop(&mut self) {
+        // SAFETY: ours by the type's invariant, and not used afterwards.
+        unsafe { bindings::knet_skb_free(self.as_ptr()) };
+    }
+}
+
+/// A FIFO of packets, linked through the packets themselves: no allocation, no bound.
+///
+/// # Invariants
+///
+/// `head` owns the first packet; each packet's `next` owns the one after it; `tail` is the last packet, and is
+/// only read while `head` is `Some`. The last packet's `next` is null.
+pub struct SkbQueue {
+    head: Option<Skb>,
+    tail: *mut bindings::sk_buff,
+    _owns: PhantomData<Skb>,
+}
+
+// SAFETY: owns its packets, and `Skb` is `Send`.
+unsafe impl Send for SkbQueue {}
+
+impl SkbQueue {
+    /// An empty queue.
+    pub const fn new() -> Self {
+        SkbQueue { head: None, tail: core::ptr::null_mut(), _owns: PhantomData }
+    }
+
+    /// Adds a packet at the end.
+    #[inline]
+    pub fn push(&mut self, skb: Skb) {
+        let raw = skb.as_ptr();
+        // SAFETY: `raw` is ours; by the invariant `tail` is valid while there is a head.
+        unsafe {
+            bindings::knet_skb_link(raw, core::ptr::null_mut());
+            if self.head.is_none() {
+                self.head = Some(skb);
+            } else {
+                // The packet before it owns it from here on.
+                bindings::knet_skb_link(self.tail, skb.into_raw().as_ptr());
+            }
+        }
+        self.tail = raw;
+    }
+
+    /// Takes the first packet.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Skb> {
+        let first = self.head.take()?;
+        // SAFETY: by the invariant `next` owns the following packet or is null, and after this the first
+        // one is on no list.
+        self.head = unsafe {
+            NonNull::new(bindings::knet_skb_unlink(first.as_ptr())).map(|next| Skb::from_raw(next))
+        };
+        Some(first)
+    }
+
+    /// The first packet.
+    #[inline]
+    pub fn front(&self) -> Option<&Skb> {
+        self.head.as_ref()
+    }
+
+    /// Is nothing queued?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head.is_none()
+    }
+}
+
+impl Default for SkbQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for SkbQueue {
+    fn drop(&mut self) {
+        // One by one: dropping only the head would forget the rest.
+        while self.pop().is_some() {}
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `TCA_OPTIONS` to a configuration, and back.
+
+use core::fmt::Display;
+use kernel::prelude::*;
+use knet::{
+    attr::{self, Kind, Nest, Rule, Value},
+    Extack, Message,
+};
+use turnstile_core::{
+    config::{
+        limits::{self, Range, Unit},
+        Config, DscpMap, Expiry, Order, Tokens,
+    },
+    uapi::{self, option},
+};
+
+const RULES: &[Rule] = &[
+    Rule { number: option::PAD, name: "pad", kind: Kind::Pad },
+    Rule { number: option::LINK_RATE64, name: "link", kind: Kind::U64 },
+    Rule { number: option::TOKEN_SHARE, name: "tokens", kind: Kind::U32 },
+    Rule { number: option::TOKEN_RATE64, name: "tokens", kind: Kind::U64 },
+    Rule { number: option::PRIORITIES, name: "priorities", kind: Kind::U32 },
+    Rule { number: option::TOKEN_LIMIT, name: "token-limit", kind: Kind::U32 },
+    Rule { number: option::TOKEN_EXPIRY, name: "token-expiry", kind: Kind::U64 },
+    Rule { number: option::ORDER, name: "order", kind: Kind::U32 },
+    Rule { number: option::UNSCHEDULED, name: "unscheduled", kind: Kind::U32 },
+    Rule { number: option::DATA_LIMIT, name: "data-limit", kind: Kind::U32 },
+    Rule { number: option::SIGNAL_LIMIT, name: "signal-limit", kind: Kind::U32 },
+    Rule { number: option::DSCP_MAP, name: "dscp", kind: Kind::Bytes(64) },
+    Rule { number: option::SPLIT_GSO, name: "split-gso", kind: Kind::U32 },
+    Rule { number: option::OVERHEAD, name: "overhead", kind: Kind::U32 },
+    Rule { number: option::MPU, name: "mpu", kind: Kind::U32 },
+];
+
+/// An attribute that is on or off, or one of two.
+const FLAG: Range = Range { min: 0, max: 1, unit: Unit::Number };
+
+/// Refuses a request: the kernel shows `what` to whoever made it.
+pub(crate) fn refuse(extack: &mut Extack, what: impl Display) -> Error {
+    extack.refuse(EINVAL, format_args!("{}: {what}", uapi::KIND))
+}
+
+/// What fits a byte or not is decided by the range, not by a cast.
+fn ranged(name: &str, value: u32, range: Range, extack: &mut Extack) -> Result<u32> {
+    if range.contains(value.into()) {
+        return Ok(value);
+    }
+    Err(refuse(extack, format_args!("{name}: {value} is not in {range}")))
+}
+
+/// Changes `config` as the request says. What the request does not name stays.
+///
+/// # Errors
+///
+/// `EINVAL` with a message, for what does not have the right form. Whether the result makes sense as a whole
+/// is [`Config::validate`]'s to say.
+pub(crate) fn apply(config: &mut Config, nest: Nest<'_>, extack: &mut Extack) -> Result {
+    let mut tokens_given = false;
+    attr::parse(nest, RULES, uapi::KIND, extack, |number, value, extack| {
+        if matches!(number, option::TOKEN_SHARE | option::TOKEN_RATE64) && core::mem::replace(&mut tokens_given, true) {
+            return Err(refuse(extack, "tokens: both a share and a rate"));
+        }
+        match (number, value) {
+            (option::LINK_RATE64, Value::U64(rate)) => config.link = (rate != 0).then_some(rate),
+            (option::TOKEN_SHARE, Value::U32(share)) => config.tokens = Tokens::Share(share),
+            (option::TOKEN_RATE64, Value::U64(rate)) => config.tokens = Tokens::Rate(rate),
+            (option::PRIORITIES, Value::U32(n)) => {
+                config.priorities = ranged("priorities", n, limits::PRIORITIES, extack)? as u8;
+            }
+            (option::TOKEN_LIMIT, Value::U32(n)) => config.token_limit = n,
+            (option::TOKEN_EXPIRY, Value::U64(ns)) => config.token_expiry = Expiry::from_attr(ns),
+            (option::ORDER, Value::U32(order)) => {
+                config.order = Order::from_attr(order)
+                    .ok_or_else(|| refuse(extack, format_args!("order: {order} is not in {FLAG}")))?;
+            }
+            (option::UNSCHEDULED, Value::U32(n)) => config.unscheduled = n,
+            (option::DATA_LIMIT, Value::U32(bytes)) => config.data_limit = bytes,
+            (option::SIGNAL_LIMIT, Value::U32(n)) => config.signal_limit = n,
+            (option::DSCP_MAP, Value::Bytes(map)) => {
+                if let Some(map) = map.first_chunk() {
+                    config.dscp = DscpMap(*map);
+                }
+            }
+            (option::SPLIT_GSO, Value::U32(on)) => {
+                config.split_gso = ranged("split-gso", on, FLAG, extack)? == 1;
+            }
+            (option::OVERHEAD, Value::U32(bytes)) => config.overhead = bytes,
+            (option::MPU, Value::U32(bytes)) => config.mpu = bytes,
+            // `RULES` names no others, and gives each its form.
+            _ => {}
+        }
+        Ok(())
+    })
+}
+
+/// Writes what [`apply`] would need to make this configuration.
+pub(crate) fn dump(config: &Config, message: &mut Message) -> Result {
+    message.u64(option::LINK_RATE64, config.link.unwrap_or(0), option::PAD)?;
+    match config.tokens {
+        Tokens::Share(share) => message.u32(option::TOKEN_SHARE, share)?,
+        Tokens::Rate(rate) => message.u64(option::TOKEN_RATE64, rate, option::PAD)?,
+    }
+    message.u32(option::PRIORITIES, config.priorities.into())?;
+    message.u32(option::TOKEN_LIMIT, config.token_limit)?;
+    message.u64(option::TOKEN_EXPIRY, config.token_expiry.to_attr(), option::PAD)?;
+    message.u32(option::ORDER, config.order.to_attr())?;
+    message.u32(option::UNSCHEDULED, config.unscheduled)?;
+    message.u32(option::DATA_LIMIT, config.data_limit)?;
+    message.u32(option::SIGNAL_LIMIT, config.signal_limit)?;
+    message.bytes(option::DSCP_MAP, &config.dscp.0)?;
+    message.u32(option::SPLIT_GSO, config.split_gso.into())?;
+    message.u32(option::OVERHEAD, config.overhead)?;
+    message.u32(option::MPU, config.mpu)
+}

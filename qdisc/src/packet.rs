@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The kernel's packets as `turnstile_core` sees them.
+
+use knet::{Changing, Child, Dequeuing, DropReason, Enqueuing, Skb, SkbQueue};
+use turnstile_core::{
+    band::Band,
+    queue::{wire_len, DropCause, Leaf, Meta, Packet, Queue, Sink},
+    units::Nanos,
+};
+
+/// How long packets are on the wire.
+#[derive(Clone, Copy)]
+pub(crate) struct Framing {
+    pub(crate) overhead: u32,
+    pub(crate) mpu: u32,
+}
+
+/// What the port keeps with a packet: `skb->cb` has room for 20 bytes.
+type Private = [u32; 3];
+
+/// A packet in the port.
+pub(crate) struct PortPacket(pub(crate) Skb);
+
+impl PortPacket {
+    #[inline]
+    pub(crate) fn new(mut skb: Skb, framing: Framing) -> Self {
+        let wire = wire_len(skb.packet_len(), skb.segments(), framing.overhead, framing.mpu);
+        skb.set_private::<Private>([wire, 0, 0]);
+        PortPacket(skb)
+    }
+}
+
+impl Packet for PortPacket {
+    #[inline]
+    fn meta(&self) -> Meta {
+        let [wire_len, low, high] = self.0.private::<Private>();
+        Meta {
+            len: self.0.packet_len(),
+            wire_len,
+            segs: self.0.segments(),
+            enqueued: Nanos(u64::from(high) << 32 | u64::from(low)),
+        }
+    }
+
+    #[inline]
+    fn set_enqueued(&mut self, now: Nanos) {
+        let [wire_len, ..] = self.0.private::<Private>();
+        self.0.set_private::<Private>([wire_len, now.0 as u32, (now.0 >> 32) as u32]);
+    }
+}
+
+/// A FIFO of such packets. The first one is held apart from the list, where it can be looked at as what it is.
+#[derive(Default)]
+pub(crate) struct PortQueue {
+    first: Option<PortPacket>,
+    rest: SkbQueue,
+}
+
+impl Queue for PortQueue {
+    type Packet = PortPacket;
+
+    #[inline]
+    fn push(&mut self, packet: PortPacket) {
+        match self.first {
+            None => self.first = Some(packet),
+            Some(_) => self.rest.push(packet.0),
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<PortPacket> {
+        let first = self.first.take()?;
+        self.first = self.rest.pop().map(PortPacket);
+        Some(first)
+    }
+
+    #[inline]
+    fn front(&self) -> Option<&PortPacket> {
+        self.first.as_ref()
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+}
+
+/// The data class's child qdisc, if there is one.
+pub(crate) struct DataLeaf<'a> {
+    pub(crate) child: Option<&'a mut Child>,
+    pub(crate) framing: Framing,
+}
+
+impl Leaf<PortPacket> for DataLeaf<'_> {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.child.as_ref().is_none_or(|child| child.queued() == 0)
+    }
+
+    #[inline]
+    fn dequeue(&mut self) -> Option<PortPacket> {
+        // The child used the packet's private bytes, so its wire length is worked out again.
+        Some(PortPacket::new(self.child.as_mut()?.dequeue()?, self.framing))
+    }
+}
+
+fn reason(cause: DropCause) -> DropReason {
+    match cause {
+        DropCause::OverLimit => DropReason::OverLimit,
+        DropCause::Expired => DropReason::Congested,
+        DropCause::Trimmed | DropCause::Purged => DropReason::Generic,
+    }
+}
+
+/// Where packets go that the port drops while one comes in.
+pub(crate) struct OnEnqueue<'a, 'b>(pub(crate) &'a mut Enqueuing<'b>);
+
+impl Sink<PortPacket> for OnEnqueue<'_, '_> {
+    fn dropped(&mut self, packet: PortPacket, _band: Band, cause: DropCause) {
+        match cause {
+            DropCause::OverLimit => self.0.refuse(packet.0, reason(cause)),
+            _ => self.0.drop_queued(packet.0, reason(cause)),
+        }
+    }
+}
+
+/// Where packets go that the port drops while one goes out.
+pub(crate) struct OnDequeue<'a, 'b>(pub(crate) &'a mut Dequeuing<'b>);
+
+impl Sink<PortPacket> for OnDequeue<'_, '_> {
+    fn dropped(&mut self, packet: PortPacket, _band: Band, cause: DropCause) {
+        self.0.drop_queued(packet.0, reason(cause));
+    }
+}
+
+/// Where packets go that a change has no room for.
+pub(crate) struct OnChange<'a>(pub(crate) &'a mut Changing);
+
+impl Sink<PortPacket> for OnChange<'_> {
+    fn dropped(&mut self, packet: PortPacket, _band: Band, _cause: DropCause) {
+        self.0.drop_queued(packet.0);
+    }
+}
+
+/// Where packets go when the whole port is emptied.
+pub(crate) struct OnReset;
+
+impl Sink<PortPacket> for OnReset {
+    fn dropped(&mut self, packet: PortPacket, _band: Band, _cause: DropCause) {
+        knet::drop_queued(packet.0);
+    }
+}

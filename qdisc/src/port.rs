@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The packet path: classify, split, queue, release.
+
+use crate::{
+    classes::Classes,
+    options::{self, refuse},
+    packet::{DataLeaf, Framing, OnChange, OnDequeue, OnEnqueue, OnReset, PortPacket, PortQueue},
+    report,
+};
+use kernel::prelude::*;
+use knet::{
+    attr::Nest, Child, Classified, Configuring, Context, Dequeuing, DropReason, Enqueuing, Extack, HeaderBuffer, Message,
+    Qdisc, Skb, Stats,
+};
+use turnstile_core::{
+    band::Band,
+    classify::classify,
+    config::{limits, Config, Resolved},
+    port::{Dequeue, Enqueue, Port},
+    queue::Packet,
+    uapi,
+    units::Nanos,
+};
+
+/// Major number of a class id or a handle (`TC_H_MAJ`).
+const MAJOR: u32 = 0xffff_0000;
+
+/// Events that belong to no class.
+#[derive(Default)]
+pub(crate) struct PortEvents {
+    pub(crate) filter_drops: u64,
+    pub(crate) filter_misses: u64,
+    pub(crate) gso_splits: u64,
+    pub(crate) gso_drops: u64,
+}
+
+/// A port: one instance of the qdisc.
+pub(crate) struct TurnstilePort {
+    pub(crate) port: Port<PortQueue>,
+    /// The data class's child qdisc.
+    pub(crate) child: Option<Child>,
+    pub(crate) events: PortEvents,
+    /// What the device last said of its speed, in bytes/s. A link that is down says nothing.
+    speed: Option<u64>,
+}
+
+/// Where a packet goes, or what became of it.
+enum Place {
+    Band(Band),
+    Stolen,
+    Shot,
+}
+
+fn now() -> Nanos {
+    Nanos(knet::now())
+}
+
+fn check(config: &Config, speed: Option<u64>, extack: &mut Extack) -> Result<Resolved> {
+    config.validate(speed).map_err(|invalid| refuse(extack, invalid))
+}
+
+impl TurnstilePort {
+    fn framing(&self) -> Framing {
+        let config = self.port.config();
+        Framing { overhead: config.overhead, mpu: config.mpu }
+    }
+
+    /// In this order: `skb->priority` that names one of our classes (as prio and htb take it), filters, headers.
+    #[inline]
+    fn classify(&mut self, skb: &mut Skb, sch: Context<'_, Self>) -> Place {
+        let handle = sch.handle();
+        let config = self.port.config();
+        let priority = skb.priority();
+        if priority & MAJOR == handle && handle != 0 {
+            if let Some(band) = Band::from_minor(priority as u8, config).filter(|_| priority & 0xff00 == 0) {
+                return Place::Band(band);
+            }
+        }
+        match sch.classify(skb) {
+            Classified::Unmatched => {}
+            Classified::Stolen => return Place::Stolen,
+            Classified::Shot => return Place::Shot,
+            Classified::Class(class) => {
+                let ours = matches!(class & MAJOR, 0) || class & MAJOR == handle;
+                match Band::from_minor(class as u8, config).filter(|_| ours && class & 0xff00 == 0) {
+                    Some(band) => return Place::Band(band),
+                    None => self.events.filter_misses = self.events.filter_misses.wrapping_add(1),
+                }
+            }
+        }
+        let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
+        let headers = skb.headers(&mut buffer);
+        Place::Band(classify(headers.protocol, headers.bytes, headers.destination, self.port.config()))
+    }
+
+    /// Queues one packet, which may be a super-packet if they are not split.
+    #[inline]
+    fn place(&mut self, skb: Skb, band: Band, on: &mut Enqueuing<'_>) {
+        let len = skb.packet_len();
+        let packet = PortPacket::new(skb, self.framing());
+        match (self.port.map_band(band), &mut self.child) {
+            (Band::Data, Some(child)) => {
+                let meta = packet.meta();
+                self.port.leaf_offered(meta);
+                if !child.enqueue(packet.0, on) {
+                    self.port.leaf_refused(meta);
+                }
+            }
+            _ => {
+                if self.port.enqueue(now(), band, packet, &mut OnEnqueue(on)) == Enqueue::Queued {
+                    on.queued(len);
+                }
+            }
+        }
+    }
+}
+
+#[vtable]
+impl Qdisc for TurnstilePort {
+    const KIND: &'static str = uapi::KIND;
+    const WATCH_LINK: bool = true;
+    const CLASSES_ARE_FIXED: &'static str = "the port makes its classes; see priorities and unscheduled";
+
+    type Shared = Classes;
+
+    fn new(on: &Configuring<'_, Self>, nest: Option<Nest<'_>>, extack: &mut Extack) -> Result<Self> {
+        let device = on.device();
+        let speed = device.speed();
+        let mut config = Config::DEFAULT;
+        let limit = u64::from(device.queue_bytes());
+        config.data_limit = limit.max(limits::DATA_LIMIT.min).min(limits::DATA_LIMIT.max) as u32;
+        if let Some(nest) = nest {
+            options::apply(&mut config, nest, extack)?;
+        }
+        let resolved = check(&config, speed, extack)?;
+        on.shared().set(&config);
+        Ok(TurnstilePort {
+            port: Port::new(&config, &resolved, now()),
+            child: None,
+            events: PortEvents::default(),
+            speed,
+        })
+    }
+
+    fn change(on: &Configuring<'_, Self>, nest: Option<Nest<'_>>, extack: &mut Extack) -> Result {
+        let Some(nest) = nest else {
+            return Ok(());
+        };
+        let speed = on.device().speed();
+        // RTNL is held: nobody else changes the configuration between here and the second lock.
+        let Some((mut config, speed)) = on.lock(|this, _, _| (*this.port.config(), speed.or(this.speed))) else {
+            return Err(EINVAL);
+        };
+        options::apply(&mut config, nest, extack)?;
+        let resolved = check(&config, speed, extack)?;
+        if let Some(minor) = on.shared().bound_but_gone(&config) {
+            return Err(refuse(extack, format_args!("class :{minor:x} would go, but filters name it")));
+        }
+        on.lock(|this, changing, sch| {
+            this.port.change(&config, &resolved, now(), &mut OnChange(changing));
+            this.speed = speed;
+            on.shared().set(&config);
+            // What waited for the old rate's time may be due by the new one.
+            sch.wake_at(now().0);
+        });
+        Ok(())
+    }
+
+    fn link_changed(on: &Configuring<'_, Self>) {
+        let speed = on.device().speed();
+        on.lock(|this, _, sch| {
+            this.speed = speed.or(this.speed);
+            this.port.note_link_speed(now(), speed);
+            sch.wake_at(now().0);
+        });
+    }
+
+    #[inline]
+    fn enqueue(&mut self, mut skb: Skb, on: &mut Enqueuing<'_>, sch: Context<'_, Self>) {
+        let band = match self.classify(&mut skb, sch) {
+            Place::Band(band) => band,
+            Place::Stolen => return on.stolen(skb),
+            Place::Shot => {
+                self.events.filter_drops = self.events.filter_drops.wrapping_add(skb.segments().into());
+                return on.shot(skb);
+            }
+        };
+        if skb.segments() <= 1 || !self.port.config().split_gso {
+            return self.place(skb, band, on);
+        }
+        let segments = skb.segments();
+        match skb.split() {
+            Ok(mut list) => {
+                self.events.gso_splits = self.events.gso_splits.wrapping_add(1);
+                while let Some(segment) = list.pop() {
+                    self.place(segment, band, on);
+                }
+            }
+            Err(skb) => {
+                self.events.gso_drops = self.events.gso_drops.wrapping_add(segments.into());
+                on.refuse(skb, DropReason::Generic);
+            }
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, on: &mut Dequeuing<'_>, sch: Context<'_, Self>) -> Option<Skb> {
+        let framing = self.framing();
+        let mut leaf = DataLeaf { child: self.child.as_mut(), framing };
+        match self.port.dequeue(now(), &mut leaf, &mut OnDequeue(on)) {
+            Dequeue::Packet(packet, _) => Some(packet.0),
+            Dequeue::Wait(time) => {
+                sch.count_overlimit();
+                sch.wake_at(time.0);
+                None
+            }
+            Dequeue::Empty => None,
+        }
+    }
+
+    fn reset(&mut self) {
+        self.port.reset(&mut OnReset);
+        if let Some(child) = &mut self.child {
+            child.reset();
+        }
+    }
+
+    fn dump(&mut self, message: &mut Message) -> Result {
+        options::dump(self.port.config(), message)
+    }
+
+    fn dump_stats(&mut self, stats: &mut Stats) -> Result {
+        report::port(self, stats)
+    }
+
+    fn find_class(classes: &Classes, minor: u16) -> bool {
+        classes.contains(minor)
+    }
+
+    fn next_class(classes: &Classes, after: u16) -> Option<u16> {
+        classes.next(after)
+    }
+
+    fn class_bound(classes: &Classes, minor: u16, bound: bool) {
+        classes.bind(minor, bound);
+    }
+
+    fn child(&mut self, minor: u16, extack: &mut Extack) -> Result<&mut Option<Child>> {
+        if minor == u16::from(uapi::class::DATA) {
+            return Ok(&mut self.child);
+        }
+        Err(extack.refuse(
+            knet::eopnotsupp(),
+            format_args!("{}: class :{minor:x} takes no child qdisc, only the data class :2 does", uapi::KIND),
+        ))
+    }
+
+    fn dump_class(&mut self, minor: u16, message: &mut Message) -> Result {
+        message.u32(uapi::CLASS_BAND, minor.into())
+    }
+
+    fn dump_class_stats(&mut self, minor: u16, stats: &mut Stats) -> Result {
+        report::class(self, minor, stats)
+    }
+}
