@@ -1,1 +1,41 @@
-//! Being written.
+// SPDX-License-Identifier: GPL-2.0
+//! The Turnstile port over netlink.
+//!
+//! What `tc` (through its plugin), the `turnstile` command and the tests have in common:
+//!
+//! | module | what is there |
+//! |---|---|
+//! | [`grammar`] | words as a user types them → [`Options`] |
+//! | [`print`] | [`Options`] and statistics → text that can be typed back, or JSON |
+//! | [`table`] | the one table of options behind grammar, help texts and man pages |
+//! | [`wire`] | [`Options`] ⇄ netlink attributes |
+//! | [`stats`] | statistics of ports and classes |
+//! | [`units`], [`dscp`] | single values as words |
+//! | [`attr`] | netlink attributes as bytes |
+//!
+//! ```
+//! let options = turnstile_netlink::parse(&["link", "2.5gbit", "tokens", "5%", "order", "data-first"])?;
+//! assert_eq!(options.to_string(), "link 2500mbit tokens 5% order data-first");
+//! assert_eq!(turnstile_netlink::Options::decode(&options.encode())?, options);
+//!
+//! let error = turnstile_netlink::parse(&["priorities", "9"]).unwrap_err();
+//! assert_eq!(error.to_string(), "priorities: \"9\" is not in 1..8");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod attr;
+pub mod dscp;
+pub mod grammar;
+pub mod options;
+pub mod print;
+pub mod stats;
+pub mod table;
+pub mod units;
+pub mod wire;
+
+#[cfg(test)]
+mod testing;
+
+pub use grammar::{parse, GrammarError};
+pub use options::{Link, Options};

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the kernel counts: `TCA_STATS_APP` of a port and of its classes.
+
+use turnstile_core::uapi::{band_stat, port_stat};
+
+use crate::attr::{attributes, Malformed};
+use crate::print::Printer;
+use crate::table::Unit;
+use crate::units;
+
+/// A struct of statistics, one `u64` each, with its decoding and printing.
+macro_rules! statistics {
+    ($(#[$doc:meta])* $name:ident from $module:ident { $($(#[$about:meta])* $field:ident: $number:ident, $key:literal, $unit:ident;)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct $name {
+            $($(#[$about])* pub $field: u64,)*
+        }
+
+        impl $name {
+            /// Reads `TCA_STATS_APP`. What the kernel does not report is 0, what it reports beyond these is left out.
+            pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+                let mut stats = Self::default();
+                for attribute in attributes(bytes) {
+                    let attribute = attribute?;
+                    match attribute.number {
+                        $($module::$number => stats.$field = attribute.u64($key)?,)*
+                        _ => {}
+                    }
+                }
+                Ok(stats)
+            }
+
+            /// The attributes that [`Self::decode`] reads.
+            pub fn encode(&self) -> Vec<u8> {
+                let mut to = Vec::new();
+                $(crate::attr::put_u64(&mut to, $module::$number, self.$field);)*
+                to
+            }
+
+            /// Name (which is the key in JSON), value and unit of each.
+            pub fn fields(&self) -> Vec<(&'static str, u64, Unit)> {
+                vec![$(($key, self.$field, Unit::$unit),)*]
+            }
+        }
+    };
+}
+
+statistics! {
+    /// Statistics of a port.
+    PortStats from port_stat {
+        /// bytes/s: the link rate in force, set or reported by the device.
+        link_rate: LINK_RATE64, "link-rate", Rate;
+        /// bytes/s, rounded down: the token group's rate in force.
+        token_rate: TOKEN_RATE64, "token-rate", Rate;
+        /// ns: the token expiry in force; 0: off.
+        token_expiry: TOKEN_EXPIRY, "token-expiry", TimeOrOff;
+        /// Times a dequeue found packets but the link still busy with the one before.
+        link_waits: LINK_WAITS, "link-waits", Count;
+        /// Times a dequeue found tokens, and nothing else to send, before the group's next release.
+        token_waits: TOKEN_WAITS, "token-waits", Count;
+        /// Packets that a filter's action dropped.
+        filter_drops: FILTER_DROPS, "filter-drops", Count;
+        /// Packets whose filter named a class that the port does not have.
+        filter_misses: FILTER_MISSES, "filter-misses", Count;
+        /// GSO super-packets split into wire packets.
+        gso_splits: GSO_SPLITS, "gso-splits", Count;
+        /// GSO super-packets dropped because they could not be split.
+        gso_drops: GSO_DROPS, "gso-drops", Count;
+    }
+}
+
+statistics! {
+    /// Statistics of a class. At any time `offered_packets` = sent + `queued` + the five kinds of drops.
+    ClassStats from band_stat {
+        /// Packets that classification gave to this class.
+        offered_packets: OFFERED_PACKETS, "offered-packets", Count;
+        /// Bytes of these packets.
+        offered_bytes: OFFERED_BYTES, "offered-bytes", Count;
+        /// Dropped on arrival: the queue was at its cap.
+        over_limit: OVER_LIMIT, "over-limit", Count;
+        /// Tokens dropped because they waited longer than the expiry.
+        expired: EXPIRED, "expired", Count;
+        /// Dropped by a `change` that lowered the cap or removed the class.
+        trimmed: TRIMMED, "trimmed", Count;
+        /// Dropped with the whole queue: device down, qdisc reset.
+        purged: PURGED, "purged", Count;
+        /// Dropped by the child qdisc (data class only).
+        child: CHILD, "child", Count;
+        /// Packets now queued.
+        queued: QUEUED, "queued", Count;
+        /// The most packets ever queued at once.
+        max_packets: MAX_PACKETS, "max-packets", Count;
+        /// The most bytes ever queued at once.
+        max_bytes: MAX_BYTES, "max-bytes", Count;
+        /// ns: mean time between arrival and release.
+        sojourn_mean: SOJOURN_MEAN, "sojourn-mean", Time;
+        /// ns: the longest such time.
+        sojourn_max: SOJOURN_MAX, "sojourn-max", Time;
+    }
+}
+
+/// Statistics of either kind, as tc hands them to its plugin: without saying whose they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stats {
+    /// A port's.
+    Port(PortStats),
+    /// A class's.
+    Class(ClassStats),
+}
+
+impl Stats {
+    /// Tells the two apart by their attributes' numbers. Attributes of neither kind, or none, count as a port's.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        for attribute in attributes(bytes) {
+            if (band_stat::OFFERED_PACKETS..=band_stat::MAX).contains(&attribute?.number) {
+                return ClassStats::decode(bytes).map(Self::Class);
+            }
+        }
+        PortStats::decode(bytes).map(Self::Port)
+    }
+}
+
+/// Shows statistics: in JSON as members, in text as lines of `per_line`, each after `indent`.
+///
+/// Rates are in bytes/s and times in ns in JSON, and with their units in text.
+pub fn print_fields(
+    fields: &[(&'static str, u64, Unit)],
+    per_line: usize,
+    indent: &str,
+    to: &mut dyn Printer,
+) {
+    for (at, (key, value, unit)) in fields.iter().enumerate() {
+        let before = match (at, at % per_line) {
+            (0, _) => indent.to_owned(),
+            (_, 0) => format!("\n{indent}"),
+            _ => " ".to_owned(),
+        };
+        to.number(
+            key,
+            value,
+            format_args!("{before}{key} {}", shown(*value, *unit)),
+        );
+    }
+}
+
+/// A statistic as text.
+pub fn shown(value: u64, unit: Unit) -> String {
+    match unit {
+        Unit::Rate => units::rate_decimal(value),
+        Unit::TimeOrOff if value == 0 => "off".to_owned(),
+        Unit::Time | Unit::TimeOrOff => units::time_decimal(value),
+        Unit::Count => value.to_string(),
+    }
+}
+
+/// Shows a port's statistics.
+pub fn print_port_stats(stats: &PortStats, indent: &str, to: &mut dyn Printer) {
+    print_fields(&stats.fields(), 3, indent, to);
+}
+
+/// Shows a class's statistics.
+pub fn print_class_stats(stats: &ClassStats, indent: &str, to: &mut dyn Printer) {
+    print_fields(&stats.fields(), 7, indent, to);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attr::{put, put_u64};
+    use crate::print::Text;
+    use proptest::prelude::*;
+
+    #[test]
+    fn told_apart() {
+        let port = PortStats {
+            link_rate: 1_250_000_000,
+            gso_drops: 7,
+            ..PortStats::default()
+        };
+        let class = ClassStats {
+            expired: 3,
+            sojourn_max: 10_368,
+            ..ClassStats::default()
+        };
+        assert_eq!(Stats::decode(&port.encode()), Ok(Stats::Port(port)));
+        assert_eq!(Stats::decode(&class.encode()), Ok(Stats::Class(class)));
+        assert_eq!(Stats::decode(&[]), Ok(Stats::Port(PortStats::default())));
+        let mut newer = Vec::new();
+        put_u64(&mut newer, 4000, 1);
+        put(&mut newer, 1, &[]);
+        assert_eq!(PortStats::decode(&newer), Ok(PortStats::default()));
+    }
+
+    #[test]
+    fn as_text() {
+        let stats = PortStats {
+            link_rate: 1_250_000_000,
+            token_rate: 64_734_895,
+            token_waits: 2,
+            ..PortStats::default()
+        };
+        let mut text = Text::default();
+        print_port_stats(&stats, "  ", &mut text);
+        assert_eq!(
+            text.finish(),
+            "  link-rate 10gbit token-rate 517.87916mbit token-expiry off\n  \
+             link-waits 0 token-waits 2 filter-drops 0\n  filter-misses 0 gso-splits 0 gso-drops 0"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_do_no_harm(bytes: Vec<u8>, end: prop::sample::Index) {
+            let _ = Stats::decode(&bytes);
+            let whole = ClassStats::default().encode();
+            let cut = end.index(whole.len());
+            prop_assert_eq!(ClassStats::decode(&whole[..cut]).is_ok(), cut % 12 == 0);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The one table of options: what the grammar accepts, and what help texts, man pages and errors say about it.
+
+use turnstile_core::config::limits::{self, Range};
+
+/// Which option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the table has the meaning of each")]
+pub enum Key {
+    Link,
+    Tokens,
+    Priorities,
+    TokenLimit,
+    TokenExpiry,
+    Order,
+    Unscheduled,
+    DataLimit,
+    SignalLimit,
+    Dscp,
+    SplitGso,
+    Overhead,
+    Mpu,
+}
+
+/// One option.
+#[derive(Debug)]
+pub struct Info {
+    /// Which.
+    pub key: Key,
+    /// The word, which is also the key in JSON.
+    pub name: &'static str,
+    /// What follows the word; empty: nothing, and `no-` before the word gives the opposite.
+    pub value: &'static str,
+    /// The allowed numbers, where they are numbers.
+    pub range: Option<Range>,
+    /// What holds if the option is not given.
+    pub default: &'static str,
+    /// What it does: sentences, in plain text.
+    pub about: &'static str,
+    /// Where rule and default come from.
+    pub source: &'static str,
+}
+
+impl Info {
+    /// As in a synopsis: `[ link RATE|auto ]`.
+    pub fn synopsis(&self) -> String {
+        match self.value {
+            "" => format!("[ {0} | no-{0} ]", self.name),
+            value => format!("[ {} {value} ]", self.name),
+        }
+    }
+
+    /// The allowed values in short: `1kbit..800gbit or auto`. Empty where the synopsis says it all.
+    pub fn range(&self) -> String {
+        let Some(range) = self.range else {
+            return String::new();
+        };
+        let range = range.to_string();
+        match self.key {
+            Key::Link => format!("{range} or auto"),
+            Key::Tokens => format!("{range} of the link, as a percentage or as a rate"),
+            Key::TokenExpiry => format!("{range}, auto or off"),
+            Key::Unscheduled => format!("{range} packets or off"),
+            Key::TokenLimit | Key::SignalLimit => format!("{range} packets"),
+            Key::DataLimit | Key::Overhead | Key::Mpu => format!("{range} bytes"),
+            _ => range,
+        }
+    }
+}
+
+/// All options, in the order in which they are printed.
+pub const OPTIONS: &[Info] = &[
+    Info {
+        key: Key::Link,
+        name: "link",
+        value: "RATE|auto",
+        range: Some(limits::LINK),
+        default: "auto",
+        about: "Shape the whole port to this rate, counted in bytes on the wire (see overhead and mpu). \
+                With auto the port is not shaped, and shares are taken of the speed that the device reports. \
+                Devices without a speed of their own, such as veth, bridges and tunnels, need a rate.",
+        source: "every band of a switch port shares its link (TOP fig. 3)",
+    },
+    Info {
+        key: Key::Tokens,
+        name: "tokens",
+        value: "PERCENT|RATE",
+        range: Some(limits::TOKENS),
+        default: "5.1787916%",
+        about: "Rate of the token group: all token priorities together release one token per pacing interval, \
+                and an idle group saves up no more than that one. A percentage of the link follows when the link's \
+                rate changes; it is kept in parts per billion.",
+        source: "84 / (84 + 1538): one minimum-size token for each full-size frame (ExpressPass section 2.1)",
+    },
+    Info {
+        key: Key::Priorities,
+        name: "priorities",
+        value: "N",
+        range: Some(limits::PRIORITIES),
+        default: "6",
+        about: "Number of token queues, served in strict priority. Tokens of a lower priority than the last queue's go to the last queue.",
+        source: "eight hardware queues, less one for signals and one for data (TOP fig. 3)",
+    },
+    Info {
+        key: Key::TokenLimit,
+        name: "token-limit",
+        value: "PACKETS",
+        range: Some(limits::TOKEN_LIMIT),
+        default: "8",
+        about: "Cap of each token queue. A token that finds its queue full is dropped, unless an expired one makes room.",
+        source: "TOP section 4.3, after ExpressPass section 3.1",
+    },
+    Info {
+        key: Key::TokenExpiry,
+        name: "token-expiry",
+        value: "TIME|auto|off",
+        range: Some(limits::TOKEN_EXPIRY),
+        default: "auto",
+        about: "Drop a token that has waited longer: the data it would release could no longer arrive in its slot. \
+                auto: eight pacing intervals, an interval being the time of 84 bytes at the token rate. off: never.",
+        source: "TOP section 3.1, rule R2",
+    },
+    Info {
+        key: Key::Order,
+        name: "order",
+        value: "tokens-first|data-first",
+        range: None,
+        default: "tokens-first",
+        about: "Whether tokens go before data or after. Signals are always first and unscheduled packets last.",
+        source: "TOP fig. 3b (tokens-first) and fig. 3a (data-first)",
+    },
+    Info {
+        key: Key::Unscheduled,
+        name: "unscheduled",
+        value: "PACKETS|off",
+        range: Some(limits::UNSCHEDULED),
+        default: "1",
+        about: "Cap of the unscheduled band, for packets sent in the first round trip without a token. \
+                off: no such band; its packets are data.",
+        source: "TOP section 4.4: exactly one full-length packet",
+    },
+    Info {
+        key: Key::DataLimit,
+        name: "data-limit",
+        value: "BYTES",
+        range: Some(limits::DATA_LIMIT),
+        default: "transmit queue length (1000 if 0) x (MTU + link-layer header)",
+        about: "Cap of the data band's own queue. It does not count for a child qdisc grafted on the data class.",
+        source: "as tc-bfifo(8)",
+    },
+    Info {
+        key: Key::SignalLimit,
+        name: "signal-limit",
+        value: "PACKETS",
+        range: Some(limits::SIGNAL_LIMIT),
+        default: "1000",
+        about: "Cap of the signal band.",
+        source: "as tc-pfifo(8) with the usual transmit queue length",
+    },
+    Info {
+        key: Key::Dscp,
+        name: "dscp",
+        value: "MAP|default|none",
+        range: None,
+        default: "CS6=signal,CS7=signal",
+        about: "Class of packets that neither their socket priority, nor a filter, nor their headers gave to one: \
+                CODE=BAND[,CODE=BAND...]. A CODE is 0..63 or a name (CS0..CS7, AF11..AF43, EF, LE), a BAND is signal, data, \
+                unscheduled or token0..token7. Codes that are not named are data. The map replaces the one in force as a whole. \
+                none: all are data.",
+        source: "network control traffic (RFC 4594 section 3.2)",
+    },
+    Info {
+        key: Key::SplitGso,
+        name: "split-gso",
+        value: "",
+        range: None,
+        default: "split-gso",
+        about: "Split GSO super-packets into the packets that go over the wire before they are queued. \
+                With no-split-gso they stay whole and count as the packets that they stand for.",
+        source: "as tc-cake(8)",
+    },
+    Info {
+        key: Key::Overhead,
+        name: "overhead",
+        value: "BYTES",
+        range: Some(limits::OVERHEAD),
+        default: "24",
+        about: "Bytes that each packet takes on the wire beside what the kernel counts.",
+        source: "Ethernet: frame check sequence 4, preamble 8, inter-packet gap 12 (IEEE 802.3)",
+    },
+    Info {
+        key: Key::Mpu,
+        name: "mpu",
+        value: "BYTES",
+        range: Some(limits::MPU),
+        default: "84",
+        about: "The least that a packet occupies on the wire, overhead included.",
+        source: "Ethernet: minimum frame 64, preamble 8, inter-packet gap 12 (IEEE 802.3)",
+    },
+];
+
+/// What a statistic counts in; see [`crate::stats`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// A number of something.
+    Count,
+    /// bytes/s.
+    Rate,
+    /// ns.
+    Time,
+    /// ns, where 0 stands for `off`.
+    TimeOrOff,
+}
+
+/// The words that start an option, in one line for errors.
+pub fn names() -> String {
+    let mut names = Vec::new();
+    for info in OPTIONS {
+        names.push(info.name.to_owned());
+        if info.value.is_empty() {
+            names.push(format!("no-{}", info.name));
+        }
+    }
+    names.join(", ")
+}
+
+/// What a terminal shows for `help`: a line or two per option, at most 100 columns wide.
+pub fn help() -> String {
+    let mut text = String::new();
+    for info in OPTIONS {
+        let range = match info.range() {
+            range if range.is_empty() => range,
+            range => format!("{range}; "),
+        };
+        let head = info.synopsis();
+        text += &format!("  {head}\n");
+        for line in wrap(
+            &format!("{} ({range}default: {})", info.about, info.default),
+            88,
+        ) {
+            text += &format!("        {line}\n");
+        }
+    }
+    text + "Rates, times and sizes have tc's units: 10gbit, 100mbps (bytes), 20us, 64kb; see tc(8).\n"
+}
+
+/// `text` in lines of at most `width` characters, broken between words.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use turnstile_core::config::Config;
+
+    #[test]
+    fn defaults_are_the_ones_in_force() {
+        let words: Vec<String> = OPTIONS
+            .iter()
+            .filter(|info| info.key != Key::DataLimit)
+            .flat_map(|info| match info.value {
+                "" => vec![info.default.to_owned()],
+                _ => vec![info.name.to_owned(), info.default.to_owned()],
+            })
+            .collect();
+        let options = crate::parse(&words).unwrap();
+        let config = Config::DEFAULT;
+        assert_eq!(options.tokens, Some(config.tokens));
+        assert_eq!(options.priorities, Some(u32::from(config.priorities)));
+        assert_eq!(options.token_limit, Some(config.token_limit));
+        assert_eq!(options.token_expiry, Some(config.token_expiry));
+        assert_eq!(options.order, Some(config.order));
+        assert_eq!(options.unscheduled, Some(config.unscheduled));
+        assert_eq!(options.signal_limit, Some(config.signal_limit));
+        assert_eq!(options.dscp, Some(config.dscp));
+        assert_eq!(options.split_gso, Some(config.split_gso));
+        assert_eq!(options.overhead, Some(config.overhead));
+        assert_eq!(options.mpu, Some(config.mpu));
+        assert_eq!(options.link, Some(crate::Link::Auto));
+    }
+
+    #[test]
+    fn help_names_every_option() {
+        let help = help();
+        for info in OPTIONS {
+            assert!(help.contains(&info.synopsis()));
+        }
+        assert!(help.lines().all(|line| line.chars().count() <= 100));
+    }
+}
