@@ -72,7 +72,9 @@ impl Nest<'_> {
         // SAFETY: promised by the caller.
         let len = usize::from(unsafe { (*attr).nla_len }).saturating_sub(HEADER);
         // SAFETY: `nla_len` covers the header and the payload behind it.
-        Some(Nest(unsafe { slice::from_raw_parts(attr.cast::<u8>().add(HEADER), len) }))
+        Some(Nest(unsafe {
+            slice::from_raw_parts(attr.cast::<u8>().add(HEADER), len)
+        }))
     }
 }
 
@@ -98,19 +100,29 @@ pub fn parse<'a>(
     let mut seen: u64 = 0;
     while !rest.is_empty() {
         let (Some(len), Some(number)) = (u16_at(rest, 0), u16_at(rest, 2)) else {
-            return Err(extack.refuse(EINVAL, format_args!("{who}: {} stray bytes after the last option", rest.len())));
+            return Err(extack.refuse(
+                EINVAL,
+                format_args!("{who}: {} stray bytes after the last option", rest.len()),
+            ));
         };
         let number = number & TYPE_MASK;
         let Some(payload) = rest.get(HEADER..usize::from(len)) else {
             return Err(extack.refuse(
                 EINVAL,
-                format_args!("{who}: attribute {number}: length {len} is not in {HEADER}..{}", rest.len()),
+                format_args!(
+                    "{who}: attribute {number}: length {len} is not in {HEADER}..{}",
+                    rest.len()
+                ),
             ));
         };
         let aligned = usize::from(len).saturating_add(3) & !3;
         rest = rest.get(aligned..).unwrap_or(&[]);
 
-        let Some((index, rule)) = rules.iter().enumerate().find(|(_, rule)| rule.number == number) else {
+        let Some((index, rule)) = rules
+            .iter()
+            .enumerate()
+            .find(|(_, rule)| rule.number == number)
+        else {
             return Err(extack.refuse(EINVAL, format_args!("{who}: unknown attribute {number}")));
         };
         if matches!(rule.kind, Kind::Pad) {
@@ -123,12 +135,19 @@ pub fn parse<'a>(
         seen |= bit;
         let value = match (rule.kind, payload) {
             (Kind::U32, &[a, b, c, d]) => Value::U32(u32::from_ne_bytes([a, b, c, d])),
-            (Kind::U64, &[a, b, c, d, e, f, g, h]) => Value::U64(u64::from_ne_bytes([a, b, c, d, e, f, g, h])),
+            (Kind::U64, &[a, b, c, d, e, f, g, h]) => {
+                Value::U64(u64::from_ne_bytes([a, b, c, d, e, f, g, h]))
+            }
             (Kind::Bytes(want), bytes) if bytes.len() == want => Value::Bytes(bytes),
             (kind, bytes) => {
                 return Err(extack.refuse(
                     EINVAL,
-                    format_args!("{who}: {}: {} bytes, not {}", rule.name, bytes.len(), kind.len()),
+                    format_args!(
+                        "{who}: {}: {} bytes, not {}",
+                        rule.name,
+                        bytes.len(),
+                        kind.len()
+                    ),
                 ));
             }
         };

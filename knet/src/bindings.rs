@@ -6,6 +6,12 @@
 // Some lints are newer than the oldest compiler.
 #![allow(unknown_lints, unnecessary_transmutes)]
 #![allow(
+    clippy::cast_lossless,
+    clippy::ptr_as_ptr,
+    clippy::ref_as_ptr,
+    clippy::undocumented_unsafe_blocks
+)]
+#![allow(
     clippy::all,
     dead_code,
     missing_docs,

@@ -45,7 +45,10 @@ impl Extack {
     /// `return Err(extack.refuse(EINVAL, format_args!(…)))`.
     pub fn refuse(&mut self, error: Error, message: fmt::Arguments<'_>) -> Error {
         if !self.0.is_null() {
-            let mut buffer = Message { text: [0; LEN], len: 0 };
+            let mut buffer = Message {
+                text: [0; LEN],
+                len: 0,
+            };
             // Message never fails, and a message cut short is better than none.
             let _ = buffer.write_fmt(message);
             // SAFETY: valid by `from_raw`; the text is NUL-terminated, and C copies it.

@@ -57,8 +57,8 @@ pub use device::Device;
 pub use dump::{ClassStats, Message, Stats};
 pub use extack::Extack;
 pub use qdisc::{
-    drop_queued, eopnotsupp, Changing, Classified, Configuring, Context, Dequeuing, DropReason, Enqueuing, Qdisc,
-    Registration,
+    drop_queued, eopnotsupp, Changing, Classified, Configuring, Context, Dequeuing, DropReason,
+    Enqueuing, Qdisc, Registration,
 };
 pub use skb::{HeaderBuffer, Headers, Skb, SkbQueue, PRIVATE_LEN};
 pub use time::now;

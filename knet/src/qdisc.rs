@@ -58,10 +58,15 @@ pub trait Qdisc: Sized + Send {
     type Shared: Default + Send + Sync;
 
     /// Makes the qdisc from the options of `tc qdisc add`. May sleep.
-    fn new(on: &Configuring<'_, Self>, options: Option<Nest<'_>>, extack: &mut Extack) -> Result<Self>;
+    fn new(
+        on: &Configuring<'_, Self>,
+        options: Option<Nest<'_>>,
+        extack: &mut Extack,
+    ) -> Result<Self>;
 
     /// Changes a live qdisc: `tc qdisc change` or `replace`. May sleep, outside of [`Configuring::lock`].
-    fn change(on: &Configuring<'_, Self>, options: Option<Nest<'_>>, extack: &mut Extack) -> Result;
+    fn change(on: &Configuring<'_, Self>, options: Option<Nest<'_>>, extack: &mut Extack)
+        -> Result;
 
     /// Takes a packet: keeps it, gives it to a child, or gives it back to be dropped, and says so to `on`.
     fn enqueue(&mut self, skb: Skb, on: &mut Enqueuing<'_>, sch: Context<'_, Self>);
@@ -98,7 +103,10 @@ pub trait Qdisc: Sized + Send {
 
     /// Where the class keeps its child. An error, with a message, for a class that takes none.
     fn child(&mut self, _minor: u16, extack: &mut Extack) -> Result<&mut Option<Child>> {
-        Err(extack.refuse(eopnotsupp(), format_args!("{}: classes take no child qdisc", Self::KIND)))
+        Err(extack.refuse(
+            eopnotsupp(),
+            format_args!("{}: classes take no child qdisc", Self::KIND),
+        ))
     }
 
     /// Writes the class's options.
@@ -178,7 +186,9 @@ impl<T: Qdisc> Context<'_, T> {
             return Classified::Unmatched;
         };
         match action {
-            bindings::TC_ACT_STOLEN | bindings::TC_ACT_QUEUED | bindings::TC_ACT_TRAP => Classified::Stolen,
+            bindings::TC_ACT_STOLEN | bindings::TC_ACT_QUEUED | bindings::TC_ACT_TRAP => {
+                Classified::Stolen
+            }
             bindings::TC_ACT_SHOT => Classified::Shot,
             // SAFETY: a match fills in the class.
             _ => Classified::Class(unsafe { result.__bindgen_anon_1.__bindgen_anon_1.classid }),
@@ -190,7 +200,11 @@ impl<T: Qdisc> Context<'_, T> {
     pub fn wake_at(&self, time: u64) {
         // SAFETY: the watchdog is set up before the first packet comes and cancelled after the last.
         unsafe {
-            bindings::qdisc_watchdog_schedule_range_ns(&raw mut (*self.private.as_ptr()).watchdog, time, 0);
+            bindings::qdisc_watchdog_schedule_range_ns(
+                &raw mut (*self.private.as_ptr()).watchdog,
+                time,
+                0,
+            );
         }
     }
 
@@ -226,7 +240,10 @@ impl<T: Qdisc> Configuring<'_, T> {
     /// `work` is not run and the result is `None`.
     ///
     /// What `work` drops it reports to the [`Changing`] it gets.
-    pub fn lock<R>(&self, work: impl FnOnce(&mut T, &mut Changing, Context<'_, T>) -> R) -> Option<R> {
+    pub fn lock<R>(
+        &self,
+        work: impl FnOnce(&mut T, &mut Changing, Context<'_, T>) -> R,
+    ) -> Option<R> {
         // SAFETY: RTNL is held, so nobody initialises or destroys the qdisc meanwhile; `with_lock` excludes all else.
         unsafe { adapter::with_lock(self.context.sch.as_ptr(), work) }
     }
@@ -249,7 +266,10 @@ impl Enqueuing<'_> {
     /// A packet of `len` bytes ([`Skb::packet_len`]) was put into a queue.
     #[inline]
     pub fn queued(&mut self, len: u32) {
-        self.queued = (self.queued.0.wrapping_add(1), self.queued.1.wrapping_add(len));
+        self.queued = (
+            self.queued.0.wrapping_add(1),
+            self.queued.1.wrapping_add(len),
+        );
     }
 
     /// The arriving packet is dropped.
@@ -260,27 +280,37 @@ impl Enqueuing<'_> {
 
     /// A packet that was in a queue is dropped, to make room.
     pub fn drop_queued(&mut self, skb: Skb, reason: DropReason) {
-        self.lost = (self.lost.0.wrapping_add(1), self.lost.1.wrapping_add(skb.packet_len()));
+        self.lost = (
+            self.lost.0.wrapping_add(1),
+            self.lost.1.wrapping_add(skb.packet_len()),
+        );
         self.free(skb, reason);
     }
 
     /// The arriving packet was taken by a filter's action: freed, and not counted as dropped.
     pub fn stolen(&mut self, skb: Skb) {
-        self.verdict = (bindings::NET_XMIT_SUCCESS | bindings::net_xmit_qdisc_t___NET_XMIT_STOLEN) as i32;
+        self.verdict =
+            (bindings::NET_XMIT_SUCCESS | bindings::net_xmit_qdisc_t___NET_XMIT_STOLEN) as i32;
         self.free(skb, DropReason::Generic);
     }
 
     /// The arriving packet is dropped because a filter's action says so.
     pub fn shot(&mut self, skb: Skb) {
         self.refused = self.refused.wrapping_add(1);
-        self.verdict = (bindings::NET_XMIT_SUCCESS | bindings::net_xmit_qdisc_t___NET_XMIT_BYPASS) as i32;
+        self.verdict =
+            (bindings::NET_XMIT_SUCCESS | bindings::net_xmit_qdisc_t___NET_XMIT_BYPASS) as i32;
         self.free(skb, DropReason::Generic);
     }
 
     fn free(&mut self, skb: Skb, reason: DropReason) {
         // SAFETY: `to_free` is the list that our caller frees once the lock is released.
         unsafe {
-            bindings::knet_drop_enqueue(self.sch.as_ptr(), skb.into_raw().as_ptr(), self.to_free, reason.code());
+            bindings::knet_drop_enqueue(
+                self.sch.as_ptr(),
+                skb.into_raw().as_ptr(),
+                self.to_free,
+                reason.code(),
+            );
         }
     }
 
@@ -313,9 +343,14 @@ pub struct Dequeuing<'a> {
 impl Dequeuing<'_> {
     /// A packet that was in a queue is dropped.
     pub fn drop_queued(&mut self, skb: Skb, reason: DropReason) {
-        self.lost = (self.lost.0.wrapping_add(1), self.lost.1.wrapping_add(skb.packet_len()));
+        self.lost = (
+            self.lost.0.wrapping_add(1),
+            self.lost.1.wrapping_add(skb.packet_len()),
+        );
         // SAFETY: the qdisc is valid and its root lock held.
-        unsafe { bindings::knet_drop_dequeue(self.sch.as_ptr(), skb.into_raw().as_ptr(), reason.code()) }
+        unsafe {
+            bindings::knet_drop_dequeue(self.sch.as_ptr(), skb.into_raw().as_ptr(), reason.code())
+        }
     }
 }
 
@@ -328,7 +363,10 @@ pub struct Changing {
 impl Changing {
     /// A packet that was in a queue is dropped.
     pub fn drop_queued(&mut self, skb: Skb) {
-        self.lost = (self.lost.0.wrapping_add(1), self.lost.1.wrapping_add(skb.packet_len()));
+        self.lost = (
+            self.lost.0.wrapping_add(1),
+            self.lost.1.wrapping_add(skb.packet_len()),
+        );
         drop_queued(skb);
     }
 }

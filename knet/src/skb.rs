@@ -106,7 +106,11 @@ impl Skb {
     pub fn set_private<T: AsBytes + Copy>(&mut self, value: T) {
         const { assert!(size_of::<T>() <= PRIVATE_LEN) };
         // SAFETY: `data` has `PRIVATE_LEN` bytes, and we own the packet.
-        unsafe { (&raw mut (*self.cb()).data).cast::<T>().write_unaligned(value) }
+        unsafe {
+            (&raw mut (*self.cb()).data)
+                .cast::<T>()
+                .write_unaligned(value)
+        }
     }
 
     /// The packet's headers. `buffer` is used only when they are not in the linear part.
@@ -120,23 +124,41 @@ impl Skb {
             (
                 ethernet,
                 u16::from_be(bindings::knet_skb_protocol(skb)),
-                if ethernet { 0 } else { bindings::knet_skb_network_offset(skb) },
+                if ethernet {
+                    0
+                } else {
+                    bindings::knet_skb_network_offset(skb)
+                },
                 (*skb).len,
                 (*skb).len.saturating_sub((*skb).data_len),
             )
         };
-        let none = Headers { protocol, bytes: &[], destination: None };
+        let none = Headers {
+            protocol,
+            bytes: &[],
+            destination: None,
+        };
         let Ok(offset) = u32::try_from(offset) else {
             return none;
         };
         let wanted = len.saturating_sub(offset).min(buffer.len() as u32);
         let bytes: &[u8] = if offset.saturating_add(wanted) <= linear {
             // SAFETY: `data` points to `linear` readable bytes, which nobody changes while we borrow the packet.
-            unsafe { core::slice::from_raw_parts((*self.as_ptr()).data.add(offset as usize), wanted as usize) }
+            unsafe {
+                core::slice::from_raw_parts(
+                    (*self.as_ptr()).data.add(offset as usize),
+                    wanted as usize,
+                )
+            }
         } else {
             // SAFETY: the buffer has room for `wanted` bytes, and the packet that many from `offset`.
             let copied = unsafe {
-                bindings::skb_copy_bits(self.as_ptr(), offset as i32, buffer.as_mut_ptr().cast(), wanted as i32)
+                bindings::skb_copy_bits(
+                    self.as_ptr(),
+                    offset as i32,
+                    buffer.as_mut_ptr().cast(),
+                    wanted as i32,
+                )
             };
             match buffer.get(..wanted as usize) {
                 Some(bytes) if copied == 0 => bytes,
@@ -144,9 +166,14 @@ impl Skb {
             }
         };
         if !ethernet {
-            return Headers { protocol, bytes, destination: None };
+            return Headers {
+                protocol,
+                bytes,
+                destination: None,
+            };
         }
-        let (Some(header), Some(rest)) = (bytes.first_chunk::<ETH_HLEN>(), bytes.get(ETH_HLEN..)) else {
+        let (Some(header), Some(rest)) = (bytes.first_chunk::<ETH_HLEN>(), bytes.get(ETH_HLEN..))
+        else {
             return none;
         };
         let [d0, d1, d2, d3, d4, d5, .., p0, p1] = *header;
@@ -209,7 +236,11 @@ unsafe impl Send for SkbQueue {}
 impl SkbQueue {
     /// An empty queue.
     pub const fn new() -> Self {
-        SkbQueue { head: None, tail: core::ptr::null_mut(), _owns: PhantomData }
+        SkbQueue {
+            head: None,
+            tail: core::ptr::null_mut(),
+            _owns: PhantomData,
+        }
     }
 
     /// Adds a packet at the end.

@@ -17,12 +17,17 @@ pub(crate) struct Classes {
 
 impl Default for Classes {
     fn default() -> Self {
-        Classes { exist: Atomic::new(0), bound: array::from_fn(|_| Atomic::new(0)) }
+        Classes {
+            exist: Atomic::new(0),
+            bound: array::from_fn(|_| Atomic::new(0)),
+        }
     }
 }
 
 fn bits(config: &Config) -> u32 {
-    Band::all(config).fold(0, |bits, band| bits | 1u32.wrapping_shl(band.minor().into()))
+    Band::all(config).fold(0, |bits, band| {
+        bits | 1u32.wrapping_shl(band.minor().into())
+    })
 }
 
 impl Classes {
@@ -43,7 +48,14 @@ impl Classes {
     pub(crate) fn bind(&self, minor: u16, bound: bool) {
         if let Some(count) = self.bound.get(usize::from(minor)) {
             let now = count.load(Relaxed);
-            count.store(if bound { now.saturating_add(1) } else { now.saturating_sub(1) }, Relaxed);
+            count.store(
+                if bound {
+                    now.saturating_add(1)
+                } else {
+                    now.saturating_sub(1)
+                },
+                Relaxed,
+            );
         }
     }
 
@@ -51,7 +63,8 @@ impl Classes {
     pub(crate) fn bound_but_gone(&self, config: &Config) -> Option<u16> {
         let gone = self.exist.load(Relaxed) & !bits(config);
         (0u16..).zip(&self.bound).find_map(|(minor, count)| {
-            (gone & 1u32.wrapping_shl(minor.into()) != 0 && count.load(Relaxed) != 0).then_some(minor)
+            (gone & 1u32.wrapping_shl(minor.into()) != 0 && count.load(Relaxed) != 0)
+                .then_some(minor)
         })
     }
 }

@@ -30,6 +30,8 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Module { _kind: knet::Registration::new(module)? })
+        Ok(Module {
+            _kind: knet::Registration::new(module)?,
+        })
     }
 }

@@ -16,25 +16,89 @@ use turnstile_core::{
 };
 
 const RULES: &[Rule] = &[
-    Rule { number: option::PAD, name: "pad", kind: Kind::Pad },
-    Rule { number: option::LINK_RATE64, name: "link", kind: Kind::U64 },
-    Rule { number: option::TOKEN_SHARE, name: "tokens", kind: Kind::U32 },
-    Rule { number: option::TOKEN_RATE64, name: "tokens", kind: Kind::U64 },
-    Rule { number: option::PRIORITIES, name: "priorities", kind: Kind::U32 },
-    Rule { number: option::TOKEN_LIMIT, name: "token-limit", kind: Kind::U32 },
-    Rule { number: option::TOKEN_EXPIRY, name: "token-expiry", kind: Kind::U64 },
-    Rule { number: option::ORDER, name: "order", kind: Kind::U32 },
-    Rule { number: option::UNSCHEDULED, name: "unscheduled", kind: Kind::U32 },
-    Rule { number: option::DATA_LIMIT, name: "data-limit", kind: Kind::U32 },
-    Rule { number: option::SIGNAL_LIMIT, name: "signal-limit", kind: Kind::U32 },
-    Rule { number: option::DSCP_MAP, name: "dscp", kind: Kind::Bytes(64) },
-    Rule { number: option::SPLIT_GSO, name: "split-gso", kind: Kind::U32 },
-    Rule { number: option::OVERHEAD, name: "overhead", kind: Kind::U32 },
-    Rule { number: option::MPU, name: "mpu", kind: Kind::U32 },
+    Rule {
+        number: option::PAD,
+        name: "pad",
+        kind: Kind::Pad,
+    },
+    Rule {
+        number: option::LINK_RATE64,
+        name: "link",
+        kind: Kind::U64,
+    },
+    Rule {
+        number: option::TOKEN_SHARE,
+        name: "tokens",
+        kind: Kind::U32,
+    },
+    Rule {
+        number: option::TOKEN_RATE64,
+        name: "tokens",
+        kind: Kind::U64,
+    },
+    Rule {
+        number: option::PRIORITIES,
+        name: "priorities",
+        kind: Kind::U32,
+    },
+    Rule {
+        number: option::TOKEN_LIMIT,
+        name: "token-limit",
+        kind: Kind::U32,
+    },
+    Rule {
+        number: option::TOKEN_EXPIRY,
+        name: "token-expiry",
+        kind: Kind::U64,
+    },
+    Rule {
+        number: option::ORDER,
+        name: "order",
+        kind: Kind::U32,
+    },
+    Rule {
+        number: option::UNSCHEDULED,
+        name: "unscheduled",
+        kind: Kind::U32,
+    },
+    Rule {
+        number: option::DATA_LIMIT,
+        name: "data-limit",
+        kind: Kind::U32,
+    },
+    Rule {
+        number: option::SIGNAL_LIMIT,
+        name: "signal-limit",
+        kind: Kind::U32,
+    },
+    Rule {
+        number: option::DSCP_MAP,
+        name: "dscp",
+        kind: Kind::Bytes(64),
+    },
+    Rule {
+        number: option::SPLIT_GSO,
+        name: "split-gso",
+        kind: Kind::U32,
+    },
+    Rule {
+        number: option::OVERHEAD,
+        name: "overhead",
+        kind: Kind::U32,
+    },
+    Rule {
+        number: option::MPU,
+        name: "mpu",
+        kind: Kind::U32,
+    },
 ];
 
 /// An attribute that is on or off, or one of two.
-const FLAG: Range = Range { min: 0, max: 1, unit: Unit::Number };
+const FLAG: Range = Range {
+    min: 0,
+    max: 1,
+    unit: Unit::Number,
+};
 
 /// Refuses a request: the kernel shows `what` to whoever made it.
 pub(crate) fn refuse(extack: &mut Extack, what: impl Display) -> Error {
@@ -46,7 +110,10 @@ fn ranged(name: &str, value: u32, range: Range, extack: &mut Extack) -> Result<u
     if range.contains(value.into()) {
         return Ok(value);
     }
-    Err(refuse(extack, format_args!("{name}: {value} is not in {range}")))
+    Err(refuse(
+        extack,
+        format_args!("{name}: {value} is not in {range}"),
+    ))
 }
 
 /// Changes `config` as the request says. What the request does not name stays.
@@ -58,7 +125,9 @@ fn ranged(name: &str, value: u32, range: Range, extack: &mut Extack) -> Result<u
 pub(crate) fn apply(config: &mut Config, nest: Nest<'_>, extack: &mut Extack) -> Result {
     let mut tokens_given = false;
     attr::parse(nest, RULES, uapi::KIND, extack, |number, value, extack| {
-        if matches!(number, option::TOKEN_SHARE | option::TOKEN_RATE64) && core::mem::replace(&mut tokens_given, true) {
+        if matches!(number, option::TOKEN_SHARE | option::TOKEN_RATE64)
+            && core::mem::replace(&mut tokens_given, true)
+        {
             return Err(refuse(extack, "tokens: both a share and a rate"));
         }
         match (number, value) {
@@ -71,8 +140,9 @@ pub(crate) fn apply(config: &mut Config, nest: Nest<'_>, extack: &mut Extack) ->
             (option::TOKEN_LIMIT, Value::U32(n)) => config.token_limit = n,
             (option::TOKEN_EXPIRY, Value::U64(ns)) => config.token_expiry = Expiry::from_attr(ns),
             (option::ORDER, Value::U32(order)) => {
-                config.order = Order::from_attr(order)
-                    .ok_or_else(|| refuse(extack, format_args!("order: {order} is not in {FLAG}")))?;
+                config.order = Order::from_attr(order).ok_or_else(|| {
+                    refuse(extack, format_args!("order: {order} is not in {FLAG}"))
+                })?;
             }
             (option::UNSCHEDULED, Value::U32(n)) => config.unscheduled = n,
             (option::DATA_LIMIT, Value::U32(bytes)) => config.data_limit = bytes,
@@ -103,7 +173,11 @@ pub(crate) fn dump(config: &Config, message: &mut Message) -> Result {
     }
     message.u32(option::PRIORITIES, config.priorities.into())?;
     message.u32(option::TOKEN_LIMIT, config.token_limit)?;
-    message.u64(option::TOKEN_EXPIRY, config.token_expiry.to_attr(), option::PAD)?;
+    message.u64(
+        option::TOKEN_EXPIRY,
+        config.token_expiry.to_attr(),
+        option::PAD,
+    )?;
     message.u32(option::ORDER, config.order.to_attr())?;
     message.u32(option::UNSCHEDULED, config.unscheduled)?;
     message.u32(option::DATA_LIMIT, config.data_limit)?;

@@ -24,7 +24,12 @@ pub(crate) struct PortPacket(pub(crate) Skb);
 impl PortPacket {
     #[inline]
     pub(crate) fn new(mut skb: Skb, framing: Framing) -> Self {
-        let wire = wire_len(skb.packet_len(), skb.segments(), framing.overhead, framing.mpu);
+        let wire = wire_len(
+            skb.packet_len(),
+            skb.segments(),
+            framing.overhead,
+            framing.mpu,
+        );
         skb.set_private::<Private>([wire, 0, 0]);
         PortPacket(skb)
     }
@@ -45,7 +50,8 @@ impl Packet for PortPacket {
     #[inline]
     fn set_enqueued(&mut self, now: Nanos) {
         let [wire_len, ..] = self.0.private::<Private>();
-        self.0.set_private::<Private>([wire_len, now.0 as u32, (now.0 >> 32) as u32]);
+        self.0
+            .set_private::<Private>([wire_len, now.0 as u32, (now.0 >> 32) as u32]);
     }
 }
 
@@ -100,7 +106,10 @@ impl Leaf<PortPacket> for DataLeaf<'_> {
     #[inline]
     fn dequeue(&mut self) -> Option<PortPacket> {
         // The child used the packet's private bytes, so its wire length is worked out again.
-        Some(PortPacket::new(self.child.as_mut()?.dequeue()?, self.framing))
+        Some(PortPacket::new(
+            self.child.as_mut()?.dequeue()?,
+            self.framing,
+        ))
     }
 }
 

@@ -9,8 +9,8 @@ use crate::{
 };
 use kernel::prelude::*;
 use knet::{
-    attr::Nest, Child, Classified, Configuring, Context, Dequeuing, DropReason, Enqueuing, Extack, HeaderBuffer, Message,
-    Qdisc, Skb, Stats,
+    attr::Nest, Child, Classified, Configuring, Context, Dequeuing, DropReason, Enqueuing, Extack,
+    HeaderBuffer, Message, Qdisc, Skb, Stats,
 };
 use turnstile_core::{
     band::Band,
@@ -56,13 +56,18 @@ fn now() -> Nanos {
 }
 
 fn check(config: &Config, speed: Option<u64>, extack: &mut Extack) -> Result<Resolved> {
-    config.validate(speed).map_err(|invalid| refuse(extack, invalid))
+    config
+        .validate(speed)
+        .map_err(|invalid| refuse(extack, invalid))
 }
 
 impl TurnstilePort {
     fn framing(&self) -> Framing {
         let config = self.port.config();
-        Framing { overhead: config.overhead, mpu: config.mpu }
+        Framing {
+            overhead: config.overhead,
+            mpu: config.mpu,
+        }
     }
 
     /// In this order: `skb->priority` that names one of our classes (as prio and htb take it), filters, headers.
@@ -72,7 +77,9 @@ impl TurnstilePort {
         let config = self.port.config();
         let priority = skb.priority();
         if priority & MAJOR == handle && handle != 0 {
-            if let Some(band) = Band::from_minor(priority as u8, config).filter(|_| priority & 0xff00 == 0) {
+            if let Some(band) =
+                Band::from_minor(priority as u8, config).filter(|_| priority & 0xff00 == 0)
+            {
                 return Place::Band(band);
             }
         }
@@ -82,7 +89,8 @@ impl TurnstilePort {
             Classified::Shot => return Place::Shot,
             Classified::Class(class) => {
                 let ours = matches!(class & MAJOR, 0) || class & MAJOR == handle;
-                match Band::from_minor(class as u8, config).filter(|_| ours && class & 0xff00 == 0) {
+                match Band::from_minor(class as u8, config).filter(|_| ours && class & 0xff00 == 0)
+                {
                     Some(band) => return Place::Band(band),
                     None => self.events.filter_misses = self.events.filter_misses.wrapping_add(1),
                 }
@@ -90,7 +98,12 @@ impl TurnstilePort {
         }
         let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
         let headers = skb.headers(&mut buffer);
-        Place::Band(classify(headers.protocol, headers.bytes, headers.destination, self.port.config()))
+        Place::Band(classify(
+            headers.protocol,
+            headers.bytes,
+            headers.destination,
+            self.port.config(),
+        ))
     }
 
     /// Queues one packet, which may be a super-packet if they are not split.
@@ -119,16 +132,21 @@ impl TurnstilePort {
 impl Qdisc for TurnstilePort {
     const KIND: &'static str = uapi::KIND;
     const WATCH_LINK: bool = true;
-    const CLASSES_ARE_FIXED: &'static str = "the port makes its classes; see priorities and unscheduled";
+    const CLASSES_ARE_FIXED: &'static str =
+        "the port makes its classes; see priorities and unscheduled";
 
     type Shared = Classes;
 
-    fn new(on: &Configuring<'_, Self>, nest: Option<Nest<'_>>, extack: &mut Extack) -> Result<Self> {
+    fn new(
+        on: &Configuring<'_, Self>,
+        nest: Option<Nest<'_>>,
+        extack: &mut Extack,
+    ) -> Result<Self> {
         let device = on.device();
         let speed = device.speed();
         let mut config = Config::DEFAULT;
         let limit = u64::from(device.queue_bytes());
-        config.data_limit = limit.max(limits::DATA_LIMIT.min).min(limits::DATA_LIMIT.max) as u32;
+        config.data_limit = limit.clamp(limits::DATA_LIMIT.min, limits::DATA_LIMIT.max) as u32;
         if let Some(nest) = nest {
             options::apply(&mut config, nest, extack)?;
         }
@@ -148,16 +166,22 @@ impl Qdisc for TurnstilePort {
         };
         let speed = on.device().speed();
         // RTNL is held: nobody else changes the configuration between here and the second lock.
-        let Some((mut config, speed)) = on.lock(|this, _, _| (*this.port.config(), speed.or(this.speed))) else {
+        let Some((mut config, speed)) =
+            on.lock(|this, _, _| (*this.port.config(), speed.or(this.speed)))
+        else {
             return Err(EINVAL);
         };
         options::apply(&mut config, nest, extack)?;
         let resolved = check(&config, speed, extack)?;
         if let Some(minor) = on.shared().bound_but_gone(&config) {
-            return Err(refuse(extack, format_args!("class :{minor:x} would go, but filters name it")));
+            return Err(refuse(
+                extack,
+                format_args!("class :{minor:x} would go, but filters name it"),
+            ));
         }
         on.lock(|this, changing, sch| {
-            this.port.change(&config, &resolved, now(), &mut OnChange(changing));
+            this.port
+                .change(&config, &resolved, now(), &mut OnChange(changing));
             this.speed = speed;
             on.shared().set(&config);
             // What waited for the old rate's time may be due by the new one.
@@ -181,7 +205,8 @@ impl Qdisc for TurnstilePort {
             Place::Band(band) => band,
             Place::Stolen => return on.stolen(skb),
             Place::Shot => {
-                self.events.filter_drops = self.events.filter_drops.wrapping_add(skb.segments().into());
+                self.events.filter_drops =
+                    self.events.filter_drops.wrapping_add(skb.segments().into());
                 return on.shot(skb);
             }
         };
@@ -206,7 +231,10 @@ impl Qdisc for TurnstilePort {
     #[inline]
     fn dequeue(&mut self, on: &mut Dequeuing<'_>, sch: Context<'_, Self>) -> Option<Skb> {
         let framing = self.framing();
-        let mut leaf = DataLeaf { child: self.child.as_mut(), framing };
+        let mut leaf = DataLeaf {
+            child: self.child.as_mut(),
+            framing,
+        };
         match self.port.dequeue(now(), &mut leaf, &mut OnDequeue(on)) {
             Dequeue::Packet(packet, _) => Some(packet.0),
             Dequeue::Wait(time) => {
@@ -251,7 +279,10 @@ impl Qdisc for TurnstilePort {
         }
         Err(extack.refuse(
             knet::eopnotsupp(),
-            format_args!("{}: class :{minor:x} takes no child qdisc, only the data class :2 does", uapi::KIND),
+            format_args!(
+                "{}: class :{minor:x} takes no child qdisc, only the data class :2 does",
+                uapi::KIND
+            ),
         ))
     }
 

@@ -10,7 +10,9 @@ use turnstile_core::{
 };
 
 fn all(message: &mut Message, pad: u16, values: &[(u16, u64)]) -> Result {
-    values.iter().try_for_each(|&(number, value)| message.u64(number, value, pad))
+    values
+        .iter()
+        .try_for_each(|&(number, value)| message.u64(number, value, pad))
 }
 
 /// Statistics of the port as a whole.
@@ -25,7 +27,10 @@ pub(crate) fn port(this: &TurnstilePort, stats: &mut Stats) -> Result {
             &[
                 (port_stat::LINK_RATE64, resolved.link),
                 (port_stat::TOKEN_RATE64, resolved.token_rate.bytes_per_sec()),
-                (port_stat::TOKEN_EXPIRY, resolved.expiry.map_or(uapi::EXPIRY_OFF, |expiry| expiry.0)),
+                (
+                    port_stat::TOKEN_EXPIRY,
+                    resolved.expiry.map_or(uapi::EXPIRY_OFF, |expiry| expiry.0),
+                ),
                 (port_stat::LINK_WAITS, port.link_waits),
                 (port_stat::TOKEN_WAITS, port.token_waits),
                 (port_stat::FILTER_DROPS, events.filter_drops),
@@ -39,16 +44,28 @@ pub(crate) fn port(this: &TurnstilePort, stats: &mut Stats) -> Result {
 
 /// Statistics of one class.
 pub(crate) fn class(this: &TurnstilePort, minor: u16, stats: &mut Stats) -> Result {
-    let Some(band) = u8::try_from(minor).ok().and_then(|minor| Band::from_minor(minor, this.port.config())) else {
+    let Some(band) = u8::try_from(minor)
+        .ok()
+        .and_then(|minor| Band::from_minor(minor, this.port.config()))
+    else {
         return Ok(());
     };
     let band_stats = this.port.stats(band);
     let leaf = this.child.as_ref().filter(|_| band == Band::Data);
-    let queued = band_stats.queued_packets.saturating_add(leaf.map_or(0, |leaf| leaf.queued()).into());
-    let backlog = band_stats.queued_bytes.saturating_add(leaf.map_or(0, |leaf| leaf.backlog()).into());
-    let own_drops = [band_stats.over_limit, band_stats.expired, band_stats.trimmed, band_stats.purged]
-        .into_iter()
-        .fold(0u64, u64::saturating_add);
+    let queued = band_stats
+        .queued_packets
+        .saturating_add(leaf.map_or(0, |leaf| leaf.queued()).into());
+    let backlog = band_stats
+        .queued_bytes
+        .saturating_add(leaf.map_or(0, |leaf| leaf.backlog()).into());
+    let own_drops = [
+        band_stats.over_limit,
+        band_stats.expired,
+        band_stats.trimmed,
+        band_stats.purged,
+    ]
+    .into_iter()
+    .fold(0u64, u64::saturating_add);
     // A child tells nobody why it drops, and some of its drops not at all: what came in, was not sent, is not
     // queued and was not dropped by the port itself was dropped by the child, this one or one before it.
     let child = band_stats

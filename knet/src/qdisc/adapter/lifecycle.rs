@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A qdisc's life: made, changed, shown, emptied, destroyed.
+
+use super::{context, errno, private, this, with_lock};
+use crate::{
+    attr::Nest,
+    bindings,
+    dump::{Message, Stats},
+    extack::Extack,
+    qdisc::{Configuring, Qdisc},
+};
+use core::ptr;
+
+/// # Safety
+///
+/// Called once by the kernel for a new qdisc with a zeroed private area, under RTNL.
+pub(super) unsafe extern "C" fn init<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+    options: *mut bindings::nlattr,
+    extack: *mut bindings::netlink_ext_ack,
+) -> i32 {
+    // SAFETY: RTNL is held and nobody else knows the qdisc. Its private area is zeroed, which is right for
+    // everything but what is set here.
+    unsafe {
+        let area = private::<T>(sch);
+        bindings::qdisc_watchdog_init(&raw mut (*area).watchdog, sch);
+        (&raw mut (*area).shared).write(T::Shared::default());
+        let filters = &raw mut (*area).filters;
+        let err = bindings::tcf_block_get(
+            &raw mut (*filters).block,
+            &raw mut (*filters).list,
+            sch,
+            extack,
+        );
+        if err != 0 {
+            return err;
+        }
+        let on = Configuring {
+            context: context::<T>(sch),
+        };
+        match T::new(&on, Nest::from_raw(options), &mut Extack::from_raw(extack)) {
+            Ok(inner) => (*area).inner.write(inner),
+            Err(error) => return error.to_errno(),
+        };
+        (*area).live = true;
+        if T::WATCH_LINK {
+            bindings::knet_link_watch_add(&raw mut (*area).link, sch, Some(link_changed::<T>));
+            (*area).watching = true;
+        }
+        0
+    }
+}
+
+/// # Safety
+///
+/// Called under RTNL for a live qdisc, by the link watch that `init` set up.
+pub(super) unsafe extern "C" fn link_changed<T: Qdisc>(sch: *mut bindings::Qdisc) {
+    // SAFETY: called under RTNL while the qdisc is live.
+    unsafe {
+        T::link_changed(&Configuring {
+            context: context::<T>(sch),
+        })
+    }
+}
+
+/// # Safety
+///
+/// Called by the kernel under RTNL, with the root lock held or for a qdisc that nobody else can reach.
+pub(super) unsafe extern "C" fn reset<T: Qdisc>(sch: *mut bindings::Qdisc) {
+    // SAFETY: the kernel holds the lock, or nobody can reach the qdisc. A qdisc that never came to life has an
+    // initialised watchdog all the same.
+    unsafe {
+        let area = private::<T>(sch);
+        bindings::qdisc_watchdog_cancel(&raw mut (*area).watchdog);
+        if (*area).live {
+            this::<T>(sch).reset();
+        }
+    }
+}
+
+/// # Safety
+///
+/// The kernel's last call for the qdisc, under RTNL; also after a failed `init`.
+pub(super) unsafe extern "C" fn destroy<T: Qdisc>(sch: *mut bindings::Qdisc) {
+    // SAFETY: the last call for this qdisc; also after an `init` that failed at any point after the watchdog. RTNL is
+    // held. Filters go first: they tell the shared part which classes they let go of.
+    unsafe {
+        let area = private::<T>(sch);
+        if (*area).watching {
+            bindings::knet_link_watch_del(&raw mut (*area).link);
+        }
+        bindings::tcf_block_put((*area).filters.block);
+        bindings::qdisc_watchdog_cancel(&raw mut (*area).watchdog);
+        if (*area).live {
+            (*area).live = false;
+            (*area).inner.assume_init_drop();
+        }
+        ptr::drop_in_place(&raw mut (*area).shared);
+    }
+}
+
+/// # Safety
+///
+/// Called by the kernel for a live qdisc under RTNL, without the root lock.
+pub(super) unsafe extern "C" fn change<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+    options: *mut bindings::nlattr,
+    extack: *mut bindings::netlink_ext_ack,
+) -> i32 {
+    // SAFETY: called for a live qdisc under RTNL.
+    unsafe {
+        let on = Configuring {
+            context: context::<T>(sch),
+        };
+        errno(T::change(
+            &on,
+            Nest::from_raw(options),
+            &mut Extack::from_raw(extack),
+        ))
+    }
+}
+
+/// # Safety
+///
+/// Called by the kernel for a live qdisc under RTNL; `skb` is a message under construction.
+pub(super) unsafe extern "C" fn dump<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+    skb: *mut bindings::sk_buff,
+) -> i32 {
+    // SAFETY: RTNL is held.
+    unsafe {
+        let mut message = Message::from_raw(skb);
+        let dumped = with_lock(sch, |this: &mut T, _, _| {
+            message.nest(bindings::TCA_OPTIONS as u16, |message| this.dump(message))
+        });
+        errno(dumped.unwrap_or(Ok(())))
+    }
+}
+
+/// # Safety
+///
+/// Called by the kernel for a live qdisc under RTNL; `dump` is under construction.
+pub(super) unsafe extern "C" fn dump_stats<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+    dump: *mut bindings::gnet_dump,
+) -> i32 {
+    // SAFETY: RTNL is held.
+    unsafe {
+        let mut stats = Stats::from_raw(dump);
+        let dumped = with_lock(sch, |this: &mut T, _, _| this.dump_stats(&mut stats));
+        errno(dumped.unwrap_or(Ok(())))
+    }
+}

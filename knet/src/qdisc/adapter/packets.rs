@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Packets in and out, and what becomes of the counters.
+
+use super::{account_lost, context, report_lost, this};
+use crate::{
+    bindings,
+    qdisc::{Dequeuing, Enqueuing, Qdisc},
+    skb::Skb,
+};
+use core::{marker::PhantomData, ptr, ptr::NonNull};
+
+/// # Safety
+///
+/// The kernel gives a packet away, with the root lock held, to a live qdisc; `to_free` is a valid list.
+pub(super) unsafe extern "C" fn enqueue<T: Qdisc>(
+    skb: *mut bindings::sk_buff,
+    sch: *mut bindings::Qdisc,
+    to_free: *mut *mut bindings::sk_buff,
+) -> i32 {
+    // SAFETY: the kernel gives us the packet and holds the root lock; the qdisc is live, or it could not be reached.
+    unsafe {
+        let skb = Skb::from_raw(NonNull::new_unchecked(skb));
+        let len = skb.packet_len();
+        let mut on = Enqueuing {
+            sch: NonNull::new_unchecked(sch),
+            to_free,
+            queued: (0, 0),
+            lost: (0, 0),
+            refused: 0,
+            verdict: bindings::NET_XMIT_DROP as i32,
+            _lock: PhantomData,
+        };
+        this::<T>(sch).enqueue(skb, &mut on, context(sch));
+
+        let (packets, bytes) = on.queued;
+        if packets != 0 {
+            bindings::knet_enqueued(sch, packets, bytes);
+        }
+        if on.refused != 0 {
+            bindings::knet_count_drops(sch, on.refused);
+        }
+        account_lost(sch, on.lost);
+        report_lost(sch, on.lost);
+        if packets == 0 {
+            return on.verdict;
+        }
+        if packets != 1 || bytes != len {
+            // The parents will count one packet of `len` bytes; correct that.
+            bindings::qdisc_tree_reduce_backlog(
+                sch,
+                1i32.wrapping_sub(packets as i32),
+                (len as i32).wrapping_sub(bytes as i32),
+            );
+        }
+        bindings::NET_XMIT_SUCCESS as i32
+    }
+}
+
+/// # Safety
+///
+/// As for the kernel's `dequeue`. The second result must go to [`report_lost`].
+unsafe fn dequeue_one<T: Qdisc>(sch: *mut bindings::Qdisc) -> (*mut bindings::sk_buff, (u32, u32)) {
+    // SAFETY: the kernel holds the root lock; the qdisc is live, or it could not be reached.
+    unsafe {
+        let mut on = Dequeuing {
+            sch: NonNull::new_unchecked(sch),
+            lost: (0, 0),
+            _lock: PhantomData,
+        };
+        let skb = match this::<T>(sch).dequeue(&mut on, context(sch)) {
+            Some(skb) => skb.into_raw().as_ptr(),
+            None => ptr::null_mut(),
+        };
+        if !skb.is_null() {
+            bindings::knet_dequeued(sch, skb);
+        }
+        account_lost(sch, on.lost);
+        (skb, on.lost)
+    }
+}
+
+/// # Safety
+///
+/// Called by the kernel for a live qdisc with the root lock held; the caller owns the result.
+pub(super) unsafe extern "C" fn dequeue<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+) -> *mut bindings::sk_buff {
+    // SAFETY: as the kernel calls us.
+    unsafe {
+        let (skb, lost) = dequeue_one::<T>(sch);
+        report_lost(sch, lost);
+        skb
+    }
+}
+
+/// As `qdisc_peek_dequeued`, but the peeked packet is back in the counters before the parents hear of drops: to them
+/// the qdisc is not empty.
+///
+/// # Safety
+///
+/// Called by a parent for a live qdisc with the root lock held; the packet stays the qdisc's.
+pub(super) unsafe extern "C" fn peek<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+) -> *mut bindings::sk_buff {
+    // SAFETY: as the kernel calls us. `gso_skb` is free for this use since only parents peek.
+    unsafe {
+        let peeked = bindings::knet_peeked(sch);
+        if !peeked.is_null() {
+            return peeked;
+        }
+        let (skb, lost) = dequeue_one::<T>(sch);
+        if !skb.is_null() {
+            bindings::knet_stash_peeked(sch, skb);
+        }
+        report_lost(sch, lost);
+        skb
+    }
+}
