@@ -7,11 +7,17 @@
 //! [`stats`]. `README.md` shows how to add one.
 
 pub mod cases;
+pub mod clock;
 pub mod cmd;
 pub mod demo;
 pub mod events;
 pub mod harness;
 pub mod init;
 pub mod netns;
+pub mod raw_netlink;
 pub mod rng;
 pub mod run_config;
+pub mod stats;
+pub mod tool;
+pub mod topology;
+pub mod traffic;

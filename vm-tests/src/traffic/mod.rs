@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Traffic: paced sources of Turnstile packets, sinks that count and time them, hand-made frames, TCP.
+//!
+//! Every UDP packet of a source carries, after Turnstile's own four bytes, a stamp by which a sink
+//! tells streams, losses, order and latency.
+
+pub mod frame;
+mod packet;
+mod raw;
+mod sink;
+mod source;
+mod tcp;
+
+pub use packet::{stamp_of, wire_length, Packet, Stamp, MIN_PAYLOAD, MTU_PAYLOAD, STAMP_LEN};
+pub use raw::{Captured, RawSocket, VirtioNetHeader};
+pub use sink::{Received, Sink};
+pub use source::{Flow, Sent, Source};
+pub use tcp::bulk;
