@@ -133,3 +133,6 @@ impl fmt::Display for Band {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,3 +201,6 @@ fn claimed(bytes: &[u8], len: usize) -> &[u8] {
         bytes.get(..len).unwrap_or(bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,3 +96,6 @@ pub fn parse(payload: &[u8]) -> Option<Header> {
         flags,
     })
 }
+
+#[cfg(test)]
+mod tests;

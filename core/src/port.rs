@@ -40,6 +40,11 @@
 //! The link is idle while there is nothing that may go; since the port does not see packets that go into a child, it
 //! counts as idle until the dequeue that finds one.
 
+mod line;
+#[cfg(test)]
+mod tests;
+
+use self::line::{Busy, Line};
 use crate::band::Band;
 use crate::config::{Config, Order, Resolved, FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
 use crate::queue::{DropCause, Leaf, Meta, Packet, Queue, Sink};
@@ -72,132 +77,6 @@ pub enum Dequeue<P> {
     Wait(Nanos),
     /// Nothing to send. A child that has packets but gave none comes back by itself.
     Empty,
-}
-
-/// A band's queue, its caps and its counters.
-#[derive(Debug, Default)]
-struct Line<Q> {
-    queue: Q,
-    max_packets: u64,
-    max_bytes: u64,
-    stats: BandStats,
-}
-
-impl<Q: Queue> Line<Q> {
-    #[inline]
-    fn fits(&self, meta: &Meta) -> bool {
-        self.stats.queued_packets.saturating_add(meta.segs.into()) <= self.max_packets
-            && self.stats.queued_bytes.saturating_add(meta.len.into()) <= self.max_bytes
-    }
-
-    fn is_over(&self) -> bool {
-        self.stats.queued_packets > self.max_packets || self.stats.queued_bytes > self.max_bytes
-    }
-
-    #[inline]
-    fn push(&mut self, now: Nanos, mut packet: Q::Packet, meta: &Meta) {
-        packet.set_enqueued(now);
-        self.stats.queued(meta);
-        self.queue.push(packet);
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<(Q::Packet, Meta)> {
-        let packet = self.queue.pop()?;
-        let meta = packet.meta();
-        self.stats.unqueued(&meta);
-        Some((packet, meta))
-    }
-
-    /// Takes the head to send it.
-    #[inline]
-    fn release(&mut self, now: Nanos) -> Option<(Q::Packet, Meta)> {
-        let (packet, meta) = self.pop()?;
-        self.sent(now, &meta);
-        Some((packet, meta))
-    }
-
-    #[inline]
-    fn sent(&mut self, now: Nanos, meta: &Meta) {
-        self.stats.sent(meta);
-        self.stats.waited(now - meta.enqueued);
-    }
-
-    /// Drops from the head while `surplus` says so.
-    fn drop_while(
-        &mut self,
-        band: Band,
-        cause: DropCause,
-        sink: &mut impl Sink<Q::Packet>,
-        surplus: impl Fn(&Self) -> bool,
-    ) {
-        while surplus(self) {
-            let Some((packet, meta)) = self.pop() else {
-                return;
-            };
-            self.stats.lost(&meta, cause);
-            sink.dropped(packet, band, cause);
-        }
-    }
-}
-
-/// Which bands have packets in the port's own queues: a bit each, by [`Band::index`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Busy(u16);
-
-impl Busy {
-    const SIGNAL: u16 = 1 << Band::Signal.index();
-    const DATA: u16 = 1 << Band::Data.index();
-    const UNSCHEDULED: u16 = 1 << Band::Unscheduled.index();
-    const TOKENS_SHIFT: u32 = Band::Token(0).index() as u32;
-
-    #[inline]
-    fn any(self) -> bool {
-        self.0 != 0
-    }
-
-    #[inline]
-    fn has(self, bit: u16) -> bool {
-        self.0 & bit != 0
-    }
-
-    #[inline]
-    fn bit(band: Band) -> u16 {
-        // An index is below 11.
-        1_u16.wrapping_shl(band.index() as u32)
-    }
-
-    #[inline]
-    fn set(&mut self, bit: u16) {
-        self.0 |= bit;
-    }
-
-    /// `bit` stays only while the queue it stands for is not empty.
-    #[inline]
-    fn update(&mut self, bit: u16, empty: bool) {
-        if empty {
-            self.0 &= !bit;
-        }
-    }
-
-    #[inline]
-    fn tokens(self) -> u16 {
-        self.0 >> Self::TOKENS_SHIFT
-    }
-
-    /// The highest token priority that has tokens.
-    #[inline]
-    fn first_token(self) -> Option<u8> {
-        match self.tokens() {
-            0 => None,
-            tokens => Some(tokens.trailing_zeros() as u8),
-        }
-    }
-
-    #[inline]
-    fn only_tokens(self) -> bool {
-        self.0 & (Self::SIGNAL | Self::DATA | Self::UNSCHEDULED) == 0
-    }
 }
 
 /// A switch or host port. See the module's documentation.
@@ -447,10 +326,10 @@ impl<Q: Queue> Port<Q> {
         if !rest && self.busy.tokens() == 0 {
             return Dequeue::Empty;
         }
-        self.idle = false;
-        // If the link is not what holds them up, do not come back before the tokens are due.
+        // If the link is not what holds them up, do not come back before the tokens are due; once it is free, it is idle.
         let due = self.group.next();
-        if !rest && due > free {
+        self.idle = !rest && due > free;
+        if self.idle {
             self.stats.token_waits = self.stats.token_waits.wrapping_add(1);
             return Dequeue::Wait(due);
         }

@@ -96,3 +96,6 @@ pub fn wire_len(len: u32, segs: u32, overhead: u32, mpu: u32) -> u32 {
     len.saturating_add(overhead.saturating_mul(segs))
         .max(mpu.saturating_mul(segs))
 }
+
+#[cfg(test)]
+mod tests;

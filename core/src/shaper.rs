@@ -106,3 +106,6 @@ impl Shaper {
         (self.due, self.carry) = (Nanos::ZERO, 0);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,3 +138,6 @@ pub struct PortStats {
     /// Times a dequeue found tokens, and nothing else to send, before the group's next release.
     pub token_waits: u64,
 }
+
+#[cfg(test)]
+mod tests;

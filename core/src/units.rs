@@ -104,9 +104,9 @@ impl Rate {
 
     /// `ppb` parts per billion of a link of `link_bytes_per_sec`.
     ///
-    /// Exact where the reduced fraction has less than 2^42 bytes in it, which holds for all links of
-    /// a round number of kbit/s up to 800 Gbit/s with the default share. Otherwise the rate is a little
-    /// lower than asked for, by less than 1 part in 10^10 up to 800 Gbit/s; never higher.
+    /// Exact where the reduced fraction has less than 2^42 bytes in it. With the default share, that is every link of a whole
+    /// number of Mbit/s up to 339 Gbit/s, and the usual ones beyond. Otherwise the rate is a little lower than
+    /// asked for, by less than 1 part in 10^10 up to 800 Gbit/s; never higher.
     ///
     /// `None` if the link or the share is 0, the link is faster than [`Rate::MAX_BYTES_PER_SEC`], or the share is more than
     /// all of it.
@@ -205,3 +205,6 @@ fn reduce(a: NonZeroU64, b: NonZeroU64) -> (NonZeroU64, NonZeroU64) {
     let over = |x: NonZeroU64| NonZeroU64::new(x.get() / common).unwrap_or(NonZeroU64::MIN);
     (over(a), over(b))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+use super::*;
+use std::format;
+use std::string::{String, ToString};
+
+const GBIT: u64 = 125_000_000;
+const TEN_G: Option<u64> = Some(10 * GBIT);
+
+fn refusal(change: impl Fn(&mut Config)) -> String {
+    let mut config = Config::DEFAULT;
+    change(&mut config);
+    config
+        .validate(TEN_G)
+        .expect_err("must be refused")
+        .to_string()
+}
+
+fn accepted(change: impl Fn(&mut Config)) -> Resolved {
+    let mut config = Config::DEFAULT;
+    change(&mut config);
+    config.validate(TEN_G).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Both ends of an option's range are accepted, the values next to them refused, with these words.
+fn ends(option: &str, range: limits::Range, shown: &str, set: impl Fn(&mut Config, u64)) {
+    accepted(|c| set(c, range.min));
+    accepted(|c| set(c, range.max));
+    for value in range.min.checked_sub(1).into_iter().chain([range.max + 1]) {
+        let text = refusal(|c| set(c, value));
+        let (name, rest) = text.split_once(": ").unwrap();
+        assert_eq!(name, option);
+        assert!(rest.ends_with(&format!(" is not in {shown}")), "{text}");
+    }
+}
+
+#[test]
+fn every_range_ends_where_it_should() {
+    ends("link", limits::LINK, "1kbit..800gbit", |c, v| {
+        c.link = Some(v)
+    });
+    ends("tokens", limits::TOKENS, "0.01%..50%", |c, v| {
+        c.tokens = Tokens::Share(v as u32)
+    });
+    ends("priorities", limits::PRIORITIES, "1..8", |c, v| {
+        c.priorities = v as u8
+    });
+    ends("token-limit", limits::TOKEN_LIMIT, "1..1024", |c, v| {
+        c.token_limit = v as u32
+    });
+    ends("token-expiry", limits::TOKEN_EXPIRY, "1ns..10s", |c, v| {
+        c.token_expiry = Expiry::After(Nanos(v));
+    });
+    ends(
+        "data-limit",
+        limits::DATA_LIMIT,
+        "1600..1073741824",
+        |c, v| c.data_limit = v as u32,
+    );
+    ends("signal-limit", limits::SIGNAL_LIMIT, "1..100000", |c, v| {
+        c.signal_limit = v as u32
+    });
+    ends("overhead", limits::OVERHEAD, "0..256", |c, v| {
+        c.overhead = v as u32
+    });
+    ends("mpu", limits::MPU, "0..256", |c, v| c.mpu = v as u32);
+    // 0 stands for off.
+    accepted(|c| c.unscheduled = 0);
+    accepted(|c| c.unscheduled = 1024);
+    assert_eq!(
+        refusal(|c| c.unscheduled = 1025),
+        "unscheduled: 1025 is not in 1..1024"
+    );
+}
+
+#[test]
+fn refusals_name_the_option_the_value_and_the_range() {
+    assert_eq!(
+        refusal(|c| c.priorities = 9),
+        "priorities: 9 is not in 1..8"
+    );
+    assert_eq!(
+        refusal(|c| c.link = Some(100)),
+        "link: 100 B/s is not in 1kbit..800gbit"
+    );
+    assert_eq!(
+        refusal(|c| c.tokens = Tokens::Share(600_000_001)),
+        "tokens: 60.0000001% is not in 0.01%..50%"
+    );
+    assert_eq!(
+        refusal(|c| c.tokens = Tokens::Rate(900_000_000)),
+        "tokens: 900000000 B/s is not in 0.01%..50% of the link"
+    );
+    assert_eq!(
+        refusal(|c| c.token_expiry = Expiry::After(Nanos(20_000_000_000))),
+        "token-expiry: 20000000000 ns is not in 1ns..10s"
+    );
+    assert_eq!(
+        Config::DEFAULT.validate(None).unwrap_err().to_string(),
+        "link: the device reports no speed, so 'link RATE' is needed"
+    );
+    assert_eq!(
+        Config::DEFAULT.validate(Some(0)).unwrap_err().what,
+        Problem::NoSpeed
+    );
+}
+
+#[test]
+fn a_map_names_only_bands_that_the_port_has() {
+    assert_eq!(
+        refusal(|c| c.dscp.0[8] = 7),
+        "dscp: code 8: 7 is not a class"
+    );
+    assert_eq!(
+        refusal(|c| c.dscp.0[63] = 0x18),
+        "dscp: code 63: 24 is not a class"
+    );
+    assert_eq!(
+        refusal(|c| c.dscp.0[0] = 0),
+        "dscp: code 0: 0 is not a class"
+    );
+    assert_eq!(
+        refusal(|c| (c.priorities, c.dscp.0[34]) = (4, 0x15)),
+        "dscp: code 34 goes to token5, but there are 4 priorities"
+    );
+    assert_eq!(
+        refusal(|c| (c.priorities, c.dscp.0[34]) = (1, 0x11)),
+        "dscp: code 34 goes to token1, but there is 1 priority"
+    );
+    assert_eq!(
+        refusal(|c| (c.unscheduled, c.dscp.0[8]) = (0, 3)),
+        "dscp: code 8 goes to unscheduled, which is off"
+    );
+    accepted(|c| (c.priorities, c.dscp.0[34]) = (6, 0x15));
+    accepted(|c| c.dscp.0[8] = 3);
+}
+
+#[test]
+fn every_message_fits_70_characters() {
+    let range = |unit| limits::Range {
+        unit,
+        ..limits::DATA_LIMIT
+    };
+    let out = |value, range| Problem::OutOfRange { value, range };
+    let longest = [
+        ("token-expiry", out(u64::MAX, limits::TOKEN_EXPIRY)),
+        ("link", out(u64::MAX, limits::LINK)),
+        ("tokens", out(u32::MAX.into(), limits::TOKENS)),
+        (
+            "signal-limit",
+            out(u32::MAX.into(), range(limits::Unit::Number)),
+        ),
+        ("link", Problem::NoSpeed),
+        ("tokens", Problem::NotAShare(u64::MAX)),
+        (
+            "dscp",
+            Problem::NoClass {
+                code: 63,
+                minor: 255,
+            },
+        ),
+        (
+            "dscp",
+            Problem::NoPriority {
+                code: 63,
+                priority: 7,
+                priorities: 6,
+            },
+        ),
+        ("dscp", Problem::NoUnscheduled { code: 63 }),
+    ];
+    for (option, what) in longest {
+        let text = Invalid { option, what }.to_string();
+        assert!(text.len() <= 70, "{}: {text}", text.len());
+    }
+}
+
+#[test]
+fn percentages_have_all_digits_and_no_more() {
+    let shown = |ppb| limits::Percent(ppb).to_string();
+    assert_eq!(shown(51_787_916), "5.1787916%");
+    assert_eq!(shown(100_000), "0.01%");
+    assert_eq!(shown(500_000_000), "50%");
+    assert_eq!(shown(1), "0.0000001%");
+    assert_eq!(shown(55_000_000), "5.5%");
+    assert_eq!(shown(0), "0%");
+}
+
+#[test]
+fn the_defaults_are_the_papers() {
+    let resolved = accepted(|_| {});
+    assert_eq!(resolved.link, 10 * GBIT);
+    assert!(!resolved.shaped);
+    assert_eq!(resolved.token_rate.bytes_per_sec(), 64_734_895);
+    assert_eq!(resolved.data_rate.bytes_per_sec(), 10 * GBIT - 64_734_895);
+    assert_eq!(resolved.link_rate.bytes_per_sec(), 10 * GBIT);
+    // 84 B + 1538 B at 10 Gbit/s: 1297.6 ns.
+    assert_eq!(resolved.interval, Nanos(1298));
+    assert_eq!(resolved.expiry, Some(Nanos(10_381)));
+    let codes = (0..64).filter(|&code| DscpMap::DEFAULT.get(code) == class::SIGNAL);
+    assert!(codes.eq([48, 56]));
+    assert!((0..64).all(|code| DscpMap::NONE.get(code) == class::DATA));
+    assert_eq!(DscpMap::DEFAULT.get(48 + 64), class::SIGNAL);
+}
+
+#[test]
+fn a_link_rate_shapes_and_outranks_the_device() {
+    let resolved = accepted(|c| c.link = Some(GBIT));
+    assert!(resolved.shaped);
+    assert_eq!(resolved.link, GBIT);
+    let config = Config {
+        link: Some(GBIT),
+        ..Config::DEFAULT
+    };
+    assert_eq!(config.validate(None), Ok(resolved));
+    assert_eq!(config.resolve_for_speed(40 * GBIT), Some(resolved));
+}
+
+#[test]
+fn the_expiry_can_be_set_and_turned_off() {
+    assert_eq!(accepted(|c| c.token_expiry = Expiry::Off).expiry, None);
+    let set = accepted(|c| c.token_expiry = Expiry::After(Nanos(77)));
+    assert_eq!(set.expiry, Some(Nanos(77)));
+}
+
+#[test]
+fn a_token_rate_must_be_an_allowed_share_of_the_link() {
+    let link = 10 * GBIT;
+    for (rate, allowed) in [
+        (link / 10_000 - 1, false),
+        (link / 10_000, true),
+        (link / 2, true),
+        (link / 2 + 1, false),
+        (0, false),
+        (u64::MAX, false),
+    ] {
+        let config = Config {
+            tokens: Tokens::Rate(rate),
+            ..Config::DEFAULT
+        };
+        let resolved = config.validate(TEN_G);
+        assert_eq!(resolved.is_ok(), allowed, "{rate}");
+        if let Ok(resolved) = resolved {
+            assert_eq!(resolved.token_rate.bytes_per_sec(), rate);
+            assert_eq!(resolved.data_rate.bytes_per_sec(), link - rate);
+        }
+    }
+    // 0.01 % of 1 kbit/s is no whole byte/s: 1 is the least.
+    let config = Config {
+        link: Some(125),
+        tokens: Tokens::Rate(1),
+        ..Config::DEFAULT
+    };
+    assert_eq!(config.validate(None).unwrap().token_rate.bytes_per_sec(), 1);
+    // 0.01 % of 10 001 B/s is more than 1.
+    let config = Config {
+        link: Some(10_001),
+        tokens: Tokens::Rate(1),
+        ..Config::DEFAULT
+    };
+    assert!(config.validate(None).is_err());
+}
+
+#[test]
+fn another_device_speed_moves_a_token_rate_into_the_range() {
+    let config = Config {
+        tokens: Tokens::Rate(GBIT),
+        ..Config::DEFAULT
+    };
+    let rate_at = |speed| {
+        config
+            .resolve_for_speed(speed)
+            .unwrap()
+            .token_rate
+            .bytes_per_sec()
+    };
+    assert_eq!(rate_at(10 * GBIT), GBIT);
+    assert_eq!(rate_at(GBIT), GBIT / 2);
+    assert_eq!(rate_at(30_000 * GBIT), 3 * GBIT);
+    assert_eq!(config.resolve_for_speed(0), None);
+    let share = Config::DEFAULT.resolve_for_speed(GBIT).unwrap();
+    assert_eq!(share.token_rate.bytes_per_sec(), 6_473_489);
+}
+
+#[test]
+fn an_absurd_device_speed_is_used_as_far_as_it_goes() {
+    for (speed, used) in [(1, 125), (u64::MAX, Rate::MAX_BYTES_PER_SEC)] {
+        assert_eq!(Config::DEFAULT.validate(Some(speed)).unwrap().link, used);
+    }
+}
+
+#[test]
+fn attributes_lead_back() {
+    for expiry in [Expiry::Off, Expiry::Auto, Expiry::After(Nanos(5))] {
+        assert_eq!(Expiry::from_attr(expiry.to_attr()), expiry);
+    }
+    assert_eq!(
+        (Expiry::Off.to_attr(), Expiry::Auto.to_attr()),
+        (0, u64::MAX)
+    );
+    for order in [Order::TokensFirst, Order::DataFirst] {
+        assert_eq!(Order::from_attr(order.to_attr()), Some(order));
+    }
+    assert_eq!(
+        (Order::TokensFirst.to_attr(), Order::DataFirst.to_attr()),
+        (0, 1)
+    );
+    assert_eq!(Order::from_attr(2), None);
+}

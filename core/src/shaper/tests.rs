@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+use super::*;
+
+const GBIT: u64 = 125_000_000;
+
+fn shaper(bytes_per_sec: u64, slack: u64, now: u64) -> Shaper {
+    Shaper::new(
+        Rate::from_bytes_per_sec(bytes_per_sec).unwrap(),
+        Nanos(slack),
+        Nanos(now),
+    )
+}
+
+#[test]
+fn the_first_goes_at_once_and_the_second_its_transmission_time_later() {
+    let mut s = shaper(10 * GBIT, 1_000_000, 5000);
+    assert!(s.ready(Nanos(5000)));
+    assert!(!s.ready(Nanos(4999)));
+    s.charge(Nanos(5000), 1538);
+    assert_eq!(s.next(), Nanos(6231)); // + 1230.4, not before it is over
+    assert!(!s.ready(Nanos(6230)));
+    assert!(s.ready(Nanos(6231)));
+}
+
+#[test]
+fn fractions_of_a_nanosecond_add_up() {
+    let mut s = shaper(10 * GBIT, 1_000_000, 0);
+    let mut times = [0; 5];
+    for time in &mut times {
+        let now = s.next();
+        s.charge(now, 1538);
+        *time = s.next().0;
+    }
+    assert_eq!(times, [1231, 2461, 3692, 4922, 6152]); // 1230.4 2460.8 3691.2 4921.6 6152
+}
+
+#[test]
+fn a_late_timer_does_not_move_the_schedule() {
+    let mut s = shaper(GBIT, 10_000, 0);
+    s.charge(Nanos(0), 125); // takes 1000
+    s.charge(Nanos(1700), 125);
+    assert_eq!(s.next(), Nanos(2000));
+    s.charge(Nanos(2999), 125);
+    assert_eq!(s.next(), Nanos(3000));
+}
+
+#[test]
+fn lateness_is_made_up_for_to_the_bound() {
+    let mut s = shaper(GBIT, 10_000, 0);
+    s.charge(Nanos(0), 125);
+    // 10 000 of the 999 000 ns that it is late.
+    let mut sent = 0;
+    let now = Nanos(1_000_000);
+    while s.ready(now) {
+        s.charge(now, 125);
+        sent += 1;
+    }
+    assert_eq!(sent, 11);
+    assert_eq!(s.next(), Nanos(1_001_000));
+}
+
+#[test]
+fn without_slack_the_schedule_starts_from_the_late_packet() {
+    let mut s = shaper(GBIT, 0, 0);
+    s.charge(Nanos(0), 125);
+    s.charge(Nanos(1700), 125);
+    assert_eq!(s.next(), Nanos(2700));
+}
+
+#[test]
+fn idle_time_earns_nothing() {
+    let mut s = shaper(GBIT, 10_000, 0);
+    s.charge(Nanos(0), 125);
+    s.arrive(Nanos(6000));
+    s.charge(Nanos(6000), 125);
+    assert_eq!(s.next(), Nanos(7000));
+}
+
+#[test]
+fn arriving_early_does_not_shorten_the_wait() {
+    let mut s = shaper(10 * GBIT, 10_000, 0);
+    s.charge(Nanos(0), 1538);
+    s.arrive(Nanos(1230));
+    assert_eq!(s.next(), Nanos(1231));
+    s.charge(Nanos(1231), 1538);
+    assert_eq!(s.next(), Nanos(2461)); // 2460.8: the fraction is still there
+    s.arrive(Nanos(2461));
+    s.charge(Nanos(2461), 1538);
+    assert_eq!(s.next(), Nanos(3692)); // 2461 + 1230.4: and now it is not
+}
+
+#[test]
+fn a_meter_starts_anew_with_each_packet() {
+    let mut s = shaper(10 * GBIT, 0, 0);
+    s.restart(Nanos(100), 1538);
+    assert_eq!(s.next(), Nanos(1331));
+    s.restart(Nanos(200), 1538);
+    assert_eq!(s.next(), Nanos(1431));
+    s.restart(Nanos(9000), 1538);
+    assert_eq!(s.next(), Nanos(10_231));
+}
+
+#[test]
+fn a_new_rate_keeps_the_schedule() {
+    let mut s = shaper(GBIT, 10_000, 0);
+    s.charge(Nanos(0), 125);
+    s.set_rate(
+        Rate::from_bytes_per_sec(GBIT / 10).unwrap(),
+        Nanos(20_000),
+        Nanos(500),
+        1538,
+    );
+    assert_eq!(s.next(), Nanos(1000));
+    s.charge(Nanos(1000), 125);
+    assert_eq!(s.next(), Nanos(11_000));
+    // The new slack: 20 packets' time.
+    s.charge(Nanos(1_000_000), 125);
+    assert_eq!(s.next(), Nanos(990_000));
+}
+
+#[test]
+fn a_much_higher_rate_does_not_wait_for_the_old_debt() {
+    let mut s = shaper(125, 10_000, 0);
+    s.charge(Nanos(0), 1538); // 12.3 s
+    s.set_rate(
+        Rate::from_bytes_per_sec(10 * GBIT).unwrap(),
+        Nanos(10_000),
+        Nanos(500),
+        1538,
+    );
+    assert_eq!(s.next(), Nanos(500 + 1231));
+}
+
+#[test]
+fn the_fraction_of_an_old_rate_is_rounded_up() {
+    let mut s = shaper(10 * GBIT, 10_000, 0);
+    s.charge(Nanos(0), 1538); // 1230.4
+    s.set_rate(
+        Rate::from_bytes_per_sec(GBIT).unwrap(),
+        Nanos(10_000),
+        Nanos(0),
+        1538,
+    );
+    assert_eq!(s.next(), Nanos(1231));
+    s.charge(Nanos(1231), 125);
+    assert_eq!(s.next(), Nanos(2231));
+}
+
+#[test]
+fn the_same_rate_again_changes_nothing() {
+    let mut s = shaper(125, 10_000, 0);
+    s.charge(Nanos(0), 1538);
+    let before = s.clone();
+    s.set_rate(s.rate(), Nanos(10_000), Nanos(500), 84);
+    assert_eq!((s.due, s.carry), (before.due, before.carry));
+}
+
+#[test]
+fn a_reset_forgets_the_schedule() {
+    let mut s = shaper(3, 0, 0);
+    s.charge(Nanos(0), 1538);
+    s.reset();
+    assert!(s.ready(Nanos(0)));
+    assert_eq!(s.carry, 0);
+}
+
+#[test]
+fn the_end_of_time_is_not_passed() {
+    let mut s = shaper(125, 0, u64::MAX - 10);
+    s.charge(Nanos(u64::MAX - 10), 1538);
+    assert_eq!(s.next(), Nanos::MAX);
+    assert!(!s.ready(Nanos(u64::MAX - 1)));
+    assert!(s.ready(Nanos::MAX));
+    s.charge(Nanos::MAX, 1);
+    assert_eq!(s.next(), Nanos::MAX);
+}

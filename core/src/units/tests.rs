@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+use super::*;
+
+const GBIT: u64 = 125_000_000;
+
+/// 84 / (84 + 1538) in parts per billion.
+const DEFAULT_SHARE: u32 = 51_787_916;
+
+fn rate(bytes_per_sec: u64) -> Rate {
+    Rate::from_bytes_per_sec(bytes_per_sec).unwrap()
+}
+
+fn share(link: u64, ppb: u32) -> Rate {
+    Rate::from_share(link, ppb).unwrap()
+}
+
+/// `rate` as a fraction of bytes per `per` ns.
+fn fraction(rate: &Rate) -> (u128, u128) {
+    (rate.bytes.get().into(), rate.per_ns.get().into())
+}
+
+#[test]
+fn time_saturates_at_both_ends() {
+    assert_eq!(Nanos::MAX + Nanos(1), Nanos::MAX);
+    assert_eq!(Nanos(1) + Nanos(2), Nanos(3));
+    assert_eq!(Nanos(1) - Nanos(2), Nanos::ZERO);
+    assert_eq!(Nanos(5) - Nanos(2), Nanos(3));
+    let mut time = Nanos(u64::MAX - 1);
+    time += Nanos(5);
+    assert_eq!(time.as_u64(), u64::MAX);
+}
+
+#[test]
+fn a_rate_in_bytes_per_second_is_exact() {
+    for bytes in [
+        1,
+        2,
+        3,
+        125,
+        999_999_937,
+        10 * GBIT,
+        800 * GBIT,
+        Rate::MAX_BYTES_PER_SEC,
+    ] {
+        let rate = rate(bytes);
+        let (b, per) = fraction(&rate);
+        assert_eq!(b * 1_000_000_000, per * u128::from(bytes), "{bytes}");
+        assert_eq!(rate.bytes_per_sec(), bytes);
+        assert_eq!(rate.whole * rate.bytes.get() + rate.rest, rate.per_ns.get());
+        assert!(rate.rest < rate.bytes.get());
+    }
+}
+
+#[test]
+fn there_is_no_rate_of_zero_nor_beyond_the_highest() {
+    assert_eq!(Rate::from_bytes_per_sec(0), None);
+    assert_eq!(Rate::from_bytes_per_sec(Rate::MAX_BYTES_PER_SEC + 1), None);
+    assert_eq!(Rate::from_bytes_per_sec(u64::MAX), None);
+    assert_eq!(Rate::from_share(0, 1), None);
+    assert_eq!(Rate::from_share(GBIT, 0), None);
+    assert_eq!(Rate::from_share(GBIT, 1_000_000_001), None);
+    assert_eq!(Rate::from_share(Rate::MAX_BYTES_PER_SEC + 1, 1), None);
+    assert_eq!(share(GBIT, 1_000_000_000), rate(GBIT));
+}
+
+#[test]
+fn a_share_is_exact_on_the_usual_links() {
+    let usual = (1..=339_000).step_by(17).chain([400_000, 800_000]);
+    for mbit in usual {
+        let link = mbit * 125_000;
+        let (b, per) = fraction(&share(link, DEFAULT_SHARE));
+        let exact = u128::from(link) * u128::from(DEFAULT_SHARE);
+        assert_eq!(b * 1_000_000_000_000_000_000, per * exact, "{mbit} Mbit/s");
+    }
+}
+
+#[test]
+fn any_share_is_close_and_never_higher() {
+    let links = [
+        125,
+        126,
+        999_999_937,
+        12_345_678_901,
+        99_999_999_977,
+        100_000_000_000,
+    ];
+    for link in links {
+        for ppb in [
+            1,
+            100_000,
+            51_787_916,
+            51_787_917,
+            333_333_333,
+            499_999_999,
+            999_999_999,
+        ] {
+            let (b, per) = fraction(&share(link, ppb));
+            // b / per against exact / 10^18.
+            let exact = u128::from(link) * u128::from(ppb);
+            let (ours, theirs) = (b * 1_000_000_000_000_000_000, per * exact);
+            assert!(ours <= theirs, "{link} {ppb}: too fast");
+            assert!(
+                (theirs - ours) < theirs / 10_000_000_000 + 1,
+                "{link} {ppb}: too slow"
+            );
+        }
+    }
+}
+
+#[test]
+fn shares_that_need_rounding_exist() {
+    // The test above would prove little otherwise.
+    let (b, per) = fraction(&share(99_999_999_977, 51_787_917));
+    let exact = 99_999_999_977_u128 * 51_787_917;
+    assert!(b * 1_000_000_000_000_000_000 < per * exact);
+}
+
+#[test]
+fn bytes_per_second_are_rounded_down() {
+    // 1.25e9 x 0.051787916 = 64734895 exactly; 125 x 0.0001 = 0.0125.
+    assert_eq!(share(10 * GBIT, DEFAULT_SHARE).bytes_per_sec(), 64_734_895);
+    assert_eq!(share(125, 100_000).bytes_per_sec(), 0);
+    assert_eq!(share(1000, 1_500_000).bytes_per_sec(), 1);
+    assert_eq!(share(800 * GBIT, 500_000_000).bytes_per_sec(), 400 * GBIT);
+}
+
+#[test]
+fn durations_are_rounded_up() {
+    assert_eq!(rate(10 * GBIT).duration(1538), Nanos(1231)); // 1230.4
+    assert_eq!(rate(10 * GBIT).duration(1500), Nanos(1200)); // 1200 exactly
+    assert_eq!(rate(125).duration(84), Nanos(672_000_000));
+    assert_eq!(rate(800 * GBIT).duration(84), Nanos(1)); // 0.84
+    assert_eq!(rate(10 * GBIT).duration(0), Nanos::ZERO);
+    assert_eq!(share(10 * GBIT, DEFAULT_SHARE).duration(84), Nanos(1298)); // 1297.6
+}
+
+#[test]
+fn the_carry_makes_a_sum_exact() {
+    let rate = rate(3);
+    // A byte takes 333333333 1/3 ns.
+    let (mut sum, mut carry) = (Nanos::ZERO, 0);
+    for _ in 0..3 {
+        let (time, rest) = rate.advance(1, carry);
+        (sum, carry) = (sum + time, rest);
+    }
+    assert_eq!((sum, carry), (Nanos::SECOND, 0));
+}
+
+#[test]
+fn length_and_time_saturate() {
+    let slow = rate(1);
+    assert_eq!(
+        slow.duration(Rate::MAX_LEN),
+        Nanos(4_194_303 * 1_000_000_000)
+    );
+    assert_eq!(slow.duration(u32::MAX), slow.duration(Rate::MAX_LEN));
+    assert_eq!(share(1, 1).duration(Rate::MAX_LEN), Nanos::MAX);
+    // The largest intermediate there is: rest = bytes - 1, carry = bytes - 1.
+    let fast = Rate::new(Rate::MAX_BYTES_PER_SEC, Rate::MAX_BYTES_PER_SEC - 1).unwrap();
+    let carry = Rate::MAX_BYTES_PER_SEC - 1;
+    let (time, rest) = fast.advance(u32::MAX, carry);
+    let parts = u128::from(Rate::MAX_LEN) * u128::from(fast.rest) + u128::from(carry);
+    assert_eq!(
+        u128::from(time.0),
+        parts / u128::from(Rate::MAX_BYTES_PER_SEC)
+    );
+    assert_eq!(
+        u128::from(rest),
+        parts % u128::from(Rate::MAX_BYTES_PER_SEC)
+    );
+}
+
+#[test]
+fn the_greatest_common_divisor_is_that() {
+    let nz = |x| NonZeroU64::new(x).unwrap();
+    assert_eq!(gcd(nz(12), nz(18)), nz(6));
+    assert_eq!(gcd(nz(1), nz(u64::MAX)), nz(1));
+    assert_eq!(gcd(nz(u64::MAX), nz(u64::MAX)), nz(u64::MAX));
+    assert_eq!(reduce(nz(12), nz(18)), (nz(2), nz(3)));
+}
