@@ -14,6 +14,13 @@ use crate::{dscp, units, Link, Options};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrammarError(String);
 
+impl GrammarError {
+    /// `why` the `word` cannot be.
+    pub fn new(word: &str, why: impl fmt::Display) -> Self {
+        Self(format!("{word}: {why}"))
+    }
+}
+
 impl fmt::Display for GrammarError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

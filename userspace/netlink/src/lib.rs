@@ -11,7 +11,11 @@
 //! | [`wire`] | [`Options`] ⇄ netlink attributes |
 //! | [`stats`] | statistics of ports and classes |
 //! | [`units`], [`dscp`] | single values as words |
+//! | [`place`] | device, parent and handle |
 //! | [`attr`] | netlink attributes as bytes |
+//! | `client` | the async client: add, replace, change, delete, list (feature `client`) |
+//! | `message`, `error` | messages of rtnetlink, and why the kernel refused (feature `client`) |
+//! | `json` | JSON (feature `client`) |
 //!
 //! ```
 //! let options = turnstile_netlink::parse(&["link", "2.5gbit", "tokens", "5%", "order", "data-first"])?;
@@ -25,9 +29,18 @@
 #![forbid(unsafe_code)]
 
 pub mod attr;
+#[cfg(feature = "client")]
+pub mod client;
 pub mod dscp;
+#[cfg(feature = "client")]
+pub mod error;
 pub mod grammar;
+#[cfg(feature = "client")]
+pub mod json;
+#[cfg(feature = "client")]
+pub mod message;
 pub mod options;
+pub mod place;
 pub mod print;
 pub mod stats;
 pub mod table;

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The client: ports are added, changed, listed and deleted over rtnetlink.
+
+use futures_util::StreamExt;
+use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
+};
+use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use netlink_packet_route::tc::TcMessage;
+use netlink_packet_route::RouteNetlinkMessage;
+use rtnetlink::sys::AsyncSocket;
+use rtnetlink::Handle;
+use tokio::task::JoinHandle;
+
+use crate::error::{Error, Refusal, Request};
+use crate::message::{self, Port};
+use crate::place::{Id, Place};
+use crate::Options;
+
+/// A dump that changes under way is taken again this often.
+const ATTEMPTS: u32 = 8;
+/// Longer names are no devices: `IFNAMSIZ` less the NUL.
+const NAME_MAX: usize = 15;
+
+/// A connection to the kernel, for the ports of the network namespace in which it was made.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use turnstile_netlink::{client::Ports, parse, place::Place};
+///
+/// let ports = Ports::connect()?;
+/// ports.add(&Place::root("swp1"), &parse(&["link", "10gbit"])?).await?;
+/// for port in ports.show(Some("swp1"), true).await? {
+///     println!("{}: {}", port.dev, port.options);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Ports {
+    handle: Handle,
+    connection: JoinHandle<()>,
+}
+
+impl Drop for Ports {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+impl Ports {
+    /// Opens the connection, whose work is a task of the tokio runtime that this is called in.
+    ///
+    /// # Errors
+    /// [`Error::Socket`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O enabled.
+    pub fn connect() -> Result<Self, Error> {
+        let (mut connection, handle, _) = rtnetlink::new_connection().map_err(Error::Socket)?;
+        let socket = connection.socket_mut().socket_mut();
+        // The kernel's words with every error, but not the whole request again.
+        socket
+            .set_ext_ack(true)
+            .and_then(|()| socket.set_cap_ack(true))
+            .map_err(Error::Socket)?;
+        Ok(Self {
+            handle,
+            connection: tokio::spawn(connection),
+        })
+    }
+
+    /// Adds a port.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`]; [`Error::Refused`], also if there is a qdisc already.
+    pub async fn add(&self, place: &Place, options: &Options) -> Result<(), Error> {
+        self.modify(
+            Request::Add,
+            NLM_F_CREATE | NLM_F_EXCL,
+            place,
+            Some(options),
+        )
+        .await
+    }
+
+    /// Adds a port in the place of what is there; what is a port already is changed, as by [`Ports::change`].
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`], [`Error::Refused`].
+    pub async fn replace(&self, place: &Place, options: &Options) -> Result<(), Error> {
+        self.modify(
+            Request::Replace,
+            NLM_F_CREATE | NLM_F_REPLACE,
+            place,
+            Some(options),
+        )
+        .await
+    }
+
+    /// Sets these options of a port; the others, and what is queued, stay as they are.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`]; [`Error::Refused`], which leaves the port as it was.
+    pub async fn change(&self, place: &Place, options: &Options) -> Result<(), Error> {
+        self.modify(Request::Change, 0, place, Some(options)).await
+    }
+
+    /// Deletes a port. Qdiscs of other kinds are refused.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`], [`Error::Refused`].
+    pub async fn del(&self, place: &Place) -> Result<(), Error> {
+        self.modify(Request::Del, 0, place, None).await
+    }
+
+    /// Lists the ports, of one device or of all, in the kernel's order; on request with their classes.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`], [`Error::Refused`], [`Error::Malformed`].
+    pub async fn show(&self, dev: Option<&str>, classes: bool) -> Result<Vec<Port>, Error> {
+        let only = match dev {
+            Some(dev) => Some(self.index(dev).await?),
+            None => None,
+        };
+        let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
+        let mut ports = Vec::new();
+        for answer in self.dump(request, dev.unwrap_or("any device")).await? {
+            let RouteNetlinkMessage::NewQueueDiscipline(answer) = answer else {
+                continue;
+            };
+            if only.is_none_or(|index| index == answer.header.index) {
+                ports.extend(message::port(&answer)?);
+            }
+        }
+        for port in &mut ports {
+            port.dev = match dev {
+                Some(dev) => dev.to_owned(),
+                None => self.name(port.index).await,
+            };
+            if classes {
+                self.show_classes(port).await?;
+            }
+        }
+        Ok(ports)
+    }
+
+    async fn show_classes(&self, port: &mut Port) -> Result<(), Error> {
+        let mut request = TcMessage::with_index(port.index);
+        request.header.parent = port.handle.0.into();
+        let request = RouteNetlinkMessage::GetTrafficClass(request);
+        for answer in self.dump(request, &port.dev).await? {
+            let RouteNetlinkMessage::NewTrafficClass(answer) = answer else {
+                continue;
+            };
+            let class = message::class(&answer)?;
+            port.classes
+                .extend(class.filter(|class| class.id.major() == port.handle.major()));
+        }
+        port.classes.sort_by_key(|class| class.id);
+        Ok(())
+    }
+
+    async fn modify(
+        &self,
+        request: Request,
+        flags: u16,
+        place: &Place,
+        options: Option<&Options>,
+    ) -> Result<(), Error> {
+        let index = self.index(&place.dev).await?;
+        let body = message::request(index, place, options);
+        let body = match request {
+            Request::Del => RouteNetlinkMessage::DelQueueDiscipline(body),
+            _ => RouteNetlinkMessage::NewQueueDiscipline(body),
+        };
+        let flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        let (_, outcome) = self.talk(body, flags, request, place.parent).await?;
+        outcome.map_err(|refusal| Error::Refused {
+            dev: place.dev.clone(),
+            refusal,
+        })
+    }
+
+    /// The number of a device.
+    async fn index(&self, dev: &str) -> Result<i32, Error> {
+        let missing = || Error::NoDevice(dev.to_owned());
+        if dev.is_empty() || dev.len() > NAME_MAX {
+            return Err(missing());
+        }
+        let mut request = LinkMessage::default();
+        request
+            .attributes
+            .push(LinkAttribute::IfName(dev.to_owned()));
+        let link = self.link(request).await?.ok_or_else(missing)?;
+        i32::try_from(link.header.index).map_err(|_| missing())
+    }
+
+    /// The name of a device; one that has just gone is shown by its number.
+    async fn name(&self, index: i32) -> String {
+        let mut request = LinkMessage::default();
+        request.header.index = index.unsigned_abs();
+        let link = self.link(request).await.ok().flatten();
+        let name = link.and_then(|link| {
+            link.attributes
+                .into_iter()
+                .find_map(|attribute| match attribute {
+                    LinkAttribute::IfName(name) => Some(name),
+                    _ => None,
+                })
+        });
+        name.unwrap_or_else(|| format!("if{index}"))
+    }
+
+    async fn link(&self, request: LinkMessage) -> Result<Option<LinkMessage>, Error> {
+        let request = RouteNetlinkMessage::GetLink(request);
+        let (answers, outcome) = self
+            .talk(request, NLM_F_REQUEST, Request::Show, Id::ROOT)
+            .await?;
+        Ok(answers
+            .into_iter()
+            .filter(|_| outcome.is_ok())
+            .find_map(|answer| match answer {
+                RouteNetlinkMessage::NewLink(link) => Some(link),
+                _ => None,
+            }))
+    }
+
+    /// A dump, taken again if things changed meanwhile.
+    async fn dump(
+        &self,
+        request: RouteNetlinkMessage,
+        dev: &str,
+    ) -> Result<Vec<RouteNetlinkMessage>, Error> {
+        for _ in 0..ATTEMPTS {
+            let mut message = NetlinkMessage::from(request.clone());
+            message.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+            let outcome = self.exchange(message, Request::Show, Id::ROOT).await?;
+            if let Some(refusal) = outcome.refusal {
+                return Err(Error::Refused {
+                    dev: dev.to_owned(),
+                    refusal,
+                });
+            }
+            if !outcome.interrupted {
+                return Ok(outcome.answers);
+            }
+        }
+        Err(Error::Connection(
+            "the list changes faster than it can be read".to_owned(),
+        ))
+    }
+
+    async fn talk(
+        &self,
+        body: RouteNetlinkMessage,
+        flags: u16,
+        request: Request,
+        parent: Id,
+    ) -> Result<(Vec<RouteNetlinkMessage>, Result<(), Refusal>), Error> {
+        let mut message = NetlinkMessage::from(body);
+        message.header.flags = flags;
+        let outcome = self.exchange(message, request, parent).await?;
+        Ok((outcome.answers, outcome.refusal.map_or(Ok(()), Err)))
+    }
+
+    /// Sends a request and collects all answers to it.
+    async fn exchange(
+        &self,
+        message: NetlinkMessage<RouteNetlinkMessage>,
+        request: Request,
+        parent: Id,
+    ) -> Result<Outcome, Error> {
+        let mut outcome = Outcome::default();
+        let answers = self.handle.clone().request(message);
+        let mut answers = answers.map_err(|error| Error::Connection(error.to_string()))?;
+        while let Some(answer) = answers.next().await {
+            outcome.interrupted |= answer.header.flags & NLM_F_DUMP_INTR != 0;
+            match answer.payload {
+                NetlinkPayload::InnerMessage(body) => outcome.answers.push(body),
+                NetlinkPayload::Error(error) if error.code.is_some() => {
+                    outcome.refusal =
+                        Some(Refusal::new(&error, answer.header.flags, request, parent));
+                }
+                NetlinkPayload::Overrun(_) => {
+                    return Err(Error::Connection("answers were lost".to_owned()));
+                }
+                _ => {}
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+/// What the kernel answered.
+#[derive(Default)]
+struct Outcome {
+    answers: Vec<RouteNetlinkMessage>,
+    refusal: Option<Refusal>,
+    /// The list changed while it was read.
+    interrupted: bool,
+}

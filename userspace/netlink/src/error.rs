@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What can go wrong between here and the kernel, in words for the person who typed the command.
+
+use std::io;
+
+use netlink_packet_core::ErrorMessage;
+
+use crate::attr::{attributes, Malformed};
+use crate::place::Id;
+
+/// Errors of [`crate::client::Ports`].
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No netlink socket.
+    #[error("cannot open a netlink socket: {0}")]
+    Socket(#[source] io::Error),
+    /// The connection's task is gone, or the kernel sent something unexpected.
+    #[error("netlink: {0}")]
+    Connection(String),
+    /// There is no such device.
+    #[error("no such device: \"{0}\"")]
+    NoDevice(String),
+    /// What the kernel sent makes no sense.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// The kernel refused.
+    #[error("{dev}: {refusal}")]
+    Refused {
+        /// The device.
+        dev: String,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+/// What was asked of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// A new port.
+    Add,
+    /// A new port in the place of whatever was there.
+    Replace,
+    /// Other options for a port.
+    Change,
+    /// A port's end.
+    Del,
+    /// A list.
+    Show,
+}
+
+/// Why the kernel refused. `Display` is one line: the kernel's own words if it gave any, else what its error code means here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The error code, positive.
+    pub errno: i32,
+    /// The kernel's words (`NLMSGERR_ATTR_MSG`).
+    pub message: Option<String>,
+    /// What was asked.
+    pub request: Request,
+    /// For whom.
+    pub parent: Id,
+}
+
+// Numbers of asm-generic/errno-base.h, the same on every architecture.
+const EPERM: i32 = 1;
+const ENOENT: i32 = 2;
+const EEXIST: i32 = 17;
+
+const NLMSGERR_ATTR_MSG: u16 = 1;
+const NLM_F_CAPPED: u16 = 0x100;
+const NLM_F_ACK_TLVS: u16 = 0x200;
+
+impl Refusal {
+    /// From an `NLMSG_ERROR` with these header flags.
+    pub fn new(error: &ErrorMessage, flags: u16, request: Request, parent: Id) -> Self {
+        Self {
+            errno: error.raw_code().saturating_abs(),
+            message: message(&error.header, flags),
+            request,
+            parent,
+        }
+    }
+
+    /// What to do about it, if that is known.
+    fn hint(&self) -> Option<&'static str> {
+        let says = |part: &str| {
+            self.message
+                .as_deref()
+                .is_some_and(|message| message.contains(part))
+        };
+        match (self.errno, self.request) {
+            (EPERM, _) => Some("needs CAP_NET_ADMIN in the network namespace"),
+            (ENOENT, Request::Add | Request::Replace)
+                if self.message.is_none() || says("kind is unknown") =>
+            {
+                Some("the kernel has no turnstile qdisc: load sch_turnstile")
+            }
+            (ENOENT, Request::Change | Request::Del) => Some("there is no port here"),
+            (EEXIST, Request::Add) if self.parent == Id::ROOT => {
+                Some("already has a root qdisc; use replace")
+            }
+            (EEXIST, Request::Add) => Some("already has a qdisc there; use replace"),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The kernel's part of the project begins its messages with the kind, which the reader knows.
+        let message = self.message.as_deref().map(|m| {
+            m.strip_prefix("turnstile: ")
+                .unwrap_or(m)
+                .trim_end_matches('.')
+        });
+        match (message, self.hint()) {
+            (Some(message), Some(hint)) => write!(f, "{message} ({hint})"),
+            (Some(message), None) => f.write_str(message),
+            (None, Some(hint)) => f.write_str(hint),
+            (None, None) => io::Error::from_raw_os_error(self.errno).fmt(f),
+        }
+    }
+}
+
+/// The kernel's words in an `NLMSG_ERROR`: `payload` is what follows its error code.
+///
+/// That is the header of the refused request, the rest of the request unless that is capped, and attributes.
+fn message(payload: &[u8], flags: u16) -> Option<String> {
+    if flags & NLM_F_ACK_TLVS == 0 {
+        return None;
+    }
+    let (length, _) = payload.split_first_chunk()?;
+    let echoed = match flags & NLM_F_CAPPED {
+        0 => usize::try_from(u32::from_ne_bytes(*length))
+            .ok()?
+            .next_multiple_of(4),
+        _ => 16,
+    };
+    let text = attributes(payload.get(echoed..)?)
+        .map_while(Result::ok)
+        .find(|attribute| attribute.number == NLMSGERR_ATTR_MSG)?
+        .payload;
+    Some(String::from_utf8_lossy(text.strip_suffix(&[0]).unwrap_or(text)).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attr::put;
+    use proptest::prelude::*;
+
+    fn extack(echoed: usize, text: &str) -> Vec<u8> {
+        let mut bytes = vec![0; echoed];
+        bytes[..4].copy_from_slice(&(echoed as u32).to_ne_bytes());
+        put(&mut bytes, 2, &20u32.to_ne_bytes());
+        put(
+            &mut bytes,
+            NLMSGERR_ATTR_MSG,
+            &[text.as_bytes(), &[0]].concat(),
+        );
+        bytes
+    }
+
+    #[test]
+    fn words_of_the_kernel() {
+        let bytes = extack(16, "turnstile: priorities: 9 is not in 1..8");
+        let found = message(&bytes, NLM_F_ACK_TLVS | NLM_F_CAPPED);
+        assert_eq!(
+            found.as_deref(),
+            Some("turnstile: priorities: 9 is not in 1..8")
+        );
+        assert_eq!(
+            message(&extack(36, "no"), NLM_F_ACK_TLVS).as_deref(),
+            Some("no")
+        );
+        assert_eq!(message(&bytes, NLM_F_CAPPED), None);
+        assert_eq!(message(&[], NLM_F_ACK_TLVS), None);
+    }
+
+    #[test]
+    fn one_line_each() {
+        let show = |errno, message: Option<&str>, request| {
+            let parent = Id::ROOT;
+            Refusal {
+                errno,
+                message: message.map(str::to_owned),
+                request,
+                parent,
+            }
+            .to_string()
+        };
+        for (errno, message, request, line) in [
+            (22, Some("turnstile: mpu: 300 is not in 0..256"), Request::Add, "mpu: 300 is not in 0..256"),
+            (22, None, Request::Add, "Invalid argument (os error 22)"),
+            (EPERM, None, Request::Add, "needs CAP_NET_ADMIN in the network namespace"),
+            (ENOENT, None, Request::Add, "the kernel has no turnstile qdisc: load sch_turnstile"),
+            (
+                ENOENT,
+                Some("Specified qdisc kind is unknown."),
+                Request::Replace,
+                "Specified qdisc kind is unknown (the kernel has no turnstile qdisc: load sch_turnstile)",
+            ),
+            (ENOENT, Some("Failed to find specified qdisc"), Request::Add, "Failed to find specified qdisc"),
+            (
+                EEXIST,
+                Some("Exclusivity flag on, cannot modify"),
+                Request::Add,
+                "Exclusivity flag on, cannot modify (already has a root qdisc; use replace)",
+            ),
+            (ENOENT, None, Request::Del, "there is no port here"),
+        ] {
+            assert_eq!(show(errno, message, request), line);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_do_no_harm(bytes: Vec<u8>, flags: u16) {
+            let _ = message(&bytes, flags);
+        }
+    }
+}
