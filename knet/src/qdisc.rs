@@ -173,10 +173,11 @@ impl<T: Qdisc> Context<'_, T> {
     #[inline]
     pub fn classify(&self, skb: &mut Skb) -> Classified {
         let mut result = bindings::tcf_result::default();
-        // SAFETY: the filter list is set up before the first packet comes; enqueue runs in an RCU-bh section.
+        // SAFETY: the filter list is set up before the first packet comes; enqueue runs in an RCU-bh section. The kernel
+        // changes its head at any time, hence the volatile read; C reads it again, as RCU wants it.
         let action = unsafe {
             let list = &raw mut (*self.private.as_ptr()).filters.list;
-            if (*list).is_null() {
+            if list.read_volatile().is_null() {
                 return Classified::Unmatched;
             }
             bindings::knet_classify(skb.as_ptr(), list, &mut result)
