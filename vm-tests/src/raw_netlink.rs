@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Hand-made rtnetlink messages: attributes that no well-behaved program sends, the kernel's answer
 //! to them, and dumps as bytes. Fast, too: no process is started.
+//!
+//! [`RawNetlink`] is the socket, [`Tc`] the traffic control of one device, [`kinds`] the options of stock qdiscs.
+
+mod device;
+pub mod kinds;
+mod object;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -12,6 +18,9 @@ use nix::sys::socket::{
 use nix::sys::time::{TimeVal, TimeValLike};
 
 use crate::netns::Netns;
+
+pub use device::Tc;
+pub use object::{Object, Stats};
 
 /// `TCA_KIND`.
 pub const TCA_KIND: u16 = 1;
@@ -30,6 +39,8 @@ const NLM_F_REPLACE: u16 = 0x100;
 const NLM_F_EXCL: u16 = 0x200;
 const NLM_F_CREATE: u16 = 0x400;
 const NLM_F_DUMP: u16 = 0x300;
+const GET_QDISC: u16 = 38;
+const GET_CLASS: u16 = 42;
 /// The error carries attributes.
 const NLM_F_ACK_TLVS: u16 = 0x200;
 /// The error does not repeat the request.
@@ -57,6 +68,8 @@ pub enum Request {
     ChangeClass,
     /// `tc class del`.
     DeleteClass,
+    /// `tc filter add`; device and handles mean what the attributes say.
+    AddFilter,
 }
 
 impl Request {
@@ -66,6 +79,7 @@ impl Request {
         const DEL_QDISC: u16 = 37;
         const NEW_CLASS: u16 = 40;
         const DEL_CLASS: u16 = 41;
+        const NEW_FILTER: u16 = 44;
         match self {
             Self::AddQdisc => (NEW_QDISC, NLM_F_CREATE | NLM_F_EXCL),
             Self::ReplaceQdisc => (NEW_QDISC, NLM_F_CREATE | NLM_F_REPLACE),
@@ -74,6 +88,7 @@ impl Request {
             Self::AddClass => (NEW_CLASS, NLM_F_CREATE | NLM_F_EXCL),
             Self::ChangeClass => (NEW_CLASS, 0),
             Self::DeleteClass => (DEL_CLASS, 0),
+            Self::AddFilter => (NEW_FILTER, NLM_F_CREATE | NLM_F_EXCL),
         }
     }
 }
@@ -120,6 +135,16 @@ pub fn attribute_of_length(kind: u16, content: &[u8], length: usize) -> Vec<u8> 
     bytes
 }
 
+/// A `u32` attribute.
+pub fn attribute_u32(kind: u16, value: u32) -> Vec<u8> {
+    attribute(kind, &value.to_ne_bytes())
+}
+
+/// A `u64` attribute.
+pub fn attribute_u64(kind: u16, value: u64) -> Vec<u8> {
+    attribute(kind, &value.to_ne_bytes())
+}
+
 /// The attributes that make a `turnstile` qdisc of these options (attributes inside `TCA_OPTIONS`).
 pub fn turnstile(options: &[u8]) -> Vec<u8> {
     [
@@ -134,6 +159,7 @@ pub fn turnstile(options: &[u8]) -> Vec<u8> {
 pub struct RawNetlink {
     socket: OwnedFd,
     sequence: u32,
+    buffer: Vec<u8>,
 }
 
 nix::setsockopt_impl!(
@@ -170,6 +196,7 @@ impl RawNetlink {
         Ok(Self {
             socket,
             sequence: 0,
+            buffer: vec![0; 1 << 16],
         })
     }
 
@@ -202,10 +229,24 @@ impl RawNetlink {
     /// # Errors
     /// When the socket fails.
     pub fn qdiscs(&mut self, ifindex: i32) -> Result<Vec<Vec<u8>>> {
-        const GET_QDISC: u16 = 38;
         /// `TCA_STATS`, `TCA_STATS2`, `TCA_XSTATS`: what changes with traffic.
         const STATISTICS: [u16; 3] = [3, 7, 4];
-        self.send(GET_QDISC, NLM_F_DUMP, ifindex, 0, 0, &[])?;
+        let found = self.dump(GET_QDISC, ifindex)?;
+        let bare = found.iter().map(|body| {
+            let mut kept = body[..TCMSG].to_vec();
+            for (kind, content) in attributes_of(&body[TCMSG..]) {
+                if !STATISTICS.contains(&(kind & 0x3fff)) {
+                    kept.extend_from_slice(&attribute(kind, content));
+                }
+            }
+            kept
+        });
+        Ok(bare.collect())
+    }
+
+    /// All objects of a device that this request lists, each from its `struct tcmsg` on.
+    fn dump(&mut self, request: u16, ifindex: i32) -> Result<Vec<Vec<u8>>> {
+        self.send(request, NLM_F_DUMP, ifindex, 0, 0, &[])?;
         let mut found = Vec::new();
         loop {
             for message in self.receive()? {
@@ -215,16 +256,34 @@ impl RawNetlink {
                     _ => {}
                 }
                 // The kernel lists the qdiscs of all devices.
-                if message.body.get(4..8) != Some(&ifindex.to_ne_bytes()[..]) {
+                if message.sequence == self.sequence
+                    && message.body.get(4..8) == Some(&ifindex.to_ne_bytes()[..])
+                    && message.body.len() >= TCMSG
+                {
+                    found.push(message.body);
+                }
+            }
+        }
+    }
+
+    /// One object, from its `struct tcmsg` on, or why not.
+    fn get(&mut self, request: u16, ifindex: i32, handle: u32) -> Result<Result<Vec<u8>, Answer>> {
+        self.send(request, NLM_F_ACK, ifindex, 0, handle, &[])?;
+        let mut found = None;
+        loop {
+            for message in self.receive()? {
+                if message.sequence != self.sequence {
                     continue;
                 }
-                let mut kept = message.body[..TCMSG].to_vec();
-                for (kind, content) in attributes_of(&message.body[TCMSG..]) {
-                    if !STATISTICS.contains(&(kind & 0x3fff)) {
-                        kept.extend_from_slice(&attribute(kind, content));
-                    }
+                if message.kind != NLMSG_ERROR {
+                    found = Some(message.body);
+                    continue;
                 }
-                found.push(kept);
+                let answer = parse_answer(&message)?;
+                if answer.errno != 0 {
+                    return Ok(Err(answer));
+                }
+                return Ok(Ok(found.context("rtnetlink gave nothing")?));
             }
         }
     }
@@ -256,11 +315,14 @@ impl RawNetlink {
         Ok(())
     }
 
-    fn receive(&self) -> Result<Vec<Message>> {
-        let mut buffer = vec![0; 1 << 16];
-        let len = recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty())
-            .context("waiting for rtnetlink's answer")?;
-        let mut rest = &buffer[..len];
+    fn receive(&mut self) -> Result<Vec<Message>> {
+        let len = recv(
+            self.socket.as_raw_fd(),
+            &mut self.buffer,
+            MsgFlags::empty(),
+        )
+        .context("waiting for rtnetlink's answer")?;
+        let mut rest = &self.buffer[..len];
         let mut messages = Vec::new();
         while let Some(header) = rest.first_chunk::<HEADER>() {
             let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
@@ -299,8 +361,8 @@ struct Message {
     body: Vec<u8>,
 }
 
-/// The attributes in `bytes`, as far as they are well-formed.
-fn attributes_of(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
+/// The attributes in `bytes`, as far as they are well-formed; their types with all flags.
+pub fn attributes_of(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
     let mut found = Vec::new();
     while let Some(&[l0, l1, k0, k1]) = bytes.first_chunk::<4>() {
         let length = usize::from(u16::from_ne_bytes([l0, l1]));

@@ -30,8 +30,11 @@ pub fn run_here(case: &Case, seed: u64) -> Result<()> {
     })
 }
 
-/// Namespaces for the network and for mounts.
-fn isolate() -> Result<()> {
+/// Gives this process, which must have one thread, namespaces of its own for the network and for mounts.
+///
+/// # Errors
+/// Without root.
+pub fn isolate() -> Result<()> {
     const NONE: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)
         .context("making namespaces (this needs root)")?;

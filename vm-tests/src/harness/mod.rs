@@ -9,5 +9,5 @@ mod leftovers;
 mod runner;
 
 pub use case::{Case, Ctx, Need};
-pub use child::run_here;
+pub use child::{isolate, run_here};
 pub use runner::{run_all, Options};

@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# A host's network card.
+#
+# usage: host-nic.sh DEVICE [RATE] [root|mq]
+#   RATE  the link's rate (10gbit, …); auto: the device's own speed
+#   root  one port for the whole device (the default): token group and order hold exactly
+#   mq    one port per transmit queue: no lock between CPUs, for cards with many queues. Each port
+#         gets its part of the tokens' share, so that the sum is the same; order holds within a queue.
+#
+# A host keeps the band for unscheduled packets: it is where they are sent. Other traffic is data; to
+# share the data band among flows, give it a child:
+#   tc qdisc add dev DEVICE parent 1:2 fq_codel
+set -eu
+
+[ $# -ge 1 ] && [ $# -le 3 ] || { echo "usage: ${0##*/} DEVICE [RATE] [root|mq]" >&2; exit 2; }
+dev=$1
+rate=${2:-auto}
+
+case ${3:-root} in
+root)
+	# The defaults: 84/(84+1538) of the link for tokens, six priorities, tokens first, one unscheduled packet.
+	tc qdisc replace dev "$dev" root handle 1: turnstile link "$rate"
+	;;
+mq)
+	# Whatever is there goes first: mq is not made in place of itself.
+	tc qdisc del dev "$dev" root 2>/dev/null || true
+	tc qdisc add dev "$dev" root handle 1: mq
+	queues=$(tc class show dev "$dev" | awk '$2 == "mq" { print $3 }')
+	share=$(echo "$queues" | awk 'END { printf "%.7f%%", 100 * 84 / 1622 / NR }')
+	for queue in $queues; do
+		tc qdisc replace dev "$dev" parent "$queue" turnstile link "$rate" tokens "$share"
+	done
+	;;
+*)
+	echo "${0##*/}: $3: neither root nor mq" >&2
+	exit 2
+	;;
+esac
