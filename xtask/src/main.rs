@@ -1,2 +1,131 @@
-//! Being written.
-fn main() {}
+// SPDX-License-Identifier: GPL-2.0
+//! `cargo xtask`: the host side of every job. Sets up what is missing, builds, boots, tests, demonstrates.
+//!
+//! Everything but mmdebstrap and cargo comes from a Debian chroot in the cache folder, so that the machine hardly
+//! matters. The modules, in the order in which a run goes through them: [`cache`], [`chroot`], [`kernel`],
+//! [`modules`], [`guest_build`], [`image`], [`qemu`]; [`test`] and [`demo`] put them to use.
+
+mod cache;
+mod check_ko;
+mod chroot;
+mod cpio;
+mod env;
+mod events;
+mod guest_build;
+mod image;
+mod kernel;
+mod log_scan;
+mod modules;
+mod progress;
+mod qemu;
+mod session;
+mod versions;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::env::Env;
+use crate::session::Session;
+
+const AFTER_HELP: &str = "\
+Environment:
+  TURNSTILE_CACHE    cache folder [default: $XDG_CACHE_HOME/turnstile or ~/.cache/turnstile]
+  TURNSTILE_MIRROR   URL of the Debian mirror, ending in /debian [default: the one this machine's apt uses]
+  TURNSTILE_KERNEL   kernel series or version, as 7.2 or 7.2.12+deb13 [default: the newest that is tested]
+
+Needs root, apt (Debian or alike), and network for the first run. What is made is kept in the cache folder.";
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Builds, tests and demonstrates Turnstile in a VM with Debian's stock kernel", after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Job,
+}
+
+#[derive(Debug, Subcommand)]
+enum Job {
+    /// Make what the other commands need: Debian chroot, kernel, build tree. They do it by themselves when needed
+    Setup {
+        /// Look for a newer kernel than the one chosen before
+        #[arg(long)]
+        refresh: bool,
+    },
+    /// Compile the kernel modules and the programs of the guest
+    Build {
+        /// Kernel series or version to build the modules for, as 7.3; it need not be one that can be booted
+        #[arg(long, value_name = "VERSION")]
+        kernel: Option<String>,
+    },
+    /// A shell in the guest; `exit` switches it off, Ctrl-A X kills it
+    Vm,
+    /// Remove what was built from this checkout
+    Clean {
+        /// Remove the whole cache folder: chroot, kernels, and what was built from all checkouts
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let began = Instant::now();
+    match run(Cli::parse().command, began) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Does the job; `false` if something that was looked at is not as it should be.
+fn run(job: Job, began: Instant) -> Result<bool> {
+    match job {
+        Job::Setup { refresh } => {
+            let env = Env::open()?;
+            let lock = env.lock()?;
+            Session::prepare(&env, refresh)?;
+            drop(lock);
+            say_time(&env, "set up", began);
+        }
+        Job::Build { kernel } => {
+            let env = Env::open()?;
+            let _lock = env.lock()?;
+            session::build(&env, kernel.as_deref())?;
+            say_time(&env, "built", began);
+        }
+        Job::Vm => {
+            let env = Env::open()?;
+            session::shell(&env)?;
+        }
+        Job::Clean { all } => clean(all)?,
+    }
+    Ok(true)
+}
+
+fn clean(all: bool) -> Result<()> {
+    chroot::check_machine()?;
+    if all {
+        let (root, was) = cache::remove_all()?;
+        let done = if was { "removed" } else { "nothing at" };
+        println!("{done} {}", root.display());
+        return Ok(());
+    }
+    let env = Env::open()?;
+    let _lock = env.lock()?;
+    for path in [env.built.clone(), env.src.join("out")] {
+        if path.exists() {
+            cache::remove_tree(&path)?;
+            println!("removed {}", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn say_time(env: &Env, what: &str, began: Instant) {
+    env.ui
+        .say(format!("{what} in {:.0} s", began.elapsed().as_secs_f64()));
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Looks into the built module for what would show only on a user's machine.
+
+use std::path::Path;
+
+use anyhow::{bail, Context, Result};
+
+use crate::chroot::Chroot;
+use crate::env::{Env, OUT};
+use crate::kernel::KernelTree;
+
+/// Parts of the names of Rust's panic functions, in either mangling. A module that refers to one can stop the kernel.
+const PANICS: &[&str] = &[
+    "core9panicking",
+    "core::panicking",
+    "rust_begin_unwind",
+    "panic_fmt",
+    "panic_bounds_check",
+    "panic_const",
+    "unwrap_failed",
+    "expect_failed",
+    "slice_index_order_fail",
+    "slice_start_index_len_fail",
+    "slice_end_index_len_fail",
+    "slice_index_fail",
+    "panic_already_borrowed",
+];
+
+/// The module's symbols, defined and undefined, hold no Rust panic function.
+///
+/// # Errors
+/// The names of those it holds.
+pub fn no_panic(env: &Env, chroot: &Chroot, module: &Path) -> Result<()> {
+    let symbols = tool(env, chroot, module, "llvm-nm", &["--no-sort"])?;
+    if symbols.lines().count() < 10 {
+        bail!("llvm-nm lists next to no symbols: this is no module");
+    }
+    let found = panics(&symbols);
+    if found.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "it refers to Rust panic functions:\n    {}",
+        found.join("\n    ")
+    )
+}
+
+/// The module names the kernel release it was built for, so that the kernel takes it.
+///
+/// # Errors
+/// What it names instead.
+pub fn vermagic(env: &Env, chroot: &Chroot, tree: &KernelTree, module: &Path) -> Result<()> {
+    let magic = tool(env, chroot, module, "modinfo", &["-F", "vermagic"])?;
+    let release = tree.kernel.release();
+    if magic.split_whitespace().next() == Some(release.as_str()) {
+        return Ok(());
+    }
+    bail!(
+        "its vermagic is \"{}\", not that of {release}",
+        magic.trim()
+    )
+}
+
+/// Every symbol that the module takes from the kernel is one that the kernel exports.
+///
+/// # Errors
+/// The names of those it does not.
+pub fn only_exported(env: &Env, chroot: &Chroot, tree: &KernelTree, module: &Path) -> Result<()> {
+    let undefined = tool(
+        env,
+        chroot,
+        module,
+        "llvm-nm",
+        &["--undefined-only", "--format=just-symbols"],
+    )?;
+    let exported = std::fs::read_to_string(tree.path.join("build/Module.symvers"))
+        .context("no list of the kernel's exported symbols")?;
+    let unknown = unknown(&undefined, &exported);
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "the kernel does not export:\n    {}",
+        unknown.join("\n    ")
+    )
+}
+
+/// No line of `qdisc/` uses the word `unsafe`, and its root forbids it.
+///
+/// # Errors
+/// The lines.
+pub fn qdisc_is_safe(env: &Env) -> Result<()> {
+    let mut found = Vec::new();
+    let mut forbids = false;
+    let mut folders = vec![env.src.join("qdisc")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder)
+            .with_context(|| format!("cannot read {}", folder.display()))?
+        {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ext| ext == "rs") {
+                let text = std::fs::read_to_string(&path)?;
+                forbids |= text.contains("#![forbid(unsafe_code)]");
+                let shown = path
+                    .strip_prefix(&env.src)
+                    .unwrap_or(&path)
+                    .display()
+                    .to_string();
+                found.extend(unsafe_lines(&text).map(|n| format!("{shown}:{n}")));
+            }
+        }
+    }
+    if !forbids {
+        bail!("qdisc/ does not say #![forbid(unsafe_code)]");
+    }
+    if !found.is_empty() {
+        bail!("unsafe code in qdisc/: {}", found.join(", "));
+    }
+    Ok(())
+}
+
+fn tool(env: &Env, chroot: &Chroot, module: &Path, program: &str, args: &[&str]) -> Result<String> {
+    let folder = module.parent().context("the module has no folder")?;
+    let name = module.file_name().unwrap_or_default().to_string_lossy();
+    let file = format!("{OUT}/{name}");
+    let args: Vec<&str> = args.iter().copied().chain([file.as_str()]).collect();
+    let out = env.enter(chroot, folder).command(program, args).output()?;
+    if !out.status.success() {
+        bail!(
+            "{program} failed: {}",
+            String::from_utf8_lossy(&out.stderr).trim()
+        );
+    }
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+fn panics(symbols: &str) -> Vec<&str> {
+    symbols
+        .lines()
+        .map(str::trim)
+        .filter(|line| PANICS.iter().any(|part| line.contains(part)))
+        .collect()
+}
+
+fn unknown<'a>(undefined: &'a str, symvers: &str) -> Vec<&'a str> {
+    let exported: std::collections::HashSet<&str> = symvers
+        .lines()
+        .filter_map(|line| line.split('\t').nth(1))
+        .collect();
+    undefined
+        .lines()
+        .map(str::trim)
+        .filter(|name| !name.is_empty() && !exported.contains(name))
+        .collect()
+}
+
+/// Numbers of the lines that use `unsafe` as a word outside a comment.
+fn unsafe_lines(text: &str) -> impl Iterator<Item = usize> + '_ {
+    text.lines().enumerate().filter_map(|(i, line)| {
+        let code = line.split("//").next().unwrap_or_default();
+        code.split(|c: char| !c.is_alphanumeric() && c != '_')
+            .any(|word| word == "unsafe")
+            .then_some(i + 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panic_functions_are_found_in_both_manglings() {
+        let nm = "                 U _RNvNtCs3_4core9panicking18panic_bounds_check\n\
+                  \x20                U _ZN4core9panicking5panic17h1E\n\
+                  \x20                U _RNvNtCs3_4core6option13unwrap_failed\n\
+                  0000000000000010 T rust_begin_unwind\n\
+                  \x20                U register_qdisc\n\
+                  0000000000000020 t panic_on_oops_reader\n";
+        assert_eq!(panics(nm).len(), 4);
+        assert!(panics("  U kfree_skb\n  U _printk\n").is_empty());
+    }
+
+    #[test]
+    fn symbols_that_the_kernel_lacks_are_named() {
+        let symvers = "0x00000000\tregister_qdisc\tvmlinux\tEXPORT_SYMBOL\t\n0x0\tkfree\tvmlinux\tEXPORT_SYMBOL\t\n";
+        assert_eq!(
+            unknown("register_qdisc\nnot_there\n\n", symvers),
+            ["not_there"]
+        );
+    }
+
+    #[test]
+    fn unsafe_counts_as_a_word_of_code_only() {
+        let text = "#![forbid(unsafe_code)]\n// unsafe here\nlet not_unsafe = 1;\nunsafe { x() }\n";
+        assert_eq!(unsafe_lines(text).collect::<Vec<_>>(), [4]);
+    }
+}

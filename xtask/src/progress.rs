@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the user sees while a step runs, and where the step's own output goes.
+//!
+//! On a terminal a step is a spinner with the seconds so far and the last line its program wrote. Elsewhere (a CI
+//! log) it is a line at the start, one every [`HEARTBEAT`], and one at the end, so that a log never stands still. The
+//! programs' output goes to one file per step in the cache's `logs` folder; a failure shows that file's last lines.
+
+use std::fs::File;
+use std::io::{IsTerminal, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Context, Result};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// The longest silence of a running step in a log that is not a terminal.
+const HEARTBEAT: Duration = Duration::from_secs(20);
+/// How often a running program is looked at.
+const POLL: Duration = Duration::from_millis(50);
+/// Lines of a step's output shown when it fails.
+const TAIL_LINES: usize = 20;
+
+/// The place where all steps report.
+#[derive(Clone, Debug)]
+pub struct Ui {
+    bars: MultiProgress,
+    terminal: bool,
+    log_dir: PathBuf,
+}
+
+impl Ui {
+    /// Reports to standard error; the steps' output goes to files in `log_dir`, which must exist.
+    pub fn new(log_dir: PathBuf) -> Self {
+        Self {
+            bars: MultiProgress::new(),
+            terminal: std::io::stderr().is_terminal(),
+            log_dir,
+        }
+    }
+
+    /// Prints one line of information, above any running spinner.
+    pub fn say(&self, text: impl AsRef<str>) {
+        if self.terminal {
+            self.bars.suspend(|| eprintln!("{}", text.as_ref()));
+        } else {
+            eprintln!("{}", text.as_ref());
+        }
+    }
+
+    /// Prints one line of result to standard output, above any running spinner.
+    pub fn result(&self, text: impl AsRef<str>) {
+        if self.terminal {
+            self.bars.suspend(|| println!("{}", text.as_ref()));
+        } else {
+            println!("{}", text.as_ref());
+        }
+    }
+
+    /// Begins a step. `name` also names its log file; `what` tells the user what is being done.
+    pub fn step(&self, name: &str, what: &str) -> Result<Step> {
+        let log_path = self.log_dir.join(format!("{name}.log"));
+        let log = File::create(&log_path)
+            .with_context(|| format!("cannot write {}", log_path.display()))?;
+        let bar = if self.terminal {
+            let bar = self.bars.add(ProgressBar::new_spinner());
+            bar.set_style(
+                ProgressStyle::with_template("{spinner} {prefix} {elapsed:>4}  {wide_msg:.dim}")
+                    .expect("the template is a constant"),
+            );
+            bar.set_prefix(what.to_owned());
+            bar.enable_steady_tick(Duration::from_millis(120));
+            Some(bar)
+        } else {
+            eprintln!("  .. {what}");
+            None
+        };
+        let now = Instant::now();
+        Ok(Step {
+            what: what.to_owned(),
+            log_path,
+            log,
+            bar,
+            ui: self.clone(),
+            began: now,
+            spoke: now,
+        })
+    }
+}
+
+/// A step that runs. Ends well with [`Step::done`]; dropped without it, it shows as failed.
+#[derive(Debug)]
+pub struct Step {
+    what: String,
+    log_path: PathBuf,
+    log: File,
+    bar: Option<ProgressBar>,
+    ui: Ui,
+    began: Instant,
+    spoke: Instant,
+}
+
+impl Step {
+    /// Runs a program to its end, with its output in the step's log.
+    ///
+    /// # Errors
+    /// The program could not be started, or failed; the text holds the last lines of its output and the log's path.
+    pub fn run(&mut self, command: &mut Command) -> Result<()> {
+        self.run_with(command, |_| false)
+    }
+
+    /// As [`Step::run`]; `stop` is asked at each look and may end the program, which then counts as failed.
+    pub fn run_with(
+        &mut self,
+        command: &mut Command,
+        mut stop: impl FnMut(Duration) -> bool,
+    ) -> Result<()> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(self.log.try_clone()?)
+            .stderr(self.log.try_clone()?)
+            .spawn()
+            .with_context(|| format!("{}: cannot start {program}", self.what))?;
+        let began = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait()? {
+                if status.success() {
+                    return Ok(());
+                }
+                bail!("{} failed ({status})\n{}", self.what, self.tail());
+            }
+            if stop(began.elapsed()) {
+                child.kill()?;
+                child.wait()?;
+                bail!("{} was stopped\n{}", self.what, self.tail());
+            }
+            self.tick();
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Runs a program and returns what it wrote to standard output; standard error goes to the step's log.
+    ///
+    /// # Errors
+    /// As [`Step::run`].
+    pub fn output(&mut self, command: &mut Command) -> Result<String> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let out = command
+            .stdin(Stdio::null())
+            .stderr(self.log.try_clone()?)
+            .output()
+            .with_context(|| format!("{}: cannot start {program}", self.what))?;
+        if !out.status.success() {
+            bail!("{} failed ({})\n{}", self.what, out.status, self.tail());
+        }
+        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
+    /// Where the step's output is.
+    pub fn log_path(&self) -> &Path {
+        &self.log_path
+    }
+
+    /// Ends the step well; returns how long it took.
+    pub fn done(mut self) -> Duration {
+        let took = self.began.elapsed();
+        self.finish(&format!("  ok {} ({:.1} s)", self.what, took.as_secs_f64()));
+        self.what.clear();
+        took
+    }
+
+    fn tick(&mut self) {
+        if let Some(bar) = &self.bar {
+            if let Some(line) = last_lines(&self.log_path, 1).pop() {
+                bar.set_message(line);
+            }
+        } else if self.spoke.elapsed() >= HEARTBEAT {
+            self.spoke = Instant::now();
+            eprintln!(
+                "  .. {} {:.0} s: {}",
+                self.what,
+                self.began.elapsed().as_secs_f64(),
+                last_lines(&self.log_path, 1).pop().unwrap_or_default()
+            );
+        }
+    }
+
+    fn tail(&self) -> String {
+        let lines = last_lines(&self.log_path, TAIL_LINES);
+        format!(
+            "    {}\n  whole log: {}",
+            lines.join("\n    "),
+            self.log_path.display()
+        )
+    }
+
+    fn finish(&mut self, text: &str) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        self.ui.say(text);
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        if !self.what.is_empty() {
+            let text = format!(
+                "  !! {} ({:.1} s)",
+                self.what,
+                self.began.elapsed().as_secs_f64()
+            );
+            self.finish(&text);
+        }
+    }
+}
+
+/// The last `count` lines of a text file that are not empty; none if it cannot be read.
+pub fn last_lines(path: &Path, count: usize) -> Vec<String> {
+    /// More than any `count` of lines asked for here.
+    const WINDOW: u64 = 64 * 1024;
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let len = file.metadata()?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(WINDOW)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines: Vec<String> = text
+        .split(['\n', '\r'])
+        .map(|l| {
+            l.chars()
+                .filter(|c| !c.is_control() || *c == '\t')
+                .collect::<String>()
+        })
+        .filter(|l| !l.trim().is_empty())
+        .collect();
+    lines.split_off(lines.len().saturating_sub(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_lines;
+
+    #[test]
+    fn last_lines_skips_blank_ones_and_splits_at_carriage_returns() {
+        let path = std::env::temp_dir().join(format!("xtask-last-lines-{}", std::process::id()));
+        std::fs::write(&path, "one\n\n10%\r20%\n\n").unwrap();
+        assert_eq!(last_lines(&path, 2), ["10%", "20%"]);
+        assert_eq!(last_lines(&path, 9).len(), 3);
+        std::fs::remove_file(&path).unwrap();
+        assert!(last_lines(&path, 1).is_empty());
+    }
+}
