@@ -10,14 +10,17 @@ use crate::units;
 
 /// A struct of statistics, one `u64` each, with its decoding and printing.
 macro_rules! statistics {
-    ($(#[$doc:meta])* $name:ident from $module:ident { $($(#[$about:meta])* $field:ident: $number:ident, $key:literal, $unit:ident;)* }) => {
+    ($(#[$doc:meta])* $name:ident from $module:ident { $($(#[doc = $about:literal])+ $field:ident: $number:ident, $key:literal, $unit:ident;)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct $name {
-            $($(#[$about])* pub $field: u64,)*
+            $($(#[doc = $about])+ pub $field: u64,)*
         }
 
         impl $name {
+            /// Name of each, and what it is.
+            pub const ABOUT: &'static [(&'static str, &'static str)] = &[$(($key, concat!($($about),+)),)*];
+
             /// Reads `TCA_STATS_APP`. What the kernel does not report is 0, what it reports beyond these is left out.
             pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
                 let mut stats = Self::default();

@@ -108,7 +108,7 @@ pub const OPTIONS: &[Info] = &[
         range: Some(limits::TOKEN_LIMIT),
         default: "8",
         about: "Cap of each token queue. A token that finds its queue full is dropped, unless an expired one makes room.",
-        source: "TOP section 4.3, after ExpressPass section 3.1",
+        source: "TOP section 4.3: 8 tokens per queue, as in ExpressPass",
     },
     Info {
         key: Key::TokenExpiry,
@@ -118,7 +118,7 @@ pub const OPTIONS: &[Info] = &[
         default: "auto",
         about: "Drop a token that has waited longer: the data it would release could no longer arrive in its slot. \
                 auto: eight pacing intervals, an interval being the time of 84 bytes at the token rate. off: never.",
-        source: "TOP section 3.1, rule R2",
+        source: "TOP section 3.1, rule R2; eight pacing times per hop: section 4.3",
     },
     Info {
         key: Key::Order,

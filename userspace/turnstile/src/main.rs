@@ -1,2 +1,132 @@
-//! Being written.
-fn main() {}
+// SPDX-License-Identifier: GPL-2.0
+//! The `turnstile` command. [`cli`] says what can be typed, [`show`] what is printed, [`man`] writes the man pages.
+//!
+//! Exit codes: 0, 1 if the kernel refused or could not be asked, 2 for words that make no sense.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod man;
+mod netns;
+mod show;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use turnstile_netlink::client::Ports;
+use turnstile_netlink::error::Error;
+use turnstile_netlink::place::Place;
+use turnstile_netlink::{parse, table, GrammarError};
+
+use cli::{Cli, Command, Page, PortCommand, Target};
+
+/// Why the command ends without success.
+enum Failure {
+    /// What was typed makes no sense.
+    Usage(String),
+    /// The kernel refused, or could not be asked.
+    Kernel(String),
+    /// Nobody reads what is printed.
+    Output(io::Error),
+}
+
+impl From<GrammarError> for Failure {
+    fn from(error: GrammarError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Kernel(error.to_string())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+fn main() -> ExitCode {
+    let (code, message) = match run(&Cli::parse()) {
+        Ok(()) => return ExitCode::SUCCESS,
+        // As with any program in a pipe: `turnstile port show | head -1`.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            return ExitCode::SUCCESS
+        }
+        Err(Failure::Output(error)) => (1, format!("cannot write: {error}")),
+        Err(Failure::Kernel(message)) => (1, message),
+        Err(Failure::Usage(message)) => (2, message),
+    };
+    let _ = writeln!(io::stderr(), "turnstile: {message}");
+    ExitCode::from(code)
+}
+
+fn run(cli: &Cli) -> Result<(), Failure> {
+    match &cli.command {
+        Command::Port(command) => port(cli, command),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "turnstile", &mut script);
+            Ok(io::stdout().write_all(&script)?)
+        }
+        Command::Man { page } => {
+            let page = match page {
+                Page::Turnstile => man::turnstile(),
+                Page::TcTurnstile => man::tc_turnstile(),
+            };
+            Ok(io::stdout().write_all(page.as_bytes())?)
+        }
+    }
+}
+
+/// Reads the words before anything else is done: what is mistyped needs no privileges to be told so.
+fn port(cli: &Cli, command: &PortCommand) -> Result<(), Failure> {
+    match command {
+        PortCommand::Add(target) | PortCommand::Replace(target) | PortCommand::Change(target) => {
+            if target.words.iter().any(|word| word == "help") {
+                return Ok(io::stdout().write_all(table::help().as_bytes())?);
+            }
+            let (place, words) = Place::parse(&target.dev, &target.words)?;
+            let options = parse(words)?;
+            with_ports(cli, async |ports| match command {
+                PortCommand::Add(_) => ports.add(&place, &options).await,
+                PortCommand::Replace(_) => ports.replace(&place, &options).await,
+                _ => ports.change(&place, &options).await,
+            })
+        }
+        PortCommand::Del(Target { dev, words }) => {
+            let (place, rest) = Place::parse(dev, words)?;
+            if let [word, ..] = rest {
+                return Err(Failure::Usage(format!(
+                    "unknown word \"{word}\"; what may follow is root, parent and handle"
+                )));
+            }
+            with_ports(cli, async |ports| ports.del(&place).await)
+        }
+        PortCommand::Show { dev } => {
+            let ports = with_ports(cli, async |ports| {
+                ports.show(dev.as_deref(), cli.stats).await
+            })?;
+            let shown = show::ports(&ports, cli);
+            Ok(io::stdout().write_all(shown.as_bytes())?)
+        }
+    }
+}
+
+/// Does something with the ports of the network namespace that was asked for.
+fn with_ports<T>(
+    cli: &Cli,
+    work: impl AsyncFnOnce(&Ports) -> Result<T, Error>,
+) -> Result<T, Failure> {
+    if let Some(name) = &cli.netns {
+        netns::enter(name).map_err(Failure::Kernel)?;
+    }
+    // One thread: the namespace is a thread's.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build();
+    let runtime = runtime.map_err(|error| Failure::Kernel(format!("cannot start: {error}")))?;
+    Ok(runtime.block_on(async { work(&Ports::connect()?).await })?)
+}

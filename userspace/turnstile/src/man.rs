@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The man pages. What they have in common comes from the tables behind grammar and statistics.
+
+use clap::CommandFactory;
+use clap_mangen::roff::{bold, italic, roman, Inline, Roff};
+use turnstile_netlink::stats::{ClassStats, PortStats};
+use turnstile_netlink::table;
+
+use crate::cli::Cli;
+
+/// turnstile(8).
+pub(crate) fn turnstile() -> String {
+    let mut page = page("TURNSTILE");
+    section(
+        &mut page,
+        "NAME",
+        "turnstile \\- configure and show token-prioritized network ports",
+    );
+    page.control("SH", ["SYNOPSIS"]);
+    for (head, tail) in [
+        (
+            "turnstile port add|replace|change",
+            " DEV [ root | parent CLASSID ] [ handle HANDLE ] [ OPTIONS ]",
+        ),
+        (
+            "turnstile port del",
+            " DEV [ root | parent CLASSID ] [ handle HANDLE ]",
+        ),
+        ("turnstile port show", " [ DEV ]"),
+        ("turnstile completions", " SHELL"),
+        ("turnstile man", " [ turnstile | tc-turnstile ]"),
+    ] {
+        page.text([bold(head), roman(tail)]);
+        page.control("br", []);
+    }
+    section(
+        &mut page,
+        "DESCRIPTION",
+        "A port is the queueing discipline of kind turnstile on a network device. It sends signals first, releases the packets \
+         called tokens from strict-priority queues at one common rate, gives data what the link has left, and drops tokens that \
+         waited too long to be of use. tc-turnstile(8) describes it. This command configures ports over netlink, with the words \
+         that tc(8) would take, and needs neither tc nor its plugin.",
+    );
+    page.control("SH", ["COMMANDS"]);
+    let mut command = Cli::command();
+    command.build();
+    let port = command
+        .find_subcommand("port")
+        .into_iter()
+        .flat_map(|port| port.get_subcommands());
+    for sub in port.filter(|sub| sub.get_name() != "help") {
+        let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+        tagged(
+            &mut page,
+            vec![bold(format!("port {}", sub.get_name()))],
+            &format!("{about}."),
+        );
+    }
+    text(
+        &mut page,
+        "Without root and parent, the device's root is meant. CLASSID is MAJOR:MINOR and HANDLE is MAJOR:, in hex. A line that \
+         port show prints can be typed back after turnstile port add, less its first word.",
+    );
+    page.control("SH", ["FLAGS"]);
+    for flag in command.get_arguments().filter(|flag| flag.is_global_set()) {
+        let long = flag.get_long().unwrap_or_default();
+        let mut head = vec![bold(format!(
+            "-{}, --{long}",
+            flag.get_short().unwrap_or('?')
+        ))];
+        if flag.get_action().takes_values() {
+            head.extend([roman(" "), italic("NAME")]);
+        }
+        let about = flag.get_help().map(ToString::to_string).unwrap_or_default();
+        tagged(&mut page, head, &format!("{about}."));
+    }
+    text(
+        &mut page,
+        "Flags come before the device's name, since what follows it are the port's words.",
+    );
+    options(&mut page);
+    statistics(&mut page);
+    page.control("SH", ["EXAMPLES"]);
+    example(
+        &mut page,
+        "A switch port with two token priorities, tokens at 5 % of a 10 Gbit/s link:",
+        &["turnstile port add swp1 handle 1: link 10gbit tokens 5% priorities 2"],
+    );
+    example(
+        &mut page,
+        "Let data go before tokens, without loss of what is queued:",
+        &["turnstile port change swp1 order data-first"],
+    );
+    example(&mut page, "Which token queue drops most?", &[
+        "turnstile -sj port show swp1 | jq '.[].classes | max_by(.stats.\"over-limit\") | .band'",
+    ]);
+    example(
+        &mut page,
+        "The same options for another port:",
+        &["turnstile port add swp2 $(turnstile port show swp1 | cut -d' ' -f3-)"],
+    );
+    section(
+        &mut page,
+        "EXIT STATUS",
+        "0: done. 1: the kernel refused, or could not be asked; the port is as it was. 2: the words make no sense. \
+         Errors are one line that names the option, the value and what is allowed.",
+    );
+    section(&mut page, "SEE ALSO", "tc-turnstile(8), tc(8), ip-netns(8)");
+    page.render()
+}
+
+/// tc-turnstile(8).
+pub(crate) fn tc_turnstile() -> String {
+    let mut page = page("TC-TURNSTILE");
+    section(
+        &mut page,
+        "NAME",
+        "turnstile \\- token-prioritized queueing for receiver-driven transports",
+    );
+    page.control("SH", ["SYNOPSIS"]);
+    page.text([
+        bold("tc qdisc add|replace|change"),
+        roman(" dev DEV ( root | parent CLASSID ) [ handle HANDLE ] "),
+        bold("turnstile"),
+    ]);
+    for info in table::OPTIONS {
+        page.control("br", []);
+        page.text([roman(info.synopsis())]);
+    }
+    section(
+        &mut page,
+        "DESCRIPTION",
+        "In a receiver-driven transport a data packet is sent only when a token from its receiver arrives. Whoever forwards the \
+         tokens so decides what data there will be, and when. turnstile does that on every port: tokens wait in strict-priority \
+         queues that share one rate, such that the data they release fits the link they will come back over, and tokens that \
+         waited too long are dropped rather than sent to no use. An idle token group saves up nothing beyond one token.",
+    );
+    section(
+        &mut page,
+        "CLASSES",
+        "A port has one class per band. They come and go with its options and cannot be added or deleted. For handle 1: they are, \
+         from first to last to be sent (with order data-first, data goes before the tokens):",
+    );
+    for (class, about) in [
+        ("1:1 signal", "Connection set-up, acknowledgements and resend requests; ARP, neighbour discovery, routing and other control. Not shaped with the tokens."),
+        ("1:10 to 1:17 token0 to token7", "Tokens by priority, 0 the highest. All together are shaped to the token rate. Each queue has a cap, and tokens expire."),
+        ("1:2 data", "Data that tokens released, and all other traffic. A child qdisc may be attached here: tc qdisc add dev DEV parent 1:2 fq_codel."),
+        ("1:3 unscheduled", "Packets sent in the first round trip without a token. Sent only when there is nothing else."),
+    ] {
+        tagged(&mut page, vec![bold(class)], about);
+    }
+    section(
+        &mut page,
+        "CLASSIFICATION",
+        "The first of these that names a class counts: the packet's priority (SO_PRIORITY, or skbedit priority) if it is a class id of \
+         the port; filters attached to the port (tc filter add dev DEV parent 1: ... classid 1:10); the packet's headers: link-layer and \
+         network control is signal, a Turnstile header (UDP port 29813) says itself what the packet is; the dscp map; else it is data.",
+    );
+    options(&mut page);
+    statistics(&mut page);
+    page.control("SH", ["EXAMPLES"]);
+    example(
+        &mut page,
+        "A switch port of a device that knows its speed:",
+        &["tc qdisc add dev swp1 root handle 1: turnstile"],
+    );
+    example(
+        &mut page,
+        "A veth device, which has no speed, with fq_codel for the data:",
+        &[
+            "tc qdisc add dev veth0 root handle 1: turnstile link 1gbit",
+            "tc qdisc add dev veth0 parent 1:2 fq_codel",
+        ],
+    );
+    example(&mut page, "Credits of ExpressPass, which are not told apart by priority, recognized by their UDP port:", &[
+        "tc qdisc add dev swp1 root handle 1: turnstile priorities 1",
+        "tc filter add dev swp1 parent 1: protocol ip flower ip_proto udp dst_port 5001 classid 1:10",
+    ]);
+    example(
+        &mut page,
+        "What every class did so far:",
+        &["tc -s class show dev swp1"],
+    );
+    section(
+        &mut page,
+        "FILES",
+        "q_turnstile.so in tc's library folder, or in $TC_LIB_DIR, teaches tc these words. Without it tc can only delete the qdisc.",
+    );
+    section(
+        &mut page,
+        "SEE ALSO",
+        "turnstile(8), tc(8), tc-fq_codel(8), tc-flower(8)",
+    );
+    page.render()
+}
+
+fn page(name: &str) -> Roff {
+    let mut page = Roff::new();
+    page.control(
+        "TH",
+        [
+            name,
+            "8",
+            concat!("turnstile ", env!("CARGO_PKG_VERSION")),
+            "Turnstile",
+            "System administration",
+        ],
+    );
+    // No hyphens that would break words to be typed, and no stretched spaces in examples.
+    page.control("nh", []);
+    page.control("ad", ["l"]);
+    page
+}
+
+fn section(page: &mut Roff, name: &str, body: &str) {
+    page.control("SH", [name]);
+    // The dash of the NAME line has to reach whatis(1) as it is; Roff writes it itself.
+    page.text([roman(body.replace("\\-", "-"))]);
+}
+
+fn text(page: &mut Roff, body: &str) {
+    page.control("PP", []);
+    page.text([roman(body)]);
+}
+
+fn tagged(page: &mut Roff, head: Vec<Inline>, body: &str) {
+    page.control("TP", []);
+    page.text(head);
+    page.text([roman(body)]);
+}
+
+fn example(page: &mut Roff, about: &str, lines: &[&str]) {
+    text(page, about);
+    page.control("RS", ["4"]);
+    page.control("nf", []);
+    for line in lines {
+        page.text([bold(*line)]);
+    }
+    page.control("fi", []);
+    page.control("RE", []);
+}
+
+/// All options of a port.
+fn options(page: &mut Roff) {
+    section(
+        page,
+        "OPTIONS",
+        "Rates, times and sizes have the units of tc(8): a rate is in bit, kbit, mbit, gbit or tbit per second (kibit, ... by 1024), or in bytes \
+         with bps, kbps, ...; a time in s, ms, us or ns; a size in b, kb, mb or gb (by 1024). Bare numbers are bit/s, us and bytes. \
+         A change sets only the options that are given.",
+    );
+    for info in table::OPTIONS {
+        let head = match info.value {
+            "" => vec![
+                bold(info.name),
+                roman(" | "),
+                bold(format!("no-{}", info.name)),
+            ],
+            value => vec![bold(info.name), roman(" "), italic(value)],
+        };
+        tagged(page, head, info.about);
+        page.control("br", []);
+        let range = info.range();
+        if !range.is_empty() {
+            page.text([italic("Allowed: "), roman(format!("{range}."))]);
+            page.control("br", []);
+        }
+        page.text([italic("Default: "), roman(format!("{}.", info.default))]);
+        page.control("br", []);
+        page.text([italic("Source: "), roman(format!("{}.", info.source))]);
+    }
+}
+
+/// All statistics of ports and classes.
+fn statistics(page: &mut Roff) {
+    section(
+        page,
+        "STATISTICS",
+        "Beside what tc counts for every qdisc and class, a port reports these. In JSON, rates are in bytes/s and times in ns.",
+    );
+    for (name, about) in PortStats::ABOUT {
+        tagged(page, vec![bold(*name)], about.trim());
+    }
+    text(
+        page,
+        "A class reports these, in packets as they go over the wire. At any time, packets offered are packets sent, plus queued, plus \
+         the drops by cause.",
+    );
+    for (name, about) in ClassStats::ABOUT {
+        tagged(page, vec![bold(*name)], about.trim());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_whole() {
+        for (name, page) in [("TURNSTILE", turnstile()), ("TC-TURNSTILE", tc_turnstile())] {
+            assert!(page.contains(&format!(".TH {name} 8 ")), "{page}");
+            for info in table::OPTIONS {
+                let name = info.name.replace('-', "\\-");
+                assert!(
+                    page.contains(&format!("\\fB{name}\\fR")),
+                    "{name} is not in\n{page}"
+                );
+            }
+            for part in ["NAME", "SYNOPSIS", "DESCRIPTION", "STATISTICS", "EXAMPLES"] {
+                assert!(
+                    page.contains(&format!(".SH {part}\n")),
+                    "{part} is not in\n{page}"
+                );
+            }
+            for part in ["sojourn\\-max", "gso\\-drops", "0.01%..50% of the link"] {
+                assert!(page.contains(part), "{part} is not in\n{page}");
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Ports as text and as JSON.
+
+use std::fmt::Write;
+
+use serde_json::{json, Value};
+use turnstile_core::uapi;
+use turnstile_netlink::json::Json;
+use turnstile_netlink::message::{Class, Counters, Port};
+use turnstile_netlink::place::Id;
+use turnstile_netlink::print::{print_options, Printer, Text};
+use turnstile_netlink::stats::{print_class_stats, print_port_stats};
+use turnstile_netlink::units;
+
+use crate::cli::Cli;
+
+/// The whole output of `port show`.
+pub(crate) fn ports(ports: &[Port], cli: &Cli) -> String {
+    if !cli.json {
+        return ports.iter().map(|port| text(port, cli)).collect();
+    }
+    let list = Value::Array(ports.iter().map(|port| object(port, cli)).collect());
+    if cli.pretty {
+        format!("{list:#}\n")
+    } else {
+        format!("{list}\n")
+    }
+}
+
+/// The place as it is typed: `root` or `parent 1:2`.
+fn place(port: &Port) -> String {
+    match port.parent {
+        Id::ROOT => "root".to_owned(),
+        parent => format!("parent {parent}"),
+    }
+}
+
+fn text(port: &Port, cli: &Cli) -> String {
+    let mut out = format!(
+        "port {} {} handle {} {}\n",
+        port.dev,
+        place(port),
+        port.handle,
+        port.options
+    );
+    if cli.details {
+        let expiry = match port.stats.token_expiry {
+            0 => "off".to_owned(),
+            ns => units::time_decimal(ns),
+        };
+        let (link, tokens) = (
+            units::rate_decimal(port.stats.link_rate),
+            units::rate_decimal(port.stats.token_rate),
+        );
+        let _ = writeln!(
+            out,
+            "  in force: link {link} tokens {tokens} token-expiry {expiry}"
+        );
+    }
+    if cli.stats {
+        let Counters {
+            bytes,
+            packets,
+            drops,
+            overlimits,
+            requeues,
+            backlog,
+            qlen,
+        } = port.counters;
+        let _ = writeln!(out, "  sent {bytes} bytes {packets} packets, dropped {drops}, overlimits {overlimits}, requeues {requeues}");
+        let _ = writeln!(out, "  backlog {backlog} bytes {qlen} packets");
+        let mut stats = Text::default();
+        print_port_stats(&port.stats, "  ", &mut stats);
+        out += &stats.finish();
+        out.push('\n');
+        out += &table(&port.classes);
+    }
+    out
+}
+
+/// A row per class.
+fn table(classes: &[Class]) -> String {
+    let heads = [
+        "class",
+        "band",
+        "offered",
+        "sent",
+        "over-limit",
+        "expired",
+        "trimmed",
+        "purged",
+        "child",
+        "queued",
+        "max-queued",
+        "sojourn-mean",
+        "sojourn-max",
+    ];
+    let mut rows = vec![heads.map(str::to_owned)];
+    rows.extend(classes.iter().map(|class| {
+        let stats = &class.stats;
+        [
+            class.id.to_string(),
+            class
+                .band
+                .map_or_else(|| "?".to_owned(), |band| band.to_string()),
+            stats.offered_packets.to_string(),
+            class.counters.packets.to_string(),
+            stats.over_limit.to_string(),
+            stats.expired.to_string(),
+            stats.trimmed.to_string(),
+            stats.purged.to_string(),
+            stats.child.to_string(),
+            stats.queued.to_string(),
+            stats.max_packets.to_string(),
+            units::time_decimal(stats.sojourn_mean),
+            units::time_decimal(stats.sojourn_max),
+        ]
+    }));
+    let widths: Vec<usize> = (0..heads.len())
+        .map(|at| rows.iter().map(|row| row[at].len()).max().unwrap_or(0))
+        .collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::from(" ");
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            // Names to the left, numbers to the right.
+            let _ = if at < 2 {
+                write!(line, " {cell:<width$}")
+            } else {
+                write!(line, " {cell:>width$}")
+            };
+        }
+        out += line.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+fn counters(counters: &Counters, json: &mut Json) {
+    json.insert("bytes", counters.bytes.into());
+    json.insert("packets", counters.packets.into());
+    json.insert("drops", counters.drops.into());
+    json.insert("overlimits", counters.overlimits.into());
+    json.insert("requeues", counters.requeues.into());
+    json.insert("backlog", counters.backlog.into());
+    json.insert("qlen", counters.qlen.into());
+}
+
+fn object(port: &Port, cli: &Cli) -> Value {
+    let mut json = Json::default();
+    json.insert("dev", port.dev.as_str().into());
+    json.insert("kind", uapi::KIND.into());
+    json.insert("handle", port.handle.to_string().into());
+    match port.parent {
+        Id::ROOT => json.insert("root", true.into()),
+        parent => json.insert("parent", parent.to_string().into()),
+    }
+    json.open("options");
+    print_options(&port.options, &mut json);
+    json.close();
+    if cli.details {
+        let stats = &port.stats;
+        let in_force = json!({
+            "link-rate": stats.link_rate, "token-rate": stats.token_rate, "token-expiry": stats.token_expiry,
+        });
+        json.insert("in-force", in_force);
+    }
+    if cli.stats {
+        counters(&port.counters, &mut json);
+        json.open("stats");
+        print_port_stats(&port.stats, "", &mut json);
+        json.close();
+        json.insert(
+            "classes",
+            port.classes
+                .iter()
+                .map(|class| class_object(class, port.handle))
+                .collect(),
+        );
+    }
+    json.finish()
+}
+
+/// The same as an element of `tc -s -j class show`.
+fn class_object(class: &Class, port: Id) -> Value {
+    let mut json = Json::default();
+    json.insert("class", uapi::KIND.into());
+    json.insert("handle", class.id.to_string().into());
+    json.insert("parent", port.to_string().into());
+    if let Some(leaf) = class.leaf {
+        json.insert("leaf", leaf.to_string().into());
+    }
+    if let Some(band) = class.band {
+        json.insert("band", band.to_string().into());
+    }
+    json.open("stats");
+    counters(&class.counters, &mut json);
+    print_class_stats(&class.stats, "", &mut json);
+    json.close();
+    json.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use turnstile_core::band::Band;
+    use turnstile_netlink::stats::{ClassStats, PortStats};
+    use turnstile_netlink::{parse, place::Place};
+
+    fn port() -> Port {
+        Port {
+            index: 2,
+            dev: "swp1".to_owned(),
+            handle: Id::new(1, 0),
+            parent: Id::ROOT,
+            options: parse(&["link", "10gbit", "tokens", "5%", "split-gso"]).unwrap(),
+            counters: Counters {
+                bytes: 1500,
+                packets: 1,
+                drops: 3,
+                ..Counters::default()
+            },
+            stats: PortStats {
+                link_rate: 1_250_000_000,
+                token_rate: 62_500_000,
+                token_expiry: 10_752,
+                ..PortStats::default()
+            },
+            classes: vec![
+                Class {
+                    id: Id::new(1, 2),
+                    band: Some(Band::Data),
+                    leaf: Some(Id::new(0x8002, 0)),
+                    counters: Counters {
+                        packets: 1,
+                        ..Counters::default()
+                    },
+                    stats: ClassStats {
+                        offered_packets: 4,
+                        over_limit: 3,
+                        sojourn_max: 1_000_000,
+                        ..ClassStats::default()
+                    },
+                },
+                Class {
+                    id: Id::new(1, 0x10),
+                    band: Some(Band::Token(0)),
+                    leaf: None,
+                    counters: Counters::default(),
+                    stats: ClassStats::default(),
+                },
+            ],
+        }
+    }
+
+    fn shown(flags: &str) -> String {
+        let cli = Cli::parse_from(format!("turnstile port show {flags}").split_whitespace());
+        ports(&[port()], &cli)
+    }
+
+    #[test]
+    fn text_can_be_typed_back() {
+        let text = shown("");
+        assert_eq!(
+            text,
+            "port swp1 root handle 1: link 10gbit tokens 5% split-gso\n"
+        );
+        let words: Vec<&str> = text.split_whitespace().skip(2).collect();
+        let (place, rest) = Place::parse("swp1", &words).unwrap();
+        assert_eq!(
+            (place.parent, place.handle),
+            (Id::ROOT, Some(port().handle))
+        );
+        assert_eq!(parse(rest).unwrap(), port().options);
+        let below = Port {
+            parent: Id::new(8, 1),
+            ..port()
+        };
+        assert!(
+            super::text(&below, &Cli::parse_from(["turnstile", "port", "show"]))
+                .starts_with("port swp1 parent 8:1 handle 1: link")
+        );
+    }
+
+    #[test]
+    fn text_of_statistics() {
+        assert_eq!(
+            shown("-s -d"),
+            "\
+port swp1 root handle 1: link 10gbit tokens 5% split-gso
+  in force: link 10gbit tokens 500mbit token-expiry 10.752us
+  sent 1500 bytes 1 packets, dropped 3, overlimits 0, requeues 0
+  backlog 0 bytes 0 packets
+  link-rate 10gbit token-rate 500mbit token-expiry 10.752us
+  link-waits 0 token-waits 0 filter-drops 0
+  filter-misses 0 gso-splits 0 gso-drops 0
+  class band   offered sent over-limit expired trimmed purged child queued max-queued sojourn-mean sojourn-max
+  1:2   data         4    1          3       0       0      0     0      0          0          0ns         1ms
+  1:10  token0       0    0          0       0       0      0     0      0          0          0ns         0ns
+"
+        );
+    }
+
+    #[test]
+    fn json_of_everything() {
+        let value: Value = serde_json::from_str(&shown("-j -s -d")).unwrap();
+        let port = &value[0];
+        assert_eq!(port["dev"], "swp1");
+        assert_eq!(port["root"], true);
+        assert_eq!(
+            port["options"],
+            json!({"link": 1_250_000_000, "tokens": {"share": 0.05}, "split-gso": true})
+        );
+        assert_eq!(
+            port["in-force"],
+            json!({"link-rate": 1_250_000_000, "token-rate": 62_500_000, "token-expiry": 10_752})
+        );
+        assert_eq!((&port["bytes"], &port["drops"]), (&json!(1500), &json!(3)));
+        assert_eq!(port["stats"]["link-rate"], 1_250_000_000);
+        let data = &port["classes"][0];
+        assert_eq!(
+            (&data["handle"], &data["parent"], &data["band"]),
+            (&json!("1:2"), &json!("1:"), &json!("data"))
+        );
+        assert_eq!(
+            (&data["leaf"], &data["stats"]["over-limit"]),
+            (&json!("8002:"), &json!(3))
+        );
+        assert_eq!(data["stats"]["packets"], 1);
+        let plain: Value = serde_json::from_str(&shown("--json --pretty")).unwrap();
+        assert!(plain[0].get("stats").is_none() && plain[0].get("classes").is_none());
+    }
+
+    #[test]
+    fn json_of_nothing() {
+        let cli = Cli::parse_from(["turnstile", "-j", "port", "show"]);
+        assert_eq!(ports(&[], &cli), "[]\n");
+    }
+}
