@@ -3,7 +3,9 @@
 //!
 //! The stock ones are built as well as stock parts allow: wire lengths are counted as Turnstile
 //! counts them (`stab overhead 24 mpu 84`), the whole port is limited to the same rate by a `tbf`
-//! on top, queues have the same caps, and `u32` filters read the same bytes of the packets.
+//! on top, queues have the same caps, and `u32` filters read the same bytes of the packets. The
+//! limiters' bursts are 20 ms of the link, so that a machine whose timers are late (emulation) costs
+//! them nothing; a token queue's burst is one token.
 
 use anyhow::{Context, Result};
 use turnstile_core::header::PORT;
@@ -111,7 +113,7 @@ fn data_shaped(dev: &str) -> SetUp {
     let bands = [0, 7, 1, 2, 3, 4, 5, 6, 8];
     let mut commands = skeleton(dev, bands);
     commands.push(format!(
-        "tc qdisc add dev {dev} parent 2:2 handle {}: tbf rate {} burst 10kb limit {DATA_LIMIT}",
+        "tc qdisc add dev {dev} parent 2:2 handle {}: tbf rate {} burst 50kb limit {DATA_LIMIT}",
         handle(DATA),
         mbit(LINK * 95 / 100)
     ));
@@ -154,7 +156,7 @@ fn skeleton(dev: &str, bands: [usize; 9]) -> Vec<String> {
     vec![
         format!(
             "tc qdisc add dev {dev} root handle 1: stab overhead 24 mpu 84 linklayer ethernet \
-             tbf rate {} burst 10kb limit 1mb",
+             tbf rate {} burst 50kb limit 1mb",
             mbit(LINK)
         ),
         format!("tc qdisc add dev {dev} parent 1:1 handle 2: prio bands 9 priomap {priomap}"),
