@@ -348,25 +348,15 @@ impl Config {
     }
 
     fn resolve(&self, link: u64) -> Option<Resolved> {
-        let (token_rate, data_rate) = match self.tokens {
-            Tokens::Share(ppb) => (
-                Rate::from_share(link, ppb)?,
-                Rate::from_share(link, BILLION.saturating_sub(ppb))?,
-            ),
-            Tokens::Rate(rate) => {
-                let rate = clamp_rate(rate, link);
-                (
-                    Rate::from_bytes_per_sec(rate)?,
-                    Rate::from_bytes_per_sec(link.saturating_sub(rate))?,
-                )
-            }
+        let token_rate = match self.tokens {
+            Tokens::Share(ppb) => Rate::from_share(link, ppb)?,
+            Tokens::Rate(rate) => Rate::from_bytes_per_sec(clamp_rate(rate, link))?,
         };
         Some(Resolved {
             link,
             shaped: self.link.is_some(),
             link_rate: Rate::from_bytes_per_sec(link)?,
             token_rate,
-            data_rate,
             interval: token_rate.duration(TOKEN_WIRE_LEN),
             expiry: match self.token_expiry {
                 Expiry::Auto => Some(token_rate.duration(TOKEN_WIRE_LEN * EXPIRY_INTERVALS)),
@@ -376,8 +366,6 @@ impl Config {
         })
     }
 }
-
-const BILLION: u32 = 1_000_000_000;
 
 /// A link speed that rates can be made of. Devices may be faster than what a port can be shaped to.
 fn usable(link: u64) -> u64 {
@@ -414,8 +402,6 @@ pub struct Resolved {
     pub link_rate: Rate,
     /// The token group's rate.
     pub token_rate: Rate,
-    /// What the link has left beside the tokens.
-    pub data_rate: Rate,
     /// How long a token of 84 wire bytes takes at the token rate, rounded up.
     pub interval: Nanos,
     /// A token that has waited longer is dropped; `None`: never. Where it follows from the rate, it is eight exact intervals,

@@ -17,18 +17,17 @@
 //! # Data first
 //!
 //! Strict precedence of data over tokens would starve the tokens when data fills the link, so TOP limits both: tokens to
-//! their share and data to the rest (R1). Limiting data would leave the tokens' share of the link unused whenever there
-//! are no tokens. So data is not limited here, but metered: it goes before a token that is due while the data packet before has
-//! had its time at *link - token rate*. If not, data is ahead of its own share, and the token goes;
-//! if no token is due, data goes on and takes what would be lost.
-//! - Data that fills the link leaves tokens exactly the share that the group's shaper gives them: after each data
-//!   packet there is a gap in which a token that is due may go.
-//! - Data within its share waits for no more than the token that is being sent when it arrives.
-//! - Data that went out because nobody else wanted the link is not held against it later: the meter starts anew with
-//!   each packet. Otherwise, data alone on the link for a second would give tokens precedence for the next 50 ms.
+//! their share and data to the rest (R1). A limit on data would leave the tokens' share of the link unused whenever there
+//! are no tokens. Here data has no limit of its own. It goes first, but a token that is due lets only one data packet pass.
+//! Since the group's shaper holds the tokens to their share, this leaves data the rest, and all of the link when there
+//! are no tokens.
+//! - When data fills the link, a token is late by at most one data packet. The shaper's schedule does not move with
+//!   it, so that tokens get exactly their share.
+//! - Data that does not fill the link waits for no more than the token that is being sent when it arrives.
 //!
-//! The meter goes by the link's rate. Where a device is slower than what it reports, and data fills it, tokens
-//! starve: say `link`.
+//! The obvious other way is a meter: data goes first while it is within *link - token rate*. With timers that are late now and then,
+//! data seems to be within its share just when it is making up for the lateness; and on a device that is slower than it
+//! reports by more than the tokens' share, it always is, and tokens starve. Counting packets needs no clock.
 //!
 //! # Lateness and idle time
 //!
@@ -85,15 +84,15 @@ pub enum Dequeue<P> {
 #[derive(Debug)]
 pub struct Port<Q: Queue> {
     busy: Busy,
-    /// Nothing could have been sent since the last dequeue, but for the link being busy.
+    /// Of a shaped link: nothing could have been sent since the last dequeue, once the link was free.
     idle: bool,
     order: Order,
+    /// The last packet that was no signal was data, and went before a token that was due.
+    passed: bool,
     /// [`Nanos::MAX`]: never.
     expiry: Nanos,
     group: Shaper,
     link: Option<Shaper>,
-    /// Ready when the last data packet has had its time at *link - token rate*.
-    meter: Shaper,
     signal: Line<Q>,
     data: Line<Q>,
     unscheduled: Line<Q>,
@@ -110,10 +109,10 @@ impl<Q: Queue> Port<Q> {
             busy: Busy::default(),
             idle: true,
             order: config.order,
+            passed: false,
             expiry: Nanos::MAX,
             group: Shaper::new(resolved.token_rate, Nanos::ZERO, now),
             link: None,
-            meter: Shaper::new(resolved.data_rate, Nanos::ZERO, now),
             signal: Line::default(),
             data: Line::default(),
             unscheduled: Line::default(),
@@ -160,7 +159,7 @@ impl<Q: Queue> Port<Q> {
         self.drop_from_all(DropCause::Purged, sink, |_| true);
         self.idle = true;
         self.group.reset();
-        self.meter.reset();
+        self.passed = false;
         if let Some(link) = &mut self.link {
             link.reset();
         }
@@ -186,7 +185,6 @@ impl<Q: Queue> Port<Q> {
     fn set_rates(&mut self, now: Nanos) {
         let Resolved {
             token_rate,
-            data_rate,
             link_rate,
             shaped,
             expiry,
@@ -197,12 +195,13 @@ impl<Q: Queue> Port<Q> {
         let group_slack = slack(token_rate, TOKEN_WIRE_LEN, TOKEN_SLACK_INTERVALS);
         self.group
             .set_rate(token_rate, group_slack, now, TOKEN_WIRE_LEN);
-        self.meter
-            .set_rate(data_rate, Nanos::ZERO, now, FRAME_WIRE_LEN);
         let link_slack = slack(link_rate, FRAME_WIRE_LEN, LINK_SLACK_FRAMES).max(LINK_SLACK);
         self.link = match self.link.take() {
             _ if !shaped => None,
-            None => Some(Shaper::new(link_rate, link_slack, now)),
+            None => {
+                self.idle = true;
+                Some(Shaper::new(link_rate, link_slack, now))
+            }
             Some(mut link) => {
                 link.set_rate(link_rate, link_slack, now, FRAME_WIRE_LEN);
                 Some(link)
@@ -352,13 +351,14 @@ impl<Q: Queue> Port<Q> {
             }
         }
         let mut due = self.busy.tokens() != 0 && self.group.ready(now);
-        if due && !(self.order == Order::DataFirst && self.meter.ready(now)) {
+        if due && (self.order == Order::TokensFirst || self.passed) {
             if let Some(token) = self.take_token(now, sink) {
                 return Some(token);
             }
             due = false;
         }
         if let Some((packet, meta)) = self.take_data(now, leaf) {
+            self.passed = due;
             return Some((packet, meta, Band::Data));
         }
         if due {
@@ -403,6 +403,7 @@ impl<Q: Queue> Port<Q> {
             line.sent(now, &meta);
             self.busy.update(Busy::bit(band), empty);
             self.group.charge(now, meta.wire_len);
+            self.passed = false;
             return Some((packet, meta, band));
         }
         None
@@ -426,9 +427,6 @@ impl<Q: Queue> Port<Q> {
         } else {
             return None;
         };
-        if self.order == Order::DataFirst {
-            self.meter.restart(now, meta.wire_len);
-        }
         Some((packet, meta))
     }
 

@@ -58,30 +58,17 @@ impl Shaper {
     #[inline]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {
         self.arrive(now - self.slack);
-        self.advance(wire_len);
-    }
-
-    /// A packet of `wire_len` bytes leaves at `now`, and the schedule starts again from there.
-    ///
-    /// Nothing is owed or earned from before. [`Shaper::ready`] then tells whether the packet has had its time at
-    /// the rate: a meter.
-    #[inline]
-    pub fn restart(&mut self, now: Nanos, wire_len: u32) {
-        (self.due, self.carry) = (now, 0);
-        self.advance(wire_len);
-    }
-
-    #[inline]
-    fn advance(&mut self, wire_len: u32) {
         let (time, carry) = self.rate.advance(wire_len, self.carry);
         self.due += time;
         self.carry = carry;
     }
 
     /// What is shaped was idle until `now`, so that its schedule starts no earlier.
+    ///
+    /// To the nanosecond: if the next packet could leave exactly now, the fraction that this was rounded up by stays.
     #[inline]
     pub fn arrive(&mut self, now: Nanos) {
-        if self.due < now {
+        if self.next() < now {
             (self.due, self.carry) = (now, 0);
         }
     }

@@ -191,7 +191,6 @@ fn the_defaults_are_the_papers() {
     assert_eq!(resolved.link, 10 * GBIT);
     assert!(!resolved.shaped);
     assert_eq!(resolved.token_rate.bytes_per_sec(), 64_734_895);
-    assert_eq!(resolved.data_rate.bytes_per_sec(), 10 * GBIT - 64_734_895);
     assert_eq!(resolved.link_rate.bytes_per_sec(), 10 * GBIT);
     // 84 B + 1538 B at 10 Gbit/s: 1297.6 ns.
     assert_eq!(resolved.interval, Nanos(1298));
@@ -241,7 +240,6 @@ fn a_token_rate_must_be_an_allowed_share_of_the_link() {
         assert_eq!(resolved.is_ok(), allowed, "{rate}");
         if let Ok(resolved) = resolved {
             assert_eq!(resolved.token_rate.bytes_per_sec(), rate);
-            assert_eq!(resolved.data_rate.bytes_per_sec(), link - rate);
         }
     }
     // 0.01 % of 1 kbit/s is no whole byte/s: 1 is the least.

@@ -151,7 +151,7 @@ fn a_late_link_makes_up_for_a_millisecond_or_eight_frames() {
 }
 
 #[test]
-fn data_first_lets_data_within_its_share_pass_a_due_token() {
+fn data_first_lets_one_data_packet_pass_a_due_token() {
     let mut b = Bench::new(Config {
         order: Order::DataFirst,
         ..shaped()
@@ -159,7 +159,6 @@ fn data_first_lets_data_within_its_share_pass_a_due_token() {
     b.put(Band::Token(0), 100);
     b.put_all(Band::Data, 0..3);
     b.put(Band::Token(0), 101);
-    // Data, then in the gap of 67.2 ns that its share leaves the token, then data again, …
     let out = b.run(100_000);
     assert_eq!(
         out,
@@ -168,18 +167,35 @@ fn data_first_lets_data_within_its_share_pass_a_due_token() {
 }
 
 #[test]
-fn data_first_takes_what_tokens_leave() {
+fn data_first_lets_data_go_on_while_no_token_is_due() {
     let mut b = Bench::new(Config {
         order: Order::DataFirst,
-        ..shaped()
+        ..Config::DEFAULT
     });
-    b.put_all(Band::Data, 0..3);
-    assert_eq!(b.run(100_000), [(0, 0), (1231, 1), (2461, 2)]);
-    // And that is not held against it: the link has been free since 3691.2, its share is up at 2460.8 + 1297.6.
-    b.at(3759);
+    b.put_all(Band::Data, 0..4);
+    assert_eq!(b.get(), Dequeue::Packet(0, Band::Data));
     b.put(Band::Token(0), 100);
-    b.put(Band::Data, 3);
+    b.put(Band::Token(0), 101);
+    // Packet 0 passed no token. Packet 1 does; then 101 is not due.
+    assert_eq!(b.get(), Dequeue::Packet(1, Band::Data));
+    assert_eq!(b.get(), Dequeue::Packet(100, Band::Token(0)));
+    assert_eq!(b.get(), Dequeue::Packet(2, Band::Data));
     assert_eq!(b.get(), Dequeue::Packet(3, Band::Data));
+    assert_eq!(b.get(), Dequeue::Wait(Nanos(1298)));
+}
+
+#[test]
+fn a_signal_in_between_is_no_excuse_to_pass_twice() {
+    let mut b = Bench::new(Config {
+        order: Order::DataFirst,
+        ..Config::DEFAULT
+    });
+    b.put(Band::Token(0), 100);
+    b.put_all(Band::Data, 0..2);
+    assert_eq!(b.get(), Dequeue::Packet(0, Band::Data));
+    b.put(Band::Signal, 200);
+    assert_eq!(b.get(), Dequeue::Packet(200, Band::Signal));
+    assert_eq!(b.get(), Dequeue::Packet(100, Band::Token(0)));
 }
 
 #[test]

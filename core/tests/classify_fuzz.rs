@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Classification of random bytes, of packets cut short and of packets with bytes changed: always a band that the port has,
+//! and never a panic.
+
+use proptest::prelude::*;
+use turnstile_core::band::Band;
+use turnstile_core::classify::{classify, USEFUL_LEN};
+use turnstile_core::config::Config;
+use turnstile_core::header;
+use turnstile_core::uapi::class;
+
+const ETHERTYPES: [u16; 10] = [
+    0x0800, 0x86dd, 0x8100, 0x88a8, 0x0806, 0x88cc, 0x8809, 0x888e, 0x88f7, 0x0004,
+];
+
+fn ethertype() -> impl Strategy<Value = u16> {
+    prop_oneof![4 => prop::sample::select(&ETHERTYPES[..4]), 1 => prop::sample::select(&ETHERTYPES[..]), 1 => any::<u16>()]
+}
+
+/// Bytes that look like headers more often than chance has it.
+fn network() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![
+        4 => any::<u8>(),
+        1 => Just(0_u8),
+        1 => prop::sample::select(&[0x45_u8, 0x46, 0x60, 0x81, 0x88, 0xa8, 0x86, 0xdd, 0x08, 17, 43, 44, 51, 58, 60, 0x74, 0x75, 0x12, 0x13][..]),
+    ];
+    prop::collection::vec(byte, 0..200)
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    (1_u8..=8, 0_u32..=2, prop::array::uniform32(any::<u8>())).prop_map(
+        |(priorities, unscheduled, some)| {
+            let mut config = Config {
+                priorities,
+                unscheduled,
+                ..Config::DEFAULT
+            };
+            // Not a valid map, even.
+            config.dscp.0[..32].copy_from_slice(&some);
+            config
+        },
+    )
+}
+
+/// A valid packet: tags, IPv4 or IPv6 with extension headers or options, UDP, Turnstile.
+fn valid() -> impl Strategy<Value = (u16, Vec<u8>, usize)> {
+    (
+        any::<bool>(),
+        0_usize..=2,
+        0_usize..=10,
+        prop::collection::vec(prop::sample::select(&[0_u8, 43, 60, 51, 44][..]), 0..5),
+        0_u8..8,
+    )
+        .prop_map(|(v6, tags, options, chain, priority)| {
+            let mut ip = Vec::new();
+            let header = [0x12, priority, 0, 0];
+            if v6 {
+                let mut extensions = Vec::new();
+                for (i, &kind) in chain.iter().enumerate() {
+                    let next = chain.get(i + 1).copied().unwrap_or(17);
+                    let (len, size) = match kind {
+                        44 => (0, 8),
+                        51 => (4, 24),
+                        _ => (options as u8 % 3, 8 * (options % 3) + 8),
+                    };
+                    extensions.push(next);
+                    extensions.push(len);
+                    extensions.resize(extensions.len() + size - 2, 0);
+                }
+                ip.extend_from_slice(&[0x60, 0, 0, 0]);
+                ip.extend_from_slice(&(extensions.len() as u16 + 12).to_be_bytes());
+                ip.extend_from_slice(&[chain.first().copied().unwrap_or(17), 64]);
+                ip.extend_from_slice(&[0; 32]);
+                ip.extend_from_slice(&extensions);
+            } else {
+                let len = 20 + 4 * options;
+                ip.extend_from_slice(&[0x40 | (len / 4) as u8, 0]);
+                ip.extend_from_slice(&(len as u16 + 12).to_be_bytes());
+                ip.extend_from_slice(&[0, 0, 0, 0, 64, 17]);
+                ip.resize(len, 0);
+            }
+            ip.extend_from_slice(&[0, 0, 0x74, 0x75, 0, 12, 0, 0]);
+            ip.extend_from_slice(&header);
+            let protocol = if v6 { [0x86, 0xdd] } else { [0x08, 0x00] };
+            let mut network = Vec::new();
+            let mut first = u16::from_be_bytes(protocol);
+            for _ in 0..tags {
+                let [high, low] = first.to_be_bytes();
+                network.splice(0..0, [0, 7, high, low]);
+                first = 0x8100;
+            }
+            network.extend_from_slice(&ip);
+            (first, network, usize::from(priority))
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn anything_has_a_band_that_the_port_has(
+        protocol in ethertype(),
+        network in network(),
+        mac in any::<Option<[u8; 6]>>(),
+        config in config(),
+    ) {
+        let band = classify(protocol, &network, mac, &config);
+        prop_assert!(band.exists(&config), "{band}");
+        // Nothing beyond what is useful changes much: it is only ever cut to data.
+        let cut = classify(protocol, network.get(..USEFUL_LEN).unwrap_or(&network), mac, &config);
+        prop_assert!(cut == band || cut == Band::Data);
+    }
+
+    #[test]
+    fn a_valid_packet_is_a_token_and_a_truncated_one_data((protocol, network, priority) in valid(), cut in any::<prop::sample::Index>()) {
+        let mut config = Config { priorities: 8, ..Config::DEFAULT };
+        // If a cut packet went by its DSCP, it would be a signal.
+        config.dscp.0 = [class::SIGNAL; 64];
+        prop_assert_eq!(classify(protocol, &network, None, &config), Band::Token(priority as u8));
+        let len = cut.index(network.len());
+        prop_assert_eq!(classify(protocol, &network[..len], None, &config), Band::Data, "{} of {}", len, network.len());
+    }
+
+    #[test]
+    fn a_changed_byte_is_never_a_fault((protocol, mut network, _) in valid(), at in any::<prop::sample::Index>(), value in any::<u8>()) {
+        let at = at.index(network.len());
+        network[at] = value;
+        let band = classify(protocol, &network, None, &Config::DEFAULT);
+        prop_assert!(band.exists(&Config::DEFAULT));
+    }
+
+    #[test]
+    fn a_turnstile_header_is_read_as_it_was_written(bytes in any::<[u8; 4]>()) {
+        if let Some(header) = header::parse(&bytes) {
+            prop_assert_eq!(header.write(), bytes);
+        }
+    }
+}

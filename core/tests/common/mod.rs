@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the property tests share: packets, queues, a child, a sink, and fractions.
+#![allow(dead_code, unreachable_pub, missing_docs)] // each test uses a part of it
+
+use std::collections::VecDeque;
+
+use turnstile_core::band::Band;
+use turnstile_core::queue::{wire_len, DropCause, Leaf, Meta, Packet, Queue, Sink};
+use turnstile_core::units::Nanos;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct P {
+    pub id: u64,
+    pub meta: Meta,
+}
+
+impl P {
+    pub fn new(id: u64, len: u32, segs: u32, overhead: u32, mpu: u32) -> Self {
+        let wire_len = wire_len(len, segs, overhead, mpu);
+        Self {
+            id,
+            meta: Meta {
+                len,
+                wire_len,
+                segs,
+                enqueued: Nanos::ZERO,
+            },
+        }
+    }
+}
+
+impl Packet for P {
+    fn meta(&self) -> Meta {
+        self.meta
+    }
+    fn set_enqueued(&mut self, now: Nanos) {
+        self.meta.enqueued = now;
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Fifo(pub VecDeque<P>);
+
+impl Queue for Fifo {
+    type Packet = P;
+    fn push(&mut self, packet: P) {
+        self.0.push_back(packet);
+    }
+    fn pop(&mut self) -> Option<P> {
+        self.0.pop_front()
+    }
+    fn front(&self) -> Option<&P> {
+        self.0.front()
+    }
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A child; one that is throttled has packets and gives none.
+#[derive(Clone, Debug, Default)]
+pub struct Child {
+    pub packets: VecDeque<P>,
+    pub throttled: bool,
+}
+
+impl Leaf<P> for Child {
+    fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+    fn dequeue(&mut self) -> Option<P> {
+        if self.throttled {
+            None
+        } else {
+            self.packets.pop_front()
+        }
+    }
+}
+
+/// What was dropped, in order.
+#[derive(Debug, Default)]
+pub struct Drops(pub Vec<(P, Band, DropCause)>);
+
+impl Sink<P> for Drops {
+    fn dropped(&mut self, packet: P, band: Band, cause: DropCause) {
+        self.0.push((packet, band, cause));
+    }
+}
+
+/// Time per byte, `ns / bytes`, in lowest terms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PerByte {
+    pub ns: u128,
+    pub bytes: u128,
+}
+
+impl PerByte {
+    pub fn of_rate(bytes_per_sec: u64) -> Self {
+        Self::reduced(1_000_000_000, bytes_per_sec.into())
+    }
+
+    pub fn of_share(link: u64, ppb: u32) -> Self {
+        Self::reduced(
+            1_000_000_000_000_000_000,
+            u128::from(link) * u128::from(ppb),
+        )
+    }
+
+    fn reduced(ns: u128, bytes: u128) -> Self {
+        let (mut a, mut b) = (ns, bytes);
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        Self {
+            ns: ns / a,
+            bytes: bytes / a,
+        }
+    }
+
+    /// What `len` bytes take, rounded up.
+    pub fn duration(&self, len: u64) -> u64 {
+        (u128::from(len) * self.ns).div_ceil(self.bytes) as u64
+    }
+}
+
+/// Small and repeatable: splitmix64.
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// From 0 to `n` - 1.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The port once more, as plainly as it can be said: no bit tricks, no caches, 128-bit fractions.
+
+use std::collections::VecDeque;
+
+use turnstile_core::band::Band;
+use turnstile_core::config::{Config, Expiry, Order, Tokens};
+use turnstile_core::port::{Dequeue, Enqueue};
+use turnstile_core::queue::DropCause;
+use turnstile_core::stats::{BandStats, PortStats};
+use turnstile_core::units::Nanos;
+
+use crate::common::{Child, PerByte, P};
+
+/// When the next packet may leave: at exactly `at / per.bytes` ns.
+#[derive(Clone, Debug)]
+struct Schedule {
+    per: PerByte,
+    at: u128,
+    slack: u64,
+}
+
+impl Schedule {
+    fn new(per: PerByte, slack: u64, now: u64) -> Self {
+        Self {
+            per,
+            at: u128::from(now) * per.bytes,
+            slack,
+        }
+    }
+
+    fn next(&self) -> u64 {
+        self.at.div_ceil(self.per.bytes) as u64
+    }
+
+    fn not_before(&mut self, time: u64) {
+        if self.next() < time {
+            self.at = u128::from(time) * self.per.bytes;
+        }
+    }
+
+    fn charge(&mut self, now: u64, len: u32) {
+        self.not_before(now.saturating_sub(self.slack));
+        self.at += u128::from(len) * self.per.ns;
+    }
+
+    fn change(&mut self, per: PerByte, slack: u64, now: u64, len: u64) {
+        self.slack = slack;
+        if per != self.per {
+            let next = self.next().min(now + per.duration(len));
+            self.per = per;
+            self.at = u128::from(next) * per.bytes;
+        }
+    }
+}
+
+/// What a configuration comes to.
+struct Rates {
+    link: PerByte,
+    tokens: PerByte,
+}
+
+fn rates(config: &Config, device: u64) -> Rates {
+    let link = config.link.unwrap_or(device);
+    let tokens = match config.tokens {
+        Tokens::Share(ppb) => PerByte::of_share(link, ppb),
+        Tokens::Rate(rate) => PerByte::of_rate(rate.clamp(link.div_ceil(10_000), link / 2)),
+    };
+    Rates {
+        link: PerByte::of_rate(link),
+        tokens,
+    }
+}
+
+pub(crate) struct Model {
+    config: Config,
+    /// The last speed that the device reported, bytes/s.
+    device: u64,
+    queues: Vec<VecDeque<P>>,
+    link: Option<Schedule>,
+    group: Schedule,
+    /// The last packet was data, and a token was due.
+    passed: bool,
+    idle: bool,
+    pub(crate) child: Child,
+    pub(crate) stats: Vec<BandStats>,
+    pub(crate) port_stats: PortStats,
+    pub(crate) drops: Vec<(P, Band, DropCause)>,
+}
+
+fn bands() -> impl Iterator<Item = Band> {
+    (0..Band::COUNT).filter_map(Band::from_index)
+}
+
+fn tokens() -> impl Iterator<Item = Band> {
+    (0..8).map(Band::Token)
+}
+
+impl Model {
+    pub(crate) fn new(config: &Config, device: u64, now: u64) -> Self {
+        let rates = rates(config, device);
+        let mut model = Self {
+            config: *config,
+            device,
+            queues: vec![VecDeque::new(); Band::COUNT],
+            link: None,
+            group: Schedule::new(rates.tokens, 0, now),
+            passed: false,
+            idle: true,
+            child: Child::default(),
+            stats: vec![BandStats::default(); Band::COUNT],
+            port_stats: PortStats::default(),
+            drops: Vec::new(),
+        };
+        model.set_rates(now);
+        model
+    }
+
+    fn set_rates(&mut self, now: u64) {
+        let rates = rates(&self.config, self.device);
+        self.group
+            .change(rates.tokens, rates.tokens.duration(8 * 84), now, 84);
+        let slack = rates.link.duration(8 * 1538).max(1_000_000);
+        if self.config.link.is_none() {
+            self.link = None;
+        } else if let Some(link) = &mut self.link {
+            link.change(rates.link, slack, now, 1538);
+        } else {
+            self.link = Some(Schedule::new(rates.link, slack, now));
+            self.idle = true;
+        }
+    }
+
+    pub(crate) fn link_rate(&self) -> u64 {
+        self.config.link.unwrap_or(self.device)
+    }
+
+    fn expiry(&self) -> u64 {
+        match self.config.token_expiry {
+            Expiry::Auto => rates(&self.config, self.device).tokens.duration(8 * 84),
+            Expiry::Off => u64::MAX,
+            Expiry::After(time) => time.0,
+        }
+    }
+
+    fn queue(&mut self, band: Band) -> &mut VecDeque<P> {
+        &mut self.queues[band.index()]
+    }
+
+    pub(crate) fn packets(&self, band: Band) -> u64 {
+        self.queues[band.index()]
+            .iter()
+            .map(|p| u64::from(p.meta.segs))
+            .sum()
+    }
+
+    pub(crate) fn bytes(&self, band: Band) -> u64 {
+        self.queues[band.index()]
+            .iter()
+            .map(|p| u64::from(p.meta.len))
+            .sum()
+    }
+
+    /// Whether a band may hold so much.
+    fn allowed(&self, band: Band, packets: u64, bytes: u64) -> bool {
+        let config = &self.config;
+        match band {
+            Band::Signal => packets <= config.signal_limit.into(),
+            Band::Token(p) if p < config.priorities => packets <= config.token_limit.into(),
+            Band::Data => bytes <= config.data_limit.into(),
+            Band::Unscheduled => packets <= config.unscheduled.into(),
+            Band::Token(_) => packets == 0,
+        }
+    }
+
+    fn drop_head(&mut self, band: Band, cause: DropCause) {
+        let packet = self.queue(band).pop_front().unwrap();
+        self.count_drop(&packet, band, cause);
+        self.drops.push((packet, band, cause));
+    }
+
+    fn count_drop(&mut self, packet: &P, band: Band, cause: DropCause) {
+        let stats = &mut self.stats[band.index()];
+        *match cause {
+            DropCause::OverLimit => &mut stats.over_limit,
+            DropCause::Expired => &mut stats.expired,
+            DropCause::Trimmed => &mut stats.trimmed,
+            DropCause::Purged => &mut stats.purged,
+        } += u64::from(packet.meta.segs);
+    }
+
+    fn head_expired(&self, band: Band, now: u64) -> bool {
+        let head = self.queues[band.index()].front();
+        head.is_some_and(|p| now - p.meta.enqueued.0 > self.expiry())
+    }
+
+    fn no_tokens(&self) -> bool {
+        tokens().all(|band| self.packets(band) == 0)
+    }
+
+    fn nothing_queued(&self) -> bool {
+        self.queues.iter().all(VecDeque::is_empty) && self.child.packets.is_empty()
+    }
+
+    pub(crate) fn enqueue(&mut self, now: u64, band: Band, mut packet: P) -> Enqueue {
+        let band = match band {
+            Band::Unscheduled if self.config.unscheduled == 0 => Band::Data,
+            Band::Token(p) => Band::Token(p.min(self.config.priorities - 1)),
+            band => band,
+        };
+        let (segs, len) = (u64::from(packet.meta.segs), u64::from(packet.meta.len));
+        self.stats[band.index()].offered_packets += segs;
+        self.stats[band.index()].offered_bytes += len;
+        let fits =
+            |model: &Self| model.allowed(band, model.packets(band) + segs, model.bytes(band) + len);
+        if !fits(self) && matches!(band, Band::Token(_)) {
+            while self.head_expired(band, now) {
+                self.drop_head(band, DropCause::Expired);
+            }
+        }
+        if !fits(self) {
+            self.count_drop(&packet, band, DropCause::OverLimit);
+            self.drops.push((packet, band, DropCause::OverLimit));
+            return Enqueue::Dropped;
+        }
+        if matches!(band, Band::Token(_)) && self.no_tokens() {
+            self.group.not_before(now);
+        }
+        packet.meta.enqueued = Nanos(now);
+        self.queue(band).push_back(packet);
+        let (packets, bytes) = (self.packets(band), self.bytes(band));
+        let stats = &mut self.stats[band.index()];
+        stats.max_packets = stats.max_packets.max(packets);
+        stats.max_bytes = stats.max_bytes.max(bytes);
+        Enqueue::Queued
+    }
+
+    pub(crate) fn child_put(&mut self, packet: P, refused: bool) {
+        let stats = &mut self.stats[Band::Data.index()];
+        stats.offered_packets += u64::from(packet.meta.segs);
+        stats.offered_bytes += u64::from(packet.meta.len);
+        if refused {
+            stats.refused += u64::from(packet.meta.segs);
+        } else {
+            self.child.packets.push_back(packet);
+        }
+    }
+
+    pub(crate) fn dequeue(&mut self, now: u64) -> Dequeue<P> {
+        let nothing_queued = self.nothing_queued();
+        let only_tokens = self.child.packets.is_empty()
+            && [Band::Signal, Band::Data, Band::Unscheduled]
+                .iter()
+                .all(|b| self.packets(*b) == 0);
+        if let Some(link) = &mut self.link {
+            if self.idle {
+                link.not_before(now);
+            }
+            if link.next() > now {
+                if nothing_queued {
+                    return Dequeue::Empty;
+                }
+                self.idle = only_tokens && self.group.next() > link.next();
+                if self.idle {
+                    self.port_stats.token_waits += 1;
+                    return Dequeue::Wait(Nanos(self.group.next()));
+                }
+                self.port_stats.link_waits += 1;
+                return Dequeue::Wait(Nanos(link.next()));
+            }
+        }
+        let due = self.group.next() <= now;
+        let mut order = vec![Band::Signal];
+        order.extend(tokens().filter(|_| due));
+        if self.config.order == Order::DataFirst && !self.passed {
+            order.insert(1, Band::Data);
+        } else {
+            order.push(Band::Data);
+        }
+        order.push(Band::Unscheduled);
+        for band in order {
+            if let Some(packet) = self.take(band, now) {
+                match band {
+                    Band::Token(_) => self.passed = false,
+                    Band::Data => self.passed = due && !self.no_tokens(),
+                    _ => {}
+                }
+                if let Some(link) = &mut self.link {
+                    link.charge(now, packet.meta.wire_len);
+                }
+                self.idle = self.nothing_queued();
+                return Dequeue::Packet(packet, band);
+            }
+        }
+        self.idle = true;
+        if self.no_tokens() {
+            return Dequeue::Empty;
+        }
+        self.port_stats.token_waits += 1;
+        Dequeue::Wait(Nanos(self.group.next()))
+    }
+
+    /// The packet of this band that leaves now.
+    fn take(&mut self, band: Band, now: u64) -> Option<P> {
+        if matches!(band, Band::Token(_)) {
+            while self.head_expired(band, now) {
+                self.drop_head(band, DropCause::Expired);
+            }
+        }
+        let own = self.queue(band).pop_front();
+        let is_own = own.is_some();
+        let packet = match own {
+            None if band == Band::Data && !self.child.throttled => self.child.packets.pop_front(),
+            own => own,
+        }?;
+        let stats = &mut self.stats[band.index()];
+        stats.sent_packets += u64::from(packet.meta.segs);
+        stats.sent_bytes += u64::from(packet.meta.len);
+        if is_own {
+            let waited = now - packet.meta.enqueued.0;
+            stats.sojourn_total += waited;
+            stats.sojourn_count += 1;
+            stats.sojourn_max = stats.sojourn_max.max(waited);
+        }
+        if matches!(band, Band::Token(_)) {
+            self.group.charge(now, packet.meta.wire_len);
+        }
+        Some(packet)
+    }
+
+    pub(crate) fn change(&mut self, config: &Config, now: u64) {
+        self.config = *config;
+        self.set_rates(now);
+        for band in bands() {
+            while !self.allowed(band, self.packets(band), self.bytes(band)) {
+                self.drop_head(band, DropCause::Trimmed);
+            }
+        }
+    }
+
+    pub(crate) fn note_link_speed(&mut self, now: u64, speed: u64) {
+        self.device = speed;
+        self.set_rates(now);
+    }
+
+    pub(crate) fn reset(&mut self) {
+        for band in bands() {
+            while self.packets(band) != 0 {
+                self.drop_head(band, DropCause::Purged);
+            }
+        }
+        self.idle = true;
+        self.passed = false;
+        self.group.at = 0;
+        if let Some(link) = &mut self.link {
+            link.at = 0;
+        }
+    }
+
+    /// The counters of a band as they should be.
+    pub(crate) fn stats(&self, band: Band) -> BandStats {
+        let (queued_packets, queued_bytes) = (self.packets(band), self.bytes(band));
+        BandStats {
+            queued_packets,
+            queued_bytes,
+            ..self.stats[band.index()]
+        }
+    }
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The port against a model of it: random operations in random configurations, and every verdict, time, drop and counter is
+//! the same.
+
+mod common;
+mod model;
+
+use common::{Child, Drops, Fifo, P};
+use model::Model;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use turnstile_core::band::Band;
+use turnstile_core::config::{Config, Expiry, Order, Tokens};
+use turnstile_core::port::{Dequeue, Port};
+use turnstile_core::units::Nanos;
+
+/// Links on which every share is exact, bytes/s.
+const LINKS: [u64; 8] = [
+    125,
+    1_250_000,
+    12_500_000,
+    125_000_000,
+    1_250_000_000,
+    3_125_000_000,
+    12_500_000_000,
+    100_000_000_000,
+];
+
+#[derive(Clone, Debug)]
+enum Op {
+    Put {
+        band: Band,
+        len: u32,
+        segs: u32,
+    },
+    Flood {
+        band: Band,
+        len: u32,
+        count: usize,
+    },
+    ChildPut {
+        len: u32,
+        refused: bool,
+    },
+    ChildThrottled(bool),
+    Get,
+    /// Dequeue until there is nothing to get now.
+    Drain,
+    /// Come back when the last dequeue said, less or more some ns, and dequeue.
+    Wait {
+        off: i64,
+    },
+    /// Dequeue at each of the times it asks for, so often.
+    Follow {
+        times: usize,
+    },
+    /// In parts of a token's time on the present link.
+    Sleep {
+        percent: u64,
+    },
+    Change(Box<Config>),
+    Speed(u64),
+    Reset,
+}
+
+fn band() -> impl Strategy<Value = Band> {
+    prop_oneof![
+        1 => Just(Band::Signal),
+        4 => (0_u8..8).prop_map(Band::Token),
+        3 => Just(Band::Data),
+        1 => Just(Band::Unscheduled),
+    ]
+}
+
+fn len() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(60_u32), Just(1514), 1_u32..9000]
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    let tokens = prop_oneof![
+        2 => Just(Tokens::Share(51_787_916)),
+        2 => (100_000_u32..=500_000_000).prop_map(Tokens::Share),
+        1 => (1_u64..=1000).prop_map(Tokens::Rate), // in thousandths of half the link: see below
+    ];
+    let expiry = prop_oneof![
+        2 => Just(Expiry::Auto),
+        1 => Just(Expiry::Off),
+        1 => (1_u64..10_000_000).prop_map(|ns| Expiry::After(Nanos(ns))),
+    ];
+    let order = prop::sample::select(&[Order::TokensFirst, Order::DataFirst][..]);
+    let link = prop::option::weighted(0.7, prop::sample::select(&LINKS[..]));
+    let limits = (1_u32..12, 0_u32..3, 1600_u32..40_000, 1_u32..20);
+    (
+        link,
+        tokens,
+        1_u8..=8,
+        expiry,
+        order,
+        limits,
+        (0_u32..40, 0_u32..100),
+    )
+        .prop_map(
+            |(link, tokens, priorities, token_expiry, order, limits, (overhead, mpu))| {
+                let (token_limit, unscheduled, data_limit, signal_limit) = limits;
+                let tokens = match tokens {
+                    Tokens::Rate(n) => Tokens::Rate((link.unwrap_or(LINKS[3]) / 2000 * n).max(1)),
+                    share => share,
+                };
+                Config {
+                    link,
+                    tokens,
+                    priorities,
+                    token_limit,
+                    token_expiry,
+                    order,
+                    unscheduled,
+                    data_limit,
+                    signal_limit,
+                    overhead,
+                    mpu,
+                    ..Config::DEFAULT
+                }
+            },
+        )
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        30 => (band(), len(), prop_oneof![9 => Just(1_u32), 1 => 2_u32..6])
+            .prop_map(|(band, len, segs)| Op::Put { band, len, segs }),
+        6 => (band(), len(), 2_usize..14).prop_map(|(band, len, count)| Op::Flood { band, len, count }),
+        3 => (len(), prop::bool::weighted(0.2)).prop_map(|(len, refused)| Op::ChildPut { len, refused }),
+        1 => any::<bool>().prop_map(Op::ChildThrottled),
+        25 => Just(Op::Get),
+        3 => Just(Op::Drain),
+        20 => prop_oneof![4 => Just(0_i64), 1 => -3_i64..4, 1 => 0_i64..10_000]
+            .prop_map(|off| Op::Wait { off }),
+        4 => (1_usize..20).prop_map(|times| Op::Follow { times }),
+        10 => prop_oneof![5 => 0_u64..300, 1 => 0_u64..5000, 1 => Just(1_000_000)]
+            .prop_map(|percent| Op::Sleep { percent }),
+        2 => config().prop_map(|config| Op::Change(Box::new(config))),
+        1 => prop::sample::select(&LINKS[..]).prop_map(Op::Speed),
+        1 => Just(Op::Reset),
+    ]
+}
+
+/// Both, side by side.
+struct Pair {
+    port: Port<Fifo>,
+    model: Model,
+    child: Child,
+    drops: Drops,
+    now: u64,
+    /// The last time that a dequeue said to come back.
+    wait: Option<u64>,
+    next_id: u64,
+    device: u64,
+    sent: u64,
+}
+
+impl Pair {
+    fn new(config: &Config) -> Self {
+        let (now, device) = (1_000_000_000, LINKS[3]);
+        let resolved = config.validate(Some(device)).unwrap();
+        Self {
+            port: Port::new(config, &resolved, Nanos(now)),
+            model: Model::new(config, device, now),
+            child: Child::default(),
+            drops: Drops::default(),
+            now,
+            wait: None,
+            next_id: 0,
+            device,
+            sent: 0,
+        }
+    }
+
+    fn packet(&mut self, len: u32, segs: u32) -> P {
+        self.next_id += 1;
+        let config = self.port.config();
+        P::new(self.next_id, len, segs, config.overhead, config.mpu)
+    }
+
+    fn put(&mut self, band: Band, len: u32, segs: u32) {
+        let packet = self.packet(len, segs);
+        let expected = self.model.enqueue(self.now, band, packet.clone());
+        let verdict = self
+            .port
+            .enqueue(Nanos(self.now), band, packet, &mut self.drops);
+        assert_eq!(verdict, expected);
+    }
+
+    /// Whether a packet came.
+    fn get(&mut self) -> bool {
+        let expected = self.model.dequeue(self.now);
+        let got = self
+            .port
+            .dequeue(Nanos(self.now), &mut self.child, &mut self.drops);
+        assert_eq!(got, expected, "at {}", self.now);
+        self.wait = match got {
+            Dequeue::Wait(time) => {
+                assert!(time.0 > self.now, "to wait until {time} at {}", self.now);
+                Some(time.0)
+            }
+            _ => None,
+        };
+        let came = matches!(got, Dequeue::Packet(..));
+        self.sent += u64::from(came);
+        came
+    }
+
+    fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Put { band, len, segs } => self.put(*band, *len, *segs),
+            Op::Flood { band, len, count } => (0..*count).for_each(|_| self.put(*band, *len, 1)),
+            Op::ChildPut { len, refused } => {
+                let packet = self.packet(*len, 1);
+                self.port.leaf_offered(packet.meta);
+                if *refused {
+                    self.port.leaf_refused(packet.meta);
+                } else {
+                    self.child.packets.push_back(packet.clone());
+                }
+                self.model.child_put(packet, *refused);
+            }
+            Op::ChildThrottled(throttled) => {
+                self.child.throttled = *throttled;
+                self.model.child.throttled = *throttled;
+            }
+            Op::Get => drop(self.get()),
+            Op::Drain => while self.get() {},
+            Op::Wait { off } => {
+                if let Some(time) = self.wait {
+                    self.now = self.now.max(time.saturating_add_signed(*off));
+                    self.get();
+                }
+            }
+            Op::Follow { times } => {
+                for _ in 0..*times {
+                    self.get();
+                    self.now = self.wait.unwrap_or(self.now);
+                }
+            }
+            Op::Sleep { percent } => {
+                let token_time = 84 * 20 * 1_000_000_000 / self.model.link_rate();
+                self.now += token_time * percent / 100;
+            }
+            Op::Change(config) => {
+                // A token rate may not suit the device.
+                if let Ok(resolved) = config.validate(Some(self.device)) {
+                    self.model.change(config, self.now);
+                    self.port
+                        .change(config, &resolved, Nanos(self.now), &mut self.drops);
+                }
+            }
+            Op::Speed(speed) => {
+                self.device = *speed;
+                self.model.note_link_speed(self.now, *speed);
+                self.port.note_link_speed(Nanos(self.now), Some(*speed));
+            }
+            Op::Reset => {
+                self.model.reset();
+                self.port.reset(&mut self.drops);
+            }
+        }
+        let drops: Vec<_> = self.drops.0.drain(..).collect();
+        let expected: Vec<_> = self.model.drops.drain(..).collect();
+        assert_eq!(drops, expected);
+    }
+
+    fn compare_counters(&self) {
+        for band in (0..Band::COUNT).filter_map(Band::from_index) {
+            let (ours, expected) = (*self.port.stats(band), self.model.stats(band));
+            assert_eq!(ours, expected, "{band}");
+            let child: u64 = match band {
+                Band::Data => self
+                    .child
+                    .packets
+                    .iter()
+                    .map(|p| u64::from(p.meta.segs))
+                    .sum(),
+                _ => 0,
+            };
+            let known = ours.sent_packets + ours.queued_packets + ours.dropped() + ours.refused;
+            assert_eq!(ours.offered_packets, known + child, "{band}: conservation");
+        }
+        assert_eq!(*self.port.port_stats(), self.model.port_stats);
+        let empty = (0..Band::COUNT)
+            .filter_map(Band::from_index)
+            .all(|band| self.model.packets(band) == 0);
+        assert_eq!(self.port.is_empty(), empty);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_operations_give_what_the_model_gives(config in config(), ops in prop::collection::vec(op(), 1..250)) {
+        let mut pair = Pair::new(&config);
+        for op in &ops {
+            pair.apply(op);
+        }
+        pair.compare_counters();
+    }
+}
+
+#[test]
+fn a_long_run_gives_what_the_model_gives() {
+    let mut runner = TestRunner::deterministic();
+    let (op, config) = (op(), config());
+    for _ in 0..8 {
+        let mut pair = Pair::new(&config.new_tree(&mut runner).unwrap().current());
+        for n in 0..20_000 {
+            pair.apply(&op.new_tree(&mut runner).unwrap().current());
+            if n % 1000 == 0 {
+                pair.compare_counters();
+            }
+        }
+        pair.compare_counters();
+        assert!(pair.sent > 4000, "only {} packets were sent", pair.sent);
+    }
+}
