@@ -66,6 +66,10 @@ const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
 
+const EINVAL: i32 = 22;
+
+const NO_MODULE: &str = "the kernel has no turnstile qdisc: load sch_turnstile";
+
 const NLMSGERR_ATTR_MSG: u16 = 1;
 const NLM_F_CAPPED: u16 = 0x100;
 const NLM_F_ACK_TLVS: u16 = 0x200;
@@ -90,10 +94,10 @@ impl Refusal {
         };
         match (self.errno, self.request) {
             (EPERM, _) => Some("needs CAP_NET_ADMIN in the network namespace"),
-            (ENOENT, Request::Add | Request::Replace)
-                if self.message.is_none() || says("kind is unknown") =>
-            {
-                Some("the kernel has no turnstile qdisc: load sch_turnstile")
+            (ENOENT, _) if says("kind is unknown") => Some(NO_MODULE),
+            (ENOENT, Request::Add | Request::Replace) if self.message.is_none() => Some(NO_MODULE),
+            (EINVAL, Request::Change | Request::Del) if says("must match existing") => {
+                Some("the qdisc there is not a port")
             }
             (ENOENT, Request::Change | Request::Del) => Some("there is no port here"),
             (EEXIST, Request::Add) if self.parent == Id::ROOT => {
@@ -208,6 +212,12 @@ mod tests {
                 "Exclusivity flag on, cannot modify (already has a root qdisc; use replace)",
             ),
             (ENOENT, None, Request::Del, "there is no port here"),
+            (
+                EINVAL,
+                Some("Invalid qdisc name: must match existing qdisc"),
+                Request::Del,
+                "Invalid qdisc name: must match existing qdisc (the qdisc there is not a port)",
+            ),
         ] {
             assert_eq!(show(errno, message, request), line);
         }

@@ -20,7 +20,7 @@ impl Folder {
             std::env::temp_dir().join(format!("q_turnstile-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let built = std::env::current_exe().unwrap();
-        let built = built.ancestors().nth(2).unwrap().join("libq_turnstile.so");
+        let built = built.with_file_name("libq_turnstile.so");
         std::fs::copy(&built, folder.join("q_turnstile.so"))
             .unwrap_or_else(|e| panic!("{}: {e}", built.display()));
         Self(folder)

@@ -188,7 +188,7 @@ fn class_object(class: &Class, port: Id) -> Value {
     json.insert("handle", class.id.to_string().into());
     json.insert("parent", port.to_string().into());
     if let Some(leaf) = class.leaf {
-        json.insert("leaf", leaf.to_string().into());
+        json.insert("leaf", format!("{:#x}", leaf.major()).into());
     }
     if let Some(band) = class.band {
         json.insert("band", band.to_string().into());
@@ -325,7 +325,7 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
         );
         assert_eq!(
             (&data["leaf"], &data["stats"]["over-limit"]),
-            (&json!("8002:"), &json!(3))
+            (&json!("0x8002"), &json!(3))
         );
         assert_eq!(data["stats"]["packets"], 1);
         let plain: Value = serde_json::from_str(&shown("--json --pretty")).unwrap();
