@@ -13,14 +13,14 @@ use super::wait_for;
 pub(super) const SESSION_ARGUMENT: &str = "--shell-session";
 
 const HELLO: &str = "
-Turnstile guest. sch_turnstile is loaded; tc, ip, bridge, jq, tcpdump and iperf3 are here.
+Turnstile guest: tc, ip, bridge, jq, tcpdump, iperf3 and turnstile are here.
 
   vm-tests --list                 the test cases; `vm-tests NAME` runs those whose names contain NAME
   vm-tests --demo                 the demonstration
   ls /tc-configs                  ready configurations
-  ip link add a type veth peer name b
-  tc qdisc add dev a root handle 1: turnstile link 1gbit
-  tc -s class show dev a
+  ip link add veth0 type veth peer name veth1
+  tc qdisc add dev veth0 root handle 1: turnstile link 1gbit
+  tc -s class show dev veth0
 
 `exit` switches the machine off.
 ";
@@ -28,10 +28,14 @@ Turnstile guest. sch_turnstile is loaded; tc, ip, bridge, jq, tcpdump and iperf3
 /// Runs the shell until it is left.
 pub(super) fn run() -> Result<()> {
     let loaded = Command::new("modprobe").arg("sch_turnstile").status();
-    if !loaded.is_ok_and(|status| status.success()) {
-        eprintln!("init: modprobe sch_turnstile failed: the module is not there or does not fit this kernel");
-    }
     println!("{HELLO}");
+    if loaded.is_ok_and(|status| status.success()) {
+        println!("sch_turnstile is loaded.");
+    } else {
+        println!(
+            "modprobe sch_turnstile failed: the module is not there or does not fit this kernel."
+        );
+    }
     wait_for(Command::new("/proc/self/exe").arg(SESSION_ARGUMENT))?;
     Ok(())
 }
