@@ -22,11 +22,11 @@ use rustix::fs::{flock, FlockOperation};
 use sha2::{Digest, Sha256};
 
 /// The environment variable that names another cache folder.
-pub const CACHE_ENV: &str = "TURNSTILE_CACHE";
+pub(crate) const CACHE_ENV: &str = "TURNSTILE_CACHE";
 
 /// The cache folder, held open against `clean` by other runs.
 #[derive(Debug)]
-pub struct Cache {
+pub(crate) struct Cache {
     root: PathBuf,
     _in_use: File,
 }
@@ -36,7 +36,7 @@ impl Cache {
     ///
     /// # Errors
     /// It cannot be made or written to; the text names the folder and [`CACHE_ENV`].
-    pub fn open() -> Result<Self> {
+    pub(crate) fn open() -> Result<Self> {
         let root = root_folder()?;
         let hint = || {
             format!(
@@ -55,12 +55,12 @@ impl Cache {
     }
 
     /// Its path.
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
     /// Where the steps' logs go.
-    pub fn logs(&self) -> PathBuf {
+    pub(crate) fn logs(&self) -> PathBuf {
         self.root.join("logs")
     }
 
@@ -68,7 +68,7 @@ impl Cache {
     ///
     /// # Errors
     /// The lock file cannot be used.
-    pub fn lock(&self, waiting: impl FnOnce()) -> Result<SetupLock> {
+    pub(crate) fn lock(&self, waiting: impl FnOnce()) -> Result<SetupLock> {
         let file = lock_file(&self.root, "lock")?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             waiting();
@@ -81,7 +81,7 @@ impl Cache {
     ///
     /// # Errors
     /// Those of `make`, and of the file system; nothing half-made is left under the final name.
-    pub fn folder(
+    pub(crate) fn folder(
         &self,
         name: &str,
         key: &str,
@@ -102,7 +102,7 @@ impl Cache {
     }
 
     /// Where the folder `NAME-KEY` is, or will be.
-    pub fn path_of(&self, name: &str, key: &str) -> PathBuf {
+    pub(crate) fn path_of(&self, name: &str, key: &str) -> PathBuf {
         self.root.join(format!("{name}-{key}"))
     }
 
@@ -111,7 +111,7 @@ impl Cache {
     ///
     /// # Errors
     /// The folder cannot be made.
-    pub fn checkout(&self, src: &Path) -> Result<PathBuf> {
+    pub(crate) fn checkout(&self, src: &Path) -> Result<PathBuf> {
         let key = key([src.as_os_str().as_encoded_bytes()]);
         let path = self.root.join(format!("checkout-{key}"));
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
@@ -121,7 +121,7 @@ impl Cache {
 
 /// Held while something in the cache is being made.
 #[derive(Debug)]
-pub struct SetupLock {
+pub(crate) struct SetupLock {
     _file: File,
 }
 
@@ -129,7 +129,7 @@ pub struct SetupLock {
 ///
 /// # Errors
 /// Another run is using it, something is still mounted in it, or it cannot be removed.
-pub fn remove_all() -> Result<(PathBuf, bool)> {
+pub(crate) fn remove_all() -> Result<(PathBuf, bool)> {
     let root = root_folder()?;
     if !root.exists() {
         return Ok((root, false));
@@ -147,7 +147,7 @@ pub fn remove_all() -> Result<(PathBuf, bool)> {
 ///
 /// # Errors
 /// A mount, or the file system's errors.
-pub fn remove_tree(path: &Path) -> Result<()> {
+pub(crate) fn remove_tree(path: &Path) -> Result<()> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     if let Some(mount) = mount_below(&mounts, path) {
         bail!("not removing {}: {mount} is mounted there", path.display());
@@ -165,7 +165,7 @@ fn mount_below(mountinfo: &str, path: &Path) -> Option<String> {
 }
 
 /// The first 12 hex digits of the SHA-256 of the parts, each with its length so that no two lists share a hash.
-pub fn key<I, P>(parts: I) -> String
+pub(crate) fn key<I, P>(parts: I) -> String
 where
     I: IntoIterator<Item = P>,
     P: AsRef<[u8]>,
@@ -187,7 +187,7 @@ where
 ///
 /// # Errors
 /// The file system's.
-pub fn write_whole(path: &Path, data: &[u8]) -> Result<()> {
+pub(crate) fn write_whole(path: &Path, data: &[u8]) -> Result<()> {
     let part = path.with_extension("part");
     fs::write(&part, data)
         .and_then(|()| fs::rename(&part, path))

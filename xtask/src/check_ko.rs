@@ -30,7 +30,7 @@ const PANICS: &[&str] = &[
 ///
 /// # Errors
 /// The names of those it holds.
-pub fn no_panic(env: &Env, chroot: &Chroot, module: &Path) -> Result<()> {
+pub(crate) fn no_panic(env: &Env, chroot: &Chroot, module: &Path) -> Result<()> {
     let symbols = tool(env, chroot, module, "llvm-nm", &["--no-sort"])?;
     if symbols.lines().count() < 10 {
         bail!("llvm-nm lists next to no symbols: this is no module");
@@ -49,7 +49,7 @@ pub fn no_panic(env: &Env, chroot: &Chroot, module: &Path) -> Result<()> {
 ///
 /// # Errors
 /// What it names instead.
-pub fn vermagic(env: &Env, chroot: &Chroot, tree: &KernelTree, module: &Path) -> Result<()> {
+pub(crate) fn vermagic(env: &Env, chroot: &Chroot, tree: &KernelTree, module: &Path) -> Result<()> {
     let magic = tool(env, chroot, module, "modinfo", &["-F", "vermagic"])?;
     let release = tree.kernel.release();
     if magic.split_whitespace().next() == Some(release.as_str()) {
@@ -65,7 +65,12 @@ pub fn vermagic(env: &Env, chroot: &Chroot, tree: &KernelTree, module: &Path) ->
 ///
 /// # Errors
 /// The names of those it does not.
-pub fn only_exported(env: &Env, chroot: &Chroot, tree: &KernelTree, module: &Path) -> Result<()> {
+pub(crate) fn only_exported(
+    env: &Env,
+    chroot: &Chroot,
+    tree: &KernelTree,
+    module: &Path,
+) -> Result<()> {
     let undefined = tool(
         env,
         chroot,
@@ -89,7 +94,7 @@ pub fn only_exported(env: &Env, chroot: &Chroot, tree: &KernelTree, module: &Pat
 ///
 /// # Errors
 /// The lines.
-pub fn qdisc_is_safe(env: &Env) -> Result<()> {
+pub(crate) fn qdisc_is_safe(env: &Env) -> Result<()> {
     let mut found = Vec::new();
     let mut forbids = false;
     let mut folders = vec![env.src.join("qdisc")];

@@ -103,7 +103,7 @@ exec chroot "$root" /usr/bin/env -i "$@"
 
 /// A complete chroot in the cache.
 #[derive(Clone, Debug)]
-pub struct Chroot {
+pub(crate) struct Chroot {
     root: PathBuf,
     key: String,
 }
@@ -114,7 +114,7 @@ impl Chroot {
     /// # Errors
     /// No mmdebstrap and no way to install it, no Debian mirror known, or a package that cannot be had; the text
     /// says which.
-    pub fn prepare(cache: &Cache, ui: &Ui) -> Result<Self> {
+    pub(crate) fn prepare(cache: &Cache, ui: &Ui) -> Result<Self> {
         // Where packages come from does not change what they are: the mirror is not part of the key.
         let key = key([VERSION, SUITE, &PACKAGES.join(" ")]);
         let root = cache.folder("chroot", &key, |part| make(part, ui))?;
@@ -122,17 +122,17 @@ impl Chroot {
     }
 
     /// The hash of what made it; part of the key of all that is made with it.
-    pub fn key(&self) -> &str {
+    pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
     /// Its root folder on the machine.
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
     /// Begins a command to run inside.
-    pub fn enter(&self) -> Entry {
+    pub(crate) fn enter(&self) -> Entry {
         Entry {
             root: self.root.clone(),
             binds: Vec::new(),
@@ -149,7 +149,7 @@ impl Chroot {
 
 /// A command inside the chroot, being put together.
 #[derive(Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     root: PathBuf,
     binds: Vec<(PathBuf, &'static str, &'static str)>,
     env: Vec<OsString>,
@@ -157,19 +157,19 @@ pub struct Entry {
 
 impl Entry {
     /// Shows the machine's folder `source` as `target`, read-only.
-    pub fn bind(mut self, source: &Path, target: &'static str) -> Self {
+    pub(crate) fn bind(mut self, source: &Path, target: &'static str) -> Self {
         self.binds.push((source.to_owned(), target, "ro"));
         self
     }
 
     /// Shows the machine's folder `source` as `target`, for writing too.
-    pub fn bind_rw(mut self, source: &Path, target: &'static str) -> Self {
+    pub(crate) fn bind_rw(mut self, source: &Path, target: &'static str) -> Self {
         self.binds.push((source.to_owned(), target, "rw"));
         self
     }
 
     /// Sets an environment variable.
-    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         let mut pair = OsString::from(format!("{name}="));
         pair.push(value);
         self.env.push(pair);
@@ -177,7 +177,7 @@ impl Entry {
     }
 
     /// The machine's own proxy settings, for a command that goes to the network.
-    pub fn network(mut self) -> Self {
+    pub(crate) fn network(mut self) -> Self {
         for name in ["http_proxy", "https_proxy", "no_proxy", "all_proxy"] {
             for name in [name.to_owned(), name.to_uppercase()] {
                 if let Some(value) = std::env::var_os(&name) {
@@ -189,7 +189,7 @@ impl Entry {
     }
 
     /// The command that runs `program` with `args` inside, in `/`.
-    pub fn command<I, S>(self, program: &str, args: I) -> Command
+    pub(crate) fn command<I, S>(self, program: &str, args: I) -> Command
     where
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
@@ -204,7 +204,7 @@ impl Entry {
     }
 
     /// The command that runs a shell script inside; `$1` and so on are `args`.
-    pub fn script<I, S>(self, script: &str, args: I) -> Command
+    pub(crate) fn script<I, S>(self, script: &str, args: I) -> Command
     where
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
@@ -366,7 +366,7 @@ fn install_on_host(ui: &Ui) -> Result<()> {
 }
 
 /// Whether a program of this name is on the machine's PATH.
-pub fn on_path(program: &str) -> bool {
+pub(crate) fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
@@ -375,7 +375,7 @@ pub fn on_path(program: &str) -> bool {
 ///
 /// # Errors
 /// One line that names what is missing.
-pub fn check_machine() -> Result<()> {
+pub(crate) fn check_machine() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         bail!("xtask must run as root: it makes a Debian chroot and mounts into it (try: sudo -E env \"PATH=$PATH\" cargo xtask …)");
     }

@@ -15,7 +15,7 @@ const S_IFLNK: u32 = 0o120_000;
 
 /// An archive being written. All files belong to root and have no times, so that equal content gives equal bytes.
 #[derive(Debug, Default)]
-pub struct Archive {
+pub(crate) struct Archive {
     bytes: Vec<u8>,
     folders: BTreeSet<String>,
     inode: u32,
@@ -23,12 +23,12 @@ pub struct Archive {
 
 impl Archive {
     /// An empty archive.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Adds a file with all folders above it. `mode`: permission bits.
-    pub fn file(&mut self, name: &str, mode: u32, data: &[u8]) {
+    pub(crate) fn file(&mut self, name: &str, mode: u32, data: &[u8]) {
         self.parents(name);
         self.entry(name, S_IFREG | (mode & 0o7777), data);
     }
@@ -37,7 +37,7 @@ impl Archive {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn copy(&mut self, name: &str, source: &Path) -> Result<()> {
+    pub(crate) fn copy(&mut self, name: &str, source: &Path) -> Result<()> {
         use std::os::unix::fs::PermissionsExt;
         let read = || -> std::io::Result<(Vec<u8>, u32)> {
             let mode = std::fs::metadata(source)?.permissions().mode();
@@ -52,7 +52,7 @@ impl Archive {
     ///
     /// # Errors
     /// One cannot be read.
-    pub fn copy_tree(&mut self, name: &str, source: &Path) -> Result<()> {
+    pub(crate) fn copy_tree(&mut self, name: &str, source: &Path) -> Result<()> {
         self.folder(name);
         let entries = std::fs::read_dir(source)
             .with_context(|| format!("cannot read {}", source.display()))?;
@@ -73,13 +73,13 @@ impl Archive {
     }
 
     /// Adds a symbolic link.
-    pub fn link(&mut self, name: &str, target: &str) {
+    pub(crate) fn link(&mut self, name: &str, target: &str) {
         self.parents(name);
         self.entry(name, S_IFLNK | 0o777, target.as_bytes());
     }
 
     /// Adds a folder with all folders above it, once.
-    pub fn folder(&mut self, name: &str) {
+    pub(crate) fn folder(&mut self, name: &str) {
         if self.folders.contains(name) {
             return;
         }
@@ -89,13 +89,13 @@ impl Archive {
     }
 
     /// Adds a symbolic link to a folder, which then counts as one.
-    pub fn folder_link(&mut self, name: &str, target: &str) {
+    pub(crate) fn folder_link(&mut self, name: &str, target: &str) {
         self.link(name, target);
         self.folders.insert(name.to_owned());
     }
 
     /// The archive's bytes, padded so that another may follow.
-    pub fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         let padded = self.bytes.len().next_multiple_of(512);
         self.bytes.resize(padded, 0);

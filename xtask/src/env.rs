@@ -11,15 +11,15 @@ use crate::chroot::{check_machine, Chroot, Entry};
 use crate::progress::Ui;
 
 /// Where the checkout is shown in the chroot.
-pub const SRC: &str = "/src";
+pub(crate) const SRC: &str = "/src";
 /// Where a step's output folder is shown in the chroot.
-pub const OUT: &str = "/out";
+pub(crate) const OUT: &str = "/out";
 /// Where the machine's cargo home is shown in the chroot.
 const CARGO: &str = "/cargo";
 
 /// The checkout, the cache and the way to report.
 #[derive(Debug)]
-pub struct Env {
+pub(crate) struct Env {
     /// The root of the checkout.
     pub src: PathBuf,
     /// The cache.
@@ -35,7 +35,7 @@ impl Env {
     ///
     /// # Errors
     /// One line that says what is missing.
-    pub fn open() -> Result<Self> {
+    pub(crate) fn open() -> Result<Self> {
         check_machine()?;
         // What is made must be readable for the programs in the chroot whatever the user's mask is.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
@@ -55,7 +55,7 @@ impl Env {
     ///
     /// # Errors
     /// The lock file cannot be used.
-    pub fn lock(&self) -> Result<SetupLock> {
+    pub(crate) fn lock(&self) -> Result<SetupLock> {
         self.cache.lock(|| {
             self.ui
                 .say("waiting for another xtask to finish its set-up")
@@ -66,7 +66,7 @@ impl Env {
     ///
     /// # Errors
     /// Those of [`Chroot::prepare`].
-    pub fn chroot(&self) -> Result<Chroot> {
+    pub(crate) fn chroot(&self) -> Result<Chroot> {
         Chroot::prepare(&self.cache, &self.ui)
     }
 
@@ -74,7 +74,7 @@ impl Env {
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn built(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn built(&self, name: &str) -> Result<PathBuf> {
         let path = self.built.join(name);
         std::fs::create_dir_all(&path)
             .with_context(|| format!("cannot make {}", path.display()))?;
@@ -82,7 +82,7 @@ impl Env {
     }
 
     /// A command to be run in the chroot over the checkout, which it cannot write to, with output to `out`.
-    pub fn enter(&self, chroot: &Chroot, out: &Path) -> Entry {
+    pub(crate) fn enter(&self, chroot: &Chroot, out: &Path) -> Entry {
         chroot.enter().bind(&self.src, SRC).bind_rw(out, OUT)
     }
 
@@ -90,7 +90,7 @@ impl Env {
     ///
     /// # Errors
     /// There is no cargo home.
-    pub fn cargo(&self, chroot: &Chroot, out: &Path, args: &[&str]) -> Result<Command> {
+    pub(crate) fn cargo(&self, chroot: &Chroot, out: &Path, args: &[&str]) -> Result<Command> {
         let home = cargo_home().context("neither CARGO_HOME nor HOME is set")?;
         std::fs::create_dir_all(&home)
             .with_context(|| format!("cannot make {}", home.display()))?;
@@ -111,7 +111,7 @@ impl Env {
     }
 
     /// The machine's cargo, in the checkout.
-    pub fn host_cargo(&self, args: &[&str]) -> Command {
+    pub(crate) fn host_cargo(&self, args: &[&str]) -> Command {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(&self.src).args(args);
         // Those that cargo set for xtask are not meant for another cargo.
@@ -128,7 +128,7 @@ impl Env {
     ///
     /// # Errors
     /// A crate cannot be had, or the lock file does not fit.
-    pub fn fetch_crates(&self) -> Result<()> {
+    pub(crate) fn fetch_crates(&self) -> Result<()> {
         let mut step = self.ui.step("crates", "crates of the lock file")?;
         step.run(&mut self.host_cargo(&[
             "fetch",
@@ -142,7 +142,7 @@ impl Env {
 }
 
 /// The root of the checkout that xtask was built from, whatever folder it is run in.
-pub fn checkout() -> PathBuf {
+pub(crate) fn checkout() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_owned()
 }

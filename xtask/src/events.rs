@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// One line of it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(tag = "event", rename_all = "lowercase")]
-pub enum Event {
+pub(crate) enum Event {
     /// Its init runs.
     Boot {
         /// Release of its kernel.
@@ -71,13 +71,13 @@ pub enum Event {
 
 /// Puts lines together from the pieces in which they arrive.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub(crate) struct Lines {
     partial: Vec<u8>,
 }
 
 impl Lines {
     /// Takes bytes; returns the lines they complete.
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<String> {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         self.partial.extend_from_slice(bytes);
         let Some(end) = self.partial.iter().rposition(|b| *b == b'\n') else {
             return Vec::new();
@@ -95,7 +95,7 @@ impl Lines {
 ///
 /// # Errors
 /// It is not an event: the text holds the line.
-pub fn parse(line: &str) -> Result<Option<Event>, String> {
+pub(crate) fn parse(line: &str) -> Result<Option<Event>, String> {
     if line.trim().is_empty() {
         return Ok(None);
     }

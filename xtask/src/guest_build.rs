@@ -10,13 +10,13 @@ use crate::env::Env;
 
 /// The programs of the guest.
 #[derive(Clone, Debug)]
-pub struct GuestPrograms {
+pub(crate) struct GuestPrograms {
     dir: PathBuf,
 }
 
 impl GuestPrograms {
     /// The compiled file of each, and its place in the guest.
-    pub const FILES: &'static [(&'static str, &'static str)] = &[
+    pub(crate) const FILES: &'static [(&'static str, &'static str)] = &[
         ("init", "init"),
         ("vm-tests", "usr/bin/vm-tests"),
         ("turnstile", "usr/bin/turnstile"),
@@ -28,7 +28,7 @@ impl GuestPrograms {
     ];
 
     /// Where a compiled file is.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 }
@@ -37,7 +37,7 @@ impl GuestPrograms {
 ///
 /// # Errors
 /// The compiler's messages, and where the rest of them is.
-pub fn build(env: &Env, chroot: &Chroot) -> Result<GuestPrograms> {
+pub(crate) fn build(env: &Env, chroot: &Chroot) -> Result<GuestPrograms> {
     let out = env.built(&format!("guest-{}", chroot.key()))?;
     let mut step = env.ui.step("guest-programs", "programs of the guest")?;
     step.run(&mut env.cargo(

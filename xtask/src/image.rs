@@ -109,7 +109,7 @@ done
 
 /// What the guest is to do, as its init reads it from `/etc/turnstile/run.json`.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct RunConfig {
+pub(crate) struct RunConfig {
     /// `test`, `demo` or `shell`.
     pub mode: String,
     /// Cases to run: parts of names, separated by commas; empty for all.
@@ -122,7 +122,7 @@ pub struct RunConfig {
 
 /// The part of the image that does not change from run to run.
 #[derive(Clone, Debug)]
-pub struct Base {
+pub(crate) struct Base {
     dir: PathBuf,
 }
 
@@ -130,7 +130,7 @@ pub struct Base {
 ///
 /// # Errors
 /// A program or a module that the guest needs is not there.
-pub fn base(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<Base> {
+pub(crate) fn base(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<Base> {
     let lists = [PROGRAMS, KMOD_NAMES, MODULE_FOLDERS, MODULES].map(|list| list.join(" "));
     let key = key([VERSION, chroot.key(), &tree.key(), LIST, UNPACK]
         .into_iter()
@@ -243,7 +243,7 @@ fn tools(archive: &mut Archive, chroot: &Path, list: &str) -> Result<()> {
 ///
 /// # Errors
 /// A part of it cannot be read, or the image cannot be written.
-pub fn write(
+pub(crate) fn write(
     env: &Env,
     session: &Session,
     built: &Built,

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{anyhow, bail, Context, Result};
+use anyhow::{bail, Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{key, write_whole, Cache};
@@ -17,12 +17,12 @@ use crate::progress::{Step, Ui};
 use crate::versions::{kernels, order, Kernel};
 
 /// Names a kernel series or version to take instead of the chosen one.
-pub const KERNEL_ENV: &str = "TURNSTILE_KERNEL";
+pub(crate) const KERNEL_ENV: &str = "TURNSTILE_KERNEL";
 /// Raised when a tree made by an older xtask will not do.
 const VERSION: &str = "1";
 
 /// Where a kernel's folder is shown in the chroot; the build tree's makefiles hold this path.
-pub const IN_CHROOT: &str = "/kernel";
+pub(crate) const IN_CHROOT: &str = "/kernel";
 
 /// Downloads the packages of one kernel: `SERIES VERSION PACKAGE_VERSION [IMAGE_PACKAGE]...`, in the work folder.
 const DOWNLOAD: &str = r#"
@@ -88,7 +88,7 @@ rm -r headers
 
 /// A kernel in the cache, complete.
 #[derive(Clone, Debug)]
-pub struct KernelTree {
+pub(crate) struct KernelTree {
     /// Which it is.
     pub kernel: Kernel,
     /// Its folder on the machine; [`IN_CHROOT`] inside.
@@ -97,13 +97,13 @@ pub struct KernelTree {
 
 impl KernelTree {
     /// The hash in its folder's name.
-    pub fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         name.rsplit('-').next().unwrap_or_default().to_owned()
     }
 
     /// The modules of the stock kernel, on the machine.
-    pub fn modules_dir(&self) -> PathBuf {
+    pub(crate) fn modules_dir(&self) -> PathBuf {
         self.path
             .join("image/usr/lib/modules")
             .join(self.kernel.release())
@@ -111,7 +111,7 @@ impl KernelTree {
 }
 
 /// The arguments of every `make` over a kernel of this release.
-pub fn make_args(release: &str) -> Vec<String> {
+pub(crate) fn make_args(release: &str) -> Vec<String> {
     let jobs = std::thread::available_parallelism().map_or(2, |n| n.get());
     vec![
         "ARCH=x86".into(),
@@ -137,7 +137,7 @@ struct Choice {
 ///
 /// # Errors
 /// None of the suite's kernels will do, or a package cannot be had; the text says which.
-pub fn prepare(
+pub(crate) fn prepare(
     cache: &Cache,
     chroot: &Chroot,
     ui: &Ui,
@@ -192,16 +192,29 @@ pub fn prepare(
             path,
         });
     }
+    let kernel = wanted.map_or("kernel".into(), |w| format!("kernel {w}"));
     let what = if boot {
         "headers, source and image"
     } else {
         "headers and source"
     };
-    Err(anyhow!(
-        "no kernel{} with CONFIG_RUST=y, {what} in the mirror's backports suite",
-        wanted.map(|w| format!(" {w}")).unwrap_or_default(),
+    Err(NotOffered(format!(
+        "the mirror has no {kernel} with CONFIG_RUST=y, {what}"
     ))
+    .into())
 }
+
+/// The mirror has no kernel as wanted.
+#[derive(Debug)]
+pub(crate) struct NotOffered(String);
+
+impl std::fmt::Display for NotOffered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotOffered {}
 
 fn tree_key(chroot: &Chroot, kernel: &Kernel) -> String {
     let packages = kernel.image.join(" ");

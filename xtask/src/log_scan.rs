@@ -70,7 +70,7 @@ const HARMLESS: &[&str] = &[
 
 /// A line of the log that should not be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// Its number, from 1.
     pub line: usize,
     /// Its text.
@@ -78,7 +78,7 @@ pub struct Finding {
 }
 
 /// What a line complains of, if anything.
-pub fn complaint(line: &str) -> Option<&'static str> {
+pub(crate) fn complaint(line: &str) -> Option<&'static str> {
     if HARMLESS.iter().any(|part| line.contains(part)) {
         return None;
     }
@@ -102,7 +102,7 @@ pub fn complaint(line: &str) -> Option<&'static str> {
 }
 
 /// All complaints of a log.
-pub fn scan(log: &str) -> Vec<Finding> {
+pub(crate) fn scan(log: &str) -> Vec<Finding> {
     log.lines()
         .enumerate()
         .filter(|(_, line)| complaint(line).is_some())
@@ -114,7 +114,7 @@ pub fn scan(log: &str) -> Vec<Finding> {
 }
 
 /// Whether the line says that the kernel has stopped for good.
-pub fn is_panic(line: &str) -> bool {
+pub(crate) fn is_panic(line: &str) -> bool {
     line.contains("Kernel panic - not syncing")
 }
 

@@ -11,14 +11,18 @@ mod chroot;
 mod cpio;
 mod env;
 mod events;
+mod follow;
 mod guest_build;
+mod host_checks;
 mod image;
 mod kernel;
 mod log_scan;
 mod modules;
 mod progress;
 mod qemu;
+mod report;
 mod session;
+mod test;
 mod versions;
 
 use std::process::ExitCode;
@@ -59,6 +63,8 @@ enum Job {
         #[arg(long, value_name = "VERSION")]
         kernel: Option<String>,
     },
+    /// Run the tests: on the host, then in the guest. The last line is `N passed, N failed`
+    Test(test::Options),
     /// A shell in the guest; `exit` switches it off, Ctrl-A X kills it
     Vm,
     /// Remove what was built from this checkout
@@ -97,6 +103,7 @@ fn run(job: Job, began: Instant) -> Result<bool> {
             session::build(&env, kernel.as_deref())?;
             say_time(&env, "built", began);
         }
+        Job::Test(options) => return test::run(&Env::open()?, &options),
         Job::Vm => {
             let env = Env::open()?;
             session::shell(&env)?;

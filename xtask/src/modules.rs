@@ -10,13 +10,13 @@ use crate::env::{Env, OUT, SRC};
 use crate::kernel::{make_args, KernelTree, IN_CHROOT};
 
 /// The module's name.
-pub const MODULE: &str = "sch_turnstile";
+pub(crate) const MODULE: &str = "sch_turnstile";
 
 /// Compiles the modules for a kernel; returns the module's file.
 ///
 /// # Errors
 /// The compilers' messages, and where the rest of them is.
-pub fn build(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<PathBuf> {
+pub(crate) fn build(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<PathBuf> {
     let out = compile(env, chroot, tree, false)?;
     let module = out.join(format!("{MODULE}.ko"));
     if !module.exists() {
@@ -29,7 +29,7 @@ pub fn build(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<PathBuf> {
 ///
 /// # Errors
 /// The warnings.
-pub fn clippy(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<()> {
+pub(crate) fn clippy(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<()> {
     compile(env, chroot, tree, true).map(drop)
 }
 

@@ -23,7 +23,7 @@ const TAIL_LINES: usize = 20;
 
 /// The place where all steps report.
 #[derive(Clone, Debug)]
-pub struct Ui {
+pub(crate) struct Ui {
     bars: MultiProgress,
     terminal: bool,
     log_dir: PathBuf,
@@ -31,7 +31,7 @@ pub struct Ui {
 
 impl Ui {
     /// Reports to standard error; the steps' output goes to files in `log_dir`, which must exist.
-    pub fn new(log_dir: PathBuf) -> Self {
+    pub(crate) fn new(log_dir: PathBuf) -> Self {
         Self {
             bars: MultiProgress::new(),
             terminal: std::io::stderr().is_terminal(),
@@ -40,7 +40,7 @@ impl Ui {
     }
 
     /// Prints one line of information, above any running spinner.
-    pub fn say(&self, text: impl AsRef<str>) {
+    pub(crate) fn say(&self, text: impl AsRef<str>) {
         if self.terminal {
             self.bars.suspend(|| eprintln!("{}", text.as_ref()));
         } else {
@@ -49,7 +49,7 @@ impl Ui {
     }
 
     /// Prints one line of result to standard output, above any running spinner.
-    pub fn result(&self, text: impl AsRef<str>) {
+    pub(crate) fn result(&self, text: impl AsRef<str>) {
         if self.terminal {
             self.bars.suspend(|| println!("{}", text.as_ref()));
         } else {
@@ -57,12 +57,19 @@ impl Ui {
         }
     }
 
-    /// Begins a step. `name` also names its log file; `what` tells the user what is being done.
-    pub fn step(&self, name: &str, what: &str) -> Result<Step> {
-        let log_path = self.log_dir.join(format!("{name}.log"));
-        let log = File::create(&log_path)
-            .with_context(|| format!("cannot write {}", log_path.display()))?;
-        let bar = if self.terminal {
+    /// Begins to wait for something.
+    pub(crate) fn waiting(&self, what: &str) -> Waiting {
+        let now = Instant::now();
+        Waiting {
+            bar: self.spinner(what),
+            what: what.to_owned(),
+            since: now,
+            spoke: now,
+        }
+    }
+
+    fn spinner(&self, what: &str) -> Option<ProgressBar> {
+        self.terminal.then(|| {
             let bar = self.bars.add(ProgressBar::new_spinner());
             bar.set_style(
                 ProgressStyle::with_template("{spinner} {prefix} {elapsed:>4}  {wide_msg:.dim}")
@@ -70,11 +77,19 @@ impl Ui {
             );
             bar.set_prefix(what.to_owned());
             bar.enable_steady_tick(Duration::from_millis(120));
-            Some(bar)
-        } else {
+            bar
+        })
+    }
+
+    /// Begins a step. `name` also names its log file; `what` tells the user what is being done.
+    pub(crate) fn step(&self, name: &str, what: &str) -> Result<Step> {
+        let log_path = self.log_dir.join(format!("{name}.log"));
+        let log = File::create(&log_path)
+            .with_context(|| format!("cannot write {}", log_path.display()))?;
+        let bar = self.spinner(what);
+        if bar.is_none() {
             eprintln!("  .. {what}");
-            None
-        };
+        }
         let now = Instant::now();
         Ok(Step {
             what: what.to_owned(),
@@ -88,9 +103,51 @@ impl Ui {
     }
 }
 
+/// A spinner for something that is followed by other means than its output.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    bar: Option<ProgressBar>,
+    what: String,
+    since: Instant,
+    spoke: Instant,
+}
+
+impl Waiting {
+    /// Says what is being waited for now.
+    pub(crate) fn set(&mut self, what: &str) {
+        self.what = what.to_owned();
+        self.since = Instant::now();
+        self.spoke = self.since;
+        if let Some(bar) = &self.bar {
+            bar.set_prefix(self.what.clone());
+            bar.reset_elapsed();
+        }
+    }
+
+    /// To be called often: speaks up in a log that would stand still otherwise.
+    pub(crate) fn tick(&mut self) {
+        if self.bar.is_none() && self.spoke.elapsed() >= HEARTBEAT {
+            self.spoke = Instant::now();
+            eprintln!(
+                "  .. {} {:.0} s",
+                self.what,
+                self.since.elapsed().as_secs_f64()
+            );
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 /// A step that runs. Ends well with [`Step::done`]; dropped without it, it shows as failed.
 #[derive(Debug)]
-pub struct Step {
+pub(crate) struct Step {
     what: String,
     log_path: PathBuf,
     log: File,
@@ -105,16 +162,7 @@ impl Step {
     ///
     /// # Errors
     /// The program could not be started, or failed; the text holds the last lines of its output and the log's path.
-    pub fn run(&mut self, command: &mut Command) -> Result<()> {
-        self.run_with(command, |_| false)
-    }
-
-    /// As [`Step::run`]; `stop` is asked at each look and may end the program, which then counts as failed.
-    pub fn run_with(
-        &mut self,
-        command: &mut Command,
-        mut stop: impl FnMut(Duration) -> bool,
-    ) -> Result<()> {
+    pub(crate) fn run(&mut self, command: &mut Command) -> Result<()> {
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command
             .stdin(Stdio::null())
@@ -122,18 +170,12 @@ impl Step {
             .stderr(self.log.try_clone()?)
             .spawn()
             .with_context(|| format!("{}: cannot start {program}", self.what))?;
-        let began = Instant::now();
         loop {
             if let Some(status) = child.try_wait()? {
                 if status.success() {
                     return Ok(());
                 }
                 bail!("{} failed ({status})\n{}", self.what, self.tail());
-            }
-            if stop(began.elapsed()) {
-                child.kill()?;
-                child.wait()?;
-                bail!("{} was stopped\n{}", self.what, self.tail());
             }
             self.tick();
             std::thread::sleep(POLL);
@@ -144,7 +186,7 @@ impl Step {
     ///
     /// # Errors
     /// As [`Step::run`].
-    pub fn output(&mut self, command: &mut Command) -> Result<String> {
+    pub(crate) fn output(&mut self, command: &mut Command) -> Result<String> {
         let program = command.get_program().to_string_lossy().into_owned();
         let out = command
             .stdin(Stdio::null())
@@ -158,12 +200,12 @@ impl Step {
     }
 
     /// Where the step's output is.
-    pub fn log_path(&self) -> &Path {
+    pub(crate) fn log_path(&self) -> &Path {
         &self.log_path
     }
 
     /// Ends the step well; returns how long it took.
-    pub fn done(mut self) -> Duration {
+    pub(crate) fn done(mut self) -> Duration {
         let took = self.began.elapsed();
         self.finish(&format!("  ok {} ({:.1} s)", self.what, took.as_secs_f64()));
         self.what.clear();
@@ -217,7 +259,7 @@ impl Drop for Step {
 }
 
 /// The last `count` lines of a text file that are not empty; none if it cannot be read.
-pub fn last_lines(path: &Path, count: usize) -> Vec<String> {
+pub(crate) fn last_lines(path: &Path, count: usize) -> Vec<String> {
     /// More than any `count` of lines asked for here.
     const WINDOW: u64 = 64 * 1024;
     let read = || -> std::io::Result<Vec<u8>> {

@@ -34,7 +34,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// What QEMU runs the guest's processor with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accelerator {
+pub(crate) enum Accelerator {
     /// The machine's own processor.
     Kvm,
     /// Software emulation.
@@ -43,7 +43,7 @@ pub enum Accelerator {
 
 impl Accelerator {
     /// A word for the user.
-    pub fn describe(self) -> &'static str {
+    pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Kvm => "KVM",
             Self::Tcg => "software emulation",
@@ -60,7 +60,7 @@ impl Accelerator {
 
 /// How long a run may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// In all.
     pub overall: Duration,
     /// Between two signs of life on either serial port.
@@ -69,7 +69,7 @@ pub struct Limits {
 
 /// A guest about to be booted.
 #[derive(Debug)]
-pub struct Guest<'a> {
+pub(crate) struct Guest<'a> {
     /// The programs that run it.
     pub chroot: &'a Chroot,
     /// Its kernel.
@@ -80,9 +80,28 @@ pub struct Guest<'a> {
     pub accelerator: Accelerator,
 }
 
+/// Told what happens in a guest while it runs.
+pub(crate) trait Watcher {
+    /// The guest reports.
+    fn event(&mut self, event: Event);
+    /// The console shows a line that should not be there.
+    fn complaint(&mut self, line: &str);
+    /// Time passes.
+    fn tick(&mut self);
+}
+
+/// Watches nothing.
+struct Nobody;
+
+impl Watcher for Nobody {
+    fn event(&mut self, _: Event) {}
+    fn complaint(&mut self, _: &str) {}
+    fn tick(&mut self) {}
+}
+
 /// How a run ended.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Why the guest was killed, if it was, or did not end as it should.
     pub died: Option<String>,
     /// Lines of the event port that are no events.
@@ -91,23 +110,22 @@ pub struct Outcome {
 
 impl Guest<'_> {
     /// Where the console's text is.
-    pub fn console_path(&self) -> PathBuf {
+    pub(crate) fn console_path(&self) -> PathBuf {
         self.run.join("console.log")
     }
 
-    /// Boots it and calls `on_event` for each event until it ends. Lines of complaint on the console go to
-    /// `on_complaint` as they come.
+    /// Where the events are.
+    pub(crate) fn events_path(&self) -> PathBuf {
+        self.run.join("events.jsonl")
+    }
+
+    /// Boots it and tells `watcher` of it until it ends.
     ///
     /// # Errors
     /// QEMU cannot be started, or the serial ports' files cannot be read.
-    pub fn run(
-        &self,
-        limits: Limits,
-        mut on_event: impl FnMut(Event),
-        mut on_complaint: impl FnMut(&str),
-    ) -> Result<Outcome> {
+    pub(crate) fn run(&self, limits: Limits, watcher: &mut dyn Watcher) -> Result<Outcome> {
         let console_path = self.console_path();
-        let events_path = self.run.join("events.jsonl");
+        let events_path = self.events_path();
         for path in [&console_path, &events_path] {
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         }
@@ -132,7 +150,7 @@ impl Guest<'_> {
             let lines = console.lines()?;
             for line in &lines {
                 if complaint(line).is_some() {
-                    on_complaint(line);
+                    watcher.complaint(line);
                 }
                 if is_panic(line) {
                     panic.get_or_insert((Instant::now(), line.clone()));
@@ -148,7 +166,7 @@ impl Guest<'_> {
                         if matches!(event, Event::Done { .. }) {
                             done = Some(Instant::now());
                         }
-                        on_event(event);
+                        watcher.event(event);
                     }
                     Ok(None) => {}
                     Err(why) => outcome.garbled.push(why),
@@ -176,6 +194,7 @@ impl Guest<'_> {
             } else if alive.elapsed() > limits.silence {
                 format!("it was silent for {} s", limits.silence.as_secs())
             } else {
+                watcher.tick();
                 std::thread::sleep(POLL);
                 continue;
             };
@@ -188,7 +207,7 @@ impl Guest<'_> {
     ///
     /// # Errors
     /// QEMU cannot be started.
-    pub fn interact(&self) -> Result<()> {
+    pub(crate) fn interact(&self) -> Result<()> {
         let events = format!("file:{OUT}/events.jsonl");
         let mut command = self.command(&["-serial", "mon:stdio", "-serial", &events], "quiet");
         let status = command.status().context("cannot start QEMU");
@@ -235,7 +254,7 @@ impl Guest<'_> {
 ///
 /// # Errors
 /// The cache cannot be written to.
-pub fn accelerator(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<Accelerator> {
+pub(crate) fn accelerator(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<Accelerator> {
     if !Path::new("/dev/kvm").exists() {
         return Ok(Accelerator::Tcg);
     }
@@ -274,7 +293,7 @@ fn boots(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<bool> {
         overall: KVM_PROBE,
         silence: KVM_PROBE,
     };
-    guest.run(limits, |_| {}, |_| {})?;
+    guest.run(limits, &mut Nobody)?;
     let console = fs::read(guest.console_path()).unwrap_or_default();
     crate::cache::remove_tree(&run)?;
     Ok(String::from_utf8_lossy(&console).contains("VFS: Unable to mount root fs"))

@@ -14,11 +14,11 @@ use crate::guest_build::{self, GuestPrograms};
 use crate::image::{self, Base, RunConfig};
 use crate::kernel::{self, KernelTree};
 use crate::modules;
-use crate::qemu::{accelerator, Guest};
+use crate::qemu::{accelerator, Accelerator, Guest};
 
 /// What every run of the guest needs and no change of the sources touches.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub(crate) struct Session {
     /// The Debian that all is made in.
     pub chroot: Chroot,
     /// The kernel that is booted.
@@ -29,7 +29,7 @@ pub struct Session {
 
 /// What is compiled from the checkout for a run of the guest.
 #[derive(Clone, Debug)]
-pub struct Built {
+pub(crate) struct Built {
     /// Our module.
     pub module: PathBuf,
     /// Our programs.
@@ -41,12 +41,16 @@ impl Session {
     ///
     /// # Errors
     /// Whatever cannot be had.
-    pub fn prepare(env: &Env, refresh: bool) -> Result<Self> {
+    pub(crate) fn prepare(env: &Env, refresh: bool) -> Result<Self> {
         let chroot = env.chroot()?;
         Self::with_chroot(env, chroot, refresh)
     }
 
-    fn with_chroot(env: &Env, chroot: Chroot, refresh: bool) -> Result<Self> {
+    /// As [`Session::prepare`], in a chroot that is there.
+    ///
+    /// # Errors
+    /// Whatever cannot be had.
+    pub(crate) fn with_chroot(env: &Env, chroot: Chroot, refresh: bool) -> Result<Self> {
         let tree = kernel::prepare(&env.cache, &chroot, &env.ui, None, true, refresh)?;
         let base = image::base(env, &chroot, &tree)?;
         Ok(Self { chroot, tree, base })
@@ -56,7 +60,7 @@ impl Session {
     ///
     /// # Errors
     /// Whatever cannot be had or compiled.
-    pub fn prepare_and_build(env: &Env) -> Result<(Self, Built)> {
+    pub(crate) fn prepare_and_build(env: &Env) -> Result<(Self, Built)> {
         let chroot = env.chroot()?;
         env.fetch_crates()?;
         std::thread::scope(|scope| {
@@ -75,18 +79,26 @@ impl Session {
         })
     }
 
+    /// What the guest runs on here.
+    ///
+    /// # Errors
+    /// The cache cannot be written to.
+    pub(crate) fn accelerator(&self, env: &Env) -> Result<Accelerator> {
+        accelerator(env, &self.chroot, &self.tree)
+    }
+
     /// Writes the image of a run into a folder of its own, and decides what to run it on.
     ///
     /// # Errors
     /// The image cannot be made.
-    pub fn boot<T>(
+    pub(crate) fn boot<T>(
         &self,
         env: &Env,
         built: &Built,
         config: &RunConfig,
         run: impl FnOnce(&Guest<'_>) -> Result<T>,
     ) -> Result<T> {
-        let accelerator = accelerator(env, &self.chroot, &self.tree)?;
+        let accelerator = self.accelerator(env)?;
         let dir = RunDir::new(env, &config.mode)?;
         image::write(env, self, built, config, &dir.0)?;
         let guest = Guest {
@@ -108,7 +120,7 @@ impl Session {
 ///
 /// # Errors
 /// Whatever cannot be had or compiled.
-pub fn build(env: &Env, wanted: Option<&str>) -> Result<()> {
+pub(crate) fn build(env: &Env, wanted: Option<&str>) -> Result<()> {
     let (module, programs) = if let Some(wanted) = wanted {
         let chroot = env.chroot()?;
         let tree = kernel::prepare(&env.cache, &chroot, &env.ui, Some(wanted), false, false)?;
@@ -130,7 +142,7 @@ pub fn build(env: &Env, wanted: Option<&str>) -> Result<()> {
 ///
 /// # Errors
 /// Whatever cannot be had or compiled.
-pub fn shell(env: &Env) -> Result<()> {
+pub(crate) fn shell(env: &Env) -> Result<()> {
     let lock = env.lock()?;
     let (session, built) = Session::prepare_and_build(env)?;
     let config = RunConfig {

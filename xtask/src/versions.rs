@@ -5,13 +5,13 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// The kernel series the project is tested with, most wanted first.
-pub const TESTED: &[&str] = &["7.2"];
+pub(crate) const TESTED: &[&str] = &["7.2"];
 /// The series the modules are built for in every test run.
-pub const BUILT: &[&str] = &["7.2", "7.3"];
+pub(crate) const BUILT: &[&str] = &["7.2", "7.3"];
 
 /// A kernel for which modules can be built: its headers and the source of the same version are to be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kernel {
+pub(crate) struct Kernel {
     /// The version in package names, as `7.2.12+deb13`.
     pub version: String,
     /// The version of the packages, as `7.2.12-1~bpo13+1`.
@@ -22,17 +22,17 @@ pub struct Kernel {
 
 impl Kernel {
     /// The first two numbers, as `7.2`: what names the source package.
-    pub fn series(&self) -> &str {
+    pub(crate) fn series(&self) -> &str {
         series(&self.version)
     }
 
     /// What `uname -r` prints on it.
-    pub fn release(&self) -> String {
+    pub(crate) fn release(&self) -> String {
         format!("{}-amd64", self.version)
     }
 
     /// Whether it has all packages that booting takes.
-    pub fn boots(&self) -> bool {
+    pub(crate) fn boots(&self) -> bool {
         !self.image.is_empty()
     }
 }
@@ -44,7 +44,7 @@ fn series(version: &str) -> &str {
 }
 
 /// The kernels in the output of `apt-cache madison` over all `linux-…` packages, newest first.
-pub fn kernels(madison: &str) -> Vec<Kernel> {
+pub(crate) fn kernels(madison: &str) -> Vec<Kernel> {
     let mut versions: HashMap<&str, Vec<&str>> = HashMap::new();
     for line in madison.lines() {
         let mut fields = line.split('|').map(str::trim);
@@ -106,7 +106,7 @@ fn compare(a: &str, b: &str) -> Ordering {
 ///
 /// `wanted` is a series (`7.3`) or a version (`7.2.12+deb13`) that the user named. `boot` leaves out those that cannot
 /// be booted.
-pub fn order(all: &[Kernel], wanted: Option<&str>, boot: bool) -> (Vec<Kernel>, String) {
+pub(crate) fn order(all: &[Kernel], wanted: Option<&str>, boot: bool) -> (Vec<Kernel>, String) {
     let fit = |kernel: &&Kernel| !boot || kernel.boots();
     if let Some(wanted) = wanted {
         let matches =

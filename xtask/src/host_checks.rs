@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The checks that need no guest: unit tests, formatting, lints, documentation, and a look into the module.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::check_ko;
+use crate::chroot::Chroot;
+use crate::env::Env;
+use crate::kernel::{self, KernelTree, NotOffered};
+use crate::modules;
+use crate::report::{reason, Report};
+
+/// Runs the unit tests of all crates with the machine's cargo, which needs no set-up.
+pub(crate) fn unit_tests(env: &Env, report: &Report) {
+    const NAME: &str = "host: unit tests";
+    let began = Instant::now();
+    let run = || -> Result<(Result<()>, String)> {
+        let mut step = env.ui.step("unit-tests", "unit tests")?;
+        let result =
+            step.run(&mut env.host_cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]));
+        let log = std::fs::read_to_string(step.log_path())?;
+        if result.is_ok() {
+            step.done();
+        }
+        Ok((result, log))
+    };
+    let (result, log) = match run() {
+        Ok(ended) => ended,
+        Err(error) => return report.case(NAME, began.elapsed(), &Err(error)),
+    };
+    let (passed, failed) = totals(&log);
+    if passed > 0 {
+        report.passed(NAME, began.elapsed(), passed);
+    }
+    if let Err(error) = result {
+        let names: Vec<&str> = log
+            .lines()
+            .filter(|line| line.starts_with("test ") && line.ends_with(" ... FAILED"))
+            .collect();
+        let why = format!("{}\n{}", names.join("\n"), reason(&error));
+        // Without a count it is the compiler that failed.
+        report.failed(NAME, began.elapsed(), failed.max(1), why.trim_start());
+    }
+}
+
+/// Formatting, lints and documentation of all crates, with the compiler that builds the guest's programs.
+pub(crate) fn lints(env: &Env, chroot: &Chroot, report: &Report) {
+    let checks: [(&str, &str, &[&str]); 3] = [
+        ("host: formatting", "fmt", &["fmt", "--all", "--check"]),
+        (
+            "host: clippy",
+            "clippy",
+            &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--locked",
+                "--",
+                "-D",
+                "warnings",
+            ],
+        ),
+        (
+            "host: documentation",
+            "doc",
+            &["doc", "--workspace", "--no-deps", "--locked"],
+        ),
+    ];
+    for (name, log, args) in checks {
+        timed(report, name, || {
+            let out = env.built(&format!("lints-{}", chroot.key()))?;
+            let mut step = env.ui.step(log, name.trim_start_matches("host: "))?;
+            step.run(&mut env.cargo(chroot, &out, args)?)?;
+            step.done();
+            Ok(())
+        });
+    }
+}
+
+/// Builds the modules for a kernel and looks into them. Returns the module if it was built.
+pub(crate) fn module(
+    env: &Env,
+    chroot: &Chroot,
+    tree: &KernelTree,
+    report: &Report,
+) -> Option<std::path::PathBuf> {
+    let release = tree.kernel.release();
+    let mut module = None;
+    timed(report, &format!("module: builds for {release}"), || {
+        module = Some(modules::build(env, chroot, tree)?);
+        Ok(())
+    });
+    if let Some(module) = &module {
+        inspect(env, chroot, tree, report, module);
+    }
+    module
+}
+
+fn inspect(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Report, module: &Path) {
+    let series = tree.kernel.series();
+    timed(
+        report,
+        &format!("module: refers to no Rust panic ({series})"),
+        || check_ko::no_panic(env, chroot, module),
+    );
+    timed(
+        report,
+        &format!("module: needs only exported symbols ({series})"),
+        || check_ko::only_exported(env, chroot, tree, module),
+    );
+    timed(
+        report,
+        &format!("module: version magic is the kernel's ({series})"),
+        || check_ko::vermagic(env, chroot, tree, module),
+    );
+}
+
+/// What is looked at in the sources of the modules, once whatever the kernels are.
+pub(crate) fn module_sources(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Report) {
+    timed(report, "module: no unsafe code in qdisc/", || {
+        check_ko::qdisc_is_safe(env)
+    });
+    timed(report, "module: clippy", || {
+        modules::clippy(env, chroot, tree)
+    });
+}
+
+/// Builds the modules for the other kernel series that they are to build for, where the mirror has them.
+pub(crate) fn other_kernels(env: &Env, chroot: &Chroot, booted: &KernelTree, report: &Report) {
+    for series in crate::versions::BUILT {
+        if *series == booted.kernel.series() {
+            continue;
+        }
+        let began = Instant::now();
+        match kernel::prepare(&env.cache, chroot, &env.ui, Some(series), false, false) {
+            Ok(tree) => drop(module(env, chroot, &tree, report)),
+            Err(error) if error.is::<NotOffered>() => {
+                report.skipped(&format!("module: builds for {series}"), &reason(&error));
+            }
+            Err(error) => report.case(
+                &format!("module: builds for {series}"),
+                began.elapsed(),
+                &Err(error),
+            ),
+        }
+    }
+}
+
+fn timed(report: &Report, name: &str, check: impl FnOnce() -> Result<()>) {
+    let began = Instant::now();
+    let result = check();
+    report.case(name, began.elapsed(), &result);
+}
+
+/// Passed and failed tests, from the summary lines of `cargo test`.
+fn totals(log: &str) -> (usize, usize) {
+    let mut sums = (0, 0);
+    for line in log.lines().filter_map(|l| l.strip_prefix("test result: ")) {
+        let number = |word: &str| {
+            let (before, _) = line.split_once(word)?;
+            before.rsplit(' ').find(|w| !w.is_empty())?.parse().ok()
+        };
+        sums.0 += number("passed;").unwrap_or(0);
+        sums.1 += number("failed;").unwrap_or(0);
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::totals;
+
+    #[test]
+    fn the_summaries_of_all_crates_are_added() {
+        let log = "running 3 tests\n\
+                   test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+                   test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        assert_eq!(totals(log), (13, 2));
+        assert_eq!(totals("error[E0001]: no\n"), (0, 0));
+    }
+}
