@@ -126,7 +126,9 @@ pub const OPTIONS: &[Info] = &[
         value: "tokens-first|data-first",
         range: None,
         default: "tokens-first",
-        about: "Whether tokens go before data or after. Signals are always first and unscheduled packets last.",
+        about: "Whether tokens go before data or after. After means that a token which is due lets one data packet pass, and no \
+                more, so that data which fills the link leaves tokens their share. Signals are always first and unscheduled \
+                packets last.",
         source: "TOP fig. 3b (tokens-first) and fig. 3a (data-first)",
     },
     Info {

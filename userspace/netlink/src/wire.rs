@@ -137,6 +137,35 @@ mod tests {
         assert!(Options::default().encode().is_empty());
     }
 
+    /// docs/netlink.md is for programs that do not read Rust: its numbers have to be right.
+    #[test]
+    fn documented_numbers() {
+        let text = include_str!("../../../docs/netlink.md");
+        let mut sections = text.split("\n## ");
+        let mut section = |title: &str| sections.find(|part| part.starts_with(title)).unwrap();
+        macro_rules! check {
+            ($title:literal, $module:ident: $($name:ident)*) => {
+                let rows = section($title).lines().filter(|row| row.starts_with("| ") && row.contains("| `"));
+                let rows: Vec<&str> = rows.collect();
+                let mut wanted = 0;
+                $(
+                    let start = format!("| {} | `{}` |", uapi::$module::$name, stringify!($name));
+                    assert!(rows.iter().any(|row| row.starts_with(&start)), "{start}");
+                    wanted += 1;
+                )*
+                assert_eq!(rows.len(), wanted, "{}", $title);
+                assert!(rows.last().unwrap().starts_with(&format!("| {} |", uapi::$module::MAX)));
+            };
+        }
+        check!("Options", option: PAD LINK_RATE64 TOKEN_SHARE TOKEN_RATE64 PRIORITIES TOKEN_LIMIT TOKEN_EXPIRY ORDER
+            UNSCHEDULED DATA_LIMIT SIGNAL_LIMIT DSCP_MAP SPLIT_GSO OVERHEAD MPU);
+        assert!(section("Classes").contains(&format!("| {} | `CLASS_BAND` |", uapi::CLASS_BAND)));
+        check!("Statistics of the port", port_stat: PAD LINK_RATE64 TOKEN_RATE64 TOKEN_EXPIRY LINK_WAITS TOKEN_WAITS
+            FILTER_DROPS FILTER_MISSES GSO_SPLITS GSO_DROPS);
+        check!("Statistics of a class", band_stat: PAD OFFERED_PACKETS OFFERED_BYTES OVER_LIMIT EXPIRED TRIMMED PURGED CHILD
+            QUEUED MAX_PACKETS MAX_BYTES SOJOURN_MEAN SOJOURN_MAX);
+    }
+
     #[test]
     fn a_newer_kernel_may_say_more() {
         let mut bytes = Vec::new();
