@@ -35,6 +35,8 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
+/// The answer goes to who asked, too: without it, only to those who listen to all changes.
+const NLM_F_ECHO: u16 = 8;
 const NLM_F_REPLACE: u16 = 0x100;
 const NLM_F_EXCL: u16 = 0x200;
 const NLM_F_CREATE: u16 = 0x400;
@@ -268,7 +270,7 @@ impl RawNetlink {
 
     /// One object, from its `struct tcmsg` on, or why not.
     fn get(&mut self, request: u16, ifindex: i32, handle: u32) -> Result<Result<Vec<u8>, Answer>> {
-        self.send(request, NLM_F_ACK, ifindex, 0, handle, &[])?;
+        self.send(request, NLM_F_ACK | NLM_F_ECHO, ifindex, 0, handle, &[])?;
         let mut found = None;
         loop {
             for message in self.receive()? {
@@ -316,12 +318,8 @@ impl RawNetlink {
     }
 
     fn receive(&mut self) -> Result<Vec<Message>> {
-        let len = recv(
-            self.socket.as_raw_fd(),
-            &mut self.buffer,
-            MsgFlags::empty(),
-        )
-        .context("waiting for rtnetlink's answer")?;
+        let len = recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::empty())
+            .context("waiting for rtnetlink's answer")?;
         let mut rest = &self.buffer[..len];
         let mut messages = Vec::new();
         while let Some(header) = rest.first_chunk::<HEADER>() {

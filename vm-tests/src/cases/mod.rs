@@ -5,8 +5,9 @@
 use crate::harness::Case;
 
 mod guest;
+mod refused;
 
 /// Every case, in the order they are run.
 pub fn all() -> Vec<&'static Case> {
-    [guest::CASES].into_iter().flatten().collect()
+    [guest::CASES, refused::CASES].into_iter().flatten().collect()
 }

@@ -3,7 +3,7 @@
 //!
 //! Layouts: `include/uapi/linux/pkt_sched.h`.
 
-use super::{attribute_u32, attribute_u64, attribute};
+use super::{attribute, attribute_u32, attribute_u64};
 
 /// `pfifo` (packets) and `bfifo` (bytes): `struct tc_fifo_qopt`.
 pub fn fifo(limit: u32) -> Vec<u8> {
