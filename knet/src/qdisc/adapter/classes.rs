@@ -82,10 +82,19 @@ pub(super) unsafe extern "C" fn walk<T: Qdisc>(
 pub(super) unsafe extern "C" fn tcf_block<T: Qdisc>(
     sch: *mut bindings::Qdisc,
     class: usize,
-    _extack: *mut bindings::netlink_ext_ack,
+    extack: *mut bindings::netlink_ext_ack,
 ) -> *mut bindings::tcf_block {
     // Filters belong to the qdisc as a whole, as in prio.
     if class != 0 {
+        // SAFETY: the kernel passes a valid extack or null.
+        let mut extack = unsafe { Extack::from_raw(extack) };
+        extack.refuse(
+            EINVAL,
+            format_args!(
+                "{}: class :{class:x} takes no filters, only the qdisc itself does",
+                T::KIND
+            ),
+        );
         return ptr::null_mut();
     }
     // SAFETY: set in `init`.
