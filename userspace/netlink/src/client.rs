@@ -4,7 +4,8 @@
 use futures_util::StreamExt;
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_MULTIPART,
+    NLM_F_REPLACE, NLM_F_REQUEST,
 };
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::tc::TcMessage;
@@ -59,6 +60,9 @@ impl Ports {
     /// Outside of a tokio runtime with I/O enabled.
     pub fn connect() -> Result<Self, Error> {
         let (mut connection, handle, _) = rtnetlink::new_connection().map_err(Error::Socket)?;
+        // How each answer ends has to be seen: a connection that breaks ends it, too.
+        connection.set_forward_ack(true);
+        connection.set_forward_done(true);
         let socket = connection.socket_mut().socket_mut();
         // The kernel's words with every error, but not the whole request again.
         socket
@@ -275,13 +279,21 @@ impl Ports {
         let mut outcome = Outcome::default();
         let answers = self.handle.clone().request(message);
         let mut answers = answers.map_err(|error| Error::Connection(error.to_string()))?;
+        let mut ended = false;
         while let Some(answer) = answers.next().await {
-            outcome.interrupted |= answer.header.flags & NLM_F_DUMP_INTR != 0;
+            let flags = answer.header.flags;
+            outcome.interrupted |= flags & NLM_F_DUMP_INTR != 0;
+            ended |= flags & NLM_F_MULTIPART == 0;
             match answer.payload {
                 NetlinkPayload::InnerMessage(body) => outcome.answers.push(body),
                 NetlinkPayload::Error(error) if error.code.is_some() => {
-                    outcome.refusal =
-                        Some(Refusal::new(&error, answer.header.flags, request, parent));
+                    outcome.refusal = Some(Refusal::new(&error, flags, request, parent));
+                }
+                NetlinkPayload::Done(done) => {
+                    ended = true;
+                    if done.code < 0 {
+                        outcome.refusal = Some(Refusal::at_end(done.code, request, parent));
+                    }
                 }
                 NetlinkPayload::Overrun(_) => {
                     return Err(Error::Connection("answers were lost".to_owned()));
@@ -289,7 +301,11 @@ impl Ports {
                 _ => {}
             }
         }
-        Ok(outcome)
+        if ended {
+            Ok(outcome)
+        } else {
+            Err(Error::Connection("the connection broke".to_owned()))
+        }
     }
 }
 

@@ -85,6 +85,16 @@ impl Refusal {
         }
     }
 
+    /// From the code at the end of a list that the kernel could not finish.
+    pub fn at_end(code: i32, request: Request, parent: Id) -> Self {
+        Self {
+            errno: code.saturating_abs(),
+            message: None,
+            request,
+            parent,
+        }
+    }
+
     /// What to do about it, if that is known.
     fn hint(&self) -> Option<&'static str> {
         let says = |part: &str| {

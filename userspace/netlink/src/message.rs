@@ -226,6 +226,30 @@ mod tests {
         assert_eq!(bytes, expected);
     }
 
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn request_as_documented() {
+        let text = include_str!("../../../docs/netlink.md");
+        let example = text.split("```").nth(1).unwrap();
+        // Hex first, then words, two spaces or more apart.
+        let hex = |line: &str| {
+            let line = line
+                .split("TCA_")
+                .next()
+                .unwrap()
+                .split("LINK_")
+                .next()
+                .unwrap();
+            let line = line.split("PRIORITIES").next().unwrap().to_owned();
+            let byte = |word: &str| u8::from_str_radix(word, 16).unwrap();
+            line.split_whitespace().map(byte).collect::<Vec<_>>()
+        };
+        let documented: Vec<u8> = example.lines().flat_map(hex).collect();
+        let options = parse(&["link", "10gbit", "priorities", "2"]).unwrap();
+        let bytes = bytes_of(&request(3, &Place::root("swp1"), Some(&options)));
+        assert_eq!(bytes[20..], documented);
+    }
+
     /// A dump as the kernel writes it.
     fn dump(kind: &str, options: &[u8], app: &[u8], pkt64: bool) -> TcMessage {
         let mut bytes = vec![0; 4];
