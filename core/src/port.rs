@@ -304,7 +304,7 @@ impl<Q: Queue> Port<Q> {
                 return self.wait_for_link(free, leaf);
             }
         }
-        let Some((packet, meta, band)) = self.select(now, leaf, sink) else {
+        let Some((packet, band, wire_len)) = self.select(now, leaf, sink) else {
             self.idle = true;
             if self.busy.tokens() == 0 {
                 return Dequeue::Empty;
@@ -313,7 +313,7 @@ impl<Q: Queue> Port<Q> {
             return Dequeue::Wait(self.group.next());
         };
         if let Some(link) = &mut self.link {
-            link.charge(now, meta.wire_len);
+            link.charge(now, wire_len);
             self.idle = !self.busy.any() && leaf.is_empty();
         }
         Dequeue::Packet(packet, band)
@@ -336,18 +336,19 @@ impl<Q: Queue> Port<Q> {
         Dequeue::Wait(free)
     }
 
-    /// Takes the packet that goes first, if the link is free.
+    /// Takes the packet that goes first, if the link is free, and how long it is on the wire.
     #[inline]
     fn select(
         &mut self,
         now: Nanos,
         leaf: &mut impl Leaf<Q::Packet>,
         sink: &mut impl Sink<Q::Packet>,
-    ) -> Option<(Q::Packet, Meta, Band)> {
+    ) -> Option<(Q::Packet, Band, u32)> {
         if self.busy.has(Busy::SIGNAL) {
-            if let Some((packet, meta)) = self.signal.release(now) {
-                self.busy.update(Busy::SIGNAL, self.signal.queue.is_empty());
-                return Some((packet, meta, Band::Signal));
+            let signal = self.signal.release(now);
+            self.busy.update(Busy::SIGNAL, self.signal.queue.is_empty());
+            if let Some((packet, wire_len)) = signal {
+                return Some((packet, Band::Signal, wire_len));
             }
         }
         let mut due = self.busy.tokens() != 0 && self.group.ready(now);
@@ -357,9 +358,9 @@ impl<Q: Queue> Port<Q> {
             }
             due = false;
         }
-        if let Some((packet, meta)) = self.take_data(now, leaf) {
+        if let Some((packet, wire_len)) = self.take_data(now, leaf) {
             self.passed = due;
-            return Some((packet, meta, Band::Data));
+            return Some((packet, Band::Data, wire_len));
         }
         if due {
             if let Some(token) = self.take_token(now, sink) {
@@ -367,11 +368,11 @@ impl<Q: Queue> Port<Q> {
             }
         }
         if self.busy.has(Busy::UNSCHEDULED) {
-            if let Some((packet, meta)) = self.unscheduled.release(now) {
-                self.busy
-                    .update(Busy::UNSCHEDULED, self.unscheduled.queue.is_empty());
-                return Some((packet, meta, Band::Unscheduled));
-            }
+            let unscheduled = self.unscheduled.release(now);
+            self.busy
+                .update(Busy::UNSCHEDULED, self.unscheduled.queue.is_empty());
+            let (packet, wire_len) = unscheduled?;
+            return Some((packet, Band::Unscheduled, wire_len));
         }
         None
     }
@@ -382,29 +383,24 @@ impl<Q: Queue> Port<Q> {
         &mut self,
         now: Nanos,
         sink: &mut impl Sink<Q::Packet>,
-    ) -> Option<(Q::Packet, Meta, Band)> {
+    ) -> Option<(Q::Packet, Band, u32)> {
         while let Some(priority) = self.busy.first_token() {
-            let band = Band::Token(priority);
             let expiry = self.expiry;
-            let line = self.line_mut(band);
+            let line = &mut self.tokens[usize::from(priority & PRIORITY_MASK)];
             let head = line.pop();
             let empty = line.queue.is_empty();
-            let Some((packet, meta)) = head else {
-                self.busy.update(Busy::bit(band), true);
-                continue;
-            };
-            let age = now - meta.enqueued;
-            if age > expiry {
+            self.busy.update(Busy::token(priority), empty);
+            let Some((packet, meta)) = head else { continue };
+            if now - meta.enqueued > expiry {
                 line.stats.lost(&meta, DropCause::Expired);
-                self.busy.update(Busy::bit(band), empty);
-                sink.dropped(packet, band, DropCause::Expired);
+                sink.dropped(packet, Band::Token(priority), DropCause::Expired);
                 continue;
             }
-            line.sent(now, &meta);
-            self.busy.update(Busy::bit(band), empty);
+            line.stats.sent(&meta);
+            line.stats.waited(now - meta.enqueued);
             self.group.charge(now, meta.wire_len);
             self.passed = false;
-            return Some((packet, meta, band));
+            return Some((packet, Band::Token(priority), meta.wire_len));
         }
         None
     }
@@ -414,20 +410,19 @@ impl<Q: Queue> Port<Q> {
         &mut self,
         now: Nanos,
         leaf: &mut impl Leaf<Q::Packet>,
-    ) -> Option<(Q::Packet, Meta)> {
-        let (packet, meta) = if self.busy.has(Busy::DATA) {
+    ) -> Option<(Q::Packet, u32)> {
+        if self.busy.has(Busy::DATA) {
             let own = self.data.release(now);
             self.busy.update(Busy::DATA, self.data.queue.is_empty());
-            own?
+            own
         } else if !leaf.is_empty() {
             let packet = leaf.dequeue()?;
             let meta = packet.meta();
             self.data.stats.sent(&meta);
-            (packet, meta)
+            Some((packet, meta.wire_len))
         } else {
-            return None;
-        };
-        Some((packet, meta))
+            None
+        }
     }
 
     /// A packet goes into the data band's child instead of the port's own queue.

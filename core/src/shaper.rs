@@ -18,8 +18,9 @@ use crate::units::{Nanos, Rate};
 #[derive(Clone, Debug)]
 pub struct Shaper {
     rate: Rate,
-    /// The next packet may leave at `due + carry / rate.bytes` ns.
-    due: Nanos,
+    /// The first nanosecond in which the next packet may leave: the exact time, rounded up.
+    next: Nanos,
+    /// By how little it was rounded up; see [`Rate::advance`].
     carry: u64,
     slack: Nanos,
 }
@@ -30,8 +31,8 @@ impl Shaper {
     pub fn new(rate: Rate, slack: Nanos, now: Nanos) -> Self {
         Self {
             rate,
-            due: now,
-            carry: 0,
+            next: now,
+            carry: rate.fresh(),
             slack,
         }
     }
@@ -45,13 +46,13 @@ impl Shaper {
     /// The first nanosecond in which the next packet may leave: never early, late by less than 1 ns.
     #[inline]
     pub fn next(&self) -> Nanos {
-        self.due + Nanos(u64::from(self.carry != 0))
+        self.next
     }
 
     /// Whether a packet may leave at `now`.
     #[inline]
     pub fn ready(&self, now: Nanos) -> bool {
-        now >= self.next()
+        now >= self.next
     }
 
     /// A packet of `wire_len` bytes leaves at `now`.
@@ -59,7 +60,7 @@ impl Shaper {
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {
         self.arrive(now - self.slack);
         let (time, carry) = self.rate.advance(wire_len, self.carry);
-        self.due += time;
+        self.next += time;
         self.carry = carry;
     }
 
@@ -68,8 +69,8 @@ impl Shaper {
     /// To the nanosecond: if the next packet could leave exactly now, the fraction that this was rounded up by stays.
     #[inline]
     pub fn arrive(&mut self, now: Nanos) {
-        if self.next() < now {
-            (self.due, self.carry) = (now, 0);
+        if self.next < now {
+            (self.next, self.carry) = (now, self.rate.fresh());
         }
     }
 
@@ -83,14 +84,14 @@ impl Shaper {
         if rate == self.rate {
             return;
         }
-        self.due = self.next().min(now + rate.duration(wire_len));
-        self.carry = 0;
+        self.next = self.next.min(now + rate.duration(wire_len));
+        self.carry = rate.fresh();
         self.rate = rate;
     }
 
     /// Forgets the schedule: ready at once.
     pub fn reset(&mut self) {
-        (self.due, self.carry) = (Nanos::ZERO, 0);
+        (self.next, self.carry) = (Nanos::ZERO, self.rate.fresh());
     }
 }
 

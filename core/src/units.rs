@@ -71,7 +71,7 @@ const SECOND_NZ: NonZeroU64 = match NonZeroU64::new(SECOND) {
 /// # Invariants
 ///
 /// `bytes` < 2^42 and `0 < per_ns <= 10^18`; `whole` and `rest` are the quotient and the remainder of
-/// `per_ns / bytes`.
+/// `per_ns / bytes`, and `whole` < 2^41: a byte takes at most 37 minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     bytes: NonZeroU64,
@@ -91,6 +91,7 @@ impl Rate {
     pub const MAX_LEN: u32 = (1 << 22) - 1;
 
     const BYTES_BITS: u32 = 42;
+    const WHOLE_BITS: u32 = 41;
 
     /// `bytes` per second, exactly. `None` for 0 and for more than [`Rate::MAX_BYTES_PER_SEC`].
     pub fn from_bytes_per_sec(bytes: u64) -> Option<Self> {
@@ -108,8 +109,8 @@ impl Rate {
     /// number of Mbit/s up to 339 Gbit/s, and the usual ones beyond. Otherwise the rate is a little lower than
     /// asked for, by less than 1 part in 10^10 up to 800 Gbit/s; never higher.
     ///
-    /// `None` if the link or the share is 0, the link is faster than [`Rate::MAX_BYTES_PER_SEC`], or the share is more than
-    /// all of it.
+    /// `None` if the link or the share is 0, the link is faster than [`Rate::MAX_BYTES_PER_SEC`], the share is more than
+    /// all of it, or so little that a byte takes more than half an hour.
     pub fn from_share(link_bytes_per_sec: u64, ppb: u32) -> Option<Self> {
         let link = NonZeroU64::new(link_bytes_per_sec)?;
         let share = NonZeroU64::new(u64::from(ppb))?;
@@ -138,11 +139,15 @@ impl Rate {
     fn new(bytes: u64, per_ns: u64) -> Option<Self> {
         let bytes = NonZeroU64::new(bytes)?;
         let per_ns = NonZeroU64::new(per_ns)?;
+        let (whole, rest) = (per_ns.get() / bytes, per_ns.get() % bytes);
+        if whole >> Self::WHOLE_BITS != 0 {
+            return None;
+        }
         Some(Self {
             bytes,
             per_ns,
-            whole: per_ns.get() / bytes,
-            rest: per_ns.get() % bytes,
+            whole,
+            rest,
         })
     }
 
@@ -166,26 +171,33 @@ impl Rate {
         quotient
     }
 
+    /// The carry with which a sequence of packets starts that may begin at a whole nanosecond. See [`Rate::advance`].
+    #[inline]
+    pub(crate) fn fresh(&self) -> u64 {
+        self.bytes.get().wrapping_sub(1)
+    }
+
     /// How long `len` bytes take after a packet that left `carry`: whole nanoseconds, and the new carry.
     ///
-    /// A carry is a part of a nanosecond, in units of 1/`bytes` ns; it belongs to this rate. The
-    /// time saturates at [`Nanos::MAX`], `len` at [`Rate::MAX_LEN`].
+    /// A carry is a part of a nanosecond, in units of 1/`bytes` ns; it belongs to this rate. It starts at 1 ns
+    /// less one unit ([`Rate::fresh`]), so that the sum of the times is the exact sum rounded up, not down: nothing
+    /// leaves early. `len` saturates at [`Rate::MAX_LEN`].
     #[inline]
-    pub fn advance(&self, len: u32, carry: u64) -> (Nanos, u64) {
+    pub(crate) fn advance(&self, len: u32, carry: u64) -> (Nanos, u64) {
         let len = u64::from(len.min(Self::MAX_LEN));
         // rest < bytes < 2^42, len < 2^22 and carry < bytes: below 2^64.
         let parts = len.wrapping_mul(self.rest).wrapping_add(carry);
+        // whole < 2^41: below 2^63 + 2^23.
         let time = len
-            .saturating_mul(self.whole)
-            .saturating_add(parts / self.bytes);
+            .wrapping_mul(self.whole)
+            .wrapping_add(parts / self.bytes);
         (Nanos(time), parts % self.bytes)
     }
 
-    /// How long `len` bytes take, rounded up to a nanosecond.
+    /// How long `len` bytes take, rounded up to a nanosecond. `len` saturates at [`Rate::MAX_LEN`].
     #[inline]
     pub fn duration(&self, len: u32) -> Nanos {
-        let (time, carry) = self.advance(len, 0);
-        time + Nanos(u64::from(carry != 0))
+        self.advance(len, self.fresh()).0
     }
 }
 

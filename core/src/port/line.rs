@@ -18,8 +18,9 @@ pub(super) struct Line<Q> {
 impl<Q: Queue> Line<Q> {
     #[inline]
     pub(super) fn fits(&self, meta: &Meta) -> bool {
-        self.stats.queued_packets.saturating_add(meta.segs.into()) <= self.max_packets
-            && self.stats.queued_bytes.saturating_add(meta.len.into()) <= self.max_bytes
+        // What is queued is below the caps, and these are far from 2^64.
+        self.stats.queued_packets.wrapping_add(meta.segs.into()) <= self.max_packets
+            && self.stats.queued_bytes.wrapping_add(meta.len.into()) <= self.max_bytes
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -41,18 +42,13 @@ impl<Q: Queue> Line<Q> {
         Some((packet, meta))
     }
 
-    /// Takes the head to send it.
+    /// Takes the head to send it; says how long it is on the wire.
     #[inline]
-    pub(super) fn release(&mut self, now: Nanos) -> Option<(Q::Packet, Meta)> {
+    pub(super) fn release(&mut self, now: Nanos) -> Option<(Q::Packet, u32)> {
         let (packet, meta) = self.pop()?;
-        self.sent(now, &meta);
-        Some((packet, meta))
-    }
-
-    #[inline]
-    pub(super) fn sent(&mut self, now: Nanos, meta: &Meta) {
-        self.stats.sent(meta);
+        self.stats.sent(&meta);
         self.stats.waited(now - meta.enqueued);
+        Some((packet, meta.wire_len))
     }
 
     /// Drops from the head while `surplus` says so.
@@ -82,6 +78,7 @@ impl Busy {
     pub(super) const DATA: u16 = 1 << Band::Data.index();
     pub(super) const UNSCHEDULED: u16 = 1 << Band::Unscheduled.index();
     const TOKENS_SHIFT: u32 = Band::Token(0).index() as u32;
+    const FIRST_TOKEN: u16 = 1 << Self::TOKENS_SHIFT;
 
     #[inline]
     pub(super) fn any(self) -> bool {
@@ -95,8 +92,18 @@ impl Busy {
 
     #[inline]
     pub(super) fn bit(band: Band) -> u16 {
-        // An index is below 11.
-        1_u16.wrapping_shl(band.index() as u32)
+        match band {
+            Band::Signal => Self::SIGNAL,
+            Band::Data => Self::DATA,
+            Band::Unscheduled => Self::UNSCHEDULED,
+            Band::Token(priority) => Self::token(priority),
+        }
+    }
+
+    /// `priority` is below 8.
+    #[inline]
+    pub(super) fn token(priority: u8) -> u16 {
+        Self::FIRST_TOKEN.wrapping_shl(priority.into())
     }
 
     #[inline]

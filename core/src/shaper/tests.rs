@@ -151,7 +151,7 @@ fn the_same_rate_again_changes_nothing() {
     s.charge(Nanos(0), 1538);
     let before = s.clone();
     s.set_rate(s.rate(), Nanos(10_000), Nanos(500), 84);
-    assert_eq!((s.due, s.carry), (before.due, before.carry));
+    assert_eq!((s.next, s.carry), (before.next, before.carry));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_reset_forgets_the_schedule() {
     s.charge(Nanos(0), 1538);
     s.reset();
     assert!(s.ready(Nanos(0)));
-    assert_eq!(s.carry, 0);
+    assert_eq!(s.carry, s.rate.fresh());
 }
 
 #[test]

@@ -86,7 +86,6 @@ fn any_share_is_close_and_never_higher() {
     ];
     for link in links {
         for ppb in [
-            1,
             100_000,
             51_787_916,
             51_787_917,
@@ -138,28 +137,39 @@ fn durations_are_rounded_up() {
 fn the_carry_makes_a_sum_exact() {
     let rate = rate(3);
     // A byte takes 333333333 1/3 ns.
-    let (mut sum, mut carry) = (Nanos::ZERO, 0);
-    for _ in 0..3 {
+    let (mut sum, mut carry, mut sums) = (Nanos::ZERO, rate.fresh(), [0; 4]);
+    for at in &mut sums {
         let (time, rest) = rate.advance(1, carry);
         (sum, carry) = (sum + time, rest);
+        *at = sum.0;
     }
-    assert_eq!((sum, carry), (Nanos::SECOND, 0));
+    assert_eq!(
+        sums,
+        [333_333_334, 666_666_667, 1_000_000_000, 1_333_333_334]
+    );
 }
 
 #[test]
-fn length_and_time_saturate() {
+fn long_packets_and_low_rates_do_not_overflow() {
     let slow = rate(1);
     assert_eq!(
         slow.duration(Rate::MAX_LEN),
         Nanos(4_194_303 * 1_000_000_000)
     );
     assert_eq!(slow.duration(u32::MAX), slow.duration(Rate::MAX_LEN));
-    assert_eq!(share(1, 1).duration(Rate::MAX_LEN), Nanos::MAX);
-    // The largest intermediate there is: rest = bytes - 1, carry = bytes - 1.
+    // The slowest: one byte in 2^41 - 1/3 ns.
+    let slowest = Rate::new(3, 3 * (1 << 41) - 1).unwrap();
+    assert_eq!(
+        u128::from(slowest.duration(Rate::MAX_LEN).0),
+        (((1_u128 << 22) - 1) << 41) - ((1 << 22) - 1) / 3
+    );
+    assert_eq!(Rate::new(3, 3 << 41), None);
+    assert_eq!(Rate::from_share(1, 1), None);
+    // The largest intermediate there is: rest = carry = bytes - 1.
     let fast = Rate::new(Rate::MAX_BYTES_PER_SEC, Rate::MAX_BYTES_PER_SEC - 1).unwrap();
-    let carry = Rate::MAX_BYTES_PER_SEC - 1;
-    let (time, rest) = fast.advance(u32::MAX, carry);
-    let parts = u128::from(Rate::MAX_LEN) * u128::from(fast.rest) + u128::from(carry);
+    assert_eq!(fast.fresh(), Rate::MAX_BYTES_PER_SEC - 1);
+    let (time, rest) = fast.advance(u32::MAX, fast.fresh());
+    let parts = u128::from(Rate::MAX_LEN) * u128::from(fast.rest) + u128::from(fast.fresh());
     assert_eq!(
         u128::from(time.0),
         parts / u128::from(Rate::MAX_BYTES_PER_SEC)
