@@ -13,6 +13,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use rtnetlink::sys::AsyncSocket;
 use rtnetlink::Handle;
 use tokio::task::JoinHandle;
+use turnstile_core::uapi;
 
 use crate::error::{Error, Refusal, Request};
 use crate::message::{self, Port};
@@ -78,7 +79,7 @@ impl Ports {
     /// Adds a port.
     ///
     /// # Errors
-    /// [`Error::NoDevice`]; [`Error::Refused`], also if there is a qdisc already.
+    /// [`Error::NoDevice`]; [`Error::Refused`] and [`Error::NotAPort`], also if there is a qdisc already.
     pub async fn add(&self, place: &Place, options: &Options) -> Result<(), Error> {
         self.modify(
             Request::Add,
@@ -106,7 +107,7 @@ impl Ports {
     /// Sets these options of a port; the others, and what is queued, stay as they are.
     ///
     /// # Errors
-    /// [`Error::NoDevice`]; [`Error::Refused`], which leaves the port as it was.
+    /// [`Error::NoDevice`]; [`Error::NoPort`], [`Error::NotAPort`]; [`Error::Refused`], which leaves the port as it was.
     pub async fn change(&self, place: &Place, options: &Options) -> Result<(), Error> {
         self.modify(Request::Change, 0, place, Some(options)).await
     }
@@ -174,7 +175,11 @@ impl Ports {
         options: Option<&Options>,
     ) -> Result<(), Error> {
         let index = self.index(&place.dev).await?;
-        let body = message::request(index, place, options);
+        let mut place = place.clone();
+        if matches!(request, Request::Add | Request::Change) && place.handle.is_none() {
+            place.handle = self.handle_for(request, index, &place).await?;
+        }
+        let body = message::request(index, &place, options);
         let body = match request {
             Request::Del => RouteNetlinkMessage::DelQueueDiscipline(body),
             _ => RouteNetlinkMessage::NewQueueDiscipline(body),
@@ -185,6 +190,34 @@ impl Ports {
             dev: place.dev.clone(),
             refusal,
         })
+    }
+
+    /// The handle to name in a request that names none.
+    ///
+    /// Without a handle the kernel takes both "add" and "change" for "replace" where there is a qdisc of another kind
+    /// (`__tc_modify_qdisc`, "This magic test requires explanation"). Who did not say replace does not mean it.
+    async fn handle_for(
+        &self,
+        request: Request,
+        index: i32,
+        place: &Place,
+    ) -> Result<Option<Id>, Error> {
+        let dump = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
+        let answers = self.dump(dump, &place.dev).await?;
+        let occupant = answers.iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewQueueDiscipline(answer) => {
+                message::occupant(answer, index, place.parent)
+            }
+            _ => None,
+        });
+        let dev = place.dev.clone();
+        match (request, occupant) {
+            (_, Some((kind, _))) if kind != uapi::KIND => Err(Error::NotAPort { dev, kind }),
+            (Request::Change, Some((_, handle))) => Ok(Some(handle)),
+            (Request::Change, None) => Err(Error::NoPort(dev)),
+            // The kernel refuses a second port, and finds a handle for the first.
+            _ => Ok(None),
+        }
     }
 
     /// The number of a device.

@@ -20,6 +20,19 @@ pub enum Error {
     /// There is no such device.
     #[error("no such device: \"{0}\"")]
     NoDevice(String),
+    /// There is no port to change.
+    #[error("{0}: there is no port here")]
+    NoPort(String),
+    /// There is a qdisc of another kind.
+    #[error(
+        "{dev}: the qdisc there is {kind}, not a port; use replace to put a port in its place"
+    )]
+    NotAPort {
+        /// The device.
+        dev: String,
+        /// The kind that it has.
+        kind: String,
+    },
     /// What the kernel sent makes no sense.
     #[error(transparent)]
     Malformed(#[from] Malformed),
@@ -109,6 +122,7 @@ impl Refusal {
             (EINVAL, Request::Change | Request::Del) if says("must match existing") => {
                 Some("the qdisc there is not a port")
             }
+            (EEXIST, Request::Change) => Some("the port there has another handle"),
             (ENOENT, Request::Change | Request::Del) => Some("there is no port here"),
             (EEXIST, Request::Add) if self.parent == Id::ROOT => {
                 Some("already has a root qdisc; use replace")

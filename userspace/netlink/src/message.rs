@@ -177,6 +177,15 @@ pub(crate) fn port(message: &TcMessage) -> Result<Option<Port>, Malformed> {
     }))
 }
 
+/// The kind and the id of the qdisc in a message, if it hangs at this place and was put there by somebody.
+///
+/// The qdisc that every device begins with has no id, and gives way to any other.
+pub(crate) fn occupant(message: &TcMessage, index: i32, parent: Id) -> Option<(String, Id)> {
+    let header = &message.header;
+    let there = header.index == index && id(header.parent) == parent && header.handle.major != 0;
+    there.then(|| (Parts::new(message).kind, id(header.handle)))
+}
+
 /// The class in a message; `None` if it is a class of another kind of qdisc.
 pub(crate) fn class(message: &TcMessage) -> Result<Option<Class>, Malformed> {
     let parts = Parts::new(message);
@@ -326,6 +335,20 @@ mod tests {
             (Some(Band::Data), Some(Id::new(9, 0)))
         );
         assert_eq!((class.stats, class.counters.packets), (stats, 1 << 33));
+    }
+
+    #[test]
+    fn who_is_there() {
+        let there = dump("prio", &[], &[], false);
+        assert_eq!(
+            occupant(&there, 3, Id::ROOT),
+            Some(("prio".to_owned(), Id::new(1, 0)))
+        );
+        assert_eq!(occupant(&there, 4, Id::ROOT), None);
+        assert_eq!(occupant(&there, 3, Id::new(1, 1)), None);
+        let mut default = there;
+        default.header.handle = TcHandle::UNSPEC;
+        assert_eq!(occupant(&default, 3, Id::ROOT), None);
     }
 
     #[test]
