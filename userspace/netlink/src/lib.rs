@@ -6,7 +6,7 @@
 //! | module | what is there |
 //! |---|---|
 //! | [`grammar`] | words as a user types them → [`Options`] |
-//! | [`print`] | [`Options`] and statistics → text that can be typed back, or JSON |
+//! | [`mod@print`] | [`Options`] and statistics → text that can be typed back, or JSON |
 //! | [`table`] | the one table of options behind grammar, help texts and man pages |
 //! | [`wire`] | [`Options`] ⇄ netlink attributes |
 //! | [`stats`] | statistics of ports and classes |

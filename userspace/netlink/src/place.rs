@@ -15,7 +15,7 @@ impl Id {
 
     /// The class `minor` of the qdisc `major`.
     pub const fn new(major: u16, minor: u16) -> Self {
-        Self((major as u32) << 16 | minor as u32)
+        Self(((major as u32) << 16) | minor as u32)
     }
 
     /// The qdisc's part.

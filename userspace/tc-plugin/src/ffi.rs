@@ -76,7 +76,7 @@ const PRINT_JSON: c_int = 2;
 /// `COLOR_NONE`.
 const COLOR_NONE: c_int = 6;
 /// `TCA_OPTIONS`, with the flag that the kernel's strict parser wants.
-const OPTIONS: c_int = 2 | 1 << 15;
+const OPTIONS: c_int = 2 | (1 << 15);
 /// Room for the whole request; tc has 64 KiB, its own qdiscs ask for 1 or 2.
 const MAX_REQUEST: c_int = 4096;
 

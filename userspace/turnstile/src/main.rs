@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The `turnstile` command. [`cli`] says what can be typed, [`show`] what is printed, [`man`] writes the man pages.
+//! The `turnstile` command. `cli` says what can be typed, `show` what is printed, `man` writes the man pages.
 //!
 //! Exit codes: 0, 1 if the kernel refused or could not be asked, 2 for words that make no sense.
 #![forbid(unsafe_code)]
