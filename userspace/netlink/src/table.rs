@@ -78,7 +78,8 @@ pub const OPTIONS: &[Info] = &[
         default: "auto",
         about: "Shape the whole port to this rate, counted in bytes on the wire (see overhead and mpu). \
                 With auto the port is not shaped, and shares are taken of the speed that the device reports. \
-                Devices without a speed of their own, such as veth, bridges and tunnels, need a rate.",
+                Devices that report none, such as dummies and most tunnels, need a rate; so does veth if it is to be a \
+                link, since its 10 Gbit/s hold nothing back.",
         source: "every band of a switch port shares its link (TOP fig. 3)",
     },
     Info {

@@ -166,7 +166,7 @@ pub(crate) fn tc_turnstile() -> String {
     );
     example(
         &mut page,
-        "A veth device, which has no speed, with fq_codel for the data:",
+        "A veth device, which holds nothing back by itself, with fq_codel for the data:",
         &[
             "tc qdisc add dev veth0 root handle 1: turnstile link 1gbit",
             "tc qdisc add dev veth0 parent 1:2 fq_codel",
