@@ -9,6 +9,8 @@ mod cache;
 mod check_ko;
 mod chroot;
 mod cpio;
+mod demo;
+mod demo_data;
 mod env;
 mod events;
 mod follow;
@@ -18,6 +20,7 @@ mod image;
 mod kernel;
 mod log_scan;
 mod modules;
+mod plot;
 mod progress;
 mod qemu;
 mod report;
@@ -63,6 +66,8 @@ enum Job {
         #[arg(long, value_name = "VERSION")]
         kernel: Option<String>,
     },
+    /// Show what the port does, beside two stock set-ups: tables here, and a picture in out/demo.svg
+    Demo(demo::Options),
     /// Run the tests: on the host, then in the guest. The last line is `N passed, N failed`
     Test(test::Options),
     /// A shell in the guest; `exit` switches it off, Ctrl-A X kills it
@@ -103,6 +108,7 @@ fn run(job: Job, began: Instant) -> Result<bool> {
             session::build(&env, kernel.as_deref())?;
             say_time(&env, "built", began);
         }
+        Job::Demo(options) => return demo::run(&options),
         Job::Test(options) => return test::run(&Env::open()?, &options),
         Job::Vm => {
             let env = Env::open()?;
