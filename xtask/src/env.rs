@@ -16,6 +16,8 @@ pub(crate) const SRC: &str = "/src";
 pub(crate) const OUT: &str = "/out";
 /// Where the machine's cargo home is shown in the chroot.
 const CARGO: &str = "/cargo";
+/// The programs in it.
+const CARGO_BIN: &str = "/cargo/bin";
 
 /// The checkout, the cache and the way to report.
 #[derive(Debug)]
@@ -94,9 +96,12 @@ impl Env {
         let home = cargo_home().context("neither CARGO_HOME nor HOME is set")?;
         std::fs::create_dir_all(&home)
             .with_context(|| format!("cannot make {}", home.display()))?;
-        Ok(self
-            .enter(chroot, out)
-            .bind_rw(&home, CARGO)
+        let mut entry = self.enter(chroot, out).bind_rw(&home, CARGO);
+        if home.join("bin").exists() {
+            // cargo looks there for its subcommands first, and would find rustup's.
+            entry = entry.bind(&self.built("empty")?, CARGO_BIN);
+        }
+        Ok(entry
             .env("CARGO_HOME", CARGO)
             .env("CARGO_TARGET_DIR", OUT)
             .env("CARGO_NET_OFFLINE", "true")

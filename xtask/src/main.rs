@@ -3,7 +3,7 @@
 //!
 //! Everything but mmdebstrap and cargo comes from a Debian chroot in the cache folder, so that the machine hardly
 //! matters. The modules, in the order in which a run goes through them: [`cache`], [`chroot`], [`kernel`],
-//! [`modules`], [`guest_build`], [`image`], [`qemu`]; [`test`] and [`demo`] put them to use.
+//! [`modules`], [`guest_build`], [`image`], [`qemu`]; [`mod@test`] and [`demo`] put them to use.
 
 mod cache;
 mod check_ko;

@@ -229,7 +229,8 @@ impl Step {
     }
 
     fn tail(&self) -> String {
-        let lines = last_lines(&self.log_path, TAIL_LINES);
+        let text = std::fs::read(&self.log_path).unwrap_or_default();
+        let lines = telling_lines(&String::from_utf8_lossy(&text));
         format!(
             "    {}\n  whole log: {}",
             lines.join("\n    "),
@@ -284,9 +285,38 @@ pub(crate) fn last_lines(path: &Path, count: usize) -> Vec<String> {
     lines.split_off(lines.len().saturating_sub(count))
 }
 
+/// The lines of a failed program's output that say why: those from its first error on, else the last.
+fn telling_lines(text: &str) -> Vec<String> {
+    /// Compilers, apt and mmdebstrap, make.
+    fn is_error(line: &str) -> bool {
+        line.starts_with("error") || line.starts_with("E: ") || line.contains(": error: ")
+    }
+    let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+    let last = lines.len().saturating_sub(TAIL_LINES);
+    let first = lines.iter().position(|l| is_error(l)).unwrap_or(last);
+    let shown = lines.iter().skip(first).take(TAIL_LINES);
+    shown.map(|&line| line.to_owned()).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::last_lines;
+    use super::{last_lines, telling_lines};
+
+    #[test]
+    fn the_first_error_is_shown_though_warnings_follow() {
+        let warnings = "warning: one\n".repeat(50);
+        let text = format!("{warnings}error[E0308]: mismatched types\n --> x.rs:1\n\n{warnings}");
+        let lines = telling_lines(&text);
+        assert_eq!(
+            lines[..2],
+            ["error[E0308]: mismatched types", " --> x.rs:1"]
+        );
+        assert_eq!(telling_lines(&warnings).len(), 20);
+        assert_eq!(
+            telling_lines("Get:1 x\nE: Unable to locate package y\n").len(),
+            1
+        );
+    }
 
     #[test]
     fn last_lines_skips_blank_ones_and_splits_at_carriage_returns() {
