@@ -123,7 +123,7 @@ fn ipv6(packet: &[u8], config: &Config) -> Option<Band> {
     if first >> 4 != 6 {
         return None;
     }
-    let dscp = ((first & 0xf) << 4 | second >> 4) >> 2;
+    let dscp = (((first & 0xf) << 4) | (second >> 4)) >> 2;
     // 0: no payload, a jumbogram, or a super-packet beyond 64 KiB (BIG TCP).
     let mut payload = claimed(payload, u16::from_be_bytes([len_high, len_low]).into());
     let mut first_fragment = true;

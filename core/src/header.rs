@@ -76,7 +76,12 @@ impl Header {
     /// The bytes on the wire.
     #[inline]
     pub const fn write(&self) -> [u8; LEN] {
-        [VERSION << 4 | self.kind as u8, self.priority, self.flags, 0]
+        [
+            (VERSION << 4) | self.kind as u8,
+            self.priority,
+            self.flags,
+            0,
+        ]
     }
 }
 

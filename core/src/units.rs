@@ -127,13 +127,11 @@ impl Rate {
         // At most 10^18.
         let mut per_ns = link_ns.get().wrapping_mul(billion.get());
         // Both lose their low bits alike; bytes round down and time up, so that the rate is never higher.
-        let mut lost = false;
         while bytes >> Self::BYTES_BITS != 0 {
-            lost |= per_ns & 1 != 0;
             bytes >>= 1;
-            per_ns >>= 1;
+            per_ns = per_ns.wrapping_add(1) >> 1;
         }
-        Self::new(bytes as u64, per_ns.saturating_add(u64::from(lost)))
+        Self::new(bytes as u64, per_ns)
     }
 
     fn new(bytes: u64, per_ns: u64) -> Option<Self> {
@@ -160,7 +158,7 @@ impl Rate {
         let mut rest: u128 = 0;
         let mut bit: u128 = 1 << 127;
         while bit != 0 {
-            rest = rest << 1 | u128::from(dividend & bit != 0);
+            rest = (rest << 1) | u128::from(dividend & bit != 0);
             quotient <<= 1;
             if rest >= divisor {
                 rest = rest.wrapping_sub(divisor);

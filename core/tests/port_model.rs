@@ -294,7 +294,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_operations_give_what_the_model_gives(config in config(), ops in prop::collection::vec(op(), 1..250)) {
@@ -310,7 +310,7 @@ proptest! {
 fn a_long_run_gives_what_the_model_gives() {
     let mut runner = TestRunner::deterministic();
     let (op, config) = (op(), config());
-    for _ in 0..8 {
+    for _ in 0..5 {
         let mut pair = Pair::new(&config.new_tree(&mut runner).unwrap().current());
         for n in 0..20_000 {
             pair.apply(&op.new_tree(&mut runner).unwrap().current());

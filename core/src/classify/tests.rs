@@ -35,7 +35,7 @@ fn v4(next: u8, dscp: u8, options: usize, payload: &[u8]) -> Vec<u8> {
 
 fn v6(next: u8, dscp: u8, payload: &[u8]) -> Vec<u8> {
     let mut p = vec![0; 40];
-    p[0] = 0x60 | dscp >> 2;
+    p[0] = 0x60 | (dscp >> 2);
     p[1] = dscp << 6;
     p[4..6].copy_from_slice(&(payload.len() as u16).to_be_bytes());
     p[6] = next;
@@ -317,6 +317,18 @@ fn malformed_ip_is_data_whatever_its_dscp() {
     // Each as the other.
     assert_eq!(of(IPV6, &v4(6, EF, 0, &[0; 40])), Band::Data);
     assert_eq!(of(IPV4, &good), Band::Data);
+}
+
+#[test]
+fn a_packet_without_payload_is_well_formed() {
+    assert_eq!(of(IPV4, &v4(6, EF, 0, &[])), Band::Signal);
+    assert_eq!(of(IPV4, &v4(6, EF, 8, &[])), Band::Signal);
+    assert_eq!(of(IPV6, &v6(59, EF, &[])), Band::Signal);
+    assert_eq!(
+        of(IPV4, &v4(17, EF, 0, &[])),
+        Band::Data,
+        "but UDP has a header"
+    );
 }
 
 #[test]

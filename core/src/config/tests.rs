@@ -186,6 +186,26 @@ fn percentages_have_all_digits_and_no_more() {
 }
 
 #[test]
+fn the_defaults_are_as_documented() {
+    let expected = Config {
+        link: None,
+        tokens: Tokens::Share((84_u64 * 1_000_000_000 / 1622) as u32),
+        priorities: 6,
+        token_limit: 8,
+        token_expiry: Expiry::Auto,
+        order: Order::TokensFirst,
+        unscheduled: 1,
+        data_limit: 1_514_000,
+        signal_limit: 1000,
+        dscp: DscpMap::DEFAULT,
+        split_gso: true,
+        overhead: 4 + 8 + 12,
+        mpu: 64 + 8 + 12,
+    };
+    assert_eq!(Config::DEFAULT, expected);
+}
+
+#[test]
 fn the_defaults_are_the_papers() {
     let resolved = accepted(|_| {});
     assert_eq!(resolved.link, 10 * GBIT);

@@ -77,6 +77,26 @@ fn a_change_trims_the_oldest() {
 }
 
 #[test]
+fn a_change_to_what_is_queued_trims_nothing() {
+    let mut b = Bench::new(Config::DEFAULT);
+    b.put_all(Band::Data, 0..2);
+    b.put_all(Band::Signal, 2..5);
+    b.put_all(Band::Token(0), 5..9);
+    b.change(Config {
+        data_limit: 2 * 1514,
+        signal_limit: 3,
+        token_limit: 4,
+        ..Config::DEFAULT
+    });
+    assert_eq!(b.drops, []);
+    b.change(Config {
+        data_limit: 2 * 1514 - 1,
+        ..Config::DEFAULT
+    });
+    assert_eq!(b.drops, [(0, Band::Data, DropCause::Trimmed)]);
+}
+
+#[test]
 fn a_change_takes_effect_at_once() {
     let mut b = Bench::new(Config {
         link: Some(125),
