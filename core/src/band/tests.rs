@@ -18,6 +18,7 @@ fn class_numbers_are_as_documented() {
     assert_eq!(Band::Unscheduled.minor(), 3);
     assert_eq!(Band::Token(0).minor(), 0x10);
     assert_eq!(Band::Token(7).minor(), 0x17);
+    assert_eq!(Band::Token(8).minor(), 0x17);
     assert_eq!(Band::Token(200).minor(), 0x17);
 }
 

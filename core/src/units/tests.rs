@@ -53,6 +53,7 @@ fn a_rate_in_bytes_per_second_is_exact() {
 
 #[test]
 fn there_is_no_rate_of_zero_nor_beyond_the_highest() {
+    assert_eq!(Rate::MAX_BYTES_PER_SEC, 4_398_046_511_103);
     assert_eq!(Rate::from_bytes_per_sec(0), None);
     assert_eq!(Rate::from_bytes_per_sec(Rate::MAX_BYTES_PER_SEC + 1), None);
     assert_eq!(Rate::from_bytes_per_sec(u64::MAX), None);
