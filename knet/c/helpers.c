@@ -90,6 +90,12 @@ void knet_enqueued(struct Qdisc *sch, unsigned int packets, unsigned int bytes)
 	qstats_backlog_add(sch, bytes);
 }
 
+void knet_not_enqueued(struct Qdisc *sch, unsigned int packets, unsigned int bytes)
+{
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen - packets);
+	qstats_backlog_sub(sch, bytes);
+}
+
 void knet_dequeued(struct Qdisc *sch, const struct sk_buff *skb)
 {
 	qdisc_qlen_dec(sch);

@@ -37,6 +37,7 @@ struct net_device *knet_qdisc_dev(const struct Qdisc *sch);
 void knet_tree_lock(struct Qdisc *sch);
 void knet_tree_unlock(struct Qdisc *sch);
 void knet_enqueued(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
+void knet_not_enqueued(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
 void knet_dequeued(struct Qdisc *sch, const struct sk_buff *skb);
 void knet_lost(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
 void knet_count_drops(struct Qdisc *sch, unsigned int packets);

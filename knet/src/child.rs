@@ -59,19 +59,17 @@ impl Child {
     #[inline]
     pub fn enqueue(&mut self, skb: Skb, on: &mut Enqueuing<'_>) -> bool {
         let len = skb.packet_len();
-        // SAFETY: valid by the type's invariant; our caller runs in `enqueue`, with the root lock held and
-        // `to_free` valid. The child takes the packet in every case.
-        let verdict = unsafe {
-            match (*self.as_ptr()).enqueue {
-                Some(enqueue) => enqueue(skb.into_raw().as_ptr(), self.as_ptr(), on.to_free()),
-                // No qdisc comes without; the packet is dropped as any other.
-                None => {
-                    on.refuse(skb, DropReason::Generic);
-                    return false;
-                }
-            }
+        // SAFETY: valid by the type's invariant.
+        let Some(enqueue) = (unsafe { (*self.as_ptr()).enqueue }) else {
+            // No qdisc comes without; the packet is dropped as any other.
+            on.refuse(skb, DropReason::Generic);
+            return false;
         };
-        on.child_verdict(verdict, len)
+        on.offer(len, |to_free| {
+            // SAFETY: valid by the type's invariant; our caller runs in `enqueue`, with the root lock held and `to_free`
+            // valid. The child takes the packet in every case.
+            unsafe { enqueue(skb.into_raw().as_ptr(), self.as_ptr(), to_free) }
+        })
     }
 
     /// Takes the packet that the child would send next.

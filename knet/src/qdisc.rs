@@ -256,6 +256,8 @@ pub struct Enqueuing<'a> {
     to_free: *mut *mut bindings::sk_buff,
     /// Newly queued: packets and bytes.
     queued: (u32, u32),
+    /// Of these, how many the qdisc's counters have already.
+    counted: (u32, u32),
     /// Queued before, dropped now: packets and bytes.
     lost: (u32, u32),
     refused: u32,
@@ -267,10 +269,7 @@ impl Enqueuing<'_> {
     /// A packet of `len` bytes ([`Skb::packet_len`]) was put into a queue.
     #[inline]
     pub fn queued(&mut self, len: u32) {
-        self.queued = (
-            self.queued.0.wrapping_add(1),
-            self.queued.1.wrapping_add(len),
-        );
+        self.queued = add(self.queued, len);
     }
 
     /// The arriving packet is dropped.
@@ -281,10 +280,7 @@ impl Enqueuing<'_> {
 
     /// A packet that was in a queue is dropped, to make room.
     pub fn drop_queued(&mut self, skb: Skb, reason: DropReason) {
-        self.lost = (
-            self.lost.0.wrapping_add(1),
-            self.lost.1.wrapping_add(skb.packet_len()),
-        );
+        self.lost = add(self.lost, skb.packet_len());
         self.free(skb, reason);
     }
 
@@ -315,23 +311,47 @@ impl Enqueuing<'_> {
         }
     }
 
-    pub(crate) fn to_free(&self) -> *mut *mut bindings::sk_buff {
-        self.to_free
-    }
-
-    /// Notes what a child said of a packet of `len` bytes; was it queued?
+    /// Lets a child take a packet of `len` bytes; was it queued?
+    ///
+    /// The packet is counted before the child gets it. A full child drops another packet instead and takes that off our
+    /// counters at once: without the new one they would be 0 for a moment, and a parent such as hfsc would hear that the qdisc is
+    /// empty and never ask it again.
     #[inline]
-    pub(crate) fn child_verdict(&mut self, verdict: i32, len: u32) -> bool {
+    pub(crate) fn offer(
+        &mut self,
+        len: u32,
+        enqueue: impl FnOnce(*mut *mut bindings::sk_buff) -> i32,
+    ) -> bool {
+        // SAFETY: the qdisc is valid and its root lock held.
+        unsafe { bindings::knet_enqueued(self.sch.as_ptr(), 1, len) };
+        let verdict = enqueue(self.to_free);
         if verdict == bindings::NET_XMIT_SUCCESS as i32 {
-            self.queued(len);
+            self.counted = add(self.counted, len);
+            self.queued = add(self.queued, len);
             return true;
         }
+        // SAFETY: as above.
+        unsafe { bindings::knet_not_enqueued(self.sch.as_ptr(), 1, len) };
         if verdict as u32 & bindings::net_xmit_qdisc_t___NET_XMIT_STOLEN == 0 {
             self.refused = self.refused.wrapping_add(1);
         }
         self.verdict = verdict;
         false
     }
+
+    /// Packets and bytes that are queued but not counted yet.
+    pub(super) fn uncounted(&self) -> (u32, u32) {
+        (
+            self.queued.0.wrapping_sub(self.counted.0),
+            self.queued.1.wrapping_sub(self.counted.1),
+        )
+    }
+}
+
+/// One more packet of `len` bytes.
+#[inline]
+fn add((packets, bytes): (u32, u32), len: u32) -> (u32, u32) {
+    (packets.wrapping_add(1), bytes.wrapping_add(len))
 }
 
 /// A packet's way out. Packets that are dropped instead of sent are reported here.
@@ -344,10 +364,7 @@ pub struct Dequeuing<'a> {
 impl Dequeuing<'_> {
     /// A packet that was in a queue is dropped.
     pub fn drop_queued(&mut self, skb: Skb, reason: DropReason) {
-        self.lost = (
-            self.lost.0.wrapping_add(1),
-            self.lost.1.wrapping_add(skb.packet_len()),
-        );
+        self.lost = add(self.lost, skb.packet_len());
         // SAFETY: the qdisc is valid and its root lock held.
         unsafe {
             bindings::knet_drop_dequeue(self.sch.as_ptr(), skb.into_raw().as_ptr(), reason.code())
@@ -364,10 +381,7 @@ pub struct Changing {
 impl Changing {
     /// A packet that was in a queue is dropped.
     pub fn drop_queued(&mut self, skb: Skb) {
-        self.lost = (
-            self.lost.0.wrapping_add(1),
-            self.lost.1.wrapping_add(skb.packet_len()),
-        );
+        self.lost = add(self.lost, skb.packet_len());
         drop_queued(skb);
     }
 }

@@ -25,6 +25,7 @@ pub(super) unsafe extern "C" fn enqueue<T: Qdisc>(
             sch: NonNull::new_unchecked(sch),
             to_free,
             queued: (0, 0),
+            counted: (0, 0),
             lost: (0, 0),
             refused: 0,
             verdict: bindings::NET_XMIT_DROP as i32,
@@ -32,10 +33,11 @@ pub(super) unsafe extern "C" fn enqueue<T: Qdisc>(
         };
         this::<T>(sch).enqueue(skb, &mut on, context(sch));
 
-        let (packets, bytes) = on.queued;
+        let (packets, bytes) = on.uncounted();
         if packets != 0 {
             bindings::knet_enqueued(sch, packets, bytes);
         }
+        let (packets, bytes) = on.queued;
         if on.refused != 0 {
             bindings::knet_count_drops(sch, on.refused);
         }
