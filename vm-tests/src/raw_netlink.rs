@@ -70,8 +70,10 @@ pub enum Request {
     ChangeClass,
     /// `tc class del`.
     DeleteClass,
-    /// `tc filter add`; device and handles mean what the attributes say.
+    /// `tc filter add`.
     AddFilter,
+    /// `tc filter del`; without attributes and info: all filters of the parent.
+    DeleteFilter,
 }
 
 impl Request {
@@ -82,6 +84,7 @@ impl Request {
         const NEW_CLASS: u16 = 40;
         const DEL_CLASS: u16 = 41;
         const NEW_FILTER: u16 = 44;
+        const DEL_FILTER: u16 = 45;
         match self {
             Self::AddQdisc => (NEW_QDISC, NLM_F_CREATE | NLM_F_EXCL),
             Self::ReplaceQdisc => (NEW_QDISC, NLM_F_CREATE | NLM_F_REPLACE),
@@ -91,6 +94,7 @@ impl Request {
             Self::ChangeClass => (NEW_CLASS, 0),
             Self::DeleteClass => (DEL_CLASS, 0),
             Self::AddFilter => (NEW_FILTER, NLM_F_CREATE | NLM_F_EXCL),
+            Self::DeleteFilter => (DEL_FILTER, 0),
         }
     }
 }
@@ -215,8 +219,25 @@ impl RawNetlink {
         handle: u32,
         attributes: &[u8],
     ) -> Result<Answer> {
+        self.request_with_info(what, ifindex, parent, handle, 0, attributes)
+    }
+
+    /// As [`RawNetlink::request`], with `tcm_info`: of a filter, its priority and protocol.
+    ///
+    /// # Errors
+    /// As [`RawNetlink::request`].
+    pub fn request_with_info(
+        &mut self,
+        what: Request,
+        ifindex: i32,
+        parent: u32,
+        handle: u32,
+        info: u32,
+        attributes: &[u8],
+    ) -> Result<Answer> {
         let (kind, flags) = what.code();
-        self.send(kind, flags | NLM_F_ACK, ifindex, parent, handle, attributes)?;
+        let tcmsg = [handle, parent, info];
+        self.send(kind, flags | NLM_F_ACK, ifindex, tcmsg, attributes)?;
         loop {
             for message in self.receive()? {
                 if message.kind == NLMSG_ERROR && message.sequence == self.sequence {
@@ -233,7 +254,7 @@ impl RawNetlink {
     pub fn qdiscs(&mut self, ifindex: i32) -> Result<Vec<Vec<u8>>> {
         /// `TCA_STATS`, `TCA_STATS2`, `TCA_XSTATS`: what changes with traffic.
         const STATISTICS: [u16; 3] = [3, 7, 4];
-        let found = self.dump(GET_QDISC, ifindex)?;
+        let found = self.dump(GET_QDISC, ifindex, 0)?;
         let bare = found.iter().map(|body| {
             let mut kept = body[..TCMSG].to_vec();
             for (kind, content) in attributes_of(&body[TCMSG..]) {
@@ -246,14 +267,19 @@ impl RawNetlink {
         Ok(bare.collect())
     }
 
-    /// All objects of a device that this request lists, each from its `struct tcmsg` on.
-    fn dump(&mut self, request: u16, ifindex: i32) -> Result<Vec<Vec<u8>>> {
-        self.send(request, NLM_F_DUMP, ifindex, 0, 0, &[])?;
+    /// All objects of a device, or of one qdisc, that this request lists, each from its `struct tcmsg` on.
+    fn dump(&mut self, request: u16, ifindex: i32, parent: u32) -> Result<Vec<Vec<u8>>> {
+        self.send(request, NLM_F_DUMP, ifindex, [0, parent, 0], &[])?;
         let mut found = Vec::new();
         loop {
             for message in self.receive()? {
                 match message.kind {
-                    NLMSG_DONE => return Ok(found),
+                    NLMSG_DONE => {
+                        let code = message.body.first_chunk::<4>();
+                        let code = code.map_or(0, |code| i32::from_ne_bytes(*code));
+                        ensure!(code >= 0, "the kernel broke off a list: errno {}", -code);
+                        return Ok(found);
+                    }
                     NLMSG_ERROR => bail!("dump refused: {:?}", parse_answer(&message)?),
                     _ => {}
                 }
@@ -270,7 +296,13 @@ impl RawNetlink {
 
     /// One object, from its `struct tcmsg` on, or why not.
     fn get(&mut self, request: u16, ifindex: i32, handle: u32) -> Result<Result<Vec<u8>, Answer>> {
-        self.send(request, NLM_F_ACK | NLM_F_ECHO, ifindex, 0, handle, &[])?;
+        self.send(
+            request,
+            NLM_F_ACK | NLM_F_ECHO,
+            ifindex,
+            [handle, 0, 0],
+            &[],
+        )?;
         let mut found = None;
         loop {
             for message in self.receive()? {
@@ -295,8 +327,7 @@ impl RawNetlink {
         kind: u16,
         flags: u16,
         ifindex: i32,
-        parent: u32,
-        handle: u32,
+        handle_parent_info: [u32; 3],
         attributes: &[u8],
     ) -> Result<()> {
         self.sequence += 1;
@@ -309,9 +340,9 @@ impl RawNetlink {
         // struct tcmsg: family and padding, device, handle, parent, info.
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&ifindex.to_ne_bytes());
-        bytes.extend_from_slice(&handle.to_ne_bytes());
-        bytes.extend_from_slice(&parent.to_ne_bytes());
-        bytes.extend_from_slice(&[0; 4]);
+        for word in handle_parent_info {
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
         bytes.extend_from_slice(attributes);
         send(self.socket.as_raw_fd(), &bytes, MsgFlags::empty()).context("sending to rtnetlink")?;
         Ok(())

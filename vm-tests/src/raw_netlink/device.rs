@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result};
 
+use super::kinds::matchall;
 use super::{
     attribute, ifindex, turnstile, Answer, Object, RawNetlink, Request, GET_CLASS, GET_QDISC,
     NESTED, TCA_KIND, TCA_OPTIONS,
@@ -81,30 +82,53 @@ impl Tc {
         self.request(Request::DeleteQdisc, parent, 0, &[])
     }
 
+    /// Sends all packets of the qdisc `parent` to the class `class`, or drops them.
+    ///
+    /// # Errors
+    /// As [`Tc::request`].
+    pub fn add_matchall(
+        &mut self,
+        parent: u32,
+        priority: u16,
+        class: Option<u32>,
+    ) -> Result<Answer> {
+        /// `ETH_P_ALL`, in network byte order.
+        const ALL: u16 = 3_u16.to_be();
+        let info = u32::from(priority) << 16 | u32::from(ALL);
+        self.netlink.request_with_info(
+            Request::AddFilter,
+            self.ifindex,
+            parent,
+            0,
+            info,
+            &matchall(class),
+        )
+    }
+
+    /// Deletes all filters of the qdisc `parent`.
+    ///
+    /// # Errors
+    /// As [`Tc::request`].
+    pub fn delete_filters(&mut self, parent: u32) -> Result<Answer> {
+        self.request(Request::DeleteFilter, parent, 0, &[])
+    }
+
     /// The device's qdiscs; without those that the kernel hides.
     ///
     /// # Errors
     /// When the socket fails.
     pub fn qdiscs(&mut self) -> Result<Vec<Object>> {
-        self.list(GET_QDISC)
-    }
-
-    /// The classes of all of them.
-    ///
-    /// # Errors
-    /// When the socket fails.
-    pub fn classes(&mut self) -> Result<Vec<Object>> {
-        self.list(GET_CLASS)
+        self.list(GET_QDISC, 0)
     }
 
     /// The classes of the qdisc `handle`.
     ///
+    /// Not a list of all classes: that one ends at the first netem without a child, which fails to show its class.
+    ///
     /// # Errors
     /// When the socket fails.
     pub fn classes_of(&mut self, handle: u32) -> Result<Vec<Object>> {
-        let mut classes = self.classes()?;
-        classes.retain(|class| class.handle & 0xffff_0000 == handle);
-        Ok(classes)
+        self.list(GET_CLASS, handle)
     }
 
     /// The qdisc of this handle, or why there is none.
@@ -132,8 +156,8 @@ impl Tc {
         Object::read(&body)
     }
 
-    fn list(&mut self, request: u16) -> Result<Vec<Object>> {
-        let found = self.netlink.dump(request, self.ifindex)?;
+    fn list(&mut self, request: u16, parent: u32) -> Result<Vec<Object>> {
+        let found = self.netlink.dump(request, self.ifindex, parent)?;
         found.iter().map(|body| Object::read(body)).collect()
     }
 }

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `TCA_OPTIONS` of stock qdiscs that tests graft thousands of times, where starting `tc` would take too long.
+//! `TCA_OPTIONS` of stock qdiscs, and a filter, that tests make thousands of times, where starting `tc` would take too
+//! long.
 //!
 //! Layouts: `include/uapi/linux/pkt_sched.h`.
 
-use super::{attribute, attribute_u32, attribute_u64};
+use super::{attribute, attribute_u32, attribute_u64, NESTED, TCA_KIND, TCA_OPTIONS};
 
 /// `pfifo` (packets) and `bfifo` (bytes): `struct tc_fifo_qopt`.
 pub fn fifo(limit: u32) -> Vec<u8> {
     limit.to_ne_bytes().to_vec()
+}
+
+/// `prio` with three bands and the usual map: `struct tc_prio_qopt`.
+pub fn prio() -> Vec<u8> {
+    let mut options = 3_u32.to_ne_bytes().to_vec();
+    options.extend_from_slice(&[1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]);
+    options
 }
 
 /// What a `netem` does.
@@ -54,4 +62,35 @@ pub fn tbf(rate: u32, burst: u32, limit: u32) -> Vec<u8> {
     // Buffer and mtu, in ticks: the burst below goes first.
     parms.extend_from_slice(&[0; 8]);
     [attribute(PARMS, &parms), attribute_u32(BURST, burst)].concat()
+}
+
+/// The attributes of a `matchall` filter that sends all packets to a class, or drops them.
+pub fn matchall(class: Option<u32>) -> Vec<u8> {
+    const CLASS: u16 = 1;
+    const ACTIONS: u16 = 2;
+    /// Inside an action; the first of the list has number 1.
+    const FIRST: u16 = 1;
+    const PARMS: u16 = 2;
+    const SHOT: u32 = 2;
+    let nest = |number: u16, inside: &[u8]| attribute(number | NESTED, inside);
+    let options = match class {
+        Some(class) => attribute_u32(CLASS, class),
+        None => {
+            // struct tc_gact: index, capabilities, action, references, bindings.
+            let parms: Vec<u8> = [0, 0, SHOT, 0, 0]
+                .into_iter()
+                .flat_map(u32::to_ne_bytes)
+                .collect();
+            let action = [
+                attribute(TCA_KIND, b"gact\0"),
+                nest(TCA_OPTIONS, &attribute(PARMS, &parms)),
+            ];
+            nest(ACTIONS, &nest(FIRST, &action.concat()))
+        }
+    };
+    [
+        attribute(TCA_KIND, b"matchall\0"),
+        nest(TCA_OPTIONS, &options),
+    ]
+    .concat()
 }

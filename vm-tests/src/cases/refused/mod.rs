@@ -58,7 +58,7 @@ impl Bench {
         let shapes = |classes: Vec<Object>| classes.iter().map(Object::shape).collect();
         Ok(State {
             qdiscs: self.port.netlink.qdiscs(self.port.ifindex)?,
-            classes: shapes(self.port.classes()?),
+            classes: shapes(self.port.classes_of(PORT)?),
         })
     }
 

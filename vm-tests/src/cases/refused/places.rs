@@ -202,7 +202,7 @@ const REFUSED: &[Row] = &[
         undo: &["tc qdisc del dev spare root"],
         ..row(
             "turnstile port change spare root handle 5: priorities 2",
-            &["spare", "not a port"],
+            &["spare", "must match existing qdisc"],
         )
     },
 ];
