@@ -63,6 +63,7 @@ fn every_range_ends_where_it_should() {
         c.overhead = v as u32
     });
     ends("mpu", limits::MPU, "0..256", |c, v| c.mpu = v as u32);
+    assert_eq!(limits::DSCP.to_string(), "0..63");
     // 0 stands for off.
     accepted(|c| c.unscheduled = 0);
     accepted(|c| c.unscheduled = 1024);
