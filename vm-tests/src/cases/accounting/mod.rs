@@ -2,6 +2,7 @@
 //! Packets in = packets out + drops by cause, queue lengths return to zero, in every place that a port can have and
 //! whatever is done to it meanwhile.
 
+mod children;
 pub(super) mod ledger;
 pub(super) mod load;
 mod random;
@@ -32,6 +33,7 @@ pub(super) const CASES: &[Case] = &[
     place!("qfq", QFQ),
     place!("red", RED),
     place!("netem", NETEM),
+    Case::new("accounting/children", children::run),
 ];
 
 /// The port's handle, where there is one.
