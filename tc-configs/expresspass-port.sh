@@ -3,8 +3,8 @@
 # A port for ExpressPass, on a switch or a host: credits in one queue, shaped; everything else beside them.
 #
 # usage: expresspass-port.sh DEVICE [RATE] [CREDITS]
-#   RATE     limits the whole port (10gbit, 2.5gbit, …); auto: the device's own speed.
-#            veth, tap and the like have none and need a rate.
+#   RATE     limits the whole port (10gbit, 2.5gbit, …); auto: the speed that the device reports
+#            (ethtool); virtual devices report none, or one that means nothing: give them a rate.
 #   CREDITS  cap of the credit queue, packets; 8 unless given. ExpressPass section 2.2 finds utilization
 #            highest between 8 and 16 and goes on with 16, which its section 3 uses throughout.
 set -eu

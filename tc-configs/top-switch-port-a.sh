@@ -3,8 +3,8 @@
 # A switch port as in TOP fig. 3a: signals, data, six token priorities.
 #
 # usage: top-switch-port-a.sh DEVICE [RATE]
-#   RATE   limits the whole port (10gbit, 2.5gbit, …). Without it the port runs at the device's own speed;
-#          veth, tap and the like have none and need one.
+#   RATE   limits the whole port (10gbit, 2.5gbit, …). Without it the port runs at the speed that the device
+#          reports (ethtool); virtual devices report none, or one that means nothing: give them a rate.
 #
 # Data stands above the tokens: a data packet never waits for a token. Choose this where data latency
 # counts most and the data's rate is held below the link by tokens anyway.

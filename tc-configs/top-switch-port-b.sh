@@ -3,8 +3,8 @@
 # A switch port as in TOP fig. 3b: signals, token priorities, data; on demand a band for unscheduled packets below.
 #
 # usage: top-switch-port-b.sh DEVICE [RATE] [unscheduled]
-#   RATE         limits the whole port (10gbit, 2.5gbit, …); auto: the device's own speed.
-#                veth, tap and the like have none and need a rate.
+#   RATE         limits the whole port (10gbit, 2.5gbit, …); auto: the speed that the device reports
+#                (ethtool); virtual devices report none, or one that means nothing: give them a rate.
 #   unscheduled  TOP section 4.3's optional lowest queue, which holds one full-length packet. As there,
 #                it costs one token priority. Choose it when most messages are small.
 #

@@ -17,6 +17,7 @@ pub mod netns;
 pub mod raw_netlink;
 pub mod rng;
 pub mod run_config;
+pub mod stalls;
 pub mod stats;
 pub mod tool;
 pub mod topology;

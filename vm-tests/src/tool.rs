@@ -25,7 +25,7 @@ impl Tool {
     pub fn line(self, verb: &str, dev: &str, place: &str, options: &str) -> String {
         match self {
             Self::Tc => format!("tc qdisc {verb} dev {dev} {place} turnstile {options}"),
-            Self::Turnstile => format!("turnstile port {verb} dev {dev} {place} {options}"),
+            Self::Turnstile => format!("turnstile port {verb} {dev} {place} {options}"),
         }
     }
 
@@ -61,7 +61,7 @@ impl Tool {
     pub fn delete(self, ns: &Netns, dev: &str) -> Result<()> {
         let line = match self {
             Self::Tc => format!("tc qdisc del dev {dev} root"),
-            Self::Turnstile => format!("turnstile port del dev {dev} root"),
+            Self::Turnstile => format!("turnstile port del {dev} root"),
         };
         ns.run(&line).map(drop)
     }
@@ -91,7 +91,7 @@ impl Tool {
     fn show_line(self, flags: &str, dev: &str) -> String {
         match self {
             Self::Tc => format!("tc {flags} qdisc show dev {dev}"),
-            Self::Turnstile => format!("turnstile {flags} port show dev {dev}"),
+            Self::Turnstile => format!("turnstile {flags} port show {dev}"),
         }
     }
 }

@@ -269,7 +269,7 @@ impl Builder {
                 format!("fd00:0:0:{number:x}::fe"),
             );
             lines.push(format!("route add default via {gateway4}"));
-            lines.push(format!("-6 route add default via {gateway6}"));
+            lines.push(format!("route add ::/0 via {gateway6}"));
             neighbours.extend([
                 (gateway4, router_mac(number)),
                 (gateway6, router_mac(number)),

@@ -1,13 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The test cases, one file per theme. To add a theme: a file with `pub(super) const CASES`, its
-//! `mod` line here, and its name in [`all`].
+//! `mod` line here, and its name in [`all`]. `README.md` shows a case.
 
 use crate::harness::Case;
 
+mod accounting;
+mod behaviour;
+mod classify;
+mod gso;
 mod guest;
+mod options;
 mod refused;
+mod support;
+mod tc_configs;
 
 /// Every case, in the order they are run.
 pub fn all() -> Vec<&'static Case> {
-    [guest::CASES, refused::CASES].into_iter().flatten().collect()
+    [
+        guest::CASES,
+        options::CASES,
+        tc_configs::CASES,
+        behaviour::CASES,
+        classify::CASES,
+        refused::CASES,
+        accounting::CASES,
+        gso::CASES,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

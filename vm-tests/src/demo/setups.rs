@@ -16,7 +16,7 @@ use crate::stats;
 use crate::traffic::Packet;
 
 /// Cap of the data queue in each set-up.
-const DATA_LIMIT: &str = "64kb";
+const DATA_LIMIT: &str = "32kb";
 /// Cap of each token queue, packets (TOP section 4.3; Turnstile's default).
 const TOKEN_LIMIT: u64 = 8;
 /// Bytes of a token on the wire.
@@ -68,7 +68,7 @@ fn turnstile(dev: &str) -> SetUp {
         title: "turnstile: one shaper for all token priorities",
         commands: vec![format!(
             "tc qdisc add dev {dev} root handle 1: turnstile link {} data-limit {DATA_LIMIT}",
-            mbit(LINK)
+            words(LINK)
         )],
         notes: Vec::new(),
         kind: Kind::Turnstile,
@@ -113,9 +113,9 @@ fn data_shaped(dev: &str) -> SetUp {
     let bands = [0, 7, 1, 2, 3, 4, 5, 6, 8];
     let mut commands = skeleton(dev, bands);
     commands.push(format!(
-        "tc qdisc add dev {dev} parent 2:2 handle {}: tbf rate {} burst 50kb limit {DATA_LIMIT}",
+        "tc qdisc add dev {dev} parent 2:2 handle {}: tbf rate {} burst 25kb limit {DATA_LIMIT}",
         handle(DATA),
-        mbit(LINK * 95 / 100)
+        words(LINK * 95 / 100)
     ));
     for (band, class) in (3..).zip(TOKENS) {
         commands.push(format!(
@@ -137,8 +137,11 @@ fn data_shaped(dev: &str) -> SetUp {
 }
 
 /// A rate in tc's words.
-fn mbit(rate: u64) -> String {
-    format!("{}mbit", rate / 1_000_000)
+fn words(rate: u64) -> String {
+    match rate % 1_000_000 {
+        0 => format!("{}mbit", rate / 1_000_000),
+        _ => format!("{}kbit", rate / 1000),
+    }
 }
 
 /// The major number of a class's own qdisc in the stock set-ups.
@@ -156,8 +159,8 @@ fn skeleton(dev: &str, bands: [usize; 9]) -> Vec<String> {
     vec![
         format!(
             "tc qdisc add dev {dev} root handle 1: stab overhead 24 mpu 84 linklayer ethernet \
-             tbf rate {} burst 50kb limit 1mb",
-            mbit(LINK)
+             tbf rate {} burst 25kb limit 1mb",
+            words(LINK)
         ),
         format!("tc qdisc add dev {dev} parent 1:1 handle 2: prio bands 9 priomap {priomap}"),
         format!(

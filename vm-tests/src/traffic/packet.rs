@@ -49,6 +49,19 @@ impl Packet {
     }
 }
 
+impl Packet {
+    /// The stream number of the flow of such packets, where there is one flow per kind.
+    pub fn stream(self) -> u16 {
+        match self {
+            Self::Signal => 0,
+            Self::Data => 1,
+            Self::Unscheduled => 2,
+            Self::Other => 3,
+            Self::Token(priority) => 0x10 + u16::from(priority),
+        }
+    }
+}
+
 /// Tells a packet from all others of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {

@@ -211,7 +211,8 @@ impl Running {
         let priority = libc::c_int::try_from(flow.priority).context("SO_PRIORITY")?;
         // After the code point, which sets the priority too.
         setsockopt(&socket, sockopt::Priority, &priority).context("setting SO_PRIORITY")?;
-        setsockopt(&socket, sockopt::SndBuf, &(4 << 20)).context("setting SO_SNDBUF")?;
+        // What waits in a queue of this host's own fills it: a source must not be held up by its queue.
+        setsockopt(&socket, sockopt::SndBufForce, &(8 << 20)).context("setting SO_SNDBUFFORCE")?;
         if flow.segments > 1 {
             let size = libc::c_int::try_from(flow.payload).context("UDP_SEGMENT")?;
             setsockopt(&socket, sockopt::UdpGsoSegment, &size).context("setting UDP_SEGMENT")?;
@@ -261,9 +262,10 @@ impl Running {
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                 self.sent.refused += segments as u64;
             }
-            // A sink that is not there answers by ICMP: not the source's business.
+            // A sink that is not there answered an earlier packet by ICMP: not the source's business.
+            // This packet was not sent; it is still due.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                self.sent.refused += segments as u64;
+                self.sequence = self.sequence.wrapping_sub(segments as u32);
             }
             Err(error) => {
                 return Err(error).with_context(|| format!("sending to {}", self.flow.to))

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The ready configurations of `tc-configs/`, each run as a person would, with traffic through it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{ensure, Context, Result};
+use serde_json::{json, Value};
+
+use crate::harness::{Case, Ctx};
+use crate::netns::Netns;
+use crate::stats;
+use crate::topology::{Builder, Net};
+use crate::traffic::{Flow, Packet, Sink, Source};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("tc-configs/top-switch-port-a", top_a),
+    Case::new("tc-configs/top-switch-port-b", top_b),
+    Case::new("tc-configs/expresspass-port", expresspass),
+    Case::new("tc-configs/bridge-switch", bridge_switch),
+    Case::new("tc-configs/host-nic-root", host_nic_root),
+    Case::new("tc-configs/host-nic-mq", host_nic_mq),
+    Case::new("tc-configs/usage", usage),
+];
+
+/// Where the guest has them.
+const FOLDER: &str = "/tc-configs";
+
+/// The options of every port of a device, as tc shows them.
+fn ports(ns: &Netns, dev: &str) -> Result<Vec<Value>> {
+    let list = ns.tc_json(&format!("qdisc show dev {dev}"))?;
+    let list = list.as_array().context("tc printed no list")?;
+    Ok(list
+        .iter()
+        .filter(|qdisc| qdisc["kind"] == "turnstile")
+        .map(|qdisc| qdisc["options"].clone())
+        .collect())
+}
+
+/// That the port has these options, whatever others it has.
+fn check(ns: &Netns, dev: &str, expected: &Value) -> Result<()> {
+    let ports = ports(ns, dev)?;
+    ensure!(ports.len() == 1, "{} ports on {dev}", ports.len());
+    for (key, value) in expected.as_object().context("an object")? {
+        ensure!(
+            ports[0][key] == *value,
+            "{dev}: {key} is {}, not {value}",
+            ports[0][key]
+        );
+    }
+    Ok(())
+}
+
+/// One packet of every kind from one host to another; gives how many arrived of each.
+fn traffic(net: &Net, from: usize, to: usize) -> Result<BTreeMap<u16, u64>> {
+    let kinds = [
+        Packet::Signal,
+        Packet::Data,
+        Packet::Unscheduled,
+        Packet::Other,
+        Packet::Token(0),
+        Packet::Token(7),
+    ];
+    let sink = Sink::start(&net.hosts[to].ns)?;
+    let flows = kinds.map(|kind| Flow {
+        limit: 5,
+        ..Flow::new(kind.stream(), kind, net.hosts[to].v4).packets_per_s(20.0)
+    });
+    Source::run(&net.hosts[from].ns, flows.into())?;
+    std::thread::sleep(Duration::from_millis(100));
+    Ok(sink
+        .finish()?
+        .iter()
+        .map(|(stream, received)| (*stream, received.packets))
+        .collect())
+}
+
+/// That all of [`traffic`] arrives.
+fn passes(net: &Net, from: usize, to: usize) -> Result<()> {
+    let received = traffic(net, from, to)?;
+    ensure!(
+        received.len() == 6 && received.values().all(|count| *count == 5),
+        "5 of each kind were sent: {received:?}"
+    );
+    Ok(())
+}
+
+/// What the classes of a port were offered.
+fn offered(ns: &Netns, dev: &str, class: &str) -> Result<u64> {
+    let classes = stats::classes(ns, dev)?;
+    Ok(classes
+        .get(class)
+        .with_context(|| format!("no class {class}"))?
+        .get("offered-packets"))
+}
+
+fn top_a(_: &mut Ctx) -> Result<()> {
+    let net = Builder::bridged(2).build()?;
+    let (switch, dev) = net.port_to(1);
+    switch.run(&format!("{FOLDER}/top-switch-port-a.sh {dev} 2mbit"))?;
+    let expected = json!({
+        "link": 250_000, "tokens": {"share": 0.05}, "priorities": 6, "token-limit": 8, "token-expiry": "auto",
+        "order": "data-first", "unscheduled": "off",
+    });
+    check(switch, &dev, &expected)?;
+    passes(&net, 0, 1)?;
+    // Data, unscheduled and other packets.
+    ensure!(
+        offered(switch, &dev, "1:2")? == 15,
+        "data was offered {}",
+        offered(switch, &dev, "1:2")?
+    );
+    ensure!(
+        offered(switch, &dev, "1:15")? == 5,
+        "the lowest priority was offered {}",
+        offered(switch, &dev, "1:15")?
+    );
+    // Again: the same port.
+    switch.run(&format!("{FOLDER}/top-switch-port-a.sh {dev} 2mbit"))?;
+    check(switch, &dev, &expected)
+}
+
+fn top_b(_: &mut Ctx) -> Result<()> {
+    let net = Builder::bridged(2).build()?;
+    let (switch, dev) = net.port_to(1);
+    let expected = |priorities: u32, unscheduled: Value| {
+        json!({
+            "tokens": {"share": 0.05}, "priorities": priorities, "token-limit": 8, "token-expiry": "auto",
+            "order": "tokens-first", "unscheduled": unscheduled,
+        })
+    };
+    switch.run(&format!("{FOLDER}/top-switch-port-b.sh {dev} 2mbit"))?;
+    check(switch, &dev, &expected(6, json!("off")))?;
+    passes(&net, 0, 1)?;
+    switch.run(&format!(
+        "{FOLDER}/top-switch-port-b.sh {dev} 2mbit unscheduled"
+    ))?;
+    check(switch, &dev, &expected(5, json!(1)))?;
+    passes(&net, 0, 1)?;
+    ensure!(
+        offered(switch, &dev, "1:3")? == 5,
+        "unscheduled was offered {}",
+        offered(switch, &dev, "1:3")?
+    );
+    switch
+        .run(&format!("{FOLDER}/top-switch-port-b.sh {dev} 2mbit twice"))
+        .err()
+        .context("a wrong third word was accepted")
+        .map(drop)
+}
+
+fn expresspass(_: &mut Ctx) -> Result<()> {
+    let net = Builder::routed(2).build()?;
+    let (switch, dev) = net.port_to(1);
+    for (words, limit) in [("", 8), ("16", 16)] {
+        switch.run(&format!("{FOLDER}/expresspass-port.sh {dev} 2mbit {words}"))?;
+        let expected = json!({
+            "tokens": {"share": 0.051787916}, "priorities": 1, "token-limit": limit, "token-expiry": "off",
+            "unscheduled": "off",
+        });
+        check(switch, &dev, &expected)?;
+    }
+    passes(&net, 0, 1)?;
+    ensure!(
+        offered(switch, &dev, "1:10")? == 10,
+        "credits offered: {}",
+        offered(switch, &dev, "1:10")?
+    );
+    Ok(())
+}
+
+fn bridge_switch(_: &mut Ctx) -> Result<()> {
+    let net = Builder::bridged(3).build()?;
+    let switch = net.port_to(0).0;
+    // Without the bridge: the script makes its own.
+    switch.ip("link del br0")?;
+    for _ in 0..2 {
+        switch.run(&format!("{FOLDER}/bridge-switch.sh br1 2mbit p1 p2 p3"))?;
+        for dev in ["p1", "p2", "p3"] {
+            check(
+                switch,
+                dev,
+                &json!({"link": 250_000, "order": "tokens-first", "priorities": 6}),
+            )?;
+            ensure!(
+                switch
+                    .ip(&format!("link show dev {dev}"))?
+                    .contains("master br1"),
+                "{dev} is not in the bridge"
+            );
+        }
+    }
+    // A bridge made without further words waits before it forwards only if it speaks STP: it does not.
+    wait_for_forwarding(switch)?;
+    for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+        passes(&net, from, to)?;
+    }
+    Ok(())
+}
+
+/// Ports of a new bridge listen and learn for up to twice 15 s, and forward at once where STP is off.
+fn wait_for_forwarding(switch: &Netns) -> Result<()> {
+    for _ in 0..100 {
+        let links = switch.run("bridge link")?;
+        if links
+            .lines()
+            .filter(|line| line.contains("state forwarding"))
+            .count()
+            == 3
+        {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    anyhow::bail!("the ports do not forward: {}", switch.run("bridge link")?)
+}
+
+fn host_nic_root(_: &mut Ctx) -> Result<()> {
+    let net = Builder::pair().build()?;
+    let ns = &net.hosts[0].ns;
+    ns.run(&format!("{FOLDER}/host-nic.sh eth0"))?;
+    check(
+        ns,
+        "eth0",
+        &json!({"link": "auto", "priorities": 6, "unscheduled": 1, "order": "tokens-first"}),
+    )?;
+    passes(&net, 0, 1)?;
+    // As its comment says: a child that shares the data band among flows.
+    ns.tc("qdisc add dev eth0 parent 1:2 fq_codel")?;
+    passes(&net, 0, 1)?;
+    stats::check_port(ns, "eth0", "1:")
+}
+
+fn host_nic_mq(_: &mut Ctx) -> Result<()> {
+    let net = Builder::pair().queues(4).build()?;
+    let ns = &net.hosts[0].ns;
+    for _ in 0..2 {
+        ns.run(&format!("{FOLDER}/host-nic.sh eth0 1gbit mq"))?;
+        let ports = ports(ns, "eth0")?;
+        ensure!(ports.len() == 4, "{} ports on four queues", ports.len());
+        for port in &ports {
+            ensure!(
+                port["tokens"] == json!({"share": 0.012946979}),
+                "tokens: {}",
+                port["tokens"]
+            );
+            ensure!(port["link"] == 125_000_000, "link: {}", port["link"]);
+        }
+        passes(&net, 0, 1)?;
+    }
+    Ok(())
+}
+
+/// Called wrongly, each says how it is called, and changes nothing.
+fn usage(_: &mut Ctx) -> Result<()> {
+    let net = Builder::pair().build()?;
+    let ns = &net.hosts[0].ns;
+    let before = ns.tc("qdisc show")?;
+    let scripts: Vec<_> = std::fs::read_dir(FOLDER)
+        .with_context(|| format!("reading {FOLDER}"))?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sh"))
+        .collect();
+    ensure!(
+        scripts.len() == 5,
+        "{} scripts: test each of them",
+        scripts.len()
+    );
+    for script in scripts {
+        let output = ns.try_run(&script.to_string_lossy())?;
+        ensure!(
+            output.stderr.starts_with("usage: "),
+            "{}: {}",
+            script.display(),
+            output.stderr
+        );
+        output.failure()?;
+    }
+    ensure!(ns.tc("qdisc show")? == before, "qdiscs changed");
+    Ok(())
+}
