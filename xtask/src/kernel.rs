@@ -34,6 +34,7 @@ apt-get download -q "linux-headers-$version-amd64=$pkg" "linux-source-$series=$p
 "#;
 
 /// Unpacks what was downloaded. Of the source only what configuring, preparing and compiling modules reads: a sixth.
+/// Of the modules those of the network and what they may need.
 const UNPACK: &str = r#"
 series=$1 release=$2
 cd /kernel
@@ -50,7 +51,10 @@ dpkg-deb --fsys-tarfile debs/linux-source-*.deb | tar -xO --wildcards './usr/src
     --exclude="$p/arch/*.dtsi"
 rm debs/linux-headers-*.deb debs/linux-source-*.deb
 for deb in debs/*.deb; do
-    [ -e "$deb" ] && dpkg-deb -x "$deb" image
+    [ -e "$deb" ] || continue
+    dpkg-deb --fsys-tarfile "$deb" | tar -x -C image --wildcards --wildcards-match-slash \
+        --exclude='*/kernel/drivers/[!np]*' --exclude='*/kernel/drivers/net/ethernet/*' \
+        --exclude='*/kernel/drivers/net/wireless/*' --exclude='*/kernel/sound/*' --exclude='*/kernel/fs/*'
 done
 rm -r debs
 if [ -d image/lib ] && [ ! -L image/lib ]; then

@@ -104,7 +104,7 @@ fn row(
     stack(
         &mut chart,
         set_up,
-        &classes.from_below(|_| true),
+        &classes.upwards(|_| true),
         link * LINK_AXIS,
     )?;
     level(&mut chart, demo.duration_s, link, "link")?;
@@ -114,7 +114,7 @@ fn row(
     stack(
         &mut chart,
         set_up,
-        &classes.from_below(is_token),
+        &classes.upwards(is_token),
         target * GROUP_AXIS,
     )?;
     let text = format!("target {:.2} %", demo.token_share_percent);
@@ -296,7 +296,7 @@ impl<'d> Classes<'d> {
     }
 
     /// Lowest first, so that the picture is stacked as the bands are: highest on top.
-    fn from_below(&self, keep: fn(&str) -> bool) -> Vec<(&'d str, RGBColor)> {
+    fn upwards(&self, keep: fn(&str) -> bool) -> Vec<(&'d str, RGBColor)> {
         self.0
             .iter()
             .rev()
