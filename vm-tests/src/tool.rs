@@ -81,10 +81,9 @@ impl Tool {
     pub fn show_json(self, ns: &Netns, dev: &str) -> Result<Value> {
         let text = ns.run(&self.show_line("-j", dev))?;
         let all = json(&text)?;
-        let list = all.as_array().into_iter().flatten();
-        list.filter(|qdisc| qdisc["kind"] == "turnstile")
+        let mut list = all.as_array().into_iter().flatten();
+        list.find(|qdisc| qdisc["kind"] == "turnstile")
             .cloned()
-            .next()
             .ok_or_else(|| anyhow::anyhow!("no turnstile port in {text}"))
     }
 
