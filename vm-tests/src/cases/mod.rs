@@ -6,10 +6,12 @@ use crate::harness::Case;
 
 mod accounting;
 mod behaviour;
+mod churn;
 mod classify;
 mod gso;
 mod guest;
 mod options;
+mod placement;
 mod refused;
 mod support;
 mod tc_configs;
@@ -23,7 +25,9 @@ pub fn all() -> Vec<&'static Case> {
         behaviour::CASES,
         classify::CASES,
         refused::CASES,
+        placement::CASES,
         accounting::CASES,
+        churn::CASES,
         gso::CASES,
     ]
     .into_iter()

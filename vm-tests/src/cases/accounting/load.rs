@@ -127,7 +127,14 @@ impl Load {
 
     fn spawn(&mut self, ns: &Netns, work: impl FnOnce(&AtomicBool) -> Result<()> + Send + 'static) {
         let stop = Arc::clone(&self.stop);
-        self.threads.push(ns.spawn(move || work(&stop)));
+        let (inside, entered) = std::sync::mpsc::channel();
+        self.threads.push(ns.spawn(move || {
+            // Nobody listens any more only if the test is over.
+            let _ = inside.send(());
+            work(&stop)
+        }));
+        // The namespace may be deleted once the thread is inside. One that cannot enter says so at the end.
+        let _ = entered.recv();
     }
 }
 

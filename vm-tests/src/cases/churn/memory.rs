@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Counts the kernel's objects. Whatever was lost in each cycle of a test shows as at least one object per cycle.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{ensure, Context, Result};
+
+use crate::harness::Ctx;
+
+/// Caches that a qdisc, its packets, filters and the module's own data come from. (Those with `cg` are for what
+/// processes ask for.)
+fn matters(name: &str) -> bool {
+    name.starts_with("skbuff") || (name.starts_with("kmalloc-") && !name.starts_with("kmalloc-cg-"))
+}
+
+/// How many objects are in use, by cache, and what memory is free.
+#[derive(Debug)]
+pub(super) struct Objects {
+    counts: BTreeMap<String, u64>,
+    available_kb: u64,
+}
+
+impl Objects {
+    /// Looks until the numbers no longer fall: what is freed after a grace period, or kept for a while by a processor, is
+    /// not lost.
+    pub(super) fn settled() -> Result<Self> {
+        let mut best = Self::now()?;
+        let mut quiet = 0;
+        for _ in 0..40 {
+            if quiet == 4 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(150));
+            let now = Self::now()?;
+            let mut fell = false;
+            for (name, count) in now.counts {
+                let lowest = best.counts.entry(name).or_insert(count);
+                // A few come and go all the time.
+                fell |= count + 8 < *lowest;
+                *lowest = count.min(*lowest);
+            }
+            best.available_kb = best.available_kb.max(now.available_kb);
+            quiet = if fell { 0 } else { quiet + 1 };
+        }
+        Ok(best)
+    }
+
+    fn now() -> Result<Self> {
+        let table = std::fs::read_to_string("/proc/slabinfo").context("reading /proc/slabinfo")?;
+        let mut counts = BTreeMap::new();
+        // name active_objs num_objs …, after two lines of heading.
+        for line in table.lines().skip(2) {
+            let mut words = line.split_whitespace();
+            let (Some(name), Some(active)) = (words.next(), words.next()) else {
+                continue;
+            };
+            if !matters(name) {
+                continue;
+            }
+            // Gives back what is empty, and what processors keep for themselves: only then is the number exact.
+            let shrink = Path::new("/sys/kernel/slab").join(name).join("shrink");
+            if shrink.exists() {
+                std::fs::write(&shrink, "1")
+                    .with_context(|| format!("writing {}", shrink.display()))?;
+            }
+            let active: u64 = active.parse().context("a count in /proc/slabinfo")?;
+            counts.insert(name.to_owned(), active);
+        }
+        ensure!(
+            counts.keys().any(|name| name.starts_with("skbuff_head")),
+            "no packets among the caches: {:?}",
+            counts.keys()
+        );
+        let meminfo = std::fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
+        let available_kb = meminfo
+            .lines()
+            .find_map(|line| line.strip_prefix("MemAvailable:"))
+            .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+            .context("no MemAvailable")?;
+        Ok(Self {
+            counts,
+            available_kb,
+        })
+    }
+
+    /// Compares with now, after so many cycles.
+    pub(super) fn compare(&self, ctx: &Ctx, cycles: u32) -> Result<()> {
+        /// Processors keep free pages for themselves, some MiB of them: this is for what is lost in large pieces.
+        const SLACK_KB: u64 = 16 << 10;
+        // One lost object in two cycles would show.
+        let allowed = u64::from(cycles) / 2;
+        let after = Self::settled()?;
+        let mut grown: Vec<_> = after
+            .counts
+            .iter()
+            .map(|(name, count)| {
+                let before = self.counts.get(name).copied().unwrap_or(0);
+                (count.saturating_sub(before), name, before, *count)
+            })
+            .collect();
+        grown.sort_unstable_by(|a, b| b.cmp(a));
+        let most: Vec<_> = grown
+            .iter()
+            .take(3)
+            .map(|(_, name, before, after)| format!("{name} {before} -> {after}"))
+            .collect();
+        ctx.note(format!(
+            "after {cycles} cycles: {}; available {} -> {} KiB",
+            most.join(", "),
+            self.available_kb,
+            after.available_kb
+        ));
+        let lost: Vec<_> = grown
+            .iter()
+            .filter(|(growth, ..)| *growth > allowed)
+            .map(|(growth, name, ..)| format!("{growth} objects of {name}"))
+            .collect();
+        ensure!(
+            lost.is_empty(),
+            "after {cycles} cycles there are more: {}",
+            lost.join(", ")
+        );
+        ensure!(
+            after.available_kb + SLACK_KB >= self.available_kb,
+            "available memory fell from {} to {} KiB",
+            self.available_kb,
+            after.available_kb
+        );
+        Ok(())
+    }
+}
