@@ -23,17 +23,15 @@ pub struct StallMeter {
 
 impl StallMeter {
     const TICK: u64 = 10_000_000;
-    /// Waking up later than this is a stall.
-    pub const STALL: Duration = Duration::from_millis(60);
 
-    /// Starts to look.
-    pub fn start() -> Self {
+    /// Starts to look for moments in which a CPU stood still for longer than `stall`.
+    pub fn start(stall: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = (0..cpus)
             .map(|cpu| {
                 let stop = Arc::clone(&stop);
-                std::thread::spawn(move || measure(cpu, &stop))
+                std::thread::spawn(move || measure(cpu, clock::nanos(stall), &stop))
             })
             .collect();
         Self { stop, threads }
@@ -51,7 +49,7 @@ impl StallMeter {
     }
 }
 
-fn measure(cpu: usize, stop: &AtomicBool) -> u64 {
+fn measure(cpu: usize, stall: u64, stop: &AtomicBool) -> u64 {
     clock::exact_timers();
     let mut set = CpuSet::new();
     // A CPU that cannot be bound to is measured by whichever runs this.
@@ -64,7 +62,7 @@ fn measure(cpu: usize, stop: &AtomicBool) -> u64 {
         clock::sleep_until(next);
         let now = clock::monotonic();
         let late = now.saturating_sub(next);
-        if late > clock::nanos(StallMeter::STALL) {
+        if late > stall {
             lost += late;
             next = now;
         }

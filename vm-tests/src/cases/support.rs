@@ -20,6 +20,9 @@ pub(super) const PORT: &str = "1:";
 /// The default share of the token group.
 pub(super) const TOKEN_SHARE: f64 = 84.0 / 1622.0;
 
+/// What the loads here can bear: on a link of 1 Mbit/s, tokens and data make up for 100 ms.
+const STALL: Duration = Duration::from_millis(60);
+
 /// Two senders and a receiver on a bridge; the bottleneck is the bridge's port to the receiver.
 pub(super) struct Bottleneck {
     pub(super) net: Net,
@@ -136,7 +139,7 @@ impl Bottleneck {
         let sources = [(0, large), (1, small)]
             .map(|(host, flows)| Source::start(&self.net.hosts[host].ns, flows, start));
         clock::sleep_until(start);
-        let stalls = StallMeter::start();
+        let stalls = StallMeter::start(STALL);
         meanwhile(self.switch(), &self.dev())?;
         let mut enough = Ok(());
         for source in sources {

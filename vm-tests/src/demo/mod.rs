@@ -16,6 +16,7 @@ use crate::clock;
 use crate::events::{Event, Events};
 use crate::harness::{isolate, kmsg};
 use crate::netns::Netns;
+use crate::stalls::StallMeter;
 use crate::topology::{Builder, Net};
 use crate::traffic::{Flow, Packet, Received, Sent, Sink, Source};
 use load::{CLASSES, DURATION, LINK, PHASES, TOKENS, TOKEN_SHARE};
@@ -26,6 +27,9 @@ use setups::SetUp;
 const SAMPLE: Duration = Duration::from_millis(200);
 /// How long what is queued may take to arrive after the load has ended.
 const DRAIN: Duration = Duration::from_millis(300);
+
+/// The machine stood still if it did so for longer than this: a token's life is 20.8 ms.
+const STALL: Duration = Duration::from_millis(15);
 
 type Streams = BTreeMap<u16, Received>;
 
@@ -113,10 +117,13 @@ fn measure(net: &Net, switch: &Netns, dev: &str, set_up: &SetUp, base: f64) -> R
         .zip(&flows)
         .map(|(host, flows)| Source::start(&host.ns, flows.clone(), start))
         .collect();
+    clock::sleep_until(start);
+    let stalls = StallMeter::start(STALL);
     let mut sent = Vec::new();
     for source in sources {
         sent.extend(source.wait()?);
     }
+    let stalled = stalls.finish().as_secs_f64() / DURATION.as_secs_f64();
     clock::sleep_until(start + clock::nanos(DURATION + DRAIN));
     let counters = set_up.counters(switch, dev)?;
     let streams = sink.finish()?;
@@ -125,6 +132,12 @@ fn measure(net: &Net, switch: &Netns, dev: &str, set_up: &SetUp, base: f64) -> R
     let mut notes = set_up.notes.clone();
     notes.extend(phase_notes(&streams, begin / bin));
     notes.extend(shortfalls(&flows.concat(), &sent));
+    if stalled > 0.01 {
+        notes.push(format!(
+            "this machine was busy: its CPUs stood still for {:.0} % of the time, which changes the figures",
+            stalled * 100.0
+        ));
+    }
     let classes = CLASSES.iter().enumerate().map(|(index, name)| {
         let counters = counters[index];
         let stream = streams.get(&(index as u16));

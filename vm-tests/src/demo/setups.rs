@@ -16,7 +16,9 @@ use crate::stats;
 use crate::traffic::Packet;
 
 /// Cap of the data queue in each set-up.
-const DATA_LIMIT: &str = "32kb";
+const DATA_LIMIT: &str = "16kb";
+/// Burst of the stock set-ups' limiters, bytes: 20 ms of the link.
+const LIMITER_BURST: u64 = LINK / 8 / 50;
 /// Cap of each token queue, packets (TOP section 4.3; Turnstile's default).
 const TOKEN_LIMIT: u64 = 8;
 /// Bytes of a token on the wire.
@@ -113,7 +115,7 @@ fn data_shaped(dev: &str) -> SetUp {
     let bands = [0, 7, 1, 2, 3, 4, 5, 6, 8];
     let mut commands = skeleton(dev, bands);
     commands.push(format!(
-        "tc qdisc add dev {dev} parent 2:2 handle {}: tbf rate {} burst 25kb limit {DATA_LIMIT}",
+        "tc qdisc add dev {dev} parent 2:2 handle {}: tbf rate {} burst {LIMITER_BURST} limit {DATA_LIMIT}",
         handle(DATA),
         words(LINK * 95 / 100)
     ));
@@ -159,7 +161,7 @@ fn skeleton(dev: &str, bands: [usize; 9]) -> Vec<String> {
     vec![
         format!(
             "tc qdisc add dev {dev} root handle 1: stab overhead 24 mpu 84 linklayer ethernet \
-             tbf rate {} burst 25kb limit 1mb",
+             tbf rate {} burst {LIMITER_BURST} limit 1mb",
             words(LINK)
         ),
         format!("tc qdisc add dev {dev} parent 1:1 handle 2: prio bands 9 priomap {priomap}"),
