@@ -24,6 +24,9 @@ use sha2::{Digest, Sha256};
 /// The environment variable that names another cache folder.
 pub(crate) const CACHE_ENV: &str = "TURNSTILE_CACHE";
 
+/// Bytes in a gigabyte.
+pub(crate) const GB: u64 = 1_000_000_000;
+
 /// The cache folder, held open against `clean` by other runs.
 #[derive(Debug)]
 pub(crate) struct Cache {
@@ -99,6 +102,24 @@ impl Cache {
         make(&part)?;
         fs::rename(&part, &done).with_context(|| format!("cannot rename {}", part.display()))?;
         Ok(done)
+    }
+
+    /// Says in time that the disk will be full.
+    ///
+    /// # Errors
+    /// There are fewer than `wanted` bytes free; the text names the folder and [`CACHE_ENV`].
+    pub(crate) fn check_space(&self, wanted: u64) -> Result<()> {
+        let disk = rustix::fs::statvfs(&self.root).context("cannot ask for the free space")?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if free < wanted {
+            bail!(
+                "{} GB free in {}, {} GB needed; set {CACHE_ENV} to a folder with more",
+                free / GB,
+                self.root.display(),
+                wanted / GB
+            );
+        }
+        Ok(())
     }
 
     /// Where the folder `NAME-KEY` is, or will be.

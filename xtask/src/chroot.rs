@@ -10,13 +10,15 @@ use std::process::Command;
 
 use anyhow::{anyhow, bail, Context, Result};
 
-use crate::cache::{key, Cache};
+use crate::cache::{key, Cache, GB};
 use crate::progress::Ui;
 
 /// The Debian release. Its own rustc built the kernels of its backports suite.
 const SUITE: &str = "trixie";
 /// Names another package mirror than the machine's own.
 const MIRROR_ENV: &str = "TURNSTILE_MIRROR";
+/// Free space for it, two kernels, and what is built from one checkout.
+const SPACE: u64 = 6 * GB;
 /// Raised when a chroot made by an older xtask will not do.
 const VERSION: &str = "1";
 
@@ -117,7 +119,10 @@ impl Chroot {
     pub(crate) fn prepare(cache: &Cache, ui: &Ui) -> Result<Self> {
         // Where packages come from does not change what they are: the mirror is not part of the key.
         let key = key([VERSION, SUITE, &PACKAGES.join(" ")]);
-        let root = cache.folder("chroot", &key, |part| make(part, ui))?;
+        let root = cache.folder("chroot", &key, |part| {
+            cache.check_space(SPACE)?;
+            make(part, ui)
+        })?;
         Ok(Self { root, key })
     }
 

@@ -37,6 +37,9 @@ pub(crate) struct Options {
     /// Print the names of the guest cases
     #[arg(long)]
     pub list: bool,
+    /// Run only what runs on the host
+    #[arg(long, conflicts_with_all = ["filter", "list"])]
+    pub(crate) host: bool,
     /// Do not boot the guest when a check on the host has failed
     #[arg(long)]
     pub fail_fast: bool,
@@ -75,6 +78,7 @@ pub(crate) fn run(env: &Env, options: &Options) -> Result<bool> {
     drop(lock);
     match ready {
         Err(error) => report.case("set-up", began.elapsed(), &Err(error)),
+        Ok(_) if options.host => {}
         Ok(_) if options.fail_fast && report.totals().1 > 0 => {
             report.skipped("guest", "a check on the host failed");
         }
