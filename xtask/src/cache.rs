@@ -14,6 +14,7 @@
 //! ```
 
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -197,11 +198,11 @@ where
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize()
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut hex = String::new();
+    for byte in hash.finalize().iter().take(6) {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
 }
 
 /// Writes a file so that a reader sees the old content or the new, never a part.

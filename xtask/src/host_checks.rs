@@ -58,6 +58,7 @@ pub(crate) fn lints(env: &Env, chroot: &Chroot, report: &Report) {
                 "--workspace",
                 "--all-targets",
                 "--locked",
+                "--keep-going",
                 "--",
                 "-D",
                 "warnings",
