@@ -75,7 +75,7 @@ impl Frame {
     pub fn ipv6(to: Ipv6Addr, dscp: u8, next: u8, body: &[u8]) -> Self {
         let length = u16::try_from(body.len()).unwrap_or(u16::MAX).to_be_bytes();
         let mut ip = vec![
-            0x60 | dscp >> 2,
+            0x60 | (dscp >> 2),
             dscp << 6,
             0,
             0,
