@@ -166,7 +166,22 @@ mod tests {
         "[   12.345678] tc: page allocation failure: order:4",
         "[   12.345678] vm-tests[99]: segfault at 0 ip 0000 sp 0000 error 4",
         "[   12.345678] sch_turnstile: Unknown symbol foo (err -2)",
+        "[   12.345678] sch_turnstile: disagrees about version of symbol module_layout",
+        "[   12.345678] BUG: KCSAN: data-race in turnstile_enqueue / turnstile_dequeue",
+        "[   12.345678] watchdog: Watchdog detected hard LOCKUP on cpu 1",
+        "[   12.345678] rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 1-... }",
+        "[   12.345678] list_add corruption. prev->next should be next",
+        "[   12.345678] tc invoked oom-killer: gfp_mask=0x40cc0(GFP_KERNEL|__GFP_COMP)",
+        "[   12.345678] INFO: trying to register non-static key.",
     ];
+
+    #[test]
+    fn every_pattern_has_a_planted_complaint() {
+        for pattern in PATTERNS {
+            let planted = PLANTED.iter().any(|line| line.contains(pattern.text));
+            assert!(planted, "none planted for {}", pattern.text);
+        }
+    }
 
     #[test]
     fn every_planted_complaint_is_found() {
