@@ -35,7 +35,8 @@ fn ports(ctx: &mut Ctx) -> Result<()> {
     let net = Builder::pair().build()?;
     let ns = &net.hosts[0].ns;
     let mut tc = Tc::open(ns, "eth0")?;
-    let load = Load::start(&net, &Mix::flood(), ctx.seed)?;
+    // Super-packets, fragments and malformed frames too.
+    let load = Load::start(&net, &Mix::all(&[PORT]), ctx.seed)?;
     let mut queued = 0;
     for cycle in 0..WARM_UP {
         queued += one_port(&mut tc, cycle)?;
