@@ -17,7 +17,7 @@ rate=${2:-auto}
 # tokens 5%       TOP section 3.1, R1: 5 % of the link for tokens, 95 % for data. One shaper for all priorities.
 # priorities 6    fig. 3: Q0 to Q5
 # token-limit 8   section 4.3: 8 tokens per queue, as ExpressPass
-# token-expiry    section 3.1, R2: auto is 8 pacing intervals
+# token-expiry    section 3.1, R2: auto is 8 packet transmission times
 # unscheduled off fig. 3a has no such queue: packets sent without a token are data
 tc qdisc replace dev "$dev" root handle 1: turnstile \
 	link "$rate" tokens 5% priorities 6 token-limit 8 token-expiry auto \

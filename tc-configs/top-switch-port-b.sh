@@ -23,7 +23,7 @@ esac
 
 # tokens 5%       TOP section 3.1, R1: 5 % of the link for tokens, 95 % for data. One shaper for all priorities.
 # token-limit 8   section 4.3: 8 tokens per queue, as ExpressPass
-# token-expiry    section 3.1, R2: auto is 8 pacing intervals
+# token-expiry    section 3.1, R2: auto is 8 packet transmission times
 tc qdisc replace dev "$dev" root handle 1: turnstile \
 	link "$rate" tokens 5% priorities "$priorities" token-limit 8 token-expiry auto \
 	order tokens-first unscheduled "$unscheduled"

@@ -118,7 +118,7 @@ pub enum Tokens {
 /// When a waiting token is no longer worth sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// After [`EXPIRY_INTERVALS`] pacing intervals.
+    /// After [`EXPIRY_INTERVALS`].
     Auto,
     /// Never.
     Off,
@@ -233,7 +233,9 @@ pub struct Config {
     pub mpu: u32,
 }
 
-/// How many pacing intervals a token is worth sending unless the user says otherwise (TOP section 3.1, R2).
+/// For how many pacing intervals, or full frames with their tokens if that is longer, a token is worth sending unless the user says
+/// otherwise (TOP section 3.1, R2: 8 packet transmission times). At the default share the two are the same. With a
+/// larger share intervals are shorter, but a token still has to wait for frames.
 pub const EXPIRY_INTERVALS: u32 = 8;
 /// Bytes that a token occupies on the wire: a minimum Ethernet frame (ExpressPass section 2.1).
 pub const TOKEN_WIRE_LEN: u32 = 84;
@@ -352,14 +354,22 @@ impl Config {
             Tokens::Share(ppb) => Rate::from_share(link, ppb)?,
             Tokens::Rate(rate) => Rate::from_bytes_per_sec(clamp_rate(rate, link))?,
         };
+        let link_rate = Rate::from_bytes_per_sec(link)?;
         Some(Resolved {
             link,
             shaped: self.link.is_some(),
-            link_rate: Rate::from_bytes_per_sec(link)?,
+            link_rate,
             token_rate,
             interval: token_rate.duration(TOKEN_WIRE_LEN),
             expiry: match self.token_expiry {
-                Expiry::Auto => Some(token_rate.duration(TOKEN_WIRE_LEN * EXPIRY_INTERVALS)),
+                Expiry::Auto => {
+                    let frame_and_token = FRAME_WIRE_LEN + TOKEN_WIRE_LEN;
+                    Some(
+                        token_rate
+                            .duration(TOKEN_WIRE_LEN * EXPIRY_INTERVALS)
+                            .max(link_rate.duration(frame_and_token * EXPIRY_INTERVALS)),
+                    )
+                }
                 Expiry::Off => None,
                 Expiry::After(time) => Some(time),
             },
@@ -404,7 +414,7 @@ pub struct Resolved {
     pub token_rate: Rate,
     /// How long a token of 84 wire bytes takes at the token rate, rounded up.
     pub interval: Nanos,
-    /// A token that has waited longer is dropped; `None`: never. Where it follows from the rate, it is eight exact intervals,
+    /// A token that has waited longer is dropped; `None`: never. Where it follows from the rates, it is exact, and
     /// rounded up.
     pub expiry: Option<Nanos>,
 }

@@ -18,9 +18,9 @@
 //!
 //! Strict precedence of data over tokens would starve the tokens when data fills the link, so TOP limits both: tokens to
 //! their share and data to the rest (R1). A limit on data would leave the tokens' share of the link unused whenever there
-//! are no tokens. Here data has no limit of its own. It goes first, but a token that is due lets only one data packet pass.
-//! Since the group's shaper holds the tokens to their share, this leaves data the rest, and all of the link when there
-//! are no tokens.
+//! are no tokens. Here data has no limit of its own. It goes first, but tokens that are due let only one data packet pass;
+//! then all that are due by the shaper's schedule go. Since the shaper holds the tokens to their share, this leaves data the
+//! rest, and all of the link when there are no tokens.
 //! - When data fills the link, a token is late by at most one data packet. The shaper's schedule does not move with
 //!   it, so that tokens get exactly their share.
 //! - Data that does not fill the link waits for no more than the token that is being sent when it arrives.
@@ -32,7 +32,8 @@
 //! # Lateness and idle time
 //!
 //! Timers are late and softirqs wait. The group's shaper makes up for at most [`TOKEN_SLACK_INTERVALS`]: the jitter that the papers' buffer
-//! bound already budgets, a queue of 8 tokens (TOP section 4.3). The link's makes up for a millisecond, or eight full
+//! bound already budgets, a queue of 8 tokens (TOP section 4.3). It is never less than two frames and a token on the link: the frame in
+//! service and the one that passes are waited for in the normal course of things. That counts for shares above a fifth. The link's makes up for a millisecond, or eight full
 //! frames on a slow link: the burst that a tbf user would configure on a kernel with 1000 ticks a second.
 //!
 //! An idle group earns no burst beyond one token, and an idle link none beyond one packet. The group is idle while its queues are empty.
@@ -192,7 +193,8 @@ impl<Q: Queue> Port<Q> {
         } = self.resolved;
         let slack = |rate: Rate, len: u32, count: u32| rate.duration(len.saturating_mul(count));
         self.expiry = expiry.unwrap_or(Nanos::MAX);
-        let group_slack = slack(token_rate, TOKEN_WIRE_LEN, TOKEN_SLACK_INTERVALS);
+        let group_slack = slack(token_rate, TOKEN_WIRE_LEN, TOKEN_SLACK_INTERVALS)
+            .max(link_rate.duration(2 * FRAME_WIRE_LEN + TOKEN_WIRE_LEN));
         self.group
             .set_rate(token_rate, group_slack, now, TOKEN_WIRE_LEN);
         let link_slack = slack(link_rate, FRAME_WIRE_LEN, LINK_SLACK_FRAMES).max(LINK_SLACK);
@@ -399,7 +401,7 @@ impl<Q: Queue> Port<Q> {
             line.stats.sent(&meta);
             line.stats.waited(now - meta.enqueued);
             self.group.charge(now, meta.wire_len);
-            self.passed = false;
+            self.passed &= self.busy.tokens() != 0 && self.group.ready(now);
             return Some((packet, Band::Token(priority), meta.wire_len));
         }
         None

@@ -76,7 +76,9 @@ impl Watched {
             port: Port::new(&config, &resolved, Nanos::ZERO),
             config,
             expiry: match config.token_expiry {
-                Expiry::Auto => tokens.duration(84 * 8),
+                Expiry::Auto => tokens
+                    .duration(84 * 8)
+                    .max(PerByte::of_rate(link).duration(8 * 1622)),
                 Expiry::Off => u64::MAX,
                 Expiry::After(time) => time.0,
             },
@@ -304,7 +306,8 @@ fn any_port_keeps_the_rules() {
         port.check_counters();
         // No interval carries more than the rate, one packet and what lateness may make up for: that
         // of the timer, and of tokens that waited for other packets.
-        let slack = port.tokens.per.duration(8 * 84);
+        let waits = PerByte::of_rate(port.port.resolved().link).duration(2 * 1538 + 84);
+        let slack = port.tokens.per.duration(8 * 84).max(waits + 1);
         assert!(
             port.tokens.worst_ns() <= slack,
             "{}",

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Drops, Fifo, PerByte, Rng, P};
 use turnstile_core::band::Band;
-use turnstile_core::config::{Config, Order};
+use turnstile_core::config::{Config, Order, Tokens};
 use turnstile_core::port::{Dequeue, Port};
 use turnstile_core::queue::NoLeaf;
 use turnstile_core::units::Nanos;
@@ -37,8 +37,13 @@ struct Source {
 
 impl Source {
     fn new(link: u64, shaped: bool, order: Order) -> Self {
+        Self::of_share(link, shaped, order, SHARE)
+    }
+
+    fn of_share(link: u64, shaped: bool, order: Order, share: u32) -> Self {
         let config = Config {
             link: shaped.then_some(link),
+            tokens: Tokens::Share(share),
             order,
             ..Config::DEFAULT
         };
@@ -155,6 +160,22 @@ fn with_both_saturated_tokens_get_their_share_and_data_the_rest() {
                     "{link} {order:?}: {off} bytes of the link off"
                 );
             }
+        }
+    }
+}
+
+#[test]
+fn larger_shares_are_kept_too() {
+    // At 50 %, nine tokens fall due while a frame is sent.
+    for share in [100_000_000, 200_000_000, 350_000_000, 500_000_000] {
+        for order in ORDERS {
+            let link = 1_250_000_000;
+            let mut s = Source::of_share(link, true, order, share);
+            s.run(PerByte::of_rate(link).duration(1538 * 20_000), 0);
+            let tokens = carries(PerByte::of_share(link, share), s.now);
+            // What fell due during the last two frames has yet to go.
+            let off = s.token_bytes.abs_diff(tokens);
+            assert!(off <= 20 * 84, "{share} {order:?}: {off} bytes off");
         }
     }
 }

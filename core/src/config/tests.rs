@@ -216,6 +216,11 @@ fn the_defaults_are_the_papers() {
     // 84 B + 1538 B at 10 Gbit/s: 1297.6 ns.
     assert_eq!(resolved.interval, Nanos(1298));
     assert_eq!(resolved.expiry, Some(Nanos(10_381)));
+    // With a larger share the interval is shorter, and frames are what counts; with a smaller one it is longer.
+    let large = accepted(|c| c.tokens = Tokens::Share(500_000_000));
+    assert_eq!(large.expiry, Some(Nanos(10_381)));
+    let small = accepted(|c| c.tokens = Tokens::Share(10_000_000));
+    assert_eq!(small.expiry, Some(Nanos(53_760)));
     let codes = (0..64).filter(|&code| DscpMap::DEFAULT.get(code) == class::SIGNAL);
     assert!(codes.eq([48, 56]));
     assert!((0..64).all(|code| DscpMap::NONE.get(code) == class::DATA));

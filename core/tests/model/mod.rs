@@ -118,8 +118,11 @@ impl Model {
 
     fn set_rates(&mut self, now: u64) {
         let rates = rates(&self.config, self.device);
-        self.group
-            .change(rates.tokens, rates.tokens.duration(8 * 84), now, 84);
+        let lag = rates
+            .tokens
+            .duration(8 * 84)
+            .max(rates.link.duration(2 * 1538 + 84));
+        self.group.change(rates.tokens, lag, now, 84);
         let slack = rates.link.duration(8 * 1538).max(1_000_000);
         if self.config.link.is_none() {
             self.link = None;
@@ -137,7 +140,11 @@ impl Model {
 
     fn expiry(&self) -> u64 {
         match self.config.token_expiry {
-            Expiry::Auto => rates(&self.config, self.device).tokens.duration(8 * 84),
+            Expiry::Auto => {
+                let rates = rates(&self.config, self.device);
+                let frames = rates.link.duration(8 * 1622);
+                rates.tokens.duration(8 * 84).max(frames)
+            }
             Expiry::Off => u64::MAX,
             Expiry::After(time) => time.0,
         }
@@ -281,7 +288,9 @@ impl Model {
         for band in order {
             if let Some(packet) = self.take(band, now) {
                 match band {
-                    Band::Token(_) => self.passed = false,
+                    Band::Token(_) => {
+                        self.passed &= self.group.next() <= now && !self.no_tokens();
+                    }
                     Band::Data => self.passed = due && !self.no_tokens(),
                     _ => {}
                 }

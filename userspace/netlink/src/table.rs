@@ -118,7 +118,8 @@ pub const OPTIONS: &[Info] = &[
         range: Some(limits::TOKEN_EXPIRY),
         default: "auto",
         about: "Drop a token that has waited longer: the data it would release could no longer arrive in its slot. \
-                auto: eight pacing intervals, an interval being the time of 84 bytes at the token rate. off: never.",
+                auto: eight pacing intervals (of 84 bytes at the token rate), or eight full frames with their tokens on the link \
+                if that is longer; at the default share it is the same. off: never.",
         source: "TOP section 3.1, rule R2; eight pacing times per hop: section 4.3",
     },
     Info {

@@ -75,15 +75,10 @@ fn strict_priority(ctx: &mut Ctx) -> Result<()> {
 /// With more tokens than the group may send and more data than the link carries, tokens get their share and no more.
 fn group_share(ctx: &mut Ctx, order: &str) -> Result<()> {
     let bottleneck = Bottleneck::new()?;
-    // Data first, a due token lets one data packet pass: with full-size packets no share above the default is reached.
-    let other = if order == "data-first" {
-        ("tokens 3%", 0.03)
-    } else {
-        ("tokens 20%", 0.2)
-    };
+    // At 20 %, four tokens fall due while a frame is sent.
     for (tool, words, share) in [
         (Tool::Tc, "", TOKEN_SHARE),
-        (Tool::Turnstile, other.0, other.1),
+        (Tool::Turnstile, "tokens 20%", 0.2),
     ] {
         // Deep queues, so that there are always tokens to send.
         let options = format!("link 1mbit order {order} {words} token-limit 100 token-expiry off");
