@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 /// Writes the tables and the picture of a demo.json into the folder `out`; returns the tables.
 fn show(json: &Path, out: &Path) -> Result<String> {
     let text = fs::read(json).with_context(|| format!("cannot read {}", json.display()))?;
-    let demo: Demo = serde_json::from_slice(&text)
+    let demo = Demo::read(&text)
         .with_context(|| format!("{} holds no figures of a demo", json.display()))?;
     if demo.setups.is_empty() {
         bail!("{} holds no set-up", json.display());

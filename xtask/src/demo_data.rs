@@ -98,6 +98,33 @@ fn default_share() -> f64 {
 }
 
 impl Demo {
+    /// Reads a `demo.json`. A story that is not told is what the samples show: the time with tokens in any set-up.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(crate) fn read(json: &[u8]) -> serde_json::Result<Self> {
+        let mut demo: Self = serde_json::from_slice(json)?;
+        if demo.phases.is_empty() {
+            let times: Vec<f64> = demo
+                .setups
+                .iter()
+                .flat_map(|s| &s.samples)
+                .filter(|sample| sample.tokens() > 0.0)
+                .map(|sample| sample.t)
+                .collect();
+            let from = times.iter().copied().fold(f64::INFINITY, f64::min);
+            let until = times.iter().copied().fold(0.0, f64::max);
+            if from < until {
+                demo.phases.push(Phase {
+                    what: "tokens flow".into(),
+                    from,
+                    until,
+                });
+            }
+        }
+        Ok(demo)
+    }
+
     /// The token group's target, bit/s.
     pub(crate) fn target(&self) -> f64 {
         self.link_bit_s * self.token_share_percent / 100.0
@@ -173,6 +200,10 @@ pub(crate) mod tests {
 
     /// A demonstration of two set-ups: one on target, one with tokens at a sixth of it.
     pub(crate) fn example() -> Demo {
+        Demo::read(example_json().as_bytes()).expect("the example is a demo.json")
+    }
+
+    fn example_json() -> String {
         let samples = |rate: f64| {
             (0..20)
                 .map(|i| {
@@ -199,14 +230,21 @@ pub(crate) mod tests {
             )
         };
         let target = 20e6 * 84.0 / 1622.0;
-        let json = format!(
+        format!(
             r#"{{"kernel":"7.2","link_bit_s":20000000,"duration_s":4.0,
             "phases":[{{"what":"first","from":0.0,"until":2.0}},{{"what":"second","from":2.0,"until":4.0}}],
             "setups":[{},{}]}}"#,
             set_up("turnstile: one shaper", target),
             set_up("stock: one limiter each", target / 6.0)
-        );
-        serde_json::from_str(&json).expect("the example is a demo.json")
+        )
+    }
+
+    #[test]
+    fn without_a_story_the_time_with_tokens_counts() {
+        let json = example_json().replace("\"phases\"", "\"other\"");
+        let demo = Demo::read(json.as_bytes()).unwrap();
+        assert_eq!(demo.phases.len(), 1);
+        assert_eq!((demo.phases[0].from, demo.phases[0].until), (0.1, 3.9));
     }
 
     #[test]

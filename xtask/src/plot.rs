@@ -147,11 +147,17 @@ fn panel<'a, 'b>(
         .x_labels(14)
         .y_labels(6)
         .x_label_formatter(&|t| format!("{t:.0}"))
-        .y_label_formatter(&|r| format!("{r}"))
+        .y_label_formatter(&|r| decimal(*r))
         .x_desc("time, s")
         .y_desc(format!("{what}, Mbit/s"))
         .draw()?;
     Ok(chart)
+}
+
+/// At most two decimals, and none that say nothing.
+fn decimal(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The parts of the load's story: a thin line where one begins, and its number above.
@@ -335,8 +341,15 @@ fn color(class: &str, token: usize, tokens: usize) -> RGBColor {
 
 #[cfg(test)]
 mod tests {
-    use super::draw;
+    use super::{decimal, draw};
     use crate::demo_data::tests::example;
+
+    #[test]
+    fn axis_labels_are_short() {
+        assert_eq!(decimal(0.600_000_000_000_000_1), "0.6");
+        assert_eq!(decimal(20.0), "20");
+        assert_eq!(decimal(0.0), "0");
+    }
 
     #[test]
     fn the_picture_has_a_row_per_set_up_and_names_every_class() {
