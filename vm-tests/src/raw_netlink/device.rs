@@ -94,7 +94,7 @@ impl Tc {
     ) -> Result<Answer> {
         /// `ETH_P_ALL`, in network byte order.
         const ALL: u16 = 3_u16.to_be();
-        let info = u32::from(priority) << 16 | u32::from(ALL);
+        let info = (u32::from(priority) << 16) | u32::from(ALL);
         self.netlink.request_with_info(
             Request::AddFilter,
             self.ifindex,

@@ -413,9 +413,8 @@ fn any_options(rng: &mut Rng) -> Vec<u8> {
         } else {
             number
         };
-        if !numbers.contains(&number)
-            && !(number == option::TOKEN_SHARE && numbers.contains(&option::TOKEN_RATE64))
-        {
+        let both = number == option::TOKEN_SHARE && numbers.contains(&option::TOKEN_RATE64);
+        if !both && !numbers.contains(&number) {
             numbers.push(number);
         }
     }
