@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Compiles what runs in the guest: the user's programs and the tests.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Result};
 
@@ -26,6 +26,11 @@ impl GuestPrograms {
             "usr/lib/x86_64-linux-gnu/tc/q_turnstile.so",
         ),
     ];
+
+    /// The folder they are in.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
 
     /// Where a compiled file is.
     pub(crate) fn path(&self, name: &str) -> PathBuf {

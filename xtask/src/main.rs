@@ -13,6 +13,7 @@ mod demo;
 mod demo_data;
 mod env;
 mod events;
+mod export;
 mod follow;
 mod guest_build;
 mod host_checks;
@@ -60,7 +61,7 @@ enum Job {
         #[arg(long)]
         refresh: bool,
     },
-    /// Compile the kernel modules and the programs of the guest
+    /// Compile the kernel modules and the programs, and lay them out in out/KERNEL-RELEASE with a script that installs them
     Build {
         /// Kernel series or version to build the modules for, as 7.3; it need not be one that can be booted
         #[arg(long, value_name = "VERSION")]

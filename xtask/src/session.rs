@@ -10,6 +10,7 @@ use anyhow::{anyhow, Context, Result};
 use crate::cache::remove_tree;
 use crate::chroot::Chroot;
 use crate::env::Env;
+use crate::export::export;
 use crate::guest_build::{self, GuestPrograms};
 use crate::image::{self, Base, RunConfig};
 use crate::kernel::{self, KernelTree};
@@ -116,25 +117,24 @@ impl Session {
     }
 }
 
-/// Compiles everything, for the kernel that is booted or another one; prints where it is.
+/// Compiles everything, for the kernel that is booted or another one, and lays it out to be installed; prints where it is.
 ///
 /// # Errors
 /// Whatever cannot be had or compiled.
 pub(crate) fn build(env: &Env, wanted: Option<&str>) -> Result<()> {
-    let (module, programs) = if let Some(wanted) = wanted {
+    let (chroot, tree, module, programs) = if let Some(wanted) = wanted {
         let chroot = env.chroot()?;
         let tree = kernel::prepare(&env.cache, &chroot, &env.ui, Some(wanted), false, false)?;
-        (modules::build(env, &chroot, &tree)?, None)
+        let module = modules::build(env, &chroot, &tree)?;
+        env.fetch_crates()?;
+        let programs = guest_build::build(env, &chroot)?;
+        (chroot, tree, module, programs)
     } else {
-        let (_, built) = Session::prepare_and_build(env)?;
-        (built.module, Some(built.programs))
+        let (session, built) = Session::prepare_and_build(env)?;
+        (session.chroot, session.tree, built.module, built.programs)
     };
-    env.ui.result(module.display().to_string());
-    if let Some(programs) = programs {
-        for (file, _) in GuestPrograms::FILES {
-            env.ui.result(programs.path(file).display().to_string());
-        }
-    }
+    let out = export(env, &chroot, &tree.kernel.release(), &module, &programs)?;
+    env.ui.result(out.display().to_string());
     Ok(())
 }
 
