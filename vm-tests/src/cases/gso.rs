@@ -4,13 +4,14 @@
 use std::net::IpAddr;
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::{band_stat, class, port_stat};
+use turnstile_core::uapi::{band_stat, class, option, port_stat};
 
 use super::accounting::ledger::{check_class, describe, settle_with, Counter, Settled};
 use super::accounting::load::tcp_super_packet;
 use crate::clock;
 use crate::harness::{Case, Ctx};
-use crate::raw_netlink::Tc;
+use crate::raw_netlink::kinds::fifo;
+use crate::raw_netlink::{attribute_u64, Request, Tc};
 use crate::topology::{Builder, Net};
 use crate::traffic::{bulk, wire_length, Flow, Packet, RawSocket, Sink, Source, MTU_PAYLOAD};
 
@@ -22,6 +23,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("gso/beyond-the-cap", beyond_the_cap),
     Case::new("gso/from-outside", from_outside),
     Case::new("gso/unsplittable", unsplittable),
+    Case::new("gso/held-by-a-child", held_by_a_child),
     Case::new("gso/paced-alike", paced_alike),
 ];
 
@@ -348,6 +350,48 @@ fn unsplittable(_: &mut Ctx) -> Result<()> {
     ensure!(
         u64::from(qdisc_drops) >= COUNT,
         "tc shows {qdisc_drops} drops"
+    );
+    Ok(())
+}
+
+/// Super-packets that a child holds are neither sent nor dropped.
+fn held_by_a_child(_: &mut Ctx) -> Result<()> {
+    const COUNT: u64 = 6;
+    const SEGMENTS: usize = 10;
+    let mut bench = Bench::new("no-split-gso link 1kbit")?;
+    let counter = Counter::install(&bench.net.hosts[1].ns)?;
+    bench
+        .tc
+        .qdisc(Request::AddQdisc, DATA, 0x2_0000, "pfifo", &fifo(100))?
+        .success()?;
+    let to = bench.net.hosts[1].v4.into();
+    // The first one keeps the link busy for minutes.
+    bench.send(to, Packet::Data, 1000, SEGMENTS, COUNT + 1)?;
+    let child = bench.tc.get(0x2_0000)?.stats;
+    let data = bench.tc.get_class(DATA)?;
+    check_class(&data)?;
+    ensure!(
+        u64::from(child.qlen) == COUNT && child.drops == 0,
+        "the child holds {} and dropped {}",
+        child.qlen,
+        child.drops
+    );
+    ensure!(
+        data.stats.app(band_stat::CHILD) == 0 && data.stats.drops == 0,
+        "nothing was dropped: {}",
+        describe(&data)
+    );
+    bench
+        .tc
+        .change_port(PORT, &attribute_u64(option::LINK_RATE64, 0))?
+        .success()?;
+    let (settled, _) = settle_with(&mut bench.tc, &[PORT], &counter)?;
+    settled.check(PORT)?;
+    let data = settled.class(DATA)?;
+    ensure!(
+        data.stats.packets == (COUNT + 1) * SEGMENTS as u64 && data.stats.drops == 0,
+        "in the end: {}",
+        describe(data)
     );
     Ok(())
 }

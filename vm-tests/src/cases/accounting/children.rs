@@ -9,25 +9,28 @@ use super::PORT;
 use crate::clock;
 use crate::harness::Ctx;
 use crate::raw_netlink::kinds::{fifo, netem, tbf, Netem};
-use crate::raw_netlink::{attribute_u32, attribute_u64, Request, Tc};
-use crate::topology::Builder;
+use crate::raw_netlink::{attribute_u32, attribute_u64, Request, Stats, Tc, ROOT};
+use crate::topology::{Builder, Net};
 use crate::traffic::{Flow, Packet, Source};
 
 /// The data class, and the child on it.
 const DATA: u32 = PORT | class::DATA as u32;
 const CHILD: u32 = 0x77_0000;
 
+/// 1 kbit/s: nothing moves for a while.
+const KBIT: u64 = 125;
+
 /// Datagrams of two sizes and two flows, more than any of the children has room for.
 const EACH: u64 = 300;
 
-pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
+pub(super) fn run(_: &mut Ctx) -> Result<()> {
     const FQ_CODEL_LIMIT: u16 = 2;
     const FQ_LIMIT: u16 = 1;
     const CAKE_MEMORY: u16 = 10;
     const THIRD: u32 = u32::MAX / 3;
     let net = Builder::pair().build()?;
     let ns = &net.hosts[0].ns;
-    ns.tc("qdisc add dev eth0 root handle 10: turnstile link 10mbit")?;
+    ns.tc("qdisc add dev eth0 root handle 10: turnstile link 1kbit")?;
     let mut tc = Tc::open(ns, "eth0")?;
     let lossy = Netem {
         limit: 1000,
@@ -66,18 +69,12 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
         attribute_u32(CAKE_MEMORY, 30_000),
     );
     for (what, kind, options) in children.into_iter().chain([cake]) {
-        one(ctx, &net, &mut tc, kind, &options).with_context(|| format!("{kind}, which {what}"))?;
+        one(&net, &mut tc, kind, &options).with_context(|| format!("{kind}, which {what}"))?;
     }
-    tc.delete(crate::raw_netlink::ROOT)?.success()
+    tc.delete(ROOT)?.success()
 }
 
-fn one(
-    ctx: &Ctx,
-    net: &crate::topology::Net,
-    tc: &mut Tc,
-    kind: &str,
-    options: &[u8],
-) -> Result<()> {
+fn one(net: &Net, tc: &mut Tc, kind: &str, options: &[u8]) -> Result<()> {
     let before = tc.get_class(DATA)?.stats;
     tc.qdisc(Request::AddQdisc, DATA, CHILD, kind, options)?
         .success()?;
@@ -92,6 +89,7 @@ fn one(
         Flow::new(3, Packet::Token(0), to.v4).burst(2),
     ];
     Source::start(&net.hosts[0].ns, flows, clock::monotonic()).wait()?;
+    holds(tc, &before)?;
     // Faster, now that the drops have been provoked.
     tc.change_port(PORT, &attribute_u64(option::LINK_RATE64, 0))?
         .success()?;
@@ -99,11 +97,6 @@ fn one(
     settled.check(PORT)?;
     let data = settled.class(DATA)?;
     let child = settled.qdisc(CHILD)?;
-    ctx.note(format!(
-        "{kind}: {} drops; {}",
-        child.stats.drops,
-        describe(data)
-    ));
     ensure!(child.stats.drops > 0, "the child dropped nothing");
     let dropped = data.stats.app(band_stat::CHILD) - before.app(band_stat::CHILD);
     ensure!(
@@ -118,7 +111,36 @@ fn one(
         child.stats.packets
     );
     tc.delete(DATA)?.success()?;
-    tc.change_port(PORT, &attribute_u64(option::LINK_RATE64, 1_250_000))?
+    tc.change_port(PORT, &attribute_u64(option::LINK_RATE64, KBIT))?
         .success()?;
     check_class(&tc.get_class(DATA)?)
+}
+
+/// What the child holds, the class holds. Nothing moves: a packet takes seconds on this link.
+fn holds(tc: &mut Tc, before: &Stats) -> Result<()> {
+    let (port, child) = (tc.get(PORT)?.stats, tc.get(CHILD)?.stats);
+    let data = tc.get_class(DATA)?;
+    let of_class = (data.stats.qlen, data.stats.backlog);
+    ensure!(
+        child.qlen > 0 && of_class == (child.qlen, child.backlog),
+        "the child holds {} packets, {} bytes: {}",
+        child.qlen,
+        child.backlog,
+        describe(&data)
+    );
+    let dropped = data.stats.app(band_stat::CHILD) - before.app(band_stat::CHILD);
+    ensure!(
+        dropped == u64::from(child.drops),
+        "the child has dropped {}: {}",
+        child.drops,
+        describe(&data)
+    );
+    let classes = tc.classes_of(PORT)?;
+    let held: u32 = classes.iter().map(|class| class.stats.qlen).sum();
+    ensure!(
+        port.qlen == held,
+        "the port holds {} packets, its classes {held}",
+        port.qlen
+    );
+    Ok(())
 }

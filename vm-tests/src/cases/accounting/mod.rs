@@ -6,6 +6,7 @@ mod children;
 pub(super) mod ledger;
 pub(super) mod load;
 mod random;
+mod trimmed;
 
 use random::Place;
 
@@ -34,6 +35,7 @@ pub(super) const CASES: &[Case] = &[
     place!("red", RED),
     place!("netem", NETEM),
     Case::new("accounting/children", children::run),
+    Case::new("accounting/trimmed", trimmed::run),
 ];
 
 /// The port's handle, where there is one.
