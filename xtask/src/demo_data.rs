@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// ExpressPass section 3.1: a token of 84 bytes on the wire for a frame of 1538.
-const DEFAULT_SHARE_PERCENT: f64 = 84.0 / 1622.0 * 100.0;
 /// A class that gets less than this part of what it offers starves.
 const STARVING: f64 = 0.05;
 /// How far from its target, as a part of it, the token group's share may be to count as on it.
@@ -22,10 +20,8 @@ pub(crate) struct Demo {
     /// How long the load lasted.
     pub(crate) duration_s: f64,
     /// What the token group should have of the link.
-    #[serde(default = "default_share")]
     pub(crate) token_share_percent: f64,
     /// The parts of the load's story.
-    #[serde(default)]
     pub(crate) phases: Vec<Phase>,
     /// The ways to configure the port.
     pub(crate) setups: Vec<SetUp>,
@@ -93,36 +89,13 @@ pub(crate) fn is_token(class: &str) -> bool {
     class.starts_with("token")
 }
 
-fn default_share() -> f64 {
-    DEFAULT_SHARE_PERCENT
-}
-
 impl Demo {
-    /// Reads a `demo.json`. A story that is not told is what the samples show: the time with tokens in any set-up.
+    /// Reads a `demo.json`.
     ///
     /// # Errors
     /// It is none.
     pub(crate) fn read(json: &[u8]) -> serde_json::Result<Self> {
-        let mut demo: Self = serde_json::from_slice(json)?;
-        if demo.phases.is_empty() {
-            let times: Vec<f64> = demo
-                .setups
-                .iter()
-                .flat_map(|s| &s.samples)
-                .filter(|sample| sample.tokens() > 0.0)
-                .map(|sample| sample.t)
-                .collect();
-            let from = times.iter().copied().fold(f64::INFINITY, f64::min);
-            let until = times.iter().copied().fold(0.0, f64::max);
-            if from < until {
-                demo.phases.push(Phase {
-                    what: "tokens flow".into(),
-                    from,
-                    until,
-                });
-            }
-        }
-        Ok(demo)
+        serde_json::from_slice(json)
     }
 
     /// The token group's target, bit/s.
@@ -231,20 +204,13 @@ pub(crate) mod tests {
         };
         let target = 20e6 * 84.0 / 1622.0;
         format!(
-            r#"{{"kernel":"7.2","link_bit_s":20000000,"duration_s":4.0,
+            r#"{{"kernel":"7.2","link_bit_s":20000000,"duration_s":4.0,"token_share_percent":{},
             "phases":[{{"what":"first","from":0.0,"until":2.0}},{{"what":"second","from":2.0,"until":4.0}}],
             "setups":[{},{}]}}"#,
+            84.0 / 16.22,
             set_up("turnstile: one shaper", target),
             set_up("stock: one limiter each", target / 6.0)
         )
-    }
-
-    #[test]
-    fn without_a_story_the_time_with_tokens_counts() {
-        let json = example_json().replace("\"phases\"", "\"other\"");
-        let demo = Demo::read(json.as_bytes()).unwrap();
-        assert_eq!(demo.phases.len(), 1);
-        assert_eq!((demo.phases[0].from, demo.phases[0].until), (0.1, 3.9));
     }
 
     #[test]

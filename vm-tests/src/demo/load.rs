@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::topology::Net;
 use crate::traffic::{Flow, Packet};
 
@@ -16,7 +18,7 @@ pub(super) const TOKEN_SHARE: f64 = 84.0 / 1622.0;
 pub(super) const DURATION: Duration = Duration::from_millis(12_500);
 
 /// A part of the load's story.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Phase {
     /// What the hosts do, for people.
     pub(super) what: &'static str,

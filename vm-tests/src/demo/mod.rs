@@ -56,6 +56,8 @@ pub fn run() -> Result<bool> {
             .into(),
         link_bit_s: LINK,
         duration_s: DURATION.as_secs_f64(),
+        token_share_percent: TOKEN_SHARE * 100.0,
+        phases: PHASES.to_vec(),
         setups: Vec::new(),
     };
     for set_up in setups::all(&dev) {

@@ -5,12 +5,17 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::load::Phase;
+
 /// All of it: `demo.json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) kernel: String,
     pub(super) link_bit_s: u64,
     pub(super) duration_s: f64,
+    /// What the token group should have of the link.
+    pub(super) token_share_percent: f64,
+    pub(super) phases: Vec<Phase>,
     pub(super) setups: Vec<SetUpReport>,
 }
 
