@@ -129,12 +129,12 @@ fn top_a(_: &mut Ctx) -> Result<()> {
     passes(&net, 0, 1)?;
     // Data, unscheduled and other packets.
     ensure!(
-        offered(switch, &dev, "1:2")? == 15,
+        offered(switch, &dev, "1:2")? == 3 * OTHERS,
         "data was offered {}",
         offered(switch, &dev, "1:2")?
     );
     ensure!(
-        offered(switch, &dev, "1:15")? == 5,
+        offered(switch, &dev, "1:15")? == TOKENS,
         "the lowest priority was offered {}",
         offered(switch, &dev, "1:15")?
     );
@@ -161,7 +161,7 @@ fn top_b(_: &mut Ctx) -> Result<()> {
     check(switch, &dev, &expected(5, json!(1)))?;
     passes(&net, 0, 1)?;
     ensure!(
-        offered(switch, &dev, "1:3")? == 5,
+        offered(switch, &dev, "1:3")? == OTHERS,
         "unscheduled was offered {}",
         offered(switch, &dev, "1:3")?
     );
@@ -185,7 +185,7 @@ fn expresspass(_: &mut Ctx) -> Result<()> {
     }
     passes(&net, 0, 1)?;
     ensure!(
-        offered(switch, &dev, "1:10")? == 10,
+        offered(switch, &dev, "1:10")? == 2 * TOKENS,
         "credits offered: {}",
         offered(switch, &dev, "1:10")?
     );
