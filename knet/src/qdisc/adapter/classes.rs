@@ -149,6 +149,16 @@ pub(super) unsafe extern "C" fn leaf<T: Qdisc>(
     }
 }
 
+/// The answer to whoever wants to add, change or delete a class.
+fn refuse_class<T: Qdisc>(extack: &mut Extack) -> i32 {
+    extack
+        .refuse(
+            eopnotsupp(),
+            format_args!("{}: {}", T::KIND, T::CLASSES_ARE_FIXED),
+        )
+        .to_errno()
+}
+
 /// # Safety
 ///
 /// `extack` must be valid or null.
@@ -161,13 +171,7 @@ pub(super) unsafe extern "C" fn change_class<T: Qdisc>(
     extack: *mut bindings::netlink_ext_ack,
 ) -> i32 {
     // SAFETY: the kernel passes a valid extack or null.
-    let mut extack = unsafe { Extack::from_raw(extack) };
-    extack
-        .refuse(
-            eopnotsupp(),
-            format_args!("{}: {}", T::KIND, T::CLASSES_ARE_FIXED),
-        )
-        .to_errno()
+    refuse_class::<T>(&mut unsafe { Extack::from_raw(extack) })
 }
 
 /// # Safety
@@ -179,13 +183,7 @@ pub(super) unsafe extern "C" fn delete_class<T: Qdisc>(
     extack: *mut bindings::netlink_ext_ack,
 ) -> i32 {
     // SAFETY: the kernel passes a valid extack or null.
-    let mut extack = unsafe { Extack::from_raw(extack) };
-    extack
-        .refuse(
-            eopnotsupp(),
-            format_args!("{}: {}", T::KIND, T::CLASSES_ARE_FIXED),
-        )
-        .to_errno()
+    refuse_class::<T>(&mut unsafe { Extack::from_raw(extack) })
 }
 
 /// # Safety
