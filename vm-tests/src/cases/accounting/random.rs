@@ -40,6 +40,8 @@ const SEGMENTS: u64 = 201;
 
 /// How many operations.
 const OPERATIONS: u32 = 500;
+/// How many of them between resets.
+const RESET_EVERY: u32 = 90;
 
 pub(super) fn run(ctx: &mut Ctx, place: &Place) -> Result<()> {
     let seed = ctx.seed;
@@ -70,8 +72,13 @@ fn run_seeded(ctx: &mut Ctx, place: &Place) -> Result<()> {
     };
     work.load = Some(work.start_load(seed)?);
     for number in 0..OPERATIONS {
-        work.step(&mut ctx.rng)
-            .with_context(|| format!("operation {number}"))?;
+        let time_for_a_reset = place.downs && number % RESET_EVERY == RESET_EVERY - 1;
+        if time_for_a_reset && !work.down {
+            work.link_down(&mut ctx.rng)
+        } else {
+            work.step(&mut ctx.rng)
+        }
+        .with_context(|| format!("operation {number}"))?;
     }
     let sent = work.balance()?;
     ctx.note(format!("{:?}; {sent} packets sent", work.counts));
@@ -159,7 +166,6 @@ impl Work<'_> {
             50..=53 => self.attack_class(rng, port),
             54..=57 => self.filter(rng, port),
             58..=60 => self.tc.delete_filters(port).map(drop),
-            61 if self.place.downs && !self.down => self.link_down(rng),
             63..=72 => {
                 self.counts.checks += 1;
                 self.check(which)

@@ -31,10 +31,11 @@ const PORT: u32 = 0x10_0000;
 const DATA: u32 = PORT | class::DATA as u32;
 
 /// A port on each transmit queue: flows are spread over them, and nothing is lost or counted twice.
-fn mq(_: &mut Ctx) -> Result<()> {
+fn mq(ctx: &mut Ctx) -> Result<()> {
     const QUEUES: u32 = 4;
-    const FLOWS: u16 = 32;
-    const EACH: u64 = 20;
+    // So many that no queue is left out by chance.
+    const FLOWS: u16 = 64;
+    const EACH: u64 = 10;
     let net = Builder::pair().queues(QUEUES).build()?;
     let ns = &net.hosts[0].ns;
     let mut lines = String::from("qdisc add dev eth0 root handle 1: mq\n");
@@ -57,17 +58,21 @@ fn mq(_: &mut Ctx) -> Result<()> {
             } else {
                 to.v6.into()
             };
-            Flow::new(stream, Packet::Data, to).burst(EACH)
+            Flow::new(stream, Packet::Data, to).payload(400).burst(EACH)
         })
         .collect();
     Source::start(ns, flows, clock::monotonic()).wait()?;
     let (settled, end) = settle_with(&mut tc, &ports, &counter)?;
-    let mut sent = 0;
+    let mut shares = Vec::new();
     for port in &ports {
-        let (packets, _) = settled.check(*port)?;
-        ensure!(packets > 0, "port {:x}: was left out", port >> 16);
-        sent += packets;
+        shares.push(settled.check(*port)?.0);
     }
+    let sent: u64 = shares.iter().sum();
+    ctx.note(format!("{shares:?}"));
+    ensure!(
+        shares.iter().all(|share| *share > 0),
+        "a port was left out: {shares:?}"
+    );
     let arrived = end.0 - start.0;
     ensure!(
         sent >= u64::from(FLOWS) * EACH && (arrived..=arrived + 8).contains(&sent),
