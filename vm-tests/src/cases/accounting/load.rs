@@ -225,6 +225,10 @@ fn send_udp(senders: Vec<UdpSender>, mix: &Mix, mut rng: Rng, stop: &AtomicBool)
             let _ = socket.send(&buffer[..len]);
         }
         breathe();
+        if rng.one_in(25) {
+            // Queues run empty, too, and TCP gets a word in.
+            std::thread::sleep(Duration::from_millis(rng.range(5..=30)));
+        }
     }
     Ok(())
 }
@@ -341,7 +345,7 @@ fn send_raw(sockets: &[RawSocket; 2], raw: &Raw, mix: &Mix, mut rng: Rng, stop: 
 fn send_tcp(to: SocketAddr, stop: &AtomicBool) {
     let chunk = [0x5a; 16 << 10];
     while !stop.load(Ordering::Relaxed) {
-        let connected = TcpStream::connect_timeout(&to, Duration::from_millis(300));
+        let connected = TcpStream::connect_timeout(&to, Duration::from_millis(50));
         let Ok(mut stream) = connected else {
             std::thread::sleep(Duration::from_millis(10));
             continue;
