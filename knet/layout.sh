@@ -8,9 +8,11 @@ btf=${1:-}
 command -v pahole >/dev/null || { echo "layout.sh: pahole is needed (package pahole)" >&2; exit 1; }
 [ -r "$btf" ] || { echo "layout.sh: no BTF: neither the build tree's vmlinux nor /sys/kernel/btf/vmlinux" >&2; exit 1; }
 
-# structure: the fields used. Bit fields and members of anonymous unions cannot be asked for.
+# structure: the fields used. Bit fields cannot be asked for, members of anonymous unions only as CONSTANT=field,
+# the constant being one of knet.h.
 wanted='
-Qdisc: enqueue dequeue flags handle parent dev_queue q qstats
+Qdisc: enqueue dequeue flags handle parent dev_queue q bstats qstats
+gnet_stats_basic_sync: bytes packets
 Qdisc_ops: next cl_ops id priv_size static_flags enqueue dequeue peek init reset destroy change dump dump_stats owner
 Qdisc_class_ops: graft leaf qlen_notify find change delete walk tcf_block bind_tcf unbind_tcf dump dump_stats
 qdisc_watchdog: timer qdisc
@@ -20,7 +22,7 @@ gnet_stats_queue: qlen backlog drops requeues overlimits
 tcf_result:
 tcmsg: tcm_handle tcm_info
 nlattr: nla_len nla_type
-sk_buff: cb len data_len data
+sk_buff: cb len data_len head data KNET_SKB_NEXT=next KNET_SKB_DEV=dev KNET_SKB_PRIORITY=priority KNET_SKB_PROTOCOL=protocol KNET_SKB_NETWORK_HEADER=network_header
 '
 types=$(echo "$wanted" | sed -n 's/:.*//p' | paste -sd,)
 
@@ -33,7 +35,12 @@ BEGIN {
 		k = split(lines[i], w, /[: ]+/)
 		if (w[1] == "") continue
 		missing[w[1]] = 1
-		for (j = 2; j <= k; j++) if (w[j] != "") missing[w[1] "." w[j]] = 1
+		for (j = 2; j <= k; j++) if (w[j] != "") {
+			constant = ""
+			if (split(w[j], c, "=") == 2) { constant = c[1]; w[j] = c[2] }
+			missing[w[1] "." w[j]] = 1
+			constants[w[1] "." w[j]] = constant
+		}
 	}
 }
 /^struct [A-Za-z_0-9]+ \{/ { type = $2 }
@@ -51,7 +58,9 @@ type != "" && match($0, /\/\* +[0-9]+ +[0-9]+ \*\//) {
 	key = type "." name
 	if (key in missing) {
 		delete missing[key]
-		printf "const _: () = assert!(core::mem::offset_of!(bindings::%s, %s) == %d);\n", type, name, at[1]
+		if (constants[key] != "") what = "bindings::" constants[key]
+		else what = "core::mem::offset_of!(bindings::" type ", " name ")"
+		printf "const _: () = assert!(%s == %d);\n", what, at[1]
 	}
 }
 type != "" && match($0, /\/\* size: [0-9]+,/) {

@@ -24,51 +24,6 @@ void knet_skb_free(struct sk_buff *skb)
 	kfree_skb(skb);
 }
 
-void knet_skb_link(struct sk_buff *skb, struct sk_buff *next)
-{
-	skb->next = next;
-}
-
-/* Takes skb off a singly linked list; what came after it. */
-struct sk_buff *knet_skb_unlink(struct sk_buff *skb)
-{
-	struct sk_buff *next = skb->next;
-
-	skb_mark_not_on_list(skb);
-	return next;
-}
-
-u32 knet_skb_priority(const struct sk_buff *skb)
-{
-	return skb->priority;
-}
-
-__be16 knet_skb_protocol(const struct sk_buff *skb)
-{
-	return skb->protocol;
-}
-
-int knet_skb_network_offset(const struct sk_buff *skb)
-{
-	return skb_network_offset(skb);
-}
-
-struct net_device *knet_skb_dev(const struct sk_buff *skb)
-{
-	return skb->dev;
-}
-
-/* Do the frames that the qdisc sees begin with an Ethernet header? */
-bool knet_device_is_ethernet(const struct net_device *dev)
-{
-	return dev->type == ARPHRD_ETHER;
-}
-
-void *knet_qdisc_priv(struct Qdisc *sch)
-{
-	return qdisc_priv(sch);
-}
-
 struct net_device *knet_qdisc_dev(const struct Qdisc *sch)
 {
 	return qdisc_dev(sch);
@@ -82,25 +37,6 @@ void knet_tree_lock(struct Qdisc *sch)
 void knet_tree_unlock(struct Qdisc *sch)
 {
 	sch_tree_unlock(sch);
-}
-
-void knet_enqueued(struct Qdisc *sch, unsigned int packets, unsigned int bytes)
-{
-	WRITE_ONCE(sch->q.qlen, sch->q.qlen + packets);
-	qstats_backlog_add(sch, bytes);
-}
-
-void knet_not_enqueued(struct Qdisc *sch, unsigned int packets, unsigned int bytes)
-{
-	WRITE_ONCE(sch->q.qlen, sch->q.qlen - packets);
-	qstats_backlog_sub(sch, bytes);
-}
-
-void knet_dequeued(struct Qdisc *sch, const struct sk_buff *skb)
-{
-	qdisc_qlen_dec(sch);
-	qdisc_qstats_backlog_dec(sch, skb);
-	qdisc_bstats_update(sch, skb);
 }
 
 void knet_lost(struct Qdisc *sch, unsigned int packets, unsigned int bytes)

@@ -19,26 +19,30 @@
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
 
+/*
+ * Where the packet path's fields are, for which bindgen has no names: members of anonymous structures, of
+ * types that it keeps opaque, and flexible arrays. A call for each costs more than all else that is done with them.
+ * layout.sh checks those of sk_buff against the kernel's BTF.
+ */
+enum {
+	KNET_SKB_NEXT = offsetof(struct sk_buff, next),
+	KNET_SKB_DEV = offsetof(struct sk_buff, dev),
+	KNET_SKB_PRIORITY = offsetof(struct sk_buff, priority),
+	KNET_SKB_PROTOCOL = offsetof(struct sk_buff, protocol),
+	KNET_SKB_NETWORK_HEADER = offsetof(struct sk_buff, network_header),
+	KNET_DEVICE_TYPE = offsetof(struct net_device, type),
+	KNET_QDISC_PRIVATE = offsetof(struct Qdisc, privdata),
+};
+
 /* Packets */
 struct sk_buff *knet_skb_segment(struct sk_buff *skb);
 void knet_skb_consume(struct sk_buff *skb);
 void knet_skb_free(struct sk_buff *skb);
-void knet_skb_link(struct sk_buff *skb, struct sk_buff *next);
-struct sk_buff *knet_skb_unlink(struct sk_buff *skb);
-u32 knet_skb_priority(const struct sk_buff *skb);
-__be16 knet_skb_protocol(const struct sk_buff *skb);
-int knet_skb_network_offset(const struct sk_buff *skb);
-struct net_device *knet_skb_dev(const struct sk_buff *skb);
-bool knet_device_is_ethernet(const struct net_device *dev);
 
 /* Accounting on a qdisc. All need the qdisc's root lock, or that nobody else can reach the qdisc. */
-void *knet_qdisc_priv(struct Qdisc *sch);
 struct net_device *knet_qdisc_dev(const struct Qdisc *sch);
 void knet_tree_lock(struct Qdisc *sch);
 void knet_tree_unlock(struct Qdisc *sch);
-void knet_enqueued(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
-void knet_not_enqueued(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
-void knet_dequeued(struct Qdisc *sch, const struct sk_buff *skb);
 void knet_lost(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
 void knet_count_drops(struct Qdisc *sch, unsigned int packets);
 void knet_overlimit(struct Qdisc *sch);

@@ -16,6 +16,7 @@ use core::{marker::PhantomData, ptr::NonNull};
 use kernel::prelude::*;
 
 mod adapter;
+mod counters;
 pub use adapter::Registration;
 
 /// Why a packet is dropped, as tools like `dropwatch` show it. Maps to C's `enum qdisc_drop_reason`.
@@ -323,7 +324,7 @@ impl Enqueuing<'_> {
         enqueue: impl FnOnce(*mut *mut bindings::sk_buff) -> i32,
     ) -> bool {
         // SAFETY: the qdisc is valid and its root lock held.
-        unsafe { bindings::knet_enqueued(self.sch.as_ptr(), 1, len) };
+        unsafe { counters::enqueued(self.sch.as_ptr(), 1, len) };
         let verdict = enqueue(self.to_free);
         if verdict == bindings::NET_XMIT_SUCCESS as i32 {
             self.counted = add(self.counted, len);
@@ -331,7 +332,7 @@ impl Enqueuing<'_> {
             return true;
         }
         // SAFETY: as above.
-        unsafe { bindings::knet_not_enqueued(self.sch.as_ptr(), 1, len) };
+        unsafe { counters::removed(self.sch.as_ptr(), 1, len) };
         if verdict as u32 & bindings::net_xmit_qdisc_t___NET_XMIT_STOLEN == 0 {
             self.refused = self.refused.wrapping_add(1);
         }

@@ -8,7 +8,11 @@
 //! dropped.
 
 use crate::bindings;
-use core::{marker::PhantomData, mem, ptr::NonNull};
+use core::{
+    marker::PhantomData,
+    mem::{self, ManuallyDrop},
+    ptr::NonNull,
+};
 use kernel::transmute::{AsBytes, FromBytes};
 
 /// An owned packet. Maps to C's `struct sk_buff *` whose owner is this value.
@@ -63,6 +67,12 @@ impl Skb {
         self.0.as_ptr()
     }
 
+    /// A field that bindgen has no name for, by its offset in `knet.h`.
+    #[inline]
+    fn field<T>(&self, offset: u32) -> *mut T {
+        self.as_ptr().wrapping_byte_add(offset as usize).cast()
+    }
+
     #[inline]
     fn cb(&self) -> *mut bindings::qdisc_skb_cb {
         // SAFETY: by the type's invariant the skb is valid; this only computes the address of its
@@ -78,18 +88,24 @@ impl Skb {
         unsafe { (*self.cb()).pkt_len }
     }
 
+    /// Number of wire packets this stands for, as the kernel counts them. C: `qdisc_pkt_segs`.
+    #[inline]
+    pub(crate) fn pkt_segs(&self) -> u32 {
+        // SAFETY: valid by the type's invariant.
+        unsafe { u32::from((*self.cb()).pkt_segs) }
+    }
+
     /// Number of wire packets this stands for, at least 1.
     #[inline]
     pub fn segments(&self) -> u32 {
-        // SAFETY: valid by the type's invariant.
-        unsafe { u32::from((*self.cb()).pkt_segs) }.max(1)
+        self.pkt_segs().max(1)
     }
 
     /// `SO_PRIORITY`, or what a filter or the forwarding path set.
     #[inline]
     pub fn priority(&self) -> u32 {
-        // SAFETY: valid by the type's invariant. The field is a plain `__u32`, also as a union.
-        unsafe { bindings::knet_skb_priority(self.as_ptr()) }
+        // SAFETY: valid by the type's invariant. The field is a `__u32`, and any bytes make one.
+        unsafe { *self.field(bindings::KNET_SKB_PRIORITY) }
     }
 
     /// Reads what [`Skb::set_private`] stored. Before that, or after another qdisc has held the packet,
@@ -113,21 +129,42 @@ impl Skb {
         }
     }
 
+    #[inline]
+    fn set_next(&mut self, next: *mut bindings::sk_buff) {
+        // SAFETY: valid by the type's invariant. What is in the list is for the list to know.
+        unsafe { *self.field(bindings::KNET_SKB_NEXT) = next }
+    }
+
+    /// Ends the packet's being on a list; what came after it.
+    #[inline]
+    fn unlink(&mut self) -> *mut bindings::sk_buff {
+        // SAFETY: valid by the type's invariant.
+        let next = unsafe { *self.field(bindings::KNET_SKB_NEXT) };
+        self.set_next(core::ptr::null_mut());
+        next
+    }
+
     /// The packet's headers. `buffer` is used only when they are not in the linear part.
     #[inline]
     pub fn headers<'a>(&'a self, buffer: &'a mut HeaderBuffer) -> Headers<'a> {
         // SAFETY: valid by the type's invariant; while a qdisc holds a packet, `dev` is its device.
         let (ethernet, protocol, offset, len, linear) = unsafe {
             let skb = self.as_ptr();
-            let dev = bindings::knet_skb_dev(skb);
-            let ethernet = bindings::knet_device_is_ethernet(dev);
+            let dev: *mut bindings::net_device = *self.field(bindings::KNET_SKB_DEV);
+            let kind: u16 = *dev
+                .wrapping_byte_add(bindings::KNET_DEVICE_TYPE as usize)
+                .cast();
+            let ethernet = u32::from(kind) == bindings::ARPHRD_ETHER;
+            let network: u16 = *self.field(bindings::KNET_SKB_NETWORK_HEADER);
             (
                 ethernet,
-                u16::from_be(bindings::knet_skb_protocol(skb)),
+                u16::from_be(*self.field(bindings::KNET_SKB_PROTOCOL)),
                 if ethernet {
                     0
                 } else {
-                    bindings::knet_skb_network_offset(skb)
+                    // C: skb_network_offset
+                    let network = (*skb).head.wrapping_add(network.into());
+                    network.addr().wrapping_sub((*skb).data.addr())
                 },
                 (*skb).len,
                 (*skb).len.saturating_sub((*skb).data_len),
@@ -198,8 +235,8 @@ impl Skb {
             // the list before making it a `Skb` upholds the invariant. It has a qdisc control block
             // because segments inherit the original's.
             unsafe {
-                next = NonNull::new(bindings::knet_skb_unlink(segment.as_ptr()));
-                let segment = Skb::from_raw(segment);
+                let mut segment = Skb::from_raw(segment);
+                next = NonNull::new(segment.unlink());
                 (*segment.cb()).pkt_len = (*segment.as_ptr()).len;
                 (*segment.cb()).pkt_segs = 1;
                 list.push(segment);
@@ -222,10 +259,10 @@ impl Drop for Skb {
 ///
 /// # Invariants
 ///
-/// `head` owns the first packet; each packet's `next` owns the one after it; `tail` is the last packet, and is
-/// only read while `head` is `Some`. The last packet's `next` is null.
+/// `head` is the first packet, which this owns, or null; each packet's `next` owns the one after it, the last one's is null;
+/// `tail` is the last packet, and is only read while `head` is not null.
 pub struct SkbQueue {
-    head: Option<Skb>,
+    head: *mut bindings::sk_buff,
     tail: *mut bindings::sk_buff,
     _owns: PhantomData<Skb>,
 }
@@ -237,7 +274,7 @@ impl SkbQueue {
     /// An empty queue.
     pub const fn new() -> Self {
         SkbQueue {
-            head: None,
+            head: core::ptr::null_mut(),
             tail: core::ptr::null_mut(),
             _owns: PhantomData,
         }
@@ -245,17 +282,14 @@ impl SkbQueue {
 
     /// Adds a packet at the end.
     #[inline]
-    pub fn push(&mut self, skb: Skb) {
-        let raw = skb.as_ptr();
-        // SAFETY: `raw` is ours; by the invariant `tail` is valid while there is a head.
-        unsafe {
-            bindings::knet_skb_link(raw, core::ptr::null_mut());
-            if self.head.is_none() {
-                self.head = Some(skb);
-            } else {
-                // The packet before it owns it from here on.
-                bindings::knet_skb_link(self.tail, skb.into_raw().as_ptr());
-            }
+    pub fn push(&mut self, mut skb: Skb) {
+        skb.set_next(core::ptr::null_mut());
+        let raw = skb.into_raw().as_ptr();
+        if self.head.is_null() {
+            self.head = raw;
+        } else {
+            // SAFETY: by the invariant `tail` is valid while there is a head. It owns the new packet from here on.
+            unsafe { ManuallyDrop::new(Skb(NonNull::new_unchecked(self.tail))).set_next(raw) };
         }
         self.tail = raw;
     }
@@ -263,25 +297,27 @@ impl SkbQueue {
     /// Takes the first packet.
     #[inline]
     pub fn pop(&mut self) -> Option<Skb> {
-        let first = self.head.take()?;
-        // SAFETY: by the invariant `next` owns the following packet or is null, and after this the first
-        // one is on no list.
-        self.head = unsafe {
-            NonNull::new(bindings::knet_skb_unlink(first.as_ptr())).map(|next| Skb::from_raw(next))
-        };
+        // SAFETY: by the invariant `head` is ours, and after this the packet is on no list.
+        let mut first = unsafe { Skb::from_raw(NonNull::new(self.head)?) };
+        self.head = first.unlink();
         Some(first)
     }
 
     /// The first packet.
     #[inline]
     pub fn front(&self) -> Option<&Skb> {
-        self.head.as_ref()
+        let head: *const *mut bindings::sk_buff = &self.head;
+        if self.head.is_null() {
+            return None;
+        }
+        // SAFETY: `Skb` is a transparent pointer that is not null, and the borrow keeps the queue as it is.
+        Some(unsafe { &*head.cast::<Skb>() })
     }
 
     /// Is nothing queued?
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.head.is_none()
+        self.head.is_null()
     }
 }
 

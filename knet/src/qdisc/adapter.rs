@@ -42,12 +42,11 @@ pub(super) struct Filters {
     block: *mut bindings::tcf_block,
 }
 
-/// # Safety
-///
-/// `sch` must be a qdisc of the kind that `T` implements.
-unsafe fn private<T: Qdisc>(sch: *mut bindings::Qdisc) -> *mut Private<T> {
-    // SAFETY: the kernel allocated `priv_size` bytes for us.
-    unsafe { bindings::knet_qdisc_priv(sch).cast() }
+/// Where a qdisc of the kind that `T` implements has its private area.
+fn private<T: Qdisc>(sch: *mut bindings::Qdisc) -> *mut Private<T> {
+    // C: qdisc_priv. The kernel allocated `priv_size` bytes for us there.
+    sch.wrapping_byte_add(bindings::KNET_QDISC_PRIVATE as usize)
+        .cast()
 }
 
 /// # Safety

@@ -4,7 +4,7 @@
 use super::{account_lost, context, report_lost, this};
 use crate::{
     bindings,
-    qdisc::{Dequeuing, Enqueuing, Qdisc},
+    qdisc::{counters, Dequeuing, Enqueuing, Qdisc},
     skb::Skb,
 };
 use core::{marker::PhantomData, ptr, ptr::NonNull};
@@ -35,7 +35,7 @@ pub(super) unsafe extern "C" fn enqueue<T: Qdisc>(
 
         let (packets, bytes) = on.uncounted();
         if packets != 0 {
-            bindings::knet_enqueued(sch, packets, bytes);
+            counters::enqueued(sch, packets, bytes);
         }
         let (packets, bytes) = on.queued;
         if on.refused != 0 {
@@ -70,12 +70,13 @@ unsafe fn dequeue_one<T: Qdisc>(sch: *mut bindings::Qdisc) -> (*mut bindings::sk
             _lock: PhantomData,
         };
         let skb = match this::<T>(sch).dequeue(&mut on, context(sch)) {
-            Some(skb) => skb.into_raw().as_ptr(),
+            Some(skb) => {
+                counters::removed(sch, 1, skb.packet_len());
+                counters::sent(sch, skb.pkt_segs(), skb.packet_len());
+                skb.into_raw().as_ptr()
+            }
             None => ptr::null_mut(),
         };
-        if !skb.is_null() {
-            bindings::knet_dequeued(sch, skb);
-        }
         account_lost(sch, on.lost);
         (skb, on.lost)
     }
