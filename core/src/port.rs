@@ -44,6 +44,7 @@ mod line;
 #[cfg(test)]
 mod tests;
 
+pub use self::line::Slot;
 use self::line::{Busy, Line};
 use crate::band::Band;
 use crate::config::{Config, Order, Resolved, FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
@@ -94,10 +95,10 @@ pub struct Port<Q: Queue> {
     expiry: Nanos,
     group: Shaper,
     link: Option<Shaper>,
-    signal: Line<Q>,
-    data: Line<Q>,
-    unscheduled: Line<Q>,
-    tokens: [Line<Q>; Band::MAX_PRIORITIES as usize],
+    /// By [`Slot`].
+    lines: [Line<Q>; Slot::COUNT],
+    /// By the low bits of a class's minor number: its [`Slot`], if there is such a class.
+    classes: [Option<Slot>; MINORS],
     stats: PortStats,
     config: Config,
     resolved: Resolved,
@@ -114,10 +115,8 @@ impl<Q: Queue> Port<Q> {
             expiry: Nanos::MAX,
             group: Shaper::new(resolved.token_rate, Nanos::ZERO, now),
             link: None,
-            signal: Line::default(),
-            data: Line::default(),
-            unscheduled: Line::default(),
-            tokens: Default::default(),
+            lines: Default::default(),
+            classes: [None; MINORS],
             stats: PortStats::default(),
             config: *config,
             resolved: *resolved,
@@ -167,19 +166,20 @@ impl<Q: Queue> Port<Q> {
     }
 
     fn set_caps(&mut self) {
-        let all = u64::MAX;
-        let config = &self.config;
-        for (line, packets, bytes) in [
-            (&mut self.signal, config.signal_limit.into(), all),
-            (&mut self.data, all, config.data_limit.into()),
-            (&mut self.unscheduled, config.unscheduled.into(), all),
-        ] {
-            (line.max_packets, line.max_bytes) = (packets, bytes);
-        }
-        for (priority, line) in (0_u8..).zip(self.tokens.iter_mut()) {
-            let exists = Band::Token(priority).exists(config);
-            line.max_packets = if exists { config.token_limit.into() } else { 0 };
-            line.max_bytes = all;
+        let config = self.config;
+        self.classes = [None; MINORS];
+        for band in (0..Band::COUNT).filter_map(Band::from_index) {
+            let line = self.line_mut(Slot::new(band));
+            (line.max_packets, line.max_bytes) = match band {
+                Band::Signal => (config.signal_limit.into(), u64::MAX),
+                Band::Data => (u64::MAX, config.data_limit.into()),
+                Band::Unscheduled => (config.unscheduled.into(), u64::MAX),
+                Band::Token(_) if band.exists(&config) => (config.token_limit.into(), u64::MAX),
+                Band::Token(_) => (0, u64::MAX),
+            };
+            if let Some(class) = self.classes.get_mut(usize::from(band.minor())) {
+                *class = band.exists(&config).then_some(Slot::new(band));
+            }
         }
     }
 
@@ -218,10 +218,22 @@ impl<Q: Queue> Port<Q> {
         surplus: impl Fn(&Line<Q>) -> bool,
     ) {
         for band in (0..Band::COUNT).filter_map(Band::from_index) {
-            let line = self.line_mut(band);
-            line.drop_while(band, cause, sink, &surplus);
-            let empty = line.queue.is_empty();
-            self.busy.update(Busy::bit(band), empty);
+            self.drop_while(Slot::new(band), cause, sink, &surplus);
+        }
+    }
+
+    /// Drops from the head of a queue while `surplus` says so.
+    fn drop_while(
+        &mut self,
+        slot: Slot,
+        cause: DropCause,
+        sink: &mut impl Sink<Q::Packet>,
+        surplus: impl Fn(&Line<Q>) -> bool,
+    ) {
+        let line = self.line_mut(slot);
+        line.drop_while(slot.band(), cause, sink, surplus);
+        if line.queue.is_empty() {
+            self.busy.clear(slot.bit());
         }
     }
 
@@ -237,6 +249,18 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
+    /// Where packets of `band` go.
+    #[inline]
+    pub fn slot(&self, band: Band) -> Slot {
+        Slot::new(self.map_band(band))
+    }
+
+    /// Where packets of the class with this minor number go, if the port has it.
+    #[inline]
+    pub fn class_slot(&self, minor: u32) -> Option<Slot> {
+        *self.classes.get(minor as usize)?
+    }
+
     /// A packet for `band` arrives. If its queue is at the cap, it goes to the sink; of a full token queue, tokens that have
     /// expired go first.
     #[inline]
@@ -247,46 +271,65 @@ impl<Q: Queue> Port<Q> {
         packet: Q::Packet,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Enqueue {
-        let band = self.map_band(band);
+        self.enqueue_at(now, self.slot(band), packet, sink)
+    }
+
+    /// [`Port::enqueue`] for who knows the place already.
+    #[inline]
+    pub fn enqueue_at(
+        &mut self,
+        now: Nanos,
+        slot: Slot,
+        packet: Q::Packet,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Enqueue {
         let meta = packet.meta();
-        let line = self.line_mut(band);
+        let line = self.line_mut(slot);
         line.stats.offered(&meta);
-        if !line.fits(&meta) && !self.make_room(now, band, &meta, sink) {
-            let line = self.line_mut(band);
-            line.stats.lost(&meta, DropCause::OverLimit);
-            sink.dropped(packet, band, DropCause::OverLimit);
+        if !line.fits(&meta) && !self.make_room(now, slot, &meta, sink) {
+            sink.dropped(packet, slot.band(), DropCause::OverLimit);
             return Enqueue::Dropped;
         }
-        if let Band::Token(_) = band {
-            if self.busy.tokens() == 0 {
-                self.group.arrive(now);
-            }
+        if !self.busy.tokens() && Busy::is_token(slot) {
+            self.group.arrive(now);
         }
-        self.busy.set(Busy::bit(band));
-        self.line_mut(band).push(now, packet, &meta);
+        self.busy.set(slot.bit());
+        self.line_mut(slot).push(now, packet, &meta);
         Enqueue::Queued
     }
 
-    /// Drops expired tokens from the head of a queue; says whether the packet fits now.
+    /// Drops expired tokens from the head of a queue; says whether the packet fits now, and counts it if not.
     #[cold]
+    #[inline(never)]
     fn make_room(
         &mut self,
         now: Nanos,
-        band: Band,
+        slot: Slot,
         meta: &Meta,
         sink: &mut impl Sink<Q::Packet>,
     ) -> bool {
-        let Band::Token(_) = band else { return false };
-        let expiry = self.expiry;
-        let line = self.line_mut(band);
-        line.drop_while(band, DropCause::Expired, sink, |line| {
-            line.queue
-                .front()
-                .is_some_and(|head| now - head.meta().enqueued > expiry)
-        });
-        let (fits, empty) = (line.fits(meta), line.queue.is_empty());
-        self.busy.update(Busy::bit(band), empty);
+        if Busy::is_token(slot) {
+            let expiry = self.expiry;
+            self.drop_while(slot, DropCause::Expired, sink, |line| {
+                line.queue
+                    .front()
+                    .is_some_and(|head| now - head.meta().enqueued > expiry)
+            });
+        }
+        let line = self.line_mut(slot);
+        let fits = line.fits(meta);
+        if !fits {
+            line.stats.lost(meta, DropCause::OverLimit);
+        }
         fits
+    }
+
+    /// Is nothing queued, neither here nor in the child? Then [`Port::dequeue`] has nothing to give, whatever the time.
+    #[inline]
+    pub fn rests(&mut self, leaf: &impl Leaf<Q::Packet>) -> bool {
+        let rests = !self.busy.any() && leaf.is_empty();
+        self.idle |= rests;
+        rests
     }
 
     /// What leaves now, if anything. `leaf` is the data band's child, or [`NoLeaf`](crate::queue::NoLeaf).
@@ -306,25 +349,25 @@ impl<Q: Queue> Port<Q> {
                 return self.wait_for_link(free, leaf);
             }
         }
-        let Some((packet, band, wire_len)) = self.select(now, leaf, sink) else {
+        let Some((packet, meta, slot)) = self.select(now, leaf, sink) else {
             self.idle = true;
-            if self.busy.tokens() == 0 {
+            if !self.busy.tokens() {
                 return Dequeue::Empty;
             }
             self.stats.token_waits = self.stats.token_waits.wrapping_add(1);
             return Dequeue::Wait(self.group.next());
         };
         if let Some(link) = &mut self.link {
-            link.charge(now, wire_len);
+            link.charge(now, meta.wire_len);
             self.idle = !self.busy.any() && leaf.is_empty();
         }
-        Dequeue::Packet(packet, band)
+        Dequeue::Packet(packet, slot.band())
     }
 
     /// The link is busy until `free`.
     fn wait_for_link<P>(&mut self, free: Nanos, leaf: &impl Leaf<Q::Packet>) -> Dequeue<P> {
-        let rest = !self.busy.only_tokens() || !leaf.is_empty();
-        if !rest && self.busy.tokens() == 0 {
+        let rest = self.busy.rest().any() || !leaf.is_empty();
+        if !rest && !self.busy.tokens() {
             return Dequeue::Empty;
         }
         // If the link is not what holds them up, do not come back before the tokens are due; once it is free, it is idle.
@@ -338,130 +381,91 @@ impl<Q: Queue> Port<Q> {
         Dequeue::Wait(free)
     }
 
-    /// Takes the packet that goes first, if the link is free, and how long it is on the wire.
+    /// Takes the packet that goes first, if the link is free.
     #[inline]
     fn select(
         &mut self,
         now: Nanos,
         leaf: &mut impl Leaf<Q::Packet>,
         sink: &mut impl Sink<Q::Packet>,
-    ) -> Option<(Q::Packet, Band, u32)> {
-        if self.busy.has(Busy::SIGNAL) {
-            let signal = self.signal.release(now);
-            self.busy.update(Busy::SIGNAL, self.signal.queue.is_empty());
-            if let Some((packet, wire_len)) = signal {
-                return Some((packet, Band::Signal, wire_len));
+    ) -> Option<(Q::Packet, Meta, Slot)> {
+        // What may go; a band that turns out to have nothing is struck off.
+        let mut ready = self.busy;
+        if ready.tokens() && !self.group.ready(now) {
+            ready = ready.rest();
+        }
+        if !leaf.is_empty() {
+            ready.set(Busy::DATA);
+        }
+        loop {
+            let slot = if self.order == Order::DataFirst && !self.passed {
+                ready.first_but_data()?
+            } else {
+                ready.first()?
+            };
+            if slot == Slot::DATA && !self.busy.has(Busy::DATA) {
+                let Some(packet) = leaf.dequeue() else {
+                    ready.clear(Busy::DATA);
+                    continue;
+                };
+                let meta = packet.meta();
+                self.line_mut(Slot::DATA).stats.sent(&meta);
+                self.passed = ready.tokens();
+                return Some((packet, meta, slot));
             }
-        }
-        let mut due = self.busy.tokens() != 0 && self.group.ready(now);
-        if due && (self.order == Order::TokensFirst || self.passed) {
-            if let Some(token) = self.take_token(now, sink) {
-                return Some(token);
-            }
-            due = false;
-        }
-        if let Some((packet, wire_len)) = self.take_data(now, leaf) {
-            self.passed = due;
-            return Some((packet, Band::Data, wire_len));
-        }
-        if due {
-            if let Some(token) = self.take_token(now, sink) {
-                return Some(token);
-            }
-        }
-        if self.busy.has(Busy::UNSCHEDULED) {
-            let unscheduled = self.unscheduled.release(now);
-            self.busy
-                .update(Busy::UNSCHEDULED, self.unscheduled.queue.is_empty());
-            let (packet, wire_len) = unscheduled?;
-            return Some((packet, Band::Unscheduled, wire_len));
-        }
-        None
-    }
-
-    /// The token that is released next. `None`: all have expired, and there are none any more.
-    #[inline]
-    fn take_token(
-        &mut self,
-        now: Nanos,
-        sink: &mut impl Sink<Q::Packet>,
-    ) -> Option<(Q::Packet, Band, u32)> {
-        while let Some(priority) = self.busy.first_token() {
             let expiry = self.expiry;
-            let line = &mut self.tokens[usize::from(priority & PRIORITY_MASK)];
+            let line = self.line_mut(slot);
             let head = line.pop();
             let empty = line.queue.is_empty();
-            self.busy.update(Busy::token(priority), empty);
-            let Some((packet, meta)) = head else { continue };
-            if now - meta.enqueued > expiry {
-                line.stats.lost(&meta, DropCause::Expired);
-                sink.dropped(packet, Band::Token(priority), DropCause::Expired);
-                continue;
+            if empty {
+                self.busy.clear(slot.bit());
+                ready.clear(slot.bit());
             }
-            line.stats.sent(&meta);
-            line.stats.waited(now - meta.enqueued);
-            self.group.charge(now, meta.wire_len);
-            self.passed &= self.busy.tokens() != 0 && self.group.ready(now);
-            return Some((packet, Band::Token(priority), meta.wire_len));
-        }
-        None
-    }
-
-    #[inline]
-    fn take_data(
-        &mut self,
-        now: Nanos,
-        leaf: &mut impl Leaf<Q::Packet>,
-    ) -> Option<(Q::Packet, u32)> {
-        if self.busy.has(Busy::DATA) {
-            let own = self.data.release(now);
-            self.busy.update(Busy::DATA, self.data.queue.is_empty());
-            own
-        } else if !leaf.is_empty() {
-            let packet = leaf.dequeue()?;
-            let meta = packet.meta();
-            self.data.stats.sent(&meta);
-            Some((packet, meta.wire_len))
-        } else {
-            None
+            let Some((packet, meta)) = head else {
+                self.busy.clear(slot.bit());
+                ready.clear(slot.bit());
+                continue;
+            };
+            let line = self.line_mut(slot);
+            if Busy::is_token(slot) {
+                if now - meta.enqueued > expiry {
+                    line.stats.lost(&meta, DropCause::Expired);
+                    sink.dropped(packet, slot.band(), DropCause::Expired);
+                    continue;
+                }
+                line.sent(now, &meta);
+                self.group.charge(now, meta.wire_len);
+                self.passed = self.passed && self.busy.tokens() && self.group.ready(now);
+            } else {
+                line.sent(now, &meta);
+                if slot == Slot::DATA {
+                    self.passed = ready.tokens();
+                }
+            }
+            return Some((packet, meta, slot));
         }
     }
 
     /// A packet goes into the data band's child instead of the port's own queue.
     #[inline]
     pub fn leaf_offered(&mut self, meta: Meta) {
-        self.data.stats.offered(&meta);
+        self.line_mut(Slot::DATA).stats.offered(&meta);
     }
 
     /// The child did not take it.
     #[inline]
     pub fn leaf_refused(&mut self, meta: Meta) {
-        crate::stats::add(&mut self.data.stats.refused, meta.segs);
+        crate::stats::add(&mut self.line_mut(Slot::DATA).stats.refused, meta.segs);
     }
 
     #[inline]
-    fn line_mut(&mut self, band: Band) -> &mut Line<Q> {
-        match band {
-            Band::Signal => &mut self.signal,
-            Band::Data => &mut self.data,
-            Band::Unscheduled => &mut self.unscheduled,
-            Band::Token(priority) => &mut self.tokens[usize::from(priority & PRIORITY_MASK)],
-        }
-    }
-
-    #[inline]
-    fn line(&self, band: Band) -> &Line<Q> {
-        match band {
-            Band::Signal => &self.signal,
-            Band::Data => &self.data,
-            Band::Unscheduled => &self.unscheduled,
-            Band::Token(priority) => &self.tokens[usize::from(priority & PRIORITY_MASK)],
-        }
+    fn line_mut(&mut self, slot: Slot) -> &mut Line<Q> {
+        &mut self.lines[slot.index()]
     }
 
     /// The counters of a band; they stay when the port loses the band.
     pub fn stats(&self, band: Band) -> &BandStats {
-        &self.line(band).stats
+        &self.lines[Slot::new(band).index()].stats
     }
 
     /// The counters of the port.
@@ -497,6 +501,5 @@ impl<Q: Queue> Port<Q> {
     }
 }
 
-/// Masks a token priority into the table of queues, which is a power of two long.
-const PRIORITY_MASK: u8 = Band::MAX_PRIORITIES - 1;
-const _: () = assert!(Band::MAX_PRIORITIES.is_power_of_two());
+/// Above the highest minor number of a class.
+const MINORS: usize = 32;

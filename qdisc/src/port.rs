@@ -13,10 +13,9 @@ use knet::{
     HeaderBuffer, Message, Qdisc, Skb, Stats,
 };
 use turnstile_core::{
-    band::Band,
     classify::classify,
     config::{limits, Config, Resolved},
-    port::{Dequeue, Enqueue, Port},
+    port::{Dequeue, Enqueue, Port, Slot},
     queue::Packet,
     uapi,
     units::Nanos,
@@ -46,7 +45,7 @@ pub(crate) struct TurnstilePort {
 
 /// Where a packet goes, or what became of it.
 enum Place {
-    Band(Band),
+    Slot(Slot),
     Stolen,
     Shot,
 }
@@ -74,13 +73,11 @@ impl TurnstilePort {
     #[inline]
     fn classify(&mut self, skb: &mut Skb, sch: Context<'_, Self>) -> Place {
         let handle = sch.handle();
-        let config = self.port.config();
-        let priority = skb.priority();
-        if priority & MAJOR == handle && handle != 0 {
-            if let Some(band) =
-                Band::from_minor(priority as u8, config).filter(|_| priority & 0xff00 == 0)
-            {
-                return Place::Band(band);
+        // The minor number, if the major number is ours; above all minor numbers otherwise.
+        let class = skb.priority() ^ handle;
+        if handle != 0 {
+            if let Some(slot) = self.port.class_slot(class) {
+                return Place::Slot(slot);
             }
         }
         match sch.classify(skb) {
@@ -88,31 +85,36 @@ impl TurnstilePort {
             Classified::Stolen => return Place::Stolen,
             Classified::Shot => return Place::Shot,
             Classified::Class(class) => {
-                let ours = matches!(class & MAJOR, 0) || class & MAJOR == handle;
-                match Band::from_minor(class as u8, config).filter(|_| ours && class & 0xff00 == 0)
-                {
-                    Some(band) => return Place::Band(band),
+                // Filters may leave out the major number.
+                let minor = if class & MAJOR == 0 {
+                    class
+                } else {
+                    class ^ handle
+                };
+                match self.port.class_slot(minor) {
+                    Some(slot) => return Place::Slot(slot),
                     None => self.events.filter_misses = self.events.filter_misses.wrapping_add(1),
                 }
             }
         }
         let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
         let headers = skb.headers(&mut buffer);
-        Place::Band(classify(
+        let band = classify(
             headers.protocol,
             headers.bytes,
             headers.destination,
             self.port.config(),
-        ))
+        );
+        Place::Slot(self.port.slot(band))
     }
 
     /// Queues one packet, which may be a super-packet if they are not split.
     #[inline]
-    fn place(&mut self, skb: Skb, band: Band, on: &mut Enqueuing<'_>) {
+    fn place(&mut self, skb: Skb, slot: Slot, on: &mut Enqueuing<'_>) {
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, self.framing());
-        match (self.port.map_band(band), &mut self.child) {
-            (Band::Data, Some(child)) => {
+        match &mut self.child {
+            Some(child) if slot == Slot::DATA => {
                 let meta = packet.meta();
                 self.port.leaf_offered(meta);
                 if !child.enqueue(packet.0, on) {
@@ -120,7 +122,11 @@ impl TurnstilePort {
                 }
             }
             _ => {
-                if self.port.enqueue(now(), band, packet, &mut OnEnqueue(on)) == Enqueue::Queued {
+                if self
+                    .port
+                    .enqueue_at(now(), slot, packet, &mut OnEnqueue(on))
+                    == Enqueue::Queued
+                {
                     on.queued(len);
                 }
             }
@@ -201,8 +207,8 @@ impl Qdisc for TurnstilePort {
 
     #[inline]
     fn enqueue(&mut self, mut skb: Skb, on: &mut Enqueuing<'_>, sch: Context<'_, Self>) {
-        let band = match self.classify(&mut skb, sch) {
-            Place::Band(band) => band,
+        let slot = match self.classify(&mut skb, sch) {
+            Place::Slot(slot) => slot,
             Place::Stolen => return on.stolen(skb),
             Place::Shot => {
                 self.events.filter_drops =
@@ -211,14 +217,14 @@ impl Qdisc for TurnstilePort {
             }
         };
         if skb.segments() <= 1 || !self.port.config().split_gso {
-            return self.place(skb, band, on);
+            return self.place(skb, slot, on);
         }
         let segments = skb.segments();
         match skb.split() {
             Ok(mut list) => {
                 self.events.gso_splits = self.events.gso_splits.wrapping_add(1);
                 while let Some(segment) = list.pop() {
-                    self.place(segment, band, on);
+                    self.place(segment, slot, on);
                 }
             }
             Err(skb) => {

@@ -18,9 +18,8 @@ pub(super) struct Line<Q> {
 impl<Q: Queue> Line<Q> {
     #[inline]
     pub(super) fn fits(&self, meta: &Meta) -> bool {
-        // What is queued is below the caps, and these are far from 2^64.
-        self.stats.queued_packets.wrapping_add(meta.segs.into()) <= self.max_packets
-            && self.stats.queued_bytes.wrapping_add(meta.len.into()) <= self.max_bytes
+        self.stats.queued_packets.saturating_add(meta.segs.into()) <= self.max_packets
+            && self.stats.queued_bytes.saturating_add(meta.len.into()) <= self.max_bytes
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -42,13 +41,10 @@ impl<Q: Queue> Line<Q> {
         Some((packet, meta))
     }
 
-    /// Takes the head to send it; says how long it is on the wire.
     #[inline]
-    pub(super) fn release(&mut self, now: Nanos) -> Option<(Q::Packet, u32)> {
-        let (packet, meta) = self.pop()?;
-        self.stats.sent(&meta);
+    pub(super) fn sent(&mut self, now: Nanos, meta: &Meta) {
+        self.stats.sent(meta);
         self.stats.waited(now - meta.enqueued);
-        Some((packet, meta.wire_len))
     }
 
     /// Drops from the head while `surplus` says so.
@@ -69,16 +65,62 @@ impl<Q: Queue> Line<Q> {
     }
 }
 
-/// Which bands have packets in the port's own queues: a bit each, by [`Band::index`].
+/// A band as a place in the order of precedence, tokens first: signal 0, tokens 1 to 8, data 9, unscheduled 10.
+///
+/// What the packet path works with instead of [`Band`]: an index, a bit, and a comparison where `Band` takes branches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u8);
+
+impl Slot {
+    pub(super) const SIGNAL: Self = Self(0);
+    /// The place of data, which is where a child qdisc may take over.
+    pub const DATA: Self = Self(9);
+    pub(super) const UNSCHEDULED: Self = Self(10);
+    /// The length of a table of lines. More than there are bands, so that a mask makes any number an index of it.
+    pub(super) const COUNT: usize = 16;
+
+    #[inline]
+    pub(super) const fn new(band: Band) -> Self {
+        match band {
+            Band::Signal => Self::SIGNAL,
+            Band::Token(priority) => Self(1 + (priority & (Band::MAX_PRIORITIES - 1))),
+            Band::Data => Self::DATA,
+            Band::Unscheduled => Self::UNSCHEDULED,
+        }
+    }
+
+    /// The band of this place.
+    #[inline]
+    pub const fn band(self) -> Band {
+        match self {
+            Self::SIGNAL => Band::Signal,
+            Self::DATA => Band::Data,
+            Self::UNSCHEDULED => Band::Unscheduled,
+            Self(place) => Band::Token(place.wrapping_sub(1) & (Band::MAX_PRIORITIES - 1)),
+        }
+    }
+
+    #[inline]
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize & (Self::COUNT - 1)
+    }
+
+    #[inline]
+    pub(super) const fn bit(self) -> u32 {
+        1_u32.wrapping_shl(self.0 as u32)
+    }
+}
+
+const _: () = assert!(Band::MAX_PRIORITIES.is_power_of_two() && Slot::COUNT.is_power_of_two());
+
+/// Which bands have packets: a bit each, by [`Slot`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Busy(u16);
+pub(super) struct Busy(u32);
 
 impl Busy {
-    pub(super) const SIGNAL: u16 = 1 << Band::Signal.index();
-    pub(super) const DATA: u16 = 1 << Band::Data.index();
-    pub(super) const UNSCHEDULED: u16 = 1 << Band::Unscheduled.index();
-    const TOKENS_SHIFT: u32 = Band::Token(0).index() as u32;
-    const FIRST_TOKEN: u16 = 1 << Self::TOKENS_SHIFT;
+    pub(super) const DATA: u32 = Slot::DATA.bit();
+    const SIGNAL: u32 = Slot::SIGNAL.bit();
+    const TOKENS: u32 = Self::DATA - Slot::new(Band::Token(0)).bit();
 
     #[inline]
     pub(super) fn any(self) -> bool {
@@ -86,55 +128,52 @@ impl Busy {
     }
 
     #[inline]
-    pub(super) fn has(self, bit: u16) -> bool {
+    pub(super) fn has(self, bit: u32) -> bool {
         self.0 & bit != 0
     }
 
     #[inline]
-    pub(super) fn bit(band: Band) -> u16 {
-        match band {
-            Band::Signal => Self::SIGNAL,
-            Band::Data => Self::DATA,
-            Band::Unscheduled => Self::UNSCHEDULED,
-            Band::Token(priority) => Self::token(priority),
-        }
-    }
-
-    /// `priority` is below 8.
-    #[inline]
-    pub(super) fn token(priority: u8) -> u16 {
-        Self::FIRST_TOKEN.wrapping_shl(priority.into())
-    }
-
-    #[inline]
-    pub(super) fn set(&mut self, bit: u16) {
+    pub(super) fn set(&mut self, bit: u32) {
         self.0 |= bit;
     }
 
-    /// `bit` stays only while the queue it stands for is not empty.
     #[inline]
-    pub(super) fn update(&mut self, bit: u16, empty: bool) {
-        if empty {
-            self.0 &= !bit;
-        }
+    pub(super) fn clear(&mut self, bit: u32) {
+        self.0 &= !bit;
     }
 
     #[inline]
-    pub(super) fn tokens(self) -> u16 {
-        self.0 >> Self::TOKENS_SHIFT
+    pub(super) fn tokens(self) -> bool {
+        self.has(Self::TOKENS)
     }
 
-    /// The highest token priority that has tokens.
     #[inline]
-    pub(super) fn first_token(self) -> Option<u8> {
-        match self.tokens() {
+    pub(super) fn is_token(slot: Slot) -> bool {
+        slot.bit() & Self::TOKENS != 0
+    }
+
+    /// All but the tokens.
+    #[inline]
+    pub(super) fn rest(self) -> Self {
+        Self(self.0 & !Self::TOKENS)
+    }
+
+    /// The first, tokens first.
+    #[inline]
+    pub(super) fn first(self) -> Option<Slot> {
+        match self.0 {
             0 => None,
-            tokens => Some(tokens.trailing_zeros() as u8),
+            bits => Some(Slot(bits.trailing_zeros() as u8)),
         }
     }
 
+    /// The first, where data goes before tokens.
     #[inline]
-    pub(super) fn only_tokens(self) -> bool {
-        self.0 & (Self::SIGNAL | Self::DATA | Self::UNSCHEDULED) == 0
+    pub(super) fn first_but_data(self) -> Option<Slot> {
+        if self.0 & (Self::SIGNAL | Self::DATA) == Self::DATA {
+            Some(Slot::DATA)
+        } else {
+            self.first()
+        }
     }
 }
