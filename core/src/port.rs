@@ -283,45 +283,62 @@ impl<Q: Queue> Port<Q> {
         packet: Q::Packet,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Enqueue {
-        let meta = packet.meta();
-        let line = self.line_mut(slot);
-        line.stats.offered(&meta);
-        if !line.fits(&meta) && !self.make_room(now, slot, &meta, sink) {
-            sink.dropped(packet, slot.band(), DropCause::OverLimit);
-            return Enqueue::Dropped;
+        match self.try_enqueue(now, slot, packet) {
+            Ok(()) => Enqueue::Queued,
+            Err(packet) => self.enqueue_full(now, slot, packet, sink),
         }
-        if !self.busy.tokens() && Busy::is_token(slot) {
-            self.group.arrive(now);
-        }
-        self.busy.set(slot.bit());
-        self.line_mut(slot).push(now, packet, &meta);
-        Enqueue::Queued
     }
 
-    /// Drops expired tokens from the head of a queue; says whether the packet fits now, and counts it if not.
-    #[cold]
-    #[inline(never)]
-    fn make_room(
+    /// Queues a packet if its queue has room for it. If not, nothing has changed.
+    #[inline]
+    pub fn try_enqueue(
         &mut self,
         now: Nanos,
         slot: Slot,
-        meta: &Meta,
+        packet: Q::Packet,
+    ) -> Result<(), Q::Packet> {
+        let meta = packet.meta();
+        if !self.line_mut(slot).fits(&meta) {
+            return Err(packet);
+        }
+        if Busy::is_token(slot) && !self.busy.tokens() {
+            self.group.arrive(now);
+        }
+        self.busy.set(slot.bit());
+        let line = self.line_mut(slot);
+        line.stats.offered(&meta);
+        line.push(now, packet, &meta);
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn enqueue_full(
+        &mut self,
+        now: Nanos,
+        slot: Slot,
+        packet: Q::Packet,
         sink: &mut impl Sink<Q::Packet>,
-    ) -> bool {
+    ) -> Enqueue {
         if Busy::is_token(slot) {
             let expiry = self.expiry;
             self.drop_while(slot, DropCause::Expired, sink, |line| {
                 line.queue
                     .front()
-                    .is_some_and(|head| now - head.meta().enqueued > expiry)
+                    .is_some_and(|head| now - head.enqueued > expiry)
             });
         }
-        let line = self.line_mut(slot);
-        let fits = line.fits(meta);
-        if !fits {
-            line.stats.lost(meta, DropCause::OverLimit);
+        match self.try_enqueue(now, slot, packet) {
+            Ok(()) => Enqueue::Queued,
+            Err(packet) => {
+                let meta = packet.meta();
+                let line = self.line_mut(slot);
+                line.stats.offered(&meta);
+                line.stats.lost(&meta, DropCause::OverLimit);
+                sink.dropped(packet, slot.band(), DropCause::OverLimit);
+                Enqueue::Dropped
+            }
         }
-        fits
     }
 
     /// Is nothing queued, neither here nor in the child? Then [`Port::dequeue`] has nothing to give, whatever the time.

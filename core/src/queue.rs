@@ -35,8 +35,8 @@ pub trait Queue: Default {
     fn push(&mut self, packet: Self::Packet);
     /// Takes the packet at the head.
     fn pop(&mut self) -> Option<Self::Packet>;
-    /// Looks at the packet at the head.
-    fn front(&self) -> Option<&Self::Packet>;
+    /// The facts of the packet at the head.
+    fn front(&self) -> Option<Meta>;
     /// Whether nothing is queued.
     fn is_empty(&self) -> bool;
 }
@@ -93,6 +93,9 @@ pub enum DropCause {
 /// less than `mpu`. Saturates.
 #[inline]
 pub fn wire_len(len: u32, segs: u32, overhead: u32, mpu: u32) -> u32 {
+    if segs == 1 {
+        return len.saturating_add(overhead).max(mpu);
+    }
     len.saturating_add(overhead.saturating_mul(segs))
         .max(mpu.saturating_mul(segs))
 }

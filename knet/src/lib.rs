@@ -8,7 +8,8 @@
 //! 2. [`Qdisc::new`] and [`Qdisc::change`] read the options: [`attr::parse`] with a table of [`attr::Rule`]s checks
 //!    form, you check ranges, and [`Extack::refuse`] says what is wrong. Change nothing until everything is checked;
 //!    then take the lock with [`Configuring::lock`].
-//! 3. [`Qdisc::enqueue`] gets an owned [`Skb`] and an [`Enqueuing`]. Keep the packet and say [`Enqueuing::queued`], pass it to
+//! 3. [`Qdisc::enqueue`] gets an owned [`Skb`] and an [`Arriving`]. Keep the packet and say [`Arriving::queued`]. If it is not that
+//!    simple, [`Arriving::otherwise`] gives you an [`Enqueuing`] to report to: queue and say [`Enqueuing::queued`], pass the packet to
 //!    [`Child::enqueue`], or hand it to [`Enqueuing::refuse`]. To make room, [`Enqueuing::drop_queued`] an older one. A
 //!    packet that is simply let go of is freed, but nobody learns why.
 //! 4. [`Qdisc::dequeue`] gives the next packet away. When the next one is not due yet, return `None` and ask for a
@@ -57,8 +58,8 @@ pub use device::Device;
 pub use dump::{ClassStats, Message, Stats};
 pub use extack::Extack;
 pub use qdisc::{
-    drop_queued, eopnotsupp, Changing, Classified, Configuring, Context, Dequeuing, DropReason,
-    Enqueuing, Qdisc, Registration,
+    drop_queued, eopnotsupp, Arriving, Changing, Classified, Configuring, Context, Dequeuing,
+    DropReason, Enqueued, Enqueuing, Qdisc, Registration,
 };
 pub use skb::{HeaderBuffer, Headers, Skb, SkbQueue, PRIVATE_LEN};
 pub use time::now;

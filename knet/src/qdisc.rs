@@ -69,8 +69,13 @@ pub trait Qdisc: Sized + Send {
     fn change(on: &Configuring<'_, Self>, options: Option<Nest<'_>>, extack: &mut Extack)
         -> Result;
 
-    /// Takes a packet: keeps it, gives it to a child, or gives it back to be dropped, and says so to `on`.
-    fn enqueue(&mut self, skb: Skb, on: &mut Enqueuing<'_>, sch: Context<'_, Self>);
+    /// Takes a packet: keeps it, gives it to a child, or gives it back to be dropped, and says so to `arriving`.
+    fn enqueue(&mut self, skb: Skb, arriving: Arriving<'_>, sch: Context<'_, Self>) -> Enqueued;
+
+    /// Asked before each [`Qdisc::dequeue`]: is there nothing to give, for sure?
+    fn is_empty(&mut self) -> bool {
+        false
+    }
 
     /// Gives the packet to send next, if one may be sent now.
     fn dequeue(&mut self, on: &mut Dequeuing<'_>, sch: Context<'_, Self>) -> Option<Skb>;
@@ -251,7 +256,18 @@ impl<T: Qdisc> Configuring<'_, T> {
     }
 }
 
-/// A packet's way in. Whatever happens to the packet is reported here.
+/// A packet that arrives. Its way in ends with one of [`Arriving::queued`] and [`Arriving::otherwise`].
+pub struct Arriving<'a> {
+    sch: NonNull<bindings::Qdisc>,
+    to_free: *mut *mut bindings::sk_buff,
+    _lock: PhantomData<&'a ()>,
+}
+
+/// An arriving packet has been dealt with, and accounted for.
+#[must_use]
+pub struct Enqueued(i32);
+
+/// The way in of a packet that is not just queued. Whatever happens to the packet is reported here.
 pub struct Enqueuing<'a> {
     sch: NonNull<bindings::Qdisc>,
     to_free: *mut *mut bindings::sk_buff,

@@ -9,7 +9,7 @@ use turnstile_core::{
 };
 
 /// How long packets are on the wire.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Framing {
     pub(crate) overhead: u32,
     pub(crate) mpu: u32,
@@ -18,48 +18,53 @@ pub(crate) struct Framing {
 /// What the port keeps with a packet: `skb->cb` has room for 20 bytes.
 type Private = [u32; 3];
 
-/// A packet in the port.
-pub(crate) struct PortPacket(pub(crate) Skb);
+/// A packet in the port, and the facts that the port works with.
+pub(crate) struct PortPacket {
+    pub(crate) skb: Skb,
+    meta: Meta,
+}
 
 impl PortPacket {
     #[inline]
-    pub(crate) fn new(mut skb: Skb, framing: Framing) -> Self {
-        let wire = wire_len(
-            skb.packet_len(),
-            skb.segments(),
-            framing.overhead,
-            framing.mpu,
-        );
-        skb.set_private::<Private>([wire, 0, 0]);
-        PortPacket(skb)
+    pub(crate) fn new(skb: Skb, framing: Framing) -> Self {
+        let (len, segs) = (skb.packet_len(), skb.segments());
+        PortPacket {
+            skb,
+            meta: Meta {
+                len,
+                wire_len: wire_len(len, segs, framing.overhead, framing.mpu),
+                segs,
+                enqueued: Nanos::ZERO,
+            },
+        }
     }
 }
 
 impl Packet for PortPacket {
     #[inline]
     fn meta(&self) -> Meta {
-        let [wire_len, low, high] = self.0.private::<Private>();
-        Meta {
-            len: self.0.packet_len(),
-            wire_len,
-            segs: self.0.segments(),
-            enqueued: Nanos(u64::from(high) << 32 | u64::from(low)),
-        }
+        self.meta
     }
 
     #[inline]
     fn set_enqueued(&mut self, now: Nanos) {
-        let [wire_len, ..] = self.0.private::<Private>();
-        self.0
-            .set_private::<Private>([wire_len, now.0 as u32, (now.0 >> 32) as u32]);
+        self.meta.enqueued = now;
     }
 }
 
-/// A FIFO of such packets. The first one is held apart from the list, where it can be looked at as what it is.
+/// A FIFO of such packets. While they are queued, the facts are with the packet.
 #[derive(Default)]
-pub(crate) struct PortQueue {
-    first: Option<PortPacket>,
-    rest: SkbQueue,
+pub(crate) struct PortQueue(SkbQueue);
+
+#[inline]
+fn meta(skb: &Skb) -> Meta {
+    let [wire_len, low, high] = skb.private::<Private>();
+    Meta {
+        len: skb.packet_len(),
+        wire_len,
+        segs: skb.segments(),
+        enqueued: Nanos(u64::from(high) << 32 | u64::from(low)),
+    }
 }
 
 impl Queue for PortQueue {
@@ -67,27 +72,27 @@ impl Queue for PortQueue {
 
     #[inline]
     fn push(&mut self, packet: PortPacket) {
-        match self.first {
-            None => self.first = Some(packet),
-            Some(_) => self.rest.push(packet.0),
-        }
+        let PortPacket { mut skb, meta } = packet;
+        let now = meta.enqueued.0;
+        skb.set_private::<Private>([meta.wire_len, now as u32, (now >> 32) as u32]);
+        self.0.push(skb);
     }
 
     #[inline]
     fn pop(&mut self) -> Option<PortPacket> {
-        let first = self.first.take()?;
-        self.first = self.rest.pop().map(PortPacket);
-        Some(first)
+        let skb = self.0.pop()?;
+        let meta = meta(&skb);
+        Some(PortPacket { skb, meta })
     }
 
     #[inline]
-    fn front(&self) -> Option<&PortPacket> {
-        self.first.as_ref()
+    fn front(&self) -> Option<Meta> {
+        self.0.front().map(meta)
     }
 
     #[inline]
     fn is_empty(&self) -> bool {
-        self.first.is_none()
+        self.0.is_empty()
     }
 }
 
@@ -127,8 +132,8 @@ pub(crate) struct OnEnqueue<'a, 'b>(pub(crate) &'a mut Enqueuing<'b>);
 impl Sink<PortPacket> for OnEnqueue<'_, '_> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, cause: DropCause) {
         match cause {
-            DropCause::OverLimit => self.0.refuse(packet.0, reason(cause)),
-            _ => self.0.drop_queued(packet.0, reason(cause)),
+            DropCause::OverLimit => self.0.refuse(packet.skb, reason(cause)),
+            _ => self.0.drop_queued(packet.skb, reason(cause)),
         }
     }
 }
@@ -138,7 +143,7 @@ pub(crate) struct OnDequeue<'a, 'b>(pub(crate) &'a mut Dequeuing<'b>);
 
 impl Sink<PortPacket> for OnDequeue<'_, '_> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, cause: DropCause) {
-        self.0.drop_queued(packet.0, reason(cause));
+        self.0.drop_queued(packet.skb, reason(cause));
     }
 }
 
@@ -147,7 +152,7 @@ pub(crate) struct OnChange<'a>(pub(crate) &'a mut Changing);
 
 impl Sink<PortPacket> for OnChange<'_> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, _cause: DropCause) {
-        self.0.drop_queued(packet.0);
+        self.0.drop_queued(packet.skb);
     }
 }
 
@@ -156,6 +161,6 @@ pub(crate) struct OnReset;
 
 impl Sink<PortPacket> for OnReset {
     fn dropped(&mut self, packet: PortPacket, _band: Band, _cause: DropCause) {
-        knet::drop_queued(packet.0);
+        knet::drop_queued(packet.skb);
     }
 }

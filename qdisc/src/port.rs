@@ -9,8 +9,8 @@ use crate::{
 };
 use kernel::prelude::*;
 use knet::{
-    attr::Nest, Child, Classified, Configuring, Context, Dequeuing, DropReason, Enqueuing, Extack,
-    HeaderBuffer, Message, Qdisc, Skb, Stats,
+    attr::Nest, Arriving, Child, Classified, Configuring, Context, Dequeuing, DropReason, Enqueued,
+    Enqueuing, Extack, HeaderBuffer, Message, Qdisc, Skb, Stats,
 };
 use turnstile_core::{
     classify::classify,
@@ -108,8 +108,8 @@ impl TurnstilePort {
         Place::Slot(self.port.slot(band))
     }
 
-    /// Queues one packet, which may be a super-packet if they are not split.
-    #[inline]
+    /// Deals with one packet, which may be a super-packet if they are not split, where more can happen to it than that it is queued.
+    #[inline(never)]
     fn place(&mut self, skb: Skb, slot: Slot, on: &mut Enqueuing<'_>) {
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, self.framing());
@@ -117,7 +117,7 @@ impl TurnstilePort {
             Some(child) if slot == Slot::DATA => {
                 let meta = packet.meta();
                 self.port.leaf_offered(meta);
-                if !child.enqueue(packet.0, on) {
+                if !child.enqueue(packet.skb, on) {
                     self.port.leaf_refused(meta);
                 }
             }
@@ -129,6 +129,24 @@ impl TurnstilePort {
                 {
                     on.queued(len);
                 }
+            }
+        }
+    }
+
+    /// Splits a super-packet and deals with each segment.
+    #[inline(never)]
+    fn split(&mut self, skb: Skb, slot: Slot, on: &mut Enqueuing<'_>) {
+        let segments = skb.segments();
+        match skb.split() {
+            Ok(mut list) => {
+                self.events.gso_splits = self.events.gso_splits.wrapping_add(1);
+                while let Some(segment) = list.pop() {
+                    self.place(segment, slot, on);
+                }
+            }
+            Err(skb) => {
+                self.events.gso_drops = self.events.gso_drops.wrapping_add(segments.into());
+                on.refuse(skb, DropReason::Generic);
             }
         }
     }
@@ -206,32 +224,42 @@ impl Qdisc for TurnstilePort {
     }
 
     #[inline]
-    fn enqueue(&mut self, mut skb: Skb, on: &mut Enqueuing<'_>, sch: Context<'_, Self>) {
+    fn enqueue(
+        &mut self,
+        mut skb: Skb,
+        arriving: Arriving<'_>,
+        sch: Context<'_, Self>,
+    ) -> Enqueued {
         let slot = match self.classify(&mut skb, sch) {
             Place::Slot(slot) => slot,
-            Place::Stolen => return on.stolen(skb),
+            Place::Stolen => return arriving.otherwise(skb, |skb, on| on.stolen(skb)),
             Place::Shot => {
                 self.events.filter_drops =
                     self.events.filter_drops.wrapping_add(skb.segments().into());
-                return on.shot(skb);
+                return arriving.otherwise(skb, |skb, on| on.shot(skb));
             }
         };
-        if skb.segments() <= 1 || !self.port.config().split_gso {
-            return self.place(skb, slot, on);
+        if skb.segments() > 1 && self.port.config().split_gso {
+            return arriving.otherwise(skb, |skb, on| self.split(skb, slot, on));
         }
-        let segments = skb.segments();
-        match skb.split() {
-            Ok(mut list) => {
-                self.events.gso_splits = self.events.gso_splits.wrapping_add(1);
-                while let Some(segment) = list.pop() {
-                    self.place(segment, slot, on);
-                }
-            }
-            Err(skb) => {
-                self.events.gso_drops = self.events.gso_drops.wrapping_add(segments.into());
-                on.refuse(skb, DropReason::Generic);
-            }
+        if slot == Slot::DATA && self.child.is_some() {
+            return arriving.otherwise(skb, |skb, on| self.place(skb, slot, on));
         }
+        let packet = PortPacket::new(skb, self.framing());
+        let len = packet.meta().len;
+        match self.port.try_enqueue(now(), slot, packet) {
+            Ok(()) => arriving.queued(len),
+            Err(packet) => arriving.otherwise(packet.skb, |skb, on| self.place(skb, slot, on)),
+        }
+    }
+
+    #[inline]
+    fn is_empty(&mut self) -> bool {
+        let leaf = DataLeaf {
+            child: self.child.as_mut(),
+            framing: Framing::default(),
+        };
+        self.port.rests(&leaf)
     }
 
     #[inline]
@@ -242,7 +270,7 @@ impl Qdisc for TurnstilePort {
             framing,
         };
         match self.port.dequeue(now(), &mut leaf, &mut OnDequeue(on)) {
-            Dequeue::Packet(packet, _) => Some(packet.0),
+            Dequeue::Packet(packet, _) => Some(packet.skb),
             Dequeue::Wait(time) => {
                 sch.count_overlimit();
                 sch.wake_at(time.0);

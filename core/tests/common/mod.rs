@@ -49,8 +49,8 @@ impl Queue for Fifo {
     fn pop(&mut self) -> Option<P> {
         self.0.pop_front()
     }
-    fn front(&self) -> Option<&P> {
-        self.0.front()
+    fn front(&self) -> Option<Meta> {
+        self.0.front().map(Packet::meta)
     }
     fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -4,7 +4,7 @@
 use super::{account_lost, context, report_lost, this};
 use crate::{
     bindings,
-    qdisc::{counters, Dequeuing, Enqueuing, Qdisc},
+    qdisc::{counters, Arriving, Dequeuing, Enqueued, Enqueuing, Qdisc},
     skb::Skb,
 };
 use core::{marker::PhantomData, ptr, ptr::NonNull};
@@ -20,10 +20,33 @@ pub(super) unsafe extern "C" fn enqueue<T: Qdisc>(
     // SAFETY: the kernel gives us the packet and holds the root lock; the qdisc is live, or it could not be reached.
     unsafe {
         let skb = Skb::from_raw(NonNull::new_unchecked(skb));
-        let len = skb.packet_len();
-        let mut on = Enqueuing {
+        let arriving = Arriving {
             sch: NonNull::new_unchecked(sch),
             to_free,
+            _lock: PhantomData,
+        };
+        this::<T>(sch).enqueue(skb, arriving, context(sch)).0
+    }
+}
+
+impl Arriving<'_> {
+    /// The packet, of `len` bytes ([`Skb::packet_len`]), was put into a queue as it is, and nothing else happened.
+    #[inline]
+    pub fn queued(self, len: u32) -> Enqueued {
+        let sch = self.sch.as_ptr();
+        // SAFETY: the qdisc is valid and its root lock held.
+        unsafe { counters::enqueued(sch, 1, len) };
+        Enqueued(bindings::NET_XMIT_SUCCESS as i32)
+    }
+
+    /// Anything else: `work` deals with the packet and says what it did to the [`Enqueuing`] it gets.
+    #[inline(never)]
+    pub fn otherwise(self, skb: Skb, work: impl FnOnce(Skb, &mut Enqueuing<'_>)) -> Enqueued {
+        let sch = self.sch.as_ptr();
+        let len = skb.packet_len();
+        let mut on = Enqueuing {
+            sch: self.sch,
+            to_free: self.to_free,
             queued: (0, 0),
             counted: (0, 0),
             lost: (0, 0),
@@ -31,36 +54,39 @@ pub(super) unsafe extern "C" fn enqueue<T: Qdisc>(
             verdict: bindings::NET_XMIT_DROP as i32,
             _lock: PhantomData,
         };
-        this::<T>(sch).enqueue(skb, &mut on, context(sch));
+        work(skb, &mut on);
 
-        let (packets, bytes) = on.uncounted();
-        if packets != 0 {
+        // SAFETY: the qdisc is valid and its root lock held. The parents hear of drops while the qdisc's own `&mut self`
+        // lives, which is nothing that they look at.
+        unsafe {
+            let (packets, bytes) = on.uncounted();
             counters::enqueued(sch, packets, bytes);
+            let (packets, bytes) = on.queued;
+            if on.refused != 0 {
+                bindings::knet_count_drops(sch, on.refused);
+            }
+            account_lost(sch, on.lost);
+            report_lost(sch, on.lost);
+            if packets == 0 {
+                return Enqueued(on.verdict);
+            }
+            if packets != 1 || bytes != len {
+                // The parents will count one packet of `len` bytes; correct that.
+                bindings::qdisc_tree_reduce_backlog(
+                    sch,
+                    1i32.wrapping_sub(packets as i32),
+                    (len as i32).wrapping_sub(bytes as i32),
+                );
+            }
         }
-        let (packets, bytes) = on.queued;
-        if on.refused != 0 {
-            bindings::knet_count_drops(sch, on.refused);
-        }
-        account_lost(sch, on.lost);
-        report_lost(sch, on.lost);
-        if packets == 0 {
-            return on.verdict;
-        }
-        if packets != 1 || bytes != len {
-            // The parents will count one packet of `len` bytes; correct that.
-            bindings::qdisc_tree_reduce_backlog(
-                sch,
-                1i32.wrapping_sub(packets as i32),
-                (len as i32).wrapping_sub(bytes as i32),
-            );
-        }
-        bindings::NET_XMIT_SUCCESS as i32
+        Enqueued(bindings::NET_XMIT_SUCCESS as i32)
     }
 }
 
 /// # Safety
 ///
 /// As for the kernel's `dequeue`. The second result must go to [`report_lost`].
+#[inline(always)]
 unsafe fn dequeue_one<T: Qdisc>(sch: *mut bindings::Qdisc) -> (*mut bindings::sk_buff, (u32, u32)) {
     // SAFETY: the kernel holds the root lock; the qdisc is live, or it could not be reached.
     unsafe {
@@ -88,6 +114,20 @@ unsafe fn dequeue_one<T: Qdisc>(sch: *mut bindings::Qdisc) -> (*mut bindings::sk
 pub(super) unsafe extern "C" fn dequeue<T: Qdisc>(
     sch: *mut bindings::Qdisc,
 ) -> *mut bindings::sk_buff {
+    // SAFETY: as the kernel calls us. The kernel asks an empty qdisc after each packet that it has taken from one.
+    unsafe {
+        if this::<T>(sch).is_empty() {
+            return ptr::null_mut();
+        }
+        dequeue_busy::<T>(sch)
+    }
+}
+
+/// # Safety
+///
+/// As for [`dequeue`].
+#[inline(never)]
+unsafe fn dequeue_busy<T: Qdisc>(sch: *mut bindings::Qdisc) -> *mut bindings::sk_buff {
     // SAFETY: as the kernel calls us.
     unsafe {
         let (skb, lost) = dequeue_one::<T>(sch);
