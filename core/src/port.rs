@@ -97,8 +97,8 @@ pub struct Port<Q: Queue> {
     link: Option<Shaper>,
     /// By [`Slot`].
     lines: [Line<Q>; Slot::COUNT],
-    /// By the low bits of a class's minor number: its [`Slot`], if there is such a class.
-    classes: [Option<Slot>; MINORS],
+    /// By a class's minor number: the number of its [`Slot`], or [`NO_SLOT`].
+    classes: [u8; MINORS],
     stats: PortStats,
     config: Config,
     resolved: Resolved,
@@ -116,7 +116,7 @@ impl<Q: Queue> Port<Q> {
             group: Shaper::new(resolved.token_rate, Nanos::ZERO, now),
             link: None,
             lines: Default::default(),
-            classes: [None; MINORS],
+            classes: [NO_SLOT; MINORS],
             stats: PortStats::default(),
             config: *config,
             resolved: *resolved,
@@ -167,7 +167,7 @@ impl<Q: Queue> Port<Q> {
 
     fn set_caps(&mut self) {
         let config = self.config;
-        self.classes = [None; MINORS];
+        self.classes = [NO_SLOT; MINORS];
         for band in (0..Band::COUNT).filter_map(Band::from_index) {
             let line = self.line_mut(Slot::new(band));
             (line.max_packets, line.max_bytes) = match band {
@@ -178,7 +178,9 @@ impl<Q: Queue> Port<Q> {
                 Band::Token(_) => (0, u64::MAX),
             };
             if let Some(class) = self.classes.get_mut(usize::from(band.minor())) {
-                *class = band.exists(&config).then_some(Slot::new(band));
+                if band.exists(&config) {
+                    *class = Slot::new(band).index() as u8;
+                }
             }
         }
     }
@@ -222,6 +224,15 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
+    fn drop_expired(&mut self, now: Nanos, slot: Slot, sink: &mut impl Sink<Q::Packet>) {
+        let expiry = self.expiry;
+        self.drop_while(slot, DropCause::Expired, sink, |line| {
+            line.queue
+                .front()
+                .is_some_and(|head| now - head.enqueued > expiry)
+        });
+    }
+
     /// Drops from the head of a queue while `surplus` says so.
     fn drop_while(
         &mut self,
@@ -258,7 +269,10 @@ impl<Q: Queue> Port<Q> {
     /// Where packets of the class with this minor number go, if the port has it.
     #[inline]
     pub fn class_slot(&self, minor: u32) -> Option<Slot> {
-        *self.classes.get(minor as usize)?
+        match *self.classes.get(minor as usize)? {
+            NO_SLOT => None,
+            slot => Some(Slot::from_index(slot)),
+        }
     }
 
     /// A packet for `band` arrives. If its queue is at the cap, it goes to the sink; of a full token queue, tokens that have
@@ -301,7 +315,7 @@ impl<Q: Queue> Port<Q> {
         if !self.line_mut(slot).fits(&meta) {
             return Err(packet);
         }
-        if Busy::is_token(slot) && !self.busy.tokens() {
+        if slot.is_token() && !self.busy.tokens() {
             self.group.arrive(now);
         }
         self.busy.set(slot.bit());
@@ -320,13 +334,8 @@ impl<Q: Queue> Port<Q> {
         packet: Q::Packet,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Enqueue {
-        if Busy::is_token(slot) {
-            let expiry = self.expiry;
-            self.drop_while(slot, DropCause::Expired, sink, |line| {
-                line.queue
-                    .front()
-                    .is_some_and(|head| now - head.enqueued > expiry)
-            });
+        if slot.is_token() {
+            self.drop_expired(now, slot, sink);
         }
         match self.try_enqueue(now, slot, packet) {
             Ok(()) => Enqueue::Queued,
@@ -344,9 +353,11 @@ impl<Q: Queue> Port<Q> {
     /// Is nothing queued, neither here nor in the child? Then [`Port::dequeue`] has nothing to give, whatever the time.
     #[inline]
     pub fn rests(&mut self, leaf: &impl Leaf<Q::Packet>) -> bool {
-        let rests = !self.busy.any() && leaf.is_empty();
-        self.idle |= rests;
-        rests
+        if self.busy.any() || !leaf.is_empty() {
+            return false;
+        }
+        self.idle = true;
+        true
     }
 
     /// What leaves now, if anything. `leaf` is the data band's child, or [`NoLeaf`](crate::queue::NoLeaf).
@@ -367,12 +378,7 @@ impl<Q: Queue> Port<Q> {
             }
         }
         let Some((packet, meta, slot)) = self.select(now, leaf, sink) else {
-            self.idle = true;
-            if !self.busy.tokens() {
-                return Dequeue::Empty;
-            }
-            self.stats.token_waits = self.stats.token_waits.wrapping_add(1);
-            return Dequeue::Wait(self.group.next());
+            return self.wait_for_tokens();
         };
         if let Some(link) = &mut self.link {
             link.charge(now, meta.wire_len);
@@ -381,7 +387,19 @@ impl<Q: Queue> Port<Q> {
         Dequeue::Packet(packet, slot.band())
     }
 
+    /// Nothing may go, if anything is queued at all.
+    #[inline(never)]
+    fn wait_for_tokens<P>(&mut self) -> Dequeue<P> {
+        self.idle = true;
+        if !self.busy.tokens() {
+            return Dequeue::Empty;
+        }
+        self.stats.token_waits = self.stats.token_waits.wrapping_add(1);
+        Dequeue::Wait(self.group.next())
+    }
+
     /// The link is busy until `free`.
+    #[inline(never)]
     fn wait_for_link<P>(&mut self, free: Nanos, leaf: &impl Leaf<Q::Packet>) -> Dequeue<P> {
         let rest = self.busy.rest().any() || !leaf.is_empty();
         if !rest && !self.busy.tokens() {
@@ -406,7 +424,6 @@ impl<Q: Queue> Port<Q> {
         leaf: &mut impl Leaf<Q::Packet>,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Option<(Q::Packet, Meta, Slot)> {
-        // What may go; a band that turns out to have nothing is struck off.
         let mut ready = self.busy;
         if ready.tokens() && !self.group.ready(now) {
             ready = ready.rest();
@@ -414,52 +431,75 @@ impl<Q: Queue> Port<Q> {
         if !leaf.is_empty() {
             ready.set(Busy::DATA);
         }
+        let slot = self.first(ready)?;
+        match self.take(now, slot, ready) {
+            Some((packet, meta)) => Some((packet, meta, slot)),
+            None => self.select_on(now, slot, ready, leaf, sink),
+        }
+    }
+
+    /// Which of what is ready goes first.
+    #[inline]
+    fn first(&self, ready: Busy) -> Option<Slot> {
+        if self.order == Order::DataFirst && !self.passed {
+            ready.first_but_data()
+        } else {
+            ready.first()
+        }
+    }
+
+    /// The head of a queue, to send it. `None`, and nothing is changed: the queue has none, or a token that has expired.
+    #[inline(always)]
+    fn take(&mut self, now: Nanos, slot: Slot, ready: Busy) -> Option<(Q::Packet, Meta)> {
+        let expiry = self.expiry;
+        let line = self.line_mut(slot);
+        if slot.is_token() && now - line.queue.front()?.enqueued > expiry {
+            return None;
+        }
+        let (packet, meta) = line.pop()?;
+        let empty = line.queue.is_empty();
+        line.sent(now, &meta);
+        if empty {
+            self.busy.clear(slot.bit());
+        }
+        if slot.is_token() {
+            self.group.charge(now, meta.wire_len);
+            self.passed = self.passed && self.busy.tokens() && self.group.ready(now);
+        } else if slot == Slot::DATA {
+            self.passed = ready.tokens();
+        }
+        Some((packet, meta))
+    }
+
+    /// [`Port::select`] where the first that was ready has nothing to give after all.
+    #[inline(never)]
+    fn select_on(
+        &mut self,
+        now: Nanos,
+        mut slot: Slot,
+        mut ready: Busy,
+        leaf: &mut impl Leaf<Q::Packet>,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Option<(Q::Packet, Meta, Slot)> {
         loop {
-            let slot = if self.order == Order::DataFirst && !self.passed {
-                ready.first_but_data()?
-            } else {
-                ready.first()?
-            };
-            if slot == Slot::DATA && !self.busy.has(Busy::DATA) {
-                let Some(packet) = leaf.dequeue() else {
-                    ready.clear(Busy::DATA);
-                    continue;
-                };
-                let meta = packet.meta();
-                self.line_mut(Slot::DATA).stats.sent(&meta);
-                self.passed = ready.tokens();
+            if slot == Slot::DATA {
+                if let Some(packet) = leaf.dequeue() {
+                    let meta = packet.meta();
+                    self.line_mut(slot).stats.sent(&meta);
+                    self.passed = ready.tokens();
+                    return Some((packet, meta, slot));
+                }
+            } else if slot.is_token() {
+                self.drop_expired(now, slot, sink);
+                if let Some((packet, meta)) = self.take(now, slot, ready) {
+                    return Some((packet, meta, slot));
+                }
+            }
+            ready.clear(slot.bit());
+            slot = self.first(ready)?;
+            if let Some((packet, meta)) = self.take(now, slot, ready) {
                 return Some((packet, meta, slot));
             }
-            let expiry = self.expiry;
-            let line = self.line_mut(slot);
-            let head = line.pop();
-            let empty = line.queue.is_empty();
-            if empty {
-                self.busy.clear(slot.bit());
-                ready.clear(slot.bit());
-            }
-            let Some((packet, meta)) = head else {
-                self.busy.clear(slot.bit());
-                ready.clear(slot.bit());
-                continue;
-            };
-            let line = self.line_mut(slot);
-            if Busy::is_token(slot) {
-                if now - meta.enqueued > expiry {
-                    line.stats.lost(&meta, DropCause::Expired);
-                    sink.dropped(packet, slot.band(), DropCause::Expired);
-                    continue;
-                }
-                line.sent(now, &meta);
-                self.group.charge(now, meta.wire_len);
-                self.passed = self.passed && self.busy.tokens() && self.group.ready(now);
-            } else {
-                line.sent(now, &meta);
-                if slot == Slot::DATA {
-                    self.passed = ready.tokens();
-                }
-            }
-            return Some((packet, meta, slot));
         }
     }
 
@@ -520,3 +560,4 @@ impl<Q: Queue> Port<Q> {
 
 /// Above the highest minor number of a class.
 const MINORS: usize = 32;
+const NO_SLOT: u8 = u8::MAX;

@@ -74,14 +74,20 @@ impl BandStats {
     pub(crate) fn queued(&mut self, meta: &Meta) {
         add(&mut self.queued_packets, meta.segs);
         add(&mut self.queued_bytes, meta.len);
-        self.max_packets = self.max_packets.max(self.queued_packets);
-        self.max_bytes = self.max_bytes.max(self.queued_bytes);
+        // Branches, because a new maximum is rare, and a store each time is not free.
+        if self.queued_packets > self.max_packets {
+            self.max_packets = self.queued_packets;
+        }
+        if self.queued_bytes > self.max_bytes {
+            self.max_bytes = self.queued_bytes;
+        }
     }
 
     #[inline]
     pub(crate) fn unqueued(&mut self, meta: &Meta) {
-        self.queued_packets = self.queued_packets.saturating_sub(u64::from(meta.segs));
-        self.queued_bytes = self.queued_bytes.saturating_sub(u64::from(meta.len));
+        // What was added comes off again: a packet's facts stay the same while it is queued.
+        self.queued_packets = self.queued_packets.wrapping_sub(u64::from(meta.segs));
+        self.queued_bytes = self.queued_bytes.wrapping_sub(u64::from(meta.len));
     }
 
     #[inline]
@@ -100,7 +106,9 @@ impl BandStats {
             }
         }
         add(&mut self.sojourn_count, 1);
-        self.sojourn_max = self.sojourn_max.max(time.0);
+        if time.0 > self.sojourn_max {
+            self.sojourn_max = time.0;
+        }
     }
 
     #[inline]

@@ -16,7 +16,7 @@ use turnstile_core::{
     classify::classify,
     config::{limits, Config, Resolved},
     port::{Dequeue, Enqueue, Port, Slot},
-    queue::Packet,
+    queue::{NoLeaf, Packet},
     uapi,
     units::Nanos,
 };
@@ -131,6 +131,16 @@ impl TurnstilePort {
                 }
             }
         }
+    }
+
+    #[inline(never)]
+    fn dequeue_with_child(&mut self, on: &mut Dequeuing<'_>) -> Dequeue<PortPacket> {
+        let framing = self.framing();
+        let mut leaf = DataLeaf {
+            child: self.child.as_mut(),
+            framing,
+        };
+        self.port.dequeue(now(), &mut leaf, &mut OnDequeue(on))
     }
 
     /// Splits a super-packet and deals with each segment.
@@ -264,12 +274,12 @@ impl Qdisc for TurnstilePort {
 
     #[inline]
     fn dequeue(&mut self, on: &mut Dequeuing<'_>, sch: Context<'_, Self>) -> Option<Skb> {
-        let framing = self.framing();
-        let mut leaf = DataLeaf {
-            child: self.child.as_mut(),
-            framing,
+        let dequeued = if self.child.is_none() {
+            self.port.dequeue(now(), &mut NoLeaf, &mut OnDequeue(on))
+        } else {
+            self.dequeue_with_child(on)
         };
-        match self.port.dequeue(now(), &mut leaf, &mut OnDequeue(on)) {
+        match dequeued {
             Dequeue::Packet(packet, _) => Some(packet.skb),
             Dequeue::Wait(time) => {
                 sch.count_overlimit();

@@ -18,8 +18,9 @@ pub(super) struct Line<Q> {
 impl<Q: Queue> Line<Q> {
     #[inline]
     pub(super) fn fits(&self, meta: &Meta) -> bool {
-        self.stats.queued_packets.saturating_add(meta.segs.into()) <= self.max_packets
-            && self.stats.queued_bytes.saturating_add(meta.len.into()) <= self.max_bytes
+        // What is queued was counted in 32-bit steps from packets that exist: far from 64 bits.
+        self.stats.queued_packets.wrapping_add(meta.segs.into()) <= self.max_packets
+            && self.stats.queued_bytes.wrapping_add(meta.len.into()) <= self.max_bytes
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -69,7 +70,7 @@ impl<Q: Queue> Line<Q> {
 ///
 /// What the packet path works with instead of [`Band`]: an index, a bit, and a comparison where `Band` takes branches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot(u8);
+pub struct Slot(u32);
 
 impl Slot {
     pub(super) const SIGNAL: Self = Self(0);
@@ -83,7 +84,7 @@ impl Slot {
     pub(super) const fn new(band: Band) -> Self {
         match band {
             Band::Signal => Self::SIGNAL,
-            Band::Token(priority) => Self(1 + (priority & (Band::MAX_PRIORITIES - 1))),
+            Band::Token(priority) => Self(1 + (priority & (Band::MAX_PRIORITIES - 1)) as u32),
             Band::Data => Self::DATA,
             Band::Unscheduled => Self::UNSCHEDULED,
         }
@@ -96,8 +97,19 @@ impl Slot {
             Self::SIGNAL => Band::Signal,
             Self::DATA => Band::Data,
             Self::UNSCHEDULED => Band::Unscheduled,
-            Self(place) => Band::Token(place.wrapping_sub(1) & (Band::MAX_PRIORITIES - 1)),
+            Self(place) => Band::Token(place.wrapping_sub(1) as u8 & (Band::MAX_PRIORITIES - 1)),
         }
+    }
+
+    #[inline]
+    pub(super) const fn is_token(self) -> bool {
+        self.0.wrapping_sub(1) < Band::MAX_PRIORITIES as u32
+    }
+
+    /// The slot with this [`Slot::index`].
+    #[inline]
+    pub(super) const fn from_index(index: u8) -> Self {
+        Self(index as u32)
     }
 
     #[inline]
@@ -107,7 +119,7 @@ impl Slot {
 
     #[inline]
     pub(super) const fn bit(self) -> u32 {
-        1_u32.wrapping_shl(self.0 as u32)
+        1_u32.wrapping_shl(self.0)
     }
 }
 
@@ -147,11 +159,6 @@ impl Busy {
         self.has(Self::TOKENS)
     }
 
-    #[inline]
-    pub(super) fn is_token(slot: Slot) -> bool {
-        slot.bit() & Self::TOKENS != 0
-    }
-
     /// All but the tokens.
     #[inline]
     pub(super) fn rest(self) -> Self {
@@ -163,7 +170,7 @@ impl Busy {
     pub(super) fn first(self) -> Option<Slot> {
         match self.0 {
             0 => None,
-            bits => Some(Slot(bits.trailing_zeros() as u8)),
+            bits => Some(Slot(bits.trailing_zeros())),
         }
     }
 

@@ -85,9 +85,43 @@ impl Arriving<'_> {
 
 /// # Safety
 ///
-/// As for the kernel's `dequeue`. The second result must go to [`report_lost`].
-#[inline(always)]
-unsafe fn dequeue_one<T: Qdisc>(sch: *mut bindings::Qdisc) -> (*mut bindings::sk_buff, (u32, u32)) {
+/// Called by the kernel for a live qdisc with the root lock held; the caller owns the result.
+pub(super) unsafe extern "C" fn dequeue<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+) -> *mut bindings::sk_buff {
+    // SAFETY: as the kernel calls us. It asks an empty qdisc after each packet that it has taken from one.
+    unsafe {
+        if this::<T>(sch).is_empty() {
+            return ptr::null_mut();
+        }
+        dequeue_one::<T>(sch, false)
+    }
+}
+
+/// As `qdisc_peek_dequeued`, but the peeked packet is back in the counters before the parents hear of drops: to them
+/// the qdisc is not empty.
+///
+/// # Safety
+///
+/// Called by a parent for a live qdisc with the root lock held; the packet stays the qdisc's.
+pub(super) unsafe extern "C" fn peek<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+) -> *mut bindings::sk_buff {
+    // SAFETY: as the kernel calls us.
+    unsafe {
+        let peeked = bindings::knet_peeked(sch);
+        if !peeked.is_null() {
+            return peeked;
+        }
+        dequeue_one::<T>(sch, true)
+    }
+}
+
+/// # Safety
+///
+/// As for [`dequeue`], or with `peek` as for [`peek`] when nothing is peeked at yet.
+#[inline(never)]
+unsafe fn dequeue_one<T: Qdisc>(sch: *mut bindings::Qdisc, peek: bool) -> *mut bindings::sk_buff {
     // SAFETY: the kernel holds the root lock; the qdisc is live, or it could not be reached.
     unsafe {
         let mut on = Dequeuing {
@@ -103,59 +137,30 @@ unsafe fn dequeue_one<T: Qdisc>(sch: *mut bindings::Qdisc) -> (*mut bindings::sk
             }
             None => ptr::null_mut(),
         };
-        account_lost(sch, on.lost);
-        (skb, on.lost)
-    }
-}
-
-/// # Safety
-///
-/// Called by the kernel for a live qdisc with the root lock held; the caller owns the result.
-pub(super) unsafe extern "C" fn dequeue<T: Qdisc>(
-    sch: *mut bindings::Qdisc,
-) -> *mut bindings::sk_buff {
-    // SAFETY: as the kernel calls us. The kernel asks an empty qdisc after each packet that it has taken from one.
-    unsafe {
-        if this::<T>(sch).is_empty() {
-            return ptr::null_mut();
+        if on.lost.0 != 0 || peek {
+            after_dequeue(sch, skb, on.lost, peek);
         }
-        dequeue_busy::<T>(sch)
-    }
-}
-
-/// # Safety
-///
-/// As for [`dequeue`].
-#[inline(never)]
-unsafe fn dequeue_busy<T: Qdisc>(sch: *mut bindings::Qdisc) -> *mut bindings::sk_buff {
-    // SAFETY: as the kernel calls us.
-    unsafe {
-        let (skb, lost) = dequeue_one::<T>(sch);
-        report_lost(sch, lost);
         skb
     }
 }
 
-/// As `qdisc_peek_dequeued`, but the peeked packet is back in the counters before the parents hear of drops: to them
-/// the qdisc is not empty.
-///
 /// # Safety
 ///
-/// Called by a parent for a live qdisc with the root lock held; the packet stays the qdisc's.
-pub(super) unsafe extern "C" fn peek<T: Qdisc>(
+/// `skb` and `lost` are what [`dequeue_one`] came to, whose rules apply.
+#[cold]
+#[inline(never)]
+unsafe fn after_dequeue(
     sch: *mut bindings::Qdisc,
-) -> *mut bindings::sk_buff {
-    // SAFETY: as the kernel calls us. `gso_skb` is free for this use since only parents peek.
+    skb: *mut bindings::sk_buff,
+    lost: (u32, u32),
+    peek: bool,
+) {
+    // SAFETY: promised by the caller. `gso_skb` is free for a peeked packet since only parents peek.
     unsafe {
-        let peeked = bindings::knet_peeked(sch);
-        if !peeked.is_null() {
-            return peeked;
-        }
-        let (skb, lost) = dequeue_one::<T>(sch);
-        if !skb.is_null() {
+        account_lost(sch, lost);
+        if peek && !skb.is_null() {
             bindings::knet_stash_peeked(sch, skb);
         }
         report_lost(sch, lost);
-        skb
     }
 }
