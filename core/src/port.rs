@@ -377,11 +377,11 @@ impl<Q: Queue> Port<Q> {
                 return self.wait_for_link(free, leaf);
             }
         }
-        let Some((packet, meta, slot)) = self.select(now, leaf, sink) else {
+        let Some((packet, slot)) = self.select(now, leaf, sink) else {
             return self.wait_for_tokens();
         };
         if let Some(link) = &mut self.link {
-            link.charge(now, meta.wire_len);
+            link.charge(now, packet.meta().wire_len);
             self.idle = !self.busy.any() && leaf.is_empty();
         }
         Dequeue::Packet(packet, slot.band())
@@ -423,7 +423,7 @@ impl<Q: Queue> Port<Q> {
         now: Nanos,
         leaf: &mut impl Leaf<Q::Packet>,
         sink: &mut impl Sink<Q::Packet>,
-    ) -> Option<(Q::Packet, Meta, Slot)> {
+    ) -> Option<(Q::Packet, Slot)> {
         let mut ready = self.busy;
         if ready.tokens() && !self.group.ready(now) {
             ready = ready.rest();
@@ -433,7 +433,7 @@ impl<Q: Queue> Port<Q> {
         }
         let slot = self.first(ready)?;
         match self.take(now, slot, ready) {
-            Some((packet, meta)) => Some((packet, meta, slot)),
+            Some(packet) => Some((packet, slot)),
             None => self.select_on(now, slot, ready, leaf, sink),
         }
     }
@@ -450,7 +450,7 @@ impl<Q: Queue> Port<Q> {
 
     /// The head of a queue, to send it. `None`, and nothing is changed: the queue has none, or a token that has expired.
     #[inline(always)]
-    fn take(&mut self, now: Nanos, slot: Slot, ready: Busy) -> Option<(Q::Packet, Meta)> {
+    fn take(&mut self, now: Nanos, slot: Slot, ready: Busy) -> Option<Q::Packet> {
         let expiry = self.expiry;
         let line = self.line_mut(slot);
         if slot.is_token() && now - line.queue.front()?.enqueued > expiry {
@@ -468,7 +468,7 @@ impl<Q: Queue> Port<Q> {
         } else if slot == Slot::DATA {
             self.passed = ready.tokens();
         }
-        Some((packet, meta))
+        Some(packet)
     }
 
     /// [`Port::select`] where the first that was ready has nothing to give after all.
@@ -480,25 +480,25 @@ impl<Q: Queue> Port<Q> {
         mut ready: Busy,
         leaf: &mut impl Leaf<Q::Packet>,
         sink: &mut impl Sink<Q::Packet>,
-    ) -> Option<(Q::Packet, Meta, Slot)> {
+    ) -> Option<(Q::Packet, Slot)> {
         loop {
             if slot == Slot::DATA {
                 if let Some(packet) = leaf.dequeue() {
                     let meta = packet.meta();
                     self.line_mut(slot).stats.sent(&meta);
                     self.passed = ready.tokens();
-                    return Some((packet, meta, slot));
+                    return Some((packet, slot));
                 }
             } else if slot.is_token() {
                 self.drop_expired(now, slot, sink);
-                if let Some((packet, meta)) = self.take(now, slot, ready) {
-                    return Some((packet, meta, slot));
+                if let Some(packet) = self.take(now, slot, ready) {
+                    return Some((packet, slot));
                 }
             }
             ready.clear(slot.bit());
             slot = self.first(ready)?;
-            if let Some((packet, meta)) = self.take(now, slot, ready) {
-                return Some((packet, meta, slot));
+            if let Some(packet) = self.take(now, slot, ready) {
+                return Some((packet, slot));
             }
         }
     }

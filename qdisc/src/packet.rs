@@ -18,43 +18,18 @@ pub(crate) struct Framing {
 /// What the port keeps with a packet: `skb->cb` has room for 20 bytes.
 type Private = [u32; 3];
 
-/// A packet in the port, and the facts that the port works with.
-pub(crate) struct PortPacket {
-    pub(crate) skb: Skb,
-    meta: Meta,
-}
+/// A packet in the port. The facts that the port works with are in its control block.
+pub(crate) struct PortPacket(pub(crate) Skb);
 
 impl PortPacket {
     #[inline]
-    pub(crate) fn new(skb: Skb, framing: Framing) -> Self {
-        let (len, segs) = (skb.packet_len(), skb.segments());
-        PortPacket {
-            skb,
-            meta: Meta {
-                len,
-                wire_len: wire_len(len, segs, framing.overhead, framing.mpu),
-                segs,
-                enqueued: Nanos::ZERO,
-            },
-        }
+    pub(crate) fn new(mut skb: Skb, framing: Framing) -> Self {
+        let Framing { overhead, mpu } = framing;
+        let wire = wire_len(skb.packet_len(), skb.segments(), overhead, mpu);
+        skb.set_private::<Private>([wire, 0, 0]);
+        PortPacket(skb)
     }
 }
-
-impl Packet for PortPacket {
-    #[inline]
-    fn meta(&self) -> Meta {
-        self.meta
-    }
-
-    #[inline]
-    fn set_enqueued(&mut self, now: Nanos) {
-        self.meta.enqueued = now;
-    }
-}
-
-/// A FIFO of such packets. While they are queued, the facts are with the packet.
-#[derive(Default)]
-pub(crate) struct PortQueue(SkbQueue);
 
 #[inline]
 fn meta(skb: &Skb) -> Meta {
@@ -67,22 +42,35 @@ fn meta(skb: &Skb) -> Meta {
     }
 }
 
+impl Packet for PortPacket {
+    #[inline]
+    fn meta(&self) -> Meta {
+        meta(&self.0)
+    }
+
+    #[inline]
+    fn set_enqueued(&mut self, now: Nanos) {
+        let [wire_len, ..] = self.0.private::<Private>();
+        self.0
+            .set_private::<Private>([wire_len, now.0 as u32, (now.0 >> 32) as u32]);
+    }
+}
+
+/// A FIFO of such packets.
+#[derive(Default)]
+pub(crate) struct PortQueue(SkbQueue);
+
 impl Queue for PortQueue {
     type Packet = PortPacket;
 
     #[inline]
     fn push(&mut self, packet: PortPacket) {
-        let PortPacket { mut skb, meta } = packet;
-        let now = meta.enqueued.0;
-        skb.set_private::<Private>([meta.wire_len, now as u32, (now >> 32) as u32]);
-        self.0.push(skb);
+        self.0.push(packet.0);
     }
 
     #[inline]
     fn pop(&mut self) -> Option<PortPacket> {
-        let skb = self.0.pop()?;
-        let meta = meta(&skb);
-        Some(PortPacket { skb, meta })
+        self.0.pop().map(PortPacket)
     }
 
     #[inline]
@@ -132,8 +120,8 @@ pub(crate) struct OnEnqueue<'a, 'b>(pub(crate) &'a mut Enqueuing<'b>);
 impl Sink<PortPacket> for OnEnqueue<'_, '_> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, cause: DropCause) {
         match cause {
-            DropCause::OverLimit => self.0.refuse(packet.skb, reason(cause)),
-            _ => self.0.drop_queued(packet.skb, reason(cause)),
+            DropCause::OverLimit => self.0.refuse(packet.0, reason(cause)),
+            _ => self.0.drop_queued(packet.0, reason(cause)),
         }
     }
 }
@@ -143,7 +131,7 @@ pub(crate) struct OnDequeue<'a, 'b>(pub(crate) &'a mut Dequeuing<'b>);
 
 impl Sink<PortPacket> for OnDequeue<'_, '_> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, cause: DropCause) {
-        self.0.drop_queued(packet.skb, reason(cause));
+        self.0.drop_queued(packet.0, reason(cause));
     }
 }
 
@@ -152,7 +140,7 @@ pub(crate) struct OnChange<'a>(pub(crate) &'a mut Changing);
 
 impl Sink<PortPacket> for OnChange<'_> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, _cause: DropCause) {
-        self.0.drop_queued(packet.skb);
+        self.0.drop_queued(packet.0);
     }
 }
 
@@ -161,6 +149,6 @@ pub(crate) struct OnReset;
 
 impl Sink<PortPacket> for OnReset {
     fn dropped(&mut self, packet: PortPacket, _band: Band, _cause: DropCause) {
-        knet::drop_queued(packet.skb);
+        knet::drop_queued(packet.0);
     }
 }

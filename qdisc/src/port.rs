@@ -117,7 +117,7 @@ impl TurnstilePort {
             Some(child) if slot == Slot::DATA => {
                 let meta = packet.meta();
                 self.port.leaf_offered(meta);
-                if !child.enqueue(packet.skb, on) {
+                if !child.enqueue(packet.0, on) {
                     self.port.leaf_refused(meta);
                 }
             }
@@ -255,11 +255,13 @@ impl Qdisc for TurnstilePort {
         if slot == Slot::DATA && self.child.is_some() {
             return arriving.otherwise(skb, |skb, on| self.place(skb, slot, on));
         }
+        // The clock first, and what is known of the packet stays in registers.
+        let now = now();
+        let len = skb.packet_len();
         let packet = PortPacket::new(skb, self.framing());
-        let len = packet.meta().len;
-        match self.port.try_enqueue(now(), slot, packet) {
+        match self.port.try_enqueue(now, slot, packet) {
             Ok(()) => arriving.queued(len),
-            Err(packet) => arriving.otherwise(packet.skb, |skb, on| self.place(skb, slot, on)),
+            Err(packet) => arriving.otherwise(packet.0, |skb, on| self.place(skb, slot, on)),
         }
     }
 
@@ -280,7 +282,7 @@ impl Qdisc for TurnstilePort {
             self.dequeue_with_child(on)
         };
         match dequeued {
-            Dequeue::Packet(packet, _) => Some(packet.skb),
+            Dequeue::Packet(packet, _) => Some(packet.0),
             Dequeue::Wait(time) => {
                 sch.count_overlimit();
                 sch.wake_at(time.0);
