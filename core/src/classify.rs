@@ -9,7 +9,8 @@
 
 use crate::band::Band;
 use crate::config::Config;
-use crate::header::{self, Type};
+use crate::header::{self, Header, Type};
+use crate::uapi::class;
 
 /// Ethertypes, in host order.
 mod ethertype {
@@ -30,6 +31,7 @@ mod ethertype {
 mod protocol {
     pub(super) const HOP_BY_HOP: u8 = 0;
     pub(super) const IGMP: u8 = 2;
+    pub(super) const TCP: u8 = 6;
     pub(super) const UDP: u8 = 17;
     pub(super) const ROUTING: u8 = 43;
     pub(super) const FRAGMENT: u8 = 44;
@@ -70,6 +72,67 @@ pub fn classify(protocol: u16, network: &[u8], dest_mac: Option<[u8; 6]>, config
         _ => other(protocol, network, config),
     };
     band.unwrap_or(Band::Data)
+}
+
+/// The class's minor number for the usual packets: IPv4 without options and IPv6 without extension headers, untagged,
+/// whole, with UDP or TCP, and not to an address that bridges keep to themselves. `frame` is an Ethernet frame, of which
+/// the beginning is enough.
+///
+/// What it says is what [`classify`] says, in fewer steps. `None`: ask that. The DSCP map may name a class that the port
+/// does not have; then it is data.
+#[inline]
+pub fn classify_usual(frame: &[u8], config: &Config) -> Option<u8> {
+    /// With UDP and Turnstile headers.
+    const IPV4_LEN: usize = 14 + 20 + 8 + header::LEN;
+    const IPV6_LEN: usize = 14 + 40 + 8 + header::LEN;
+    let frame4: &[u8; IPV4_LEN] = frame.first_chunk()?;
+    if let [0x01, 0x80, 0xc2, ..] = frame4 {
+        return None;
+    }
+    let protocol = u16::from_be_bytes([frame4[12], frame4[13]]);
+    // `len`: how much IP says it carries. 0 for a super-packet, see `ipv4`.
+    let (next, dscp, len, upper) = match protocol {
+        ethertype::IPV4 => {
+            let len = u16::from_be_bytes([frame4[16], frame4[17]]);
+            let fragment = u16::from_be_bytes([frame4[20], frame4[21]]) & 0x1fff;
+            if frame4[14] != 0x45 || fragment != 0 || (len < 20 && len != 0) {
+                return None;
+            }
+            let len = len.saturating_sub(20);
+            (frame4[23], frame4[15] >> 2, len, frame4.last_chunk::<12>()?)
+        }
+        ethertype::IPV6 => {
+            let frame6: &[u8; IPV6_LEN] = frame.first_chunk()?;
+            if frame6[14] >> 4 != 6 {
+                return None;
+            }
+            let len = u16::from_be_bytes([frame6[18], frame6[19]]);
+            let dscp = (frame6[14] & 0xf) << 2 | frame6[15] >> 6;
+            (frame6[20], dscp, len, frame6.last_chunk::<12>()?)
+        }
+        _ => return None,
+    };
+    let &[_, _, port_high, port_low, len_high, len_low, _, _, kind, priority, flags, reserved] =
+        upper;
+    match next {
+        protocol::TCP => {}
+        protocol::UDP if u16::from_be_bytes([port_high, port_low]) != header::PORT => {
+            if len < 8 {
+                return None;
+            }
+        }
+        protocol::UDP => {
+            if len < 8 + 4 || u16::from_be_bytes([len_high, len_low]) < 8 + 4 {
+                return None;
+            }
+            let header = header::parse(&[kind, priority, flags, reserved]);
+            return Some(
+                header.map_or(class::DATA, |header| turnstile_band(header, config).minor()),
+            );
+        }
+        _ => return None,
+    }
+    Some(config.dscp.get(dscp))
 }
 
 /// Neither IPv4 nor IPv6, unless behind VLAN tags.
@@ -183,13 +246,17 @@ fn upper(next: u8, payload: Option<&[u8]>, dscp: u8, config: &Config) -> Option<
 /// `None`: malformed.
 #[inline]
 fn turnstile(payload: &[u8], config: &Config) -> Option<Band> {
-    let header = header::parse(payload)?;
-    Some(match header.kind {
+    Some(turnstile_band(header::parse(payload)?, config))
+}
+
+#[inline]
+fn turnstile_band(header: Header, config: &Config) -> Band {
+    match header.kind {
         Type::Token => Band::Token(header.priority.min(config.priorities.saturating_sub(1))),
         Type::Data if header.is_unscheduled() && config.unscheduled != 0 => Band::Unscheduled,
         Type::Data => Band::Data,
         Type::Sync | Type::Resend | Type::Fin | Type::Ack | Type::Reset => Band::Signal,
-    })
+    }
 }
 
 /// The part of `bytes` that `len` claims; all, if it claims more than is there, or claims nothing.

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use turnstile_core::band::Band;
-use turnstile_core::classify::{classify, USEFUL_LEN};
+use turnstile_core::classify::{classify, classify_usual, USEFUL_LEN};
 use turnstile_core::config::Config;
 use turnstile_core::header;
 use turnstile_core::uapi::class;
@@ -127,6 +127,43 @@ proptest! {
         network[at] = value;
         let band = classify(protocol, &network, None, &Config::DEFAULT);
         prop_assert!(band.exists(&Config::DEFAULT));
+    }
+
+    #[test]
+    fn the_short_way_leads_to_the_same_band(
+        (protocol, mut network, _) in prop_oneof![valid(), (ethertype(), network(), Just(0))],
+        changes in prop::collection::vec((any::<prop::sample::Index>(), prop_oneof![any::<u8>(), prop::sample::select(&[0x45_u8, 0x60, 6, 17, 0, 12, 32][..])]), 0..4),
+        cut in any::<prop::sample::Index>(),
+        mac in prop_oneof![any::<[u8; 6]>(), Just([2; 6]), Just([1, 0x80, 0xc2, 0, 0, 14])],
+        padding in 0_usize..20,
+        config in config(),
+    ) {
+        for (at, value) in changes {
+            let len = network.len().min(60);
+            if len != 0 {
+                network[at.index(len)] = value;
+            }
+        }
+        network.truncate(cut.index(2 * network.len() + 1));
+        network.resize(network.len() + padding, 0x12);
+        let mut frame = mac.to_vec();
+        frame.extend_from_slice(&[2; 6]);
+        frame.extend_from_slice(&protocol.to_be_bytes());
+        frame.extend_from_slice(&network);
+        if let Some(minor) = classify_usual(&frame, &config) {
+            let band = Band::from_minor(minor, &config).unwrap_or(Band::Data);
+            prop_assert_eq!(band, classify(protocol, &network, Some(mac), &config));
+        }
+    }
+
+    #[test]
+    fn most_packets_go_the_short_way((protocol, network, _) in valid()) {
+        let mut frame = vec![2; 12];
+        frame.extend_from_slice(&protocol.to_be_bytes());
+        frame.extend_from_slice(&network);
+        let plain = network[0] == 0x45 || (network[0] == 0x60 && network[6] == 17);
+        let plain = plain && (protocol == 0x0800 || protocol == 0x86dd);
+        prop_assert_eq!(classify_usual(&frame, &Config::DEFAULT).is_some(), plain);
     }
 
     #[test]

@@ -175,17 +175,24 @@ impl<T: Qdisc> Context<'_, T> {
         unsafe { &(*self.private.as_ptr()).shared }
     }
 
-    /// Runs the qdisc's filters over the packet.
+    /// Are there filters now? Without, [`Context::classify`] has nothing to say.
     #[inline]
+    pub fn has_filters(&self) -> bool {
+        // SAFETY: the filter list is set up before the first packet comes. The kernel changes its head at any time,
+        // hence the volatile read.
+        unsafe {
+            let list = &raw mut (*self.private.as_ptr()).filters.list;
+            !list.read_volatile().is_null()
+        }
+    }
+
+    /// Runs the qdisc's filters over the packet.
     pub fn classify(&self, skb: &mut Skb) -> Classified {
         let mut result = bindings::tcf_result::default();
-        // SAFETY: the filter list is set up before the first packet comes; enqueue runs in an RCU-bh section. The kernel
-        // changes its head at any time, hence the volatile read; C reads it again, as RCU wants it.
+        // SAFETY: the filter list is set up before the first packet comes; enqueue runs in an RCU-bh section. C reads
+        // the head as RCU wants it.
         let action = unsafe {
             let list = &raw mut (*self.private.as_ptr()).filters.list;
-            if list.read_volatile().is_null() {
-                return Classified::Unmatched;
-            }
             bindings::knet_classify(skb.as_ptr(), list, &mut result)
         };
         let Ok(action) = u32::try_from(action) else {

@@ -144,20 +144,42 @@ impl Skb {
         next
     }
 
+    /// The linear part of the frame, which may be only its beginning. `None` if the device is not Ethernet.
+    #[inline]
+    pub fn ethernet_frame(&self) -> Option<&[u8]> {
+        if !self.is_on_ethernet() {
+            return None;
+        }
+        // SAFETY: valid by the type's invariant; `data` points to as many readable bytes, which nobody changes while
+        // we borrow the packet.
+        unsafe {
+            let skb = self.as_ptr();
+            let linear = (*skb).len.saturating_sub((*skb).data_len);
+            Some(core::slice::from_raw_parts((*skb).data, linear as usize))
+        }
+    }
+
+    /// Do the frames of the packet's device begin with an Ethernet header?
+    #[inline]
+    fn is_on_ethernet(&self) -> bool {
+        // SAFETY: valid by the type's invariant; while a qdisc holds a packet, `dev` is its device.
+        let kind: u16 = unsafe {
+            let dev: *mut bindings::net_device = *self.field(bindings::KNET_SKB_DEV);
+            *dev.wrapping_byte_add(bindings::KNET_DEVICE_TYPE as usize)
+                .cast()
+        };
+        u32::from(kind) == bindings::ARPHRD_ETHER
+    }
+
     /// The packet's headers. `buffer` is used only when they are not in the linear part.
     #[inline]
     pub fn headers<'a>(&'a self, buffer: &'a mut HeaderBuffer) -> Headers<'a> {
-        // SAFETY: valid by the type's invariant; while a qdisc holds a packet, `dev` is its device.
-        let (ethernet, protocol, offset, len, linear) = unsafe {
+        let ethernet = self.is_on_ethernet();
+        // SAFETY: valid by the type's invariant.
+        let (protocol, offset, len, linear) = unsafe {
             let skb = self.as_ptr();
-            let dev: *mut bindings::net_device = *self.field(bindings::KNET_SKB_DEV);
-            let kind: u16 = *dev
-                .wrapping_byte_add(bindings::KNET_DEVICE_TYPE as usize)
-                .cast();
-            let ethernet = u32::from(kind) == bindings::ARPHRD_ETHER;
             let network: u16 = *self.field(bindings::KNET_SKB_NETWORK_HEADER);
             (
-                ethernet,
                 u16::from_be(*self.field(bindings::KNET_SKB_PROTOCOL)),
                 if ethernet {
                     0

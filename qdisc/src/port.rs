@@ -13,7 +13,7 @@ use knet::{
     Enqueuing, Extack, HeaderBuffer, Message, Qdisc, Skb, Stats,
 };
 use turnstile_core::{
-    classify::classify,
+    classify::{classify, classify_usual},
     config::{limits, Config, Resolved},
     port::{Dequeue, Enqueue, Port, Slot},
     queue::{NoLeaf, Packet},
@@ -80,17 +80,31 @@ impl TurnstilePort {
                 return Place::Slot(slot);
             }
         }
+        if !sch.has_filters() {
+            if let Some(slot) = self.usual_slot(skb) {
+                return Place::Slot(slot);
+            }
+        }
+        self.classify_unusual(skb, sch)
+    }
+
+    /// The slot of a packet that is like most, by its headers.
+    #[inline]
+    fn usual_slot(&self, skb: &Skb) -> Option<Slot> {
+        let minor = classify_usual(skb.ethernet_frame()?, self.port.config())?;
+        Some(self.port.class_slot(minor.into()).unwrap_or(Slot::DATA))
+    }
+
+    #[inline(never)]
+    fn classify_unusual(&mut self, skb: &mut Skb, sch: Context<'_, Self>) -> Place {
         match sch.classify(skb) {
             Classified::Unmatched => {}
             Classified::Stolen => return Place::Stolen,
             Classified::Shot => return Place::Shot,
             Classified::Class(class) => {
                 // Filters may leave out the major number.
-                let minor = if class & MAJOR == 0 {
-                    class
-                } else {
-                    class ^ handle
-                };
+                let ours = class & MAJOR == 0;
+                let minor = if ours { class } else { class ^ sch.handle() };
                 match self.port.class_slot(minor) {
                     Some(slot) => return Place::Slot(slot),
                     None => self.events.filter_misses = self.events.filter_misses.wrapping_add(1),
