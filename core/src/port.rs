@@ -453,12 +453,16 @@ impl<Q: Queue> Port<Q> {
     fn take(&mut self, now: Nanos, slot: Slot, ready: Busy) -> Option<Q::Packet> {
         let expiry = self.expiry;
         let line = self.line_mut(slot);
-        if slot.is_token() && now - line.queue.front()?.enqueued > expiry {
+        let meta = line.queue.front()?;
+        let waited = now - meta.enqueued;
+        if slot.is_token() && waited > expiry {
             return None;
         }
-        let (packet, meta) = line.pop()?;
+        let packet = line.queue.pop()?;
         let empty = line.queue.is_empty();
-        line.sent(now, &meta);
+        line.stats.unqueued(&meta);
+        line.stats.sent(&meta);
+        line.stats.waited(waited);
         if empty {
             self.busy.clear(slot.bit());
         }

@@ -98,17 +98,23 @@ impl BandStats {
 
     #[inline]
     pub(crate) fn waited(&mut self, time: Nanos) {
-        match self.sojourn_total.checked_add(time.0) {
-            Some(total) => self.sojourn_total = total,
-            None => {
-                self.sojourn_total = (self.sojourn_total >> 1).saturating_add(time.0);
-                self.sojourn_count >>= 1;
-            }
-        }
+        let (total, over) = self.sojourn_total.overflowing_add(time.0);
+        self.sojourn_total = total;
         add(&mut self.sojourn_count, 1);
+        if over {
+            self.halve_sojourn(time);
+        }
         if time.0 > self.sojourn_max {
             self.sojourn_max = time.0;
         }
+    }
+
+    /// After `time` was added, and the sum has wrapped: as if what was there before had been half of it.
+    #[cold]
+    fn halve_sojourn(&mut self, time: Nanos) {
+        let before = self.sojourn_total.wrapping_sub(time.0);
+        self.sojourn_total = (before >> 1).saturating_add(time.0);
+        self.sojourn_count = (self.sojourn_count.wrapping_sub(1) >> 1).wrapping_add(1);
     }
 
     #[inline]

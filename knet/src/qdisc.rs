@@ -382,13 +382,19 @@ fn add((packets, bytes): (u32, u32), len: u32) -> (u32, u32) {
 pub struct Dequeuing<'a> {
     sch: NonNull<bindings::Qdisc>,
     lost: (u32, u32),
+    /// There is more to do than to hand over a packet.
+    more: bool,
     _lock: PhantomData<&'a ()>,
 }
 
 impl Dequeuing<'_> {
     /// A packet that was in a queue is dropped.
     pub fn drop_queued(&mut self, skb: Skb, reason: DropReason) {
-        self.lost = add(self.lost, skb.packet_len());
+        self.more = true;
+        self.lost = (
+            self.lost.0.wrapping_add(1),
+            self.lost.1.wrapping_add(skb.packet_len()),
+        );
         // SAFETY: the qdisc is valid and its root lock held.
         unsafe {
             bindings::knet_drop_dequeue(self.sch.as_ptr(), skb.into_raw().as_ptr(), reason.code())

@@ -108,22 +108,28 @@ impl Skb {
         unsafe { *self.field(bindings::KNET_SKB_PRIORITY) }
     }
 
-    /// Reads what [`Skb::set_private`] stored. Before that, or after another qdisc has held the packet,
-    /// the value is arbitrary.
+    /// Reads what [`Skb::set_private`] stored at byte `AT` of the private ones. Before that, or after another qdisc has held
+    /// the packet, the value is arbitrary.
     #[inline]
-    pub fn private<T: FromBytes + Copy>(&self) -> T {
-        const { assert!(size_of::<T>() <= PRIVATE_LEN) };
+    pub fn private<const AT: usize, T: FromBytes + Copy>(&self) -> T {
+        const { assert!(AT + size_of::<T>() <= PRIVATE_LEN) };
         // SAFETY: `data` has `PRIVATE_LEN` initialised bytes, any bytes make a `T`.
-        unsafe { (&raw const (*self.cb()).data).cast::<T>().read_unaligned() }
+        unsafe {
+            (&raw const (*self.cb()).data)
+                .byte_add(AT)
+                .cast::<T>()
+                .read_unaligned()
+        }
     }
 
-    /// Stores a value with the packet for as long as the qdisc holds it.
+    /// Stores a value with the packet for as long as the qdisc holds it, from byte `AT` of the private ones on.
     #[inline]
-    pub fn set_private<T: AsBytes + Copy>(&mut self, value: T) {
-        const { assert!(size_of::<T>() <= PRIVATE_LEN) };
+    pub fn set_private<const AT: usize, T: AsBytes + Copy>(&mut self, value: T) {
+        const { assert!(AT + size_of::<T>() <= PRIVATE_LEN) };
         // SAFETY: `data` has `PRIVATE_LEN` bytes, and we own the packet.
         unsafe {
             (&raw mut (*self.cb()).data)
+                .byte_add(AT)
                 .cast::<T>()
                 .write_unaligned(value)
         }

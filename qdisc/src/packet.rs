@@ -15,8 +15,10 @@ pub(crate) struct Framing {
     pub(crate) mpu: u32,
 }
 
-/// What the port keeps with a packet: `skb->cb` has room for 20 bytes.
-type Private = [u32; 3];
+/// What the port keeps with a packet, and where in the 20 bytes of `skb->cb` that are a qdisc's own: the time of arrival
+/// and the length on the wire.
+const ENQUEUED: usize = 0;
+const WIRE_LEN: usize = ENQUEUED + size_of::<u64>();
 
 /// A packet in the port. The facts that the port works with are in its control block.
 pub(crate) struct PortPacket(pub(crate) Skb);
@@ -26,19 +28,18 @@ impl PortPacket {
     pub(crate) fn new(mut skb: Skb, framing: Framing) -> Self {
         let Framing { overhead, mpu } = framing;
         let wire = wire_len(skb.packet_len(), skb.segments(), overhead, mpu);
-        skb.set_private::<Private>([wire, 0, 0]);
+        skb.set_private::<WIRE_LEN, u32>(wire);
         PortPacket(skb)
     }
 }
 
 #[inline]
 fn meta(skb: &Skb) -> Meta {
-    let [wire_len, low, high] = skb.private::<Private>();
     Meta {
         len: skb.packet_len(),
-        wire_len,
+        wire_len: skb.private::<WIRE_LEN, u32>(),
         segs: skb.segments(),
-        enqueued: Nanos(u64::from(high) << 32 | u64::from(low)),
+        enqueued: Nanos(skb.private::<ENQUEUED, u64>()),
     }
 }
 
@@ -50,9 +51,7 @@ impl Packet for PortPacket {
 
     #[inline]
     fn set_enqueued(&mut self, now: Nanos) {
-        let [wire_len, ..] = self.0.private::<Private>();
-        self.0
-            .set_private::<Private>([wire_len, now.0 as u32, (now.0 >> 32) as u32]);
+        self.0.set_private::<ENQUEUED, u64>(now.0);
     }
 }
 

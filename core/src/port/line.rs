@@ -34,18 +34,11 @@ impl<Q: Queue> Line<Q> {
         self.queue.push(packet);
     }
 
-    #[inline]
     pub(super) fn pop(&mut self) -> Option<(Q::Packet, Meta)> {
         let packet = self.queue.pop()?;
         let meta = packet.meta();
         self.stats.unqueued(&meta);
         Some((packet, meta))
-    }
-
-    #[inline]
-    pub(super) fn sent(&mut self, now: Nanos, meta: &Meta) {
-        self.stats.sent(meta);
-        self.stats.waited(now - meta.enqueued);
     }
 
     /// Drops from the head while `surplus` says so.

@@ -127,6 +127,7 @@ unsafe fn dequeue_one<T: Qdisc>(sch: *mut bindings::Qdisc, peek: bool) -> *mut b
         let mut on = Dequeuing {
             sch: NonNull::new_unchecked(sch),
             lost: (0, 0),
+            more: peek,
             _lock: PhantomData,
         };
         let skb = match this::<T>(sch).dequeue(&mut on, context(sch)) {
@@ -137,7 +138,7 @@ unsafe fn dequeue_one<T: Qdisc>(sch: *mut bindings::Qdisc, peek: bool) -> *mut b
             }
             None => ptr::null_mut(),
         };
-        if on.lost.0 != 0 || peek {
+        if on.more {
             after_dequeue(sch, skb, on.lost, peek);
         }
         skb
