@@ -9,7 +9,7 @@
 
 use crate::band::Band;
 use crate::config::Config;
-use crate::header::{self, Header, Type};
+use crate::header::{self, Type};
 use crate::uapi::class;
 
 /// Ethertypes, in host order.
@@ -85,54 +85,74 @@ pub fn classify_usual(frame: &[u8], config: &Config) -> Option<u8> {
     /// With UDP and Turnstile headers.
     const IPV4_LEN: usize = 14 + 20 + 8 + header::LEN;
     const IPV6_LEN: usize = 14 + 40 + 8 + header::LEN;
+    // Constants are turned around instead of what is read.
+    const IPV4: u16 = ethertype::IPV4.to_be();
+    const IPV6: u16 = ethertype::IPV6.to_be();
+    const FRAGMENT: u16 = 0x1fff_u16.to_be();
+    const PORT: u16 = header::PORT.to_be();
+
     let frame4: &[u8; IPV4_LEN] = frame.first_chunk()?;
     if let [0x01, 0x80, 0xc2, ..] = frame4 {
         return None;
     }
-    let protocol = u16::from_be_bytes([frame4[12], frame4[13]]);
-    // `len`: how much IP says it carries. 0 for a super-packet, see `ipv4`.
-    let (next, dscp, len, upper) = match protocol {
-        ethertype::IPV4 => {
+    // `len`: how much IP says it carries. Not 0, which it is for the longest super-packets (see `ipv4`), or next to nothing.
+    let (next, dscp, len, upper) = match u16::from_ne_bytes([frame4[12], frame4[13]]) {
+        IPV4 => {
             let len = u16::from_be_bytes([frame4[16], frame4[17]]);
-            let fragment = u16::from_be_bytes([frame4[20], frame4[21]]) & 0x1fff;
-            if frame4[14] != 0x45 || fragment != 0 || (len < 20 && len != 0) {
+            let fragment = u16::from_ne_bytes([frame4[20], frame4[21]]) & FRAGMENT;
+            if frame4[14] != 0x45 || fragment != 0 || len < 20 + 8 {
                 return None;
             }
-            let len = len.saturating_sub(20);
-            (frame4[23], frame4[15] >> 2, len, frame4.last_chunk::<12>()?)
+            let upper = frame4.last_chunk::<12>()?;
+            (frame4[23], frame4[15] >> 2, len.wrapping_sub(20), upper)
         }
-        ethertype::IPV6 => {
+        IPV6 => {
             let frame6: &[u8; IPV6_LEN] = frame.first_chunk()?;
-            if frame6[14] >> 4 != 6 {
+            let len = u16::from_be_bytes([frame6[18], frame6[19]]);
+            if frame6[14] >> 4 != 6 || len < 8 {
                 return None;
             }
-            let len = u16::from_be_bytes([frame6[18], frame6[19]]);
             let dscp = (frame6[14] & 0xf) << 2 | frame6[15] >> 6;
             (frame6[20], dscp, len, frame6.last_chunk::<12>()?)
         }
         _ => return None,
     };
-    let &[_, _, port_high, port_low, len_high, len_low, _, _, kind, priority, flags, reserved] =
-        upper;
     match next {
-        protocol::TCP => {}
-        protocol::UDP if u16::from_be_bytes([port_high, port_low]) != header::PORT => {
-            if len < 8 {
+        protocol::UDP if u16::from_ne_bytes([upper[2], upper[3]]) == PORT => {
+            let udp_len = u16::from_be_bytes([upper[4], upper[5]]);
+            if len < 8 + 4 || udp_len < 8 + 4 {
                 return None;
             }
+            Some(turnstile_class(upper.last_chunk()?, config))
         }
-        protocol::UDP => {
-            if len < 8 + 4 || u16::from_be_bytes([len_high, len_low]) < 8 + 4 {
-                return None;
-            }
-            let header = header::parse(&[kind, priority, flags, reserved]);
-            return Some(
-                header.map_or(class::DATA, |header| turnstile_band(header, config).minor()),
-            );
-        }
-        _ => return None,
+        protocol::UDP | protocol::TCP => Some(config.dscp.get(dscp)),
+        _ => None,
     }
-    Some(config.dscp.get(dscp))
+}
+
+/// As [`turnstile`].
+#[inline]
+fn turnstile_class(header: &[u8; header::LEN], config: &Config) -> u8 {
+    const TOKEN: u8 = Type::Token.first_byte();
+    const DATA: u8 = Type::Data.first_byte();
+    const SYNC: u8 = Type::Sync.first_byte();
+    const RESEND: u8 = Type::Resend.first_byte();
+    const RESET: u8 = Type::Reset.first_byte();
+    let &[first, priority, flags, reserved] = header;
+    if reserved != 0 {
+        return class::DATA;
+    }
+    match first {
+        TOKEN => {
+            // Below 8, as there are priorities.
+            class::TOKENS | priority.min(config.priorities.wrapping_sub(1)) & 7
+        }
+        DATA if flags & header::FLAG_UNSCHEDULED != 0 && config.unscheduled != 0 => {
+            class::UNSCHEDULED
+        }
+        SYNC | RESEND..=RESET => class::SIGNAL,
+        _ => class::DATA,
+    }
 }
 
 /// Neither IPv4 nor IPv6, unless behind VLAN tags.
@@ -246,17 +266,13 @@ fn upper(next: u8, payload: Option<&[u8]>, dscp: u8, config: &Config) -> Option<
 /// `None`: malformed.
 #[inline]
 fn turnstile(payload: &[u8], config: &Config) -> Option<Band> {
-    Some(turnstile_band(header::parse(payload)?, config))
-}
-
-#[inline]
-fn turnstile_band(header: Header, config: &Config) -> Band {
-    match header.kind {
+    let header = header::parse(payload)?;
+    Some(match header.kind {
         Type::Token => Band::Token(header.priority.min(config.priorities.saturating_sub(1))),
         Type::Data if header.is_unscheduled() && config.unscheduled != 0 => Band::Unscheduled,
         Type::Data => Band::Data,
         Type::Sync | Type::Resend | Type::Fin | Type::Ack | Type::Reset => Band::Signal,
-    }
+    })
 }
 
 /// The part of `bytes` that `len` claims; all, if it claims more than is there, or claims nothing.

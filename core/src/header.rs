@@ -40,6 +40,12 @@ pub enum Type {
 }
 
 impl Type {
+    /// The first byte of such a packet.
+    #[inline]
+    pub const fn first_byte(self) -> u8 {
+        VERSION << 4 | self as u8
+    }
+
     #[inline]
     const fn from_bits(bits: u8) -> Option<Self> {
         Some(match bits {
@@ -76,12 +82,7 @@ impl Header {
     /// The bytes on the wire.
     #[inline]
     pub const fn write(&self) -> [u8; LEN] {
-        [
-            (VERSION << 4) | self.kind as u8,
-            self.priority,
-            self.flags,
-            0,
-        ]
+        [self.kind.first_byte(), self.priority, self.flags, 0]
     }
 }
 

@@ -150,24 +150,21 @@ impl Skb {
         next
     }
 
-    /// The linear part of the frame, which may be only its beginning. `None` if the device is not Ethernet.
+    /// The linear part of the packet, which may be only its beginning.
     #[inline]
-    pub fn ethernet_frame(&self) -> Option<&[u8]> {
-        if !self.is_on_ethernet() {
-            return None;
-        }
+    pub fn linear(&self) -> &[u8] {
         // SAFETY: valid by the type's invariant; `data` points to as many readable bytes, which nobody changes while
         // we borrow the packet.
         unsafe {
             let skb = self.as_ptr();
             let linear = (*skb).len.saturating_sub((*skb).data_len);
-            Some(core::slice::from_raw_parts((*skb).data, linear as usize))
+            core::slice::from_raw_parts((*skb).data, linear as usize)
         }
     }
 
     /// Do the frames of the packet's device begin with an Ethernet header?
     #[inline]
-    fn is_on_ethernet(&self) -> bool {
+    pub fn is_on_ethernet(&self) -> bool {
         // SAFETY: valid by the type's invariant; while a qdisc holds a packet, `dev` is its device.
         let kind: u16 = unsafe {
             let dev: *mut bindings::net_device = *self.field(bindings::KNET_SKB_DEV);

@@ -69,32 +69,26 @@ impl TurnstilePort {
         }
     }
 
-    /// In this order: `skb->priority` that names one of our classes (as prio and htb take it), filters, headers.
+    /// Where the packet goes if that is easily said. In this order: `skb->priority` that names one of our classes (as prio
+    /// and htb take it), filters, headers.
     #[inline]
-    fn classify(&mut self, skb: &mut Skb, sch: Context<'_, Self>) -> Place {
+    fn usual_slot(&self, skb: &Skb, sch: Context<'_, Self>) -> Option<Slot> {
         let handle = sch.handle();
-        // The minor number, if the major number is ours; above all minor numbers otherwise.
-        let class = skb.priority() ^ handle;
         if handle != 0 {
+            // The minor number, if the major number is ours; above all minor numbers otherwise.
+            let class = skb.priority() ^ handle;
             if let Some(slot) = self.port.class_slot(class) {
-                return Place::Slot(slot);
+                return Some(slot);
             }
         }
-        if !sch.has_filters() {
-            if let Some(slot) = self.usual_slot(skb) {
-                return Place::Slot(slot);
-            }
+        if sch.has_filters() || !skb.is_on_ethernet() {
+            return None;
         }
-        self.classify_unusual(skb, sch)
-    }
-
-    /// The slot of a packet that is like most, by its headers.
-    #[inline]
-    fn usual_slot(&self, skb: &Skb) -> Option<Slot> {
-        let minor = classify_usual(skb.ethernet_frame()?, self.port.config())?;
+        let minor = classify_usual(skb.linear(), self.port.config())?;
         Some(self.port.class_slot(minor.into()).unwrap_or(Slot::DATA))
     }
 
+    /// Where any other packet goes.
     #[inline(never)]
     fn classify_unusual(&mut self, skb: &mut Skb, sch: Context<'_, Self>) -> Place {
         match sch.classify(skb) {
@@ -120,6 +114,42 @@ impl TurnstilePort {
             self.port.config(),
         );
         Place::Slot(self.port.slot(band))
+    }
+
+    #[inline(never)]
+    fn enqueue_unusual(
+        &mut self,
+        mut skb: Skb,
+        arriving: Arriving<'_>,
+        sch: Context<'_, Self>,
+    ) -> Enqueued {
+        match self.classify_unusual(&mut skb, sch) {
+            Place::Slot(slot) => self.enqueue_at(skb, slot, arriving),
+            Place::Stolen => arriving.otherwise(skb, |skb, on| on.stolen(skb)),
+            Place::Shot => {
+                self.events.filter_drops =
+                    self.events.filter_drops.wrapping_add(skb.segments().into());
+                arriving.otherwise(skb, |skb, on| on.shot(skb))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn enqueue_at(&mut self, skb: Skb, slot: Slot, arriving: Arriving<'_>) -> Enqueued {
+        if slot == Slot::DATA && self.child.is_some() {
+            return arriving.otherwise(skb, move |skb, on| self.place(skb, slot, on));
+        }
+        // The clock before all that is read of the packet, so that it is read once.
+        let now = now();
+        if skb.segments() > 1 {
+            return arriving.otherwise(skb, move |skb, on| self.split_or_place(skb, slot, on));
+        }
+        let len = skb.packet_len();
+        let packet = PortPacket::new(skb, self.framing());
+        match self.port.try_enqueue(now, slot, packet) {
+            Ok(()) => arriving.queued(len),
+            Err(packet) => arriving.otherwise(packet.0, move |skb, on| self.place(skb, slot, on)),
+        }
     }
 
     /// Deals with one packet, which may be a super-packet if they are not split, where more can happen to it than that it is queued.
@@ -157,9 +187,12 @@ impl TurnstilePort {
         self.port.dequeue(now(), &mut leaf, &mut OnDequeue(on))
     }
 
-    /// Splits a super-packet and deals with each segment.
+    /// Deals with a super-packet, or with each of its segments.
     #[inline(never)]
-    fn split(&mut self, skb: Skb, slot: Slot, on: &mut Enqueuing<'_>) {
+    fn split_or_place(&mut self, skb: Skb, slot: Slot, on: &mut Enqueuing<'_>) {
+        if !self.port.config().split_gso {
+            return self.place(skb, slot, on);
+        }
         let segments = skb.segments();
         match skb.split() {
             Ok(mut list) => {
@@ -248,34 +281,10 @@ impl Qdisc for TurnstilePort {
     }
 
     #[inline]
-    fn enqueue(
-        &mut self,
-        mut skb: Skb,
-        arriving: Arriving<'_>,
-        sch: Context<'_, Self>,
-    ) -> Enqueued {
-        let slot = match self.classify(&mut skb, sch) {
-            Place::Slot(slot) => slot,
-            Place::Stolen => return arriving.otherwise(skb, |skb, on| on.stolen(skb)),
-            Place::Shot => {
-                self.events.filter_drops =
-                    self.events.filter_drops.wrapping_add(skb.segments().into());
-                return arriving.otherwise(skb, |skb, on| on.shot(skb));
-            }
-        };
-        if skb.segments() > 1 && self.port.config().split_gso {
-            return arriving.otherwise(skb, |skb, on| self.split(skb, slot, on));
-        }
-        if slot == Slot::DATA && self.child.is_some() {
-            return arriving.otherwise(skb, |skb, on| self.place(skb, slot, on));
-        }
-        // The clock first, and what is known of the packet stays in registers.
-        let now = now();
-        let len = skb.packet_len();
-        let packet = PortPacket::new(skb, self.framing());
-        match self.port.try_enqueue(now, slot, packet) {
-            Ok(()) => arriving.queued(len),
-            Err(packet) => arriving.otherwise(packet.0, |skb, on| self.place(skb, slot, on)),
+    fn enqueue(&mut self, skb: Skb, arriving: Arriving<'_>, sch: Context<'_, Self>) -> Enqueued {
+        match self.usual_slot(&skb, sch) {
+            Some(slot) => self.enqueue_at(skb, slot, arriving),
+            None => self.enqueue_unusual(skb, arriving, sch),
         }
     }
 
