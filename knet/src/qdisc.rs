@@ -384,6 +384,8 @@ pub struct Dequeuing<'a> {
     lost: (u32, u32),
     /// There is more to do than to hand over a packet.
     more: bool,
+    /// The packet stays in the queue, as far as the counters are concerned.
+    peek: bool,
     _lock: PhantomData<&'a ()>,
 }
 

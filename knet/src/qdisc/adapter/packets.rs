@@ -128,6 +128,7 @@ unsafe fn dequeue_one<T: Qdisc>(sch: *mut bindings::Qdisc, peek: bool) -> *mut b
             sch: NonNull::new_unchecked(sch),
             lost: (0, 0),
             more: peek,
+            peek,
             _lock: PhantomData,
         };
         let skb = match this::<T>(sch).dequeue(&mut on, context(sch)) {
@@ -139,7 +140,7 @@ unsafe fn dequeue_one<T: Qdisc>(sch: *mut bindings::Qdisc, peek: bool) -> *mut b
             None => ptr::null_mut(),
         };
         if on.more {
-            after_dequeue(sch, skb, on.lost, peek);
+            after_dequeue(skb, &on);
         }
         skb
     }
@@ -147,21 +148,17 @@ unsafe fn dequeue_one<T: Qdisc>(sch: *mut bindings::Qdisc, peek: bool) -> *mut b
 
 /// # Safety
 ///
-/// `skb` and `lost` are what [`dequeue_one`] came to, whose rules apply.
+/// `skb` and `on` are what [`dequeue_one`] came to, whose rules apply.
 #[cold]
 #[inline(never)]
-unsafe fn after_dequeue(
-    sch: *mut bindings::Qdisc,
-    skb: *mut bindings::sk_buff,
-    lost: (u32, u32),
-    peek: bool,
-) {
+unsafe fn after_dequeue(skb: *mut bindings::sk_buff, on: &Dequeuing<'_>) {
+    let sch = on.sch.as_ptr();
     // SAFETY: promised by the caller. `gso_skb` is free for a peeked packet since only parents peek.
     unsafe {
-        account_lost(sch, lost);
-        if peek && !skb.is_null() {
+        account_lost(sch, on.lost);
+        if on.peek && !skb.is_null() {
             bindings::knet_stash_peeked(sch, skb);
         }
-        report_lost(sch, lost);
+        report_lost(sch, on.lost);
     }
 }
