@@ -428,10 +428,16 @@ impl<Q: Queue> Port<Q> {
         if ready.tokens() && !self.group.ready(now) {
             ready = ready.rest();
         }
-        if !leaf.is_empty() {
+        let child = !leaf.is_empty();
+        if child {
             ready.set(Busy::DATA);
         }
         let slot = self.first(ready)?;
+        if child && slot == Slot::DATA && !self.busy.has(Busy::DATA) {
+            if let Some(packet) = self.take_from(leaf, ready) {
+                return Some((packet, slot));
+            }
+        }
         match self.take(now, slot, ready) {
             Some(packet) => Some((packet, slot)),
             None => self.select_on(now, slot, ready, leaf, sink),
@@ -475,6 +481,16 @@ impl<Q: Queue> Port<Q> {
         Some(packet)
     }
 
+    /// The child's next packet, to send it.
+    #[inline]
+    fn take_from(&mut self, leaf: &mut impl Leaf<Q::Packet>, ready: Busy) -> Option<Q::Packet> {
+        let packet = leaf.dequeue()?;
+        let meta = packet.meta();
+        self.line_mut(Slot::DATA).stats.sent(&meta);
+        self.passed = ready.tokens();
+        Some(packet)
+    }
+
     /// [`Port::select`] where the first that was ready has nothing to give after all.
     #[inline(never)]
     fn select_on(
@@ -487,10 +503,7 @@ impl<Q: Queue> Port<Q> {
     ) -> Option<(Q::Packet, Slot)> {
         loop {
             if slot == Slot::DATA {
-                if let Some(packet) = leaf.dequeue() {
-                    let meta = packet.meta();
-                    self.line_mut(slot).stats.sent(&meta);
-                    self.passed = ready.tokens();
+                if let Some(packet) = self.take_from(leaf, ready) {
                     return Some((packet, slot));
                 }
             } else if slot.is_token() {
