@@ -315,7 +315,8 @@ impl<Q: Queue> Port<Q> {
         if !self.line_mut(slot).fits(&meta) {
             return Err(packet);
         }
-        if slot.is_token() && !self.busy.tokens() {
+        // Whatever arrives: while there are no tokens the group is idle, and its schedule starts no earlier than now.
+        if !self.busy.tokens() {
             self.group.arrive(now);
         }
         self.busy.set(slot.bit());
