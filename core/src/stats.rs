@@ -26,6 +26,8 @@ pub struct BandStats {
     pub trimmed: u64,
     /// Packets dropped by a reset.
     pub purged: u64,
+    /// Bytes of all that was dropped for these four reasons.
+    pub dropped_bytes: u64,
     /// Packets that a child refused on arrival.
     pub refused: u64,
     /// Packets in the port's own queue.
@@ -126,6 +128,7 @@ impl BandStats {
             DropCause::Purged => &mut self.purged,
         };
         add(counter, meta.segs);
+        add(&mut self.dropped_bytes, meta.len);
     }
 }
 

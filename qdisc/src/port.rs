@@ -38,6 +38,8 @@ pub(crate) struct TurnstilePort {
     pub(crate) port: Port<PortQueue>,
     /// The data class's child qdisc.
     pub(crate) child: Option<Child>,
+    /// Whether the child may hold super-packets, which are one each to it.
+    pub(crate) child_holds_whole: bool,
     pub(crate) events: PortEvents,
     /// What the device last said of its speed, in bytes/s. A link that is down says nothing.
     speed: Option<u64>,
@@ -160,6 +162,10 @@ impl TurnstilePort {
         match &mut self.child {
             Some(child) if slot == Slot::DATA => {
                 let meta = packet.meta();
+                let whole = meta.segs > 1;
+                if whole || self.child_holds_whole {
+                    self.child_holds_whole = whole || child.queued() != 0;
+                }
                 self.port.leaf_offered(meta);
                 if !child.enqueue(packet.0, on) {
                     self.port.leaf_refused(meta);
@@ -236,6 +242,7 @@ impl Qdisc for TurnstilePort {
         Ok(TurnstilePort {
             port: Port::new(&config, &resolved, now()),
             child: None,
+            child_holds_whole: false,
             events: PortEvents::default(),
             speed,
         })

@@ -2,6 +2,7 @@
 //! The counters, as `tc -s` and `turnstile port show -s` get them.
 
 use crate::port::TurnstilePort;
+use core::num::NonZero;
 use kernel::prelude::*;
 use knet::{ClassStats, Message, Stats};
 use turnstile_core::{
@@ -42,6 +43,19 @@ pub(crate) fn port(this: &TurnstilePort, stats: &mut Stats) -> Result {
     })
 }
 
+/// How many wire packets a child holds that counts super-packets. Bytes are counted alike by all: of the `left` packets of
+/// `left_bytes` that it holds or has dropped it holds those that make up its backlog. That is exact while it holds all or
+/// nothing of them, and an estimate in between.
+fn held_whole(left: u64, left_bytes: u64, backlog: u64) -> u64 {
+    if backlog >= left_bytes {
+        return left;
+    }
+    match NonZero::new(left_bytes) {
+        Some(bytes) => left.saturating_mul(backlog) / bytes,
+        None => left,
+    }
+}
+
 /// Statistics of one class.
 pub(crate) fn class(this: &TurnstilePort, minor: u16, stats: &mut Stats) -> Result {
     let Some(band) = u8::try_from(minor)
@@ -52,12 +66,6 @@ pub(crate) fn class(this: &TurnstilePort, minor: u16, stats: &mut Stats) -> Resu
     };
     let band_stats = this.port.stats(band);
     let leaf = this.child.as_ref().filter(|_| band == Band::Data);
-    let queued = band_stats
-        .queued_packets
-        .saturating_add(leaf.map_or(0, |leaf| leaf.queued()).into());
-    let backlog = band_stats
-        .queued_bytes
-        .saturating_add(leaf.map_or(0, |leaf| leaf.backlog()).into());
     let own_drops = [
         band_stats.over_limit,
         band_stats.expired,
@@ -66,13 +74,30 @@ pub(crate) fn class(this: &TurnstilePort, minor: u16, stats: &mut Stats) -> Resu
     ]
     .into_iter()
     .fold(0u64, u64::saturating_add);
-    // A child tells nobody why it drops, and some of its drops not at all: what came in, was not sent, is not
-    // queued and was not dropped by the port itself was dropped by the child, this one or one before it.
-    let child = band_stats
+    // A child tells nobody why it drops, and some of its drops not at all. What came in, was not sent, is not in
+    // the port's own queue and was not dropped by the port itself, the child holds, or it was dropped by this child or one before it.
+    let left = band_stats
         .offered_packets
         .saturating_sub(band_stats.sent_packets)
         .saturating_sub(own_drops)
-        .saturating_sub(queued);
+        .saturating_sub(band_stats.queued_packets);
+    let left_bytes = band_stats
+        .offered_bytes
+        .saturating_sub(band_stats.sent_bytes)
+        .saturating_sub(band_stats.dropped_bytes)
+        .saturating_sub(band_stats.queued_bytes);
+    let (held, held_bytes) = leaf.map_or((0, 0), |leaf| {
+        let bytes = leaf.backlog().into();
+        let packets = if this.child_holds_whole {
+            held_whole(left, left_bytes, bytes)
+        } else {
+            leaf.queued().into()
+        };
+        (left.min(packets), bytes)
+    });
+    let child = left.saturating_sub(held);
+    let queued = band_stats.queued_packets.saturating_add(held);
+    let backlog = band_stats.queued_bytes.saturating_add(held_bytes);
     stats.class(&ClassStats {
         bytes: band_stats.sent_bytes,
         packets: band_stats.sent_packets,
