@@ -112,7 +112,7 @@ pub fn classify_usual(frame: &[u8], config: &Config) -> Option<u8> {
             if frame6[14] >> 4 != 6 || len < 8 {
                 return None;
             }
-            let dscp = (frame6[14] & 0xf) << 2 | frame6[15] >> 6;
+            let dscp = ((frame6[14] & 0xf) << 2) | (frame6[15] >> 6);
             (frame6[20], dscp, len, frame6.last_chunk::<12>()?)
         }
         _ => return None,

@@ -43,7 +43,7 @@ impl Type {
     /// The first byte of such a packet.
     #[inline]
     pub const fn first_byte(self) -> u8 {
-        VERSION << 4 | self as u8
+        (VERSION << 4) | self as u8
     }
 
     #[inline]
