@@ -31,12 +31,12 @@ fn drops_are_counted_by_cause() {
     stats.lost(&meta(1, 1), DropCause::OverLimit);
     stats.lost(&meta(1, 2), DropCause::Expired);
     stats.lost(&meta(1, 4), DropCause::Trimmed);
-    stats.lost(&meta(1, 8), DropCause::Purged);
+    stats.lost(&meta(700, 8), DropCause::Purged);
     assert_eq!(
         (stats.over_limit, stats.expired, stats.trimmed, stats.purged),
         (1, 2, 4, 8)
     );
-    assert_eq!(stats.dropped(), 15);
+    assert_eq!((stats.dropped(), stats.dropped_bytes), (15, 703));
 }
 
 #[test]

@@ -194,6 +194,7 @@ impl Model {
             DropCause::Trimmed => &mut stats.trimmed,
             DropCause::Purged => &mut stats.purged,
         } += u64::from(packet.meta.segs);
+        stats.dropped_bytes += u64::from(packet.meta.len);
     }
 
     fn head_expired(&self, band: Band, now: u64) -> bool {
