@@ -28,7 +28,7 @@ types=$(echo "$wanted" | sed -n 's/:.*//p' | paste -sd,)
 
 echo "// Made by knet/layout.sh; do not edit."
 # pahole warns of BTF kinds that it does not know; none of them changes a layout.
-pahole -F btf -C "$types" "$btf" 2>/dev/null | awk -v wanted="$wanted" '
+pahole -F btf,dwarf -C "$types" "$btf" 2>/dev/null | awk -v wanted="$wanted" '
 BEGIN {
 	n = split(wanted, lines, "\n")
 	for (i = 1; i <= n; i++) {
