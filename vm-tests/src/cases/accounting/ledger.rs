@@ -84,7 +84,7 @@ impl Ledger {
                 let back = own
                     .iter()
                     .chain(&CAUSES)
-                    // What a child dropped is worked out from the rest. A super-packet that it holds counts as one.
+                    // What a child dropped is an estimate while it holds super-packets.
                     .filter(|number| **number != band_stat::CHILD)
                     .find(|number| class.stats.app(**number) < last.app(**number));
                 ensure!(
