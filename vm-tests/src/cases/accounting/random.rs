@@ -82,7 +82,7 @@ fn run_seeded(ctx: &mut Ctx, place: &Place) -> Result<()> {
     }
     let sent = work.balance()?;
     ctx.note(format!("{:?}; {sent} packets sent", work.counts));
-    ensure!(sent > 1000, "only {sent} packets were sent");
+    ensure!(sent > 300, "only {sent} packets were sent");
     work.counts.check(place)?;
     delete_under_traffic(&net, &mut work.tc, seed)
 }
@@ -117,13 +117,13 @@ impl Counts {
     /// Whether the run was about something.
     fn check(&self, place: &Place) -> Result<()> {
         ensure!(
-            self.accepted > OPERATIONS / 8
-                && self.checks > OPERATIONS / 20
+            self.accepted > OPERATIONS / 16
+                && self.checks > OPERATIONS / 60
                 && (self.downs > 0 || !place.downs),
             "hardly anything was done: {self:?}"
         );
         ensure!(
-            !place.children || self.grafts > OPERATIONS / 20,
+            !place.children || self.grafts > 3,
             "hardly any child was grafted: {self:?}"
         );
         Ok(())
