@@ -24,7 +24,8 @@ const LATER: c_ulong = 3600 * bindings::HZ as c_ulong;
 
 impl kernel::Module for Fault {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let timer: KBox<MaybeUninit<bindings::timer_list>> = KBox::new(MaybeUninit::zeroed(), GFP_KERNEL)?;
+        let timer: KBox<MaybeUninit<bindings::timer_list>> =
+            KBox::new(MaybeUninit::zeroed(), GFP_KERNEL)?;
         let timer = KBox::into_raw(timer);
         // SAFETY: `timer` is valid, zeroed and ours. That it is freed while it is active is the fault.
         unsafe {
