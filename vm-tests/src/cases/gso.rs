@@ -14,9 +14,7 @@ use crate::harness::{Case, Ctx};
 use crate::raw_netlink::kinds::fifo;
 use crate::raw_netlink::{attribute_u64, Request, Tc};
 use crate::topology::{Builder, Net};
-use crate::traffic::{
-    bulk, wire_length, Flow, Packet, RawSocket, Sink, Source, MIN_PAYLOAD, MTU_PAYLOAD,
-};
+use crate::traffic::{bulk, wire_length, Flow, Packet, RawSocket, Sink, Source, MTU_PAYLOAD};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("gso/udp-split", |_| udp(Mode::Split)),
@@ -407,76 +405,66 @@ fn held_by_a_child(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// A shaped port sends the same number of bytes per second either way: full-length packets, and the smallest, where
-/// a good part of what is on the wire is not in the packet.
+/// A shaped port sends the same number of bytes per second either way.
 fn paced_alike(ctx: &mut Ctx) -> Result<()> {
-    /// bits/s, bytes of payload over IPv4, super-packets. Slow enough that a busy machine keeps up.
-    const ROWS: [(f64, usize, u64); 2] = [(5e6, MTU_PAYLOAD, 40), (1e6, MIN_PAYLOAD, 60)];
-    let bench = Bench::new("data-limit 100mb")?;
-    for (link, payload, count) in ROWS {
-        let mut rates = Vec::new();
-        for mode in Mode::BOTH {
-            bench.net.hosts[0].ns.tc(&format!(
-                "qdisc change dev eth0 root handle 1: turnstile link {link}bit {}",
-                mode.words()
-            ))?;
-            for to in bench.addresses() {
-                // IPv6's header is longer.
-                let payload = if to.is_ipv6() && payload == MTU_PAYLOAD {
-                    payload - 20
-                } else {
-                    payload
-                };
-                let rate = pace(&bench, mode, to, payload, count)?;
-                ctx.note(format!(
-                    "{payload} bytes to {to}, {}: {:.3} Mbit/s",
-                    mode.words(),
-                    rate / 1e6
-                ));
-                rates.push(rate);
-            }
-        }
-        let lowest = rates.iter().copied().fold(f64::MAX, f64::min);
-        let highest = rates.iter().copied().fold(0.0, f64::max);
-        // What is late is made up for, but never for more than a few packets at a time.
-        ensure!(
-            highest <= link * 1.02,
-            "{highest} bit/s on a link of {link}"
-        );
-        ensure!(
-            lowest >= highest * 0.8 && lowest >= link * 0.6,
-            "between {lowest} and {highest} bit/s on a link of {link}"
-        );
-    }
-    Ok(())
-}
-
-/// Bits per second on the wire while super-packets are sent.
-fn pace(bench: &Bench, mode: Mode, to: IpAddr, payload: usize, count: u64) -> Result<f64> {
+    const RATE: f64 = 20e6;
+    const COUNT: u64 = 120;
     const SEGMENTS: usize = 10;
-    let sink = Sink::start(&bench.net.hosts[1].ns)?;
-    bench.send(to, Packet::Data, payload, SEGMENTS, count)?;
-    let wire = wire_length(payload, to.is_ipv6()) as f64 * 8.0;
-    let expected = count * SEGMENTS as u64;
-    let deadline = clock::monotonic() + 15_000_000_000;
-    let received = loop {
-        let so_far = sink.so_far().remove(&1).unwrap_or_default();
-        if so_far.packets == expected {
-            break so_far;
+    let bench = Bench::new("link 20mbit data-limit 100mb")?;
+    let sink_of = &bench.net.hosts[1].ns;
+    let mut rates = Vec::new();
+    for mode in Mode::BOTH {
+        bench.net.hosts[0].ns.tc(&format!(
+            "qdisc change dev eth0 root handle 1: turnstile {}",
+            mode.words()
+        ))?;
+        for to in bench.addresses() {
+            let sink = Sink::start(sink_of)?;
+            // Full-length packets: IPv6's header is longer.
+            let payload = if to.is_ipv6() {
+                MTU_PAYLOAD - 20
+            } else {
+                MTU_PAYLOAD
+            };
+            bench.send(to, Packet::Data, payload, SEGMENTS, COUNT)?;
+            let wire = wire_length(payload, to.is_ipv6()) as f64 * 8.0;
+            let expected = COUNT * SEGMENTS as u64;
+            let deadline = clock::monotonic() + 10_000_000_000;
+            let received = loop {
+                let so_far = sink.so_far();
+                match so_far.get(&1) {
+                    Some(received) if received.packets == expected => break received.clone(),
+                    _ if clock::monotonic() > deadline => anyhow::bail!(
+                        "{} of {expected} packets arrived",
+                        so_far.get(&1).map_or(0, |received| received.packets)
+                    ),
+                    _ => std::thread::sleep(Duration::from_millis(20)),
+                }
+            };
+            sink.finish()?;
+            // The first super-packet's time is not in the span between the first and the last.
+            let first = match mode {
+                Mode::Split => 1.0,
+                Mode::Whole => SEGMENTS as f64,
+            };
+            let seconds = (received.last - received.first) as f64 / 1e9;
+            let rate = (expected as f64 - first) * wire / seconds;
+            ctx.note(format!("{} {to}: {:.2} Mbit/s", mode.words(), rate / 1e6));
+            rates.push(rate);
         }
-        ensure!(
-            clock::monotonic() < deadline,
-            "{} of {expected} packets arrived",
-            so_far.packets
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    sink.finish()?;
-    // The time of what came first is not in the span between the first and the last.
-    let first = match mode {
-        Mode::Split => 1,
-        Mode::Whole => SEGMENTS as u64,
-    };
-    let seconds = (received.last - received.first) as f64 / 1e9;
-    Ok((expected - first) as f64 * wire / seconds)
+    }
+    let (lowest, highest) = rates.iter().fold((f64::MAX, 0.0_f64), |(low, high), rate| {
+        (low.min(*rate), high.max(*rate))
+    });
+    // What is late is made up for, but never for more than a millisecond or eight frames at a time.
+    ensure!(
+        highest <= RATE * 1.02,
+        "{highest} bit/s on a link of {RATE}"
+    );
+    // On a machine that is busy with other things, all of them are slower.
+    ensure!(
+        lowest >= highest * 0.85 && lowest >= RATE * 0.5,
+        "between {lowest} and {highest} bit/s on a link of {RATE}"
+    );
+    Ok(())
 }
