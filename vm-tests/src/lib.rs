@@ -14,6 +14,7 @@ pub mod events;
 pub mod harness;
 pub mod init;
 pub mod netns;
+pub mod planted;
 pub mod raw_netlink;
 pub mod rng;
 pub mod run_config;

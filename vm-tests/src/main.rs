@@ -7,15 +7,18 @@ use anyhow::{bail, Context, Result};
 use vm_tests::cases;
 use vm_tests::events::{Event, Events};
 use vm_tests::harness::{run_all, run_here, Case, Options};
+use vm_tests::planted;
 
 const USAGE: &str = "\
 usage: vm-tests [--seed N] [--timeout-scale F] [NAME…]   run the cases whose names contain a NAME; all without
        vm-tests --list [NAME…]                           print their names
        vm-tests --demo                                   run the demonstration
+       vm-tests --planted [NAME…]                        run the cases that commit a fault and must fail
        vm-tests --in-this-process NAME                   run one case without time limit or checks afterwards";
 
 enum Job {
     Run,
+    Planted,
     List,
     Demo,
     Here(String),
@@ -37,6 +40,7 @@ fn work() -> Result<bool> {
     let mut options = Options {
         seed: 1,
         timeout_scale: 1.0,
+        lockdep: true,
     };
     let mut names = Vec::new();
     let mut arguments = std::env::args().skip(1);
@@ -49,6 +53,7 @@ fn work() -> Result<bool> {
         match argument.as_str() {
             "--list" => job = Job::List,
             "--demo" => job = Job::Demo,
+            "--planted" => job = Job::Planted,
             "--in-this-process" => job = Job::Here(value()?),
             "--seed" => options.seed = value()?.parse().context("--seed takes a number")?,
             "--timeout-scale" => {
@@ -64,18 +69,22 @@ fn work() -> Result<bool> {
         }
     }
     match job {
-        Job::Run => reported(chosen(&names).and_then(|cases| run_all(&cases, options))),
+        Job::Run => reported(run(cases::all(), &names, options)),
+        Job::Planted => {
+            options.lockdep = false;
+            reported(run(planted::CASES.iter().collect(), &names, options))
+        }
         Job::List => {
-            for case in chosen(&names)? {
+            for case in chosen(cases::all(), &names)? {
                 println!("{}", case.name);
             }
             Ok(true)
         }
         Job::Demo => reported(vm_tests::demo::run()),
         Job::Here(name) => {
-            let all = cases::all();
-            let case = all
-                .iter()
+            let case = cases::all()
+                .into_iter()
+                .chain(planted::CASES)
                 .find(|case| case.name == name)
                 .with_context(|| format!("no case {name}"))?;
             run_here(case, options.seed).map(|()| true)
@@ -100,9 +109,12 @@ fn reported(result: Result<bool>) -> Result<bool> {
     result
 }
 
+fn run(all: Vec<&'static Case>, names: &[String], options: Options) -> Result<bool> {
+    run_all(&chosen(all, names)?, options)
+}
+
 /// The cases whose names contain one of `names`.
-fn chosen(names: &[String]) -> Result<Vec<&'static Case>> {
-    let mut all = cases::all();
+fn chosen(mut all: Vec<&'static Case>, names: &[String]) -> Result<Vec<&'static Case>> {
     for name in names {
         if !all.iter().any(|case| case.name.contains(name.as_str())) {
             bail!("no case's name contains {name}; vm-tests --list prints them");

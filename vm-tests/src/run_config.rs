@@ -15,6 +15,8 @@ pub const PATH: &str = "/etc/turnstile/run.json";
 pub enum Mode {
     /// Run the test cases.
     Test,
+    /// Run the cases that commit a fault.
+    Planted,
     /// Run the demonstration.
     Demo,
     /// Give a shell on the console.

@@ -51,7 +51,7 @@ pub(crate) fn no_panic(env: &Env, chroot: &Chroot, module: &Path) -> Result<()> 
 /// What it names instead.
 pub(crate) fn vermagic(env: &Env, chroot: &Chroot, tree: &KernelTree, module: &Path) -> Result<()> {
     let magic = tool(env, chroot, module, "modinfo", &["-F", "vermagic"])?;
-    let release = tree.kernel.release();
+    let release = &tree.release;
     if magic.split_whitespace().next() == Some(release.as_str()) {
         return Ok(());
     }

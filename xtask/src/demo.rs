@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 
+use crate::bed::Bed;
 use crate::demo_data::{is_token, Class, Demo, SetUp};
 use crate::env::{checkout, Env};
 use crate::follow;
+use crate::guest::Limits;
 use crate::image::RunConfig;
 use crate::plot;
-use crate::qemu::Limits;
 use crate::report::Report;
 use crate::session::Session;
 
@@ -45,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let began = Instant::now();
     let env = Env::open()?;
     let lock = env.lock()?;
-    let (session, built) = Session::prepare_and_build(&env)?;
+    let (session, built) = Session::prepare_and_build(&env, Bed::Vm)?;
     drop(lock);
     let ready = began.elapsed();
     let out = env.src.join("out");

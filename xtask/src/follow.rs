@@ -9,9 +9,9 @@ use anyhow::{Context, Result};
 
 use crate::env::Env;
 use crate::events::Event;
+use crate::guest::{Guest, Limits, Watcher};
 use crate::log_scan::scan;
 use crate::progress::{last_lines, Waiting};
-use crate::qemu::{Guest, Limits, Watcher};
 use crate::report::Report;
 
 /// Lines of the guest's log shown when something failed.
@@ -33,12 +33,14 @@ pub(crate) fn run(
     report: &Report,
 ) -> Result<()> {
     let began = Instant::now();
+    let bed = guest.tree.bed.name();
     let failed_before = report.totals().1;
     let mut follower = Follower {
         env,
+        bed,
         report,
         files,
-        waiting: env.ui.waiting("the guest boots"),
+        waiting: env.ui.waiting(&format!("{bed}: the guest boots")),
         running: None,
         planned: None,
         ended: 0,
@@ -55,24 +57,25 @@ pub(crate) fn run(
     } = follower;
     drop(waiting);
     written?;
+    keep_files(&guest.files_path(), files)?;
     let log = keep_log(env, guest, mode)?;
     let during = running
         .map(|case| format!(" during {case}"))
         .unwrap_or_default();
     if let Some(why) = outcome.died {
         report.failed(
-            &format!("guest: ends as it should{during}"),
+            &format!("{bed}: ends as it should{during}"),
             began.elapsed(),
             1,
             &why,
         );
     } else if let Some(planned) = planned.filter(|planned| *planned != ended) {
         let why = format!("{planned} cases were to run and {ended} ended");
-        report.failed("guest: runs all cases", began.elapsed(), 1, &why);
+        report.failed(&format!("{bed}: runs all cases"), began.elapsed(), 1, &why);
     }
     if !outcome.garbled.is_empty() {
         report.failed(
-            "guest: tells what can be read",
+            &format!("{bed}: tells what can be read"),
             began.elapsed(),
             1,
             &outcome.garbled.join("\n"),
@@ -80,8 +83,9 @@ pub(crate) fn run(
     }
     let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
     let findings = scan(&text);
+    let name = format!("{bed}: the kernel's log is clean");
     if findings.is_empty() {
-        report.passed("guest: the kernel's log is clean", began.elapsed(), 1);
+        report.passed(&name, began.elapsed(), 1);
     } else {
         let shown: Vec<String> = findings
             .iter()
@@ -89,24 +93,37 @@ pub(crate) fn run(
             .map(|f| format!("line {}: {}", f.line, f.text))
             .collect();
         let why = format!("{} lines:\n{}", findings.len(), shown.join("\n"));
-        report.failed("guest: the kernel's log is clean", began.elapsed(), 1, &why);
+        report.failed(&name, began.elapsed(), 1, &why);
     }
     if report.totals().1 > failed_before {
-        env.ui.say("last lines of the guest's log:");
+        env.ui.say(format!("last lines of the log of {bed}:"));
         for line in last_lines(&log, TAIL_LINES) {
             env.ui.say(format!("    {line}"));
         }
     }
-    env.ui.say(format!("the guest's log: {}", log.display()));
+    env.ui.say(format!("the log of {bed}: {}", log.display()));
+    Ok(())
+}
+
+/// Copies what a simulated guest left in its folder.
+fn keep_files(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let path = entry?.path();
+        let target = to.join(path.file_name().unwrap_or_default());
+        fs::create_dir_all(to)
+            .and_then(|()| fs::copy(&path, &target))
+            .with_context(|| format!("cannot write {}", target.display()))?;
+    }
     Ok(())
 }
 
 /// Moves the log to where it outlives the run.
 fn keep_log(env: &Env, guest: &Guest<'_>, mode: &str) -> Result<PathBuf> {
-    let log = env.cache.logs().join(format!("guest-{mode}.log"));
+    let name = format!("guest-{}-{mode}", guest.tree.bed);
+    let log = env.cache.logs().join(format!("{name}.log"));
     fs::copy(guest.console_path(), &log)
         .with_context(|| format!("cannot write {}", log.display()))?;
-    let events = env.cache.logs().join(format!("guest-{mode}.events"));
+    let events = env.cache.logs().join(format!("{name}.events"));
     fs::copy(guest.events_path(), &events)
         .with_context(|| format!("cannot write {}", events.display()))?;
     Ok(log)
@@ -114,6 +131,8 @@ fn keep_log(env: &Env, guest: &Guest<'_>, mode: &str) -> Result<PathBuf> {
 
 struct Follower<'a> {
     env: &'a Env,
+    /// The bed's name.
+    bed: &'static str,
     report: &'a Report,
     files: &'a Path,
     waiting: Waiting,
@@ -126,6 +145,10 @@ struct Follower<'a> {
 }
 
 impl Follower<'_> {
+    fn say(&mut self, what: &str) {
+        self.waiting.set(&format!("{}: {what}", self.bed));
+    }
+
     fn end(&mut self) {
         self.ended += 1;
         self.running = None;
@@ -143,21 +166,24 @@ impl Follower<'_> {
 impl Watcher for Follower<'_> {
     fn event(&mut self, event: Event) {
         match event {
-            Event::Boot { kernel } => self.waiting.set(&format!("the guest runs {kernel}")),
+            Event::Boot { kernel } => self.say(&format!("the guest runs {kernel}")),
             Event::Plan { cases } => self.planned = Some(cases),
             Event::Start { case } => {
-                self.waiting.set(&format!("guest: {case}"));
+                self.say(&case);
                 self.running = Some(case);
             }
             Event::Pass { case, ms } => {
                 self.end();
-                self.report
-                    .passed(&format!("guest: {case}"), Duration::from_millis(ms), 1);
+                self.report.passed(
+                    &format!("{}: {case}", self.bed),
+                    Duration::from_millis(ms),
+                    1,
+                );
             }
             Event::Fail { case, ms, why } => {
                 self.end();
                 self.report.failed(
-                    &format!("guest: {case}"),
+                    &format!("{}: {case}", self.bed),
                     Duration::from_millis(ms),
                     1,
                     &why,
@@ -165,7 +191,7 @@ impl Watcher for Follower<'_> {
             }
             Event::Skip { case, why } => {
                 self.end();
-                self.report.skipped(&format!("guest: {case}"), &why);
+                self.report.skipped(&format!("{}: {case}", self.bed), &why);
             }
             Event::File { name, data } => {
                 let kept = self.keep(&name, &data);
@@ -175,15 +201,15 @@ impl Watcher for Follower<'_> {
             }
             Event::Progress { text } => {
                 self.env.ui.say(format!("  .. {text}"));
-                self.waiting.set(&text);
+                self.say(&text);
             }
-            Event::Done { .. } => self.waiting.set("the guest switches off"),
+            Event::Done { .. } => self.say("the guest switches off"),
             Event::Other => {}
         }
     }
 
     fn complaint(&mut self, line: &str) {
-        self.env.ui.say(format!("  !! {line}"));
+        self.env.ui.say(format!("  !! {}: {line}", self.bed));
     }
 
     fn tick(&mut self) {

@@ -88,7 +88,7 @@ pub(crate) fn module(
     tree: &KernelTree,
     report: &Report,
 ) -> Option<std::path::PathBuf> {
-    let release = tree.kernel.release();
+    let release = &tree.release;
     let mut module = None;
     timed(report, &format!("module: builds for {release}"), || {
         module = Some(modules::build(env, chroot, tree)?);

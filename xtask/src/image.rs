@@ -17,9 +17,11 @@ use crate::cpio::Archive;
 use crate::env::{Env, OUT};
 use crate::guest_build::GuestPrograms;
 use crate::kernel::{KernelTree, IN_CHROOT};
-use crate::modules::MODULE;
+use crate::progress::Step;
 use crate::session::{Built, Session};
 
+/// The image's name in the folder of a run. It goes into the guest's command line, and so does not change.
+pub(crate) const IMAGE: &str = "image.cpio";
 /// Raised when an image made by an older xtask will not do.
 const VERSION: &str = "1";
 
@@ -107,6 +109,12 @@ for f in modules.order modules.builtin modules.builtin.modinfo; do
 done
 "#;
 
+/// Makes a run's modules ready.
+const PREPARE: &str = r#"
+strip --strip-debug "/out/lib/modules/$1/updates/"*.ko
+depmod -b /out "$1"
+"#;
+
 /// What the guest is to do, as its init reads it from `/etc/turnstile/run.json`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct RunConfig {
@@ -143,15 +151,32 @@ pub(crate) fn base(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<Base
 }
 
 fn make(env: &Env, chroot: &Chroot, tree: &KernelTree, part: &Path) -> Result<()> {
-    let release = tree.kernel.release();
-    let mut step = env
-        .ui
-        .step("guest-base", "tools and stock modules of the guest")?;
+    let mut step = env.ui.step(
+        &format!("guest-base-{}", tree.bed),
+        &format!("tools and modules of the guest on {}", tree.release),
+    )?;
+    if tree.source.is_some() {
+        builtin_modules(tree, part)?;
+    } else {
+        stock_modules(chroot, tree, part, &mut step)?;
+    }
+    let files = step.output(&mut chroot.enter().script(LIST, PROGRAMS))?;
+    let mut archive = Archive::new();
+    tools(&mut archive, chroot.root(), &files)?;
+    let modules = format!("lib/modules/{}", tree.release);
+    archive.copy_tree(&format!("usr/{modules}"), &part.join(&modules))?;
+    fs::write(part.join("base.cpio"), archive.finish())?;
+    step.done();
+    Ok(())
+}
+
+/// The stock kernel's modules that the guest gets.
+fn stock_modules(chroot: &Chroot, tree: &KernelTree, part: &Path, step: &mut Step) -> Result<()> {
     let dep = fs::read_to_string(tree.modules_dir().join("modules.dep"))
         .context("the kernel's modules are not listed")?;
     let list = closure(&dep, MODULE_FOLDERS, MODULES);
     if !list.iter().any(|path| path.contains("/veth.ko")) {
-        bail!("kernel {release} has no veth module");
+        bail!("kernel {} has no veth module", tree.release);
     }
     fs::write(part.join("list"), list.join("\n") + "\n")?;
     step.run(
@@ -159,15 +184,19 @@ fn make(env: &Env, chroot: &Chroot, tree: &KernelTree, part: &Path) -> Result<()
             .enter()
             .bind(&tree.path, IN_CHROOT)
             .bind_rw(part, OUT)
-            .script(UNPACK, [&release]),
-    )?;
-    let files = step.output(&mut chroot.enter().script(LIST, PROGRAMS))?;
-    let mut archive = Archive::new();
-    tools(&mut archive, chroot.root(), &files)?;
-    let modules = format!("lib/modules/{release}");
-    archive.copy_tree(&format!("usr/{modules}"), &part.join(&modules))?;
-    fs::write(part.join("base.cpio"), archive.finish())?;
-    step.done();
+            .script(UNPACK, [&tree.release]),
+    )
+}
+
+/// A kernel that was built here has no modules but ours. The lists of what is built in make modprobe say yes to it.
+fn builtin_modules(tree: &KernelTree, part: &Path) -> Result<()> {
+    let folder = part.join("lib/modules").join(&tree.release);
+    fs::create_dir_all(&folder)?;
+    for name in ["modules.builtin", "modules.builtin.modinfo"] {
+        fs::copy(tree.path.join("build").join(name), folder.join(name))
+            .with_context(|| format!("the kernel's build left no {name}"))?;
+    }
+    fs::write(folder.join("modules.order"), "")?;
     Ok(())
 }
 
@@ -239,7 +268,7 @@ fn tools(archive: &mut Archive, chroot: &Path, list: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes the whole image of a run to `run/initrd`.
+/// Writes the whole image of a run to `run/`[`IMAGE`].
 ///
 /// # Errors
 /// A part of it cannot be read, or the image cannot be written.
@@ -250,7 +279,7 @@ pub(crate) fn write(
     config: &RunConfig,
     run: &Path,
 ) -> Result<()> {
-    let release = session.tree.kernel.release();
+    let release = &session.tree.release;
     let mut archive = Archive::new();
     for (file, place) in GuestPrograms::FILES {
         archive.copy(place, &built.programs.path(file))?;
@@ -264,21 +293,30 @@ pub(crate) fn write(
     let all = run.join(&tree_dir);
     link_tree(&session.base.dir.join(&tree_dir), &all)?;
     fs::create_dir_all(all.join("updates"))?;
-    let ours = format!("updates/{MODULE}.ko");
-    fs::copy(&built.module, all.join(&ours)).context("cannot copy the module")?;
-    let depmod = session
+    let mut ours = Vec::new();
+    for module in std::iter::once(&built.module).chain(&built.extra) {
+        let name = module.file_name().unwrap_or_default().to_string_lossy();
+        let ours_is = format!("updates/{name}");
+        fs::copy(module, all.join(&ours_is))
+            .with_context(|| format!("cannot copy {}", module.display()))?;
+        ours.push(ours_is);
+    }
+    // Without debugging information, which would be most of it.
+    let prepared = session
         .chroot
         .enter()
         .bind_rw(run, OUT)
-        .command("depmod", ["-b", OUT, &release])
+        .script(PREPARE, [release])
         .output()?;
-    if !depmod.status.success() {
+    if !prepared.status.success() {
         bail!(
             "depmod failed: {}",
-            String::from_utf8_lossy(&depmod.stderr).trim()
+            String::from_utf8_lossy(&prepared.stderr).trim()
         );
     }
-    archive.copy(&format!("usr/{tree_dir}/{ours}"), &all.join(&ours))?;
+    for ours in ours {
+        archive.copy(&format!("usr/{tree_dir}/{ours}"), &all.join(&ours))?;
+    }
     for entry in fs::read_dir(&all)? {
         let path = entry?.path();
         if path.is_file() {
@@ -291,7 +329,7 @@ pub(crate) fn write(
         0o644,
         &serde_json::to_vec(config)?,
     );
-    let image = run.join("initrd");
+    let image = run.join(IMAGE);
     let mut bytes =
         fs::read(session.base.dir.join("base.cpio")).context("cannot read the guest's tools")?;
     bytes.extend(archive.finish());

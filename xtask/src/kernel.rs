@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::bed::Bed;
 use crate::cache::{key, write_whole, Cache};
-use crate::chroot::Chroot;
+use crate::chroot::{Chroot, Entry};
 use crate::progress::{Step, Ui};
 use crate::versions::{kernels, order, Kernel};
 
@@ -23,6 +24,8 @@ const VERSION: &str = "1";
 
 /// Where a kernel's folder is shown in the chroot; the build tree's makefiles hold this path.
 pub(crate) const IN_CHROOT: &str = "/kernel";
+/// Where the source of a kernel that is built here is shown; its build tree's makefiles hold this path.
+pub(crate) const SOURCE_IN_CHROOT: &str = "/linux";
 
 /// Downloads the packages of one kernel: `SERIES VERSION PACKAGE_VERSION [IMAGE_PACKAGE]...`, in the work folder.
 const DOWNLOAD: &str = r#"
@@ -90,16 +93,55 @@ grep -F "\"$release\"" build/include/generated/utsrelease.h
 rm -r headers
 "#;
 
-/// A kernel in the cache, complete.
+/// A kernel in the cache, complete: Debian's, or one that was built here from Debian's source.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelTree {
-    /// Which it is.
+    /// Which of Debian's it is, or was made from.
     pub kernel: Kernel,
     /// Its folder on the machine; [`IN_CHROOT`] inside.
     pub path: PathBuf,
+    /// The bed that it is for.
+    pub bed: Bed,
+    /// What `uname -r` prints on it.
+    pub release: String,
+    /// Its source, if it was built here; [`SOURCE_IN_CHROOT`] inside.
+    pub source: Option<PathBuf>,
 }
 
 impl KernelTree {
+    /// A stock kernel in the folder `path`.
+    fn stock(kernel: Kernel, path: PathBuf) -> Self {
+        Self {
+            release: kernel.release(),
+            kernel,
+            path,
+            bed: Bed::Vm,
+            source: None,
+        }
+    }
+
+    /// Shows the kernel in the chroot.
+    pub(crate) fn bind(&self, entry: Entry) -> Entry {
+        let entry = entry.bind(&self.path, IN_CHROOT);
+        match &self.source {
+            Some(source) => entry.bind(source, SOURCE_IN_CHROOT),
+            None => entry,
+        }
+    }
+
+    /// The arguments of every `make` over it.
+    pub(crate) fn make_args(&self) -> Vec<String> {
+        match self.bed.recipe() {
+            None => make_args(&self.release),
+            Some(recipe) => recipe
+                .args
+                .iter()
+                .map(|arg| (*arg).to_owned())
+                .chain([jobs()])
+                .collect(),
+        }
+    }
+
     /// The hash in its folder's name.
     pub(crate) fn key(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
@@ -108,21 +150,24 @@ impl KernelTree {
 
     /// The modules of the stock kernel, on the machine.
     pub(crate) fn modules_dir(&self) -> PathBuf {
-        self.path
-            .join("image/usr/lib/modules")
-            .join(self.kernel.release())
+        self.path.join("image/usr/lib/modules").join(&self.release)
     }
 }
 
-/// The arguments of every `make` over a kernel of this release.
-pub(crate) fn make_args(release: &str) -> Vec<String> {
+/// The argument that makes make use all processors.
+pub(crate) fn jobs() -> String {
     let jobs = std::thread::available_parallelism().map_or(2, |n| n.get());
+    format!("-j{jobs}")
+}
+
+/// The arguments of every `make` over a stock kernel of this release.
+fn make_args(release: &str) -> Vec<String> {
     vec![
         "ARCH=x86".into(),
         "CROSS_COMPILE=x86_64-linux-gnu-".into(),
         "CC=x86_64-linux-gnu-gcc-14".into(),
         format!("KERNELRELEASE={release}"),
-        format!("-j{jobs}"),
+        jobs(),
     ]
 }
 
@@ -161,7 +206,7 @@ pub(crate) fn prepare(
         .join(format!("choice-{}.json", key([chroot.key(), &question])));
     if !refresh {
         if let Some((tree, why)) = remembered(cache, chroot, &memo) {
-            ui.say(format!("kernel {} ({why})", tree.kernel.release()));
+            ui.say(format!("kernel {} ({why})", tree.release));
             return Ok(tree);
         }
     }
@@ -191,10 +236,7 @@ pub(crate) fn prepare(
         };
         write_whole(&memo, &serde_json::to_vec(&choice)?)?;
         ui.say(format!("kernel {} ({why})", kernel.release()));
-        return Ok(KernelTree {
-            kernel: kernel.clone(),
-            path,
-        });
+        return Ok(KernelTree::stock(kernel.clone(), path));
     }
     let kernel = wanted.map_or("kernel".into(), |w| format!("kernel {w}"));
     let what = if boot {
@@ -245,7 +287,7 @@ fn remembered(cache: &Cache, chroot: &Chroot, memo: &Path) -> Option<(KernelTree
         &tree_key(chroot, &kernel),
     );
     path.exists()
-        .then_some((KernelTree { kernel, path }, choice.why))
+        .then(|| (KernelTree::stock(kernel, path), choice.why))
 }
 
 fn choose(

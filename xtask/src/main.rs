@@ -2,23 +2,29 @@
 //! `cargo xtask`: the host side of every job. Sets up what is missing, builds, boots, tests, demonstrates.
 //!
 //! Everything but mmdebstrap and cargo comes from a Debian chroot in the cache folder, so that the machine hardly
-//! matters. The modules, in the order in which a run goes through them: [`cache`], [`chroot`], [`kernel`],
-//! [`modules`], [`guest_build`], [`image`], [`qemu`]; [`mod@test`] and [`demo`] put them to use.
+//! matters. The modules, in the order in which a run goes through them: [`cache`], [`chroot`], [`kernel`] and
+//! [`kernel_build`], [`modules`], [`guest_build`], [`image`], [`guest`] with [`qemu`] and [`uml`]; [`mod@test`] and [`demo`]
+//! put them to use.
 
+mod bed;
 mod cache;
 mod check_ko;
 mod chroot;
 mod cpio;
 mod demo;
 mod demo_data;
+mod detectors;
+mod determinism;
 mod env;
 mod events;
 mod export;
 mod follow;
+mod guest;
 mod guest_build;
 mod host_checks;
 mod image;
 mod kernel;
+mod kernel_build;
 mod log_scan;
 mod modules;
 mod plot;
@@ -27,6 +33,7 @@ mod qemu;
 mod report;
 mod session;
 mod test;
+mod uml;
 mod versions;
 
 use std::process::ExitCode;
@@ -35,6 +42,7 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use crate::bed::Bed;
 use crate::env::Env;
 use crate::session::Session;
 
@@ -60,6 +68,9 @@ enum Job {
         /// Look for a newer kernel than the one chosen before
         #[arg(long)]
         refresh: bool,
+        /// Kernels to make ready
+        #[arg(long, value_enum, value_delimiter = ',', default_value = "vm")]
+        bed: Vec<Bed>,
     },
     /// Compile the kernel modules and the programs, and lay them out in out/KERNEL-RELEASE with a script that installs them
     Build {
@@ -96,10 +107,13 @@ fn main() -> ExitCode {
 /// Does the job; `false` if something that was looked at is not as it should be.
 fn run(job: Job, began: Instant) -> Result<bool> {
     match job {
-        Job::Setup { refresh } => {
+        Job::Setup { refresh, bed } => {
             let env = Env::open()?;
             let lock = env.lock()?;
-            Session::prepare(&env, refresh)?;
+            let stock = Session::prepare(&env, env.chroot()?, refresh)?;
+            for bed in Bed::chosen(&bed) {
+                stock.on(&env, bed)?;
+            }
             drop(lock);
             say_time(&env, "set up", began);
         }

@@ -7,17 +7,44 @@ use anyhow::{bail, Result};
 
 use crate::chroot::Chroot;
 use crate::env::{Env, OUT, SRC};
-use crate::kernel::{make_args, KernelTree, IN_CHROOT};
+use crate::kernel::{KernelTree, IN_CHROOT};
 
 /// The module's name.
 pub(crate) const MODULE: &str = "sch_turnstile";
+
+/// A folder of the checkout that Kbuild makes modules from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Folder {
+    /// Ours.
+    Product,
+    /// Those with one planted fault each.
+    Faults,
+}
+
+impl Folder {
+    /// Below the checkout.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Product => "",
+            Self::Faults => "/beds/faults",
+        }
+    }
+
+    /// In names of folders and logs.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Product => "modules",
+            Self::Faults => "faults",
+        }
+    }
+}
 
 /// Compiles the modules for a kernel; returns the module's file.
 ///
 /// # Errors
 /// The compilers' messages, and where the rest of them is.
 pub(crate) fn build(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<PathBuf> {
-    let out = compile(env, chroot, tree, false)?;
+    let out = compile(env, chroot, tree, Folder::Product, false)?;
     let module = out.join(format!("{MODULE}.ko"));
     if !module.exists() {
         bail!("the build made no {}", module.display());
@@ -25,21 +52,55 @@ pub(crate) fn build(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<Pat
     Ok(module)
 }
 
+/// Compiles the modules that each commit a fault; returns their files, by name.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn faults(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<Vec<PathBuf>> {
+    let out = compile(env, chroot, tree, Folder::Faults, false)?;
+    let mut modules = Vec::new();
+    for entry in std::fs::read_dir(&out)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|ext| ext == "ko") {
+            modules.push(path);
+        }
+    }
+    modules.sort();
+    if modules.is_empty() {
+        bail!("the build made no module in {}", out.display());
+    }
+    Ok(modules)
+}
+
 /// Compiles the modules with clippy; a warning is an error.
 ///
 /// # Errors
 /// The warnings.
 pub(crate) fn clippy(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<()> {
-    compile(env, chroot, tree, true).map(drop)
+    for folder in [Folder::Product, Folder::Faults] {
+        compile(env, chroot, tree, folder, true)?;
+    }
+    Ok(())
 }
 
-fn compile(env: &Env, chroot: &Chroot, tree: &KernelTree, clippy: bool) -> Result<PathBuf> {
-    let release = tree.kernel.release();
-    let with = if clippy { "clippy" } else { "modules" };
-    let what = if clippy {
-        "clippy over the modules"
+fn compile(
+    env: &Env,
+    chroot: &Chroot,
+    tree: &KernelTree,
+    folder: Folder,
+    clippy: bool,
+) -> Result<PathBuf> {
+    let release = &tree.release;
+    let with = if clippy {
+        format!("clippy-{}", folder.name())
     } else {
-        "modules"
+        folder.name().to_owned()
+    };
+    let what = match (folder, clippy) {
+        (Folder::Product, false) => "modules",
+        (Folder::Product, true) => "clippy over the modules",
+        (Folder::Faults, false) => "modules with planted faults",
+        (Folder::Faults, true) => "clippy over the modules with planted faults",
     };
     // The tree's key is in the name: make does not notice another compiler or other headers by itself.
     let name = format!("{with}-{release}-{}", tree.key());
@@ -52,24 +113,21 @@ fn compile(env: &Env, chroot: &Chroot, tree: &KernelTree, clippy: bool) -> Resul
     }
     let out = env.built(&name)?;
     let mut step = env.ui.step(
-        &format!("{with}-{}", tree.kernel.version),
+        &format!("{with}-{release}"),
         &format!("{what} for {release}"),
     )?;
     let mut args = vec![
         "-C".to_owned(),
         format!("{IN_CHROOT}/build"),
-        format!("M={SRC}"),
+        format!("M={SRC}{}", folder.path()),
         format!("MO={OUT}"),
     ];
-    args.extend(make_args(&release));
+    args.extend(tree.make_args());
     if clippy {
         args.push("CLIPPY=1".into());
     }
     args.push("modules".into());
-    let mut make = env
-        .enter(chroot, &out)
-        .bind(&tree.path, IN_CHROOT)
-        .command("make", &args);
+    let mut make = tree.bind(env.enter(chroot, &out)).command("make", &args);
     step.run(&mut make)?;
     if clippy {
         let log = std::fs::read_to_string(step.log_path())?;

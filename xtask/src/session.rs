@@ -7,17 +7,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, Context, Result};
 
+use crate::bed::Bed;
 use crate::cache::remove_tree;
 use crate::chroot::Chroot;
 use crate::env::Env;
 use crate::export::export;
+use crate::guest::{Guest, Machine};
 use crate::guest_build::{self, GuestPrograms};
 use crate::image::{self, Base, RunConfig};
 use crate::kernel::{self, KernelTree};
+use crate::kernel_build;
 use crate::modules;
-use crate::qemu::{accelerator, Accelerator, Guest};
+use crate::qemu;
 
-/// What every run of the guest needs and no change of the sources touches.
+/// What every run of the guest on one bed needs and no change of the sources touches.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     /// The Debian that all is made in.
@@ -33,59 +36,80 @@ pub(crate) struct Session {
 pub(crate) struct Built {
     /// Our module.
     pub module: PathBuf,
+    /// Modules that only tests load.
+    pub extra: Vec<PathBuf>,
     /// Our programs.
     pub programs: GuestPrograms,
 }
 
 impl Session {
-    /// Sets all of it up. `refresh` looks for a newer kernel.
+    /// Sets up the stock kernel's. `refresh` looks for a newer kernel.
     ///
     /// # Errors
     /// Whatever cannot be had.
-    pub(crate) fn prepare(env: &Env, refresh: bool) -> Result<Self> {
-        let chroot = env.chroot()?;
-        Self::with_chroot(env, chroot, refresh)
-    }
-
-    /// As [`Session::prepare`], in a chroot that is there.
-    ///
-    /// # Errors
-    /// Whatever cannot be had.
-    pub(crate) fn with_chroot(env: &Env, chroot: Chroot, refresh: bool) -> Result<Self> {
+    pub(crate) fn prepare(env: &Env, chroot: Chroot, refresh: bool) -> Result<Self> {
         let tree = kernel::prepare(&env.cache, &chroot, &env.ui, None, true, refresh)?;
         let base = image::base(env, &chroot, &tree)?;
         Ok(Self { chroot, tree, base })
     }
 
-    /// Sets up and compiles; the programs are compiled while the kernel's tree is made.
+    /// The same version of the kernel on another bed.
+    ///
+    /// # Errors
+    /// Its kernel cannot be built.
+    pub(crate) fn on(&self, env: &Env, bed: Bed) -> Result<Self> {
+        if bed == self.tree.bed {
+            return Ok(self.clone());
+        }
+        let tree = kernel_build::prepare(env, &self.chroot, &self.tree.kernel, bed)?;
+        let base = image::base(env, &self.chroot, &tree)?;
+        Ok(Self {
+            chroot: self.chroot.clone(),
+            tree,
+            base,
+        })
+    }
+
+    /// Compiles what a run on this bed needs; `programs` are the same on all.
+    ///
+    /// # Errors
+    /// The compilers' messages.
+    pub(crate) fn build(&self, env: &Env, programs: &GuestPrograms) -> Result<Built> {
+        Ok(Built {
+            module: modules::build(env, &self.chroot, &self.tree)?,
+            extra: Vec::new(),
+            programs: programs.clone(),
+        })
+    }
+
+    /// Sets up a bed and compiles for it; the programs are compiled while the kernel's tree is made.
     ///
     /// # Errors
     /// Whatever cannot be had or compiled.
-    pub(crate) fn prepare_and_build(env: &Env) -> Result<(Self, Built)> {
+    pub(crate) fn prepare_and_build(env: &Env, bed: Bed) -> Result<(Self, Built)> {
         let chroot = env.chroot()?;
         env.fetch_crates()?;
         std::thread::scope(|scope| {
             let programs = scope.spawn(|| guest_build::build(env, &chroot));
-            let session = Self::with_chroot(env, chroot.clone(), false);
-            let module = session
-                .as_ref()
-                .ok()
-                .map(|s| modules::build(env, &s.chroot, &s.tree));
+            let session = Self::prepare(env, chroot.clone(), false).and_then(|s| s.on(env, bed));
             let programs = programs
                 .join()
                 .map_err(|_| anyhow!("a thread panicked"))??;
             let session = session?;
-            let module = module.context("no module was built")??;
-            Ok((session, Built { module, programs }))
+            let built = session.build(env, &programs)?;
+            Ok((session, built))
         })
     }
 
-    /// What the guest runs on here.
+    /// What runs the guest here.
     ///
     /// # Errors
     /// The cache cannot be written to.
-    pub(crate) fn accelerator(&self, env: &Env) -> Result<Accelerator> {
-        accelerator(env, &self.chroot, &self.tree)
+    pub(crate) fn machine(&self, env: &Env) -> Result<Machine> {
+        if self.tree.bed.is_simulated() {
+            return Ok(Machine::Uml);
+        }
+        qemu::accelerator(env, &self.chroot, &self.tree).map(Machine::Qemu)
     }
 
     /// Writes the image of a run into a folder of its own, and decides what to run it on.
@@ -99,19 +123,19 @@ impl Session {
         config: &RunConfig,
         run: impl FnOnce(&Guest<'_>) -> Result<T>,
     ) -> Result<T> {
-        let accelerator = self.accelerator(env)?;
-        let dir = RunDir::new(env, &config.mode)?;
+        let machine = self.machine(env)?;
+        let dir = RunDir::new(env, &format!("{}-{}", self.tree.bed, config.mode))?;
         image::write(env, self, built, config, &dir.0)?;
         let guest = Guest {
             chroot: &self.chroot,
             tree: &self.tree,
             run: &dir.0,
-            accelerator,
+            machine,
         };
         env.ui.say(format!(
-            "booting {} under {}",
-            self.tree.kernel.release(),
-            guest.accelerator.describe()
+            "booting {} {}",
+            self.tree.release,
+            machine.describe()
         ));
         run(&guest)
     }
@@ -130,10 +154,10 @@ pub(crate) fn build(env: &Env, wanted: Option<&str>) -> Result<()> {
         let programs = guest_build::build(env, &chroot)?;
         (chroot, tree, module, programs)
     } else {
-        let (session, built) = Session::prepare_and_build(env)?;
+        let (session, built) = Session::prepare_and_build(env, Bed::Vm)?;
         (session.chroot, session.tree, built.module, built.programs)
     };
-    let out = export(env, &chroot, &tree.kernel.release(), &module, &programs)?;
+    let out = export(env, &chroot, &tree.release, &module, &programs)?;
     env.ui.result(out.display().to_string());
     Ok(())
 }
@@ -144,7 +168,7 @@ pub(crate) fn build(env: &Env, wanted: Option<&str>) -> Result<()> {
 /// Whatever cannot be had or compiled.
 pub(crate) fn shell(env: &Env) -> Result<()> {
     let lock = env.lock()?;
-    let (session, built) = Session::prepare_and_build(env)?;
+    let (session, built) = Session::prepare_and_build(env, Bed::Vm)?;
     let config = RunConfig {
         mode: "shell".into(),
         timeout_scale: 1.0,

@@ -2,41 +2,60 @@
 //! `cargo xtask test`: everything that can be looked at, first without and then in the guest.
 //!
 //! Two lines of work run side by side, since the kernel's tree has long stretches that one processor works on alone:
-//! the cargo line (unit tests, programs of the guest, lints) and the kernel line (chroot, trees, modules). The guest
-//! has the machine for itself.
+//! the cargo line (unit tests, programs of the guest, lints) and the kernel line (chroot, trees, modules). The guest on
+//! the stock kernel has the machine for itself; those in virtual time, which care for no clock, run side by side.
 
-use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{anyhow, bail, Result};
+use anyhow::{anyhow, bail, Context, Result};
 
+use crate::bed::Bed;
 use crate::chroot::Chroot;
+use crate::detectors;
+use crate::determinism;
 use crate::env::{Env, OUT};
 use crate::follow;
+use crate::guest::{Limits, Machine};
 use crate::guest_build::{self, GuestPrograms};
 use crate::host_checks;
 use crate::image::RunConfig;
-use crate::qemu::{Accelerator, Limits};
+use crate::modules;
+use crate::qemu::Accelerator;
 use crate::report::Report;
 use crate::session::{Built, Session};
 
+/// The words that stand for the planted faults, and for the run that is compared with itself, where cases are named.
+const DETECTORS: &str = "detectors";
+const DETERMINISM: &str = "determinism";
 /// The longest a run of the guest may take, unless the user says otherwise.
 pub(crate) const GUEST_SECONDS: u64 = 40 * 60;
 /// The longest a guest may be silent: longer than any of its cases may take.
 const SILENCE: Duration = Duration::from_secs(10 * 60);
 /// Factor on the guest's time limits when its processor is emulated: they are for machines that do work.
 const EMULATED: f64 = 3.0;
+/// The same where the emulated kernel has detectors, too.
+const EMULATED_DETECTORS: f64 = 15.0;
 
 /// What the user asked for.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Run only the guest cases whose names contain one of these; nothing that runs on the host
+    /// Run only the guest cases whose names contain one of these; nothing that runs on the host. `detectors`: plant
+    /// faults; `determinism`: the same run twice
     #[arg(value_name = "FILTER")]
     pub filter: Vec<String>,
     /// Print the names of the guest cases
     #[arg(long)]
     pub list: bool,
+    /// Kernels to run the guest on, separated by commas
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "BED",
+        default_value = "all"
+    )]
+    pub(crate) bed: Vec<Bed>,
     /// Run only what runs on the host
     #[arg(long, conflicts_with_all = ["filter", "list"])]
     pub(crate) host: bool,
@@ -54,6 +73,9 @@ pub(crate) struct Options {
     pub timeout: u64,
 }
 
+/// A bed, and what is compiled for it.
+type Ready = (Session, Built);
+
 /// Runs the tests; `false` if one failed.
 ///
 /// # Errors
@@ -61,40 +83,63 @@ pub(crate) struct Options {
 pub(crate) fn run(env: &Env, options: &Options) -> Result<bool> {
     let began = Instant::now();
     let lock = env.lock()?;
-    if options.list || !options.filter.is_empty() {
-        let (session, built) = Session::prepare_and_build(env)?;
-        let names = list(env, &session.chroot, &built.programs, &options.filter)?;
-        if options.list {
-            print!("{names}");
-            return Ok(true);
-        }
-        drop(lock);
-        let report = Report::new(env.ui.clone());
-        guest(env, &session, &built, options, &report)?;
-        return Ok(report.end());
+    let beds = Bed::chosen(&options.bed);
+    if options.list {
+        let chroot = env.chroot()?;
+        env.fetch_crates()?;
+        let programs = guest_build::build(env, &chroot)?;
+        print!("{}", list(env, &chroot, &programs, &options.filter)?);
+        return Ok(true);
     }
     let report = Report::new(env.ui.clone());
-    let ready = prepare(env, &report);
+    if !options.filter.is_empty() {
+        let ready = only_guests(env, &beds, options)?;
+        drop(lock);
+        guests(env, &ready, options, &report);
+        return Ok(report.end());
+    }
+    let ready = prepare(env, &beds, options, &report);
     drop(lock);
     match ready {
         Err(error) => report.case("set-up", began.elapsed(), &Err(error)),
         Ok(_) if options.host => {}
         Ok(_) if options.fail_fast && report.totals().1 > 0 => {
-            report.skipped("guest", "a check on the host failed");
+            report.skipped("guests", "a check on the host failed");
         }
-        Ok((session, built)) => {
-            if let Err(error) = guest(env, &session, &built, options, &report) {
-                report.case("guest", began.elapsed(), &Err(error));
-            }
-        }
+        Ok(ready) => guests(env, &ready, options, &report),
     }
     env.ui
         .say(format!("tested in {:.0} s", began.elapsed().as_secs_f64()));
     Ok(report.end())
 }
 
-/// All checks on the host, and what the guest needs.
-fn prepare(env: &Env, report: &Report) -> Result<(Session, Built)> {
+/// What the guests need, and that there are cases of these names.
+fn only_guests(env: &Env, beds: &[Bed], options: &Options) -> Result<Vec<Ready>> {
+    let chroot = env.chroot()?;
+    env.fetch_crates()?;
+    let programs = guest_build::build(env, &chroot)?;
+    list(env, &chroot, &programs, &cases_of(&options.filter))?;
+    let stock = Session::prepare(env, chroot, false)?;
+    beds.iter()
+        .map(|bed| {
+            let session = stock.on(env, *bed)?;
+            let built = session.build(env, &programs)?;
+            Ok((session, built))
+        })
+        .collect()
+}
+
+/// The names of cases among the words of a filter.
+fn cases_of(filter: &[String]) -> Vec<String> {
+    filter
+        .iter()
+        .filter(|name| ![DETECTORS, DETERMINISM].contains(&name.as_str()))
+        .cloned()
+        .collect()
+}
+
+/// All checks on the host, and what the guests need.
+fn prepare(env: &Env, beds: &[Bed], options: &Options, report: &Report) -> Result<Vec<Ready>> {
     let (chroot_to_cargo_line, chroot) = mpsc::channel::<Chroot>();
     std::thread::scope(|scope| {
         let cargo_line = scope.spawn(move || -> Result<GuestPrograms> {
@@ -106,30 +151,33 @@ fn prepare(env: &Env, report: &Report) -> Result<(Session, Built)> {
             host_checks::lints(env, &chroot, report);
             programs
         });
-        let kernel_line = || -> Result<(Session, Option<PathBuf>)> {
+        let kernel_line = || -> Result<Vec<Session>> {
             let chroot = env.chroot()?;
             let _ = chroot_to_cargo_line.send(chroot.clone());
-            let session = Session::with_chroot(env, chroot.clone(), false)?;
-            let module = host_checks::module(env, &chroot, &session.tree, report);
-            host_checks::module_sources(env, &chroot, &session.tree, report);
-            host_checks::other_kernels(env, &chroot, &session.tree, report);
-            Ok((session, module))
+            let stock = Session::prepare(env, chroot.clone(), false)?;
+            host_checks::module(env, &chroot, &stock.tree, report)
+                .context("there is no module to test")?;
+            host_checks::module_sources(env, &chroot, &stock.tree, report);
+            host_checks::other_kernels(env, &chroot, &stock.tree, report);
+            if options.host {
+                return Ok(Vec::new());
+            }
+            beds.iter().map(|bed| stock.on(env, *bed)).collect()
         };
-        let kernel_side = kernel_line();
+        let sessions = kernel_line();
         // Lets the other line go if the chroot was never sent.
         drop(chroot_to_cargo_line);
         let programs = cargo_line
             .join()
             .map_err(|_| anyhow!("a thread panicked"))?;
-        let (session, module) = kernel_side?;
-        let Some(module) = module else {
-            bail!("there is no module to test");
-        };
-        let built = Built {
-            module,
-            programs: programs?,
-        };
-        Ok((session, built))
+        let (sessions, programs) = (sessions?, programs?);
+        sessions
+            .into_iter()
+            .map(|session| {
+                let built = session.build(env, &programs)?;
+                Ok((session, built))
+            })
+            .collect()
     })
 }
 
@@ -149,42 +197,87 @@ fn list(env: &Env, chroot: &Chroot, programs: &GuestPrograms, filter: &[String])
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
+/// Runs the guests: one after the other those with a clock of the machine's, then the others side by side.
+fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
+    let first = options.seed.unwrap_or_else(random_seed);
+    for seed in (0..options.repeat).map(|n| first.wrapping_add(n)) {
+        env.ui
+            .say(format!("seed {seed} (--seed {seed} repeats this run)"));
+        let one = &|(session, built): &Ready| {
+            let began = Instant::now();
+            if let Err(error) = guest(env, session, built, options, seed, report) {
+                report.case(
+                    &format!("{}: guest", session.tree.bed),
+                    began.elapsed(),
+                    &Err(error),
+                );
+            }
+        };
+        let (simulated, real): (Vec<_>, Vec<_>) = ready
+            .iter()
+            .partition(|(session, _)| session.tree.bed.is_simulated());
+        real.into_iter().for_each(one);
+        std::thread::scope(|scope| {
+            for bed in simulated {
+                scope.spawn(move || one(bed));
+            }
+        });
+    }
+}
+
 fn guest(
     env: &Env,
     session: &Session,
     built: &Built,
     options: &Options,
+    seed: u64,
     report: &Report,
 ) -> Result<()> {
-    let first = options.seed.unwrap_or_else(random_seed);
-    for seed in (0..options.repeat).map(|n| first.wrapping_add(n)) {
-        env.ui
-            .say(format!("seed {seed} (--seed {seed} repeats this run)"));
+    let bed = session.tree.bed;
+    let timeout_scale = match session.machine(env)? {
+        Machine::Qemu(Accelerator::Tcg) if bed.has_detectors() => EMULATED_DETECTORS,
+        Machine::Qemu(Accelerator::Tcg) => EMULATED,
+        Machine::Qemu(Accelerator::Kvm) | Machine::Uml => 1.0,
+    };
+    let all = options.filter.is_empty();
+    let wants = |word: &str| all || options.filter.iter().any(|name| name == word);
+    let filter = cases_of(&options.filter);
+    if all || !filter.is_empty() {
         let config = RunConfig {
             mode: "test".into(),
-            filter: options.filter.join(","),
+            filter: filter.join(","),
             seed,
-            timeout_scale: match session.accelerator(env)? {
-                Accelerator::Kvm => 1.0,
-                Accelerator::Tcg => EMULATED,
-            },
+            timeout_scale,
         };
-        let limits = Limits {
-            overall: Duration::from_secs(options.timeout),
-            silence: SILENCE,
-        };
-        session.boot(env, built, &config, |guest| {
-            follow::run(
-                env,
-                guest,
-                "test",
-                limits,
-                &env.src.join("out/test"),
-                report,
-            )
-        })?;
+        test_cases(env, session, built, &config, options, report)?;
+    }
+    if wants(DETECTORS) {
+        let mut built = built.clone();
+        built.extra = modules::faults(env, &session.chroot, &session.tree)?;
+        detectors::run(env, session, &built, timeout_scale, report)?;
+    }
+    if bed == Bed::Virtual && wants(DETERMINISM) {
+        determinism::run(env, session, built, seed, report)?;
     }
     Ok(())
+}
+
+fn test_cases(
+    env: &Env,
+    session: &Session,
+    built: &Built,
+    config: &RunConfig,
+    options: &Options,
+    report: &Report,
+) -> Result<()> {
+    let limits = Limits {
+        overall: Duration::from_secs(options.timeout),
+        silence: SILENCE,
+    };
+    let files = env.src.join("out/test").join(session.tree.bed.name());
+    session.boot(env, built, config, |guest| {
+        follow::run(env, guest, "test", limits, &files, report)
+    })
 }
 
 /// A seed that is short enough to be typed.

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Ports and modules that come and go while packets fly: nothing is lost but packets, least of all memory.
 
-mod memory;
-
 use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
 use turnstile_core::uapi::{class, option};
 
-use self::memory::Objects;
 use super::accounting::load::{Load, Mix};
 use crate::clock;
 use crate::cmd::run_here;
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, Objects};
 use crate::raw_netlink::kinds::fifo;
 use crate::raw_netlink::{attribute_u32, attribute_u64, Request, Tc, ROOT};
 use crate::topology::Builder;

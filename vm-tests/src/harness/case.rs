@@ -13,6 +13,8 @@ use crate::rng::Rng;
 pub enum Need {
     /// More than one CPU. Skipped where there is one only.
     Smp,
+    /// A simulated clock. Skipped where time goes by itself.
+    VirtualTime,
     /// A kernel module of the stock kernel, by name. The case fails where it cannot be loaded.
     Module(&'static str),
     /// A program in PATH. The case fails where it is missing.

@@ -6,8 +6,10 @@ mod case;
 mod child;
 pub mod kmsg;
 mod leftovers;
+mod objects;
 mod runner;
 
 pub use case::{Case, Ctx, Need};
 pub use child::{isolate, run_here};
+pub use objects::Objects;
 pub use runner::{run_all, Options};

@@ -14,6 +14,8 @@ use nix::unistd::Pid;
 use super::case::{Case, Need};
 use super::kmsg;
 use super::leftovers::{reap_orphans, Usage};
+use super::objects::Objects;
+use crate::clock;
 use crate::events::{Event, Events};
 
 /// How to run the cases.
@@ -23,6 +25,8 @@ pub struct Options {
     pub seed: u64,
     /// Factor on every time limit.
     pub timeout_scale: f64,
+    /// Lockdep, where the kernel has it, must still be on at the end.
+    pub lockdep: bool,
 }
 
 /// The argument with which this program runs one case in its own process.
@@ -82,9 +86,28 @@ pub fn run_all(cases: &[&Case], options: Options) -> Result<bool> {
             }
         }
     }
+    if let Some(why) = lockdep_is_off().filter(|_| options.lockdep) {
+        failed += 1;
+        println!("FAIL  lockdep: {why}");
+        events.send(&Event::Fail {
+            case: "lockdep",
+            ms: 0,
+            why: &why,
+        });
+    }
     println!("vm-tests: {passed} passed, {failed} failed");
     events.send(&Event::Done { passed, failed });
     Ok(failed == 0)
+}
+
+/// Lockdep switches itself off after its first report, and for other reasons too: then its silence would mean nothing.
+fn lockdep_is_off() -> Option<String> {
+    let stats = std::fs::read_to_string("/proc/lockdep_stats").ok()?;
+    let state = stats
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("debug_locks:"))
+        .map(str::trim);
+    (state != Some("1")).then(|| format!("switched off before the end (debug_locks: {state:?})"))
 }
 
 /// Runs one case and what is checked after every case.
@@ -95,6 +118,10 @@ fn judge(case: &Case, options: Options) -> Verdict {
         Err(error) => return Verdict::Failed(format!("{error:#}")),
     }
     let before = Usage::now();
+    let objects = match Objects::now() {
+        Ok(objects) => objects,
+        Err(error) => return Verdict::Failed(format!("{error:#}")),
+    };
     let mut log = match kmsg::Watch::start() {
         Ok(log) => log,
         Err(error) => return Verdict::Failed(format!("{error:#}")),
@@ -107,10 +134,15 @@ fn judge(case: &Case, options: Options) -> Verdict {
     if !orphans.is_empty() {
         failures.push(format!("left processes running: {}", orphans.join(", ")));
     }
-    failures.extend(Usage::difference(
-        &before,
-        CLEANUP.mul_f64(options.timeout_scale),
-    ));
+    let patience = CLEANUP.mul_f64(options.timeout_scale);
+    failures.extend(Usage::difference(&before, patience));
+    // What a failed case left lying about says nothing new.
+    if failures.is_empty() {
+        match objects.growth(patience) {
+            Ok(lost) => failures.extend(lost),
+            Err(error) => failures.push(format!("{error:#}")),
+        }
+    }
     match log.complaints() {
         Ok(lines) if lines.is_empty() => {}
         Ok(lines) => failures.push(format!("the kernel complained: {}", lines.join(" | "))),
@@ -130,6 +162,11 @@ fn lacking(case: &Case) -> Result<Option<String>> {
             Need::Smp => {
                 if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
                     return Ok(Some("needs more than one CPU".into()));
+                }
+            }
+            Need::VirtualTime => {
+                if !clock::is_simulated() {
+                    return Ok(Some("needs virtual time".into()));
                 }
             }
             Need::Module(name) => {

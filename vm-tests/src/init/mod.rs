@@ -21,6 +21,9 @@ use crate::run_config::{self, Mode, RunConfig};
 /// The program that runs the cases and the demonstration.
 const VM_TESTS: &str = "/usr/bin/vm-tests";
 
+/// Longer than a kernel's tick.
+const FIRST_TICK: Duration = Duration::from_millis(100);
+
 /// Never returns: the machine is off afterwards.
 pub fn main() -> ! {
     if std::env::args().nth(1).as_deref() == Some(shell::SESSION_ARGUMENT) {
@@ -59,8 +62,11 @@ fn run() -> Result<()> {
     if let Err(error) = bring_loopback_up() {
         eprintln!("init: {error:#}");
     }
+    // High-resolution timers begin with the first tick; nothing exact before it.
+    std::thread::sleep(FIRST_TICK);
     match config.mode {
         Mode::Test => program(&config, &[]),
+        Mode::Planted => program(&config, &["--planted"]),
         Mode::Demo => program(&config, &["--demo"]),
         Mode::Shell => shell::run(),
     }

@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Counts the kernel's objects. Whatever was lost in each cycle of a test shows as at least one object per cycle.
+//! Counts the kernel's objects: what was lost speaks in no log.
+//!
+//! After every case the harness compares the counts with those before it. A test of many cycles compares by itself, and
+//! more strictly: whatever is lost in each cycle shows as at least one object per cycle.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
 
-use crate::harness::Ctx;
+use super::case::Ctx;
+use crate::clock;
+
+/// Objects of a cache that a case may leave behind: the kernel keeps a few of everything that it has once used, and a case may
+/// load modules of the stock kernel.
+const KEPT: u64 = 48;
+/// The same for the general caches where the machine's own work goes on beside the case: they are everyone's.
+const KEPT_BY_ALL: u64 = 200;
+/// How often they are counted until what was freed is gone.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Caches that a qdisc, its packets, filters and the module's own data come from. (Those with `cg` are for what
 /// processes ask for.)
@@ -17,7 +29,7 @@ fn matters(name: &str) -> bool {
 
 /// How many objects are in use, by cache, and what memory is free.
 #[derive(Debug)]
-pub(super) struct Objects {
+pub struct Objects {
     counts: BTreeMap<String, u64>,
     available_kb: u64,
 }
@@ -25,7 +37,10 @@ pub(super) struct Objects {
 impl Objects {
     /// Looks until the numbers no longer fall: what is freed after a grace period, or kept for a while by a processor, is
     /// not lost.
-    pub(super) fn settled() -> Result<Self> {
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn settled() -> Result<Self> {
         let mut best = Self::now()?;
         let mut quiet = 0;
         for _ in 0..40 {
@@ -47,32 +62,12 @@ impl Objects {
         Ok(best)
     }
 
-    fn now() -> Result<Self> {
-        let table = std::fs::read_to_string("/proc/slabinfo").context("reading /proc/slabinfo")?;
-        let mut counts = BTreeMap::new();
-        // name active_objs num_objs …, after two lines of heading.
-        for line in table.lines().skip(2) {
-            let mut words = line.split_whitespace();
-            let (Some(name), Some(active)) = (words.next(), words.next()) else {
-                continue;
-            };
-            if !matters(name) {
-                continue;
-            }
-            // Gives back what is empty, and what processors keep for themselves: only then is the number exact.
-            let shrink = Path::new("/sys/kernel/slab").join(name).join("shrink");
-            if shrink.exists() {
-                std::fs::write(&shrink, "1")
-                    .with_context(|| format!("writing {}", shrink.display()))?;
-            }
-            let active: u64 = active.parse().context("a count in /proc/slabinfo")?;
-            counts.insert(name.to_owned(), active);
-        }
-        ensure!(
-            counts.keys().any(|name| name.starts_with("skbuff_head")),
-            "no packets among the caches: {:?}",
-            counts.keys()
-        );
+    /// Looks once.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub(super) fn now() -> Result<Self> {
+        let counts = Self::counts()?;
         let meminfo = std::fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
         let available_kb = meminfo
             .lines()
@@ -85,8 +80,59 @@ impl Objects {
         })
     }
 
+    fn counts() -> Result<BTreeMap<String, u64>> {
+        shrink()?;
+        let table = std::fs::read_to_string("/proc/slabinfo").context("reading /proc/slabinfo")?;
+        let mut counts = BTreeMap::new();
+        // name active_objs num_objs …, after two lines of heading.
+        for line in table.lines().skip(2) {
+            let mut words = line.split_whitespace();
+            let (Some(name), Some(active)) = (words.next(), words.next()) else {
+                continue;
+            };
+            if !matters(name) {
+                continue;
+            }
+            let active: u64 = active.parse().context("a count in /proc/slabinfo")?;
+            counts.insert(name.to_owned(), active);
+        }
+        ensure!(
+            counts.keys().any(|name| name.starts_with("skbuff_head")),
+            "no packets among the caches: {:?}",
+            counts.keys()
+        );
+        Ok(counts)
+    }
+
+    /// What there is more of than at `self`'s time, once it has had time to go; `None` if no more than the kernel keeps.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub(super) fn growth(&self, patience: Duration) -> Result<Option<String>> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let grown: Vec<String> = Self::counts()?
+                .into_iter()
+                .filter_map(|(name, now)| {
+                    let before = self.counts.get(&name).copied().unwrap_or(0);
+                    (now > before + kept(&name)).then(|| format!("{name} {before} -> {now}"))
+                })
+                .collect();
+            if grown.is_empty() {
+                return Ok(None);
+            }
+            if Instant::now() >= deadline {
+                return Ok(Some(format!("lost objects: {}", grown.join(", "))));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
     /// Compares with now, after so many cycles.
-    pub(super) fn compare(&self, ctx: &Ctx, cycles: u32) -> Result<()> {
+    ///
+    /// # Errors
+    /// There is more of something.
+    pub fn compare(&self, ctx: &Ctx, cycles: u32) -> Result<()> {
         /// Processors keep free pages for themselves, some MiB of them: this is for what is lost in large pieces.
         const SLACK_KB: u64 = 16 << 10;
         // One lost object in ten cycles would show, if there are many.
@@ -130,4 +176,32 @@ impl Objects {
         );
         Ok(())
     }
+}
+
+/// How many objects of a cache may be left behind by a case.
+fn kept(cache: &str) -> u64 {
+    if cache.starts_with("kmalloc-") && !clock::is_simulated() {
+        KEPT_BY_ALL
+    } else {
+        KEPT
+    }
+}
+
+/// Has the caches give back what is empty, and what processors and KASAN keep for themselves: only then the numbers are exact.
+fn shrink() -> Result<()> {
+    let Ok(caches) = std::fs::read_dir("/sys/kernel/slab") else {
+        return Ok(());
+    };
+    for cache in caches.flatten() {
+        let name = cache.file_name();
+        let shrink = cache.path().join("shrink");
+        if matters(&name.to_string_lossy()) && shrink.exists() {
+            write(&shrink)?;
+        }
+    }
+    Ok(())
+}
+
+fn write(shrink: &Path) -> Result<()> {
+    std::fs::write(shrink, "1").with_context(|| format!("writing {}", shrink.display()))
 }
