@@ -67,7 +67,8 @@ fn title(demo: &Demo, area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>>
     let style = |size: u32, color: RGBColor| (FONT, size).into_font().color(&color);
     area.draw_text(
         &format!(
-            "Who gets the link: three ways to configure one port of {}",
+            "Who gets the link: {} ways to configure one port of {}",
+            demo.setups.len(),
             rate(demo.link_bit_s)
         ),
         &style(24, INK),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The three ways to configure the bottleneck's port.
+//! The ways to configure the bottleneck's port.
 //!
 //! The stock ones are built as well as stock parts allow: wire lengths are counted as Turnstile
 //! counts them (`stab overhead 24 mpu 84`), the whole port is limited to the same rate by a `tbf`
@@ -61,7 +61,12 @@ pub(super) struct ClassCounters {
 
 /// All set-ups for device `dev`.
 pub(super) fn all(dev: &str) -> Vec<SetUp> {
-    vec![turnstile(dev), limiter_per_queue(dev), data_shaped(dev)]
+    vec![
+        turnstile(dev),
+        limited_group(dev),
+        limiter_per_queue(dev),
+        data_shaped(dev),
+    ]
 }
 
 fn turnstile(dev: &str) -> SetUp {
@@ -74,6 +79,66 @@ fn turnstile(dev: &str) -> SetUp {
         )],
         notes: Vec::new(),
         kind: Kind::Turnstile,
+    }
+}
+
+/// What a stock kernel can do to limit a group: a prio of priorities in a tbf in a prio of bands in the port's tbf.
+fn limited_group(dev: &str) -> SetUp {
+    const SIGNAL: usize = 0;
+    const UNSCHEDULED: usize = 8;
+    const GROUP: usize = 2;
+    let data_band = 2;
+    let mut commands = vec![
+        root(dev),
+        format!(
+            "tc qdisc add dev {dev} parent 1:1 handle 2: prio bands 4 priomap {}",
+            priomap(data_band)
+        ),
+        format!(
+            "tc qdisc add dev {dev} parent 2:1 handle {}: pfifo limit 1000",
+            handle(SIGNAL)
+        ),
+        // A burst of one token; the limit is that of the queues below.
+        format!(
+            "tc qdisc add dev {dev} parent 2:{GROUP} handle 3: tbf rate {}bit burst 100 limit 1mb",
+            (LINK as f64 * TOKEN_SHARE) as u64
+        ),
+        format!(
+            "tc qdisc add dev {dev} parent 3:1 handle 4: prio bands {} priomap {}",
+            TOKENS.len(),
+            priomap(TOKENS.len() - 1)
+        ),
+        format!(
+            "tc qdisc add dev {dev} parent 2:3 handle {}: bfifo limit {DATA_LIMIT}",
+            handle(DATA)
+        ),
+        format!(
+            "tc qdisc add dev {dev} parent 2:4 handle {}: pfifo limit 1",
+            handle(UNSCHEDULED)
+        ),
+        filter(dev, SIGNAL, "2:", "2:1"),
+        filter(dev, UNSCHEDULED, "2:", "2:4"),
+    ];
+    for (band, class) in (1..).zip(TOKENS) {
+        commands.push(format!(
+            "tc qdisc add dev {dev} parent 4:{band} handle {}: pfifo limit {TOKEN_LIMIT}",
+            handle(class)
+        ));
+        commands.push(filter(dev, class, "2:", &format!("2:{GROUP}")));
+        commands.push(filter(dev, class, "4:", &format!("4:{band}")));
+    }
+    SetUp {
+        name: "limited-group",
+        title: "stock: a limiter over the token queues, in four layers",
+        commands,
+        notes: vec![
+            "prio in tbf in prio in tbf; every token is classified twice by u32 filters".into(),
+            "no queue knows how old a token is: one that waited too long is sent all the same"
+                .into(),
+        ],
+        kind: Kind::Prio {
+            bands: [0, 1, 2, 3, 4, 5, 6, 7, 8],
+        },
     }
 }
 
@@ -151,20 +216,32 @@ fn handle(class: usize) -> usize {
     10 + class
 }
 
-/// What both stock set-ups share: the port's limiter, the bands, the queues for signals and unscheduled packets.
+/// The limiter of the whole port.
+fn root(dev: &str) -> String {
+    format!(
+        "tc qdisc add dev {dev} root handle 1: stab overhead 24 mpu 84 linklayer ethernet \
+         tbf rate {} burst {LIMITER_BURST} limit 1mb",
+        words(LINK)
+    )
+}
+
+/// What no filter names goes to `band`, counted from 0.
+fn priomap(band: usize) -> String {
+    vec![band.to_string(); 16].join(" ")
+}
+
+/// What the flat stock set-ups share: the port's limiter, the bands, the queues for signals and unscheduled packets.
 fn skeleton(dev: &str, bands: [usize; 9]) -> Vec<String> {
     let data_band = bands
         .iter()
         .position(|class| *class == DATA)
         .unwrap_or_default();
-    let priomap = vec![data_band.to_string(); 16].join(" ");
     vec![
+        root(dev),
         format!(
-            "tc qdisc add dev {dev} root handle 1: stab overhead 24 mpu 84 linklayer ethernet \
-             tbf rate {} burst {LIMITER_BURST} limit 1mb",
-            words(LINK)
+            "tc qdisc add dev {dev} parent 1:1 handle 2: prio bands 9 priomap {}",
+            priomap(data_band)
         ),
-        format!("tc qdisc add dev {dev} parent 1:1 handle 2: prio bands 9 priomap {priomap}"),
         format!(
             "tc qdisc add dev {dev} parent 2:1 handle {}: pfifo limit 1000",
             handle(0)
@@ -176,35 +253,34 @@ fn skeleton(dev: &str, bands: [usize; 9]) -> Vec<String> {
     ]
 }
 
-/// One filter per class, on UDP port and the first payload bytes (behind 20 bytes of IPv4 and 8 of UDP).
+/// One filter per class of the flat set-ups. What no filter names is data.
 fn filters(dev: &str, bands: [usize; 9]) -> Vec<String> {
-    let matches = |class: usize| -> Vec<String> {
-        let header = |packet: Packet| packet.header();
-        let at = |offset: usize, value: u8| format!("match u8 0x{value:02x} 0xff at {offset}");
-        match class {
-            0 => vec![at(28, header(Packet::Signal)[0])],
-            8 => vec![
-                at(28, header(Packet::Unscheduled)[0]),
-                at(30, header(Packet::Unscheduled)[2]),
-            ],
-            token => {
-                let header = header(Packet::Token((token - TOKENS.start) as u8));
-                vec![at(28, header[0]), at(29, header[1])]
-            }
+    (1..)
+        .zip(bands)
+        .filter(|(_, class)| *class != DATA)
+        .map(|(band, class)| filter(dev, class, "2:", &format!("2:{band}")))
+        .collect()
+}
+
+/// A filter for a class, on UDP port and the first payload bytes (behind 20 bytes of IPv4 and 8 of UDP).
+fn filter(dev: &str, class: usize, parent: &str, to: &str) -> String {
+    let at = |offset: usize, value: u8| format!("match u8 0x{value:02x} 0xff at {offset}");
+    let matches = match class {
+        0 => vec![at(28, Packet::Signal.header()[0])],
+        8 => {
+            let header = Packet::Unscheduled.header();
+            vec![at(28, header[0]), at(30, header[2])]
+        }
+        token => {
+            let header = Packet::Token((token - TOKENS.start) as u8).header();
+            vec![at(28, header[0]), at(29, header[1])]
         }
     };
-    let mut lines = Vec::new();
-    for (band, class) in (1..).zip(bands) {
-        // What no filter names is data.
-        if class != DATA {
-            lines.push(format!(
-                "tc filter add dev {dev} parent 2: protocol ip prio 1 u32 match ip protocol 17 0xff \
-                 match ip dport {PORT} 0xffff {} flowid 2:{band}",
-                matches(class).join(" ")
-            ));
-        }
-    }
-    lines
+    format!(
+        "tc filter add dev {dev} parent {parent} protocol ip prio 1 u32 match ip protocol 17 0xff \
+         match ip dport {PORT} 0xffff {} flowid {to}",
+        matches.join(" ")
+    )
 }
 
 impl SetUp {
