@@ -85,8 +85,9 @@ fn module_in_use(_: &mut Ctx) -> Result<()> {
 
 /// Runs a script in a namespace of the machine's own, which does not end with the case.
 fn on_the_machine(namespace: &str, script: &str) -> Result<()> {
+    // Not busybox: its shell would take its own ip and tc.
     let status = Command::new("nsenter")
-        .args([namespace, "sh", "-c", script])
+        .args([namespace, "dash", "-c", script])
         .status()
         .context("starting nsenter")?;
     ensure!(status.success(), "{script}: {status}");

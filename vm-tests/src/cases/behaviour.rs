@@ -218,8 +218,8 @@ fn no_burst(ctx: &mut Ctx) -> Result<()> {
 fn expiry(ctx: &mut Ctx) -> Result<()> {
     let bottleneck = Bottleneck::new()?;
     for (tool, words, limit) in [
-        // 8 pacing intervals of 84 bytes at 1 Mbit/s x 5.1787916 %.
-        (Tool::Tc, "token-expiry auto", Some(103_808_000)),
+        // 8 pacing intervals of 84 bytes at 1 Mbit/s x 5.1787916 %, which is 103808000.25 ns, rounded up.
+        (Tool::Tc, "token-expiry auto", Some(103_808_001)),
         (Tool::Turnstile, "token-expiry 200ms", Some(200_000_000)),
         (Tool::Tc, "token-expiry off", None),
     ] {
