@@ -9,10 +9,12 @@ mod packet;
 mod raw;
 mod sink;
 mod source;
+mod tap;
 mod tcp;
 
 pub use packet::{stamp_of, wire_length, Packet, Stamp, MIN_PAYLOAD, MTU_PAYLOAD, STAMP_LEN};
 pub use raw::{Captured, RawSocket, VirtioNetHeader};
 pub use sink::{Received, Sink};
 pub use source::{Flow, Sent, Source};
+pub use tap::{Tap, Tapped};
 pub use tcp::bulk;

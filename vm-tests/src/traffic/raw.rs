@@ -95,23 +95,7 @@ impl RawSocket {
     }
 
     fn with(ns: &Netns, dev: &str, vnet_header: bool) -> Result<Self> {
-        let socket = ns.enter(|| {
-            let address: LinkAddr = getifaddrs()
-                .context("listing devices")?
-                .filter(|device| device.interface_name == dev)
-                .find_map(|device| device.address?.as_link_addr().copied())
-                .with_context(|| format!("no device {dev} in namespace {}", ns.name()))?;
-            let socket = socket(
-                AddressFamily::Packet,
-                SockType::Raw,
-                SockFlag::SOCK_CLOEXEC,
-                SockProtocol::EthAll,
-            )
-            .context("making a packet socket")?;
-            bind(socket.as_raw_fd(), &address)
-                .with_context(|| format!("binding a packet socket to {dev}"))?;
-            Ok(socket)
-        })?;
+        let socket = open(ns, dev)?;
         if vnet_header {
             setsockopt(&socket, PacketVnetHdr, &1).context("setting PACKET_VNET_HDR")?;
         }
@@ -188,4 +172,25 @@ impl RawSocket {
             }
         }
     }
+}
+
+/// A packet socket bound to device `dev` of `ns`.
+pub(super) fn open(ns: &Netns, dev: &str) -> Result<OwnedFd> {
+    ns.enter(|| {
+        let address: LinkAddr = getifaddrs()
+            .context("listing devices")?
+            .filter(|device| device.interface_name == dev)
+            .find_map(|device| device.address?.as_link_addr().copied())
+            .with_context(|| format!("no device {dev} in namespace {}", ns.name()))?;
+        let socket = socket(
+            AddressFamily::Packet,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::EthAll,
+        )
+        .context("making a packet socket")?;
+        bind(socket.as_raw_fd(), &address)
+            .with_context(|| format!("binding a packet socket to {dev}"))?;
+        Ok(socket)
+    })
 }
