@@ -15,6 +15,7 @@ mod placement;
 mod refused;
 mod support;
 mod tc_configs;
+mod timing;
 
 /// Every case, in the order they are run.
 pub fn all() -> Vec<&'static Case> {
@@ -29,6 +30,7 @@ pub fn all() -> Vec<&'static Case> {
         accounting::CASES,
         churn::CASES,
         gso::CASES,
+        timing::CASES,
     ]
     .into_iter()
     .flatten()
