@@ -6,6 +6,7 @@
 //! the system through its real interfaces ([`cmd`], [`traffic`], [`raw_netlink`]) and reads
 //! [`stats`]. `README.md` shows how to add one.
 
+pub mod bench;
 pub mod cases;
 pub mod clock;
 pub mod cmd;

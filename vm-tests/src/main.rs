@@ -14,6 +14,7 @@ usage: vm-tests [--seed N] [--timeout-scale F] [NAME…]   run the cases whose n
        vm-tests --list [NAME…]                           print their names
        vm-tests --demo                                   run the demonstration
        vm-tests --planted [NAME…]                        run the cases that commit a fault and must fail
+       vm-tests --bench                                  count instructions per packet; for a guest made for it
        vm-tests --in-this-process NAME                   run one case without time limit or checks afterwards";
 
 enum Job {
@@ -21,6 +22,7 @@ enum Job {
     Planted,
     List,
     Demo,
+    Bench,
     Here(String),
 }
 
@@ -54,6 +56,7 @@ fn work() -> Result<bool> {
             "--list" => job = Job::List,
             "--demo" => job = Job::Demo,
             "--planted" => job = Job::Planted,
+            "--bench" => job = Job::Bench,
             "--in-this-process" => job = Job::Here(value()?),
             "--seed" => options.seed = value()?.parse().context("--seed takes a number")?,
             "--timeout-scale" => {
@@ -81,6 +84,7 @@ fn work() -> Result<bool> {
             Ok(true)
         }
         Job::Demo => reported(vm_tests::demo::run()),
+        Job::Bench => reported(vm_tests::bench::run()),
         Job::Here(name) => {
             let case = cases::all()
                 .into_iter()

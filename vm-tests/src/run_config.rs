@@ -19,6 +19,8 @@ pub enum Mode {
     Planted,
     /// Run the demonstration.
     Demo,
+    /// Count instructions per packet.
+    Bench,
     /// Give a shell on the console.
     #[default]
     Shell,

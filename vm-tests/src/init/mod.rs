@@ -68,6 +68,7 @@ fn run() -> Result<()> {
         Mode::Test => program(&config, &[]),
         Mode::Planted => program(&config, &["--planted"]),
         Mode::Demo => program(&config, &["--demo"]),
+        Mode::Bench => program(&config, &["--bench"]),
         Mode::Shell => shell::run(),
     }
 }

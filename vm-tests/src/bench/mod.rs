@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Counts what qdiscs cost: instructions per packet, Turnstile's port beside the stock ones.
+//!
+//! For a guest in which each instruction takes a nanosecond (`cargo xtask bench`); `knet_bench.ko` does the counting. Each
+//! set-up is measured twice: enqueue, dequeue and an empty dequeue called directly; and the whole transmit path, with the
+//! same packets on a device without a queue to be taken off.
+
+mod meter;
+mod packets;
+mod setups;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use anyhow::{ensure, Context, Result};
+use serde::Serialize;
+
+use crate::events::{Event, Events};
+use crate::netns::Netns;
+use crate::stats::{self, Counters};
+use meter::{Measured, Meter, Mode, Ruler, DEV};
+use setups::{SetUp, ROOT};
+
+/// Packets of one measurement: a multiple of what the meter measures at a time, and of any number of bands.
+const PACKETS: u32 = 8192;
+/// What is loaded before the first measurement. All else that there is to load comes with the first `tc` command.
+const MODULES: &[&str] = &[
+    "sch_turnstile",
+    "sch_prio",
+    "sch_tbf",
+    "sch_htb",
+    "sch_ets",
+    "sch_fq",
+    "sch_fq_codel",
+    "sch_cake",
+    "cls_u32",
+    "cls_flower",
+];
+
+/// All of it, as it is sent to the host.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Report {
+    /// Release of the kernel.
+    kernel: String,
+    /// Whether the clock counts instructions.
+    ruler: Ruler,
+    /// Names of all that was to be measured, whether it was or not.
+    planned: Vec<&'static str>,
+    /// What was measured.
+    setups: Vec<SetUpReport>,
+}
+
+/// What one set-up costs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct SetUpReport {
+    name: &'static str,
+    kind: &'static str,
+    title: &'static str,
+    packets: &'static str,
+    commands: Vec<String>,
+    direct: Measured,
+    xmit: Measured,
+    noqueue: Measured,
+    waits: Waits,
+}
+
+/// How often the port had to wait, or let a token expire: then a figure is not that of a packet passing through.
+/// All 0 for other qdiscs.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Waits {
+    link_waits: u64,
+    token_waits: u64,
+    expired: u64,
+}
+
+/// Measures all set-ups and sends the figures to the host as `figures.json`. Returns whether all could be measured.
+///
+/// # Errors
+/// When nothing can be measured here.
+pub fn run() -> Result<bool> {
+    let events = Events::from_env();
+    let all = setups::all();
+    let mut bench = Bench::new()?;
+    let mut report = Report {
+        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
+            .context("the kernel's release")?
+            .trim()
+            .into(),
+        ruler: bench.meter.ruler()?,
+        planned: all.iter().map(|set_up| set_up.name).collect(),
+        setups: Vec::new(),
+    };
+    println!("bench: {:?}", report.ruler);
+    let mut failed = 0;
+    for set_up in &all {
+        events.send(&Event::Start { case: set_up.name });
+        let began = Instant::now();
+        match bench.measure(set_up) {
+            Ok(measured) => {
+                println!("bench: {}: {:?}", set_up.name, measured.direct);
+                report.setups.push(measured);
+            }
+            Err(error) => {
+                failed += 1;
+                println!("bench: {}: {error:#}", set_up.name);
+                events.send(&Event::Fail {
+                    case: set_up.name,
+                    ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                    why: &format!("{error:#}"),
+                });
+            }
+        }
+    }
+    events.send(&Event::File {
+        name: "figures.json",
+        data: &serde_json::to_string(&report).context("writing figures.json")?,
+    });
+    events.send(&Event::Done {
+        passed: report.setups.len(),
+        failed,
+    });
+    Ok(failed == 0)
+}
+
+/// A device to measure on.
+struct Bench {
+    /// Its namespace, where nothing else sends.
+    ns: Netns,
+    meter: Meter,
+    /// What the transmit path alone costs, by the packets sent.
+    noqueue: BTreeMap<Vec<String>, Measured>,
+}
+
+impl Bench {
+    fn new() -> Result<Self> {
+        // First of all: it makes the random pool ready.
+        let meter = Meter::load()?;
+        for module in MODULES {
+            crate::cmd::run_here(&format!("modprobe {module}"), "")?.success()?;
+        }
+        let ns = Netns::create("bench")?;
+        // Neither neighbours nor routers are to be looked for while there is measuring.
+        ns.sysctl("net/ipv6/conf/default/disable_ipv6", "1")?;
+        crate::cmd::run_here(&format!("ip link set {DEV} netns bench"), "")?.success()?;
+        ns.ip(&format!("link set {DEV} up arp off"))?;
+        Ok(Self {
+            ns,
+            meter,
+            noqueue: BTreeMap::new(),
+        })
+    }
+
+    fn measure(&mut self, set_up: &SetUp) -> Result<SetUpReport> {
+        self.meter.set_packets(&set_up.packets.lines)?;
+        let noqueue = match self.noqueue.get(&set_up.packets.lines) {
+            Some(known) => known.clone(),
+            None => {
+                let commands = [format!("qdisc add dev {DEV} {ROOT} noqueue")];
+                let measured = self.with(&commands, |bench| bench.count(Mode::Xmit, "noqueue"))?;
+                self.noqueue
+                    .insert(set_up.packets.lines.clone(), measured.clone());
+                measured
+            }
+        };
+        self.with(&set_up.commands, |bench| {
+            let direct = bench.count(Mode::Direct, set_up.kind)?;
+            let xmit = bench.count(Mode::Xmit, set_up.kind)?;
+            let classes = stats::classes(&bench.ns, DEV)?;
+            spread_evenly(&set_up.classes, &classes)?;
+            let waits = if set_up.kind == "turnstile" {
+                let port = stats::qdisc(&bench.ns, DEV, "1:")?;
+                Waits {
+                    link_waits: port.get("link-waits"),
+                    token_waits: port.get("token-waits"),
+                    expired: classes.values().map(|class| class.get("expired")).sum(),
+                }
+            } else {
+                Waits::default()
+            };
+            Ok(SetUpReport {
+                name: set_up.name,
+                kind: set_up.kind,
+                title: set_up.title,
+                packets: set_up.packets.what,
+                commands: set_up
+                    .commands
+                    .iter()
+                    .map(|command| format!("tc {command}"))
+                    .collect(),
+                direct,
+                xmit,
+                noqueue,
+                waits,
+            })
+        })
+    }
+
+    /// Does `work` between setting a qdisc up, with lines for `tc`, and deleting it.
+    fn with<R>(&self, commands: &[String], work: impl FnOnce(&Self) -> Result<R>) -> Result<R> {
+        self.ns
+            .run_with("tc -batch -", &format!("{}\n", commands.join("\n")))
+            .with_context(|| commands.join("; "))?;
+        let result = work(self);
+        let deleted = self.ns.tc(&format!("qdisc del dev {DEV} root"));
+        let result = result?;
+        deleted?;
+        Ok(result)
+    }
+
+    fn count(&self, mode: Mode, kind: &str) -> Result<Measured> {
+        let measured = self.meter.measure(&self.ns, mode, PACKETS)?;
+        // What was asked for, not what a device has by default.
+        ensure!(
+            measured.qdisc == kind,
+            "measured {}, not {kind}",
+            measured.qdisc
+        );
+        Ok(measured)
+    }
+}
+
+/// That all of these classes got the same number of packets, and that it is not 0: otherwise the figure is not a mean over
+/// the bands. With no classes named there is nothing to look at.
+fn spread_evenly(names: &[String], classes: &BTreeMap<String, Counters>) -> Result<()> {
+    let sent: Vec<u64> = names
+        .iter()
+        .map(|name| {
+            let class = classes.get(name);
+            Ok(class.with_context(|| format!("no class {name}"))?.packets)
+        })
+        .collect::<Result<_>>()?;
+    ensure!(
+        sent.iter()
+            .all(|packets| *packets > 0 && Some(packets) == sent.first()),
+        "classes {} sent {sent:?} packets instead of the same number each",
+        names.join(" ")
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classes(packets: &[(&str, u64)]) -> BTreeMap<String, Counters> {
+        packets
+            .iter()
+            .map(|(name, packets)| {
+                let counters = Counters {
+                    packets: *packets,
+                    ..Counters::default()
+                };
+                ((*name).to_owned(), counters)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn packets_in_the_wrong_band_are_noticed() {
+        let names = ["1:1".to_owned(), "1:2".to_owned()];
+        let check = |packets: &[(&str, u64)]| spread_evenly(&names, &classes(packets)).is_ok();
+        assert!(check(&[("1:1", 7), ("1:2", 7), ("1:3", 0)]));
+        assert!(!check(&[("1:1", 0), ("1:2", 0)]));
+        assert!(!check(&[("1:1", 0), ("1:2", 14)]));
+        assert!(!check(&[("1:1", 7)]));
+        assert!(spread_evenly(&[], &classes(&[])).is_ok());
+    }
+}
