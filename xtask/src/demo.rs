@@ -217,7 +217,7 @@ fn comparison(demo: &Demo) -> String {
 }
 
 /// Columns: the first to the left, the others to the right, indented by two.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter()

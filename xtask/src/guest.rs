@@ -41,6 +41,7 @@ impl Machine {
         match self {
             Self::Qemu(Accelerator::Kvm) => "under KVM",
             Self::Qemu(Accelerator::Tcg) => "under software emulation",
+            Self::Qemu(Accelerator::Counted) => "under software emulation that counts instructions",
             Self::Uml => "in virtual time",
         }
     }

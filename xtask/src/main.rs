@@ -3,10 +3,11 @@
 //!
 //! Everything but mmdebstrap and cargo comes from a Debian chroot in the cache folder, so that the machine hardly
 //! matters. The modules, in the order in which a run goes through them: [`cache`], [`chroot`], [`kernel`] and
-//! [`kernel_build`], [`modules`], [`guest_build`], [`image`], [`guest`] with [`qemu`] and [`uml`]; [`mod@test`] and [`demo`]
-//! put them to use.
+//! [`kernel_build`], [`modules`], [`guest_build`], [`image`], [`guest`] with [`qemu`] and [`uml`]; [`mod@test`], [`demo`]
+//! and [`bench`] put them to use.
 
 mod bed;
+mod bench;
 mod cache;
 mod check_ko;
 mod chroot;
@@ -80,6 +81,8 @@ enum Job {
     },
     /// Show what the port does, beside two stock set-ups: tables here, and a picture in out/demo.svg
     Demo(demo::Options),
+    /// Count instructions per packet, Turnstile's and those of the stock qdiscs. The last line is `N passed, N failed`
+    Bench(bench::Options),
     /// Run the tests: on the host, then in the guest. The last line is `N passed, N failed`
     Test(test::Options),
     /// A shell in the guest; `exit` switches it off, Ctrl-A X kills it
@@ -124,6 +127,7 @@ fn run(job: Job, began: Instant) -> Result<bool> {
             say_time(&env, "built", began);
         }
         Job::Demo(options) => return demo::run(&options),
+        Job::Bench(options) => return bench::command(&Env::open()?, &options),
         Job::Test(options) => return test::run(&Env::open()?, &options),
         Job::Vm => {
             let env = Env::open()?;

@@ -19,6 +19,8 @@ enum Folder {
     Product,
     /// Those with one planted fault each.
     Faults,
+    /// The one that measures.
+    Bench,
 }
 
 impl Folder {
@@ -27,6 +29,7 @@ impl Folder {
         match self {
             Self::Product => "",
             Self::Faults => "/beds/faults",
+            Self::Bench => "/knet/bench",
         }
     }
 
@@ -35,6 +38,7 @@ impl Folder {
         match self {
             Self::Product => "modules",
             Self::Faults => "faults",
+            Self::Bench => "bench",
         }
     }
 }
@@ -72,6 +76,18 @@ pub(crate) fn faults(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<Ve
     Ok(modules)
 }
 
+/// Compiles the module that measures what a qdisc costs; returns its file.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn bench(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<PathBuf> {
+    let module = compile(env, chroot, tree, Folder::Bench, false)?.join("knet_bench.ko");
+    if !module.exists() {
+        bail!("the build made no {}", module.display());
+    }
+    Ok(module)
+}
+
 /// Compiles the modules with clippy; a warning is an error.
 ///
 /// # Errors
@@ -101,6 +117,7 @@ fn compile(
         (Folder::Product, true) => "clippy over the modules",
         (Folder::Faults, false) => "modules with planted faults",
         (Folder::Faults, true) => "clippy over the modules with planted faults",
+        (Folder::Bench, _) => "measuring module",
     };
     // The tree's key is in the name: make does not notice another compiler or other headers by itself.
     let name = format!("{with}-{release}-{}", tree.key());

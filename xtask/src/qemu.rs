@@ -29,6 +29,23 @@ const APPEND: &str = "console=ttyS0 panic=-1 oops=panic no_timer_check slab_nome
 /// the watchdog would exchange the TSC for the HPET, which is read through emulated I/O.
 const APPEND_DETECTORS: &str = "loglevel=5 kasan_multi_shot tsc=reliable";
 
+/// Nothing that differs from run to run reaches the guest: no random numbers, and a clock that only its instructions move.
+const COUNTED: &[&str] = &[
+    "-accel",
+    "tcg",
+    "-cpu",
+    "max,-rdrand,-rdseed",
+    "-icount",
+    "shift=0,sleep=off",
+    "-rtc",
+    "base=2026-01-01,clock=vm",
+    "-seed",
+    "1",
+];
+/// Fixed addresses, too; and on the console no more than the scan of the log wants, since each character costs
+/// instructions.
+const APPEND_COUNTED: &str = "nokaslr loglevel=5";
+
 /// What QEMU runs the guest's processor with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accelerator {
@@ -36,15 +53,21 @@ pub(crate) enum Accelerator {
     Kvm,
     /// Software emulation.
     Tcg,
+    /// Software emulation of one processor whose clock advances by 1 ns with each instruction: what a program costs
+    /// can be read off the clock, and does not depend on the machine. The same image boots to the same figures.
+    Counted,
 }
 
 impl Accelerator {
-    fn args(self, bed: Bed) -> [&'static str; 4] {
+    fn args(self, bed: Bed) -> &'static [&'static str] {
         match self {
-            Self::Kvm => ["-accel", "kvm", "-cpu", "host"],
+            Self::Kvm => &["-accel", "kvm", "-cpu", "host"],
             // KASAN's shadow of a 57-bit address space takes long to set up.
-            Self::Tcg if bed.has_detectors() => ["-accel", "tcg,thread=multi", "-cpu", "max,-la57"],
-            Self::Tcg => ["-accel", "tcg,thread=multi", "-cpu", "max"],
+            Self::Tcg if bed.has_detectors() => {
+                &["-accel", "tcg,thread=multi", "-cpu", "max,-la57"]
+            }
+            Self::Tcg => &["-accel", "tcg,thread=multi", "-cpu", "max"],
+            Self::Counted => COUNTED,
         }
     }
 }
@@ -74,9 +97,11 @@ pub(crate) fn interactive(guest: &Guest<'_>, accelerator: Accelerator) -> Comman
 
 fn start(guest: &Guest<'_>, accelerator: Accelerator, serial: &[&str], more: &str) -> Command {
     let bed = guest.tree.bed;
+    let counted = accelerator == Accelerator::Counted;
     let most = if bed.has_detectors() { 2 } else { MAX_CPUS };
     let cpus = std::thread::available_parallelism().map_or(2, |n| n.get());
-    let cpus = cpus.clamp(2, most).to_string();
+    let cpus = if counted { 1 } else { cpus.clamp(2, most) };
+    let cpus = cpus.to_string();
     let memory = MEMORY_MIB.to_string();
     let kernel = format!("{IN_CHROOT}/vmlinux");
     let initrd = format!("{OUT}/{IMAGE}");
@@ -85,7 +110,8 @@ fn start(guest: &Guest<'_>, accelerator: Accelerator, serial: &[&str], more: &st
     } else {
         ""
     };
-    let append = format!("{APPEND} {detectors} {more}");
+    let counted = if counted { APPEND_COUNTED } else { "" };
+    let append = format!("{APPEND} {detectors} {counted} {more}");
     let mut args = vec!["-machine", "q35", "-smp", &cpus, "-m", &memory];
     args.extend(accelerator.args(bed));
     args.extend(["-kernel", &kernel, "-append", append.trim_end()]);

@@ -236,7 +236,7 @@ fn guest(
     let bed = session.tree.bed;
     let timeout_scale = match session.machine(env)? {
         Machine::Qemu(Accelerator::Tcg) if bed.has_detectors() => EMULATED_DETECTORS,
-        Machine::Qemu(Accelerator::Tcg) => EMULATED,
+        Machine::Qemu(Accelerator::Tcg | Accelerator::Counted) => EMULATED,
         Machine::Qemu(Accelerator::Kvm) | Machine::Uml => 1.0,
     };
     let all = options.filter.is_empty();

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the figures must be like.
+
+use super::figures::{Boot, Waits};
+
+/// How far a figure of two boots may differ, instructions; or [`TOLERANCE_PART`] of it, if that is more.
+const TOLERANCE: f64 = 1.0;
+/// As a part of the figure.
+const TOLERANCE_PART: f64 = 0.001;
+/// The goal for a port of 8 bands that takes the class from `skb->priority`, called directly.
+const GOAL_CLASS_ID: f64 = 279.0;
+/// The goal for one that reads it from the packet's header.
+const GOAL_HEADER: f64 = 381.0;
+/// What a random number may cost: a tenth of what it does while the kernel's pool is not ready.
+const RANDOM_NUMBER: u64 = 400;
+
+const CLASS_ID: &str = "turnstile/class-id";
+const HEADER: &str = "turnstile/header";
+const PRIO: &str = "prio";
+const TBF_PRIO: &str = "tbf+prio";
+
+/// One thing that must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Gate {
+    /// What must hold.
+    pub(super) name: &'static str,
+    /// The figures; as an error, those that are not as they should be.
+    pub(super) verdict: Result<String, String>,
+}
+
+/// All gates over the boots of a run, of which there is at least one. That boots agree is asked where there are several.
+pub(super) fn judge(boots: &[Boot]) -> Vec<Gate> {
+    let mut gates = vec![
+        Gate {
+            name: "all set-ups were measured",
+            verdict: complete(boots),
+        },
+        Gate {
+            name: "the clock counts instructions, and random numbers are cheap",
+            verdict: ruler(boots),
+        },
+        Gate {
+            name: "no port waited, no token expired",
+            verdict: waits(boots),
+        },
+        Gate {
+            name: "8 bands, class id: at most half of tbf with a prio child",
+            verdict: at_most(boots, CLASS_ID, TBF_PRIO, 0.5),
+        },
+        Gate {
+            name: "8 bands, header: at most prio alone",
+            verdict: at_most(boots, HEADER, PRIO, 1.0),
+        },
+        Gate {
+            name: "8 bands, class id: at most 279",
+            verdict: below(boots, CLASS_ID, GOAL_CLASS_ID),
+        },
+        Gate {
+            name: "8 bands, header: at most 381",
+            verdict: below(boots, HEADER, GOAL_HEADER),
+        },
+    ];
+    if let [first, others @ ..] = boots {
+        if !others.is_empty() {
+            gates.push(Gate {
+                name: "a second boot gives the same, within 1 instruction or 0.1 %",
+                verdict: agree(first, others),
+            });
+        }
+    }
+    gates
+}
+
+/// The lowest limit that a set-up's direct calls have in a boot, if it has any.
+pub(super) fn limit(boot: &Boot, name: &str) -> Option<f64> {
+    let sum = |name| boot.set_up(name).map(|set_up| set_up.costs().direct);
+    match name {
+        CLASS_ID => Some(sum(TBF_PRIO).map_or(GOAL_CLASS_ID, |sum| GOAL_CLASS_ID.min(sum / 2.0))),
+        HEADER => Some(sum(PRIO).map_or(GOAL_HEADER, |sum| GOAL_HEADER.min(sum))),
+        _ => None,
+    }
+}
+
+/// `Ok` with `detail` unless something is wrong. Two boots that are wrong in the same way are told of once.
+fn verdict(mut wrong: Vec<String>, detail: String) -> Result<String, String> {
+    wrong.dedup();
+    if wrong.is_empty() {
+        Ok(detail)
+    } else {
+        Err(wrong.join("\n"))
+    }
+}
+
+/// Every set-up that was planned is there, and each of its figures is one.
+fn complete(boots: &[Boot]) -> Result<String, String> {
+    let mut wrong = Vec::new();
+    for boot in boots {
+        for name in boot.planned.iter().map(String::as_str) {
+            let Some(set_up) = boot.set_up(name) else {
+                wrong.push(format!("{name} was not measured"));
+                continue;
+            };
+            let costs = set_up.costs();
+            for (what, cost) in costs.measured() {
+                if !(cost.is_finite() && cost > 0.0) {
+                    wrong.push(format!("{name}: {what} costs {cost:.1}"));
+                }
+            }
+        }
+    }
+    let planned = boots.iter().map(|boot| boot.planned.len()).min();
+    let planned = planned.unwrap_or(0);
+    if planned == 0 {
+        wrong.push("nothing was to be measured".into());
+    }
+    verdict(wrong, format!("{planned} set-ups"))
+}
+
+fn ruler(boots: &[Boot]) -> Result<String, String> {
+    let mut wrong = Vec::new();
+    let mut detail = String::new();
+    for ruler in boots.iter().map(|boot| &boot.ruler) {
+        if ruler.nops_100 != 100 {
+            wrong.push(format!("100 instructions count as {}", ruler.nops_100));
+        }
+        let clock = ruler.clock_10000.saturating_sub(ruler.ktime_get);
+        // Whole nanoseconds, and the loads and stores between.
+        if !(10_000..=10_002).contains(&clock) {
+            wrong.push(format!(
+                "10000 instructions take {clock} ns of the kernel's clock"
+            ));
+        }
+        let random = ruler.random_64 / 64;
+        if random >= RANDOM_NUMBER {
+            wrong.push(format!(
+                "a random number costs {random} instructions: the pool is not ready"
+            ));
+        }
+        detail = format!(
+            "a random number {random}, a reading of the clock {}",
+            ruler.ktime_get
+        );
+    }
+    verdict(wrong, detail)
+}
+
+fn waits(boots: &[Boot]) -> Result<String, String> {
+    let ports = || {
+        boots
+            .iter()
+            .flat_map(|boot| boot.setups.iter().filter(|s| s.is_ours()))
+    };
+    let mut wrong: Vec<String> = ports()
+        .filter(|port| port.waits != Waits::default())
+        .map(|port| {
+            let Waits {
+                link_waits,
+                token_waits,
+                expired,
+            } = port.waits;
+            format!(
+                "{}: {link_waits} waits for the link, {token_waits} for tokens' release, {expired} expired",
+                port.name
+            )
+        })
+        .collect();
+    if ports().next().is_none() {
+        wrong.push("no port was measured".into());
+    }
+    verdict(
+        wrong,
+        format!("{} configurations", ports().count() / boots.len().max(1)),
+    )
+}
+
+/// What a set-up costs, called directly, in each boot.
+fn direct(boots: &[Boot], name: &str) -> Result<Vec<f64>, String> {
+    boots
+        .iter()
+        .map(|boot| match boot.set_up(name) {
+            Some(set_up) => Ok(set_up.costs().direct),
+            None => Err(format!("{name} was not measured")),
+        })
+        .collect()
+}
+
+/// In every boot, `ours` costs at most `part` of `theirs`.
+fn at_most(boots: &[Boot], ours: &str, theirs: &str, part: f64) -> Result<String, String> {
+    let (ours, theirs) = (direct(boots, ours)?, direct(boots, theirs)?);
+    let shown = |ours: f64, limit: f64| format!("{ours:.1} of {limit:.1}");
+    let limits = theirs.iter().map(|theirs| theirs * part);
+    let pairs: Vec<(f64, f64)> = ours.into_iter().zip(limits).collect();
+    let wrong = pairs.iter().filter(|(ours, limit)| ours > limit);
+    let wrong = wrong.map(|(ours, limit)| shown(*ours, *limit)).collect();
+    let first = pairs.first().map(|(ours, limit)| shown(*ours, *limit));
+    verdict(wrong, first.unwrap_or_default())
+}
+
+/// In every boot, `ours` costs at most this many instructions.
+fn below(boots: &[Boot], ours: &str, goal: f64) -> Result<String, String> {
+    let costs = direct(boots, ours)?;
+    let wrong = costs.iter().filter(|cost| **cost > goal);
+    let wrong = wrong.map(|cost| format!("{cost:.1} of {goal}")).collect();
+    let first = costs.first().map(|cost| format!("{cost:.1} of {goal}"));
+    verdict(wrong, first.unwrap_or_default())
+}
+
+/// Each figure of the other boots is that of the first one, within the tolerance.
+fn agree(first: &Boot, others: &[Boot]) -> Result<String, String> {
+    let mut wrong = Vec::new();
+    let mut most = 0.0_f64;
+    for other in others {
+        if first.planned != other.planned {
+            wrong.push("the boots did not measure the same set-ups".to_owned());
+        }
+        for set_up in &first.setups {
+            let Some(again) = other.set_up(&set_up.name) else {
+                wrong.push(format!("{} was measured in one boot only", set_up.name));
+                continue;
+            };
+            let pairs = set_up.costs().measured().into_iter();
+            for ((what, a), (_, b)) in pairs.zip(again.costs().measured()) {
+                let apart = (a - b).abs();
+                most = most.max(apart);
+                if apart > TOLERANCE.max(a.max(b) * TOLERANCE_PART) {
+                    wrong.push(format!("{}: {what} costs {a:.3}, then {b:.3}", set_up.name));
+                }
+            }
+        }
+    }
+    verdict(wrong, format!("{most:.3} instructions apart at most"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::tests::example;
+    use super::*;
+
+    /// The names of the gates that fail.
+    fn failing(boots: &[Boot]) -> Vec<&'static str> {
+        judge(boots)
+            .into_iter()
+            .filter(|gate| gate.verdict.is_err())
+            .map(|gate| gate.name)
+            .collect()
+    }
+
+    /// Of gate names, those that contain one of `words`.
+    fn expect(boots: &[Boot], words: &[&str]) {
+        let failing = failing(boots);
+        assert_eq!(failing.len(), words.len(), "{failing:?}, not {words:?}");
+        for word in words {
+            assert!(
+                failing.iter().any(|name| name.contains(word)),
+                "{failing:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn good_figures_pass() {
+        expect(&[example()], &[]);
+        expect(&[example(), example()], &[]);
+        assert_eq!(judge(&[example()]).len(), 7);
+        assert_eq!(judge(&[example(), example()]).len(), 8);
+    }
+
+    #[test]
+    fn a_port_that_became_dear_fails() {
+        // 270 + 9 = 279; half of tbf+prio is 340.
+        let with = |name: &str, more: f64| {
+            let mut boot = example();
+            boot.plant(name, more);
+            boot
+        };
+        expect(&[with(CLASS_ID, 9.0)], &[]);
+        expect(&[with(CLASS_ID, 9.125)], &["at most 279"]);
+        expect(&[with(CLASS_ID, 70.0)], &["at most 279"]);
+        expect(&[with(CLASS_ID, 70.125)], &["at most 279", "half of tbf"]);
+        expect(&[with(HEADER, 51.0)], &[]);
+        expect(&[with(HEADER, 51.125)], &["at most 381"]);
+        expect(&[with(HEADER, 111.0)], &["at most 381", "prio alone"]);
+    }
+
+    #[test]
+    fn a_stock_qdisc_that_became_cheap_fails_the_ratio() {
+        let mut boot = example();
+        boot.plant(TBF_PRIO, -141.0);
+        expect(&[boot.clone()], &["half of tbf"]);
+        boot.plant(PRIO, -111.0);
+        expect(&[boot], &["half of tbf", "prio alone"]);
+    }
+
+    #[test]
+    fn a_second_boot_that_is_bad_fails_too() {
+        let mut bad = example();
+        bad.plant(CLASS_ID, 80.0);
+        expect(
+            &[example(), bad],
+            &["half of tbf", "at most 279", "second boot"],
+        );
+    }
+
+    #[test]
+    fn boots_that_differ_by_more_than_the_tolerance_fail() {
+        let with = |more: f64| {
+            let mut boot = example();
+            boot.plant("pfifo", more);
+            [example(), boot]
+        };
+        expect(&with(1.0), &[]);
+        expect(&with(-1.0), &[]);
+        expect(&with(1.125), &["second boot"]);
+        // A thousandth, where that is more.
+        let dear = |more: f64| {
+            let mut boots = with(4960.0);
+            boots[0].plant("pfifo", 4960.0 + more);
+            boots
+        };
+        expect(&dear(4.875), &[]);
+        expect(&dear(5.5), &["second boot"]);
+    }
+
+    #[test]
+    fn a_wait_or_an_expired_token_fails() {
+        for plant in [
+            |waits: &mut Waits| waits.link_waits = 1,
+            |waits: &mut Waits| waits.token_waits = 1,
+            |waits: &mut Waits| waits.expired = 1,
+        ] {
+            let mut boot = example();
+            plant(&mut boot.setups[1].waits);
+            expect(&[example(), boot], &["no port waited"]);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_does_not_count_fails() {
+        let plants: [fn(&mut Boot); 5] = [
+            |boot| boot.ruler.nops_100 = 101,
+            |boot| boot.ruler.nops_100 = 99,
+            |boot| boot.ruler.clock_10000 = 10_051,
+            |boot| boot.ruler.clock_10000 = 10_047,
+            // The pool is not seeded.
+            |boot| boot.ruler.random_64 = 64 * 7800,
+        ];
+        for plant in plants {
+            let mut boot = example();
+            plant(&mut boot);
+            expect(&[example(), boot], &["clock counts"]);
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_fails() {
+        let mut boot = example();
+        boot.setups.retain(|set_up| set_up.name != "pfifo");
+        expect(&[boot.clone()], &["all set-ups"]);
+        expect(&[example(), boot], &["all set-ups", "second boot"]);
+        let mut boot = example();
+        boot.setups.retain(|set_up| set_up.name != TBF_PRIO);
+        expect(&[boot], &["all set-ups", "half of tbf"]);
+        let mut boot = example();
+        boot.setups.clear();
+        boot.planned.clear();
+        let failing = failing(&[boot]);
+        assert_eq!(failing.len(), 6, "{failing:?}");
+    }
+
+    #[test]
+    fn the_lowest_limit_is_shown() {
+        let mut boot = example();
+        assert_eq!(limit(&boot, CLASS_ID), Some(279.0));
+        assert_eq!(limit(&boot, HEADER), Some(381.0));
+        assert_eq!(limit(&boot, PRIO), None);
+        boot.plant(TBF_PRIO, -180.0);
+        assert_eq!(limit(&boot, CLASS_ID), Some(250.0));
+    }
+
+    #[test]
+    fn a_figure_of_nothing_fails() {
+        let mut boot = example();
+        boot.plant("pfifo", -40.0);
+        expect(&[boot], &["all set-ups"]);
+    }
+}

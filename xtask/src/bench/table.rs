@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The figures as text.
+
+use std::fmt::Write as _;
+
+use super::figures::Boot;
+use super::gates::Gate;
+use crate::demo::aligned;
+
+/// The table: a row for each set-up.
+pub(super) fn render(boot: &Boot) -> String {
+    let mut text = format!(
+        "Instructions per packet on the stock kernel {}: a qdisc called directly, and the whole transmit path less what it\n\
+         costs without a queue. Means over the bands in turn; where there are none, over 8 flows of UDP. Super-packets have 10\n\
+         segments, each of which counts as a packet.\n\n",
+        boot.kernel
+    );
+    let head = [
+        "set-up",
+        "enqueue",
+        "dequeue",
+        "empty dequeue",
+        "sum",
+        "xmit - noqueue",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for set_up in &boot.setups {
+        let costs = set_up.costs();
+        let figures = [
+            costs.enqueue,
+            costs.dequeue,
+            costs.empty_dequeue,
+            costs.direct,
+            costs.xmit_minus_noqueue,
+        ];
+        let mut row = vec![set_up.label()];
+        row.extend(figures.map(|figure| format!("{figure:.1}")));
+        rows.push(row);
+    }
+    text.push_str(&aligned(&rows));
+    text
+}
+
+/// A line for each gate.
+pub(super) fn verdicts(gates: &[Gate]) -> String {
+    let mut text = String::from("Gates (sums, called directly)\n");
+    for gate in gates {
+        let (word, detail) = match &gate.verdict {
+            Ok(detail) => ("holds", detail),
+            Err(why) => ("FAILS", why),
+        };
+        let detail = detail.replace('\n', "; ");
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {word}  {}: {detail}", gate.name);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::tests::example;
+    use super::super::gates::judge;
+    use super::*;
+
+    #[test]
+    fn the_table_has_a_row_per_set_up() {
+        let text = render(&example());
+        let row = |label: &str| {
+            let line = text.lines().find(|l| l.trim_start().starts_with(label));
+            line.unwrap_or_else(|| panic!("no {label} in\n{text}"))
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let cells = row("turnstile: 8 bands, class id");
+        let figures = ["110.0", "120.0", "40.0", "270.0", "400.0"];
+        assert!(cells.windows(5).any(|w| w == figures), "{cells:?}");
+        let cells = row("pfifo");
+        assert_eq!(cells[1..6], ["40.0", "50.0", "10.0", "100.0", "150.0"]);
+    }
+
+    #[test]
+    fn verdicts_say_which_gate_fails_and_why() {
+        let mut boot = example();
+        boot.plant("turnstile/class-id", 30.0);
+        let text = verdicts(&judge(&[boot]));
+        assert!(
+            text.contains("FAILS  8 bands, class id: at most 279: 300.0 of 279"),
+            "{text}"
+        );
+        assert!(text.contains("holds  8 bands, header: at most prio alone: 330.0 of 440.0"));
+    }
+}
