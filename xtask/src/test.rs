@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{anyhow, bail, Context, Result};
 
 use crate::bed::Bed;
+use crate::bench;
 use crate::chroot::Chroot;
 use crate::detectors;
 use crate::determinism;
@@ -25,9 +26,11 @@ use crate::qemu::Accelerator;
 use crate::report::Report;
 use crate::session::{Built, Session};
 
-/// The words that stand for the planted faults, and for the run that is compared with itself, where cases are named.
+/// Words that stand, where cases are named, for what needs boots of its own: planted faults, a run that is compared with
+/// itself, the cost of a packet.
 const DETECTORS: &str = "detectors";
 const DETERMINISM: &str = "determinism";
+const BENCH: &str = "bench";
 /// The longest a run of the guest may take, unless the user says otherwise.
 pub(crate) const GUEST_SECONDS: u64 = 40 * 60;
 /// The longest a guest may be silent: longer than any of its cases may take.
@@ -41,7 +44,7 @@ const EMULATED_DETECTORS: f64 = 15.0;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
     /// Run only the guest cases whose names contain one of these; nothing that runs on the host. `detectors`: plant
-    /// faults; `determinism`: the same run twice
+    /// faults; `determinism`: the same run twice; `bench`: the cost of a packet
     #[arg(value_name = "FILTER")]
     pub filter: Vec<String>,
     /// Print the names of the guest cases
@@ -133,7 +136,7 @@ fn only_guests(env: &Env, beds: &[Bed], options: &Options) -> Result<Vec<Ready>>
 fn cases_of(filter: &[String]) -> Vec<String> {
     filter
         .iter()
-        .filter(|name| ![DETECTORS, DETERMINISM].contains(&name.as_str()))
+        .filter(|name| ![DETECTORS, DETERMINISM, BENCH].contains(&name.as_str()))
         .cloned()
         .collect()
 }
@@ -255,6 +258,9 @@ fn guest(
         let mut built = built.clone();
         built.extra = modules::faults(env, &session.chroot, &session.tree)?;
         detectors::run(env, session, &built, timeout_scale, report)?;
+    }
+    if bed == Bed::Vm && wants(BENCH) {
+        bench::run(env, session, built, false, report)?;
     }
     if bed == Bed::Virtual && wants(DETERMINISM) {
         determinism::run(env, session, built, seed, report)?;
