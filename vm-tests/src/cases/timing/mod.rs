@@ -49,6 +49,7 @@ pub(super) const CASES: &[Case] = &[
     case("timing/change-rate", change::rate),
     case("timing/change-of-other-things", change::of_other_things),
     case("timing/change-framing", change::framing),
+    case("timing/change-order", order::changes),
     case("timing/change-shaped", change::shaped_or_not),
 ];
 

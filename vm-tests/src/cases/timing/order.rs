@@ -2,10 +2,12 @@
 //! Who goes first, and what that costs the others, to the nanosecond.
 
 use anyhow::{ensure, Result};
+use turnstile_core::uapi::{option, ORDER_DATA_FIRST, ORDER_TOKENS_FIRST};
 
 use super::bench::{Bench, Kind, Sender};
 use super::exact::{words, Pace, FRAME, GBIT, MBIT, SHARE, TOKEN};
 use crate::harness::Ctx;
+use crate::raw_netlink::attribute_u32;
 use crate::traffic::{Packet, Tapped};
 
 /// ns between tokens at `tokens 84mbit`.
@@ -143,6 +145,46 @@ pub(super) fn on_a_busy_link(ctx: &mut Ctx) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The order changes while the link is busy: a token that comes after the change is treated by the new order, one that waits
+/// already, too.
+pub(super) fn changes(_: &mut Ctx) -> Result<()> {
+    const SLOT: u64 = 12_304;
+    const SHORT: u64 = 672;
+    let order = |number| attribute_u32(option::ORDER, number);
+    let mut bench =
+        Bench::port("link 1gbit tokens 10% order tokens-first token-expiry off data-limit 100mb")?;
+    let mut data = bench.sender(Kind::data())?;
+    let mut token = bench.sender(Kind::token(3))?;
+    let start = bench.soon();
+    bench.wait_until(start)?;
+    data.send(12)?;
+    // While the first frame is sent, the third and so on; in each of them the token comes first.
+    bench.wait_until(start + SLOT / 4)?;
+    token.send(1)?;
+    bench.wait_until(start + 2 * SLOT + SHORT + SLOT / 4)?;
+    bench.change(&order(ORDER_DATA_FIRST))?;
+    token.send(1)?;
+    bench.wait_until(start + 5 * SLOT + 2 * SHORT + SLOT / 4)?;
+    token.send(1)?;
+    bench.change(&order(ORDER_TOKENS_FIRST))?;
+    bench.wait_until(start + 7 * SLOT + 3 * SHORT + SLOT / 4)?;
+    token.send(1)?;
+    bench.change(&order(ORDER_DATA_FIRST))?;
+    let arrivals = bench.arrivals_after(20 * SLOT)?;
+    let (mut at, mut want) = (0, Vec::new());
+    for frames in [1, 3, 2, 3, 3] {
+        for _ in 0..frames {
+            want.push((at, Packet::Data));
+            at += SLOT;
+        }
+        want.push((at, Packet::Token(3)));
+        at += SHORT;
+    }
+    // No token follows the last frames.
+    want.pop();
+    compare("orders in turn", start, &arrivals, &want)
 }
 
 /// A port with more of both than it can send shares the link exactly as its configuration says, in which order ever: each
