@@ -22,7 +22,9 @@ use meter::{Measured, Meter, Mode, Ruler, DEV};
 use setups::{SetUp, ROOT};
 
 /// Packets of one measurement: a multiple of what the meter measures at a time, and of any number of bands.
-const PACKETS: u32 = 8192;
+const PACKETS: u32 = 4096;
+/// Of super-packets, which cost as much as all of their segments.
+const SUPER_PACKETS: u32 = 512;
 /// What is loaded before the first measurement. All else that there is to load comes with the first `tc` command.
 const MODULES: &[&str] = &[
     "sch_turnstile",
@@ -159,15 +161,17 @@ impl Bench {
             Some(known) => known.clone(),
             None => {
                 let commands = [format!("qdisc add dev {DEV} {ROOT} noqueue")];
-                let measured = self.with(&commands, |bench| bench.count(Mode::Xmit, "noqueue"))?;
+                let measured = self.with(&commands, |bench| {
+                    bench.count(Mode::Xmit, set_up, "noqueue")
+                })?;
                 self.noqueue
                     .insert(set_up.packets.lines.clone(), measured.clone());
                 measured
             }
         };
         self.with(&set_up.commands, |bench| {
-            let direct = bench.count(Mode::Direct, set_up.kind)?;
-            let xmit = bench.count(Mode::Xmit, set_up.kind)?;
+            let direct = bench.count(Mode::Direct, set_up, set_up.kind)?;
+            let xmit = bench.count(Mode::Xmit, set_up, set_up.kind)?;
             let classes = stats::classes(&bench.ns, DEV)?;
             spread_evenly(&set_up.classes, &classes)?;
             let waits = if set_up.kind == "turnstile" {
@@ -210,8 +214,14 @@ impl Bench {
         Ok(result)
     }
 
-    fn count(&self, mode: Mode, kind: &str) -> Result<Measured> {
-        let measured = self.meter.measure(&self.ns, mode, PACKETS)?;
+    /// Sends the set-up's packets through a root qdisc of this kind.
+    fn count(&self, mode: Mode, set_up: &SetUp, kind: &str) -> Result<Measured> {
+        let packets = if set_up.packets.are_super {
+            SUPER_PACKETS
+        } else {
+            PACKETS
+        };
+        let measured = self.meter.measure(&self.ns, mode, packets)?;
         // What was asked for, not what a device has by default.
         ensure!(
             measured.qdisc == kind,

@@ -28,6 +28,8 @@ const V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 pub(super) struct PacketSet {
     /// For people.
     pub(super) what: &'static str,
+    /// Whether each stands for many.
+    pub(super) are_super: bool,
     /// `PRIORITY HEX [LENGTH [MSS]]` for each.
     pub(super) lines: Vec<String>,
 }
@@ -37,6 +39,7 @@ impl PacketSet {
         let lines = frames.map(|(priority, frame)| line(priority, &frame.bytes()));
         Self {
             what,
+            are_super: false,
             lines: lines.collect(),
         }
     }
@@ -137,6 +140,7 @@ pub(super) fn super_packet() -> PacketSet {
     let frame = Frame::new(0x0800, &ip).unpadded();
     PacketSet {
         what: "TCP super-packets of 10 segments; figures are per segment",
+        are_super: true,
         lines: vec![format!("{} {length} {MSS}", line(0, &frame))],
     }
 }
