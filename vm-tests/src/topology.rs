@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Networks of namespaces and veth.
 //!
-//! Three shapes: [`Builder::pair`], two hosts on one link; [`Builder::bridged`], hosts on a switch
+//! For tests of what a port does, [`Builder`]: links that take no time. For timing and experiments, [`Plan`]: star, dumbbell,
+//! leaf-spine, parking lot or any other graph, of links with an exact rate, delay and buffer.
+//!
+//! [`Builder`] has three shapes: [`Builder::pair`], two hosts on one link; [`Builder::bridged`], hosts on a switch
 //! that is a Linux bridge; [`Builder::routed`], hosts on a switch that routes. A switch's device
 //! towards host i is `p{i}`, counted from 1; a host's device is `eth0`. Addresses, neighbours and
 //! forwarding entries are set beforehand, so that nothing travels but what a test sends.
+
+mod fabric;
+mod link;
+mod plan;
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,6 +20,10 @@ use anyhow::{ensure, Result};
 
 use crate::cmd::run_here;
 use crate::netns::Netns;
+
+pub use fabric::{Fabric, Node};
+pub use link::{Link, Shaper};
+pub use plan::{NodeId, Plan};
 
 /// A host.
 #[derive(Debug)]

@@ -12,7 +12,9 @@ mod source;
 mod tap;
 mod tcp;
 
-pub use packet::{stamp_of, wire_length, Packet, Stamp, MIN_PAYLOAD, MTU_PAYLOAD, STAMP_LEN};
+pub use packet::{
+    stamp_of, wire_length, Packet, Stamp, MIN_PAYLOAD, MPU, MTU_PAYLOAD, OVERHEAD, STAMP_LEN,
+};
 pub use raw::{Captured, RawSocket, VirtioNetHeader};
 pub use sink::{Received, Sink};
 pub use source::{Flow, Sent, Source};

@@ -11,9 +11,9 @@ pub const MIN_PAYLOAD: usize = LEN + STAMP_LEN;
 pub const MTU_PAYLOAD: usize = 1472;
 
 /// Ethernet's frame check sequence, preamble and inter-frame gap, as the port's default `overhead`.
-const OVERHEAD: usize = 24;
+pub const OVERHEAD: usize = 24;
 /// The least that a frame occupies on the wire, as the port's default `mpu`.
-const MPU: usize = 84;
+pub const MPU: usize = 84;
 
 /// The kinds of packet that a port tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
