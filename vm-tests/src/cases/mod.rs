@@ -16,6 +16,7 @@ mod refused;
 mod support;
 mod tc_configs;
 mod timing;
+mod tools;
 
 /// Every case, in the order they are run.
 pub fn all() -> Vec<&'static Case> {
@@ -31,6 +32,7 @@ pub fn all() -> Vec<&'static Case> {
         churn::CASES,
         gso::CASES,
         timing::CASES,
+        tools::CASES,
     ]
     .into_iter()
     .flatten()
