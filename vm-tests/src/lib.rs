@@ -15,6 +15,7 @@ pub mod events;
 pub mod handout;
 pub mod harness;
 pub mod init;
+pub mod lab;
 pub mod netns;
 pub mod pcap;
 pub mod planted;

@@ -13,6 +13,8 @@ const USAGE: &str = "\
 usage: vm-tests [--seed N] [--timeout-scale F] [NAME…]   run the cases whose names contain a NAME; all without
        vm-tests --list [NAME…]                           print their names
        vm-tests --demo                                   run the demonstration
+       vm-tests --lab NAME                               run an experiment (in virtual time)
+       vm-tests --lab-list                               print their names and titles
        vm-tests --planted [NAME…]                        run the cases that commit a fault and must fail
        vm-tests --bench                                  count instructions per packet; for a guest made for it
        vm-tests --in-this-process NAME                   run one case without time limit or checks afterwards";
@@ -23,6 +25,8 @@ enum Job {
     List,
     Demo,
     Bench,
+    Lab,
+    LabList,
     Here(String),
 }
 
@@ -55,6 +59,8 @@ fn work() -> Result<bool> {
         match argument.as_str() {
             "--list" => job = Job::List,
             "--demo" => job = Job::Demo,
+            "--lab" => job = Job::Lab,
+            "--lab-list" => job = Job::LabList,
             "--planted" => job = Job::Planted,
             "--bench" => job = Job::Bench,
             "--in-this-process" => job = Job::Here(value()?),
@@ -85,6 +91,13 @@ fn work() -> Result<bool> {
         }
         Job::Demo => reported(vm_tests::demo::run()),
         Job::Bench => reported(vm_tests::bench::run()),
+        Job::LabList => {
+            for experiment in vm_tests::lab::EXPERIMENTS {
+                println!("{}\t{}", experiment.name, experiment.title);
+            }
+            Ok(true)
+        }
+        Job::Lab => reported(experiment(&names, options.seed)),
         Job::Here(name) => {
             let case = cases::all()
                 .into_iter()
@@ -111,6 +124,14 @@ fn reported(result: Result<bool>) -> Result<bool> {
         });
     }
     result
+}
+
+/// Runs the one experiment that is named.
+fn experiment(names: &[String], seed: u64) -> Result<bool> {
+    match names {
+        [name] => vm_tests::lab::run(name, seed),
+        _ => bail!("--lab takes the name of one experiment"),
+    }
 }
 
 fn run(all: Vec<&'static Case>, names: &[String], options: Options) -> Result<bool> {

@@ -21,6 +21,8 @@ pub enum Mode {
     Demo,
     /// Count instructions per packet.
     Bench,
+    /// Run the experiment that the filter names.
+    Lab,
     /// Give a shell on the console.
     #[default]
     Shell,

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Experiments: a paper's figure or table on the real kernel code, next to what stock parts do in the same run.
+//!
+//! An experiment is a function that builds its network ([`crate::topology::Plan`]), configures the port in several ways
+//! (`setups`), sends a load ([`crate::traffic`]) and puts what it recorded ([`crate::recorder`]) into a
+//! [`Report`]. It runs on the virtual bed, where time is exact and every run gives the same bytes. `docs/lab.md` shows how to add one.
+
+mod incast;
+pub mod report;
+mod setups;
+mod share;
+mod token_priority;
+mod token_queue;
+mod token_spacing;
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
+
+use anyhow::{ensure, Context, Result};
+use turnstile_core::header;
+
+use crate::clock;
+use crate::events::{Event, Events};
+use crate::handout::HandOut;
+use crate::harness::{isolate, kmsg};
+use crate::pcap::{self, Captured};
+use crate::recorder::Recorder;
+use crate::rng::Rng;
+use crate::topology::Fabric;
+use crate::traffic::{Flow, Source};
+use report::{Claim, Report};
+use setups::SetUp;
+
+/// One experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// As it is called on the command line.
+    pub name: &'static str,
+    /// What it is about.
+    pub title: &'static str,
+    /// Where the figures are from that it is compared with.
+    pub source: &'static str,
+    run: fn(&mut Lab) -> Result<()>,
+}
+
+/// All of them. To add one: a file with a `pub(super) const EXPERIMENT`, its `mod` line, and its name here.
+pub const EXPERIMENTS: &[Experiment] = &[
+    token_spacing::EXPERIMENT,
+    token_priority::EXPERIMENT,
+    token_queue::EXPERIMENT,
+    share::EXPERIMENT,
+    incast::EXPERIMENT,
+];
+
+/// What an experiment is handed, and where it puts what it finds.
+#[derive(Debug)]
+pub struct Lab {
+    report: Report,
+    rng: Rng,
+    events: Events,
+    out: HandOut,
+}
+
+/// What a load left at a recorded switch.
+struct Outcome {
+    captured: Captured,
+    /// Wall clock at the load's start, ns.
+    began: u64,
+}
+
+impl Lab {
+    /// Tells the person who waits.
+    fn progress(&self, text: &str) {
+        println!("lab: {text}");
+        self.events.send(&Event::Progress { text });
+    }
+
+    /// Adds to the report what is claimed, and whether it holds.
+    fn claim(&mut self, text: impl Into<String>, holds: bool) {
+        let text = text.into();
+        self.report.claims.push(Claim { text, holds });
+    }
+
+    /// Hands out a capture as `EXPERIMENT-PART.pcap`.
+    fn capture(&mut self, part: &str, captured: &Captured) -> Result<()> {
+        let name = format!("{}-{part}.pcap", self.report.name);
+        if self.out.file(&name, &pcap::file(&captured.packets))? {
+            self.report.captures.push(name);
+        }
+        Ok(())
+    }
+
+    /// Configures the switch's port, applies a load (flows by sending host) to host `to` for `duration`, and waits until what is
+    /// queued has arrived.
+    fn load(
+        &self,
+        fabric: &Fabric,
+        (switch, dev): (&str, &str),
+        set_up: &SetUp,
+        to: usize,
+        flows: Vec<(usize, Vec<Flow>)>,
+        duration: Duration,
+    ) -> Result<Outcome> {
+        /// From now until the load starts, ns.
+        const LEAD: u64 = 1_000_000;
+        /// How long what is queued may take to arrive.
+        const DRAIN: Duration = Duration::from_millis(2);
+        fabric.requeue(switch, dev, &set_up.lines)?;
+        // Somebody has to be there, so that nobody answers that there is nobody; what is looked at has passed before.
+        let _deaf = fabric.host(to).enter(|| {
+            UdpSocket::bind((Ipv4Addr::UNSPECIFIED, header::PORT)).context("binding the receiver")
+        })?;
+        let recorder = Recorder::start(&fabric.node(switch)?.ns)?;
+        let start = clock::monotonic() + LEAD;
+        let began = clock::realtime() + (start - clock::monotonic());
+        let sources: Vec<_> = flows
+            .into_iter()
+            .map(|(host, flows)| Source::start(fabric.host(host), flows, start))
+            .collect();
+        for source in sources {
+            source.wait()?;
+        }
+        clock::sleep_until(start + clock::nanos(duration + DRAIN));
+        Ok(Outcome {
+            captured: recorder.finish()?,
+            began,
+        })
+    }
+}
+
+/// Runs an experiment and hands its report to the host. Returns whether all that is claimed holds and the kernel took it well.
+///
+/// # Errors
+/// When there is no such experiment, the clock is not simulated, or it cannot be run.
+pub fn run(name: &str, seed: u64) -> Result<bool> {
+    let experiment = EXPERIMENTS
+        .iter()
+        .find(|experiment| experiment.name == name)
+        .with_context(|| format!("no experiment is called {name}"))?;
+    ensure!(
+        clock::is_simulated(),
+        "experiments need simulated time: on this machine they would measure the machine"
+    );
+    isolate()?;
+    let mut log = kmsg::Watch::start()?;
+    let mut lab = Lab {
+        report: Report {
+            name: name.into(),
+            title: experiment.title.into(),
+            source: experiment.source.into(),
+            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
+                .context("the kernel's release")?
+                .trim()
+                .into(),
+            seed,
+            setups: Vec::new(),
+            tables: Vec::new(),
+            plots: Vec::new(),
+            claims: Vec::new(),
+            notes: Vec::new(),
+            captures: Vec::new(),
+        },
+        rng: Rng::new(seed, name),
+        events: Events::from_env(),
+        out: HandOut::open(),
+    };
+    (experiment.run)(&mut lab)?;
+    let complaints = log.complaints()?;
+    for line in &complaints {
+        println!("lab: the kernel complained: {line}");
+    }
+    let json = serde_json::to_vec(&lab.report).context("writing the report")?;
+    lab.out.file(&format!("{name}.json"), &json)?;
+    let bad = complaints.len() + lab.report.claims.iter().filter(|c| !c.holds).count();
+    lab.events.send(&Event::Done {
+        passed: lab.report.claims.iter().filter(|c| c.holds).count(),
+        failed: bad,
+    });
+    Ok(bad == 0)
+}
