@@ -79,7 +79,10 @@ pub(crate) fn on_a_busy_machine<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Everything that a run has written, by file.
-fn output(run: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn output(run: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
     for name in ["console.log", "events.jsonl"] {
         let data = fs::read(run.join(name)).with_context(|| format!("no {name}"))?;
@@ -94,7 +97,10 @@ fn output(run: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
 }
 
 /// The first thing in which two runs differ.
-fn difference(one: &BTreeMap<String, Vec<u8>>, two: &BTreeMap<String, Vec<u8>>) -> Option<String> {
+pub(crate) fn difference(
+    one: &BTreeMap<String, Vec<u8>>,
+    two: &BTreeMap<String, Vec<u8>>,
+) -> Option<String> {
     let names = |run: &BTreeMap<String, Vec<u8>>| run.keys().cloned().collect::<Vec<_>>();
     if names(one) != names(two) {
         return Some(format!(

@@ -26,6 +26,7 @@ mod host_checks;
 mod image;
 mod kernel;
 mod kernel_build;
+mod lab;
 mod log_scan;
 mod modules;
 mod plot;
@@ -83,6 +84,8 @@ enum Job {
     Demo(demo::Options),
     /// Count instructions per packet, Turnstile's and those of the stock qdiscs. The last line is `N passed, N failed`
     Bench(bench::Options),
+    /// Run experiments in virtual time: a paper's figure or table on the real kernel code; tables, pictures and captures go to out/lab
+    Lab(lab::Options),
     /// Run the tests: on the host, then in the guest. The last line is `N passed, N failed`
     Test(test::Options),
     /// A shell in the guest; `exit` switches it off, Ctrl-A X kills it
@@ -128,6 +131,7 @@ fn run(job: Job, began: Instant) -> Result<bool> {
         }
         Job::Demo(options) => return demo::run(&options),
         Job::Bench(options) => return bench::command(&Env::open()?, &options),
+        Job::Lab(options) => return lab::run(&options),
         Job::Test(options) => return test::run(&Env::open()?, &options),
         Job::Vm => {
             let env = Env::open()?;
