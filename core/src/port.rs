@@ -80,6 +80,33 @@ pub enum Dequeue<P> {
     Empty,
 }
 
+/// What [`Port::start_dequeue`] came to.
+#[derive(Debug)]
+pub enum Step<P> {
+    /// This is the answer.
+    Done(Dequeue<P>),
+    /// It is the child's turn: take a packet from it, and go on with [`Port::end_dequeue`].
+    Ask(Question),
+}
+
+/// A dequeue that waits for what the child gives.
+#[derive(Debug)]
+#[must_use]
+pub struct Question {
+    now: Nanos,
+    /// What may go now.
+    ready: Busy,
+}
+
+/// What goes first.
+enum Choice<P> {
+    /// This packet, which was taken from its queue.
+    Packet(P, Slot),
+    /// The child's next packet, if it gives one; this is what may go.
+    Leaf(Busy),
+    Nothing,
+}
+
 /// A switch or host port. See the module's documentation.
 ///
 /// Times must not run backwards from call to call; if they do, waits are longer, and nothing else breaks.
@@ -351,10 +378,10 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// Is nothing queued, neither here nor in the child? Then [`Port::dequeue`] has nothing to give, whatever the time.
+    /// Is nothing queued, neither here nor in the child (`leaf`: it has packets)? Then [`Port::dequeue`] has nothing to give, whatever the time.
     #[inline]
-    pub fn rests(&mut self, leaf: &impl Leaf<Q::Packet>) -> bool {
-        if self.busy.any() || !leaf.is_empty() {
+    pub fn rests(&mut self, leaf: bool) -> bool {
+        if self.busy.any() || leaf {
             return false;
         }
         self.idle = true;
@@ -369,21 +396,123 @@ impl<Q: Queue> Port<Q> {
         leaf: &mut impl Leaf<Q::Packet>,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Dequeue<Q::Packet> {
+        match self.start_dequeue(now, !leaf.is_empty(), sink) {
+            Step::Done(dequeued) => dequeued,
+            Step::Ask(question) => {
+                let packet = leaf.dequeue();
+                self.end_dequeue(question, packet, !leaf.is_empty(), sink)
+            }
+        }
+    }
+
+    /// What leaves now, where that takes few steps: tokens go first, nothing is grafted, and the packet that is first is no super-packet,
+    /// has not expired, and is due. `None`, and nothing has changed: ask [`Port::dequeue`].
+    #[inline(always)]
+    pub fn try_dequeue(&mut self, now: Nanos) -> Option<Q::Packet> {
+        if self.order == Order::DataFirst || self.passed {
+            return None;
+        }
+        let slot = self.busy.first()?;
+        // `Shaper::arrive` makes no difference to whether it is ready.
+        if self.link.as_ref().is_some_and(|link| !link.ready(now)) {
+            return None;
+        }
+        let expiry = self.expiry;
+        let line = &mut self.lines[slot.index()];
+        let meta = line.queue.front()?;
+        let waited = now - meta.enqueued;
+        if meta.segs != 1 || slot.is_token() && (waited > expiry || !self.group.ready(now)) {
+            return None;
+        }
+        // What is rare and takes a call is left to the other way: then this one has nothing to keep for after the call.
+        let total = line.stats.total_with(waited)?;
+        let packet = line.queue.pop()?;
+        line.stats.unqueued(&meta);
+        line.stats.sent(&meta);
+        line.stats.waited_to(total, waited);
+        if line.queue.is_empty() {
+            self.busy = self.busy.but_first();
+        }
+        if slot.is_token() {
+            self.group.charge(now, meta.wire_len);
+        }
+        if let Some(link) = &mut self.link {
+            if self.idle {
+                link.arrive(now);
+            }
+            link.charge(now, meta.wire_len);
+            self.idle = !self.busy.any();
+        }
+        Some(packet)
+    }
+
+    /// [`Port::dequeue`] for a child that must not be asked while the port is borrowed, as it may enqueue to the port meanwhile:
+    /// first half. `leaf` says whether the child has packets.
+    #[inline]
+    pub fn start_dequeue(
+        &mut self,
+        now: Nanos,
+        leaf: bool,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Step<Q::Packet> {
         if let Some(link) = &mut self.link {
             if self.idle {
                 link.arrive(now);
             }
             if !link.ready(now) {
                 let free = link.next();
-                return self.wait_for_link(free, leaf);
+                return Step::Done(self.wait_for_link(free, leaf));
             }
         }
-        let Some((packet, slot)) = self.select(now, leaf, sink) else {
-            return self.wait_for_tokens();
-        };
+        let mut ready = self.busy;
+        if ready.tokens() && !self.group.ready(now) {
+            ready = ready.rest();
+        }
+        if leaf {
+            ready.set(Busy::DATA);
+        }
+        match self.select(now, ready, leaf, sink) {
+            Choice::Packet(packet, slot) => Step::Done(self.send(now, packet, slot, leaf)),
+            Choice::Nothing => Step::Done(self.wait_for_tokens()),
+            Choice::Leaf(ready) => Step::Ask(Question { now, ready }),
+        }
+    }
+
+    /// The second half: `packet` is what the child gave, if anything, and `leaf` whether it has more.
+    #[inline]
+    pub fn end_dequeue(
+        &mut self,
+        Question { now, mut ready }: Question,
+        packet: Option<Q::Packet>,
+        leaf: bool,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Dequeue<Q::Packet> {
+        if let Some(packet) = packet {
+            let meta = packet.meta();
+            self.line_mut(Slot::DATA).stats.sent(&meta);
+            self.passed = ready.tokens();
+            return self.send(now, packet, Slot::DATA, leaf);
+        }
+        // A child that shapes may have packets and give none.
+        ready.clear(Busy::DATA);
+        match self.select(now, ready, false, sink) {
+            Choice::Packet(packet, slot) => self.send(now, packet, slot, leaf),
+            Choice::Nothing | Choice::Leaf(_) => self.wait_for_tokens(),
+        }
+    }
+
+    /// The packet goes, and the link is busy with it.
+    #[inline]
+    fn send(
+        &mut self,
+        now: Nanos,
+        packet: Q::Packet,
+        slot: Slot,
+        leaf: bool,
+    ) -> Dequeue<Q::Packet> {
         if let Some(link) = &mut self.link {
             link.charge(now, packet.meta().wire_len);
-            self.idle = !self.busy.any() && leaf.is_empty();
+            self.idle = !self.busy.any() && !leaf;
         }
         Dequeue::Packet(packet, slot.band())
     }
@@ -401,8 +530,8 @@ impl<Q: Queue> Port<Q> {
 
     /// The link is busy until `free`.
     #[inline(never)]
-    fn wait_for_link<P>(&mut self, free: Nanos, leaf: &impl Leaf<Q::Packet>) -> Dequeue<P> {
-        let rest = self.busy.rest().any() || !leaf.is_empty();
+    fn wait_for_link<P>(&mut self, free: Nanos, leaf: bool) -> Dequeue<P> {
+        let rest = self.busy.rest().any() || leaf;
         if !rest && !self.busy.tokens() {
             return Dequeue::Empty;
         }
@@ -417,30 +546,20 @@ impl<Q: Queue> Port<Q> {
         Dequeue::Wait(free)
     }
 
-    /// Takes the packet that goes first, if the link is free.
+    /// Takes the packet that goes first of what is ready, if the link is free.
     #[inline]
     fn select(
         &mut self,
         now: Nanos,
-        leaf: &mut impl Leaf<Q::Packet>,
+        ready: Busy,
+        leaf: bool,
         sink: &mut impl Sink<Q::Packet>,
-    ) -> Option<(Q::Packet, Slot)> {
-        let mut ready = self.busy;
-        if ready.tokens() && !self.group.ready(now) {
-            ready = ready.rest();
-        }
-        let child = !leaf.is_empty();
-        if child {
-            ready.set(Busy::DATA);
-        }
-        let slot = self.first(ready)?;
-        if child && slot == Slot::DATA && !self.busy.has(Busy::DATA) {
-            if let Some(packet) = self.take_from(leaf, ready) {
-                return Some((packet, slot));
-            }
-        }
+    ) -> Choice<Q::Packet> {
+        let Some(slot) = self.first(ready) else {
+            return Choice::Nothing;
+        };
         match self.take(now, slot, ready) {
-            Some(packet) => Some((packet, slot)),
+            Some(packet) => Choice::Packet(packet, slot),
             None => self.select_on(now, slot, ready, leaf, sink),
         }
     }
@@ -482,41 +601,33 @@ impl<Q: Queue> Port<Q> {
         Some(packet)
     }
 
-    /// The child's next packet, to send it.
-    #[inline]
-    fn take_from(&mut self, leaf: &mut impl Leaf<Q::Packet>, ready: Busy) -> Option<Q::Packet> {
-        let packet = leaf.dequeue()?;
-        let meta = packet.meta();
-        self.line_mut(Slot::DATA).stats.sent(&meta);
-        self.passed = ready.tokens();
-        Some(packet)
-    }
-
-    /// [`Port::select`] where the first that was ready has nothing to give after all.
+    /// [`Port::select`] where the first that was ready has nothing in its queue that may go.
     #[inline(never)]
     fn select_on(
         &mut self,
         now: Nanos,
         mut slot: Slot,
         mut ready: Busy,
-        leaf: &mut impl Leaf<Q::Packet>,
+        leaf: bool,
         sink: &mut impl Sink<Q::Packet>,
-    ) -> Option<(Q::Packet, Slot)> {
+    ) -> Choice<Q::Packet> {
         loop {
-            if slot == Slot::DATA {
-                if let Some(packet) = self.take_from(leaf, ready) {
-                    return Some((packet, slot));
-                }
-            } else if slot.is_token() {
+            if slot == Slot::DATA && leaf {
+                return Choice::Leaf(ready);
+            }
+            if slot.is_token() {
                 self.drop_expired(now, slot, sink);
                 if let Some(packet) = self.take(now, slot, ready) {
-                    return Some((packet, slot));
+                    return Choice::Packet(packet, slot);
                 }
             }
             ready.clear(slot.bit());
-            slot = self.first(ready)?;
+            slot = match self.first(ready) {
+                Some(slot) => slot,
+                None => return Choice::Nothing,
+            };
             if let Some(packet) = self.take(now, slot, ready) {
-                return Some((packet, slot));
+                return Choice::Packet(packet, slot);
             }
         }
     }

@@ -56,7 +56,7 @@ impl Shaper {
     }
 
     /// A packet of `wire_len` bytes leaves at `now`.
-    #[inline]
+    #[inline(always)]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {
         self.arrive(now - self.slack);
         let (time, carry) = self.rate.advance(wire_len, self.carry);

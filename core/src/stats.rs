@@ -101,11 +101,23 @@ impl BandStats {
     #[inline]
     pub(crate) fn waited(&mut self, time: Nanos) {
         let (total, over) = self.sojourn_total.overflowing_add(time.0);
-        self.sojourn_total = total;
-        add(&mut self.sojourn_count, 1);
+        self.waited_to(total, time);
         if over {
             self.halve_sojourn(time);
         }
+    }
+
+    /// What the sum of the waits comes to with `time`, if that needs no halving.
+    #[inline]
+    pub(crate) fn total_with(&self, time: Nanos) -> Option<u64> {
+        self.sojourn_total.checked_add(time.0)
+    }
+
+    /// [`BandStats::waited`], with what [`BandStats::total_with`] gave.
+    #[inline]
+    pub(crate) fn waited_to(&mut self, total: u64, time: Nanos) {
+        self.sojourn_total = total;
+        add(&mut self.sojourn_count, 1);
         if time.0 > self.sojourn_max {
             self.sojourn_max = time.0;
         }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A child qdisc: one that somebody has grafted on a class.
+//!
+//! Packets go in and out by [`Enqueuing::give`](crate::Enqueuing::give) and [`Dequeuing::take`](crate::Dequeuing::take), and not by methods of the
+//! child: whoever holds one has borrowed the qdisc that it is part of.
 
-use crate::{
-    bindings,
-    qdisc::{DropReason, Enqueuing},
-    skb::Skb,
-};
+use crate::bindings;
 use core::{mem, ptr::NonNull};
 
 /// An owned reference to a child qdisc. Maps to C's `struct Qdisc *` in a class.
@@ -53,34 +52,6 @@ impl Child {
     pub fn backlog(&self) -> u32 {
         // SAFETY: valid by the type's invariant.
         unsafe { (*self.as_ptr()).qstats.backlog }
-    }
-
-    /// Hands a packet to the child. `false`: the child dropped it, or another one in its place.
-    #[inline]
-    pub fn enqueue(&mut self, skb: Skb, on: &mut Enqueuing<'_>) -> bool {
-        let len = skb.packet_len();
-        // SAFETY: valid by the type's invariant.
-        let Some(enqueue) = (unsafe { (*self.as_ptr()).enqueue }) else {
-            // No qdisc comes without; the packet is dropped as any other.
-            on.refuse(skb, DropReason::Generic);
-            return false;
-        };
-        on.offer(len, |to_free| {
-            // SAFETY: valid by the type's invariant; our caller runs in `enqueue`, with the root lock held and `to_free`
-            // valid. The child takes the packet in every case.
-            unsafe { enqueue(skb.into_raw().as_ptr(), self.as_ptr(), to_free) }
-        })
-    }
-
-    /// Takes the packet that the child would send next.
-    #[inline]
-    pub fn dequeue(&mut self) -> Option<Skb> {
-        // SAFETY: valid by the type's invariant; called with the root lock held. Nobody peeks at our
-        // children, so there is no peeked packet to care for, and what `dequeue` returns is ours.
-        unsafe {
-            let dequeue = (*self.as_ptr()).dequeue?;
-            NonNull::new(dequeue(self.as_ptr())).map(|skb| Skb::from_raw(skb))
-        }
     }
 
     /// Drops everything the child holds.

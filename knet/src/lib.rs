@@ -8,12 +8,12 @@
 //! 2. [`Qdisc::new`] and [`Qdisc::change`] read the options: [`attr::parse`] with a table of [`attr::Rule`]s checks
 //!    form, you check ranges, and [`Extack::refuse`] says what is wrong. Change nothing until everything is checked;
 //!    then take the lock with [`Configuring::lock`].
-//! 3. [`Qdisc::enqueue`] gets an owned [`Skb`] and an [`Arriving`]. Keep the packet and say [`Arriving::queued`]. If it is not that
-//!    simple, [`Arriving::otherwise`] gives you an [`Enqueuing`] to report to: queue and say [`Enqueuing::queued`], pass the packet to
-//!    [`Child::enqueue`], or hand it to [`Enqueuing::refuse`]. To make room, [`Enqueuing::drop_queued`] an older one. A
-//!    packet that is simply let go of is freed, but nobody learns why.
-//! 4. [`Qdisc::dequeue`] gives the next packet away. When the next one is not due yet, return `None` and ask for a
-//!    wake-up with [`Context::wake_at`].
+//! 3. [`Qdisc::enqueue`] gets an owned [`Skb`] and an [`Arriving`], which lends it the qdisc. Keep the packet and say [`Arriving::queued`]. If it
+//!    is not that simple, say [`Arriving::unusual`]: [`Qdisc::enqueue_unusual`] gets it with an [`Enqueuing`], which lends the qdisc and an
+//!    [`Arrivals`] to report to. Queue and say [`Arrivals::queued`], hand the packet to [`Arrivals::refuse`], or pass it to a child with
+//!    [`Enqueuing::give`]. To make room, [`Arrivals::drop_queued`] an older one. A packet that is simply let go of is freed, but nobody learns why.
+//! 4. [`Qdisc::dequeue`] gives the next packet away, [`Qdisc::dequeue_unusual`] does so where a child is asked or packets are dropped.
+//!    When the next one is not due yet, return `None` there and ask for a wake-up with [`Context::wake_at`].
 //! 5. Classes: [`Qdisc::find_class`] and [`Qdisc::next_class`] say which minor numbers exist, from [`Qdisc::Shared`];
 //!    [`Qdisc::child`] is where a class keeps its child. Grafting, purging and the parents' counters are knet's.
 //! 6. [`Registration::new`] in the module's `init` makes `tc qdisc add … KIND` work.
@@ -58,8 +58,8 @@ pub use device::Device;
 pub use dump::{ClassStats, Message, Stats};
 pub use extack::Extack;
 pub use qdisc::{
-    drop_queued, eopnotsupp, Arriving, Changing, Classified, Configuring, Context, Dequeuing,
-    DropReason, Enqueued, Enqueuing, Qdisc, Registration,
+    drop_queued, eopnotsupp, Arrivals, Arriving, Changing, Classified, Configuring, Context,
+    Departures, Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing, Leaving, Qdisc, Registration,
 };
 pub use skb::{HeaderBuffer, Headers, Skb, SkbQueue, PRIVATE_LEN};
 pub use time::now;

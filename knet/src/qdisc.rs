@@ -17,7 +17,12 @@ use kernel::prelude::*;
 
 mod adapter;
 mod counters;
+mod passage;
+
 pub use adapter::Registration;
+pub use passage::{
+    Arrivals, Arriving, Departures, Dequeued, Dequeuing, Enqueued, Enqueuing, Leaving,
+};
 
 /// Why a packet is dropped, as tools like `dropwatch` show it. Maps to C's `enum qdisc_drop_reason`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,8 +47,14 @@ impl DropReason {
 
 /// A queueing discipline.
 ///
-/// Everything with `&mut self` runs under the qdisc's root lock, in softirq context or with softirqs off: it
-/// must not sleep. knet keeps the qdisc's `qlen`, `backlog`, `drops` and sent counters, and those of its parents, from
+/// Everything with `&mut self`, and packets' ways in and out, run under the qdisc's root lock, in softirq context or with softirqs off: they
+/// must not sleep.
+///
+/// A child may enter the qdisc again from inside its own `enqueue` or `dequeue`: netem hands the copies that it makes to the
+/// root of the tree. So what deals with packets has no `self`, but borrows the qdisc from an [`Arriving`], [`Enqueuing`], [`Leaving`] or
+/// [`Dequeuing`], which also are what calls children and filters. While one of these runs, nothing is borrowed, and the compiler sees to that.
+///
+/// knet keeps the qdisc's `qlen`, `backlog`, `drops` and sent counters, and those of its parents, from
 /// what the methods report; an implementation never touches them.
 #[vtable]
 pub trait Qdisc: Sized + Send {
@@ -69,16 +80,25 @@ pub trait Qdisc: Sized + Send {
     fn change(on: &Configuring<'_, Self>, options: Option<Nest<'_>>, extack: &mut Extack)
         -> Result;
 
-    /// Takes a packet: keeps it, gives it to a child, or gives it back to be dropped, and says so to `arriving`.
-    fn enqueue(&mut self, skb: Skb, arriving: Arriving<'_>, sch: Context<'_, Self>) -> Enqueued;
+    /// What [`Qdisc::enqueue`] has found out about a packet that is not just queued.
+    type Arrival;
 
-    /// Asked before each [`Qdisc::dequeue`]: is there nothing to give, for sure?
-    fn is_empty(&mut self) -> bool {
-        false
-    }
+    /// What [`Qdisc::dequeue`] has found out when there is more to do.
+    type Departure;
+
+    /// Takes a packet if all there is to do is to queue it as it is ([`Arriving::queued`]). Any other goes on to
+    /// [`Qdisc::enqueue_unusual`] ([`Arriving::unusual`]).
+    fn enqueue(skb: Skb, arriving: Arriving<'_, Self>) -> Enqueued;
+
+    /// Takes a packet: keeps it, gives it to a child, or gives it back to be dropped, and says so to `on`.
+    fn enqueue_unusual(skb: Skb, known: Self::Arrival, on: &mut Enqueuing<'_, Self>);
+
+    /// Gives the packet to send next, if one may be sent now and that is all there is to do ([`Leaving::with`]), or says that nothing is queued
+    /// ([`Leaving::empty`]). All else is for [`Qdisc::dequeue_unusual`] ([`Leaving::unusual`]).
+    fn dequeue(leaving: Leaving<'_, Self>) -> Dequeued;
 
     /// Gives the packet to send next, if one may be sent now.
-    fn dequeue(&mut self, on: &mut Dequeuing<'_>, sch: Context<'_, Self>) -> Option<Skb>;
+    fn dequeue_unusual(known: Self::Departure, on: &mut Dequeuing<'_, Self>) -> Option<Skb>;
 
     /// Drops everything that is queued (see [`drop_queued`]), children included. RTNL is held.
     fn reset(&mut self);
@@ -175,7 +195,7 @@ impl<T: Qdisc> Context<'_, T> {
         unsafe { &(*self.private.as_ptr()).shared }
     }
 
-    /// Are there filters now? Without, [`Context::classify`] has nothing to say.
+    /// Are there filters now? Without, [`Enqueuing::classify`] has nothing to say.
     #[inline]
     pub fn has_filters(&self) -> bool {
         // SAFETY: the filter list is set up before the first packet comes. The kernel changes its head at any time,
@@ -183,29 +203,6 @@ impl<T: Qdisc> Context<'_, T> {
         unsafe {
             let list = &raw mut (*self.private.as_ptr()).filters.list;
             !list.read_volatile().is_null()
-        }
-    }
-
-    /// Runs the qdisc's filters over the packet.
-    pub fn classify(&self, skb: &mut Skb) -> Classified {
-        let mut result = bindings::tcf_result::default();
-        // SAFETY: the filter list is set up before the first packet comes; enqueue runs in an RCU-bh section. C reads
-        // the head as RCU wants it.
-        let action = unsafe {
-            let list = &raw mut (*self.private.as_ptr()).filters.list;
-            bindings::knet_classify(skb.as_ptr(), list, &mut result)
-        };
-        let Ok(action) = u32::try_from(action) else {
-            // TC_ACT_UNSPEC
-            return Classified::Unmatched;
-        };
-        match action {
-            bindings::TC_ACT_STOLEN | bindings::TC_ACT_QUEUED | bindings::TC_ACT_TRAP => {
-                Classified::Stolen
-            }
-            bindings::TC_ACT_SHOT => Classified::Shot,
-            // SAFETY: a match fills in the class.
-            _ => Classified::Class(unsafe { result.__bindgen_anon_1.__bindgen_anon_1.classid }),
         }
     }
 
@@ -263,145 +260,10 @@ impl<T: Qdisc> Configuring<'_, T> {
     }
 }
 
-/// A packet that arrives. Its way in ends with one of [`Arriving::queued`] and [`Arriving::otherwise`].
-pub struct Arriving<'a> {
-    sch: NonNull<bindings::Qdisc>,
-    to_free: *mut *mut bindings::sk_buff,
-    _lock: PhantomData<&'a ()>,
-}
-
-/// An arriving packet has been dealt with, and accounted for.
-#[must_use]
-pub struct Enqueued(i32);
-
-/// The way in of a packet that is not just queued. Whatever happens to the packet is reported here.
-pub struct Enqueuing<'a> {
-    sch: NonNull<bindings::Qdisc>,
-    to_free: *mut *mut bindings::sk_buff,
-    /// Newly queued: packets and bytes.
-    queued: (u32, u32),
-    /// Of these, how many the qdisc's counters have already.
-    counted: (u32, u32),
-    /// Queued before, dropped now: packets and bytes.
-    lost: (u32, u32),
-    refused: u32,
-    verdict: i32,
-    _lock: PhantomData<&'a ()>,
-}
-
-impl Enqueuing<'_> {
-    /// A packet of `len` bytes ([`Skb::packet_len`]) was put into a queue.
-    #[inline]
-    pub fn queued(&mut self, len: u32) {
-        self.queued = add(self.queued, len);
-    }
-
-    /// The arriving packet is dropped.
-    pub fn refuse(&mut self, skb: Skb, reason: DropReason) {
-        self.refused = self.refused.wrapping_add(1);
-        self.free(skb, reason);
-    }
-
-    /// A packet that was in a queue is dropped, to make room.
-    pub fn drop_queued(&mut self, skb: Skb, reason: DropReason) {
-        self.lost = add(self.lost, skb.packet_len());
-        self.free(skb, reason);
-    }
-
-    /// The arriving packet was taken by a filter's action: freed, and not counted as dropped.
-    pub fn stolen(&mut self, skb: Skb) {
-        self.verdict =
-            (bindings::NET_XMIT_SUCCESS | bindings::net_xmit_qdisc_t___NET_XMIT_STOLEN) as i32;
-        self.free(skb, DropReason::Generic);
-    }
-
-    /// The arriving packet is dropped because a filter's action says so.
-    pub fn shot(&mut self, skb: Skb) {
-        self.refused = self.refused.wrapping_add(1);
-        self.verdict =
-            (bindings::NET_XMIT_SUCCESS | bindings::net_xmit_qdisc_t___NET_XMIT_BYPASS) as i32;
-        self.free(skb, DropReason::Generic);
-    }
-
-    fn free(&mut self, skb: Skb, reason: DropReason) {
-        // SAFETY: `to_free` is the list that our caller frees once the lock is released.
-        unsafe {
-            bindings::knet_drop_enqueue(
-                self.sch.as_ptr(),
-                skb.into_raw().as_ptr(),
-                self.to_free,
-                reason.code(),
-            );
-        }
-    }
-
-    /// Lets a child take a packet of `len` bytes; was it queued?
-    ///
-    /// The packet is counted before the child gets it. A full child drops another packet instead and takes that off our
-    /// counters at once: without the new one they would be 0 for a moment, and a parent such as hfsc would hear that the qdisc is
-    /// empty and never ask it again.
-    #[inline]
-    pub(crate) fn offer(
-        &mut self,
-        len: u32,
-        enqueue: impl FnOnce(*mut *mut bindings::sk_buff) -> i32,
-    ) -> bool {
-        // SAFETY: the qdisc is valid and its root lock held.
-        unsafe { counters::enqueued(self.sch.as_ptr(), 1, len) };
-        let verdict = enqueue(self.to_free);
-        if verdict == bindings::NET_XMIT_SUCCESS as i32 {
-            self.counted = add(self.counted, len);
-            self.queued = add(self.queued, len);
-            return true;
-        }
-        // SAFETY: as above.
-        unsafe { counters::removed(self.sch.as_ptr(), 1, len) };
-        if verdict as u32 & bindings::net_xmit_qdisc_t___NET_XMIT_STOLEN == 0 {
-            self.refused = self.refused.wrapping_add(1);
-        }
-        self.verdict = verdict;
-        false
-    }
-
-    /// Packets and bytes that are queued but not counted yet.
-    pub(super) fn uncounted(&self) -> (u32, u32) {
-        (
-            self.queued.0.wrapping_sub(self.counted.0),
-            self.queued.1.wrapping_sub(self.counted.1),
-        )
-    }
-}
-
 /// One more packet of `len` bytes.
 #[inline]
 fn add((packets, bytes): (u32, u32), len: u32) -> (u32, u32) {
     (packets.wrapping_add(1), bytes.wrapping_add(len))
-}
-
-/// A packet's way out. Packets that are dropped instead of sent are reported here.
-pub struct Dequeuing<'a> {
-    sch: NonNull<bindings::Qdisc>,
-    lost: (u32, u32),
-    /// There is more to do than to hand over a packet.
-    more: bool,
-    /// The packet stays in the queue, as far as the counters are concerned.
-    peek: bool,
-    _lock: PhantomData<&'a ()>,
-}
-
-impl Dequeuing<'_> {
-    /// A packet that was in a queue is dropped.
-    pub fn drop_queued(&mut self, skb: Skb, reason: DropReason) {
-        self.more = true;
-        self.lost = (
-            self.lost.0.wrapping_add(1),
-            self.lost.1.wrapping_add(skb.packet_len()),
-        );
-        // SAFETY: the qdisc is valid and its root lock held.
-        unsafe {
-            bindings::knet_drop_dequeue(self.sch.as_ptr(), skb.into_raw().as_ptr(), reason.code())
-        }
-    }
 }
 
 /// A change under RTNL. Packets that the new limits have no room for are reported here.

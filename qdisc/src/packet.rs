@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The kernel's packets as `turnstile_core` sees them.
 
-use knet::{Changing, Child, Dequeuing, DropReason, Enqueuing, Skb, SkbQueue};
+use knet::{Arrivals, Changing, Departures, DropReason, Skb, SkbQueue};
 use turnstile_core::{
     band::Band,
-    queue::{wire_len, DropCause, Leaf, Meta, Packet, Queue, Sink},
+    queue::{wire_len, DropCause, Meta, Packet, Queue, Sink},
     units::Nanos,
 };
 
@@ -83,28 +83,6 @@ impl Queue for PortQueue {
     }
 }
 
-/// The data class's child qdisc, if there is one.
-pub(crate) struct DataLeaf<'a> {
-    pub(crate) child: Option<&'a mut Child>,
-    pub(crate) framing: Framing,
-}
-
-impl Leaf<PortPacket> for DataLeaf<'_> {
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.child.as_ref().is_none_or(|child| child.queued() == 0)
-    }
-
-    #[inline]
-    fn dequeue(&mut self) -> Option<PortPacket> {
-        // The child used the packet's private bytes, so its wire length is worked out again.
-        Some(PortPacket::new(
-            self.child.as_mut()?.dequeue()?,
-            self.framing,
-        ))
-    }
-}
-
 fn reason(cause: DropCause) -> DropReason {
     match cause {
         DropCause::OverLimit => DropReason::OverLimit,
@@ -114,7 +92,7 @@ fn reason(cause: DropCause) -> DropReason {
 }
 
 /// Where packets go that the port drops while one comes in.
-pub(crate) struct OnEnqueue<'a, 'b>(pub(crate) &'a mut Enqueuing<'b>);
+pub(crate) struct OnEnqueue<'a, 'b>(pub(crate) &'a mut Arrivals<'b>);
 
 impl Sink<PortPacket> for OnEnqueue<'_, '_> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, cause: DropCause) {
@@ -126,7 +104,7 @@ impl Sink<PortPacket> for OnEnqueue<'_, '_> {
 }
 
 /// Where packets go that the port drops while one goes out.
-pub(crate) struct OnDequeue<'a, 'b>(pub(crate) &'a mut Dequeuing<'b>);
+pub(crate) struct OnDequeue<'a, 'b>(pub(crate) &'a mut Departures<'b>);
 
 impl Sink<PortPacket> for OnDequeue<'_, '_> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, cause: DropCause) {

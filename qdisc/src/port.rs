@@ -4,19 +4,19 @@
 use crate::{
     classes::Classes,
     options::{self, refuse},
-    packet::{DataLeaf, Framing, OnChange, OnDequeue, OnEnqueue, OnReset, PortPacket, PortQueue},
+    packet::{Framing, OnChange, OnDequeue, OnEnqueue, OnReset, PortPacket, PortQueue},
     report,
 };
 use kernel::prelude::*;
 use knet::{
-    attr::Nest, Arriving, Child, Classified, Configuring, Context, Dequeuing, DropReason, Enqueued,
-    Enqueuing, Extack, HeaderBuffer, Message, Qdisc, Skb, Stats,
+    attr::Nest, Arriving, Child, Classified, Configuring, Context, Dequeued, Dequeuing, DropReason,
+    Enqueued, Enqueuing, Extack, HeaderBuffer, Leaving, Message, Qdisc, Skb, Stats,
 };
 use turnstile_core::{
     classify::{classify, classify_usual},
     config::{limits, Config, Resolved},
-    port::{Dequeue, Enqueue, Port, Slot},
-    queue::{NoLeaf, Packet},
+    port::{Dequeue, Enqueue, Port, Slot, Step},
+    queue::Packet,
     uapi,
     units::Nanos,
 };
@@ -45,13 +45,6 @@ pub(crate) struct TurnstilePort {
     speed: Option<u64>,
 }
 
-/// Where a packet goes, or what became of it.
-enum Place {
-    Slot(Slot),
-    Stolen,
-    Shot,
-}
-
 fn now() -> Nanos {
     Nanos(knet::now())
 }
@@ -69,6 +62,12 @@ impl TurnstilePort {
             overhead: config.overhead,
             mpu: config.mpu,
         }
+    }
+
+    /// Has the child packets?
+    #[inline]
+    fn child_holds(&self) -> bool {
+        self.child.as_ref().is_some_and(|child| child.queued() != 0)
     }
 
     /// Where the packet goes if that is easily said. In this order: `skb->priority` that names one of our classes (as prio
@@ -90,20 +89,31 @@ impl TurnstilePort {
         Some(self.port.class_slot(minor.into()).unwrap_or(Slot::DATA))
     }
 
-    /// Where any other packet goes.
+    /// Leaves the filters' verdict and the long way through the headers behind. `None`: the packet is gone.
     #[inline(never)]
-    fn classify_unusual(&mut self, skb: &mut Skb, sch: Context<'_, Self>) -> Place {
-        match sch.classify(skb) {
+    fn classify_unusual(mut skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Slot)> {
+        let classified = on.classify(&mut skb);
+        let handle = on.context().handle();
+        let (this, report) = on.qdisc();
+        match classified {
             Classified::Unmatched => {}
-            Classified::Stolen => return Place::Stolen,
-            Classified::Shot => return Place::Shot,
+            Classified::Stolen => {
+                report.stolen(skb);
+                return None;
+            }
+            Classified::Shot => {
+                let dropped = &mut this.events.filter_drops;
+                *dropped = dropped.wrapping_add(skb.segments().into());
+                report.shot(skb);
+                return None;
+            }
             Classified::Class(class) => {
                 // Filters may leave out the major number.
                 let ours = class & MAJOR == 0;
-                let minor = if ours { class } else { class ^ sch.handle() };
-                match self.port.class_slot(minor) {
-                    Some(slot) => return Place::Slot(slot),
-                    None => self.events.filter_misses = self.events.filter_misses.wrapping_add(1),
+                let minor = if ours { class } else { class ^ handle };
+                match this.port.class_slot(minor) {
+                    Some(slot) => return Some((skb, slot)),
+                    None => this.events.filter_misses = this.events.filter_misses.wrapping_add(1),
                 }
             }
         }
@@ -113,103 +123,58 @@ impl TurnstilePort {
             headers.protocol,
             headers.bytes,
             headers.destination,
-            self.port.config(),
+            this.port.config(),
         );
-        Place::Slot(self.port.slot(band))
+        let slot = this.port.slot(band);
+        Some((skb, slot))
     }
 
+    /// Deals with one packet, which may be a super-packet if they are not split.
     #[inline(never)]
-    fn enqueue_unusual(
-        &mut self,
-        mut skb: Skb,
-        arriving: Arriving<'_>,
-        sch: Context<'_, Self>,
-    ) -> Enqueued {
-        match self.classify_unusual(&mut skb, sch) {
-            Place::Slot(slot) => self.enqueue_at(skb, slot, arriving),
-            Place::Stolen => arriving.otherwise(skb, |skb, on| on.stolen(skb)),
-            Place::Shot => {
-                self.events.filter_drops =
-                    self.events.filter_drops.wrapping_add(skb.segments().into());
-                arriving.otherwise(skb, |skb, on| on.shot(skb))
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn enqueue_at(&mut self, skb: Skb, slot: Slot, arriving: Arriving<'_>) -> Enqueued {
-        if slot == Slot::DATA && self.child.is_some() {
-            return arriving.otherwise(skb, move |skb, on| self.place(skb, slot, on));
-        }
-        // The clock before all that is read of the packet, so that it is read once.
-        let now = now();
-        if skb.segments() > 1 {
-            return arriving.otherwise(skb, move |skb, on| self.split_or_place(skb, slot, on));
-        }
+    fn place(skb: Skb, slot: Slot, on: &mut Enqueuing<'_, Self>) {
+        let (this, report) = on.qdisc();
         let len = skb.packet_len();
-        let packet = PortPacket::new(skb, self.framing());
-        match self.port.try_enqueue(now, slot, packet) {
-            Ok(()) => arriving.queued(len),
-            Err(packet) => arriving.otherwise(packet.0, move |skb, on| self.place(skb, slot, on)),
-        }
-    }
-
-    /// Deals with one packet, which may be a super-packet if they are not split, where more can happen to it than that it is queued.
-    #[inline(never)]
-    fn place(&mut self, skb: Skb, slot: Slot, on: &mut Enqueuing<'_>) {
-        let len = skb.packet_len();
-        let packet = PortPacket::new(skb, self.framing());
-        match &mut self.child {
+        let packet = PortPacket::new(skb, this.framing());
+        match &mut this.child {
             Some(child) if slot == Slot::DATA => {
                 let meta = packet.meta();
                 let whole = meta.segs > 1;
-                if whole || self.child_holds_whole {
-                    self.child_holds_whole = whole || child.queued() != 0;
+                if whole || this.child_holds_whole {
+                    this.child_holds_whole = whole || child.queued() != 0;
                 }
-                self.port.leaf_offered(meta);
-                if !child.enqueue(packet.0, on) {
-                    self.port.leaf_refused(meta);
+                this.port.leaf_offered(meta);
+                if !on.give(packet.0, |this| this.child.as_mut()) {
+                    on.qdisc().0.port.leaf_refused(meta);
                 }
             }
             _ => {
-                if self
+                if this
                     .port
-                    .enqueue_at(now(), slot, packet, &mut OnEnqueue(on))
+                    .enqueue_at(now(), slot, packet, &mut OnEnqueue(report))
                     == Enqueue::Queued
                 {
-                    on.queued(len);
+                    report.queued(len);
                 }
             }
         }
     }
 
+    /// Deals with each of a super-packet's segments.
     #[inline(never)]
-    fn dequeue_with_child(&mut self, on: &mut Dequeuing<'_>) -> Dequeue<PortPacket> {
-        let framing = self.framing();
-        let mut leaf = DataLeaf {
-            child: self.child.as_mut(),
-            framing,
-        };
-        self.port.dequeue(now(), &mut leaf, &mut OnDequeue(on))
-    }
-
-    /// Deals with a super-packet, or with each of its segments.
-    #[inline(never)]
-    fn split_or_place(&mut self, skb: Skb, slot: Slot, on: &mut Enqueuing<'_>) {
-        if !self.port.config().split_gso {
-            return self.place(skb, slot, on);
-        }
+    fn split(skb: Skb, slot: Slot, on: &mut Enqueuing<'_, Self>) {
         let segments = skb.segments();
         match skb.split() {
             Ok(mut list) => {
-                self.events.gso_splits = self.events.gso_splits.wrapping_add(1);
+                let (this, _) = on.qdisc();
+                this.events.gso_splits = this.events.gso_splits.wrapping_add(1);
                 while let Some(segment) = list.pop() {
-                    self.place(segment, slot, on);
+                    Self::place(segment, slot, on);
                 }
             }
             Err(skb) => {
-                self.events.gso_drops = self.events.gso_drops.wrapping_add(segments.into());
-                on.refuse(skb, DropReason::Generic);
+                let (this, report) = on.qdisc();
+                this.events.gso_drops = this.events.gso_drops.wrapping_add(segments.into());
+                report.refuse(skb, DropReason::Generic);
             }
         }
     }
@@ -287,33 +252,85 @@ impl Qdisc for TurnstilePort {
         });
     }
 
-    #[inline]
-    fn enqueue(&mut self, skb: Skb, arriving: Arriving<'_>, sch: Context<'_, Self>) -> Enqueued {
-        match self.usual_slot(&skb, sch) {
-            Some(slot) => self.enqueue_at(skb, slot, arriving),
-            None => self.enqueue_unusual(skb, arriving, sch),
+    /// Where the packet goes, if that is known.
+    type Arrival = Option<Slot>;
+    /// When it was asked for, if the clock was read.
+    type Departure = Option<Nanos>;
+
+    #[inline(always)]
+    fn enqueue(skb: Skb, mut arriving: Arriving<'_, Self>) -> Enqueued {
+        let (this, sch) = arriving.qdisc();
+        let Some(slot) = this.usual_slot(&skb, sch) else {
+            return arriving.unusual(skb, None);
+        };
+        if slot == Slot::DATA && this.child.is_some() || skb.segments() > 1 {
+            return arriving.unusual(skb, Some(slot));
+        }
+        // The clock before all that is read of the packet, so that it is read once.
+        let now = now();
+        let len = skb.packet_len();
+        let packet = PortPacket::new(skb, this.framing());
+        match this.port.try_enqueue(now, slot, packet) {
+            Ok(()) => arriving.queued(len),
+            Err(packet) => arriving.unusual(packet.0, Some(slot)),
         }
     }
 
-    #[inline]
-    fn is_empty(&mut self) -> bool {
-        let leaf = DataLeaf {
-            child: self.child.as_mut(),
-            framing: Framing::default(),
+    fn enqueue_unusual(skb: Skb, known: Option<Slot>, on: &mut Enqueuing<'_, Self>) {
+        let (skb, slot) = match known {
+            Some(slot) => (skb, slot),
+            None => match Self::classify_unusual(skb, on) {
+                Some(place) => place,
+                None => return,
+            },
         };
-        self.port.rests(&leaf)
+        if skb.segments() > 1 && on.qdisc().0.port.config().split_gso {
+            Self::split(skb, slot, on);
+        } else {
+            Self::place(skb, slot, on);
+        }
     }
 
-    #[inline]
-    fn dequeue(&mut self, on: &mut Dequeuing<'_>, sch: Context<'_, Self>) -> Option<Skb> {
-        let dequeued = if self.child.is_none() {
-            self.port.dequeue(now(), &mut NoLeaf, &mut OnDequeue(on))
-        } else {
-            self.dequeue_with_child(on)
+    #[inline(always)]
+    fn dequeue(mut leaving: Leaving<'_, Self>) -> Dequeued {
+        let this = leaving.qdisc();
+        if this.child.is_some() {
+            return leaving.unusual(None);
+        }
+        if this.port.rests(false) {
+            return leaving.empty();
+        }
+        let now = now();
+        match this.port.try_dequeue(now) {
+            Some(packet) => leaving.with(packet.0),
+            None => leaving.unusual(Some(now)),
+        }
+    }
+
+    fn dequeue_unusual(now: Option<Nanos>, on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
+        let (this, report) = on.qdisc();
+        let leaf = this.child_holds();
+        let now = match now {
+            Some(now) => now,
+            None if this.port.rests(leaf) => return None,
+            None => crate::port::now(),
+        };
+        let step = this.port.start_dequeue(now, leaf, &mut OnDequeue(report));
+        let dequeued = match step {
+            Step::Done(dequeued) => dequeued,
+            Step::Ask(question) => {
+                let packet = on.take(|this| this.child.as_mut());
+                let (this, report) = on.qdisc();
+                // The child used the packet's private bytes, so its wire length is worked out again.
+                let packet = packet.map(|skb| PortPacket::new(skb, this.framing()));
+                this.port
+                    .end_dequeue(question, packet, this.child_holds(), &mut OnDequeue(report))
+            }
         };
         match dequeued {
             Dequeue::Packet(packet, _) => Some(packet.0),
             Dequeue::Wait(time) => {
+                let sch = on.context();
                 sch.count_overlimit();
                 sch.wake_at(time.0);
                 None

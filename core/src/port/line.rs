@@ -167,6 +167,12 @@ impl Busy {
         }
     }
 
+    /// All but the [`Busy::first`].
+    #[inline]
+    pub(super) fn but_first(self) -> Self {
+        Self(self.0 & self.0.wrapping_sub(1))
+    }
+
     /// The first, where data goes before tokens.
     #[inline]
     pub(super) fn first_but_data(self) -> Option<Slot> {

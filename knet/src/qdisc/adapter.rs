@@ -24,6 +24,7 @@ use classes::{
 };
 use lifecycle::{change, destroy, dump, dump_stats, init, reset};
 use packets::{dequeue, enqueue, peek};
+pub(super) use packets::{dequeue_unusual, enqueue_unusual, give_away};
 
 /// A qdisc's private area.
 pub(super) struct Private<T: Qdisc> {
@@ -67,7 +68,7 @@ unsafe fn context<'a, T: Qdisc>(sch: *mut bindings::Qdisc) -> Context<'a, T> {
 ///
 /// As for [`private`], the qdisc must be live, and the caller must exclude all other uses for `'a`: by the root lock,
 /// or because the qdisc is not reachable.
-unsafe fn this<'a, T: Qdisc>(sch: *mut bindings::Qdisc) -> &'a mut T {
+pub(super) unsafe fn this<'a, T: Qdisc>(sch: *mut bindings::Qdisc) -> &'a mut T {
     // SAFETY: promised by the caller. The reference covers `inner` alone: what the kernel reaches without the lock
     // (watchdog, filters, the shared part) is beside it.
     unsafe { (*private::<T>(sch)).inner.assume_init_mut() }

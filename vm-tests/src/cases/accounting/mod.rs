@@ -3,6 +3,7 @@
 //! whatever is done to it meanwhile.
 
 mod children;
+mod doubled;
 pub(super) mod ledger;
 pub(super) mod load;
 mod random;
@@ -35,6 +36,7 @@ pub(super) const CASES: &[Case] = &[
     place!("red", RED),
     place!("netem", NETEM),
     Case::new("accounting/children", children::run),
+    Case::new("accounting/doubled", doubled::run),
     Case::new("accounting/trimmed", trimmed::run),
 ];
 
