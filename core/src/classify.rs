@@ -131,7 +131,7 @@ pub fn classify_usual(frame: &[u8], config: &Config) -> Option<u8> {
 }
 
 /// As [`turnstile`].
-#[inline]
+#[inline(always)]
 fn turnstile_class(header: &[u8; header::LEN], config: &Config) -> u8 {
     const TOKEN: u8 = Type::Token.first_byte();
     const DATA: u8 = Type::Data.first_byte();

@@ -115,6 +115,10 @@ pub struct Port<Q: Queue> {
     busy: Busy,
     /// Of a shaped link: nothing could have been sent since the last dequeue, once the link was free.
     idle: bool,
+    /// [`Port::dequeue_first`] may be asked: see [`Port::would_be_plain`].
+    plain: bool,
+    /// Something is grafted on the data band.
+    grafted: bool,
     order: Order,
     /// The last packet that was no signal was data, and went before a token that was due.
     passed: bool,
@@ -137,6 +141,8 @@ impl<Q: Queue> Port<Q> {
         let mut port = Self {
             busy: Busy::default(),
             idle: true,
+            plain: false,
+            grafted: false,
             order: config.order,
             passed: false,
             expiry: Nanos::MAX,
@@ -187,6 +193,7 @@ impl<Q: Queue> Port<Q> {
         self.idle = true;
         self.group.reset();
         self.passed = false;
+        self.plain = self.would_be_plain();
         if let Some(link) = &mut self.link {
             link.reset();
         }
@@ -238,6 +245,25 @@ impl<Q: Queue> Port<Q> {
                 Some(link)
             }
         };
+        self.plain = self.would_be_plain();
+    }
+
+    /// Does what goes first depend on nothing but what is queued and on the group's shaper?
+    #[inline]
+    fn would_be_plain(&self) -> bool {
+        self.order == Order::TokensFirst && !self.passed && self.link.is_none() && !self.grafted
+    }
+
+    /// A child is grafted on the data band, or no longer.
+    pub fn set_grafted(&mut self, grafted: bool) {
+        self.grafted = grafted;
+        self.plain = self.would_be_plain();
+    }
+
+    /// Is a child grafted on the data band?
+    #[inline]
+    pub fn is_grafted(&self) -> bool {
+        self.grafted
     }
 
     fn drop_from_all(
@@ -405,36 +431,77 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// What leaves now, where that takes few steps: tokens go first, nothing is grafted, and the packet that is first is no super-packet,
-    /// has not expired, and is due. `None`, and nothing has changed: ask [`Port::dequeue`].
+    /// May [`Port::dequeue_first`] be asked?
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    /// Is nothing queued, in a port that has nothing grafted and no link rate? Then there is nothing to do for a dequeue.
+    #[inline]
+    pub fn is_idle_plain(&self) -> bool {
+        self.plain && !self.busy.any()
+    }
+
+    /// What leaves now, where that takes fewest steps: no link rate, tokens go first, nothing is grafted, and the packet that is first is due,
+    /// has not expired, is no super-packet and, if it is a token, as long as the one before. `None`, and nothing has changed: ask
+    /// [`Port::try_dequeue`].
+    ///
+    /// For a port that [`Port::is_plain`]. Made to take no call, and few registers: who calls has none to save.
     #[inline(always)]
-    pub fn try_dequeue(&mut self, now: Nanos) -> Option<Q::Packet> {
-        if self.order == Order::DataFirst || self.passed {
+    pub fn dequeue_first(&mut self, now: Nanos) -> Option<(Q::Packet, Meta)> {
+        let slot = self.busy.first_or_none();
+        let line = &mut self.lines[slot.index()];
+        let head = line.queue.front()?;
+        if head.segs != 1 {
             return None;
         }
-        let slot = self.busy.first()?;
+        // Said once more, so that it is known and not read again.
+        let meta = Meta { segs: 1, ..head };
+        let waited = Nanos(now.0.checked_sub(meta.enqueued.0)?);
+        if !line.stats.has_room(waited) {
+            return None;
+        }
+        if slot.is_token() {
+            if waited > self.expiry {
+                return None;
+            }
+            self.group.try_charge(now, meta.wire_len)?;
+        }
+        let packet = line.take_head(&meta, waited)?;
+        if line.queue.is_empty() {
+            self.busy = self.busy.but_first();
+        }
+        Some((packet, meta))
+    }
+
+    /// What leaves now, where that takes few steps: tokens go first, nothing is grafted, and the packet that is first is due, has not expired, and
+    /// is no super-packet. `None`, and nothing has changed: ask [`Port::dequeue`].
+    #[inline]
+    pub fn try_dequeue(&mut self, now: Nanos) -> Option<(Q::Packet, Meta)> {
+        if self.order == Order::DataFirst || self.passed || self.grafted {
+            return None;
+        }
         // `Shaper::arrive` makes no difference to whether it is ready.
         if self.link.as_ref().is_some_and(|link| !link.ready(now)) {
             return None;
         }
-        let expiry = self.expiry;
+        let slot = self.busy.first_or_none();
         let line = &mut self.lines[slot.index()];
         let meta = line.queue.front()?;
         let waited = now - meta.enqueued;
-        if meta.segs != 1 || slot.is_token() && (waited > expiry || !self.group.ready(now)) {
+        if meta.segs != 1 || !line.stats.has_room(waited) {
             return None;
         }
-        // What is rare and takes a call is left to the other way: then this one has nothing to keep for after the call.
-        let total = line.stats.total_with(waited)?;
-        let packet = line.queue.pop()?;
-        line.stats.unqueued(&meta);
-        line.stats.sent(&meta);
-        line.stats.waited_to(total, waited);
+        if slot.is_token() {
+            if waited > self.expiry || !self.group.ready(now) {
+                return None;
+            }
+            self.group.charge(now, meta.wire_len);
+        }
+        let packet = line.take_head(&meta, waited)?;
         if line.queue.is_empty() {
             self.busy = self.busy.but_first();
-        }
-        if slot.is_token() {
-            self.group.charge(now, meta.wire_len);
         }
         if let Some(link) = &mut self.link {
             if self.idle {
@@ -443,7 +510,7 @@ impl<Q: Queue> Port<Q> {
             link.charge(now, meta.wire_len);
             self.idle = !self.busy.any();
         }
-        Some(packet)
+        Some((packet, meta))
     }
 
     /// [`Port::dequeue`] for a child that must not be asked while the port is borrowed, as it may enqueue to the port meanwhile:
@@ -514,6 +581,7 @@ impl<Q: Queue> Port<Q> {
             link.charge(now, packet.meta().wire_len);
             self.idle = !self.busy.any() && !leaf;
         }
+        self.plain = self.would_be_plain();
         Dequeue::Packet(packet, slot.band())
     }
 

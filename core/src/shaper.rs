@@ -23,6 +23,28 @@ pub struct Shaper {
     /// By how little it was rounded up; see [`Rate::advance`].
     carry: u64,
     slack: Nanos,
+    /// What the last packet took: the next one is likely to be as long, and then no division is needed.
+    last: Taken,
+}
+
+/// What a packet of some length takes from a whole nanosecond on, and the part of a nanosecond that is left over.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    wire_len: u32,
+    time: Nanos,
+    part: u64,
+}
+
+impl Taken {
+    #[inline]
+    fn new(rate: Rate, wire_len: u32) -> Self {
+        let (time, part) = rate.advance(wire_len, 0);
+        Self {
+            wire_len,
+            time,
+            part,
+        }
+    }
 }
 
 impl Shaper {
@@ -34,6 +56,7 @@ impl Shaper {
             next: now,
             carry: rate.fresh(),
             slack,
+            last: Taken::new(rate, 0),
         }
     }
 
@@ -56,12 +79,38 @@ impl Shaper {
     }
 
     /// A packet of `wire_len` bytes leaves at `now`.
-    #[inline(always)]
+    #[inline]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {
-        self.arrive(now - self.slack);
-        let (time, carry) = self.rate.advance(wire_len, self.carry);
+        if now - self.next > self.slack {
+            (self.next, self.carry) = (now - self.slack, self.rate.fresh());
+        }
+        if wire_len != self.last.wire_len {
+            self.last = Taken::new(self.rate, wire_len);
+        }
+        let (time, carry) = self
+            .rate
+            .carry_over(self.last.time, self.last.part, self.carry);
         self.next += time;
         self.carry = carry;
+    }
+
+    /// [`Shaper::charge`], if a packet may leave at `now` and is as long as the last one. `None`, and nothing has changed, otherwise.
+    #[inline(always)]
+    pub(crate) fn try_charge(&mut self, now: Nanos, wire_len: u32) -> Option<()> {
+        let (mut next, mut carry) = (self.next.0, self.carry);
+        let late = now.0.checked_sub(next)?;
+        if wire_len != self.last.wire_len {
+            return None;
+        }
+        if late > self.slack.0 {
+            // Not before the beginning of time, or `late` would not be more.
+            next = now.0.wrapping_sub(self.slack.0);
+            carry = self.rate.fresh();
+        }
+        let (time, carry) = self.rate.carry_over(self.last.time, self.last.part, carry);
+        self.next = Nanos(next.checked_add(time.0)?);
+        self.carry = carry;
+        Some(())
     }
 
     /// What is shaped was idle until `now`, so that its schedule starts no earlier.
@@ -87,6 +136,7 @@ impl Shaper {
         self.next = self.next.min(now + rate.duration(wire_len));
         self.carry = rate.fresh();
         self.rate = rate;
+        self.last = Taken::new(rate, 0);
     }
 
     /// Forgets the schedule: ready at once.

@@ -100,23 +100,23 @@ impl BandStats {
 
     #[inline]
     pub(crate) fn waited(&mut self, time: Nanos) {
-        let (total, over) = self.sojourn_total.overflowing_add(time.0);
-        self.waited_to(total, time);
+        let over = self.sojourn_total.checked_add(time.0).is_none();
+        self.waited_one(time);
         if over {
             self.halve_sojourn(time);
         }
     }
 
-    /// What the sum of the waits comes to with `time`, if that needs no halving.
+    /// Is there certainly room for `time` in the sum of the waits? There is while both are below 292 years.
     #[inline]
-    pub(crate) fn total_with(&self, time: Nanos) -> Option<u64> {
-        self.sojourn_total.checked_add(time.0)
+    pub(crate) fn has_room(&self, time: Nanos) -> bool {
+        (self.sojourn_total | time.0) >> 63 == 0
     }
 
-    /// [`BandStats::waited`], with what [`BandStats::total_with`] gave.
+    /// [`BandStats::waited`] when [`BandStats::has_room`].
     #[inline]
-    pub(crate) fn waited_to(&mut self, total: u64, time: Nanos) {
-        self.sojourn_total = total;
+    pub(crate) fn waited_one(&mut self, time: Nanos) {
+        self.sojourn_total = self.sojourn_total.wrapping_add(time.0);
         add(&mut self.sojourn_count, 1);
         if time.0 > self.sojourn_max {
             self.sojourn_max = time.0;

@@ -135,6 +135,9 @@ pub trait Qdisc: Sized + Send {
         ))
     }
 
+    /// What [`Qdisc::child`] gave is another now. Called under the lock.
+    fn grafted(&mut self) {}
+
     /// Writes the class's options.
     fn dump_class(&mut self, _minor: u16, _message: &mut Message) -> Result {
         Ok(())
@@ -156,9 +159,8 @@ pub fn eopnotsupp() -> Error {
 
 /// The qdisc that a packet operation runs for.
 pub struct Context<'a, T: Qdisc> {
-    private: NonNull<adapter::Private<T>>,
     sch: NonNull<bindings::Qdisc>,
-    _lock: PhantomData<&'a ()>,
+    _lock: PhantomData<&'a T>,
 }
 
 impl<T: Qdisc> Clone for Context<'_, T> {
@@ -181,6 +183,12 @@ pub enum Classified {
 }
 
 impl<T: Qdisc> Context<'_, T> {
+    /// Valid for the lifetime of the context.
+    #[inline]
+    fn private(&self) -> *mut adapter::Private<T> {
+        adapter::private(self.sch.as_ptr())
+    }
+
     /// The qdisc's handle: major number in the upper half, 0 in the lower.
     #[inline]
     pub fn handle(&self) -> u32 {
@@ -191,8 +199,8 @@ impl<T: Qdisc> Context<'_, T> {
     /// What the kernel reads without the lock.
     #[inline]
     pub fn shared(&self) -> &T::Shared {
-        // SAFETY: `private` is valid for the lifetime of the context and its shared part is set up first of all.
-        unsafe { &(*self.private.as_ptr()).shared }
+        // SAFETY: the private area is valid for the lifetime of the context, and its shared part is set up first of all.
+        unsafe { &(*self.private()).shared }
     }
 
     /// Are there filters now? Without, [`Enqueuing::classify`] has nothing to say.
@@ -201,7 +209,7 @@ impl<T: Qdisc> Context<'_, T> {
         // SAFETY: the filter list is set up before the first packet comes. The kernel changes its head at any time,
         // hence the volatile read.
         unsafe {
-            let list = &raw mut (*self.private.as_ptr()).filters.list;
+            let list = &raw mut (*self.private()).filters.list;
             !list.read_volatile().is_null()
         }
     }
@@ -212,7 +220,7 @@ impl<T: Qdisc> Context<'_, T> {
         // SAFETY: the watchdog is set up before the first packet comes and cancelled after the last.
         unsafe {
             bindings::qdisc_watchdog_schedule_range_ns(
-                &raw mut (*self.private.as_ptr()).watchdog,
+                &raw mut (*self.private()).watchdog,
                 time,
                 0,
             );

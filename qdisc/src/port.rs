@@ -180,6 +180,23 @@ impl TurnstilePort {
     }
 }
 
+/// What leaves where [`Port::dequeue_first`] does not say, or was not asked.
+#[inline(never)]
+fn dequeue_other(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) -> Dequeued {
+    let this = leaving.qdisc();
+    if this.child.is_some() {
+        return leaving.unusual(now);
+    }
+    if this.port.rests(false) {
+        return leaving.empty();
+    }
+    let now = now.unwrap_or_else(crate::port::now);
+    match this.port.try_dequeue(now) {
+        Some((packet, meta)) => leaving.with(packet.0, meta.len),
+        None => leaving.unusual(Some(now)),
+    }
+}
+
 #[vtable]
 impl Qdisc for TurnstilePort {
     const KIND: &'static str = uapi::KIND;
@@ -263,11 +280,14 @@ impl Qdisc for TurnstilePort {
         let Some(slot) = this.usual_slot(&skb, sch) else {
             return arriving.unusual(skb, None);
         };
-        if slot == Slot::DATA && this.child.is_some() || skb.segments() > 1 {
+        if slot == Slot::DATA && this.child.is_some() {
             return arriving.unusual(skb, Some(slot));
         }
         // The clock before all that is read of the packet, so that it is read once.
         let now = now();
+        if skb.segments() > 1 {
+            return arriving.unusual(skb, Some(slot));
+        }
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, this.framing());
         match this.port.try_enqueue(now, slot, packet) {
@@ -293,17 +313,16 @@ impl Qdisc for TurnstilePort {
 
     #[inline(always)]
     fn dequeue(mut leaving: Leaving<'_, Self>) -> Dequeued {
-        let this = leaving.qdisc();
-        if this.child.is_some() {
-            return leaving.unusual(None);
-        }
-        if this.port.rests(false) {
+        if leaving.qdisc().port.is_idle_plain() {
             return leaving.empty();
         }
+        if !leaving.qdisc().port.is_plain() {
+            return dequeue_other(leaving, None);
+        }
         let now = now();
-        match this.port.try_dequeue(now) {
-            Some(packet) => leaving.with(packet.0),
-            None => leaving.unusual(Some(now)),
+        match leaving.qdisc().port.dequeue_first(now) {
+            Some((packet, meta)) => leaving.with(packet.0, meta.len),
+            None => dequeue_other(leaving, Some(now)),
         }
     }
 
@@ -377,6 +396,10 @@ impl Qdisc for TurnstilePort {
                 uapi::KIND
             ),
         ))
+    }
+
+    fn grafted(&mut self) {
+        self.port.set_grafted(self.child.is_some());
     }
 
     fn dump_class(&mut self, minor: u16, message: &mut Message) -> Result {

@@ -34,6 +34,16 @@ impl<Q: Queue> Line<Q> {
         self.queue.push(packet);
     }
 
+    /// Takes the head, of which `meta` tells, to send it after it has `waited`; [`BandStats::has_room`] for that.
+    #[inline(always)]
+    pub(super) fn take_head(&mut self, meta: &Meta, waited: Nanos) -> Option<Q::Packet> {
+        let packet = self.queue.pop()?;
+        self.stats.unqueued(meta);
+        self.stats.sent(meta);
+        self.stats.waited_one(waited);
+        Some(packet)
+    }
+
     pub(super) fn pop(&mut self) -> Option<(Q::Packet, Meta)> {
         let packet = self.queue.pop()?;
         let meta = packet.meta();
@@ -165,6 +175,13 @@ impl Busy {
             0 => None,
             bits => Some(Slot(bits.trailing_zeros())),
         }
+    }
+
+    /// [`Busy::first`]; if there is none, a place whose queue is empty.
+    #[inline]
+    pub(super) fn first_or_none(self) -> Slot {
+        // No band has the last place.
+        Slot((self.0 | 1 << (Slot::COUNT - 1)).trailing_zeros())
     }
 
     /// All but the [`Busy::first`].

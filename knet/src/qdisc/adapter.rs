@@ -44,7 +44,7 @@ pub(super) struct Filters {
 }
 
 /// Where a qdisc of the kind that `T` implements has its private area.
-fn private<T: Qdisc>(sch: *mut bindings::Qdisc) -> *mut Private<T> {
+pub(super) fn private<T: Qdisc>(sch: *mut bindings::Qdisc) -> *mut Private<T> {
     // C: qdisc_priv. The kernel allocated `priv_size` bytes for us there.
     sch.wrapping_byte_add(bindings::KNET_QDISC_PRIVATE as usize)
         .cast()
@@ -54,13 +54,10 @@ fn private<T: Qdisc>(sch: *mut bindings::Qdisc) -> *mut Private<T> {
 ///
 /// As for [`private`], and `sch` must stay valid for `'a`.
 unsafe fn context<'a, T: Qdisc>(sch: *mut bindings::Qdisc) -> Context<'a, T> {
-    // SAFETY: the kernel passes no null pointers here, and a private area is never at address 0.
-    unsafe {
-        Context {
-            private: NonNull::new_unchecked(private(sch)),
-            sch: NonNull::new_unchecked(sch),
-            _lock: PhantomData,
-        }
+    Context {
+        // SAFETY: the kernel passes no null pointers here.
+        sch: unsafe { NonNull::new_unchecked(sch) },
+        _lock: PhantomData,
     }
 }
 

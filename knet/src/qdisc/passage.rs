@@ -63,12 +63,12 @@ impl<'a, T: Qdisc> Leaving<'a, T> {
         unsafe { this(self.context.sch.as_ptr()) }
     }
 
-    /// This packet goes, and nothing else happened.
+    /// This packet goes, of `len` bytes ([`Skb::packet_len`]), and nothing else happened.
     #[inline]
-    pub fn with(self, skb: Skb) -> Dequeued {
+    pub fn with(self, skb: Skb, len: u32) -> Dequeued {
         let sch = self.context.sch.as_ptr();
         // SAFETY: the qdisc is valid and its root lock held.
-        Dequeued(unsafe { give_away(sch, skb, self.peek) })
+        Dequeued(unsafe { give_away(sch, skb, len, self.peek) })
     }
 
     /// There is nothing to give.
@@ -120,7 +120,7 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
         // SAFETY: the filter list is set up before the first packet comes; enqueue runs in an RCU-bh section. C reads
         // the head as RCU wants it.
         let action = unsafe {
-            let list = &raw mut (*self.context.private.as_ptr()).filters.list;
+            let list = &raw mut (*self.context.private()).filters.list;
             bindings::knet_classify(skb.as_ptr(), list, &mut result)
         };
         let Ok(action) = u32::try_from(action) else {

@@ -123,6 +123,7 @@ pub(super) unsafe extern "C" fn graft<T: Qdisc>(
                 bindings::knet_qdisc_purge(previous);
             }
             *old = previous;
+            this.grafted();
             Ok(())
         });
         errno(grafted.unwrap_or(Err(EINVAL)))

@@ -121,7 +121,7 @@ pub(super) unsafe extern "C" fn peek<T: Qdisc>(
     .0
 }
 
-/// The packet leaves the qdisc; with `peek`, it is back in the counters at once.
+/// The packet, of `len` bytes, leaves the qdisc; with `peek`, it is back in the counters at once.
 ///
 /// # Safety
 ///
@@ -130,12 +130,13 @@ pub(super) unsafe extern "C" fn peek<T: Qdisc>(
 pub(in crate::qdisc) unsafe fn give_away(
     sch: *mut bindings::Qdisc,
     skb: Skb,
+    len: u32,
     peek: bool,
 ) -> *mut bindings::sk_buff {
     // SAFETY: promised by the caller. `gso_skb` is free for a peeked packet since only parents peek.
     unsafe {
-        counters::removed(sch, 1, skb.packet_len());
-        counters::sent(sch, skb.pkt_segs(), skb.packet_len());
+        counters::removed(sch, 1, len);
+        counters::sent(sch, skb.pkt_segs(), len);
         let skb = skb.into_raw().as_ptr();
         if peek {
             bindings::knet_stash_peeked(sch, skb);
@@ -165,7 +166,10 @@ pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
         };
         let skb = T::dequeue_unusual(known, &mut on);
         account_lost(sch, on.report.lost);
-        let skb = skb.map_or(ptr::null_mut(), |skb| give_away(sch, skb, peek));
+        let skb = skb.map_or(ptr::null_mut(), |skb| {
+            let len = skb.packet_len();
+            give_away(sch, skb, len, peek)
+        });
         report_lost(sch, on.report.lost);
         skb
     }
