@@ -44,8 +44,8 @@ mod line;
 #[cfg(test)]
 mod tests;
 
-pub use self::line::Slot;
 use self::line::{Busy, Line};
+pub use self::line::{Slot, State};
 use crate::band::Band;
 use crate::config::{Config, Order, Resolved, FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
 use crate::queue::{DropCause, Leaf, Meta, Packet, Queue, Sink};
@@ -115,8 +115,6 @@ pub struct Port<Q: Queue> {
     busy: Busy,
     /// Of a shaped link: nothing could have been sent since the last dequeue, once the link was free.
     idle: bool,
-    /// [`Port::dequeue_first`] may be asked: see [`Port::would_be_plain`].
-    plain: bool,
     /// Something is grafted on the data band.
     grafted: bool,
     order: Order,
@@ -141,7 +139,6 @@ impl<Q: Queue> Port<Q> {
         let mut port = Self {
             busy: Busy::default(),
             idle: true,
-            plain: false,
             grafted: false,
             order: config.order,
             passed: false,
@@ -193,7 +190,7 @@ impl<Q: Queue> Port<Q> {
         self.idle = true;
         self.group.reset();
         self.passed = false;
-        self.plain = self.would_be_plain();
+        self.note_detour();
         if let Some(link) = &mut self.link {
             link.reset();
         }
@@ -245,19 +242,21 @@ impl<Q: Queue> Port<Q> {
                 Some(link)
             }
         };
-        self.plain = self.would_be_plain();
+        self.note_detour();
     }
 
-    /// Does what goes first depend on nothing but what is queued and on the group's shaper?
+    /// Notes whether there is more to what goes first than what is queued and the group's shaper.
     #[inline]
-    fn would_be_plain(&self) -> bool {
-        self.order == Order::TokensFirst && !self.passed && self.link.is_none() && !self.grafted
+    fn note_detour(&mut self) {
+        let detour =
+            self.order == Order::DataFirst || self.passed || self.grafted || self.link.is_some();
+        self.busy.set_detour(detour);
     }
 
     /// A child is grafted on the data band, or no longer.
     pub fn set_grafted(&mut self, grafted: bool) {
         self.grafted = grafted;
-        self.plain = self.would_be_plain();
+        self.note_detour();
     }
 
     /// Is a child grafted on the data band?
@@ -431,37 +430,31 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// May [`Port::dequeue_first`] be asked?
+    /// How a dequeue begins.
     #[inline]
-    pub fn is_plain(&self) -> bool {
-        self.plain
-    }
-
-    /// Is nothing queued, in a port that has nothing grafted and no link rate? Then there is nothing to do for a dequeue.
-    #[inline]
-    pub fn is_idle_plain(&self) -> bool {
-        self.plain && !self.busy.any()
+    pub fn state(&self) -> State {
+        self.busy.state()
     }
 
     /// What leaves now, where that takes fewest steps: no link rate, tokens go first, nothing is grafted, and the packet that is first is due,
     /// has not expired, is no super-packet and, if it is a token, as long as the one before. `None`, and nothing has changed: ask
     /// [`Port::try_dequeue`].
     ///
-    /// For a port that [`Port::is_plain`]. Made to take no call, and few registers: who calls has none to save.
+    /// For a port that is in [`State::Plain`]. Made to take no call, and few registers: who calls has none to save.
     #[inline(always)]
     pub fn dequeue_first(&mut self, now: Nanos) -> Option<(Q::Packet, Meta)> {
         let slot = self.busy.first_or_none();
         let line = &mut self.lines[slot.index()];
         let head = line.queue.front()?;
+        let waited = Nanos(now.0.checked_sub(head.enqueued.0)?);
+        if !line.stats.has_room(waited) {
+            return None;
+        }
         if head.segs != 1 {
             return None;
         }
         // Said once more, so that it is known and not read again.
         let meta = Meta { segs: 1, ..head };
-        let waited = Nanos(now.0.checked_sub(meta.enqueued.0)?);
-        if !line.stats.has_room(waited) {
-            return None;
-        }
         if slot.is_token() {
             if waited > self.expiry {
                 return None;
@@ -531,7 +524,7 @@ impl<Q: Queue> Port<Q> {
                 return Step::Done(self.wait_for_link(free, leaf));
             }
         }
-        let mut ready = self.busy;
+        let mut ready = self.busy.queues();
         if ready.tokens() && !self.group.ready(now) {
             ready = ready.rest();
         }
@@ -581,7 +574,7 @@ impl<Q: Queue> Port<Q> {
             link.charge(now, packet.meta().wire_len);
             self.idle = !self.busy.any() && !leaf;
         }
-        self.plain = self.would_be_plain();
+        self.note_detour();
         Dequeue::Packet(packet, slot.band())
     }
 

@@ -22,17 +22,21 @@ pub struct Shaper {
     next: Nanos,
     /// By how little it was rounded up; see [`Rate::advance`].
     carry: u64,
+    /// The carry of a schedule that starts at a whole nanosecond.
+    fresh: u64,
     slack: Nanos,
     /// What the last packet took: the next one is likely to be as long, and then no division is needed.
     last: Taken,
 }
 
-/// What a packet of some length takes from a whole nanosecond on, and the part of a nanosecond that is left over.
+/// What a packet of some length takes.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     wire_len: u32,
-    time: Nanos,
-    part: u64,
+    /// The time that the packet takes, rounded up to a whole nanosecond, or one more if it takes exactly such.
+    up: Nanos,
+    /// By how much it was rounded up, as a carry.
+    by: u64,
 }
 
 impl Taken {
@@ -41,9 +45,23 @@ impl Taken {
         let (time, part) = rate.advance(wire_len, 0);
         Self {
             wire_len,
-            time,
-            part,
+            // Below 2^63 + 2^23.
+            up: Nanos(time.0.wrapping_add(1)),
+            by: rate.parts().wrapping_sub(part),
         }
+    }
+
+    /// [`Rate::advance`] for this length, without its division.
+    #[inline(always)]
+    fn after(self, carry: u64, rate: Rate) -> (Nanos, u64) {
+        let (rest, below) = carry.overflowing_sub(self.by);
+        let time = Nanos(self.up.0.wrapping_sub(u64::from(below)));
+        let carry = if below {
+            rest.wrapping_add(rate.parts())
+        } else {
+            rest
+        };
+        (time, carry)
     }
 }
 
@@ -55,6 +73,7 @@ impl Shaper {
             rate,
             next: now,
             carry: rate.fresh(),
+            fresh: rate.fresh(),
             slack,
             last: Taken::new(rate, 0),
         }
@@ -82,14 +101,12 @@ impl Shaper {
     #[inline]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {
         if now - self.next > self.slack {
-            (self.next, self.carry) = (now - self.slack, self.rate.fresh());
+            (self.next, self.carry) = (now - self.slack, self.fresh);
         }
         if wire_len != self.last.wire_len {
             self.last = Taken::new(self.rate, wire_len);
         }
-        let (time, carry) = self
-            .rate
-            .carry_over(self.last.time, self.last.part, self.carry);
+        let (time, carry) = self.last.after(self.carry, self.rate);
         self.next += time;
         self.carry = carry;
     }
@@ -97,18 +114,17 @@ impl Shaper {
     /// [`Shaper::charge`], if a packet may leave at `now` and is as long as the last one. `None`, and nothing has changed, otherwise.
     #[inline(always)]
     pub(crate) fn try_charge(&mut self, now: Nanos, wire_len: u32) -> Option<()> {
-        let (mut next, mut carry) = (self.next.0, self.carry);
-        let late = now.0.checked_sub(next)?;
+        let late = now.0.checked_sub(self.next.0)?;
         if wire_len != self.last.wire_len {
             return None;
         }
         if late > self.slack.0 {
-            // Not before the beginning of time, or `late` would not be more.
-            next = now.0.wrapping_sub(self.slack.0);
-            carry = self.rate.fresh();
+            // Not before the beginning of time, or `late` would not be more. Done twice, this does no more than once.
+            self.next = Nanos(now.0.wrapping_sub(self.slack.0));
+            self.carry = self.fresh;
         }
-        let (time, carry) = self.rate.carry_over(self.last.time, self.last.part, carry);
-        self.next = Nanos(next.checked_add(time.0)?);
+        let (time, carry) = self.last.after(self.carry, self.rate);
+        self.next = Nanos(self.next.0.checked_add(time.0)?);
         self.carry = carry;
         Some(())
     }
@@ -119,7 +135,7 @@ impl Shaper {
     #[inline]
     pub fn arrive(&mut self, now: Nanos) {
         if self.next < now {
-            (self.next, self.carry) = (now, self.rate.fresh());
+            (self.next, self.carry) = (now, self.fresh);
         }
     }
 
@@ -135,6 +151,7 @@ impl Shaper {
         }
         self.next = self.next.min(now + rate.duration(wire_len));
         self.carry = rate.fresh();
+        self.fresh = rate.fresh();
         self.rate = rate;
         self.last = Taken::new(rate, 0);
     }

@@ -192,14 +192,10 @@ impl Rate {
         (Nanos(time), parts % self.bytes)
     }
 
-    /// [`Rate::advance`] where `time` and `part` are what it gives with a carry of 0: then no division is needed.
-    #[inline(always)]
-    pub(crate) fn carry_over(&self, time: Nanos, part: u64, carry: u64) -> (Nanos, u64) {
-        // Both are below `bytes`, which is below 2^42; the time is below 2^63 + 2^23.
-        let sum = part.wrapping_add(carry);
-        let (rest, below) = sum.overflowing_sub(self.bytes.get());
-        let time = time.0.wrapping_add(1).wrapping_sub(u64::from(below));
-        (Nanos(time), if below { sum } else { rest })
+    /// How many units of a carry make a nanosecond.
+    #[inline]
+    pub(crate) fn parts(&self) -> u64 {
+        self.bytes.get()
     }
 
     /// How long `len` bytes take, rounded up to a nanosecond. `len` saturates at [`Rate::MAX_LEN`].

@@ -128,7 +128,21 @@ impl Slot {
 
 const _: () = assert!(Band::MAX_PRIORITIES.is_power_of_two() && Slot::COUNT.is_power_of_two());
 
-/// Which bands have packets: a bit each, by [`Slot`].
+/// How a dequeue begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing is queued, and there is neither a child nor a link rate: there is nothing to do.
+    Rest,
+    /// Something is queued, and what goes first depends on nothing but that and the group's shaper:
+    /// [`Port::dequeue_first`](super::Port::dequeue_first) may be asked.
+    Plain,
+    /// Anything else.
+    Other,
+}
+
+/// Which bands have packets: a bit each, by [`Slot`]; and whether there is more than that to what goes first.
+///
+/// In one word, since each dequeue asks both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Busy(u32);
 
@@ -137,9 +151,35 @@ impl Busy {
     const SIGNAL: u32 = Slot::SIGNAL.bit();
     const TOKENS: u32 = Self::DATA - Slot::new(Band::Token(0)).bit();
 
+    const DETOUR: u32 = 1 << 31;
+
+    #[inline]
+    pub(super) fn set_detour(&mut self, detour: bool) {
+        self.0 = if detour {
+            self.0 | Self::DETOUR
+        } else {
+            self.queues().0
+        };
+    }
+
+    #[inline]
+    pub(super) fn state(self) -> State {
+        match self.0 {
+            0 => State::Rest,
+            bits if bits & Self::DETOUR == 0 => State::Plain,
+            _ => State::Other,
+        }
+    }
+
+    /// The bands' bits alone.
+    #[inline]
+    pub(super) fn queues(self) -> Self {
+        Self(self.0 & !Self::DETOUR)
+    }
+
     #[inline]
     pub(super) fn any(self) -> bool {
-        self.0 != 0
+        self.queues().0 != 0
     }
 
     #[inline]
