@@ -245,12 +245,11 @@ impl<Q: Queue> Port<Q> {
         self.note_detour();
     }
 
-    /// Notes whether there is more to what goes first than what is queued and the group's shaper.
+    /// Notes what there is to what goes first beside what is queued and the group's shaper.
     #[inline]
     fn note_detour(&mut self) {
-        let detour =
-            self.order == Order::DataFirst || self.passed || self.grafted || self.link.is_some();
-        self.busy.set_detour(detour);
+        let detour = self.order == Order::DataFirst || self.passed || self.grafted;
+        self.busy.note(self.link.is_some(), detour);
     }
 
     /// A child is grafted on the data band, or no longer.
@@ -436,13 +435,17 @@ impl<Q: Queue> Port<Q> {
         self.busy.state()
     }
 
-    /// What leaves now, where that takes fewest steps: no link rate, tokens go first, nothing is grafted, and the packet that is first is due,
-    /// has not expired, is no super-packet and, if it is a token, as long as the one before. `None`, and nothing has changed: ask
-    /// [`Port::try_dequeue`].
+    /// What leaves now, where that takes few steps: the packet that is first is due, has not expired, is no super-packet and, if it is a token,
+    /// as long as the one before. `None`, and nothing has changed: ask [`Port::dequeue`].
     ///
-    /// For a port that is in [`State::Plain`]. Made to take no call, and few registers: who calls has none to save.
+    /// For a port that is in [`State::Plain`] or, if `SHAPED`, in [`State::Shaped`]. Made to take no call, and few registers: who calls has none
+    /// to save.
     #[inline(always)]
-    pub fn dequeue_first(&mut self, now: Nanos) -> Option<(Q::Packet, Meta)> {
+    pub fn dequeue_first<const SHAPED: bool>(&mut self, now: Nanos) -> Option<(Q::Packet, Meta)> {
+        // `Shaper::arrive` makes no difference to whether it is ready.
+        if SHAPED && !self.link.as_ref()?.ready(now) {
+            return None;
+        }
         let slot = self.busy.first_or_none();
         let line = &mut self.lines[slot.index()];
         let head = line.queue.front()?;
@@ -465,38 +468,8 @@ impl<Q: Queue> Port<Q> {
         if line.queue.is_empty() {
             self.busy = self.busy.but_first();
         }
-        Some((packet, meta))
-    }
-
-    /// What leaves now, where that takes few steps: tokens go first, nothing is grafted, and the packet that is first is due, has not expired, and
-    /// is no super-packet. `None`, and nothing has changed: ask [`Port::dequeue`].
-    #[inline]
-    pub fn try_dequeue(&mut self, now: Nanos) -> Option<(Q::Packet, Meta)> {
-        if self.order == Order::DataFirst || self.passed || self.grafted {
-            return None;
-        }
-        // `Shaper::arrive` makes no difference to whether it is ready.
-        if self.link.as_ref().is_some_and(|link| !link.ready(now)) {
-            return None;
-        }
-        let slot = self.busy.first_or_none();
-        let line = &mut self.lines[slot.index()];
-        let meta = line.queue.front()?;
-        let waited = now - meta.enqueued;
-        if meta.segs != 1 || !line.stats.has_room(waited) {
-            return None;
-        }
-        if slot.is_token() {
-            if waited > self.expiry || !self.group.ready(now) {
-                return None;
-            }
-            self.group.charge(now, meta.wire_len);
-        }
-        let packet = line.take_head(&meta, waited)?;
-        if line.queue.is_empty() {
-            self.busy = self.busy.but_first();
-        }
-        if let Some(link) = &mut self.link {
+        if SHAPED {
+            let link = self.link.as_mut()?;
             if self.idle {
                 link.arrive(now);
             }

@@ -98,7 +98,7 @@ impl Shaper {
     }
 
     /// A packet of `wire_len` bytes leaves at `now`.
-    #[inline]
+    #[inline(always)]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {
         if now - self.next > self.slack {
             (self.next, self.carry) = (now - self.slack, self.fresh);

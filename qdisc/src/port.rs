@@ -180,28 +180,14 @@ impl TurnstilePort {
     }
 }
 
-/// What leaves where that takes fewest steps. Not part of the caller, which has no register to save when nothing is queued.
+/// What leaves where that takes few steps. Not part of the caller, which has no register to save when nothing is queued.
 #[inline(never)]
-fn dequeue_plain(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
-    let now = now();
-    match leaving.qdisc().port.dequeue_first(now) {
-        Some((packet, meta)) => leaving.with(packet.0, meta.len),
-        None => dequeue_other(leaving, Some(now)),
-    }
-}
-
-/// What leaves where [`Port::dequeue_first`] does not say, or was not asked.
-#[inline(never)]
-fn dequeue_other(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) -> Dequeued {
-    let this = leaving.qdisc();
-    if this.child.is_some() {
-        return leaving.unusual(now);
-    }
-    if this.port.rests(false) {
+fn dequeue_first<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
+    if SHAPED && leaving.qdisc().port.rests(false) {
         return leaving.empty();
     }
-    let now = now.unwrap_or_else(crate::port::now);
-    match this.port.try_dequeue(now) {
+    let now = now();
+    match leaving.qdisc().port.dequeue_first::<SHAPED>(now) {
         Some((packet, meta)) => leaving.with(packet.0, meta.len),
         None => leaving.unusual(Some(now)),
     }
@@ -325,8 +311,9 @@ impl Qdisc for TurnstilePort {
     fn dequeue(mut leaving: Leaving<'_, Self>) -> Dequeued {
         match leaving.qdisc().port.state() {
             State::Rest => leaving.empty(),
-            State::Plain => dequeue_plain(leaving),
-            State::Other => dequeue_other(leaving, None),
+            State::Plain => dequeue_first::<false>(leaving),
+            State::Shaped => dequeue_first::<true>(leaving),
+            State::Other => leaving.unusual(None),
         }
     }
 

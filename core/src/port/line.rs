@@ -136,6 +136,8 @@ pub enum State {
     /// Something is queued, and what goes first depends on nothing but that and the group's shaper:
     /// [`Port::dequeue_first`](super::Port::dequeue_first) may be asked.
     Plain,
+    /// As [`State::Plain`], but there is a link rate, and perhaps nothing is queued.
+    Shaped,
     /// Anything else.
     Other,
 }
@@ -151,22 +153,23 @@ impl Busy {
     const SIGNAL: u32 = Slot::SIGNAL.bit();
     const TOKENS: u32 = Self::DATA - Slot::new(Band::Token(0)).bit();
 
+    const SHAPED: u32 = 1 << 30;
     const DETOUR: u32 = 1 << 31;
 
+    /// There is a link rate; there is more than that to what goes first.
     #[inline]
-    pub(super) fn set_detour(&mut self, detour: bool) {
-        self.0 = if detour {
-            self.0 | Self::DETOUR
-        } else {
-            self.queues().0
-        };
+    pub(super) fn note(&mut self, shaped: bool, detour: bool) {
+        let shaped = if shaped { Self::SHAPED } else { 0 };
+        let detour = if detour { Self::DETOUR } else { 0 };
+        self.0 = self.queues().0 | shaped | detour;
     }
 
     #[inline]
     pub(super) fn state(self) -> State {
         match self.0 {
             0 => State::Rest,
-            bits if bits & Self::DETOUR == 0 => State::Plain,
+            bits if bits < Self::SHAPED => State::Plain,
+            bits if bits < Self::DETOUR => State::Shaped,
             _ => State::Other,
         }
     }
@@ -174,7 +177,7 @@ impl Busy {
     /// The bands' bits alone.
     #[inline]
     pub(super) fn queues(self) -> Self {
-        Self(self.0 & !Self::DETOUR)
+        Self(self.0 & (Self::SHAPED - 1))
     }
 
     #[inline]

@@ -32,6 +32,8 @@ pub(super) struct Private<T: Qdisc> {
     pub(super) filters: Filters,
     link: bindings::knet_link_watch,
     watching: bool,
+    /// A parent peeks: the packet that is asked for stays in the queue, as far as the counters are concerned.
+    peeking: bool,
     pub(super) shared: T::Shared,
     /// `inner` is initialised.
     live: bool,

@@ -47,8 +47,6 @@ impl<'a, T: Qdisc> Arriving<'a, T> {
 /// The next packet is asked for.
 pub struct Leaving<'a, T: Qdisc> {
     pub(super) context: Context<'a, T>,
-    /// The packet stays in the queue, as far as the counters are concerned.
-    pub(super) peek: bool,
 }
 
 /// A dequeue is done, and accounted for.
@@ -68,7 +66,7 @@ impl<'a, T: Qdisc> Leaving<'a, T> {
     pub fn with(self, skb: Skb, len: u32) -> Dequeued {
         let sch = self.context.sch.as_ptr();
         // SAFETY: the qdisc is valid and its root lock held.
-        Dequeued(unsafe { give_away(sch, skb, len, self.peek) })
+        Dequeued(unsafe { give_away(sch, skb, len) })
     }
 
     /// There is nothing to give.
@@ -81,7 +79,7 @@ impl<'a, T: Qdisc> Leaving<'a, T> {
     #[inline]
     pub fn unusual(self, known: T::Departure) -> Dequeued {
         // SAFETY: the kernel called us for a live qdisc with the root lock held.
-        Dequeued(unsafe { dequeue_unusual::<T>(self.context.sch.as_ptr(), known, self.peek) })
+        Dequeued(unsafe { dequeue_unusual::<T>(self.context.sch.as_ptr(), known) })
     }
 }
 

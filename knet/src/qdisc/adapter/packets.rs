@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Packets in and out, and what becomes of the counters.
 
-use super::{account_lost, context, report_lost};
+use super::{account_lost, context, private, report_lost};
 use crate::{
     bindings,
     qdisc::{counters, Arrivals, Arriving, Departures, Dequeuing, Enqueuing, Leaving, Qdisc},
@@ -90,11 +90,7 @@ pub(super) unsafe extern "C" fn dequeue<T: Qdisc>(
 ) -> *mut bindings::sk_buff {
     // SAFETY: as the kernel calls us.
     let context = unsafe { context::<T>(sch) };
-    T::dequeue(Leaving {
-        context,
-        peek: false,
-    })
-    .0
+    T::dequeue(Leaving { context }).0
 }
 
 /// As `qdisc_peek_dequeued`, but the peeked packet is back in the counters before the parents hear of drops: to them
@@ -106,55 +102,55 @@ pub(super) unsafe extern "C" fn dequeue<T: Qdisc>(
 pub(super) unsafe extern "C" fn peek<T: Qdisc>(
     sch: *mut bindings::Qdisc,
 ) -> *mut bindings::sk_buff {
-    // SAFETY: as the kernel calls us.
-    let context = unsafe {
+    // SAFETY: as the kernel calls us. `gso_skb` is free for a peeked packet since only parents peek.
+    unsafe {
         let peeked = bindings::knet_peeked(sch);
         if !peeked.is_null() {
             return peeked;
         }
-        context::<T>(sch)
-    };
-    T::dequeue(Leaving {
-        context,
-        peek: true,
-    })
-    .0
-}
-
-/// The packet, of `len` bytes, leaves the qdisc; with `peek`, it is back in the counters at once.
-///
-/// # Safety
-///
-/// The qdisc must be valid and its root lock held; with `peek`, none is peeked at yet.
-#[inline(always)]
-pub(in crate::qdisc) unsafe fn give_away(
-    sch: *mut bindings::Qdisc,
-    skb: Skb,
-    len: u32,
-    peek: bool,
-) -> *mut bindings::sk_buff {
-    // SAFETY: promised by the caller. `gso_skb` is free for a peeked packet since only parents peek.
-    unsafe {
-        counters::removed(sch, 1, len);
-        counters::sent(sch, skb.pkt_segs(), len);
-        let skb = skb.into_raw().as_ptr();
-        if peek {
+        let peeking = &raw mut (*private::<T>(sch)).peeking;
+        *peeking = true;
+        let context = context::<T>(sch);
+        let skb = T::dequeue(Leaving { context }).0;
+        // Otherwise `dequeue_unusual` has put it back.
+        if peeking.replace(false) && !skb.is_null() {
             bindings::knet_stash_peeked(sch, skb);
         }
         skb
     }
 }
 
+/// The packet, of `len` bytes, leaves the qdisc.
+///
 /// # Safety
 ///
-/// As for [`dequeue`], or with `peek` as for [`peek`] when nothing is peeked at yet.
+/// The qdisc must be valid and its root lock held.
+#[inline(always)]
+pub(in crate::qdisc) unsafe fn give_away(
+    sch: *mut bindings::Qdisc,
+    skb: Skb,
+    len: u32,
+) -> *mut bindings::sk_buff {
+    // SAFETY: promised by the caller.
+    unsafe {
+        counters::removed(sch, 1, len);
+        counters::sent(sch, skb.pkt_segs(), len);
+    }
+    skb.into_raw().as_ptr()
+}
+
+/// If this is a peek, puts the packet back into the counters before the parents hear of drops.
+///
+/// # Safety
+///
+/// As for [`dequeue`].
 #[inline(never)]
 pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
     sch: *mut bindings::Qdisc,
     known: T::Departure,
-    peek: bool,
 ) -> *mut bindings::sk_buff {
-    // SAFETY: the kernel holds the root lock; the qdisc is live, or it could not be reached.
+    // SAFETY: the kernel holds the root lock; the qdisc is live, or it could not be reached. `gso_skb` is free for a peeked packet
+    // since only parents peek.
     unsafe {
         let mut on = Dequeuing {
             context: context::<T>(sch),
@@ -164,12 +160,18 @@ pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
                 _lock: PhantomData,
             },
         };
-        let skb = T::dequeue_unusual(known, &mut on);
+        let skb = match T::dequeue_unusual(known, &mut on) {
+            Some(skb) => {
+                let len = skb.packet_len();
+                give_away(sch, skb, len)
+            }
+            None => ptr::null_mut(),
+        };
         account_lost(sch, on.report.lost);
-        let skb = skb.map_or(ptr::null_mut(), |skb| {
-            let len = skb.packet_len();
-            give_away(sch, skb, len, peek)
-        });
+        let peeking = (&raw mut (*private::<T>(sch)).peeking).replace(false);
+        if peeking && !skb.is_null() {
+            bindings::knet_stash_peeked(sch, skb);
+        }
         report_lost(sch, on.report.lost);
         skb
     }
