@@ -420,6 +420,17 @@ impl<Q: Queue> Port<Q> {
         leaf: &mut impl Leaf<Q::Packet>,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Dequeue<Q::Packet> {
+        // As the kernel module does it.
+        let first = match self.state() {
+            _ if !leaf.is_empty() => None,
+            State::Rest => return Dequeue::Empty,
+            State::Plain => self.dequeue_first::<false>(now),
+            State::Shaped => self.dequeue_first::<true>(now),
+            State::Other => None,
+        };
+        if let Some((packet, slot, _)) = first {
+            return Dequeue::Packet(packet, slot.band());
+        }
         match self.start_dequeue(now, !leaf.is_empty(), sink) {
             Step::Done(dequeued) => dequeued,
             Step::Ask(question) => {
@@ -441,7 +452,10 @@ impl<Q: Queue> Port<Q> {
     /// For a port that is in [`State::Plain`] or, if `SHAPED`, in [`State::Shaped`]. Made to take no call, and few registers: who calls has none
     /// to save.
     #[inline(always)]
-    pub fn dequeue_first<const SHAPED: bool>(&mut self, now: Nanos) -> Option<(Q::Packet, Meta)> {
+    pub fn dequeue_first<const SHAPED: bool>(
+        &mut self,
+        now: Nanos,
+    ) -> Option<(Q::Packet, Slot, Meta)> {
         // `Shaper::arrive` makes no difference to whether it is ready.
         if SHAPED && !self.link.as_ref()?.ready(now) {
             return None;
@@ -476,7 +490,7 @@ impl<Q: Queue> Port<Q> {
             link.charge(now, meta.wire_len);
             self.idle = !self.busy.any();
         }
-        Some((packet, meta))
+        Some((packet, slot, meta))
     }
 
     /// [`Port::dequeue`] for a child that must not be asked while the port is borrowed, as it may enqueue to the port meanwhile:

@@ -188,7 +188,7 @@ fn dequeue_first<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) ->
     }
     let now = now();
     match leaving.qdisc().port.dequeue_first::<SHAPED>(now) {
-        Some((packet, meta)) => leaving.with(packet.0, meta.len),
+        Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
         None => leaving.unusual(Some(now)),
     }
 }
