@@ -7,7 +7,7 @@ mod order;
 
 use super::*;
 use crate::config::{Expiry, Tokens};
-use crate::queue::NoLeaf;
+use crate::queue::{Leaf, NoLeaf};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::vec::Vec;

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What leaves next.
+//!
+//! [`Port::dequeue`] says it for any port. Two of its parts are public, for who counts instructions:
+//! - [`Port::dequeue_first`] is the usual way: the head of the first queue goes. It changes either all that there is to change or nothing.
+//! - [`Port::start_dequeue`] and [`Port::end_dequeue`] are the other, in two halves: the child's turn is between them.
+
+use super::line::{Busy, Slot, State};
+use super::{Dequeue, Port};
+use crate::config::Order;
+use crate::queue::{Leaf, Meta, Packet, Queue, Sink};
+use crate::units::Nanos;
+
+/// What [`Port::start_dequeue`] came to.
+#[derive(Debug)]
+pub enum Step<P> {
+    /// This is the answer.
+    Done(Dequeue<P>),
+    /// It is the child's turn: take a packet from it, and go on with [`Port::end_dequeue`].
+    Ask(Question),
+}
+
+/// A dequeue that waits for what the child gives.
+#[derive(Debug)]
+#[must_use]
+pub struct Question {
+    now: Nanos,
+    /// What may go now.
+    ready: Busy,
+}
+
+/// What goes first.
+enum Choice<P> {
+    /// This packet, which was taken from its queue.
+    Packet(P, Slot),
+    /// The child's next packet, if it gives one; this is what may go.
+    Leaf(Busy),
+    Nothing,
+}
+
+impl<Q: Queue> Port<Q> {
+    /// Is nothing queued, neither here nor in the child (`leaf`: it has packets)? Then [`Port::dequeue`] has nothing to give, whatever the time.
+    #[inline]
+    pub fn rests(&mut self, leaf: bool) -> bool {
+        if self.busy.any() || leaf {
+            return false;
+        }
+        self.idle = true;
+        true
+    }
+
+    /// What leaves now, if anything. `leaf` is the data band's child, or [`NoLeaf`](crate::queue::NoLeaf).
+    #[inline]
+    pub fn dequeue(
+        &mut self,
+        now: Nanos,
+        leaf: &mut impl Leaf<Q::Packet>,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Dequeue<Q::Packet> {
+        // As the kernel module does it.
+        let first = match self.state() {
+            _ if !leaf.is_empty() => None,
+            State::Rest => return Dequeue::Empty,
+            State::Plain => self.dequeue_first::<false>(now),
+            State::Shaped => self.dequeue_first::<true>(now),
+            State::Other => None,
+        };
+        if let Some((packet, slot, _)) = first {
+            return Dequeue::Packet(packet, slot.band());
+        }
+        match self.start_dequeue(now, !leaf.is_empty(), sink) {
+            Step::Done(dequeued) => dequeued,
+            Step::Ask(question) => {
+                let packet = leaf.dequeue();
+                self.end_dequeue(question, packet, !leaf.is_empty(), sink)
+            }
+        }
+    }
+
+    /// How a dequeue begins.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.busy.state()
+    }
+
+    /// What leaves now, where that takes few steps: the packet that is first is due, has not expired, is no super-packet and, if it is a token,
+    /// as long as the one before. `None`, and nothing has changed: ask [`Port::dequeue`].
+    ///
+    /// For a port that is in [`State::Plain`] or, if `SHAPED`, in [`State::Shaped`]. Made to take no call, and few registers: who calls has none
+    /// to save.
+    #[inline(always)]
+    pub fn dequeue_first<const SHAPED: bool>(
+        &mut self,
+        now: Nanos,
+    ) -> Option<(Q::Packet, Slot, Meta)> {
+        // `Shaper::arrive` makes no difference to whether it is ready.
+        if SHAPED && !self.link.as_ref()?.ready(now) {
+            return None;
+        }
+        let slot = self.busy.first_or_none();
+        let line = &mut self.lines[slot.index()];
+        let head = line.queue.front()?;
+        let waited = Nanos(now.0.checked_sub(head.enqueued.0)?);
+        if !line.stats.has_room(waited) {
+            return None;
+        }
+        if head.segs != 1 {
+            return None;
+        }
+        // Said once more, so that it is known and not read again.
+        let meta = Meta { segs: 1, ..head };
+        if slot.is_token() {
+            if waited > self.expiry {
+                return None;
+            }
+            self.group.try_charge(now, meta.wire_len)?;
+        }
+        let packet = line.take_head(&meta, waited)?;
+        if line.queue.is_empty() {
+            self.busy = self.busy.but_first();
+        }
+        if SHAPED {
+            let link = self.link.as_mut()?;
+            if self.idle {
+                link.arrive(now);
+            }
+            link.charge(now, meta.wire_len);
+            self.idle = !self.busy.any();
+        }
+        Some((packet, slot, meta))
+    }
+
+    /// [`Port::dequeue`] for a child that must not be asked while the port is borrowed, as it may enqueue to the port meanwhile:
+    /// first half. `leaf` says whether the child has packets.
+    #[inline]
+    pub fn start_dequeue(
+        &mut self,
+        now: Nanos,
+        leaf: bool,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Step<Q::Packet> {
+        if let Some(link) = &mut self.link {
+            if self.idle {
+                link.arrive(now);
+            }
+            if !link.ready(now) {
+                let free = link.next();
+                return Step::Done(self.wait_for_link(free, leaf));
+            }
+        }
+        let mut ready = self.busy.queues();
+        if ready.tokens() && !self.group.ready(now) {
+            ready = ready.rest();
+        }
+        if leaf {
+            ready.set(Busy::DATA);
+        }
+        match self.select(now, ready, leaf, sink) {
+            Choice::Packet(packet, slot) => Step::Done(self.send(now, packet, slot, leaf)),
+            Choice::Nothing => Step::Done(self.wait_for_tokens()),
+            Choice::Leaf(ready) => Step::Ask(Question { now, ready }),
+        }
+    }
+
+    /// The second half: `packet` is what the child gave, if anything, and `leaf` whether it has more.
+    #[inline]
+    pub fn end_dequeue(
+        &mut self,
+        Question { now, mut ready }: Question,
+        packet: Option<Q::Packet>,
+        leaf: bool,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Dequeue<Q::Packet> {
+        if let Some(packet) = packet {
+            let meta = packet.meta();
+            self.line_mut(Slot::DATA).stats.sent(&meta);
+            self.passed = ready.tokens();
+            return self.send(now, packet, Slot::DATA, leaf);
+        }
+        // A child that shapes may have packets and give none.
+        ready.clear(Busy::DATA);
+        match self.select(now, ready, false, sink) {
+            Choice::Packet(packet, slot) => self.send(now, packet, slot, leaf),
+            Choice::Nothing | Choice::Leaf(_) => self.wait_for_tokens(),
+        }
+    }
+
+    /// The packet goes, and the link is busy with it.
+    #[inline]
+    fn send(
+        &mut self,
+        now: Nanos,
+        packet: Q::Packet,
+        slot: Slot,
+        leaf: bool,
+    ) -> Dequeue<Q::Packet> {
+        if let Some(link) = &mut self.link {
+            link.charge(now, packet.meta().wire_len);
+            self.idle = !self.busy.any() && !leaf;
+        }
+        self.note_detour();
+        Dequeue::Packet(packet, slot.band())
+    }
+
+    /// Nothing may go, if anything is queued at all.
+    #[inline(never)]
+    fn wait_for_tokens<P>(&mut self) -> Dequeue<P> {
+        self.idle = true;
+        if !self.busy.tokens() {
+            return Dequeue::Empty;
+        }
+        self.stats.token_waits = self.stats.token_waits.wrapping_add(1);
+        Dequeue::Wait(self.group.next())
+    }
+
+    /// The link is busy until `free`.
+    #[inline(never)]
+    fn wait_for_link<P>(&mut self, free: Nanos, leaf: bool) -> Dequeue<P> {
+        let rest = self.busy.rest().any() || leaf;
+        if !rest && !self.busy.tokens() {
+            return Dequeue::Empty;
+        }
+        // If the link is not what holds them up, do not come back before the tokens are due; once it is free, it is idle.
+        let due = self.group.next();
+        self.idle = !rest && due > free;
+        if self.idle {
+            self.stats.token_waits = self.stats.token_waits.wrapping_add(1);
+            return Dequeue::Wait(due);
+        }
+        self.stats.link_waits = self.stats.link_waits.wrapping_add(1);
+        Dequeue::Wait(free)
+    }
+
+    /// Takes the packet that goes first of what is ready, if the link is free.
+    #[inline]
+    fn select(
+        &mut self,
+        now: Nanos,
+        ready: Busy,
+        leaf: bool,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Choice<Q::Packet> {
+        let Some(slot) = self.first(ready) else {
+            return Choice::Nothing;
+        };
+        match self.take(now, slot, ready) {
+            Some(packet) => Choice::Packet(packet, slot),
+            None => self.select_on(now, slot, ready, leaf, sink),
+        }
+    }
+
+    /// Which of what is ready goes first.
+    #[inline]
+    fn first(&self, ready: Busy) -> Option<Slot> {
+        if self.order == Order::DataFirst && !self.passed {
+            ready.first_but_data()
+        } else {
+            ready.first()
+        }
+    }
+
+    /// The head of a queue, to send it. `None`, and nothing is changed: the queue has none, or a token that has expired.
+    #[inline(always)]
+    fn take(&mut self, now: Nanos, slot: Slot, ready: Busy) -> Option<Q::Packet> {
+        let expiry = self.expiry;
+        let line = self.line_mut(slot);
+        let meta = line.queue.front()?;
+        let waited = now - meta.enqueued;
+        if slot.is_token() && waited > expiry {
+            return None;
+        }
+        let packet = line.queue.pop()?;
+        let empty = line.queue.is_empty();
+        line.stats.unqueued(&meta);
+        line.stats.sent(&meta);
+        line.stats.waited(waited);
+        if empty {
+            self.busy.clear(slot.bit());
+        }
+        if slot.is_token() {
+            self.group.charge(now, meta.wire_len);
+            self.passed = self.passed && self.busy.tokens() && self.group.ready(now);
+        } else if slot == Slot::DATA {
+            self.passed = ready.tokens();
+        }
+        Some(packet)
+    }
+
+    /// [`Port::select`] where the first that was ready has nothing in its queue that may go.
+    #[inline(never)]
+    fn select_on(
+        &mut self,
+        now: Nanos,
+        mut slot: Slot,
+        mut ready: Busy,
+        leaf: bool,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Choice<Q::Packet> {
+        loop {
+            if slot == Slot::DATA && leaf {
+                return Choice::Leaf(ready);
+            }
+            if slot.is_token() {
+                self.drop_expired(now, slot, sink);
+                if let Some(packet) = self.take(now, slot, ready) {
+                    return Choice::Packet(packet, slot);
+                }
+            }
+            ready.clear(slot.bit());
+            slot = match self.first(ready) {
+                Some(slot) => slot,
+                None => return Choice::Nothing,
+            };
+            if let Some(packet) = self.take(now, slot, ready) {
+                return Choice::Packet(packet, slot);
+            }
+        }
+    }
+}
