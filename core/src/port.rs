@@ -227,6 +227,14 @@ impl<Q: Queue> Port<Q> {
         self.busy.note(self.link.is_some(), detour);
     }
 
+    /// A packet was sent: whether it was data that passed is news for [`Port::note_detour`] only where it makes a difference.
+    #[inline]
+    fn note_passed(&mut self) {
+        if self.order == Order::TokensFirst {
+            self.note_detour();
+        }
+    }
+
     /// A child is grafted on the data band, or no longer.
     pub fn set_grafted(&mut self, grafted: bool) {
         self.grafted = grafted;

@@ -70,6 +70,12 @@ impl TurnstilePort {
         self.child.as_ref().is_some_and(|child| child.queued() != 0)
     }
 
+    /// Is nothing queued, and nothing grafted that may hold packets?
+    #[inline]
+    fn rests(&mut self) -> bool {
+        self.child.is_none() && self.port.rests(false)
+    }
+
     /// Where the packet goes if that is easily said. In this order: `skb->priority` that names one of our classes (as prio
     /// and htb take it), filters, headers.
     #[inline]
@@ -183,11 +189,28 @@ impl TurnstilePort {
 /// What leaves where that takes few steps. Not part of the caller, which has no register to save when nothing is queued.
 #[inline(never)]
 fn dequeue_first<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
-    if SHAPED && leaving.qdisc().port.rests(false) {
-        return leaving.empty();
-    }
     let now = now();
     match leaving.qdisc().port.dequeue_first::<SHAPED>(now) {
+        Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
+        None => leaving.unusual(Some(now)),
+    }
+}
+
+/// What leaves where more than the queues say what goes first.
+#[inline(never)]
+fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
+    let this = leaving.qdisc();
+    // Without a child, something is queued, or we were not asked.
+    if this.child.is_some() {
+        if this.child_holds() {
+            return leaving.unusual(None);
+        }
+        if this.port.rests(false) {
+            return leaving.empty();
+        }
+    }
+    let now = now();
+    match this.port.dequeue_found(now) {
         Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
         None => leaving.unusual(Some(now)),
     }
@@ -312,8 +335,9 @@ impl Qdisc for TurnstilePort {
         match leaving.qdisc().port.state() {
             State::Rest => leaving.empty(),
             State::Plain => dequeue_first::<false>(leaving),
+            _ if leaving.qdisc().rests() => leaving.empty(),
             State::Shaped => dequeue_first::<true>(leaving),
-            State::Other => leaving.unusual(None),
+            State::Other => dequeue_found(leaving),
         }
     }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What leaves next.
 //!
-//! [`Port::dequeue`] says it for any port. Two of its parts are public, for who counts instructions:
+//! [`Port::dequeue`] says it for any port. Its parts are public, for who counts instructions:
 //! - [`Port::dequeue_first`] is the usual way: the head of the first queue goes. It changes either all that there is to change or nothing.
+//! - [`Port::dequeue_found`] is its like for ports where the first queue is not what goes first.
 //! - [`Port::start_dequeue`] and [`Port::end_dequeue`] are the other, in two halves: the child's turn is between them.
 
 use super::line::{Busy, Slot, State};
@@ -63,7 +64,7 @@ impl<Q: Queue> Port<Q> {
             State::Rest => return Dequeue::Empty,
             State::Plain => self.dequeue_first::<false>(now),
             State::Shaped => self.dequeue_first::<true>(now),
-            State::Other => None,
+            State::Other => self.dequeue_found(now),
         };
         if let Some((packet, slot, _)) = first {
             return Dequeue::Packet(packet, slot.band());
@@ -130,6 +131,38 @@ impl<Q: Queue> Port<Q> {
         Some((packet, slot, meta))
     }
 
+    /// What leaves now, in any port whose child has no packets, if that takes no more than to find it. `None`, and nothing has changed: ask [`Port::dequeue`].
+    #[inline]
+    pub fn dequeue_found(&mut self, now: Nanos) -> Option<(Q::Packet, Slot, Meta)> {
+        if self.link.as_ref().is_some_and(|link| !link.ready(now)) {
+            return None;
+        }
+        let ready = self.ready(now);
+        let slot = self.first(ready)?;
+        let packet = self.take(now, slot, ready)?;
+        let meta = packet.meta();
+        if let Some(link) = &mut self.link {
+            if self.idle {
+                link.arrive(now);
+            }
+            link.charge(now, meta.wire_len);
+            self.idle = !self.busy.any();
+        }
+        self.note_passed();
+        Some((packet, slot, meta))
+    }
+
+    /// The queues that may be served now, if the link is free.
+    #[inline]
+    fn ready(&self, now: Nanos) -> Busy {
+        let queues = self.busy.queues();
+        if queues.tokens() && !self.group.ready(now) {
+            queues.rest()
+        } else {
+            queues
+        }
+    }
+
     /// [`Port::dequeue`] for a child that must not be asked while the port is borrowed, as it may enqueue to the port meanwhile:
     /// first half. `leaf` says whether the child has packets.
     #[inline]
@@ -148,10 +181,7 @@ impl<Q: Queue> Port<Q> {
                 return Step::Done(self.wait_for_link(free, leaf));
             }
         }
-        let mut ready = self.busy.queues();
-        if ready.tokens() && !self.group.ready(now) {
-            ready = ready.rest();
-        }
+        let mut ready = self.ready(now);
         if leaf {
             ready.set(Busy::DATA);
         }
@@ -198,7 +228,7 @@ impl<Q: Queue> Port<Q> {
             link.charge(now, packet.meta().wire_len);
             self.idle = !self.busy.any() && !leaf;
         }
-        self.note_detour();
+        self.note_passed();
         Dequeue::Packet(packet, slot.band())
     }
 
