@@ -21,16 +21,20 @@ use crate::guest::{Limits, Machine};
 use crate::guest_build::{self, GuestPrograms};
 use crate::host_checks;
 use crate::image::RunConfig;
+use crate::lab;
 use crate::modules;
 use crate::qemu::Accelerator;
 use crate::report::Report;
 use crate::session::{Built, Session};
 
 /// Words that stand, where cases are named, for what needs boots of its own: planted faults, a run that is compared with
-/// itself, the cost of a packet.
+/// itself, the experiments, the cost of a packet.
 const DETECTORS: &str = "detectors";
 const DETERMINISM: &str = "determinism";
+const LAB: &str = "lab";
 const BENCH: &str = "bench";
+/// Seed of the experiments, as that of `cargo xtask lab`: the tables are the same.
+const LAB_SEED: u64 = 1;
 /// The longest a run of the guest may take, unless the user says otherwise.
 pub(crate) const GUEST_SECONDS: u64 = 40 * 60;
 /// The longest a guest may be silent: longer than any of its cases may take.
@@ -44,7 +48,7 @@ const EMULATED_DETECTORS: f64 = 15.0;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
     /// Run only the guest cases whose names contain one of these; nothing that runs on the host. `detectors`: plant
-    /// faults; `determinism`: the same run twice; `bench`: the cost of a packet
+    /// faults; `determinism`: the same run twice; `lab`: the experiments, twice; `bench`: the cost of a packet
     #[arg(value_name = "FILTER")]
     pub filter: Vec<String>,
     /// Print the names of the guest cases
@@ -136,7 +140,7 @@ fn only_guests(env: &Env, beds: &[Bed], options: &Options) -> Result<Vec<Ready>>
 fn cases_of(filter: &[String]) -> Vec<String> {
     filter
         .iter()
-        .filter(|name| ![DETECTORS, DETERMINISM, BENCH].contains(&name.as_str()))
+        .filter(|name| ![DETECTORS, DETERMINISM, LAB, BENCH].contains(&name.as_str()))
         .cloned()
         .collect()
 }
@@ -264,6 +268,9 @@ fn guest(
     }
     if bed == Bed::Virtual && wants(DETERMINISM) {
         determinism::run(env, session, built, seed, report)?;
+    }
+    if bed == Bed::Virtual && wants(LAB) {
+        lab::all_twice(env, session, built, LAB_SEED, report)?;
     }
     Ok(())
 }

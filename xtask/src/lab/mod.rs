@@ -76,13 +76,43 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         names => chosen(names, &known)?,
     };
     let report = Report::new(env.ui.clone());
+    let (twice, seed) = (options.twice, options.seed);
+    experiments(env, &session, &built, &names, twice, seed, &report);
+    Ok(report.end())
+}
+
+/// Runs all experiments twice, the second time on a busy machine; each claim and each comparison is a case of `report`.
+///
+/// # Errors
+/// The guest's program does not tell what experiments there are.
+pub(crate) fn all_twice(
+    env: &Env,
+    session: &Session,
+    built: &Built,
+    seed: u64,
+    report: &Report,
+) -> Result<()> {
+    let known = list(env, session, built)?;
+    let names: Vec<String> = known.into_iter().map(|(name, _)| name).collect();
+    experiments(env, session, built, &names, true, seed, report);
+    Ok(())
+}
+
+fn experiments(
+    env: &Env,
+    session: &Session,
+    built: &Built,
+    names: &[String],
+    twice: bool,
+    seed: u64,
+    report: &Report,
+) {
     for name in names {
         let began = Instant::now();
-        if let Err(error) = experiment(env, &session, &built, &name, options, &report) {
+        if let Err(error) = experiment(env, session, built, name, twice, seed, report) {
             report.case(&format!("lab: {name}"), began.elapsed(), &Err(error));
         }
     }
-    Ok(report.end())
 }
 
 /// Shows an earlier run's findings; `false` if something that is claimed does not hold.
@@ -143,7 +173,8 @@ fn experiment(
     session: &Session,
     built: &Built,
     name: &str,
-    options: &Options,
+    twice: bool,
+    seed: u64,
     report: &Report,
 ) -> Result<()> {
     let began = Instant::now();
@@ -153,7 +184,7 @@ fn experiment(
     let config = RunConfig {
         mode: "lab".into(),
         filter: name.into(),
-        seed: options.seed,
+        seed,
         timeout_scale: 1.0,
     };
     let first = session.boot(env, built, &config, |guest| {
@@ -176,7 +207,7 @@ fn experiment(
     } else {
         report.failed(&case, began.elapsed(), 1, &broken.join("\n"));
     }
-    if options.twice {
+    if twice {
         let began = Instant::now();
         let again = on_a_busy_machine(|| {
             session.boot(env, built, &config, |guest| {
