@@ -241,12 +241,6 @@ impl<Q: Queue> Port<Q> {
         self.note_detour();
     }
 
-    /// Is a child grafted on the data band?
-    #[inline]
-    pub fn is_grafted(&self) -> bool {
-        self.grafted
-    }
-
     fn drop_from_all(
         &mut self,
         cause: DropCause,

@@ -173,3 +173,69 @@ fn the_end_of_time_is_not_passed() {
     s.charge(Nanos::MAX, 1);
     assert_eq!(s.next(), Nanos::MAX);
 }
+
+/// Rates with and without a fraction of a nanosecond per byte, up to the fastest link and down to a byte in half an hour.
+fn rates() -> [Rate; 5] {
+    [
+        Rate::from_bytes_per_sec(10 * GBIT).unwrap(),
+        Rate::from_bytes_per_sec(1).unwrap(),
+        Rate::from_bytes_per_sec(Rate::MAX_BYTES_PER_SEC).unwrap(),
+        Rate::from_share(10 * GBIT, 51_787_916).unwrap(),
+        Rate::from_share(339 * GBIT, 51_787_917).unwrap(),
+    ]
+}
+
+#[test]
+fn what_a_length_takes_is_what_a_division_says() {
+    for rate in rates() {
+        for wire_len in [0, 1, 84, 1538, 65_549, Rate::MAX_LEN, u32::MAX] {
+            let taken = Taken::new(rate, wire_len);
+            let mut carry = rate.fresh();
+            for _ in 0..1000 {
+                let expected = rate.advance(wire_len, carry);
+                assert_eq!(
+                    taken.after(carry, rate),
+                    expected,
+                    "{rate:?}, {wire_len}, {carry}"
+                );
+                carry = expected.1;
+            }
+        }
+    }
+}
+
+#[test]
+fn the_short_way_to_charge_is_the_long_one_or_changes_nothing() {
+    for rate in rates() {
+        for (now, wire_len) in [
+            (0, 84),            // of the same length, in time
+            (5_000, 84),        // late, within the slack
+            (5_000_000, 84),    // late beyond it
+            (u64::MAX - 1, 84), // at the end of time
+            (5_000, 85),        // of another length
+        ] {
+            let mut long = Shaper::new(rate, Nanos(10_000), Nanos(0));
+            // Learns the length, and then owes nothing.
+            long.charge(Nanos(0), 84);
+            long.reset();
+            let mut short = long.clone();
+            long.charge(Nanos(now), wire_len);
+            match short.try_charge(Nanos(now), wire_len) {
+                Some(()) => assert_eq!(
+                    (short.next, short.carry),
+                    (long.next, long.carry),
+                    "{rate:?} at {now}"
+                ),
+                None => {
+                    assert!(wire_len != 84 || now > 5_000_000);
+                    // What came of being late, the long way does again, to no effect.
+                    short.charge(Nanos(now), wire_len);
+                    assert_eq!((short.next, short.carry), (long.next, long.carry));
+                }
+            }
+        }
+    }
+    let mut early = Shaper::new(rates()[0], Nanos(10_000), Nanos(100));
+    early.charge(Nanos(100), 84);
+    assert_eq!(early.try_charge(Nanos(100), 84), None, "not ready");
+}
