@@ -25,8 +25,9 @@ pub struct Shaper {
     /// The carry of a schedule that starts at a whole nanosecond.
     fresh: u64,
     slack: Nanos,
-    /// What the last packet took: the next one is likely to be as long, and then no division is needed.
+    /// What packets of the last two lengths that were learned take: the next one is likely to be of these, and then no division is needed.
     last: Taken,
+    other: Taken,
 }
 
 /// What a packet of some length takes.
@@ -53,7 +54,7 @@ impl Taken {
 
     /// [`Rate::advance`] for this length, without its division.
     #[inline(always)]
-    fn after(self, carry: u64, rate: Rate) -> (Nanos, u64) {
+    fn after(&self, carry: u64, rate: Rate) -> (Nanos, u64) {
         let (rest, below) = carry.overflowing_sub(self.by);
         let time = Nanos(self.up.0.wrapping_sub(u64::from(below)));
         let carry = if below {
@@ -76,6 +77,7 @@ impl Shaper {
             fresh: rate.fresh(),
             slack,
             last: Taken::new(rate, 0),
+            other: Taken::new(rate, 0),
         }
     }
 
@@ -104,26 +106,33 @@ impl Shaper {
             (self.next, self.carry) = (now - self.slack, self.fresh);
         }
         if wire_len != self.last.wire_len {
-            self.last = Taken::new(self.rate, wire_len);
+            core::mem::swap(&mut self.last, &mut self.other);
+            if wire_len != self.last.wire_len {
+                self.last = Taken::new(self.rate, wire_len);
+            }
         }
         let (time, carry) = self.last.after(self.carry, self.rate);
         self.next += time;
         self.carry = carry;
     }
 
-    /// [`Shaper::charge`], if a packet may leave at `now` and is as long as the last one. `None`, and nothing has changed, otherwise.
+    /// [`Shaper::charge`], if a packet may leave at `now` and is of one of the last two lengths. `None`, and nothing has changed, otherwise.
     #[inline(always)]
     pub(crate) fn try_charge(&mut self, now: Nanos, wire_len: u32) -> Option<()> {
         let late = now.0.checked_sub(self.next.0)?;
-        if wire_len != self.last.wire_len {
+        let taken = if wire_len == self.last.wire_len {
+            &self.last
+        } else if wire_len == self.other.wire_len {
+            &self.other
+        } else {
             return None;
-        }
+        };
         if late > self.slack.0 {
             // Not before the beginning of time, or `late` would not be more. Done twice, this does no more than once.
             self.next = Nanos(now.0.wrapping_sub(self.slack.0));
             self.carry = self.fresh;
         }
-        let (time, carry) = self.last.after(self.carry, self.rate);
+        let (time, carry) = taken.after(self.carry, self.rate);
         self.next = Nanos(self.next.0.checked_add(time.0)?);
         self.carry = carry;
         Some(())
@@ -153,7 +162,7 @@ impl Shaper {
         self.carry = rate.fresh();
         self.fresh = rate.fresh();
         self.rate = rate;
-        self.last = Taken::new(rate, 0);
+        (self.last, self.other) = (Taken::new(rate, 0), Taken::new(rate, 0));
     }
 
     /// Forgets the schedule: ready at once.

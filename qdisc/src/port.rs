@@ -192,13 +192,13 @@ fn dequeue_first<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) ->
     let now = now();
     match leaving.qdisc().port.dequeue_first::<SHAPED>(now) {
         Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
-        None => leaving.unusual(Some(now)),
+        None => dequeue_found(leaving, Some(now)),
     }
 }
 
-/// What leaves where more than the queues say what goes first.
+/// What leaves where more than the queues say what goes first, or the packet is not quite a usual one. `now`: if the clock was read.
 #[inline(never)]
-fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
+fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) -> Dequeued {
     let this = leaving.qdisc();
     // Without a child, something is queued, or we were not asked.
     if this.child.is_some() {
@@ -209,7 +209,7 @@ fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
             return leaving.empty();
         }
     }
-    let now = now();
+    let now = now.unwrap_or_else(crate::port::now);
     match this.port.dequeue_found(now) {
         Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
         None => leaving.unusual(Some(now)),
@@ -337,7 +337,7 @@ impl Qdisc for TurnstilePort {
             State::Plain => dequeue_first::<false>(leaving),
             _ if leaving.qdisc().rests() => leaving.empty(),
             State::Shaped => dequeue_first::<true>(leaving),
-            State::Other => dequeue_found(leaving),
+            State::Other => dequeue_found(leaving, None),
         }
     }
 

@@ -64,7 +64,11 @@ impl<Q: Queue> Port<Q> {
             State::Rest => return Dequeue::Empty,
             State::Plain => self.dequeue_first::<false>(now),
             State::Shaped => self.dequeue_first::<true>(now),
-            State::Other => self.dequeue_found(now),
+            State::Other => None,
+        };
+        let first = match first {
+            None if leaf.is_empty() => self.dequeue_found(now),
+            first => first,
         };
         if let Some((packet, slot, _)) = first {
             return Dequeue::Packet(packet, slot.band());
@@ -85,7 +89,7 @@ impl<Q: Queue> Port<Q> {
     }
 
     /// What leaves now, where that takes few steps: the packet that is first is due, has not expired, is no super-packet and, if it is a token,
-    /// as long as the one before. `None`, and nothing has changed: ask [`Port::dequeue`].
+    /// of one of the last two lengths. `None`, and nothing has changed: ask [`Port::dequeue_found`].
     ///
     /// For a port that is in [`State::Plain`] or, if `SHAPED`, in [`State::Shaped`]. Made to take no call, and few registers: who calls has none
     /// to save.

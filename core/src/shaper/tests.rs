@@ -239,3 +239,24 @@ fn the_short_way_to_charge_is_the_long_one_or_changes_nothing() {
     early.charge(Nanos(100), 84);
     assert_eq!(early.try_charge(Nanos(100), 84), None, "not ready");
 }
+
+#[test]
+fn two_lengths_in_turn_need_no_division_and_a_third_is_learned() {
+    for rate in rates() {
+        let mut s = Shaper::new(rate, Nanos::MAX, Nanos(7));
+        let (mut next, mut carry) = (Nanos(7), rate.fresh());
+        for (i, wire_len) in [84, 104, 84, 104, 104, 84, 1538, 84, 1538, 104]
+            .into_iter()
+            .enumerate()
+        {
+            let known = !matches!(i, 0 | 1 | 6 | 7 | 9);
+            assert_eq!(s.try_charge(next, wire_len).is_some(), known, "{i}");
+            if !known {
+                s.charge(next, wire_len);
+            }
+            let (time, rest) = rate.advance(wire_len, carry);
+            (next, carry) = (next + time, rest);
+            assert_eq!((s.next, s.carry), (next, carry), "{rate:?}, {i}");
+        }
+    }
+}
