@@ -17,7 +17,7 @@ module! {
 struct Fault;
 
 /// Never called where the fault is noticed.
-unsafe extern "C" fn fire(_timer: *mut bindings::timer_list) {}
+extern "C" fn fire(_timer: *mut bindings::timer_list) {}
 
 /// An hour: longer than the machine runs, should the fault go unnoticed.
 const LATER: c_ulong = 3600 * bindings::HZ as c_ulong;
@@ -33,7 +33,7 @@ impl kernel::Module for Fault {
                 timer.cast(),
                 Some(fire),
                 0,
-                c"fault_active_timer".as_ptr().cast(),
+                c"fault_active_timer".as_char_ptr(),
                 kernel::static_lock_class!().as_ptr(),
             );
             bindings::mod_timer(timer.cast(), bindings::jiffies + LATER);

@@ -278,7 +278,7 @@ pub fn write<'a>(
     Ok(())
 }
 
-/// As [`write`], into memory.
+/// As [`write()`], into memory.
 pub fn file<'a>(packets: impl IntoIterator<Item = &'a Packet>) -> Vec<u8> {
     let mut bytes = Vec::new();
     // Memory takes everything.

@@ -224,7 +224,7 @@ impl Busy {
     #[inline]
     pub(super) fn first_or_none(self) -> Slot {
         // No band has the last place.
-        Slot((self.0 | 1 << (Slot::COUNT - 1)).trailing_zeros())
+        Slot((self.0 | (1 << (Slot::COUNT - 1))).trailing_zeros())
     }
 
     /// All but the [`Busy::first`].

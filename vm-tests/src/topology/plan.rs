@@ -19,7 +19,7 @@ pub(super) struct Planned {
     pub(super) address: Option<Ipv4Addr>,
 }
 
-/// Nodes and links between them. [`Plan::build`](super::Fabric::build) makes them.
+/// Nodes and links between them. [`Plan::build`] makes them.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub(super) nodes: Vec<Planned>,
