@@ -3,8 +3,8 @@
 //!
 //! Everything but mmdebstrap and cargo comes from a Debian chroot in the cache folder, so that the machine hardly
 //! matters. The modules, in the order in which a run goes through them: [`cache`], [`chroot`], [`kernel`] and
-//! [`kernel_build`], [`modules`], [`guest_build`], [`image`], [`guest`] with [`qemu`] and [`uml`]; [`mod@test`], [`demo`]
-//! and [`bench`] put them to use.
+//! [`kernel_build`], [`modules`], [`guest_build`], [`image`], [`guest`] with [`qemu`] and [`uml`]; [`mod@test`], [`lab`],
+//! [`mod@bench`] and [`demo`] put them to use.
 
 mod bed;
 mod bench;

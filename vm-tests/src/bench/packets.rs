@@ -78,7 +78,7 @@ pub(super) fn class_ids(handle: u32, minors: [u32; BANDS]) -> PacketSet {
     let frames = minors.iter().enumerate();
     PacketSet::new(
         "class id in skb->priority",
-        frames.map(|(n, minor)| (handle << 16 | minor, plain(n))),
+        frames.map(|(n, minor)| ((handle << 16) | minor, plain(n))),
     )
 }
 

@@ -260,10 +260,11 @@ impl Fabric {
         let ns = &self.node(node)?.ns;
         // There is none on a link without a shaper.
         let _ = ns.try_run(&format!("tc qdisc del dev {dev} root"))?;
-        let text: String = lines
-            .iter()
-            .map(|line| format!("{}\n", line.replace("DEV", dev)))
-            .collect();
+        let mut text = String::new();
+        for line in lines {
+            text += &line.replace("DEV", dev);
+            text.push('\n');
+        }
         if text.is_empty() {
             return Ok(());
         }
@@ -290,7 +291,7 @@ impl Fabric {
 fn mac(kind: u8, link: usize, side: u8) -> String {
     format!(
         "02:00:{kind:02x}:{:02x}:{:02x}:{side:02x}",
-        link >> 8 & 0xff,
+        (link >> 8) & 0xff,
         link & 0xff
     )
 }
