@@ -102,6 +102,8 @@ fn modules(ctx: &mut Ctx) -> Result<()> {
     let ns = &net.hosts[0].ns;
     let mut tc = Tc::open(ns, "eth0")?;
     unused()?;
+    // There or not: nobody says which cases ran before.
+    run_here("modprobe sch_turnstile", "")?.success()?;
     unload()?;
     let load = Load::start(&net, &Mix::flood(), ctx.seed)?;
     for cycle in 0..WARM_UP {

@@ -108,13 +108,15 @@ fn timing_on(ctx: &Ctx, link: Link, count: u64) -> Result<()> {
         came.len()
     );
     let begin = left.first().context("nothing was sent")?.0;
-    let (mut bits, mut spacing, mut latency) = (0, Vec::new(), Vec::new());
+    let (mut bits, mut last_bits) = (0_u128, 0);
+    let (mut spacing, mut latency) = (Vec::new(), Vec::new());
     for (&(sent, bytes), &(received, _)) in left.iter().zip(&came) {
         // Rounded up: the first nanosecond in which the link is free.
-        let due = begin + (bits * 1_000_000_000_u128).div_ceil(u128::from(link.rate)) as u64;
+        let due = begin + (bits * 1_000_000_000).div_ceil(u128::from(link.rate)) as u64;
         spacing.push(sent as i64 - due as i64);
         latency.push(received as i64 - (sent + link.latency(bytes)) as i64);
-        bits += (bytes + OVERHEAD).max(MPU) as u128 * 8;
+        last_bits = (bytes + OVERHEAD).max(MPU) as u128 * 8;
+        bits += last_bits;
     }
     let range = |late: &[i64]| {
         let least = late.iter().min().copied().unwrap_or(0);
@@ -135,9 +137,16 @@ fn timing_on(ctx: &Ctx, link: Link, count: u64) -> Result<()> {
                 "{what} are {least} to {most} ns late"
             );
         } else {
-            ensure!(least >= 0, "{what} are {least} ns early");
             ensure!(least <= LATE as i64, "all {what} are {least} ns late");
         }
+    }
+    if !clock::is_simulated() {
+        ensure!(range(&latency).0 >= 0, "arrivals are early");
+        // Each departure is told from the first, which may have been stamped late: only all of them together tell the rate.
+        let (first, last) = (left[0].0, left[left.len() - 1].0);
+        let taken = u128::from(last - first) * u128::from(link.rate);
+        let least = (bits - last_bits) * 1_000_000_000 * 9 / 10;
+        ensure!(taken >= least, "the link is faster than {}", link.rate);
     }
     Ok(())
 }

@@ -21,6 +21,8 @@ const KEPT_BY_ALL: u64 = 200;
 /// Packets that each processor keeps at hand where several take turns (NAPI_SKB_CACHE_SIZE in net/core/skbuff.c, and room for it
 /// to grow): which of them a case runs on, and so what it fills, is chance.
 const KEPT_BY_CPU: u64 = 128;
+/// How often a number that is too high is looked at again: RCU frees in batches, some seconds later.
+const PATIENT: u32 = 8;
 /// How often they are counted until what was freed is gone.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -134,6 +136,15 @@ impl Objects {
         }
     }
 
+    /// By how many objects the cache that grew most has grown.
+    fn most_grown(&self, after: &Self) -> u64 {
+        let grown = after.counts.iter().map(|(name, count)| {
+            let before = self.counts.get(name).copied().unwrap_or(0);
+            count.saturating_sub(before)
+        });
+        grown.max().unwrap_or(0)
+    }
+
     /// Compares with now, after so many cycles.
     ///
     /// # Errors
@@ -141,9 +152,15 @@ impl Objects {
     pub fn compare(&self, ctx: &Ctx, cycles: u32) -> Result<()> {
         /// Processors keep free pages for themselves, some MiB of them: this is for what is lost in large pieces.
         const SLACK_KB: u64 = 16 << 10;
-        // One lost object in ten cycles would show, if there are many.
-        let allowed = u64::from(cycles / 10).max(20);
-        let after = Self::settled()?;
+        let allowed = allowed(cycles);
+        let mut after = Self::settled()?;
+        for _ in 0..PATIENT {
+            if self.most_grown(&after) <= allowed {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+            after = Self::settled()?;
+        }
         let mut grown: Vec<_> = after
             .counts
             .iter()
@@ -182,6 +199,18 @@ impl Objects {
         );
         Ok(())
     }
+}
+
+/// By how many objects a cache may grow in so many cycles. One lost object in ten cycles shows, if there are many. Where the
+/// machine's own work goes on beside it, the general caches move by dozens (27 of `kmalloc-96` were seen with 50 cycles): there it is one lost
+/// object in each cycle that shows.
+fn allowed(cycles: u32) -> u64 {
+    let few = if clock::is_simulated() {
+        20
+    } else {
+        (cycles * 4 / 5).min(40)
+    };
+    u64::from((cycles / 10).max(few))
 }
 
 /// How many objects of a cache may be left behind by a case.
