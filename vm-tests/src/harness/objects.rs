@@ -5,7 +5,9 @@
 //! more strictly: whatever is lost in each cycle shows as at least one object per cycle.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
@@ -72,9 +74,6 @@ impl Objects {
     /// # Errors
     /// The kernel does not tell.
     pub(super) fn now() -> Result<Self> {
-        // Counting leaves some objects of its own behind for a while, 59 of kmalloc-64 in virtual time. The first count does not see
-        // its own, all later ones do: what they are compared with must have them, too.
-        Self::counts()?;
         let counts = Self::counts()?;
         let meminfo = std::fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
         let available_kb = meminfo
@@ -227,19 +226,26 @@ fn kept(cache: &str) -> u64 {
 
 /// Has the caches give back what is empty, and what processors and KASAN keep for themselves: only then the numbers are exact.
 fn shrink() -> Result<()> {
-    let Ok(caches) = std::fs::read_dir("/sys/kernel/slab") else {
-        return Ok(());
-    };
-    for cache in caches.flatten() {
-        let name = cache.file_name();
-        let shrink = cache.path().join("shrink");
-        if matters(&name.to_string_lossy()) && shrink.exists() {
-            write(&shrink)?;
-        }
+    // Kept open: each opening leaves an object of kmalloc-64 behind for a grace period, and there are dozens of caches. Counting
+    // must not change what it counts.
+    static FILES: OnceLock<Vec<File>> = OnceLock::new();
+    for mut file in FILES.get_or_init(shrink_files) {
+        file.write_all(b"1").context("shrinking a cache")?;
     }
     Ok(())
 }
 
-fn write(shrink: &Path) -> Result<()> {
-    std::fs::write(shrink, "1").with_context(|| format!("writing {}", shrink.display()))
+/// The files that make a cache shrink, where the kernel has them.
+fn shrink_files() -> Vec<File> {
+    let caches = std::fs::read_dir("/sys/kernel/slab");
+    caches
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|cache| matters(&cache.file_name().to_string_lossy()))
+        .filter_map(|cache| {
+            let file = cache.path().join("shrink");
+            OpenOptions::new().write(true).open(file).ok()
+        })
+        .collect()
 }
