@@ -2,11 +2,12 @@
 //! `vm-tests`: runs the test cases, or the demonstration, inside the guest.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{bail, Context, Result};
 use vm_tests::cases;
 use vm_tests::events::{Event, Events};
-use vm_tests::harness::{run_all, run_here, Case, Options};
+use vm_tests::harness::{run_all, run_here, Case, Options, CLEANUP};
 use vm_tests::planted;
 
 const USAGE: &str = "\
@@ -46,6 +47,7 @@ fn work() -> Result<bool> {
     let mut options = Options {
         seed: 1,
         timeout_scale: 1.0,
+        cleanup: CLEANUP,
         lockdep: true,
     };
     let mut names = Vec::new();
@@ -80,6 +82,8 @@ fn work() -> Result<bool> {
     match job {
         Job::Run => reported(run(cases::all(), &names, options)),
         Job::Planted => {
+            // What is left behind there stays.
+            options.cleanup = Duration::from_secs(2);
             options.lockdep = false;
             reported(run(planted::CASES.iter().collect(), &names, options))
         }

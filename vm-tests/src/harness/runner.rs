@@ -25,6 +25,8 @@ pub struct Options {
     pub seed: u64,
     /// Factor on every time limit.
     pub timeout_scale: f64,
+    /// How long a case's leavings may take to go, before that factor.
+    pub cleanup: Duration,
     /// Lockdep, where the kernel has it, must still be on at the end.
     pub lockdep: bool,
 }
@@ -34,7 +36,7 @@ pub(crate) const CASE_ARGUMENT: &str = "--in-this-process";
 
 /// How long the kernel may take to take a case's namespaces apart. Emulated machines are slow at
 /// it: every device waits for several RCU grace periods.
-const CLEANUP: Duration = Duration::from_secs(20);
+pub const CLEANUP: Duration = Duration::from_secs(20);
 
 enum Verdict {
     Passed,
@@ -137,7 +139,7 @@ fn judge(case: &Case, options: Options) -> Verdict {
     if !orphans.is_empty() {
         failures.push(format!("left processes running: {}", orphans.join(", ")));
     }
-    let patience = CLEANUP.mul_f64(options.timeout_scale);
+    let patience = options.cleanup.mul_f64(options.timeout_scale);
     failures.extend(Usage::difference(&before, patience));
     // What a failed case left lying about says nothing new.
     if failures.is_empty() {
