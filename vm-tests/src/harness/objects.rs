@@ -15,11 +15,12 @@ use anyhow::{ensure, Context, Result};
 use super::case::Ctx;
 use crate::clock;
 
-/// Objects of a cache that a case may leave behind: the kernel keeps a few of everything that it has once used, and a case may
-/// load modules of the stock kernel.
+/// Objects of a cache that a case may leave behind: the kernel keeps a few of everything that it has once used.
 const KEPT: u64 = 48;
 /// The same for the general caches where the machine's own work goes on beside the case: they are everyone's.
 const KEPT_BY_ALL: u64 = 200;
+/// Objects of a general cache that a module keeps while it is loaded, for its files in sysfs above all. Some 20 were seen.
+const KEPT_BY_MODULE: u64 = 64;
 /// Packets that each processor keeps at hand where several take turns (NAPI_SKB_CACHE_SIZE in net/core/skbuff.c, and room for it
 /// to grow): which of them a case runs on, and so what it fills, is chance.
 const KEPT_BY_CPU: u64 = 128;
@@ -39,6 +40,8 @@ fn matters(name: &str) -> bool {
 pub struct Objects {
     counts: BTreeMap<String, u64>,
     available_kb: u64,
+    /// Modules that are loaded.
+    modules: u64,
 }
 
 impl Objects {
@@ -84,6 +87,7 @@ impl Objects {
         Ok(Self {
             counts,
             available_kb,
+            modules: modules()?,
         })
     }
 
@@ -117,12 +121,14 @@ impl Objects {
     /// The kernel does not tell.
     pub(super) fn growth(&self, patience: Duration) -> Result<Option<String>> {
         let deadline = Instant::now() + patience;
+        let loaded = modules()?.saturating_sub(self.modules);
         loop {
             let grown: Vec<String> = Self::counts()?
                 .into_iter()
                 .filter_map(|(name, now)| {
                     let before = self.counts.get(&name).copied().unwrap_or(0);
-                    (now > before + kept(&name)).then(|| format!("{name} {before} -> {now}"))
+                    (now > before + kept(&name, loaded))
+                        .then(|| format!("{name} {before} -> {now}"))
                 })
                 .collect();
             if grown.is_empty() {
@@ -151,7 +157,8 @@ impl Objects {
     pub fn compare(&self, ctx: &Ctx, cycles: u32) -> Result<()> {
         /// Processors keep free pages for themselves, some MiB of them: this is for what is lost in large pieces.
         const SLACK_KB: u64 = 16 << 10;
-        let allowed = allowed(cycles);
+        // One lost object in ten cycles would show, if there are many.
+        let allowed = u64::from(cycles / 10).max(20);
         let mut after = Self::settled()?;
         for _ in 0..PATIENT {
             if self.most_grown(&after) <= allowed {
@@ -200,28 +207,28 @@ impl Objects {
     }
 }
 
-/// By how many objects a cache may grow in so many cycles. One lost object in ten cycles shows, if there are many. Where the
-/// machine's own work goes on beside it, the general caches move by dozens (27 of `kmalloc-96` were seen with 50 cycles): there it is one lost
-/// object in each cycle that shows.
-fn allowed(cycles: u32) -> u64 {
-    let few = if clock::is_simulated() {
-        20
-    } else {
-        (cycles * 4 / 5).min(40)
+/// How many objects of a cache may be left behind by a case during which so many modules were `loaded`.
+fn kept(cache: &str, loaded: u64) -> u64 {
+    let general = cache.starts_with("kmalloc-");
+    let own = match (clock::is_simulated(), general) {
+        (true, _) => KEPT,
+        (false, true) => KEPT_BY_ALL,
+        (false, false) => {
+            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            KEPT + KEPT_BY_CPU * cpus as u64
+        }
     };
-    u64::from((cycles / 10).max(few))
+    if general {
+        own + KEPT_BY_MODULE * loaded
+    } else {
+        own
+    }
 }
 
-/// How many objects of a cache may be left behind by a case.
-fn kept(cache: &str) -> u64 {
-    if clock::is_simulated() {
-        return KEPT;
-    }
-    if cache.starts_with("kmalloc-") {
-        return KEPT_BY_ALL;
-    }
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    KEPT + KEPT_BY_CPU * cpus as u64
+/// How many modules are loaded.
+fn modules() -> Result<u64> {
+    let table = std::fs::read_to_string("/proc/modules").context("reading /proc/modules")?;
+    Ok(table.lines().count() as u64)
 }
 
 /// Has the caches give back what is empty, and what processors and KASAN keep for themselves: only then the numbers are exact.
