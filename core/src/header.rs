@@ -7,8 +7,10 @@
 //! |---|---|
 //! | 0 | version (high four bits, [`VERSION`]) and type (low four bits, [`Type`]) |
 //! | 1 | priority: on tokens, 0 is the highest |
-//! | 2 | flags: [`FLAG_UNSCHEDULED`], on data; others may come and are ignored |
+//! | 2 | flags, see [`FLAG_UNSCHEDULED`] and the others. A port looks at this one only, and ignores the rest |
 //! | 3 | reserved, 0 |
+//!
+//! What follows them is in [`transport::wire`](crate::transport::wire).
 
 /// The UDP destination port: 0x7475, "tu".
 pub const PORT: u16 = 29813;
@@ -18,6 +20,23 @@ pub const VERSION: u8 = 1;
 pub const LEN: usize = 4;
 /// On [`Type::Data`]: sent without a token, in the first round trip.
 pub const FLAG_UNSCHEDULED: u8 = 1 << 0;
+/// On [`Type::Sync`]: the message's length is not known yet.
+pub const FLAG_UNKNOWN_SIZE: u8 = 1 << 1;
+/// On [`Type::Sync`]: the priority byte is the application's wish, whatever the receiver's policy says.
+pub const FLAG_PRIORITY: u8 = 1 << 2;
+/// On [`Type::Sync`]: asks a receiver of which nothing was heard for an acknowledgement.
+pub const FLAG_PROBE: u8 = 1 << 3;
+/// On [`Type::Token`]: it answers exactly one data packet, and carries in [`MARK_MASK`] what that met on its way (REN).
+pub const FLAG_GRANT: u8 = 1 << 3;
+/// On a [`FLAG_GRANT`]: where the mark is, 0 to 2.
+pub const MARK_SHIFT: u32 = 4;
+/// On a [`FLAG_GRANT`]: the mark's bits.
+pub const MARK_MASK: u8 = 3 << MARK_SHIFT;
+/// On [`Type::Ack`]: from the receiver: all has come; from the sender: it knows that.
+pub const FLAG_FINAL: u8 = 1 << 6;
+/// On [`Type::Sync`] and [`Type::Data`]: clocked by grants (REN); ports may mark the packet's ECN field. For a port, such data
+/// is data.
+pub const FLAG_REN: u8 = 1 << 7;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +87,7 @@ pub struct Header {
     pub kind: Type,
     /// Of a token: 0 is the highest.
     pub priority: u8,
-    /// [`FLAG_UNSCHEDULED`].
+    /// [`FLAG_UNSCHEDULED`] and others.
     pub flags: u8,
 }
 

@@ -18,6 +18,7 @@
 //! | [`config`] | the options: ranges, defaults, checks and what they come to on a given link |
 //! | [`classify`] | which band a packet belongs to, by its headers |
 //! | [`header`] | the start of a Turnstile packet |
+//! | [`transport`] | messages between hosts, scheduled by tokens: wire format, feedback, policies, state machines |
 //! | [`uapi`] | numbers shared by the kernel module and userspace |
 //!
 //! ```
@@ -74,5 +75,6 @@ pub mod port;
 pub mod queue;
 pub mod shaper;
 pub mod stats;
+pub mod transport;
 pub mod uapi;
 pub mod units;

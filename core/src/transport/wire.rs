@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The packets of the transport, as they are in a UDP datagram's payload.
+//!
+//! `docs/wire-format.md` describes each field. All numbers are big-endian. [`parse`] takes what anybody may have sent: what it
+//! accepts is in range, and writing it gives the same bytes again. There is one way to write a packet, so a bit that this version
+//! does not know makes a packet malformed.
+//!
+//! A data packet's payload is not part of [`Packet`]: its user has it in a buffer, from [`DATA_LEN`] on.
+
+use core::fmt;
+
+use crate::header::{self, Header, Type};
+
+/// The longest message, bytes: 2^30 - 1.
+pub const MAX_LENGTH: u32 = (1 << 30) - 1;
+/// The longest packet without payload: a RESEND of [`MAX_SPANS`].
+pub const MAX_HEADER: usize = RESEND_LEN + MAX_SPANS * SPAN_LEN;
+/// How many spans a RESEND can name.
+pub const MAX_SPANS: usize = 16;
+/// The least that SYNC may give as [`Sync::mss`]. With less, tokens would outweigh what they ask for.
+pub const MIN_MSS: u16 = 256;
+/// The most that SYNC may give as [`Sync::mss`]: what IPv4 can carry.
+pub const MAX_MSS: u16 = 65_535 - 28 - DATA_LEN as u16;
+/// The lowest token priority; 0 is the highest.
+pub const MAX_PRIORITY: u8 = 7;
+
+/// Bytes of a SYNC.
+pub const SYNC_LEN: usize = 36;
+/// Bytes of a TOKEN.
+pub const TOKEN_LEN: usize = 18;
+/// Bytes of a DATA before its payload.
+pub const DATA_LEN: usize = 22;
+/// Bytes of a RESEND before its spans.
+pub const RESEND_LEN: usize = 16;
+/// Bytes of each [`Span`].
+pub const SPAN_LEN: usize = 8;
+/// Bytes of a FIN.
+pub const FIN_LEN: usize = 16;
+/// Bytes of an ACK.
+pub const ACK_LEN: usize = 20;
+/// Bytes of a RESET.
+pub const RESET_LEN: usize = 16;
+
+/// How many bytes of a message fit in a packet of `mtu` bytes, IP header included. `None` if that is less than [`MIN_MSS`].
+#[inline]
+pub const fn mss(mtu: u32, ipv6: bool) -> Option<u16> {
+    let headers = if ipv6 { 40 } else { 20 } + 8 + DATA_LEN as u32;
+    let payload = mtu.saturating_sub(headers);
+    if payload < MIN_MSS as u32 {
+        None
+    } else if payload > MAX_MSS as u32 {
+        Some(MAX_MSS)
+    } else {
+        Some(payload as u16)
+    }
+}
+
+/// What a message is known by at both ends, besides the peer's address: random, chosen by the sender, and what somebody who
+/// does not see the packets would have to guess.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Cookie(
+    /// All 64 bits are random.
+    pub u64,
+);
+
+/// Does not tell it: it is a secret.
+impl fmt::Debug for Cookie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cookie(..)")
+    }
+}
+
+/// A packet, without a DATA's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet {
+    /// Opens a message.
+    Sync(Sync),
+    /// Lets the sender send one full-length packet.
+    Token(Token),
+    /// A part of a message.
+    Data(Data),
+    /// Names what is missing.
+    Resend(Resend),
+    /// Tells the length of a message that was not known.
+    Fin(Fin),
+    /// Acknowledges.
+    Ack(Ack),
+    /// Ends a message that cannot be delivered.
+    Reset(Reset),
+}
+
+/// Opens a message, or probes. From the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sync {
+    /// The message.
+    pub cookie: Cookie,
+    /// The sender's port, not 0.
+    pub source: u16,
+    /// The receiver's port, not 0.
+    pub destination: u16,
+    /// Bytes, 1..=[`MAX_LENGTH`]; `None`: not known yet ([`header::FLAG_UNKNOWN_SIZE`]).
+    pub length: Option<u32>,
+    /// us from the sending of this packet until the message should be there; 0: no deadline.
+    pub deadline: u32,
+    /// The coflow that the message belongs to; 0: none.
+    pub coflow: u32,
+    /// Bytes, from the first on, that are sent without a token; at most `length`, 0 if that is not known.
+    pub unscheduled: u32,
+    /// Payload bytes of a full-length DATA, [`MIN_MSS`]..=[`MAX_MSS`].
+    pub mss: u16,
+    /// What the application wants its tokens' priority to be, 0..=[`MAX_PRIORITY`] ([`header::FLAG_PRIORITY`]).
+    pub priority: Option<u8>,
+    /// Asks for an ACK ([`header::FLAG_PROBE`]).
+    pub probe: bool,
+    /// To be clocked by grants ([`header::FLAG_REN`]).
+    pub ren: bool,
+}
+
+/// Lets the sender send one full-length packet, or what is left. From the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The message.
+    pub cookie: Cookie,
+    /// Counts the message's tokens from 0, wrapping.
+    pub sequence: u16,
+    /// Low 32 bits of the expiry clock, in ns, when it was sent.
+    pub timestamp: u32,
+    /// 0 is the highest, [`MAX_PRIORITY`] the lowest.
+    pub priority: u8,
+    /// `Some`: it answers one DATA, which met this on its way ([`header::FLAG_GRANT`]).
+    pub grant: Option<Mark>,
+}
+
+/// How loaded the path of a REN data packet was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mark {
+    /// Below the link's rate: two packets for this grant.
+    Under = 0,
+    /// At it: one.
+    Full = 1,
+    /// Above it: none.
+    Over = 2,
+}
+
+/// A part of a message. From the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// The message.
+    pub cookie: Cookie,
+    /// [`Token::sequence`] of the token that it answers; 0 if unscheduled.
+    pub token: u16,
+    /// [`Token::timestamp`] of the token that it answers; 0 if unscheduled.
+    pub timestamp: u32,
+    /// Bytes of the message before the payload.
+    pub offset: u32,
+    /// Bytes of payload, not 0. `offset + len` is at most [`MAX_LENGTH`].
+    pub len: u32,
+    /// [`header::FLAG_UNSCHEDULED`], [`header::FLAG_REN`].
+    pub flags: u8,
+}
+
+/// Names what is missing. From the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resend {
+    /// The message.
+    pub cookie: Cookie,
+    /// At least one.
+    pub spans: Spans,
+}
+
+/// Tells the length of a message that was not known. From the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fin {
+    /// The message.
+    pub cookie: Cookie,
+    /// Bytes, 1..=[`MAX_LENGTH`].
+    pub length: u32,
+}
+
+/// Acknowledges. From the receiver; with `last` from both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// The message.
+    pub cookie: Cookie,
+    /// Bytes: all before this one have come. At most [`MAX_LENGTH`].
+    pub received: u32,
+    /// Bytes: tokens will be given for those before this one. At most [`MAX_LENGTH`].
+    pub window: u32,
+    /// From the receiver: all has come; from the sender: it knows that, and the receiver may forget the message
+    /// ([`header::FLAG_FINAL`]).
+    pub last: bool,
+}
+
+/// Ends a message that cannot be delivered. From both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reset {
+    /// The message.
+    pub cookie: Cookie,
+    /// Why.
+    pub code: ResetCode,
+}
+
+/// Why a message was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum ResetCode {
+    /// Nobody listens on the port (`ECONNREFUSED`).
+    NoSocket = 1,
+    /// The sender gave it up (`ECONNRESET`).
+    Aborted = 2,
+    /// The receiving socket was closed (`ECONNRESET`).
+    Closed = 3,
+    /// There is no such message, perhaps no longer.
+    Unknown = 4,
+    /// The receiver takes none so long (`EMSGSIZE`).
+    TooLong = 5,
+    /// What came contradicts what came before (`EPROTO`).
+    Protocol = 6,
+}
+
+impl ResetCode {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 6] = [
+        Self::NoSocket,
+        Self::Aborted,
+        Self::Closed,
+        Self::Unknown,
+        Self::TooLong,
+        Self::Protocol,
+    ];
+
+    /// From its number on the wire.
+    #[inline]
+    pub const fn from_wire(code: u16) -> Option<Self> {
+        Some(match code {
+            1 => Self::NoSocket,
+            2 => Self::Aborted,
+            3 => Self::Closed,
+            4 => Self::Unknown,
+            5 => Self::TooLong,
+            6 => Self::Protocol,
+            _ => return None,
+        })
+    }
+}
+
+mod read;
+mod spans;
+mod write;
+
+pub use read::{parse, Malformed};
+pub use spans::{Span, Spans};
+
+impl Packet {
+    /// The message that the packet is for.
+    #[inline]
+    pub const fn cookie(&self) -> Cookie {
+        match self {
+            Self::Sync(p) => p.cookie,
+            Self::Token(p) => p.cookie,
+            Self::Data(p) => p.cookie,
+            Self::Resend(p) => p.cookie,
+            Self::Fin(p) => p.cookie,
+            Self::Ack(p) => p.cookie,
+            Self::Reset(p) => p.cookie,
+        }
+    }
+
+    /// The first bytes, which ports look at.
+    #[inline]
+    pub const fn header(&self) -> Header {
+        let (kind, priority, flags) = match self {
+            Self::Sync(p) => (
+                Type::Sync,
+                match p.priority {
+                    Some(priority) => priority,
+                    None => 0,
+                },
+                flag(p.length.is_none(), header::FLAG_UNKNOWN_SIZE)
+                    | flag(p.priority.is_some(), header::FLAG_PRIORITY)
+                    | flag(p.probe, header::FLAG_PROBE)
+                    | flag(p.ren, header::FLAG_REN),
+            ),
+            Self::Token(p) => (
+                Type::Token,
+                p.priority,
+                match p.grant {
+                    Some(mark) => header::FLAG_GRANT | (mark as u8) << header::MARK_SHIFT,
+                    None => 0,
+                },
+            ),
+            Self::Data(p) => (Type::Data, 0, p.flags),
+            Self::Resend(_) => (Type::Resend, 0, 0),
+            Self::Fin(_) => (Type::Fin, 0, 0),
+            Self::Ack(p) => (Type::Ack, 0, flag(p.last, header::FLAG_FINAL)),
+            Self::Reset(_) => (Type::Reset, 0, 0),
+        };
+        Header {
+            kind,
+            priority,
+            flags,
+        }
+    }
+}
+
+#[inline]
+const fn flag(on: bool, bit: u8) -> u8 {
+    if on {
+        bit
+    } else {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Reading packets that anybody may have sent.
+
+use super::*;
+
+/// The first field found wrong with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Malformed {
+    /// The datagram is not as long as its type says.
+    Size,
+    /// Another version.
+    Version,
+    /// No known type.
+    Type,
+    /// A reserved field is not 0.
+    Reserved,
+    /// A flag that this type does not have, or flags that exclude each other.
+    Flags,
+    /// Out of range, or on a type that has none.
+    Priority,
+    /// A port is 0.
+    Port,
+    /// The message's length: 0, over [`MAX_LENGTH`], or given although it is not known.
+    Length,
+    /// More sent unscheduled than there is, or some of a message whose length is not known.
+    Unscheduled,
+    /// The full length of DATA is out of range.
+    Mss,
+    /// Unscheduled data that names a token.
+    Token,
+    /// The payload ends beyond [`MAX_LENGTH`].
+    Offset,
+    /// The number of spans is out of range.
+    Count,
+    /// A span is empty, out of order, or ends beyond [`MAX_LENGTH`].
+    Span,
+    /// More received than the longest message.
+    Received,
+    /// A window beyond the longest message.
+    Window,
+    /// No known reason for a reset.
+    Code,
+}
+
+impl Malformed {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 17] = [
+        Self::Size,
+        Self::Version,
+        Self::Type,
+        Self::Reserved,
+        Self::Flags,
+        Self::Priority,
+        Self::Port,
+        Self::Length,
+        Self::Unscheduled,
+        Self::Mss,
+        Self::Token,
+        Self::Offset,
+        Self::Count,
+        Self::Span,
+        Self::Received,
+        Self::Window,
+        Self::Code,
+    ];
+
+    /// The field's name, for counters.
+    pub const fn cause(self) -> &'static str {
+        match self {
+            Self::Size => "size",
+            Self::Version => "version",
+            Self::Type => "type",
+            Self::Reserved => "reserved",
+            Self::Flags => "flags",
+            Self::Priority => "priority",
+            Self::Port => "port",
+            Self::Length => "length",
+            Self::Unscheduled => "unscheduled",
+            Self::Mss => "mss",
+            Self::Token => "token",
+            Self::Offset => "offset",
+            Self::Count => "count",
+            Self::Span => "span",
+            Self::Received => "received",
+            Self::Window => "window",
+            Self::Code => "code",
+        }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.cause())
+    }
+}
+
+/// Reads the packet in a UDP payload of `total_len` bytes that begins with `bytes`.
+///
+/// `bytes` may be cut, but not before [`MAX_HEADER`]; what it has beyond `total_len` is not looked at.
+#[inline]
+pub fn parse(bytes: &[u8], total_len: usize) -> Result<Packet, Malformed> {
+    let bytes = bytes.get(..total_len).unwrap_or(bytes);
+    let Some(header) = header::parse(bytes) else {
+        return Err(not_ours(bytes));
+    };
+    let body = Reader(bytes.get(header::LEN..).unwrap_or(&[]));
+    match header.kind {
+        Type::Sync => sync(header, body, total_len).map(Packet::Sync),
+        Type::Token => token(header, body, total_len).map(Packet::Token),
+        Type::Data => data(header, body, total_len).map(Packet::Data),
+        Type::Resend => resend(header, body, total_len).map(Packet::Resend),
+        Type::Fin => fin(header, body, total_len).map(Packet::Fin),
+        Type::Ack => ack(header, body, total_len).map(Packet::Ack),
+        Type::Reset => reset(header, body, total_len).map(Packet::Reset),
+    }
+}
+
+/// Why [`header::parse`] gave nothing.
+#[cold]
+fn not_ours(bytes: &[u8]) -> Malformed {
+    match bytes.first_chunk::<{ header::LEN }>() {
+        None => Malformed::Size,
+        Some(&[first, ..]) if first >> 4 != header::VERSION => Malformed::Version,
+        Some(&[.., reserved]) if reserved != 0 => Malformed::Reserved,
+        Some(_) => Malformed::Type,
+    }
+}
+
+fn sync(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Sync, Malformed> {
+    const KNOWN: u8 =
+        header::FLAG_UNKNOWN_SIZE | header::FLAG_PRIORITY | header::FLAG_PROBE | header::FLAG_REN;
+    size(total_len == SYNC_LEN)?;
+    flags(header, KNOWN)?;
+    let has = |bit| header.flags & bit != 0;
+    let priority = if has(header::FLAG_PRIORITY) {
+        priority(header, MAX_PRIORITY)?;
+        Some(header.priority)
+    } else {
+        priority(header, 0)?;
+        None
+    };
+    let cookie = body.cookie()?;
+    let (source, destination) = (body.u16()?, body.u16()?);
+    ensure(source != 0 && destination != 0, Malformed::Port)?;
+    let length = match (body.u32()?, has(header::FLAG_UNKNOWN_SIZE)) {
+        (0, true) => None,
+        (length @ 1..=MAX_LENGTH, false) => Some(length),
+        _ => return Err(Malformed::Length),
+    };
+    let (deadline, coflow, unscheduled) = (body.u32()?, body.u32()?, body.u32()?);
+    ensure(unscheduled <= length.unwrap_or(0), Malformed::Unscheduled)?;
+    let mss = body.u16()?;
+    ensure((MIN_MSS..=MAX_MSS).contains(&mss), Malformed::Mss)?;
+    ensure(body.u16()? == 0, Malformed::Reserved)?;
+    Ok(Sync {
+        cookie,
+        source,
+        destination,
+        length,
+        deadline,
+        coflow,
+        unscheduled,
+        mss,
+        priority,
+        probe: has(header::FLAG_PROBE),
+        ren: has(header::FLAG_REN),
+    })
+}
+
+#[inline]
+fn token(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Token, Malformed> {
+    size(total_len == TOKEN_LEN)?;
+    flags(header, header::FLAG_GRANT | header::MARK_MASK)?;
+    let mark = (header.flags & header::MARK_MASK) >> header::MARK_SHIFT;
+    let grant = match (header.flags & header::FLAG_GRANT != 0, mark) {
+        (false, 0) => None,
+        (true, 0) => Some(Mark::Under),
+        (true, 1) => Some(Mark::Full),
+        (true, 2) => Some(Mark::Over),
+        _ => return Err(Malformed::Flags),
+    };
+    priority(header, MAX_PRIORITY)?;
+    Ok(Token {
+        cookie: body.cookie()?,
+        sequence: body.u16()?,
+        timestamp: body.u32()?,
+        priority: header.priority,
+        grant,
+    })
+}
+
+#[inline]
+fn data(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Data, Malformed> {
+    flags(header, header::FLAG_UNSCHEDULED | header::FLAG_REN)?;
+    priority(header, 0)?;
+    let cookie = body.cookie()?;
+    let (token, timestamp, offset) = (body.u16()?, body.u32()?, body.u32()?);
+    // A UDP payload has at most 65527 bytes; nothing of that is lost here.
+    let len = u16::try_from(total_len.saturating_sub(DATA_LEN)).unwrap_or(0);
+    size(len != 0)?;
+    if header.is_unscheduled() {
+        ensure(token == 0 && timestamp == 0, Malformed::Token)?;
+    }
+    let len = u32::from(len);
+    ensure(
+        offset.checked_add(len).is_some_and(|end| end <= MAX_LENGTH),
+        Malformed::Offset,
+    )?;
+    Ok(Data {
+        cookie,
+        token,
+        timestamp,
+        offset,
+        len,
+        flags: header.flags,
+    })
+}
+
+fn resend(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Resend, Malformed> {
+    bare(header)?;
+    let cookie = body.cookie()?;
+    let count = usize::from(body.u16()?);
+    ensure(body.u16()? == 0, Malformed::Reserved)?;
+    ensure(count != 0 && count <= MAX_SPANS, Malformed::Count)?;
+    size(total_len == RESEND_LEN.wrapping_add(count.wrapping_mul(SPAN_LEN)))?;
+    let mut spans = Spans::EMPTY;
+    for _ in 0..count {
+        let (start, end) = (body.u32()?, body.u32()?);
+        ensure(spans.push(start, end), Malformed::Span)?;
+    }
+    Ok(Resend { cookie, spans })
+}
+
+fn fin(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Fin, Malformed> {
+    size(total_len == FIN_LEN)?;
+    bare(header)?;
+    let (cookie, length) = (body.cookie()?, body.u32()?);
+    ensure(length != 0 && length <= MAX_LENGTH, Malformed::Length)?;
+    Ok(Fin { cookie, length })
+}
+
+fn ack(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Ack, Malformed> {
+    size(total_len == ACK_LEN)?;
+    flags(header, header::FLAG_FINAL)?;
+    priority(header, 0)?;
+    let cookie = body.cookie()?;
+    let (received, window) = (body.u32()?, body.u32()?);
+    ensure(received <= MAX_LENGTH, Malformed::Received)?;
+    ensure(window <= MAX_LENGTH, Malformed::Window)?;
+    Ok(Ack {
+        cookie,
+        received,
+        window,
+        last: header.flags & header::FLAG_FINAL != 0,
+    })
+}
+
+fn reset(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Reset, Malformed> {
+    size(total_len == RESET_LEN)?;
+    bare(header)?;
+    let cookie = body.cookie()?;
+    let code = ResetCode::from_wire(body.u16()?).ok_or(Malformed::Code)?;
+    ensure(body.u16()? == 0, Malformed::Reserved)?;
+    Ok(Reset { cookie, code })
+}
+
+#[inline]
+fn ensure(right: bool, otherwise: Malformed) -> Result<(), Malformed> {
+    if right {
+        Ok(())
+    } else {
+        Err(otherwise)
+    }
+}
+
+#[inline]
+fn size(right: bool) -> Result<(), Malformed> {
+    ensure(right, Malformed::Size)
+}
+
+#[inline]
+fn flags(header: Header, known: u8) -> Result<(), Malformed> {
+    ensure(header.flags & !known == 0, Malformed::Flags)
+}
+
+#[inline]
+fn priority(header: Header, max: u8) -> Result<(), Malformed> {
+    ensure(header.priority <= max, Malformed::Priority)
+}
+
+/// Neither flags nor a priority.
+#[inline]
+fn bare(header: Header) -> Result<(), Malformed> {
+    flags(header, 0)?;
+    priority(header, 0)
+}
+
+/// What is left to read.
+#[derive(Clone, Copy)]
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (head, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed::Size)?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    #[inline]
+    fn cookie(&mut self) -> Result<Cookie, Malformed> {
+        self.take().map(u64::from_be_bytes).map(Cookie)
+    }
+
+    #[inline]
+    fn u16(&mut self) -> Result<u16, Malformed> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    #[inline]
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        self.take().map(u32::from_be_bytes)
+    }
+}

@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: GPL-2.0
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const COOKIE: Cookie = Cookie(0x0123_4567_89ab_cdef);
+
+/// A payload of `payload` bytes follows.
+fn bytes(packet: &Packet, payload: usize) -> Vec<u8> {
+    let mut buffer = [0xee; MAX_HEADER];
+    let len = packet.write(&mut buffer);
+    assert!(buffer[len..].iter().all(|&byte| byte == 0xee));
+    let mut bytes = buffer[..len].to_vec();
+    bytes.resize(len + payload, 0x55);
+    bytes
+}
+
+fn payload(packet: &Packet) -> usize {
+    match packet {
+        Packet::Data(data) => data.len as usize,
+        _ => 0,
+    }
+}
+
+fn parse_all(bytes: &[u8]) -> Result<Packet, Malformed> {
+    parse(bytes, bytes.len())
+}
+
+fn spans(of: &[(u32, u32)]) -> Spans {
+    let mut spans = Spans::EMPTY;
+    for &(start, end) in of {
+        assert!(spans.push(start, end));
+    }
+    spans
+}
+
+fn a_sync() -> Sync {
+    Sync {
+        cookie: COOKIE,
+        source: 40_000,
+        destination: 7,
+        length: Some(1_000_000),
+        deadline: 250,
+        coflow: 9,
+        unscheduled: 2900,
+        mss: 1450,
+        priority: Some(3),
+        probe: false,
+        ren: false,
+    }
+}
+
+fn a_data() -> Data {
+    Data {
+        cookie: COOKIE,
+        token: 0xfffe,
+        timestamp: 0xdead_beef,
+        offset: 1450,
+        len: 1450,
+        flags: 0,
+    }
+}
+
+/// One of each type.
+fn samples() -> [Packet; 7] {
+    [
+        Packet::Sync(a_sync()),
+        Packet::Token(Token {
+            cookie: COOKIE,
+            sequence: 0xfffe,
+            timestamp: 0xdead_beef,
+            priority: 5,
+            grant: None,
+        }),
+        Packet::Data(a_data()),
+        Packet::Resend(Resend {
+            cookie: COOKIE,
+            spans: spans(&[(0, 1450), (2900, 5800)]),
+        }),
+        Packet::Fin(Fin {
+            cookie: COOKIE,
+            length: 1_000_000,
+        }),
+        Packet::Ack(Ack {
+            cookie: COOKIE,
+            received: 2900,
+            window: 65_536,
+            last: true,
+        }),
+        Packet::Reset(Reset {
+            cookie: COOKIE,
+            code: ResetCode::NoSocket,
+        }),
+    ]
+}
+
+#[test]
+fn lengths_are_the_documented_ones() {
+    let lengths = samples().map(|packet| bytes(&packet, 0).len());
+    assert_eq!(lengths, [36, 18, 22, 32, 16, 20, 16]);
+    assert_eq!(MAX_HEADER, 144);
+    assert_eq!(MAX_LENGTH, 1_073_741_823);
+    // An IPv4 token is a minimum Ethernet frame: 14 + 20 + 8 + 18 + 4 = 64, and 84 with preamble and gap.
+    assert_eq!(14 + 20 + 8 + TOKEN_LEN + 4 + 20, 84);
+    assert_eq!(mss(1500, false), Some(1450));
+    assert_eq!(mss(1500, true), Some(1430));
+    assert_eq!(mss(305, false), None);
+    assert_eq!(mss(306, false), Some(256));
+    assert_eq!(mss(65_535, false), Some(MAX_MSS));
+    assert_eq!(mss(u32::MAX, true), Some(MAX_MSS));
+    assert_eq!(mss(0, true), None);
+}
+
+#[test]
+fn fields_are_where_they_are_documented() {
+    let hex = |packet: &Packet| -> std::string::String {
+        use std::fmt::Write as _;
+        bytes(packet, 0)
+            .iter()
+            .fold(Default::default(), |mut all, byte| {
+                let _ = write!(all, "{byte:02x}");
+                all
+            })
+    };
+    let expected = [
+        "110304000123456789abcdef9c400007000f4240000000fa0000000900000b5405aa0000",
+        "120500000123456789abcdeffffedeadbeef",
+        "130000000123456789abcdeffffedeadbeef000005aa",
+        "140000000123456789abcdef0002000000000000000005aa00000b54000016a8",
+        "150000000123456789abcdef000f4240",
+        "160040000123456789abcdef00000b5400010000",
+        "170000000123456789abcdef00010000",
+    ];
+    for (packet, expected) in samples().iter().zip(expected) {
+        assert_eq!(hex(packet), expected, "{packet:?}");
+    }
+}
+
+#[test]
+fn every_flag_and_mark_has_its_bit() {
+    let flags = |packet| bytes(&packet, 0)[2];
+    let sync = Sync {
+        priority: None,
+        ..a_sync()
+    };
+    assert_eq!(flags(Packet::Sync(sync)), 0);
+    let unknown = Sync {
+        length: None,
+        unscheduled: 0,
+        ..sync
+    };
+    assert_eq!(flags(Packet::Sync(unknown)), 0b10);
+    assert_eq!(flags(Packet::Sync(a_sync())), 0b100);
+    assert_eq!(
+        flags(Packet::Sync(Sync {
+            probe: true,
+            ..sync
+        })),
+        0b1000
+    );
+    assert_eq!(flags(Packet::Sync(Sync { ren: true, ..sync })), 0b1000_0000);
+    for (mark, bits) in [(Mark::Under, 0), (Mark::Full, 1), (Mark::Over, 2)] {
+        let token = Packet::Token(Token {
+            cookie: COOKIE,
+            sequence: 0,
+            timestamp: 0,
+            priority: 0,
+            grant: Some(mark),
+        });
+        assert_eq!(flags(token), 0b1000 | bits << 4);
+        assert_eq!(parse_all(&bytes(&token, 0)), Ok(token));
+    }
+}
+
+#[test]
+fn what_is_written_is_read_and_no_cut_of_it_is() {
+    for packet in samples() {
+        let bytes = bytes(&packet, payload(&packet));
+        assert_eq!(parse_all(&bytes), Ok(packet));
+        // Only the headers are at hand.
+        let head = &bytes[..bytes.len().min(MAX_HEADER)];
+        assert_eq!(parse(head, bytes.len()), Ok(packet));
+        // A cut of the datagram.
+        let shortest = match packet {
+            Packet::Data(_) => DATA_LEN + 1,
+            _ => bytes.len(),
+        };
+        for len in 0..shortest {
+            assert_eq!(parse(&bytes, len), Err(Malformed::Size), "{packet:?} {len}");
+            assert_eq!(parse(&bytes[..len], len), Err(Malformed::Size));
+        }
+        // A cut of what is at hand.
+        for len in 0..bytes.len() - payload(&packet) {
+            let cut = parse(&bytes[..len], bytes.len());
+            assert_eq!(cut, Err(Malformed::Size), "{packet:?} {len}");
+        }
+        // Nothing may follow, but payload.
+        let mut longer = bytes.clone();
+        longer.push(0);
+        match (packet, parse_all(&longer)) {
+            (Packet::Data(data), Ok(Packet::Data(more))) => assert_eq!(more.len, data.len + 1),
+            (_, longer) => assert_eq!(longer, Err(Malformed::Size)),
+        }
+    }
+}
+
+/// Sets the bytes at `at` of a sample's to `to`, and expects `why`.
+#[track_caller]
+fn wrong(sample: usize, at: usize, to: &[u8], why: Malformed) {
+    let packet = samples()[sample];
+    let mut bytes = bytes(&packet, payload(&packet));
+    bytes[at..at + to.len()].copy_from_slice(to);
+    assert_eq!(parse_all(&bytes), Err(why), "{packet:?}");
+}
+
+const SYNC: usize = 0;
+const TOKEN: usize = 1;
+const DATA: usize = 2;
+const RESEND: usize = 3;
+const FIN: usize = 4;
+const ACK: usize = 5;
+const RESET: usize = 6;
+/// One more than the longest message.
+const OVER: [u8; 4] = [0x40, 0, 0, 0];
+
+#[test]
+fn wrong_headers_are_refused() {
+    for (sample, kind) in (SYNC..=RESET).zip(1_u8..) {
+        wrong(sample, 0, &[kind], Malformed::Version);
+        wrong(sample, 0, &[0x20 | kind], Malformed::Version);
+        wrong(sample, 0, &[0x10], Malformed::Type);
+        wrong(sample, 0, &[0x18], Malformed::Type);
+        wrong(sample, 3, &[1], Malformed::Reserved);
+        // Priorities up to 7 are on tokens, and on a SYNC that says so.
+        wrong(sample, 1, &[8], Malformed::Priority);
+    }
+    for sample in [DATA, RESEND, FIN, ACK, RESET] {
+        wrong(sample, 1, &[1], Malformed::Priority);
+    }
+    wrong(SYNC, 1, &[1, 0], Malformed::Priority);
+}
+
+#[test]
+fn unknown_flags_are_refused() {
+    let known = [0b1000_1110, 0b0011_1000, 0b1000_0001, 0, 0, 0b0100_0000, 0];
+    for (sample, known) in known.into_iter().enumerate() {
+        for bit in (0..8).map(|bit| 1 << bit) {
+            if known & bit == 0 {
+                wrong(sample, 2, &[bit], Malformed::Flags);
+            }
+        }
+    }
+    // A mark without a grant, and a mark that there is not.
+    wrong(TOKEN, 2, &[0x10], Malformed::Flags);
+    wrong(TOKEN, 2, &[0x20], Malformed::Flags);
+    wrong(TOKEN, 2, &[0x38], Malformed::Flags);
+}
+
+#[test]
+fn wrong_fields_of_sync_are_refused() {
+    wrong(SYNC, 12, &[0, 0], Malformed::Port);
+    wrong(SYNC, 14, &[0, 0], Malformed::Port);
+    wrong(SYNC, 16, &[0; 4], Malformed::Length);
+    wrong(SYNC, 16, &OVER, Malformed::Length);
+    // It says that it does not know.
+    wrong(SYNC, 2, &[0b110], Malformed::Length);
+    // One byte more than there are, and some although nobody knows how many there are.
+    wrong(
+        SYNC,
+        28,
+        &1_000_001_u32.to_be_bytes(),
+        Malformed::Unscheduled,
+    );
+    let mut unknown = bytes(&Packet::Sync(a_sync()), 0);
+    unknown[2] = 0b110;
+    unknown[16..20].fill(0);
+    assert_eq!(parse_all(&unknown), Err(Malformed::Unscheduled));
+    unknown[28..32].fill(0);
+    assert!(parse_all(&unknown).is_ok());
+    wrong(SYNC, 32, &255_u16.to_be_bytes(), Malformed::Mss);
+    wrong(SYNC, 32, &(MAX_MSS + 1).to_be_bytes(), Malformed::Mss);
+    wrong(SYNC, 34, &[0, 1], Malformed::Reserved);
+    wrong(SYNC, 34, &[1, 0], Malformed::Reserved);
+}
+
+#[test]
+fn wrong_fields_of_the_others_are_refused() {
+    // The token and the timestamp are both not 0 here.
+    wrong(DATA, 2, &[1], Malformed::Token);
+    let unscheduled = |token, timestamp| {
+        let data = Data {
+            token,
+            timestamp,
+            flags: header::FLAG_UNSCHEDULED,
+            ..a_data()
+        };
+        parse_all(&bytes(&Packet::Data(data), 1450)).map(|_| ())
+    };
+    assert_eq!(unscheduled(0, 0), Ok(()));
+    assert_eq!(unscheduled(1, 0), Err(Malformed::Token));
+    assert_eq!(unscheduled(0, 1), Err(Malformed::Token));
+
+    let last = MAX_LENGTH - 1450;
+    wrong(DATA, 18, &(last + 1).to_be_bytes(), Malformed::Offset);
+    wrong(DATA, 18, &u32::MAX.to_be_bytes(), Malformed::Offset);
+    let data = Packet::Data(Data {
+        offset: last,
+        ..a_data()
+    });
+    assert_eq!(parse_all(&bytes(&data, 1450)), Ok(data));
+    // More than a datagram can have: the length does not wrap.
+    let head = bytes(&data, 0);
+    for len in [65_536 + DATA_LEN, 65_537 + DATA_LEN, usize::MAX] {
+        assert_eq!(parse(&head, len), Err(Malformed::Size));
+    }
+
+    wrong(RESEND, 12, &[0, 0], Malformed::Count);
+    wrong(RESEND, 12, &[0, 17], Malformed::Count);
+    wrong(RESEND, 12, &[0xff, 0xff], Malformed::Count);
+    wrong(RESEND, 12, &[0, 1], Malformed::Size);
+    wrong(RESEND, 12, &[0, 3], Malformed::Size);
+    wrong(RESEND, 14, &[0, 1], Malformed::Reserved);
+    wrong(RESEND, 20, &[0; 4], Malformed::Span);
+    wrong(RESEND, 24, &1449_u32.to_be_bytes(), Malformed::Span);
+    wrong(RESEND, 28, &2900_u32.to_be_bytes(), Malformed::Span);
+    wrong(RESEND, 28, &OVER, Malformed::Span);
+
+    wrong(FIN, 12, &[0; 4], Malformed::Length);
+    wrong(FIN, 12, &OVER, Malformed::Length);
+    wrong(ACK, 12, &OVER, Malformed::Received);
+    wrong(ACK, 16, &OVER, Malformed::Window);
+    wrong(RESET, 12, &[0, 0], Malformed::Code);
+    wrong(RESET, 12, &[0, 7], Malformed::Code);
+    wrong(RESET, 12, &[1, 1], Malformed::Code);
+    wrong(RESET, 14, &[0, 1], Malformed::Reserved);
+}
+
+#[test]
+fn spans_are_ascending_and_disjoint() {
+    let mut spans = Spans::EMPTY;
+    assert!(spans.is_empty());
+    assert!(!spans.push(5, 5) && !spans.push(5, 4) && !spans.push(0, MAX_LENGTH + 1));
+    assert!(spans.push(10, 20));
+    assert!(!spans.push(19, 30) && !spans.push(0, 5));
+    for n in 1..16 {
+        assert!(!spans.is_full());
+        assert!(spans.push(10 + 10 * n, 20 + 10 * n));
+    }
+    assert!(spans.is_full() && spans.len() == 16);
+    assert!(!spans.push(1000, 2000));
+    assert_eq!(spans.iter().map(Span::len).sum::<u32>(), 160);
+    let packet = Packet::Resend(Resend {
+        cookie: COOKIE,
+        spans,
+    });
+    let bytes = bytes(&packet, 0);
+    assert_eq!(bytes.len(), MAX_HEADER);
+    assert_eq!(parse_all(&bytes), Ok(packet));
+}
+
+#[test]
+fn every_cause_and_code_has_a_name_of_its_own() {
+    for (n, cause) in Malformed::ALL.into_iter().enumerate() {
+        assert_eq!(cause as usize, n);
+        let named = Malformed::ALL
+            .iter()
+            .filter(|other| other.cause() == cause.cause());
+        assert_eq!(named.count(), 1, "{cause}");
+    }
+    for (n, code) in (1..).zip(ResetCode::ALL) {
+        assert_eq!(code as u16, n);
+        assert_eq!(ResetCode::from_wire(n), Some(code));
+    }
+}
+
+#[test]
+fn a_cookie_is_not_shown() {
+    assert!(!std::format!("{:?} {COOKIE:x?}", samples()).contains("cdef"));
+}
+
+fn any_spans() -> impl Strategy<Value = Spans> {
+    prop::collection::vec((0_u32..1 << 25, 1_u32..1 << 25), 1..=MAX_SPANS).prop_map(|parts| {
+        let mut spans = Spans::EMPTY;
+        let mut at = 0;
+        for (gap, len) in parts {
+            assert!(spans.push(at + gap, at + gap + len));
+            at += gap + len;
+        }
+        spans
+    })
+}
+
+/// Any packet that may be sent.
+fn any_packet() -> impl Strategy<Value = Packet> {
+    let length = || prop_oneof![1..=MAX_LENGTH, 1..=3000_u32, Just(MAX_LENGTH)];
+    let below = || prop_oneof![0..=MAX_LENGTH, Just(0), Just(MAX_LENGTH)];
+    let sync = (
+        (any::<u64>(), 1..=u16::MAX, 1..=u16::MAX),
+        (
+            prop::option::of(length()),
+            any::<u32>(),
+            any::<u32>(),
+            any::<u32>(),
+        ),
+        (
+            MIN_MSS..=MAX_MSS,
+            prop::option::of(0..=MAX_PRIORITY),
+            any::<bool>(),
+            any::<bool>(),
+        ),
+    );
+    let sync = sync.prop_map(
+        |(
+            (cookie, source, destination),
+            (length, deadline, coflow, some),
+            (mss, priority, probe, ren),
+        )| {
+            Packet::Sync(Sync {
+                cookie: Cookie(cookie),
+                source,
+                destination,
+                length,
+                deadline,
+                coflow,
+                unscheduled: length.map_or(0, |length| some % (length + 1)),
+                mss,
+                priority,
+                probe,
+                ren,
+            })
+        },
+    );
+    let mark =
+        prop::sample::select(&[None, Some(Mark::Under), Some(Mark::Full), Some(Mark::Over)][..]);
+    let token = (
+        any::<u64>(),
+        any::<u16>(),
+        any::<u32>(),
+        0..=MAX_PRIORITY,
+        mark,
+    );
+    let token = token.prop_map(|(cookie, sequence, timestamp, priority, grant)| {
+        Packet::Token(Token {
+            cookie: Cookie(cookie),
+            sequence,
+            timestamp,
+            priority,
+            grant,
+        })
+    });
+    let data = (
+        any::<u64>(),
+        any::<u16>(),
+        any::<u32>(),
+        below(),
+        1..=9000_u32,
+        any::<[bool; 2]>(),
+    );
+    let data = data.prop_map(
+        |(cookie, token, timestamp, offset, len, [unscheduled, ren])| {
+            Packet::Data(Data {
+                cookie: Cookie(cookie),
+                token: if unscheduled { 0 } else { token },
+                timestamp: if unscheduled { 0 } else { timestamp },
+                offset: offset.min(MAX_LENGTH - len),
+                len,
+                flags: u8::from(unscheduled) | u8::from(ren) << 7,
+            })
+        },
+    );
+    prop_oneof![
+        sync,
+        token,
+        data,
+        (any::<u64>(), any_spans()).prop_map(|(cookie, spans)| Packet::Resend(Resend {
+            cookie: Cookie(cookie),
+            spans
+        })),
+        (any::<u64>(), length()).prop_map(|(cookie, length)| Packet::Fin(Fin {
+            cookie: Cookie(cookie),
+            length
+        })),
+        (any::<u64>(), below(), below(), any::<bool>()).prop_map(
+            |(cookie, received, window, last)| {
+                Packet::Ack(Ack {
+                    cookie: Cookie(cookie),
+                    received,
+                    window,
+                    last,
+                })
+            }
+        ),
+        (any::<u64>(), prop::sample::select(&ResetCode::ALL[..])).prop_map(|(cookie, code)| {
+            Packet::Reset(Reset {
+                cookie: Cookie(cookie),
+                code,
+            })
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_packet_is_read_as_it_was_written(packet in any_packet()) {
+        let bytes = bytes(&packet, payload(&packet));
+        prop_assert_eq!(parse_all(&bytes), Ok(packet));
+        prop_assert_eq!(packet.header(), header::parse(&bytes).unwrap());
+        prop_assert_eq!(packet.cookie().0.to_be_bytes(), &bytes[4..12]);
+    }
+
+    #[test]
+    fn what_is_accepted_is_written_as_it_was_read(packet in any_packet(), at in 0_usize..40, to in any::<u8>()) {
+        let mut all = bytes(&packet, payload(&packet));
+        let len = all.len();
+        all[at % len] = to;
+        if let Ok(read) = parse_all(&all) {
+            prop_assert_eq!(bytes(&read, 0), &all[..len - payload(&read)]);
+        }
+    }
+}

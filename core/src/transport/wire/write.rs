@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Writing packets.
+
+use core::mem;
+
+use super::{Cookie, Packet, MAX_HEADER};
+
+impl Packet {
+    /// Writes it, less a DATA's payload, to the start of `to`, and says how long it is.
+    ///
+    /// Fields that are out of range are written as they are, for the other end to refuse.
+    #[inline]
+    pub fn write(&self, to: &mut [u8; MAX_HEADER]) -> usize {
+        let mut out = Writer { rest: to, len: 0 };
+        out.put(self.header().write());
+        let Cookie(cookie) = self.cookie();
+        out.put(cookie.to_be_bytes());
+        match self {
+            Self::Sync(p) => {
+                out.put(p.source.to_be_bytes());
+                out.put(p.destination.to_be_bytes());
+                out.put(p.length.unwrap_or(0).to_be_bytes());
+                out.put(p.deadline.to_be_bytes());
+                out.put(p.coflow.to_be_bytes());
+                out.put(p.unscheduled.to_be_bytes());
+                out.put(p.mss.to_be_bytes());
+                out.put([0; 2]);
+            }
+            Self::Token(p) => {
+                out.put(p.sequence.to_be_bytes());
+                out.put(p.timestamp.to_be_bytes());
+            }
+            Self::Data(p) => {
+                out.put(p.token.to_be_bytes());
+                out.put(p.timestamp.to_be_bytes());
+                out.put(p.offset.to_be_bytes());
+            }
+            Self::Resend(p) => {
+                // At most MAX_SPANS.
+                out.put((p.spans.len() as u16).to_be_bytes());
+                out.put([0; 2]);
+                for span in &p.spans {
+                    out.put(span.start.to_be_bytes());
+                    out.put(span.end.to_be_bytes());
+                }
+            }
+            Self::Fin(p) => out.put(p.length.to_be_bytes()),
+            Self::Ack(p) => {
+                out.put(p.received.to_be_bytes());
+                out.put(p.window.to_be_bytes());
+            }
+            Self::Reset(p) => {
+                out.put((p.code as u16).to_be_bytes());
+                out.put([0; 2]);
+            }
+        }
+        out.len
+    }
+}
+
+struct Writer<'a> {
+    rest: &'a mut [u8],
+    len: usize,
+}
+
+impl Writer<'_> {
+    /// What does not fit is left out; all packets fit.
+    #[inline]
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        if let Some((head, tail)) = mem::take(&mut self.rest).split_first_chunk_mut::<N>() {
+            *head = bytes;
+            self.rest = tail;
+            self.len = self.len.wrapping_add(N);
+        }
+    }
+}
