@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* C faces of the kernel's inline functions and macros; see knet.h. */
 #include "knet.h"
+#include "netlink.c"
 
 /*
  * The segments of a GSO packet, linked by ->next, or NULL when it cannot be split. The caller keeps
@@ -110,27 +111,6 @@ struct sk_buff *knet_dump_skb(struct gnet_dump *d)
 	return d->skb;
 }
 
-int knet_put_u64(struct sk_buff *skb, int type, u64 value, int pad)
-{
-	return nla_put_u64_64bit(skb, type, value, pad);
-}
-
-/* tc reads these nests without looking for NLA_F_NESTED, so the flag stays off as in the other qdiscs. */
-struct nlattr *knet_nest_start(struct sk_buff *skb, int type)
-{
-	return nla_nest_start_noflag(skb, type);
-}
-
-void knet_nest_end(struct sk_buff *skb, struct nlattr *nest)
-{
-	nla_nest_end(skb, nest);
-}
-
-void knet_nest_cancel(struct sk_buff *skb, struct nlattr *nest)
-{
-	nla_nest_cancel(skb, nest);
-}
-
 int knet_class_stats(struct gnet_dump *d, u64 bytes, u64 packets, const struct gnet_stats_queue *queue)
 {
 	struct gnet_stats_queue q = *queue;
@@ -146,11 +126,6 @@ int knet_class_stats(struct gnet_dump *d, u64 bytes, u64 packets, const struct g
 bool knet_walk_class(struct Qdisc *sch, unsigned long cl, struct qdisc_walker *walker)
 {
 	return tc_qdisc_stats_dump(sch, cl, walker);
-}
-
-void knet_extack_set(struct netlink_ext_ack *extack, const char *message)
-{
-	NL_SET_ERR_MSG_FMT(extack, "%s", message);
 }
 
 /* bytes/s, or 0 when the device reports no speed. Needs RTNL, and the device's lock where it has one. */

@@ -18,6 +18,7 @@
 #include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
+#include "netlink.h"
 
 /*
  * Where the packet path's fields are, for which bindgen has no names: members of anonymous structures, of
@@ -64,13 +65,8 @@ int knet_classify(struct sk_buff *skb, struct tcf_proto __rcu **list, struct tcf
 
 /* Dumps */
 struct sk_buff *knet_dump_skb(struct gnet_dump *d);
-int knet_put_u64(struct sk_buff *skb, int type, u64 value, int pad);
-struct nlattr *knet_nest_start(struct sk_buff *skb, int type);
-void knet_nest_end(struct sk_buff *skb, struct nlattr *nest);
-void knet_nest_cancel(struct sk_buff *skb, struct nlattr *nest);
 int knet_class_stats(struct gnet_dump *d, u64 bytes, u64 packets, const struct gnet_stats_queue *queue);
 bool knet_walk_class(struct Qdisc *sch, unsigned long cl, struct qdisc_walker *walker);
-void knet_extack_set(struct netlink_ext_ack *extack, const char *message);
 
 /* Devices */
 u64 knet_device_speed(struct net_device *dev);

@@ -4,9 +4,10 @@
 //! The kernel has checked that the nest as a whole lies inside the message, and nothing more. A policy
 //! ([`Rule`]s) says what may be in it; [`parse`] refuses everything else with a message that
 //! names the attribute, which the C policies cannot do.
+//!
+//! Both modules' knet crates have this file, each with its own bindings.
 
 use crate::{bindings, extack::Extack};
-use core::slice;
 use kernel::error::{code::*, Result};
 
 /// What an attribute must look like.
@@ -54,27 +55,17 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The content of a nested attribute.
+/// The content of a nested attribute, or all attributes of a message.
 #[derive(Clone, Copy)]
 pub struct Nest<'a>(&'a [u8]);
 
 const HEADER: usize = 4;
 const TYPE_MASK: u16 = bindings::NLA_TYPE_MASK as u16;
 
-impl Nest<'_> {
-    /// # Safety
-    ///
-    /// `attr` must be null or point to an attribute that lies wholly inside a message which outlives the result.
-    pub(crate) unsafe fn from_raw(attr: *const bindings::nlattr) -> Option<Self> {
-        if attr.is_null() {
-            return None;
-        }
-        // SAFETY: promised by the caller.
-        let len = usize::from(unsafe { (*attr).nla_len }).saturating_sub(HEADER);
-        // SAFETY: `nla_len` covers the header and the payload behind it.
-        Some(Nest(unsafe {
-            slice::from_raw_parts(attr.cast::<u8>().add(HEADER), len)
-        }))
+impl<'a> Nest<'a> {
+    /// From what is behind the header.
+    pub(crate) fn new(content: &'a [u8]) -> Self {
+        Nest(content)
     }
 }
 
@@ -88,7 +79,8 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 /// # Errors
 ///
 /// `EINVAL`, with a message, for an attribute that is cut short, of another length than its rule says,
-/// given twice or not in `rules` (at most 64 of them); else what `each` returns.
+/// given twice or not in `rules` (at most 64 of them); else what `each` returns. The answer also says where in the request
+/// the attribute is.
 pub fn parse<'a>(
     nest: Nest<'a>,
     rules: &[Rule],
@@ -99,59 +91,75 @@ pub fn parse<'a>(
     let mut rest = nest.0;
     let mut seen: u64 = 0;
     while !rest.is_empty() {
-        let (Some(len), Some(number)) = (u16_at(rest, 0), u16_at(rest, 2)) else {
-            return Err(extack.refuse(
-                EINVAL,
-                format_args!("{who}: {} stray bytes after the last option", rest.len()),
-            ));
-        };
-        let number = number & TYPE_MASK;
-        let Some(payload) = rest.get(HEADER..usize::from(len)) else {
+        let at = rest;
+        if let Err(error) = next(&mut rest, &mut seen, rules, who, extack, &mut each) {
+            extack.blame(at);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Takes the first attribute off `rest`.
+fn next<'a>(
+    rest: &mut &'a [u8],
+    seen: &mut u64,
+    rules: &[Rule],
+    who: &str,
+    extack: &mut Extack,
+    each: &mut impl FnMut(u16, Value<'a>, &mut Extack) -> Result,
+) -> Result {
+    let (Some(len), Some(number)) = (u16_at(rest, 0), u16_at(rest, 2)) else {
+        return Err(extack.refuse(
+            EINVAL,
+            format_args!("{who}: {} stray bytes after the last option", rest.len()),
+        ));
+    };
+    let number = number & TYPE_MASK;
+    let Some(payload) = rest.get(HEADER..usize::from(len)) else {
+        return Err(extack.refuse(
+            EINVAL,
+            format_args!(
+                "{who}: attribute {number}: length {len} is not in {HEADER}..{}",
+                rest.len()
+            ),
+        ));
+    };
+    let aligned = usize::from(len).saturating_add(3) & !3;
+    *rest = rest.get(aligned..).unwrap_or(&[]);
+
+    let Some((index, rule)) = rules
+        .iter()
+        .enumerate()
+        .find(|(_, rule)| rule.number == number)
+    else {
+        return Err(extack.refuse(EINVAL, format_args!("{who}: unknown attribute {number}")));
+    };
+    if matches!(rule.kind, Kind::Pad) {
+        return Ok(());
+    }
+    let bit = 1u64.checked_shl(index as u32).unwrap_or(0);
+    if *seen & bit != 0 {
+        return Err(extack.refuse(EINVAL, format_args!("{who}: {}: given twice", rule.name)));
+    }
+    *seen |= bit;
+    let value = match (rule.kind, payload) {
+        (Kind::U32, &[a, b, c, d]) => Value::U32(u32::from_ne_bytes([a, b, c, d])),
+        (Kind::U64, &[a, b, c, d, e, f, g, h]) => {
+            Value::U64(u64::from_ne_bytes([a, b, c, d, e, f, g, h]))
+        }
+        (Kind::Bytes(want), bytes) if bytes.len() == want => Value::Bytes(bytes),
+        (kind, bytes) => {
             return Err(extack.refuse(
                 EINVAL,
                 format_args!(
-                    "{who}: attribute {number}: length {len} is not in {HEADER}..{}",
-                    rest.len()
+                    "{who}: {}: {} bytes, not {}",
+                    rule.name,
+                    bytes.len(),
+                    kind.len()
                 ),
             ));
-        };
-        let aligned = usize::from(len).saturating_add(3) & !3;
-        rest = rest.get(aligned..).unwrap_or(&[]);
-
-        let Some((index, rule)) = rules
-            .iter()
-            .enumerate()
-            .find(|(_, rule)| rule.number == number)
-        else {
-            return Err(extack.refuse(EINVAL, format_args!("{who}: unknown attribute {number}")));
-        };
-        if matches!(rule.kind, Kind::Pad) {
-            continue;
         }
-        let bit = 1u64.checked_shl(index as u32).unwrap_or(0);
-        if seen & bit != 0 {
-            return Err(extack.refuse(EINVAL, format_args!("{who}: {}: given twice", rule.name)));
-        }
-        seen |= bit;
-        let value = match (rule.kind, payload) {
-            (Kind::U32, &[a, b, c, d]) => Value::U32(u32::from_ne_bytes([a, b, c, d])),
-            (Kind::U64, &[a, b, c, d, e, f, g, h]) => {
-                Value::U64(u64::from_ne_bytes([a, b, c, d, e, f, g, h]))
-            }
-            (Kind::Bytes(want), bytes) if bytes.len() == want => Value::Bytes(bytes),
-            (kind, bytes) => {
-                return Err(extack.refuse(
-                    EINVAL,
-                    format_args!(
-                        "{who}: {}: {} bytes, not {}",
-                        rule.name,
-                        bytes.len(),
-                        kind.len()
-                    ),
-                ));
-            }
-        };
-        each(number, value, extack)?;
-    }
-    Ok(())
+    };
+    each(number, value, extack)
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Error messages for netlink requests.
+//!
+//! Both modules' knet crates have this file, each with its own bindings.
 
 use crate::bindings;
 use core::fmt::{self, Write};
@@ -39,6 +41,14 @@ impl Extack {
     /// `extack` must be null or valid while this value lives.
     pub(crate) unsafe fn from_raw(extack: *mut bindings::netlink_ext_ack) -> Self {
         Extack(extack)
+    }
+
+    /// Says which attribute of the request is to blame: the one that `attr`, a part of the request, begins with.
+    pub(crate) fn blame(&mut self, attr: &[u8]) {
+        if !self.0.is_null() {
+            // SAFETY: valid by `from_raw`. C keeps the address to work out a distance from the request's start.
+            unsafe { bindings::knet_extack_blame(self.0, attr.as_ptr().cast()) };
+        }
     }
 
     /// Sets the message, cut to 79 bytes, and returns `error` so that a caller can say

@@ -47,6 +47,7 @@ mod device;
 mod dump;
 mod extack;
 mod layout;
+mod message;
 mod qdisc;
 mod skb;
 mod time;
@@ -55,8 +56,9 @@ pub mod attr;
 
 pub use child::Child;
 pub use device::Device;
-pub use dump::{ClassStats, Message, Stats};
+pub use dump::{ClassStats, Stats};
 pub use extack::Extack;
+pub use message::Message;
 pub use qdisc::{
     drop_queued, eopnotsupp, Arrivals, Arriving, Changing, Classified, Configuring, Context,
     Departures, Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing, Leaving, Qdisc, Registration,

@@ -4,13 +4,8 @@
 //! C header: [`include/net/sch_generic.h`](srctree/include/net/sch_generic.h).
 
 use crate::{
-    attr::Nest,
-    bindings,
-    child::Child,
-    device::Device,
-    dump::{Message, Stats},
-    extack::Extack,
-    skb::Skb,
+    attr::Nest, bindings, child::Child, device::Device, dump::Stats, extack::Extack,
+    message::Message, skb::Skb,
 };
 use core::{marker::PhantomData, ptr::NonNull};
 use kernel::prelude::*;

@@ -5,8 +5,9 @@ use super::{errno, private, with_lock};
 use crate::{
     bindings,
     child::Child,
-    dump::{Message, Stats},
+    dump::Stats,
     extack::Extack,
+    message::Message,
     qdisc::{eopnotsupp, Qdisc},
 };
 use core::{ptr, ptr::NonNull};

@@ -5,11 +5,29 @@ use super::{context, errno, private, this, with_lock};
 use crate::{
     attr::Nest,
     bindings,
-    dump::{Message, Stats},
+    dump::Stats,
     extack::Extack,
+    message::Message,
     qdisc::{Configuring, Qdisc},
 };
-use core::ptr;
+use core::{ptr, slice};
+
+/// The options, if there are any.
+///
+/// # Safety
+///
+/// `attr` must be null or point to an attribute that lies wholly inside a message which outlives the result.
+unsafe fn nest<'a>(attr: *const bindings::nlattr) -> Option<Nest<'a>> {
+    if attr.is_null() {
+        return None;
+    }
+    let header = size_of::<bindings::nlattr>();
+    // SAFETY: promised by the caller; `nla_len` covers the header and the payload behind it.
+    Some(Nest::new(unsafe {
+        let len = usize::from((*attr).nla_len).saturating_sub(header);
+        slice::from_raw_parts(attr.cast::<u8>().add(header), len)
+    }))
+}
 
 /// # Safety
 ///
@@ -38,7 +56,7 @@ pub(super) unsafe extern "C" fn init<T: Qdisc>(
         let on = Configuring {
             context: context::<T>(sch),
         };
-        match T::new(&on, Nest::from_raw(options), &mut Extack::from_raw(extack)) {
+        match T::new(&on, nest(options), &mut Extack::from_raw(extack)) {
             Ok(inner) => (*area).inner.write(inner),
             Err(error) => return error.to_errno(),
         };
@@ -112,11 +130,7 @@ pub(super) unsafe extern "C" fn change<T: Qdisc>(
         let on = Configuring {
             context: context::<T>(sch),
         };
-        errno(T::change(
-            &on,
-            Nest::from_raw(options),
-            &mut Extack::from_raw(extack),
-        ))
+        errno(T::change(&on, nest(options), &mut Extack::from_raw(extack)))
     }
 }
 

@@ -293,8 +293,28 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
         let verdict = refused_message(&mut bench, &message);
         verdicts.row(name, verdict);
     }
+    verdicts.row("where it is", place(&mut bench));
     ctx.note(format!("{} rows", verdicts.rows));
     verdicts.finish()
+}
+
+/// The refusal says where in the request the attribute is that it is about.
+fn place(bench: &mut Bench) -> Result<()> {
+    /// Netlink's header and `struct tcmsg`.
+    const HEAD: usize = 16 + 20;
+    let good = attribute_u32(option::MPU, 100);
+    let options = [&good[..], &attribute_u32(option::MAX + 1, 0)].concat();
+    let kind = attribute(TCA_KIND, b"turnstile\0");
+    let message = [&kind[..], &attribute(TCA_OPTIONS | NESTED, &options)].concat();
+    let answer = bench
+        .port
+        .request(Request::ChangeQdisc, 0, PORT, &message)?;
+    let expected = HEAD + kind.len() + 4 + good.len();
+    ensure!(
+        answer.errno != 0 && answer.offset.map(|at| at as usize) == Some(expected),
+        "{answer:?} instead of an offset of {expected}"
+    );
+    Ok(())
 }
 
 /// The kernel takes the message, and nothing changes but `mpu`.
