@@ -5,6 +5,20 @@
 //!
 //! | module | what is there |
 //! |---|---|
+//! | [`host`] | what its user implements, and the facts that it gives |
 //! | [`wire`] | the packets: reading what anybody may have sent, and writing |
 
+#[allow(dead_code)] // used by the endpoint, which follows
+mod heap;
+pub mod host;
+#[allow(dead_code)]
+mod index;
+#[allow(dead_code)]
+mod paged;
+#[allow(dead_code)]
+mod ranges;
+#[allow(dead_code)]
+mod slab;
+#[cfg(test)]
+mod testing;
 pub mod wire;

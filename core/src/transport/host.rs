@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What an endpoint and its user say to each other: addresses, ids, the traits that the user implements, and facts about messages.
+
+use super::wire::{ResetCode, Sync};
+use crate::units::Nanos;
+
+/// A peer, as seen from a local address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// The peer's address; IPv4 as `::ffff:a.b.c.d`.
+    pub ip: [u8; 16],
+    /// The local address; IPv4 as `::ffff:a.b.c.d`.
+    pub local: [u8; 16],
+    /// The interface, where the address means something on one link only (`fe80::/10`); otherwise 0.
+    pub scope: u32,
+}
+
+impl Address {
+    /// Whether packets to it go by IPv4.
+    #[inline]
+    pub const fn is_ipv4(&self) -> bool {
+        matches!(
+            self.ip,
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, _, _, _, _]
+        )
+    }
+}
+
+/// Storage: arrays that do not grow. The kernel module gives memory that can be had in atomic context, the tests a `Vec`.
+pub trait Memory {
+    /// An array.
+    type Chunk<T>: AsRef<[T]> + AsMut<[T]>;
+    /// An array of `len` items, the `i`-th being `fill(i)`. `None` if there is no memory.
+    ///
+    /// One of these never takes more than [`CHUNK_BYTES`], unless a single item does.
+    fn chunk<T>(len: usize, fill: impl FnMut(usize) -> T) -> Option<Self::Chunk<T>>;
+}
+
+/// The most bytes that are asked for at once: two pages of the kernel's usual size.
+pub const CHUNK_BYTES: usize = 8192;
+
+/// An outgoing message. Ids are not reused until 2^32 messages later: one of a message that is no more is harmless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OutId {
+    /// Which of the messages under way; small numbers are used first.
+    pub index: u32,
+    /// Which of the messages that had this index.
+    pub generation: u32,
+}
+
+/// An incoming message. As [`OutId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InId {
+    /// Which of the messages under way; small numbers are used first.
+    pub index: u32,
+    /// Which of the messages that had this index.
+    pub generation: u32,
+}
+
+/// How a packet is to be treated on its way: which band of a port, which DSCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// SYNC, RESEND, FIN, ACK, RESET; a grant.
+    Signal,
+    /// A token of this priority, 0 being the highest.
+    Token(u8),
+    /// Data for a token or a grant.
+    Data,
+    /// Data without a token.
+    Unscheduled,
+}
+
+/// Part of an outgoing message's data, that goes into a packet.
+#[derive(Debug)]
+pub struct Slice<'a, O> {
+    /// What the user keeps for the message.
+    pub message: &'a mut O,
+    /// Bytes of the message before it.
+    pub offset: u32,
+    /// Bytes, 1..=mss. All of them have been announced as written.
+    pub len: u32,
+}
+
+/// What the endpoint needs of its surroundings. `O` and `I` are what the user keeps for each outgoing and incoming message.
+///
+/// Everything is called with the endpoint borrowed: it must not sleep or call the endpoint, and should be short.
+pub trait Host<O, I> {
+    /// What a data packet came in: the kernel's socket buffer.
+    type Payload;
+
+    /// 64 random bits that nobody can foresee.
+    fn random(&mut self) -> u64;
+
+    /// A packet to send: `header`, then the data of `payload` if there is any. `ren`: the packet belongs to a REN flow, and ports may mark it
+    /// in its ECN field. It may get lost: the endpoint does not want to know.
+    fn transmit(
+        &mut self,
+        to: &Address,
+        class: Class,
+        ren: bool,
+        header: &[u8],
+        payload: Option<Slice<'_, O>>,
+    );
+
+    /// Somebody begins a message. Returns what is to be kept for it, and how many bytes may come for now.
+    fn open(&mut self, from: &Address, sync: &Sync, id: InId) -> Result<(I, u32), Refusal>;
+
+    /// New bytes of a message, `offset..offset + len`: those of `payload` from the `skip`-th data byte on. They are told once.
+    /// `false`: there is no memory for them, and they are as if lost.
+    fn data(
+        &mut self,
+        id: InId,
+        message: &mut I,
+        offset: u32,
+        skip: u32,
+        len: u32,
+        payload: Self::Payload,
+    ) -> bool;
+
+    /// The length of an incoming message, which was not known, is this.
+    fn in_length(&mut self, id: InId, message: &mut I, length: u32);
+
+    /// All bytes below `contiguous` have come, more than before.
+    fn in_progress(&mut self, id: InId, message: &mut I, contiguous: u32);
+
+    /// A message is complete. It is the user's from now on.
+    fn in_done(&mut self, id: InId, message: I);
+
+    /// A message will not be completed.
+    fn in_failed(&mut self, id: InId, message: I, why: Failure);
+
+    /// The peer has all bytes below `received`: they need not be kept.
+    fn out_acked(&mut self, id: OutId, message: &mut O, received: u32);
+
+    /// A message was delivered, or failed.
+    fn out_done(&mut self, id: OutId, message: O, result: Result<(), Failure>);
+
+    /// Something to tell whoever listens.
+    fn event(&mut self, event: &Event);
+}
+
+/// How a message is refused by [`Host::open`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The sender is told.
+    Reset(ResetCode),
+    /// As if the SYNC had not come: there is no room now. The sender will try again.
+    Ignore,
+}
+
+/// Why a message failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// The peer was silent for the time-out (`ETIMEDOUT`).
+    TimedOut,
+    /// The peer ended it; see [`ResetCode`] for the errno.
+    Reset(ResetCode),
+    /// Too many messages of which nothing but a SYNC had come. Only for incoming ones.
+    Crowded,
+}
+
+/// Why `Endpoint::send` did not begin a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SendError {
+    /// The length is 0 or more than [`MAX_LENGTH`](super::wire::MAX_LENGTH) (`EMSGSIZE`), or less than what is already written.
+    Length,
+    /// `max-outgoing` messages are under way (`ENOBUFS`).
+    TooMany,
+    /// No memory (`ENOMEM`).
+    NoMemory,
+}
+
+/// A message to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The local port.
+    pub source: u16,
+    /// The peer's port.
+    pub destination: u16,
+    /// Bytes; `None` if it is not known yet, or the peer is not to be told (TOP section 4.4, non-clairvoyant).
+    pub length: Option<u32>,
+    /// When it should be there, from now on.
+    pub deadline: Option<Nanos>,
+    /// The coflow that it belongs to; 0: none.
+    pub coflow: u32,
+    /// The priority of its tokens; `None`: as the receiver's policy says.
+    pub priority: Option<u8>,
+    /// Bytes of payload in a full-length packet; see [`wire::mss`](super::wire::mss).
+    pub mss: u16,
+    /// Bytes that are written already.
+    pub available: u32,
+}
+
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the peer.
+    In,
+    /// To the peer.
+    Out,
+}
+
+/// A message under way. [`uapi::transport::message`](crate::uapi::transport::message) has an attribute for each field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Which way it goes.
+    pub direction: Direction,
+    /// The peer.
+    pub peer: Address,
+    /// The local port.
+    pub local_port: u16,
+    /// The peer's port.
+    pub peer_port: u16,
+    /// A number that no other message of the endpoint has.
+    pub number: u64,
+    /// Bytes, if known.
+    pub length: Option<u32>,
+    /// Bytes. Out: acknowledged; in: received.
+    pub received: u32,
+    /// Bytes. Out: sent at least once; in: below which tokens may be given.
+    pub window: u32,
+    /// Priority of its tokens; out: that of the last one.
+    pub priority: u8,
+    /// bytes/s of tokens: the rate of its tokens (in; otherwise 0).
+    pub rate: u64,
+    /// The smoothed round-trip time, once it was measured.
+    pub rtt: Option<Nanos>,
+    /// In: tokens sent; out: tokens that were valid.
+    pub tokens: u64,
+    /// In: tokens taken for lost; out: tokens that were not valid.
+    pub tokens_lost: u64,
+    /// Data packets: in: received; out: sent.
+    pub packets: u64,
+    /// Data packets: in: that came again; out: sent again.
+    pub repeated: u64,
+    /// Time since it began.
+    pub age: Nanos,
+    /// The coflow; 0: none.
+    pub coflow: u32,
+    /// From now until the deadline; zero if it is over.
+    pub deadline: Option<Nanos>,
+}
+
+/// A peer of messages under way. [`uapi::transport::peer`](crate::uapi::transport::peer) has an attribute for each field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerInfo {
+    /// Its address.
+    pub address: Address,
+    /// Messages that come in from it.
+    pub incoming: u32,
+    /// Messages that go out to it.
+    pub outgoing: u32,
+    /// Bytes that are missing of what comes in and is of known length.
+    pub missing: u64,
+    /// Bytes not acknowledged of what goes out and is written.
+    pub unacknowledged: u64,
+    /// The least round-trip time among its messages; `None` if none was measured.
+    pub rtt: Option<Nanos>,
+}
+
+/// A limit of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// `max-incoming`.
+    Incoming,
+    /// `max-outgoing`.
+    Outgoing,
+    /// `max-per-peer`.
+    PerPeer,
+    /// `max-half-open`.
+    HalfOpen,
+    /// `max-remembered`.
+    Remembered,
+    /// Memory.
+    Memory,
+}
+
+/// Something that whoever listens may want to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message began.
+    Opened(Info),
+    /// A message was delivered. In: complete; out: acknowledged.
+    Delivered(Info),
+    /// A message failed.
+    Failed(Info, Failure),
+    /// The configuration was changed.
+    Configured,
+    /// A limit was met. At most one a second for each.
+    Limited(Limit),
+}

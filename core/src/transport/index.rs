@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Finds items by a hash of what they are known by.
+//!
+//! Linear hashing: the table grows by one bucket at a time, by splitting one chain in two, so that no insertion takes long, and chains are short
+//! on average however many items there are. Items are indices from outside; the table keeps the links between them.
+
+use super::host::Memory;
+use super::paged::Paged;
+use super::slab::NONE;
+
+#[derive(Clone, Copy)]
+struct Link {
+    hash: u32,
+    next: u32,
+}
+
+/// The table.
+pub(crate) struct Index<M: Memory> {
+    buckets: Paged<M, u32>,
+    links: Paged<M, Link>,
+    /// 2^`bits` buckets, and `split` more: the first `split` of the former have been split.
+    bits: u32,
+    split: u32,
+    len: u32,
+}
+
+/// Chains are this long on average, at most.
+const LOAD: u32 = 1;
+
+impl<M: Memory> Index<M> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            buckets: Paged::new(),
+            links: Paged::new(),
+            bits: 0,
+            split: 0,
+            len: 0,
+        }
+    }
+
+    /// Makes room for `index` and all below it. `false` if there is no memory.
+    pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        let link = || Link {
+            hash: 0,
+            next: NONE,
+        };
+        self.buckets.reserve(0, || NONE) && self.links.reserve(index, link)
+    }
+
+    /// 2^`bits` - 1. `bits` is below 20: there are fewer than 2^19 items.
+    #[inline]
+    fn mask(&self) -> u32 {
+        1_u32.wrapping_shl(self.bits).wrapping_sub(1)
+    }
+
+    #[inline]
+    fn bucket(&self, hash: u32) -> u32 {
+        let bucket = hash & self.mask();
+        if bucket < self.split {
+            hash & (self.mask() << 1 | 1)
+        } else {
+            bucket
+        }
+    }
+
+    #[inline]
+    fn next(&self, index: u32) -> u32 {
+        self.links.get(index).map_or(NONE, |link| link.next)
+    }
+
+    /// The first item with this hash that `is` says yes to.
+    #[inline]
+    pub(crate) fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut index = *self.buckets.get(self.bucket(hash))?;
+        while let Some(link) = self.links.get(index) {
+            if link.hash == hash && is(index) {
+                return Some(index);
+            }
+            index = link.next;
+        }
+        None
+    }
+
+    /// Adds an item, which must not be in the table, and for which room was made.
+    pub(crate) fn insert(&mut self, hash: u32, index: u32) {
+        if self.links.get(index).is_none() {
+            return;
+        }
+        self.len = self.len.saturating_add(1);
+        let buckets = self.mask().saturating_add(1).saturating_add(self.split);
+        if self.len > buckets.saturating_mul(LOAD) {
+            self.grow();
+        }
+        self.push(self.bucket(hash), hash, index);
+    }
+
+    /// Takes an item out. Harmless if it is not in.
+    pub(crate) fn remove(&mut self, index: u32) {
+        let Some(&Link { hash, next }) = self.links.get(index) else {
+            return;
+        };
+        let bucket = self.bucket(hash);
+        let Some(head) = self.buckets.get_mut(bucket) else {
+            return;
+        };
+        if *head == index {
+            *head = next;
+        } else {
+            let mut before = *head;
+            loop {
+                let Some(link) = self.links.get_mut(before) else {
+                    return;
+                };
+                if link.next == index {
+                    link.next = next;
+                    break;
+                }
+                before = link.next;
+            }
+        }
+        self.len = self.len.saturating_sub(1);
+    }
+
+    fn push(&mut self, bucket: u32, hash: u32, index: u32) {
+        if let (Some(head), Some(link)) = (self.buckets.get_mut(bucket), self.links.get_mut(index))
+        {
+            let next = core::mem::replace(head, index);
+            *link = Link { hash, next };
+        }
+    }
+
+    /// One bucket more, if there is memory; the table works without.
+    fn grow(&mut self) {
+        let (from, to) = (
+            self.split,
+            self.split.saturating_add(self.mask()).saturating_add(1),
+        );
+        if !self.buckets.reserve(to, || NONE) {
+            return;
+        }
+        let mut index = match self.buckets.get_mut(from) {
+            Some(head) => core::mem::replace(head, NONE),
+            None => NONE,
+        };
+        self.split = self.split.saturating_add(1);
+        if self.split > self.mask() {
+            self.bits = self.bits.saturating_add(1);
+            self.split = 0;
+        }
+        while let Some(&Link { hash, next }) = self.links.get(index) {
+            self.push(self.bucket(hash), hash, index);
+            index = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

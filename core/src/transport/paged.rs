@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+//! An array that grows by small pieces, and never moves what is in it.
+//!
+//! A tree of three levels: a root, directories, leaves. Each piece is at most [`CHUNK_BYTES`], so that it can be
+//! had in atomic context, and growing never copies. It does not shrink.
+
+use super::host::{Memory, CHUNK_BYTES};
+
+/// How many directories.
+const ROOT: usize = 256;
+/// How many leaves a directory has.
+const DIRECTORY: usize = 256;
+
+type Leaf<M, T> = <M as Memory>::Chunk<T>;
+type Directory<M, T> = <M as Memory>::Chunk<Option<Leaf<M, T>>>;
+type Root<M, T> = <M as Memory>::Chunk<Option<Directory<M, T>>>;
+
+/// The array. Items are made when it grows.
+pub(crate) struct Paged<M: Memory, T> {
+    root: Option<Root<M, T>>,
+    len: u32,
+}
+
+impl<M: Memory, T> Paged<M, T> {
+    /// A leaf has 2^`SHIFT` items: as many as fit in a chunk, from 8 to 1024.
+    const SHIFT: u32 = {
+        let mut shift = 3;
+        while shift < 10 && (size_of::<T>() << (shift + 1)) <= CHUNK_BYTES {
+            shift += 1;
+        }
+        shift
+    };
+    const MASK: u32 = (1 << Self::SHIFT) - 1;
+    /// The most items that it can have.
+    pub(crate) const MAX: u32 = ((ROOT * DIRECTORY) as u32) << Self::SHIFT;
+
+    pub(crate) const fn new() -> Self {
+        Self { root: None, len: 0 }
+    }
+
+    /// How many items there are.
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Grows to more than `index` items, if it has fewer. `false` if there is no memory, or it is too long; it may have grown a little.
+    #[inline]
+    pub(crate) fn reserve(&mut self, index: u32, fill: impl FnMut() -> T) -> bool {
+        index < self.len || self.grow(index, fill)
+    }
+
+    #[cold]
+    fn grow(&mut self, index: u32, mut fill: impl FnMut() -> T) -> bool {
+        if index >= Self::MAX {
+            return false;
+        }
+        while self.len <= index {
+            let leaf = self.len >> Self::SHIFT;
+            let (high, low) = (leaf as usize / DIRECTORY, leaf as usize % DIRECTORY);
+            if self.root.is_none() {
+                self.root = M::chunk(ROOT, |_| None);
+            }
+            let Some(directory) = self.root.as_mut().and_then(|r| r.as_mut().get_mut(high)) else {
+                return false;
+            };
+            if directory.is_none() {
+                *directory = M::chunk(DIRECTORY, |_| None);
+            }
+            let Some(slot) = directory.as_mut().and_then(|d| d.as_mut().get_mut(low)) else {
+                return false;
+            };
+            *slot = M::chunk(1 << Self::SHIFT, |_| fill());
+            if slot.is_none() {
+                return false;
+            }
+            self.len = self.len.saturating_add(1 << Self::SHIFT);
+        }
+        true
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        let leaf = (index >> Self::SHIFT) as usize;
+        let directory = self
+            .root
+            .as_ref()?
+            .as_ref()
+            .get(leaf / DIRECTORY)?
+            .as_ref()?;
+        let leaf = directory.as_ref().get(leaf % DIRECTORY)?.as_ref()?;
+        leaf.as_ref().get((index & Self::MASK) as usize)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        let leaf = (index >> Self::SHIFT) as usize;
+        let directory = self
+            .root
+            .as_mut()?
+            .as_mut()
+            .get_mut(leaf / DIRECTORY)?
+            .as_mut()?;
+        let leaf = directory.as_mut().get_mut(leaf % DIRECTORY)?.as_mut()?;
+        leaf.as_mut().get_mut((index & Self::MASK) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Items at small numbers, which are reused, with a count of how often: so that an old number can be told from a new one.
+
+use super::host::Memory;
+use super::paged::Paged;
+
+/// No index.
+pub(crate) const NONE: u32 = u32::MAX;
+
+struct Entry<T> {
+    generation: u32,
+    /// While there is no item: the next free index.
+    next: u32,
+    item: Option<T>,
+}
+
+/// The items.
+pub(crate) struct Slab<M: Memory, T> {
+    entries: Paged<M, Entry<T>>,
+    /// The first free index below `fresh`.
+    free: u32,
+    /// From here on nothing was ever used.
+    fresh: u32,
+    len: u32,
+}
+
+impl<M: Memory, T> Slab<M, T> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            entries: Paged::new(),
+            free: NONE,
+            fresh: 0,
+            len: 0,
+        }
+    }
+
+    /// How many items there are.
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The index and the generation that the next item will have. `None` if there is no memory.
+    pub(crate) fn vacant(&mut self) -> Option<(u32, u32)> {
+        let index = if self.free == NONE {
+            self.fresh
+        } else {
+            self.free
+        };
+        let empty = || Entry {
+            generation: 0,
+            next: NONE,
+            item: None,
+        };
+        if !self.entries.reserve(index, empty) {
+            return None;
+        }
+        Some((index, self.entries.get(index)?.generation))
+    }
+
+    /// Puts an item where [`Slab::vacant`] says.
+    pub(crate) fn insert(&mut self, item: T) -> Option<u32> {
+        let (index, _) = self.vacant()?;
+        let entry = self.entries.get_mut(index)?;
+        if self.free == NONE {
+            self.fresh = self.fresh.saturating_add(1);
+        } else {
+            self.free = entry.next;
+        }
+        entry.item = Some(item);
+        self.len = self.len.saturating_add(1);
+        Some(index)
+    }
+
+    /// Takes an item out.
+    pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
+        let entry = self.entries.get_mut(index)?;
+        let item = entry.item.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.next = self.free;
+        self.free = index;
+        self.len = self.len.saturating_sub(1);
+        Some(item)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        self.entries.get(index)?.item.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.entries.get_mut(index)?.item.as_mut()
+    }
+
+    /// Whether this index is in use, in its this many-th generation.
+    #[inline]
+    pub(crate) fn is(&self, index: u32, generation: u32) -> bool {
+        self.entries
+            .get(index)
+            .is_some_and(|entry| entry.item.is_some() && entry.generation == generation)
+    }
+
+    /// The generation of what is, or will be, at an index.
+    pub(crate) fn generation(&self, index: u32) -> u32 {
+        self.entries.get(index).map_or(0, |entry| entry.generation)
+    }
+
+    /// The first index in use, from `from` on. Looks at no more than `limit` entries: `Err` says where to go on.
+    pub(crate) fn next(&self, from: u32, limit: u32) -> Result<Option<u32>, u32> {
+        let end = from.saturating_add(limit);
+        let mut index = from;
+        while index < self.fresh {
+            if index >= end {
+                return Err(index);
+            }
+            if self.get(index).is_some() {
+                return Ok(Some(index));
+            }
+            index = index.saturating_add(1);
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests;
