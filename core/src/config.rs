@@ -34,7 +34,7 @@ pub mod limits {
         Rate,
         /// Parts per billion, shown as a percentage.
         Share,
-        /// Nanoseconds. Limits are shown as ns and s.
+        /// Nanoseconds. Limits are shown in the longest unit of which they are whole numbers.
         Time,
     }
 
@@ -79,7 +79,29 @@ pub mod limits {
                 Unit::Number => write!(f, "{}..{}", self.min, self.max),
                 Unit::Rate => write!(f, "{}kbit..{}gbit", self.min / 125, self.max / 125_000_000),
                 Unit::Share => write!(f, "{}..{}", Percent(self.min), Percent(self.max)),
-                Unit::Time => write!(f, "{}ns..{}s", self.min, self.max / 1_000_000_000),
+                Unit::Time => write!(f, "{}..{}", Time(self.min), Time(self.max)),
+            }
+        }
+    }
+
+    /// Nanoseconds in the longest unit of which they are a whole number: `200us`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Time(
+        /// ns.
+        pub u64,
+    );
+
+    impl fmt::Display for Time {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let ns = self.0;
+            if ns % 1000 != 0 || ns == 0 {
+                write!(f, "{ns}ns")
+            } else if ns % 1_000_000 != 0 {
+                write!(f, "{}us", ns / 1000)
+            } else if ns % 1_000_000_000 != 0 {
+                write!(f, "{}ms", ns / 1_000_000)
+            } else {
+                write!(f, "{}s", ns / 1_000_000_000)
             }
         }
     }

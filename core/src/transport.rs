@@ -5,9 +5,12 @@
 //!
 //! | module | what is there |
 //! |---|---|
+//! | [`config`] | the options: ranges, defaults, checks and what they come to |
 //! | [`host`] | what its user implements, and the facts that it gives |
+//! | [`policy`] | which message is given tokens first, and with which priority |
 //! | [`wire`] | the packets: reading what anybody may have sent, and writing |
 
+pub mod config;
 #[allow(dead_code)] // used by the endpoint, which follows
 mod heap;
 pub mod host;
@@ -15,6 +18,7 @@ pub mod host;
 mod index;
 #[allow(dead_code)]
 mod paged;
+pub mod policy;
 #[allow(dead_code)]
 mod ranges;
 #[allow(dead_code)]

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a valid configuration comes to.
+
+use super::*;
+use crate::config::TOKEN_WIRE_LEN;
+use crate::units::Rate;
+
+/// How messages share the tokens, and where tokens come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// One priority, all messages alike.
+    ExpressPass,
+    /// Tokens have priorities, and a [`Schedule`] says which messages come first.
+    Top,
+    /// A grant for each data packet.
+    Ren,
+}
+
+/// How a message's rate follows the tokens that were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feedback {
+    /// ExpressPass, algorithm 1.
+    Midpoint,
+    /// With a weight and a target loss.
+    Weighted,
+}
+
+/// The clock that tokens are stamped with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// `CLOCK_REALTIME`.
+    Realtime,
+    /// `CLOCK_TAI`.
+    Tai,
+}
+
+/// Which message comes first under [`Policy::Top`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// Shortest remaining.
+    Srpt,
+    /// Least attained service.
+    Las,
+    /// Earliest deadline.
+    Edf,
+    /// The coflow with least remaining.
+    Coflow,
+}
+
+/// Code points by class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dscp {
+    /// Of signals.
+    pub signal: u8,
+    /// Of tokens.
+    pub token: u8,
+    /// Of data.
+    pub data: u8,
+    /// Of unscheduled data.
+    pub unscheduled: u8,
+}
+
+/// What a valid [`Config`] comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// See [`Config::policy`].
+    pub policy: Policy,
+    /// See [`Config::schedule`].
+    pub schedule: Schedule,
+    /// Bytes/s: the link rate in force.
+    pub link: u64,
+    /// The same rate, exactly.
+    pub link_rate: Rate,
+    /// The rate of all tokens together, in wire bytes.
+    pub token_rate: Rate,
+    /// 2^-10 ns: how long a token of 84 wire bytes takes at the token rate, rounded up.
+    pub token_time: u64,
+    /// See [`Config::feedback`].
+    pub feedback: Feedback,
+    /// Parts per billion of the token rate: a message's rate at first.
+    pub initial_rate: u32,
+    /// Parts per billion of the token rate: a message's rate is never lower. Not 0, not above `initial_rate`.
+    pub min_rate: u32,
+    /// Parts per billion.
+    pub target_loss: u32,
+    /// Parts per billion.
+    pub weight_initial: u32,
+    /// Parts per billion.
+    pub weight_min: u32,
+    /// Parts per billion.
+    pub weight_max: u32,
+    /// Parts per billion of the interval between a message's tokens.
+    pub jitter: u32,
+    /// Between updates of a message's rate; `None`: its round-trip time.
+    pub update_period: Option<Nanos>,
+    /// The round-trip time before one was measured.
+    pub base_rtt: Nanos,
+    /// A token that took longer sends nothing; `None`: they do not expire. At most a second, so that 32 bits of ns suffice.
+    pub token_expiry: Option<Nanos>,
+    /// See [`Config::clock`].
+    pub clock: Clock,
+    /// TOP's priority function. Under [`Policy::ExpressPass`] and [`Policy::Ren`], it has one priority.
+    pub priority: PriorityFunction,
+    /// Packets that may be sent without tokens; 0 but under [`Policy::Top`].
+    pub unscheduled: u32,
+    /// See [`Config::max_incoming`].
+    pub max_incoming: u32,
+    /// See [`Config::max_outgoing`].
+    pub max_outgoing: u32,
+    /// See [`Config::max_per_peer`].
+    pub max_per_peer: u32,
+    /// See [`Config::max_half_open`].
+    pub max_half_open: u32,
+    /// See [`Config::max_remembered`].
+    pub max_remembered: u32,
+    /// How long a peer may be silent.
+    pub timeout: Nanos,
+    /// After it a SYNC is repeated for the first time; at most `timeout`.
+    pub rto: Nanos,
+    /// Bytes: a socket's send buffer at first.
+    pub send_buffer: u32,
+    /// Bytes: a socket's receive buffer at first.
+    pub receive_buffer: u32,
+    /// Code points by class.
+    pub dscp: Dscp,
+}
+
+/// Parts per billion of the token rate: what a message begins with under ExpressPass unless the user says otherwise.
+const HALF: u32 = 500_000_000;
+
+impl Resolved {
+    /// Bytes on the link in the round-trip time before one was measured: what REN sends at first. At least 1.
+    pub fn base_bytes(&self) -> u32 {
+        // Seconds' worth and the rest apart: neither outgrows 64 bits, as the time is at most a second.
+        let (whole, part) = (self.link / S, self.link % S);
+        let bytes = whole
+            .saturating_mul(self.base_rtt.0)
+            .saturating_add(part.saturating_mul(self.base_rtt.0) / S);
+        u32::try_from(bytes.max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+impl Config {
+    /// `None` if what is checked before was not.
+    pub(super) fn resolve(&self, device_rate: Option<u64>) -> Option<Resolved> {
+        let link = match (self.link, device_rate) {
+            (0, Some(rate)) if rate != 0 => rate,
+            (0, _) => USUAL_LINK,
+            (link, _) => link,
+        };
+        // Devices may be faster than anything that rates can be made of.
+        let link = link.clamp(limits::LINK.min, Rate::MAX_BYTES_PER_SEC);
+        let token_rate = Rate::from_share(link, self.token_share)?;
+        let policy = match self.policy {
+            uapi::POLICY_EXPRESSPASS => Policy::ExpressPass,
+            uapi::POLICY_TOP => Policy::Top,
+            _ => Policy::Ren,
+        };
+        let top = policy == Policy::Top;
+        let initial_rate = match (self.initial_rate, policy) {
+            (0, Policy::ExpressPass) => HALF,
+            (0, _) => WHOLE as u32,
+            (rate, _) => rate,
+        };
+        let code = |value: u32| (value & 63) as u8;
+        Some(Resolved {
+            policy,
+            schedule: match self.schedule {
+                uapi::SCHEDULE_SRPT => Schedule::Srpt,
+                uapi::SCHEDULE_LAS => Schedule::Las,
+                uapi::SCHEDULE_EDF => Schedule::Edf,
+                _ => Schedule::Coflow,
+            },
+            link,
+            link_rate: Rate::from_bytes_per_sec(link)?,
+            token_rate,
+            token_time: token_rate.duration(TOKEN_WIRE_LEN << 10).0,
+            feedback: match self.feedback {
+                uapi::FEEDBACK_MIDPOINT => Feedback::Midpoint,
+                _ => Feedback::Weighted,
+            },
+            initial_rate: initial_rate.max(self.min_rate),
+            min_rate: self.min_rate,
+            target_loss: self.target_loss,
+            weight_initial: self.weight_initial,
+            weight_min: self.weight_min,
+            weight_max: self.weight_max,
+            jitter: self.jitter,
+            update_period: some(self.update_period),
+            base_rtt: Nanos(self.base_rtt),
+            token_expiry: some(self.token_expiry),
+            clock: match self.clock {
+                uapi::CLOCK_REALTIME => Clock::Realtime,
+                _ => Clock::Tai,
+            },
+            priority: PriorityFunction::new(
+                if top { self.priorities } else { 1 },
+                self.priority_packets,
+                self.priority_a,
+                self.priority_b,
+            ),
+            unscheduled: if top { self.unscheduled } else { 0 },
+            max_incoming: self.max_incoming,
+            max_outgoing: self.max_outgoing,
+            max_per_peer: self.max_per_peer,
+            max_half_open: self.max_half_open,
+            max_remembered: self.max_remembered,
+            timeout: Nanos(self.timeout),
+            rto: Nanos(self.rto),
+            send_buffer: self.send_buffer,
+            receive_buffer: self.receive_buffer,
+            dscp: Dscp {
+                signal: code(self.dscp_signal),
+                token: code(self.dscp_token),
+                data: code(self.dscp_data),
+                unscheduled: code(self.dscp_unscheduled),
+            },
+        })
+    }
+}
+
+/// 0 stands for none.
+fn some(time: u64) -> Option<Nanos> {
+    match time {
+        0 => None,
+        time => Some(Nanos(time)),
+    }
+}

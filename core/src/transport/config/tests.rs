@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+use std::string::{String, ToString};
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn refused(config: Config) -> String {
+    config.validate(None).unwrap_err().to_string()
+}
+
+fn with(name: &str, value: u64) -> Config {
+    let option = option_named(name).unwrap();
+    let value = match option.default {
+        Value::U32(_) => Value::U32(value as u32),
+        Value::U64(_) => Value::U64(value),
+    };
+    let mut config = Config::DEFAULT;
+    assert!(config.set(option.number, value));
+    config
+}
+
+#[test]
+fn the_defaults_are_valid_and_what_they_are_documented_to_be() {
+    let resolved = Config::DEFAULT.validate(None).unwrap();
+    assert_eq!(resolved.link, 1_250_000_000);
+    assert_eq!(resolved.policy, Policy::Top);
+    assert_eq!(resolved.feedback, Feedback::Weighted);
+    assert_eq!(resolved.token_rate.bytes_per_sec(), 64_734_895);
+    // 84 B at 5.1787916 % of 10 Gbit/s: 1297.6 ns.
+    assert_eq!(resolved.token_time, 1328743);
+    assert_eq!(resolved.token_expiry, None);
+    assert_eq!(resolved.update_period, None);
+    assert_eq!(resolved.initial_rate, 1_000_000_000);
+    // 62.5 KB: 10 Gbit/s for 50 us.
+    assert_eq!(resolved.base_bytes(), 62_500);
+    assert_eq!(resolved.priority, PriorityFunction::new(6, 20_000, 1000, 0));
+}
+
+#[test]
+fn policies_differ_in_what_is_documented_and_nothing_else() {
+    let of = |policy| {
+        let config = Config {
+            policy,
+            unscheduled: 4,
+            ..Config::DEFAULT
+        };
+        config.validate(None).unwrap()
+    };
+    let top = of(uapi::POLICY_TOP);
+    assert_eq!(top.unscheduled, 4);
+    for (policy, is, rate) in [
+        (uapi::POLICY_EXPRESSPASS, Policy::ExpressPass, 500_000_000),
+        (uapi::POLICY_REN, Policy::Ren, 1_000_000_000),
+    ] {
+        let other = of(policy);
+        assert_eq!((other.policy, other.initial_rate), (is, rate));
+        assert_eq!((other.priority.priorities(), other.unscheduled), (1, 0));
+        let same = Resolved {
+            policy: top.policy,
+            initial_rate: top.initial_rate,
+            priority: top.priority,
+            unscheduled: 4,
+            ..other
+        };
+        assert_eq!(same, top);
+    }
+}
+
+#[test]
+fn the_link_is_the_users_the_devices_or_the_usual_one() {
+    let link = |set, device| with("link", set).validate(device).unwrap().link;
+    assert_eq!(link(0, None), USUAL_LINK);
+    assert_eq!(link(0, Some(0)), USUAL_LINK);
+    assert_eq!(link(0, Some(12_500_000_000)), 12_500_000_000);
+    assert_eq!(link(125_000_000, Some(12_500_000_000)), 125_000_000);
+    // Slower and faster than anything.
+    assert_eq!(link(0, Some(1)), 125);
+    assert_eq!(
+        link(0, Some(u64::MAX)),
+        crate::units::Rate::MAX_BYTES_PER_SEC
+    );
+}
+
+#[test]
+fn the_table_has_every_attribute_that_can_be_set_in_order() {
+    let numbers: Vec<u16> = OPTIONS.iter().map(|option| option.number).collect();
+    let expected: Vec<u16> = (number::POLICY..number::LINK_IN_FORCE).collect();
+    assert_eq!(numbers, expected);
+    for option in OPTIONS {
+        assert_eq!(Config::DEFAULT.get(option.number), Some(option.default));
+        assert!(option.doc.trim().len() > 20 && !option.name.contains('_'));
+        assert_eq!(option_named(option.name), Some(option));
+        // A value of the other width is not taken.
+        let mut config = Config::DEFAULT;
+        let (narrow, wide) = (
+            config.set_u32(option.number, 77),
+            config.set_u64(option.number, 77),
+        );
+        assert!(narrow != wide);
+        assert_eq!(narrow, matches!(option.default, Value::U32(_)));
+        assert_eq!(config.get(option.number).map(Value::get), Some(77));
+        for other in OPTIONS.iter().filter(|other| other.number != option.number) {
+            assert_eq!(config.get(other.number), Some(other.default));
+        }
+    }
+    let mut config = Config::DEFAULT;
+    for none in [0, number::PAD, number::LINK_IN_FORCE, u16::MAX] {
+        assert_eq!(config.get(none), None);
+        assert!(!config.set_u32(none, 1) && !config.set_u64(none, 1));
+    }
+    assert_eq!(config, Config::DEFAULT);
+}
+
+#[test]
+fn every_option_is_refused_beyond_its_range_and_named() {
+    for option in OPTIONS {
+        let beyond: &[u64] = match option.values {
+            Values::Choice(words) => &[words.len() as u64, u64::from(u32::MAX)],
+            Values::Number(range) if range.min == 0 => &[range.max + 1],
+            Values::Number(range) => &[range.min - 1, range.max + 1],
+            Values::NumberOr(range, _) if range.min == 1 => &[range.max + 1],
+            Values::NumberOr(range, _) => &[range.min - 1, range.max + 1],
+        };
+        for &value in beyond {
+            let config = with(option.name, value);
+            let refusal = config.validate(None).unwrap_err();
+            assert_eq!((refusal.option, refusal.value), (option.name, value));
+            let text = refusal.to_string();
+            assert!(
+                text.starts_with(option.name) && text.len() <= 78,
+                "{text}: {}",
+                text.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn refusals_read_well() {
+    assert_eq!(
+        refused(with("policy", 3)),
+        "policy: 3 is none of expresspass|top|ren"
+    );
+    assert_eq!(
+        refused(with("link", 7)),
+        "link: 7 B/s is not in 1kbit..800gbit or auto"
+    );
+    assert_eq!(
+        refused(with("token-share", 99_999)),
+        "token-share: 0.0099999% is not in 0.01%..50%"
+    );
+    assert_eq!(
+        refused(with("priorities", 0)),
+        "priorities: 0 is not in 1..8"
+    );
+    assert_eq!(
+        refused(with("token-expiry", 1)),
+        "token-expiry: 1ns is not in 1us..1s or off"
+    );
+    assert_eq!(
+        refused(with("timeout", 1_000_000)),
+        "timeout: 1ms is not in 100ms..3600s"
+    );
+    assert_eq!(
+        refused(with("initial-rate", 3_000_000)),
+        "initial-rate: 0.3% is below min-rate, 0.4%"
+    );
+    assert_eq!(
+        refused(with("weight-initial", 1_000_000)),
+        "weight-initial: 0.1% is below weight-min, 1%"
+    );
+    assert_eq!(
+        refused(with("weight-max", 62_000_000)),
+        "weight-max: 6.2% is below weight-initial, 6.25%"
+    );
+    let config = Config {
+        rto: 300_000_000,
+        timeout: 200_000_000,
+        ..Config::DEFAULT
+    };
+    assert_eq!(refused(config), "rto: 300ms is above timeout, 200ms");
+}
+
+#[test]
+fn ends_of_ranges_are_allowed() {
+    for option in OPTIONS {
+        let ends = match option.values {
+            Values::Choice(words) => [0, words.len() as u64 - 1, 0],
+            Values::Number(range) => [range.min, range.max, range.max],
+            Values::NumberOr(range, _) => [range.min, range.max, 0],
+        };
+        for value in ends {
+            let mut config = with(option.name, value);
+            // What must not be beyond this follows it.
+            match option.name {
+                "initial-rate" if value != 0 => config.min_rate = config.min_rate.min(value as u32),
+                "weight-min" => {
+                    config.weight_initial = config.weight_initial.max(value as u32);
+                    config.weight_max = config.weight_max.max(value as u32);
+                }
+                "weight-initial" => {
+                    config.weight_min = config.weight_min.min(value as u32);
+                    config.weight_max = config.weight_max.max(value as u32);
+                }
+                "weight-max" => {
+                    config.weight_min = config.weight_min.min(value as u32);
+                    config.weight_initial = config.weight_initial.min(value as u32);
+                }
+                "timeout" => config.rto = config.rto.min(value),
+                _ => {}
+            }
+            let resolved = config.validate(None);
+            assert!(resolved.is_ok(), "{} {value}: {resolved:?}", option.name);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_values_are_refused_or_come_to_something(values in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>(), any::<bool>()), 0..6), device in any::<Option<u64>>()) {
+        let mut config = Config::DEFAULT;
+        for (option, value, small) in values {
+            let option = option.get(OPTIONS);
+            let value = if small { value % 70_000 } else { value };
+            prop_assert!(config.set_u32(option.number, value as u32) | config.set_u64(option.number, value));
+        }
+        match config.validate(device) {
+            Ok(resolved) => {
+                prop_assert!(resolved.min_rate <= resolved.initial_rate && resolved.initial_rate <= 1_000_000_000);
+                prop_assert!(resolved.token_time != 0 && resolved.base_bytes() != 0);
+            }
+            Err(refusal) => prop_assert!(refusal.to_string().len() <= 78, "{}", refusal),
+        }
+    }
+}
