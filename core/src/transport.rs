@@ -6,16 +6,21 @@
 //! | module | what is there |
 //! |---|---|
 //! | [`config`] | the options: ranges, defaults, checks and what they come to |
+//! | [`feedback`] | how fast a message is given tokens |
 //! | [`host`] | what its user implements, and the facts that it gives |
+//! | [`jitter`] | random numbers, and intervals that are varied by them |
 //! | [`policy`] | which message is given tokens first, and with which priority |
+//! | [`stats`] | what is counted |
 //! | [`wire`] | the packets: reading what anybody may have sent, and writing |
 
 pub mod config;
+pub mod feedback;
 #[allow(dead_code)] // used by the endpoint, which follows
 mod heap;
 pub mod host;
 #[allow(dead_code)]
 mod index;
+pub mod jitter;
 #[allow(dead_code)]
 mod paged;
 pub mod policy;
@@ -23,6 +28,7 @@ pub mod policy;
 mod ranges;
 #[allow(dead_code)]
 mod slab;
+pub mod stats;
 #[cfg(test)]
 mod testing;
 pub mod wire;

@@ -1,6 +1,123 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which message is given tokens first, and with which priority.
+//!
+//! Both follow from one number, the message's weight: what remains of it (SRPT), what it has had (LAS), how soon it must be there
+//! (EDF), or what remains of its coflow. A token's priority is TOP's function of that number, in packets; among a host's own
+//! messages the number itself decides.
+
+use core::num::NonZeroU64;
+
+use super::config::{Policy, Resolved, Schedule};
+use crate::config::FRAME_WIRE_LEN;
+use crate::units::Nanos;
 
 mod priority;
 
 pub use priority::PriorityFunction;
+
+/// What a policy looks at: a message that comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Bytes, if the length is known.
+    pub length: Option<u32>,
+    /// Bytes that have come.
+    pub received: u32,
+    /// Bytes of a full-length packet.
+    pub mss: u16,
+    /// When it should be there.
+    pub deadline: Option<Nanos>,
+    /// Bytes that are missing of all messages of its coflow, if it has one; of those whose length is not known, what has come.
+    pub coflow: Option<u64>,
+    /// The priority that the application wants.
+    pub wish: Option<u8>,
+    /// When its next token is due.
+    pub due: Nanos,
+}
+
+/// Of two messages that may be given a token, the one with the smaller key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(
+    /// What the policy goes by.
+    pub u64,
+    /// Among equals: when its token is due.
+    pub u64,
+);
+
+impl Key {
+    /// After all others.
+    pub const LAST: Self = Self(u64::MAX, u64::MAX);
+}
+
+/// Where a message stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its tokens' priority, 0 the highest. Less than [`PriorityFunction::priorities`].
+    pub priority: u8,
+    /// Its place among the host's own messages.
+    pub key: Key,
+}
+
+/// Below the priority in a key.
+const WEIGHT_BITS: u32 = 56;
+const MAX_WEIGHT: u64 = (1 << WEIGHT_BITS) - 1;
+
+/// Where a message stands now.
+///
+/// Under [`Policy::Top`] the priority comes first, so that what an application wishes for counts within its host too; without a
+/// wish, it says no other than the weight does. A key that was made earlier is not far wrong: weights change by a packet at a time.
+pub fn standing(config: &Resolved, now: Nanos, facts: &Facts) -> Standing {
+    if config.policy != Policy::Top {
+        return Standing {
+            priority: 0,
+            key: Key(facts.due.0, 0),
+        };
+    }
+    // (in packets, in its own unit)
+    let (packets, weight) = match config.schedule {
+        Schedule::Srpt => of_bytes(facts, remaining(facts)),
+        Schedule::Las => of_bytes(facts, facts.received.into()),
+        Schedule::Edf => match facts.deadline {
+            Some(deadline) => (in_frames(config, deadline - now), deadline.0),
+            None => (u64::MAX, MAX_WEIGHT),
+        },
+        Schedule::Coflow => of_bytes(facts, facts.coflow.unwrap_or(remaining(facts))),
+    };
+    let lowest = config.priority.lowest();
+    let priority = match facts.wish {
+        Some(wish) => wish.min(lowest),
+        None => config.priority.of(packets),
+    };
+    let key = u64::from(priority) << WEIGHT_BITS | weight.min(MAX_WEIGHT);
+    Standing {
+        priority,
+        key: Key(key, facts.due.0),
+    }
+}
+
+/// What is missing; of a message whose length is not known, what has come stands for it (TOP section 3.2, "non-clairvoyant").
+fn remaining(facts: &Facts) -> u64 {
+    match facts.length {
+        Some(length) => length.saturating_sub(facts.received).into(),
+        None => facts.received.into(),
+    }
+}
+
+fn of_bytes(facts: &Facts, bytes: u64) -> (u64, u64) {
+    let packets = match NonZeroU64::new(facts.mss.into()) {
+        // Up to the next whole packet.
+        Some(mss) => (bytes / mss).saturating_add(u64::from(bytes % mss != 0)),
+        None => bytes,
+    };
+    (packets, bytes)
+}
+
+/// How many full frames the link carries in `time`.
+fn in_frames(config: &Resolved, time: Nanos) -> u64 {
+    match NonZeroU64::new(config.link_rate.duration(FRAME_WIRE_LEN).0) {
+        Some(frame) => time.0 / frame,
+        None => time.0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Credit feedback: how fast a message is given tokens, from how many of them were answered.
+//!
+//! Ports drop tokens where there are more than the data they would call for has room. The rate follows that loss, once a round
+//! trip: a token that is lost costs next to nothing, so the rate may change in large steps.
+//!
+//! Rates are parts per billion of the host's token rate, and never more than all of it.
+
+use core::num::NonZeroU64;
+
+use super::config::{Feedback, Resolved};
+use super::jitter::NANO;
+
+const WHOLE: u32 = 1_000_000_000;
+
+/// What became of a message's tokens in one period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Period {
+    /// Tokens that data came for.
+    pub answered: u32,
+    /// Tokens taken for lost: a later one was answered, or none was for too long. One that met a sender with nothing to send
+    /// counts as lost, so that the rate follows what the sender has.
+    pub lost: u32,
+}
+
+/// The rate at which one message is given tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credit {
+    rate: u32,
+    weight: u32,
+    rising: bool,
+}
+
+impl Credit {
+    /// As the configuration has it at first.
+    pub fn new(config: &Resolved) -> Self {
+        Self {
+            rate: config.initial_rate,
+            weight: config.weight_initial,
+            rising: false,
+        }
+    }
+
+    /// Parts per billion of the token rate; at least [`Resolved::min_rate`].
+    #[inline]
+    pub const fn rate(&self) -> u32 {
+        self.rate
+    }
+
+    /// Brings it into the ranges of a configuration that was changed.
+    pub fn configure(&mut self, config: &Resolved) {
+        self.rate = limit(self.rate.into(), config);
+        self.weight = self
+            .weight
+            .clamp(config.weight_min.min(config.weight_max), config.weight_max);
+    }
+
+    /// The rate for the next period. To be called once a period, which is a round-trip time or [`Resolved::update_period`]. A
+    /// period in which nothing became of any token changes nothing.
+    pub fn update(&mut self, config: &Resolved, period: &Period) {
+        let answered = u64::from(period.answered);
+        let lost = u64::from(period.lost);
+        // Below 2^33.
+        let Some(tokens) = NonZeroU64::new(answered.wrapping_add(lost)) else {
+            return;
+        };
+        let rate = match config.feedback {
+            Feedback::Midpoint if lost != 0 => {
+                // To what came (ExpressPass, algorithm 1).
+                u64::from(self.rate).wrapping_mul(answered) / tokens
+            }
+            Feedback::Midpoint => (u64::from(self.rate).wrapping_add(u64::from(WHOLE))) / 2,
+            // lost / tokens <= target, both sides below 2^63.
+            Feedback::Weighted
+                if lost.wrapping_mul(u64::from(WHOLE))
+                    <= tokens.get().wrapping_mul(u64::from(config.target_loss)) =>
+            {
+                if self.rising {
+                    self.weight = midpoint(self.weight, config.weight_max);
+                }
+                self.rising = true;
+                let weight = u64::from(self.weight);
+                let rest = u64::from(WHOLE.saturating_sub(self.weight));
+                // Rates and weights are at most 10^9.
+                let kept = rest.wrapping_mul(self.rate.into()) / u64::from(WHOLE);
+                let gained = above_target(weight, config);
+                kept.wrapping_add(gained)
+            }
+            Feedback::Weighted => {
+                self.rising = false;
+                self.weight = (self.weight / 2).max(config.weight_min);
+                let came = u64::from(self.rate).wrapping_mul(answered) / tokens;
+                above_target(came, config)
+            }
+        };
+        self.rate = limit(rate, config);
+    }
+
+    /// The mean time between the message's tokens, of `wire_len` bytes each, in units of 1/[`NANO`] ns. At least 1.
+    pub fn interval(&self, config: &Resolved, wire_len: u32) -> u64 {
+        let whole = config
+            .token_rate
+            .duration(wire_len.saturating_mul(NANO as u32))
+            .0;
+        let Some(rate) = NonZeroU64::new(self.rate.into()) else {
+            return u64::MAX;
+        };
+        // whole x 10^9 / rate. The rest is less than the rate, which is at most 10^9.
+        let time = (whole / rate).saturating_mul(WHOLE.into());
+        let rest = (whole % rate).wrapping_mul(WHOLE.into()) / rate;
+        time.saturating_add(rest).max(1)
+    }
+}
+
+/// `rate x (1 + target loss)`: so many tokens must be sent for `rate` to come through. `rate` is at most 10^9.
+#[inline]
+fn above_target(rate: u64, config: &Resolved) -> u64 {
+    let factor = u64::from(WHOLE).wrapping_add(config.target_loss.into());
+    rate.wrapping_mul(factor) / u64::from(WHOLE)
+}
+
+#[inline]
+fn limit(rate: u64, config: &Resolved) -> u32 {
+    let rate = rate.max(config.min_rate.into()).min(WHOLE.into());
+    u32::try_from(rate).unwrap_or(WHOLE)
+}
+
+#[inline]
+fn midpoint(a: u32, b: u32) -> u32 {
+    // At most 10^9 each.
+    a.wrapping_add(b) / 2
+}
+
+#[cfg(test)]
+mod tests;

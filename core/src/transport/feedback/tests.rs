@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+use proptest::prelude::*;
+
+use super::*;
+use crate::transport::config::Config;
+use crate::uapi::transport as uapi;
+
+fn config(feedback: u32) -> Resolved {
+    let config = Config {
+        feedback,
+        initial_rate: 500_000_000,
+        ..Config::DEFAULT
+    };
+    config.validate(None).unwrap()
+}
+
+fn after(config: &Resolved, periods: &[(u32, u32)]) -> Credit {
+    let mut credit = Credit::new(config);
+    for &(answered, lost) in periods {
+        credit.update(config, &Period { answered, lost });
+    }
+    credit
+}
+
+#[test]
+fn midpoint_goes_half_way_up_or_down_to_what_came() {
+    let config = config(uapi::FEEDBACK_MIDPOINT);
+    let rate = |periods: &[_]| after(&config, periods).rate();
+    assert_eq!(rate(&[]), 500_000_000);
+    assert_eq!(rate(&[(10, 0)]), 750_000_000);
+    // "over 90 % of link bandwidth in just 4 RTTs"
+    assert!(rate(&[(10, 0), (10, 0), (10, 0)]) > 900_000_000);
+    assert_eq!(rate(&[(9, 1)]), 450_000_000);
+    assert_eq!(rate(&[(1, 3)]), 125_000_000);
+    assert_eq!(rate(&[(0, 3)]), 4_000_000);
+    // Nothing is known.
+    assert_eq!(rate(&[(0, 0)]), 500_000_000);
+}
+
+#[test]
+fn weighted_is_the_papers_formula() {
+    let config = config(uapi::FEEDBACK_WEIGHTED);
+    let credit = |periods: &[_]| after(&config, periods);
+    // (1 - w) rate + w x 1.1, w = 1/16.
+    assert_eq!(credit(&[(10, 0)]).rate, 468_750_000 + 68_750_000);
+    // Again: w = (1/16 + 1/2) / 2.
+    let twice = credit(&[(10, 0), (10, 0)]);
+    assert_eq!(twice.weight, 281_250_000);
+    assert_eq!(twice.rate, 386_328_125 + 309_375_000);
+    // A loss at the target is no loss.
+    assert_eq!(credit(&[(9, 1)]), credit(&[(10, 0)]));
+    // rate x (1 - loss) x 1.1, w = w / 2.
+    let down = credit(&[(8, 2)]);
+    assert_eq!((down.rate, down.weight), (440_000_000, 31_250_000));
+    // The first increase after that leaves w as it is.
+    assert_eq!(credit(&[(8, 2), (10, 0)]).weight, 31_250_000);
+    // Never below the least, never above all.
+    let least = credit(&[(0, 1); 9]);
+    assert_eq!((least.rate, least.weight), (4_000_000, 10_000_000));
+    let most = credit(&[(1, 0); 30]);
+    assert_eq!(most.rate, 1_000_000_000);
+    assert!(most.weight > 499_000_000);
+}
+
+#[test]
+fn an_interval_is_that_of_the_share() {
+    let config = config(uapi::FEEDBACK_WEIGHTED);
+    let mut credit = Credit::new(&config);
+    // Half of the token rate: 2 x 1297.6 ns; 104 bytes take longer.
+    assert_eq!(credit.interval(&config, 84), 2 * config.token_time);
+    let longer = 2 * config.token_time * 104 / 84;
+    assert!(credit.interval(&config, 104).abs_diff(longer) <= 2);
+    credit.rate = 1_000_000_000;
+    assert_eq!(credit.interval(&config, 84), config.token_time);
+    credit.rate = 3_000_000;
+    assert_eq!(credit.interval(&config, 84), config.token_time * 1000 / 3);
+    credit.rate = 0;
+    assert_eq!(credit.interval(&config, 84), u64::MAX);
+}
+
+#[test]
+fn a_changed_configuration_takes_effect() {
+    let mut credit = after(&config(uapi::FEEDBACK_WEIGHTED), &[(0, 1); 9]);
+    let other = Config {
+        min_rate: 50_000_000,
+        weight_min: 60_000_000,
+        ..Config::DEFAULT
+    };
+    credit.configure(&other.validate(None).unwrap());
+    assert_eq!((credit.rate, credit.weight), (50_000_000, 60_000_000));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_rate_is_always_in_range_and_follows_the_loss(
+        feedback in 0_u32..2,
+        min in 10_000_u32..=1_000_000_000,
+        initial in any::<u32>(),
+        target in 0_u32..=500_000_000,
+        weights in any::<[u32; 3]>(),
+        periods in prop::collection::vec((any::<u32>(), any::<u32>(), 0_u32..32), 0..20),
+    ) {
+        let mut weights = weights.map(|weight| 100_000 + weight % 999_900_001);
+        weights.sort_unstable();
+        let [weight_min, weight_initial, weight_max] = weights;
+        let config = Config {
+            feedback,
+            min_rate: min,
+            initial_rate: min + initial % (1_000_000_001 - min),
+            target_loss: target,
+            weight_min,
+            weight_initial,
+            weight_max,
+            ..Config::DEFAULT
+        };
+        let config = config.validate(None).unwrap();
+        let mut credit = Credit::new(&config);
+        for (answered, lost, shift) in periods {
+            let before = credit;
+            let period = Period { answered: answered >> shift, lost: lost >> (31 - shift) };
+            credit.update(&config, &period);
+            prop_assert!((config.min_rate..=1_000_000_000).contains(&credit.rate));
+            prop_assert!((weight_min..=weight_max).contains(&credit.weight));
+            if period.lost == 0 {
+                // With a rate that is above max x (1 + target) nowhere, it cannot fall; a billionth is rounding.
+                prop_assert!(credit.rate + 2 >= before.rate);
+            } else if period.answered == 0 {
+                prop_assert_eq!(credit.rate, config.min_rate);
+            }
+        }
+    }
+}
