@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What can go wrong, in words for people.
+
+use std::io;
+
+/// Errors of the sockets.
+///
+/// It turns into an [`io::Error`] of the kernel's kind, so that `?` works in functions that return those.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel has no such sockets.
+    #[error("the turnstile transport is not loaded (modprobe turnstile)")]
+    NotLoaded,
+    /// A value that the kernel would not take.
+    #[error("{field}: {value} is not in {range}")]
+    Invalid {
+        /// What it was given for.
+        field: &'static str,
+        /// What was given.
+        value: u64,
+        /// What is allowed.
+        range: &'static str,
+    },
+    /// More was written than was announced.
+    #[error("the message was announced with {length} bytes, and {written} are written")]
+    TooMuch {
+        /// What was announced.
+        length: u64,
+        /// What would have been written in all.
+        written: u64,
+    },
+    /// The writer was finished too early.
+    #[error("the message was announced with {length} bytes, and only {written} are written")]
+    TooLittle {
+        /// What was announced.
+        length: u64,
+        /// What was written.
+        written: u64,
+    },
+    /// A message is longer than the caller wants to have.
+    #[error("a message from {from} is longer than {limit} bytes")]
+    TooLong {
+        /// Its sender.
+        from: std::net::SocketAddr,
+        /// What the caller would have taken.
+        limit: usize,
+    },
+    /// A message was begun on this socket and not written to its end. It can neither be continued nor taken back;
+    /// closing the socket aborts it.
+    #[error("a message was left unfinished on this socket; close it")]
+    Abandoned,
+    /// The socket does not receive any more.
+    #[error("the socket was shut down")]
+    Shutdown,
+    /// The kernel refused.
+    #[error("cannot {doing}: {source}")]
+    Kernel {
+        /// What it was asked for.
+        doing: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// From the kernel's answer.
+    pub(crate) fn kernel(doing: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Kernel { doing, source }
+    }
+
+    /// From the kernel's answer to `socket(2)`, which says in several ways that it does not know the protocol.
+    pub(crate) fn open(source: io::Error) -> Self {
+        match source.raw_os_error() {
+            // EINVAL: protocol numbers above the kernel's last one.
+            Some(
+                libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT | libc::EAFNOSUPPORT | libc::EINVAL,
+            ) => Self::NotLoaded,
+            _ => Self::Kernel {
+                doing: "open a socket",
+                source,
+            },
+        }
+    }
+
+    /// The kind that an [`io::Error`] of this would have.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::NotLoaded => io::ErrorKind::Unsupported,
+            Self::Invalid { .. } | Self::TooMuch { .. } | Self::TooLittle { .. } => {
+                io::ErrorKind::InvalidInput
+            }
+            Self::TooLong { .. } => io::ErrorKind::InvalidData,
+            Self::Abandoned => io::ErrorKind::BrokenPipe,
+            Self::Shutdown => io::ErrorKind::UnexpectedEof,
+            Self::Kernel { source, .. } => source.kind(),
+        }
+    }
+
+    /// The kernel's error number, if it was the kernel that refused.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Kernel { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            // Callers compare numbers; the words are the kernel's own.
+            Error::Kernel { source, .. } => source,
+            error => Self::new(error.kind(), error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_the_transport() {
+        for errno in [
+            libc::EPROTONOSUPPORT,
+            libc::ESOCKTNOSUPPORT,
+            libc::EAFNOSUPPORT,
+            libc::EINVAL,
+        ] {
+            let error = Error::open(io::Error::from_raw_os_error(errno));
+            assert_eq!(
+                error.to_string(),
+                "the turnstile transport is not loaded (modprobe turnstile)"
+            );
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        }
+        let other = Error::open(io::Error::from_raw_os_error(libc::EMFILE));
+        assert_eq!(other.errno(), Some(libc::EMFILE));
+    }
+
+    #[test]
+    fn numbers_survive() {
+        let error = Error::kernel("send")(io::Error::from_raw_os_error(libc::EMSGSIZE));
+        assert!(error.to_string().starts_with("cannot send: "));
+        assert_eq!(io::Error::from(error).raw_os_error(), Some(libc::EMSGSIZE));
+        let error = io::Error::from(Error::Abandoned);
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(error.to_string(), Error::Abandoned.to_string());
+    }
+}

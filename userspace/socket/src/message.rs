@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What is said about messages: options when they are sent, facts when they come, and how they ended.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use turnstile_core::uapi::transport::{self as uapi, ancillary as number};
+
+use crate::ancillary::{self, Item};
+use crate::Error;
+
+/// The longest message, in bytes.
+pub const MAX_LENGTH: u64 = (1 << 30) - 1;
+/// The highest priority number, which is the lowest priority.
+pub const MAX_PRIORITY: u8 = 7;
+
+pub(crate) const LEVEL: i32 = uapi::SOL_TURNSTILE as i32;
+
+/// How a message is to be sent. The default leaves everything to the receiver's policy.
+///
+/// ```
+/// use std::num::NonZeroU32;
+/// use std::time::Duration;
+/// use turnstile_socket::SendOptions;
+///
+/// let urgent = SendOptions { deadline: Some(Duration::from_millis(5)), ..SendOptions::default() };
+/// let shuffle = SendOptions { coflow: NonZeroU32::new(17), priority: Some(3), ..SendOptions::default() };
+/// # let _ = (urgent, shuffle);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SendOptions {
+    /// Bytes, 1 to [`MAX_LENGTH`]: the length of a message that is written piece by piece. The receiver schedules better if it knows.
+    /// With `send` it may be left out: it is the length of what is sent.
+    pub length: Option<u64>,
+    /// When the message should be there, from now.
+    pub deadline: Option<Duration>,
+    /// The coflow that the message belongs to.
+    pub coflow: Option<NonZeroU32>,
+    /// Priority of the message's tokens, 0 (highest) to 7, whatever the receiver's policy says.
+    pub priority: Option<u8>,
+    /// Do not tell the receiver the length before the end, though it may be known here.
+    pub unknown_size: bool,
+}
+
+impl SendOptions {
+    /// Checks the ranges, and gives the ancillary data.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, Error> {
+        let mut to = Vec::new();
+        if let Some(length) = self.length {
+            check_length(length)?;
+            ancillary::put(&mut to, LEVEL, number::LENGTH as i32, &length.to_ne_bytes());
+        }
+        if let Some(deadline) = self.deadline {
+            let ns = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
+            ancillary::put(&mut to, LEVEL, number::DEADLINE as i32, &ns.to_ne_bytes());
+        }
+        if let Some(coflow) = self.coflow {
+            let coflow = coflow.get().to_ne_bytes();
+            ancillary::put(&mut to, LEVEL, number::COFLOW as i32, &coflow);
+        }
+        if let Some(priority) = self.priority {
+            if priority > MAX_PRIORITY {
+                return Err(Error::Invalid {
+                    field: "priority",
+                    value: priority.into(),
+                    range: "0..7",
+                });
+            }
+            let priority = u32::from(priority).to_ne_bytes();
+            ancillary::put(&mut to, LEVEL, number::PRIORITY as i32, &priority);
+        }
+        if self.unknown_size {
+            let one = 1u32.to_ne_bytes();
+            ancillary::put(&mut to, LEVEL, number::UNKNOWN_SIZE as i32, &one);
+        }
+        Ok(to)
+    }
+}
+
+/// Refuses lengths that no message has.
+pub(crate) fn check_length(length: u64) -> Result<(), Error> {
+    if (1..=MAX_LENGTH).contains(&length) {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        field: "length",
+        value: length,
+        range: "1..1073741823 bytes",
+    })
+}
+
+/// Facts about the message that was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Info {
+    /// The message's number among those that came to this socket.
+    pub number: u64,
+    /// Its length in bytes; `None`: the sender has not told it yet.
+    pub length: Option<u64>,
+    /// Where in the message the bytes are that were read.
+    pub offset: u64,
+    /// How long ago its first packet came.
+    pub elapsed: Duration,
+}
+
+impl Info {
+    /// Finds it in ancillary data.
+    pub(crate) fn decode(control: &[u8]) -> Option<Self> {
+        let payload = ancillary::items(control)
+            .find(|item| item.level == LEVEL && item.kind == number::INFO as i32)?
+            .payload;
+        let field = |at: usize| {
+            let bytes = payload.get(at * 8..)?.first_chunk()?;
+            Some(u64::from_ne_bytes(*bytes))
+        };
+        Some(Self {
+            number: field(0)?,
+            length: field(1).filter(|length| *length != u64::MAX),
+            offset: field(2)?,
+            elapsed: Duration::from_nanos(field(3)?),
+        })
+    }
+}
+
+/// What a read gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes that were read; at least one.
+    pub len: usize,
+    /// The message's sender.
+    pub from: SocketAddr,
+    /// Whether these were the message's last bytes.
+    pub end_of_message: bool,
+    /// More about the message, unless it was switched off.
+    pub info: Option<Info>,
+}
+
+/// A whole message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// What is in it.
+    pub data: Vec<u8>,
+    /// Its sender.
+    pub from: SocketAddr,
+    /// More about it, as of its last read, unless it was switched off.
+    pub info: Option<Info>,
+}
+
+/// How a message that was sent ended.
+#[derive(Debug)]
+pub struct Completion {
+    /// Which: what `send` or `begin` gave.
+    pub number: u32,
+    /// Delivered, or why not.
+    pub outcome: io::Result<()>,
+    /// From the send to the final acknowledgement, in whole microseconds. `None` if it was not delivered.
+    pub elapsed: Option<Duration>,
+    /// To whom it went, if the kernel says so.
+    pub to: Option<SocketAddr>,
+}
+
+/// Length of `struct sock_extended_err`.
+const EXTENDED_ERR: usize = 16;
+
+impl Completion {
+    /// Finds it in what the error queue gave. `None`: it was something else.
+    pub(crate) fn decode(control: &[u8]) -> Option<Self> {
+        ancillary::items(control).find_map(|item| Self::from_item(&item))
+    }
+
+    fn from_item(item: &Item<'_>) -> Option<Self> {
+        match (item.level, item.kind) {
+            (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => {}
+            _ => return None,
+        }
+        let (error, offender) = item.payload.split_first_chunk::<EXTENDED_ERR>()?;
+        let word = |at: usize| {
+            error
+                .get(at..)?
+                .first_chunk()
+                .map(|w| u32::from_ne_bytes(*w))
+        };
+        let (errno, origin, kind) = (word(0)?, error[4], error[5]);
+        if origin != uapi::EE_ORIGIN {
+            return None;
+        }
+        let delivered = match kind {
+            uapi::EE_DELIVERED => true,
+            uapi::EE_FAILED => false,
+            _ => return None,
+        };
+        let errno = i32::try_from(errno).unwrap_or(libc::EIO);
+        Some(Self {
+            number: word(12)?,
+            outcome: if delivered {
+                Ok(())
+            } else {
+                Err(io::Error::from_raw_os_error(errno))
+            },
+            elapsed: delivered.then_some(Duration::from_micros(word(8)?.into())),
+            to: address(offender),
+        })
+    }
+}
+
+/// Reads a `struct sockaddr_in` or `sockaddr_in6`.
+fn address(bytes: &[u8]) -> Option<SocketAddr> {
+    let (family, rest) = bytes.split_first_chunk::<2>()?;
+    let (port, rest) = rest.split_first_chunk::<2>()?;
+    let port = u16::from_be_bytes(*port);
+    match i32::from(u16::from_ne_bytes(*family)) {
+        libc::AF_INET => {
+            let ip = rest.first_chunk::<4>()?;
+            Some(SocketAddr::from((Ipv4Addr::from(*ip), port)))
+        }
+        libc::AF_INET6 => {
+            let (flow, rest) = rest.split_first_chunk::<4>()?;
+            let (ip, rest) = rest.split_first_chunk::<16>()?;
+            let scope = rest.first_chunk::<4>()?;
+            Some(SocketAddr::V6(SocketAddrV6::new(
+                Ipv6Addr::from(*ip),
+                port,
+                u32::from_be_bytes(*flow),
+                u32::from_ne_bytes(*scope),
+            )))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(kind: u32, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        ancillary::put(&mut bytes, LEVEL, kind as i32, payload);
+        bytes
+    }
+
+    #[test]
+    fn options_as_ancillary_data() {
+        assert_eq!(
+            SendOptions::default().encode().unwrap(),
+            Vec::<u8>::new(),
+            "nothing said, nothing sent"
+        );
+        let all = SendOptions {
+            length: Some(5),
+            deadline: Some(Duration::from_micros(3)),
+            coflow: NonZeroU32::new(9),
+            priority: Some(7),
+            unknown_size: true,
+        };
+        let expected = [
+            item(1, &5u64.to_ne_bytes()),
+            item(2, &3000u64.to_ne_bytes()),
+            item(3, &9u32.to_ne_bytes()),
+            item(4, &7u32.to_ne_bytes()),
+            item(5, &1u32.to_ne_bytes()),
+        ];
+        assert_eq!(all.encode().unwrap(), expected.concat());
+    }
+
+    #[test]
+    fn options_out_of_range() {
+        let error = |options: SendOptions| options.encode().unwrap_err().to_string();
+        let with_length = |length| SendOptions {
+            length: Some(length),
+            ..SendOptions::default()
+        };
+        assert_eq!(
+            error(with_length(0)),
+            "length: 0 is not in 1..1073741823 bytes"
+        );
+        assert_eq!(
+            error(with_length(MAX_LENGTH + 1)),
+            "length: 1073741824 is not in 1..1073741823 bytes"
+        );
+        assert!(with_length(MAX_LENGTH).encode().is_ok());
+        assert_eq!(
+            error(SendOptions {
+                priority: Some(8),
+                ..SendOptions::default()
+            }),
+            "priority: 8 is not in 0..7"
+        );
+    }
+
+    #[test]
+    fn facts_about_a_message() {
+        let info = |fields: [u64; 4]| item(6, &fields.map(u64::to_ne_bytes).concat());
+        assert_eq!(
+            Info::decode(&info([1, 2, 3, 4])),
+            Some(Info {
+                number: 1,
+                length: Some(2),
+                offset: 3,
+                elapsed: Duration::from_nanos(4)
+            })
+        );
+        assert_eq!(
+            Info::decode(&info([1, u64::MAX, 0, 4])).unwrap().length,
+            None
+        );
+        assert_eq!(Info::decode(&item(6, &[0; 31])), None);
+        assert_eq!(Info::decode(&[]), None);
+    }
+
+    fn extended(errno: u32, origin: u8, kind: u8, info: u32, data: u32, address: &[u8]) -> Vec<u8> {
+        let mut payload = errno.to_ne_bytes().to_vec();
+        payload.extend([origin, kind, 0, 0]);
+        payload.extend(info.to_ne_bytes());
+        payload.extend(data.to_ne_bytes());
+        payload.extend(address);
+        let mut bytes = Vec::new();
+        ancillary::put(&mut bytes, libc::SOL_IP, libc::IP_RECVERR, &payload);
+        bytes
+    }
+
+    #[test]
+    fn completions() {
+        let done = Completion::decode(&extended(0, 8, 1, 1500, 3, &[])).unwrap();
+        assert_eq!(
+            (done.number, done.elapsed, done.to),
+            (3, Some(Duration::from_micros(1500)), None)
+        );
+        assert!(done.outcome.is_ok());
+
+        let mut address = 2u16.to_ne_bytes().to_vec();
+        address.extend([0x13, 0x88, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let errno = libc::ETIMEDOUT as u32;
+        let failed = Completion::decode(&extended(errno, 8, 2, 0, 4, &address)).unwrap();
+        assert_eq!(
+            failed.outcome.unwrap_err().raw_os_error(),
+            Some(libc::ETIMEDOUT)
+        );
+        assert_eq!(failed.to, Some("10.0.0.1:5000".parse().unwrap()));
+        assert_eq!(failed.elapsed, None);
+
+        let mut address = 10u16.to_ne_bytes().to_vec();
+        address.extend([0, 9, 0, 0, 0, 0]);
+        address.extend(Ipv6Addr::LOCALHOST.octets());
+        address.extend(2u32.to_ne_bytes());
+        let failed = Completion::decode(&extended(errno, 8, 2, 0, 5, &address)).unwrap();
+        assert_eq!(failed.to, Some("[::1%2]:9".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_is_no_completion() {
+        // ICMP's origin, a type that is not known, and too short.
+        assert!(Completion::decode(&extended(1, 2, 1, 0, 0, &[])).is_none());
+        assert!(Completion::decode(&extended(0, 8, 9, 0, 0, &[])).is_none());
+        assert!(Completion::decode(&item(11, &[0; 15])).is_none());
+        assert!(Completion::decode(&[]).is_none());
+    }
+}

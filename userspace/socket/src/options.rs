@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Options and facts of sockets, the same for both kinds.
+
+/// The methods that sync and tokio sockets have in common; both have a `raw()`.
+macro_rules! socket_options {
+    () => {
+        /// The address that the socket is bound to.
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn local_addr(&self) -> std::io::Result<std::net::SocketAddr> {
+            let address = self.raw().socket.local_addr()?;
+            address
+                .as_socket()
+                .ok_or_else(|| std::io::ErrorKind::AddrNotAvailable.into())
+        }
+
+        /// The peer that the socket is connected to.
+        ///
+        /// # Errors
+        /// ENOTCONN.
+        pub fn peer_addr(&self) -> std::io::Result<std::net::SocketAddr> {
+            let address = self.raw().socket.peer_addr()?;
+            address
+                .as_socket()
+                .ok_or_else(|| std::io::ErrorKind::NotConnected.into())
+        }
+
+        /// Whether the delivery of each message is told, not only failures. Off at first.
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn set_completions(&self, on: bool) -> std::io::Result<()> {
+            self.raw().set(Opt::Completions, on.into())
+        }
+
+        /// See [`Self::set_completions`].
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn completions(&self) -> std::io::Result<bool> {
+            Ok(self.raw().get(Opt::Completions)? != 0)
+        }
+
+        /// Whether reads come with an [`Info`](crate::Info). On at first.
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn set_receive_info(&self, on: bool) -> std::io::Result<()> {
+            self.raw().set(Opt::ReceiveInfo, on.into())
+        }
+
+        /// See [`Self::set_receive_info`].
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn receive_info(&self) -> std::io::Result<bool> {
+            Ok(self.raw().get(Opt::ReceiveInfo)? != 0)
+        }
+
+        /// Priority of messages that are sent without one, 0 (highest) to 7; `None`, as at first: as the receiver's policy says.
+        ///
+        /// # Errors
+        /// EINVAL for others.
+        pub fn set_default_priority(&self, priority: Option<u8>) -> std::io::Result<()> {
+            let value = priority.map_or(-1, i32::from);
+            self.raw().set(Opt::DefaultPriority, value)
+        }
+
+        /// See [`Self::set_default_priority`].
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn default_priority(&self) -> std::io::Result<Option<u8>> {
+            Ok(u8::try_from(self.raw().get(Opt::DefaultPriority)?).ok())
+        }
+
+        /// Bytes of the send buffer (`SO_SNDBUF`). The kernel doubles what is set, and limits it (`net.core.wmem_max`).
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn set_send_buffer_size(&self, bytes: usize) -> std::io::Result<()> {
+            self.raw().socket.set_send_buffer_size(bytes)
+        }
+
+        /// See [`Self::set_send_buffer_size`].
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn send_buffer_size(&self) -> std::io::Result<usize> {
+            self.raw().socket.send_buffer_size()
+        }
+
+        /// Bytes of the receive buffer (`SO_RCVBUF`). The kernel doubles what is set, and limits it (`net.core.rmem_max`).
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn set_recv_buffer_size(&self, bytes: usize) -> std::io::Result<()> {
+            self.raw().socket.set_recv_buffer_size(bytes)
+        }
+
+        /// See [`Self::set_recv_buffer_size`].
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn recv_buffer_size(&self) -> std::io::Result<usize> {
+            self.raw().socket.recv_buffer_size()
+        }
+
+        /// What closing does with what was not delivered (`SO_LINGER`). `None`, as at first: it is delivered in the background. Zero: it is
+        /// aborted, and the receivers are told. Else closing waits for it, at most so long, in whole seconds.
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn set_linger(&self, linger: Option<std::time::Duration>) -> std::io::Result<()> {
+            self.raw().socket.set_linger(linger)
+        }
+
+        /// See [`Self::set_linger`].
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn linger(&self) -> std::io::Result<Option<std::time::Duration>> {
+            self.raw().socket.linger()
+        }
+
+        /// Whether an IPv6 socket is left alone by IPv4 (`IPV6_V6ONLY`).
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn set_only_v6(&self, only: bool) -> std::io::Result<()> {
+            self.raw().socket.set_only_v6(only)
+        }
+
+        /// Takes the socket's pending error (`SO_ERROR`).
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
+            self.raw().socket.take_error()
+        }
+
+        /// Ends one direction or both. What was sent is delivered; what waits to be read can be read.
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn shutdown(&self, how: std::net::Shutdown) -> std::io::Result<()> {
+            self.raw().socket.shutdown(how)
+        }
+
+        /// Bytes that wait to be read (`SIOCINQ`).
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn incoming_queued(&self) -> std::io::Result<usize> {
+            self.raw().queued(false)
+        }
+
+        /// Bytes that were sent and not acknowledged (`SIOCOUTQ`).
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn outgoing_queued(&self) -> std::io::Result<usize> {
+            self.raw().queued(true)
+        }
+    };
+}
+
+pub(crate) use socket_options;

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The system calls, once each: nothing here waits for more than its call does, or repeats it.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use socket2::{Domain, MaybeUninitSlice, MsgHdr, MsgHdrMut, Protocol, SockAddr, Type};
+use turnstile_core::uapi::transport::{ancillary as number, sockopt, IPPROTO_TURNSTILE};
+
+use crate::ancillary;
+use crate::message::{Completion, Info, Received, LEVEL};
+use crate::Error;
+
+/// Room for what comes with a read, and for what the error queue has: two addresses and a `sock_extended_err`.
+const CONTROL: usize = ancillary::space(number::INFO_LEN) + ancillary::space(16 + 28) + 64;
+
+/// An option that is an `int`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Opt {
+    ReceiveInfo,
+    Completions,
+    DefaultPriority,
+}
+
+impl Opt {
+    fn number(self) -> libc::c_int {
+        let number = match self {
+            Self::ReceiveInfo => sockopt::RECVINFO,
+            Self::Completions => sockopt::COMPLETIONS,
+            Self::DefaultPriority => sockopt::DEFAULT_PRIORITY,
+        };
+        number as libc::c_int
+    }
+}
+
+/// A socket of the transport.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    pub(crate) socket: socket2::Socket,
+    /// AF_INET6.
+    v6: bool,
+}
+
+impl AsRawFd for Raw {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+impl AsFd for Raw {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Raw {
+    /// A new socket, bound to `local`.
+    pub(crate) fn bind(local: SocketAddr) -> Result<Self, Error> {
+        let protocol = Protocol::from(i32::from(IPPROTO_TURNSTILE));
+        let kind = Type::from(libc::SOCK_RDM);
+        let socket = socket2::Socket::new(Domain::for_address(local), kind, Some(protocol))
+            .map_err(Error::open)?;
+        let raw = Self {
+            socket,
+            v6: local.is_ipv6(),
+        };
+        raw.set(Opt::ReceiveInfo, 1)
+            .map_err(Error::kernel("set up the socket"))?;
+        raw.socket
+            .bind(&local.into())
+            .map_err(Error::kernel("bind"))?;
+        Ok(raw)
+    }
+
+    /// For tests: any socket in the place of one of the transport's.
+    #[cfg(test)]
+    pub(crate) fn of(socket: socket2::Socket) -> Self {
+        Self { socket, v6: false }
+    }
+
+    /// The address as this socket's family has it: an AF_INET6 socket knows IPv4 as `::ffff:a.b.c.d`.
+    pub(crate) fn address(&self, to: SocketAddr) -> SockAddr {
+        match to.ip() {
+            IpAddr::V4(ip) if self.v6 => SocketAddr::from((ip.to_ipv6_mapped(), to.port())).into(),
+            _ => to.into(),
+        }
+    }
+
+    /// `sendmsg(2)`. With `more` the message stays open.
+    pub(crate) fn send(
+        &self,
+        data: &[u8],
+        to: Option<&SockAddr>,
+        control: &[u8],
+        more: bool,
+    ) -> io::Result<usize> {
+        let buffers = [IoSlice::new(data)];
+        let mut message = MsgHdr::new().with_buffers(&buffers);
+        if let Some(to) = to {
+            message = message.with_addr(to);
+        }
+        if !control.is_empty() {
+            message = message.with_control(control);
+        }
+        let more = if more { libc::MSG_MORE } else { 0 };
+        self.socket.sendmsg(&message, libc::MSG_NOSIGNAL | more)
+    }
+
+    /// `recvmsg(2)`. `None`: the socket was shut down.
+    pub(crate) fn receive(&self, data: &mut [u8]) -> io::Result<Option<Received>> {
+        let mut from = SockAddr::from(SocketAddr::from(([0, 0, 0, 0], 0)));
+        let mut control = [MaybeUninit::zeroed(); CONTROL];
+        let (len, flags, used) = self.receive_into(data, &mut from, &mut control, 0)?;
+        if len == 0 {
+            return Ok(None);
+        }
+        let from = from.as_socket().ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "a sender without an address")
+        })?;
+        let info = Info::decode(&filled(&control, used));
+        Ok(Some(Received {
+            len,
+            from,
+            end_of_message: flags.is_end_of_record(),
+            info,
+        }))
+    }
+
+    /// The oldest completion that nobody took yet.
+    pub(crate) fn completion(&self) -> io::Result<Option<Completion>> {
+        loop {
+            let mut from = SockAddr::from(SocketAddr::from(([0, 0, 0, 0], 0)));
+            let mut control = [MaybeUninit::zeroed(); CONTROL];
+            let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+            match self.receive_into(&mut [], &mut from, &mut control, flags) {
+                // What is no completion is left out.
+                Ok((_, _, used)) => match Completion::decode(&filled(&control, used)) {
+                    None => {}
+                    found => return Ok(found),
+                },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn receive_into(
+        &self,
+        data: &mut [u8],
+        from: &mut SockAddr,
+        control: &mut [MaybeUninit<u8>],
+        flags: libc::c_int,
+    ) -> io::Result<(usize, socket2::RecvFlags, usize)> {
+        // SAFETY: the kernel, which is all that writes there, writes initialized bytes.
+        let data = unsafe { &mut *(std::ptr::from_mut(data) as *mut [MaybeUninit<u8>]) };
+        let mut buffers = [MaybeUninitSlice::new(data)];
+        let mut message = MsgHdrMut::new()
+            .with_addr(from)
+            .with_buffers(&mut buffers)
+            .with_control(control);
+        let len = self.socket.recvmsg(&mut message, flags)?;
+        Ok((len, message.flags(), message.control_len()))
+    }
+
+    /// Sets an option.
+    pub(crate) fn set(&self, option: Opt, value: libc::c_int) -> io::Result<()> {
+        // SAFETY: the value is an int, of which the length is told, and outlives the call.
+        let result = unsafe {
+            libc::setsockopt(
+                self.as_raw_fd(),
+                LEVEL,
+                option.number(),
+                std::ptr::from_ref(&value).cast(),
+                size_of_val(&value) as libc::socklen_t,
+            )
+        };
+        checked(result)
+    }
+
+    /// Reads an option.
+    pub(crate) fn get(&self, option: Opt) -> io::Result<libc::c_int> {
+        let mut value: libc::c_int = 0;
+        let mut len = size_of_val(&value) as libc::socklen_t;
+        // SAFETY: there is room for an int, which is what is told, and both outlive the call.
+        let result = unsafe {
+            libc::getsockopt(
+                self.as_raw_fd(),
+                LEVEL,
+                option.number(),
+                std::ptr::from_mut(&mut value).cast(),
+                &mut len,
+            )
+        };
+        checked(result).map(|()| value)
+    }
+
+    /// Bytes that wait: to be read (`SIOCINQ`), or to be acknowledged (`SIOCOUTQ`).
+    pub(crate) fn queued(&self, outgoing: bool) -> io::Result<usize> {
+        let request = if outgoing {
+            libc::TIOCOUTQ
+        } else {
+            libc::FIONREAD
+        };
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: both requests write one int, for which there is room.
+        let result = unsafe { libc::ioctl(self.as_raw_fd(), request, &mut bytes) };
+        checked(result).map(|()| usize::try_from(bytes).unwrap_or(0))
+    }
+
+    /// The descriptor, without anything else.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.socket.into()
+    }
+}
+
+fn checked(result: libc::c_int) -> io::Result<()> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// The first `len` bytes.
+fn filled(control: &[MaybeUninit<u8>; CONTROL], len: usize) -> Vec<u8> {
+    let bytes = control.iter().take(len);
+    // SAFETY: the array was made of zeroes, and the kernel wrote bytes.
+    bytes.map(|byte| unsafe { byte.assume_init() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_in_the_family_of_the_socket() {
+        // Any socket will do: only its family counts.
+        let raw = |v6| Raw {
+            v6,
+            ..Raw::of(socket2::Socket::new(Domain::UNIX, Type::DGRAM, None).unwrap())
+        };
+        let v4: SocketAddr = "10.0.0.1:5000".parse().unwrap();
+        let v6: SocketAddr = "[fe80::1%3]:5000".parse().unwrap();
+        assert_eq!(raw(false).address(v4).as_socket(), Some(v4));
+        assert_eq!(
+            raw(true).address(v4).as_socket(),
+            Some("[::ffff:10.0.0.1]:5000".parse().unwrap())
+        );
+        assert_eq!(raw(true).address(v6).as_socket(), Some(v6));
+    }
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The sync socket.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+
+use crate::message::{Completion, Message, Received, SendOptions};
+use crate::options::socket_options;
+use crate::raw::{Opt, Raw};
+use crate::state::{Outgoing, Receiving, Sending};
+use crate::stream::{MessageReader, MessageWriter};
+use crate::Error;
+
+/// How much is read at once where nothing else says so.
+pub(crate) const PIECE: usize = 64 * 1024;
+
+/// A socket of the transport, whose calls wait.
+///
+/// It can be shared among threads: one may receive while another sends. Calls that send wait for each other, and so do calls
+/// that receive. Dropping it closes it; what was sent is delivered nevertheless (see [`Socket::set_linger`]).
+///
+/// ```no_run
+/// use turnstile_socket::{SendOptions, Socket};
+///
+/// let server = Socket::bind("10.0.0.2:5000")?;
+/// let client = Socket::bind("0.0.0.0:0")?;
+/// client.send_to(b"hello", "10.0.0.2:5000", &SendOptions::default())?;
+/// let message = server.recv_message(1 << 20)?;
+/// assert_eq!(message.data, b"hello");
+/// # Ok::<(), turnstile_socket::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Socket {
+    raw: Raw,
+    sending: Mutex<Sending>,
+    receiving: Mutex<Receiving>,
+}
+
+/// The first of the addresses that a name stands for.
+fn resolve(to: impl ToSocketAddrs) -> Result<SocketAddr, Error> {
+    let found = to.to_socket_addrs().map_err(Error::kernel("resolve"))?;
+    found
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::kernel("resolve")(std::io::ErrorKind::AddrNotAvailable.into()))
+}
+
+/// Both halves' fields are consistent whenever they are unlocked, panic or not.
+fn lock<T>(half: &Mutex<T>) -> MutexGuard<'_, T> {
+    half.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Socket {
+    /// A socket with a local address. Port 0: the kernel chooses one. An IPv6 address that is not specified
+    /// (`[::]`) takes IPv4, too, unless [`Socket::set_only_v6`] says otherwise.
+    ///
+    /// # Errors
+    /// [`Error::NotLoaded`]; EADDRINUSE, EADDRNOTAVAIL.
+    pub fn bind(local: impl ToSocketAddrs) -> Result<Self, Error> {
+        Ok(Self::from_raw(Raw::bind(resolve(local)?)?))
+    }
+
+    fn from_raw(raw: Raw) -> Self {
+        Self {
+            raw,
+            sending: Mutex::default(),
+            receiving: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn raw(&self) -> &Raw {
+        &self.raw
+    }
+
+    pub(crate) fn lock_receiving(&self) -> MutexGuard<'_, Receiving> {
+        lock(&self.receiving)
+    }
+
+    /// Chooses a peer: [`Socket::send`] goes to it, nothing comes but from it, and messages that fail are told by the next call.
+    ///
+    /// # Errors
+    /// EAFNOSUPPORT, EINVAL.
+    pub fn connect(&self, to: impl ToSocketAddrs) -> Result<(), Error> {
+        let to = self.raw.address(resolve(to)?);
+        self.raw
+            .socket
+            .connect(&to)
+            .map_err(Error::kernel("connect"))
+    }
+
+    /// Sends a whole message, and gives its number for [`Completion`]s. Returns when all of it is in the send buffer.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for options out of range and messages of no bytes or more than [`crate::MAX_LENGTH`]; ENOBUFS for too many messages at once; with
+    /// a timeout set, EAGAIN: if a part was taken, the socket is good for no other message.
+    pub fn send_to(
+        &self,
+        data: &[u8],
+        to: impl ToSocketAddrs,
+        options: &SendOptions,
+    ) -> Result<u32, Error> {
+        let to = self.raw.address(resolve(to)?);
+        self.send_whole(data, Some(to), options)
+    }
+
+    /// The same to the connected peer.
+    ///
+    /// # Errors
+    /// As [`Socket::send_to`]; EDESTADDRREQ without a peer; why an earlier message failed.
+    pub fn send(&self, data: &[u8], options: &SendOptions) -> Result<u32, Error> {
+        self.send_whole(data, None, options)
+    }
+
+    fn send_whole(
+        &self,
+        data: &[u8],
+        to: Option<socket2::SockAddr>,
+        options: &SendOptions,
+    ) -> Result<u32, Error> {
+        let mut sending = lock(&self.sending);
+        let mut message = Outgoing::whole(&sending, to, options, data.len())?;
+        let mut rest = data;
+        while !rest.is_empty() {
+            match message.write(&self.raw, &mut sending, rest, true) {
+                Ok(len) => rest = &rest[len..],
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(message.number())
+    }
+
+    /// Begins a message that is written piece by piece. Its length may be told ([`SendOptions::length`]), which is better for it, or is
+    /// known when it ends. Other calls that send wait until the writer is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], [`Error::Abandoned`]. The kernel is asked with the first write.
+    pub fn begin(
+        &self,
+        to: impl ToSocketAddrs,
+        options: &SendOptions,
+    ) -> Result<MessageWriter<'_>, Error> {
+        let to = self.raw.address(resolve(to)?);
+        self.begin_message(Some(to), options)
+    }
+
+    /// The same to the connected peer.
+    ///
+    /// # Errors
+    /// As [`Socket::begin`].
+    pub fn begin_connected(&self, options: &SendOptions) -> Result<MessageWriter<'_>, Error> {
+        self.begin_message(None, options)
+    }
+
+    fn begin_message(
+        &self,
+        to: Option<socket2::SockAddr>,
+        options: &SendOptions,
+    ) -> Result<MessageWriter<'_>, Error> {
+        let sending = lock(&self.sending);
+        let message = Outgoing::new(&sending, to, options)?;
+        Ok(MessageWriter::new(&self.raw, sending, message))
+    }
+
+    /// Reads what is there of one message: at least one byte. A read never goes beyond a message's end.
+    ///
+    /// # Errors
+    /// [`Error::Shutdown`]; why an earlier message to the connected peer failed; EAGAIN if nothing is there and the socket does not wait.
+    pub fn recv(&self, data: &mut [u8]) -> Result<Received, Error> {
+        self.receive(&mut self.lock_receiving(), data)
+    }
+
+    pub(crate) fn receive(
+        &self,
+        state: &mut Receiving,
+        data: &mut [u8],
+    ) -> Result<Received, Error> {
+        state.read(&self.raw, data)
+    }
+
+    /// Reads a message to its end. What is left of one that was not read to its end is passed over.
+    ///
+    /// # Errors
+    /// As [`Socket::recv`]; [`Error::TooLong`] for more than `limit` bytes, of which nothing is kept.
+    pub fn recv_message(&self, limit: usize) -> Result<Message, Error> {
+        let mut state = self.lock_receiving();
+        let mut piece = vec![0; PIECE];
+        self.skip(&mut state, &mut piece)?;
+        let mut data = Vec::new();
+        loop {
+            let read = self.receive(&mut state, &mut piece)?;
+            let (from, info) = (read.from, read.info);
+            let announced = info.and_then(|info| info.length).unwrap_or(0);
+            if data.len() + read.len > limit || announced > limit as u64 {
+                return Err(Error::TooLong { from, limit });
+            }
+            data.extend_from_slice(&piece[..read.len]);
+            if read.end_of_message {
+                return Ok(Message { data, from, info });
+            }
+        }
+    }
+
+    /// A reader of the next message, which is good for messages of any length. Waits until the message begins. What is left of one that
+    /// was not read to its end is passed over. Other calls that receive wait until the reader is dropped.
+    ///
+    /// # Errors
+    /// As [`Socket::recv`].
+    pub fn reader(&self) -> Result<MessageReader<'_>, Error> {
+        let mut state = self.lock_receiving();
+        let mut piece = vec![0; PIECE];
+        self.skip(&mut state, &mut piece)?;
+        let first = self.receive(&mut state, &mut piece)?;
+        Ok(MessageReader::new(self, state, piece, first))
+    }
+
+    /// Passes over what is left of a message.
+    fn skip(&self, state: &mut Receiving, piece: &mut [u8]) -> Result<(), Error> {
+        while state.within {
+            self.receive(state, piece)?;
+        }
+        Ok(())
+    }
+
+    /// The oldest completion that nobody took yet, if there is one: of each message if [`Socket::set_completions`] says so, else
+    /// of those that failed. Never waits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn completion(&self) -> Result<Option<Completion>, Error> {
+        let found = self.raw.completion();
+        found.map_err(Error::kernel("read completions"))
+    }
+
+    /// The same, waiting until there is one, or for `timeout`.
+    ///
+    /// # Errors
+    /// As [`Socket::completion`]; the socket's own error, if that ended the wait.
+    pub fn wait_completion(&self, timeout: Option<Duration>) -> Result<Option<Completion>, Error> {
+        let doing = "wait for completions";
+        let end = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            if let Some(completion) = self.completion()? {
+                return Ok(Some(completion));
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(None);
+            }
+            // In whole milliseconds, and not early.
+            let wait = left.map_or(PollTimeout::NONE, |left| {
+                let ms = left.as_nanos().div_ceil(1_000_000);
+                PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX)
+            });
+            // Errors are told without being asked for.
+            let mut fds = [PollFd::new(self.raw.as_fd(), PollFlags::empty())];
+            match poll(&mut fds, wait) {
+                Ok(0) | Err(Errno::EINTR) => continue,
+                Ok(_) => {}
+                Err(errno) => return Err(Error::kernel(doing)(errno.into())),
+            }
+            if let Some(completion) = self.completion()? {
+                return Ok(Some(completion));
+            }
+            match self.take_error() {
+                Ok(None) => return Err(Error::Shutdown),
+                Ok(Some(error)) | Err(error) => return Err(Error::kernel(doing)(error)),
+            }
+        }
+    }
+
+    /// Whether calls return EAGAIN instead of waiting. For such sockets, [`Socket::begin`] or [`crate::tokio`] is the better way to send: a
+    /// `send` of which only a part was taken makes the socket useless.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> std::io::Result<()> {
+        self.raw.socket.set_nonblocking(nonblocking)
+    }
+
+    /// How long calls that receive wait.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> std::io::Result<()> {
+        self.raw.socket.set_read_timeout(timeout)
+    }
+
+    /// How long calls that send wait.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> std::io::Result<()> {
+        self.raw.socket.set_write_timeout(timeout)
+    }
+
+    socket_options!();
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.raw.as_fd()
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.raw.as_raw_fd()
+    }
+}
+
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> Self {
+        socket.raw.into_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    /// A socket over one end of a pair of Unix sockets that keep records apart; MSG_EOR and addresses they do not know.
+    fn pair() -> (Socket, socket2::Socket) {
+        let kind = socket2::Type::SEQPACKET;
+        let (a, b) = socket2::Socket::pair(socket2::Domain::UNIX, kind, None).unwrap();
+        (Socket::from_raw(Raw::of(a)), b)
+    }
+
+    #[test]
+    fn a_writer_that_is_dropped_too_early_spoils_the_socket() {
+        let (socket, mut peer) = pair();
+        let options = SendOptions::default();
+        let mut writer = socket.begin_connected(&options).unwrap();
+        writer.write_all(b"abc").unwrap();
+        drop(writer);
+        assert!(matches!(socket.send(b"x", &options), Err(Error::Abandoned)));
+        let mut got = [0; 9];
+        assert_eq!(peer.read(&mut got).unwrap(), 3);
+    }
+
+    #[test]
+    fn a_writer_that_wrote_nothing_leaves_no_trace() {
+        let (socket, mut peer) = pair();
+        let options = SendOptions::default();
+        drop(socket.begin_connected(&options).unwrap());
+        assert_eq!(socket.send(b"x", &options).unwrap(), 0);
+        assert_eq!(socket.send(b"yz", &options).unwrap(), 1);
+        let mut got = [0; 9];
+        assert_eq!(peer.read(&mut got).unwrap(), 1);
+        assert_eq!(peer.read(&mut got).unwrap(), 2);
+    }
+
+    #[test]
+    fn waits_no_longer_than_told() {
+        let (socket, _peer) = pair();
+        let began = Instant::now();
+        let wait = Duration::from_millis(30);
+        assert!(socket.wait_completion(Some(wait)).unwrap().is_none());
+        assert!(began.elapsed() >= wait);
+    }
+
+    #[test]
+    fn names_that_are_no_addresses() {
+        let error = Socket::bind("here").unwrap_err();
+        assert!(error.to_string().starts_with("cannot resolve: "), "{error}");
+        assert!(matches!(Socket::bind(&[][..]), Err(Error::Kernel { .. })));
+    }
+}
