@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `docs/wire-format.md` against the code: its examples, its counters, its numbers; and the dissector for Wireshark against both.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::Command;
+
+use turnstile_core::header::{Type, PORT, VERSION};
+use turnstile_core::transport::stats::Counter;
+use turnstile_core::transport::wire::*;
+
+const FORMAT: &str = include_str!("../../docs/wire-format.md");
+const DISSECTOR: &str = include_str!("../../docs/turnstile.lua");
+
+const COOKIE: Cookie = Cookie(0x0123_4567_89ab_cdef);
+
+/// What the text says of its examples.
+fn described() -> [(&'static str, Packet); 7] {
+    let mut spans = Spans::EMPTY;
+    assert!(spans.push(0, 1450) && spans.push(2900, 5800));
+    [
+        (
+            "SYNC",
+            Packet::Sync(Sync {
+                cookie: COOKIE,
+                source: 40_000,
+                destination: 7,
+                length: Some(1_000_000),
+                deadline: 250,
+                coflow: 9,
+                unscheduled: 2900,
+                mss: 1450,
+                priority: Some(3),
+                probe: false,
+                ren: false,
+            }),
+        ),
+        (
+            "TOKEN",
+            Packet::Token(Token {
+                cookie: COOKIE,
+                sequence: 65_534,
+                timestamp: 0xdead_beef,
+                priority: 5,
+                grant: None,
+            }),
+        ),
+        (
+            "DATA 1450",
+            Packet::Data(Data {
+                cookie: COOKIE,
+                token: 65_534,
+                timestamp: 0xdead_beef,
+                offset: 1450,
+                len: 1450,
+                flags: 0,
+            }),
+        ),
+        (
+            "RESEND",
+            Packet::Resend(Resend {
+                cookie: COOKIE,
+                spans,
+            }),
+        ),
+        (
+            "FIN",
+            Packet::Fin(Fin {
+                cookie: COOKIE,
+                length: 1_000_000,
+            }),
+        ),
+        (
+            "ACK",
+            Packet::Ack(Ack {
+                cookie: COOKIE,
+                received: 2900,
+                window: 65_536,
+                last: true,
+            }),
+        ),
+        (
+            "RESET",
+            Packet::Reset(Reset {
+                cookie: COOKIE,
+                code: ResetCode::NoSocket,
+            }),
+        ),
+    ]
+}
+
+/// The text's blocks of hexadecimal digits, by name.
+fn examples() -> BTreeMap<&'static str, Vec<u8>> {
+    let mut examples = BTreeMap::new();
+    for block in FORMAT.split("```hex ").skip(1) {
+        let (name, rest) = block.split_once('\n').unwrap();
+        let (digits, _) = rest.split_once("```").unwrap();
+        let digits: String = digits.chars().filter(|c| !c.is_whitespace()).collect();
+        let bytes = (0..digits.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
+            .collect();
+        assert!(examples.insert(name, bytes).is_none(), "{name} twice");
+    }
+    examples
+}
+
+#[test]
+fn the_examples_are_what_the_code_reads_and_writes() {
+    let examples = examples();
+    assert_eq!(examples.len(), 7);
+    for (name, packet) in described() {
+        let example = &examples[name];
+        let mut written = [0; MAX_HEADER];
+        let len = packet.write(&mut written);
+        assert_eq!(example, &written[..len], "{name}");
+        let payload = match packet {
+            Packet::Data(data) => data.len as usize,
+            _ => 0,
+        };
+        assert_eq!(parse(example, len + payload), Ok(packet), "{name}");
+    }
+}
+
+#[test]
+fn all_causes_limits_and_types_are_in_the_text() {
+    for field in Malformed::ALL {
+        let counter = Counter::malformed(field).name();
+        assert!(FORMAT.contains(&format!("`{counter}`")), "{counter}");
+    }
+    for number in [
+        PORT.into(),
+        MAX_LENGTH,
+        MIN_MSS.into(),
+        MAX_MSS.into(),
+        MAX_SPANS as u32,
+    ] {
+        assert!(FORMAT.contains(&number.to_string()), "{number}");
+    }
+    let types = [
+        (Type::Sync, "SYNC", SYNC_LEN),
+        (Type::Token, "TOKEN", TOKEN_LEN),
+        (Type::Data, "DATA", DATA_LEN),
+        (Type::Resend, "RESEND", RESEND_LEN),
+        (Type::Fin, "FIN", FIN_LEN),
+        (Type::Ack, "ACK", ACK_LEN),
+        (Type::Reset, "RESET", RESET_LEN),
+    ];
+    for (kind, name, len) in types {
+        let number = kind as u8;
+        let row = FORMAT
+            .lines()
+            .find(|line| line.starts_with(&format!("| {number} | {name} | ")))
+            .unwrap_or_else(|| panic!("no row of {name}"));
+        let bytes = row.split(" | ").nth(3).unwrap();
+        assert!(bytes.starts_with(&len.to_string()), "{row}");
+        assert!(FORMAT.contains(&format!("\n## {name} ({number})\n")));
+        assert!(
+            DISSECTOR.contains(&format!("[{number}] = \"{name}\"")),
+            "{name}"
+        );
+    }
+    for code in ResetCode::ALL {
+        let row = format!("\n| {} | ", code as u16);
+        assert!(FORMAT.contains(&row), "{code:?}");
+        assert!(DISSECTOR.contains(&format!("[{}] = \"", code as u16)));
+    }
+}
+
+#[test]
+fn the_dissector_has_the_same_numbers_and_names() {
+    let says = |name: &str, value: u32| {
+        let line = format!("local {name} = {value}\n");
+        assert!(DISSECTOR.contains(&line), "no line {line:?}");
+    };
+    says("PORT", PORT.into());
+    says("VERSION", VERSION.into());
+    says("MAX_LENGTH", MAX_LENGTH);
+    says("MIN_MSS", MIN_MSS.into());
+    says("MAX_MSS", MAX_MSS.into());
+    says("MAX_SPANS", MAX_SPANS as u32);
+    says("MAX_PRIORITY", MAX_PRIORITY.into());
+    for field in Malformed::ALL {
+        let cause = format!("\"{}\"", field.cause());
+        assert!(DISSECTOR.contains(&cause), "{cause}");
+    }
+}
+
+/// A capture of UDP datagrams over IPv4, in the classic format.
+fn capture(payloads: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101] {
+        // Version 2.4; link type 101: IP.
+        file.extend_from_slice(&word.to_le_bytes());
+    }
+    for (n, payload) in payloads.iter().enumerate() {
+        let len = 28 + payload.len();
+        for word in [0, 10 * n as u32, len as u32, len as u32] {
+            file.extend_from_slice(&word.to_le_bytes());
+        }
+        file.extend_from_slice(&[0x45, 0]);
+        file.extend_from_slice(&(len as u16).to_be_bytes());
+        file.extend_from_slice(&[0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        for number in [PORT, PORT, 8 + payload.len() as u16, 0] {
+            file.extend_from_slice(&number.to_be_bytes());
+        }
+        file.extend_from_slice(payload);
+    }
+    file
+}
+
+/// The examples through Wireshark's own program, where there is one: all fields, the links between packets, and a complaint
+/// about each malformed packet, and only those.
+#[test]
+fn wireshark_shows_all_fields() {
+    if Command::new("tshark").arg("-v").output().is_err() {
+        println!("there is no tshark: only the dissector's text was checked");
+        return;
+    }
+    let mut packets: Vec<Vec<u8>> = Vec::new();
+    let mut good = 0;
+    for (name, mut bytes) in described().map(|(name, _)| (name, examples()[name].clone())) {
+        if name.starts_with("DATA") {
+            bytes.resize(bytes.len() + 1450, 0);
+        }
+        packets.push(bytes);
+        good += 1;
+    }
+    // Each of them cut by a byte, or by its payload and a byte, and with a wrong version, reserved byte and flag.
+    for n in 0..good {
+        let len = if packets[n].len() > 1000 {
+            21
+        } else {
+            packets[n].len() - 1
+        };
+        packets.push(packets[n][..len].to_vec());
+        for (at, to) in [(0, 0x21), (0, 0x1f), (2, 0xb7), (3, 1), (1, 8)] {
+            let mut bytes = packets[n].clone();
+            bytes[at] = to;
+            packets.push(bytes);
+        }
+    }
+    // Fields of SYNC, RESEND, FIN, ACK and RESET.
+    for (n, at) in [
+        (0, 12),
+        (0, 14),
+        (0, 16),
+        (0, 28),
+        (0, 32),
+        (0, 34),
+        (3, 12),
+        (3, 14),
+        (3, 20),
+        (4, 12),
+        (5, 12),
+        (5, 16),
+        (6, 12),
+        (6, 14),
+    ] {
+        let mut bytes = packets[n].clone();
+        let to = if at == 12 || at == 14 && n == 0 {
+            0
+        } else {
+            0xff
+        };
+        bytes[at..at + 2].fill(to);
+        if (n, at) == (5, 12) {
+            bytes[12] = 0xff;
+        }
+        if (n, at) == (4, 12) {
+            bytes[12] = 0x40;
+        }
+        packets.push(bytes);
+    }
+    let dir = std::env::temp_dir().join(format!("turnstile-dissector-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let (file, script) = (dir.join("packets.pcap"), dir.join("turnstile.lua"));
+    std::fs::write(&file, capture(&packets)).unwrap();
+    std::fs::write(&script, DISSECTOR).unwrap();
+    let tshark = |arguments: &[&str]| {
+        let output = Command::new("tshark")
+            .args(["-n", "-2", "-X"])
+            .arg(format!("lua_script:{}", script.display()))
+            .arg("-r")
+            .arg(&file)
+            .args(arguments)
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            output.status.success() && !errors.contains("lua"),
+            "{errors}"
+        );
+        String::from_utf8(output.stdout).unwrap()
+    };
+
+    let fields = tshark(&[
+        "-T",
+        "fields",
+        "-E",
+        "separator=,",
+        "-E",
+        "aggregator=;",
+        "-e",
+        "_ws.expert.message",
+        "-e",
+        "turnstile.type",
+        "-e",
+        "turnstile.cookie",
+        "-e",
+        "turnstile.priority",
+        "-e",
+        "turnstile.source_port",
+        "-e",
+        "turnstile.destination_port",
+        "-e",
+        "turnstile.length",
+        "-e",
+        "turnstile.deadline",
+        "-e",
+        "turnstile.coflow",
+        "-e",
+        "turnstile.unscheduled",
+        "-e",
+        "turnstile.mss",
+        "-e",
+        "turnstile.token",
+        "-e",
+        "turnstile.timestamp",
+        "-e",
+        "turnstile.offset",
+        "-e",
+        "turnstile.data.length",
+        "-e",
+        "turnstile.span.start",
+        "-e",
+        "turnstile.span.end",
+        "-e",
+        "turnstile.received",
+        "-e",
+        "turnstile.window",
+        "-e",
+        "turnstile.flags.final",
+        "-e",
+        "turnstile.code",
+        "-e",
+        "turnstile.sync_in",
+        "-e",
+        "turnstile.token_in",
+        "-e",
+        "turnstile.data_in",
+    ]);
+    let lines: Vec<&str> = fields.lines().collect();
+    assert_eq!(lines.len(), packets.len(), "{fields}");
+    let cookie = "0x0123456789abcdef";
+    let expected = [
+        format!(",1,{cookie},3,40000,7,1000000,250,9,2900,1450,,,,,,,,,,,,,"),
+        format!(",2,{cookie},5,,,,,,,,65534,3735928559,,,,,,,,,1,,3"),
+        format!(",3,{cookie},0,,,,,,,,65534,3735928559,1450,1450,,,,,,,1,2,"),
+        format!(",4,{cookie},0,,,,,,,,,,,,0;2900,1450;5800,,,,,1,,"),
+        format!(",5,{cookie},0,,,1000000,,,,,,,,,,,,,,,1,,"),
+        format!(",6,{cookie},0,,,,,,,,,,,,,,2900,65536,1,,1,,"),
+        format!("The message failed: no socket,7,{cookie},0,,,,,,,,,,,,,,,,,1,1,,"),
+    ];
+    let mut wrong = String::new();
+    for (line, expected) in lines.iter().zip(&expected) {
+        if line != expected {
+            let _ = writeln!(wrong, "{line}\n{expected} was expected");
+        }
+    }
+    for (n, line) in lines.iter().enumerate().skip(good) {
+        let bytes = &packets[n];
+        let why = parse(bytes, bytes.len()).unwrap_err();
+        if !line.starts_with(&format!("Malformed: {}", why.cause())) {
+            let _ = writeln!(wrong, "{line}: {bytes:02x?} is malformed: {why}");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    let _ = std::fs::remove_dir_all(&dir);
+}

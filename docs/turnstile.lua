@@ -1,0 +1,404 @@
+-- SPDX-License-Identifier: GPL-2.0
+-- Turnstile's packets in Wireshark and tshark, as docs/wire-format.md describes them.
+--
+--   wireshark -X lua_script:docs/turnstile.lua
+--   tshark -2 -X lua_script:docs/turnstile.lua -r capture.pcap -Y turnstile
+--
+-- Or copy it to ~/.local/lib/wireshark/plugins/. Packets of one message are linked by the cookie: each to its SYNC, a token to the
+-- data that answers it (that needs the second pass, -2), and data to its token.
+
+local PORT = 29813
+local VERSION = 1
+local MAX_LENGTH = 1073741823
+local MIN_MSS = 256
+local MAX_MSS = 65485
+local MAX_SPANS = 16
+local MAX_PRIORITY = 7
+
+local SYNC, TOKEN, DATA, RESEND, FIN, ACK, RESET = 1, 2, 3, 4, 5, 6, 7
+
+local types = {
+    [1] = "SYNC",
+    [2] = "TOKEN",
+    [3] = "DATA",
+    [4] = "RESEND",
+    [5] = "FIN",
+    [6] = "ACK",
+    [7] = "RESET",
+}
+local marks = { [0] = "under", [1] = "full", [2] = "over", [3] = "malformed" }
+local codes = {
+    [1] = "no socket",
+    [2] = "aborted by the sender",
+    [3] = "closed by the receiver",
+    [4] = "unknown message",
+    [5] = "too long",
+    [6] = "protocol error",
+}
+-- Bytes before payload and spans.
+local sizes = { 36, 18, 22, 16, 16, 20, 16 }
+-- The flags that a type may have.
+local known_flags = { 0x8e, 0x38, 0x81, 0, 0, 0x40, 0 }
+
+local turnstile = Proto("turnstile", "Turnstile Transport")
+
+local f = {
+    version = ProtoField.uint8("turnstile.version", "Version", base.DEC, nil, 0xf0),
+    type = ProtoField.uint8("turnstile.type", "Type", base.DEC, types, 0x0f),
+    priority = ProtoField.uint8("turnstile.priority", "Priority", base.DEC),
+    flags = ProtoField.uint8("turnstile.flags", "Flags", base.HEX),
+    flag_unscheduled = ProtoField.bool("turnstile.flags.unscheduled", "Unscheduled", 8, nil, 0x01),
+    flag_unknown_size = ProtoField.bool("turnstile.flags.unknown_size", "Unknown size", 8, nil, 0x02),
+    flag_priority = ProtoField.bool("turnstile.flags.priority", "Priority given", 8, nil, 0x04),
+    flag_probe = ProtoField.bool("turnstile.flags.probe", "Probe", 8, nil, 0x08),
+    flag_grant = ProtoField.bool("turnstile.flags.grant", "Grant", 8, nil, 0x08),
+    flag_mark = ProtoField.uint8("turnstile.flags.mark", "Mark", base.DEC, marks, 0x30),
+    flag_final = ProtoField.bool("turnstile.flags.final", "Final", 8, nil, 0x40),
+    flag_ren = ProtoField.bool("turnstile.flags.ren", "REN", 8, nil, 0x80),
+    reserved = ProtoField.uint16("turnstile.reserved", "Reserved", base.HEX),
+    cookie = ProtoField.uint64("turnstile.cookie", "Cookie", base.HEX),
+    source_port = ProtoField.uint16("turnstile.source_port", "Source port", base.DEC),
+    destination_port = ProtoField.uint16("turnstile.destination_port", "Destination port", base.DEC),
+    length = ProtoField.uint32("turnstile.length", "Message length (bytes)", base.DEC),
+    deadline = ProtoField.uint32("turnstile.deadline", "Deadline (us)", base.DEC),
+    coflow = ProtoField.uint32("turnstile.coflow", "Coflow", base.DEC),
+    unscheduled = ProtoField.uint32("turnstile.unscheduled", "Unscheduled (bytes)", base.DEC),
+    mss = ProtoField.uint16("turnstile.mss", "Full-length payload (bytes)", base.DEC),
+    token = ProtoField.uint16("turnstile.token", "Token sequence", base.DEC),
+    timestamp = ProtoField.uint32("turnstile.timestamp", "Token timestamp (ns)", base.DEC),
+    offset = ProtoField.uint32("turnstile.offset", "Offset (bytes)", base.DEC),
+    payload = ProtoField.bytes("turnstile.data", "Payload"),
+    payload_length = ProtoField.uint32("turnstile.data.length", "Payload length (bytes)", base.DEC),
+    count = ProtoField.uint16("turnstile.count", "Spans", base.DEC),
+    span_start = ProtoField.uint32("turnstile.span.start", "Start", base.DEC),
+    span_end = ProtoField.uint32("turnstile.span.end", "End", base.DEC),
+    received = ProtoField.uint32("turnstile.received", "Received (bytes)", base.DEC),
+    window = ProtoField.uint32("turnstile.window", "Window (bytes)", base.DEC),
+    code = ProtoField.uint16("turnstile.code", "Code", base.DEC, codes),
+    sync_in = ProtoField.framenum("turnstile.sync_in", "Opened in", base.NONE, frametype.REQUEST),
+    token_in = ProtoField.framenum("turnstile.token_in", "Answers the token in", base.NONE, frametype.REQUEST),
+    data_in = ProtoField.framenum("turnstile.data_in", "Answered in", base.NONE, frametype.RESPONSE),
+    token_time = ProtoField.relative_time("turnstile.token_time", "Time since the token"),
+    first_in = ProtoField.framenum("turnstile.first_in", "Sent first in", base.NONE, frametype.RETRANS_PREV),
+}
+turnstile.fields = f
+
+local e_malformed = ProtoExpert.new("turnstile.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
+local e_repeated = ProtoExpert.new("turnstile.repeated", "These bytes were sent before", expert.group.SEQUENCE, expert.severity.NOTE)
+local e_reset = ProtoExpert.new("turnstile.reset", "The message failed", expert.group.SEQUENCE, expert.severity.WARN)
+turnstile.experts = { e_malformed, e_repeated, e_reset }
+
+-- By cookie: { sync, source, destination, tokens = { [key] = { frame, time } }, answers = { [key] = frame },
+-- data = { [offset] = frame } }. A token's key is its sequence number and its timestamp, as numbers come again.
+local messages = {}
+
+function turnstile.init()
+    messages = {}
+end
+
+local function message_of(cookie)
+    local message = messages[cookie]
+    if message == nil then
+        message = { tokens = {}, answers = {}, data = {} }
+        messages[cookie] = message
+    end
+    return message
+end
+
+-- Both a number below 2^8.
+local function has_other(flags, known)
+    for bit = 0, 7 do
+        local value = 2 ^ bit
+        if math.floor(flags / value) % 2 == 1 and math.floor(known / value) % 2 == 0 then
+            return true
+        end
+    end
+    return false
+end
+
+local function link(tree, field, frame)
+    if frame ~= nil then
+        tree:add(field, frame):set_generated()
+    end
+end
+
+local function add_flags(tree, tvb, kind)
+    local item = tree:add(f.flags, tvb(2, 1))
+    local shown = {
+        [SYNC] = { f.flag_unknown_size, f.flag_priority, f.flag_probe, f.flag_ren },
+        [TOKEN] = { f.flag_grant, f.flag_mark },
+        [DATA] = { f.flag_unscheduled, f.flag_ren },
+        [ACK] = { f.flag_final },
+    }
+    for _, field in ipairs(shown[kind] or {}) do
+        item:add(field, tvb(2, 1))
+    end
+    return item
+end
+
+local function flag(tvb, bit)
+    return tvb:range(2, 1):bitfield(7 - bit, 1) == 1
+end
+
+-- Each shows its fields, and returns the first that is wrong, in the order of core/src/transport/wire/read.rs, and what the packet
+-- list says.
+local show = {}
+
+show[SYNC] = function(tree, tvb, pinfo, message)
+    local wrong
+    local function check(right, field)
+        if wrong == nil and not right then
+            wrong = field
+        end
+    end
+    local priority = tvb(1, 1):uint()
+    local unknown = flag(tvb, 1)
+    check(priority <= (flag(tvb, 2) and MAX_PRIORITY or 0), "priority")
+    local source, destination = tvb(12, 2):uint(), tvb(14, 2):uint()
+    tree:add(f.source_port, tvb(12, 2))
+    tree:add(f.destination_port, tvb(14, 2))
+    check(source ~= 0 and destination ~= 0, "port")
+    local length = tvb(16, 4):uint()
+    local item = tree:add(f.length, tvb(16, 4))
+    if unknown then
+        item:append_text(" (not known yet)")
+        check(length == 0, "length")
+    else
+        check(length >= 1 and length <= MAX_LENGTH, "length")
+    end
+    tree:add(f.deadline, tvb(20, 4))
+    tree:add(f.coflow, tvb(24, 4))
+    tree:add(f.unscheduled, tvb(28, 4))
+    check(tvb(28, 4):uint() <= length, "unscheduled")
+    local mss = tvb(32, 2):uint()
+    tree:add(f.mss, tvb(32, 2))
+    check(mss >= MIN_MSS and mss <= MAX_MSS, "mss")
+    tree:add(f.reserved, tvb(34, 2))
+    check(tvb(34, 2):uint() == 0, "reserved")
+    if wrong == nil and not pinfo.visited and message.sync == nil then
+        message.sync, message.source, message.destination = pinfo.number, source, destination
+    end
+    local text = string.format("%d > %d", source, destination)
+    text = text .. (unknown and ", length unknown" or string.format(", %d bytes", length))
+    return wrong, text .. (flag(tvb, 3) and ", probe" or "")
+end
+
+show[TOKEN] = function(tree, tvb, pinfo, message)
+    local wrong
+    local mark = tvb(2, 1):bitfield(2, 2)
+    local grant = flag(tvb, 3)
+    if mark == 3 or (mark ~= 0 and not grant) then
+        wrong = "flags"
+    elseif tvb(1, 1):uint() > MAX_PRIORITY then
+        wrong = "priority"
+    end
+    tree:add(f.token, tvb(12, 2))
+    tree:add(f.timestamp, tvb(14, 4))
+    local sequence = tvb(12, 2):uint()
+    local key = sequence .. "/" .. tvb(14, 4):uint()
+    if wrong == nil then
+        if not pinfo.visited and message.tokens[key] == nil then
+            message.tokens[key] = { frame = pinfo.number, time = pinfo.abs_ts }
+        end
+        link(tree, f.data_in, message.answers[key])
+    end
+    if grant then
+        return wrong, string.format("grant %d, %s", sequence, marks[mark])
+    end
+    return wrong, string.format("%d, priority %d", sequence, tvb(1, 1):uint())
+end
+
+show[DATA] = function(tree, tvb, pinfo, message)
+    local wrong
+    local len = tvb:reported_len() - sizes[DATA]
+    local token, timestamp, offset = tvb(12, 2):uint(), tvb(14, 4):uint(), tvb(18, 4):uint()
+    local unscheduled = flag(tvb, 0)
+    tree:add(f.token, tvb(12, 2))
+    tree:add(f.timestamp, tvb(14, 4))
+    tree:add(f.offset, tvb(18, 4))
+    tree:add(f.payload_length, len):set_generated()
+    if tvb:len() > sizes[DATA] then
+        tree:add(f.payload, tvb(sizes[DATA]))
+    end
+    if tvb(1, 1):uint() ~= 0 then
+        wrong = "priority"
+    elseif len < 1 then
+        wrong = "size"
+    elseif unscheduled and (token ~= 0 or timestamp ~= 0) then
+        wrong = "token"
+    elseif offset + len > MAX_LENGTH then
+        wrong = "offset"
+    end
+    if wrong == nil then
+        local key = token .. "/" .. timestamp
+        if not pinfo.visited then
+            if not unscheduled and message.answers[key] == nil then
+                message.answers[key] = pinfo.number
+            end
+            if message.data[offset] == nil then
+                message.data[offset] = pinfo.number
+            end
+        end
+        local asked = message.tokens[key]
+        if not unscheduled and asked ~= nil and asked.frame < pinfo.number then
+            link(tree, f.token_in, asked.frame)
+            local seconds = pinfo.abs_ts - asked.time
+            local whole = math.floor(seconds)
+            tree:add(f.token_time, NSTime.new(whole, math.floor((seconds - whole) * 1e9))):set_generated()
+        end
+        local first = message.data[offset]
+        if first ~= nil and first < pinfo.number then
+            link(tree, f.first_in, first)
+            tree:add_proto_expert_info(e_repeated)
+        end
+    end
+    local how = unscheduled and "unscheduled" or string.format("token %d", token)
+    return wrong, string.format("%d..%d, %s", offset, offset + len, how)
+end
+
+show[RESEND] = function(tree, tvb)
+    local wrong
+    local count = tvb(12, 2):uint()
+    tree:add(f.count, tvb(12, 2))
+    tree:add(f.reserved, tvb(14, 2))
+    if tvb(1, 1):uint() ~= 0 then
+        wrong = "priority"
+    elseif tvb(14, 2):uint() ~= 0 then
+        wrong = "reserved"
+    elseif count == 0 or count > MAX_SPANS then
+        wrong = "count"
+    elseif tvb:reported_len() ~= sizes[RESEND] + 8 * count then
+        wrong = "size"
+    end
+    local parts, last = {}, 0
+    for at = sizes[RESEND], math.min(tvb:len(), sizes[RESEND] + 8 * count) - 8, 8 do
+        local from, to = tvb(at, 4):uint(), tvb(at + 4, 4):uint()
+        local item = tree:add(turnstile, tvb(at, 8), string.format("Missing: %d..%d", from, to))
+        item:add(f.span_start, tvb(at, 4))
+        item:add(f.span_end, tvb(at + 4, 4))
+        if wrong == nil and (from < last or to <= from or to > MAX_LENGTH) then
+            wrong = "span"
+        end
+        last = to
+        parts[#parts + 1] = string.format("%d..%d", from, to)
+    end
+    return wrong, table.concat(parts, ", ")
+end
+
+show[FIN] = function(tree, tvb)
+    local length = tvb(12, 4):uint()
+    tree:add(f.length, tvb(12, 4))
+    local wrong
+    if tvb(1, 1):uint() ~= 0 then
+        wrong = "priority"
+    elseif length < 1 or length > MAX_LENGTH then
+        wrong = "length"
+    end
+    return wrong, string.format("%d bytes", length)
+end
+
+show[ACK] = function(tree, tvb)
+    local received, window = tvb(12, 4):uint(), tvb(16, 4):uint()
+    tree:add(f.received, tvb(12, 4))
+    tree:add(f.window, tvb(16, 4))
+    local wrong
+    if tvb(1, 1):uint() ~= 0 then
+        wrong = "priority"
+    elseif received > MAX_LENGTH then
+        wrong = "received"
+    elseif window > MAX_LENGTH then
+        wrong = "window"
+    end
+    return wrong, string.format("%d, window %d%s", received, window, flag(tvb, 6) and ", final" or "")
+end
+
+show[RESET] = function(tree, tvb)
+    local code = tvb(12, 2):uint()
+    local item = tree:add(f.code, tvb(12, 2))
+    tree:add(f.reserved, tvb(14, 2))
+    local wrong
+    if tvb(1, 1):uint() ~= 0 then
+        wrong = "priority"
+    elseif codes[code] == nil then
+        wrong = "code"
+    elseif tvb(14, 2):uint() ~= 0 then
+        wrong = "reserved"
+    else
+        item:add_proto_expert_info(e_reset, "The message failed: " .. codes[code])
+    end
+    return wrong, codes[code] or string.format("code %d", code)
+end
+
+local function malformed(tree, pinfo, field)
+    tree:add_proto_expert_info(e_malformed, "Malformed: " .. field)
+    pinfo.cols.info:set("[Malformed: " .. field .. "] " .. tostring(pinfo.cols.info))
+end
+
+function turnstile.dissector(tvb, pinfo, root)
+    pinfo.cols.protocol = "Turnstile"
+    local tree = root:add(turnstile, tvb())
+    if tvb:len() < 4 then
+        pinfo.cols.info = "cut"
+        malformed(tree, pinfo, "size")
+        return tvb:len()
+    end
+    local version, kind = tvb(0, 1):bitfield(0, 4), tvb(0, 1):bitfield(4, 4)
+    tree:add(f.version, tvb(0, 1))
+    tree:add(f.type, tvb(0, 1))
+    local name = types[kind] or string.format("type %d", kind)
+    tree:append_text(", " .. name)
+    pinfo.cols.info = name
+    tree:add(f.priority, tvb(1, 1))
+    add_flags(tree, tvb, kind)
+    if version ~= VERSION then
+        malformed(tree, pinfo, "version")
+        return tvb:len()
+    end
+    if tvb(3, 1):uint() ~= 0 then
+        tree:add(f.reserved, tvb(3, 1))
+        malformed(tree, pinfo, "reserved")
+        return tvb:len()
+    end
+    if types[kind] == nil then
+        malformed(tree, pinfo, "type")
+        return tvb:len()
+    end
+    -- RESEND says itself how long it is, and of DATA what lacks a payload is looked at later.
+    local size = tvb:reported_len()
+    local fits = size == sizes[kind]
+    if kind == DATA or kind == RESEND then
+        fits = size >= sizes[kind]
+    end
+    local flags = tvb(2, 1):uint()
+    local bad_flags = has_other(flags, known_flags[kind])
+    -- Those two are looked at for flags first.
+    if bad_flags and (fits or kind == DATA or kind == RESEND) then
+        malformed(tree, pinfo, "flags")
+        return tvb:len()
+    end
+    if not fits then
+        malformed(tree, pinfo, "size")
+        return tvb:len()
+    end
+    if tvb:len() < sizes[kind] then
+        tree:append_text(" (not all of it was captured)")
+        return tvb:len()
+    end
+    tree:add(f.cookie, tvb(4, 8))
+    local message = message_of(tvb(4, 8):bytes():tohex())
+    local wrong, text = show[kind](tree, tvb, pinfo, message)
+    pinfo.cols.info:append(" " .. text)
+    tree:append_text(", " .. text)
+    if message.sync ~= nil and message.sync < pinfo.number then
+        link(tree, f.sync_in, message.sync)
+        if kind ~= SYNC then
+            pinfo.cols.info:append(string.format(" (%d > %d)", message.source, message.destination))
+        end
+    end
+    if wrong ~= nil then
+        malformed(tree, pinfo, wrong)
+    end
+    return tvb:len()
+end
+
+DissectorTable.get("udp.port"):add(PORT, turnstile)
