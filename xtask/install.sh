@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Installs what lies beside this script: the module for the kernel release that the folder is named after, the turnstile
+# Installs what lies beside this script: the modules for the kernel release that the folder is named after, the turnstile
 # command, tc's plugin, man pages and completions. DESTDIR=FOLDER installs into that folder instead.
 set -eu
 cd "$(dirname "$0")"
@@ -16,7 +16,9 @@ if [ ! -d "$to/lib/modules/$release" ] && [ -z "$to" ]; then
 	exit 1
 fi
 
-install -D -m 644 sch_turnstile.ko "$to/lib/modules/$release/updates/sch_turnstile.ko"
+for module in sch_turnstile turnstile; do
+	install -D -m 644 $module.ko "$to/lib/modules/$release/updates/$module.ko"
+done
 install -D -m 755 turnstile "$to/usr/local/sbin/turnstile"
 # Debian's tc looks here; another one may have been built with another folder (TC_LIB_DIR overrides it).
 install -D -m 644 q_turnstile.so "$to/usr/lib/x86_64-linux-gnu/tc/q_turnstile.so"
@@ -28,4 +30,4 @@ install -D -m 644 turnstile.fish "$to/usr/share/fish/vendor_completions.d/turnst
 if [ -z "$to" ]; then
 	depmod "$release"
 fi
-echo "installed for kernel $release; load it with: modprobe sch_turnstile"
+echo "installed for kernel $release; load them with: modprobe -a sch_turnstile turnstile"

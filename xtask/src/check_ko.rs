@@ -90,14 +90,19 @@ pub(crate) fn only_exported(
     )
 }
 
-/// No line of `qdisc/` uses the word `unsafe`, and its root forbids it.
+/// No line of `qdisc/` and `kmod/` uses the word `unsafe`, and their roots forbid it.
 ///
 /// # Errors
 /// The lines.
-pub(crate) fn qdisc_is_safe(env: &Env) -> Result<()> {
+pub(crate) fn crates_are_safe(env: &Env) -> Result<()> {
+    is_safe(env, "qdisc")?;
+    is_safe(env, "kmod")
+}
+
+fn is_safe(env: &Env, name: &str) -> Result<()> {
     let mut found = Vec::new();
     let mut forbids = false;
-    let mut folders = vec![env.src.join("qdisc")];
+    let mut folders = vec![env.src.join(name)];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder)
             .with_context(|| format!("cannot read {}", folder.display()))?
@@ -118,10 +123,10 @@ pub(crate) fn qdisc_is_safe(env: &Env) -> Result<()> {
         }
     }
     if !forbids {
-        bail!("qdisc/ does not say #![forbid(unsafe_code)]");
+        bail!("{name}/ does not say #![forbid(unsafe_code)]");
     }
     if !found.is_empty() {
-        bail!("unsafe code in qdisc/: {}", found.join(", "));
+        bail!("unsafe code in {name}/: {}", found.join(", "));
     }
     Ok(())
 }

@@ -10,7 +10,6 @@ use crate::cache::remove_tree;
 use crate::chroot::Chroot;
 use crate::env::{Env, OUT, SRC};
 use crate::guest_build::GuestPrograms;
-use crate::modules::MODULE;
 
 /// Copies everything to its place when it is run on the machine that is to have it.
 const INSTALL: &str = include_str!("../install.sh");
@@ -29,7 +28,7 @@ pub(crate) fn export(
     env: &Env,
     chroot: &Chroot,
     release: &str,
-    module: &Path,
+    modules: &[PathBuf],
     programs: &GuestPrograms,
 ) -> Result<PathBuf> {
     let out = env.src.join("out").join(release);
@@ -37,7 +36,9 @@ pub(crate) fn export(
         remove_tree(&out)?;
     }
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
-    copy(module, &out.join(format!("{MODULE}.ko")))?;
+    for module in modules {
+        copy(module, &out.join(module.file_name().unwrap_or_default()))?;
+    }
     copy(&programs.path("turnstile"), &out.join("turnstile"))?;
     copy(
         &programs.path("libq_turnstile.so"),

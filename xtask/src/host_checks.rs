@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The checks that need no guest: unit tests, formatting, lints, documentation, and a look into the module.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
@@ -81,48 +81,49 @@ pub(crate) fn lints(env: &Env, chroot: &Chroot, report: &Report) {
     }
 }
 
-/// Builds the modules for a kernel and looks into them. Returns the module if it was built.
+/// Builds the modules for a kernel and looks into them. Returns them if they were built.
 pub(crate) fn module(
     env: &Env,
     chroot: &Chroot,
     tree: &KernelTree,
     report: &Report,
-) -> Option<std::path::PathBuf> {
+) -> Option<Vec<PathBuf>> {
     let release = &tree.release;
-    let mut module = None;
+    let mut modules = None;
     timed(report, &format!("module: builds for {release}"), || {
-        module = Some(modules::build(env, chroot, tree)?);
+        modules = Some(modules::build(env, chroot, tree)?);
         Ok(())
     });
-    if let Some(module) = &module {
+    for module in modules.iter().flatten() {
         inspect(env, chroot, tree, report, module);
     }
-    module
+    modules
 }
 
 fn inspect(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Report, module: &Path) {
     let series = tree.kernel.series();
+    let name = module.file_stem().unwrap_or_default().to_string_lossy();
     timed(
         report,
-        &format!("module: refers to no Rust panic ({series})"),
+        &format!("module: refers to no Rust panic ({name}, {series})"),
         || check_ko::no_panic(env, chroot, module),
     );
     timed(
         report,
-        &format!("module: needs only exported symbols ({series})"),
+        &format!("module: needs only exported symbols ({name}, {series})"),
         || check_ko::only_exported(env, chroot, tree, module),
     );
     timed(
         report,
-        &format!("module: version magic is the kernel's ({series})"),
+        &format!("module: version magic is the kernel's ({name}, {series})"),
         || check_ko::vermagic(env, chroot, tree, module),
     );
 }
 
 /// What is looked at in the sources of the modules, once whatever the kernels are.
 pub(crate) fn module_sources(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Report) {
-    timed(report, "module: no unsafe code in qdisc/", || {
-        check_ko::qdisc_is_safe(env)
+    timed(report, "module: no unsafe code in qdisc/ and kmod/", || {
+        check_ko::crates_are_safe(env)
     });
     timed(report, "module: clippy", || {
         modules::clippy(env, chroot, tree)

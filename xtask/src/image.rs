@@ -294,7 +294,7 @@ pub(crate) fn write(
     link_tree(&session.base.dir.join(&tree_dir), &all)?;
     fs::create_dir_all(all.join("updates"))?;
     let mut ours = Vec::new();
-    for module in std::iter::once(&built.module).chain(&built.extra) {
+    for module in built.modules.iter().chain(&built.extra) {
         let name = module.file_name().unwrap_or_default().to_string_lossy();
         let ours_is = format!("updates/{name}");
         fs::copy(module, all.join(&ours_is))

@@ -9,8 +9,8 @@ use crate::chroot::Chroot;
 use crate::env::{Env, OUT, SRC};
 use crate::kernel::{KernelTree, IN_CHROOT};
 
-/// The module's name.
-pub(crate) const MODULE: &str = "sch_turnstile";
+/// The modules' names: the port and the transport.
+pub(crate) const MODULES: [&str; 2] = ["sch_turnstile", "turnstile"];
 
 /// A folder of the checkout that Kbuild makes modules from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,17 +43,22 @@ impl Folder {
     }
 }
 
-/// Compiles the modules for a kernel; returns the module's file.
+/// Compiles the modules for a kernel; returns their files, in the order of [`MODULES`].
 ///
 /// # Errors
 /// The compilers' messages, and where the rest of them is.
-pub(crate) fn build(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<PathBuf> {
+pub(crate) fn build(env: &Env, chroot: &Chroot, tree: &KernelTree) -> Result<Vec<PathBuf>> {
     let out = compile(env, chroot, tree, Folder::Product, false)?;
-    let module = out.join(format!("{MODULE}.ko"));
-    if !module.exists() {
-        bail!("the build made no {}", module.display());
+    let modules: Vec<PathBuf> = MODULES
+        .iter()
+        .map(|name| out.join(format!("{name}.ko")))
+        .collect();
+    for module in &modules {
+        if !module.exists() {
+            bail!("the build made no {}", module.display());
+        }
     }
-    Ok(module)
+    Ok(modules)
 }
 
 /// Compiles the modules that each commit a fault; returns their files, by name.

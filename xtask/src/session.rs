@@ -34,8 +34,8 @@ pub(crate) struct Session {
 /// What is compiled from the checkout for a run of the guest.
 #[derive(Clone, Debug)]
 pub(crate) struct Built {
-    /// Our module.
-    pub module: PathBuf,
+    /// Our modules.
+    pub modules: Vec<PathBuf>,
     /// Modules that only tests load.
     pub extra: Vec<PathBuf>,
     /// Our programs.
@@ -76,7 +76,7 @@ impl Session {
     /// The compilers' messages.
     pub(crate) fn build(&self, env: &Env, programs: &GuestPrograms) -> Result<Built> {
         Ok(Built {
-            module: modules::build(env, &self.chroot, &self.tree)?,
+            modules: modules::build(env, &self.chroot, &self.tree)?,
             extra: Vec::new(),
             programs: programs.clone(),
         })
@@ -146,18 +146,18 @@ impl Session {
 /// # Errors
 /// Whatever cannot be had or compiled.
 pub(crate) fn build(env: &Env, wanted: Option<&str>) -> Result<()> {
-    let (chroot, tree, module, programs) = if let Some(wanted) = wanted {
+    let (chroot, tree, modules, programs) = if let Some(wanted) = wanted {
         let chroot = env.chroot()?;
         let tree = kernel::prepare(&env.cache, &chroot, &env.ui, Some(wanted), false, false)?;
-        let module = modules::build(env, &chroot, &tree)?;
+        let modules = modules::build(env, &chroot, &tree)?;
         env.fetch_crates()?;
         let programs = guest_build::build(env, &chroot)?;
-        (chroot, tree, module, programs)
+        (chroot, tree, modules, programs)
     } else {
         let (session, built) = Session::prepare_and_build(env, Bed::Vm)?;
-        (session.chroot, session.tree, built.module, built.programs)
+        (session.chroot, session.tree, built.modules, built.programs)
     };
-    let out = export(env, &chroot, &tree.release, &module, &programs)?;
+    let out = export(env, &chroot, &tree.release, &modules, &programs)?;
     env.ui.result(out.display().to_string());
     Ok(())
 }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Packets that come in by the UDP sockets. */
+#include <linux/udp.h>
+#include <net/inet_ecn.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
+#include "internal.h"
+
+static bool knt_source(const struct sk_buff *skb, struct knt_arrival *arrival)
+{
+	struct in6_addr *from = (struct in6_addr *)arrival->from.ip;
+	struct in6_addr *local = (struct in6_addr *)arrival->from.local;
+
+	if (skb->protocol == htons(ETH_P_IP)) {
+		const struct iphdr *ip = ip_hdr(skb);
+
+		if (ipv4_is_multicast(ip->daddr) || ipv4_is_lbcast(ip->daddr) || ipv4_is_zeronet(ip->saddr))
+			return false;
+		ipv6_addr_set_v4mapped(ip->saddr, from);
+		ipv6_addr_set_v4mapped(ip->daddr, local);
+		arrival->from.scope = 0;
+		arrival->device = inet_iif(skb);
+		arrival->ecn = ip->tos & INET_ECN_MASK;
+		return true;
+	}
+#if IS_ENABLED(CONFIG_IPV6)
+	if (skb->protocol == htons(ETH_P_IPV6)) {
+		const struct ipv6hdr *ip = ipv6_hdr(skb);
+
+		if (ipv6_addr_is_multicast(&ip->daddr) || ipv6_addr_v4mapped(&ip->saddr))
+			return false;
+		*from = ip->saddr;
+		*local = ip->daddr;
+		arrival->device = inet6_iif(skb);
+		arrival->from.scope = ipv6_iface_scope_id(from, arrival->device);
+		arrival->ecn = ipv6_get_dsfield(ip) & INET_ECN_MASK;
+		return true;
+	}
+#endif
+	return false;
+}
+
+/* UDP's encap_rcv: the checksum is right, and skb begins with UDP's header. Always takes the packet. */
+int knt_receive(struct sock *udp, struct sk_buff *skb)
+{
+	struct knt_net *tn = rcu_dereference_sk_user_data(udp);
+	struct knt_arrival arrival;
+	u8 copy[KNT_MAX_HEADER];
+	u32 len;
+
+	if (!tn || !knt_net_state(tn))
+		goto drop;
+	if (skb->pkt_type != PACKET_HOST || udp_hdr(skb)->source != htons(KNT_UDP_PORT))
+		goto drop;
+	if (!knt_source(skb, &arrival))
+		goto drop;
+	len = skb->len - sizeof(struct udphdr);
+	arrival.len = len;
+	arrival.head_len = min_t(u32, len, KNT_MAX_HEADER);
+	if (skb_headlen(skb) >= sizeof(struct udphdr) + arrival.head_len) {
+		arrival.head = skb->data + sizeof(struct udphdr);
+	} else {
+		/* What is in pages stays there: the payload is kept as it is. */
+		if (skb_copy_bits(skb, sizeof(struct udphdr), copy, arrival.head_len))
+			goto drop;
+		arrival.head = copy;
+	}
+	if (!pskb_pull(skb, sizeof(struct udphdr)))
+		goto drop;
+	skb_dst_drop(skb);
+	nf_reset_ct(skb);
+	skb_ext_reset(skb);
+	skb_orphan(skb);
+	knt_ops->packet(tn, &arrival, skb);
+	return 0;
+drop:
+	kfree_skb(skb);
+	return 0;
+}
+
+void knt_skb_free(struct sk_buff *skb)
+{
+	consume_skb(skb);
+}

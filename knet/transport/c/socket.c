@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sockets: what the kernel calls, and what is the same for all protocols. What happens to messages is Rust's.
+ * AF_INET6 has a table of its own, because inet6_dgram_ops is not exported, and both have one so that an open socket holds this module.
+ */
+#include <linux/module.h>
+#include <linux/net.h>
+#include <linux/sockios.h>
+#include <asm/ioctls.h>
+#include <net/inet_common.h>
+#include <net/ipv6.h>
+#include <net/protocol.h>
+#include <net/transp_v6.h>
+#include <net/udp.h>
+#include "internal.h"
+
+static atomic_long_t knt_memory_allocated;
+static DEFINE_PER_CPU(int, knt_memory_per_cpu);
+static unsigned long knt_memory_pressure;
+static long knt_memory_limits[3] __read_mostly;
+
+static void knt_enter_memory_pressure(struct sock *sk)
+{
+	WRITE_ONCE(knt_memory_pressure, 1);
+}
+
+static void knt_leave_memory_pressure(struct sock *sk)
+{
+	WRITE_ONCE(knt_memory_pressure, 0);
+}
+
+static int knt_init(struct sock *sk)
+{
+	int err;
+
+	err = knt_net_open(knt_net_of(sock_net(sk)));
+	if (err)
+		return err;
+	return knt_ops->sock_open(sk);
+}
+
+static void knt_close(struct sock *sk, long timeout)
+{
+	lock_sock(sk);
+	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
+	knt_ops->sock_close(sk, sock_flag(sk, SOCK_LINGER), timeout);
+	release_sock(sk);
+	sk_common_release(sk);
+}
+
+static int knt_get_port(struct sock *sk, unsigned short port)
+{
+	int bound = knt_ops->sock_bind(sk, port);
+
+	if (bound < 0)
+		return bound;
+	inet_sk(sk)->inet_num = bound;
+	inet_sk(sk)->inet_sport = htons(bound);
+	return 0;
+}
+
+static void knt_unhash(struct sock *sk)
+{
+	if (!inet_sk(sk)->inet_num)
+		return;
+	knt_ops->sock_unbind(sk);
+	inet_sk(sk)->inet_num = 0;
+}
+
+static void knt_rehash(struct sock *sk)
+{
+	knt_ops->sock_moved(sk);
+}
+
+static int knt_pre_connect(struct sock *sk, struct sockaddr_unsized *address, int len)
+{
+	return 0;
+}
+
+static void knt_shutdown(struct sock *sk, int how)
+{
+	knt_ops->sock_shutdown(sk, how);
+}
+
+static int knt_ioctl(struct sock *sk, int cmd, int *value)
+{
+	int queued;
+
+	switch (cmd) {
+	case SIOCINQ:
+		queued = knt_ops->queued(sk, KNT_QUEUE_IN);
+		break;
+	case SIOCOUTQ:
+		queued = knt_ops->queued(sk, KNT_QUEUE_OUT);
+		break;
+	default:
+		return -ENOIOCTLCMD;
+	}
+	if (queued < 0)
+		return queued;
+	*value = queued;
+	return 0;
+}
+
+static int knt_setsockopt(struct sock *sk, int level, int option, sockptr_t from, unsigned int len)
+{
+	int value, err;
+
+#if IS_ENABLED(CONFIG_IPV6)
+	if (level == SOL_IPV6 && option == IPV6_V6ONLY && sk->sk_family == AF_INET6)
+		return ipv6_setsockopt(sk, level, option, from, len);
+#endif
+	if (level != KNT_LEVEL)
+		return -ENOPROTOOPT;
+	if (len < sizeof(value))
+		return -EINVAL;
+	if (copy_from_sockptr(&value, from, sizeof(value)))
+		return -EFAULT;
+	lock_sock(sk);
+	err = knt_ops->set_option(sk, option, value);
+	release_sock(sk);
+	return err;
+}
+
+static int knt_getsockopt(struct sock *sk, int level, int option, char __user *to, int __user *len_to)
+{
+	int value, len;
+
+#if IS_ENABLED(CONFIG_IPV6)
+	if (level == SOL_IPV6 && option == IPV6_V6ONLY && sk->sk_family == AF_INET6)
+		return ipv6_getsockopt(sk, level, option, to, len_to);
+#endif
+	if (level != KNT_LEVEL)
+		return -ENOPROTOOPT;
+	if (get_user(len, len_to))
+		return -EFAULT;
+	if (len < 0)
+		return -EINVAL;
+	value = knt_ops->get_option(sk, option);
+	/* The options' own values begin at -1. */
+	if (value < -1)
+		return value;
+	len = min_t(int, len, sizeof(value));
+	if (put_user(len, len_to) || copy_to_user(to, &value, len))
+		return -EFAULT;
+	return 0;
+}
+
+static int knt_sendmsg(struct sock *sk, struct msghdr *msg, size_t len)
+{
+	int sent;
+
+	lock_sock(sk);
+	sent = knt_ops->send(sk, msg, len);
+	release_sock(sk);
+	return sent;
+}
+
+static int knt_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags)
+{
+	int received;
+
+	lock_sock(sk);
+	received = knt_ops->receive(sk, msg, len, flags);
+	release_sock(sk);
+	return received;
+}
+
+/* proto_ops, for both families */
+
+static int knt_ops_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
+{
+	return knt_sendmsg(sock->sk, msg, len);
+}
+
+static int knt_ops_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags)
+{
+	return knt_recvmsg(sock->sk, msg, len, flags);
+}
+
+/* As for TCP: shutdown is for sockets without a peer too, which inet_shutdown() refuses. */
+static int knt_ops_shutdown(struct socket *sock, int how)
+{
+	struct sock *sk = sock->sk;
+
+	how++;
+	if ((how & ~SHUTDOWN_MASK) || !how)
+		return -EINVAL;
+	lock_sock(sk);
+	WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | how);
+	knt_shutdown(sk, how);
+	sk->sk_state_change(sk);
+	release_sock(sk);
+	return 0;
+}
+
+static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table *wait)
+{
+	struct sock *sk = sock->sk;
+	u8 shutdown;
+	__poll_t mask = 0;
+	u32 can;
+
+	sock_poll_wait(file, sock, wait);
+	can = knt_ops->poll(sk);
+	shutdown = READ_ONCE(sk->sk_shutdown);
+	if (READ_ONCE(sk->sk_err) || !skb_queue_empty_lockless(&sk->sk_error_queue))
+		mask |= EPOLLERR | (sock_flag(sk, SOCK_SELECT_ERR_QUEUE) ? EPOLLPRI : 0);
+	if (shutdown & RCV_SHUTDOWN)
+		mask |= EPOLLRDHUP | EPOLLIN | EPOLLRDNORM;
+	if (shutdown == SHUTDOWN_MASK)
+		mask |= EPOLLHUP;
+	if (can & KNT_READABLE)
+		mask |= EPOLLIN | EPOLLRDNORM;
+	if (can & KNT_WRITABLE)
+		mask |= EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND;
+	else
+		sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
+	return mask;
+}
+
+#define KNT_PROTO							\
+	.owner = THIS_MODULE,						\
+	.close = knt_close,						\
+	.pre_connect = knt_pre_connect,					\
+	.disconnect = __udp_disconnect,					\
+	.ioctl = knt_ioctl,						\
+	.init = knt_init,						\
+	.shutdown = knt_shutdown,					\
+	.setsockopt = knt_setsockopt,					\
+	.getsockopt = knt_getsockopt,					\
+	.sendmsg = knt_sendmsg,						\
+	.recvmsg = knt_recvmsg,						\
+	.unhash = knt_unhash,						\
+	.rehash = knt_rehash,						\
+	.get_port = knt_get_port,					\
+	.put_port = knt_unhash,						\
+	.enter_memory_pressure = knt_enter_memory_pressure,		\
+	.leave_memory_pressure = knt_leave_memory_pressure,		\
+	.memory_allocated = &knt_memory_allocated,			\
+	.per_cpu_fw_alloc = &knt_memory_per_cpu,			\
+	.memory_pressure = &knt_memory_pressure,			\
+	.sysctl_mem = knt_memory_limits
+
+static struct proto knt_proto = {
+	.name = "TURNSTILE",
+	KNT_PROTO,
+	.connect = ip4_datagram_connect,
+	.release_cb = ip4_datagram_release_cb,
+	.obj_size = sizeof(struct knt_sock),
+};
+
+static const struct proto_ops knt_inet_ops = {
+	.family = PF_INET,
+	.owner = THIS_MODULE,
+	.release = inet_release,
+	.bind = inet_bind,
+	.connect = inet_dgram_connect,
+	.socketpair = sock_no_socketpair,
+	.accept = sock_no_accept,
+	.getname = inet_getname,
+	.poll = knt_ops_poll,
+	.ioctl = inet_ioctl,
+	.gettstamp = sock_gettstamp,
+	.listen = sock_no_listen,
+	.shutdown = knt_ops_shutdown,
+	.setsockopt = sock_common_setsockopt,
+	.getsockopt = sock_common_getsockopt,
+	.sendmsg = knt_ops_sendmsg,
+	.recvmsg = knt_ops_recvmsg,
+	.mmap = sock_no_mmap,
+};
+
+static struct inet_protosw knt_inet = {
+	.type = SOCK_RDM,
+	.protocol = KNT_PROTOCOL,
+	.prot = &knt_proto,
+	.ops = &knt_inet_ops,
+};
+
+#if IS_ENABLED(CONFIG_IPV6)
+static struct proto knt6_proto = {
+	.name = "TURNSTILEv6",
+	KNT_PROTO,
+	.connect = ip6_datagram_connect,
+	.release_cb = ip6_datagram_release_cb,
+	.obj_size = sizeof(struct knt6_sock),
+	.ipv6_pinfo_offset = offsetof(struct knt6_sock, inet6),
+};
+
+static const struct proto_ops knt_inet6_ops = {
+	.family = PF_INET6,
+	.owner = THIS_MODULE,
+	.release = inet6_release,
+	.bind = inet6_bind,
+	.connect = inet_dgram_connect,
+	.socketpair = sock_no_socketpair,
+	.accept = sock_no_accept,
+	.getname = inet6_getname,
+	.poll = knt_ops_poll,
+	.ioctl = inet6_ioctl,
+	.gettstamp = sock_gettstamp,
+	.listen = sock_no_listen,
+	.shutdown = knt_ops_shutdown,
+	.setsockopt = sock_common_setsockopt,
+	.getsockopt = sock_common_getsockopt,
+	.sendmsg = knt_ops_sendmsg,
+	.recvmsg = knt_ops_recvmsg,
+	.mmap = sock_no_mmap,
+#ifdef CONFIG_COMPAT
+	.compat_ioctl = inet6_compat_ioctl,
+#endif
+};
+
+static struct inet_protosw knt_inet6 = {
+	.type = SOCK_RDM,
+	.protocol = KNT_PROTOCOL,
+	.prot = &knt6_proto,
+	.ops = &knt_inet6_ops,
+};
+#endif
+
+int knt_sockets_register(void)
+{
+	unsigned long pages = totalram_pages();
+	int err;
+
+	/* As UDP's: pressure from an eighth of the memory on, none beyond a sixth. */
+	knt_memory_limits[0] = max(pages / 10, 128UL);
+	knt_memory_limits[1] = max(pages / 8, 160UL);
+	knt_memory_limits[2] = max(pages / 6, 192UL);
+
+	err = proto_register(&knt_proto, 1);
+	if (err)
+		return err;
+#if IS_ENABLED(CONFIG_IPV6)
+	err = proto_register(&knt6_proto, 1);
+	if (err) {
+		proto_unregister(&knt_proto);
+		return err;
+	}
+	inet6_register_protosw(&knt_inet6);
+#endif
+	inet_register_protosw(&knt_inet);
+	return 0;
+}
+
+void knt_sockets_unregister(void)
+{
+	inet_unregister_protosw(&knt_inet);
+#if IS_ENABLED(CONFIG_IPV6)
+	inet6_unregister_protosw(&knt_inet6);
+	proto_unregister(&knt6_proto);
+#endif
+	proto_unregister(&knt_proto);
+}
+
+/* What Rust asks of a socket */
+
+u64 knt_sock_handle(const struct sock *sk)
+{
+	return READ_ONCE(knt_sk(sk)->handle);
+}
+
+void knt_sock_set_handle(struct sock *sk, u64 handle)
+{
+	WRITE_ONCE(knt_sk(sk)->handle, handle);
+}
+
+struct knt_net *knt_sock_net(const struct sock *sk)
+{
+	return knt_net_of(sock_net(sk));
+}
+
+void knt_sock_hold(struct sock *sk)
+{
+	sock_hold(sk);
+}
+
+void knt_sock_put(struct sock *sk)
+{
+	sock_put(sk);
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Safe Rust over the kernel's sockets, for a message transport in UDP.
+//!
+//! # How to write a transport
+//!
+//! 1. Make a type for what a network namespace keeps and implement [`Transport`]. All of a namespace's state, that of its
+//!    sockets too, is one value behind one lock: [`Net::lock`]. It comes to be with the namespace's first socket.
+//! 2. While the state is locked, packets to send are put into the [`Outbox`]; they leave when the lock is
+//!    released, which also sets the timer to [`Transport::next_timer`].
+//! 3. A socket is a [`Sock`]; it carries a number, its [`handle`](Sock::handle), by which the state knows it. A
+//!    [`SockRef`] keeps it, and with it the module and the namespace.
+//! 4. [`Registration::new`] in the module's `init` makes `socket(2)` work.
+//!
+//! # Why all kernel-side `unsafe` is here
+//!
+//! The module on top says `forbid(unsafe_code)`: what it can get wrong is its own logic. What looks into the kernel's structures is
+//! C, because most of it is macros and inline functions; Rust sees only types of `c/knet_transport.h`.
+
+mod bindings;
+mod net;
+mod registration;
+mod sock;
+mod transport;
+
+pub use net::{now, random, wall_clock, Locked, Net, Outbox};
+pub use registration::Registration;
+pub use sock::{Sock, SockRef};
+pub use transport::{Arrival, Path, Transport};
