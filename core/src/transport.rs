@@ -10,6 +10,7 @@
 //! | [`host`] | what its user implements, and the facts that it gives |
 //! | [`jitter`] | random numbers, and intervals that are varied by them |
 //! | [`policy`] | which message is given tokens first, and with which priority |
+//! | [`ring`] | events that wait to be told |
 //! | [`stats`] | what is counted |
 //! | [`wire`] | the packets: reading what anybody may have sent, and writing |
 
@@ -26,6 +27,7 @@ mod paged;
 pub mod policy;
 #[allow(dead_code)]
 mod ranges;
+pub mod ring;
 #[allow(dead_code)]
 mod slab;
 pub mod stats;
