@@ -6,6 +6,7 @@
 //! | module | what is there |
 //! |---|---|
 //! | [`config`] | the options: ranges, defaults, checks and what they come to |
+//! | [`endpoint`] | all messages of a host: start here |
 //! | [`feedback`] | how fast a message is given tokens |
 //! | [`host`] | what its user implements, and the facts that it gives |
 //! | [`jitter`] | random numbers, and intervals that are varied by them |
@@ -15,20 +16,24 @@
 //! | [`wire`] | the packets: reading what anybody may have sent, and writing |
 
 pub mod config;
+pub mod endpoint;
 pub mod feedback;
-#[allow(dead_code)] // used by the endpoint, which follows
+mod gaps;
 mod heap;
 pub mod host;
-#[allow(dead_code)]
+mod incoming;
 mod index;
 pub mod jitter;
-#[allow(dead_code)]
+mod ledger;
+mod outgoing;
+mod pacer;
 mod paged;
+mod peers;
 pub mod policy;
-#[allow(dead_code)]
 mod ranges;
+mod remembered;
 pub mod ring;
-#[allow(dead_code)]
+mod seen;
 mod slab;
 pub mod stats;
 #[cfg(test)]

@@ -60,9 +60,9 @@ pub struct InId {
 /// How a packet is to be treated on its way: which band of a port, which DSCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// SYNC, RESEND, FIN, ACK, RESET; a grant.
+    /// SYNC, RESEND, FIN, ACK, RESET.
     Signal,
-    /// A token of this priority, 0 being the highest.
+    /// A token of this priority, 0 being the highest, or a grant.
     Token(u8),
     /// Data for a token or a grant.
     Data,
@@ -159,7 +159,7 @@ pub enum Failure {
     Crowded,
 }
 
-/// Why `Endpoint::send` did not begin a message.
+/// Why [`Endpoint::send`](super::endpoint::Endpoint::send) did not begin a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SendError {
     /// The length is 0 or more than [`MAX_LENGTH`](super::wire::MAX_LENGTH) (`EMSGSIZE`), or less than what is already written.

@@ -63,7 +63,7 @@ impl<M: Memory> Index<M> {
         }
     }
 
-    #[inline]
+    #[cfg(test)]
     fn next(&self, index: u32) -> u32 {
         self.links.get(index).map_or(NONE, |link| link.next)
     }

@@ -39,7 +39,7 @@ impl<M: Memory, T> Paged<M, T> {
     }
 
     /// How many items there are.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn len(&self) -> u32 {
         self.len
     }

@@ -40,6 +40,16 @@ impl<M: Memory, T> Slab<M, T> {
         self.len
     }
 
+    /// Makes room for items up to this index. `false` if there is no memory.
+    pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        let empty = || Entry {
+            generation: 0,
+            next: NONE,
+            item: None,
+        };
+        self.entries.reserve(index, empty)
+    }
+
     /// The index and the generation that the next item will have. `None` if there is no memory.
     pub(crate) fn vacant(&mut self) -> Option<(u32, u32)> {
         let index = if self.free == NONE {
@@ -47,12 +57,7 @@ impl<M: Memory, T> Slab<M, T> {
         } else {
             self.free
         };
-        let empty = || Entry {
-            generation: 0,
-            next: NONE,
-            item: None,
-        };
-        if !self.entries.reserve(index, empty) {
+        if !self.reserve(index) {
             return None;
         }
         Some((index, self.entries.get(index)?.generation))
@@ -106,20 +111,16 @@ impl<M: Memory, T> Slab<M, T> {
         self.entries.get(index).map_or(0, |entry| entry.generation)
     }
 
-    /// The first index in use, from `from` on. Looks at no more than `limit` entries: `Err` says where to go on.
-    pub(crate) fn next(&self, from: u32, limit: u32) -> Result<Option<u32>, u32> {
-        let end = from.saturating_add(limit);
+    /// The first index in use, from `from` on.
+    pub(crate) fn next(&self, from: u32) -> Option<u32> {
         let mut index = from;
         while index < self.fresh {
-            if index >= end {
-                return Err(index);
-            }
             if self.get(index).is_some() {
-                return Ok(Some(index));
+                return Some(index);
             }
             index = index.saturating_add(1);
         }
-        Ok(None)
+        None
     }
 }
 

@@ -42,6 +42,8 @@ proptest! {
             let runs = wanted.iter().filter(|&&b| b == 0 || !wanted.contains(&(b - 1))).count();
             prop_assert_eq!(done, runs <= 5);
             prop_assert_eq!(&bytes(&ranges), if done { &wanted } else { &before });
+            let overlap = span.iter().any(|b| bytes(&ranges).contains(b));
+            prop_assert_eq!(ranges.overlaps(start, end), overlap);
             prop_assert!(is_canonical(&ranges));
             prop_assert_eq!(ranges.end(), bytes(&ranges).last().map_or(0, |b| b + 1));
             let contiguous = (0..200).find(|b| !bytes(&ranges).contains(b)).unwrap();

@@ -36,15 +36,9 @@ proptest! {
         prop_assert!(gone.iter().all(|key| !slab.is(key.0, key.1)));
         let mut found = Vec::new();
         let mut from = 0;
-        loop {
-            match slab.next(from, 2) {
-                Ok(Some(index)) => {
-                    found.push(index);
-                    from = index + 1;
-                }
-                Ok(None) => break,
-                Err(next) => from = next,
-            }
+        while let Some(index) = slab.next(from) {
+            found.push(index);
+            from = index + 1;
         }
         let mut keys: Vec<_> = model.keys().map(|key| key.0).collect();
         keys.sort_unstable();

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+//! How messages begin to come in, and how few of them may be of which nothing else has come.
+
+use super::*;
+use crate::transport::feedback::Credit;
+use crate::transport::host::{Failure, Refusal};
+use crate::transport::wire::Sync;
+
+impl<M: Memory, O, I> Endpoint<M, O, I> {
+    pub(super) fn on_sync<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        from: &Address,
+        sync: &Sync,
+        host: &mut H,
+    ) {
+        self.stats.count(Counter::SyncReceived);
+        if let Ok(index) = self.find_in(sync.cookie, from) {
+            self.stats.count(Counter::SyncRepeated);
+            return self.on_sync_again(at.now, index, sync, host);
+        }
+        let hash = self.hash(sync.cookie);
+        if let Some(length) = self.remembered.length(hash, sync.cookie, from) {
+            self.stats.count(Counter::SyncRepeated);
+            return self.final_ack(from, sync.cookie, length, host);
+        }
+        if sync.probe {
+            return self.reset(at.now, from, sync.cookie, ResetCode::Unknown, host);
+        }
+        let address = self.hash_address(from);
+        let peer = self.peers.find(address, from);
+        let of_peer = peer.and_then(|peer| self.peers.all.get(peer));
+        let under_way = self.ins.len();
+        let to_remember = self.remembered.len().saturating_add(under_way);
+        let refused = if under_way >= self.config.max_incoming {
+            Some((Counter::SyncLimitIncoming, Limit::Incoming))
+        } else if of_peer.is_some_and(|peer| peer.incoming >= self.config.max_per_peer) {
+            Some((Counter::SyncLimitPeer, Limit::PerPeer))
+        } else if to_remember >= self.config.max_remembered {
+            Some((Counter::SyncLimitRemembered, Limit::Remembered))
+        } else {
+            None
+        };
+        if let Some((counter, limit)) = refused {
+            self.stats.count(counter);
+            return self.limit(at.now, limit, host);
+        }
+        while self.half_len >= self.config.max_half_open {
+            self.limit(at.now, Limit::HalfOpen, host);
+            if !self.drop_half_open(at.now, host) {
+                break;
+            }
+        }
+        let Some((index, peer)) = self.room_for_in(from) else {
+            self.stats.count(Counter::SyncNoMemory);
+            return self.limit(at.now, Limit::Memory, host);
+        };
+        let opened = host.open(from, sync, self.in_id(index));
+        let (user, window) = match opened {
+            Ok(opened) => opened,
+            Err(refusal) => {
+                self.peers.tidy(peer);
+                self.stats.count(Counter::SyncRefused);
+                if let Refusal::Reset(code) = refusal {
+                    self.reset(at.now, from, sync.cookie, code, host);
+                }
+                return;
+            }
+        };
+        self.begin(at.now, from, sync, (index, peer), (user, window), host);
+    }
+
+    /// Memory for another message from this peer, now and when it is to be remembered: its index, and the peer's.
+    fn room_for_in(&mut self, from: &Address) -> Option<(u32, u32)> {
+        let (index, _) = self.ins.vacant()?;
+        let remembered = self.remembered.len().saturating_add(self.ins.len());
+        let fits = self.in_index.reserve(index)
+            && self.in_timers.reserve(index)
+            && self.pacer.reserve(index)
+            && self.half_open.reserve(self.half_len, || 0)
+            && self.remembered.reserve(remembered.saturating_add(1));
+        if !fits {
+            return None;
+        }
+        let hash = self.hash_address(from);
+        Some((index, self.peers.get(hash, from)?))
+    }
+
+    fn begin<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        from: &Address,
+        sync: &Sync,
+        (index, peer): (u32, u32),
+        (user, window): (I, u32),
+        host: &mut H,
+    ) {
+        let number = self.next_number();
+        let credit = Credit::new(&self.config);
+        let (rtt, rto) = (self.config.base_rtt, self.config.rto);
+        let mut message = In::new(
+            user, number, peer, from, sync, window, now, rtt, rto, credit,
+        );
+        if sync.coflow != 0 {
+            let hash = (mix(u64::from(sync.coflow) ^ self.seed) >> 32) as u32;
+            // Without memory it is as if alone.
+            message.coflow_entry = self.coflows.join(hash, sync.coflow);
+        }
+        message.half_open = Some(self.half_len);
+        if let Some(place) = self.half_open.get_mut(self.half_len) {
+            *place = index;
+        }
+        self.half_len = self.half_len.saturating_add(1);
+        let info = self.in_info(now, &message);
+        let narrow = message.window < message.length.unwrap_or(u32::MAX);
+        self.ins.insert(message);
+        self.in_index.insert(self.hash(sync.cookie), index);
+        if let Some(peer) = self.peers.all.get_mut(peer) {
+            peer.incoming = peer.incoming.saturating_add(1);
+        }
+        self.note_progress(index);
+        self.stats.count(Counter::InOpened);
+        host.event(&Event::Opened(info));
+        if narrow {
+            self.in_ack(index, host);
+        }
+        self.schedule(now, index);
+        self.arm(now, index);
+    }
+
+    /// The sender asks whether anybody is there, or has not heard yet that somebody is.
+    fn on_sync_again<H: Host<O, I>>(&mut self, now: Nanos, index: u32, sync: &Sync, host: &mut H) {
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        message.heard = now;
+        if sync.probe {
+            message.awake();
+            // It may have sent all there is. What is missing then was lost.
+            let limit = message.limit();
+            message.gaps.all_sent(now, limit);
+        }
+        self.in_ack(index, host);
+        self.schedule(now, index);
+        self.arm(now, index);
+    }
+
+    /// Acknowledges what has come of a message, and tells its window.
+    pub(super) fn in_ack<H: Host<O, I>>(&mut self, index: u32, host: &mut H) {
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        message.told = message.window;
+        message.acked = message.ranges.contiguous();
+        let ack = Ack {
+            cookie: message.cookie,
+            received: message.acked,
+            window: message.told,
+            last: false,
+        };
+        let to = message.from;
+        self.ack(&to, ack, host);
+    }
+
+    /// Many messages are half open: each is given fewer tokens.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.half_len > self.config.max_half_open / 4
+    }
+
+    fn drop_half_open<H: Host<O, I>>(&mut self, now: Nanos, host: &mut H) -> bool {
+        // The high bits of a product: as good as even.
+        let place = (host.random() >> 32).wrapping_mul(self.half_len.into()) >> 32;
+        let place = u32::try_from(place).unwrap_or(0);
+        let Some(&index) = self.half_open.get(place) else {
+            return false;
+        };
+        let before = self.half_len;
+        self.in_failed(now, index, Failure::Crowded, host);
+        self.half_len < before
+    }
+
+    /// Something else than a SYNC has come of a message, or it ends.
+    pub(super) fn no_longer_half_open(&mut self, index: u32) {
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        let Some(place) = message.half_open.take() else {
+            return;
+        };
+        // The last one takes its place.
+        self.half_len = self.half_len.saturating_sub(1);
+        let Some(&last) = self.half_open.get(self.half_len) else {
+            return;
+        };
+        if last != index {
+            if let Some(slot) = self.half_open.get_mut(place) {
+                *slot = last;
+            }
+            if let Some(message) = self.ins.get_mut(last) {
+                message.half_open = Some(place);
+            }
+        }
+    }
+}

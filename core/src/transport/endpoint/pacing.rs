@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Which message is given the next token, and when.
+
+use super::*;
+use crate::transport::jitter::NANO;
+use crate::transport::policy::{standing, Facts, Standing};
+use crate::transport::wire::Token;
+
+/// Tokens that are sent in one call.
+const TOKENS: u32 = 32;
+/// Messages that are looked at in one call, besides.
+const LOOKS: u32 = 128;
+
+impl<M: Memory, O, I> Endpoint<M, O, I> {
+    pub(super) fn next_number(&mut self) -> u64 {
+        let number = self.numbers;
+        self.numbers = self.numbers.wrapping_add(1);
+        number
+    }
+
+    /// A message may want a token, or no longer.
+    pub(super) fn schedule(&mut self, now: Nanos, index: u32) {
+        let crowded = self.is_crowded();
+        let Some(message) = self.ins.get(index) else {
+            return;
+        };
+        if !message.wants(now, crowded) {
+            self.pacer.drop(index);
+        } else if !self.pacer.holds(index) {
+            self.pacer.want(now, index, message.next_token);
+        }
+    }
+
+    /// Where a message stands, by the policy.
+    fn standing(&self, now: Nanos, message: &In<I>) -> Standing {
+        let facts = Facts {
+            length: message.length,
+            received: message.received,
+            mss: u16::try_from(message.mss).unwrap_or(u16::MAX),
+            deadline: message.deadline,
+            coflow: message
+                .coflow_entry
+                .and_then(|entry| self.coflows.remaining(entry)),
+            wish: message.wish,
+            due: message.next_token,
+        };
+        standing(&self.config, now, &facts)
+    }
+
+    /// Sends tokens that are due.
+    pub(super) fn pace<H: Host<O, I>>(&mut self, at: At, host: &mut H) {
+        let (mut tokens, mut looks) = (0_u32, 0_u32);
+        while tokens < TOKENS && looks < LOOKS {
+            looks = looks.saturating_add(1);
+            if let Some(index) = self.pacer.due(at.now) {
+                match self.ins.get(index) {
+                    Some(message) => {
+                        let standing = self.standing(at.now, message);
+                        self.pacer.ready(index, standing.key);
+                    }
+                    None => self.pacer.drop(index),
+                }
+                continue;
+            }
+            let Some((key, index)) = self.pacer.first(at.now) else {
+                return;
+            };
+            let crowded = self.is_crowded();
+            let Some(message) = self.ins.get(index).filter(|it| it.wants(at.now, crowded)) else {
+                self.pacer.drop(index);
+                continue;
+            };
+            let standing = self.standing(at.now, message);
+            if standing.key > key {
+                // It has fallen back since.
+                self.pacer.ready(index, standing.key);
+                continue;
+            }
+            self.send_token(at, index, standing.priority, host);
+            tokens = tokens.saturating_add(1);
+        }
+    }
+
+    fn send_token<H: Host<O, I>>(&mut self, at: At, index: u32, priority: u8, host: &mut H) {
+        let base = self.config.base_rtt;
+        let slack = self.pacer.slack();
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        let to = message.from;
+        let rtt = message.rtt(base);
+        message.priority = priority;
+        let token = Token {
+            cookie: message.cookie,
+            sequence: message.token(at.now, rtt),
+            timestamp: at.clock,
+            priority,
+            grant: None,
+        };
+        // Each token has an interval of its own, exactly as long as the last; within it, its place is random.
+        let wire_len = token_wire_len(&to);
+        let interval = message.credit.interval(&self.config, wire_len);
+        message.due.advance(at.now, interval, slack);
+        let least = interval.saturating_sub(interval / 2);
+        let place = self
+            .rng
+            .vary(interval, self.config.jitter)
+            .saturating_sub(least);
+        message.next_token = message.due.at() + Nanos(place / NANO);
+        self.pacer.charge(at.now, wire_len);
+        self.pacer.drop(index);
+        self.stats.count(Counter::TokenSent);
+        transmit(
+            host,
+            &to,
+            Class::Token(priority),
+            false,
+            &Packet::Token(token),
+            None,
+        );
+        self.schedule(at.now, index);
+        self.arm(at.now, index);
+    }
+
+    pub(super) fn count_tokens(&mut self, (answered, lost): (u32, u32)) {
+        self.stats.add(Counter::TokenAnswered, answered.into());
+        self.stats.add(Counter::TokenLost, lost.into());
+    }
+
+    /// Lets a message's rate follow what became of its tokens, once in a period.
+    pub(super) fn update(&mut self, now: Nanos, index: u32) {
+        let config = &self.config;
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        let period = config.update_period.unwrap_or(message.rtt(config.base_rtt));
+        if now - message.updated < period {
+            return;
+        }
+        let (answered, lost) = message.ledger.take();
+        if answered == 0 && lost == 0 {
+            return;
+        }
+        message.updated = now;
+        message.tokens_lost = message.tokens_lost.saturating_add(lost.into());
+        let period = crate::transport::feedback::Period { answered, lost };
+        message.credit.update(config, &period);
+        let interval = message
+            .credit
+            .interval(config, token_wire_len(&message.from));
+        message.due.hasten(now, interval);
+        message.next_token = message
+            .next_token
+            .min(message.due.at() + Nanos(interval / NANO));
+        let at = message.next_token;
+        self.pacer.hasten(index, at);
+        self.count_tokens((answered, lost));
+    }
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Incoming messages: what comes of them, and what their users do with them.
+
+use super::*;
+use crate::header::FLAG_UNSCHEDULED;
+use crate::transport::host::Failure;
+use crate::transport::incoming::ACK_PACKETS;
+use crate::transport::ledger::Answer;
+use crate::transport::wire::{Data, Fin, Mark, Resend, Spans, Token, MAX_LENGTH};
+
+/// A round-trip time above this is a clock that was set.
+const MAX_RTT: Nanos = Nanos(2 * Nanos::SECOND.0);
+
+impl<M: Memory, O, I> Endpoint<M, O, I> {
+    pub(super) fn on_data<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        from: &Address,
+        ecn: u8,
+        data: &Data,
+        payload: H::Payload,
+        host: &mut H,
+    ) {
+        self.stats.count(if data.flags & FLAG_UNSCHEDULED != 0 {
+            Counter::UnscheduledReceived
+        } else {
+            Counter::DataReceived
+        });
+        self.stats.add(Counter::DataReceivedBytes, data.len.into());
+        let index = match self.find_in(data.cookie, from) {
+            Ok(index) => index,
+            Err(other) => return self.data_for_none(from, data.cookie, other, host),
+        };
+        self.no_longer_half_open(index);
+        let id = self.in_id(index);
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        message.heard = at.now;
+        message.packets = message.packets.saturating_add(1);
+        let end = data.offset.saturating_add(data.len);
+        if message.length.is_some_and(|length| end > length) {
+            self.stats.count(Counter::DataBeyondLength);
+            self.tell_reset(from, data.cookie, ResetCode::Protocol, host);
+            return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
+        }
+        let token = self.on_answer(at, index, data);
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        message.awake();
+        let contiguous = message.ranges.contiguous();
+        if end > message.window {
+            // It was not asked for: the sender does not know the window.
+            self.stats.count(Counter::DataBeyondWindow);
+            self.in_ack(index, host);
+        } else if message.ranges.missing(data.offset, end).is_none() {
+            message.repeated = message.repeated.saturating_add(1);
+            self.stats.count(Counter::DataDuplicate);
+        } else if let Some(new) = message.take(data.offset, end) {
+            let skip = new.start.saturating_sub(data.offset);
+            let len = new.end.saturating_sub(new.start);
+            if !host.data(id, &mut message.user, new.start, skip, len, payload) {
+                message.put_back(new);
+                self.stats.count(Counter::DataNoMemory);
+            }
+        }
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        message.gaps.came(at.now, &message.ranges, token);
+        let now_contiguous = message.ranges.contiguous();
+        if now_contiguous > contiguous {
+            host.in_progress(id, &mut message.user, now_contiguous);
+        }
+        if message.is_complete() {
+            return self.in_done(at.now, index, host);
+        }
+        let batch = message.mss.saturating_mul(ACK_PACKETS);
+        let acknowledge = now_contiguous.saturating_sub(message.acked) >= batch;
+        let (cookie, ren) = (message.cookie, message.ren);
+        let spans = message.resend(at.now, self.config.base_rtt);
+        if acknowledge {
+            self.in_ack(index, host);
+        }
+        if let Some(spans) = spans {
+            self.send_resend(from, cookie, spans, host);
+        }
+        if ren {
+            let mark = match ecn & 3 {
+                0 => Mark::Under,
+                1 => Mark::Full,
+                _ => Mark::Over,
+            };
+            self.grant(at, index, mark, host);
+        }
+        self.note_progress(index);
+        self.update(at.now, index);
+        self.schedule(at.now, index);
+        self.arm(at.now, index);
+    }
+
+    fn data_for_none<H: Host<O, I>>(
+        &mut self,
+        from: &Address,
+        cookie: Cookie,
+        other: bool,
+        host: &mut H,
+    ) {
+        let hash = self.hash(cookie);
+        if let Some(length) = self.remembered.length(hash, cookie, from) {
+            self.stats.count(Counter::DataDuplicate);
+            return self.final_ack(from, cookie, length, host);
+        }
+        // It may have overtaken its SYNC; a sender that is wrong about the message will ask.
+        self.stats.count(if other {
+            Counter::DataAddress
+        } else {
+            Counter::DataUnknown
+        });
+    }
+
+    /// Notes which token DATA answers: its number, if there was one.
+    fn on_answer(&mut self, at: At, index: u32, data: &Data) -> Option<u16> {
+        let message = self.ins.get_mut(index)?;
+        let none = data.token == 0 && data.timestamp == 0;
+        if data.flags & FLAG_UNSCHEDULED != 0 || none {
+            return None;
+        }
+        if message.ledger.answer(data.token) == Answer::New {
+            let rtt = Nanos(at.clock.wrapping_sub(data.timestamp).into());
+            if rtt <= MAX_RTT {
+                message.measured(rtt);
+                let (peer, least) = (message.peer, message.least_rtt);
+                if let Some(peer) = self.peers.all.get_mut(peer) {
+                    peer.rtt = peer.rtt.min(least);
+                }
+            }
+        }
+        Some(data.token)
+    }
+
+    pub(super) fn send_resend<H: Host<O, I>>(
+        &mut self,
+        to: &Address,
+        cookie: Cookie,
+        spans: Spans,
+        host: &mut H,
+    ) {
+        self.stats.count(Counter::ResendSent);
+        signal(host, to, &Packet::Resend(Resend { cookie, spans }));
+    }
+
+    /// Sends a grant, if there is anything to grant.
+    pub(super) fn grant<H: Host<O, I>>(&mut self, at: At, index: u32, mark: Mark, host: &mut H) {
+        let base = self.config.base_rtt;
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        let rtt = message.rtt(base);
+        message.grant = Some(at.now + rtt);
+        if message.missing() == 0 || message.ledger.is_full() {
+            return;
+        }
+        let token = Token {
+            cookie: message.cookie,
+            sequence: message.token(at.now, rtt),
+            timestamp: at.clock,
+            priority: 0,
+            grant: Some(mark),
+        };
+        let to = message.from;
+        self.stats.count(Counter::GrantSent);
+        transmit(
+            host,
+            &to,
+            Class::Token(0),
+            false,
+            &Packet::Token(token),
+            None,
+        );
+    }
+
+    /// Brings the sums of a message's peer and coflow up to date.
+    pub(super) fn note_progress(&mut self, index: u32) {
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        let left = message
+            .length
+            .map(|length| length.saturating_sub(message.received));
+        let after = left.unwrap_or(0);
+        let before = core::mem::replace(&mut message.noted_missing, after);
+        if let Some(peer) = self.peers.all.get_mut(message.peer) {
+            let rest = peer.missing.saturating_sub(before.into());
+            peer.missing = rest.saturating_add(after.into());
+        }
+        if let Some(coflow) = message.coflow_entry {
+            let after = left.unwrap_or(message.received);
+            let before = core::mem::replace(&mut message.noted_remaining, after);
+            self.coflows.change(coflow, before.into(), after.into());
+        }
+    }
+
+    pub(super) fn on_fin<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        from: &Address,
+        fin: &Fin,
+        host: &mut H,
+    ) {
+        self.stats.count(Counter::FinReceived);
+        let index = match self.find_in(fin.cookie, from) {
+            Ok(index) => index,
+            Err(true) => return self.stray(true),
+            Err(false) => {
+                let hash = self.hash(fin.cookie);
+                if let Some(length) = self.remembered.length(hash, fin.cookie, from) {
+                    return self.final_ack(from, fin.cookie, length, host);
+                }
+                self.stray(false);
+                return self.reset(at.now, from, fin.cookie, ResetCode::Unknown, host);
+            }
+        };
+        let id = self.in_id(index);
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        message.heard = at.now;
+        let contradicts = match message.length {
+            Some(length) => length != fin.length,
+            None => fin.length < message.ranges.end(),
+        };
+        if contradicts {
+            self.stats.count(Counter::SignalContradiction);
+            self.tell_reset(from, fin.cookie, ResetCode::Protocol, host);
+            return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
+        }
+        message.awake();
+        if message.length.is_none() {
+            message.length = Some(fin.length);
+            host.in_length(id, &mut message.user, fin.length);
+        }
+        if message.is_complete() {
+            return self.in_done(at.now, index, host);
+        }
+        let limit = message.limit();
+        message.gaps.all_sent(at.now, limit);
+        self.in_ack(index, host);
+        self.note_progress(index);
+        self.schedule(at.now, index);
+        self.arm(at.now, index);
+    }
+
+    /// Tokens may be given for bytes below `window`; what is less than before is not believed. `false`: there is no such message any more.
+    pub fn window<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        id: InId,
+        window: u32,
+        host: &mut H,
+    ) -> bool {
+        let Some(index) = self.in_at(id) else {
+            return false;
+        };
+        let Some(message) = self.ins.get_mut(index) else {
+            return false;
+        };
+        message.window = message.window.max(window.min(MAX_LENGTH));
+        // The sender is told when it has half of it left, at the latest. One that was told all that the message needs knows enough.
+        let all = message.told >= message.length.unwrap_or(MAX_LENGTH);
+        let left = message.told.saturating_sub(message.received);
+        let room = message.window.saturating_sub(message.received);
+        if !all && message.window > message.told && left <= room / 2 {
+            let was_closed = message.missing() == 0;
+            if was_closed {
+                message.awake();
+            }
+            self.in_ack(index, host);
+            self.schedule(now, index);
+            self.arm(now, index);
+        }
+        true
+    }
+}

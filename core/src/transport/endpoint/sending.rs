@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Outgoing messages: what the user does with them, and what comes from their receivers.
+
+use super::*;
+use crate::header::{FLAG_REN, FLAG_UNSCHEDULED};
+use crate::transport::config::Policy;
+use crate::transport::host::{Failure, Outgoing, SendError};
+use crate::transport::outgoing::{Nothing, Piece};
+use crate::transport::wire::{Data, Fin, Mark, Resend, Token, MAX_LENGTH, MAX_MSS, MIN_MSS};
+
+/// Packets that are sent without tokens in one call.
+const BURST: u32 = 32;
+
+impl<M: Memory, O, I> Endpoint<M, O, I> {
+    /// Begins a message: sends its SYNC, and what goes without tokens. What is written later, [`Endpoint::written`] tells.
+    pub fn send<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        to: &Address,
+        what: &Outgoing,
+        message: O,
+        host: &mut H,
+    ) -> Result<OutId, (SendError, O)> {
+        let most = what.length.unwrap_or(MAX_LENGTH);
+        if most == 0 || most > MAX_LENGTH || what.available > most {
+            return Err((SendError::Length, message));
+        }
+        if self.outs.len() >= self.config.max_outgoing {
+            self.stats.count(Counter::OutLimit);
+            self.limit(now, Limit::Outgoing, host);
+            return Err((SendError::TooMany, message));
+        }
+        let Some((index, peer)) = self.room_for_out(to) else {
+            self.stats.count(Counter::OutNoMemory);
+            self.limit(now, Limit::Memory, host);
+            return Err((SendError::NoMemory, message));
+        };
+        let what = Outgoing {
+            mss: what.mss.clamp(MIN_MSS, MAX_MSS),
+            ..*what
+        };
+        let cookie = Cookie(host.random());
+        let number = self.next_number();
+        let rto = self.rto(self.config.base_rtt);
+        let mut out = Out::new(message, cookie, number, peer, to, &what, now, rto);
+        if self.config.policy == Policy::Ren {
+            out.ren = true;
+            out.burst = self.config.base_bytes();
+        } else if what.length == Some(what.available)
+            && most <= self.config.unscheduled.saturating_mul(what.mss.into())
+        {
+            out.unscheduled = most;
+            out.burst = most;
+        }
+        let first = out.first_timer();
+        let sync = out.sync(now);
+        let info = out.info(now);
+        self.outs.insert(out);
+        self.out_index.insert(self.hash(cookie), index);
+        self.out_timers.set(index, first);
+        if let Some(peer) = self.peers.all.get_mut(peer) {
+            peer.outgoing = peer.outgoing.saturating_add(1);
+        }
+        self.note_unacknowledged(index);
+        self.stats.count(Counter::OutOpened);
+        self.stats.count(Counter::SyncSent);
+        signal(host, to, &Packet::Sync(sync));
+        host.event(&Event::Opened(info));
+        self.burst(now, index, host);
+        Ok(self.out_id(index))
+    }
+
+    /// Memory for another message to this peer: its index, and the peer's.
+    fn room_for_out(&mut self, to: &Address) -> Option<(u32, u32)> {
+        let (index, _) = self.outs.vacant()?;
+        if !(self.out_index.reserve(index) && self.out_timers.reserve(index)) {
+            return None;
+        }
+        let hash = self.hash_address(to);
+        Some((index, self.peers.get(hash, to)?))
+    }
+
+    /// More of a message is written: all bytes below `available`. `end`: that is all. What goes beyond the length that was given, or back, is
+    /// not believed. `false`: there is no such message any more.
+    pub fn written<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        id: OutId,
+        available: u32,
+        end: bool,
+        host: &mut H,
+    ) -> bool {
+        let Some(index) = self.out_at(id) else {
+            return false;
+        };
+        let Some(out) = self.outs.get_mut(index) else {
+            return false;
+        };
+        let knew = out.length.is_some();
+        if !out.written(available, end) {
+            return true;
+        }
+        let wake = out.starved && out.available > out.sent;
+        out.starved &= !wake;
+        let ended = out.open && !knew && out.length.is_some();
+        self.note_unacknowledged(index);
+        if ended || wake {
+            self.ask(now, index, host);
+        }
+        self.burst(now, index, host);
+        true
+    }
+
+    /// Brings the sum of a message's peer up to date.
+    fn note_unacknowledged(&mut self, index: u32) {
+        let Some(out) = self.outs.get_mut(index) else {
+            return;
+        };
+        let after = out.available.saturating_sub(out.received);
+        let before = core::mem::replace(&mut out.unacknowledged, after);
+        if let Some(peer) = self.peers.all.get_mut(out.peer) {
+            let rest = peer.unacknowledged.saturating_sub(before.into());
+            peer.unacknowledged = rest.saturating_add(after.into());
+        }
+    }
+
+    /// Sends a FIN if there is something to tell, and otherwise a SYNC; the peer answers either.
+    pub(super) fn ask<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+        let Some(out) = self.outs.get_mut(index) else {
+            return;
+        };
+        let packet = match out.fin() {
+            Some(length) if out.open => {
+                self.stats.count(Counter::FinSent);
+                Packet::Fin(Fin {
+                    cookie: out.cookie,
+                    length,
+                })
+            }
+            _ => {
+                self.stats.count(Counter::SyncSent);
+                if out.open {
+                    self.stats.count(Counter::ProbeSent);
+                }
+                Packet::Sync(out.sync(now))
+            }
+        };
+        signal(host, &out.to, &packet);
+    }
+
+    /// Sends some of what goes without tokens.
+    pub(super) fn burst<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+        let mut count = 0_u32;
+        loop {
+            let Some(out) = self.outs.get_mut(index) else {
+                return;
+            };
+            if out.burst == 0 {
+                return;
+            }
+            if count == BURST {
+                // The rest at once, but not in this call.
+                self.out_timers.set(index, now);
+                return;
+            }
+            let Ok(piece) = out.next(now) else {
+                return;
+            };
+            out.burst = out.burst.saturating_sub(piece.len);
+            self.transmit_piece(index, piece, None, host);
+            count = count.saturating_add(1);
+        }
+    }
+
+    /// Sends DATA.
+    fn transmit_piece<H: Host<O, I>>(
+        &mut self,
+        index: u32,
+        piece: Piece,
+        token: Option<&Token>,
+        host: &mut H,
+    ) {
+        let Some(out) = self.outs.get_mut(index) else {
+            return;
+        };
+        let unscheduled = token.is_none() && !out.ren;
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        let data = Data {
+            cookie: out.cookie,
+            token: token.map_or(0, |token| token.sequence),
+            timestamp: token.map_or(0, |token| token.timestamp),
+            offset: piece.offset,
+            len: piece.len,
+            flags: flag(unscheduled, FLAG_UNSCHEDULED) | flag(out.ren, FLAG_REN),
+        };
+        let class = if unscheduled {
+            self.stats.count(Counter::UnscheduledSent);
+            Class::Unscheduled
+        } else {
+            self.stats.count(Counter::DataSent);
+            Class::Data
+        };
+        self.stats.add(Counter::DataSentBytes, piece.len.into());
+        out.packets = out.packets.saturating_add(1);
+        if piece.again {
+            out.repeated = out.repeated.saturating_add(1);
+            self.stats.count(Counter::DataResent);
+        }
+        let (to, ren) = (out.to, out.ren);
+        let payload = Slice {
+            message: &mut out.user,
+            offset: piece.offset,
+            len: piece.len,
+        };
+        transmit(host, &to, class, ren, &Packet::Data(data), Some(payload));
+    }
+
+    pub(super) fn on_token<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        from: &Address,
+        token: &Token,
+        host: &mut H,
+    ) {
+        self.stats.count(match token.grant {
+            Some(_) => Counter::GrantReceived,
+            None => Counter::TokenReceived,
+        });
+        let index = match self.find_out(token.cookie, from) {
+            Ok(index) => index,
+            Err(true) => return self.stats.count(Counter::TokenAddress),
+            Err(false) => {
+                self.stats.count(Counter::TokenUnknown);
+                return self.reset(at.now, from, token.cookie, ResetCode::Unknown, host);
+            }
+        };
+        let rto = self.rto_of(index);
+        let Some(out) = self.outs.get_mut(index) else {
+            return;
+        };
+        out.heard(at.now, true, rto);
+        let expiry = self.config.token_expiry;
+        let verdict = if !out.accept(token.sequence) {
+            Err(Counter::TokenDuplicate)
+        } else if expiry.is_some_and(|limit| is_late(at.clock, token, limit)) {
+            Err(Counter::TokenExpired)
+        } else {
+            Ok(match token.grant {
+                None | Some(Mark::Full) => 1,
+                Some(Mark::Under) => 2,
+                Some(Mark::Over) => 0,
+            })
+        };
+        match verdict {
+            Err(counter) => {
+                out.tokens_invalid = out.tokens_invalid.saturating_add(1);
+                self.stats.count(counter);
+            }
+            Ok(0) => self.stats.count(Counter::GrantOver),
+            Ok(packets) => {
+                out.token_priority = token.priority;
+                self.answer(at, index, token, packets, host);
+            }
+        }
+    }
+
+    /// Answers a valid token with so many packets.
+    fn answer<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        index: u32,
+        token: &Token,
+        packets: u32,
+        host: &mut H,
+    ) {
+        for number in 0..packets {
+            let Some(out) = self.outs.get_mut(index) else {
+                return;
+            };
+            match out.next(at.now) {
+                Ok(piece) => {
+                    if number == 0 {
+                        out.tokens = out.tokens.saturating_add(1);
+                        self.stats.count(Counter::TokenValid);
+                    } else {
+                        self.stats.count(Counter::GrantUnder);
+                    }
+                    self.transmit_piece(index, piece, Some(token), host);
+                }
+                Err(why) => {
+                    if number == 0 {
+                        out.tokens_invalid = out.tokens_invalid.saturating_add(1);
+                        self.stats.count(Counter::TokenIdle);
+                    }
+                    // The receiver should know why nothing comes: it names what was lost, or tells its window.
+                    if why != Nothing::Unwritten && out.complain(at.now, self.config.base_rtt) {
+                        self.ask(at.now, index, host);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_resend(&mut self, at: At, from: &Address, resend: &Resend) {
+        self.stats.count(Counter::ResendReceived);
+        let index = match self.find_out(resend.cookie, from) {
+            Ok(index) => index,
+            Err(other) => return self.stray(other),
+        };
+        let rto = self.rto_of(index);
+        if let Some(out) = self.outs.get_mut(index) {
+            out.heard(at.now, true, rto);
+            let too_soon = out.name(at.now, resend.spans.as_slice(), self.config.base_rtt);
+            self.stats.add(Counter::ResendTooSoon, too_soon.into());
+        }
+    }
+
+    pub(super) fn on_ack<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        from: &Address,
+        ack: &Ack,
+        host: &mut H,
+    ) {
+        self.stats.count(Counter::AckReceived);
+        let index = match self.find_out(ack.cookie, from) {
+            Ok(index) => index,
+            Err(other) => {
+                let hash = self.hash(ack.cookie);
+                if !(ack.last && self.remembered.confirm(hash, ack.cookie, from, at.now)) {
+                    self.stray(other);
+                }
+                return;
+            }
+        };
+        let rto = self.rto_of(index);
+        let id = self.out_id(index);
+        let Some(out) = self.outs.get_mut(index) else {
+            return;
+        };
+        if ack.received > out.sent || ack.last && out.length != Some(ack.received) {
+            return self.stats.count(Counter::SignalContradiction);
+        }
+        let before = out.received;
+        let news = out.acknowledged(ack.received, ack.window);
+        out.heard(at.now, news, rto);
+        if out.received > before && !ack.last {
+            host.out_acked(id, &mut out.user, ack.received);
+        }
+        self.note_unacknowledged(index);
+        if ack.last {
+            self.final_ack(from, ack.cookie, ack.received, host);
+            self.out_done(at.now, index, Ok(()), host);
+        }
+    }
+
+    /// Silence after which a peer is asked.
+    fn rto(&self, rtt: Nanos) -> Nanos {
+        self.config.rto.max(rtt + rtt)
+    }
+
+    fn rto_of(&self, index: u32) -> Nanos {
+        let base = self.config.base_rtt;
+        self.rto(self.outs.get(index).map_or(base, |out| out.rtt(base)))
+    }
+
+    /// A RESET from the receiver of a message.
+    pub(super) fn on_out_reset<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        code: ResetCode,
+        host: &mut H,
+    ) {
+        let Some(out) = self.outs.get_mut(index) else {
+            return;
+        };
+        if code == ResetCode::Unknown && out.restart() {
+            // Its SYNC was forgotten before anything else came. It is sent again when the peer would have been asked.
+            return;
+        }
+        self.out_done(now, index, Err(Failure::Reset(code)), host);
+    }
+}
+
+/// Whether a token was under way for longer than `limit`, which is less than 2^31 ns. One from the future is not: clocks differ a little.
+fn is_late(clock: u32, token: &Token, limit: Nanos) -> bool {
+    let delay = clock.wrapping_sub(token.timestamp);
+    delay < 1 << 31 && u64::from(delay) > limit.0
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What is done when nothing comes.
+
+use super::*;
+use crate::transport::host::Failure;
+use crate::transport::outgoing::Due;
+use crate::transport::wire::Mark;
+
+/// Timers of each kind that are looked at in one call.
+const TIMERS: u32 = 32;
+
+impl<M: Memory, O, I> Endpoint<M, O, I> {
+    /// Does what is due: sends tokens, repeats, gives up. Call it at [`Endpoint::next_timer`]; at any other time it is harmless.
+    pub fn timer<H: Host<O, I>>(&mut self, now: Nanos, clock: u32, host: &mut H) {
+        let at = At { now, clock };
+        self.pace(at, host);
+        for _ in 0..TIMERS {
+            match self.in_timers.first() {
+                Some((due, index)) if due <= now => self.on_in_timer(at, index, host),
+                _ => break,
+            }
+        }
+        for _ in 0..TIMERS {
+            match self.out_timers.first() {
+                Some((due, index)) if due <= now => self.on_out_timer(now, index, host),
+                _ => break,
+            }
+        }
+        for _ in 0..TIMERS {
+            if !self.remembered.forget(now) {
+                break;
+            }
+        }
+        self.pace(at, host);
+    }
+
+    /// When [`Endpoint::timer`] has something to do. If that is over: at once.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        let first = |heap: &Heap<M, Nanos>| heap.first().map(|(at, _)| at);
+        let all = [
+            first(&self.in_timers),
+            first(&self.out_timers),
+            self.remembered.next(),
+            self.pacer.next(),
+        ];
+        all.into_iter().flatten().min()
+    }
+
+    /// A message's timer is to fire no later than now needed.
+    pub(super) fn arm(&mut self, now: Nanos, index: u32) {
+        let Some(message) = self.ins.get(index) else {
+            return;
+        };
+        let dead = message.heard + self.config.timeout;
+        let next = message.next_clock(now, self.config.base_rtt).min(dead);
+        // A timer that is early is harmless, and data comes more often than it fires.
+        if self.in_timers.key(index).is_none_or(|at| next < at) {
+            self.in_timers.set(index, next);
+        }
+    }
+
+    fn on_in_timer<H: Host<O, I>>(&mut self, at: At, index: u32, host: &mut H) {
+        self.in_timers.remove(index);
+        let (base, rto) = (self.config.base_rtt, self.config.rto);
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        let (from, cookie) = (message.from, message.cookie);
+        if at.now >= message.heard + self.config.timeout {
+            self.tell_reset(&from, cookie, ResetCode::Unknown, host);
+            return self.in_failed(at.now, index, Failure::TimedOut, host);
+        }
+        let (spans, given_up) = message.clock(at.now, base, rto);
+        self.stats.add(Counter::TokenGivenUp, given_up.into());
+        let grant = message
+            .grant
+            .is_some_and(|grant| at.now >= grant && at.now >= message.pause);
+        if let Some(spans) = spans {
+            self.send_resend(&from, cookie, spans, host);
+        }
+        if grant {
+            self.grant(at, index, Mark::Full, host);
+        }
+        self.update(at.now, index);
+        self.schedule(at.now, index);
+        self.arm(at.now, index);
+    }
+
+    fn on_out_timer<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+        // Asked first: what follows may set the timer.
+        let due = match self.outs.get_mut(index) {
+            Some(out) => out.due(now, self.config.timeout),
+            None => return self.out_timers.remove(index),
+        };
+        match due {
+            Due::Later(next) => self.out_timers.set(index, next),
+            Due::Dead => return self.out_done(now, index, Err(Failure::TimedOut), host),
+            Due::Ask(next) => {
+                self.out_timers.set(index, next);
+                self.ask(now, index, host);
+            }
+        }
+        self.burst(now, index, host);
+    }
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0
+//! One message at its receiver: what has come, what is missing, and whether it should be given another token.
+
+use super::feedback::Credit;
+use super::gaps::{Gaps, RANGES};
+use super::host::{Address, Direction, Info};
+use super::jitter::Due;
+use super::ledger::Ledger;
+use super::ranges::{Range, Ranges};
+use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
+use crate::units::Nanos;
+
+/// How many tokens without an answer a message may have of which nothing but the SYNC has come, for each `rto`. A SYNC whose sender's address is
+/// forged draws no more than this.
+const HALF_OPEN_TOKENS: u32 = 8;
+/// The same, when many messages are half open.
+const CROWDED_TOKENS: u32 = 1;
+/// After so many tokens in a row without an answer, all that is missing is named, and the message pauses.
+const SILENT_TOKENS: u32 = 4;
+/// So many full packets are acknowledged at once.
+pub(crate) const ACK_PACKETS: u32 = 16;
+
+/// An incoming message. `I` is what the user keeps for it.
+pub(crate) struct In<I> {
+    pub(crate) user: I,
+    pub(crate) cookie: Cookie,
+    pub(crate) number: u64,
+    /// Its index in the table of peers.
+    pub(crate) peer: u32,
+    /// Its index in the table of coflows, if it has one.
+    pub(crate) coflow_entry: Option<u32>,
+    pub(crate) from: Address,
+    source: u16,
+    destination: u16,
+    pub(crate) length: Option<u32>,
+    pub(crate) mss: u32,
+    /// The user wants bytes below this.
+    pub(crate) window: u32,
+    /// The sender was told this window.
+    pub(crate) told: u32,
+    /// The sender was told that all below has come.
+    pub(crate) acked: u32,
+    pub(crate) ranges: Ranges<RANGES>,
+    /// Bytes.
+    pub(crate) received: u32,
+    pub(crate) gaps: Gaps,
+    pub(crate) ledger: Ledger,
+    /// Of the tokens' numbers at the last two ticks.
+    marks: [u16; 2],
+    /// When tokens are looked at next, while any are outstanding.
+    tick: Option<Nanos>,
+    /// Data came since the last tick.
+    busy: bool,
+    /// Tokens in a row without an answer.
+    silent: u32,
+    /// How often it was silent in a row.
+    silences: u32,
+    /// No token before this.
+    pub(crate) pause: Nanos,
+    /// Bytes below this go without tokens, and are waited for until then.
+    unscheduled: u32,
+    unscheduled_until: Nanos,
+    pub(crate) ren: bool,
+    /// REN: a grant is sent then if nothing comes.
+    pub(crate) grant: Option<Nanos>,
+    /// Its place among the half-open messages; `None`: data has come.
+    pub(crate) half_open: Option<u32>,
+    /// Tokens since this one count while half open, and it moves on then.
+    half_base: u16,
+    half_until: Nanos,
+    pub(crate) began: Nanos,
+    pub(crate) heard: Nanos,
+    pub(crate) deadline: Option<Nanos>,
+    pub(crate) coflow: u32,
+    pub(crate) wish: Option<u8>,
+    pub(crate) priority: u8,
+    pub(crate) rtt: Option<Nanos>,
+    pub(crate) least_rtt: Nanos,
+    pub(crate) tokens: u64,
+    pub(crate) tokens_lost: u64,
+    pub(crate) packets: u64,
+    pub(crate) repeated: u64,
+    /// When its tokens' intervals begin, and when, within the present one, its next token is due.
+    pub(crate) due: Due,
+    pub(crate) next_token: Nanos,
+    /// What its peer's and its coflow's sums have of it.
+    pub(crate) noted_missing: u32,
+    pub(crate) noted_remaining: u32,
+    pub(crate) credit: Credit,
+    /// When the rate was updated last.
+    pub(crate) updated: Nanos,
+}
+
+impl<I> In<I> {
+    #[allow(clippy::too_many_arguments)] // each is needed once, here
+    pub(crate) fn new(
+        user: I,
+        number: u64,
+        peer: u32,
+        from: &Address,
+        sync: &Sync,
+        window: u32,
+        now: Nanos,
+        rtt: Nanos,
+        rto: Nanos,
+        credit: Credit,
+    ) -> Self {
+        let window = window.min(MAX_LENGTH);
+        Self {
+            user,
+            cookie: sync.cookie,
+            number,
+            peer,
+            coflow_entry: None,
+            from: *from,
+            source: sync.source,
+            destination: sync.destination,
+            length: sync.length,
+            mss: u32::from(sync.mss),
+            window,
+            told: window,
+            acked: 0,
+            ranges: Ranges::new(),
+            received: 0,
+            gaps: Gaps::default(),
+            ledger: Ledger::new(),
+            marks: [0; 2],
+            tick: None,
+            busy: false,
+            silent: 0,
+            silences: 0,
+            pause: Nanos::ZERO,
+            unscheduled: sync.unscheduled.min(window),
+            unscheduled_until: now + rtt,
+            ren: sync.ren,
+            grant: sync.ren.then_some(now + rtt),
+            half_open: None,
+            half_base: 0,
+            half_until: now + rto,
+            began: now,
+            heard: now,
+            deadline: (sync.deadline != 0)
+                .then(|| now + Nanos(u64::from(sync.deadline).saturating_mul(1000))),
+            coflow: sync.coflow,
+            wish: sync.priority,
+            priority: sync.priority.unwrap_or(0),
+            rtt: None,
+            least_rtt: Nanos::MAX,
+            tokens: 0,
+            tokens_lost: 0,
+            packets: 0,
+            repeated: 0,
+            credit,
+            due: Due::new(now),
+            next_token: now,
+            noted_missing: 0,
+            noted_remaining: 0,
+            updated: now,
+        }
+    }
+
+    /// Tokens may be given for bytes below this, as far as the sender knows.
+    #[inline]
+    pub(crate) fn limit(&self) -> u32 {
+        self.told.min(self.length.unwrap_or(MAX_LENGTH))
+    }
+
+    /// Bytes that are missing below [`In::limit`].
+    #[inline]
+    pub(crate) fn missing(&self) -> u32 {
+        self.limit().saturating_sub(self.received)
+    }
+
+    /// All has come.
+    #[inline]
+    pub(crate) fn is_complete(&self) -> bool {
+        self.length == Some(self.received)
+    }
+
+    /// The round-trip time, as far as it is known.
+    #[inline]
+    pub(crate) fn rtt(&self, base: Nanos) -> Nanos {
+        self.rtt.unwrap_or(base)
+    }
+
+    /// Bytes that are on their way without tokens.
+    fn unscheduled_left(&self, now: Nanos) -> u32 {
+        if now >= self.unscheduled_until {
+            return 0;
+        }
+        self.unscheduled.saturating_sub(self.received)
+    }
+
+    /// Whether it should be given another token, disregarding rates; or when, if that is a matter of time only.
+    pub(crate) fn wants(&self, now: Nanos, crowded: bool) -> bool {
+        if self.ren || now < self.pause || self.ledger.is_full() {
+            return false;
+        }
+        let outstanding = self.ledger.outstanding();
+        let under_way = u64::from(outstanding)
+            .saturating_mul(self.mss.into())
+            .saturating_add(self.unscheduled_left(now).into());
+        if under_way >= u64::from(self.missing()) {
+            return false;
+        }
+        if self.silences != 0 && outstanding >= 1 {
+            return false;
+        }
+        if self.half_open.is_some() {
+            let allowed = if crowded {
+                CROWDED_TOKENS
+            } else {
+                HALF_OPEN_TOKENS
+            };
+            return u32::from(self.ledger.next().wrapping_sub(self.half_base)) < allowed;
+        }
+        true
+    }
+
+    /// A token is sent now: its number.
+    pub(crate) fn token(&mut self, now: Nanos, rtt: Nanos) -> u16 {
+        if self.tick.is_none() {
+            self.tick = Some(now + rtt);
+            let next = self.ledger.next();
+            self.marks = [next; 2];
+        }
+        self.tokens = self.tokens.saturating_add(1);
+        self.ledger.send()
+    }
+
+    /// A round-trip time was measured.
+    pub(crate) fn measured(&mut self, sample: Nanos) {
+        self.least_rtt = self.least_rtt.min(sample);
+        self.rtt = Some(match self.rtt {
+            None => sample,
+            // RFC 6298.
+            Some(rtt) => Nanos((rtt - Nanos(rtt.0 / 8)).0.saturating_add(sample.0 / 8)),
+        });
+    }
+
+    /// The sender shows that it is there and has more.
+    pub(crate) fn awake(&mut self) {
+        self.busy = true;
+        self.silent = 0;
+        self.silences = 0;
+        self.pause = Nanos::ZERO;
+    }
+
+    /// The first new part of `start..end`, which is in the set now.
+    pub(crate) fn take(&mut self, start: u32, end: u32) -> Option<Range> {
+        let new = self.ranges.missing(start, end)?;
+        if !self.ranges.insert(new.start, new.end) {
+            return None;
+        }
+        self.received = self
+            .received
+            .saturating_add(new.end.saturating_sub(new.start));
+        Some(new)
+    }
+
+    /// There was no memory for what was taken last.
+    pub(crate) fn put_back(&mut self, range: Range) {
+        if self.ranges.remove(range.start, range.end) {
+            let len = range.end.saturating_sub(range.start);
+            self.received = self.received.saturating_sub(len);
+        }
+    }
+
+    /// What is to be asked for now.
+    pub(crate) fn resend(&mut self, now: Nanos, base_rtt: Nanos) -> Option<Spans> {
+        let rtt = self.rtt(base_rtt);
+        let (tolerance, next) = (self.ledger.tolerance(), self.ledger.next());
+        self.gaps.name(now, &self.ranges, rtt, tolerance, next)
+    }
+
+    /// What is due by the clock alone: a RESEND, perhaps; and how many tokens were given up because they are too old.
+    pub(crate) fn clock(
+        &mut self,
+        now: Nanos,
+        base_rtt: Nanos,
+        rto: Nanos,
+    ) -> (Option<Spans>, u32) {
+        let rtt = self.rtt(base_rtt);
+        let (mut all, mut given_up) = (false, 0);
+        if self.tick.is_some_and(|tick| now >= tick) {
+            let [old, recent] = self.marks;
+            let lost = self.ledger.give_up(old);
+            given_up = lost;
+            self.marks = [recent, self.ledger.next()];
+            self.silent = if self.busy {
+                0
+            } else {
+                self.silent.saturating_add(lost)
+            };
+            self.busy = false;
+            self.tick = (self.ledger.outstanding() != 0).then_some(now + rtt);
+            all = self.silent >= SILENT_TOKENS || self.silences != 0 && lost != 0;
+        }
+        if self.unscheduled != 0 && now >= self.unscheduled_until {
+            all |= self.received < self.unscheduled;
+            if self.received < self.unscheduled {
+                self.gaps.all_sent(now, self.unscheduled);
+            }
+            self.unscheduled = 0;
+        }
+        if self.half_open.is_some() && now >= self.half_until {
+            self.half_base = self.ledger.next();
+            self.half_until = now + rto;
+        }
+        if all {
+            if self.silent != 0 || self.silences != 0 {
+                self.silent = 0;
+                self.silences = self.silences.saturating_add(1).min(16);
+                let longest = Nanos(rto.0.saturating_mul(4));
+                let pause = Nanos(rtt.0.saturating_mul(1 << self.silences)).min(longest);
+                self.pause = now + pause;
+            }
+            let (limit, next) = (self.limit(), self.ledger.next());
+            let spans = self.gaps.name_all(now, &self.ranges, limit, next);
+            return (spans, given_up);
+        }
+        (self.resend(now, base_rtt), given_up)
+    }
+
+    /// When [`In::clock`] has something to do.
+    pub(crate) fn next_clock(&self, now: Nanos, base_rtt: Nanos) -> Nanos {
+        let mut next = self.tick.unwrap_or(Nanos::MAX);
+        if let Some(due) = self.gaps.due(self.rtt(base_rtt)) {
+            next = next.min(due);
+        }
+        if self.unscheduled != 0 {
+            next = next.min(self.unscheduled_until);
+        }
+        if self.half_open.is_some() {
+            next = next.min(self.half_until);
+        }
+        if self.pause > now {
+            next = next.min(self.pause);
+        }
+        if let Some(grant) = self.grant {
+            next = next.min(grant.max(self.pause));
+        }
+        next
+    }
+
+    /// The facts. `rate`: bytes/s of tokens.
+    pub(crate) fn info(&self, now: Nanos, rate: u64) -> Info {
+        Info {
+            direction: Direction::In,
+            peer: self.from,
+            local_port: self.destination,
+            peer_port: self.source,
+            number: self.number,
+            length: self.length,
+            received: self.received,
+            window: self.window,
+            priority: self.priority,
+            rate,
+            rtt: self.rtt,
+            tokens: self.tokens,
+            tokens_lost: self.tokens_lost,
+            packets: self.packets,
+            repeated: self.repeated,
+            age: now - self.began,
+            coflow: self.coflow,
+            deadline: self.deadline.map(|at| at - now),
+        }
+    }
+}

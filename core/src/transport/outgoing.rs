@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0
+//! One message at its sender: what is to be sent next, and when nothing has been heard for too long.
+//!
+//! The sender is passive once its SYNC is answered: each valid token draws one packet. It keeps two sets of bytes: those that a RESEND
+//! named, which go first, and those sent again lately, which are not sent once more within a round trip (TOP section 4.4).
+
+use super::host::{Address, Direction, Info, Outgoing};
+use super::ranges::Ranges;
+use super::seen::Seen;
+use super::wire::{Cookie, Span, Sync, MAX_LENGTH};
+use crate::units::Nanos;
+
+/// A part of a message that goes into a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) offset: u32,
+    pub(crate) len: u32,
+    /// It was sent before.
+    pub(crate) again: bool,
+}
+
+/// Why nothing is sent for a token that is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nothing {
+    /// The application has not written more.
+    Unwritten,
+    /// The peer does not want more yet.
+    Window,
+    /// All has been sent, and what was lost has not been named.
+    Sent,
+}
+
+/// An outgoing message. `O` is what the user keeps for it.
+pub(crate) struct Out<O> {
+    pub(crate) user: O,
+    pub(crate) cookie: Cookie,
+    pub(crate) number: u64,
+    /// Its index in the table of peers.
+    pub(crate) peer: u32,
+    pub(crate) to: Address,
+    source: u16,
+    destination: u16,
+    /// Once it is known.
+    pub(crate) length: Option<u32>,
+    /// The SYNC told the length.
+    told: bool,
+    /// All below is written.
+    pub(crate) available: u32,
+    /// All below was sent.
+    pub(crate) sent: u32,
+    /// All below was acknowledged.
+    pub(crate) received: u32,
+    /// The peer wants bytes below this.
+    pub(crate) window: u32,
+    pub(crate) mss: u32,
+    deadline: Option<Nanos>,
+    coflow: u32,
+    priority: Option<u8>,
+    /// What its peer's sum has of it.
+    pub(crate) unacknowledged: u32,
+    /// Bytes that go without tokens, as the SYNC says.
+    pub(crate) unscheduled: u32,
+    /// Bytes that go without tokens and have not gone.
+    pub(crate) burst: u32,
+    /// Clocked by grants.
+    pub(crate) ren: bool,
+    named: Ranges<16>,
+    resent: Ranges<16>,
+    resent_since: Nanos,
+    seen: Seen,
+    /// The peer has answered.
+    pub(crate) open: bool,
+    /// A token found nothing written.
+    pub(crate) starved: bool,
+    began: Nanos,
+    heard: Nanos,
+    /// When a SYNC, a probe or a FIN was sent last, but those for tokens that found nothing.
+    asked: Nanos,
+    /// After such silence it asks again.
+    patience: Nanos,
+    /// How often it asked before the peer answered.
+    syncs: u32,
+    /// When a token that found nothing was last answered by a signal.
+    complained: Option<Nanos>,
+    rtt: Option<Nanos>,
+    pub(crate) token_priority: u8,
+    pub(crate) tokens: u64,
+    pub(crate) tokens_invalid: u64,
+    pub(crate) packets: u64,
+    pub(crate) repeated: u64,
+}
+
+/// The longest time between two SYNCs or probes.
+const MAX_PATIENCE: Nanos = Nanos::SECOND;
+
+/// What is to be done when a message's timer fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Nothing before this time.
+    Later(Nanos),
+    /// Ask the peer: [`Out::sync`], or a FIN; and look again at this time.
+    Ask(Nanos),
+    /// The peer was silent for too long.
+    Dead,
+}
+
+impl<O> Out<O> {
+    #[allow(clippy::too_many_arguments)] // each is needed once, here
+    pub(crate) fn new(
+        user: O,
+        cookie: Cookie,
+        number: u64,
+        peer: u32,
+        to: &Address,
+        what: &Outgoing,
+        now: Nanos,
+        rto: Nanos,
+    ) -> Self {
+        Self {
+            user,
+            cookie,
+            number,
+            peer,
+            to: *to,
+            source: what.source,
+            destination: what.destination,
+            length: what.length,
+            told: what.length.is_some(),
+            available: what.available,
+            sent: 0,
+            received: 0,
+            window: MAX_LENGTH,
+            mss: u32::from(what.mss),
+            deadline: what.deadline.map(|time| now + time),
+            coflow: what.coflow,
+            priority: what.priority,
+            unacknowledged: 0,
+            unscheduled: 0,
+            burst: 0,
+            ren: false,
+            named: Ranges::new(),
+            resent: Ranges::new(),
+            resent_since: Nanos::ZERO,
+            seen: Seen::new(),
+            open: false,
+            starved: false,
+            began: now,
+            heard: now,
+            asked: now,
+            patience: rto,
+            syncs: 0,
+            complained: None,
+            rtt: None,
+            token_priority: what.priority.unwrap_or(0),
+            tokens: 0,
+            tokens_invalid: 0,
+            packets: 0,
+            repeated: 0,
+        }
+    }
+
+    /// The SYNC to send now; a probe, once the peer has answered.
+    pub(crate) fn sync(&mut self, now: Nanos) -> Sync {
+        self.asked = now;
+        self.syncs = self.syncs.saturating_add(1);
+        // At least 1: 0 is no deadline.
+        let deadline = self.deadline.map_or(0, |at| ((at - now).0 / 1000).max(1));
+        Sync {
+            cookie: self.cookie,
+            source: self.source,
+            destination: self.destination,
+            length: if self.told { self.length } else { None },
+            deadline: u32::try_from(deadline).unwrap_or(u32::MAX),
+            coflow: self.coflow,
+            unscheduled: self.unscheduled,
+            mss: u16::try_from(self.mss).unwrap_or(u16::MAX),
+            priority: self.priority,
+            probe: self.open,
+            ren: self.ren,
+        }
+    }
+
+    /// The length that a FIN has to tell.
+    pub(crate) fn fin(&self) -> Option<u32> {
+        if self.told {
+            None
+        } else {
+            self.length
+        }
+    }
+
+    /// More is written, or the end is known. `false` if that contradicts what is known.
+    pub(crate) fn written(&mut self, available: u32, end: bool) -> bool {
+        let most = self.length.unwrap_or(MAX_LENGTH);
+        if available > most || available < self.available {
+            return false;
+        }
+        self.available = available;
+        if end && self.length.is_none() {
+            if available == 0 {
+                return false;
+            }
+            self.length = Some(available);
+        }
+        true
+    }
+
+    /// The peer has sent something: it is alive, and knows of the message. `news`: it was more than an answer to a probe.
+    pub(crate) fn heard(&mut self, now: Nanos, news: bool, rto: Nanos) {
+        if !self.open {
+            self.open = true;
+            if self.syncs == 1 {
+                // Unambiguous (Karn).
+                self.rtt = Some(now - self.began);
+            }
+            self.patience = rto;
+        }
+        if news {
+            self.patience = rto;
+        }
+        self.heard = now;
+    }
+
+    /// The round-trip time, as far as it is known here.
+    pub(crate) fn rtt(&self, base: Nanos) -> Nanos {
+        self.rtt.unwrap_or(base)
+    }
+
+    /// Whether this token is the first with its number.
+    pub(crate) fn accept(&mut self, sequence: u16) -> bool {
+        self.seen.accept(sequence)
+    }
+
+    /// What goes into the next packet.
+    pub(crate) fn next(&mut self, now: Nanos) -> Result<Piece, Nothing> {
+        if let Some(range) = self.named.first() {
+            let len = range.end.saturating_sub(range.start).min(self.mss);
+            let end = range.start.saturating_add(len);
+            // Taking from the front needs no room.
+            self.named.remove(range.start, end);
+            if self.resent.is_empty() {
+                self.resent_since = now;
+            }
+            if !self.resent.insert(range.start, end) {
+                // It forgets, and may send a packet again too early: only if the peer asks for it.
+                self.resent.clear();
+            }
+            return Ok(Piece {
+                offset: range.start,
+                len,
+                again: true,
+            });
+        }
+        let limit = self.available.min(self.window);
+        if self.sent < limit {
+            let piece = Piece {
+                offset: self.sent,
+                len: limit.saturating_sub(self.sent).min(self.mss),
+                again: false,
+            };
+            self.sent = self.sent.saturating_add(piece.len);
+            return Ok(piece);
+        }
+        Err(if self.available > self.sent {
+            Nothing::Window
+        } else if self.length == Some(self.available) {
+            Nothing::Sent
+        } else {
+            self.starved = true;
+            Nothing::Unwritten
+        })
+    }
+
+    /// A RESEND names these. Returns how many parts are not sent again, because they were within a round trip.
+    pub(crate) fn name(&mut self, now: Nanos, spans: &[Span], base_rtt: Nanos) -> u32 {
+        if now - self.resent_since >= self.rtt(base_rtt) {
+            self.resent.clear();
+        }
+        for span in spans {
+            // What was not sent goes out in its turn; what was acknowledged is there.
+            let (start, end) = (span.start.max(self.received), span.end.min(self.sent));
+            if start < end {
+                // Without room it is not noted. The peer names it again.
+                self.named.insert(start, end);
+            }
+        }
+        let mut too_soon = 0_u32;
+        for &range in self.resent.as_slice() {
+            if self.named.overlaps(range.start, range.end) {
+                too_soon = too_soon.saturating_add(1);
+                self.named.remove(range.start, range.end);
+            }
+        }
+        too_soon
+    }
+
+    /// The peer knows nothing of the message. If nothing of it was acknowledged, it begins once more.
+    pub(crate) fn restart(&mut self) -> bool {
+        if self.received != 0 {
+            return false;
+        }
+        self.open = false;
+        self.sent = 0;
+        self.named.clear();
+        self.resent.clear();
+        self.seen = Seen::new();
+        self.window = MAX_LENGTH;
+        true
+    }
+
+    /// An ACK. `true` if something is new. What contradicts is not believed.
+    pub(crate) fn acknowledged(&mut self, received: u32, window: u32) -> bool {
+        if received > self.sent {
+            return false;
+        }
+        // The first one lowers it: before, it was not known.
+        let window = if self.window == MAX_LENGTH && window < MAX_LENGTH {
+            window.max(received)
+        } else {
+            window.max(self.window)
+        };
+        let news = received > self.received || window != self.window;
+        self.window = window;
+        if received > self.received {
+            self.received = received;
+            self.named.remove(0, received);
+        }
+        news
+    }
+
+    /// Whether a signal may be sent because a token found nothing: once in a round trip.
+    pub(crate) fn complain(&mut self, now: Nanos, base_rtt: Nanos) -> bool {
+        let rtt = self.rtt(base_rtt);
+        if self.complained.is_some_and(|at| now - at < rtt) {
+            return false;
+        }
+        self.complained = Some(now);
+        true
+    }
+
+    /// What is to be done now that the timer has fired. After `Ask`, the next time is later.
+    pub(crate) fn due(&mut self, now: Nanos, timeout: Nanos) -> Due {
+        let dead = self.heard + timeout;
+        if now >= dead {
+            return Due::Dead;
+        }
+        let ask = self.heard.max(self.asked) + self.patience;
+        if now < ask {
+            return Due::Later(ask.min(dead));
+        }
+        self.asked = now;
+        self.patience = (self.patience + self.patience).min(MAX_PATIENCE);
+        Due::Ask((now + self.patience).min(dead))
+    }
+
+    /// When the timer is to fire first.
+    pub(crate) fn first_timer(&self) -> Nanos {
+        self.began + self.patience
+    }
+
+    /// The facts.
+    pub(crate) fn info(&self, now: Nanos) -> Info {
+        Info {
+            direction: Direction::Out,
+            peer: self.to,
+            local_port: self.source,
+            peer_port: self.destination,
+            number: self.number,
+            length: self.length,
+            received: self.received,
+            window: self.sent,
+            priority: self.token_priority,
+            rate: 0,
+            rtt: self.rtt,
+            tokens: self.tokens,
+            tokens_lost: self.tokens_invalid,
+            packets: self.packets,
+            repeated: self.repeated,
+            age: now - self.began,
+            coflow: self.coflow,
+            deadline: self.deadline.map(|at| at - now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Messages that were received whole: what comes of them again must not begin them anew.
+
+use super::heap::Heap;
+use super::host::{Address, Memory};
+use super::index::Index;
+use super::slab::Slab;
+use super::wire::Cookie;
+use crate::units::Nanos;
+
+/// How long a message is remembered after its sender has confirmed that it knows: packets that the network delays for longer are taken for new.
+pub(crate) const CONFIRMED: Nanos = Nanos(200 * Nanos::MILLISECOND.0);
+
+struct Entry {
+    cookie: Cookie,
+    from: Address,
+    length: u32,
+}
+
+/// The messages, by cookie and address, each until some time.
+pub(crate) struct Remembered<M: Memory> {
+    entries: Slab<M, Entry>,
+    index: Index<M>,
+    until: Heap<M, Nanos>,
+}
+
+impl<M: Memory> Remembered<M> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            entries: Slab::new(),
+            index: Index::new(),
+            until: Heap::new(),
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> u32 {
+        self.entries.len()
+    }
+
+    /// Makes room for `count`. `false` if there is no memory.
+    pub(crate) fn reserve(&mut self, count: u32) -> bool {
+        let last = count.saturating_sub(1);
+        self.entries.reserve(last) && self.index.reserve(last) && self.until.reserve(last)
+    }
+
+    fn find(&self, hash: u32, cookie: Cookie, from: &Address) -> Option<u32> {
+        self.index.find(hash, |index| {
+            let entry = self.entries.get(index);
+            entry.is_some_and(|entry| entry.cookie == cookie && entry.from == *from)
+        })
+    }
+
+    /// The length of a message that is remembered.
+    pub(crate) fn length(&self, hash: u32, cookie: Cookie, from: &Address) -> Option<u32> {
+        let index = self.find(hash, cookie, from)?;
+        Some(self.entries.get(index)?.length)
+    }
+
+    /// Remembers a message. There must be room.
+    pub(crate) fn insert(
+        &mut self,
+        hash: u32,
+        cookie: Cookie,
+        from: &Address,
+        length: u32,
+        until: Nanos,
+    ) {
+        let entry = Entry {
+            cookie,
+            from: *from,
+            length,
+        };
+        if let Some(index) = self.entries.insert(entry) {
+            self.index.insert(hash, index);
+            self.until.set(index, until);
+        }
+    }
+
+    /// The sender knows. `false` if the message is not remembered.
+    pub(crate) fn confirm(
+        &mut self,
+        hash: u32,
+        cookie: Cookie,
+        from: &Address,
+        now: Nanos,
+    ) -> bool {
+        let Some(index) = self.find(hash, cookie, from) else {
+            return false;
+        };
+        let until = now + CONFIRMED;
+        if self.until.key(index).is_some_and(|at| at > until) {
+            self.until.set(index, until);
+        }
+        true
+    }
+
+    /// When the next one may be forgotten.
+    pub(crate) fn next(&self) -> Option<Nanos> {
+        self.until.first().map(|(at, _)| at)
+    }
+
+    /// Forgets one whose time is over. `false` if there is none.
+    pub(crate) fn forget(&mut self, now: Nanos) -> bool {
+        match self.until.first() {
+            Some((at, index)) if at <= now => {
+                self.until.remove(index);
+                self.index.remove(index);
+                self.entries.remove(index);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
