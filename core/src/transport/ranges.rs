@@ -88,7 +88,7 @@ impl<const N: usize> Ranges<N> {
     /// Whether any of `start..end` is in the set.
     pub(crate) fn overlaps(&self, start: u32, end: u32) -> bool {
         let first = self.as_slice().get(self.place(start.saturating_add(1)));
-        first.is_some_and(|range| range.start < end)
+        start < end && first.is_some_and(|range| range.start < end)
     }
 
     /// Adds `start..end`. `false`, and nothing has changed, if that needs another range and there is no room.

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What an endpoint's user is here: it checks that each message's bytes come once, and only once all have.
+
+use std::collections::HashMap;
+
+use turnstile_core::transport::host::*;
+use turnstile_core::transport::wire::{self, Cookie, Packet, ResetCode, Sync};
+
+/// Memory for endpoints.
+pub(crate) enum Std {}
+
+impl Memory for Std {
+    type Chunk<T> = Vec<T>;
+    fn chunk<T>(len: usize, fill: impl FnMut(usize) -> T) -> Option<Vec<T>> {
+        Some((0..len).map(fill).collect())
+    }
+}
+
+/// Host `n`'s address, as another host sees it.
+pub(crate) fn address(n: usize, local: usize, v6: bool) -> Address {
+    let of = |n: usize| {
+        let mut ip = [0; 16];
+        if v6 {
+            (ip[0], ip[1]) = (0xfd, 0x77);
+        } else {
+            (ip[10], ip[11], ip[12]) = (0xff, 0xff, 10);
+        }
+        (ip[14], ip[15]) = ((n >> 8) as u8, n as u8);
+        ip
+    };
+    Address {
+        ip: of(n),
+        local: of(local),
+        scope: 0,
+    }
+}
+
+/// The number of a host with such an address.
+pub(crate) fn number(ip: &[u8; 16]) -> usize {
+    usize::from(ip[14]) << 8 | usize::from(ip[15])
+}
+
+/// A message, as the test knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) length: u32,
+    pub(crate) began: u64,
+    /// When it was delivered to the receiver.
+    pub(crate) delivered: Option<u64>,
+    /// What the sender was told, and when.
+    pub(crate) result: Option<(u64, Result<(), Failure>)>,
+    pub(crate) failed_in: Option<Failure>,
+    /// Bytes that have come.
+    pub(crate) received: u32,
+    /// Tokens' worth of data that came: of each of the network's windows.
+    pub(crate) bytes_by: Vec<u32>,
+}
+
+/// All messages of a test.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    pub(crate) messages: Vec<Message>,
+    /// For rates over time: the width of the windows, ns; 0: none are kept.
+    pub(crate) window: u64,
+    /// Bytes of data that came to any host.
+    pub(crate) bytes: u64,
+}
+
+/// What is kept for an outgoing message: its number.
+#[derive(Debug)]
+pub(crate) struct Out {
+    pub(crate) message: usize,
+    pub(crate) acked: u32,
+}
+
+/// What is kept for an incoming message.
+#[derive(Debug)]
+pub(crate) struct In {
+    /// Known when the first data comes.
+    message: Option<usize>,
+    length: Option<u32>,
+    /// Which bytes have come: starts and ends.
+    ranges: Vec<(u32, u32)>,
+    contiguous: u32,
+    pub(crate) window: u32,
+}
+
+/// A part of a message in a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payload {
+    pub(crate) message: usize,
+    pub(crate) offset: u32,
+    pub(crate) len: u32,
+}
+
+/// A packet that the endpoint wants sent.
+pub(crate) struct Sent {
+    pub(crate) to: Address,
+    pub(crate) class: Class,
+    pub(crate) ren: bool,
+    pub(crate) packet: Packet,
+    pub(crate) header: usize,
+    pub(crate) payload: Option<Payload>,
+}
+
+/// The user of one host's endpoint.
+pub(crate) struct Io<'a> {
+    pub(crate) now: u64,
+    pub(crate) random: &'a mut u64,
+    pub(crate) registry: &'a mut Registry,
+    pub(crate) sent: Vec<Sent>,
+    /// Bytes that may come of a message before it is read.
+    pub(crate) window: u32,
+    /// Messages of which some bytes could be read, and up to where.
+    pub(crate) readable: Vec<(InId, u32)>,
+    pub(crate) ports: &'a HashMap<u16, Policy>,
+    /// Fails one in so many [`Host::data`]; 0: none.
+    pub(crate) no_memory: u64,
+    pub(crate) events: &'a mut Vec<Event>,
+}
+
+/// What a port does with messages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Policy {
+    Refuse(ResetCode),
+    Ignore,
+}
+
+pub(crate) fn next(random: &mut u64) -> u64 {
+    *random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *random;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Host<Out, In> for Io<'_> {
+    type Payload = Option<Payload>;
+
+    fn random(&mut self) -> u64 {
+        next(self.random)
+    }
+
+    fn transmit(
+        &mut self,
+        to: &Address,
+        class: Class,
+        ren: bool,
+        header: &[u8],
+        payload: Option<Slice<'_, Out>>,
+    ) {
+        let len = payload.as_ref().map_or(0, |p| p.len as usize);
+        let packet = wire::parse(header, header.len() + len).expect("what is sent is well-formed");
+        let payload = payload.map(|p| {
+            assert!(
+                p.offset >= p.message.acked,
+                "what was acknowledged is not sent again"
+            );
+            Payload {
+                message: p.message.message,
+                offset: p.offset,
+                len: p.len,
+            }
+        });
+        self.sent.push(Sent {
+            to: *to,
+            class,
+            ren,
+            packet,
+            header: header.len(),
+            payload,
+        });
+    }
+
+    fn open(&mut self, _: &Address, sync: &Sync, _: InId) -> Result<(In, u32), Refusal> {
+        match self.ports.get(&sync.destination) {
+            Some(Policy::Refuse(code)) => return Err(Refusal::Reset(*code)),
+            Some(Policy::Ignore) => return Err(Refusal::Ignore),
+            None => {}
+        }
+        let message = In {
+            message: None,
+            length: sync.length,
+            ranges: Vec::new(),
+            contiguous: 0,
+            window: self.window,
+        };
+        Ok((message, self.window))
+    }
+
+    fn data(
+        &mut self,
+        _: InId,
+        message: &mut In,
+        offset: u32,
+        skip: u32,
+        len: u32,
+        payload: Option<Payload>,
+    ) -> bool {
+        if self.no_memory != 0 && next(self.random) % self.no_memory == 0 {
+            return false;
+        }
+        let payload = payload.expect("data has a payload");
+        assert_eq!(payload.offset + skip, offset);
+        assert!(skip + len <= payload.len && len > 0);
+        assert_eq!(
+            *message.message.get_or_insert(payload.message),
+            payload.message
+        );
+        let (start, end) = (offset, offset + len);
+        assert!(end <= message.window, "beyond the window");
+        let place = message.ranges.partition_point(|r| r.1 < start);
+        let all = &mut message.ranges;
+        let mut new = (start, end);
+        while all.get(place).is_some_and(|r| r.0 <= end) {
+            let old = all.remove(place);
+            assert!(old.1 <= start || old.0 >= end, "told twice: {start}..{end}");
+            new = (new.0.min(old.0), new.1.max(old.1));
+        }
+        all.insert(place, new);
+        let window = self.registry.window;
+        self.registry.bytes += u64::from(len);
+        let entry = &mut self.registry.messages[payload.message];
+        entry.received += len;
+        if let Some(window) = self.now.checked_div(window) {
+            let window = window as usize;
+            if entry.bytes_by.len() <= window {
+                entry.bytes_by.resize(window + 1, 0);
+            }
+            entry.bytes_by[window] += len;
+        }
+        true
+    }
+
+    fn in_length(&mut self, _: InId, message: &mut In, length: u32) {
+        assert_eq!(message.length.replace(length), None);
+    }
+
+    fn in_progress(&mut self, id: InId, message: &mut In, contiguous: u32) {
+        assert!(contiguous > message.contiguous);
+        assert!(message.ranges[0].0 == 0 && message.ranges[0].1 == contiguous);
+        message.contiguous = contiguous;
+        self.readable.push((id, contiguous));
+    }
+
+    fn in_done(&mut self, _: InId, message: In) {
+        let number = message.message.expect("a message has bytes");
+        let entry = &mut self.registry.messages[number];
+        assert_eq!(message.ranges, [(0, entry.length)], "message {number}");
+        assert_eq!(message.length, Some(entry.length));
+        assert_eq!(entry.delivered.replace(self.now), None, "delivered twice");
+    }
+
+    fn in_failed(&mut self, _: InId, message: In, why: Failure) {
+        if let Some(number) = message.message {
+            self.registry.messages[number].failed_in = Some(why);
+        }
+    }
+
+    fn out_acked(&mut self, _: OutId, message: &mut Out, received: u32) {
+        assert!(received > message.acked);
+        message.acked = received;
+    }
+
+    fn out_done(&mut self, _: OutId, message: Out, result: Result<(), Failure>) {
+        let entry = &mut self.registry.messages[message.message];
+        if result.is_ok() {
+            assert!(
+                entry.delivered.is_some(),
+                "said to be delivered, and is not"
+            );
+        }
+        assert!(entry.result.replace((self.now, result)).is_none());
+    }
+
+    fn event(&mut self, event: &Event) {
+        if self.events.len() < 10_000 {
+            self.events.push(*event);
+        }
+    }
+}
+
+/// A cookie that nobody has.
+pub(crate) fn wrong(cookie: Cookie) -> Cookie {
+    Cookie(cookie.0 ^ 1)
+}

@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Events, links, and ports in the hosts and switches.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+
+use turnstile_core::band::Band;
+use turnstile_core::config::{Config as PortConfig, Expiry, Tokens};
+use turnstile_core::port::{Dequeue, Port};
+use turnstile_core::queue::{DropCause, Meta, NoLeaf, Packet as PortPacket, Queue, Sink};
+use turnstile_core::transport::config::Resolved;
+use turnstile_core::transport::endpoint::Endpoint;
+use turnstile_core::transport::host::{Class, Event as EndpointEvent, InId, OutId, Outgoing};
+use turnstile_core::transport::wire::Packet;
+use turnstile_core::units::Nanos;
+
+use crate::host::{self, address, Io, Message, Out, Payload, Policy, Registry, Sent, Std};
+
+/// A packet under way.
+#[derive(Clone)]
+pub(crate) struct Flying {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) v6: bool,
+    pub(crate) packet: Packet,
+    pub(crate) payload: Option<Payload>,
+    pub(crate) class: Class,
+    pub(crate) ren: bool,
+    pub(crate) ecn: u8,
+    hop: usize,
+    meta: Meta,
+}
+
+impl PortPacket for Flying {
+    fn meta(&self) -> Meta {
+        self.meta
+    }
+    fn set_enqueued(&mut self, now: Nanos) {
+        self.meta.enqueued = now;
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Fifo(VecDeque<Flying>);
+
+impl Queue for Fifo {
+    type Packet = Flying;
+    fn push(&mut self, packet: Flying) {
+        self.0.push_back(packet);
+    }
+    fn pop(&mut self) -> Option<Flying> {
+        self.0.pop_front()
+    }
+    fn front(&self) -> Option<Meta> {
+        self.0.front().map(|packet| packet.meta)
+    }
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+struct Drop;
+
+impl Sink<Flying> for Drop {
+    fn dropped(&mut self, _: Flying, _: Band, _: DropCause) {}
+}
+
+/// What a link does to packets. Parts per million, and ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Link {
+    pub(crate) rate: u64,
+    pub(crate) delay: u64,
+    pub(crate) loss: u64,
+    pub(crate) repeat: u64,
+    /// So many packets are delayed by up to `late` more.
+    pub(crate) reorder: u64,
+    pub(crate) late: u64,
+}
+
+/// An output port and its link.
+pub(crate) struct Node {
+    pub(crate) port: Port<Fifo>,
+    link: Link,
+    timer: u64,
+    /// Bytes of data that it has sent.
+    pub(crate) data_bytes: u64,
+    pub(crate) lost: u64,
+}
+
+struct HostState {
+    endpoint: Endpoint<Std, Out, host::In>,
+    random: u64,
+    timer: u64,
+    v6: bool,
+    window: u32,
+    /// The application reads what has come after this time, ns.
+    read_delay: u64,
+    no_memory: u64,
+    ports: HashMap<u16, Policy>,
+    events: Vec<EndpointEvent>,
+    /// Ahead of the others' clocks, ns.
+    clock: i64,
+    /// It neither sends nor receives any more.
+    dead: bool,
+}
+
+enum Event {
+    Timer(usize),
+    Kick(usize),
+    Arrive(Box<Flying>),
+    Read(usize, InId, u32),
+    Send(usize, usize, Outgoing),
+    Write(usize, OutId, u32, bool),
+}
+
+/// Where packets go: the ports on the way from one host to another.
+pub(crate) type Route = Box<dyn Fn(usize, usize) -> Vec<usize>>;
+
+/// See the module's documentation.
+pub(crate) struct Network {
+    pub(crate) now: u64,
+    events: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    slots: Vec<Option<Event>>,
+    free: Vec<usize>,
+    count: u64,
+    hosts: Vec<HostState>,
+    pub(crate) nodes: Vec<Node>,
+    route: Route,
+    routes: HashMap<(usize, usize), Vec<usize>>,
+    pub(crate) registry: Registry,
+    random: u64,
+    pub(crate) handled: u64,
+    /// Called for each packet that arrives at a host.
+    pub(crate) tap: Option<Box<dyn FnMut(u64, &Flying)>>,
+}
+
+/// A port as a host has it: the pacer shapes tokens, so that this must not.
+pub(crate) fn host_port() -> PortConfig {
+    PortConfig {
+        tokens: Tokens::Share(100_000_000),
+        token_expiry: Expiry::Off,
+        token_limit: 64,
+        unscheduled: 1024,
+        ..PortConfig::DEFAULT
+    }
+}
+
+impl Network {
+    pub(crate) fn new(seed: u64, route: Route) -> Self {
+        Self {
+            now: 1_000_000,
+            events: BinaryHeap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            count: 0,
+            hosts: Vec::new(),
+            nodes: Vec::new(),
+            route,
+            routes: HashMap::new(),
+            registry: Registry::default(),
+            random: seed,
+            handled: 0,
+            tap: None,
+        }
+    }
+
+    /// Another host: its number.
+    pub(crate) fn host(&mut self, config: &Resolved, v6: bool) -> usize {
+        let seed = host::next(&mut self.random);
+        let endpoint = Endpoint::new(Nanos(self.now), config, seed).unwrap();
+        self.hosts.push(HostState {
+            endpoint,
+            random: host::next(&mut self.random),
+            timer: u64::MAX,
+            v6,
+            window: 4 << 20,
+            read_delay: 0,
+            no_memory: 0,
+            ports: HashMap::new(),
+            events: Vec::new(),
+            clock: 0,
+            dead: false,
+        });
+        self.hosts.len() - 1
+    }
+
+    /// Another port: its number.
+    pub(crate) fn node(&mut self, config: PortConfig, link: Link) -> usize {
+        let config = PortConfig {
+            link: Some(link.rate),
+            ..config
+        };
+        let resolved = config.validate(None).unwrap();
+        self.nodes.push(Node {
+            port: Port::new(&config, &resolved, Nanos(self.now)),
+            link,
+            timer: u64::MAX,
+            data_bytes: 0,
+            lost: 0,
+        });
+        self.nodes.len() - 1
+    }
+
+    fn at(&mut self, time: u64, event: Event) {
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot] = Some(event);
+                slot
+            }
+            None => {
+                self.slots.push(Some(event));
+                self.slots.len() - 1
+            }
+        };
+        self.count += 1;
+        self.events.push(Reverse((time, self.count, slot)));
+    }
+
+    fn chance(&mut self, per_million: u64) -> bool {
+        per_million != 0 && host::next(&mut self.random) % 1_000_000 < per_million
+    }
+
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        host::next(&mut self.random) % n
+    }
+
+    /// Does something with a host's endpoint, and sends what that gives.
+    pub(crate) fn with<R>(
+        &mut self,
+        host: usize,
+        what: impl FnOnce(&mut Endpoint<Std, Out, host::In>, &mut Io<'_>, u64, u32) -> R,
+    ) -> R {
+        let now = self.now;
+        let state = &mut self.hosts[host];
+        let clock = now.wrapping_add_signed(state.clock) as u32;
+        let mut io = Io {
+            now,
+            random: &mut state.random,
+            registry: &mut self.registry,
+            sent: Vec::new(),
+            window: state.window,
+            readable: Vec::new(),
+            ports: &state.ports,
+            no_memory: state.no_memory,
+            events: &mut state.events,
+        };
+        let result = what(&mut state.endpoint, &mut io, now, clock);
+        let (sent, readable) = (io.sent, io.readable);
+        let timer = state
+            .endpoint
+            .next_timer()
+            .map_or(u64::MAX, |t| t.0.max(now));
+        let (dead, delay, v6) = (state.dead, state.read_delay, state.v6);
+        if timer < state.timer && !dead {
+            state.timer = timer;
+            self.at(timer, Event::Timer(host));
+        }
+        for (id, contiguous) in readable {
+            self.at(now + delay, Event::Read(host, id, contiguous));
+        }
+        for sent in sent {
+            if !dead {
+                self.transmit(host, v6, sent);
+            }
+        }
+        result
+    }
+
+    fn transmit(&mut self, from: usize, v6: bool, sent: Sent) {
+        let payload = sent.payload.map_or(0, |p| p.len) as usize;
+        let ip = if v6 { 40 } else { 20 };
+        let len = (14 + ip + 8 + sent.header + payload) as u32;
+        let meta = Meta {
+            len,
+            wire_len: (len + 24).max(84),
+            segs: 1,
+            enqueued: Nanos(self.now),
+        };
+        let flying = Flying {
+            from,
+            to: host::number(&sent.to.ip),
+            v6,
+            packet: sent.packet,
+            payload: sent.payload,
+            class: sent.class,
+            ren: sent.ren,
+            ecn: 0,
+            hop: 0,
+            meta,
+        };
+        self.forward(flying);
+    }
+
+    /// To the next port, or to the host.
+    fn forward(&mut self, packet: Flying) {
+        let key = (packet.from, packet.to);
+        if !self.routes.contains_key(&key) {
+            let route = (self.route)(key.0, key.1);
+            self.routes.insert(key, route);
+        }
+        match self.routes[&key].get(packet.hop) {
+            None => self.arrive(packet),
+            Some(&node) => {
+                let band = match packet.class {
+                    Class::Signal => Band::Signal,
+                    Class::Token(priority) => Band::Token(priority),
+                    Class::Data => Band::Data,
+                    Class::Unscheduled => Band::Unscheduled,
+                };
+                let port = &mut self.nodes[node].port;
+                port.enqueue(Nanos(self.now), band, packet, &mut Drop);
+                self.kick(node);
+            }
+        }
+    }
+
+    fn kick(&mut self, node: usize) {
+        loop {
+            let now = self.now;
+            let it = &mut self.nodes[node];
+            match it.port.dequeue(Nanos(now), &mut NoLeaf, &mut Drop) {
+                Dequeue::Packet(packet, band) => {
+                    if matches!(band, Band::Data | Band::Unscheduled) {
+                        it.data_bytes += u64::from(packet.meta.wire_len);
+                    }
+                    self.carry(node, packet);
+                }
+                Dequeue::Wait(at) => {
+                    if at.0 < it.timer {
+                        it.timer = at.0;
+                        self.at(at.0, Event::Kick(node));
+                    }
+                    return;
+                }
+                Dequeue::Empty => return,
+            }
+        }
+    }
+
+    fn carry(&mut self, node: usize, mut packet: Flying) {
+        let link = self.nodes[node].link;
+        packet.hop += 1;
+        if self.chance(link.loss) {
+            self.nodes[node].lost += 1;
+            return;
+        }
+        let line = u64::from(packet.meta.wire_len) * 1_000_000_000 / link.rate;
+        let mut copies = 1 + u64::from(self.chance(link.repeat));
+        while copies > 0 {
+            let late = if self.chance(link.reorder) {
+                self.below(link.late + 1)
+            } else {
+                0
+            };
+            let at = self.now + line + link.delay + late;
+            self.at(at, Event::Arrive(Box::new(packet.clone())));
+            copies -= 1;
+        }
+    }
+
+    fn arrive(&mut self, packet: Flying) {
+        if let Some(tap) = &mut self.tap {
+            tap(self.now, &packet);
+        }
+        if self.hosts[packet.to].dead {
+            return;
+        }
+        let from = address(packet.from, packet.to, packet.v6);
+        self.with(packet.to, |endpoint, io, now, clock| {
+            endpoint.packet(
+                Nanos(now),
+                clock,
+                &from,
+                packet.ecn,
+                &packet.packet,
+                packet.payload,
+                io,
+            );
+        });
+    }
+
+    /// A packet that does not come from an endpoint arrives.
+    pub(crate) fn inject(
+        &mut self,
+        from: usize,
+        to: usize,
+        packet: Packet,
+        payload: Option<Payload>,
+    ) {
+        let from = address(from, to, self.hosts[to].v6);
+        self.with(to, |endpoint, io, now, clock| {
+            endpoint.packet(Nanos(now), clock, &from, 0, &packet, payload, io);
+        });
+    }
+
+    /// A message of `length` bytes begins at `at`: its number.
+    pub(crate) fn send_at(&mut self, at: u64, from: usize, to: usize, length: u32) -> usize {
+        let what = self.plain(length);
+        self.send_as(at, from, to, length, what)
+    }
+
+    /// What an ordinary message is sent with.
+    pub(crate) fn plain(&self, length: u32) -> Outgoing {
+        Outgoing {
+            source: 1,
+            destination: 2,
+            length: Some(length),
+            deadline: None,
+            coflow: 0,
+            priority: None,
+            mss: 1450,
+            available: length,
+        }
+    }
+
+    /// A message begins at `at`. What is not available at first is written bit by bit.
+    pub(crate) fn send_as(
+        &mut self,
+        at: u64,
+        from: usize,
+        to: usize,
+        length: u32,
+        what: Outgoing,
+    ) -> usize {
+        let number = self.registry.messages.len();
+        self.registry.messages.push(Message {
+            from,
+            to,
+            length,
+            began: at,
+            delivered: None,
+            result: None,
+            failed_in: None,
+            received: 0,
+            bytes_by: Vec::new(),
+        });
+        self.at(at.max(self.now), Event::Send(from, number, what));
+        number
+    }
+
+    fn send(&mut self, from: usize, number: usize, what: Outgoing) {
+        let message = &self.registry.messages[number];
+        let (to, length) = (message.to, message.length);
+        let v6 = self.hosts[from].v6;
+        let to = address(to, from, v6);
+        let out = Out {
+            message: number,
+            acked: 0,
+        };
+        let what = Outgoing {
+            mss: if v6 { what.mss.min(1430) } else { what.mss },
+            ..what
+        };
+        let id = self.with(from, |endpoint, io, now, _| {
+            endpoint
+                .send(Nanos(now), &to, &what, out, io)
+                .expect("a message can be sent")
+        });
+        if what.available < length || what.length.is_none() {
+            self.at(
+                self.now,
+                Event::Write(from, id, what.available, length == what.available),
+            );
+        }
+    }
+
+    fn write(&mut self, host: usize, id: OutId, available: u32, end: bool) {
+        let there = self.with(host, |endpoint, io, now, _| {
+            endpoint.written(Nanos(now), id, available, end, io)
+        });
+        if !there || end {
+            return;
+        }
+        let number = self.with(host, |endpoint, _, _, _| {
+            endpoint.out_mut(id).map(|out| out.message)
+        });
+        let Some(number) = number else { return };
+        let left = self.registry.messages[number].length - available;
+        let more = (self.below(64_000) as u32 + 1).min(left);
+        let pause = self.below(3) * self.below(200_000);
+        let end = more == left;
+        self.at(
+            self.now + pause,
+            Event::Write(host, id, available + more, end),
+        );
+    }
+
+    fn read(&mut self, host: usize, id: InId, contiguous: u32) {
+        let window = contiguous.saturating_add(self.hosts[host].window);
+        self.with(host, |endpoint, io, now, _| {
+            if let Some(message) = endpoint.in_mut(id) {
+                message.window = message.window.max(window);
+                endpoint.window(Nanos(now), id, window, io);
+            }
+        });
+    }
+
+    /// Lets time pass until `end`, or until nothing is left to happen. Whether something is.
+    pub(crate) fn run_until(&mut self, end: u64) -> bool {
+        while let Some(&Reverse((time, _, slot))) = self.events.peek() {
+            if time > end {
+                self.now = end;
+                return true;
+            }
+            self.events.pop();
+            self.now = time;
+            self.handled += 1;
+            self.free.push(slot);
+            match self.slots[slot].take().unwrap() {
+                Event::Timer(host) => {
+                    if self.hosts[host].timer == time {
+                        self.hosts[host].timer = u64::MAX;
+                        if !self.hosts[host].dead {
+                            self.with(host, |endpoint, io, now, clock| {
+                                endpoint.timer(Nanos(now), clock, io);
+                            });
+                        }
+                    }
+                }
+                Event::Kick(node) => {
+                    if self.nodes[node].timer == time {
+                        self.nodes[node].timer = u64::MAX;
+                        self.kick(node);
+                    }
+                }
+                Event::Arrive(packet) => self.forward(*packet),
+                Event::Read(host, id, contiguous) => self.read(host, id, contiguous),
+                Event::Send(host, number, what) => self.send(host, number, what),
+                Event::Write(host, id, available, end) => self.write(host, id, available, end),
+            }
+        }
+        false
+    }
+
+    /// Lets time pass until all messages have ended at both sides, or `end`.
+    pub(crate) fn run_to_the_end(&mut self, end: u64) {
+        let mut from = 0;
+        while from < self.registry.messages.len() && self.now < end {
+            if self.registry.messages[from].result.is_some() {
+                from += 1;
+            } else {
+                let step = self.now + 50_000;
+                if !self.run_until(step.min(end)) {
+                    break;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn endpoint(&self, host: usize) -> &Endpoint<Std, Out, host::In> {
+        &self.hosts[host].endpoint
+    }
+
+    pub(crate) fn set_window(&mut self, host: usize, window: u32, read_delay: u64) {
+        (self.hosts[host].window, self.hosts[host].read_delay) = (window, read_delay);
+    }
+
+    pub(crate) fn set_no_memory(&mut self, host: usize, one_in: u64) {
+        self.hosts[host].no_memory = one_in;
+    }
+
+    pub(crate) fn set_clock(&mut self, host: usize, ahead: i64) {
+        self.hosts[host].clock = ahead;
+    }
+
+    pub(crate) fn set_port(&mut self, host: usize, port: u16, policy: Policy) {
+        self.hosts[host].ports.insert(port, policy);
+    }
+
+    pub(crate) fn events(&self, host: usize) -> &[EndpointEvent] {
+        &self.hosts[host].events
+    }
+
+    pub(crate) fn kill(&mut self, host: usize) {
+        self.hosts[host].dead = true;
+    }
+}
