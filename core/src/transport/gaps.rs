@@ -127,9 +127,15 @@ impl Gaps {
             at = to;
             self.pending = 0;
         }
+        if spans.is_empty() {
+            return None;
+        }
         // What is missing at the end will come in its turn: what is lost then are gaps again.
         self.named = self.named.max(at.min(ranges.end()));
         (self.at, self.head, self.misses, self.sequence) = (now, ranges.contiguous(), 0, next);
-        (!spans.is_empty()).then_some(spans)
+        Some(spans)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,7 +36,7 @@ pub(crate) struct In<I> {
     pub(crate) mss: u32,
     /// The user wants bytes below this.
     pub(crate) window: u32,
-    /// The sender was told this window.
+    /// The sender was told this window. Nothing beyond it is taken.
     pub(crate) told: u32,
     /// The sender was told that all below has come.
     pub(crate) acked: u32,

@@ -50,10 +50,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         message.awake();
         let contiguous = message.ranges.contiguous();
-        if end > message.window {
+        if end > message.told {
             // It was not asked for: the sender does not know the window.
-            self.stats.count(Counter::DataBeyondWindow);
             self.in_ack(index, host);
+        }
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        if end > message.told {
+            self.stats.count(Counter::DataBeyondWindow);
         } else if message.ranges.missing(data.offset, end).is_none() {
             message.repeated = message.repeated.saturating_add(1);
             self.stats.count(Counter::DataDuplicate);

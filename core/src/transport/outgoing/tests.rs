@@ -1,1 +1,148 @@
 // SPDX-License-Identifier: GPL-2.0
+use std::vec::Vec;
+
+use super::*;
+
+const BASE: Nanos = Nanos(1000);
+
+fn out(length: Option<u32>, available: u32) -> Out<()> {
+    let what = Outgoing {
+        source: 1,
+        destination: 2,
+        length,
+        deadline: Some(Nanos(5_000_000)),
+        coflow: 0,
+        priority: None,
+        mss: 1000,
+        available,
+    };
+    let address = Address::default();
+    Out::new(
+        (),
+        Cookie(1),
+        0,
+        0,
+        &address,
+        &what,
+        Nanos(100),
+        Nanos(2000),
+    )
+}
+
+fn piece(offset: u32, len: u32, again: bool) -> Result<Piece, Nothing> {
+    Ok(Piece { offset, len, again })
+}
+
+fn span(start: u32, end: u32) -> Span {
+    Span { start, end }
+}
+
+#[test]
+fn full_packets_go_out_and_what_is_left() {
+    let mut out = out(Some(2500), 2500);
+    let now = Nanos(200);
+    assert_eq!(out.next(now), piece(0, 1000, false));
+    assert_eq!(out.next(now), piece(1000, 1000, false));
+    assert_eq!(out.next(now), piece(2000, 500, false));
+    assert_eq!(out.next(now), Err(Nothing::Sent));
+}
+
+#[test]
+fn what_was_named_goes_first_and_once_in_a_round_trip() {
+    let mut out = out(Some(10_000), 10_000);
+    for _ in 0..5 {
+        out.next(Nanos(200)).unwrap();
+    }
+    // What is not sent yet goes in its turn.
+    let named = [span(1000, 2500), span(4000, 9000)];
+    assert_eq!(out.name(Nanos(300), &named, BASE), 0);
+    let pieces: Vec<_> = (0..4).map(|_| out.next(Nanos(300))).collect();
+    let wanted = [
+        piece(1000, 1000, true),
+        piece(2000, 500, true),
+        piece(4000, 1000, true),
+        piece(5000, 1000, false),
+    ];
+    assert_eq!(pieces, wanted);
+    assert_eq!(out.name(Nanos(1299), &named, BASE), 2);
+    // Of the second, what was sent in between.
+    assert_eq!(out.next(Nanos(1299)), piece(5000, 1000, true));
+    assert_eq!(out.next(Nanos(1299)), piece(6000, 1000, false));
+    assert_eq!(out.name(Nanos(1300), &named[..1], BASE), 0);
+    assert_eq!(out.next(Nanos(1300)), piece(1000, 1000, true));
+    // What was acknowledged in the meantime is there.
+    assert!(out.acknowledged(2500, 10_000));
+    assert_eq!(out.next(Nanos(1300)), piece(7000, 1000, false));
+}
+
+#[test]
+fn nothing_goes_beyond_the_window_or_what_is_written() {
+    let mut out = out(Some(10_000), 1500);
+    out.next(Nanos(200)).unwrap();
+    assert_eq!(out.next(Nanos(200)), piece(1000, 500, false));
+    assert_eq!(out.next(Nanos(200)), Err(Nothing::Unwritten));
+    assert!(out.starved);
+    assert!(out.written(10_000, true) && !out.written(10_001, true));
+    assert!(!out.written(9_999, true));
+    assert!(out.acknowledged(1000, 2200));
+    assert_eq!(out.next(Nanos(200)), piece(1500, 700, false));
+    assert_eq!(out.next(Nanos(200)), Err(Nothing::Window));
+    // Windows do not shrink, and nobody has what was not sent.
+    assert!(!out.acknowledged(1000, 1500));
+    assert_eq!(out.window, 2200);
+    assert!(!out.acknowledged(2201, 9000));
+    assert_eq!(out.window, 2200);
+    assert!(out.acknowledged(2200, 9000));
+    assert_eq!(out.next(Nanos(200)), piece(2200, 1000, false));
+}
+
+#[test]
+fn a_length_that_was_not_told_is_told_by_fin() {
+    let mut out = out(None, 0);
+    assert_eq!(out.sync(Nanos(100)).length, None);
+    assert!(out.written(500, false) && out.fin().is_none());
+    assert!(out.written(700, true));
+    assert_eq!((out.fin(), out.sync(Nanos(100)).length), (Some(700), None));
+    assert!(!out.written(800, true), "it has ended");
+}
+
+#[test]
+fn a_silent_peer_is_asked_ever_more_rarely_and_given_up() {
+    let mut out = out(Some(1000), 1000);
+    let timeout = Nanos(20_000);
+    assert_eq!(out.first_timer(), Nanos(2100));
+    assert_eq!(out.due(Nanos(2099), timeout), Due::Later(Nanos(2100)));
+    assert_eq!(out.due(Nanos(2100), timeout), Due::Ask(Nanos(6100)));
+    assert!(!out.sync(Nanos(2100)).probe);
+    assert_eq!(out.due(Nanos(6100), timeout), Due::Ask(Nanos(14_100)));
+    // An answer to a probe shows that it is there, but not that it should be asked more often.
+    out.heard(Nanos(7000), false, Nanos(2000));
+    assert!(out.sync(Nanos(7000)).probe);
+    assert_eq!(out.due(Nanos(8000), timeout), Due::Later(Nanos(9000)));
+    assert_eq!(out.due(Nanos(9000), timeout), Due::Ask(Nanos(13_000)));
+    assert_eq!(out.due(Nanos(26_999), timeout), Due::Ask(Nanos(27_000)));
+    assert_eq!(out.due(Nanos(27_000), timeout), Due::Dead);
+}
+
+#[test]
+fn the_deadline_is_from_the_packet_on() {
+    let mut out = out(Some(1000), 1000);
+    assert_eq!(out.sync(Nanos(100)).deadline, 5000);
+    assert_eq!(out.sync(Nanos(1_000_100)).deadline, 4000);
+    // Over is not the same as none.
+    assert_eq!(out.sync(Nanos(9_000_000)).deadline, 1);
+}
+
+#[test]
+fn it_begins_once_more_if_nothing_was_acknowledged() {
+    let mut out = out(Some(2000), 2000);
+    out.heard(Nanos(500), true, Nanos(2000));
+    assert!(out.accept(0) && !out.accept(0));
+    out.next(Nanos(500)).unwrap();
+    assert!(out.restart());
+    assert!(!out.sync(Nanos(600)).probe);
+    assert!(out.accept(0));
+    assert_eq!(out.next(Nanos(600)), piece(0, 1000, false));
+    out.acknowledged(1000, 2000);
+    assert!(!out.restart());
+}
