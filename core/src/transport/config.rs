@@ -215,19 +215,20 @@ options! {
     token_share: u32 = 51_787_916, TOKEN_SHARE "token-share" Values::Number(limits::TOKENS);
     /// How a message's rate follows the tokens that were lost.
     feedback: u32 = uapi::FEEDBACK_WEIGHTED, FEEDBACK "feedback" Values::Choice(&["midpoint", "weighted"]);
-    /// Parts per billion of the token rate: a message's rate at first; 0: the whole rate under `top`, half of it under `expresspass`.
-    initial_rate: u32 = 0, INITIAL_RATE "initial-rate" Values::NumberOr(range(10_000, WHOLE, Unit::Share), "auto");
+    /// Parts per billion of the token rate: a message's rate at first. With all of it, messages that share a port are alike after the
+    /// first loss.
+    initial_rate: u32 = 1_000_000_000, INITIAL_RATE "initial-rate" shares(10_000, WHOLE);
     /// Parts per billion of the token rate: a message's rate is never lower.
     min_rate: u32 = 4_000_000, MIN_RATE "min-rate" shares(10_000, WHOLE);
     /// Parts per billion: the token loss that the feedback aims at.
     target_loss: u32 = 100_000_000, TARGET_LOSS "target-loss" shares(0, WHOLE / 2);
     /// Parts per billion: the weight of the greatest rate at first (`weighted`).
     weight_initial: u32 = 62_500_000, WEIGHT_INITIAL "weight-initial" shares(100_000, WHOLE);
-    /// Parts per billion: the least weight.
-    weight_min: u32 = 10_000_000, WEIGHT_MIN "weight-min" shares(100_000, WHOLE);
+    /// Parts per billion: the least weight, which is what brings messages of different rates together.
+    weight_min: u32 = 50_000_000, WEIGHT_MIN "weight-min" shares(100_000, WHOLE);
     /// Parts per billion: the greatest weight.
     weight_max: u32 = 500_000_000, WEIGHT_MAX "weight-max" shares(100_000, WHOLE);
-    /// Parts per billion of the interval between a message's tokens: the width of the range that it is drawn from, around its mean.
+    /// Parts per billion of the interval between a message's tokens: how far it is varied, either way.
     jitter: u32 = 1_000_000_000, JITTER "jitter" shares(0, WHOLE);
     /// ns between updates of a message's rate; 0: its round-trip time.
     update_period: u64 = 0, UPDATE_PERIOD "update-period" Values::NumberOr(times(US, S), "rtt");
@@ -370,9 +371,7 @@ impl Config {
                 });
             }
         }
-        if self.initial_rate != 0 {
-            self.ordered(number::INITIAL_RATE, number::MIN_RATE, Problem::Below)?;
-        }
+        self.ordered(number::INITIAL_RATE, number::MIN_RATE, Problem::Below)?;
         self.ordered(number::WEIGHT_INITIAL, number::WEIGHT_MIN, Problem::Below)?;
         self.ordered(number::WEIGHT_MAX, number::WEIGHT_INITIAL, Problem::Below)?;
         self.ordered(number::RTO, number::TIMEOUT, Problem::Above)?;

@@ -5,6 +5,13 @@
 //! trip: a token that is lost costs next to nothing, so the rate may change in large steps.
 //!
 //! Rates are parts per billion of the host's token rate, and never more than all of it.
+//!
+//! The papers' formulas are taken further in two respects, both for what a packet-level model of a shared port showed:
+//! - Tokens that were answered or lost in a period were sent in the one before, at the rate of that one. It is that rate that the loss
+//!   is taken from. From the present one, which has fallen for the same loss already, the rate would fall twice: two messages
+//!   would leave a seventh of the link unused.
+//! - A period with fewer tokens than [`ENOUGH`] moves the rate, and the weight, that much less. Among hundreds of messages each has a
+//!   token or less in a round trip; answered or lost, it says little.
 
 use core::num::NonZeroU64;
 
@@ -12,6 +19,9 @@ use super::config::{Feedback, Resolved};
 use super::jitter::NANO;
 
 const WHOLE: u32 = 1_000_000_000;
+
+/// With as many tokens in a period, or more, the rate moves all the way to what the formula gives; with half as many, half of it.
+pub const ENOUGH: u32 = 16;
 
 /// What became of a message's tokens in one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +37,8 @@ pub struct Period {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credit {
     rate: u32,
+    /// In the period before: the tokens that are heard of now were sent at that rate.
+    before: u32,
     weight: u32,
     rising: bool,
 }
@@ -36,6 +48,7 @@ impl Credit {
     pub fn new(config: &Resolved) -> Self {
         Self {
             rate: config.initial_rate,
+            before: config.initial_rate,
             weight: config.weight_initial,
             rising: false,
         }
@@ -50,6 +63,7 @@ impl Credit {
     /// Brings it into the ranges of a configuration that was changed.
     pub fn configure(&mut self, config: &Resolved) {
         self.rate = limit(self.rate.into(), config);
+        self.before = limit(self.before.into(), config);
         self.weight = self
             .weight
             .clamp(config.weight_min.min(config.weight_max), config.weight_max);
@@ -64,36 +78,37 @@ impl Credit {
         let Some(tokens) = NonZeroU64::new(answered.wrapping_add(lost)) else {
             return;
         };
-        let rate = match config.feedback {
-            Feedback::Midpoint if lost != 0 => {
-                // To what came (ExpressPass, algorithm 1).
-                u64::from(self.rate).wrapping_mul(answered) / tokens
-            }
-            Feedback::Midpoint => (u64::from(self.rate).wrapping_add(u64::from(WHOLE))) / 2,
+        let certainty = tokens.get().min(ENOUGH.into());
+        let came = u64::from(self.before).wrapping_mul(answered) / tokens;
+        let goal = match config.feedback {
+            // To what came (ExpressPass, algorithm 1).
+            Feedback::Midpoint if lost != 0 => came,
+            Feedback::Midpoint => u64::from(midpoint(self.rate, WHOLE)),
             // lost / tokens <= target, both sides below 2^63.
             Feedback::Weighted
-                if lost.wrapping_mul(u64::from(WHOLE))
-                    <= tokens.get().wrapping_mul(u64::from(config.target_loss)) =>
+                if lost.wrapping_mul(WHOLE.into())
+                    <= tokens.get().wrapping_mul(config.target_loss.into()) =>
             {
                 if self.rising {
-                    self.weight = midpoint(self.weight, config.weight_max);
+                    let goal = midpoint(self.weight, config.weight_max);
+                    self.weight = toward(self.weight, goal.into(), certainty);
                 }
                 self.rising = true;
-                let weight = u64::from(self.weight);
                 let rest = u64::from(WHOLE.saturating_sub(self.weight));
                 // Rates and weights are at most 10^9.
                 let kept = rest.wrapping_mul(self.rate.into()) / u64::from(WHOLE);
-                let gained = above_target(weight, config);
-                kept.wrapping_add(gained)
+                kept.wrapping_add(above_target(self.weight.into(), config))
             }
             Feedback::Weighted => {
                 self.rising = false;
-                self.weight = (self.weight / 2).max(config.weight_min);
-                let came = u64::from(self.rate).wrapping_mul(answered) / tokens;
+                let half = toward(self.weight, u64::from(self.weight) / 2, certainty);
+                self.weight = half.max(config.weight_min);
                 above_target(came, config)
             }
         };
-        self.rate = limit(rate, config);
+        let rate = toward(self.rate, goal, certainty);
+        self.before = self.rate;
+        self.rate = limit(rate.into(), config);
     }
 
     /// The mean time between the message's tokens, of `wire_len` bytes each, in units of 1/[`NANO`] ns. At least 1.
@@ -117,6 +132,17 @@ impl Credit {
 fn above_target(rate: u64, config: &Resolved) -> u64 {
     let factor = u64::from(WHOLE).wrapping_add(config.target_loss.into());
     rate.wrapping_mul(factor) / u64::from(WHOLE)
+}
+
+/// From `from` to `goal`, both at most 2 x 10^9: all the way if `certainty` is [`ENOUGH`], else so many parts of it.
+#[inline]
+fn toward(from: u32, goal: u64, certainty: u64) -> u32 {
+    let from = u64::from(from);
+    let stay = u64::from(ENOUGH).saturating_sub(certainty);
+    let sum = from
+        .wrapping_mul(stay)
+        .wrapping_add(goal.wrapping_mul(certainty));
+    u32::try_from(sum / u64::from(ENOUGH)).unwrap_or(u32::MAX)
 }
 
 #[inline]

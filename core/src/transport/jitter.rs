@@ -2,8 +2,9 @@
 //! Random numbers, and intervals that are varied by them.
 //!
 //! A host's pacer and a port's shaper are both exact. Where two messages come to a port in step, the port may drop the tokens of
-//! the same one each time. ExpressPass (section 2.2) varies the intervals between tokens by 1 %, which is enough where the pacers
-//! are not exact themselves; [`Config::DEFAULT`](super::config::Config::DEFAULT) varies them by the whole interval.
+//! the same one each time, and one that has nearly all of the rate shuts out one that has little. ExpressPass (section 2.2) varies the
+//! intervals between tokens by 1 %, which is enough where pacers are not exact themselves;
+//! [`Config::DEFAULT`](super::config::Config::DEFAULT) varies them by the whole interval: from nothing to twice as long.
 
 use crate::units::Nanos;
 
@@ -38,7 +39,7 @@ impl Rng {
         ((self.next_u64() >> 32).wrapping_mul(u64::from(below)) >> 32) as u32
     }
 
-    /// `interval`, varied: drawn from a range of `jitter` billionths of its length around it. On average it is `interval`.
+    /// `interval`, varied by up to `jitter` billionths of it, either way. On average it is `interval`.
     #[inline]
     pub fn vary(&mut self, interval: u64, jitter: u32) -> u64 {
         if jitter == 0 {
@@ -46,9 +47,9 @@ impl Rng {
         }
         // In units of 2^-32 of the interval.
         let jitter = (u64::from(jitter) << 32) / 1_000_000_000;
-        let width = scale(interval, jitter);
-        let place = scale(width, self.next_u64() >> 32);
-        interval.saturating_sub(width / 2).saturating_add(place)
+        let reach = scale(interval, jitter);
+        let place = scale(reach.saturating_mul(2), self.next_u64() >> 32);
+        interval.saturating_sub(reach).saturating_add(place)
     }
 }
 

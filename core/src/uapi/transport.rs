@@ -79,7 +79,7 @@ pub mod config {
     pub const TOKEN_SHARE: u16 = 4;
     /// `u32`: [`super::FEEDBACK_MIDPOINT`], …
     pub const FEEDBACK: u16 = 5;
-    /// `u32`, parts per billion of the token rate: a message's rate at first; 0: as suits the policy, see `transport::config`.
+    /// `u32`, parts per billion of the token rate: a message's rate at first.
     pub const INITIAL_RATE: u16 = 6;
     /// `u32`, parts per billion of the token rate: a message's rate is never lower.
     pub const MIN_RATE: u16 = 7;

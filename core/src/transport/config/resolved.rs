@@ -125,9 +125,6 @@ pub struct Resolved {
     pub dscp: Dscp,
 }
 
-/// Parts per billion of the token rate: what a message begins with under ExpressPass unless the user says otherwise.
-const HALF: u32 = 500_000_000;
-
 impl Resolved {
     /// Bytes on the link in the round-trip time before one was measured: what REN sends at first. At least 1.
     pub fn base_bytes(&self) -> u32 {
@@ -157,11 +154,6 @@ impl Config {
             _ => Policy::Ren,
         };
         let top = policy == Policy::Top;
-        let initial_rate = match (self.initial_rate, policy) {
-            (0, Policy::ExpressPass) => HALF,
-            (0, _) => WHOLE as u32,
-            (rate, _) => rate,
-        };
         let code = |value: u32| (value & 63) as u8;
         Some(Resolved {
             policy,
@@ -179,7 +171,7 @@ impl Config {
                 uapi::FEEDBACK_MIDPOINT => Feedback::Midpoint,
                 _ => Feedback::Weighted,
             },
-            initial_rate: initial_rate.max(self.min_rate),
+            initial_rate: self.initial_rate,
             min_rate: self.min_rate,
             target_loss: self.target_loss,
             weight_initial: self.weight_initial,

@@ -50,16 +50,15 @@ fn policies_differ_in_what_is_documented_and_nothing_else() {
     };
     let top = of(uapi::POLICY_TOP);
     assert_eq!(top.unscheduled, 4);
-    for (policy, is, rate) in [
-        (uapi::POLICY_EXPRESSPASS, Policy::ExpressPass, 500_000_000),
-        (uapi::POLICY_REN, Policy::Ren, 1_000_000_000),
+    for (policy, is) in [
+        (uapi::POLICY_EXPRESSPASS, Policy::ExpressPass),
+        (uapi::POLICY_REN, Policy::Ren),
     ] {
         let other = of(policy);
-        assert_eq!((other.policy, other.initial_rate), (is, rate));
+        assert_eq!(other.policy, is);
         assert_eq!((other.priority.priorities(), other.unscheduled), (1, 0));
         let same = Resolved {
             policy: top.policy,
-            initial_rate: top.initial_rate,
             priority: top.priority,
             unscheduled: 4,
             ..other
@@ -169,7 +168,7 @@ fn refusals_read_well() {
     );
     assert_eq!(
         refused(with("weight-initial", 1_000_000)),
-        "weight-initial: 0.1% is below weight-min, 1%"
+        "weight-initial: 0.1% is below weight-min, 5%"
     );
     assert_eq!(
         refused(with("weight-max", 62_000_000)),
@@ -195,7 +194,7 @@ fn ends_of_ranges_are_allowed() {
             let mut config = with(option.name, value);
             // What must not be beyond this follows it.
             match option.name {
-                "initial-rate" if value != 0 => config.min_rate = config.min_rate.min(value as u32),
+                "initial-rate" => config.min_rate = config.min_rate.min(value as u32),
                 "weight-min" => {
                     config.weight_initial = config.weight_initial.max(value as u32);
                     config.weight_max = config.weight_max.max(value as u32);

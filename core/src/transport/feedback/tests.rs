@@ -27,12 +27,12 @@ fn midpoint_goes_half_way_up_or_down_to_what_came() {
     let config = config(uapi::FEEDBACK_MIDPOINT);
     let rate = |periods: &[_]| after(&config, periods).rate();
     assert_eq!(rate(&[]), 500_000_000);
-    assert_eq!(rate(&[(10, 0)]), 750_000_000);
+    assert_eq!(rate(&[(16, 0)]), 750_000_000);
     // "over 90 % of link bandwidth in just 4 RTTs"
-    assert!(rate(&[(10, 0), (10, 0), (10, 0)]) > 900_000_000);
-    assert_eq!(rate(&[(9, 1)]), 450_000_000);
-    assert_eq!(rate(&[(1, 3)]), 125_000_000);
-    assert_eq!(rate(&[(0, 3)]), 4_000_000);
+    assert!(rate(&[(20, 0), (20, 0), (20, 0)]) > 900_000_000);
+    assert_eq!(rate(&[(90, 10)]), 450_000_000);
+    assert_eq!(rate(&[(10, 30)]), 125_000_000);
+    assert_eq!(rate(&[(0, 30)]), 4_000_000);
     // Nothing is known.
     assert_eq!(rate(&[(0, 0)]), 500_000_000);
 }
@@ -42,24 +42,48 @@ fn weighted_is_the_papers_formula() {
     let config = config(uapi::FEEDBACK_WEIGHTED);
     let credit = |periods: &[_]| after(&config, periods);
     // (1 - w) rate + w x 1.1, w = 1/16.
-    assert_eq!(credit(&[(10, 0)]).rate, 468_750_000 + 68_750_000);
+    assert_eq!(credit(&[(20, 0)]).rate, 468_750_000 + 68_750_000);
     // Again: w = (1/16 + 1/2) / 2.
-    let twice = credit(&[(10, 0), (10, 0)]);
+    let twice = credit(&[(20, 0), (20, 0)]);
     assert_eq!(twice.weight, 281_250_000);
     assert_eq!(twice.rate, 386_328_125 + 309_375_000);
     // A loss at the target is no loss.
-    assert_eq!(credit(&[(9, 1)]), credit(&[(10, 0)]));
-    // rate x (1 - loss) x 1.1, w = w / 2.
-    let down = credit(&[(8, 2)]);
-    assert_eq!((down.rate, down.weight), (440_000_000, 31_250_000));
+    assert_eq!(credit(&[(18, 2)]), credit(&[(20, 0)]));
+    // rate x (1 - loss) x 1.1, w = w / 2, but not less than the least.
+    let down = credit(&[(16, 4)]);
+    assert_eq!((down.rate, down.weight), (440_000_000, 50_000_000));
     // The first increase after that leaves w as it is.
-    assert_eq!(credit(&[(8, 2), (10, 0)]).weight, 31_250_000);
+    assert_eq!(credit(&[(16, 4), (20, 0)]).weight, 50_000_000);
     // Never below the least, never above all.
-    let least = credit(&[(0, 1); 9]);
-    assert_eq!((least.rate, least.weight), (4_000_000, 10_000_000));
-    let most = credit(&[(1, 0); 30]);
+    let least = credit(&[(0, 99); 9]);
+    assert_eq!((least.rate, least.weight), (4_000_000, 50_000_000));
+    let most = credit(&[(99, 0); 30]);
     assert_eq!(most.rate, 1_000_000_000);
     assert!(most.weight > 499_000_000);
+}
+
+#[test]
+fn the_same_loss_is_not_taken_twice() {
+    for feedback in [uapi::FEEDBACK_MIDPOINT, uapi::FEEDBACK_WEIGHTED] {
+        let config = config(feedback);
+        // All that comes back in the two periods was sent at the first rate.
+        let once = after(&config, &[(50, 50)]);
+        let twice = after(&config, &[(50, 50), (50, 50)]);
+        assert_eq!(once.rate, twice.rate);
+        // Then it was sent at the second.
+        let thrice = after(&config, &[(50, 50), (50, 50), (50, 50)]);
+        assert!(thrice.rate < twice.rate);
+    }
+}
+
+#[test]
+fn few_tokens_say_little() {
+    let config = config(uapi::FEEDBACK_MIDPOINT);
+    let rate = |periods: &[_]| after(&config, periods).rate();
+    // A sixteenth of the way to 75 %, to the least; half of it.
+    assert_eq!(rate(&[(1, 0)]), 500_000_000 + 250_000_000 / 16);
+    assert_eq!(rate(&[(0, 1)]), 500_000_000 - 500_000_000 / 16);
+    assert_eq!(rate(&[(4, 4)]), 375_000_000);
 }
 
 #[test]
@@ -80,7 +104,7 @@ fn an_interval_is_that_of_the_share() {
 
 #[test]
 fn a_changed_configuration_takes_effect() {
-    let mut credit = after(&config(uapi::FEEDBACK_WEIGHTED), &[(0, 1); 9]);
+    let mut credit = after(&config(uapi::FEEDBACK_WEIGHTED), &[(0, 99); 9]);
     let other = Config {
         min_rate: 50_000_000,
         weight_min: 60_000_000,
@@ -127,7 +151,7 @@ proptest! {
                 // With a rate that is above max x (1 + target) nowhere, it cannot fall; a billionth is rounding.
                 prop_assert!(credit.rate + 2 >= before.rate);
             } else if period.answered == 0 {
-                prop_assert_eq!(credit.rate, config.min_rate);
+                prop_assert!(credit.rate <= before.rate && (period.lost < ENOUGH || credit.rate == config.min_rate));
             }
         }
     }
