@@ -14,6 +14,9 @@
 #include <net/sock.h>
 #include "knet_transport.h"
 
+/* Routes that are kept for packets that go out; a power of two. */
+#define KNT_ROUTES 64
+
 struct knt_net {
 	struct net *net;
 	spinlock_t lock;
@@ -24,11 +27,18 @@ struct knt_net {
 	struct mutex open_lock;
 	struct socket *udp4;
 	struct socket *udp6;
+	spinlock_t route_lock;
+	struct knt_cached_route {
+		struct knt_path path;
+		struct dst_entry *dst;	/* NULL: none */
+		u32 cookie;
+	} routes[KNT_ROUTES];
 };
 
 struct knt_sock {
 	struct inet_sock inet;		/* first */
 	u64 handle;			/* Rust's */
+	spinlock_t mem_lock;		/* for sk_forward_alloc, which is charged from anywhere */
 };
 
 struct knt6_sock {
@@ -46,6 +56,12 @@ extern const struct knt_ops *knt_ops;
 int knt_net_register(void);
 void knt_net_unregister(void);
 int knt_receive(struct sock *udp, struct sk_buff *skb);
+struct dst_entry *knt_route_get(struct knt_net *tn, const struct knt_path *path);
+void knt_routes_drop(struct knt_net *tn);
+u32 knt_out_copied(const struct knt_out *out);
+bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);
+bool knt_mem_charge(struct sock *sk, u32 bytes, int kind);
+void knt_mem_uncharge(struct sock *sk, u32 bytes);
 int knt_sockets_register(void);
 void knt_sockets_unregister(void);
 

@@ -102,7 +102,7 @@ struct knt_ops {
 	void (*timer)(struct knt_net *tn);
 	void (*packet)(struct knt_net *tn, const struct knt_arrival *arrival, struct sk_buff *skb); /* takes skb */
 	int (*sock_open)(struct sock *sk);
-	void (*sock_close)(struct sock *sk, bool linger, long timeout);	/* L */
+	void (*sock_close)(struct sock *sk, bool linger, long timeout);	/* L; perhaps twice */
 	int (*sock_bind)(struct sock *sk, u16 port);		/* L; 0: any; returns the port */
 	void (*sock_unbind)(struct sock *sk);			/* L */
 	void (*sock_moved)(struct sock *sk);			/* L; the local address changed */
@@ -134,11 +134,104 @@ u64 knt_random(void);
 /* input.c */
 void knt_skb_free(struct sk_buff *skb);
 
-/* socket.c */
+/*
+ * output.c: packets are made with the namespace's lock, and sent without it.
+ */
+struct knt_outbox {
+	struct sk_buff *first;
+	struct sk_buff *last;
+};
+
+bool knt_outbox_add(struct knt_outbox *box, const struct knt_departure *departure);
+void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box);
+
+/* route.c */
+int knt_route(struct sock *sk, const struct knt_address *to, struct knt_path *path, u32 *mtu);
+
+/*
+ * out.c: what an application wrote of a message, in pages that packets refer to. It has a reference to the socket, to
+ * whose memory it counts. Writing is for one at a time and sleeps; all else is for any context.
+ */
+struct knt_out *knt_out_new(struct sock *sk, u32 length);	/* length 0: not known, or more than this call has */
+void knt_out_get(struct knt_out *out);
+void knt_out_put(struct knt_out *out);
+int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len);
+void knt_out_release(struct knt_out *out, u32 below);
+
+/*
+ * segments.c: what came of a message, by offset. The packets count to the socket's memory until they are freed. May be
+ * moved in memory; all zero: empty.
+ */
+struct knt_segments {
+	void *root;
+	struct sk_buff *last;
+	u32 truesize;
+};
+
+struct knt_part {
+	struct sk_buff *skb;	/* with a reference */
+	u32 skip;
+	u32 len;
+};
+
+bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb, u32 offset, u32 skip,
+			 u32 len);
+u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len, struct knt_part *parts, u32 max);
+void knt_segments_consume(struct knt_segments *segments, u32 below);
+int knt_part_copy(const struct knt_part *part, struct msghdr *msg);
+
+/* message.c: what sendmsg and recvmsg are given. */
+struct knt_send_options {
+	struct knt_address to;
+	u64 length;		/* 0: not given */
+	u64 deadline;
+	u32 coflow;		/* 0: not given */
+	s32 priority;		/* -1: not given */
+	bool has_to;
+	bool has_deadline;
+	bool unknown_size;
+	bool has_unknown_size;
+	bool more;
+	bool dont_wait;
+};
+
+int knt_msg_send_options(struct sock *sk, struct msghdr *msg, struct knt_send_options *options);
+void knt_msg_set_source(struct sock *sk, struct msghdr *msg, const struct knt_address *from);
+void knt_msg_set_flags(struct msghdr *msg, bool end, bool truncated);
+void knt_msg_put_info(struct msghdr *msg, const u64 info[4]);
+int knt_msg_receive_error(struct sock *sk, struct msghdr *msg, size_t len);
+
+enum {
+	KNT_MSG_PEEK = 0x02,
+	KNT_MSG_TRUNC = 0x20,
+	KNT_MSG_DONTWAIT = 0x40,
+	KNT_MSG_WAITALL = 0x100,
+	KNT_MSG_ERRQUEUE = 0x2000,
+};
+
+/* What became of a message that was sent. */
+struct knt_report {
+	struct knt_address peer;
+	u32 error;		/* errno, 0: delivered */
+	u32 info;
+	u32 number;
+};
+
+/* socket.c, wait.c */
 u64 knt_sock_handle(const struct sock *sk);
 void knt_sock_set_handle(struct sock *sk, u64 handle);
 struct knt_net *knt_sock_net(const struct sock *sk);
 void knt_sock_hold(struct sock *sk);
 void knt_sock_put(struct sock *sk);
+void knt_sock_view(struct sock *sk, struct knt_sock_view *view);
+void knt_sock_set_buffers(struct sock *sk, u32 send, u32 receive);
+int knt_sock_autobind(struct sock *sk);
+int knt_sock_error(struct sock *sk);
+void knt_sock_set_error(struct sock *sk, u32 error);
+void knt_sock_report(struct sock *sk, const struct knt_report *report);
+void knt_sock_readable(struct sock *sk);
+void knt_sock_writable(struct sock *sk);
+long knt_sock_timeout(struct sock *sk, bool send, bool dont_wait);
+int knt_sock_wait(struct sock *sk, long *timeout, bool (*ready)(void *), void *argument);
 
 #endif

@@ -160,6 +160,7 @@ static int __net_init knt_net_init(struct net *net)
 
 	tn->net = net;
 	spin_lock_init(&tn->lock);
+	spin_lock_init(&tn->route_lock);
 	mutex_init(&tn->open_lock);
 	tn->armed = U64_MAX;
 	hrtimer_setup(&tn->timer, knt_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
@@ -189,6 +190,7 @@ static void __net_exit knt_net_exit(struct net *net)
 	if (tn->state)
 		knt_ops->net_close(tn->state);
 	tn->state = NULL;
+	knt_routes_drop(tn);
 }
 
 static struct pernet_operations knt_pernet = {

@@ -16,23 +16,15 @@
 
 static atomic_long_t knt_memory_allocated;
 static DEFINE_PER_CPU(int, knt_memory_per_cpu);
-static unsigned long knt_memory_pressure;
 static long knt_memory_limits[3] __read_mostly;
-
-static void knt_enter_memory_pressure(struct sock *sk)
-{
-	WRITE_ONCE(knt_memory_pressure, 1);
-}
-
-static void knt_leave_memory_pressure(struct sock *sk)
-{
-	WRITE_ONCE(knt_memory_pressure, 0);
-}
+/* What a socket may have in any case while memory is scarce, and that alone. */
+static int knt_memory_least[3] = { 4096, 4096, 4096 };
 
 static int knt_init(struct sock *sk)
 {
 	int err;
 
+	spin_lock_init(&knt_sk(sk)->mem_lock);
 	err = knt_net_open(knt_net_of(sock_net(sk)));
 	if (err)
 		return err;
@@ -46,6 +38,14 @@ static void knt_close(struct sock *sk, long timeout)
 	knt_ops->sock_close(sk, sock_flag(sk, SOCK_LINGER), timeout);
 	release_sock(sk);
 	sk_common_release(sk);
+}
+
+/* Also of a socket whose making failed after knt_init(). */
+static void knt_destroy(struct sock *sk)
+{
+	lock_sock(sk);
+	knt_ops->sock_close(sk, false, 0);
+	release_sock(sk);
 }
 
 static int knt_get_port(struct sock *sk, unsigned short port)
@@ -226,6 +226,7 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 	.disconnect = __udp_disconnect,					\
 	.ioctl = knt_ioctl,						\
 	.init = knt_init,						\
+	.destroy = knt_destroy,						\
 	.shutdown = knt_shutdown,					\
 	.setsockopt = knt_setsockopt,					\
 	.getsockopt = knt_getsockopt,					\
@@ -235,12 +236,11 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 	.rehash = knt_rehash,						\
 	.get_port = knt_get_port,					\
 	.put_port = knt_unhash,						\
-	.enter_memory_pressure = knt_enter_memory_pressure,		\
-	.leave_memory_pressure = knt_leave_memory_pressure,		\
 	.memory_allocated = &knt_memory_allocated,			\
 	.per_cpu_fw_alloc = &knt_memory_per_cpu,			\
-	.memory_pressure = &knt_memory_pressure,			\
-	.sysctl_mem = knt_memory_limits
+	.sysctl_mem = knt_memory_limits,				\
+	.sysctl_wmem = knt_memory_least,				\
+	.sysctl_rmem = knt_memory_least
 
 static struct proto knt_proto = {
 	.name = "TURNSTILE",
@@ -325,7 +325,7 @@ int knt_sockets_register(void)
 	unsigned long pages = totalram_pages();
 	int err;
 
-	/* As UDP's: pressure from an eighth of the memory on, none beyond a sixth. */
+	/* A sixth of the memory for all messages together; beyond a tenth, no socket gets more than the least. */
 	knt_memory_limits[0] = max(pages / 10, 128UL);
 	knt_memory_limits[1] = max(pages / 8, 160UL);
 	knt_memory_limits[2] = max(pages / 6, 192UL);
@@ -353,31 +353,4 @@ void knt_sockets_unregister(void)
 	proto_unregister(&knt6_proto);
 #endif
 	proto_unregister(&knt_proto);
-}
-
-/* What Rust asks of a socket */
-
-u64 knt_sock_handle(const struct sock *sk)
-{
-	return READ_ONCE(knt_sk(sk)->handle);
-}
-
-void knt_sock_set_handle(struct sock *sk, u64 handle)
-{
-	WRITE_ONCE(knt_sk(sk)->handle, handle);
-}
-
-struct knt_net *knt_sock_net(const struct sock *sk)
-{
-	return knt_net_of(sock_net(sk));
-}
-
-void knt_sock_hold(struct sock *sk)
-{
-	sock_hold(sk);
-}
-
-void knt_sock_put(struct sock *sk)
-{
-	sock_put(sk);
 }

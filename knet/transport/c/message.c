@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What sendmsg and recvmsg are given and give: addresses, ancillary data, the error queue. */
+#include <linux/errqueue.h>
+#include <linux/socket.h>
+#include <net/inet_sock.h>
+#include <net/ipv6.h>
+#include "internal.h"
+
+/* Ancillary data of level KNT_LEVEL, as in core/src/uapi/transport.rs. */
+enum {
+	KNT_CMSG_LENGTH = 1,
+	KNT_CMSG_DEADLINE,
+	KNT_CMSG_COFLOW,
+	KNT_CMSG_PRIORITY,
+	KNT_CMSG_UNKNOWN_SIZE,
+	KNT_CMSG_INFO,
+};
+
+#define KNT_EE_ORIGIN 8
+#define KNT_EE_DELIVERED 1
+#define KNT_EE_FAILED 2
+
+static int knt_destination(struct sock *sk, struct msghdr *msg, struct knt_address *to)
+{
+	DECLARE_SOCKADDR(struct sockaddr_in *, sin, msg->msg_name);
+	DECLARE_SOCKADDR(struct sockaddr_in6 *, sin6, msg->msg_name);
+
+	if (msg->msg_namelen < offsetofend(struct sockaddr, sa_family))
+		return -EINVAL;
+	to->scope = 0;
+	if (sin->sin_family == AF_INET) {
+		if (msg->msg_namelen < sizeof(*sin))
+			return -EINVAL;
+		if (sk->sk_family == AF_INET6 && ipv6_only_sock(sk))
+			return -ENETUNREACH;
+		ipv6_addr_set_v4mapped(sin->sin_addr.s_addr, (struct in6_addr *)to->ip);
+		to->port = ntohs(sin->sin_port);
+	} else if (sin->sin_family == AF_INET6 && sk->sk_family == AF_INET6) {
+		if (msg->msg_namelen < SIN6_LEN_RFC2133)
+			return -EINVAL;
+		*(struct in6_addr *)to->ip = sin6->sin6_addr;
+		to->port = ntohs(sin6->sin6_port);
+		if (msg->msg_namelen >= sizeof(*sin6) && __ipv6_addr_needs_scope_id(ipv6_addr_type(&sin6->sin6_addr)))
+			to->scope = sin6->sin6_scope_id;
+	} else {
+		return -EAFNOSUPPORT;
+	}
+	return to->port ? 0 : -EINVAL;
+}
+
+static int knt_ancillary(const struct cmsghdr *cmsg, struct knt_send_options *options)
+{
+	u64 wide = 0;
+	u32 narrow = 0;
+
+	switch (cmsg->cmsg_type) {
+	case KNT_CMSG_LENGTH:
+	case KNT_CMSG_DEADLINE:
+		if (cmsg->cmsg_len != CMSG_LEN(sizeof(wide)))
+			return -EINVAL;
+		memcpy(&wide, CMSG_DATA(cmsg), sizeof(wide));
+		break;
+	case KNT_CMSG_COFLOW:
+	case KNT_CMSG_PRIORITY:
+	case KNT_CMSG_UNKNOWN_SIZE:
+		if (cmsg->cmsg_len != CMSG_LEN(sizeof(narrow)))
+			return -EINVAL;
+		memcpy(&narrow, CMSG_DATA(cmsg), sizeof(narrow));
+		break;
+	default:
+		return -EINVAL;
+	}
+
+	switch (cmsg->cmsg_type) {
+	case KNT_CMSG_LENGTH:
+		if (!wide)
+			return -EINVAL;
+		options->length = wide;
+		break;
+	case KNT_CMSG_DEADLINE:
+		options->deadline = wide;
+		options->has_deadline = true;
+		break;
+	case KNT_CMSG_COFLOW:
+		if (!narrow)
+			return -EINVAL;
+		options->coflow = narrow;
+		break;
+	case KNT_CMSG_PRIORITY:
+		if (narrow > 7)
+			return -EINVAL;
+		options->priority = narrow;
+		break;
+	case KNT_CMSG_UNKNOWN_SIZE:
+		if (narrow > 1)
+			return -EINVAL;
+		options->unknown_size = narrow;
+		options->has_unknown_size = true;
+		break;
+	}
+	return 0;
+}
+
+int knt_msg_send_options(struct sock *sk, struct msghdr *msg, struct knt_send_options *options)
+{
+	struct cmsghdr *cmsg;
+	int err;
+
+	memset(options, 0, sizeof(*options));
+	options->priority = -1;
+	if (msg->msg_flags & MSG_OOB)
+		return -EOPNOTSUPP;
+	options->more = msg->msg_flags & MSG_MORE;
+	options->dont_wait = msg->msg_flags & MSG_DONTWAIT;
+	if (msg->msg_name && msg->msg_namelen) {
+		err = knt_destination(sk, msg, &options->to);
+		if (err)
+			return err;
+		options->has_to = true;
+	}
+	if (!msg->msg_controllen)
+		return 0;
+	for_each_cmsghdr(cmsg, msg) {
+		if (!CMSG_OK(msg, cmsg))
+			return -EINVAL;
+		if (cmsg->cmsg_level != KNT_LEVEL)
+			continue;
+		err = knt_ancillary(cmsg, options);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int knt_fill_name(const struct sock *sk, void *name, const struct knt_address *from)
+{
+	const struct in6_addr *ip = (const struct in6_addr *)from->ip;
+
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6) {
+		struct sockaddr_in6 *sin6 = name;
+
+		memset(sin6, 0, sizeof(*sin6));
+		sin6->sin6_family = AF_INET6;
+		sin6->sin6_addr = *ip;
+		sin6->sin6_port = htons(from->port);
+		sin6->sin6_scope_id = ipv6_iface_scope_id(ip, from->scope);
+		return sizeof(*sin6);
+	}
+#endif
+	{
+		struct sockaddr_in *sin = name;
+
+		memset(sin, 0, sizeof(*sin));
+		sin->sin_family = AF_INET;
+		sin->sin_addr.s_addr = ip->s6_addr32[3];
+		sin->sin_port = htons(from->port);
+		return sizeof(*sin);
+	}
+}
+
+/* Says where what is received came from. */
+void knt_msg_set_source(struct sock *sk, struct msghdr *msg, const struct knt_address *from)
+{
+	if (msg->msg_name)
+		msg->msg_namelen = knt_fill_name(sk, msg->msg_name, from);
+}
+
+void knt_msg_set_flags(struct msghdr *msg, bool end, bool truncated)
+{
+	if (end)
+		msg->msg_flags |= MSG_EOR;
+	if (truncated)
+		msg->msg_flags |= MSG_TRUNC;
+}
+
+void knt_msg_put_info(struct msghdr *msg, const u64 info[4])
+{
+	put_cmsg(msg, KNT_LEVEL, KNT_CMSG_INFO, 4 * sizeof(u64), (void *)info);
+}
+
+/* Queues a report of what became of a message, for knt_msg_receive_error(). Any context. */
+void knt_sock_report(struct sock *sk, const struct knt_report *report)
+{
+	struct sock_exterr_skb *serr;
+	struct sk_buff *skb;
+
+	if (sock_flag(sk, SOCK_DEAD))
+		return;
+	skb = alloc_skb(sizeof(report->peer), GFP_ATOMIC | __GFP_NOWARN);
+	if (!skb)
+		return;
+	skb_put_data(skb, &report->peer, sizeof(report->peer));
+	serr = SKB_EXT_ERR(skb);
+	memset(serr, 0, sizeof(*serr));
+	serr->ee.ee_errno = report->error;
+	serr->ee.ee_origin = KNT_EE_ORIGIN;
+	serr->ee.ee_type = report->error ? KNT_EE_FAILED : KNT_EE_DELIVERED;
+	serr->ee.ee_info = report->info;
+	serr->ee.ee_data = report->number;
+	if (sock_queue_err_skb(sk, skb))
+		kfree_skb(skb);
+}
+
+/* As ip_recv_error() and ipv6_recv_error(), for reports; they carry no data. */
+int knt_msg_receive_error(struct sock *sk, struct msghdr *msg, size_t len)
+{
+	struct {
+		struct sock_extended_err ee;
+		union {
+			struct sockaddr_in sin;
+			struct sockaddr_in6 sin6;
+		} offender;
+	} error;
+	struct knt_address peer;
+	struct sk_buff *skb;
+	int size;
+
+	skb = sock_dequeue_err_skb(sk);
+	if (!skb)
+		return -EAGAIN;
+	memset(&error, 0, sizeof(error));
+	error.ee = SKB_EXT_ERR(skb)->ee;
+	if (error.ee.ee_origin == KNT_EE_ORIGIN && !skb_copy_bits(skb, 0, &peer, sizeof(peer))) {
+		size = knt_fill_name(sk, &error.offender, &peer);
+		knt_msg_set_source(sk, msg, &peer);
+	} else {
+		size = sk->sk_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	}
+	size += offsetof(typeof(error), offender);
+	if (sk->sk_family == AF_INET6)
+		put_cmsg(msg, SOL_IPV6, IPV6_RECVERR, size, &error);
+	else
+		put_cmsg(msg, SOL_IP, IP_RECVERR, size, &error);
+	msg->msg_flags |= MSG_ERRQUEUE;
+	consume_skb(skb);
+	return 0;
+}

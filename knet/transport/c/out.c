@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What an application wrote of a message. Short messages are in one allocation, and copied into their packet; others in
+ * pages, in blocks of eight where they can be had, which packets refer to.
+ */
+#include <linux/mm.h>
+#include <linux/uio.h>
+#include <linux/xarray.h>
+#include "internal.h"
+
+/* A message up to this long needs no pages. */
+#define KNT_SHORT 2048
+#define KNT_BLOCK_ORDER 3
+#define KNT_BLOCK_PAGES (1 << KNT_BLOCK_ORDER)
+
+struct knt_out {
+	refcount_t references;
+	u32 room;		/* of data; 0: in pages */
+	u32 written;		/* the writer's */
+	u32 charged;
+	unsigned long freed;	/* pages below are gone */
+	struct sock *sk;
+	struct xarray pages;	/* by number; a block by that of its first */
+	u8 data[];
+};
+
+struct knt_out *knt_out_new(struct sock *sk, u32 length)
+{
+	u32 room = length <= KNT_SHORT ? length : 0;
+	struct knt_out *out;
+
+	out = kmalloc(struct_size(out, data, room), GFP_KERNEL);
+	if (!out)
+		return NULL;
+	out->charged = ksize(out);
+	if (!knt_mem_charge(sk, out->charged, SK_MEM_SEND)) {
+		kfree(out);
+		return NULL;
+	}
+	refcount_set(&out->references, 1);
+	out->room = room;
+	out->written = 0;
+	out->freed = 0;
+	sock_hold(sk);
+	out->sk = sk;
+	xa_init_flags(&out->pages, XA_FLAGS_LOCK_BH);
+	return out;
+}
+
+void knt_out_get(struct knt_out *out)
+{
+	refcount_inc(&out->references);
+}
+
+static void knt_out_free_page(struct knt_out *out, struct page *page)
+{
+	u32 bytes = PAGE_SIZE << compound_order(page);
+
+	put_page(page);
+	knt_mem_uncharge(out->sk, bytes);
+}
+
+void knt_out_put(struct knt_out *out)
+{
+	struct sock *sk = out->sk;
+	unsigned long index;
+	struct page *page;
+
+	if (!refcount_dec_and_test(&out->references))
+		return;
+	xa_for_each(&out->pages, index, page)
+		knt_out_free_page(out, page);
+	xa_destroy(&out->pages);
+	knt_mem_uncharge(sk, out->charged);
+	kfree(out);
+	sock_put(sk);
+}
+
+/* Frees what lies below an offset and is not needed for what lies above. */
+void knt_out_release(struct knt_out *out, u32 below)
+{
+	unsigned long end = below >> PAGE_SHIFT;
+	struct page *page;
+
+	while (out->freed < end) {
+		page = xa_load(&out->pages, out->freed);
+		if (page && compound_order(page) == KNT_BLOCK_ORDER) {
+			if (out->freed + KNT_BLOCK_PAGES > end)
+				break;
+			xa_erase_bh(&out->pages, out->freed);
+			out->freed += KNT_BLOCK_PAGES;
+		} else {
+			if (page)
+				xa_erase_bh(&out->pages, out->freed);
+			out->freed++;
+		}
+		if (page)
+			knt_out_free_page(out, page);
+	}
+}
+
+/* The page of an offset, where the offset is in it, and how many bytes follow there. */
+static struct page *knt_out_find(struct knt_out *out, u32 offset, u32 *at, u32 *left)
+{
+	unsigned long index = offset >> PAGE_SHIFT;
+	unsigned long block = index & ~(KNT_BLOCK_PAGES - 1UL);
+	struct page *page = xa_load(&out->pages, block);
+
+	if (page && compound_order(page) == KNT_BLOCK_ORDER) {
+		*at = offset & (PAGE_SIZE * KNT_BLOCK_PAGES - 1);
+		*left = PAGE_SIZE * KNT_BLOCK_PAGES - *at;
+		return page;
+	}
+	*at = offset & (PAGE_SIZE - 1);
+	*left = PAGE_SIZE - *at;
+	return index == block ? page : xa_load(&out->pages, index);
+}
+
+/* A new page, or a block if that many bytes are to come and it is the place for one. */
+static struct page *knt_out_grow(struct knt_out *out, u32 len)
+{
+	unsigned long index = out->written >> PAGE_SHIFT;
+	struct page *page = NULL;
+	u32 order = 0;
+
+	if (!(index & (KNT_BLOCK_PAGES - 1)) && len > PAGE_SIZE * KNT_BLOCK_PAGES / 2)
+		order = KNT_BLOCK_ORDER;
+	if (!knt_mem_charge(out->sk, PAGE_SIZE << order, SK_MEM_SEND))
+		return NULL;
+	if (order)
+		page = alloc_pages(GFP_KERNEL | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, order);
+	if (!page) {
+		if (order)
+			knt_mem_uncharge(out->sk, (PAGE_SIZE << order) - PAGE_SIZE);
+		order = 0;
+		page = alloc_pages(GFP_KERNEL, 0);
+	}
+	if (!page) {
+		knt_mem_uncharge(out->sk, PAGE_SIZE);
+		return NULL;
+	}
+	if (xa_err(xa_store_bh(&out->pages, index, page, GFP_KERNEL))) {
+		knt_out_free_page(out, page);
+		return NULL;
+	}
+	return page;
+}
+
+/* Appends from the application's memory; returns how much. Sleeps. */
+int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len)
+{
+	u32 done = 0;
+
+	if (out->room) {
+		len = min(len, out->room - out->written);
+		done = copy_from_iter(out->data + out->written, len, &msg->msg_iter);
+		out->written += done;
+		return done || !len ? done : -EFAULT;
+	}
+	while (done < len) {
+		u32 at, left, copied;
+		struct page *page;
+
+		page = knt_out_find(out, out->written, &at, &left);
+		if (!page) {
+			page = knt_out_grow(out, len - done);
+			if (!page)
+				return done ?: -ENOBUFS;
+			page = knt_out_find(out, out->written, &at, &left);
+		}
+		left = min(left, len - done);
+		copied = copy_from_iter(page_address(page) + at, left, &msg->msg_iter);
+		out->written += copied;
+		done += copied;
+		if (copied < left)
+			return done ?: -EFAULT;
+	}
+	return done;
+}
+
+/* Up to how many bytes are better copied, in any case. */
+u32 knt_out_copied(const struct knt_out *out)
+{
+	return out->room;
+}
+
+/* Puts a part of what is written into a packet, as a copy or by reference. */
+bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy)
+{
+	if (out->room) {
+		if (offset > out->room || len > out->room - offset)
+			return false;
+		skb_put_data(skb, out->data + offset, len);
+		return true;
+	}
+	while (len) {
+		struct page *page;
+		u32 at, left;
+
+		page = knt_out_find(out, offset, &at, &left);
+		if (!page)
+			return false;
+		left = min(left, len);
+		if (copy) {
+			skb_put_data(skb, page_address(page) + at, left);
+		} else {
+			if (skb_shinfo(skb)->nr_frags >= MAX_SKB_FRAGS)
+				return false;
+			get_page(page);
+			skb_add_rx_frag(skb, skb_shinfo(skb)->nr_frags, page, at, left, left);
+		}
+		offset += left;
+		len -= left;
+	}
+	return true;
+}

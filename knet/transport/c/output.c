@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Packets that go out: UDP and IP headers before what Rust wrote. */
+#include <linux/udp.h>
+#include <net/ip.h>
+#include <net/ip6_checksum.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/route.h>
+#include <net/udp.h>
+#include "internal.h"
+
+/* Payloads up to this long are copied: a page reference costs more. */
+#define KNT_COPY 256
+
+struct knt_out_cb {
+	struct knt_path to;
+	u8 tos;
+};
+
+static struct knt_out_cb *knt_cb(struct sk_buff *skb)
+{
+	BUILD_BUG_ON(sizeof(struct knt_out_cb) > sizeof(skb->cb));
+	return (struct knt_out_cb *)skb->cb;
+}
+
+/* Makes a packet, without the headers of UDP and IP. Any context. */
+bool knt_outbox_add(struct knt_outbox *box, const struct knt_departure *departure)
+{
+	u32 headroom = LL_MAX_HEADER + sizeof(struct ipv6hdr) + sizeof(struct udphdr);
+	struct knt_out *out = departure->out;
+	bool copy = out && departure->len <= max_t(u32, KNT_COPY, knt_out_copied(out));
+	struct sk_buff *skb;
+
+	skb = alloc_skb(headroom + departure->head_len + (copy ? departure->len : 0), GFP_ATOMIC | __GFP_NOWARN);
+	if (!skb)
+		return false;
+	skb_reserve(skb, headroom);
+	skb_put_data(skb, departure->head, departure->head_len);
+	if (out && !knt_out_attach(out, skb, departure->offset, departure->len, copy)) {
+		kfree_skb(skb);
+		return false;
+	}
+	knt_cb(skb)->to = departure->to;
+	knt_cb(skb)->tos = departure->tos;
+	skb->next = NULL;
+	if (box->last)
+		box->last->next = skb;
+	else
+		box->first = skb;
+	box->last = skb;
+	return true;
+}
+
+static void knt_push_udp(struct sk_buff *skb)
+{
+	struct udphdr *udp = __skb_push(skb, sizeof(*udp));
+
+	skb_reset_transport_header(skb);
+	udp->source = htons(KNT_UDP_PORT);
+	udp->dest = htons(KNT_UDP_PORT);
+	udp->len = htons(skb->len);
+	udp->check = 0;
+}
+
+static void knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *dst)
+{
+	__be32 from = ((struct in6_addr *)knt_cb(skb)->to.local)->s6_addr32[3];
+	__be32 to = ((struct in6_addr *)knt_cb(skb)->to.ip)->s6_addr32[3];
+	u8 tos = knt_cb(skb)->tos;
+	struct iphdr *ip;
+
+	knt_push_udp(skb);
+	udp_set_csum(false, skb, from, to, skb->len);
+	ip = __skb_push(skb, sizeof(*ip));
+	skb_reset_network_header(skb);
+	ip->version = 4;
+	ip->ihl = sizeof(*ip) / 4;
+	ip->tos = tos;
+	/*
+	 * A message keeps the packet length that it began with. If the path's MTU shrank meanwhile, IP makes fragments of the rest
+	 * of it; the next message fits again.
+	 */
+	ip->frag_off = skb->len <= dst_mtu(dst) && !ip_mtu_locked(dst) ? htons(IP_DF) : 0;
+	ip->ttl = ip4_dst_hoplimit(dst);
+	ip->protocol = IPPROTO_UDP;
+	ip->saddr = from;
+	ip->daddr = to;
+	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
+	skb_dst_set(skb, dst);
+	ip_select_ident(tn->net, skb, NULL);
+	ip_local_out(tn->net, NULL, skb);
+}
+
+#if IS_ENABLED(CONFIG_IPV6)
+static void knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *dst)
+{
+	struct knt_path to = knt_cb(skb)->to;
+	u8 tos = knt_cb(skb)->tos;
+	struct ipv6hdr *ip;
+
+	knt_push_udp(skb);
+	udp6_set_csum(false, skb, (struct in6_addr *)to.local, (struct in6_addr *)to.ip, skb->len);
+	ip = __skb_push(skb, sizeof(*ip));
+	skb_reset_network_header(skb);
+	ip6_flow_hdr(ip, tos, 0);
+	ip->payload_len = htons(skb->len - sizeof(*ip));
+	ip->nexthdr = IPPROTO_UDP;
+	ip->hop_limit = ip6_dst_hoplimit(dst);
+	ip->saddr = *(struct in6_addr *)to.local;
+	ip->daddr = *(struct in6_addr *)to.ip;
+	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
+	skb_dst_set(skb, dst);
+	ip6_local_out(tn->net, NULL, skb);
+}
+#endif
+
+/* Sends what was collected. Any context in which packets may be sent, without the namespace's lock. */
+void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
+{
+	struct sk_buff *skb, *next;
+	struct dst_entry *dst;
+
+	for (skb = box->first; skb; skb = next) {
+		next = skb->next;
+		skb_mark_not_on_list(skb);
+		dst = knt_route_get(tn, &knt_cb(skb)->to);
+		if (!dst) {
+			kfree_skb(skb);
+			continue;
+		}
+		skb->ignore_df = 1;
+		if (ipv6_addr_v4mapped((struct in6_addr *)knt_cb(skb)->to.ip)) {
+			skb->protocol = htons(ETH_P_IP);
+			knt_send4(tn, skb, dst);
+		} else {
+#if IS_ENABLED(CONFIG_IPV6)
+			skb->protocol = htons(ETH_P_IPV6);
+			knt_send6(tn, skb, dst);
+#else
+			dst_release(dst);
+			kfree_skb(skb);
+#endif
+		}
+	}
+	box->first = NULL;
+	box->last = NULL;
+}

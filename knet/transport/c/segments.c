@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What came of a message: the packets themselves, ordered by offset. Their ranges are disjoint. */
+#include <linux/rbtree.h>
+#include <linux/skbuff.h>
+#include "internal.h"
+
+/* What a packet may take beyond twice its payload before its payload is copied to a smaller one. */
+#define KNT_WASTE 1024
+
+struct knt_segment_cb {
+	u32 offset;
+	u32 skip;	/* bytes before the payload */
+	u32 len;
+	u32 charged;
+};
+
+static struct knt_segment_cb *knt_seg(struct sk_buff *skb)
+{
+	BUILD_BUG_ON(sizeof(struct knt_segment_cb) > sizeof(skb->cb));
+	return (struct knt_segment_cb *)skb->cb;
+}
+
+static struct rb_root *knt_root(const struct knt_segments *segments)
+{
+	BUILD_BUG_ON(sizeof(struct rb_root) != sizeof(segments->root));
+	return (struct rb_root *)&segments->root;
+}
+
+static void knt_segment_destruct(struct sk_buff *skb)
+{
+	struct sock *sk = skb->sk;
+
+	knt_mem_uncharge(sk, knt_seg(skb)->charged);
+	sock_put(sk);
+}
+
+/* The payload alone in a packet of its own; the old one is freed. NULL if there is no memory, and the old one is kept. */
+static struct sk_buff *knt_segment_compact(struct sk_buff *skb, u32 skip, u32 len)
+{
+	struct sk_buff *copy = alloc_skb(len, GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!copy)
+		return NULL;
+	if (skb_copy_bits(skb, skip, skb_put(copy, len), len)) {
+		kfree_skb(copy);
+		return NULL;
+	}
+	consume_skb(skb);
+	return copy;
+}
+
+/* Takes the packet. False: no memory, or more than the socket may have. */
+bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb, u32 offset, u32 skip,
+			 u32 len)
+{
+	struct rb_node **link = &knt_root(segments)->rb_node, *parent = NULL;
+	struct knt_segment_cb *seg;
+	u32 charged;
+
+	if (skip > skb->len || len > skb->len - skip)
+		goto drop;
+	if (skb->truesize > 2 * len + KNT_WASTE || skb_has_frag_list(skb)) {
+		struct sk_buff *copy = knt_segment_compact(skb, skip, len);
+
+		if (!copy)
+			goto drop;
+		skb = copy;
+		skip = 0;
+	}
+	charged = skb->truesize;
+	if (!knt_mem_charge(sk, charged, SK_MEM_RECV))
+		goto drop;
+	sock_hold(sk);
+	skb->sk = sk;
+	skb->destructor = knt_segment_destruct;
+	seg = knt_seg(skb);
+	seg->offset = offset;
+	seg->skip = skip;
+	seg->len = len;
+	seg->charged = charged;
+
+	if (segments->last && offset > knt_seg(segments->last)->offset) {
+		parent = &segments->last->rbnode;
+		link = &parent->rb_right;
+	} else {
+		while (*link) {
+			parent = *link;
+			if (offset < knt_seg(rb_to_skb(parent))->offset)
+				link = &parent->rb_left;
+			else
+				link = &parent->rb_right;
+		}
+	}
+	rb_link_node(&skb->rbnode, parent, link);
+	rb_insert_color(&skb->rbnode, knt_root(segments));
+	if (!segments->last || offset > knt_seg(segments->last)->offset)
+		segments->last = skb;
+	segments->truesize += charged;
+	return true;
+drop:
+	kfree_skb(skb);
+	return false;
+}
+
+/* The packets that hold offset.. on, as far as they are without a gap and up to len bytes; how many there are. */
+u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len, struct knt_part *parts, u32 max)
+{
+	struct rb_node *node = rb_first(knt_root(segments));
+	u32 count = 0;
+
+	while (node && count < max && len) {
+		struct sk_buff *skb = rb_to_skb(node);
+		struct knt_segment_cb *seg = knt_seg(skb);
+
+		node = rb_next(node);
+		if (seg->offset + seg->len <= offset)
+			continue;
+		if (seg->offset > offset)
+			break;
+		parts[count].skb = skb_get(skb);
+		parts[count].skip = seg->skip + (offset - seg->offset);
+		parts[count].len = min(len, seg->len - (offset - seg->offset));
+		offset += parts[count].len;
+		len -= parts[count].len;
+		count++;
+	}
+	return count;
+}
+
+/* Frees the packets of which all lies below. */
+void knt_segments_consume(struct knt_segments *segments, u32 below)
+{
+	struct rb_node *node = rb_first(knt_root(segments));
+
+	while (node) {
+		struct sk_buff *skb = rb_to_skb(node);
+		struct knt_segment_cb *seg = knt_seg(skb);
+
+		if (seg->len > below || seg->offset > below - seg->len)
+			break;
+		node = rb_next(node);
+		rb_erase(&skb->rbnode, knt_root(segments));
+		if (segments->last == skb)
+			segments->last = NULL;
+		segments->truesize -= seg->charged;
+		skb_mark_not_on_list(skb);
+		consume_skb(skb);
+	}
+}
+
+/* To the application's memory. Sleeps. */
+int knt_part_copy(const struct knt_part *part, struct msghdr *msg)
+{
+	return skb_copy_datagram_msg(part->skb, part->skip, msg, part->len);
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What Rust asks of a socket, and how it waits and wakes. */
+#include <linux/wait.h>
+#include <net/ipv6.h>
+#include "internal.h"
+
+u64 knt_sock_handle(const struct sock *sk)
+{
+	return READ_ONCE(knt_sk(sk)->handle);
+}
+
+void knt_sock_set_handle(struct sock *sk, u64 handle)
+{
+	WRITE_ONCE(knt_sk(sk)->handle, handle);
+}
+
+struct knt_net *knt_sock_net(const struct sock *sk)
+{
+	return knt_net_of(sock_net(sk));
+}
+
+void knt_sock_hold(struct sock *sk)
+{
+	sock_hold(sk);
+}
+
+void knt_sock_put(struct sock *sk)
+{
+	sock_put(sk);
+}
+
+void knt_sock_view(struct sock *sk, struct knt_sock_view *view)
+{
+	struct inet_sock *inet = inet_sk(sk);
+	struct in6_addr *local = (struct in6_addr *)view->local.ip;
+	struct in6_addr *peer = (struct in6_addr *)view->peer.ip;
+	bool connected = sk->sk_state == TCP_ESTABLISHED;
+
+	memset(view, 0, sizeof(*view));
+	view->local.v4 = sk->sk_family == AF_INET;
+	view->local.port = inet->inet_num;
+	view->peer.v4 = view->local.v4;
+	view->peer.port = connected ? ntohs(inet->inet_dport) : 0;
+	view->device = READ_ONCE(sk->sk_bound_dev_if);
+	view->send_buffer = READ_ONCE(sk->sk_sndbuf);
+	view->receive_buffer = READ_ONCE(sk->sk_rcvbuf);
+	if (READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN)
+		view->shutdown |= KNT_SHUT_RECEIVE;
+	if (READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN)
+		view->shutdown |= KNT_SHUT_SEND;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6) {
+		view->v6only = ipv6_only_sock(sk);
+		*local = sk->sk_v6_rcv_saddr;
+		if (connected) {
+			*peer = sk->sk_v6_daddr;
+			if (__ipv6_addr_needs_scope_id(ipv6_addr_type(peer)))
+				view->peer.scope = view->device;
+		}
+		return;
+	}
+#endif
+	ipv6_addr_set_v4mapped(inet->inet_rcv_saddr, local);
+	if (connected)
+		ipv6_addr_set_v4mapped(inet->inet_daddr, peer);
+}
+
+/* The buffers of a new socket, which the application may change. */
+void knt_sock_set_buffers(struct sock *sk, u32 send, u32 receive)
+{
+	WRITE_ONCE(sk->sk_sndbuf, min_t(u32, send, INT_MAX));
+	WRITE_ONCE(sk->sk_rcvbuf, min_t(u32, receive, INT_MAX));
+}
+
+/* With the socket's lock. */
+int knt_sock_autobind(struct sock *sk)
+{
+	if (inet_sk(sk)->inet_num)
+		return 0;
+	return sk->sk_prot->get_port(sk, 0);
+}
+
+/* The pending error, which is gone then: 0 or a negative errno. */
+int knt_sock_error(struct sock *sk)
+{
+	return sock_error(sk);
+}
+
+void knt_sock_set_error(struct sock *sk, u32 error)
+{
+	if (sock_flag(sk, SOCK_DEAD))
+		return;
+	WRITE_ONCE(sk->sk_err, error);
+	sk_error_report(sk);
+}
+
+void knt_sock_readable(struct sock *sk)
+{
+	if (!sock_flag(sk, SOCK_DEAD))
+		sk->sk_data_ready(sk);
+}
+
+void knt_sock_writable(struct sock *sk)
+{
+	if (!sock_flag(sk, SOCK_DEAD))
+		sk->sk_write_space(sk);
+}
+
+/* How long a call may wait, in jiffies. */
+long knt_sock_timeout(struct sock *sk, bool send, bool dont_wait)
+{
+	return send ? sock_sndtimeo(sk, dont_wait) : sock_rcvtimeo(sk, dont_wait);
+}
+
+/*
+ * Waits until ready() says true, a signal comes or the time is over; the socket's lock, which the caller has, is released
+ * meanwhile. Sockets wake with knt_sock_readable() and the like.
+ */
+int knt_sock_wait(struct sock *sk, long *timeout, bool (*ready)(void *), void *argument)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	int err = 0;
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	while (!ready(argument)) {
+		if (!*timeout) {
+			err = -EAGAIN;
+			break;
+		}
+		if (signal_pending(current)) {
+			err = sock_intr_errno(*timeout);
+			break;
+		}
+		release_sock(sk);
+		*timeout = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeout);
+		lock_sock(sk);
+	}
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return err;
+}
