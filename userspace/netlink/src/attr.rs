@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Netlink attributes as bytes: just enough to write and read the nests of this qdisc.
+//! Netlink attributes as bytes: just enough to write and read the qdisc's nests, and the transport's messages.
 //!
 //! An attribute is a `u16` length (header included), a `u16` number, the payload, and padding to a
 //! multiple of four; integers are in host byte order.
@@ -59,6 +59,15 @@ pub struct Attribute<'a> {
 }
 
 impl Attribute<'_> {
+    /// The payload as `u16`. `name` goes into the error.
+    pub fn u16(&self, name: &'static str) -> Result<u16, Malformed> {
+        let bytes = self
+            .payload
+            .first_chunk()
+            .ok_or_else(|| self.malformed(name))?;
+        Ok(u16::from_ne_bytes(*bytes))
+    }
+
     /// The payload as `u32`. `name` goes into the error.
     pub fn u32(&self, name: &'static str) -> Result<u32, Malformed> {
         let bytes = self

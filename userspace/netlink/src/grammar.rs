@@ -74,16 +74,24 @@ fn find(word: &str) -> Option<(&'static Info, bool)> {
     })
 }
 
-const RATE: &str = "a rate (bit, kbit, mbit, gbit, tbit; kibit, ...; bps, kbps, ... for bytes)";
-const TIME: &str = "a time (s, ms, us, ns)";
+pub(crate) const RATE: &str =
+    "a rate (bit, kbit, mbit, gbit, tbit; kibit, ...; bps, kbps, ... for bytes)";
+pub(crate) const TIME: &str = "a time (s, ms, us, ns)";
 const SIZE: &str = "a size (b, kb, mb, gb)";
+pub(crate) const PERCENT: &str = "a percentage";
 
 fn set(options: &mut Options, info: &Info, value: &str) -> Result<(), String> {
     match info.key {
         Key::Link => {
             options.link = Some(match value {
                 "auto" => Link::Auto,
-                _ => Link::Rate(number(info, value, units::parse_rate, RATE, &["auto"])?),
+                _ => Link::Rate(number(
+                    info.range,
+                    value,
+                    units::parse_rate,
+                    RATE,
+                    &["auto"],
+                )?),
             });
         }
         Key::Tokens => options.tokens = Some(tokens(info, value)?),
@@ -92,7 +100,7 @@ fn set(options: &mut Options, info: &Info, value: &str) -> Result<(), String> {
                 "auto" => Expiry::Auto,
                 "off" => Expiry::Off,
                 _ => Expiry::After(Nanos(number(
-                    info,
+                    info.range,
                     value,
                     units::parse_time,
                     TIME,
@@ -114,16 +122,16 @@ fn set(options: &mut Options, info: &Info, value: &str) -> Result<(), String> {
         Key::Unscheduled => {
             options.unscheduled = Some(match value {
                 "off" => 0,
-                _ => whole(info, value, &["off"])?,
+                _ => whole(info.range, value, &["off"])?,
             });
         }
         Key::Dscp => options.dscp = Some(dscp::parse(value)?),
-        Key::Priorities => options.priorities = Some(whole(info, value, &[])?),
-        Key::TokenLimit => options.token_limit = Some(whole(info, value, &[])?),
-        Key::SignalLimit => options.signal_limit = Some(whole(info, value, &[])?),
-        Key::DataLimit => options.data_limit = Some(bytes(info, value)?),
-        Key::Overhead => options.overhead = Some(bytes(info, value)?),
-        Key::Mpu => options.mpu = Some(bytes(info, value)?),
+        Key::Priorities => options.priorities = Some(whole(info.range, value, &[])?),
+        Key::TokenLimit => options.token_limit = Some(whole(info.range, value, &[])?),
+        Key::SignalLimit => options.signal_limit = Some(whole(info.range, value, &[])?),
+        Key::DataLimit => options.data_limit = Some(bytes(info.range, value)?),
+        Key::Overhead => options.overhead = Some(bytes(info.range, value)?),
+        Key::Mpu => options.mpu = Some(bytes(info.range, value)?),
         Key::SplitGso => {}
     }
     Ok(())
@@ -132,7 +140,7 @@ fn set(options: &mut Options, info: &Info, value: &str) -> Result<(), String> {
 /// A rate has to be an allowed share of the link, which the kernel knows best: here it has to be a rate.
 fn tokens(info: &Info, value: &str) -> Result<Tokens, String> {
     if value.ends_with('%') {
-        let ppb = number(info, value, units::parse_percent, "a percentage", &[])?;
+        let ppb = number(info.range, value, units::parse_percent, PERCENT, &[])?;
         return Ok(Tokens::Share(u32::try_from(ppb).unwrap_or(u32::MAX)));
     }
     match units::parse_rate(value) {
@@ -145,8 +153,8 @@ fn tokens(info: &Info, value: &str) -> Result<Tokens, String> {
 }
 
 /// A number in the range of its option, or why not. `words` may stand in its place.
-fn number(
-    info: &Info,
+pub(crate) fn number(
+    range: Option<Range>,
     value: &str,
     read: fn(&str) -> Option<u64>,
     kind: &str,
@@ -159,7 +167,7 @@ fn number(
             [first, .., last] => format!("\"{value}\" is not {kind}, \"{first}\" or \"{last}\""),
         });
     };
-    match info.range {
+    match range {
         Some(range) if !range.contains(number) => Err(outside(value, range, words)),
         _ => Ok(number),
     }
@@ -174,19 +182,19 @@ fn outside(value: &str, range: Range, words: &[&str]) -> String {
 }
 
 /// A whole number. Anything that looks like a number, but is none of the allowed ones, is out of range.
-fn whole(info: &Info, value: &str, words: &[&str]) -> Result<u32, String> {
+pub(crate) fn whole(range: Option<Range>, value: &str, words: &[&str]) -> Result<u32, String> {
     let read = |text: &str| match text.parse::<i128>() {
         Ok(number) => Some(u64::try_from(number).unwrap_or(u64::MAX)),
         Err(_) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => Some(u64::MAX),
         Err(_) => None,
     };
-    number(info, value, read, "a whole number", words)
+    number(range, value, read, "a whole number", words)
         .map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 /// A size in bytes.
-fn bytes(info: &Info, value: &str) -> Result<u32, String> {
-    number(info, value, units::parse_size, SIZE, &[])
+pub(crate) fn bytes(range: Option<Range>, value: &str) -> Result<u32, String> {
+    number(range, value, units::parse_size, SIZE, &[])
         .map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
 }
 

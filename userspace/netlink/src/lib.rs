@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The Turnstile port over netlink.
+//! The Turnstile port and transport over netlink.
 //!
 //! What `tc` (through its plugin), the `turnstile` command and the tests have in common:
 //!
@@ -16,6 +16,7 @@
 //! | `client` | the async client: add, replace, change, delete, list (feature `client`) |
 //! | `message`, `error` | messages of rtnetlink, and why the kernel refused (feature `client`) |
 //! | `json` | JSON (feature `client`) |
+//! | `transport` | the same for the transport, over generic netlink (feature `client`) |
 //!
 //! ```
 //! let options = turnstile_netlink::parse(&["link", "2.5gbit", "tokens", "5%", "order", "data-first"])?;
@@ -44,6 +45,8 @@ pub mod place;
 pub mod print;
 pub mod stats;
 pub mod table;
+#[cfg(feature = "client")]
+pub mod transport;
 pub mod units;
 pub mod wire;
 

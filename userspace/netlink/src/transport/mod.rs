@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The transport over generic netlink: configuration, messages under way, peers, counters, events.
+//!
+//! `docs/netlink/turnstile.yaml` describes the family for other programs.
+//!
+//! | module | what is there |
+//! |---|---|
+//! | [`settings`] | words as a user types them ⇄ [`Settings`] ⇄ attributes; help texts, all from the one table in `turnstile_core` |
+//! | [`record`] | messages, peers and events as structs |
+//! | [`show`] | these as text and as JSON |
+//! | [`client`] | asking the kernel |
+//!
+//! ```
+//! use turnstile_netlink::transport::Settings;
+//!
+//! let settings = Settings::parse(&["policy", "top", "token-expiry", "20us"])?;
+//! assert_eq!(settings.to_string(), "policy top token-expiry 20us");
+//! let error = Settings::parse(&["priorities", "9"]).unwrap_err();
+//! assert_eq!(error.to_string(), "priorities: \"9\" is not in 1..8");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod client;
+pub mod record;
+pub mod settings;
+pub mod show;
+
+#[cfg(test)]
+mod spec;
+
+pub use client::{Client, Error, Events};
+pub use record::{Direction, Event, EventKind, Message, Peer};
+pub use settings::Settings;

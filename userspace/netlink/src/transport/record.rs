@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Messages, peers and events as the kernel reports them.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use turnstile_core::uapi::transport::{self as uapi, message as m, peer as p};
+
+use crate::attr::{attributes, Attribute, Malformed};
+
+/// Which way a message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// It comes in.
+    In,
+    /// It goes out.
+    Out,
+}
+
+/// A message under way. What the kernel did not say is `None` or 0.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Message {
+    /// Which way it goes.
+    pub direction: Option<Direction>,
+    /// The other end.
+    pub peer: Option<IpAddr>,
+    /// The local port.
+    pub local_port: u16,
+    /// The peer's port.
+    pub peer_port: u16,
+    /// A number that no other message of the namespace has.
+    pub number: u64,
+    /// Bytes; `None` while it is not known.
+    pub length: Option<u64>,
+    /// Bytes: out: acknowledged; in: received.
+    pub received: u64,
+    /// Bytes: out: sent at least once; in: below which tokens may be given.
+    pub window: u64,
+    /// Priority of its tokens.
+    pub priority: Option<u32>,
+    /// bytes/s of tokens (in).
+    pub rate: Option<u64>,
+    /// ns: the smoothed round-trip time (in).
+    pub rtt: Option<u64>,
+    /// Tokens sent (in), tokens that were valid (out).
+    pub tokens: u64,
+    /// Tokens taken for lost (in), tokens that were not valid (out).
+    pub tokens_lost: u64,
+    /// Data packets received (in), sent (out).
+    pub packets: u64,
+    /// Data packets that came again (in), were sent again (out).
+    pub repeated: u64,
+    /// ns since it began.
+    pub age: u64,
+    /// The coflow, if it has one.
+    pub coflow: Option<u32>,
+    /// ns from now until the deadline, if it has one; 0: over.
+    pub deadline: Option<u64>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// A message began.
+    Opened,
+    /// A message was delivered.
+    Delivered,
+    /// A message failed.
+    Failed,
+    /// The configuration was changed.
+    Configured,
+    /// A limit was met; at most one a second for each cause.
+    Limited,
+    /// Something that this version does not know.
+    Other(u32),
+}
+
+/// Something that happened, and to which message, if it was one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What.
+    pub kind: EventKind,
+    /// The errno of what failed.
+    pub error: Option<u32>,
+    /// The message.
+    pub message: Message,
+}
+
+/// A peer of messages under way.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Peer {
+    /// Its address.
+    pub address: Option<IpAddr>,
+    /// Messages that come in from it.
+    pub incoming: u32,
+    /// Messages that go out to it.
+    pub outgoing: u32,
+    /// Bytes that are missing of what comes in.
+    pub missing: u64,
+    /// Bytes not acknowledged of what goes out.
+    pub unacknowledged: u64,
+    /// ns: the least round-trip time among its messages.
+    pub rtt: Option<u64>,
+}
+
+impl EventKind {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Opened => "opened",
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+            Self::Configured => "configured",
+            Self::Limited => "limited",
+            Self::Other(_) => "other",
+        }
+    }
+
+    fn from_number(number: u32) -> Self {
+        match number {
+            uapi::EVENT_OPENED => Self::Opened,
+            uapi::EVENT_DELIVERED => Self::Delivered,
+            uapi::EVENT_FAILED => Self::Failed,
+            uapi::EVENT_CONFIGURED => Self::Configured,
+            uapi::EVENT_LIMITED => Self::Limited,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// An address of 16 bytes.
+fn address(attribute: &Attribute<'_>, name: &'static str) -> Result<IpAddr, Malformed> {
+    let bytes: [u8; 16] = attribute
+        .payload
+        .try_into()
+        .map_err(|_| attribute.malformed(name))?;
+    Ok(Ipv6Addr::from(bytes).to_canonical())
+}
+
+impl Message {
+    /// From the attributes of an answer. What is not known is left out.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut message = Self::default();
+        for attribute in attributes(bytes) {
+            message.take(&attribute?)?;
+        }
+        Ok(message)
+    }
+
+    fn take(&mut self, a: &Attribute<'_>) -> Result<(), Malformed> {
+        match a.number {
+            m::DIRECTION => {
+                self.direction = match a.u32("direction")? {
+                    uapi::DIRECTION_IN => Some(Direction::In),
+                    uapi::DIRECTION_OUT => Some(Direction::Out),
+                    _ => return Err(a.malformed("direction")),
+                }
+            }
+            m::PEER => self.peer = Some(address(a, "peer")?),
+            m::LOCAL_PORT => self.local_port = a.u16("local-port")?,
+            m::PEER_PORT => self.peer_port = a.u16("peer-port")?,
+            m::NUMBER => self.number = a.u64("number")?,
+            m::LENGTH => self.length = Some(a.u64("length")?),
+            m::RECEIVED => self.received = a.u64("received")?,
+            m::WINDOW => self.window = a.u64("window")?,
+            m::PRIORITY => self.priority = Some(a.u32("priority")?),
+            m::RATE64 => self.rate = Some(a.u64("rate64")?),
+            m::RTT => self.rtt = Some(a.u64("rtt")?),
+            m::TOKENS => self.tokens = a.u64("tokens")?,
+            m::TOKENS_LOST => self.tokens_lost = a.u64("tokens-lost")?,
+            m::PACKETS => self.packets = a.u64("packets")?,
+            m::REPEATED => self.repeated = a.u64("repeated")?,
+            m::AGE => self.age = a.u64("age")?,
+            m::COFLOW => self.coflow = Some(a.u32("coflow")?),
+            m::DEADLINE => self.deadline = Some(a.u64("deadline")?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Event {
+    /// From the attributes of a notification. What is not known is left out.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut event = Self {
+            kind: EventKind::Other(u32::MAX),
+            error: None,
+            message: Message::default(),
+        };
+        for attribute in attributes(bytes) {
+            let attribute = attribute?;
+            match attribute.number {
+                m::EVENT => event.kind = EventKind::from_number(attribute.u32("event")?),
+                m::ERROR => event.error = Some(attribute.u32("error")?),
+                _ => event.message.take(&attribute)?,
+            }
+        }
+        Ok(event)
+    }
+}
+
+impl Peer {
+    /// From the attributes of an answer. What is not known is left out.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut peer = Self::default();
+        for attribute in attributes(bytes) {
+            let a = attribute?;
+            match a.number {
+                p::ADDRESS => peer.address = Some(address(&a, "address")?),
+                p::INCOMING => peer.incoming = a.u32("incoming")?,
+                p::OUTGOING => peer.outgoing = a.u32("outgoing")?,
+                p::MISSING => peer.missing = a.u64("missing")?,
+                p::UNACKNOWLEDGED => peer.unacknowledged = a.u64("unacknowledged")?,
+                p::RTT => peer.rtt = Some(a.u64("rtt")?),
+                _ => {}
+            }
+        }
+        Ok(peer)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::attr::{put, put_u32, put_u64};
+    use proptest::prelude::*;
+
+    /// The attributes of a message that goes out, as the kernel writes them.
+    pub(crate) fn outgoing() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_u32(&mut bytes, m::DIRECTION, uapi::DIRECTION_OUT);
+        let peer = std::net::Ipv4Addr::new(10, 0, 0, 2).to_ipv6_mapped();
+        put(&mut bytes, m::PEER, &peer.octets());
+        put(&mut bytes, m::LOCAL_PORT, &40_000u16.to_ne_bytes());
+        put(&mut bytes, m::PEER_PORT, &5000u16.to_ne_bytes());
+        put_u64(&mut bytes, m::NUMBER, 7);
+        put_u64(&mut bytes, m::LENGTH, 1_000_000);
+        put_u64(&mut bytes, m::RECEIVED, 250_000);
+        put(&mut bytes, m::PAD, &[]);
+        put_u64(&mut bytes, m::WINDOW, 300_000);
+        put_u64(&mut bytes, m::TOKENS, 210);
+        put_u64(&mut bytes, m::TOKENS_LOST, 1);
+        put_u64(&mut bytes, m::PACKETS, 210);
+        put_u64(&mut bytes, m::REPEATED, 2);
+        put_u64(&mut bytes, m::AGE, 1_500_000);
+        put_u32(&mut bytes, m::COFLOW, 3);
+        bytes
+    }
+
+    #[test]
+    fn a_message() {
+        let message = Message::decode(&outgoing()).unwrap();
+        assert_eq!(
+            message,
+            Message {
+                direction: Some(Direction::Out),
+                peer: Some("10.0.0.2".parse().unwrap()),
+                local_port: 40_000,
+                peer_port: 5000,
+                number: 7,
+                length: Some(1_000_000),
+                received: 250_000,
+                window: 300_000,
+                tokens: 210,
+                tokens_lost: 1,
+                packets: 210,
+                repeated: 2,
+                age: 1_500_000,
+                coflow: Some(3),
+                ..Message::default()
+            }
+        );
+    }
+
+    #[test]
+    fn an_event_and_a_peer() {
+        let mut bytes = outgoing();
+        put_u32(&mut bytes, m::EVENT, uapi::EVENT_FAILED);
+        put_u32(&mut bytes, m::ERROR, 110);
+        let event = Event::decode(&bytes).unwrap();
+        assert_eq!((event.kind, event.error), (EventKind::Failed, Some(110)));
+        assert_eq!(event.message, Message::decode(&outgoing()).unwrap());
+
+        let mut bytes = Vec::new();
+        let address: Ipv6Addr = "fd00::2".parse().unwrap();
+        put(&mut bytes, p::ADDRESS, &address.octets());
+        put_u32(&mut bytes, p::INCOMING, 2);
+        put_u64(&mut bytes, p::MISSING, 9);
+        put_u64(&mut bytes, p::RTT, 48_000);
+        let peer = Peer::decode(&bytes).unwrap();
+        assert_eq!(peer.address, Some(address.into()));
+        assert_eq!(
+            (peer.incoming, peer.outgoing, peer.missing, peer.rtt),
+            (2, 0, 9, Some(48_000))
+        );
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        let mut bytes = Vec::new();
+        put(&mut bytes, m::PEER, &[10, 0, 0, 2]);
+        let error = Message::decode(&bytes).unwrap_err().to_string();
+        assert!(error.contains("attribute peer"), "{error}");
+        let mut bytes = Vec::new();
+        put_u32(&mut bytes, m::DIRECTION, 2);
+        assert!(Message::decode(&bytes).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_do_no_harm(bytes: Vec<u8>, end: prop::sample::Index) {
+            let _ = (Message::decode(&bytes), Event::decode(&bytes), Peer::decode(&bytes));
+            let whole = outgoing();
+            let _ = Event::decode(&whole[..end.index(whole.len())]);
+        }
+    }
+}
