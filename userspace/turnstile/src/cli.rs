@@ -5,7 +5,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use turnstile_netlink::table;
 
-/// Configures and shows Turnstile ports: token-prioritized network queues (qdisc kind "turnstile").
+use crate::message::{Recv, Send};
+use crate::transport::{Events, Flows, Stats, TransportCommand};
+
+/// Configures and shows Turnstile: ports (token-prioritized network queues, qdisc kind "turnstile"), and the transport that sends messages
+/// when tokens come.
 #[derive(Debug, Parser)]
 #[command(
     name = "turnstile",
@@ -19,10 +23,10 @@ pub(crate) struct Cli {
     /// Spread JSON over lines
     #[arg(short, long, global = true)]
     pub(crate) pretty: bool,
-    /// Show statistics of ports and their classes
+    /// Show statistics of ports and their classes (port show)
     #[arg(short, long, global = true)]
     pub(crate) stats: bool,
-    /// Show the rates and times that the options come to
+    /// Show the rates and times that the options come to (port show)
     #[arg(short, long, global = true)]
     pub(crate) details: bool,
     /// Work in this network namespace (see ip-netns(8))
@@ -39,6 +43,19 @@ pub(crate) enum Command {
     /// Add, change, show and delete ports
     #[command(subcommand)]
     Port(PortCommand),
+    /// Configure and show the transport of a network namespace
+    #[command(subcommand)]
+    Transport(TransportCommand),
+    /// Show the messages that are under way, or their peers
+    Flows(Flows),
+    /// Show the transport's counters
+    Stats(Stats),
+    /// Print what happens to messages, as it happens
+    Events(Events),
+    /// Send messages: a file, standard input, or bytes of a given number
+    Send(Send),
+    /// Receive messages, and write them to standard output
+    Recv(Recv),
     /// Print a completion script for a shell
     Completions {
         /// Which shell

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The `turnstile` command. `cli` says what can be typed, `show` what is printed, `man` writes the man pages.
+//! The `turnstile` command. `cli` says what can be typed, `show` how ports are printed, `man` writes the man pages; `transport`
+//! configures and watches the transport, `message` sends and receives, `bench` measures.
 //!
-//! Exit codes: 0, 1 if the kernel refused or could not be asked, 2 for words that make no sense.
+//! Exit codes: 0, 1 if the kernel refused or could not be asked or a message was not delivered, 2 for words that make no sense.
 #![forbid(unsafe_code)]
 
 mod cli;
+mod failure;
 mod man;
+mod message;
 mod netns;
 mod show;
+mod transport;
+mod value;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -16,37 +21,10 @@ use clap::{CommandFactory, Parser};
 use turnstile_netlink::client::Ports;
 use turnstile_netlink::error::Error;
 use turnstile_netlink::place::Place;
-use turnstile_netlink::{parse, table, GrammarError};
+use turnstile_netlink::{parse, table};
 
 use cli::{Cli, Command, Page, PortCommand, Target};
-
-/// Why the command ends without success.
-enum Failure {
-    /// What was typed makes no sense.
-    Usage(String),
-    /// The kernel refused, or could not be asked.
-    Kernel(String),
-    /// Nobody reads what is printed.
-    Output(io::Error),
-}
-
-impl From<GrammarError> for Failure {
-    fn from(error: GrammarError) -> Self {
-        Self::Usage(error.to_string())
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Kernel(error.to_string())
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
-}
+use failure::Failure;
 
 fn main() -> ExitCode {
     let (code, message) = match run(&Cli::parse()) {
@@ -66,6 +44,12 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<(), Failure> {
     match &cli.command {
         Command::Port(command) => port(cli, command),
+        Command::Transport(command) => transport::configure(cli, command),
+        Command::Flows(flows) => transport::flows(cli, flows),
+        Command::Stats(stats) => transport::stats(cli, stats),
+        Command::Events(events) => transport::events(cli, events),
+        Command::Send(send) => message::send(cli, send),
+        Command::Recv(recv) => message::recv(cli, recv),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "turnstile", &mut script);
@@ -115,14 +99,20 @@ fn port(cli: &Cli, command: &PortCommand) -> Result<(), Failure> {
     }
 }
 
+/// Enters the network namespace that was asked for, with this thread and those that it starts later.
+fn enter(cli: &Cli) -> Result<(), Failure> {
+    match &cli.netns {
+        Some(name) => netns::enter(name).map_err(Failure::Kernel),
+        None => Ok(()),
+    }
+}
+
 /// Does something with the ports of the network namespace that was asked for.
 fn with_ports<T>(
     cli: &Cli,
     work: impl AsyncFnOnce(&Ports) -> Result<T, Error>,
 ) -> Result<T, Failure> {
-    if let Some(name) = &cli.netns {
-        netns::enter(name).map_err(Failure::Kernel)?;
-    }
+    enter(cli)?;
     // One thread: the namespace is a thread's.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()

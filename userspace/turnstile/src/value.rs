@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Values of flags: sizes, times and addresses in the units of the rest. Errors name what is allowed.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use turnstile_netlink::units;
+use turnstile_socket::MAX_LENGTH;
+
+/// A message's length: `64kb`.
+pub(crate) fn length(text: &str) -> Result<u64, String> {
+    match units::parse_size(text) {
+        Some(bytes) if (1..=MAX_LENGTH).contains(&bytes) => Ok(bytes),
+        Some(_) => Err(format!("not in 1b..{MAX_LENGTH}b")),
+        None => Err("not a size (b, kb, mb, gb)".to_owned()),
+    }
+}
+
+/// A time of at least a nanosecond and at most a day: `20us`.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    const DAY: u64 = 86_400_000_000_000;
+    match units::parse_time(text) {
+        Some(ns) if (1..=DAY).contains(&ns) => Ok(Duration::from_nanos(ns)),
+        Some(_) => Err("not in 1ns..86400s".to_owned()),
+        None => Err("not a time (s, ms, us, ns)".to_owned()),
+    }
+}
+
+/// An address and a port: `10.0.0.2:5000`, `[fd00::2]:5000`, `host:5000`.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text
+        .to_socket_addrs()
+        .map_err(|error| format!("not an address with a port, as in 10.0.0.2:5000 ({error})"))?;
+    let found = found.next().ok_or("no address has that name")?;
+    match found.port() {
+        0 => Err("port 0 is nobody's".to_owned()),
+        _ => Ok(found),
+    }
+}
+
+/// Where to listen: a port alone means all addresses of both IP versions.
+pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<u16>() {
+        Ok(0) => Err("port 0 is nobody's".to_owned()),
+        Ok(port) => Ok(SocketAddr::new(IpAddr::from([0u16; 8]), port)),
+        Err(_) => address(text).map_err(|why| format!("neither a port nor {why}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units() {
+        assert_eq!(length("64kb"), Ok(65_536));
+        assert_eq!(length("0"), Err("not in 1b..1073741823b".to_owned()));
+        assert_eq!(length("1gb"), Err("not in 1b..1073741823b".to_owned()));
+        assert_eq!(length("all"), Err("not a size (b, kb, mb, gb)".to_owned()));
+        assert_eq!(time("20us"), Ok(Duration::from_micros(20)));
+        assert_eq!(time("0"), Err("not in 1ns..86400s".to_owned()));
+    }
+
+    #[test]
+    fn addresses() {
+        assert_eq!(address("[::1]:7"), Ok("[::1]:7".parse().unwrap()));
+        assert!(address("10.0.0.1")
+            .unwrap_err()
+            .starts_with("not an address with a port"));
+        assert_eq!(address("10.0.0.1:0"), Err("port 0 is nobody's".to_owned()));
+        assert_eq!(listen("5000"), Ok("[::]:5000".parse().unwrap()));
+        assert_eq!(
+            listen("10.0.0.1:5000"),
+            Ok("10.0.0.1:5000".parse().unwrap())
+        );
+        assert!(listen("70000")
+            .unwrap_err()
+            .starts_with("neither a port nor not an address"));
+    }
+}
