@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /* C faces of the kernel's inline functions and macros; see netlink.h. A part of each module's helpers.c. */
+#include <net/netlink.h>
 #include "netlink.h"
+
+/* attr.rs has it, too. */
+static_assert((u16)NLA_TYPE_MASK == 0x3fff);
+
+int knet_put(struct sk_buff *skb, int type, int len, const void *value)
+{
+	return nla_put(skb, type, len, value);
+}
 
 int knet_put_u64(struct sk_buff *skb, int type, u64 value, int pad)
 {

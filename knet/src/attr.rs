@@ -7,7 +7,7 @@
 //!
 //! Both modules' knet crates have this file, each with its own bindings.
 
-use crate::{bindings, extack::Extack};
+use crate::extack::Extack;
 use kernel::error::{code::*, Result};
 
 /// What an attribute must look like.
@@ -35,6 +35,7 @@ impl Kind {
 }
 
 /// One attribute that a request may carry.
+#[derive(Clone, Copy)]
 pub struct Rule {
     /// `nla_type` without its flags.
     pub number: u16,
@@ -60,7 +61,8 @@ pub enum Value<'a> {
 pub struct Nest<'a>(&'a [u8]);
 
 const HEADER: usize = 4;
-const TYPE_MASK: u16 = bindings::NLA_TYPE_MASK as u16;
+/// The bits of an attribute's type that are its number (`NLA_TYPE_MASK`).
+const TYPE_MASK: u16 = 0x3fff;
 
 impl<'a> Nest<'a> {
     /// From what is behind the header.

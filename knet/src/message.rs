@@ -58,6 +58,6 @@ impl Message {
     pub fn bytes(&mut self, number: u16, value: &[u8]) -> Result {
         let len = i32::try_from(value.len()).map_err(|_| EMSGSIZE)?;
         // SAFETY: valid by `from_raw`; `value` has `len` bytes.
-        to_result(unsafe { bindings::nla_put(self.0, number.into(), len, value.as_ptr().cast()) })
+        to_result(unsafe { bindings::knet_put(self.0, number.into(), len, value.as_ptr().cast()) })
     }
 }

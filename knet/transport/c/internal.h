@@ -8,6 +8,7 @@
 #include <linux/mutex.h>
 #include <linux/skbuff.h>
 #include <linux/spinlock.h>
+#include <linux/workqueue.h>
 #include <net/inet_sock.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
@@ -33,6 +34,8 @@ struct knt_net {
 		struct dst_entry *dst;	/* NULL: none */
 		u32 cookie;
 	} routes[KNT_ROUTES];
+	struct work_struct news;	/* genl.c */
+	bool link_changed;
 };
 
 struct knt_sock {
@@ -64,5 +67,9 @@ bool knt_mem_charge(struct sock *sk, u32 bytes, int kind);
 void knt_mem_uncharge(struct sock *sk, u32 bytes);
 int knt_sockets_register(void);
 void knt_sockets_unregister(void);
+int knt_devices_watch(void);
+void knt_devices_unwatch(void);
+void knt_news_init(struct knt_net *tn);
+void knt_news_stop(struct knt_net *tn);
 
 #endif

@@ -10,6 +10,9 @@
 
 #include <linux/types.h>
 
+#include "../../c/netlink.h"
+#include "genl.h"
+
 struct knt_net;
 struct knt_out;
 struct knt_segments;

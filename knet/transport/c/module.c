@@ -12,9 +12,15 @@ int knt_register(const struct knt_ops *ops)
 	err = knt_net_register();
 	if (err)
 		return err;
-	err = knt_sockets_register();
+	err = knt_devices_watch();
 	if (err)
-		knt_net_unregister();
+		goto net;
+	err = knt_sockets_register();
+	if (!err)
+		return 0;
+	knt_devices_unwatch();
+net:
+	knt_net_unregister();
 	return err;
 }
 
@@ -22,6 +28,7 @@ int knt_register(const struct knt_ops *ops)
 void knt_unregister(void)
 {
 	knt_sockets_unregister();
+	knt_devices_unwatch();
 	knt_net_unregister();
 	/* Sockets, routes and packets are freed after a grace period, with functions of this module. */
 	rcu_barrier();

@@ -163,6 +163,7 @@ static int __net_init knt_net_init(struct net *net)
 	spin_lock_init(&tn->route_lock);
 	mutex_init(&tn->open_lock);
 	tn->armed = U64_MAX;
+	knt_news_init(tn);
 	hrtimer_setup(&tn->timer, knt_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 	return 0;
 }
@@ -187,6 +188,7 @@ static void __net_exit knt_net_exit(struct net *net)
 	tn->closing = true;
 	spin_unlock_bh(&tn->lock);
 	hrtimer_cancel(&tn->timer);
+	knt_news_stop(tn);
 	if (tn->state)
 		knt_ops->net_close(tn->state);
 	tn->state = NULL;

@@ -10,6 +10,7 @@
 //! 3. A socket is a [`Sock`]; it carries a number, its [`handle`](Sock::handle), by which the state knows it. A
 //!    [`SockRef`] keeps it, and with it the module and the namespace.
 //! 4. [`Registration::new`] in the module's `init` makes `socket(2)` work.
+//! 5. What a namespace shows and lets be changed is a generic netlink [`Family`]; [`FamilyRegistration::new`] makes it known.
 //!
 //! # Why all kernel-side `unsafe` is here
 //!
@@ -17,11 +18,22 @@
 //! C, because most of it is macros and inline functions; Rust sees only types of `c/knet_transport.h`.
 
 mod bindings;
+#[path = "../../src/extack.rs"]
+mod extack;
+mod genl;
+#[path = "../../src/message.rs"]
+mod message;
 mod net;
 mod registration;
 mod sock;
 mod transport;
 
+#[path = "../../src/attr.rs"]
+pub mod attr;
+
+pub use extack::Extack;
+pub use genl::{Command, Dump, Family, FamilyRegistration, Run};
+pub use message::Message;
 pub use net::{now, random, wall_clock, Locked, Net, Outbox};
 pub use registration::Registration;
 pub use sock::{Sock, SockRef};

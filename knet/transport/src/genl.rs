@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A generic netlink family.
+//!
+//! C headers: [`include/net/genetlink.h`](srctree/include/net/genetlink.h), `c/genl.h`.
+
+use crate::{
+    attr::{self, Nest},
+    bindings,
+    extack::Extack,
+    message::Message,
+    net::Net,
+    registration::Registration,
+    transport::Transport,
+};
+use core::{ffi::CStr, marker::PhantomData, ptr::NonNull, slice};
+use kernel::{
+    error::{code::*, to_result, Error, Result},
+    ffi::c_int,
+    prelude::*,
+};
+
+/// A generic netlink family, for the namespaces of a transport.
+///
+/// Requests are checked strictly: reserved fields must be zero, and attributes that a command does not know are refused.
+pub trait Family: Transport {
+    /// The family's name, at most 15 bytes.
+    const NAME: &'static CStr;
+    /// The same name, for what a person reads.
+    const WHO: &'static str;
+    /// The family's version.
+    const VERSION: u8;
+    /// The name of its multicast group, at most 15 bytes.
+    const GROUP: &'static CStr;
+    /// Its commands, in the order of their numbers; at most 16.
+    const COMMANDS: &'static [Command<Self>];
+
+    /// Somebody said [`Net::tell`]: now is the time to [`Net::multicast`]. May sleep.
+    fn news(net: &Net<Self>);
+
+    /// A device of the namespace came up, went down or changed: [`Net::fastest`] may be another. May sleep.
+    fn link_changed(net: &Net<Self>);
+}
+
+/// A command of a family.
+pub struct Command<T: Transport> {
+    /// Its number.
+    pub number: u8,
+    /// What it does.
+    pub run: Run<T>,
+}
+
+/// What a command does. All may sleep.
+pub enum Run<T: Transport> {
+    /// Answers with a message. It takes no attributes, and whoever wants may ask.
+    Read(fn(&Net<T>, &mut Message) -> Result),
+    /// Changes something. Needs `CAP_NET_ADMIN` in the user namespace that the network namespace belongs to.
+    Change(fn(&Net<T>, Nest<'_>, &mut Extack) -> Result),
+    /// Answers with as many messages as it likes. It takes no attributes, and whoever wants may ask. Called again, with
+    /// the same [`Dump::position`], as long as there was no room for all of them.
+    Dump(fn(&Net<T>, &mut Dump<'_>) -> Result),
+}
+
+/// A dump: a part of it that fits into one buffer.
+pub struct Dump<'a> {
+    raw: &'a bindings::knt_dump,
+    full: bool,
+}
+
+impl Dump<'_> {
+    /// Where to begin: zeros at first, then what it was at the end of the part before.
+    pub fn position(&mut self) -> &mut [u64; 4] {
+        // SAFETY: it belongs to the dump, and nobody else uses it while the dump's callback runs.
+        unsafe { &mut (*self.raw.position).word }
+    }
+
+    /// Says in which state what is dumped is: a number that differs after each change. A reader learns that the dump is
+    /// no picture of one moment by a flag (`NLM_F_DUMP_INTR`) of the messages that follow.
+    pub fn state(&mut self, number: u32) {
+        // SAFETY: valid during the callback.
+        unsafe { bindings::knt_genl_dump_state(self.raw, number) }
+    }
+
+    /// Adds a message. `false`: there is no room, and nothing was added; go on with this one next time.
+    ///
+    /// # Errors
+    /// `EMSGSIZE` for a message that fits no buffer.
+    pub fn entry(&mut self, fill: impl FnOnce(&mut Message) -> Result) -> Result<bool> {
+        // SAFETY: valid during the callback, as in all of what follows.
+        let entry = unsafe { bindings::knt_genl_entry_begin(self.raw) };
+        let filled = if entry.is_null() {
+            Err(EMSGSIZE)
+        } else {
+            // SAFETY: the message is being built.
+            let filled = fill(&mut unsafe { Message::from_raw(self.raw.skb) });
+            // SAFETY: begun above.
+            unsafe {
+                match filled {
+                    Ok(()) => bindings::knt_genl_entry_end(self.raw, entry),
+                    Err(_) => bindings::knt_genl_entry_cancel(self.raw, entry),
+                }
+            }
+            filled
+        };
+        match filled {
+            Ok(()) => Ok(true),
+            // SAFETY: as above.
+            Err(_) if unsafe { bindings::knt_genl_dump_is_empty(self.raw) } => Err(EMSGSIZE),
+            Err(_) => {
+                self.full = true;
+                Ok(false)
+            }
+        }
+    }
+}
+
+impl<T: Transport> Net<T> {
+    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Sleeps.
+    pub fn fastest(&self) -> Option<u64> {
+        // SAFETY: the namespace lives.
+        match unsafe { bindings::knt_net_fastest(self.as_raw()) } {
+            0 => None,
+            speed => Some(speed),
+        }
+    }
+}
+
+impl<T: Family> Net<T> {
+    /// Whether anybody listens to the group. Can be asked anywhere.
+    pub fn is_heard(&self) -> bool {
+        // SAFETY: the namespace lives.
+        unsafe { bindings::knt_genl_heard(self.as_raw()) }
+    }
+
+    /// Has [`Family::news`] called soon. Can be said anywhere, with the state locked, too.
+    pub fn tell(&self) {
+        // SAFETY: the namespace lives, and waits for the call before it ends.
+        unsafe { bindings::knt_news(self.as_raw()) }
+    }
+
+    /// Sends a message to all that listen to the group.
+    ///
+    /// # Errors
+    /// `ENOMEM`, `ENOBUFS` (a listener's buffer is full; it is told so), or what `fill` returns.
+    pub fn multicast(&self, command: u8, fill: impl FnOnce(&mut Message) -> Result) -> Result {
+        // SAFETY: no preconditions.
+        let skb = unsafe { bindings::knt_genl_event_new(command) };
+        if skb.is_null() {
+            return Err(ENOMEM);
+        }
+        // SAFETY: ours, and being built.
+        if let Err(error) = fill(&mut unsafe { Message::from_raw(skb) }) {
+            // SAFETY: ours to free.
+            unsafe { bindings::knt_genl_drop(skb) };
+            return Err(error);
+        }
+        // SAFETY: the namespace lives; C takes the message.
+        to_result(unsafe { bindings::knt_genl_event_send(self.as_raw(), skb) })
+    }
+}
+
+/// The family is registered while this lives, and its transport with it: requests reach into the namespaces' state.
+pub struct FamilyRegistration<T: Family> {
+    _transport: Registration<T>,
+}
+
+const MAX_COMMANDS: usize = bindings::KNT_COMMANDS as usize;
+
+impl<T: Family> FamilyRegistration<T> {
+    /// Makes the family known.
+    ///
+    /// # Errors
+    /// Those of `genl_register_family`: `EEXIST` if there is one of that name.
+    pub fn new(module: &'static ThisModule, transport: Registration<T>) -> Result<Self> {
+        let mut commands = [bindings::knt_command::default(); MAX_COMMANDS];
+        for (raw, command) in commands.iter_mut().zip(T::COMMANDS) {
+            *raw = bindings::knt_command {
+                number: command.number,
+                admin: matches!(command.run, Run::Change(_)),
+                dump: matches!(command.run, Run::Dump(_)),
+            };
+        }
+        let family = bindings::knt_family {
+            name: T::NAME.as_ptr().cast(),
+            group: T::GROUP.as_ptr().cast(),
+            owner: module.as_ptr().cast(),
+            ops: &Table::<T>::OPS,
+            commands: commands.as_ptr(),
+            n_commands: T::COMMANDS.len() as u32,
+            version: T::VERSION.into(),
+        };
+        // SAFETY: C copies the names and the commands (and refuses more than there is room for); the
+        // table is static. That there is one family at a time is so because `transport` is owned.
+        to_result(unsafe { bindings::knt_genl_register(&family) })?;
+        Ok(Self {
+            _transport: transport,
+        })
+    }
+}
+
+impl<T: Family> Drop for FamilyRegistration<T> {
+    fn drop(&mut self) {
+        // SAFETY: registered by `new`.
+        unsafe { bindings::knt_genl_unregister() }
+    }
+}
+
+struct Table<T>(PhantomData<T>);
+
+impl<T: Family> Table<T> {
+    const OPS: bindings::knt_genl_ops = bindings::knt_genl_ops {
+        request: Some(request::<T>),
+        dump_start: Some(dump_start::<T>),
+        dump: Some(dump::<T>),
+        news: Some(news::<T>),
+        link_changed: Some(link_changed::<T>),
+    };
+}
+
+fn command<T: Family>(number: u8) -> Option<&'static Run<T>> {
+    let found = T::COMMANDS.iter().find(|command| command.number == number);
+    found.map(|command| &command.run)
+}
+
+fn answer(result: Result<c_int>) -> c_int {
+    result.unwrap_or_else(Error::to_errno)
+}
+
+/// A request's attributes and where to complain.
+///
+/// # Safety
+///
+/// The request must live for `'a`.
+unsafe fn parts<'a>(request: &'a bindings::knt_request) -> (Nest<'a>, Extack) {
+    let attrs = match NonNull::new(request.attrs.cast_mut()) {
+        // SAFETY: C says how many bytes there are.
+        Some(attrs) => unsafe { slice::from_raw_parts(attrs.as_ptr(), request.attrs_len as usize) },
+        None => &[],
+    };
+    // SAFETY: the caller's, for the time of the request.
+    (Nest::new(attrs), unsafe {
+        Extack::from_raw(request.extack)
+    })
+}
+
+/// Refuses all attributes.
+fn bare<T: Family>(attrs: Nest<'_>, extack: &mut Extack) -> Result {
+    attr::parse(attrs, &[], T::WHO, extack, |_, _, _| Ok(()))
+}
+
+unsafe extern "C" fn request<T: Family>(raw: *const bindings::knt_request) -> c_int {
+    // SAFETY: the caller's, for the time of the call.
+    let raw = unsafe { &*raw };
+    // SAFETY: as above.
+    let (attrs, mut extack) = unsafe { parts(raw) };
+    // SAFETY: the request's socket holds the namespace.
+    let net = unsafe { Net::<T>::from_raw(raw.tn) };
+    let done = match command::<T>(raw.command) {
+        Some(Run::Read(read)) => bare::<T>(attrs, &mut extack).and_then(|()| {
+            // SAFETY: the request lives.
+            let skb = unsafe { bindings::knt_genl_reply_new(raw.info) };
+            if skb.is_null() {
+                return Err(ENOMEM);
+            }
+            // SAFETY: ours, and being built.
+            match read(net, &mut unsafe { Message::from_raw(skb) }) {
+                // SAFETY: C takes the message.
+                Ok(()) => to_result(unsafe { bindings::knt_genl_reply_send(skb, raw.info) }),
+                Err(error) => {
+                    // SAFETY: ours to free.
+                    unsafe { bindings::knt_genl_drop(skb) };
+                    Err(error)
+                }
+            }
+        }),
+        Some(Run::Change(change)) => change(net, attrs, &mut extack),
+        // C knows the commands, too.
+        Some(Run::Dump(_)) | None => Err(EINVAL),
+    };
+    answer(done.map(|()| 0))
+}
+
+unsafe extern "C" fn dump_start<T: Family>(raw: *const bindings::knt_request) -> c_int {
+    // SAFETY: the caller's, for the time of the call.
+    let (attrs, mut extack) = unsafe { parts(&*raw) };
+    answer(bare::<T>(attrs, &mut extack).map(|()| 0))
+}
+
+unsafe extern "C" fn dump<T: Family>(raw: *mut bindings::knt_dump) -> c_int {
+    // SAFETY: the caller's, for the time of the call.
+    let raw = unsafe { &*raw };
+    // SAFETY: the dump's socket holds the namespace.
+    let net = unsafe { Net::<T>::from_raw(raw.tn) };
+    let Some(Run::Dump(run)) = command::<T>(raw.command) else {
+        return EINVAL.to_errno();
+    };
+    let mut part = Dump { raw, full: false };
+    answer(run(net, &mut part).map(|()| c_int::from(part.full)))
+}
+
+unsafe extern "C" fn news<T: Family>(tn: *mut bindings::knt_net) {
+    // SAFETY: the namespace waits for this call before it ends.
+    T::news(unsafe { Net::from_raw(tn) });
+}
+
+unsafe extern "C" fn link_changed<T: Family>(tn: *mut bindings::knt_net) {
+    // SAFETY: as for `news`.
+    T::link_changed(unsafe { Net::from_raw(tn) });
+}
