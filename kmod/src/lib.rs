@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 use kernel::prelude::*;
-use knet_transport::{Arrival, Locked, Net, Registration, Sock, Transport};
+use knet_transport::{Arrival, FamilyRegistration, Locked, Net, Registration, Sock, Transport};
+
+mod netlink;
 
 module! {
     type: Module,
@@ -15,17 +17,22 @@ module! {
     description: "Turnstile transport: messages scheduled by tokens",
     license: "GPL",
     // socket(AF_INET or AF_INET6, SOCK_RDM, 259)
-    alias: ["net-pf-2-proto-259-type-4", "net-pf-10-proto-259-type-4"],
+    // and the generic netlink family
+    alias: [
+        "net-pf-2-proto-259-type-4",
+        "net-pf-10-proto-259-type-4",
+        "net-pf-16-proto-16-family-turnstile",
+    ],
 }
 
 struct Module {
-    _sockets: Registration<Turnstile>,
+    _family: FamilyRegistration<Turnstile>,
 }
 
 impl kernel::Module for Module {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
+    fn init(module: &'static ThisModule) -> Result<Self> {
         Ok(Module {
-            _sockets: Registration::new()?,
+            _family: FamilyRegistration::new(module, Registration::new()?)?,
         })
     }
 }
@@ -36,13 +43,22 @@ pub struct Turnstile;
 /// What a network namespace keeps.
 pub struct State {
     sockets: u64,
+    settings: netlink::Settings,
 }
 
 impl Transport for Turnstile {
     type State = State;
 
-    fn open(_net: &Net<Self>) -> Option<KBox<State>> {
-        KBox::new(State { sockets: 0 }, GFP_KERNEL).ok()
+    fn open(net: &Net<Self>) -> Option<KBox<State>> {
+        let settings = netlink::Settings::new(net).ok()?;
+        KBox::new(
+            State {
+                sockets: 0,
+                settings,
+            },
+            GFP_KERNEL,
+        )
+        .ok()
     }
 
     fn next_timer(_state: &State) -> Option<u64> {

@@ -4,7 +4,8 @@
  *
  * It has no nla_policy: what a request may carry is checked by knet's attr.rs, whose refusals name the attribute, the value
  * and what is allowed, which the kernel's cannot. For that resv_start_op must be beyond all commands, and the
- * kernel leaves the header's check to us, too.
+ * kernel leaves the header's check to us, too. (And it is why these are genl_ops: split ones without a policy refuse
+ * all attributes.)
  */
 #include <linux/mutex.h>
 #include <net/genetlink.h>
@@ -14,13 +15,13 @@
 #include "../../c/netlink.c"
 
 static struct genl_multicast_group knt_group;
-static struct genl_split_ops knt_commands[KNT_COMMANDS];
+static struct genl_ops knt_commands[KNT_COMMANDS];
 static struct genl_family knt_genl = {
 	.netnsok = true,
 	.parallel_ops = true,
 	.mcgrps = &knt_group,
 	.n_mcgrps = 1,
-	.split_ops = knt_commands,
+	.ops = knt_commands,
 };
 
 static const struct knt_genl_ops *knt_genl_ops;
@@ -102,23 +103,21 @@ int knt_genl_register(const struct knt_family *family)
 		return -EINVAL;
 	for (i = 0; i < family->n_commands; i++) {
 		const struct knt_command *command = &family->commands[i];
-		struct genl_split_ops *op = &knt_commands[i];
+		struct genl_ops *op = &knt_commands[i];
 
-		*op = (struct genl_split_ops) {
+		*op = (struct genl_ops) {
 			.cmd = command->number,
 			.flags = command->admin ? GENL_UNS_ADMIN_PERM : 0,
 		};
 		if (command->dump) {
-			op->flags |= GENL_CMD_CAP_DUMP;
 			op->start = knt_genl_start;
 			op->dumpit = knt_genl_dumpit;
 		} else {
-			op->flags |= GENL_CMD_CAP_DO;
 			op->doit = knt_genl_doit;
 		}
 		knt_genl.resv_start_op = max_t(u8, knt_genl.resv_start_op, command->number + 1);
 	}
-	knt_genl.n_split_ops = family->n_commands;
+	knt_genl.n_ops = family->n_commands;
 	knt_genl.version = family->version;
 	knt_genl.module = family->owner;
 	WRITE_ONCE(knt_genl_ops, family->ops);

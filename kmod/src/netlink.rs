@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The generic netlink family `turnstile`. `docs/netlink/turnstile.yaml` describes it, in the kernel's format.
+
+use crate::Turnstile;
+use core::ffi::CStr;
+use knet_transport::{Command, Family, Net, Run};
+use turnstile_core::uapi::transport::{self as uapi, command};
+
+mod config;
+mod events;
+mod info;
+mod settings;
+
+use events::Events;
+pub(crate) use settings::Settings;
+
+impl Family for Turnstile {
+    const NAME: &'static CStr = c"turnstile";
+    const WHO: &'static str = uapi::FAMILY;
+    const VERSION: u8 = uapi::FAMILY_VERSION;
+    const GROUP: &'static CStr = c"events";
+    const COMMANDS: &'static [Command<Self>] = &[
+        Command {
+            number: command::TRANSPORT_GET,
+            run: Run::Read(config::get),
+        },
+        Command {
+            number: command::TRANSPORT_SET,
+            run: Run::Change(config::set),
+        },
+    ];
+
+    fn news(net: &Net<Self>) {
+        events::tell(net);
+    }
+
+    fn link_changed(net: &Net<Self>) {
+        config::link_changed(net);
+    }
+}
