@@ -1,14 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `turnstile.ko`: the Turnstile transport, messages in sockets.
 //!
-//! This crate only joins two others: `turnstile_core` is the protocol, `knet_transport` is the kernel.
+//! This crate only joins two others: `turnstile_core` is the protocol, `knet_transport` is the kernel. Read [`state`] for what a network
+//! namespace keeps and how packets come and go, [`socket`] for a socket's life, [`send`] and [`receive`] for its calls, [`budget`]
+//! for how a receive buffer is shared.
 
 #![forbid(unsafe_code)]
 
 use kernel::prelude::*;
-use knet_transport::{Arrival, FamilyRegistration, Locked, Net, Registration, Sock, Transport};
+use knet_transport::{
+    Arrival, Busy, FamilyRegistration, Locked, Message, Net, Queue, Ready, ReceiveFlags,
+    Registration, Skb, Sock, Timeout, Transport,
+};
 
+mod budget;
+mod errno;
+mod host;
+mod incoming;
+mod memory;
 mod netlink;
+mod outgoing;
+mod ports;
+mod receive;
+mod send;
+mod socket;
+mod state;
+
+use state::State;
 
 module! {
     type: Module,
@@ -38,46 +56,78 @@ impl kernel::Module for Module {
 }
 
 /// The transport.
-pub struct Turnstile;
-
-/// What a network namespace keeps.
-pub struct State {
-    sockets: u64,
-    settings: netlink::Settings,
-}
+pub(crate) struct Turnstile;
 
 impl Transport for Turnstile {
     type State = State;
 
     fn open(net: &Net<Self>) -> Option<KBox<State>> {
-        let settings = netlink::Settings::new(net).ok()?;
-        KBox::new(
-            State {
-                sockets: 0,
-                settings,
-            },
-            GFP_KERNEL,
-        )
-        .ok()
+        State::new(net)
     }
 
-    fn next_timer(_state: &State) -> Option<u64> {
-        None
+    fn next_timer(state: &State) -> Option<u64> {
+        state.next_timer()
     }
 
-    fn timer(_state: &mut Locked<'_, Self>) {}
-
-    fn packet(_state: &mut Locked<'_, Self>, _arrival: &Arrival<'_>) {}
-
-    fn sock_open(net: &Net<Self>, _sock: &Sock) -> Result {
-        let mut state = net.lock().ok_or(ENODEV)?;
-        state.sockets = state.sockets.wrapping_add(1);
-        Ok(())
+    fn timer(state: &mut Locked<'_, Self>) {
+        state::timer(state);
     }
 
-    fn sock_close(net: &Net<Self>, _sock: &Sock) {
-        if let Some(mut state) = net.lock() {
-            state.sockets = state.sockets.wrapping_sub(1);
-        }
+    fn packet(state: &mut Locked<'_, Self>, arrival: &Arrival<'_>, skb: Skb) {
+        state::packet(state, arrival, skb);
+    }
+
+    fn sock_open(net: &Net<Self>, sock: &Sock) -> Result {
+        socket::open(net, sock)
+    }
+
+    fn sock_close(net: &Net<Self>, sock: Busy<'_>, abort: bool, linger: Timeout) {
+        socket::close(net, sock, abort, linger);
+    }
+
+    fn sock_bind(net: &Net<Self>, sock: Busy<'_>, port: u16) -> Result<u16> {
+        socket::bind(net, sock, port)
+    }
+
+    fn sock_unbind(net: &Net<Self>, sock: Busy<'_>) {
+        socket::unbind(net, sock);
+    }
+
+    fn sock_moved(_net: &Net<Self>, _sock: Busy<'_>) {
+        // Addresses are looked at when a message comes.
+    }
+
+    fn sock_shutdown(net: &Net<Self>, sock: Busy<'_>) {
+        socket::shutdown(net, sock);
+    }
+
+    fn send(net: &Net<Self>, sock: Busy<'_>, message: &mut Message<'_>, len: usize) -> Result<u32> {
+        send::send(net, sock, message, len)
+    }
+
+    fn receive(
+        net: &Net<Self>,
+        sock: Busy<'_>,
+        message: &mut Message<'_>,
+        len: usize,
+        flags: ReceiveFlags,
+    ) -> Result<u32> {
+        receive::receive(net, sock, message, len, flags)
+    }
+
+    fn poll(net: &Net<Self>, sock: &Sock) -> Ready {
+        socket::poll(net, sock)
+    }
+
+    fn set_option(net: &Net<Self>, sock: Busy<'_>, option: u32, value: i32) -> Result {
+        socket::set_option(net, sock, option, value)
+    }
+
+    fn get_option(net: &Net<Self>, sock: &Sock, option: u32) -> Result<i32> {
+        socket::get_option(net, sock, option)
+    }
+
+    fn queued(net: &Net<Self>, sock: &Sock, queue: Queue) -> u32 {
+        socket::queued(net, sock, queue)
     }
 }

@@ -11,7 +11,7 @@ mod events;
 mod info;
 mod settings;
 
-use events::Events;
+pub(crate) use events::Events;
 pub(crate) use settings::Settings;
 
 impl Family for Turnstile {

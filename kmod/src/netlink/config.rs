@@ -6,7 +6,7 @@ use core::fmt::Display;
 use kernel::prelude::*;
 use knet_transport::{
     attr::{self, Kind, Nest, Rule, Value as Attr},
-    Extack, Locked, Message, Net,
+    now, Extack, Locked, Net, Reply,
 };
 use turnstile_core::{
     transport::{
@@ -14,6 +14,7 @@ use turnstile_core::{
         host::Event,
     },
     uapi::transport::{self as uapi, config as number},
+    units::Nanos,
 };
 
 /// What `transport-set` takes: every option, and what a reader of the configuration gets beside them.
@@ -60,7 +61,7 @@ fn refuse(extack: &mut Extack, what: impl Display) -> Error {
 }
 
 /// `transport-get`.
-pub(super) fn get(net: &Net<Turnstile>, message: &mut Message) -> Result {
+pub(super) fn get(net: &Net<Turnstile>, message: &mut Reply) -> Result {
     let (config, link) = match net.lock() {
         Some(state) => (state.settings.config, Some(state.settings.resolved.link)),
         // Nobody has used the namespace yet, and reading is no use.
@@ -93,8 +94,9 @@ pub(super) fn set(net: &Net<Turnstile>, attrs: Nest<'_>, extack: &mut Extack) ->
     // Another request may have come in between.
     let (config, resolved) = changed(state.settings.config, attrs, device, extack)?;
     state.settings.config = config;
-    put_in_force(net, &mut state, resolved);
-    state.settings.note(net, &Event::Configured);
+    put_in_force(&mut state, resolved);
+    let (state, outbox) = state.parts();
+    state.settings.events.note(outbox, &Event::Configured);
     Ok(())
 }
 
@@ -106,12 +108,16 @@ pub(super) fn link_changed(net: &Net<Turnstile>) {
     };
     if let Ok(resolved) = state.settings.config.validate(device) {
         if resolved != state.settings.resolved {
-            put_in_force(net, &mut state, resolved);
+            put_in_force(&mut state, resolved);
         }
     }
 }
 
-fn put_in_force(_net: &Net<Turnstile>, state: &mut Locked<'_, Turnstile>, resolved: Resolved) {
+fn put_in_force(state: &mut Locked<'_, Turnstile>, resolved: Resolved) {
+    let (state, outbox) = state.parts();
+    let now = now();
+    let (endpoint, mut surroundings) = state.split(outbox, now);
+    endpoint.configure(Nanos(now), &resolved, &mut surroundings);
     state.settings.resolved = resolved;
 }
 

@@ -8,7 +8,7 @@
 use super::info::{self, errno};
 use crate::Turnstile;
 use kernel::prelude::*;
-use knet_transport::{Message, Net};
+use knet_transport::{Net, Outbox, Reply};
 use turnstile_core::{
     transport::{
         host::{Event, Limit},
@@ -21,7 +21,7 @@ use turnstile_core::{
 const ROOM: usize = 256;
 
 /// Events that nobody was told yet.
-pub(super) struct Events(Ring<KVVec<Event>>);
+pub(crate) struct Events(Ring<KVVec<Event>>);
 
 impl Events {
     pub(super) fn new() -> Result<Self> {
@@ -30,10 +30,10 @@ impl Events {
     }
 
     /// Notes an event, if anybody listens.
-    pub(super) fn note(&mut self, net: &Net<Turnstile>, event: &Event) {
-        if net.is_heard() {
+    pub(crate) fn note(&mut self, outbox: &Outbox, event: &Event) {
+        if outbox.is_heard() {
             self.0.push(*event);
-            net.tell();
+            outbox.tell();
         }
     }
 }
@@ -59,7 +59,7 @@ pub(super) fn tell(net: &Net<Turnstile>) {
     }
 }
 
-fn write(event: &Event, lost: u64, message: &mut Message) -> Result {
+fn write(event: &Event, lost: u64, message: &mut Reply) -> Result {
     let kind = match event {
         Event::Opened(_) => uapi::EVENT_OPENED,
         Event::Delivered(_) => uapi::EVENT_DELIVERED,

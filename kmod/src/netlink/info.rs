@@ -2,7 +2,7 @@
 //! Facts about a message, as dumps and events give them.
 
 use kernel::prelude::*;
-use knet_transport::Message;
+use knet_transport::Reply;
 use turnstile_core::{
     transport::{
         host::{Direction, Failure, Info},
@@ -12,12 +12,12 @@ use turnstile_core::{
 };
 
 /// The attributes of a message.
-pub(super) fn write(info: &Info, message: &mut Message) -> Result {
+pub(super) fn write(info: &Info, message: &mut Reply) -> Result {
     let direction = match info.direction {
         Direction::In => uapi::DIRECTION_IN,
         Direction::Out => uapi::DIRECTION_OUT,
     };
-    let long = |message: &mut Message, number, value| message.u64(number, value, attr::PAD);
+    let long = |message: &mut Reply, number, value| message.u64(number, value, attr::PAD);
     message.u32(attr::DIRECTION, direction)?;
     message.bytes(attr::PEER, &info.peer.ip)?;
     message.u16(attr::LOCAL_PORT, info.local_port)?;

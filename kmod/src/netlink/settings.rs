@@ -5,10 +5,7 @@ use super::Events;
 use crate::Turnstile;
 use kernel::prelude::*;
 use knet_transport::Net;
-use turnstile_core::transport::{
-    config::{Config, Resolved},
-    host::Event,
-};
+use turnstile_core::transport::config::{Config, Resolved};
 
 /// A namespace's configuration, and the events that wait to be told.
 pub(crate) struct Settings {
@@ -16,7 +13,7 @@ pub(crate) struct Settings {
     pub(super) config: Config,
     /// What it comes to.
     pub(crate) resolved: Resolved,
-    pub(super) events: Events,
+    pub(crate) events: Events,
 }
 
 impl Settings {
@@ -31,10 +28,5 @@ impl Settings {
             resolved: config.validate(net.fastest()).map_err(|_| EINVAL)?,
             events: Events::new()?,
         })
-    }
-
-    /// Notes an event, if anybody listens.
-    pub(crate) fn note(&mut self, net: &Net<Turnstile>, event: &Event) {
-        self.events.note(net, event);
     }
 }

@@ -105,7 +105,7 @@ struct knt_ops {
 	void (*timer)(struct knt_net *tn);
 	void (*packet)(struct knt_net *tn, const struct knt_arrival *arrival, struct sk_buff *skb); /* takes skb */
 	int (*sock_open)(struct sock *sk);
-	void (*sock_close)(struct sock *sk, bool linger, long timeout);	/* L; perhaps twice */
+	void (*sock_close)(struct sock *sk, bool abort, long linger);	/* L; perhaps twice */
 	int (*sock_bind)(struct sock *sk, u16 port);		/* L; 0: any; returns the port */
 	void (*sock_unbind)(struct sock *sk);			/* L */
 	void (*sock_moved)(struct sock *sk);			/* L; the local address changed */

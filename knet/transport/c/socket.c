@@ -35,7 +35,7 @@ static void knt_close(struct sock *sk, long timeout)
 {
 	lock_sock(sk);
 	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
-	knt_ops->sock_close(sk, sock_flag(sk, SOCK_LINGER), timeout);
+	knt_ops->sock_close(sk, sock_flag(sk, SOCK_LINGER) && !sk->sk_lingertime, timeout);
 	release_sock(sk);
 	sk_common_release(sk);
 }

@@ -7,9 +7,9 @@ use crate::{
     attr::{self, Nest},
     bindings,
     extack::Extack,
-    message::Message,
-    net::Net,
+    net::{Net, Outbox},
     registration::Registration,
+    reply::Message,
     transport::Transport,
 };
 use core::{ffi::CStr, marker::PhantomData, ptr::NonNull, slice};
@@ -124,19 +124,21 @@ impl<T: Transport> Net<T> {
     }
 }
 
-impl<T: Family> Net<T> {
-    /// Whether anybody listens to the group. Can be asked anywhere.
+impl Outbox {
+    /// Whether anybody listens to the group.
     pub fn is_heard(&self) -> bool {
-        // SAFETY: the namespace lives.
-        unsafe { bindings::knt_genl_heard(self.as_raw()) }
+        // SAFETY: the namespace lives by the type's invariant.
+        unsafe { bindings::knt_genl_heard(self.net) }
     }
 
-    /// Has [`Family::news`] called soon. Can be said anywhere, with the state locked, too.
+    /// Has [`Family::news`] called soon, after the lock is released.
     pub fn tell(&self) {
-        // SAFETY: the namespace lives, and waits for the call before it ends.
-        unsafe { bindings::knt_news(self.as_raw()) }
+        // SAFETY: the namespace lives by the type's invariant, and waits for the call before it ends.
+        unsafe { bindings::knt_news(self.net) }
     }
+}
 
+impl<T: Family> Net<T> {
     /// Sends a message to all that listen to the group.
     ///
     /// # Errors

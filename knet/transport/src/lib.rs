@@ -18,23 +18,28 @@
 //! C, because most of it is macros and inline functions; Rust sees only types of `c/knet_transport.h`.
 
 mod bindings;
+mod buffer;
 #[path = "../../src/extack.rs"]
 mod extack;
 mod genl;
-#[path = "../../src/message.rs"]
 mod message;
 mod net;
 mod registration;
+// What a request of generic netlink is answered with.
+#[path = "../../src/message.rs"]
+mod reply;
 mod sock;
 mod transport;
 
 #[path = "../../src/attr.rs"]
 pub mod attr;
 
+pub use buffer::{release, Parts, Segments, Skb, Writer, Written};
 pub use extack::Extack;
 pub use genl::{Command, Dump, Family, FamilyRegistration, Run};
-pub use message::Message;
-pub use net::{now, random, wall_clock, Locked, Net, Outbox};
+pub use message::{Message, ReceiveFlags, Report, SendOptions, SockAddress};
+pub use net::{now, random, wall_clock, Departure, Locked, Net, Outbox};
 pub use registration::Registration;
-pub use sock::{Sock, SockRef};
-pub use transport::{Arrival, Path, Transport};
+pub use reply::Message as Reply;
+pub use sock::{Busy, Sock, SockRef, Timeout, View};
+pub use transport::{Arrival, Path, Queue, Ready, Transport};

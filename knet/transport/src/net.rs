@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A network namespace: its state, lock, timer and the packets that it sends.
 
-use crate::{bindings, transport::Transport};
+use crate::{
+    bindings,
+    buffer::Written,
+    transport::{Path, Transport},
+};
 use core::{
     cell::UnsafeCell,
     marker::PhantomData,
@@ -66,15 +70,59 @@ impl<T: Transport> Net<T> {
             net: self,
             state,
             outbox: Outbox {
-                _private: PhantomData,
+                packets: bindings::knt_outbox::default(),
+                net: self.as_raw(),
             },
         })
     }
 }
 
 /// The packets to send when the lock is released.
+///
+/// # Invariants
+///
+/// `net` lives as long as this.
 pub struct Outbox {
-    _private: PhantomData<*mut ()>,
+    packets: bindings::knt_outbox,
+    pub(crate) net: *mut bindings::knt_net,
+}
+
+/// A packet to send.
+pub struct Departure<'a> {
+    /// Whom to, and from which address.
+    pub to: Path,
+    /// The transport's header.
+    pub head: &'a [u8],
+    /// What follows it: bytes `offset..offset + len` of what was written.
+    pub payload: Option<(&'a Written, u32, u32)>,
+    /// DSCP and ECN of IP's header.
+    pub tos: u8,
+}
+
+impl Outbox {
+    /// Adds a packet. `false`: no memory, or the payload is not there any more.
+    pub fn add(&mut self, departure: &Departure<'_>) -> bool {
+        let (out, offset, len) = match departure.payload {
+            Some((written, offset, len)) => (written.as_raw(), offset, len),
+            None => (core::ptr::null_mut(), 0, 0),
+        };
+        let raw = bindings::knt_departure {
+            to: bindings::knt_path {
+                ip: departure.to.ip,
+                local: departure.to.local,
+                scope: departure.to.scope,
+            },
+            head: departure.head.as_ptr(),
+            head_len: departure.head.len() as u32,
+            out,
+            offset,
+            len,
+            tos: departure.tos,
+            mark: 0,
+        };
+        // SAFETY: all pointers are to what lives during the call.
+        unsafe { bindings::knt_outbox_add(&mut self.packets, &raw) }
+    }
 }
 
 /// A namespace's state, locked.
@@ -115,6 +163,10 @@ impl<T: Transport> Drop for Locked<'_, T> {
         unsafe {
             bindings::knt_net_arm(self.net.as_raw(), at);
             bindings::knt_net_unlock(self.net.as_raw());
+        }
+        if !self.outbox.packets.first.is_null() {
+            // SAFETY: the packets are given away, and the lock is not held any more.
+            unsafe { bindings::knt_outbox_send(self.net.as_raw(), &mut self.outbox.packets) }
         }
     }
 }

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Sockets.
 
-use crate::{bindings, net::Net, transport::Transport};
+use crate::{
+    bindings,
+    message::{Report, SockAddress},
+    net::Net,
+    transport::{Path, Transport},
+};
 use core::{cell::UnsafeCell, ops::Deref, ptr::NonNull};
+use kernel::{
+    error::{to_result, Result},
+    ffi::{c_long, c_void},
+};
 
 /// A socket of the transport, borrowed.
 #[repr(transparent)]
@@ -12,6 +21,26 @@ pub struct Sock(UnsafeCell<bindings::sock>);
 unsafe impl Send for Sock {}
 // SAFETY: as above.
 unsafe impl Sync for Sock {}
+
+/// What the kernel knows of a socket.
+pub struct View {
+    /// The address and port that it is bound to. All zero: any; `::ffff:0.0.0.0`: any of IPv4.
+    pub local: SockAddress,
+    /// Whom it is connected to.
+    pub peer: Option<SockAddress>,
+    /// Index of the device that it is bound to; 0: none.
+    pub device: u32,
+    /// `SO_SNDBUF`, in the kernel's way of counting, which is twice what the application said.
+    pub send_buffer: u32,
+    /// `SO_RCVBUF`, counted likewise.
+    pub receive_buffer: u32,
+    /// It is shut down for reading.
+    pub no_receive: bool,
+    /// It is shut down for writing.
+    pub no_send: bool,
+    /// `IPV6_V6ONLY`.
+    pub v6only: bool,
+}
 
 impl Sock {
     /// # Safety
@@ -51,7 +80,144 @@ impl Sock {
         // SAFETY: a reference's address.
         SockRef(unsafe { NonNull::new_unchecked(self.as_raw()) })
     }
+
+    /// What the kernel knows of it now.
+    pub fn view(&self) -> View {
+        let mut raw = bindings::knt_sock_view::default();
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_view(self.as_raw(), &mut raw) };
+        View {
+            local: SockAddress::from_raw(&raw.local),
+            peer: (raw.peer.port != 0).then(|| SockAddress::from_raw(&raw.peer)),
+            device: raw.device,
+            send_buffer: raw.send_buffer,
+            receive_buffer: raw.receive_buffer,
+            no_receive: u32::from(raw.shutdown) & bindings::KNT_SHUT_RECEIVE != 0,
+            no_send: u32::from(raw.shutdown) & bindings::KNT_SHUT_SEND != 0,
+            v6only: raw.v6only,
+        }
+    }
+
+    /// Sets `SO_SNDBUF` and `SO_RCVBUF`, in the kernel's way of counting.
+    pub fn set_buffers(&self, send: u32, receive: u32) {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_set_buffers(self.as_raw(), send, receive) }
+    }
+
+    /// The error that is pending on the socket. It is not any more then.
+    ///
+    /// # Errors
+    /// That error.
+    pub fn take_error(&self) -> Result {
+        // SAFETY: the socket lives.
+        to_result(unsafe { bindings::knt_sock_error(self.as_raw()) })
+    }
+
+    /// Makes an errno pending.
+    pub fn set_error(&self, errno: u32) {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_set_error(self.as_raw(), errno) }
+    }
+
+    /// Queues a report. It is lost if the queue is full.
+    pub fn report(&self, report: &Report) {
+        let raw = bindings::knt_report {
+            peer: report.peer.to_raw(),
+            error: report.error,
+            info: report.elapsed,
+            number: report.number,
+        };
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_report(self.as_raw(), &raw) }
+    }
+
+    /// Wakes who waits for something to read.
+    pub fn readable(&self) {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_readable(self.as_raw()) }
+    }
+
+    /// Wakes who waits for room to write.
+    pub fn writable(&self) {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_writable(self.as_raw()) }
+    }
 }
+
+/// A socket during a call of the application, which has the socket's lock.
+#[derive(Clone, Copy)]
+pub struct Busy<'a>(&'a Sock);
+
+impl Deref for Busy<'_> {
+    type Target = Sock;
+
+    fn deref(&self) -> &Sock {
+        self.0
+    }
+}
+
+impl<'a> Busy<'a> {
+    /// # Safety
+    ///
+    /// The caller has the socket's lock, in process context, for as long as the value lives.
+    pub(crate) unsafe fn new(sock: &'a Sock) -> Self {
+        Self(sock)
+    }
+
+    /// Gives the socket a port, if it has none.
+    ///
+    /// # Errors
+    /// Those of [`Transport::sock_bind`].
+    pub fn autobind(&self) -> Result {
+        // SAFETY: with the socket's lock.
+        to_result(unsafe { bindings::knt_sock_autobind(self.0.as_raw()) })
+    }
+
+    /// The path to an address, and how long a packet may be on it, IP header included.
+    ///
+    /// # Errors
+    /// `ENETUNREACH`, `EACCES`, …: there is none.
+    pub fn route(&self, to: &SockAddress) -> Result<(Path, u32)> {
+        let mut path = bindings::knt_path::default();
+        let mut mtu = 0;
+        // SAFETY: the socket lives.
+        to_result(unsafe {
+            bindings::knt_route(self.0.as_raw(), &to.to_raw(), &mut path, &mut mtu)
+        })?;
+        Ok((Path::from_raw(&path), mtu))
+    }
+
+    /// How long a call may wait for room (`send`) or for data.
+    pub fn timeout(&self, send: bool, dont_wait: bool) -> Timeout {
+        // SAFETY: the socket lives.
+        Timeout(unsafe { bindings::knt_sock_timeout(self.0.as_raw(), send, dont_wait) })
+    }
+
+    /// Waits until `ready` says `true`. The socket's lock is released meanwhile.
+    ///
+    /// # Errors
+    /// `EAGAIN`: the time is over; `EINTR` or `ERESTARTSYS`: a signal came.
+    pub fn wait<F: FnMut() -> bool>(&self, timeout: &mut Timeout, mut ready: F) -> Result {
+        // SAFETY: with the socket's lock; `ask` is for an `F`, and that lives during the call.
+        to_result(unsafe {
+            bindings::knt_sock_wait(
+                self.0.as_raw(),
+                &mut timeout.0,
+                Some(ask::<F>),
+                core::ptr::from_mut(&mut ready).cast(),
+            )
+        })
+    }
+}
+
+unsafe extern "C" fn ask<F: FnMut() -> bool>(ready: *mut c_void) -> bool {
+    // SAFETY: `Busy::wait` passes an `F`.
+    unsafe { (*ready.cast::<F>())() }
+}
+
+/// How long a call may still wait.
+#[derive(Clone, Copy)]
+pub struct Timeout(pub(crate) c_long);
 
 /// A reference to a socket that keeps it, its namespace and the module. May be dropped anywhere.
 pub struct SockRef(NonNull<bindings::sock>);

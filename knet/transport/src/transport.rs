@@ -3,8 +3,10 @@
 
 use crate::{
     bindings,
+    buffer::Skb,
+    message::{Message, ReceiveFlags},
     net::{Locked, Net},
-    sock::Sock,
+    sock::{Busy, Sock, Timeout},
 };
 use kernel::{alloc::KBox, error::Result};
 
@@ -43,6 +45,24 @@ pub struct Arrival<'a> {
     pub ecn: u8,
 }
 
+/// What `poll` says beside errors.
+#[derive(Clone, Copy, Default)]
+pub struct Ready {
+    /// There is something to read.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+}
+
+/// What `SIOCINQ` and `SIOCOUTQ` ask.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Queue {
+    /// Bytes that can be read.
+    In,
+    /// Bytes that no receiver has acknowledged.
+    Out,
+}
+
 /// A transport. There is one in a module.
 pub trait Transport: Sized + 'static {
     /// What a network namespace keeps, its sockets included.
@@ -57,8 +77,8 @@ pub trait Transport: Sized + 'static {
     /// The time of [`Transport::next_timer`] has come.
     fn timer(state: &mut Locked<'_, Self>);
 
-    /// A packet came in.
-    fn packet(state: &mut Locked<'_, Self>, arrival: &Arrival<'_>);
+    /// A packet came in. `skb` begins behind UDP's header.
+    fn packet(state: &mut Locked<'_, Self>, arrival: &Arrival<'_>, skb: Skb);
 
     /// A socket is made.
     ///
@@ -66,6 +86,58 @@ pub trait Transport: Sized + 'static {
     /// Those of `socket(2)`.
     fn sock_open(net: &Net<Self>, sock: &Sock) -> Result;
 
-    /// A socket is closed; also called when [`Transport::sock_open`] has failed.
-    fn sock_close(net: &Net<Self>, sock: &Sock);
+    /// A socket is closed. `abort`: what it has to send is dropped; otherwise it is waited for as long as `linger` says, and
+    /// sent afterwards. Called again, with neither, when the socket is freed.
+    fn sock_close(net: &Net<Self>, sock: Busy<'_>, abort: bool, linger: Timeout);
+
+    /// Gives a socket a port; 0: any. The socket's [`view`](Sock::view) has its address already.
+    ///
+    /// # Errors
+    /// `EADDRINUSE`.
+    fn sock_bind(net: &Net<Self>, sock: Busy<'_>, port: u16) -> Result<u16>;
+
+    /// Takes a socket's port away.
+    fn sock_unbind(net: &Net<Self>, sock: Busy<'_>);
+
+    /// A bound socket's local address is another one now: it was connected, or is no longer.
+    fn sock_moved(net: &Net<Self>, sock: Busy<'_>);
+
+    /// A socket is shut down; its [`view`](Sock::view) says how.
+    fn sock_shutdown(net: &Net<Self>, sock: Busy<'_>);
+
+    /// `sendmsg` of `len` bytes; returns how many were taken.
+    ///
+    /// # Errors
+    /// Those of `sendmsg(2)`.
+    fn send(net: &Net<Self>, sock: Busy<'_>, message: &mut Message<'_>, len: usize) -> Result<u32>;
+
+    /// `recvmsg` of up to `len` bytes; returns how many there were.
+    ///
+    /// # Errors
+    /// Those of `recvmsg(2)`.
+    fn receive(
+        net: &Net<Self>,
+        sock: Busy<'_>,
+        message: &mut Message<'_>,
+        len: usize,
+        flags: ReceiveFlags,
+    ) -> Result<u32>;
+
+    /// What could be done without waiting.
+    fn poll(net: &Net<Self>, sock: &Sock) -> Ready;
+
+    /// Sets an option of the transport's level.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT`, `EINVAL`.
+    fn set_option(net: &Net<Self>, sock: Busy<'_>, option: u32, value: i32) -> Result;
+
+    /// Reads an option of the transport's level; not below -1.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT`.
+    fn get_option(net: &Net<Self>, sock: &Sock, option: u32) -> Result<i32>;
+
+    /// How many bytes are in a queue.
+    fn queued(net: &Net<Self>, sock: &Sock, queue: Queue) -> u32;
 }

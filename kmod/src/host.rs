@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the endpoint needs of its surroundings: the sockets, and the way out.
+
+use crate::budget::Place;
+use crate::errno::of_failure;
+use crate::incoming::{Incoming, Reading};
+use crate::memory::ATOMIC;
+use crate::netlink::Events;
+use crate::outgoing::Outgoing;
+use crate::ports;
+use crate::socket::{Socket, Sockets};
+use kernel::prelude::*;
+use kernel::rbtree::RBTreeNodeReservation;
+use knet_transport::{release, Departure, Outbox, Path, Report, Segments, Skb, SockAddress};
+use turnstile_core::transport::config::Dscp;
+use turnstile_core::transport::host::{
+    Address, Class, Event, Failure, Host, InId, OutId, Refusal, Slice,
+};
+use turnstile_core::transport::wire::{ResetCode, Sync, DATA_LEN};
+
+/// The namespace's sockets and its way out, while the endpoint works.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) sockets: &'a mut Sockets,
+    pub(crate) events: &'a mut Events,
+    pub(crate) outbox: &'a mut Outbox,
+    pub(crate) dscp: Dscp,
+    /// ns.
+    pub(crate) now: u64,
+    /// The device that the packet came by that is being worked on.
+    pub(crate) device: u32,
+}
+
+/// A packet may take this much memory for each byte that may come of its message.
+const MEMORY_FACTOR: u32 = 3;
+/// And this much for each message.
+const MEMORY_BASE: u32 = 64 << 10;
+
+impl Surroundings<'_> {
+    fn socket(&mut self, handle: u64) -> Option<&mut Socket> {
+        self.sockets.get_mut(handle)
+    }
+
+    /// The socket for a message of `from` to a port of the address `to`.
+    fn find(&self, from: &SockAddress, to: &[u8; 16], port: u16) -> Option<u64> {
+        let mut best = (0, None);
+        let mut next = 0;
+        while let Some(handle) = self.sockets.ports.next(port, next) {
+            next = handle.saturating_add(1);
+            if let Some(socket) = self.sockets.get(handle) {
+                let score = ports::fits(&socket.sock.view(), from, to, self.device);
+                if score > best.0 {
+                    best = (score, Some(handle));
+                }
+            }
+        }
+        best.1
+    }
+}
+
+impl Host<Outgoing, Incoming> for Surroundings<'_> {
+    type Payload = Skb;
+
+    fn random(&mut self) -> u64 {
+        knet_transport::random()
+    }
+
+    fn transmit(
+        &mut self,
+        to: &Address,
+        class: Class,
+        ren: bool,
+        header: &[u8],
+        payload: Option<Slice<'_, Outgoing>>,
+    ) {
+        let dscp = match class {
+            Class::Signal => self.dscp.signal,
+            Class::Token(_) => self.dscp.token,
+            Class::Data => self.dscp.data,
+            Class::Unscheduled => self.dscp.unscheduled,
+        };
+        // ECN is Not-ECT, also for REN: its marks are not those of RFC 3168, and ports write them into packets that say REN.
+        let _ = ren;
+        self.outbox.add(&Departure {
+            to: Path {
+                ip: to.ip,
+                local: to.local,
+                scope: to.scope,
+            },
+            head: header,
+            payload: payload
+                .as_ref()
+                .map(|slice| (&slice.message.written, slice.offset, slice.len)),
+            tos: dscp << 2,
+        });
+    }
+
+    fn open(&mut self, from: &Address, sync: &Sync, id: InId) -> Result<(Incoming, u32), Refusal> {
+        let sender = SockAddress {
+            ip: from.ip,
+            scope: from.scope,
+            port: sync.source,
+        };
+        let handle = self
+            .find(&sender, &from.local, sync.destination)
+            .ok_or(Refusal::Reset(ResetCode::NoSocket))?;
+        let now = self.now;
+        let socket = self
+            .socket(handle)
+            .ok_or(Refusal::Reset(ResetCode::NoSocket))?;
+        let view = socket.sock.view();
+        if view.no_receive {
+            return Err(Refusal::Reset(ResetCode::Closed));
+        }
+        let slot = RBTreeNodeReservation::new(ATOMIC).map_err(|_| Refusal::Ignore)?;
+        let number = socket.next_incoming;
+        socket
+            .coming
+            .try_create_and_insert(number, id, ATOMIC)
+            .map_err(|_| Refusal::Ignore)?;
+        socket.budget.resize(view.receive_buffer);
+        let (mut place, mut window) = socket.budget.admit(sync.length);
+        if place == Place::Shared && socket.waiting.is_empty() && socket.budget.may_promote() {
+            window = socket.budget.promote(number, window);
+            place = Place::Exclusive;
+        } else if place == Place::Shared
+            && socket
+                .waiting
+                .try_create_and_insert(number, id, ATOMIC)
+                .is_err()
+        {
+            socket.budget.leave(Place::Shared, window, 0);
+            socket.coming.remove(&number);
+            return Err(Refusal::Ignore);
+        }
+        socket.next_incoming = number.wrapping_add(1);
+        let message = Incoming {
+            socket: handle,
+            number,
+            from: sender,
+            segments: Segments::new(),
+            length: sync.length,
+            contiguous: 0,
+            read: 0,
+            window,
+            place,
+            began: now,
+            order: None,
+            slot: Some(slot),
+        };
+        Ok((message, window))
+    }
+
+    fn data(
+        &mut self,
+        _id: InId,
+        message: &mut Incoming,
+        offset: u32,
+        skip: u32,
+        len: u32,
+        payload: Skb,
+    ) -> bool {
+        let end = offset.saturating_add(len);
+        let room = message.window.saturating_sub(message.read);
+        let memory = room
+            .saturating_mul(MEMORY_FACTOR)
+            .saturating_add(MEMORY_BASE);
+        if end > message.window || message.segments.memory() > memory {
+            return false;
+        }
+        let skip = skip.saturating_add(DATA_LEN as u32);
+        match self.sockets.get(message.socket) {
+            Some(socket) => message
+                .segments
+                .insert(&socket.sock, payload, offset, skip, len),
+            None => false,
+        }
+    }
+
+    fn in_length(&mut self, _id: InId, message: &mut Incoming, length: u32) {
+        message.length = Some(length);
+    }
+
+    fn in_progress(&mut self, _id: InId, message: &mut Incoming, contiguous: u32) {
+        message.contiguous = contiguous;
+        if let Some(socket) = self.sockets.get_mut(message.socket) {
+            socket.notice(message);
+        }
+    }
+
+    fn in_done(&mut self, _id: InId, mut message: Incoming) {
+        if let Some(length) = message.length {
+            message.contiguous = length;
+        }
+        if let Some(socket) = self.socket(message.socket) {
+            socket.complete(message);
+        }
+    }
+
+    fn in_failed(&mut self, _id: InId, message: Incoming, why: Failure) {
+        if let Some(socket) = self.socket(message.socket) {
+            socket.forget(&message);
+            socket
+                .budget
+                .leave(message.place, message.window, message.reserved());
+            let being_read = matches!(&socket.reading,
+                Some(Reading::Coming(_, number)) if *number == message.number);
+            if being_read {
+                socket.reading = (message.read != 0).then(|| Reading::Failed(of_failure(why)));
+                socket.sock.readable();
+            }
+            self.sockets.mark_promotable(message.socket);
+        }
+    }
+
+    fn out_acked(&mut self, _id: OutId, message: &mut Outgoing, received: u32) {
+        let more = received.saturating_sub(message.acked);
+        if more == 0 {
+            return;
+        }
+        message.acked = received;
+        release(&mut message.written, received);
+        let freed = more.min(message.charged);
+        message.charged = message.charged.saturating_sub(freed);
+        if let Some(socket) = self.socket(message.socket) {
+            socket.freed(freed);
+        }
+    }
+
+    fn out_done(&mut self, _id: OutId, message: Outgoing, result: Result<(), Failure>) {
+        let now = self.now;
+        let handle = message.socket;
+        let Some(socket) = self.socket(handle) else {
+            return;
+        };
+        let errno = match result {
+            Ok(()) => 0,
+            Err(failure) => of_failure(failure),
+        };
+        socket.sending.remove(&message.number);
+        socket.freed(message.charged);
+        if errno != 0 {
+            socket.failed = Some((message.number, errno));
+        }
+        if errno != 0 || socket.completions {
+            let elapsed = now.saturating_sub(message.began) / 1000;
+            socket.sock.report(&Report {
+                peer: message.to,
+                error: errno,
+                elapsed: u32::try_from(elapsed).unwrap_or(u32::MAX),
+                number: message.number,
+            });
+        }
+        if errno != 0 {
+            if socket.sock.view().peer.is_some() {
+                socket.sock.set_error(errno);
+            }
+            // Who waits for room in this very message need not wait.
+            socket.sock.writable();
+        }
+        if socket.sending.is_empty() {
+            // Who lingers waits for this.
+            socket.sock.writable();
+        }
+        let gone = socket.closed && socket.sending.is_empty();
+        drop(message);
+        if gone {
+            self.sockets.remove(handle);
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.events.note(self.outbox, event);
+    }
+}

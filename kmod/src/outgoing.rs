@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A message that goes out, as the socket's side keeps it.
+
+use knet_transport::{SockAddress, Writer, Written};
+use turnstile_core::transport::host::OutId;
+
+/// Counted for each message beside its bytes.
+pub(crate) const OVERHEAD: u32 = 1024;
+
+/// What is kept with the endpoint until the message is delivered or fails.
+pub(crate) struct Outgoing {
+    /// The socket's handle.
+    pub(crate) socket: u64,
+    /// Its number on the socket.
+    pub(crate) number: u32,
+    /// The data.
+    pub(crate) written: Written,
+    /// Bytes that were acknowledged.
+    pub(crate) acked: u32,
+    /// Bytes of the send buffer that it takes.
+    pub(crate) charged: u32,
+    /// When it began, ns.
+    pub(crate) began: u64,
+    /// Whom it is for.
+    pub(crate) to: SockAddress,
+}
+
+/// A message that further calls append to.
+pub(crate) struct Open {
+    /// What to append with.
+    pub(crate) writer: Writer,
+    /// The message, once it has begun.
+    pub(crate) id: OutId,
+    /// Its number on the socket.
+    pub(crate) number: u32,
+    /// Whom it is for.
+    pub(crate) to: SockAddress,
+    /// Its length, if that was given.
+    pub(crate) length: Option<u32>,
+    /// How much of it there is.
+    pub(crate) written: u32,
+}

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `sendmsg`.
+
+use crate::errno;
+use crate::outgoing::{Open, Outgoing, OVERHEAD};
+use crate::state::State;
+use crate::Turnstile;
+use kernel::prelude::*;
+use knet_transport::{
+    now, Busy, Message, Net, Outbox, Path, SendOptions, SockAddress, Timeout, Writer,
+};
+use turnstile_core::transport::host::{self, Address, OutId, SendError};
+use turnstile_core::transport::wire::{mss, MAX_LENGTH};
+use turnstile_core::units::Nanos;
+
+/// The most that is copied before some of it is sent.
+const CHUNK: u32 = 256 << 10;
+/// The longest packets, whatever the MTU: one must fit into the fragments of a packet buffer.
+const MAX_MSS: u16 = 32 << 10;
+
+/// A call.
+struct Call<'a> {
+    net: &'a Net<Turnstile>,
+    sock: Busy<'a>,
+    timeout: Timeout,
+    len: u32,
+    done: u32,
+    more: bool,
+}
+
+/// The message of a call.
+struct Going {
+    writer: Writer,
+    to: SockAddress,
+    length: Option<u32>,
+    written: u32,
+    stage: Stage,
+}
+
+enum Stage {
+    /// The peer has not heard of it.
+    New(Beginning),
+    /// It is under way, with this number on the socket.
+    Begun(OutId, u32),
+}
+
+#[derive(Clone, Copy)]
+struct Beginning {
+    path: Path,
+    source: u16,
+    mss: u16,
+    /// The receiver is not told the length.
+    hidden: bool,
+    deadline: Option<u64>,
+    coflow: u32,
+    priority: Option<u8>,
+}
+
+/// Sends `len` bytes; returns how many were taken.
+pub(crate) fn send(
+    net: &Net<Turnstile>,
+    sock: Busy<'_>,
+    message: &mut Message<'_>,
+    len: usize,
+) -> Result<u32> {
+    let options = message.send_options()?;
+    sock.take_error()?;
+    if sock.view().no_send {
+        return Err(EPIPE);
+    }
+    if len == 0 {
+        return Err(EINVAL);
+    }
+    let len = u32::try_from(len)
+        .ok()
+        .filter(|len| *len <= MAX_LENGTH)
+        .ok_or_else(errno::too_long)?;
+    let mut call = Call {
+        net,
+        sock,
+        timeout: sock.timeout(true, options.dont_wait),
+        len,
+        done: 0,
+        more: options.more,
+    };
+    let mut going = match call.resume(&options)? {
+        Some(going) => going,
+        None => call.begin(&options)?,
+    };
+    let result = call.run(message, &mut going);
+    let keep = call.finish(going, &result);
+    match result {
+        Err(error) if call.done == 0 => Err(error),
+        _ => keep.map(|()| call.done),
+    }
+}
+
+impl Call<'_> {
+    /// The message that is open on the socket, if there is one.
+    fn resume(&self, options: &SendOptions) -> Result<Option<Going>> {
+        let mut state = self.net.lock().ok_or(ENODEV)?;
+        let socket = state.sockets.get_mut(self.sock.handle()).ok_or(ENODEV)?;
+        let Some(open) = &socket.open else {
+            return Ok(None);
+        };
+        let elsewhere = options.to.is_some_and(|to| to != open.to);
+        if elsewhere || options.begins() {
+            return Err(EINVAL);
+        }
+        let left = open
+            .length
+            .unwrap_or(MAX_LENGTH)
+            .saturating_sub(open.written);
+        if self.len > left {
+            return Err(errno::too_long());
+        }
+        Ok(socket.open.take().map(|open| Going {
+            writer: open.writer,
+            to: open.to,
+            length: open.length,
+            written: open.written,
+            stage: Stage::Begun(open.id, open.number),
+        }))
+    }
+
+    /// A new message.
+    fn begin(&self, options: &SendOptions) -> Result<Going> {
+        let to = options
+            .to
+            .or(self.sock.view().peer)
+            .ok_or_else(errno::no_destination)?;
+        let length = match options.length {
+            Some(length) => Some(
+                u32::try_from(length)
+                    .ok()
+                    .filter(|length| *length <= MAX_LENGTH && *length >= self.len)
+                    .ok_or_else(errno::too_long)?,
+            ),
+            None => (!self.more).then_some(self.len),
+        };
+        self.sock.autobind()?;
+        let (path, mtu) = self.sock.route(&to)?;
+        let ipv6 = !Address {
+            ip: path.ip,
+            local: path.local,
+            scope: path.scope,
+        }
+        .is_ipv4();
+        let mss = mss(mtu, ipv6).ok_or_else(errno::too_long)?.min(MAX_MSS);
+        let priority = match options.priority {
+            Some(priority) => Some(priority),
+            None => {
+                let state = self.net.lock().ok_or(ENODEV)?;
+                state
+                    .sockets
+                    .get(self.sock.handle())
+                    .and_then(|socket| socket.priority)
+            }
+        };
+        let at_once = length.filter(|length| *length == self.len).unwrap_or(0);
+        Ok(Going {
+            writer: Writer::new(&self.sock, at_once)?,
+            to,
+            length,
+            written: 0,
+            stage: Stage::New(Beginning {
+                path,
+                source: self.sock.view().local.port,
+                mss,
+                hidden: options.unknown_size == Some(true),
+                deadline: options.deadline,
+                coflow: options.coflow.unwrap_or(0),
+                priority,
+            }),
+        })
+    }
+
+    /// Takes all bytes of the call, as room comes.
+    fn run(&mut self, message: &mut Message<'_>, going: &mut Going) -> Result {
+        while self.done < self.len {
+            let left = self.len.saturating_sub(self.done);
+            let room = self.wait_for_room(going, left)?;
+            let copied = going.writer.append(message, left.min(room).min(CHUNK))?;
+            self.done = self.done.saturating_add(copied);
+            let result = self.commit(going, copied);
+            if let Err(error) = result {
+                // What was copied goes nowhere.
+                self.done = 0;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many bytes may be copied, at least 1.
+    fn wait_for_room(&mut self, going: &Going, left: u32) -> Result<u32> {
+        let (net, handle) = (self.net, self.sock.handle());
+        let overhead = match going.stage {
+            Stage::New(_) => OVERHEAD,
+            Stage::Begun(..) => 0,
+        };
+        let mut result = Ok(0);
+        let sock = self.sock;
+        sock.wait(&mut self.timeout, || {
+            if sock.view().no_send {
+                result = Err(EPIPE);
+                return true;
+            }
+            let Some(mut state) = net.lock() else {
+                result = Err(ENODEV);
+                return true;
+            };
+            let state = &mut *state;
+            if let Stage::Begun(id, number) = going.stage {
+                if state.endpoint.out_mut(id).is_none() {
+                    result = Err(state.why_failed(handle, number));
+                    return true;
+                }
+            }
+            let Some(socket) = state.sockets.get_mut(handle) else {
+                result = Err(ENODEV);
+                return true;
+            };
+            let (size, free) = socket.room();
+            let free = free.saturating_sub(overhead);
+            let enough = if left < size / 4 { left } else { size / 4 };
+            // A call that does not wait takes what there is.
+            result = Ok(free);
+            socket.full |= free < enough;
+            free >= enough
+        })
+        .or_else(|error| match result {
+            Ok(free) if free != 0 => Ok(()),
+            _ => Err(error),
+        })?;
+        result
+    }
+
+    /// Tells the endpoint of bytes that were copied.
+    fn commit(&mut self, going: &mut Going, copied: u32) -> Result {
+        going.written = going.written.saturating_add(copied);
+        let end = match going.length {
+            Some(length) => going.written >= length,
+            None => !self.more && self.done >= self.len,
+        };
+        let handle = self.sock.handle();
+        let mut state = self.net.lock().ok_or(ENODEV)?;
+        let (state, outbox) = state.parts();
+        match going.stage {
+            Stage::New(beginning) => {
+                let (id, number) = state.start(handle, going, &beginning, copied, outbox)?;
+                going.stage = Stage::Begun(id, number);
+                if end && (beginning.hidden || going.length.is_none()) {
+                    state.append(handle, id, number, going.written, 0, true, outbox)
+                } else {
+                    Ok(())
+                }
+            }
+            Stage::Begun(id, number) => {
+                state.append(handle, id, number, going.written, copied, end, outbox)
+            }
+        }
+    }
+
+    /// Keeps the message open on the socket, if it goes on.
+    fn finish(&self, going: Going, result: &Result) -> Result {
+        let Stage::Begun(id, number) = going.stage else {
+            return Ok(());
+        };
+        let ended = match going.length {
+            Some(length) => going.written >= length,
+            None => !self.more && self.done >= self.len && result.is_ok(),
+        };
+        if ended {
+            return Ok(());
+        }
+        let handle = self.sock.handle();
+        let mut state = self.net.lock().ok_or(ENODEV)?;
+        let (state, outbox) = state.parts();
+        if state.endpoint.out_mut(id).is_none() {
+            return Ok(());
+        }
+        let Some(socket) = state.sockets.get_mut(handle) else {
+            return Ok(());
+        };
+        if socket.open.is_none() {
+            socket.open = Some(Open {
+                writer: going.writer,
+                id,
+                number,
+                to: going.to,
+                length: going.length,
+                written: going.written,
+            });
+        } else {
+            // Another thread left one open meanwhile: which one a next call would go on with, nobody could say.
+            state.abort_one(handle, number, id, now(), outbox);
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn why_failed(&self, handle: u64, number: u32) -> Error {
+        let errno = self
+            .sockets
+            .get(handle)
+            .and_then(|socket| socket.failed)
+            .filter(|(failed, _)| *failed == number);
+        match errno {
+            Some((_, errno)) => errno::error(errno),
+            None => errno::reset(),
+        }
+    }
+
+    /// Begins a message with `available` bytes.
+    fn start(
+        &mut self,
+        handle: u64,
+        going: &Going,
+        beginning: &Beginning,
+        available: u32,
+        outbox: &mut Outbox,
+    ) -> Result<(OutId, u32)> {
+        let now = now();
+        let charged = available.saturating_add(OVERHEAD);
+        let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
+        let number = socket.next_outgoing;
+        // Its place first, so that nothing can fail afterwards.
+        let nobody = OutId {
+            index: u32::MAX,
+            generation: u32::MAX,
+        };
+        socket
+            .sending
+            .try_create_and_insert(number, nobody, crate::memory::ATOMIC)?;
+        socket.queued = socket.queued.saturating_add(charged);
+        let path = beginning.path;
+        let what = host::Outgoing {
+            source: beginning.source,
+            destination: going.to.port,
+            length: going.length.filter(|_| !beginning.hidden),
+            deadline: beginning.deadline.map(Nanos),
+            coflow: beginning.coflow,
+            priority: beginning.priority,
+            mss: beginning.mss,
+            available,
+        };
+        let message = Outgoing {
+            socket: handle,
+            number,
+            written: going.writer.written(),
+            acked: 0,
+            charged,
+            began: now,
+            to: going.to,
+        };
+        let to = Address {
+            ip: path.ip,
+            local: path.local,
+            scope: path.scope,
+        };
+        let (endpoint, mut surroundings) = self.split(outbox, now);
+        let sent = endpoint.send(Nanos(now), &to, &what, message, &mut surroundings);
+        let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
+        match sent {
+            Ok(id) => {
+                if let Some(place) = socket.sending.get_mut(&number) {
+                    *place = id;
+                }
+                socket.next_outgoing = number.wrapping_add(1);
+                Ok((id, number))
+            }
+            Err((why, _message)) => {
+                socket.sending.remove(&number);
+                socket.freed(charged);
+                Err(match why {
+                    SendError::Length => errno::too_long(),
+                    SendError::TooMany | SendError::NoMemory => errno::no_room(),
+                })
+            }
+        }
+    }
+
+    /// More of a message was written, all bytes below `available`.
+    #[allow(clippy::too_many_arguments)] // facts of one write
+    fn append(
+        &mut self,
+        handle: u64,
+        id: OutId,
+        number: u32,
+        available: u32,
+        copied: u32,
+        end: bool,
+        outbox: &mut Outbox,
+    ) -> Result {
+        let Some(message) = self.endpoint.out_mut(id) else {
+            return Err(self.why_failed(handle, number));
+        };
+        message.charged = message.charged.saturating_add(copied);
+        if let Some(socket) = self.sockets.get_mut(handle) {
+            socket.queued = socket.queued.saturating_add(copied);
+        }
+        let now = now();
+        let (endpoint, mut surroundings) = self.split(outbox, now);
+        endpoint.written(Nanos(now), id, available, end, &mut surroundings);
+        Ok(())
+    }
+}
