@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
 
+mod messages;
+
 use crate::clock;
 use crate::harness::{Case, Ctx, Need};
 use crate::pcap::{self, Capture, Captured};
@@ -32,6 +34,7 @@ pub(super) const CASES: &[Case] = &[
         .needs(NEEDS)
         .timeout_s(120),
     Case::new("tools/recorder", queue_over_time).needs(NEEDS),
+    Case::new("tools/messages", messages::over_tcp).needs(NEEDS),
     Case::new("tools/pcap", tcpdump_reads_it).needs(&[Need::Program("tcpdump")]),
 ];
 

@@ -28,6 +28,19 @@ pub struct Node {
     address: Option<Ipv4Addr>,
 }
 
+/// A device that sends onto a link.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// The node that it belongs to.
+    pub node: String,
+    /// Its name: that of the node at the other end.
+    pub dev: String,
+    /// The link.
+    pub link: Link,
+    /// Whether the node is a host.
+    pub of_host: bool,
+}
+
 /// A network that is up.
 #[derive(Debug)]
 pub struct Fabric {
@@ -271,6 +284,22 @@ impl Fabric {
         ns.run_with("tc -batch -", &text)
             .with_context(|| format!("the queue of {node} to {dev}: {text}"))
             .map(drop)
+    }
+
+    /// All devices that send onto a link, switch by switch and host by host.
+    pub fn ports(&self) -> Vec<Port> {
+        let mut ports = Vec::new();
+        for (index, node) in self.plan.nodes.iter().enumerate() {
+            for (peer, link) in self.plan.links_of(NodeId(index)) {
+                ports.push(Port {
+                    node: node.name.clone(),
+                    dev: self.name(peer).to_owned(),
+                    link,
+                    of_host: node.address.is_some(),
+                });
+            }
+        }
+        ports
     }
 
     /// The link between two nodes.

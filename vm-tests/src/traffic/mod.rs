@@ -5,6 +5,7 @@
 //! tells streams, losses, order and latency.
 
 pub mod frame;
+pub mod messages;
 mod packet;
 mod raw;
 mod sink;

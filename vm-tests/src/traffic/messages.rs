@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Messages between hosts, over Turnstile's sockets or TCP: when each was asked for, and when the receiving application had read
+//! its last byte.
+//!
+//! One thread does it all: it sleeps until a message is due or a socket has something for it. Both
+//! transports are used alike: a message takes an idle [`Channel`](channel) between its two hosts, a connection that is up already or a
+//! pair of Turnstile sockets, so that TCP is not charged for handshakes. One that finds none idle waits, and its time runs.
+
+mod channel;
+mod engine;
+mod outcome;
+mod sizes;
+
+use std::net::Ipv4Addr;
+
+use crate::netns::Netns;
+use crate::topology::Fabric;
+
+pub use engine::Messages;
+pub use outcome::{Alone, Class, Summary};
+pub use sizes::{poisson, Sizes, WEB_SEARCH};
+
+/// What carries messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP, with the congestion control that the hosts' routes name.
+    Tcp,
+    /// Turnstile's sockets, with what is configured in the hosts' namespaces.
+    Turnstile,
+}
+
+/// A host that sends and receives.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Where its sockets are.
+    pub ns: &'a Netns,
+    /// Where it is reached.
+    pub address: Ipv4Addr,
+}
+
+/// The hosts of a network, in its order.
+pub fn places(fabric: &Fabric) -> Vec<Place<'_>> {
+    (0..fabric.hosts())
+        .map(|host| Place {
+            ns: fabric.host(host),
+            address: fabric.address(host),
+        })
+        .collect()
+}
+
+/// A message that is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Index of the host that sends it.
+    pub from: usize,
+    /// Index of the host that gets it.
+    pub to: usize,
+    /// Its length, at least 1.
+    pub bytes: u64,
+    /// When it is asked for, ns after the start.
+    pub at: u64,
+    /// Turnstile: the priority of its tokens, in place of what the policy says.
+    pub priority: Option<u8>,
+}
+
+impl Message {
+    /// At the start, with the policy's priority.
+    pub const fn new(from: usize, to: usize, bytes: u64) -> Self {
+        Self {
+            from,
+            to,
+            bytes,
+            at: 0,
+            priority: None,
+        }
+    }
+
+    /// Asked for so many ns after the start.
+    pub const fn at(self, at: u64) -> Self {
+        Self { at, ..self }
+    }
+
+    /// With tokens of this priority.
+    pub const fn priority(self, priority: u8) -> Self {
+        Self {
+            priority: Some(priority),
+            ..self
+        }
+    }
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The message.
+    pub message: Message,
+    /// ns from when it was asked for until its last byte was read; `None`: it was not there when time was up.
+    pub took: Option<u64>,
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What completion times tell: slowdowns by length.
+
+use serde::Serialize;
+
+use super::Done;
+
+/// How long messages take on the idle network, by length: measured for some, on a straight line between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Alone(Vec<(u64, u64)>);
+
+impl Alone {
+    /// From lengths in bytes and times in ns.
+    pub fn new(mut measured: Vec<(u64, u64)>) -> Self {
+        measured.sort_unstable();
+        Self(measured)
+    }
+
+    /// ns for a message of so many bytes; beyond what was measured, that of the nearest. 0 when nothing was.
+    pub fn time(&self, bytes: u64) -> f64 {
+        let upper = self.0.partition_point(|(length, _)| *length < bytes);
+        match (
+            upper.checked_sub(1).map(|low| self.0[low]),
+            self.0.get(upper),
+        ) {
+            (Some((low, short)), Some(&(high, long))) => {
+                let part = (bytes - low) as f64 / (high - low) as f64;
+                short as f64 + (long as f64 - short as f64) * part
+            }
+            (Some((_, time)), None) | (None, Some(&(_, time))) => time as f64,
+            (None, None) => 0.0,
+        }
+    }
+}
+
+/// Messages of some lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// How it is called.
+    pub name: &'static str,
+    /// Bytes of the shortest.
+    pub from: u64,
+    /// Bytes that none has.
+    pub below: u64,
+}
+
+/// The figures of a class.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// The class.
+    pub class: String,
+    /// How many there were.
+    pub messages: usize,
+    /// Those of them that did not arrive in time. They are in no other figure.
+    pub missing: usize,
+    /// Completion divided by completion alone: mean.
+    pub slowdown_mean: f64,
+    /// The median.
+    pub slowdown_median: f64,
+    /// The 99th percentile.
+    pub slowdown_p99: f64,
+    /// The greatest.
+    pub slowdown_max: f64,
+    /// Completion, us: mean.
+    pub time_mean_us: f64,
+    /// The median.
+    pub time_median_us: f64,
+    /// The 99th percentile.
+    pub time_p99_us: f64,
+}
+
+impl Summary {
+    /// Of the messages of `class` among `done`.
+    pub fn new(class: Class, done: &[Done], alone: &Alone) -> Self {
+        let of_class = |done: &&Done| (class.from..class.below).contains(&done.message.bytes);
+        let mut times = Vec::new();
+        let mut slowdowns = Vec::new();
+        let mut messages = 0;
+        for done in done.iter().filter(of_class) {
+            messages += 1;
+            if let Some(took) = done.took {
+                times.push(took as f64 / 1e3);
+                slowdowns.push(took as f64 / alone.time(done.message.bytes).max(1.0));
+            }
+        }
+        times.sort_by(f64::total_cmp);
+        slowdowns.sort_by(f64::total_cmp);
+        Self {
+            class: class.name.into(),
+            messages,
+            missing: messages - times.len(),
+            slowdown_mean: mean(&slowdowns),
+            slowdown_median: percentile(&slowdowns, 50.0),
+            slowdown_p99: percentile(&slowdowns, 99.0),
+            slowdown_max: percentile(&slowdowns, 100.0),
+            time_mean_us: mean(&times),
+            time_median_us: percentile(&times, 50.0),
+            time_p99_us: percentile(&times, 99.0),
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The least value that so many of 100 do not exceed; 0 of none.
+fn percentile(sorted: &[f64], percent: f64) -> f64 {
+    let rank = (sorted.len() as f64 * percent / 100.0).ceil() as usize;
+    let index = rank.clamp(1, sorted.len().max(1)) - 1;
+    sorted.get(index).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::messages::Message;
+
+    #[test]
+    fn alone_lies_between_what_was_measured() {
+        let alone = Alone::new(vec![(3000, 50), (1000, 10)]);
+        assert_eq!(alone.time(1000), 10.0);
+        assert_eq!(alone.time(2000), 30.0);
+        assert_eq!(alone.time(3000), 50.0);
+        assert_eq!(alone.time(1), 10.0);
+        assert_eq!(alone.time(9000), 50.0);
+        assert_eq!(Alone::default().time(1), 0.0);
+    }
+
+    #[test]
+    fn a_summary_is_of_its_class() {
+        let done = |bytes, took| Done {
+            message: Message::new(0, 1, bytes),
+            took,
+        };
+        let alone = Alone::new(vec![(100, 1000)]);
+        let mut all: Vec<_> = (1..=100).map(|n| done(100, Some(n * 1000))).collect();
+        all.push(done(100, None));
+        all.push(done(500, Some(1)));
+        let class = Class {
+            name: "short",
+            from: 0,
+            below: 500,
+        };
+        let summary = Summary::new(class, &all, &alone);
+        assert_eq!((summary.messages, summary.missing), (101, 1));
+        assert!((summary.slowdown_mean - 50.5).abs() < 1e-9);
+        assert_eq!(summary.slowdown_median, 50.0);
+        assert_eq!(summary.slowdown_p99, 99.0);
+        assert_eq!(summary.slowdown_max, 100.0);
+        assert_eq!(summary.time_p99_us, 99.0);
+        let none = Class {
+            name: "none",
+            from: 1000,
+            below: 2000,
+        };
+        assert_eq!(Summary::new(none, &all, &alone).slowdown_p99, 0.0);
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+//! How long messages are and when they come.
+
+use super::Message;
+use crate::rng::Rng;
+
+/// A distribution of lengths by points of its cumulative distribution, uniform between two of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Its name.
+    pub name: &'static str,
+    /// Bytes of a unit.
+    pub unit: u64,
+    /// A length in units, and how many of 1000 messages are at most that long. The first has 0, the last 1000.
+    pub points: &'static [(u64, u64)],
+}
+
+/// Answers and background of a cluster that serves web searches, measured for DCTCP (Alizadeh et al., SIGCOMM 2010, figure 4), in
+/// the form in which pFabric's and later simulations have it: packets of 1460 bytes, 1.67 MB on average. Half are below 80
+/// KB, and the longest tenth carries nearly all.
+pub const WEB_SEARCH: Sizes = Sizes {
+    name: "web search",
+    unit: 1460,
+    points: &[
+        (1, 0),
+        (6, 150),
+        (13, 200),
+        (19, 300),
+        (33, 400),
+        (53, 530),
+        (133, 600),
+        (667, 700),
+        (1333, 800),
+        (3333, 900),
+        (6667, 970),
+        (20_000, 1000),
+    ],
+};
+
+impl Sizes {
+    /// A length, bytes.
+    pub fn draw(&self, rng: &mut Rng) -> u64 {
+        let at = uniform(rng) * 1000.0;
+        let mut units = 1.0;
+        for pair in self.points.windows(2) {
+            let ((low, from), (high, until)) = (pair[0], pair[1]);
+            let (low, high) = (low as f64, high as f64);
+            let (from, until) = (from as f64, until as f64);
+            units = high;
+            if at <= until {
+                units = low + (high - low) * (at - from) / (until - from);
+                break;
+            }
+        }
+        (units.round() as u64).max(1) * self.unit
+    }
+
+    /// The mean length, bytes.
+    pub fn mean(&self) -> f64 {
+        let pairs = self.points.windows(2);
+        let units: f64 = pairs
+            .map(|pair| (pair[0].0 + pair[1].0) as f64 / 2.0 * (pair[1].1 - pair[0].1) as f64)
+            .sum();
+        units / 1000.0 * self.unit as f64
+    }
+
+    /// Lengths from the shortest to the longest, bytes: every one of the first few units, and then so that a straight line
+    /// between two of them says how long a message of a length between them takes.
+    pub fn grid(&self) -> Vec<u64> {
+        /// Up to here each length is one by itself: the first packets decide how many round trips it takes.
+        const EACH: u64 = 8;
+        let last = self.points.last().map_or(1, |(units, _)| *units);
+        let mut grid: Vec<u64> = (1..=EACH.min(last)).collect();
+        let mut units = EACH;
+        while units < last {
+            units = (units + units.div_ceil(2)).min(last);
+            grid.push(units);
+        }
+        grid.into_iter().map(|units| units * self.unit).collect()
+    }
+}
+
+/// `count` messages whose gaps are exponential, so that the payload of all together is `bits_per_s` on average; each between a pair
+/// of hosts chosen anew.
+pub fn poisson(
+    rng: &mut Rng,
+    sizes: &Sizes,
+    pairs: &[(usize, usize)],
+    count: usize,
+    bits_per_s: f64,
+) -> Vec<Message> {
+    let gap = sizes.mean() * 8e9 / bits_per_s;
+    let mut at = 0.0;
+    (0..count)
+        .map(|_| {
+            at -= (1.0 - uniform(rng)).ln() * gap;
+            let (from, to) = *rng.pick(pairs);
+            Message::new(from, to, sizes.draw(rng)).at(at as u64)
+        })
+        .collect()
+}
+
+/// In 0..1.
+fn uniform(rng: &mut Rng) -> f64 {
+    const STEPS: u64 = 1 << 53;
+    rng.range(0..=STEPS - 1) as f64 / STEPS as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_as_often_as_the_points_say() {
+        let mut rng = Rng::new(1, "sizes");
+        let drawn: Vec<u64> = (0..200_000).map(|_| WEB_SEARCH.draw(&mut rng)).collect();
+        for (units, part) in WEB_SEARCH.points {
+            let upto = drawn.iter().filter(|len| **len <= units * 1460).count();
+            // Rounding to whole packets moves up to half a packet's worth of the steepest stretch.
+            let off = upto as f64 / 200.0 - *part as f64;
+            assert!(off.abs() < 20.0, "{units}: {off}");
+        }
+        let mean = drawn.iter().sum::<u64>() as f64 / 2e5;
+        assert!((mean / WEB_SEARCH.mean() - 1.0).abs() < 0.02, "{mean}");
+        assert!((WEB_SEARCH.mean() / 1.67e6 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_grid_spans_all_lengths() {
+        let grid = WEB_SEARCH.grid();
+        assert_eq!(grid[0], 1460);
+        assert_eq!(grid[7], 8 * 1460);
+        assert_eq!(*grid.last().unwrap(), 20_000 * 1460);
+        assert!(grid.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(grid.len() < 40);
+    }
+
+    #[test]
+    fn the_load_is_what_was_asked_for() {
+        let mut rng = Rng::new(2, "load");
+        let sizes = Sizes {
+            name: "fixed",
+            unit: 1000,
+            points: &[(10, 0), (10, 1000)],
+        };
+        let all = poisson(&mut rng, &sizes, &[(0, 1), (1, 0)], 20_000, 1e9);
+        let bits: u64 = all.iter().map(|m| m.bytes * 8).sum();
+        let rate = bits as f64 / (all.last().unwrap().at as f64 / 1e9);
+        assert!((rate / 1e9 - 1.0).abs() < 0.03, "{rate}");
+        assert!(all.iter().all(|m| m.bytes == 10_000));
+        assert!(all.windows(2).all(|pair| pair[0].at <= pair[1].at));
+    }
+}
