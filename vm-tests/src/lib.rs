@@ -23,6 +23,7 @@ pub mod raw_netlink;
 pub mod recorder;
 pub mod rng;
 pub mod run_config;
+pub mod scenario;
 pub mod stalls;
 pub mod stats;
 pub mod tool;

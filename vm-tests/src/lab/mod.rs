@@ -6,6 +6,7 @@
 //! [`Report`]. It runs on the virtual bed, where time is exact and every run gives the same bytes. `docs/lab.md` shows how to add one.
 
 mod incast;
+mod mixed;
 pub mod report;
 mod setups;
 mod share;
@@ -50,6 +51,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     token_queue::EXPERIMENT,
     share::EXPERIMENT,
     incast::EXPERIMENT,
+    mixed::EXPERIMENT,
 ];
 
 /// What an experiment is handed, and where it puts what it finds.

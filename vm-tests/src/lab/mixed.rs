@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Short and long messages at once: the load of a web search over one link, over TCP and DCTCP.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::report::{number, rounded, Plot, SetUpLines, Style, Table};
+use super::{Experiment, Lab};
+use crate::scenario::mixed::{run as measure, Load, Outcome, Way};
+use crate::scenario::{delay_for, Carrier, Queues};
+use crate::topology::Link;
+use crate::traffic::messages::{Class, Summary, WEB_SEARCH};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "mixed",
+    title: "messages of a web search at 60 % load: completion times",
+    source: "TOP section 5.2 (1000 messages at load 0.6 over a dumbbell); DCTCP fig. 4 (lengths); the goals are the project's",
+    run,
+};
+
+const RATE: u64 = 10_000_000_000;
+/// A token's way to the sender and its packet's way back, ns.
+const RTT: u64 = 48_000;
+/// What a switch's port holds, bytes.
+const BUFFER: u32 = 128_000;
+/// DCTCP's marking threshold, packets (ExpressPass section 3.1).
+const THRESHOLD: u32 = 65;
+/// As in the experiment `incast`.
+const RTO: u32 = 4_000;
+/// Messages (TOP section 5.2).
+const COUNT: usize = 1000;
+
+const CLASSES: [Class; 4] = [
+    Class {
+        name: "below 10 KB",
+        from: 0,
+        below: 10_000,
+    },
+    Class {
+        name: "10 KB to 100 KB",
+        from: 10_000,
+        below: 100_000,
+    },
+    Class {
+        name: "100 KB and more",
+        from: 100_000,
+        below: u64::MAX,
+    },
+    Class {
+        name: "all",
+        from: 0,
+        below: u64::MAX,
+    },
+];
+/// Goals for the slowdown, mean and 99th percentile, by class.
+const GOALS: [Option<(f64, f64)>; 4] = [Some((1.2, 3.0)), None, None, Some((1.6, 7.0))];
+
+fn run(lab: &mut Lab) -> Result<()> {
+    let link = Link::new(RATE, delay_for(RTT, 3, RATE)).buffer(BUFFER);
+    let load = Load {
+        pairs: 4,
+        link,
+        sizes: WEB_SEARCH,
+        count: COUNT,
+        load: 0.6,
+        channels: 16,
+        patience: Duration::from_secs(5),
+        pause: Duration::from_millis(20),
+    };
+    let messages = load.messages(&mut lab.rng);
+    let fabric = load.plan().build()?;
+    let mut queues = Table::new(
+        "the ports",
+        &[
+            "transport",
+            "data packets dropped",
+            "goal",
+            "longest data queue, kB",
+            "at",
+            "unscheduled packets dropped",
+            "tokens dropped",
+        ],
+    );
+    let mut plot = Plot::new(
+        "mean slowdown",
+        "messages by length, %",
+        "completion / completion alone",
+        Style::Steps,
+    );
+    let mut tables: Vec<Table> = CLASSES
+        .iter()
+        .map(|class| {
+            Table::new(
+                &format!("messages {}", class.name),
+                &[
+                    "transport",
+                    "messages",
+                    "not there in time",
+                    "slowdown, mean",
+                    "goal",
+                    "slowdown, 99 %",
+                    "goal",
+                    "time, mean, us",
+                    "median",
+                    "99 %",
+                ],
+            )
+        })
+        .collect();
+    for way in ways() {
+        lab.progress(&format!("{}: {COUNT} messages", way.title));
+        lab.report.setups.push(SetUpLines {
+            title: format!("{}: {}", way.name, way.title),
+            lines: way.queues.example(&fabric),
+        });
+        let outcome = measure(&fabric, &load, &way, &messages)?;
+        for ((class, goal), table) in CLASSES.into_iter().zip(GOALS).zip(&mut tables) {
+            let summary = Summary::new(class, &outcome.done, &outcome.alone);
+            let goal = |pick: fn((f64, f64)) -> f64| {
+                goal.map_or_else(|| "".into(), |goal| number(pick(goal), 1))
+            };
+            table.row(vec![
+                way.name.into(),
+                summary.messages.into(),
+                summary.missing.into(),
+                number(summary.slowdown_mean, 2),
+                goal(|goal| goal.0),
+                number(summary.slowdown_p99, 2),
+                goal(|goal| goal.1),
+                number(summary.time_mean_us, 1),
+                number(summary.time_median_us, 1),
+                number(summary.time_p99_us, 1),
+            ]);
+        }
+        queues.row(vec![
+            way.name.into(),
+            outcome.seen.data_drops.into(),
+            0.into(),
+            number(outcome.seen.longest as f64 / 1e3, 1),
+            outcome.seen.longest_at.clone().into(),
+            outcome.seen.unscheduled_drops.into(),
+            outcome.seen.token_drops.into(),
+        ]);
+        plot.series(way.name, by_length(&outcome));
+    }
+    lab.report.tables.extend(tables);
+    lab.report.tables.push(queues);
+    lab.report.plots.push(plot);
+    lab.report.notes.push(format!(
+        "4 and 4 hosts, links of 10 Gbit/s; a token's way and its packet's way back take {} us. The load is payload, as a part of the middle link. Times \
+         are those of the receiving application, from when the message was asked for; alone: the same length on the idle network, by the same transport",
+        RTT / 1000
+    ));
+    lab.report.notes.push(
+        "TCP's connections are up beforehand, and a message takes an idle one; the shortest retransmission timeout is 4 ms, a tick".into(),
+    );
+    Ok(())
+}
+
+fn ways() -> [Way; 2] {
+    [
+        Way {
+            name: "cubic",
+            title: "TCP cubic, drop tail",
+            queues: Queues::DropTail,
+            carrier: Carrier::Tcp("cubic", RTO),
+        },
+        Way {
+            name: "dctcp",
+            title: "DCTCP, marked by RED above 65 packets",
+            queues: Queues::Marked(THRESHOLD),
+            carrier: Carrier::Tcp("dctcp", RTO),
+        },
+    ]
+}
+
+/// The mean slowdown of each tenth of the messages, from the shortest to the longest.
+fn by_length(outcome: &Outcome) -> Vec<(f64, f64)> {
+    const PARTS: usize = 10;
+    let mut all: Vec<(u64, f64)> = outcome
+        .done
+        .iter()
+        .filter_map(|done| {
+            let bytes = done.message.bytes;
+            Some((bytes, done.took? as f64 / outcome.alone.time(bytes)))
+        })
+        .collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let mut points = Vec::new();
+    for part in 0..PARTS {
+        let slice = &all[all.len() * part / PARTS..all.len() * (part + 1) / PARTS];
+        let mean = slice.iter().map(|(_, slow)| slow).sum::<f64>() / slice.len().max(1) as f64;
+        points.push((100.0 * part as f64 / PARTS as f64, rounded(mean, 3)));
+    }
+    if let Some(&(_, last)) = points.last() {
+        points.push((100.0, last));
+    }
+    points
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Transports as they are configured.
+
+use anyhow::{Context, Result};
+
+use crate::topology::Fabric;
+use crate::traffic::messages::Transport;
+
+/// A transport as it is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// TCP with this congestion control, and its shortest retransmission timeout in us.
+    Tcp(&'static str, u32),
+    /// Turnstile: `turnstile transport set` with these words at each host.
+    Turnstile(String),
+}
+
+impl Carrier {
+    /// Configures all hosts for it.
+    ///
+    /// # Errors
+    /// When something is refused.
+    pub fn configure(&self, fabric: &Fabric) -> Result<Transport> {
+        for host in 0..fabric.hosts() {
+            let ns = fabric.host(host);
+            match self {
+                Self::Tcp(control, rto) => {
+                    // By the route: the sysctl of a namespace is refused what the machine's administrator has not allowed to all.
+                    // It asks for ECN, too, where the congestion control needs it.
+                    fabric.tune_route(host, &format!("congctl {control}"))?;
+                    ns.sysctl("net/ipv4/tcp_rto_min_us", &rto.to_string())?;
+                    ns.sysctl("net/ipv4/tcp_no_metrics_save", "1")?;
+                    // Windows are to limit nothing.
+                    ns.sysctl("net/ipv4/tcp_rmem", "4096 2097152 33554432")?;
+                    ns.sysctl("net/ipv4/tcp_wmem", "4096 262144 33554432")?;
+                }
+                Self::Turnstile(words) => {
+                    ns.run(&format!("turnstile transport set {words}"))
+                        .context("configuring the transport")?;
+                }
+            }
+        }
+        Ok(match self {
+            Self::Tcp(..) => Transport::Tcp,
+            Self::Turnstile(_) => Transport::Turnstile,
+        })
+    }
+}
