@@ -112,9 +112,9 @@ impl Ledger {
             return Answer::New;
         }
         self.lost = self.lost.saturating_sub(1);
-        self.tolerance = behind
-            .saturating_add(1)
-            .clamp(self.tolerance, MAX_TOLERANCE);
+        // Not `clamp`, which panics if its bounds are the wrong way round.
+        let late = behind.saturating_add(1);
+        self.tolerance = late.max(self.tolerance).min(MAX_TOLERANCE);
         Answer::Late
     }
 

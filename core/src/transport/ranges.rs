@@ -184,8 +184,12 @@ impl<const N: usize> Ranges<N> {
                 }
             }
         }
-        for (slot, range) in self.ranges.iter_mut().skip(from).zip(new) {
-            *slot = *range;
+        let mut at = from;
+        for range in new {
+            if let Some(slot) = self.ranges.get_mut(at) {
+                *slot = *range;
+            }
+            at = at.saturating_add(1);
         }
         self.len = len;
         true

@@ -183,15 +183,15 @@ impl Settings {
     pub fn print(&self, to: &mut dyn Printer) {
         for (option, value) in self.iter() {
             let (name, typed) = (option.name, word(option, value));
-            let shown = format_args!("{name} {typed} ");
+            let text = format!("{name} {typed} ");
             match range(option) {
-                None => to.string(name, &typed, shown),
-                Some((_, Some(_))) if value == 0 => to.string(name, &typed, shown),
+                None => to.string(name, &typed, format_args!("{text}")),
+                Some((_, Some(_))) if value == 0 => to.string(name, &typed, format_args!("{text}")),
                 Some((range, _)) if range.unit == Unit::Share => {
                     let ppb = u32::try_from(value).unwrap_or(u32::MAX);
-                    to.number(name, &units::share(ppb), shown);
+                    to.number(name, &units::share(ppb), format_args!("{text}"));
                 }
-                Some(_) => to.number(name, &value, shown),
+                Some(_) => to.number(name, &value, format_args!("{text}")),
             }
         }
         if let Some(rate) = self.link_in_force {
