@@ -228,7 +228,7 @@ options! {
     weight_min: u32 = 50_000_000, WEIGHT_MIN "weight-min" shares(100_000, WHOLE);
     /// Parts per billion: the greatest weight.
     weight_max: u32 = 500_000_000, WEIGHT_MAX "weight-max" shares(100_000, WHOLE);
-    /// Parts per billion of the interval between a message's tokens: how far it is varied, either way.
+    /// Parts per billion of the interval between a message's tokens: how large a part of it a token may be anywhere in.
     jitter: u32 = 1_000_000_000, JITTER "jitter" shares(0, WHOLE);
     /// ns between updates of a message's rate; 0: its round-trip time.
     update_period: u64 = 0, UPDATE_PERIOD "update-period" Values::NumberOr(times(US, S), "rtt");

@@ -4,7 +4,9 @@
 //! A host's pacer and a port's shaper are both exact. Where two messages come to a port in step, the port may drop the tokens of
 //! the same one each time, and one that has nearly all of the rate shuts out one that has little. ExpressPass (section 2.2) varies the
 //! intervals between tokens by 1 %, which is enough where pacers are not exact themselves;
-//! [`Config::DEFAULT`](super::config::Config::DEFAULT) varies them by the whole interval: from nothing to twice as long.
+//! [`Config::DEFAULT`](super::config::Config::DEFAULT) lets a token be anywhere in its interval, so that from one to the next it is
+//! anything from nothing to two intervals ([`Rng::place`]). The intervals themselves vary little, so that a message that has all of
+//! the rate uses it; they do vary, lest two messages of one rate keep in step ([`Rng::drift`]).
 
 use crate::units::Nanos;
 
@@ -39,7 +41,20 @@ impl Rng {
         ((self.next_u64() >> 32).wrapping_mul(u64::from(below)) >> 32) as u32
     }
 
-    /// `interval`, varied by up to `jitter` billionths of it, either way. On average it is `interval`.
+    /// How long the next interval is: `interval` on average, varied by a quarter of `jitter`.
+    #[inline]
+    pub fn drift(&mut self, interval: u64, jitter: u32) -> u64 {
+        self.vary(interval, jitter / 4)
+    }
+
+    /// How far from the beginning of an interval its token is: `jitter` billionths of the interval, around its middle, are all as likely.
+    #[inline]
+    pub fn place(&mut self, interval: u64, jitter: u32) -> u64 {
+        let half = interval.saturating_sub(interval / 2);
+        self.vary(interval, jitter).saturating_sub(half)
+    }
+
+    /// `interval`, varied: drawn from a range of `jitter` billionths of its length around it. On average it is `interval`.
     #[inline]
     pub fn vary(&mut self, interval: u64, jitter: u32) -> u64 {
         if jitter == 0 {
@@ -47,9 +62,9 @@ impl Rng {
         }
         // In units of 2^-32 of the interval.
         let jitter = (u64::from(jitter) << 32) / 1_000_000_000;
-        let reach = scale(interval, jitter);
-        let place = scale(reach.saturating_mul(2), self.next_u64() >> 32);
-        interval.saturating_sub(reach).saturating_add(place)
+        let width = scale(interval, jitter);
+        let place = scale(width, self.next_u64() >> 32);
+        interval.saturating_sub(width / 2).saturating_add(place)
     }
 }
 

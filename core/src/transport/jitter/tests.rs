@@ -53,6 +53,23 @@ fn intervals_vary_around_the_mean_as_far_as_they_are_told_to() {
 }
 
 #[test]
+fn a_token_is_anywhere_in_its_interval_and_intervals_drift_a_little() {
+    const INTERVAL: u64 = 1000 * NANO;
+    let mut rng = Rng::new(5);
+    let places: std::vec::Vec<u64> = (0..10_000)
+        .map(|_| rng.place(INTERVAL, 1_000_000_000))
+        .collect();
+    let (least, most) = (places.iter().min().unwrap(), places.iter().max().unwrap());
+    assert!(*least < INTERVAL / 500 && *most > INTERVAL - INTERVAL / 500 && *most <= INTERVAL);
+    let mean = places.iter().sum::<u64>() / 10_000;
+    assert!(mean.abs_diff(INTERVAL / 2) < INTERVAL / 100);
+    assert_eq!(rng.place(INTERVAL, 0), INTERVAL / 2);
+    for _ in 0..10_000 {
+        assert!(rng.drift(INTERVAL, 1_000_000_000).abs_diff(INTERVAL) <= INTERVAL / 8 + 1);
+    }
+}
+
+#[test]
 fn fractions_of_a_nanosecond_are_not_lost() {
     let mut due = Due::new(Nanos(1000));
     // 1.25 ns, 4000 times.
