@@ -6,6 +6,7 @@ use super::gaps::{Gaps, RANGES};
 use super::host::{Address, Direction, Info};
 use super::jitter::Due;
 use super::ledger::Ledger;
+use super::pacer::Jitter;
 use super::ranges::{Range, Ranges};
 use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
 use crate::units::Nanos;
@@ -15,8 +16,9 @@ use crate::units::Nanos;
 const HALF_OPEN_TOKENS: u32 = 8;
 /// The same, when many messages are half open.
 const CROWDED_TOKENS: u32 = 1;
-/// After so many tokens in a row without an answer, all that is missing is named, and the message pauses.
-const SILENT_TOKENS: u32 = 4;
+/// After so many tokens in a row without an answer, all that is missing is named, and the message pauses. Half of all tokens are lost where many messages
+/// meet: this many in a row are not.
+const SILENT_TOKENS: u32 = 32;
 /// So many full packets are acknowledged at once.
 pub(crate) const ACK_PACKETS: u32 = 16;
 
@@ -83,6 +85,7 @@ pub(crate) struct In<I> {
     /// When its tokens' intervals begin, and when, within the present one, its next token is due.
     pub(crate) due: Due,
     pub(crate) next_token: Nanos,
+    pub(crate) jitter: Jitter,
     /// What its peer's and its coflow's sums have of it.
     pub(crate) noted_missing: u32,
     pub(crate) noted_remaining: u32,
@@ -153,6 +156,7 @@ impl<I> In<I> {
             credit,
             due: Due::new(now),
             next_token: now,
+            jitter: Jitter::default(),
             noted_missing: 0,
             noted_remaining: 0,
             updated: now,

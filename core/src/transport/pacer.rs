@@ -6,9 +6,13 @@
 //!
 //! While any message wants tokens the shaper is not idle, though it may have to wait for one to be due. It makes up for that, to a bound: messages'
 //! intervals vary, and a shaper that did not allow for it would iron the variation out, and lose its rate.
+//!
+//! Two hosts that both pace exactly keep in step, and a port where their tokens meet drops those of the same one each time. So what the shaper
+//! lets go is late by a random part of an interval ([`Jitter`]), which changes no rate.
 
 use super::heap::Heap;
 use super::host::Memory;
+use super::jitter::{Rng, NANO};
 use super::policy::Key;
 use crate::shaper::Shaper;
 use crate::units::{Nanos, Rate};
@@ -16,10 +20,40 @@ use crate::units::{Nanos, Rate};
 /// How many intervals of the pacer it may make up for: as many tokens as a port's queue holds (TOP section 4.3).
 const SLACK_INTERVALS: u32 = 8;
 
+/// Intervals by which a [`Jitter`] may be late, besides a token's place in its interval. Two of them, one of a message and that of the pacer, are late by less
+/// than what the pacer makes up for.
+const WANDER: u64 = 3;
+
+/// How late tokens are within their intervals: each token by a random part of its interval, and all by some intervals that wander slowly.
+///
+/// The intervals follow one another exactly, so that a message that has all of the rate uses it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Jitter {
+    /// 1/1024 ns.
+    late: u64,
+}
+
+impl Jitter {
+    /// How late the next token is. `interval` in 1/1024 ns.
+    pub(crate) fn next(&mut self, rng: &mut Rng, interval: u64, jitter: u32) -> Nanos {
+        let step = rng.drift(interval, jitter);
+        self.late = self
+            .late
+            .saturating_add(step)
+            .saturating_sub(interval)
+            .min(interval.saturating_mul(WANDER));
+        let place = rng.place(interval, jitter);
+        Nanos(self.late.saturating_add(place) / NANO)
+    }
+}
+
 /// See the module's documentation.
 pub(crate) struct Pacer<M: Memory> {
     shaper: Shaper,
     slack: Nanos,
+    /// Nothing leaves before this, though the shaper would let it.
+    gate: Nanos,
+    jitter: Jitter,
     waiting: Heap<M, Nanos>,
     ready: Heap<M, Key>,
 }
@@ -37,6 +71,8 @@ impl<M: Memory> Pacer<M> {
         Self {
             shaper: Shaper::new(rate, slack, now),
             slack,
+            gate: now,
+            jitter: Jitter::default(),
             waiting: Heap::new(),
             ready: Heap::new(),
         }
@@ -66,6 +102,12 @@ impl<M: Memory> Pacer<M> {
         if self.ready.key(index).is_none() {
             self.waiting.set(index, at);
         }
+    }
+
+    /// A message that was ready waits for its next token.
+    pub(crate) fn wait(&mut self, index: u32, at: Nanos) {
+        self.ready.remove(index);
+        self.waiting.set(index, at);
     }
 
     /// A waiting message's token is due at `at`.
@@ -102,24 +144,34 @@ impl<M: Memory> Pacer<M> {
 
     /// The message that is to be given a token at `now`.
     pub(crate) fn first(&self, now: Nanos) -> Option<(Key, u32)> {
-        if self.shaper.ready(now) {
+        if self.shaper.ready(now) && now >= self.gate {
             self.ready.first()
         } else {
             None
         }
     }
 
-    /// A token leaves.
-    pub(crate) fn charge(&mut self, now: Nanos, wire_len: u32) {
+    /// A token leaves. `time`: what it takes at the pacer's rate, in 1/1024 ns.
+    pub(crate) fn charge(
+        &mut self,
+        now: Nanos,
+        wire_len: u32,
+        time: u64,
+        rng: &mut Rng,
+        jitter: u32,
+    ) {
         self.shaper.charge(now, wire_len);
+        self.gate = self.shaper.next() + self.jitter.next(rng, time, jitter);
     }
 
     /// When there is something to do.
     pub(crate) fn next(&self) -> Option<Nanos> {
+        let open = self.shaper.next().max(self.gate);
         if self.ready.len() != 0 {
-            return Some(self.shaper.next());
+            // What becomes ready in the meantime is looked at then.
+            return Some(open);
         }
         let (at, _) = self.waiting.first()?;
-        Some(at.max(self.shaper.next()))
+        Some(at.max(open))
     }
 }

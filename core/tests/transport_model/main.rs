@@ -6,6 +6,7 @@
 mod crossing;
 mod host;
 mod network;
+mod sharing;
 
 use host::{address, Io, Message, Registry};
 use network::{Link, Network, Node};

@@ -2,7 +2,7 @@
 //! Which message is given the next token, and when.
 
 use super::*;
-use crate::transport::jitter::NANO;
+use crate::transport::jitter::{Due, NANO};
 use crate::transport::policy::{standing, Facts, Standing};
 use crate::transport::wire::Token;
 
@@ -21,12 +21,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// A message may want a token, or no longer.
     pub(super) fn schedule(&mut self, now: Nanos, index: u32) {
         let crowded = self.is_crowded();
-        let Some(message) = self.ins.get(index) else {
+        let Some(message) = self.ins.get_mut(index) else {
             return;
         };
         if !message.wants(now, crowded) {
             self.pacer.drop(index);
         } else if !self.pacer.holds(index) {
+            if message.next_token < now {
+                // What it did not want is not made up for.
+                message.due = Due::new(now);
+                message.next_token = now;
+            }
             self.pacer.want(now, index, message.next_token);
         }
     }
@@ -97,18 +102,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             priority,
             grant: None,
         };
-        // Each token has an interval of its own, exactly as long as the last; within it, its place is random.
         let wire_len = token_wire_len(&to);
         let interval = message.credit.interval(&self.config, wire_len);
+        let jitter = self.config.jitter;
         message.due.advance(at.now, interval, slack);
-        let least = interval.saturating_sub(interval / 2);
-        let place = self
-            .rng
-            .vary(interval, self.config.jitter)
-            .saturating_sub(least);
-        message.next_token = message.due.at() + Nanos(place / NANO);
-        self.pacer.charge(at.now, wire_len);
-        self.pacer.drop(index);
+        let late = message.jitter.next(&mut self.rng, interval, jitter);
+        message.next_token = message.due.at() + late;
+        let time = self.config.token_time;
+        self.pacer
+            .charge(at.now, wire_len, time, &mut self.rng, jitter);
+        // It waits again, unless it wants no more: the pacer is not idle in between.
+        self.pacer.wait(index, message.next_token);
         self.stats.count(Counter::TokenSent);
         transmit(
             host,

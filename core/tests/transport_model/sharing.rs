@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+//! How messages share links: the papers' experiments, in small.
+
+use turnstile_core::band::Band;
+use turnstile_core::transport::config::Config;
+use turnstile_core::uapi::transport as uapi;
+
+use super::crossing::{assert_clean, star};
+use super::network::host_port;
+use super::*;
+
+const G10: u64 = 1_250_000_000;
+const G100: u64 = 12_500_000_000;
+/// A full frame and its token, which each packet costs.
+const FRAME: u64 = 1622;
+
+fn link(rate: u64, delay: u64) -> Link {
+    Link {
+        rate,
+        delay,
+        ..Link::default()
+    }
+}
+
+const FEEDBACKS: [(&str, u32); 2] = [
+    ("midpoint", uapi::FEEDBACK_MIDPOINT),
+    ("weighted", uapi::FEEDBACK_WEIGHTED),
+];
+
+fn expresspass(feedback: u32) -> Config {
+    Config {
+        policy: uapi::POLICY_EXPRESSPASS,
+        feedback,
+        base_rtt: 100_000,
+        ..Config::DEFAULT
+    }
+}
+
+/// Packets of data that were dropped anywhere, and the most bytes of data in any queue.
+fn data_queues(network: &Network) -> (u64, u64) {
+    let (mut dropped, mut most) = (0, 0);
+    for node in &network.nodes {
+        let data = node.port.stats(Band::Data);
+        dropped += data.over_limit + data.trimmed;
+        most = most.max(data.max_bytes);
+    }
+    (dropped, most)
+}
+
+/// TOP section 5.3: each of `senders` sends 50 packets to the same host, all at once.
+#[test]
+fn incast_drops_no_data_and_takes_no_longer_than_the_link() {
+    for config in [Config::DEFAULT, expresspass(uapi::FEEDBACK_MIDPOINT)] {
+        for senders in [8, 32, 64, 128] {
+            let config = Config {
+                base_rtt: 48_000,
+                ..config
+            };
+            let mut network = star(
+                senders as u64,
+                &config,
+                senders + 1,
+                link(G10, 10_000),
+                false,
+            );
+            for sender in 1..=senders {
+                network.send_at(2_000_000, sender, 0, 50 * 1450);
+            }
+            network.run_to_the_end(1_000_000_000);
+            let last = network
+                .registry
+                .messages
+                .iter()
+                .map(|m| m.delivered.unwrap())
+                .max();
+            let took = last.unwrap() - 2_000_000;
+            let ideal = 60_000 + senders as u64 * 50 * FRAME * 1_000_000_000 / G10;
+            let (dropped, most) = data_queues(&network);
+            println!(
+                "policy {}, {senders} senders: {} us, ideal {} us; {dropped} dropped, at most {most} B queued",
+                config.policy,
+                took / 1000,
+                ideal / 1000
+            );
+            assert_eq!(dropped, 0);
+            assert!(took * 10 < ideal * 11, "{took} {ideal}");
+            assert_clean(&mut network, senders + 1);
+        }
+    }
+}
+
+/// `pairs` of hosts, `0..pairs` sending to `pairs..2 * pairs`, over one link.
+fn dumbbell(seed: u64, config: &Config, pairs: usize, link: Link) -> Network {
+    // Nodes 0 and 1: the link, left to right and back. Host i: its own port, and the switch's to it.
+    let route = move |from: usize, to: usize| {
+        let (left, right) = (from < pairs, to < pairs);
+        let mut route = vec![2 + 2 * from];
+        if left != right {
+            route.push(usize::from(!left));
+        }
+        route.push(2 + 2 * to + 1);
+        route
+    };
+    let mut network = Network::new(seed, Box::new(route));
+    let ports = turnstile_core::config::Config::DEFAULT;
+    network.node(ports, link);
+    network.node(ports, link);
+    let config = config.validate(Some(link.rate)).unwrap();
+    for _ in 0..2 * pairs {
+        network.host(&config, false);
+        network.node(host_port(), link);
+        network.node(ports, link);
+    }
+    network
+}
+
+/// Jain's index of shares.
+fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|s| s * s).sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+/// ExpressPass section 3.1, figure 7: a second flow joins, and three round trips later both have their fair share within 10 %.
+#[test]
+fn two_flows_share_fairly_within_three_round_trips() {
+    const RTT: u64 = 100_000;
+    const SEEDS: u64 = 16;
+    for (name, feedback) in FEEDBACKS {
+        for rate in [G10, G100] {
+            // How far the first is above its fair share, in each round trip after the second began, in the mean.
+            let mut off = [0.0; 8];
+            for seed in 0..SEEDS {
+                // Three links each way.
+                let config = expresspass(feedback);
+                let mut network = dumbbell(seed, &config, 2, link(rate, RTT / 6));
+                network.registry.window = RTT;
+                let begin = 40 * RTT;
+                let length = if rate == G10 { 8_000_000 } else { 80_000_000 };
+                let first = network.send_at(20 * RTT, 0, 2, length);
+                let second = network.send_at(begin, 1, 3, length);
+                network.run_until(begin + 9 * RTT);
+                let share = |at: usize, message: usize| -> f64 {
+                    let windows = &network.registry.messages[message].bytes_by;
+                    windows.get(at).copied().unwrap_or(0).into()
+                };
+                for (after, off) in off.iter_mut().enumerate() {
+                    let at = (begin / RTT) as usize + after;
+                    let (a, b) = (share(at, first), share(at, second));
+                    *off += (a - b) / (a + b) / SEEDS as f64;
+                }
+            }
+            println!("{name}, {} Gbit/s: off by {off:.3?}", rate / 125_000_000);
+            for off in &off[3..7] {
+                assert!(off.abs() < 0.1, "{off}");
+            }
+        }
+    }
+}
+
+/// ExpressPass section 2.2, figure 5, with 256 flows.
+#[test]
+fn many_flows_share_fairly() {
+    for (name, feedback) in FEEDBACKS {
+        let mut network = dumbbell(7, &expresspass(feedback), 256, link(G10, 16_000));
+        for pair in 0..256 {
+            let at = 2_000_000 + network.below(100_000);
+            network.send_at(at, pair, 256 + pair, 40_000_000);
+        }
+        let received = |network: &Network| -> Vec<f64> {
+            let all = network.registry.messages.iter();
+            all.map(|m| f64::from(m.received)).collect()
+        };
+        network.run_until(6_000_000);
+        let before = received(&network);
+        network.run_until(26_000_000);
+        let after = received(&network);
+        let shares: Vec<f64> = after.iter().zip(before).map(|(a, b)| a - b).collect();
+        let index = jain(&shares);
+        // Bytes in 20 ms, as they are on the wire.
+        let used = shares.iter().sum::<f64>() * 1538.0 / 1450.0 / (0.02 * G10 as f64);
+        let (dropped, most) = data_queues(&network);
+        println!(
+            "{name}: Jain {index:.4}, {used:.4} of the link, {dropped} dropped, {most} B queued"
+        );
+        assert!(index > 0.95, "{name}: {index}");
+        assert!(used > 0.94);
+        assert_eq!(dropped, 0);
+    }
+}
+
+/// A flow over all of `links`, and one over each: how well the least used link is used for data, of what tokens leave.
+fn parking_lot(config: &Config, links: usize) -> f64 {
+    // Hosts 0 (all links) and 1..=links (one each) send; `links + 1 + i` receives what `i` sends.
+    let route = move |from: usize, to: usize| {
+        let flow = from.min(to);
+        let (first, last) = if flow == 0 { (1, links) } else { (flow, flow) };
+        let mut route = vec![2 * (links + from)];
+        if from < to {
+            route.extend((first..=last).map(|l| 2 * (l - 1)));
+        } else {
+            route.extend((first..=last).rev().map(|l| 2 * (l - 1) + 1));
+        }
+        route.push(2 * (links + to) + 1);
+        route
+    };
+    let mut network = Network::new(links as u64, Box::new(route));
+    let ports = turnstile_core::config::Config::DEFAULT;
+    let each = link(G10, 10_000);
+    for _ in 0..2 * links {
+        network.node(ports, each);
+    }
+    let config = config.validate(Some(G10)).unwrap();
+    for _ in 0..2 * (links + 1) {
+        network.host(&config, false);
+        network.node(host_port(), each);
+        network.node(ports, each);
+    }
+    for flow in 0..=links {
+        network.send_at(2_000_000, flow, links + 1 + flow, 400_000_000);
+    }
+    network.run_until(6_000_000);
+    let before: Vec<u64> = network.nodes.iter().map(|n| n.data_bytes).collect();
+    network.run_until(26_000_000);
+    assert_eq!(data_queues(&network).0, 0);
+    let most = 0.02 * G10 as f64 * 1538.0 / FRAME as f64;
+    let used = (0..links).map(|l| (network.nodes[2 * l].data_bytes - before[2 * l]) as f64 / most);
+    used.fold(f64::MAX, f64::min)
+}
+
+/// ExpressPass section 2.2, figure 3.
+#[test]
+fn a_parking_lot_is_used_well() {
+    for (name, feedback) in FEEDBACKS {
+        for (links, paper) in [(2, 0.967), (3, 0.958), (4, 0.947), (5, 0.934), (6, 0.922)] {
+            let used = parking_lot(&expresspass(feedback), links);
+            println!("{name}, {links} links: {used:.3} (paper: {paper})");
+            // The default is at least as good as the paper's.
+            let least = if feedback == uapi::FEEDBACK_WEIGHTED {
+                paper
+            } else {
+                0.92
+            };
+            assert!(used >= least);
+        }
+    }
+}
