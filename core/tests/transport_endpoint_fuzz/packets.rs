@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Packets that are well-formed, and say anything.
+
+use turnstile_core::transport::wire::*;
+
+use crate::common::Rng;
+
+/// Bytes: mostly near the beginning, where messages are.
+fn bytes(rng: &mut Rng) -> u32 {
+    let random = rng.next();
+    match random % 8 {
+        0 => 0,
+        1 => (random >> 32) as u32 % 20_000,
+        2..=5 => (random >> 32) as u32 % 9 * 1450,
+        6 => (random >> 32) as u32 & MAX_LENGTH,
+        _ => MAX_LENGTH,
+    }
+}
+
+/// A well-formed packet. `low`: counts tokens, near those that were given.
+pub(crate) fn packet(rng: &mut Rng, cookie: Cookie, low: u16, clock: u32) -> Packet {
+    let random = rng.next();
+    let bit = |n: u32| random >> n & 1 != 0;
+    let sequence = match random >> 56 & 3 {
+        0 => (random >> 40) as u16,
+        _ => low.wrapping_add((random >> 40) as u16 % 32),
+    };
+    match random % 64 {
+        0..=2 => {
+            let length = (random >> 20 & 3 != 0).then(|| bytes(rng).max(1));
+            Packet::Sync(Sync {
+                cookie,
+                source: 1,
+                destination: 2,
+                length,
+                deadline: if bit(8) { bytes(rng) } else { 0 },
+                coflow: (random >> 12) as u32 & 3,
+                unscheduled: if bit(9) {
+                    length.unwrap_or(0).min(bytes(rng))
+                } else {
+                    0
+                },
+                mss: if bit(10) { 1450 } else { MIN_MSS },
+                priority: bit(11).then_some((random >> 14) as u8 & 7),
+                probe: random >> 24 & 3 == 0,
+                ren: random >> 26 & 3 == 0,
+            })
+        }
+        3..=15 => Packet::Token(Token {
+            cookie,
+            sequence,
+            timestamp: if bit(9) { clock } else { rng.next() as u32 },
+            priority: (random >> 8) as u8 & 7,
+            grant: [None, None, Some(Mark::Under), Some(Mark::Over)][(random >> 16) as usize & 3],
+        }),
+        16..=44 => {
+            let unscheduled = random >> 8 & 7 == 0;
+            let len = if bit(40) {
+                1 + (random >> 24) as u32 % 1450
+            } else {
+                1450
+            };
+            Packet::Data(Data {
+                cookie,
+                token: if unscheduled { 0 } else { sequence },
+                timestamp: if unscheduled { 0 } else { rng.next() as u32 },
+                offset: bytes(rng).min(MAX_LENGTH - len),
+                len,
+                flags: u8::from(unscheduled) | u8::from(random >> 16 & 3 == 0) << 7,
+            })
+        }
+        45..=50 => {
+            let mut spans = Spans::EMPTY;
+            let mut at = bytes(rng) % 20_000;
+            for _ in 0..=random >> 60 {
+                let end = at + 1 + rng.below(3000) as u32;
+                spans.push(at, end);
+                at = end + rng.below(2000) as u32;
+            }
+            Packet::Resend(Resend { cookie, spans })
+        }
+        51..=54 => Packet::Fin(Fin {
+            cookie,
+            length: bytes(rng).max(1),
+        }),
+        55..=62 => Packet::Ack(Ack {
+            cookie,
+            received: bytes(rng),
+            window: bytes(rng),
+            last: random >> 8 & 1 == 0,
+        }),
+        _ => Packet::Reset(Reset {
+            cookie,
+            code: ResetCode::ALL[(random >> 8) as usize % 6],
+        }),
+    }
+}
