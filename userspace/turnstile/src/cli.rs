@@ -5,6 +5,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use turnstile_netlink::table;
 
+use crate::bench::BenchCommand;
 use crate::message::{Recv, Send};
 use crate::transport::{Events, Flows, Stats, TransportCommand};
 
@@ -56,6 +57,9 @@ pub(crate) enum Command {
     Send(Send),
     /// Receive messages, and write them to standard output
     Recv(Recv),
+    /// Measure how long messages take, over the transport or over TCP
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Print a completion script for a shell
     Completions {
         /// Which shell

@@ -5,6 +5,7 @@
 //! Exit codes: 0, 1 if the kernel refused or could not be asked or a message was not delivered, 2 for words that make no sense.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod cli;
 mod failure;
 mod man;
@@ -50,6 +51,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Events(events) => transport::events(cli, events),
         Command::Send(send) => message::send(cli, send),
         Command::Recv(recv) => message::recv(cli, recv),
+        Command::Bench(command) => bench::bench(cli, command),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "turnstile", &mut script);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Values of flags: sizes, times and addresses in the units of the rest. Errors name what is allowed.
+//! Values of flags: sizes, times, rates and addresses in the units of the rest. Errors name what is allowed.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -23,6 +23,25 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
         Some(ns) if (1..=DAY).contains(&ns) => Ok(Duration::from_nanos(ns)),
         Some(_) => Err("not in 1ns..86400s".to_owned()),
         None => Err("not a time (s, ms, us, ns)".to_owned()),
+    }
+}
+
+/// A rate in bytes/s: `10gbit`.
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
+    let range = turnstile_core::config::limits::LINK;
+    match units::parse_rate(text) {
+        Some(rate) if range.contains(rate) => Ok(rate),
+        Some(_) => Err(format!("not in {range}")),
+        None => Err("not a rate (bit, kbit, mbit, gbit)".to_owned()),
+    }
+}
+
+/// A share of a link, as a fraction: `60%`.
+pub(crate) fn load(text: &str) -> Result<f64, String> {
+    match units::parse_percent(text) {
+        Some(ppb) if (1_000_000..=2_000_000_000).contains(&ppb) => Ok(ppb as f64 / 1e9),
+        Some(_) => Err("not in 0.1%..200%".to_owned()),
+        None => Err("not a percentage".to_owned()),
     }
 }
 
@@ -59,6 +78,11 @@ mod tests {
         assert_eq!(length("all"), Err("not a size (b, kb, mb, gb)".to_owned()));
         assert_eq!(time("20us"), Ok(Duration::from_micros(20)));
         assert_eq!(time("0"), Err("not in 1ns..86400s".to_owned()));
+        assert_eq!(rate("10gbit"), Ok(1_250_000_000));
+        assert_eq!(rate("1bit"), Err("not in 1kbit..800gbit".to_owned()));
+        assert_eq!(load("60%"), Ok(0.6));
+        assert_eq!(load("0.6"), Err("not a percentage".to_owned()));
+        assert_eq!(load("300%"), Err("not in 0.1%..200%".to_owned()));
     }
 
     #[test]

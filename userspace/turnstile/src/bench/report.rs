@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Completion times and slowdowns of a run, by size: as a table and as JSON.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use serde_json::{json, Value};
+
+use super::plan::Pattern;
+use super::run::{Run, Sample};
+
+/// Classes of sizes: bytes, each up to the next.
+const CLASSES: &[(u64, u64, &str)] = &[
+    (0, 10_000, "< 10 kB"),
+    (10_000, 100_000, "10-100 kB"),
+    (100_000, 1_000_000, "100 kB-1 MB"),
+    (1_000_000, 10_000_000, "1-10 MB"),
+    (10_000_000, u64::MAX, ">= 10 MB"),
+    (0, u64::MAX, "all"),
+];
+
+/// How long a message takes at best.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Ideal {
+    /// bytes/s.
+    pub(crate) link: u64,
+    /// The time for a packet there and an answer back.
+    pub(crate) base_rtt: Duration,
+}
+
+impl Ideal {
+    /// Size / link + base RTT. Headers are not counted, so that 1 is out of reach.
+    fn time(&self, size: u64) -> f64 {
+        self.base_rtt.as_secs_f64() + size as f64 / self.link as f64
+    }
+
+    /// How many times the ideal a message took.
+    pub(crate) fn slowdown(&self, size: u64, took: Duration) -> f64 {
+        took.as_secs_f64() / self.time(size)
+    }
+}
+
+/// The value that `percent` of all do not exceed (nearest rank); `sorted` ascends and is not empty.
+pub(crate) fn percentile<T: Copy>(sorted: &[T], percent: f64) -> T {
+    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
+/// The messages of a class.
+#[derive(Debug)]
+struct Class {
+    name: &'static str,
+    from: u64,
+    to: u64,
+    /// Ascending.
+    times: Vec<Duration>,
+    /// Ascending; empty without an ideal.
+    slowdowns: Vec<f64>,
+}
+
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len().max(1) as f64;
+    values.sum::<f64>() / count
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Four digits, and a unit.
+fn brief(value: f64, units: &[(f64, &str)]) -> String {
+    let unit = units.iter().rev().find(|(scale, _)| value >= *scale);
+    let (scale, name) = unit.or(units.first()).copied().unwrap_or((1.0, ""));
+    let shown = value / scale;
+    let decimals = match shown {
+        x if x >= 100.0 => 1,
+        x if x >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{shown:.decimals$}{name}")
+}
+
+fn brief_time(time: Duration) -> String {
+    const UNITS: &[(f64, &str)] = &[(1e-9, "ns"), (1e-6, "us"), (1e-3, "ms"), (1.0, "s")];
+    brief(time.as_secs_f64(), UNITS)
+}
+
+fn brief_rate(bytes: u64) -> String {
+    const UNITS: &[(f64, &str)] = &[(1.0, "bit"), (1e3, "kbit"), (1e6, "mbit"), (1e9, "gbit")];
+    brief(bytes as f64 * 8.0, UNITS)
+}
+
+/// What there is to say about a run.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    run: &'a Run,
+    classes: Vec<Class>,
+    /// Of an incast: how long each round took.
+    rounds: Vec<Duration>,
+    /// What was asked for: members of the JSON.
+    about: Value,
+}
+
+/// When a message was there, from the beginning of the run.
+fn end(sample: &Sample) -> Option<Duration> {
+    let took = sample.took.as_ref().ok()?;
+    Some(sample.began + *took)
+}
+
+fn rounds(samples: &[Sample]) -> Vec<Duration> {
+    let last = samples.iter().map(|sample| sample.job.round).max();
+    (0..=last.unwrap_or(0))
+        .filter_map(|round| {
+            let of = || samples.iter().filter(|sample| sample.job.round == round);
+            let began = of().map(|sample| sample.began).min()?;
+            // A round with a message that failed did not end.
+            let ends: Option<Vec<Duration>> = of().map(end).collect();
+            Some(ends?.into_iter().max()? - began)
+        })
+        .collect()
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(run: &'a Run, pattern: Pattern, ideal: Option<Ideal>, about: Value) -> Self {
+        let classes = CLASSES.iter().map(|&(from, to, name)| {
+            let within = run
+                .samples
+                .iter()
+                .filter(|sample| (from..to).contains(&sample.job.size));
+            let good: Vec<(u64, Duration)> = within
+                .filter_map(|sample| Some((sample.job.size, *sample.took.as_ref().ok()?)))
+                .collect();
+            let mut times: Vec<Duration> = good.iter().map(|(_, took)| *took).collect();
+            times.sort_unstable();
+            let mut slowdowns: Vec<f64> = ideal.map_or_else(Vec::new, |ideal| {
+                let each = good.iter().map(|(size, took)| ideal.slowdown(*size, *took));
+                each.collect()
+            });
+            slowdowns.sort_unstable_by(f64::total_cmp);
+            Class {
+                name,
+                from,
+                to,
+                times,
+                slowdowns,
+            }
+        });
+        Self {
+            classes: classes.filter(|class| !class.times.is_empty()).collect(),
+            rounds: match pattern {
+                Pattern::Incast => rounds(&run.samples),
+                _ => Vec::new(),
+            },
+            run,
+            about,
+        }
+    }
+
+    /// Messages that were not delivered, and why the first was not.
+    pub(crate) fn failures(&self) -> Option<(usize, &str)> {
+        let mut failed = self
+            .run
+            .samples
+            .iter()
+            .filter_map(|sample| sample.took.as_ref().err());
+        let first = failed.next()?;
+        Some((1 + failed.count(), first))
+    }
+
+    fn delivered_bytes(&self) -> u64 {
+        let good = self.run.samples.iter().filter(|sample| sample.took.is_ok());
+        good.map(|sample| sample.job.size).sum()
+    }
+
+    /// bytes/s.
+    fn goodput(&self) -> u64 {
+        let seconds = self.run.lasted.as_secs_f64();
+        if seconds == 0.0 {
+            return 0;
+        }
+        (self.delivered_bytes() as f64 / seconds) as u64
+    }
+
+    /// A table.
+    pub(crate) fn text(&self) -> String {
+        let mut out = String::new();
+        let good = self.run.samples.iter().filter(|s| s.took.is_ok()).count();
+        let _ = writeln!(
+            out,
+            "{good} messages, {} bytes in {}: {}",
+            self.delivered_bytes(),
+            brief_time(self.run.lasted),
+            brief_rate(self.goodput())
+        );
+        let mut rows = vec![[
+            "size", "messages", "mean", "p50", "p95", "p99", "max", "slowdown", "p50", "p99",
+        ]
+        .map(str::to_owned)];
+        for class in &self.classes {
+            let slowdown = |percent| match class.slowdowns.as_slice() {
+                [] => String::new(),
+                all => format!("{:.2}", percentile(all, percent)),
+            };
+            let at = |percent| brief_time(percentile(&class.times, percent));
+            let mean_time = mean(class.times.iter().map(Duration::as_secs_f64));
+            rows.push([
+                class.name.to_owned(),
+                class.times.len().to_string(),
+                brief_time(Duration::from_secs_f64(mean_time)),
+                at(50.0),
+                at(95.0),
+                at(99.0),
+                at(100.0),
+                match class.slowdowns.as_slice() {
+                    [] => String::new(),
+                    all => format!("{:.2}", mean(all.iter().copied())),
+                },
+                slowdown(50.0),
+                slowdown(99.0),
+            ]);
+        }
+        if self.classes.iter().all(|class| class.slowdowns.is_empty()) {
+            rows[0][7..].fill(String::new());
+        }
+        out += &table(&rows);
+        if let [_, ..] = self.rounds.as_slice() {
+            let mut sorted = self.rounds.clone();
+            sorted.sort_unstable();
+            let time = |percent| brief_time(percentile(&sorted, percent));
+            let _ = writeln!(
+                out,
+                "{} rounds: p50 {} p99 {} max {}",
+                sorted.len(),
+                time(50.0),
+                time(99.0),
+                time(100.0)
+            );
+        }
+        out
+    }
+
+    /// All of it. Times in ns, rates in bytes/s.
+    pub(crate) fn json(&self, with_messages: bool) -> Value {
+        let mut all = self.about.clone();
+        all["messages"] = self.run.samples.len().into();
+        all["failed"] = self.failures().map_or(0, |(count, _)| count).into();
+        all["bytes"] = self.delivered_bytes().into();
+        all["elapsed"] = ns(self.run.lasted).into();
+        all["goodput"] = self.goodput().into();
+        all["classes"] = self.classes.iter().map(Class::json).collect();
+        if !self.rounds.is_empty() {
+            let list: Value = self
+                .rounds
+                .iter()
+                .map(|round| Value::from(ns(*round)))
+                .collect();
+            all["rounds"] = list;
+        }
+        if with_messages {
+            let each = self.run.samples.iter().map(|sample| {
+                let took = sample.took.as_ref();
+                json!({
+                    "began": ns(sample.began), "length": sample.job.size, "to": sample.job.to,
+                    "elapsed": took.ok().map(|took| ns(*took)), "error": took.err(),
+                })
+            });
+            all["samples"] = each.collect();
+        }
+        all
+    }
+}
+
+impl Class {
+    fn json(&self) -> Value {
+        let at = |percent| ns(percentile(&self.times, percent));
+        let mean_time = mean(self.times.iter().map(Duration::as_secs_f64));
+        let mut value = json!({
+            "from": self.from,
+            "to": (self.to != u64::MAX).then_some(self.to),
+            "messages": self.times.len(),
+            "time": {
+                "mean": (mean_time * 1e9).round() as u64,
+                "p50": at(50.0), "p95": at(95.0), "p99": at(99.0), "max": at(100.0),
+            },
+        });
+        if let [_, ..] = self.slowdowns.as_slice() {
+            let at = |percent| percentile(&self.slowdowns, percent);
+            value["slowdown"] = json!({
+                "mean": mean(self.slowdowns.iter().copied()),
+                "p50": at(50.0), "p95": at(95.0), "p99": at(99.0), "max": at(100.0),
+            });
+        }
+        value
+    }
+}
+
+/// Names to the left, numbers to the right.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let widths: Vec<usize> = (0..N)
+        .map(|at| {
+            rows.iter()
+                .map(|row| row[at].chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = if at == 0 {
+                write!(line, "{cell:<width$}")
+            } else {
+                write!(line, "  {cell:>width$}")
+            };
+        }
+        out += line.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::bench::plan::Job;
+
+    const US: Duration = Duration::from_micros(1);
+
+    /// Messages that take twice their ideal time at 10 Gbit/s and 10 us.
+    pub(crate) fn run(sizes: &[u64]) -> Run {
+        let sample = |(at, size): (usize, &u64)| Sample {
+            job: Job {
+                at: Duration::ZERO,
+                size: *size,
+                to: 0,
+                round: at as u32 / 2,
+            },
+            began: US * at as u32,
+            took: Ok(Duration::from_nanos(2 * (10_000 + size * 4 / 5))),
+        };
+        let samples: Vec<Sample> = sizes.iter().enumerate().map(sample).collect();
+        let lasted = samples.iter().filter_map(end).max().unwrap();
+        Run { samples, lasted }
+    }
+
+    pub(crate) const IDEAL: Ideal = Ideal {
+        link: 1_250_000_000,
+        base_rtt: Duration::from_micros(10),
+    };
+
+    #[test]
+    fn nearest_ranks() {
+        let values: Vec<u32> = (1..=200).collect();
+        for (percent, value) in [
+            (0.0, 1),
+            (0.5, 1),
+            (50.0, 100),
+            (99.0, 198),
+            (99.9, 200),
+            (100.0, 200),
+        ] {
+            assert_eq!(percentile(&values, percent), value, "{percent}");
+        }
+        assert_eq!(percentile(&[7], 50.0), 7);
+    }
+
+    #[test]
+    fn four_digits() {
+        assert_eq!(brief_time(Duration::from_nanos(7)), "7.000ns");
+        assert_eq!(brief_time(Duration::from_nanos(123_456)), "123.5us");
+        assert_eq!(brief_time(Duration::ZERO), "0.000ns");
+        assert_eq!(brief_rate(1_250_000_000), "10.00gbit");
+    }
+
+    #[test]
+    fn a_table() {
+        let run = run(&[1000, 1000, 2_000_000]);
+        let report = Report::new(&run, Pattern::Fixed, Some(IDEAL), json!({}));
+        assert_eq!(
+            report.text(),
+            "3 messages, 2002000 bytes in 3.222ms: 4.971gbit\n\
+             size     messages     mean      p50      p95      p99      max  slowdown   p50   p99\n\
+             < 10 kB         2  21.60us  21.60us  21.60us  21.60us  21.60us      2.00  2.00  2.00\n\
+             1-10 MB         1  3.220ms  3.220ms  3.220ms  3.220ms  3.220ms      2.00  2.00  2.00\n\
+             all             3  1.088ms  21.60us  3.220ms  3.220ms  3.220ms      2.00  2.00  2.00\n"
+        );
+        assert_eq!(report.failures(), None);
+        let plain = Report::new(&run, Pattern::Fixed, None, json!({})).text();
+        assert!(!plain.contains("slowdown"), "{plain}");
+    }
+
+    #[test]
+    fn as_json_with_rounds_and_failures() {
+        let mut run = run(&[1000, 1000, 1000, 1000]);
+        run.samples[3].took = Err("lost".to_owned());
+        let report = Report::new(&run, Pattern::Incast, Some(IDEAL), json!({"seed": 1}));
+        assert_eq!(report.failures(), Some((1, "lost")));
+        let value = report.json(true);
+        assert_eq!(
+            (&value["seed"], &value["messages"], &value["failed"]),
+            (&json!(1), &json!(4), &json!(1))
+        );
+        // The first round only: 1 us later, and 21.6 us long.
+        assert_eq!(value["rounds"], json!([22_600]));
+        assert_eq!(value["classes"][0]["time"]["p50"], 21_600);
+        let slowdown = value["classes"][0]["slowdown"]["mean"].as_f64().unwrap();
+        assert!((slowdown - 2.0).abs() < 1e-9, "{slowdown}");
+        assert_eq!(value["classes"][1]["to"], Value::Null);
+        assert_eq!(value["samples"][3]["error"], "lost");
+        assert!(report.json(false).get("samples").is_none());
+    }
+}
