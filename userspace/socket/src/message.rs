@@ -136,6 +136,13 @@ pub struct Received {
     pub info: Option<Info>,
 }
 
+impl Received {
+    /// Whether these are a message's first bytes, as far as is known.
+    pub(crate) fn begins(&self) -> bool {
+        self.info.is_none_or(|info| info.offset == 0)
+    }
+}
+
 /// A whole message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {

@@ -126,7 +126,7 @@ impl Socket {
         let mut message = Outgoing::whole(&sending, to, options, data.len())?;
         let mut rest = data;
         while !rest.is_empty() {
-            match message.write(&self.raw, &mut sending, rest, true) {
+            match message.write(&self.raw, &mut sending, rest) {
                 Ok(len) => rest = &rest[len..],
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -190,10 +190,9 @@ impl Socket {
     pub fn recv_message(&self, limit: usize) -> Result<Message, Error> {
         let mut state = self.lock_receiving();
         let mut piece = vec![0; PIECE];
-        self.skip(&mut state, &mut piece)?;
         let mut data = Vec::new();
+        let mut read = self.first(&mut state, &mut piece)?;
         loop {
-            let read = self.receive(&mut state, &mut piece)?;
             let (from, info) = (read.from, read.info);
             let announced = info.and_then(|info| info.length).unwrap_or(0);
             if data.len() + read.len > limit || announced > limit as u64 {
@@ -203,6 +202,7 @@ impl Socket {
             if read.end_of_message {
                 return Ok(Message { data, from, info });
             }
+            read = self.receive(&mut state, &mut piece)?;
         }
     }
 
@@ -214,15 +214,30 @@ impl Socket {
     pub fn reader(&self) -> Result<MessageReader<'_>, Error> {
         let mut state = self.lock_receiving();
         let mut piece = vec![0; PIECE];
-        self.skip(&mut state, &mut piece)?;
-        let first = self.receive(&mut state, &mut piece)?;
+        let first = self.first(&mut state, &mut piece)?;
         Ok(MessageReader::new(self, state, piece, first))
+    }
+
+    /// Reads the beginning of a message.
+    fn first(&self, state: &mut Receiving, piece: &mut [u8]) -> Result<Received, Error> {
+        loop {
+            self.skip(state, piece)?;
+            let read = self.receive(state, piece)?;
+            if read.begins() {
+                return Ok(read);
+            }
+        }
     }
 
     /// Passes over what is left of a message.
     fn skip(&self, state: &mut Receiving, piece: &mut [u8]) -> Result<(), Error> {
         while state.within {
-            self.receive(state, piece)?;
+            if let Err(error) = self.receive(state, piece) {
+                // A message that fails before its end has ended, too.
+                if state.within || error.errno().is_none() {
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
@@ -323,6 +338,7 @@ impl From<Socket> for OwnedFd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::HELD;
     use std::io::{Read, Write};
 
     /// A socket over one end of a pair of Unix sockets that keep records apart; MSG_EOR and addresses they do not know.
@@ -337,11 +353,11 @@ mod tests {
         let (socket, mut peer) = pair();
         let options = SendOptions::default();
         let mut writer = socket.begin_connected(&options).unwrap();
-        writer.write_all(b"abc").unwrap();
+        writer.write_all(&[7; HELD + 1]).unwrap();
         drop(writer);
         assert!(matches!(socket.send(b"x", &options), Err(Error::Abandoned)));
-        let mut got = [0; 9];
-        assert_eq!(peer.read(&mut got).unwrap(), 3);
+        let mut got = vec![0; HELD + 1];
+        assert_eq!(peer.read(&mut got).unwrap(), HELD);
     }
 
     #[test]

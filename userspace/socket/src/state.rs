@@ -5,7 +5,7 @@ use std::io;
 
 use socket2::SockAddr;
 
-use crate::message::{check_length, Received, SendOptions};
+use crate::message::{check_length, Received, SendOptions, MAX_LENGTH};
 use crate::raw::Raw;
 use crate::Error;
 
@@ -53,6 +53,9 @@ impl Receiving {
     }
 }
 
+/// How much of a message of unknown length is held back: the kernel takes no empty write, so that something has to be left to end it with.
+pub(crate) const HELD: usize = 64 * 1024;
+
 /// A message that is being sent.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
@@ -60,7 +63,12 @@ pub(crate) struct Outgoing {
     control: Vec<u8>,
     /// The length that was announced.
     length: Option<u64>,
+    /// Bytes that the caller has written.
     written: u64,
+    /// Written and not sent; only without a length.
+    held: Vec<u8>,
+    begun: bool,
+    finished: bool,
     number: u32,
 }
 
@@ -79,6 +87,9 @@ impl Outgoing {
             control: options.encode()?,
             length: options.length,
             written: 0,
+            held: Vec::new(),
+            begun: false,
+            finished: false,
             number: sending.next,
         })
     }
@@ -127,35 +138,98 @@ impl Outgoing {
         self.written
     }
 
-    /// Sends some of `data`. `last`: the message ends with it.
+    /// Takes some of `data`, at least a byte.
     pub(crate) fn write(
         &mut self,
         raw: &Raw,
         sending: &mut Sending,
         data: &[u8],
-        last: bool,
     ) -> Result<usize, Error> {
         let after = self.written.saturating_add(data.len() as u64);
+        let longest = self.length.unwrap_or(MAX_LENGTH);
+        if after > longest {
+            return Err(Error::TooMuch {
+                length: longest,
+                written: after,
+            });
+        }
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let len = if self.length.is_some() {
+            // It ends by itself.
+            self.send(raw, sending, data, after < longest)?
+        } else {
+            if self.held.len() >= HELD {
+                self.send_held(raw, sending, 0)?;
+            }
+            let len = data.len().min(HELD - self.held.len());
+            self.held.extend_from_slice(&data[..len]);
+            len
+        };
+        self.written += len as u64;
+        Ok(len)
+    }
+
+    /// Sends what is held back, but for the last byte.
+    pub(crate) fn flush(&mut self, raw: &Raw, sending: &mut Sending) -> Result<(), Error> {
+        while self.held.len() > 1 {
+            self.send_held(raw, sending, 1)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the message. If that would have to wait, it can be called again.
+    pub(crate) fn finish(&mut self, raw: &Raw, sending: &mut Sending) -> Result<(), Error> {
         match self.length {
-            Some(length) if after > length => {
-                return Err(Error::TooMuch {
+            Some(length) if self.written < length => {
+                return Err(Error::TooLittle {
                     length,
-                    written: after,
+                    written: self.written,
                 })
             }
-            _ if data.is_empty() && !last => return Ok(0),
-            _ => {}
+            None => check_length(self.written)?,
+            Some(_) => {}
         }
-        let begun = self.written > 0;
-        let control = if begun { &[] } else { self.control.as_slice() };
-        // A message of known length ends by itself.
-        let more = !last && self.length != Some(after);
+        while !(self.finished || self.held.is_empty()) {
+            let held = std::mem::take(&mut self.held);
+            let sent = self.send(raw, sending, &held, false);
+            self.held = held;
+            self.held.drain(..*sent.as_ref().unwrap_or(&0));
+            sent?;
+        }
+        self.finished = true;
+        Ok(())
+    }
+
+    /// Sends of what is held back all but `keep` bytes, or less.
+    fn send_held(&mut self, raw: &Raw, sending: &mut Sending, keep: usize) -> Result<(), Error> {
+        let held = std::mem::take(&mut self.held);
+        let sent = self.send(raw, sending, &held[..held.len() - keep], true);
+        self.held = held;
+        self.held.drain(..*sent.as_ref().unwrap_or(&0));
+        sent.map(drop)
+    }
+
+    /// Hands bytes to the kernel. With `more`, others will follow.
+    fn send(
+        &mut self,
+        raw: &Raw,
+        sending: &mut Sending,
+        data: &[u8],
+        more: bool,
+    ) -> Result<usize, Error> {
+        let control = if self.begun {
+            &[]
+        } else {
+            self.control.as_slice()
+        };
         match raw.send(data, self.to.as_ref(), control, more) {
             Ok(len) => {
-                if !begun {
+                if !self.begun {
+                    self.begun = true;
                     sending.next = self.number.wrapping_add(1);
                 }
-                self.written += len as u64;
                 sending.open = more || len < data.len();
                 Ok(len)
             }
@@ -169,28 +243,12 @@ impl Outgoing {
             }
         }
     }
-
-    /// What is to be done to end the message: `true`, an empty write.
-    pub(crate) fn finish(&self) -> Result<bool, Error> {
-        match self.length {
-            Some(length) if self.written < length => Err(Error::TooLittle {
-                length,
-                written: self.written,
-            }),
-            Some(_) => Ok(false),
-            None if self.written == 0 => Err(Error::Invalid {
-                field: "length",
-                value: 0,
-                range: "1..1073741823 bytes",
-            }),
-            None => Ok(true),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
 
     /// A pair of sockets that take bytes as the transport's do; they know neither numbers nor ends.
     fn pair() -> (Raw, socket2::Socket) {
@@ -210,7 +268,7 @@ mod tests {
         let mut message = Outgoing::new(&sending, None, &options).unwrap();
         // Unix sockets know no such ancillary data.
         message.control.clear();
-        assert_eq!(message.write(&raw, &mut sending, b"abc", false).unwrap(), 3);
+        assert_eq!(message.write(&raw, &mut sending, b"abc").unwrap(), 3);
         assert!(sending.open);
         assert_eq!(
             Outgoing::new(&sending, None, &options)
@@ -219,39 +277,77 @@ mod tests {
             "a message was left unfinished on this socket; close it"
         );
         assert_eq!(
-            message.finish().unwrap_err().to_string(),
+            message.finish(&raw, &mut sending).unwrap_err().to_string(),
             "the message was announced with 5 bytes, and only 3 are written"
         );
         assert_eq!(
             message
-                .write(&raw, &mut sending, b"def", false)
+                .write(&raw, &mut sending, b"def")
                 .unwrap_err()
                 .to_string(),
             "the message was announced with 5 bytes, and 6 are written"
         );
-        assert_eq!(message.write(&raw, &mut sending, b"de", false).unwrap(), 2);
+        assert_eq!(message.write(&raw, &mut sending, b"de").unwrap(), 2);
         assert!(!sending.open);
-        assert!(!message.finish().unwrap());
+        message.finish(&raw, &mut sending).unwrap();
         let next = Outgoing::new(&sending, None, &options).unwrap();
         assert_eq!((message.number(), next.number()), (0, 1));
     }
 
+    /// What is there to read now.
+    fn received(peer: &mut socket2::Socket) -> Vec<u8> {
+        peer.set_nonblocking(true).unwrap();
+        let (mut all, mut piece) = (Vec::new(), vec![0; 1 << 20]);
+        while let Ok(len @ 1..) = peer.read(&mut piece) {
+            all.extend_from_slice(&piece[..len]);
+        }
+        all
+    }
+
     #[test]
-    fn a_message_of_unknown_length_has_to_be_ended() {
-        let (raw, _peer) = pair();
+    fn a_short_message_of_unknown_length_goes_at_once() {
+        let (raw, mut peer) = pair();
         let mut sending = Sending::default();
         let mut message = Outgoing::new(&sending, None, &SendOptions::default()).unwrap();
         assert!(matches!(
-            message.finish(),
+            message.finish(&raw, &mut sending),
             Err(Error::Invalid {
                 field: "length",
                 ..
             })
         ));
-        assert_eq!(message.write(&raw, &mut sending, b"abc", false).unwrap(), 3);
-        assert!(sending.open && message.finish().unwrap());
-        message.write(&raw, &mut sending, b"", true).unwrap();
+        for text in [b"abc", b"def"] {
+            assert_eq!(message.write(&raw, &mut sending, text).unwrap(), 3);
+        }
+        assert!(!sending.open && received(&mut peer).is_empty());
+        message.finish(&raw, &mut sending).unwrap();
+        // Once more does nothing.
+        message.finish(&raw, &mut sending).unwrap();
         assert!(!sending.open);
+        assert_eq!(received(&mut peer), b"abcdef");
+        assert_eq!((sending.next, message.written()), (1, 6));
+    }
+
+    #[test]
+    fn a_long_message_of_unknown_length_keeps_something_to_end_with() {
+        let (raw, mut peer) = pair();
+        let mut sending = Sending::default();
+        let mut message = Outgoing::new(&sending, None, &SendOptions::default()).unwrap();
+        let data: Vec<u8> = (0..HELD * 3).map(|i| (i % 251) as u8).collect();
+        let mut got = Vec::new();
+        let mut rest = &data[..];
+        while !rest.is_empty() {
+            let len = message.write(&raw, &mut sending, rest).unwrap();
+            rest = &rest[len..];
+            got.extend(received(&mut peer));
+        }
+        assert!(sending.open && got.len() == HELD * 2, "{}", got.len());
+        message.flush(&raw, &mut sending).unwrap();
+        got.extend(received(&mut peer));
+        assert_eq!(got.len(), data.len() - 1);
+        message.finish(&raw, &mut sending).unwrap();
+        got.extend(received(&mut peer));
+        assert!(!sending.open && got == data);
     }
 
     #[test]
@@ -278,17 +374,19 @@ mod tests {
         let mut sending = Sending::default();
         let mut message = Outgoing::new(&sending, None, &SendOptions::default()).unwrap();
         let full = loop {
-            match message.write(&raw, &mut sending, &[0; 65536], false) {
+            match message.write(&raw, &mut sending, &[0; HELD]) {
                 Ok(_) => {}
                 Err(error) => break error,
             }
         };
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
         assert!(sending.open && message.written() > 0);
+        assert_eq!(
+            message.finish(&raw, &mut sending).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
         drop(peer);
-        let broken = message
-            .write(&raw, &mut sending, &[0; 9], false)
-            .unwrap_err();
+        let broken = message.finish(&raw, &mut sending).unwrap_err();
         assert_eq!(broken.errno(), Some(libc::EPIPE));
         assert!(!sending.open);
     }

@@ -13,6 +13,9 @@ use crate::Error;
 
 /// Writes a message. To be ended by [`MessageWriter::finish`].
 ///
+/// Of a message without [`length`](crate::SendOptions::length), up to 64 KiB are held back until it is flushed or finished; one that is not longer goes at
+/// once, as with `send`. Of others nothing is held back.
+///
 /// If it is dropped before, after something was written, the message has no end: nothing else can be sent on that socket,
 /// and closing the socket aborts the message.
 ///
@@ -54,34 +57,28 @@ impl<'a> MessageWriter<'a> {
         self.message.written()
     }
 
-    /// Ends the message.
+    /// Ends the message, and gives its number. On a socket that does not wait, it can be called again after EAGAIN.
     ///
     /// # Errors
     /// [`Error::TooLittle`]; [`Error::Invalid`] if nothing was written; what the kernel says.
-    pub fn finish(mut self) -> Result<u32, Error> {
-        if self.message.finish()? {
-            loop {
-                match self.message.write(self.raw, &mut self.sending, &[], true) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                    Ok(_) => break,
-                }
+    pub fn finish(&mut self) -> Result<u32, Error> {
+        loop {
+            match self.message.finish(self.raw, &mut self.sending) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                outcome => return outcome.map(|()| self.message.number()),
             }
         }
-        Ok(self.message.number())
     }
 }
 
 impl Write for MessageWriter<'_> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        Ok(self
-            .message
-            .write(self.raw, &mut self.sending, data, false)?)
+        Ok(self.message.write(self.raw, &mut self.sending, data)?)
     }
 
-    /// There is nothing to flush: what was written is the kernel's.
+    /// Sends what is held back, but for the last byte: a message of unknown length needs one to end with.
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        Ok(self.message.flush(self.raw, &mut self.sending)?)
     }
 }
 

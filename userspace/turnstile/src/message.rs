@@ -183,27 +183,38 @@ pub(crate) fn recv(cli: &Cli, recv: &Recv) -> Result<(), Failure> {
     let describe = cli.json || recv.discard;
     let mut out = io::stdout();
     let mut left = recv.count.unwrap_or(u64::MAX);
+    let mut piece = vec![0; PIECE];
     while left > 0 {
+        left -= 1;
         let mut reader = socket.reader()?;
         let began = Instant::now();
         let mut length = 0u64;
-        let mut piece = vec![0; PIECE];
-        loop {
+        let outcome = loop {
             let len = match reader.read(&mut piece) {
-                Ok(0) => break,
+                Ok(0) => break Ok(()),
                 Ok(len) => len,
-                Err(error) => return Err(Failure::Kernel(format!("cannot receive: {error}"))),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => break Err(error),
             };
             length += len as u64;
             if !describe {
                 out.write_all(&piece[..len])?;
             }
+        };
+        let from = reader.from();
+        if let Err(error) = outcome {
+            // The next one may be better, unless what was written is spoilt by this one.
+            let why = format!("a message from {from} broke off after {length} bytes: {error}");
+            if !describe {
+                return Err(Failure::Kernel(why));
+            }
+            let _ = writeln!(io::stderr(), "turnstile: {why}");
+            continue;
         }
         let elapsed = reader
             .info()
             .map_or_else(|| began.elapsed(), |info| info.elapsed);
         let ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        let from = reader.from();
         if cli.json {
             let value = json!({"from": from.to_string(), "length": length, "elapsed": ns});
             out.write_all(as_json(&value, cli).as_bytes())?;
@@ -212,7 +223,6 @@ pub(crate) fn recv(cli: &Cli, recv: &Recv) -> Result<(), Failure> {
             writeln!(out, "message from {from} length {length} within {time}")?;
         }
         out.flush()?;
-        left -= 1;
     }
     Ok(())
 }

@@ -128,7 +128,7 @@ impl Socket {
         let mut message = Outgoing::whole(&sending, to, options, data.len())?;
         let mut rest = data;
         while !rest.is_empty() {
-            let len = self.write(&mut sending, &mut message, rest, true).await?;
+            let len = self.write(&mut sending, &mut message, rest).await?;
             rest = &rest[len..];
         }
         Ok(message.number())
@@ -140,12 +140,11 @@ impl Socket {
         sending: &mut Sending,
         message: &mut Outgoing,
         data: &[u8],
-        last: bool,
     ) -> Result<usize, Error> {
         loop {
             let ready = self.fd.writable().await;
             let mut ready = ready.map_err(Error::kernel("wait for the socket"))?;
-            match message.write(self.raw(), sending, data, last) {
+            match message.write(self.raw(), sending, data) {
                 Err(error) if would_block(&error) => ready.clear_ready(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 outcome => return outcome,
@@ -212,10 +211,9 @@ impl Socket {
     pub async fn recv_message(&self, limit: usize) -> Result<Message, Error> {
         let mut state = self.receiving.lock().await;
         let mut piece = vec![0; PIECE];
-        self.skip(&mut state, &mut piece).await?;
         let mut data = Vec::new();
+        let mut read = self.first(&mut state, &mut piece).await?;
         loop {
-            let read = self.read(&mut state, &mut piece).await?;
             let (from, info) = (read.from, read.info);
             let announced = info.and_then(|info| info.length).unwrap_or(0);
             if data.len() + read.len > limit || announced > limit as u64 {
@@ -225,6 +223,7 @@ impl Socket {
             if read.end_of_message {
                 return Ok(Message { data, from, info });
             }
+            read = self.read(&mut state, &mut piece).await?;
         }
     }
 
@@ -235,9 +234,23 @@ impl Socket {
     pub async fn reader(&self) -> Result<MessageReader<'_>, Error> {
         let mut state = self.receiving.lock().await;
         let mut piece = vec![0; PIECE];
-        self.skip(&mut state, &mut piece).await?;
-        let first = self.read(&mut state, &mut piece).await?;
+        let first = self.first(&mut state, &mut piece).await?;
         Ok(MessageReader::new(&self.fd, state, piece, first))
+    }
+
+    /// Reads the beginning of a message.
+    async fn first(
+        &self,
+        state: &mut MutexGuard<'_, Receiving>,
+        piece: &mut [u8],
+    ) -> Result<Received, Error> {
+        loop {
+            self.skip(state, piece).await?;
+            let read = self.read(state, piece).await?;
+            if read.begins() {
+                return Ok(read);
+            }
+        }
     }
 
     /// Passes over what is left of a message.
@@ -247,7 +260,12 @@ impl Socket {
         piece: &mut [u8],
     ) -> Result<(), Error> {
         while state.within {
-            self.read(state, piece).await?;
+            if let Err(error) = self.read(state, piece).await {
+                // A message that fails before its end has ended, too.
+                if state.within || error.errno().is_none() {
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
@@ -284,6 +302,7 @@ impl AsFd for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::HELD;
     use std::io::Read;
     use tokio::io::AsyncWriteExt;
 
@@ -330,7 +349,7 @@ mod tests {
             let (socket, _peer) = pair();
             let options = SendOptions::default();
             let mut writer = socket.begin_connected(&options).await.unwrap();
-            writer.write_all(b"abc").await.unwrap();
+            writer.write_all(&[7; HELD + 1]).await.unwrap();
             drop(writer);
             let error = socket.send(b"x", &options).await.unwrap_err();
             assert!(matches!(error, Error::Abandoned));

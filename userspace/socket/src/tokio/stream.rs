@@ -23,7 +23,6 @@ pub struct MessageWriter<'a> {
     fd: &'a AsyncFd<Raw>,
     sending: MutexGuard<'a, Sending>,
     message: Outgoing,
-    finished: bool,
 }
 
 impl<'a> MessageWriter<'a> {
@@ -36,7 +35,6 @@ impl<'a> MessageWriter<'a> {
             fd,
             sending,
             message,
-            finished: false,
         }
     }
 
@@ -60,28 +58,19 @@ impl<'a> MessageWriter<'a> {
     }
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if !self.finished {
-            if self.message.finish()? {
-                ready!(self.poll(cx, &[], true))?;
-            }
-            self.finished = true;
-        }
-        Poll::Ready(Ok(()))
+        self.poll(cx, Outgoing::finish)
     }
 
-    fn poll(
+    /// Does something with the message, when it can be done.
+    fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
-        data: &[u8],
-        last: bool,
-    ) -> Poll<Result<usize, Error>> {
+        mut act: impl FnMut(&mut Outgoing, &Raw, &mut Sending) -> Result<T, Error>,
+    ) -> Poll<Result<T, Error>> {
         loop {
             let mut ready = ready!(self.fd.poll_write_ready(cx))
                 .map_err(Error::kernel("wait for the socket"))?;
-            let outcome = self
-                .message
-                .write(self.fd.get_ref(), &mut self.sending, data, last);
-            match outcome {
+            match act(&mut self.message, self.fd.get_ref(), &mut self.sending) {
                 Err(error) if would_block(&error) => ready.clear_ready(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 outcome => return Poll::Ready(outcome),
@@ -96,11 +85,15 @@ impl AsyncWrite for MessageWriter<'_> {
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll(cx, data, false).map_err(io::Error::from)
+        self.poll(cx, |message, raw, sending| {
+            message.write(raw, sending, data)
+        })
+        .map_err(io::Error::from)
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    /// As the flush of [`crate::MessageWriter`].
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll(cx, Outgoing::flush).map_err(io::Error::from)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -25,7 +25,11 @@ pub(super) fn serve(over: Over, at: SocketAddr, congestion: &str) -> Result<(), 
                 match socket.recv(&mut data) {
                     Ok(_) => {}
                     // A message that failed on the way is its sender's to report.
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            io::ErrorKind::ConnectionReset | io::ErrorKind::TimedOut
+                        ) => {}
                     Err(error) => return Err(error.into()),
                 }
             }
