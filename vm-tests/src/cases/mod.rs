@@ -17,6 +17,7 @@ mod support;
 mod tc_configs;
 mod timing;
 mod tools;
+mod transport;
 
 /// Every case, in the order they are run.
 pub fn all() -> Vec<&'static Case> {
@@ -33,6 +34,7 @@ pub fn all() -> Vec<&'static Case> {
         gso::CASES,
         timing::CASES,
         tools::CASES,
+        transport::CASES,
     ]
     .into_iter()
     .flatten()
