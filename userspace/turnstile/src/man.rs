@@ -1,113 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The man pages. What they have in common comes from the tables behind grammar and statistics.
 
-use clap::CommandFactory;
 use clap_mangen::roff::{bold, italic, roman, Inline, Roff};
 use turnstile_netlink::stats::{ClassStats, PortStats};
 use turnstile_netlink::table;
 
-use crate::cli::Cli;
+mod command;
 
-/// turnstile(8).
-pub(crate) fn turnstile() -> String {
-    let mut page = page("TURNSTILE");
-    section(
-        &mut page,
-        "NAME",
-        "turnstile \\- configure and show token-prioritized network ports",
-    );
-    page.control("SH", ["SYNOPSIS"]);
-    for (head, tail) in [
-        (
-            "turnstile port add|replace|change",
-            " DEV [ root | parent CLASSID ] [ handle HANDLE ] [ OPTIONS ]",
-        ),
-        (
-            "turnstile port del",
-            " DEV [ root | parent CLASSID ] [ handle HANDLE ]",
-        ),
-        ("turnstile port show", " [ DEV ]"),
-        ("turnstile completions", " SHELL"),
-        ("turnstile man", " [ turnstile | tc-turnstile ]"),
-    ] {
-        page.text([bold(head), roman(tail)]);
-        page.control("br", []);
-    }
-    section(
-        &mut page,
-        "DESCRIPTION",
-        "A port is the queueing discipline of kind turnstile on a network device. It sends signals first, releases the packets \
-         called tokens from strict-priority queues at one common rate, gives data what the link has left, and drops tokens that \
-         waited too long to be of use. tc-turnstile(8) describes it. This command configures ports over netlink, with the words \
-         that tc(8) would take, and needs neither tc nor its plugin.",
-    );
-    page.control("SH", ["COMMANDS"]);
-    let mut command = Cli::command();
-    command.build();
-    let port = command
-        .find_subcommand("port")
-        .into_iter()
-        .flat_map(|port| port.get_subcommands());
-    for sub in port.filter(|sub| sub.get_name() != "help") {
-        let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
-        tagged(
-            &mut page,
-            vec![bold(format!("port {}", sub.get_name()))],
-            &format!("{about}."),
-        );
-    }
-    text(
-        &mut page,
-        "Without root and parent, the device's root is meant. CLASSID is MAJOR:MINOR and HANDLE is MAJOR:, in hex. A line that \
-         port show prints can be typed back after turnstile port add, less its first word.",
-    );
-    page.control("SH", ["FLAGS"]);
-    for flag in command.get_arguments().filter(|flag| flag.is_global_set()) {
-        let long = flag.get_long().unwrap_or_default();
-        let mut head = vec![bold(format!(
-            "-{}, --{long}",
-            flag.get_short().unwrap_or('?')
-        ))];
-        if flag.get_action().takes_values() {
-            head.extend([roman(" "), italic("NAME")]);
-        }
-        let about = flag.get_help().map(ToString::to_string).unwrap_or_default();
-        tagged(&mut page, head, &format!("{about}."));
-    }
-    text(
-        &mut page,
-        "Flags come before the device's name, since what follows it are the port's words.",
-    );
-    options(&mut page);
-    statistics(&mut page);
-    page.control("SH", ["EXAMPLES"]);
-    example(
-        &mut page,
-        "A switch port with two token priorities, tokens at 5 % of a 10 Gbit/s link:",
-        &["turnstile port add swp1 handle 1: link 10gbit tokens 5% priorities 2"],
-    );
-    example(
-        &mut page,
-        "Let data go before tokens, without loss of what is queued:",
-        &["turnstile port change swp1 order data-first"],
-    );
-    example(&mut page, "Which token queue drops most?", &[
-        "turnstile -sj port show swp1 | jq '.[].classes | max_by(.stats.\"over-limit\") | .band'",
-    ]);
-    example(
-        &mut page,
-        "The same options for another port:",
-        &["turnstile port add swp2 $(turnstile port show swp1 | cut -d' ' -f3-)"],
-    );
-    section(
-        &mut page,
-        "EXIT STATUS",
-        "0: done. 1: the kernel refused, or could not be asked; the port is as it was. 2: the words make no sense. \
-         Errors are one line that names the option, the value and what is allowed.",
-    );
-    section(&mut page, "SEE ALSO", "tc-turnstile(8), tc(8), ip-netns(8)");
-    page.render()
-}
+pub(crate) use command::turnstile;
 
 /// tc-turnstile(8).
 pub(crate) fn tc_turnstile() -> String {
