@@ -104,8 +104,8 @@ impl<I> In<I> {
         sync: &Sync,
         window: u32,
         now: Nanos,
-        rtt: Nanos,
         rto: Nanos,
+        unscheduled_until: Nanos,
         credit: Credit,
     ) -> Self {
         let window = window.min(MAX_LENGTH);
@@ -134,9 +134,9 @@ impl<I> In<I> {
             silences: 0,
             pause: Nanos::ZERO,
             unscheduled: sync.unscheduled.min(window),
-            unscheduled_until: now + rtt,
+            unscheduled_until,
             ren: sync.ren,
-            grant: sync.ren.then_some(now + rtt),
+            grant: None,
             half_open: None,
             half_base: 0,
             half_until: now + rto,
@@ -210,15 +210,18 @@ impl<I> In<I> {
         if self.silences != 0 && outstanding >= 1 {
             return false;
         }
-        if self.half_open.is_some() {
-            let allowed = if crowded {
-                CROWDED_TOKENS
-            } else {
-                HALF_OPEN_TOKENS
-            };
-            return u32::from(self.ledger.next().wrapping_sub(self.half_base)) < allowed;
-        }
-        true
+        self.is_allowed(crowded)
+    }
+
+    /// Whether another token or grant may be sent, as far as that depends on whether anything has come.
+    pub(crate) fn is_allowed(&self, crowded: bool) -> bool {
+        let allowed = if crowded {
+            CROWDED_TOKENS
+        } else {
+            HALF_OPEN_TOKENS
+        };
+        let sent = self.ledger.next().wrapping_sub(self.half_base);
+        self.half_open.is_none() || u32::from(sent) < allowed
     }
 
     /// A token is sent now: its number.
@@ -316,7 +319,8 @@ impl<I> In<I> {
                 self.silent = 0;
                 self.silences = self.silences.saturating_add(1).min(16);
                 let longest = Nanos(rto.0.saturating_mul(4));
-                let pause = Nanos(rtt.0.saturating_mul(1 << self.silences)).min(longest);
+                let pause =
+                    Nanos(rtt.0.saturating_mul(1_u64.wrapping_shl(self.silences))).min(longest);
                 self.pause = now + pause;
             }
             let (limit, next) = (self.limit(), self.ledger.next());

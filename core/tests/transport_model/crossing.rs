@@ -6,6 +6,13 @@ use turnstile_core::transport::config::Config;
 use super::network::host_port;
 use super::*;
 
+/// What is known of a message when it begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    Plain,
+    UnknownSize,
+}
+
 const G10: u64 = 1_250_000_000;
 
 /// Hosts at one switch: host `i`'s port is node `2 i`, the switch's port to it `2 i + 1`.

@@ -3,10 +3,17 @@
 //!
 //! Time is virtual and everything is seeded: a run is the same each time.
 
+mod attacks;
 mod crossing;
+mod fuzz;
 mod host;
 mod network;
+mod rules;
 mod sharing;
 
-use host::{address, Io, Message, Registry};
-use network::{Link, Network, Node};
+use network::{Link, Network};
+use turnstile_core::units::Nanos;
+
+fn nanos(now: u64) -> Nanos {
+    Nanos(now)
+}

@@ -8,9 +8,9 @@ use turnstile_core::band::Band;
 use turnstile_core::config::{Config as PortConfig, Expiry, Tokens};
 use turnstile_core::port::{Dequeue, Port};
 use turnstile_core::queue::{DropCause, Meta, NoLeaf, Packet as PortPacket, Queue, Sink};
-use turnstile_core::transport::config::Resolved;
+use turnstile_core::transport::config::{Config, Resolved};
 use turnstile_core::transport::endpoint::Endpoint;
-use turnstile_core::transport::host::{Class, Event as EndpointEvent, InId, OutId, Outgoing};
+use turnstile_core::transport::host::{Class, InId, OutId, Outgoing};
 use turnstile_core::transport::wire::Packet;
 use turnstile_core::units::Nanos;
 
@@ -25,7 +25,6 @@ pub(crate) struct Flying {
     pub(crate) packet: Packet,
     pub(crate) payload: Option<Payload>,
     pub(crate) class: Class,
-    pub(crate) ren: bool,
     pub(crate) ecn: u8,
     hop: usize,
     meta: Meta,
@@ -97,9 +96,6 @@ struct HostState {
     read_delay: u64,
     no_memory: u64,
     ports: HashMap<u16, Policy>,
-    events: Vec<EndpointEvent>,
-    /// Ahead of the others' clocks, ns.
-    clock: i64,
     /// It neither sends nor receives any more.
     dead: bool,
 }
@@ -116,6 +112,9 @@ enum Event {
 /// Where packets go: the ports on the way from one host to another.
 pub(crate) type Route = Box<dyn Fn(usize, usize) -> Vec<usize>>;
 
+/// Sees packets that arrive.
+pub(crate) type Tap = Box<dyn FnMut(u64, &Flying)>;
+
 /// See the module's documentation.
 pub(crate) struct Network {
     pub(crate) now: u64,
@@ -131,7 +130,7 @@ pub(crate) struct Network {
     random: u64,
     pub(crate) handled: u64,
     /// Called for each packet that arrives at a host.
-    pub(crate) tap: Option<Box<dyn FnMut(u64, &Flying)>>,
+    pub(crate) tap: Option<Tap>,
 }
 
 /// A port as a host has it: the pacer shapes tokens, so that this must not.
@@ -177,8 +176,6 @@ impl Network {
             read_delay: 0,
             no_memory: 0,
             ports: HashMap::new(),
-            events: Vec::new(),
-            clock: 0,
             dead: false,
         });
         self.hosts.len() - 1
@@ -232,7 +229,7 @@ impl Network {
     ) -> R {
         let now = self.now;
         let state = &mut self.hosts[host];
-        let clock = now.wrapping_add_signed(state.clock) as u32;
+        let clock = now as u32;
         let mut io = Io {
             now,
             random: &mut state.random,
@@ -242,7 +239,6 @@ impl Network {
             readable: Vec::new(),
             ports: &state.ports,
             no_memory: state.no_memory,
-            events: &mut state.events,
         };
         let result = what(&mut state.endpoint, &mut io, now, clock);
         let (sent, readable) = (io.sent, io.readable);
@@ -283,7 +279,6 @@ impl Network {
             packet: sent.packet,
             payload: sent.payload,
             class: sent.class,
-            ren: sent.ren,
             ecn: 0,
             hop: 0,
             meta,
@@ -295,7 +290,10 @@ impl Network {
     fn forward(&mut self, packet: Flying) {
         let key = (packet.from, packet.to);
         if !self.routes.contains_key(&key) {
-            let route = (self.route)(key.0, key.1);
+            // Who is not there is beyond the host's own port.
+            let known = key.1 < self.hosts.len();
+            let mut route = (self.route)(key.0, key.1.min(self.hosts.len() - 1));
+            route.truncate(if known { usize::MAX } else { 1 });
             self.routes.insert(key, route);
         }
         match self.routes[&key].get(packet.hop) {
@@ -362,7 +360,7 @@ impl Network {
         if let Some(tap) = &mut self.tap {
             tap(self.now, &packet);
         }
-        if self.hosts[packet.to].dead {
+        if self.hosts.get(packet.to).is_none_or(|host| host.dead) {
             return;
         }
         let from = address(packet.from, packet.to, packet.v6);
@@ -424,7 +422,6 @@ impl Network {
     ) -> usize {
         let number = self.registry.messages.len();
         self.registry.messages.push(Message {
-            from,
             to,
             length,
             began: at,
@@ -559,19 +556,52 @@ impl Network {
         self.hosts[host].no_memory = one_in;
     }
 
-    pub(crate) fn set_clock(&mut self, host: usize, ahead: i64) {
-        self.hosts[host].clock = ahead;
-    }
-
     pub(crate) fn set_port(&mut self, host: usize, port: u16, policy: Policy) {
         self.hosts[host].ports.insert(port, policy);
     }
 
-    pub(crate) fn events(&self, host: usize) -> &[EndpointEvent] {
-        &self.hosts[host].events
+    pub(crate) fn clear_ports(&mut self, host: usize) {
+        self.hosts[host].ports.clear();
+    }
+
+    /// Another configuration of a port, but for its link.
+    pub(crate) fn configure_node(&mut self, node: usize, config: PortConfig) {
+        let it = &mut self.nodes[node];
+        let config = PortConfig {
+            link: Some(it.link.rate),
+            ..config
+        };
+        let resolved = config.validate(None).unwrap();
+        it.port
+            .change(&config, &resolved, Nanos(self.now), &mut Drop);
     }
 
     pub(crate) fn kill(&mut self, host: usize) {
         self.hosts[host].dead = true;
     }
+}
+
+/// `pairs` of hosts, `0..pairs` sending to `pairs..2 * pairs`, over one link.
+pub(crate) fn dumbbell(seed: u64, config: &Config, pairs: usize, link: Link) -> Network {
+    // Nodes 0 and 1: the link, left to right and back. Host i: its own port, and the switch's to it.
+    let route = move |from: usize, to: usize| {
+        let (left, right) = (from < pairs, to < pairs);
+        let mut route = vec![2 + 2 * from];
+        if left != right {
+            route.push(usize::from(!left));
+        }
+        route.push(2 + 2 * to + 1);
+        route
+    };
+    let mut network = Network::new(seed, Box::new(route));
+    let ports = turnstile_core::config::Config::DEFAULT;
+    network.node(ports, link);
+    network.node(ports, link);
+    let config = config.validate(Some(link.rate)).unwrap();
+    for _ in 0..2 * pairs {
+        network.host(&config, false);
+        network.node(host_port(), link);
+        network.node(ports, link);
+    }
+    network
 }

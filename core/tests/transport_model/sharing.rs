@@ -6,7 +6,7 @@ use turnstile_core::transport::config::Config;
 use turnstile_core::uapi::transport as uapi;
 
 use super::crossing::{assert_clean, star};
-use super::network::host_port;
+use super::network::{dumbbell, host_port};
 use super::*;
 
 const G10: u64 = 1_250_000_000;
@@ -87,31 +87,6 @@ fn incast_drops_no_data_and_takes_no_longer_than_the_link() {
             assert_clean(&mut network, senders + 1);
         }
     }
-}
-
-/// `pairs` of hosts, `0..pairs` sending to `pairs..2 * pairs`, over one link.
-fn dumbbell(seed: u64, config: &Config, pairs: usize, link: Link) -> Network {
-    // Nodes 0 and 1: the link, left to right and back. Host i: its own port, and the switch's to it.
-    let route = move |from: usize, to: usize| {
-        let (left, right) = (from < pairs, to < pairs);
-        let mut route = vec![2 + 2 * from];
-        if left != right {
-            route.push(usize::from(!left));
-        }
-        route.push(2 + 2 * to + 1);
-        route
-    };
-    let mut network = Network::new(seed, Box::new(route));
-    let ports = turnstile_core::config::Config::DEFAULT;
-    network.node(ports, link);
-    network.node(ports, link);
-    let config = config.validate(Some(link.rate)).unwrap();
-    for _ in 0..2 * pairs {
-        network.host(&config, false);
-        network.node(host_port(), link);
-        network.node(ports, link);
-    }
-    network
 }
 
 /// Jain's index of shares.

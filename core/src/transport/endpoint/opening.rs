@@ -98,9 +98,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let number = self.next_number();
         let credit = Credit::new(&self.config);
         let (rtt, rto) = (self.config.base_rtt, self.config.rto);
+        // A round trip, and what it takes on the link: the headers are less than an eighth of it.
+        let whole = sync.unscheduled.saturating_add(sync.unscheduled / 8);
+        let until = now + rtt + self.config.link_rate.duration(whole);
         let mut message = In::new(
-            user, number, peer, from, sync, window, now, rtt, rto, credit,
+            user, number, peer, from, sync, window, now, rto, until, credit,
         );
+        message.grant = sync.ren.then_some(now + rtt);
         if sync.coflow != 0 {
             let hash = (mix(u64::from(sync.coflow) ^ self.seed) >> 32) as u32;
             // Without memory it is as if alone.

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::transport::jitter::{Due, NANO};
-use crate::transport::policy::{standing, Facts, Standing};
+use crate::transport::policy::{standing, Facts, Key, Standing};
 use crate::transport::wire::Token;
 
 /// Tokens that are sent in one call.
@@ -49,7 +49,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             wish: message.wish,
             due: message.next_token,
         };
-        standing(&self.config, now, &facts)
+        let mut standing = standing(&self.config, now, &facts);
+        if message.half_open.is_some() && self.is_crowded() {
+            // A flood of SYNCs must not keep tokens from messages that data comes of, whatever it claims to be.
+            standing.key = Key::LAST;
+        }
+        standing
     }
 
     /// Sends tokens that are due.

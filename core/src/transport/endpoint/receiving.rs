@@ -159,12 +159,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Sends a grant, if there is anything to grant.
     pub(super) fn grant<H: Host<O, I>>(&mut self, at: At, index: u32, mark: Mark, host: &mut H) {
         let base = self.config.base_rtt;
+        let crowded = self.is_crowded();
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
         let rtt = message.rtt(base);
         message.grant = Some(at.now + rtt);
-        if message.missing() == 0 || message.ledger.is_full() {
+        let allowed = message.is_allowed(crowded) && !message.ledger.is_full();
+        if message.missing() == 0 || !allowed {
             return;
         }
         let token = Token {
