@@ -8,8 +8,10 @@ use turnstile_core::uapi::transport::{self as uapi, command};
 
 mod config;
 mod events;
+mod flows;
 mod info;
 mod settings;
+mod stats;
 
 pub(crate) use events::Events;
 pub(crate) use settings::Settings;
@@ -27,6 +29,18 @@ impl Family for Turnstile {
         Command {
             number: command::TRANSPORT_SET,
             run: Run::Change(config::set),
+        },
+        Command {
+            number: command::MESSAGE_GET,
+            run: Run::Dump(flows::messages),
+        },
+        Command {
+            number: command::PEER_GET,
+            run: Run::Dump(flows::peers),
+        },
+        Command {
+            number: command::STATS_GET,
+            run: Run::Read(stats::get),
         },
     ];
 

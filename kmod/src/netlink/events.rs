@@ -5,7 +5,8 @@
 //! work item: what a listener costs is not paid by packets. When they come faster than they
 //! are told, some are lost, and the next one says how many.
 
-use super::info::{self, errno};
+use super::info;
+use crate::errno::of_failure;
 use crate::Turnstile;
 use kernel::prelude::*;
 use knet_transport::{Net, Outbox, Reply};
@@ -74,7 +75,7 @@ fn write(event: &Event, lost: u64, message: &mut Reply) -> Result {
     match event {
         Event::Opened(info) | Event::Delivered(info) => info::write(info, message),
         Event::Failed(info, why) => {
-            message.u32(attr::ERROR, errno(*why))?;
+            message.u32(attr::ERROR, of_failure(*why))?;
             info::write(info, message)
         }
         Event::Configured => Ok(()),

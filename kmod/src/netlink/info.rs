@@ -4,10 +4,7 @@
 use kernel::prelude::*;
 use knet_transport::Reply;
 use turnstile_core::{
-    transport::{
-        host::{Direction, Failure, Info},
-        wire::ResetCode,
-    },
+    transport::host::{Direction, Info},
     uapi::transport::{self as uapi, message as attr},
 };
 
@@ -47,25 +44,4 @@ pub(super) fn write(info: &Info, message: &mut Reply) -> Result {
         long(message, attr::DEADLINE, deadline.0)?;
     }
     Ok(())
-}
-
-/// The errno of a failure, as the socket reports it.
-pub(super) fn errno(why: Failure) -> u32 {
-    // include/uapi/asm-generic/errno.h
-    const ENOBUFS: u32 = 105;
-    const EMSGSIZE: u32 = 90;
-    const EPROTO: u32 = 71;
-    const ECONNRESET: u32 = 104;
-    const ETIMEDOUT: u32 = 110;
-    const ECONNREFUSED: u32 = 111;
-    match why {
-        Failure::TimedOut => ETIMEDOUT,
-        Failure::Crowded => ENOBUFS,
-        Failure::Reset(code) => match code {
-            ResetCode::NoSocket => ECONNREFUSED,
-            ResetCode::Aborted | ResetCode::Closed | ResetCode::Unknown => ECONNRESET,
-            ResetCode::TooLong => EMSGSIZE,
-            ResetCode::Protocol => EPROTO,
-        },
-    }
 }
