@@ -57,10 +57,18 @@ pub(crate) fn receive(
                 return Ok(done);
             }
             let ready = || match net.lock() {
-                Some(mut state) => state.readable(handle) != 0 || sock.view().no_receive,
+                Some(mut state) => {
+                    state.readable(handle) != 0 || sock.has_error() || sock.view().no_receive
+                }
                 None => true,
             };
             match sock.wait(&mut timeout, ready) {
+                // A failed message to the peer ends the call, as it would have before waiting.
+                Ok(()) if done == 0 => {
+                    sock.take_error()?;
+                    continue;
+                }
+                Ok(()) if sock.has_error() => return Ok(done),
                 Ok(()) => continue,
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => return Ok(done),

@@ -230,6 +230,7 @@ void knt_sock_view(struct sock *sk, struct knt_sock_view *view);
 void knt_sock_set_buffers(struct sock *sk, u32 send, u32 receive);
 int knt_sock_autobind(struct sock *sk);
 int knt_sock_error(struct sock *sk);
+bool knt_sock_has_error(const struct sock *sk);
 void knt_sock_set_error(struct sock *sk, u32 error);
 void knt_sock_report(struct sock *sk, const struct knt_report *report);
 void knt_sock_readable(struct sock *sk);

@@ -120,6 +120,7 @@ void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 	struct sk_buff *skb, *next;
 	struct dst_entry *dst;
 
+	rcu_read_lock();
 	for (skb = box->first; skb; skb = next) {
 		next = skb->next;
 		skb_mark_not_on_list(skb);
@@ -142,6 +143,7 @@ void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 #endif
 		}
 	}
+	rcu_read_unlock();
 	box->first = NULL;
 	box->last = NULL;
 }

@@ -86,6 +86,11 @@ int knt_sock_error(struct sock *sk)
 	return sock_error(sk);
 }
 
+bool knt_sock_has_error(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_err);
+}
+
 void knt_sock_set_error(struct sock *sk, u32 error)
 {
 	if (sock_flag(sk, SOCK_DEAD))

@@ -113,6 +113,12 @@ impl Sock {
         to_result(unsafe { bindings::knt_sock_error(self.as_raw()) })
     }
 
+    /// Whether an error is pending.
+    pub fn has_error(&self) -> bool {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_has_error(self.as_raw()) }
+    }
+
     /// Makes an errno pending.
     pub fn set_error(&self, errno: u32) {
         // SAFETY: the socket lives.
