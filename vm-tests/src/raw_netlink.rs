@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Hand-made rtnetlink messages: attributes that no well-behaved program sends, the kernel's answer
+//! Hand-made netlink messages: attributes that no well-behaved program sends, the kernel's answer
 //! to them, and dumps as bytes. Fast, too: no process is started.
 //!
-//! [`RawNetlink`] is the socket, [`Tc`] the traffic control of one device, [`kinds`] the options of stock qdiscs.
+//! [`RawNetlink`] is the socket, [`Tc`] the traffic control of one device, [`kinds`] the options of stock qdiscs, [`Generic`] a
+//! generic netlink family.
 
 mod device;
+mod generic;
 pub mod kinds;
 mod object;
 
@@ -20,6 +22,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use crate::netns::Netns;
 
 pub use device::Tc;
+pub use generic::{Generic, Reply, Request as GenericRequest};
 pub use object::{Object, Stats};
 
 /// `TCA_KIND`.
@@ -160,7 +163,7 @@ pub fn turnstile(options: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// A socket to rtnetlink in one namespace.
+/// A socket to rtnetlink, or to generic netlink, in one namespace.
 #[derive(Debug)]
 pub struct RawNetlink {
     socket: OwnedFd,
@@ -186,15 +189,18 @@ impl RawNetlink {
     /// # Errors
     /// When the kernel gives no such socket.
     pub fn open(ns: &Netns) -> Result<Self> {
-        let socket = ns.enter(|| {
-            socket(
-                AddressFamily::Netlink,
-                SockType::Raw,
-                SockFlag::SOCK_CLOEXEC,
-                SockProtocol::NetlinkRoute,
-            )
-            .context("making a netlink socket")
-        })?;
+        ns.enter(|| Self::open_here(SockProtocol::NetlinkRoute))
+    }
+
+    /// Opens one in the calling thread's namespace.
+    fn open_here(protocol: SockProtocol) -> Result<Self> {
+        let socket = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            protocol,
+        )
+        .context("making a netlink socket")?;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0)).context("binding a netlink socket")?;
         setsockopt(&socket, ExtendedAck, &1).context("setting NETLINK_EXT_ACK")?;
         setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(30))
@@ -330,34 +336,40 @@ impl RawNetlink {
         handle_parent_info: [u32; 3],
         attributes: &[u8],
     ) -> Result<()> {
+        // struct tcmsg: family and padding, device, handle, parent, info.
+        let mut body = vec![0; 4];
+        body.extend_from_slice(&ifindex.to_ne_bytes());
+        for word in handle_parent_info {
+            body.extend_from_slice(&word.to_ne_bytes());
+        }
+        body.extend_from_slice(attributes);
+        self.send_message(kind, flags | NLM_F_REQUEST, &body)
+    }
+
+    /// Sends a message, with the next sequence number.
+    fn send_message(&mut self, kind: u16, flags: u16, body: &[u8]) -> Result<()> {
         self.sequence += 1;
-        let length = u32::try_from(HEADER + TCMSG + attributes.len()).context("message length")?;
+        let length = u32::try_from(HEADER + body.len()).context("message length")?;
         let mut bytes = length.to_ne_bytes().to_vec();
         bytes.extend_from_slice(&kind.to_ne_bytes());
-        bytes.extend_from_slice(&(flags | NLM_F_REQUEST).to_ne_bytes());
+        bytes.extend_from_slice(&flags.to_ne_bytes());
         bytes.extend_from_slice(&self.sequence.to_ne_bytes());
         bytes.extend_from_slice(&[0; 4]);
-        // struct tcmsg: family and padding, device, handle, parent, info.
-        bytes.extend_from_slice(&[0; 4]);
-        bytes.extend_from_slice(&ifindex.to_ne_bytes());
-        for word in handle_parent_info {
-            bytes.extend_from_slice(&word.to_ne_bytes());
-        }
-        bytes.extend_from_slice(attributes);
-        send(self.socket.as_raw_fd(), &bytes, MsgFlags::empty()).context("sending to rtnetlink")?;
+        bytes.extend_from_slice(body);
+        send(self.socket.as_raw_fd(), &bytes, MsgFlags::empty()).context("sending to netlink")?;
         Ok(())
     }
 
     fn receive(&mut self) -> Result<Vec<Message>> {
         let len = recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::empty())
-            .context("waiting for rtnetlink's answer")?;
+            .context("waiting for netlink's answer")?;
         let mut rest = &self.buffer[..len];
         let mut messages = Vec::new();
         while let Some(header) = rest.first_chunk::<HEADER>() {
             let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
             ensure!(
                 (HEADER..=rest.len()).contains(&length),
-                "rtnetlink's message of {length} bytes is cut"
+                "netlink's message of {length} bytes is cut"
             );
             messages.push(Message {
                 kind: u16::from_ne_bytes([header[4], header[5]]),

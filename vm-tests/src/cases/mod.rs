@@ -8,6 +8,7 @@ mod accounting;
 mod behaviour;
 mod churn;
 mod classify;
+mod family;
 mod gso;
 mod guest;
 mod options;
@@ -34,6 +35,7 @@ pub fn all() -> Vec<&'static Case> {
         gso::CASES,
         timing::CASES,
         tools::CASES,
+        family::CASES,
         transport::CASES,
     ]
     .into_iter()

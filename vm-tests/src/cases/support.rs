@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{ensure, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 
 use crate::clock;
 use crate::harness::Ctx;
@@ -250,4 +250,32 @@ pub(super) fn within(what: &str, value: f64, low: f64, high: f64) -> Result<()> 
         "{what}: {value:.4} is not in {low:.4}..{high:.4}"
     );
     Ok(())
+}
+
+/// Collects what is wrong with a table's rows, so that one run shows all of it.
+#[derive(Default)]
+pub(super) struct Verdicts {
+    pub(super) rows: usize,
+    wrong: Vec<String>,
+}
+
+impl Verdicts {
+    pub(super) fn row(&mut self, name: &str, verdict: Result<()>) {
+        self.rows += 1;
+        if let Err(error) = verdict {
+            self.wrong.push(format!("{name}: {error:#}"));
+        }
+    }
+
+    pub(super) fn finish(self) -> Result<()> {
+        if self.wrong.is_empty() {
+            return Ok(());
+        }
+        bail!(
+            "{} of {} rows:\n{}",
+            self.wrong.len(),
+            self.rows,
+            self.wrong.join("\n")
+        )
+    }
 }

@@ -10,8 +10,9 @@ mod malformed;
 mod places;
 mod words;
 
-use anyhow::{bail, ensure, Context, Result};
+use anyhow::{ensure, Context, Result};
 
+use super::support::Verdicts;
 use crate::harness::{Case, Need};
 use crate::netns::Netns;
 use crate::raw_netlink::{Object, Request, Tc, ROOT};
@@ -116,32 +117,4 @@ fn check_words(text: &str, says: &[&str]) -> Result<()> {
         ensure!(text.contains(word), "{word:?} is not in {text:?}");
     }
     Ok(())
-}
-
-/// Collects what is wrong with a table's rows, so that one run shows all of it.
-#[derive(Default)]
-struct Verdicts {
-    rows: usize,
-    wrong: Vec<String>,
-}
-
-impl Verdicts {
-    fn row(&mut self, name: &str, verdict: Result<()>) {
-        self.rows += 1;
-        if let Err(error) = verdict {
-            self.wrong.push(format!("{name}: {error:#}"));
-        }
-    }
-
-    fn finish(self) -> Result<()> {
-        if self.wrong.is_empty() {
-            return Ok(());
-        }
-        bail!(
-            "{} of {} rows:\n{}",
-            self.wrong.len(),
-            self.rows,
-            self.wrong.join("\n")
-        )
-    }
 }
