@@ -220,3 +220,104 @@ fn a_parking_lot_is_used_well() {
         }
     }
 }
+
+/// Sizes of the web-search workload (DCTCP, figure 4, as pFabric has them): bytes, and how many of a hundred are no longer.
+const WEB_SEARCH: [(f64, f64); 12] = [
+    (1.0, 0.0),
+    (10e3, 15.0),
+    (20e3, 20.0),
+    (30e3, 30.0),
+    (50e3, 40.0),
+    (80e3, 53.0),
+    (200e3, 60.0),
+    (1e6, 70.0),
+    (2e6, 80.0),
+    (5e6, 90.0),
+    (10e6, 97.0),
+    (30e6, 100.0),
+];
+
+fn web_search(network: &mut Network) -> u32 {
+    let at = network.below(1_000_000) as f64 / 10_000.0;
+    for pair in WEB_SEARCH.windows(2) {
+        let ((low, from), (high, to)) = (pair[0], pair[1]);
+        if at < to {
+            return (low + (high - low) * (at - from) / (to - from)).max(1.0) as u32;
+        }
+    }
+    1
+}
+
+/// Completion alone, ns.
+fn alone(config: &Config, length: u32) -> u64 {
+    let mut network = dumbbell(1, config, 4, link(G10, 8_000));
+    let message = network.send_at(2_000_000, 0, 4, length);
+    network.run_to_the_end(10_000_000_000);
+    network.registry.messages[message].delivered.unwrap() - 2_000_000
+}
+
+/// Messages of all sizes at 60 % load on a dumbbell of 4 + 4 hosts.
+#[test]
+fn mixed_sizes_are_slowed_down_little() {
+    // More of them, if somebody wants to know better: the figures are of 1000.
+    let count: u64 = std::env::var("TURNSTILE_MODEL_MESSAGES").map_or(80, |c| c.parse().unwrap());
+    let config = Config {
+        unscheduled: 8,
+        base_rtt: 48_000,
+        ..Config::DEFAULT
+    };
+    let mut network = dumbbell(9, &config, 4, link(G10, 8_000));
+    let small = turnstile_core::config::Config {
+        data_limit: 128_000,
+        ..turnstile_core::config::Config::DEFAULT
+    };
+    for node in 0..2 {
+        network.configure_node(node, small);
+    }
+    for host in 0..8 {
+        network.configure_node(2 + 2 * host + 1, small);
+    }
+    // Mean 1.7 MB; 60 % of 10 Gbit/s.
+    let mean = 1_711_250.0 / (0.6 * G10 as f64) * 1e9;
+    let mut at = 2_000_000.0;
+    for _ in 0..count {
+        let u = (network.below(1 << 40) + 1) as f64 / (1_u64 << 40) as f64;
+        at += -u.ln() * mean;
+        let (from, to) = (network.below(4) as usize, 4 + network.below(4) as usize);
+        let length = web_search(&mut network);
+        network.send_at(at as u64, from, to, length);
+    }
+    network.run_to_the_end(100_000_000_000);
+    // Beyond some packets, the time alone is the pace of tokens.
+    let long = alone(&config, 1_450_000);
+    let mut all: Vec<(u32, f64)> = Vec::new();
+    for message in &network.registry.messages {
+        let took = message.delivered.unwrap() - message.began;
+        let packets = u64::from(message.length).div_ceil(1450);
+        let best = match packets {
+            0..=99 => alone(&config, message.length),
+            _ => (long + packets * FRAME * 1_000_000_000 / G10) - FRAME * 1_000_000_000_000 / G10,
+        };
+        all.push((message.length, took as f64 / best as f64));
+    }
+    let show = |name: &str, of: &mut Vec<f64>| {
+        of.sort_by(f64::total_cmp);
+        let (count, mean) = (of.len(), of.iter().sum::<f64>() / of.len() as f64);
+        let most = of[count * 99 / 100];
+        println!("{name}: {count} messages, slowdown {mean:.2}, 99th percentile {most:.2}");
+        (mean, most)
+    };
+    let mut short: Vec<f64> = all.iter().filter(|m| m.0 < 10_000).map(|m| m.1).collect();
+    let mut every: Vec<f64> = all.iter().map(|m| m.1).collect();
+    let short = show("below 10 KB", &mut short);
+    let every = show("all", &mut every);
+    let (dropped, most) = data_queues(&network);
+    let unscheduled = network.nodes[0].port.stats(Band::Unscheduled);
+    let (offered, lost) = (unscheduled.offered_packets, unscheduled.over_limit);
+    println!(
+        "{dropped} dropped, at most {most} B queued; {lost} of {offered} unscheduled packets lost"
+    );
+    assert_eq!(dropped, 0);
+    // Short ones wait for tokens after all where the link has no gap for what goes unscheduled, which is most of the time that it is busy.
+    assert!(short.0 < 4.0 && every.0 < 2.0 && every.1 < 12.0);
+}

@@ -98,9 +98,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let number = self.next_number();
         let credit = Credit::new(&self.config);
         let (rtt, rto) = (self.config.base_rtt, self.config.rto);
-        // A round trip, and what it takes on the link: the headers are less than an eighth of it.
+        // They follow the SYNC at once, and no port queues more than one of them: they have come when the link has carried them, headers and all,
+        // and a quarter of a round trip more, or they will not.
         let whole = sync.unscheduled.saturating_add(sync.unscheduled / 8);
-        let until = now + rtt + self.config.link_rate.duration(whole);
+        let until = now + Nanos(rtt.0 / 4) + self.config.link_rate.duration(whole);
         let mut message = In::new(
             user, number, peer, from, sync, window, now, rto, until, credit,
         );
