@@ -82,6 +82,8 @@ impl<M: Memory> Pacer<M> {
     pub(crate) fn set_rate(&mut self, rate: Rate, wire_len: u32, now: Nanos) {
         self.slack = rate.duration(wire_len.saturating_mul(SLACK_INTERVALS));
         self.shaper.set_rate(rate, self.slack, now, wire_len);
+        // What is late by a part of a long interval must not be so by a part of a short one.
+        self.gate = now;
     }
 
     /// How much lateness is made up for.

@@ -286,3 +286,41 @@ fn a_hosts_own_port_drops_nothing() {
     assert_eq!(stats.get(Counter::DataResent), 0);
     assert_clean(&mut network, 2);
 }
+
+/// A REN sender does not know the window when it begins: what it sends beyond is not taken, and comes later.
+#[test]
+fn a_burst_beyond_the_window_arrives() {
+    let config = Config {
+        policy: uapi::POLICY_REN,
+        base_rtt: 1_000_000,
+        ..Config::DEFAULT
+    };
+    let mut network = star(1, &config, 2, link(), false);
+    network.set_window(1, 20_000, 50_000);
+    network.send_at(BEGIN, 0, 1, 3_000_000);
+    network.run_to_the_end(10_000_000_000);
+    let beyond = network.endpoint(1).stats().get(Counter::DataBeyondWindow);
+    assert!(beyond > 100, "{beyond}");
+    assert_clean(&mut network, 2);
+}
+
+/// A configuration that is changed under way takes effect at once: a link that was slow holds nothing up.
+#[test]
+fn a_faster_link_is_used_at_once() {
+    let slow = Config {
+        link: 1_250_000,
+        ..Config::DEFAULT
+    };
+    let mut network = star(1, &slow, 2, link(), false);
+    let message = network.send_at(BEGIN, 0, 1, 10_000_000);
+    network.run_until(100_000_000);
+    assert!(network.registry.messages[message].received < 200_000);
+    let fast = Config::DEFAULT.validate(Some(G10)).unwrap();
+    network.with(1, |endpoint, io, now, _| {
+        endpoint.configure(nanos(now), &fast, io)
+    });
+    network.run_to_the_end(1_000_000_000);
+    println!("{} ns", took(&network, message));
+    assert!(took(&network, message) < 98_000_000 + 20_000_000);
+    assert_clean(&mut network, 2);
+}

@@ -153,6 +153,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         message.updated = now;
         message.tokens_lost = message.tokens_lost.saturating_add(lost.into());
         let period = crate::transport::feedback::Period { answered, lost };
+        // It may have been changed since.
+        message.credit.configure(config);
         message.credit.update(config, &period);
         let interval = message
             .credit
