@@ -6,8 +6,9 @@ use turnstile_core::transport::config::Config;
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::wire::*;
 
-use super::crossing::{assert_clean, star};
+use super::crossing::assert_clean;
 use super::host::{bytes_allocated, Payload};
+use super::topology::star;
 use super::*;
 
 const G10: u64 = 1_250_000_000;

@@ -3,7 +3,7 @@
 
 use turnstile_core::transport::config::Config;
 
-use super::network::host_port;
+use super::topology::star;
 use super::*;
 
 /// What is known of a message when it begins.
@@ -14,18 +14,6 @@ pub(crate) enum Kind {
 }
 
 const G10: u64 = 1_250_000_000;
-
-/// Hosts at one switch: host `i`'s port is node `2 i`, the switch's port to it `2 i + 1`.
-pub(crate) fn star(seed: u64, config: &Config, hosts: usize, link: Link, v6: bool) -> Network {
-    let mut network = Network::new(seed, Box::new(|from, to| vec![2 * from, 2 * to + 1]));
-    let config = config.validate(Some(link.rate)).unwrap();
-    for _ in 0..hosts {
-        network.host(&config, v6);
-        network.node(host_port(), link);
-        network.node(turnstile_core::config::Config::DEFAULT, link);
-    }
-    network
-}
 
 fn plain(rate: u64) -> Link {
     Link {

@@ -10,6 +10,7 @@ mod host;
 mod network;
 mod rules;
 mod sharing;
+mod topology;
 
 use network::{Link, Network};
 use turnstile_core::units::Nanos;

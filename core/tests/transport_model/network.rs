@@ -5,16 +5,18 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use turnstile_core::band::Band;
-use turnstile_core::config::{Config as PortConfig, Expiry, Tokens};
+use turnstile_core::config::Config as PortConfig;
 use turnstile_core::port::{Dequeue, Port};
 use turnstile_core::queue::{DropCause, Meta, NoLeaf, Packet as PortPacket, Queue, Sink};
-use turnstile_core::transport::config::{Config, Resolved};
+use turnstile_core::transport::config::Resolved;
 use turnstile_core::transport::endpoint::Endpoint;
 use turnstile_core::transport::host::{Class, InId, OutId, Outgoing};
 use turnstile_core::transport::wire::Packet;
 use turnstile_core::units::Nanos;
 
 use crate::host::{self, address, Io, Message, Out, Payload, Policy, Registry, Sent, Std};
+
+mod applications;
 
 /// A packet under way.
 #[derive(Clone)]
@@ -131,17 +133,6 @@ pub(crate) struct Network {
     pub(crate) handled: u64,
     /// Called for each packet that arrives at a host.
     pub(crate) tap: Option<Tap>,
-}
-
-/// A port as a host has it: the pacer shapes tokens, so that this must not.
-pub(crate) fn host_port() -> PortConfig {
-    PortConfig {
-        tokens: Tokens::Share(100_000_000),
-        token_expiry: Expiry::Off,
-        token_limit: 64,
-        unscheduled: 1024,
-        ..PortConfig::DEFAULT
-    }
 }
 
 impl Network {
@@ -377,121 +368,6 @@ impl Network {
         });
     }
 
-    /// A packet that does not come from an endpoint arrives.
-    pub(crate) fn inject(
-        &mut self,
-        from: usize,
-        to: usize,
-        packet: Packet,
-        payload: Option<Payload>,
-    ) {
-        let from = address(from, to, self.hosts[to].v6);
-        self.with(to, |endpoint, io, now, clock| {
-            endpoint.packet(Nanos(now), clock, &from, 0, &packet, payload, io);
-        });
-    }
-
-    /// A message of `length` bytes begins at `at`: its number.
-    pub(crate) fn send_at(&mut self, at: u64, from: usize, to: usize, length: u32) -> usize {
-        let what = self.plain(length);
-        self.send_as(at, from, to, length, what)
-    }
-
-    /// What an ordinary message is sent with.
-    pub(crate) fn plain(&self, length: u32) -> Outgoing {
-        Outgoing {
-            source: 1,
-            destination: 2,
-            length: Some(length),
-            deadline: None,
-            coflow: 0,
-            priority: None,
-            mss: 1450,
-            available: length,
-        }
-    }
-
-    /// A message begins at `at`. What is not available at first is written bit by bit.
-    pub(crate) fn send_as(
-        &mut self,
-        at: u64,
-        from: usize,
-        to: usize,
-        length: u32,
-        what: Outgoing,
-    ) -> usize {
-        let number = self.registry.messages.len();
-        self.registry.messages.push(Message {
-            to,
-            length,
-            began: at,
-            delivered: None,
-            result: None,
-            failed_in: None,
-            received: 0,
-            bytes_by: Vec::new(),
-        });
-        self.at(at.max(self.now), Event::Send(from, number, what));
-        number
-    }
-
-    fn send(&mut self, from: usize, number: usize, what: Outgoing) {
-        let message = &self.registry.messages[number];
-        let (to, length) = (message.to, message.length);
-        let v6 = self.hosts[from].v6;
-        let to = address(to, from, v6);
-        let out = Out {
-            message: number,
-            acked: 0,
-        };
-        let what = Outgoing {
-            mss: if v6 { what.mss.min(1430) } else { what.mss },
-            ..what
-        };
-        let id = self.with(from, |endpoint, io, now, _| {
-            endpoint
-                .send(Nanos(now), &to, &what, out, io)
-                .expect("a message can be sent")
-        });
-        if what.available < length || what.length.is_none() {
-            self.at(
-                self.now,
-                Event::Write(from, id, what.available, length == what.available),
-            );
-        }
-    }
-
-    fn write(&mut self, host: usize, id: OutId, available: u32, end: bool) {
-        let there = self.with(host, |endpoint, io, now, _| {
-            endpoint.written(Nanos(now), id, available, end, io)
-        });
-        if !there || end {
-            return;
-        }
-        let number = self.with(host, |endpoint, _, _, _| {
-            endpoint.out_mut(id).map(|out| out.message)
-        });
-        let Some(number) = number else { return };
-        let left = self.registry.messages[number].length - available;
-        let more = (self.below(64_000) as u32 + 1).min(left);
-        let pause = self.below(3) * self.below(200_000);
-        let end = more == left;
-        self.at(
-            self.now + pause,
-            Event::Write(host, id, available + more, end),
-        );
-    }
-
-    fn read(&mut self, host: usize, id: InId, contiguous: u32) {
-        let window = contiguous.saturating_add(self.hosts[host].window);
-        self.with(host, |endpoint, io, now, _| {
-            if let Some(message) = endpoint.in_mut(id) {
-                message.window = message.window.max(window);
-                endpoint.window(Nanos(now), id, window, io);
-            }
-        });
-    }
-
     /// Lets time pass until `end`, or until nothing is left to happen. Whether something is.
     pub(crate) fn run_until(&mut self, end: u64) -> bool {
         while let Some(&Reverse((time, _, slot))) = self.events.peek() {
@@ -543,65 +419,4 @@ impl Network {
             }
         }
     }
-
-    pub(crate) fn endpoint(&self, host: usize) -> &Endpoint<Std, Out, host::In> {
-        &self.hosts[host].endpoint
-    }
-
-    pub(crate) fn set_window(&mut self, host: usize, window: u32, read_delay: u64) {
-        (self.hosts[host].window, self.hosts[host].read_delay) = (window, read_delay);
-    }
-
-    pub(crate) fn set_no_memory(&mut self, host: usize, one_in: u64) {
-        self.hosts[host].no_memory = one_in;
-    }
-
-    pub(crate) fn set_port(&mut self, host: usize, port: u16, policy: Policy) {
-        self.hosts[host].ports.insert(port, policy);
-    }
-
-    pub(crate) fn clear_ports(&mut self, host: usize) {
-        self.hosts[host].ports.clear();
-    }
-
-    /// Another configuration of a port, but for its link.
-    pub(crate) fn configure_node(&mut self, node: usize, config: PortConfig) {
-        let it = &mut self.nodes[node];
-        let config = PortConfig {
-            link: Some(it.link.rate),
-            ..config
-        };
-        let resolved = config.validate(None).unwrap();
-        it.port
-            .change(&config, &resolved, Nanos(self.now), &mut Drop);
-    }
-
-    pub(crate) fn kill(&mut self, host: usize) {
-        self.hosts[host].dead = true;
-    }
-}
-
-/// `pairs` of hosts, `0..pairs` sending to `pairs..2 * pairs`, over one link.
-pub(crate) fn dumbbell(seed: u64, config: &Config, pairs: usize, link: Link) -> Network {
-    // Nodes 0 and 1: the link, left to right and back. Host i: its own port, and the switch's to it.
-    let route = move |from: usize, to: usize| {
-        let (left, right) = (from < pairs, to < pairs);
-        let mut route = vec![2 + 2 * from];
-        if left != right {
-            route.push(usize::from(!left));
-        }
-        route.push(2 + 2 * to + 1);
-        route
-    };
-    let mut network = Network::new(seed, Box::new(route));
-    let ports = turnstile_core::config::Config::DEFAULT;
-    network.node(ports, link);
-    network.node(ports, link);
-    let config = config.validate(Some(link.rate)).unwrap();
-    for _ in 0..2 * pairs {
-        network.host(&config, false);
-        network.node(host_port(), link);
-        network.node(ports, link);
-    }
-    network
 }

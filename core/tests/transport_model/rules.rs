@@ -8,9 +8,9 @@ use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::wire::ResetCode;
 use turnstile_core::uapi::transport as uapi;
 
-use super::crossing::{assert_clean, star, Kind};
+use super::crossing::{assert_clean, Kind};
 use super::host::Policy;
-use super::network::{dumbbell, host_port};
+use super::topology::{dumbbell, host_port, star};
 use super::*;
 
 const G10: u64 = 1_250_000_000;

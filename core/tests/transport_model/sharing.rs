@@ -5,8 +5,8 @@ use turnstile_core::band::Band;
 use turnstile_core::transport::config::Config;
 use turnstile_core::uapi::transport as uapi;
 
-use super::crossing::{assert_clean, star};
-use super::network::{dumbbell, host_port};
+use super::crossing::assert_clean;
+use super::topology::{dumbbell, host_port, star};
 use super::*;
 
 const G10: u64 = 1_250_000_000;

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the hosts' applications do, and what a test sees and changes of hosts and ports.
+
+use super::*;
+
+impl Network {
+    /// A packet that does not come from an endpoint arrives.
+    pub(crate) fn inject(
+        &mut self,
+        from: usize,
+        to: usize,
+        packet: Packet,
+        payload: Option<Payload>,
+    ) {
+        let from = address(from, to, self.hosts[to].v6);
+        self.with(to, |endpoint, io, now, clock| {
+            endpoint.packet(Nanos(now), clock, &from, 0, &packet, payload, io);
+        });
+    }
+
+    /// A message of `length` bytes begins at `at`: its number.
+    pub(crate) fn send_at(&mut self, at: u64, from: usize, to: usize, length: u32) -> usize {
+        let what = self.plain(length);
+        self.send_as(at, from, to, length, what)
+    }
+
+    /// What an ordinary message is sent with.
+    pub(crate) fn plain(&self, length: u32) -> Outgoing {
+        Outgoing {
+            source: 1,
+            destination: 2,
+            length: Some(length),
+            deadline: None,
+            coflow: 0,
+            priority: None,
+            mss: 1450,
+            available: length,
+        }
+    }
+
+    /// A message begins at `at`. What is not available at first is written bit by bit.
+    pub(crate) fn send_as(
+        &mut self,
+        at: u64,
+        from: usize,
+        to: usize,
+        length: u32,
+        what: Outgoing,
+    ) -> usize {
+        let number = self.registry.messages.len();
+        self.registry.messages.push(Message {
+            to,
+            length,
+            began: at,
+            delivered: None,
+            result: None,
+            failed_in: None,
+            received: 0,
+            bytes_by: Vec::new(),
+        });
+        self.at(at.max(self.now), Event::Send(from, number, what));
+        number
+    }
+
+    pub(super) fn send(&mut self, from: usize, number: usize, what: Outgoing) {
+        let message = &self.registry.messages[number];
+        let (to, length) = (message.to, message.length);
+        let v6 = self.hosts[from].v6;
+        let to = address(to, from, v6);
+        let out = Out {
+            message: number,
+            acked: 0,
+        };
+        let what = Outgoing {
+            mss: if v6 { what.mss.min(1430) } else { what.mss },
+            ..what
+        };
+        let id = self.with(from, |endpoint, io, now, _| {
+            endpoint
+                .send(Nanos(now), &to, &what, out, io)
+                .expect("a message can be sent")
+        });
+        if what.available < length || what.length.is_none() {
+            self.at(
+                self.now,
+                Event::Write(from, id, what.available, length == what.available),
+            );
+        }
+    }
+
+    pub(super) fn write(&mut self, host: usize, id: OutId, available: u32, end: bool) {
+        let there = self.with(host, |endpoint, io, now, _| {
+            endpoint.written(Nanos(now), id, available, end, io)
+        });
+        if !there || end {
+            return;
+        }
+        let number = self.with(host, |endpoint, _, _, _| {
+            endpoint.out_mut(id).map(|out| out.message)
+        });
+        let Some(number) = number else { return };
+        let left = self.registry.messages[number].length - available;
+        let more = (self.below(64_000) as u32 + 1).min(left);
+        let pause = self.below(3) * self.below(200_000);
+        let end = more == left;
+        self.at(
+            self.now + pause,
+            Event::Write(host, id, available + more, end),
+        );
+    }
+
+    pub(super) fn read(&mut self, host: usize, id: InId, contiguous: u32) {
+        let window = contiguous.saturating_add(self.hosts[host].window);
+        self.with(host, |endpoint, io, now, _| {
+            if let Some(message) = endpoint.in_mut(id) {
+                message.window = message.window.max(window);
+                endpoint.window(Nanos(now), id, window, io);
+            }
+        });
+    }
+
+    pub(crate) fn endpoint(&self, host: usize) -> &Endpoint<Std, Out, host::In> {
+        &self.hosts[host].endpoint
+    }
+
+    pub(crate) fn set_window(&mut self, host: usize, window: u32, read_delay: u64) {
+        (self.hosts[host].window, self.hosts[host].read_delay) = (window, read_delay);
+    }
+
+    pub(crate) fn set_no_memory(&mut self, host: usize, one_in: u64) {
+        self.hosts[host].no_memory = one_in;
+    }
+
+    pub(crate) fn set_port(&mut self, host: usize, port: u16, policy: Policy) {
+        self.hosts[host].ports.insert(port, policy);
+    }
+
+    pub(crate) fn clear_ports(&mut self, host: usize) {
+        self.hosts[host].ports.clear();
+    }
+
+    /// Another configuration of a port, but for its link.
+    pub(crate) fn configure_node(&mut self, node: usize, config: PortConfig) {
+        let it = &mut self.nodes[node];
+        let config = PortConfig {
+            link: Some(it.link.rate),
+            ..config
+        };
+        let resolved = config.validate(None).unwrap();
+        it.port
+            .change(&config, &resolved, Nanos(self.now), &mut Drop);
+    }
+
+    pub(crate) fn kill(&mut self, host: usize) {
+        self.hosts[host].dead = true;
+    }
+}
