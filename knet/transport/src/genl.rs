@@ -182,8 +182,8 @@ impl<T: Family> FamilyRegistration<T> {
             };
         }
         let family = bindings::knt_family {
-            name: T::NAME.as_ptr().cast(),
-            group: T::GROUP.as_ptr().cast(),
+            name: T::NAME.as_char_ptr(),
+            group: T::GROUP.as_char_ptr(),
             owner: module.as_ptr().cast(),
             ops: &Table::<T>::OPS,
             commands: commands.as_ptr(),
@@ -249,6 +249,9 @@ fn bare<T: Family>(attrs: Nest<'_>, extack: &mut Extack) -> Result {
     attr::parse(attrs, &[], T::WHO, extack, |_, _, _| Ok(()))
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_genl_ops` says.
 unsafe extern "C" fn request<T: Family>(raw: *const bindings::knt_request) -> c_int {
     // SAFETY: the caller's, for the time of the call.
     let raw = unsafe { &*raw };
@@ -281,12 +284,18 @@ unsafe extern "C" fn request<T: Family>(raw: *const bindings::knt_request) -> c_
     answer(done.map(|()| 0))
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_genl_ops` says.
 unsafe extern "C" fn dump_start<T: Family>(raw: *const bindings::knt_request) -> c_int {
     // SAFETY: the caller's, for the time of the call.
     let (attrs, mut extack) = unsafe { parts(&*raw) };
     answer(bare::<T>(attrs, &mut extack).map(|()| 0))
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_genl_ops` says.
 unsafe extern "C" fn dump<T: Family>(raw: *mut bindings::knt_dump) -> c_int {
     // SAFETY: the caller's, for the time of the call.
     let raw = unsafe { &*raw };
@@ -299,11 +308,17 @@ unsafe extern "C" fn dump<T: Family>(raw: *mut bindings::knt_dump) -> c_int {
     answer(run(net, &mut part).map(|()| c_int::from(part.full)))
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_genl_ops` says.
 unsafe extern "C" fn news<T: Family>(tn: *mut bindings::knt_net) {
     // SAFETY: the namespace waits for this call before it ends.
     T::news(unsafe { Net::from_raw(tn) });
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_genl_ops` says.
 unsafe extern "C" fn link_changed<T: Family>(tn: *mut bindings::knt_net) {
     // SAFETY: as for `news`.
     T::link_changed(unsafe { Net::from_raw(tn) });

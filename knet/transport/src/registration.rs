@@ -69,6 +69,9 @@ impl<T: Transport> Table<T> {
     };
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn net_open<T: Transport>(tn: *mut bindings::knt_net) -> *mut c_void {
     // SAFETY: the namespace lives while it is being opened.
     match T::open(unsafe { Net::from_raw(tn) }) {
@@ -77,11 +80,17 @@ unsafe extern "C" fn net_open<T: Transport>(tn: *mut bindings::knt_net) -> *mut 
     }
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn net_close<T: Transport>(state: *mut c_void) {
     // SAFETY: made by `net_open`, and given back once.
     drop(unsafe { KBox::<T::State>::from_raw(state.cast()) });
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn timer<T: Transport>(tn: *mut bindings::knt_net) {
     // SAFETY: the timer is cancelled before the namespace ends.
     if let Some(mut state) = unsafe { Net::<T>::from_raw(tn) }.lock() {
@@ -89,6 +98,9 @@ unsafe extern "C" fn timer<T: Transport>(tn: *mut bindings::knt_net) {
     }
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn packet<T: Transport>(
     tn: *mut bindings::knt_net,
     arrival: *const bindings::knt_arrival,
@@ -115,6 +127,9 @@ unsafe extern "C" fn packet<T: Transport>(
     }
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn sock_open<T: Transport>(sk: *mut bindings::sock) -> c_int {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };
@@ -129,6 +144,9 @@ unsafe fn busy<'a>(sk: *mut bindings::sock) -> Busy<'a> {
     unsafe { Busy::new(Sock::from_raw(sk)) }
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn sock_close<T: Transport>(
     sk: *mut bindings::sock,
     abort: bool,
@@ -139,30 +157,45 @@ unsafe extern "C" fn sock_close<T: Transport>(
     T::sock_close(sock.net::<T>(), sock, abort, Timeout(linger));
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn sock_bind<T: Transport>(sk: *mut bindings::sock, port: u16) -> c_int {
     // SAFETY: called with the lock.
     let sock = unsafe { busy(sk) };
     answer(T::sock_bind(sock.net::<T>(), sock, port).map(c_int::from))
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn sock_unbind<T: Transport>(sk: *mut bindings::sock) {
     // SAFETY: called with the lock.
     let sock = unsafe { busy(sk) };
     T::sock_unbind(sock.net::<T>(), sock);
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn sock_moved<T: Transport>(sk: *mut bindings::sock) {
     // SAFETY: called with the lock.
     let sock = unsafe { busy(sk) };
     T::sock_moved(sock.net::<T>(), sock);
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn sock_shutdown<T: Transport>(sk: *mut bindings::sock, _how: c_int) {
     // SAFETY: called with the lock.
     let sock = unsafe { busy(sk) };
     T::sock_shutdown(sock.net::<T>(), sock);
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn send<T: Transport>(
     sk: *mut bindings::sock,
     msg: *mut bindings::msghdr,
@@ -177,6 +210,9 @@ unsafe extern "C" fn send<T: Transport>(
     count(T::send(sock.net::<T>(), sock, &mut message, len))
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn receive<T: Transport>(
     sk: *mut bindings::sock,
     msg: *mut bindings::msghdr,
@@ -193,6 +229,9 @@ unsafe extern "C" fn receive<T: Transport>(
     count(T::receive(sock.net::<T>(), sock, &mut message, len, flags))
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn poll<T: Transport>(sk: *mut bindings::sock) -> u32 {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };
@@ -201,6 +240,9 @@ unsafe extern "C" fn poll<T: Transport>(sk: *mut bindings::sock) -> u32 {
     bit(ready.readable, bindings::KNT_READABLE) | bit(ready.writable, bindings::KNT_WRITABLE)
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn set_option<T: Transport>(
     sk: *mut bindings::sock,
     option: c_int,
@@ -211,12 +253,18 @@ unsafe extern "C" fn set_option<T: Transport>(
     answer(T::set_option(sock.net::<T>(), sock, option as u32, value).map(|()| 0))
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn get_option<T: Transport>(sk: *mut bindings::sock, option: c_int) -> c_int {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };
     answer(T::get_option(sock.net::<T>(), sock, option as u32))
 }
 
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn queued<T: Transport>(sk: *mut bindings::sock, which: c_int) -> c_int {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };

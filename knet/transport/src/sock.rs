@@ -216,6 +216,9 @@ impl<'a> Busy<'a> {
     }
 }
 
+/// # Safety
+///
+/// `ready` must be an `F`, and nobody else use it during the call.
 unsafe extern "C" fn ask<F: FnMut() -> bool>(ready: *mut c_void) -> bool {
     // SAFETY: `Busy::wait` passes an `F`.
     unsafe { (*ready.cast::<F>())() }
