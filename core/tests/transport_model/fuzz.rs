@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ten million packets, most of them wrong in some way, through one endpoint, while its user does whatever comes to his mind.
+//! Millions of packets, most of them wrong in some way, through one endpoint, while its user does whatever comes to his mind.
 
 use std::collections::HashMap;
 
@@ -382,7 +382,7 @@ impl Fuzz {
 }
 
 #[test]
-fn ten_million_packets_of_all_kinds() {
+fn packets_of_all_kinds() {
     const RUNS: u64 = 12;
     let (mut sent, mut done) = (0, 0);
     for run in 0..RUNS {
@@ -416,7 +416,7 @@ fn ten_million_packets_of_all_kinds() {
             random: run + 100,
             now: 1000,
         };
-        for _ in 0..10_000_000 / RUNS {
+        for _ in 0..2_400_000 / RUNS {
             fuzz.step();
         }
         fuzz.finish();
