@@ -217,8 +217,8 @@ pub mod message {
     pub const ERROR: u16 = 21;
     /// `u32`, of [`super::EVENT_LIMITED`]: the number of the attribute of [`super::config`] that sets the limit; 0: memory.
     pub const LIMIT: u16 = 22;
-    /// `u64`, of [`super::command::EVENT`]: how many events before this one could not be told, because there were too many at
-    /// once. Absent if none. What a listener itself was too slow for is not counted: it gets `ENOBUFS`.
+    // (What a listener itself was too slow for is not counted: it gets ENOBUFS.)
+    /// `u64`, of [`super::command::EVENT`]: how many events before this one could not be told, so many came at once; absent if none.
     pub const LOST: u16 = 23;
     /// The highest attribute number in use.
     pub const MAX: u16 = 23;

@@ -81,6 +81,10 @@ pub struct Event {
     pub kind: EventKind,
     /// The errno of what failed.
     pub error: Option<u32>,
+    /// The limit that was met, as the attribute of the configuration that sets it; 0: memory.
+    pub limit: Option<u16>,
+    /// Events before this one that the kernel could not tell, because there were too many at once.
+    pub lost: u64,
     /// The message.
     pub message: Message,
 }
@@ -184,6 +188,8 @@ impl Event {
         let mut event = Self {
             kind: EventKind::Other(u32::MAX),
             error: None,
+            limit: None,
+            lost: 0,
             message: Message::default(),
         };
         for attribute in attributes(bytes) {
@@ -191,6 +197,8 @@ impl Event {
             match attribute.number {
                 m::EVENT => event.kind = EventKind::from_number(attribute.u32("event")?),
                 m::ERROR => event.error = Some(attribute.u32("error")?),
+                m::LIMIT => event.limit = u16::try_from(attribute.u32("limit")?).ok(),
+                m::LOST => event.lost = attribute.u64("lost")?,
                 _ => event.message.take(&attribute)?,
             }
         }
@@ -279,6 +287,15 @@ pub(super) mod tests {
         let event = Event::decode(&bytes).unwrap();
         assert_eq!((event.kind, event.error), (EventKind::Failed, Some(110)));
         assert_eq!(event.message, Message::decode(&outgoing()).unwrap());
+        assert_eq!((event.limit, event.lost), (None, 0));
+
+        let mut bytes = Vec::new();
+        put_u32(&mut bytes, m::EVENT, uapi::EVENT_LIMITED);
+        put_u64(&mut bytes, m::LOST, 7);
+        put_u32(&mut bytes, m::LIMIT, uapi::config::MAX_INCOMING.into());
+        let event = Event::decode(&bytes).unwrap();
+        assert_eq!(event.limit, Some(uapi::config::MAX_INCOMING));
+        assert_eq!((event.kind, event.lost), (EventKind::Limited, 7));
 
         let mut bytes = Vec::new();
         let address: Ipv6Addr = "fd00::2".parse().unwrap();

@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn words_of_each_kind() {
-        let text = "policy ren link 25gbit token-share 5% initial-rate auto update-period rtt base-rtt 48us \
+        let text = "policy ren link 25gbit token-share 5% initial-rate 50% update-period rtt base-rtt 48us \
             token-expiry off clock tai priorities 8 schedule coflow unscheduled 1 timeout 2s send-buffer 1mb dscp-token 46";
         let settings = parse(text).unwrap();
         assert_eq!(

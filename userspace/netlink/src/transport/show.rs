@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
+use turnstile_core::transport::config::option;
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::uapi::transport::stat;
 
@@ -94,6 +95,14 @@ pub fn print_event(event: &Event, to: &mut dyn Printer) {
         to.number("errno", &errno, format_args!("({why}) "));
         to.string("error", &why, format_args!(""));
     }
+    if let Some(limit) = event.limit {
+        let name = option(limit).map_or("memory", |option| option.name);
+        to.string("limit", name, format_args!("{name} "));
+    }
+    if event.lost != 0 {
+        let lost = event.lost;
+        to.number("lost", &lost, format_args!("({lost} events before it are lost) "));
+    }
     // What happened to the transport as a whole has no message.
     if event.message.direction.is_some() {
         print_message(&event.message, to);
@@ -147,6 +156,7 @@ mod tests {
     use crate::json::Json;
     use crate::print::Text;
     use crate::transport::record::{tests::outgoing, EventKind};
+    use turnstile_core::uapi::transport::config;
     use serde_json::json;
 
     #[test]
@@ -187,6 +197,8 @@ mod tests {
         let mut event = Event {
             kind: EventKind::Failed,
             error: Some(110),
+            limit: None,
+            lost: 0,
             message: Message::decode(&outgoing()).unwrap(),
         };
         let mut text = Text::default();
@@ -199,11 +211,25 @@ mod tests {
         event = Event {
             kind: EventKind::Configured,
             error: None,
+            limit: None,
+            lost: 0,
             message: Message::default(),
         };
         let mut text = Text::default();
         print_event(&event, &mut text);
         assert_eq!(text.finish(), "configured");
+        event = Event {
+            kind: EventKind::Limited,
+            limit: Some(config::MAX_PER_PEER),
+            lost: 3,
+            ..event
+        };
+        let mut text = Text::default();
+        print_event(&event, &mut text);
+        assert_eq!(
+            text.finish(),
+            "limited max-per-peer (3 events before it are lost)"
+        );
     }
 
     #[test]
