@@ -156,6 +156,8 @@ pub(super) fn churn(ctx: &mut Ctx) -> Result<()> {
     const STAY: usize = 700;
     let mut two = Two::new(PATIENT)?;
     let sender = socket(two.ns(), "0.0.0.0:0")?;
+    // In the end nothing goes on in the background.
+    sender.set_linger(Some(Duration::ZERO))?;
     // Those that stay are spread among places that become free.
     let others = socket(two.ns(), "0.0.0.0:0")?;
     others.set_linger(Some(Duration::ZERO))?;

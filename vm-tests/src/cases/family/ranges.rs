@@ -49,11 +49,11 @@ const REFUSED: &[(&[Attr], &str)] = &[
     ),
     (
         &[U32(config::INITIAL_RATE, 9_999)],
-        "initial-rate: 0.0009999% is not in 0.001%..100% or auto",
+        "initial-rate: 0.0009999% is not in 0.001%..100%",
     ),
     (
         &[U32(config::INITIAL_RATE, 1_000_000_001)],
-        "initial-rate: 100.0000001% is not in 0.001%..100% or auto",
+        "initial-rate: 100.0000001% is not in 0.001%..100%",
     ),
     (
         &[U32(config::MIN_RATE, 9_999)],
@@ -259,7 +259,7 @@ const REFUSED: &[(&[Attr], &str)] = &[
     ),
     (
         &[U32(config::WEIGHT_INITIAL, 1_000_000)],
-        "weight-initial: 0.1% is below weight-min, 1%",
+        "weight-initial: 0.1% is below weight-min, 5%",
     ),
     (
         &[U32(config::WEIGHT_MAX, 62_000_000)],
