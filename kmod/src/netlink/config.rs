@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Attributes to a configuration, and back.
 
+use crate::errno::in_use;
 use crate::Turnstile;
 use core::fmt::Display;
 use kernel::prelude::*;
@@ -9,10 +10,7 @@ use knet_transport::{
     now, Extack, Locked, Net, Reply,
 };
 use turnstile_core::{
-    transport::{
-        config::{Config, Opt, Resolved, Value, OPTIONS},
-        host::Event,
-    },
+    transport::config::{Config, Opt, Resolved, Value, OPTIONS},
     uapi::transport::{self as uapi, config as number},
     units::Nanos,
 };
@@ -89,14 +87,18 @@ pub(super) fn set(net: &Net<Turnstile>, attrs: Nest<'_>, extack: &mut Extack) ->
         .lock()
         .map_or(Config::DEFAULT, |state| state.settings.config);
     changed(config, attrs, device, extack)?;
-    net.open()?;
+    net.open().map_err(|error| {
+        let what = match error {
+            error if error == in_use() => "another program has the UDP port",
+            _ => "the UDP port cannot be opened",
+        };
+        extack.refuse(error, format_args!("{}: {what}", uapi::FAMILY))
+    })?;
     let mut state = net.lock().ok_or(ENODEV)?;
     // Another request may have come in between.
     let (config, resolved) = changed(state.settings.config, attrs, device, extack)?;
     state.settings.config = config;
     put_in_force(&mut state, resolved);
-    let (state, outbox) = state.parts();
-    state.settings.events.note(outbox, &Event::Configured);
     Ok(())
 }
 
@@ -117,8 +119,10 @@ fn put_in_force(state: &mut Locked<'_, Turnstile>, resolved: Resolved) {
     let (state, outbox) = state.parts();
     let now = now();
     let (endpoint, mut surroundings) = state.split(outbox, now);
+    // Which also tells those who listen to events.
     endpoint.configure(Nanos(now), &resolved, &mut surroundings);
     state.settings.resolved = resolved;
+    state.settle(outbox);
 }
 
 fn changed(

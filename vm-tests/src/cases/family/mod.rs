@@ -28,6 +28,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("transport/netlink/malformed", malformed::run),
     Case::new("transport/netlink/fuzz", fuzz::run).timeout_s(180),
     Case::new("transport/netlink/rights", rights::run),
+    Case::new("transport/netlink/port-in-use", rights::port_in_use),
     Case::new("transport/netlink/namespaces", rights::namespaces),
     Case::new("transport/netlink/flows-many", flows::many),
     Case::new("transport/netlink/flows-churn", flows::churn),

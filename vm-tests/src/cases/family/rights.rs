@@ -3,6 +3,7 @@
 
 use anyhow::{ensure, Context, Result};
 use caps::{CapSet, Capability};
+use turnstile_core::header::PORT;
 use turnstile_core::uapi::transport::{command, config, FAMILY};
 
 use super::{bytes, Attr, Bench};
@@ -33,6 +34,26 @@ pub(super) fn run(_: &mut Ctx) -> Result<()> {
         Ok(())
     })?;
     ensure!(bench.config()? == before, "it was changed all the same");
+    bench.set(&attributes)?.success()
+}
+
+/// Where another program has the transport's UDP port there is nothing to configure, and that is said.
+pub(super) fn port_in_use(_: &mut Ctx) -> Result<()> {
+    let mut bench = Bench::new()?;
+    let any = std::net::Ipv4Addr::UNSPECIFIED;
+    let other = bench
+        .ns
+        .enter(|| std::net::UdpSocket::bind((any, PORT)).context("binding the UDP port"))?;
+    let before = bench.config()?;
+    let attributes = bytes(&[Attr::U32(config::PRIORITIES, 2)]);
+    let answer = bench.set(&attributes)?;
+    ensure!(
+        answer.errno == libc::EADDRINUSE
+            && answer.text == "turnstile: another program has the UDP port",
+        "{answer:?}"
+    );
+    ensure!(bench.config()? == before, "it was changed all the same");
+    drop(other);
     bench.set(&attributes)?.success()
 }
 
