@@ -34,6 +34,7 @@ pub fn all() -> Vec<&'static Case> {
         churn::CASES,
         gso::CASES,
         timing::CASES,
+        timing::TRANSPORT,
         tools::CASES,
         family::CASES,
         transport::CASES,

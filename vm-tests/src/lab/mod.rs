@@ -5,8 +5,13 @@
 //! (`setups`), sends a load ([`crate::traffic`]) and puts what it recorded ([`crate::recorder`]) into a
 //! [`Report`]. It runs on the virtual bed, where time is exact and every run gives the same bytes. `docs/lab.md` shows how to add one.
 
+mod convergence;
+mod fairness;
 mod incast;
+mod incast_transport;
 mod mixed;
+mod parking_lot;
+mod priority;
 pub mod report;
 mod setups;
 mod share;
@@ -51,6 +56,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     token_queue::EXPERIMENT,
     share::EXPERIMENT,
     incast::EXPERIMENT,
+    incast_transport::EXPERIMENT,
+    convergence::EXPERIMENT,
+    fairness::EXPERIMENT,
+    parking_lot::EXPERIMENT,
+    priority::EXPERIMENT,
     mixed::EXPERIMENT,
 ];
 

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result};
 
+use crate::cmd::run_here;
 use crate::topology::Fabric;
 use crate::traffic::messages::Transport;
 
@@ -21,6 +22,9 @@ impl Carrier {
     /// # Errors
     /// When something is refused.
     pub fn configure(&self, fabric: &Fabric) -> Result<Transport> {
+        if let Self::Turnstile(_) = self {
+            run_here("modprobe turnstile", "")?.success()?;
+        }
         for host in 0..fabric.hosts() {
             let ns = fabric.host(host);
             match self {

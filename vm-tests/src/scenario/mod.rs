@@ -5,19 +5,32 @@
 //! them to what must be.
 
 mod carrier;
+pub mod convergence;
+pub mod flows;
+pub mod incast;
 pub mod mixed;
+pub mod parking_lot;
 mod ports;
+pub mod priority;
+pub mod sharing;
 mod watch;
 
 pub use carrier::Carrier;
 pub use ports::{Queues, Seen};
 
+/// The token group's share of a link (ExpressPass section 2.1).
+pub const TOKEN_SHARE: f64 = 84.0 / 1622.0;
 /// Bytes of a full packet on the wire.
 pub const FULL_WIRE: u64 = 1538;
+/// Bytes of a message in a full packet of Turnstile, over IPv4.
+pub const FULL_PAYLOAD: u64 = 1450;
+
 /// The delay of each of `hops` links, ns, with which a token over all of them and the full packet for it together take `rtt` ns.
-pub fn delay_for(rtt: u64, hops: u64, rate: u64) -> u64 {
-    let wire = |bytes: u64| bytes * 8 * 1_000_000_000 / rate;
-    rtt.saturating_sub(hops * (wire(FULL_WIRE) + wire(84))) / (2 * hops)
+pub const fn delay_for(rtt: u64, hops: u64, rate: u64) -> u64 {
+    const fn wire(bytes: u64, rate: u64) -> u64 {
+        bytes * 8 * 1_000_000_000 / rate
+    }
+    rtt.saturating_sub(hops * (wire(FULL_WIRE, rate) + wire(84, rate))) / (2 * hops)
 }
 
 #[cfg(test)]

@@ -1,20 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The queues of all ports of a network, and what went through them.
 
-use anyhow::{Context, Result};
+use std::collections::BTreeMap;
 
-use crate::stats::{self, Counters};
+use anyhow::{Context, Result};
+use turnstile_core::uapi::band_stat;
+
+use crate::raw_netlink::Tc;
 use crate::topology::{Fabric, Port};
+
+/// The port's handle, `1:`.
+const PORT: u32 = 1 << 16;
+/// Its classes, by their minor numbers.
+const DATA: u32 = 2;
+const UNSCHEDULED: u32 = 3;
+const TOKENS: u32 = 0x10;
+/// Counters of packets that did not get through.
+const DROPS: [u16; 5] = [
+    band_stat::OVER_LIMIT,
+    band_stat::EXPIRED,
+    band_stat::TRIMMED,
+    band_stat::PURGED,
+    band_stat::CHILD,
+];
 
 /// Bytes of a full frame, as tc counts.
 pub(super) const FRAME: u32 = 1514;
 /// What a host's own queue holds, bytes: it is no switch, and its programs wait for it.
 const HOST_BUFFER: u32 = 1_000_000;
 
+/// A host's own port under Turnstile's transport: it paces its tokens itself, so that the port must not, and what it sends
+/// unscheduled is its own.
+const HOST_PORT: &str = "tokens 10% token-limit 64 token-expiry off unscheduled 1024";
+
 /// How ports queue. A link's buffer is what a switch's port holds of data; hosts hold more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queues {
-    /// A port for tokens, with these options beside the link's rate and the buffer.
+    /// Ports for tokens; those of switches with these options beside the link's rate and the buffer.
     Tokens(String),
     /// One queue for all; what does not fit is dropped.
     DropTail,
@@ -28,8 +50,25 @@ impl Queues {
     /// # Errors
     /// When tc refuses.
     pub fn apply(&self, fabric: &Fabric) -> Result<()> {
+        // A program for each node, not for each port: there may be hundreds.
+        let mut nodes: BTreeMap<String, String> = BTreeMap::new();
         for port in fabric.ports() {
-            fabric.requeue(&port.node, &port.dev, &self.lines(&port))?;
+            let text = nodes.entry(port.node.clone()).or_default();
+            for line in self.lines(&port) {
+                *text += &line.replace("DEV", &port.dev);
+                text.push('\n');
+            }
+        }
+        for (node, text) in nodes {
+            let ns = &fabric.node(&node)?.ns;
+            let gone: String = fabric
+                .ports()
+                .iter()
+                .filter(|port| port.node == node)
+                .map(|port| format!("qdisc del dev {} root\n", port.dev))
+                .collect();
+            ns.run_with("tc -batch -", &(gone + &text))
+                .with_context(|| format!("the queues of {node}"))?;
         }
         Ok(())
     }
@@ -51,6 +90,7 @@ impl Queues {
             "qdisc add dev DEV root handle 1: turnstile link {rate}bit data-limit {buffer}"
         );
         if let Self::Tokens(options) = self {
+            let options = if port.of_host { HOST_PORT } else { options };
             return vec![format!("{root} {options}").trim_end().to_owned()];
         }
         let mut lines = vec![
@@ -89,20 +129,25 @@ impl Seen {
     /// Since the queues were made.
     ///
     /// # Errors
-    /// When tc does not tell.
+    /// When the kernel does not tell.
     pub fn read(fabric: &Fabric) -> Result<Self> {
         let mut seen = Self::default();
         for port in fabric.ports() {
-            let classes = stats::classes(&fabric.node(&port.node)?.ns, &port.dev)?;
-            let data = classes.get("1:2").context("a port without a data class")?;
-            seen.data_drops += data.drops_by_cause();
-            seen.unscheduled_drops += classes.get("1:3").map_or(0, Counters::drops_by_cause);
-            for (handle, class) in &classes {
-                if handle.starts_with("1:1") && handle != "1:1" {
-                    seen.token_drops += class.drops_by_cause();
+            let mut tc = Tc::open(&fabric.node(&port.node)?.ns, &port.dev)?;
+            let mut longest = 0;
+            for class in tc.classes_of(PORT)? {
+                let drops: u64 = DROPS.iter().map(|cause| class.stats.app(*cause)).sum();
+                match class.handle & 0xffff {
+                    DATA => {
+                        // A child's drops are counted by the class, too.
+                        seen.data_drops += drops;
+                        longest = class.stats.app(band_stat::MAX_BYTES);
+                    }
+                    UNSCHEDULED => seen.unscheduled_drops += drops,
+                    TOKENS.. => seen.token_drops += drops,
+                    _ => {}
                 }
             }
-            let longest = data.get("max-bytes");
             if !port.of_host && longest > seen.longest {
                 seen.longest = longest;
                 seen.longest_at = format!("{} to {}", port.node, port.dev);

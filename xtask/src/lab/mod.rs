@@ -25,8 +25,9 @@ use crate::session::{Built, Session};
 
 /// The longest an experiment may take.
 const LIMITS: Limits = Limits {
-    overall: Duration::from_secs(10 * 60),
-    silence: Duration::from_secs(3 * 60),
+    overall: Duration::from_secs(20 * 60),
+    // An experiment speaks before each of its parts.
+    silence: Duration::from_secs(8 * 60),
 };
 
 /// Where the findings go.

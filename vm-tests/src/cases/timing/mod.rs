@@ -13,6 +13,7 @@ mod idle;
 mod link;
 mod order;
 mod spacing;
+mod transport;
 
 use anyhow::{ensure, Result};
 
@@ -25,6 +26,9 @@ const fn case(name: &'static str, run: fn(&mut Ctx) -> Result<()>) -> Case {
         .needs(&[Need::VirtualTime])
         .timeout_s(1800)
 }
+
+/// See [`transport`].
+pub(in crate::cases) use transport::CASES as TRANSPORT;
 
 pub(super) const CASES: &[Case] = &[
     case("timing/bench", bench_is_exact),

@@ -145,21 +145,22 @@ impl Messages {
         let deadline = start.saturating_add(clock::nanos(patience));
         let mut events = [EpollEvent::empty(); 128];
         while run.left > 0 {
+            let mut wake = deadline;
             while let Some(&next) = order.front() {
                 let due = start.saturating_add(messages[next].at);
                 if due > clock::monotonic() {
-                    self.wake_at(due)?;
+                    wake = wake.min(due);
                     break;
                 }
                 order.pop_front();
                 self.begin(&mut run, next)?;
             }
-            let Some(rest) = deadline.checked_sub(clock::monotonic()) else {
+            if clock::monotonic() >= deadline {
                 break;
-            };
-            let timeout =
-                EpollTimeout::try_from(Duration::from_nanos(rest)).unwrap_or(EpollTimeout::MAX);
-            let count = match self.epoll.wait(&mut events, timeout) {
+            }
+            // An epoll's own timeout counts milliseconds.
+            self.wake_at(wake)?;
+            let count = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
                 Err(nix::errno::Errno::EINTR) => 0,
                 count => count.context("waiting for sockets")?,
             };

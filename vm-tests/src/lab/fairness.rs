@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What many flows get of a link, and what all of them together (ExpressPass fig. 5 and 9).
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::report::{number, Plot, Style, Table};
+use super::{Experiment, Lab};
+use crate::scenario::sharing::run as measure;
+use crate::scenario::TOKEN_SHARE;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "fairness",
+    title: "1 to 256 flows over one link: Jain's index and what data gets of the link",
+    source: "ExpressPass section 3.2 and fig. 9 (Jain's index over intervals of 100 ms, near 1), section 3.1 (data gets 94.82 % of the link)",
+    run,
+};
+
+const RATE: u64 = 10_000_000_000;
+/// Flows.
+const COUNTS: [usize; 4] = [1, 4, 32, 256];
+/// For so many flows the project has a goal.
+const MANY: usize = 256;
+/// Over which Jain's index is taken (ExpressPass section 3.2), and shorter, ms.
+const INTERVALS: [u64; 3] = [100, 10, 1];
+/// The least index that is called fair: the project's goal.
+const FAIR: f64 = 0.95;
+/// How far below what the tokens' share leaves a utilization may be: what is lost to the beginning and the end of the time looked at.
+const ROUNDING: f64 = 0.001;
+
+fn run(lab: &mut Lab) -> Result<()> {
+    const WORDS: &str = "policy expresspass";
+    let most = 1.0 - TOKEN_SHARE;
+    let mut table = Table::new(
+        &format!("turnstile transport set {WORDS}"),
+        &[
+            "flows",
+            "Jain's index, 100 ms",
+            "goal",
+            "10 ms",
+            "1 ms",
+            "data, % of the link",
+            "paper",
+            "data packets dropped",
+        ],
+    );
+    let mut plot = Plot::new("Jain's index", "flows", "index", Style::Line).level("goal", FAIR);
+    let mut curves = vec![Vec::new(); INTERVALS.len()];
+    for count in COUNTS {
+        lab.progress(&format!("{count} flows"));
+        let outcome = measure(
+            WORDS,
+            RATE,
+            count,
+            Duration::from_millis(20),
+            Duration::from_millis(100),
+            &mut lab.rng,
+        )?;
+        let jain: Vec<f64> = INTERVALS
+            .iter()
+            .map(|interval| outcome.jain(interval * 1_000_000))
+            .collect();
+        let data = outcome.utilization();
+        table.row(vec![
+            count.into(),
+            number(jain[0], 4),
+            number(FAIR, 2),
+            number(jain[1], 4),
+            number(jain[2], 4),
+            number(100.0 * data, 2),
+            number(100.0 * most, 2),
+            outcome.drops.into(),
+        ]);
+        for (curve, jain) in curves.iter_mut().zip(&jain) {
+            curve.push((count as f64, *jain));
+        }
+        if count == MANY {
+            lab.claim(
+                format!("{count} flows: Jain's index over 100 ms is above {FAIR}"),
+                jain[0] > FAIR,
+            );
+        }
+        lab.claim(
+            format!("{count} flows: no data packet is dropped"),
+            outcome.drops == 0,
+        );
+        if count == 1 {
+            lab.claim(
+                "one flow: data gets what the tokens' share leaves, 94.82 % of the link",
+                data >= most - ROUNDING,
+            );
+        }
+    }
+    for (interval, curve) in INTERVALS.iter().zip(curves) {
+        plot.series(&format!("{interval} ms"), curve);
+    }
+    lab.report.tables.push(table);
+    lab.report.plots.push(plot);
+    lab.report.notes.push(
+        "a dumbbell of up to 16 pairs of hosts, links of 10 Gbit/s, 100 us for a token's way and its packet's way back; looked at from 20 ms after the start on. In 1 ms \
+         256 flows can have 3 packets each: the index is then that of numbers like 2, 3 and 4"
+            .into(),
+    );
+    Ok(())
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A flow joins another: how soon both have their share (ExpressPass section 3.1).
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::flows::{self, Id, Passed, ENDLESS};
+use super::{delay_for, TOKEN_SHARE};
+use crate::topology::{Link, Plan};
+use crate::traffic::messages::Message;
+
+/// A token's way to the sender and its packet's way back, ns.
+pub const RTT: u64 = 100_000;
+/// How long the first flow is alone, round trips.
+const ALONE: u64 = 12;
+/// How long both are looked at, round trips.
+const TOGETHER: u64 = 24;
+/// How far from the fair share is close enough.
+const CLOSE: f64 = 0.1;
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// bit/s of the first and the second flow, round trip by round trip, from the second's first packet on. The first
+    /// ones are before it.
+    pub rates: Vec<(f64, f64)>,
+    /// How many of these are before the second's first packet.
+    pub before: usize,
+    /// Round trips, from the second's first packet on, until both were within a tenth of the fair share.
+    pub converged: Option<usize>,
+    /// Data packets that were dropped.
+    pub drops: u64,
+}
+
+/// Over a dumbbell of links of `rate` bit/s.
+///
+/// # Errors
+/// When something is refused or a socket fails.
+pub fn run(words: &str, rate: u64) -> Result<Outcome> {
+    let link = Link::new(rate, delay_for(RTT, 3, rate));
+    let fabric = Plan::dumbbell(2, link, link).build()?;
+    let messages = [
+        Message::new(0, 2, ENDLESS),
+        Message::new(1, 3, ENDLESS).at(ALONE * RTT),
+    ];
+    let span = Duration::from_nanos((ALONE + TOGETHER + 4) * RTT);
+    let words = format!("{words} link {rate}bit base-rtt {RTT}ns");
+    let outcome = flows::run(&fabric, &words, &messages, &[("s1", "s2")], span)?;
+    let passed = outcome.passed.first().context("nothing was recorded")?;
+    let first = passed.first().context("nothing passed")?.id;
+    let second = passed.iter().find(|packet| packet.id != first);
+    let second = *second.context("the second flow has sent nothing")?;
+    let before = (second.at / RTT).min(4);
+    let rates: Vec<_> = (0..before + TOGETHER)
+        .map(|round| {
+            let from = second.at + round * RTT - before * RTT;
+            (
+                rate_of(passed, first, from),
+                rate_of(passed, second.id, from),
+            )
+        })
+        .collect();
+    let fair = rate as f64 * (1.0 - TOKEN_SHARE) / 2.0;
+    let is_close = |rate: f64| (rate / fair - 1.0).abs() <= CLOSE;
+    let after = rates.iter().skip(before as usize);
+    let converged = after
+        .map(|(one, other)| is_close(*one) && is_close(*other))
+        .position(|close| close)
+        .map(|round| round + 1);
+    Ok(Outcome {
+        rates,
+        before: before as usize,
+        converged,
+        drops: outcome.seen.data_drops,
+    })
+}
+
+/// bit/s of a flow in the round trip from `from` on.
+fn rate_of(passed: &[Passed], id: Id, from: u64) -> f64 {
+    let bytes = flows::bytes_by_message(passed, from, from + RTT);
+    bytes.get(&id).copied().unwrap_or(0) as f64 * 8e9 / RTT as f64
+}

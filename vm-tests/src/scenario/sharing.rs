@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Many flows share a link: what each gets, and what all get (ExpressPass section 3.2).
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::delay_for;
+use super::flows::{self, Passed, ENDLESS};
+use crate::rng::Rng;
+use crate::topology::{Link, Plan};
+use crate::traffic::messages::Message;
+
+/// A token's way to the sender and its packet's way back, ns.
+const RTT: u64 = 100_000;
+/// How many pairs of hosts there are at most.
+const HOSTS: usize = 16;
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Data packets on the link in the middle.
+    pub passed: Vec<Passed>,
+    /// How many flows there were.
+    pub flows: usize,
+    /// From when on it is looked at, ns after the start.
+    pub from: u64,
+    /// Until when.
+    pub until: u64,
+    /// Rate of the links, bit/s.
+    pub rate: u64,
+    /// Data packets that were dropped.
+    pub drops: u64,
+}
+
+impl Outcome {
+    /// Jain's index of what the flows got in intervals of `width` ns: the mean over all of them.
+    pub fn jain(&self, width: u64) -> f64 {
+        let (mut sum, mut count) = (0.0, 0.0);
+        let mut from = self.from;
+        while from + width <= self.until {
+            let bytes = flows::bytes_by_message(&self.passed, from, from + width);
+            let values: Vec<f64> = bytes.values().map(|bytes| *bytes as f64).collect();
+            sum += jain(&values, self.flows);
+            count += 1.0;
+            from += width;
+        }
+        sum / f64::max(count, 1.0)
+    }
+
+    /// What part of the link data takes, preambles and gaps included.
+    pub fn utilization(&self) -> f64 {
+        flows::rate(&self.passed, self.from, self.until) / self.rate as f64
+    }
+}
+
+/// Jain's fairness index of `count` shares, of which those that are not listed are 0.
+fn jain(values: &[f64], count: usize) -> f64 {
+    let sum: f64 = values.iter().sum();
+    let squares: f64 = values.iter().map(|value| value * value).sum();
+    if squares == 0.0 {
+        0.0
+    } else {
+        sum * sum / (count as f64 * squares)
+    }
+}
+
+/// So many flows over a dumbbell of links of `rate` bit/s, looked at for `span` once `warm_up` has passed. They start one after the
+/// other within the first round trip.
+///
+/// # Errors
+/// When something is refused or a socket fails.
+pub fn run(
+    words: &str,
+    rate: u64,
+    count: usize,
+    warm_up: Duration,
+    span: Duration,
+    rng: &mut Rng,
+) -> Result<Outcome> {
+    let link = Link::new(rate, delay_for(RTT, 3, rate));
+    let pairs = count.min(HOSTS);
+    let fabric = Plan::dumbbell(pairs, link, link).build()?;
+    let messages: Vec<_> = (0..count)
+        .map(|flow| {
+            let host = flow % pairs;
+            Message::new(host, pairs + host, ENDLESS).at(rng.range(0..=RTT))
+        })
+        .collect();
+    // What a socket holds is far more than a flow has under way.
+    let words = format!("{words} link {rate}bit base-rtt {RTT}ns send-buffer 262144");
+    let total = warm_up + span;
+    let outcome = flows::run(&fabric, &words, &messages, &[("s1", "s2")], total)?;
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    Ok(Outcome {
+        passed: outcome.passed.into_iter().next().context("no record")?,
+        flows: count,
+        from: nanos(warm_up),
+        until: nanos(total),
+        rate,
+        drops: outcome.seen.data_drops,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jains_index() {
+        assert_eq!(jain(&[5.0; 8], 8), 1.0);
+        assert_eq!(jain(&[1.0], 4), 0.25);
+        assert_eq!(jain(&[], 4), 0.0);
+    }
+}
