@@ -15,6 +15,7 @@ use crate::follow;
 use crate::guest::Limits;
 use crate::image::RunConfig;
 use crate::plot;
+use crate::plot_messages;
 use crate::report::Report;
 use crate::session::Session;
 
@@ -77,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(report.totals().1 == 0)
 }
 
-/// Writes the tables and the picture of a demo.json into the folder `out`; returns the tables.
+/// Writes the tables and the pictures of a demo.json into the folder `out`; returns the tables.
 fn show(json: &Path, out: &Path) -> Result<String> {
     let text = fs::read(json).with_context(|| format!("cannot read {}", json.display()))?;
     let demo = Demo::read(&text)
@@ -86,14 +87,26 @@ fn show(json: &Path, out: &Path) -> Result<String> {
         bail!("{} holds no set-up", json.display());
     }
     let mut text = render(&demo);
-    for (name, data) in [("demo.txt", &text), ("demo.svg", &plot::draw(&demo)?)] {
+    let mut pictures = vec![("demo.svg", plot::draw(&demo)?)];
+    if let Some(messages) = &demo.messages {
+        text.push('\n');
+        text.push_str(&messages.render());
+        pictures.push(("demo-messages.svg", plot_messages::draw(messages)?));
+    }
+    let files = pictures.iter().map(|(name, data)| (*name, data));
+    for (name, data) in files.chain([("demo.txt", &text)]) {
         let path = out.join(name);
         fs::write(&path, data).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let _ = writeln!(
         text,
-        "\nin {}: demo.svg (the picture), demo.txt, demo.json",
-        out.display()
+        "\nin {}: {} (the pictures), demo.txt, demo.json",
+        out.display(),
+        pictures
+            .iter()
+            .map(|(name, _)| *name)
+            .collect::<Vec<_>>()
+            .join(", ")
     );
     Ok(text)
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::demo_messages::Messages;
+
 /// A class that gets less than this part of what it offers starves.
 const STARVING: f64 = 0.05;
 /// How far from its target, as a part of it, the token group's share may be to count as on it.
@@ -25,6 +27,9 @@ pub(crate) struct Demo {
     pub(crate) phases: Vec<Phase>,
     /// The ways to configure the port.
     pub(crate) setups: Vec<SetUp>,
+    /// The second part.
+    #[serde(default)]
+    pub(crate) messages: Option<Messages>,
 }
 
 /// A part of the load's story.

@@ -14,6 +14,7 @@ mod chroot;
 mod cpio;
 mod demo;
 mod demo_data;
+mod demo_messages;
 mod detectors;
 mod determinism;
 mod env;
@@ -30,6 +31,7 @@ mod lab;
 mod log_scan;
 mod modules;
 mod plot;
+mod plot_messages;
 mod progress;
 mod qemu;
 mod report;
@@ -80,7 +82,7 @@ enum Job {
         #[arg(long, value_name = "VERSION")]
         kernel: Option<String>,
     },
-    /// Show what the port does, beside two stock set-ups: tables here, and a picture in out/demo.svg
+    /// Show what the port and the transport do, beside what stock parts do: tables here, pictures in out/demo.svg and out/demo-messages.svg
     Demo(demo::Options),
     /// Count instructions per packet, Turnstile's and those of the stock qdiscs. The last line is `N passed, N failed`
     Bench(bench::Options),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::load::Phase;
+use super::messages::MessagesReport;
 
 /// All of it: `demo.json`.
 #[derive(Debug, Serialize)]
@@ -17,6 +18,8 @@ pub(super) struct Report {
     pub(super) token_share_percent: f64,
     pub(super) phases: Vec<Phase>,
     pub(super) setups: Vec<SetUpReport>,
+    /// The second part.
+    pub(super) messages: Option<MessagesReport>,
 }
 
 /// One set-up.

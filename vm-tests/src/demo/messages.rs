@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The demonstration's second part: messages of all lengths over a dumbbell, with Turnstile's transport over token-scheduled ports and
+//! with TCP over the same links.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::rng::Rng;
+use crate::scenario::mixed::{run as measure, Load, Way};
+use crate::scenario::{delay_for, Carrier, Queues};
+use crate::topology::Link;
+use crate::traffic::messages::{Class, Sizes, Summary};
+
+/// bit/s: what a machine in software emulation forwards over three hops, tokens included.
+const RATE: u64 = 5_000_000;
+/// A token's way to the sender and its packet's way back, ns.
+const RTT: u64 = 40_000_000;
+/// What a switch's port holds, bytes: twice what is on its way in a round trip.
+const BUFFER: u32 = 48_000;
+/// The shape of a web search's lengths, short enough for slow links.
+const SIZES: Sizes = Sizes {
+    name: "mixed",
+    unit: 1450,
+    points: &[
+        (1, 0),
+        (2, 300),
+        (6, 500),
+        (20, 700),
+        (60, 850),
+        (150, 950),
+        (300, 1000),
+    ],
+};
+const LOAD: Load = Load {
+    pairs: 4,
+    link: Link::new(RATE, delay_for(RTT, 3, RATE)).buffer(BUFFER),
+    sizes: SIZES,
+    count: 130,
+    load: 0.6,
+    channels: 4,
+    patience: Duration::from_secs(20),
+    pause: Duration::from_millis(80),
+};
+
+const CLASSES: [Class; 4] = [
+    Class {
+        name: "below 10 KB",
+        from: 0,
+        below: 10_000,
+    },
+    Class {
+        name: "10 KB to 100 KB",
+        from: 10_000,
+        below: 100_000,
+    },
+    Class {
+        name: "100 KB and more",
+        from: 100_000,
+        below: u64::MAX,
+    },
+    Class {
+        name: "all",
+        from: 0,
+        below: u64::MAX,
+    },
+];
+
+/// What came of it.
+#[derive(Debug, Serialize)]
+pub(super) struct MessagesReport {
+    link_bit_s: u64,
+    rtt_ms: f64,
+    buffer_bytes: u32,
+    hosts: usize,
+    load_percent: f64,
+    ways: Vec<WayReport>,
+}
+
+/// One transport.
+#[derive(Debug, Serialize)]
+struct WayReport {
+    name: String,
+    title: String,
+    /// What a user types: at each port of a switch, and at each host.
+    commands: Vec<String>,
+    classes: Vec<Summary>,
+    data_drops: u64,
+    unscheduled_drops: u64,
+    longest_queue_bytes: u64,
+    longest_queue_at: String,
+    /// Length in bytes and completion in ms of each message.
+    points: Vec<(u64, f64)>,
+}
+
+/// Sends the same messages with each transport.
+pub(super) fn run(progress: impl Fn(&str)) -> Result<MessagesReport> {
+    let messages = LOAD.messages(&mut Rng::new(1, "demo"));
+    let fabric = LOAD.plan().build()?;
+    let mut ways = Vec::new();
+    for way in all() {
+        progress(&format!(
+            "{}: {} messages over a dumbbell",
+            way.title, LOAD.count
+        ));
+        let outcome = measure(&fabric, &LOAD, &way, &messages).context(way.title)?;
+        let mut commands: Vec<String> = way
+            .queues
+            .example(&fabric)
+            .into_iter()
+            .map(|line| format!("tc {line}"))
+            .collect();
+        if let Carrier::Turnstile(words) = &way.carrier {
+            commands.push(format!("turnstile transport set {words}"));
+        }
+        let report = WayReport {
+            name: way.name.into(),
+            title: way.title.into(),
+            commands,
+            classes: CLASSES
+                .into_iter()
+                .map(|class| Summary::new(class, &outcome.done, &outcome.alone))
+                .collect(),
+            data_drops: outcome.seen.data_drops,
+            unscheduled_drops: outcome.seen.unscheduled_drops,
+            longest_queue_bytes: outcome.seen.longest,
+            longest_queue_at: outcome.seen.longest_at,
+            points: outcome
+                .done
+                .iter()
+                .filter_map(|done| {
+                    let ms = done.took? as f64 / 1e6;
+                    Some((done.message.bytes, (ms * 100.0).round() / 100.0))
+                })
+                .collect(),
+        };
+        report.print();
+        ways.push(report);
+    }
+    Ok(MessagesReport {
+        link_bit_s: RATE,
+        rtt_ms: RTT as f64 / 1e6,
+        buffer_bytes: BUFFER,
+        hosts: fabric.hosts(),
+        load_percent: LOAD.load * 100.0,
+        ways,
+    })
+}
+
+fn all() -> [Way; 2] {
+    [
+        Way {
+            name: "turnstile",
+            title: "turnstile: messages over token-scheduled ports",
+            queues: Queues::Tokens(String::new()),
+            carrier: Carrier::Turnstile(
+                "policy top link 5mbit base-rtt 40ms unscheduled 8 rto 200ms".into(),
+            ),
+        },
+        Way {
+            name: "tcp",
+            title: "stock: TCP cubic over drop-tail ports",
+            queues: Queues::DropTail,
+            // The kernel's own shortest retransmission timeout.
+            carrier: Carrier::Tcp("cubic", 200_000),
+        },
+    ]
+}
+
+impl WayReport {
+    /// A table for the log.
+    fn print(&self) {
+        println!("\n{}", self.title);
+        for class in &self.classes {
+            println!(
+                "  {:<16}{:>4} messages, {} not there in time; slowdown mean {:.2}, 99 % {:.2}; time mean {:.1} ms",
+                class.class,
+                class.messages,
+                class.missing,
+                class.slowdown_mean,
+                class.slowdown_p99,
+                class.time_mean_us / 1e3
+            );
+        }
+        println!(
+            "  {} data packets dropped; longest queue {} bytes ({})",
+            self.data_drops, self.longest_queue_bytes, self.longest_queue_at
+        );
+    }
+}
