@@ -25,6 +25,12 @@ impl GuestPrograms {
             "libq_turnstile.so",
             "usr/lib/x86_64-linux-gnu/tc/q_turnstile.so",
         ),
+        ("examples/hello", "usr/share/turnstile/examples/hello"),
+        ("examples/pieces", "usr/share/turnstile/examples/pieces"),
+        (
+            "examples/async_echo",
+            "usr/share/turnstile/examples/async_echo",
+        ),
     ];
 
     /// The folder they are in.
@@ -56,6 +62,11 @@ pub(crate) fn build(env: &Env, chroot: &Chroot) -> Result<GuestPrograms> {
             "--workspace",
             "--exclude",
             "xtask",
+            "--lib",
+            "--bins",
+            "--examples",
+            "--features",
+            "turnstile-socket/tokio",
         ],
     )?)?;
     let dir = out.join("guest");

@@ -12,7 +12,10 @@ use crate::harness::{Case, Ctx};
 use crate::netns::Netns;
 use crate::topology::{Builder, Net};
 
+mod settings;
 mod smoke;
+mod tools;
+mod watch;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("transport/smoke-ipv4", |ctx| smoke::sizes(ctx, false)),
@@ -22,6 +25,13 @@ pub(super) const CASES: &[Case] = &[
     Case::new("transport/smoke-many", smoke::many),
     Case::new("transport/smoke-errors", smoke::errors),
     Case::new("transport/smoke-close", smoke::close),
+    Case::new("transport/command-settings", settings::there_and_back),
+    Case::new("transport/command-refused", settings::refused),
+    Case::new("transport/command-send-recv", tools::send_and_recv).timeout_s(120),
+    Case::new("transport/command-reports", tools::reports),
+    Case::new("transport/command-watch", watch::a_message),
+    Case::new("transport/command-bench", tools::bench).timeout_s(120),
+    Case::new("transport/examples", tools::examples).timeout_s(120),
 ];
 
 /// The port that receivers listen on.

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `turnstile transport`: what is set is shown, can be typed back, and holds for one namespace.
+
+use serde_json::Value;
+use turnstile_core::transport::config::{Values, OPTIONS};
+
+use super::*;
+use crate::cmd::json;
+
+/// The words that `transport show` prints, less the first.
+fn shown(ns: &Netns) -> Result<String> {
+    let line = ns.run("turnstile transport show")?;
+    let words = line
+        .strip_prefix("transport ")
+        .context("no line of words")?;
+    Ok(words.trim_end().to_owned())
+}
+
+fn as_json(ns: &Netns) -> Result<Value> {
+    json(&ns.run("turnstile -j transport show")?)
+}
+
+/// Every option, one at a time, and all at once.
+pub(super) fn there_and_back(_: &mut Ctx) -> Result<()> {
+    let ns = Netns::create("one")?;
+    let other = Netns::create("other")?;
+    let defaults = shown(&ns)?;
+    ensure!(shown(&other)? == defaults, "two new namespaces differ");
+    for option in OPTIONS {
+        ensure!(
+            defaults.split(' ').any(|word| word == option.name),
+            "{} is not in {defaults}",
+            option.name
+        );
+        let words: Vec<String> = match option.values {
+            Values::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
+            Values::NumberOr(_, zero) => vec![zero.to_owned()],
+            Values::Number(_) => Vec::new(),
+        };
+        for word in words {
+            let pair = format!("{} {word}", option.name);
+            ns.run(&format!("turnstile transport set {pair}"))?;
+            let now = shown(&ns)?;
+            ensure!(
+                format!(" {now} ").contains(&format!(" {pair} ")),
+                "{pair} is not in {now}"
+            );
+        }
+    }
+    let mixed = "policy ren link 25gbit token-share 4.5% base-rtt 30us timeout 3s rto 500us send-buffer 1mb dscp-data 10";
+    ns.run(&format!("turnstile transport set {mixed}"))?;
+    let now = shown(&ns)?;
+    ns.run(&format!("turnstile transport set {defaults}"))?;
+    ensure!(
+        shown(&ns)? == defaults,
+        "not back at the defaults: {}",
+        shown(&ns)?
+    );
+    ns.run(&format!("turnstile transport set {now}"))?;
+    ensure!(shown(&ns)? == now, "not typed back: {}", shown(&ns)?);
+    let value = as_json(&ns)?;
+    ensure!(
+        value["policy"] == "ren"
+            && value["link"] == 3_125_000_000_u64
+            && value["token-share"] == 0.045,
+        "{value}"
+    );
+    ensure!(value["link-in-force"] == 3_125_000_000_u64, "{value}");
+    ensure!(shown(&other)? == defaults, "another namespace changed");
+    let from_outside = other.run("turnstile --netns one transport show")?;
+    ensure!(
+        from_outside.trim_end() == format!("transport {now}"),
+        "{from_outside}"
+    );
+    Ok(())
+}
+
+/// What is refused changes nothing, and is told in words, by the command or by the kernel.
+pub(super) fn refused(_: &mut Ctx) -> Result<()> {
+    let ns = Netns::create("one")?;
+    let before = shown(&ns)?;
+    for (words, says) in [
+        (
+            "policy tcp",
+            "policy: \"tcp\" is none of expresspass|top|ren",
+        ),
+        (
+            "token-share 60%",
+            "token-share: \"60%\" is not in 0.01%..50%",
+        ),
+        ("rto 5s", "rto: \"5s\" is not in 200us..1s"),
+        ("priorities 6 speed 1gbit", "unknown word \"speed\""),
+        ("timeout 200ms rto 1s", "rto: 1s is above timeout, 200ms"),
+        (
+            "jitter 5% weight-min 60%",
+            "weight-initial: 6.25% is below weight-min, 60%",
+        ),
+    ] {
+        let line = format!("turnstile transport set {words}");
+        let said = ns.try_run(&line)?.failure()?;
+        ensure!(said.contains(says), "{line}: {said}");
+        ensure!(shown(&ns)? == before, "{line} changed something");
+    }
+    Ok(())
+}
