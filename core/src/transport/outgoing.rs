@@ -92,6 +92,8 @@ pub(crate) struct Out<O> {
 
 /// The longest time between two SYNCs or probes.
 const MAX_PATIENCE: Nanos = Nanos::SECOND;
+/// In each `timeout` a peer is asked at least so often: otherwise one that is there, but has nothing to say, would be given up.
+const ASKED_IN_TIMEOUT: u64 = 8;
 
 /// What is to be done when a message's timer fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -344,12 +346,14 @@ impl<O> Out<O> {
         if now >= dead {
             return Due::Dead;
         }
+        let longest = MAX_PATIENCE.min(Nanos(timeout.0 / ASKED_IN_TIMEOUT));
+        self.patience = self.patience.min(longest);
         let ask = self.heard.max(self.asked) + self.patience;
         if now < ask {
             return Due::Later(ask.min(dead));
         }
         self.asked = now;
-        self.patience = (self.patience + self.patience).min(MAX_PATIENCE);
+        self.patience = (self.patience + self.patience).min(longest);
         Due::Ask((now + self.patience).min(dead))
     }
 

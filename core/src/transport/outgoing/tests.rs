@@ -109,7 +109,7 @@ fn a_length_that_was_not_told_is_told_by_fin() {
 #[test]
 fn a_silent_peer_is_asked_ever_more_rarely_and_given_up() {
     let mut out = out(Some(1000), 1000);
-    let timeout = Nanos(20_000);
+    let timeout = Nanos(80_000);
     assert_eq!(out.first_timer(), Nanos(2100));
     assert_eq!(out.due(Nanos(2099), timeout), Due::Later(Nanos(2100)));
     assert_eq!(out.due(Nanos(2100), timeout), Due::Ask(Nanos(6100)));
@@ -120,8 +120,33 @@ fn a_silent_peer_is_asked_ever_more_rarely_and_given_up() {
     assert!(out.sync(Nanos(7000)).probe);
     assert_eq!(out.due(Nanos(8000), timeout), Due::Later(Nanos(9000)));
     assert_eq!(out.due(Nanos(9000), timeout), Due::Ask(Nanos(13_000)));
-    assert_eq!(out.due(Nanos(26_999), timeout), Due::Ask(Nanos(27_000)));
-    assert_eq!(out.due(Nanos(27_000), timeout), Due::Dead);
+    assert_eq!(out.due(Nanos(86_999), timeout), Due::Ask(Nanos(87_000)));
+    assert_eq!(out.due(Nanos(87_000), timeout), Due::Dead);
+}
+
+#[test]
+fn a_peer_that_answers_is_never_given_up() {
+    let mut out = out(Some(1000), 1000);
+    // Shorter than the longest patience, and than the first.
+    for timeout in [Nanos(1000), Nanos(20_000), Nanos(500_000_000)] {
+        let mut now = Nanos(100);
+        out.heard(now, true, Nanos(2000));
+        let mut asked = 0;
+        while asked < 40 {
+            match out.due(now, timeout) {
+                Due::Later(next) => now = next,
+                Due::Ask(next) => {
+                    asked += 1;
+                    // What it answers to every fourth question is all that comes.
+                    if asked % 4 == 3 {
+                        out.heard(now, false, Nanos(2000));
+                    }
+                    now = next;
+                }
+                Due::Dead => panic!("given up at {now:?} after {asked} questions"),
+            }
+        }
+    }
 }
 
 #[test]
