@@ -110,7 +110,7 @@ impl Raw {
 
     /// `recvmsg(2)`. `None`: the socket was shut down.
     pub(crate) fn receive(&self, data: &mut [u8]) -> io::Result<Option<Received>> {
-        let mut from = SockAddr::from(SocketAddr::from(([0, 0, 0, 0], 0)));
+        let mut from = any_address();
         let mut control = [MaybeUninit::zeroed(); CONTROL];
         let (len, flags, used) = self.receive_into(data, &mut from, &mut control, 0)?;
         if len == 0 {
@@ -131,7 +131,7 @@ impl Raw {
     /// The oldest completion that nobody took yet.
     pub(crate) fn completion(&self) -> io::Result<Option<Completion>> {
         loop {
-            let mut from = SockAddr::from(SocketAddr::from(([0, 0, 0, 0], 0)));
+            let mut from = any_address();
             let mut control = [MaybeUninit::zeroed(); CONTROL];
             let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
             match self.receive_into(&mut [], &mut from, &mut control, flags) {
@@ -223,6 +223,11 @@ fn checked(result: libc::c_int) -> io::Result<()> {
     }
 }
 
+/// Room for an address of either family: the kernel is told how long this one is, and writes no more.
+fn any_address() -> SockAddr {
+    SocketAddr::from(([0u16; 8], 0)).into()
+}
+
 /// The first `len` bytes.
 fn filled(control: &[MaybeUninit<u8>; CONTROL], len: usize) -> Vec<u8> {
     let bytes = control.iter().take(len);
@@ -233,6 +238,23 @@ fn filled(control: &[MaybeUninit<u8>; CONTROL], len: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn senders_of_either_family_are_told_whole() {
+        // UDP tells senders by the same call.
+        for (bound, to, from) in [
+            ("[::]:0", "127.0.0.1", "::ffff:127.0.0.1"),
+            ("127.0.0.1:0", "127.0.0.1", "127.0.0.1"),
+        ] {
+            let receiver = std::net::UdpSocket::bind(bound).unwrap();
+            let port = receiver.local_addr().unwrap().port();
+            let sender = std::net::UdpSocket::bind((to, 0)).unwrap();
+            sender.send_to(b"x", (to, port)).unwrap();
+            let read = Raw::of(receiver.into()).receive(&mut [0; 9]).unwrap();
+            let want = SocketAddr::new(from.parse().unwrap(), sender.local_addr().unwrap().port());
+            assert_eq!(read.unwrap().from, want);
+        }
+    }
 
     #[test]
     fn addresses_in_the_family_of_the_socket() {
