@@ -40,6 +40,7 @@ pub fn all() -> Vec<&'static Case> {
         transport::CASES,
     ]
     .into_iter()
+    .chain(transport::themes())
     .flatten()
     .collect()
 }

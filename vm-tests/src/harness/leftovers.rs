@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a case must not leave behind: processes, network namespaces, references to the module.
+//! What a case must not leave behind: processes, network namespaces, references to the modules.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 pub(super) struct Usage {
     namespaces: BTreeSet<PathBuf>,
     named: BTreeSet<PathBuf>,
-    references: Option<String>,
+    references: Vec<String>,
 }
 
 impl Usage {
@@ -26,11 +26,15 @@ impl Usage {
             named: std::fs::read_dir("/run/netns")
                 .map(|folder| folder.flatten().map(|entry| entry.path()).collect())
                 .unwrap_or_default(),
-            references: std::fs::read_to_string("/sys/module/sch_turnstile/refcnt")
-                .ok()
-                .map(|count| count.trim().to_owned())
-                // Cases load and unload the module as they like; what counts is that nobody holds it.
-                .filter(|count| count != "0"),
+            // Cases load and unload modules as they like; what counts is that nobody holds one.
+            references: ["sch_turnstile", "turnstile"]
+                .iter()
+                .filter_map(|module| {
+                    let count = std::fs::read_to_string(format!("/sys/module/{module}/refcnt"));
+                    let count = count.ok()?;
+                    (count.trim() != "0").then(|| format!("{} to {module}", count.trim()))
+                })
+                .collect(),
         }
     }
 

@@ -12,8 +12,21 @@ use crate::harness::{Case, Ctx};
 use crate::netns::Netns;
 use crate::topology::{Builder, Net};
 
+mod content;
+mod dead;
+mod ends;
+mod errors;
+mod names;
+mod options;
+mod packets;
+mod path;
+mod reading;
+mod reports;
 mod settings;
+mod sizes;
 mod smoke;
+mod streaming;
+mod support;
 mod tools;
 mod watch;
 
@@ -33,6 +46,24 @@ pub(super) const CASES: &[Case] = &[
     Case::new("transport/command-bench", tools::bench).timeout_s(120),
     Case::new("transport/examples", tools::examples).timeout_s(120),
 ];
+
+/// The themes that have files of their own.
+pub(super) fn themes() -> impl Iterator<Item = &'static [Case]> {
+    [
+        sizes::CASES,
+        reading::CASES,
+        streaming::CASES,
+        errors::CASES,
+        options::CASES,
+        ends::CASES,
+        names::CASES,
+        reports::CASES,
+        path::CASES,
+        packets::CASES,
+        dead::CASES,
+    ]
+    .into_iter()
+}
 
 /// The port that receivers listen on.
 const PORT: u16 = 4000;

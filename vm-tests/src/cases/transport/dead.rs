@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Peers that fall silent or come back without memory: both ends of a message learn of it, and in time.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Context, Result};
+use turnstile_socket::{SendOptions, Socket};
+
+use super::content;
+use super::support::{
+    addresses, configure, configure_all, hosts, nothing_more, pair, read_once, receiver, refused,
+    sender, PATIENCE, POLICIES,
+};
+use crate::clock;
+use crate::harness::{Case, Ctx};
+use crate::netns::Netns;
+use crate::topology::{Builder, Net};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("transport/dead/never-there", never_there).timeout_s(120),
+    Case::new("transport/dead/link-down", link_down).timeout_s(120),
+    Case::new("transport/dead/one-way", one_way).timeout_s(120),
+    Case::new("transport/dead/namespace-gone", namespace_gone).timeout_s(120),
+    Case::new("transport/dead/rebooted", rebooted).timeout_s(120),
+    Case::new("transport/dead/rebooted-without-sockets", rebooted_alone).timeout_s(120),
+    Case::new("transport/dead/comes-back-in-time", comes_back).timeout_s(120),
+];
+
+/// What is configured as `timeout`.
+const TIMEOUT: Duration = Duration::from_millis(600);
+/// How much later than that it may be told, where time is simulated: a peer is asked at least so often, and its answer may have
+/// been the last that came.
+const SLACK: Duration = Duration::from_millis(50);
+
+fn set_timeout(net: &Net) -> Result<()> {
+    configure_all(net, "timeout 600ms")
+}
+
+/// That a failure came in time: not before `timeout`, and where time is simulated also not much later.
+fn in_time(what: &str, took: Duration) -> Result<()> {
+    ensure!(took >= TIMEOUT, "{what} after {took:?} of {TIMEOUT:?}");
+    ensure!(
+        !clock::is_simulated() || took <= TIMEOUT + SLACK,
+        "{what} after {took:?}, {TIMEOUT:?} was to be the time"
+    );
+    Ok(())
+}
+
+/// The errno by which message 0 fails.
+fn failure(from: &Socket) -> Result<std::io::Error> {
+    let done = from
+        .wait_completion(Some(PATIENCE))?
+        .context("nothing was reported")?;
+    done.outcome
+        .err()
+        .with_context(|| format!("message {} is reported as delivered", done.number))
+}
+
+/// Reads what is left of a message until it fails.
+fn read_to_failure(to: &Socket) -> Result<std::io::Error> {
+    loop {
+        match read_once(to, 1 << 20, 0) {
+            Ok(read) => ensure!(!read.end && !read.data.is_empty(), "the message has an end"),
+            Err(error) => return Ok(error),
+        }
+    }
+}
+
+/// A message so long that it is under way, of which the beginning was read.
+fn begin(from: &Socket, to: &Socket, there: std::net::SocketAddr) -> Result<()> {
+    to.set_recv_buffer_size(64 << 10)?;
+    from.send_to(
+        &content::content(1, 1_000_000),
+        there,
+        &SendOptions::default(),
+    )?;
+    let read = read_once(to, 10_000, 0)?;
+    content::check(1, 0, &read.data)
+}
+
+/// Nobody has the address.
+fn never_there(ctx: &mut Ctx) -> Result<()> {
+    let net = pair()?;
+    set_timeout(&net)?;
+    net.hosts[1].ns.ip("link set eth0 down")?;
+    for there in addresses(&net.hosts[1]) {
+        let from = sender(&net.hosts[0].ns)?;
+        let began = Instant::now();
+        from.send_to(&content::content(1, 5000), there, &SendOptions::default())?;
+        refused("nobody", Err::<(), _>(failure(&from)?), libc::ETIMEDOUT)?;
+        let took = began.elapsed();
+        ctx.note(format!("{there}: {took:?}"));
+        in_time("nobody", took)?;
+        ensure!(from.outgoing_queued()? == 0, "bytes wait for nobody");
+    }
+    Ok(())
+}
+
+/// The link goes down in the middle: the sender is told, and who reads the message too; the reader's socket is good afterwards.
+fn link_down(ctx: &mut Ctx) -> Result<()> {
+    for policy in POLICIES {
+        let net = pair()?;
+        configure_all(&net, &format!("timeout 600ms policy {policy}"))?;
+        let to = receiver(&net.hosts[1].ns)?;
+        let from = sender(&net.hosts[0].ns)?;
+        begin(&from, &to, addresses(&net.hosts[1])[0])?;
+        net.hosts[1].ns.ip("link set eth0 down")?;
+        let began = Instant::now();
+        // What the reader takes lets no more come.
+        let error = read_to_failure(&to)?;
+        let there = began.elapsed();
+        refused("the reader", Err::<(), _>(error), libc::ETIMEDOUT)?;
+        refused("the sender", Err::<(), _>(failure(&from)?), libc::ETIMEDOUT)?;
+        let here = began.elapsed();
+        ctx.note(format!(
+            "{policy}: reader after {there:?}, sender after {here:?}"
+        ));
+        if clock::is_simulated() {
+            // Each hears nothing from the moment on at which the other last spoke, which was a little before.
+            for (what, took) in [("the reader", there), ("the sender", here)] {
+                ensure!(
+                    took <= TIMEOUT + SLACK && took + SLACK >= TIMEOUT,
+                    "{policy}: {what} after {took:?}"
+                );
+            }
+        }
+        net.hosts[1].ns.ip("link set eth0 up")?;
+        from.send_to(
+            b"again",
+            addresses(&net.hosts[1])[0],
+            &SendOptions::default(),
+        )?;
+        let came = read_once(&to, 100, 0)?;
+        ensure!(came.data == b"again" && came.end, "{came:?}");
+        nothing_more(&to)?;
+    }
+    Ok(())
+}
+
+/// Only one direction is lost: also then both are told.
+fn one_way(_: &mut Ctx) -> Result<()> {
+    for deaf in 0..2 {
+        let net = pair()?;
+        set_timeout(&net)?;
+        let to = receiver(&net.hosts[1].ns)?;
+        let from = sender(&net.hosts[0].ns)?;
+        begin(&from, &to, addresses(&net.hosts[1])[1])?;
+        net.hosts[1 - deaf]
+            .ns
+            .tc("qdisc add dev eth0 root netem loss 100%")?;
+        let reader = read_to_failure(&to)?;
+        let sender = failure(&from)?;
+        // Whoever gives up first says so; where that can be heard, the other one has it from there.
+        let known = [libc::ETIMEDOUT, libc::ECONNRESET];
+        for (what, error) in [("reader", &reader), ("sender", &sender)] {
+            ensure!(
+                error
+                    .raw_os_error()
+                    .is_some_and(|errno| known.contains(&errno)),
+                "host {deaf} hears nothing: the {what} is told {error}"
+            );
+        }
+        let timed_out = |error: &std::io::Error| error.raw_os_error() == Some(libc::ETIMEDOUT);
+        ensure!(
+            timed_out(&reader) || timed_out(&sender),
+            "nobody noticed the silence: {reader}, {sender}"
+        );
+    }
+    Ok(())
+}
+
+/// A host's whole namespace is deleted.
+fn namespace_gone(_: &mut Ctx) -> Result<()> {
+    for gone in 0..2 {
+        let mut net = hosts(&Builder::bridged(2))?;
+        set_timeout(&net)?;
+        let there = addresses(&net.hosts[1])[0];
+        let to = receiver(&net.hosts[1].ns)?;
+        let from = sender(&net.hosts[0].ns)?;
+        begin(&from, &to, there)?;
+        // The last socket keeps a namespace alive, as it does everywhere: it goes first, and with it what it knows, but its
+        // host has no link any more by which to say so.
+        let name = net.hosts[gone].ns.name().to_owned();
+        net.hosts[gone].ns.ip("link del eth0")?;
+        drop(net.hosts.remove(gone));
+        let error = if gone == 0 {
+            drop(from);
+            let error = read_to_failure(&to)?;
+            nothing_more(&to)?;
+            error
+        } else {
+            drop(to);
+            failure(&from)?
+        };
+        refused(
+            &format!("{name} is gone"),
+            Err::<(), _>(error),
+            libc::ETIMEDOUT,
+        )?;
+    }
+    Ok(())
+}
+
+/// Host 2 once more, at the same address, with a memory of its own.
+fn reboot(net: &mut Net) -> Result<()> {
+    net.hosts[1].ns.ip("link del eth0")?;
+    let old = net.hosts.remove(1);
+    let (v4, v6, mac) = (old.v4, old.v6, old.mac.clone());
+    drop(old);
+    let ns = Netns::create("h2")?;
+    let switch = net.switch.as_ref().context("no switch")?;
+    switch.ip(&format!(
+        "link add p2 type veth peer name eth0 netns h2 address {mac}"
+    ))?;
+    switch.ip("link set p2 master br0 up")?;
+    let first = &net.hosts[0];
+    ns.ip_batch(&[
+        "link set eth0 up".into(),
+        format!("addr add {v4}/24 dev eth0"),
+        format!("addr add {v6}/64 dev eth0 nodad"),
+        format!(
+            "neigh add {} lladdr {} dev eth0 nud permanent",
+            first.v4, first.mac
+        ),
+        format!(
+            "neigh add {} lladdr {} dev eth0 nud permanent",
+            first.v6, first.mac
+        ),
+    ])?;
+    net.hosts.push(crate::topology::Host { ns, v4, v6, mac });
+    Ok(())
+}
+
+/// A peer that has forgotten the message says so: no waiting for the timeout.
+fn rebooted(_: &mut Ctx) -> Result<()> {
+    let mut net = hosts(&Builder::bridged(2))?;
+    // Longer than this case may take.
+    configure(&net.hosts[0].ns, "timeout 600s")?;
+    let there = addresses(&net.hosts[1])[0];
+    let to = receiver(&net.hosts[1].ns)?;
+    let from = sender(&net.hosts[0].ns)?;
+    begin(&from, &to, there)?;
+    net.hosts[1].ns.ip("link set eth0 down")?;
+    drop(to);
+    reboot(&mut net)?;
+    let to = receiver(&net.hosts[1].ns)?;
+    refused(
+        "a peer without memory",
+        Err::<(), _>(failure(&from)?),
+        libc::ECONNRESET,
+    )?;
+    from.send_to(b"new", there, &SendOptions::default())?;
+    ensure!(read_once(&to, 100, 0)?.data == b"new", "another came");
+    nothing_more(&to)
+}
+
+/// A peer whose transport nobody uses after the reboot: it may say nothing.
+fn rebooted_alone(_: &mut Ctx) -> Result<()> {
+    let mut net = hosts(&Builder::bridged(2))?;
+    set_timeout(&net)?;
+    let to = receiver(&net.hosts[1].ns)?;
+    let from = sender(&net.hosts[0].ns)?;
+    begin(&from, &to, addresses(&net.hosts[1])[0])?;
+    net.hosts[1].ns.ip("link set eth0 down")?;
+    drop(to);
+    reboot(&mut net)?;
+    let error = failure(&from)?;
+    let known = [libc::ETIMEDOUT, libc::ECONNRESET, libc::ECONNREFUSED];
+    ensure!(
+        error
+            .raw_os_error()
+            .is_some_and(|errno| known.contains(&errno)),
+        "{error}"
+    );
+    Ok(())
+}
+
+/// A link that is down for less than the timeout costs nothing but time.
+fn comes_back(_: &mut Ctx) -> Result<()> {
+    let net = pair()?;
+    configure_all(&net, "timeout 30s")?;
+    let to = receiver(&net.hosts[1].ns)?;
+    let from = sender(&net.hosts[0].ns)?;
+    begin(&from, &to, addresses(&net.hosts[1])[0])?;
+    for device in 0..2 {
+        net.hosts[device]
+            .ns
+            .tc("qdisc add dev eth0 root netem loss 100%")?;
+    }
+    std::thread::sleep(Duration::from_millis(700));
+    for device in 0..2 {
+        net.hosts[device].ns.tc("qdisc del dev eth0 root")?;
+    }
+    let mut at = 10_000;
+    while at < 1_000_000 {
+        let read = read_once(&to, 100_000, 0)?;
+        content::check(1, at, &read.data)?;
+        at += read.data.len() as u64;
+    }
+    super::support::delivered(&from, 1)?;
+    nothing_more(&to)
+}
