@@ -8,8 +8,8 @@ use turnstile_socket::{SendOptions, Socket};
 
 use super::content;
 use super::support::{
-    addresses, configure, configure_all, hosts, nothing_more, pair, read_once, receiver, refused,
-    sender, PATIENCE, POLICIES,
+    addresses, as_v6, configure, configure_all, hosts, nothing_more, pair, read_once, receiver,
+    refused, sender, PATIENCE, POLICIES,
 };
 use crate::clock;
 use crate::harness::{Case, Ctx};
@@ -21,6 +21,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("transport/dead/link-down", link_down).timeout_s(120),
     Case::new("transport/dead/one-way", one_way).timeout_s(120),
     Case::new("transport/dead/namespace-gone", namespace_gone).timeout_s(120),
+    Case::new("transport/dead/silent-application", silent_application).timeout_s(120),
     Case::new("transport/dead/rebooted", rebooted).timeout_s(120),
     Case::new("transport/dead/rebooted-without-sockets", rebooted_alone).timeout_s(120),
     Case::new("transport/dead/comes-back-in-time", comes_back).timeout_s(120),
@@ -199,6 +200,35 @@ fn namespace_gone(_: &mut Ctx) -> Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// An application that does not read is not a dead peer: its kernel answers.
+fn silent_application(_: &mut Ctx) -> Result<()> {
+    let net = pair()?;
+    configure_all(&net, "timeout 200ms")?;
+    let to = receiver(&net.hosts[1].ns)?;
+    let from = sender(&net.hosts[0].ns)?;
+    begin(&from, &to, addresses(&net.hosts[1])[0])?;
+    // And a sender that has an open message and writes nothing is none either.
+    let idle = sender(&net.hosts[0].ns)?;
+    let there = as_v6(addresses(&net.hosts[1])[1]);
+    super::support::send_once(&idle, b"idle", Some(there), &[], libc::MSG_MORE)?;
+    std::thread::sleep(Duration::from_millis(1000));
+    ensure!(
+        from.completion()?.is_none() && idle.completion()?.is_none(),
+        "a message was given up"
+    );
+    let mut at = 10_000;
+    while at < 1_000_000 {
+        let read = read_once(&to, 100_000, 0)?;
+        content::check(1, at, &read.data)?;
+        at += read.data.len() as u64;
+    }
+    super::support::send_once(&idle, b" no more", Some(there), &[], 0)?;
+    let came = read_once(&to, 100, 0)?;
+    ensure!(came.data == b"idle no more" && came.end, "{came:?}");
+    super::support::delivered(&from, 1)?;
+    super::support::delivered(&idle, 1)
 }
 
 /// Host 2 once more, at the same address, with a memory of its own.

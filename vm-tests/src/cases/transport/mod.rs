@@ -12,6 +12,7 @@ use crate::harness::{Case, Ctx};
 use crate::netns::Netns;
 use crate::topology::{Builder, Net};
 
+mod churn;
 mod content;
 mod dead;
 mod ends;
@@ -20,6 +21,7 @@ mod names;
 mod options;
 mod packets;
 mod path;
+mod port;
 mod reading;
 mod reports;
 mod settings;
@@ -60,7 +62,9 @@ pub(super) fn themes() -> impl Iterator<Item = &'static [Case]> {
         reports::CASES,
         path::CASES,
         packets::CASES,
+        port::CASES,
         dead::CASES,
+        churn::CASES,
     ]
     .into_iter()
 }
