@@ -19,6 +19,12 @@ const CROWDED_TOKENS: u32 = 1;
 /// After so many tokens in a row without an answer, all that is missing is named, and the message pauses. Half of all tokens are lost where many messages
 /// meet: this many in a row are not.
 const SILENT_TOKENS: u32 = 32;
+/// A silent sender is asked at least once in so many times `rto`. Thousands of such messages must not take the processor from those that
+/// go on; a sender that is there asks by itself.
+const LONGEST_PAUSE: u32 = 64;
+/// So often a half-open message is given its tokens again after one `rto`, and then after twice the time each: where hundreds of messages
+/// meet at a port, the first tokens of some are all lost.
+const EAGER_ROUNDS: u32 = 4;
 /// So many full packets are acknowledged at once.
 pub(crate) const ACK_PACKETS: u32 = 16;
 
@@ -70,6 +76,8 @@ pub(crate) struct In<I> {
     /// Tokens since this one count while half open, and it moves on then.
     half_base: u16,
     half_until: Nanos,
+    /// The how many-th such time this is.
+    half_rounds: u32,
     pub(crate) began: Nanos,
     pub(crate) heard: Nanos,
     pub(crate) deadline: Option<Nanos>,
@@ -140,6 +148,7 @@ impl<I> In<I> {
             half_open: None,
             half_base: 0,
             half_until: now + rto,
+            half_rounds: 0,
             began: now,
             heard: now,
             deadline: (sync.deadline != 0)
@@ -181,10 +190,11 @@ impl<I> In<I> {
         self.length == Some(self.received)
     }
 
-    /// The round-trip time, as far as it is known.
+    /// The round-trip time, as far as it is known. Not below half of `base`: next to nothing, as on a wire without delay, is soon
+    /// exceeded, and all tokens on their way would count as lost.
     #[inline]
     pub(crate) fn rtt(&self, base: Nanos) -> Nanos {
-        self.rtt.unwrap_or(base)
+        self.rtt.map_or(base, |rtt| rtt.max(Nanos(base.0 / 2)))
     }
 
     /// Bytes that are on their way without tokens.
@@ -312,13 +322,16 @@ impl<I> In<I> {
         }
         if self.half_open.is_some() && now >= self.half_until {
             self.half_base = self.ledger.next();
-            self.half_until = now + rto;
+            self.half_rounds = self.half_rounds.saturating_add(1);
+            let doubled = self.half_rounds.saturating_sub(EAGER_ROUNDS).min(16);
+            let times = 1_u32.wrapping_shl(doubled).min(LONGEST_PAUSE);
+            self.half_until = now + Nanos(rto.0.saturating_mul(times.into()));
         }
         if all {
             if self.silent != 0 || self.silences != 0 {
                 self.silent = 0;
                 self.silences = self.silences.saturating_add(1).min(16);
-                let longest = Nanos(rto.0.saturating_mul(4));
+                let longest = Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()));
                 let pause =
                     Nanos(rtt.0.saturating_mul(1_u64.wrapping_shl(self.silences))).min(longest);
                 self.pause = now + pause;

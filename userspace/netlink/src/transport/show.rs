@@ -101,7 +101,11 @@ pub fn print_event(event: &Event, to: &mut dyn Printer) {
     }
     if event.lost != 0 {
         let lost = event.lost;
-        to.number("lost", &lost, format_args!("({lost} events before it are lost) "));
+        to.number(
+            "lost",
+            &lost,
+            format_args!("({lost} events before it are lost) "),
+        );
     }
     // What happened to the transport as a whole has no message.
     if event.message.direction.is_some() {
@@ -156,8 +160,8 @@ mod tests {
     use crate::json::Json;
     use crate::print::Text;
     use crate::transport::record::{tests::outgoing, EventKind};
-    use turnstile_core::uapi::transport::config;
     use serde_json::json;
+    use turnstile_core::uapi::transport::config;
 
     #[test]
     fn a_message_as_a_line_and_as_json() {
