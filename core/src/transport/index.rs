@@ -57,7 +57,7 @@ impl<M: Memory> Index<M> {
     fn bucket(&self, hash: u32) -> u32 {
         let bucket = hash & self.mask();
         if bucket < self.split {
-            hash & (self.mask() << 1 | 1)
+            hash & ((self.mask() << 1) | 1)
         } else {
             bucket
         }

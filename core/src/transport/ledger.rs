@@ -102,7 +102,7 @@ impl Ledger {
             return Answer::New;
         }
         let behind = self.edge.wrapping_sub(1).wrapping_sub(sequence);
-        if behind >= 64 || self.bits & 1 << behind != 0 {
+        if behind >= 64 || self.bits & (1 << behind) != 0 {
             return Answer::Unasked;
         }
         self.bits |= 1 << behind;

@@ -87,7 +87,7 @@ pub fn standing(config: &Resolved, now: Nanos, facts: &Facts) -> Standing {
         Some(wish) => wish.min(lowest),
         None => config.priority.of(packets),
     };
-    let key = u64::from(priority) << WEIGHT_BITS | weight.min(MAX_WEIGHT);
+    let key = (u64::from(priority) << WEIGHT_BITS) | weight.min(MAX_WEIGHT);
     Standing {
         priority,
         key: Key(key, facts.due.0),

@@ -286,7 +286,7 @@ impl Packet {
                 Type::Token,
                 p.priority,
                 match p.grant {
-                    Some(mark) => header::FLAG_GRANT | (mark as u8) << header::MARK_SHIFT,
+                    Some(mark) => header::FLAG_GRANT | ((mark as u8) << header::MARK_SHIFT),
                     None => 0,
                 },
             ),

@@ -2,7 +2,7 @@
 //! The demonstration: three hosts send signals, tokens, data and unscheduled packets through a switch to
 //! a fourth, above the capacity of its link; once with Turnstile on the switch's port, and once with
 //! each of the two stock set-ups that TOP section 4.1 says cannot do it. Then eight hosts send messages over two
-//! switches, with Turnstile's transport and with TCP ([`messages`]).
+//! switches, with Turnstile's transport and with TCP (`messages`).
 
 mod load;
 mod messages;

@@ -3,7 +3,7 @@
 //! its last byte.
 //!
 //! One thread does it all: it sleeps until a message is due or a socket has something for it. Both
-//! transports are used alike: a message takes an idle [`Channel`](channel) between its two hosts, a connection that is up already or a
+//! transports are used alike: a message takes an idle `Channel` between its two hosts, a connection that is up already or a
 //! pair of Turnstile sockets, so that TCP is not charged for handshakes. One that finds none idle waits, and its time runs.
 
 mod channel;

@@ -169,7 +169,7 @@ fn every_flag_and_mark_has_its_bit() {
             priority: 0,
             grant: Some(mark),
         });
-        assert_eq!(flags(token), 0b1000 | bits << 4);
+        assert_eq!(flags(token), 0b1000 | (bits << 4));
         assert_eq!(parse_all(&bytes(&token, 0)), Ok(token));
     }
 }
@@ -466,7 +466,7 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                 timestamp: if unscheduled { 0 } else { timestamp },
                 offset: offset.min(MAX_LENGTH - len),
                 len,
-                flags: u8::from(unscheduled) | u8::from(ren) << 7,
+                flags: u8::from(unscheduled) | (u8::from(ren) << 7),
             })
         },
     );
