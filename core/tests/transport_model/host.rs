@@ -48,7 +48,7 @@ pub(crate) fn address(n: usize, local: usize, v6: bool) -> Address {
 
 /// The number of a host with such an address.
 pub(crate) fn number(ip: &[u8; 16]) -> usize {
-    usize::from(ip[14]) << 8 | usize::from(ip[15])
+    usize::from(u16::from_be_bytes([ip[14], ip[15]]))
 }
 
 /// A message, as the test knows it.

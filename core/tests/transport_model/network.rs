@@ -280,14 +280,14 @@ impl Network {
     /// To the next port, or to the host.
     fn forward(&mut self, packet: Flying) {
         let key = (packet.from, packet.to);
-        if !self.routes.contains_key(&key) {
+        let route = self.routes.entry(key).or_insert_with(|| {
             // Who is not there is beyond the host's own port.
             let known = key.1 < self.hosts.len();
             let mut route = (self.route)(key.0, key.1.min(self.hosts.len() - 1));
             route.truncate(if known { usize::MAX } else { 1 });
-            self.routes.insert(key, route);
-        }
-        match self.routes[&key].get(packet.hop) {
+            route
+        });
+        match route.get(packet.hop) {
             None => self.arrive(packet),
             Some(&node) => {
                 let band = match packet.class {

@@ -61,13 +61,11 @@ impl Queues {
         }
         for (node, text) in nodes {
             let ns = &fabric.node(&node)?.ns;
-            let gone: String = fabric
-                .ports()
-                .iter()
-                .filter(|port| port.node == node)
-                .map(|port| format!("qdisc del dev {} root\n", port.dev))
-                .collect();
-            ns.run_with("tc -batch -", &(gone + &text))
+            let mut batch = String::new();
+            for port in fabric.ports().iter().filter(|port| port.node == node) {
+                batch += &format!("qdisc del dev {} root\n", port.dev);
+            }
+            ns.run_with("tc -batch -", &(batch + &text))
                 .with_context(|| format!("the queues of {node}"))?;
         }
         Ok(())

@@ -103,7 +103,7 @@ fn read(frame: &[u8]) -> Result<Option<Seen>> {
 fn sum(first: u32, bytes: &[u8]) -> u16 {
     let mut sum = first;
     for pair in bytes.chunks(2) {
-        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+        sum += (u32::from(pair[0]) << 8) | u32::from(*pair.get(1).unwrap_or(&0));
     }
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
