@@ -24,8 +24,12 @@ const PIECE: usize = 256 * 1024;
 /// What to send, and to whom.
 #[derive(Debug, Args)]
 pub(crate) struct Send {
-    /// Receiver: 10.0.0.2:5000, [fd00::2]:5000
-    #[arg(value_name = "ADDR:PORT", value_parser = value::address)]
+    /// Receiver's address and port
+    #[arg(
+        value_name = "ADDR:PORT",
+        value_parser = value::address,
+        help = "Receiver: 10.0.0.2:5000, [fd00::2]:5000"
+    )]
     to: SocketAddr,
     /// File whose contents are the message; - for standard input
     #[arg(default_value = "-", conflicts_with = "size")]
