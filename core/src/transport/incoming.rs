@@ -19,12 +19,13 @@ const CROWDED_TOKENS: u32 = 1;
 /// After so many tokens in a row without an answer, all that is missing is named, and the message pauses. Half of all tokens are lost where many messages
 /// meet: this many in a row are not.
 const SILENT_TOKENS: u32 = 32;
-/// A silent sender is asked at least once in so many times `rto`. Thousands of such messages must not take the processor from those that
-/// go on; a sender that is there asks by itself.
-const LONGEST_PAUSE: u32 = 64;
+/// A silent sender is asked at least once in so many times `rto`: one that had nothing to send and then has learns of it no sooner.
+const LONGEST_PAUSE: u32 = 4;
 /// So often a half-open message is given its tokens again after one `rto`, and then after twice the time each: where hundreds of messages
 /// meet at a port, the first tokens of some are all lost.
 const EAGER_ROUNDS: u32 = 4;
+/// A half-open message is given its tokens again at least once in so many times `rto`.
+const LONGEST_HALF_OPEN: u32 = 64;
 /// So many full packets are acknowledged at once.
 pub(crate) const ACK_PACKETS: u32 = 16;
 
@@ -324,7 +325,7 @@ impl<I> In<I> {
             self.half_base = self.ledger.next();
             self.half_rounds = self.half_rounds.saturating_add(1);
             let doubled = self.half_rounds.saturating_sub(EAGER_ROUNDS).min(16);
-            let times = 1_u32.wrapping_shl(doubled).min(LONGEST_PAUSE);
+            let times = 1_u32.wrapping_shl(doubled).min(LONGEST_HALF_OPEN);
             self.half_until = now + Nanos(rto.0.saturating_mul(times.into()));
         }
         if all {

@@ -87,8 +87,9 @@ pub fn run(
             Message::new(host, pairs + host, ENDLESS).at(rng.range(0..=RTT))
         })
         .collect();
-    // What a socket holds is far more than a flow has under way.
-    let words = format!("{words} link {rate}bit base-rtt {RTT}ns send-buffer 262144");
+    // What a socket holds is far more than a flow has under way, or the application is what limits it.
+    let buffer = ((16 << 20) / count.max(1)).clamp(256 << 10, 4 << 20);
+    let words = format!("{words} link {rate}bit base-rtt {RTT}ns send-buffer {buffer}");
     let total = warm_up + span;
     let outcome = flows::run(&fabric, &words, &messages, &[("s1", "s2")], total)?;
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
