@@ -74,6 +74,8 @@ pub fn run() -> Result<bool> {
         measured.print();
         report.setups.push(measured);
     }
+    // The second part has hosts of the same names.
+    drop(net);
     report.messages = Some(messages::run(progress)?);
     let data = serde_json::to_string(&report).context("writing demo.json")?;
     events.send(&Event::File {
