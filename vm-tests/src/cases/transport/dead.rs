@@ -67,7 +67,10 @@ fn read_to_failure(to: &Socket) -> Result<std::io::Error> {
     }
 }
 
-/// A message so long that it is under way, of which the beginning was read.
+/// What [`begin`] reads: more than the buffer holds, so that the sender has heard of what came.
+const READ: u64 = 200_000;
+
+/// A message so long that it is under way, of which the first [`READ`] bytes were read.
 fn begin(from: &Socket, to: &Socket, there: std::net::SocketAddr) -> Result<()> {
     to.set_recv_buffer_size(64 << 10)?;
     from.send_to(
@@ -75,8 +78,17 @@ fn begin(from: &Socket, to: &Socket, there: std::net::SocketAddr) -> Result<()> 
         there,
         &SendOptions::default(),
     )?;
-    let read = read_once(to, 10_000, 0)?;
-    content::check(1, 0, &read.data)
+    read_up_to(to, 0, READ)
+}
+
+/// Reads bytes `at..end` of message 1.
+fn read_up_to(to: &Socket, mut at: u64, end: u64) -> Result<()> {
+    while at < end {
+        let read = read_once(to, (end - at).min(100_000) as usize, 0)?;
+        content::check(1, at, &read.data)?;
+        at += read.data.len() as u64;
+    }
+    Ok(())
 }
 
 /// Nobody has the address.
@@ -218,12 +230,7 @@ fn silent_application(_: &mut Ctx) -> Result<()> {
         from.completion()?.is_none() && idle.completion()?.is_none(),
         "a message was given up"
     );
-    let mut at = 10_000;
-    while at < 1_000_000 {
-        let read = read_once(&to, 100_000, 0)?;
-        content::check(1, at, &read.data)?;
-        at += read.data.len() as u64;
-    }
+    read_up_to(&to, READ, 1_000_000)?;
     super::support::send_once(&idle, b" no more", Some(there), &[], 0)?;
     let came = read_once(&to, 100, 0)?;
     ensure!(came.data == b"idle no more" && came.end, "{came:?}");
@@ -321,12 +328,7 @@ fn comes_back(_: &mut Ctx) -> Result<()> {
     for device in 0..2 {
         net.hosts[device].ns.tc("qdisc del dev eth0 root")?;
     }
-    let mut at = 10_000;
-    while at < 1_000_000 {
-        let read = read_once(&to, 100_000, 0)?;
-        content::check(1, at, &read.data)?;
-        at += read.data.len() as u64;
-    }
+    read_up_to(&to, READ, 1_000_000)?;
     super::support::delivered(&from, 1)?;
     nothing_more(&to)
 }

@@ -2,6 +2,7 @@
 //! The transport over Turnstile's own ports: what it sends is in the classes that it is meant for.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
 use turnstile_socket::{SendOptions, Socket};
@@ -10,6 +11,7 @@ use super::content;
 use super::support::{addresses, configure_all, delivered, hosts, nothing_more, receiver, sender};
 use crate::clock;
 use crate::harness::{Case, Ctx};
+use crate::netns::Netns;
 use crate::stats::{self, Counters};
 use crate::tool::Tool;
 use crate::topology::{Builder, Net};
@@ -20,11 +22,29 @@ pub(super) const CASES: &[Case] = &[
     Case::new("transport/port/at-the-host", at_the_host),
 ];
 
-/// The classes of the port to host `index` (from 0).
+/// The classes of the port to host `index` (from 0), once the last acknowledgements are through.
 fn at(net: &Net, index: usize) -> Result<BTreeMap<String, Counters>> {
     let (switch, dev) = net.port_to(index);
-    stats::check_port(switch, &dev, "1:")?;
-    stats::classes(switch, &dev)
+    settled(switch, &dev)
+}
+
+fn settled(ns: &Netns, dev: &str) -> Result<BTreeMap<String, Counters>> {
+    let sent = |classes: &BTreeMap<String, Counters>| {
+        let each = classes.values();
+        each.map(|class| (class.packets, class.get("offered-packets")))
+            .collect::<Vec<_>>()
+    };
+    let mut before = stats::classes(ns, dev)?;
+    for _ in 0..200 {
+        std::thread::sleep(Duration::from_millis(5));
+        let now = stats::classes(ns, dev)?;
+        if sent(&now) == sent(&before) {
+            stats::check_port(ns, dev, "1:")?;
+            return Ok(now);
+        }
+        before = now;
+    }
+    anyhow::bail!("packets keep coming: {before:?}")
 }
 
 /// By how much a class was offered more.
@@ -191,10 +211,8 @@ fn at_the_host(_: &mut Ctx) -> Result<()> {
             one(&net, &from, &to, len, &SendOptions::default())
                 .with_context(|| format!("{options}: {len} bytes"))?;
         }
-        for host in &net.hosts {
-            stats::check_port(&host.ns, "eth0", "1:")?;
-        }
-        let data = stats::classes(&net.hosts[0].ns, "eth0")?;
+        settled(&net.hosts[1].ns, "eth0")?;
+        let data = settled(&net.hosts[0].ns, "eth0")?;
         let data = data.get("1:2").context("no data class")?;
         ensure!(
             data.get("offered-packets") >= 1_100_000 / 1450,

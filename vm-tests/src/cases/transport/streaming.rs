@@ -34,6 +34,7 @@ fn unknown_length(ctx: &mut Ctx) -> Result<()> {
     to.set_recv_buffer_size(BUFFER)?;
     for (number, address) in (1..).zip(addresses(&net.hosts[1])) {
         let from = sender(&net.hosts[0].ns)?;
+        from.set_send_buffer_size(BUFFER)?;
         let len = ctx.rng.range(1_500_000..=2_500_000);
         std::thread::scope(|scope| -> Result<()> {
             let writer = scope.spawn(|| -> Result<()> {
