@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use anyhow::{ensure, Result};
 use turnstile_core::uapi::transport::{command, config, FAMILY};
 
-use crate::harness::Case;
+use crate::harness::{Case, Need};
 use crate::netns::Netns;
 use crate::raw_netlink::{attribute_u32, attribute_u64, Answer, Generic, GenericRequest, Reply};
 
@@ -31,7 +31,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("transport/netlink/port-in-use", rights::port_in_use),
     Case::new("transport/netlink/namespaces", rights::namespaces),
     Case::new("transport/netlink/flows-many", flows::many),
-    Case::new("transport/netlink/flows-churn", flows::churn),
+    // Who dumps and who sends must run at the same time.
+    Case::new("transport/netlink/flows-churn", flows::churn).needs(&[Need::Smp]),
     Case::new("transport/netlink/flows-both-sides", flows::both_sides),
     Case::new("transport/netlink/events", events::run),
     Case::new("transport/netlink/events-lost", events::lost),
