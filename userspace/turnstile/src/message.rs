@@ -206,6 +206,8 @@ pub(crate) fn recv(cli: &Cli, recv: &Recv) -> Result<(), Failure> {
             }
         };
         let from = reader.from();
+        // A socket for both versions of IP has IPv4 addresses mapped.
+        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
         if let Err(error) = outcome {
             // The next one may be better, unless what was written is spoilt by this one.
             let why = format!("a message from {from} broke off after {length} bytes: {error}");

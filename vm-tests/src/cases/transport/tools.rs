@@ -72,7 +72,8 @@ pub(super) fn send_and_recv(ctx: &mut Ctx) -> Result<()> {
     let pair = Pair::new()?;
     for ipv6 in [false, true] {
         let to = pair.to(ipv6);
-        let data = content(ctx.seed, 3_000_001);
+        // No more than a pipe holds: what comes is read when all has been sent.
+        let data = content(ctx.seed, 50_001);
         let path = std::env::temp_dir().join("message");
         std::fs::write(&path, &data)?;
         let from = path.display();
