@@ -15,6 +15,8 @@ pub enum Need {
     Smp,
     /// A simulated clock. Skipped where time goes by itself.
     VirtualTime,
+    /// A kernel that does not look at each access to memory. Skipped under KASAN, where it would take minutes.
+    Speed,
     /// A kernel module of the stock kernel, by name. The case fails where it cannot be loaded.
     Module(&'static str),
     /// A program in PATH. The case fails where it is missing.

@@ -174,6 +174,11 @@ fn lacking(case: &Case) -> Result<Option<String>> {
                     return Ok(Some("needs virtual time".into()));
                 }
             }
+            Need::Speed => {
+                if is_sanitized() {
+                    return Ok(Some("needs a kernel without KASAN".into()));
+                }
+            }
             Need::Module(name) => {
                 let status = Command::new("modprobe")
                     .arg(name)
@@ -256,4 +261,9 @@ fn wait_until(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Whether the kernel looks at each access to memory.
+pub(crate) fn is_sanitized() -> bool {
+    std::fs::read_to_string("/proc/cmdline").is_ok_and(|line| line.contains("kasan"))
 }

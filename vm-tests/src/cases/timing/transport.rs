@@ -10,6 +10,7 @@ use crate::scenario::{convergence, incast, parking_lot, priority, sharing, TOKEN
 
 const NEEDS: &[Need] = &[
     Need::VirtualTime,
+    Need::Speed,
     Need::Module("turnstile"),
     Need::Module("sch_turnstile"),
     Need::Module("sch_ingress"),
@@ -31,19 +32,9 @@ pub(in crate::cases) const CASES: &[Case] = &[
     case("timing/transport/priority", urgent_first),
 ];
 
-/// So many where the kernel is as fast as it can be, fewer where it looks at each access to memory.
-fn most(count: usize, fewer: usize) -> usize {
-    let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    if line.contains("kasan") {
-        fewer
-    } else {
-        count
-    }
-}
-
 /// No data packet is dropped, the data queue keeps its bound, and all is done within a tenth of the ideal time (TOP section 5.3).
 fn many_to_one(ctx: &mut Ctx) -> Result<()> {
-    let senders = most(64, 8);
+    let senders = 64;
     let fabric = incast::build(senders)?;
     for policy in ["expresspass", "top"] {
         let words = format!("policy {policy} link 10gbit base-rtt 20us");
@@ -86,7 +77,7 @@ fn fair_soon(ctx: &mut Ctx) -> Result<()> {
 
 /// Jain's index of many flows is above 0.95, over the 100 ms of ExpressPass section 3.2.
 fn fair_to_many(ctx: &mut Ctx) -> Result<()> {
-    let flows = most(256, 32);
+    let flows = 256;
     let (warm_up, span) = (Duration::from_millis(20), Duration::from_millis(100));
     let rate = 10_000_000_000;
     let words = "policy expresspass";
@@ -120,7 +111,7 @@ fn nothing_wasted(ctx: &mut Ctx) -> Result<()> {
 /// The link that is used least is used as much as in ExpressPass section 2.2.
 fn several_bottlenecks(ctx: &mut Ctx) -> Result<()> {
     let all = [(2, 0.967), (6, 0.922)];
-    for (bottlenecks, paper) in all.into_iter().take(most(2, 1)) {
+    for (bottlenecks, paper) in all {
         let outcome = parking_lot::run("policy expresspass", bottlenecks)?;
         let least = outcome.least();
         ctx.note(format!("{bottlenecks} bottlenecks: {:.2} %", 100.0 * least));
