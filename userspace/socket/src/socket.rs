@@ -289,7 +289,7 @@ impl Socket {
         }
     }
 
-    /// Whether calls return EAGAIN instead of waiting. For such sockets, [`Socket::begin`] or [`crate::tokio`] is the better way to send: a
+    /// Whether calls return EAGAIN instead of waiting. For such sockets, [`Socket::begin`] or `tokio` is the better way to send: a
     /// `send` of which only a part was taken makes the socket useless.
     ///
     /// # Errors
