@@ -17,12 +17,14 @@ use crate::harness::{Case, Ctx, Need};
 pub(super) const CASES: &[Case] = &[
     Case::new("transport/sizes/edges", edges),
     Case::new("transport/sizes/together", together),
-    Case::new("transport/sizes/64-mib", large).timeout_s(120),
+    Case::new("transport/sizes/64-mib", large)
+        .needs(&[Need::Speed])
+        .timeout_s(120),
     Case::new("transport/sizes/64-mib-other-policies", large_each)
-        .needs(&[Need::VirtualTime])
+        .needs(&[Need::VirtualTime, Need::Speed])
         .timeout_s(240),
     Case::new("transport/sizes/longest", longest)
-        .needs(&[Need::VirtualTime])
+        .needs(&[Need::VirtualTime, Need::Speed])
         .timeout_s(600),
 ];
 
