@@ -176,7 +176,7 @@ fn lacking(case: &Case) -> Result<Option<String>> {
             }
             Need::Speed => {
                 if is_sanitized() {
-                    return Ok(Some("needs a kernel without KASAN".into()));
+                    return Ok(Some("needs a kernel without sanitizers".into()));
                 }
             }
             Need::Module(name) => {
