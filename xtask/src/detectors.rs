@@ -89,7 +89,7 @@ const FAULTS: &[Fault] = &[
     fault(
         "module-in-use",
         Where::Everywhere,
-        Sign::Reason("references: Some"),
+        Sign::Reason("1 to sch_turnstile"),
     ),
     fault("rcu", Where::Detectors, Sign::Log("suspicious RCU usage")),
     fault(
