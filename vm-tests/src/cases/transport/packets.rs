@@ -13,7 +13,7 @@ use super::support::{
     addresses, configure_all, delivered, hosts, nothing_more, read_once, receiver, sender, MSS,
     POLICIES,
 };
-use crate::harness::{Case, Ctx, Need};
+use crate::harness::{Case, Ctx};
 use crate::pcap::{Capture, Captured};
 use crate::topology::{Builder, Net};
 
@@ -21,8 +21,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("transport/packets/headers", headers),
     Case::new("transport/packets/mtu", mtu),
     Case::new("transport/packets/mtu-falls", mtu_falls),
-    // Under KASAN on UML, computing the checksum of a packet with pages in IP\'s fragmentation stopped the kernel once; not traced yet.
-    Case::new("transport/packets/narrow-path", narrow_path).needs(&[Need::Speed]),
+    Case::new("transport/packets/narrow-path", narrow_path),
 ];
 
 /// A packet of the transport as it was on the wire.
