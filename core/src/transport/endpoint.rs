@@ -63,6 +63,8 @@ pub struct Endpoint<M: Memory, O, I> {
     /// The indices of half-open messages, in no order.
     half_open: Paged<M, u32>,
     half_len: u32,
+    /// Until when the silent senders have had their turn to be asked.
+    asked: Nanos,
     resets: u32,
     resets_at: Nanos,
     /// When each limit may be told of again.
@@ -97,6 +99,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             remembered: Remembered::new(),
             half_open: Paged::new(),
             half_len: 0,
+            asked: Nanos::ZERO,
             resets: RESET_BURST,
             resets_at: now,
             limited: [Nanos::ZERO; 6],

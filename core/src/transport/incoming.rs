@@ -21,6 +21,9 @@ const CROWDED_TOKENS: u32 = 1;
 const SILENT_TOKENS: u32 = 32;
 /// A silent sender is asked at least once in so many times `rto`: one that had nothing to send and then has learns of it no sooner.
 const LONGEST_PAUSE: u32 = 4;
+/// Silent senders are asked one after the other, this part of `rto` apart: thousands of them at once would get more questions than a
+/// host can answer, whose answers then are the reason for more.
+const ASKED_APART: u64 = 8;
 /// So often a half-open message is given its tokens again after one `rto`, and then after twice the time each: where hundreds of messages
 /// meet at a port, the first tokens of some are all lost.
 const EAGER_ROUNDS: u32 = 4;
@@ -291,12 +294,14 @@ impl<I> In<I> {
         self.gaps.name(now, &self.ranges, rtt, tolerance, next)
     }
 
-    /// What is due by the clock alone: a RESEND, perhaps; and how many tokens were given up because they are too old.
+    /// What is due by the clock alone: a RESEND, perhaps; and how many tokens were given up because they are too old. `asked`: until when
+    /// the host's silent senders have had their turn.
     pub(crate) fn clock(
         &mut self,
         now: Nanos,
         base_rtt: Nanos,
         rto: Nanos,
+        asked: &mut Nanos,
     ) -> (Option<Spans>, u32) {
         let rtt = self.rtt(base_rtt);
         let (mut all, mut given_up) = (false, 0);
@@ -335,7 +340,8 @@ impl<I> In<I> {
                 let longest = Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()));
                 let pause =
                     Nanos(rtt.0.saturating_mul(1_u64.wrapping_shl(self.silences))).min(longest);
-                self.pause = now + pause;
+                *asked = now.max(*asked) + Nanos(rto.0 / ASKED_APART);
+                self.pause = (now + pause).max(*asked);
             }
             let (limit, next) = (self.limit(), self.ledger.next());
             let spans = self.gaps.name_all(now, &self.ranges, limit, next);

@@ -273,17 +273,19 @@ impl<O> Out<O> {
         })
     }
 
-    /// A RESEND names these. Returns how many parts are not sent again, because they were within a round trip.
-    pub(crate) fn name(&mut self, now: Nanos, spans: &[Span], base_rtt: Nanos) -> u32 {
+    /// A RESEND names these. Returns how many parts are not sent again, because they were within a round trip; and whether anything is to be
+    /// sent again that was not before: the peer names what it misses whenever it is asked, and that alone is no news.
+    pub(crate) fn name(&mut self, now: Nanos, spans: &[Span], base_rtt: Nanos) -> (u32, bool) {
         if now - self.resent_since >= self.rtt(base_rtt) {
             self.resent.clear();
         }
+        let mut news = false;
         for span in spans {
             // What was not sent goes out in its turn; what was acknowledged is there.
             let (start, end) = (span.start.max(self.received), span.end.min(self.sent));
-            if start < end {
+            if self.named.missing(start, end).is_some() {
                 // Without room it is not noted. The peer names it again.
-                self.named.insert(start, end);
+                news |= self.named.insert(start, end);
             }
         }
         let mut too_soon = 0_u32;
@@ -293,7 +295,7 @@ impl<O> Out<O> {
                 self.named.remove(range.start, range.end);
             }
         }
-        too_soon
+        (too_soon, news && !self.named.is_empty())
     }
 
     /// The peer knows nothing of the message. If nothing of it was acknowledged, it begins once more.

@@ -324,3 +324,62 @@ fn a_faster_link_is_used_at_once() {
     assert!(took(&network, message) < 98_000_000 + 20_000_000);
     assert_clean(&mut network, 2);
 }
+
+/// Messages that wait for their turn are not talked about all the time: neither side makes more of the other's question than it is.
+#[test]
+fn messages_that_wait_ask_ever_more_rarely() {
+    // 100 Mbit/s, so that most wait for half a second; and a receive buffer that few fit into.
+    let config = Config {
+        link: 12_500_000,
+        ..Config::DEFAULT
+    };
+    let slow = Link {
+        rate: 12_500_000,
+        loss: 10_000,
+        ..link()
+    };
+    const COUNT: u64 = 300;
+    let mut network = star(1, &config, 2, slow, false);
+    network.set_window(1, 20_000, 1_000_000);
+    for i in 0..COUNT {
+        network.send_at(BEGIN + i * 1000, 0, 1, 10 + (i as u32 * 7919) % 40_000);
+    }
+    network.run_to_the_end(20_000_000_000);
+    let sender = network.endpoint(0).stats();
+    let asked = sender.get(Counter::ProbeSent) + sender.get(Counter::SyncSent);
+    let named = network.endpoint(1).stats().get(Counter::ResendSent);
+    println!(
+        "{asked} SYNCs, {named} RESENDs in {} ms",
+        network.now / 1_000_000
+    );
+    assert!(asked < COUNT * 20, "{asked} SYNCs");
+    assert!(named < COUNT * 20, "{named} RESENDs");
+    assert_clean(&mut network, 2);
+}
+
+/// A thousand messages whose senders fall silent are asked no more often than a host can answer; and come when they can.
+#[test]
+fn silent_senders_are_asked_one_after_the_other() {
+    const COUNT: u64 = 1000;
+    let mut network = star(1, &Config::DEFAULT, 2, link(), false);
+    for i in 0..COUNT {
+        network.send_at(BEGIN + i * 1000, 0, 1, 100_000);
+    }
+    network.run_until(10_000_000);
+    network.set_loss(0, 1_000_000);
+    let sent = |network: &mut Network| {
+        let stats = network.endpoint(1).stats();
+        stats.get(Counter::ResendSent) + stats.get(Counter::TokenSent)
+    };
+    // What was open is silent by now, what was half open is asked rarely.
+    network.run_until(1_000_000_000);
+    let before = sent(&mut network);
+    network.run_until(3_000_000_000);
+    let asked = sent(&mut network) - before;
+    println!("{asked} tokens and RESENDs in 2 s");
+    assert!(asked > 1000, "nobody is asked");
+    assert!(asked < 50_000, "{asked}");
+    network.set_loss(0, 0);
+    network.run_to_the_end(6_000_000_000);
+    assert_clean(&mut network, 2);
+}

@@ -310,8 +310,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let rto = self.rto_of(index);
         if let Some(out) = self.outs.get_mut(index) {
-            out.heard(at.now, true, rto);
-            let too_soon = out.name(at.now, resend.spans.as_slice(), self.config.base_rtt);
+            let (too_soon, news) = out.name(at.now, resend.spans.as_slice(), self.config.base_rtt);
+            out.heard(at.now, news, rto);
             self.stats.add(Counter::ResendTooSoon, too_soon.into());
         }
     }

@@ -70,7 +70,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.tell_reset(&from, cookie, ResetCode::Unknown, host);
             return self.in_failed(at.now, index, Failure::TimedOut, host);
         }
-        let (spans, given_up) = message.clock(at.now, base, rto);
+        let (spans, given_up) = message.clock(at.now, base, rto, &mut self.asked);
         self.stats.add(Counter::TokenGivenUp, given_up.into());
         let grant = message
             .grant

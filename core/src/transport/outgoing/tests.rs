@@ -55,7 +55,7 @@ fn what_was_named_goes_first_and_once_in_a_round_trip() {
     }
     // What is not sent yet goes in its turn.
     let named = [span(1000, 2500), span(4000, 9000)];
-    assert_eq!(out.name(Nanos(300), &named, BASE), 0);
+    assert_eq!(out.name(Nanos(300), &named, BASE), (0, true));
     let pieces: Vec<_> = (0..4).map(|_| out.next(Nanos(300))).collect();
     let wanted = [
         piece(1000, 1000, true),
@@ -64,11 +64,13 @@ fn what_was_named_goes_first_and_once_in_a_round_trip() {
         piece(5000, 1000, false),
     ];
     assert_eq!(pieces, wanted);
-    assert_eq!(out.name(Nanos(1299), &named, BASE), 2);
+    assert_eq!(out.name(Nanos(1299), &named, BASE), (2, true));
+    // It is to be sent again already: whoever says so once more has nothing new to say.
+    assert_eq!(out.name(Nanos(1299), &named, BASE), (2, false));
     // Of the second, what was sent in between.
     assert_eq!(out.next(Nanos(1299)), piece(5000, 1000, true));
     assert_eq!(out.next(Nanos(1299)), piece(6000, 1000, false));
-    assert_eq!(out.name(Nanos(1300), &named[..1], BASE), 0);
+    assert_eq!(out.name(Nanos(1300), &named[..1], BASE), (0, true));
     assert_eq!(out.next(Nanos(1300)), piece(1000, 1000, true));
     // What was acknowledged in the meantime is there.
     assert!(out.acknowledged(2500, 10_000));

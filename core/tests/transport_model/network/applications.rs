@@ -151,6 +151,11 @@ impl Network {
             .change(&config, &resolved, Nanos(self.now), &mut Drop);
     }
 
+    /// A link loses so many packets from now on, parts per million.
+    pub(crate) fn set_loss(&mut self, node: usize, loss: u64) {
+        self.nodes[node].link.loss = loss;
+    }
+
     pub(crate) fn kill(&mut self, host: usize) {
         self.hosts[host].dead = true;
     }
