@@ -17,6 +17,7 @@ mod content;
 mod dead;
 mod ends;
 mod errors;
+mod many;
 mod names;
 mod options;
 mod packets;
@@ -60,6 +61,7 @@ pub(super) fn themes() -> impl Iterator<Item = &'static [Case]> {
         ends::CASES,
         names::CASES,
         reports::CASES,
+        many::CASES,
         path::CASES,
         packets::CASES,
         port::CASES,

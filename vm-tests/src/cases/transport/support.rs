@@ -95,6 +95,28 @@ pub(super) fn unbound(ns: &Netns, domain: Domain) -> Result<socket2::Socket> {
     Ok(socket)
 }
 
+/// Adds to an error what the transport of each host has to say.
+pub(super) fn explained<T>(net: &Net, result: Result<T>) -> Result<T> {
+    result.map_err(|error| {
+        let mut said = String::new();
+        for host in &net.hosts {
+            for command in [
+                "turnstile stats",
+                "turnstile flows --peers",
+                "turnstile flows",
+            ] {
+                let text = host
+                    .ns
+                    .run(command)
+                    .unwrap_or_else(|error| error.to_string());
+                let lines: Vec<&str> = text.lines().take(12).collect();
+                said += &format!("\n{}: {command}: {}", host.ns.name(), lines.join("; "));
+            }
+        }
+        error.context(said)
+    })
+}
+
 /// Receives whole messages until the ledger has all.
 pub(super) fn receive_all(socket: &Socket, ledger: &mut Ledger) -> Result<()> {
     while ledger.missing() > 0 {
