@@ -72,8 +72,7 @@ pub(super) fn send_and_recv(ctx: &mut Ctx) -> Result<()> {
     let pair = Pair::new()?;
     for ipv6 in [false, true] {
         let to = pair.to(ipv6);
-        // No more than a pipe holds: what comes is read when all has been sent.
-        let data = content(ctx.seed, 50_001);
+        let data = content(ctx.seed, 3_000_001);
         let path = std::env::temp_dir().join("message");
         std::fs::write(&path, &data)?;
         let from = path.display();
@@ -85,6 +84,8 @@ pub(super) fn send_and_recv(ctx: &mut Ctx) -> Result<()> {
             let receiver =
                 Running::start(pair.receiver(), &format!("turnstile recv {PORT} --count 2"))?;
             wait_for_receiver(&pair, to)?;
+            // Read meanwhile: the message is longer than the receive buffer's half, and than a pipe.
+            let receiving = std::thread::spawn(move || receiver.finish());
             let line = format!("turnstile send {to} {what} {flags}");
             let said = if what == "-" {
                 let from = path.clone();
@@ -109,7 +110,7 @@ pub(super) fn send_and_recv(ctx: &mut Ctx) -> Result<()> {
             };
             let wanted = format!("message 0 to {to} length {} delivered after ", data.len());
             ensure!(said.starts_with(&wanted), "{line}: {said}");
-            let got = receiver.finish().with_context(|| line.clone())?;
+            let got = joined(receiving).with_context(|| line.clone())?;
             // The question whether anybody listens came first.
             same(&line, got.get(1..).unwrap_or_default(), &data)?;
         }
