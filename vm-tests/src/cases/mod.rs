@@ -11,6 +11,7 @@ mod classify;
 mod family;
 mod gso;
 mod guest;
+mod hostile;
 mod options;
 mod placement;
 mod refused;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<&'static Case> {
         timing::TRANSPORT,
         tools::CASES,
         family::CASES,
+        hostile::CASES,
         transport::CASES,
     ]
     .into_iter()
