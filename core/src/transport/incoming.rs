@@ -19,6 +19,8 @@ const CROWDED_TOKENS: u32 = 1;
 /// After so many tokens in a row without an answer, all that is missing is named, and the message pauses. Half of all tokens are lost where many messages
 /// meet: this many in a row are not.
 const SILENT_TOKENS: u32 = 32;
+/// The same after so many round-trip times in a row in which tokens were given up and nothing came: a short message is given few at once.
+const SILENT_ROUNDS: u32 = 16;
 /// A silent sender is asked at least once in so many times `rto`: one that had nothing to send and then has learns of it no sooner.
 const LONGEST_PAUSE: u32 = 4;
 /// Silent senders are asked one after the other, this part of `rto` apart: thousands of them at once would get more questions than a
@@ -65,6 +67,8 @@ pub(crate) struct In<I> {
     busy: bool,
     /// Tokens in a row without an answer.
     silent: u32,
+    /// Ticks in a row that found tokens to give up, and no answer.
+    silent_rounds: u32,
     /// How often it was silent in a row.
     silences: u32,
     /// No token before this.
@@ -143,6 +147,7 @@ impl<I> In<I> {
             tick: None,
             busy: false,
             silent: 0,
+            silent_rounds: 0,
             silences: 0,
             pause: Nanos::ZERO,
             unscheduled: sync.unscheduled.min(window),
@@ -263,6 +268,7 @@ impl<I> In<I> {
     pub(crate) fn awake(&mut self) {
         self.busy = true;
         self.silent = 0;
+        self.silent_rounds = 0;
         self.silences = 0;
         self.pause = Nanos::ZERO;
     }
@@ -310,14 +316,18 @@ impl<I> In<I> {
             let lost = self.ledger.give_up(old);
             given_up = lost;
             self.marks = [recent, self.ledger.next()];
-            self.silent = if self.busy {
-                0
+            if self.busy {
+                (self.silent, self.silent_rounds) = (0, 0);
             } else {
-                self.silent.saturating_add(lost)
-            };
+                self.silent = self.silent.saturating_add(lost);
+                let round = u32::from(lost != 0);
+                self.silent_rounds = self.silent_rounds.saturating_add(round);
+            }
             self.busy = false;
             self.tick = (self.ledger.outstanding() != 0).then_some(now + rtt);
-            all = self.silent >= SILENT_TOKENS || self.silences != 0 && lost != 0;
+            all = self.silent >= SILENT_TOKENS
+                || self.silent_rounds >= SILENT_ROUNDS
+                || self.silences != 0 && lost != 0;
         }
         if self.unscheduled != 0 && now >= self.unscheduled_until {
             all |= self.received < self.unscheduled;
@@ -332,10 +342,14 @@ impl<I> In<I> {
             let doubled = self.half_rounds.saturating_sub(EAGER_ROUNDS).min(16);
             let times = 1_u32.wrapping_shl(doubled).min(LONGEST_HALF_OPEN);
             self.half_until = now + Nanos(rto.0.saturating_mul(times.into()));
+            if doubled != 0 {
+                *asked = now.max(*asked) + Nanos(rto.0 / ASKED_APART);
+                self.half_until = self.half_until.max(*asked);
+            }
         }
         if all {
             if self.silent != 0 || self.silences != 0 {
-                self.silent = 0;
+                (self.silent, self.silent_rounds) = (0, 0);
                 self.silences = self.silences.saturating_add(1).min(16);
                 let longest = Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()));
                 let pause =

@@ -218,7 +218,8 @@ impl<O> Out<O> {
             self.patience = rto;
         }
         if news {
-            self.patience = rto;
+            // By steps: where answers take longer than `rto`, each of them would otherwise be followed by several questions.
+            self.patience = rto.max(Nanos(self.patience.0 / 2));
         }
         self.heard = now;
     }
@@ -279,13 +280,13 @@ impl<O> Out<O> {
         if now - self.resent_since >= self.rtt(base_rtt) {
             self.resent.clear();
         }
-        let mut news = false;
+        let before = self.named.bytes();
         for span in spans {
             // What was not sent goes out in its turn; what was acknowledged is there.
             let (start, end) = (span.start.max(self.received), span.end.min(self.sent));
-            if self.named.missing(start, end).is_some() {
+            if start < end {
                 // Without room it is not noted. The peer names it again.
-                news |= self.named.insert(start, end);
+                self.named.insert(start, end);
             }
         }
         let mut too_soon = 0_u32;
@@ -295,7 +296,7 @@ impl<O> Out<O> {
                 self.named.remove(range.start, range.end);
             }
         }
-        (too_soon, news && !self.named.is_empty())
+        (too_soon, self.named.bytes() > before)
     }
 
     /// The peer knows nothing of the message. If nothing of it was acknowledged, it begins once more.

@@ -33,6 +33,13 @@ impl<const N: usize> Ranges<N> {
         self.len == 0
     }
 
+    /// How many numbers are in the set.
+    pub(crate) fn bytes(&self) -> u32 {
+        self.as_slice().iter().fold(0, |sum: u32, range| {
+            sum.saturating_add(range.end.saturating_sub(range.start))
+        })
+    }
+
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }

@@ -127,6 +127,19 @@ fn a_silent_peer_is_asked_ever_more_rarely_and_given_up() {
 }
 
 #[test]
+fn news_makes_it_ask_sooner_by_steps() {
+    let (mut out, timeout) = (out(Some(1000), 1000), Nanos::SECOND);
+    out.heard(Nanos(100), true, Nanos(2000));
+    // 2, 4 and 8 us after each other.
+    assert_eq!(out.due(Nanos(2100), timeout), Due::Ask(Nanos(6100)));
+    assert_eq!(out.due(Nanos(6100), timeout), Due::Ask(Nanos(14_100)));
+    for (at, next) in [(7000, 11_000), (8000, 10_000), (9000, 11_000)] {
+        out.heard(Nanos(at), true, Nanos(2000));
+        assert_eq!(out.due(Nanos(at), timeout), Due::Later(Nanos(next)));
+    }
+}
+
+#[test]
 fn a_peer_that_answers_is_never_given_up() {
     let mut out = out(Some(1000), 1000);
     // Shorter than the longest patience, and than the first.

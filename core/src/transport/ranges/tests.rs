@@ -45,6 +45,7 @@ proptest! {
             let overlap = span.iter().any(|b| bytes(&ranges).contains(b));
             prop_assert_eq!(ranges.overlaps(start, end), overlap);
             prop_assert!(is_canonical(&ranges));
+            prop_assert_eq!(ranges.bytes() as usize, bytes(&ranges).len());
             prop_assert_eq!(ranges.end(), bytes(&ranges).last().map_or(0, |b| b + 1));
             let contiguous = (0..200).find(|b| !bytes(&ranges).contains(b)).unwrap();
             prop_assert_eq!(ranges.contiguous(), contiguous);
