@@ -23,9 +23,9 @@ const SILENT_TOKENS: u32 = 32;
 const SILENT_ROUNDS: u32 = 16;
 /// A silent sender is asked at least once in so many times `rto`: one that had nothing to send and then has learns of it no sooner.
 const LONGEST_PAUSE: u32 = 4;
-/// Silent senders are asked one after the other, this part of `rto` apart: thousands of them at once would get more questions than a
+/// Silent senders are asked one after the other, a quarter of `rto` apart: thousands of them at once would get more questions than a
 /// host can answer, whose answers then are the reason for more.
-const ASKED_APART: u64 = 8;
+const ASKED_APART: u64 = 4;
 /// So often a half-open message is given its tokens again after one `rto`, and then after twice the time each: where hundreds of messages
 /// meet at a port, the first tokens of some are all lost.
 const EAGER_ROUNDS: u32 = 4;
@@ -273,6 +273,11 @@ impl<I> In<I> {
         self.pause = Nanos::ZERO;
     }
 
+    /// The sender asks: it is given a token at once, if it was given none for a while. Whether it answers tokens is another question.
+    pub(crate) fn asked(&mut self) {
+        self.pause = Nanos::ZERO;
+    }
+
     /// The first new part of `start..end`, which is in the set now.
     pub(crate) fn take(&mut self, start: u32, end: u32) -> Option<Range> {
         let new = self.ranges.missing(start, end)?;
@@ -343,8 +348,7 @@ impl<I> In<I> {
             let times = 1_u32.wrapping_shl(doubled).min(LONGEST_HALF_OPEN);
             self.half_until = now + Nanos(rto.0.saturating_mul(times.into()));
             if doubled != 0 {
-                *asked = now.max(*asked) + Nanos(rto.0 / ASKED_APART);
-                self.half_until = self.half_until.max(*asked);
+                self.half_until = self.half_until.max(turn(now, rto, asked));
             }
         }
         if all {
@@ -354,8 +358,7 @@ impl<I> In<I> {
                 let longest = Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()));
                 let pause =
                     Nanos(rtt.0.saturating_mul(1_u64.wrapping_shl(self.silences))).min(longest);
-                *asked = now.max(*asked) + Nanos(rto.0 / ASKED_APART);
-                self.pause = (now + pause).max(*asked);
+                self.pause = (now + pause).max(turn(now, rto, asked));
             }
             let (limit, next) = (self.limit(), self.ledger.next());
             let spans = self.gaps.name_all(now, &self.ranges, limit, next);
@@ -408,4 +411,11 @@ impl<I> In<I> {
             deadline: self.deadline.map(|at| at - now),
         }
     }
+}
+
+/// The next turn to be asked, of all silent senders: now, if there are few. `asked` is when the next one's begins.
+fn turn(now: Nanos, rto: Nanos, asked: &mut Nanos) -> Nanos {
+    let turn = now.max(*asked);
+    *asked = turn + Nanos(rto.0 / ASKED_APART);
+    turn
 }

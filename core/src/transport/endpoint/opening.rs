@@ -140,7 +140,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         message.heard = now;
         if sync.probe {
-            message.awake();
+            message.asked();
             // It may have sent all there is. What is missing then was lost.
             let limit = message.limit();
             message.gaps.all_sent(now, limit);

@@ -7,7 +7,8 @@ use turnstile_socket::{SendOptions, Socket};
 
 use super::content::{self, Ledger};
 use super::support::{
-    addresses, delivered, explained, hosts, nothing_more, receive_all, receiver, sender,
+    addresses, configure_all, delivered, explained, hosts, nothing_more, receive_all, receiver,
+    sender,
 };
 use crate::harness::{Case, Ctx, Need};
 use crate::netns::Netns;
@@ -45,6 +46,8 @@ fn release(ns: &Netns) -> Result<()> {
 /// 4000 messages to one socket, from four hosts.
 fn to_one(ctx: &mut Ctx) -> Result<()> {
     let net = hosts(&Builder::bridged(OTHERS + 1))?;
+    // A slow machine takes long to send them all, and nothing is heard meanwhile.
+    configure_all(&net, "timeout 60s")?;
     let (one, others) = net.hosts.split_first().context("no hosts")?;
     let to = receiver(&one.ns)?;
     hold(&one.ns)?;
@@ -83,6 +86,8 @@ fn to_one(ctx: &mut Ctx) -> Result<()> {
 /// 4000 messages from one socket, to four hosts.
 fn from_one(ctx: &mut Ctx) -> Result<()> {
     let net = hosts(&Builder::bridged(OTHERS + 1))?;
+    // A slow machine takes long to send them all, and nothing is heard meanwhile.
+    configure_all(&net, "timeout 60s")?;
     let (one, others) = net.hosts.split_first().context("no hosts")?;
     let from = sender(&one.ns)?;
     hold(&one.ns)?;
