@@ -10,6 +10,7 @@ use super::support::{
     addresses, configure_all, delivered, explained, hosts, nothing_more, receive_all, receiver,
     sender,
 };
+use crate::clock;
 use crate::harness::{Case, Ctx, Need};
 use crate::netns::Netns;
 use crate::topology::Builder;
@@ -25,8 +26,15 @@ pub(super) const CASES: &[Case] = &[
 
 /// Hosts on either side of the one that all talk to or that talks to all.
 const OTHERS: usize = 4;
-/// Messages to or from each of them: all that a receiver takes from one address at once.
-const EACH: u64 = 1000;
+/// Messages to or from each of them. In virtual time, all that a receiver takes from one address at once; emulated, a packet takes so long that
+/// minutes would pass.
+fn each() -> u64 {
+    if clock::is_simulated() {
+        1000
+    } else {
+        250
+    }
+}
 
 /// Long enough that most have more than one packet.
 fn length(ctx: &mut Ctx) -> usize {
@@ -43,8 +51,9 @@ fn release(ns: &Netns) -> Result<()> {
     ns.tc("qdisc del dev eth0 root").map(drop)
 }
 
-/// 4000 messages to one socket, from four hosts.
+/// Messages to one socket, from four hosts.
 fn to_one(ctx: &mut Ctx) -> Result<()> {
+    let count = each();
     let net = hosts(&Builder::bridged(OTHERS + 1))?;
     // A slow machine takes long to send them all, and nothing is heard meanwhile.
     configure_all(&net, "timeout 60s")?;
@@ -57,8 +66,8 @@ fn to_one(ctx: &mut Ctx) -> Result<()> {
         .collect::<Result<_>>()?;
     let mut all = Vec::new();
     for (index, from) in senders.iter().enumerate() {
-        let first = index as u64 * EACH;
-        for number in first..first + EACH {
+        let first = index as u64 * count;
+        for number in first..first + count {
             let len = length(ctx);
             let address = addresses(one)[(number % 2) as usize];
             from.send_to(
@@ -79,12 +88,13 @@ fn to_one(ctx: &mut Ctx) -> Result<()> {
     explained(&net, receive_all(&to, &mut Ledger::of(all)))?;
     senders
         .iter()
-        .try_for_each(|from| delivered(from, EACH as u32))?;
+        .try_for_each(|from| delivered(from, count as u32))?;
     nothing_more(&to)
 }
 
-/// 4000 messages from one socket, to four hosts.
+/// Messages from one socket, to four hosts.
 fn from_one(ctx: &mut Ctx) -> Result<()> {
+    let count = each();
     let net = hosts(&Builder::bridged(OTHERS + 1))?;
     // A slow machine takes long to send them all, and nothing is heard meanwhile.
     configure_all(&net, "timeout 60s")?;
@@ -98,7 +108,7 @@ fn from_one(ctx: &mut Ctx) -> Result<()> {
     // All that is sent has room.
     setsockopt(&from, sockopt::SndBufForce, &(32 << 20)).context("setting SO_SNDBUFFORCE")?;
     let mut each = vec![Vec::new(); OTHERS];
-    for number in 0..EACH * OTHERS as u64 {
+    for number in 0..count * OTHERS as u64 {
         let len = length(ctx);
         let index = (number % OTHERS as u64) as usize;
         let address = addresses(&others[index])[(number / OTHERS as u64 % 2) as usize];
@@ -118,6 +128,6 @@ fn from_one(ctx: &mut Ctx) -> Result<()> {
     for (to, list) in receivers.iter().zip(each) {
         explained(&net, receive_all(to, &mut Ledger::of(list)))?;
     }
-    delivered(&from, EACH as u32 * OTHERS as u32)?;
+    delivered(&from, count as u32 * OTHERS as u32)?;
     receivers.iter().try_for_each(nothing_more)
 }
