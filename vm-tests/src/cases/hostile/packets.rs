@@ -36,7 +36,7 @@ const SMALL: u32 = 1000;
 const TALK: usize = 3000;
 /// Packets between looks at what the victim says, and how long it is given then.
 const BURST: u64 = 64;
-const PAUSE: Duration = Duration::from_millis(4);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Who sends them.
 struct Storm {
