@@ -13,18 +13,18 @@ use crate::header::{self, Type};
 use crate::uapi::class;
 
 /// Ethertypes, in host order.
-mod ethertype {
-    pub(super) const IPV4: u16 = 0x0800;
-    pub(super) const ARP: u16 = 0x0806;
-    pub(super) const VLAN: u16 = 0x8100;
-    pub(super) const IPV6: u16 = 0x86dd;
+pub(crate) mod ethertype {
+    pub(crate) const IPV4: u16 = 0x0800;
+    pub(crate) const ARP: u16 = 0x0806;
+    pub(crate) const VLAN: u16 = 0x8100;
+    pub(crate) const IPV6: u16 = 0x86dd;
     /// LACP, marker, OAM.
-    pub(super) const SLOW: u16 = 0x8809;
-    pub(super) const EAPOL: u16 = 0x888e;
+    pub(crate) const SLOW: u16 = 0x8809;
+    pub(crate) const EAPOL: u16 = 0x888e;
     /// A service tag: the outer one of two.
-    pub(super) const SERVICE_VLAN: u16 = 0x88a8;
-    pub(super) const LLDP: u16 = 0x88cc;
-    pub(super) const PTP: u16 = 0x88f7;
+    pub(crate) const SERVICE_VLAN: u16 = 0x88a8;
+    pub(crate) const LLDP: u16 = 0x88cc;
+    pub(crate) const PTP: u16 = 0x88f7;
 }
 
 /// Protocol numbers of IPv4 and IPv6.
@@ -44,7 +44,7 @@ mod protocol {
 }
 
 /// How many VLAN tags and how many IPv6 extension headers are looked behind.
-const MAX_TAGS: usize = 2;
+pub(crate) const MAX_TAGS: usize = 2;
 const MAX_EXTENSIONS: usize = 8;
 
 /// The bytes that are worth handing to [`classify`]: enough for two VLAN tags, the longest IPv4 or a usual IPv6 header,
@@ -182,6 +182,45 @@ fn other(protocol: u16, network: &[u8], config: &Config) -> Option<Band> {
 /// `None`: malformed.
 #[inline]
 fn ipv4(packet: &[u8], config: &Config) -> Option<Band> {
+    upper(&ipv4_carried(packet)?, config)
+}
+
+/// `None`: malformed.
+#[inline]
+fn ipv6(packet: &[u8], config: &Config) -> Option<Band> {
+    upper(&ipv6_carried(packet)?, config)
+}
+
+/// What follows the IP headers.
+pub(crate) struct Carried<'a> {
+    /// The protocol.
+    next: u8,
+    /// `None`: it is in another fragment.
+    payload: Option<&'a [u8]>,
+    /// DSCP and ECN.
+    tos: u8,
+}
+
+impl Carried<'_> {
+    /// DSCP and ECN.
+    #[inline]
+    pub(crate) fn tos(&self) -> u8 {
+        self.tos
+    }
+
+    /// The header of a Turnstile packet, if it is one and well formed.
+    #[inline]
+    pub(crate) fn turnstile(&self) -> Option<header::Header> {
+        match (self.next, self.payload) {
+            (protocol::UDP, Some(payload)) => header::parse(udp(payload)??),
+            _ => None,
+        }
+    }
+}
+
+/// `None`: malformed.
+#[inline]
+pub(crate) fn ipv4_carried(packet: &[u8]) -> Option<Carried<'_>> {
     let header: &[u8; 20] = packet.first_chunk()?;
     let &[first, tos, len_high, len_low, _, _, fragment_high, fragment_low, _, next, ..] = header;
     let header_len = usize::from(first & 0xf) << 2;
@@ -195,18 +234,22 @@ fn ipv4(packet: &[u8], config: &Config) -> Option<Band> {
     }
     let payload = claimed(packet, len).get(header_len..)?;
     let first_fragment = u16::from_be_bytes([fragment_high, fragment_low]) & 0x1fff == 0;
-    upper(next, first_fragment.then_some(payload), tos >> 2, config)
+    Some(Carried {
+        next,
+        payload: first_fragment.then_some(payload),
+        tos,
+    })
 }
 
 /// `None`: malformed.
 #[inline]
-fn ipv6(packet: &[u8], config: &Config) -> Option<Band> {
+pub(crate) fn ipv6_carried(packet: &[u8]) -> Option<Carried<'_>> {
     let (header, payload) = packet.split_first_chunk::<40>()?;
     let &[first, second, _, _, len_high, len_low, mut next, ..] = header;
     if first >> 4 != 6 {
         return None;
     }
-    let dscp = (((first & 0xf) << 4) | (second >> 4)) >> 2;
+    let tos = ((first & 0xf) << 4) | (second >> 4);
     // 0: no payload, a jumbogram, or a super-packet beyond 64 KiB (BIG TCP).
     let mut payload = claimed(payload, u16::from_be_bytes([len_high, len_low]).into());
     let mut first_fragment = true;
@@ -222,31 +265,34 @@ fn ipv6(packet: &[u8], config: &Config) -> Option<Band> {
                 first_fragment = u16::from_be_bytes([high, low]) & 0xfff8 == 0;
                 8
             }
-            _ => return upper(next, first_fragment.then_some(payload), dscp, config),
+            _ => {
+                return Some(Carried {
+                    next,
+                    payload: first_fragment.then_some(payload),
+                    tos,
+                })
+            }
         };
         extensions.next()?;
         next = *payload.first()?;
         payload = payload.get(len..)?;
         if !first_fragment {
-            return upper(next, None, dscp, config);
+            return Some(Carried {
+                next,
+                payload: None,
+                tos,
+            });
         }
     }
 }
 
-/// What follows the IP headers. `payload`: `None` if it is in another fragment.
-///
 /// `None`: malformed.
 #[inline]
-fn upper(next: u8, payload: Option<&[u8]>, dscp: u8, config: &Config) -> Option<Band> {
-    match (next, payload) {
+fn upper(carried: &Carried<'_>, config: &Config) -> Option<Band> {
+    match (carried.next, carried.payload) {
         (protocol::UDP, Some(payload)) => {
-            let (udp, payload) = payload.split_first_chunk::<8>()?;
-            let &[_, _, port_high, port_low, len_high, len_low, _, _] = udp;
-            let len = usize::from(u16::from_be_bytes([len_high, len_low]));
-            if u16::from_be_bytes([port_high, port_low]) == header::PORT {
-                // What `len` says beyond the UDP header; less than that is malformed.
-                let len = len.checked_sub(udp.len())?;
-                return turnstile(payload.get(..len).unwrap_or(payload), config);
+            if let Some(payload) = udp(payload)? {
+                return turnstile(payload, config);
             }
         }
         (protocol::ICMPV6, Some(payload)) => {
@@ -260,7 +306,21 @@ fn upper(next: u8, payload: Option<&[u8]>, dscp: u8, config: &Config) -> Option<
         }
         _ => {}
     }
-    Band::from_minor(config.dscp.get(dscp), config)
+    Band::from_minor(config.dscp.get(carried.tos >> 2), config)
+}
+
+/// What a datagram to Turnstile's port carries; inner `None`: it is to another port. `None`: malformed.
+#[inline]
+fn udp(datagram: &[u8]) -> Option<Option<&[u8]>> {
+    let (udp, payload) = datagram.split_first_chunk::<8>()?;
+    let &[_, _, port_high, port_low, len_high, len_low, _, _] = udp;
+    if u16::from_be_bytes([port_high, port_low]) != header::PORT {
+        return Some(None);
+    }
+    let len = usize::from(u16::from_be_bytes([len_high, len_low]));
+    // What `len` says beyond the UDP header; less than that is malformed.
+    let len = len.checked_sub(udp.len())?;
+    Some(Some(payload.get(..len).unwrap_or(payload)))
 }
 
 /// `None`: malformed.

@@ -10,123 +10,7 @@ use crate::band::Band;
 use crate::uapi::{self, class};
 use crate::units::{Nanos, Rate};
 
-/// The allowed values of each option.
-pub mod limits {
-    use core::fmt;
-
-    /// From `min` to `max`, both included.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Range {
-        /// The lowest allowed value.
-        pub min: u64,
-        /// The highest allowed value.
-        pub max: u64,
-        /// How these numbers are shown.
-        pub unit: Unit,
-    }
-
-    /// How a value is shown to a person.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Unit {
-        /// A bare number.
-        Number,
-        /// Bytes/s. Limits are shown in kbit and gbit.
-        Rate,
-        /// Parts per billion, shown as a percentage.
-        Share,
-        /// Nanoseconds. Limits are shown in the longest unit of which they are whole numbers.
-        Time,
-    }
-
-    const fn range(min: u64, max: u64, unit: Unit) -> Range {
-        Range { min, max, unit }
-    }
-
-    /// bytes/s: 1 kbit/s to 800 Gbit/s.
-    pub const LINK: Range = range(125, 100_000_000_000, Unit::Rate);
-    /// Parts per billion of the link. A rate must come to such a share, too.
-    pub const TOKENS: Range = range(100_000, 500_000_000, Unit::Share);
-    /// Number of token priorities.
-    pub const PRIORITIES: Range = range(1, 8, Unit::Number);
-    /// Packets per token queue.
-    pub const TOKEN_LIMIT: Range = range(1, 1024, Unit::Number);
-    /// ns.
-    pub const TOKEN_EXPIRY: Range = range(1, 10_000_000_000, Unit::Time);
-    /// Packets in the unscheduled band. 0, which is outside, stands for `off`.
-    pub const UNSCHEDULED: Range = range(1, 1024, Unit::Number);
-    /// Bytes in the data band's own queue.
-    pub const DATA_LIMIT: Range = range(1600, 1 << 30, Unit::Number);
-    /// Packets in the signal band.
-    pub const SIGNAL_LIMIT: Range = range(1, 100_000, Unit::Number);
-    /// Bytes per packet.
-    pub const OVERHEAD: Range = range(0, 256, Unit::Number);
-    /// Bytes.
-    pub const MPU: Range = range(0, 256, Unit::Number);
-    /// The code points that the DSCP map is for.
-    pub const DSCP: Range = range(0, 63, Unit::Number);
-
-    impl Range {
-        /// Whether `value` is allowed.
-        #[inline]
-        pub const fn contains(&self, value: u64) -> bool {
-            self.min <= value && value <= self.max
-        }
-    }
-
-    impl fmt::Display for Range {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            match self.unit {
-                Unit::Number => write!(f, "{}..{}", self.min, self.max),
-                Unit::Rate => write!(f, "{}kbit..{}gbit", self.min / 125, self.max / 125_000_000),
-                Unit::Share => write!(f, "{}..{}", Percent(self.min), Percent(self.max)),
-                Unit::Time => write!(f, "{}..{}", Time(self.min), Time(self.max)),
-            }
-        }
-    }
-
-    /// Nanoseconds in the longest unit of which they are a whole number: `200us`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Time(
-        /// ns.
-        pub u64,
-    );
-
-    impl fmt::Display for Time {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let ns = self.0;
-            if ns % 1000 != 0 || ns == 0 {
-                write!(f, "{ns}ns")
-            } else if ns % 1_000_000 != 0 {
-                write!(f, "{}us", ns / 1000)
-            } else if ns % 1_000_000_000 != 0 {
-                write!(f, "{}ms", ns / 1_000_000)
-            } else {
-                write!(f, "{}s", ns / 1_000_000_000)
-            }
-        }
-    }
-
-    /// Parts per billion as a percentage, with all its digits and no more: `5.1787916%`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Percent(
-        /// Parts per billion.
-        pub u64,
-    );
-
-    impl fmt::Display for Percent {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let (whole, mut rest, mut digits) = (self.0 / 10_000_000, self.0 % 10_000_000, 7_usize);
-            if rest == 0 {
-                return write!(f, "{whole}%");
-            }
-            while rest % 10 == 0 {
-                rest /= 10;
-                digits = digits.wrapping_sub(1);
-            }
-            write!(f, "{whole}.{rest:0digits$}%")
-        }
-    }
-}
+pub mod limits;
 
 /// The token group's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +19,24 @@ pub enum Tokens {
     Share(u32),
     /// bytes/s on the wire.
     Rate(u64),
+}
+
+/// At what rate a phantom queue drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drain {
+    /// Parts per billion of the link.
+    Share(u32),
+    /// bytes/s on the wire.
+    Rate(u64),
+}
+
+/// A phantom queue; see [`crate::marker::phantom`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phantom {
+    /// The rate at which it drains.
+    pub drain: Drain,
+    /// Bytes: packets that find more in it are marked.
+    pub mark: u32,
 }
 
 /// When a waiting token is no longer worth sending.
@@ -253,6 +155,8 @@ pub struct Config {
     pub overhead: u32,
     /// Bytes: the least that a packet occupies on the wire.
     pub mpu: u32,
+    /// The data band's phantom queue.
+    pub phantom: Option<Phantom>,
 }
 
 /// For how many pacing intervals, or full frames with their tokens if that is longer, a token is worth sending unless the user says
@@ -287,6 +191,7 @@ impl Config {
         overhead: 24,
         // Ethernet: minimum frame 64, preamble 8, inter-packet gap 12.
         mpu: 84,
+        phantom: None,
     };
 
     /// Checks every option, and works out what they come to.
@@ -316,6 +221,12 @@ impl Config {
         within("overhead", self.overhead.into(), limits::OVERHEAD)?;
         within("mpu", self.mpu.into(), limits::MPU)?;
         self.validate_dscp()?;
+        if let Some(phantom) = &self.phantom {
+            if let Drain::Share(ppb) = phantom.drain {
+                within("phantom drain", ppb.into(), limits::PHANTOM_DRAIN)?;
+            }
+            within("phantom mark", phantom.mark.into(), limits::PHANTOM_MARK)?;
+        }
 
         let no_speed = Invalid {
             option: "link",
@@ -331,7 +242,25 @@ impl Config {
             if clamp_rate(rate, link) != rate {
                 return Err(Invalid {
                     option: "tokens",
-                    what: Problem::NotAShare(rate),
+                    what: Problem::NotAShare {
+                        rate,
+                        range: limits::TOKENS,
+                    },
+                });
+            }
+        }
+        if let Some(Phantom {
+            drain: Drain::Rate(rate),
+            ..
+        }) = self.phantom
+        {
+            if clamp_drain(rate, link) != rate {
+                return Err(Invalid {
+                    option: "phantom drain",
+                    what: Problem::NotAShare {
+                        rate,
+                        range: limits::PHANTOM_DRAIN,
+                    },
                 });
             }
         }
@@ -360,7 +289,7 @@ impl Config {
 
     /// What a configuration that was valid comes to at another device speed, in bytes/s.
     ///
-    /// Where [`Tokens::Rate`] is no longer an allowed share, it is the nearest that is. `None` if the speed is
+    /// Where [`Tokens::Rate`] or [`Drain::Rate`] is no longer an allowed share, it is the nearest that is. `None` if the speed is
     /// needed and 0.
     pub fn resolve_for_speed(&self, device_speed: u64) -> Option<Resolved> {
         let link = self.link.unwrap_or(device_speed);
@@ -377,7 +306,13 @@ impl Config {
             Tokens::Rate(rate) => Rate::from_bytes_per_sec(clamp_rate(rate, link))?,
         };
         let link_rate = Rate::from_bytes_per_sec(link)?;
+        let drain = match self.phantom.map(|phantom| phantom.drain) {
+            Some(Drain::Share(ppb)) => Some(Rate::from_share(link, ppb)?),
+            Some(Drain::Rate(rate)) => Some(Rate::from_bytes_per_sec(clamp_drain(rate, link))?),
+            None => None,
+        };
         Some(Resolved {
+            drain,
             link,
             shaped: self.link.is_some(),
             link_rate,
@@ -411,6 +346,12 @@ fn clamp_rate(rate: u64, link: u64) -> u64 {
     rate.max(lowest).min(link / 2)
 }
 
+/// The rate nearest to `rate` at which a phantom queue on the link may drain: 1 % to all of it.
+fn clamp_drain(rate: u64, link: u64) -> u64 {
+    let lowest = (link / 100).saturating_add(u64::from(link % 100 != 0));
+    rate.max(lowest).min(link)
+}
+
 #[inline]
 fn within(option: &'static str, value: u64, range: limits::Range) -> Result<(), Invalid> {
     if range.contains(value) {
@@ -436,6 +377,8 @@ pub struct Resolved {
     pub token_rate: Rate,
     /// How long a token of 84 wire bytes takes at the token rate, rounded up.
     pub interval: Nanos,
+    /// The rate at which the phantom queue drains, if there is one.
+    pub drain: Option<Rate>,
     /// A token that has waited longer is dropped; `None`: never. Where it follows from the rates, it is exact, and
     /// rounded up.
     pub expiry: Option<Nanos>,
@@ -462,8 +405,13 @@ pub enum Problem {
     },
     /// Neither was a link rate given, nor does the device report one.
     NoSpeed,
-    /// A token rate, in bytes/s, that is too low or too high for the link.
-    NotAShare(u64),
+    /// A rate that is too low or too high for the link.
+    NotAShare {
+        /// bytes/s.
+        rate: u64,
+        /// The shares of the link that are allowed.
+        range: limits::Range,
+    },
     /// The DSCP map names a number that is no class of any port.
     NoClass {
         /// The code point.
@@ -505,8 +453,8 @@ impl fmt::Display for Problem {
                 limits::Unit::Time => write!(f, "{value} ns is not in {range}"),
             },
             Self::NoSpeed => f.write_str("the device reports no speed, so 'link RATE' is needed"),
-            Self::NotAShare(rate) => {
-                write!(f, "{rate} B/s is not in {} of the link", limits::TOKENS)
+            Self::NotAShare { rate, range } => {
+                write!(f, "{rate} B/s is not in {range} of the link")
             }
             Self::NoClass { code, minor } => write!(f, "code {code}: {minor} is not a class"),
             Self::NoPriority {

@@ -18,6 +18,7 @@
 //! | [`config`] | the options: ranges, defaults, checks and what they come to on a given link |
 //! | [`classify`] | which band a packet belongs to, by its headers |
 //! | [`header`] | the start of a Turnstile packet |
+//! | [`marker`] | what a port tells senders through the ECN field: HULL's phantom queue, REN's marks |
 //! | [`transport`] | messages between hosts, scheduled by tokens: wire format, feedback, policies, state machines |
 //! | [`uapi`] | numbers shared by the kernel module and userspace |
 //!
@@ -71,6 +72,7 @@ pub mod band;
 pub mod classify;
 pub mod config;
 pub mod header;
+pub mod marker;
 pub mod port;
 pub mod queue;
 pub mod shaper;

@@ -29,6 +29,11 @@
 //! data seems to be within its share just when it is making up for the lateness; and on a device that is slower than it
 //! reports by more than the tokens' share, it always is, and tokens starve. Counting packets needs no clock.
 //!
+//! # Markers
+//!
+//! They see what leaves, in [`Port::dequeue`] and its parts, and write to the data band's packets ([`Packet::set_ecn`]). A port that has one is in
+//! [`State::Other`], so that those who have none do not pay for them.
+//!
 //! # Lateness and idle time
 //!
 //! Timers are late and softirqs wait. The group's shaper makes up for at most [`TOKEN_SLACK_INTERVALS`]: the jitter that the papers' buffer
@@ -42,6 +47,7 @@
 
 mod leaving;
 mod line;
+mod marking;
 #[cfg(test)]
 mod tests;
 
@@ -50,6 +56,7 @@ use self::line::{Busy, Line};
 pub use self::line::{Slot, State};
 use crate::band::Band;
 use crate::config::{Config, Order, Resolved, FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
+use crate::marker::Markers;
 use crate::queue::{DropCause, Meta, Packet, Queue, Sink};
 use crate::shaper::Shaper;
 use crate::stats::{BandStats, PortStats, Queued};
@@ -101,6 +108,7 @@ pub struct Port<Q: Queue> {
     link: Option<Shaper>,
     /// By [`Slot`].
     lines: [Line<Q>; Slot::COUNT],
+    markers: Markers,
     /// By a class's minor number: the number of its [`Slot`], or [`NO_SLOT`].
     classes: [u8; MINORS],
     stats: PortStats,
@@ -121,6 +129,7 @@ impl<Q: Queue> Port<Q> {
             group: Shaper::new(resolved.token_rate, Nanos::ZERO, now),
             link: None,
             lines: Default::default(),
+            markers: Markers::default(),
             classes: [NO_SLOT; MINORS],
             stats: PortStats::default(),
             config: *config,
@@ -162,6 +171,7 @@ impl<Q: Queue> Port<Q> {
     /// Drops all that is queued, and forgets what was sent when. Counters stay. A child is not touched.
     pub fn reset(&mut self, sink: &mut impl Sink<Q::Packet>) {
         self.drop_from_all(DropCause::Purged, sink, |_| true);
+        self.markers.reset();
         self.idle = true;
         self.group.reset();
         self.passed = false;
@@ -217,13 +227,15 @@ impl<Q: Queue> Port<Q> {
                 Some(link)
             }
         };
+        self.markers.set(&self.config, &self.resolved, now);
         self.note_detour();
     }
 
     /// Notes what there is to what goes first beside what is queued and the group's shaper.
     #[inline]
     fn note_detour(&mut self) {
-        let detour = self.order == Order::DataFirst || self.passed || self.grafted;
+        let detour =
+            self.order == Order::DataFirst || self.passed || self.grafted || self.markers.any();
         self.busy.note(self.link.is_some(), detour);
     }
 
@@ -404,6 +416,11 @@ impl<Q: Queue> Port<Q> {
     /// The counters of the port.
     pub fn port_stats(&self) -> &PortStats {
         &self.stats
+    }
+
+    /// The markers of the data band.
+    pub fn markers(&self) -> &Markers {
+        &self.markers
     }
 
     /// The configuration in force.

@@ -4,6 +4,7 @@
 //! The kernel module implements them over socket buffers and lists of these, the tests over a `VecDeque`.
 
 use crate::band::Band;
+use crate::marker::field::{Label, Place};
 use crate::units::Nanos;
 
 /// What a port wants to know of a packet.
@@ -25,6 +26,17 @@ pub trait Packet {
     fn meta(&self) -> Meta;
     /// Notes the time of arrival, which [`Packet::meta`] gives back.
     fn set_enqueued(&mut self, now: Nanos);
+    /// What a marker needs to know of it. `None`: it is nothing that could be marked.
+    #[inline]
+    fn label(&self) -> Option<Label> {
+        None
+    }
+    /// Writes the two bits of the ECN field that [`Packet::label`] has found at `place`, and nothing else. `false`: it could not, and
+    /// nothing has changed.
+    #[inline]
+    fn set_ecn(&mut self, _place: Place, _ecn: u8) -> bool {
+        false
+    }
 }
 
 /// A first-in, first-out queue without a bound; the port does the bounding.
@@ -46,8 +58,13 @@ pub trait Queue: Default {
 /// The port only takes packets out. Whoever puts them in tells the port with
 /// [`Port::leaf_offered`](crate::port::Port::leaf_offered).
 pub trait Leaf<P> {
+    /// How many packets are queued, as the child counts them.
+    fn queued(&self) -> u64;
     /// Whether nothing is queued.
-    fn is_empty(&self) -> bool;
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.queued() == 0
+    }
     /// The next packet, if there is one that may go now: a child that shapes may have packets and give none.
     fn dequeue(&mut self) -> Option<P>;
 }
@@ -58,8 +75,8 @@ pub struct NoLeaf;
 
 impl<P> Leaf<P> for NoLeaf {
     #[inline]
-    fn is_empty(&self) -> bool {
-        true
+    fn queued(&self) -> u64 {
+        0
     }
     #[inline]
     fn dequeue(&mut self) -> Option<P> {

@@ -151,22 +151,27 @@ impl Rate {
 
     /// Bytes per second, rounded down.
     pub fn bytes_per_sec(&self) -> u64 {
-        // bytes x 10^9 / per_ns, bit by bit: a 128-bit division does not link in the kernel.
         let dividend = u128::from(self.bytes.get()).wrapping_mul(u128::from(SECOND));
-        let divisor = u128::from(self.per_ns.get());
-        let mut quotient: u64 = 0;
-        let mut rest: u128 = 0;
-        let mut bit: u128 = 1 << 127;
-        while bit != 0 {
-            rest = (rest << 1) | u128::from(dividend & bit != 0);
-            quotient <<= 1;
-            if rest >= divisor {
-                rest = rest.wrapping_sub(divisor);
-                quotient |= 1;
-            }
-            bit >>= 1;
-        }
-        quotient
+        divide(dividend, self.per_ns)
+    }
+
+    /// `bytes` as a [`Volume`]: what takes so many bytes' time at this rate.
+    #[inline]
+    pub(crate) fn volume(&self, bytes: u64) -> Volume {
+        // per_ns < 2^60: below 2^124.
+        Volume(u128::from(bytes).wrapping_mul(u128::from(self.per_ns.get())))
+    }
+
+    /// What passes in `time` at this rate.
+    #[inline]
+    pub(crate) fn volume_in(&self, time: Nanos) -> Volume {
+        // bytes < 2^42: below 2^106.
+        Volume(u128::from(time.0).wrapping_mul(u128::from(self.bytes.get())))
+    }
+
+    /// The whole bytes of a volume of this rate; at most [`u64::MAX`]. Slow.
+    pub(crate) fn bytes_of(&self, volume: Volume) -> u64 {
+        divide(volume.0, self.per_ns)
     }
 
     /// The carry with which a sequence of packets starts that may begin at a whole nanosecond. See [`Rate::advance`].
@@ -203,6 +208,47 @@ impl Rate {
     pub fn duration(&self, len: u32) -> Nanos {
         self.advance(len, self.fresh()).0
     }
+}
+
+/// An exact amount of what flows at a [`Rate`]: in units of which a byte has `per_ns` and a nanosecond brings `bytes`, so that neither
+/// bytes nor time leave a remainder. It belongs to its rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Volume(u128);
+
+impl Volume {
+    /// As much as there can be, rather than more.
+    #[inline]
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// Nothing, rather than less.
+    #[inline]
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+/// `dividend / divisor`, rounded down, at most [`u64::MAX`]; bit by bit, since a 128-bit division does not link in the kernel.
+fn divide(dividend: u128, divisor: NonZeroU64) -> u64 {
+    let divisor = u128::from(divisor.get());
+    let mut quotient: u64 = 0;
+    let mut rest: u128 = 0;
+    let mut bit: u128 = 1 << 127;
+    while bit != 0 {
+        // Below twice the divisor.
+        rest = (rest << 1) | u128::from(dividend & bit != 0);
+        if quotient >> 63 != 0 {
+            return u64::MAX;
+        }
+        quotient <<= 1;
+        if rest >= divisor {
+            rest = rest.wrapping_sub(divisor);
+            quotient |= 1;
+        }
+        bit >>= 1;
+    }
+    quotient
 }
 
 /// The greatest common divisor.

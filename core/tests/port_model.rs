@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use turnstile_core::band::Band;
-use turnstile_core::config::{Config, Expiry, Order, Tokens};
+use turnstile_core::config::{Config, Drain, Expiry, Order, Phantom, Tokens};
 use turnstile_core::port::{Dequeue, Port};
 use turnstile_core::units::Nanos;
 
@@ -119,6 +119,11 @@ fn config() -> impl Strategy<Value = Config> {
                     signal_limit,
                     overhead,
                     mpu,
+                    // It makes no difference to what leaves when.
+                    phantom: (mpu % 3 == 0).then_some(Phantom {
+                        drain: Drain::Share(950_000_000),
+                        mark: 1000,
+                    }),
                     ..Config::DEFAULT
                 }
             },

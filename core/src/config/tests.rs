@@ -151,7 +151,22 @@ fn every_message_fits_70_characters() {
             out(u32::MAX.into(), range(limits::Unit::Number)),
         ),
         ("link", Problem::NoSpeed),
-        ("tokens", Problem::NotAShare(u64::MAX)),
+        (
+            "tokens",
+            Problem::NotAShare {
+                rate: u64::MAX,
+                range: limits::TOKENS,
+            },
+        ),
+        (
+            "phantom drain",
+            Problem::NotAShare {
+                rate: u64::MAX,
+                range: limits::PHANTOM_DRAIN,
+            },
+        ),
+        ("phantom drain", out(u32::MAX.into(), limits::PHANTOM_DRAIN)),
+        ("phantom mark", out(u32::MAX.into(), limits::PHANTOM_MARK)),
         (
             "dscp",
             Problem::NoClass {
@@ -202,6 +217,7 @@ fn the_defaults_are_as_documented() {
         split_gso: true,
         overhead: 4 + 8 + 12,
         mpu: 64 + 8 + 12,
+        phantom: None,
     };
     assert_eq!(Config::DEFAULT, expected);
 }
@@ -329,4 +345,66 @@ fn attributes_lead_back() {
         (0, 1)
     );
     assert_eq!(Order::from_attr(2), None);
+}
+
+/// HULL's figures: 95 % of the link, 1 KB (table 3).
+fn phantom(drain: Drain) -> Option<Phantom> {
+    Some(Phantom { drain, mark: 1000 })
+}
+
+#[test]
+fn a_phantom_queue_drains_at_a_share_or_at_a_rate() {
+    let drain = |drain| accepted(|c| c.phantom = phantom(drain)).drain.unwrap();
+    assert_eq!(accepted(|_| {}).drain, None);
+    let share = drain(Drain::Share(950_000_000));
+    assert_eq!(share.bytes_per_sec(), 95 * GBIT / 10);
+    assert_eq!(drain(Drain::Rate(95 * GBIT / 10)), share);
+    assert_eq!(
+        drain(Drain::Share(1_000_000_000)).bytes_per_sec(),
+        10 * GBIT
+    );
+    assert_eq!(drain(Drain::Rate(10 * GBIT)).bytes_per_sec(), 10 * GBIT);
+    assert_eq!(drain(Drain::Share(10_000_000)).bytes_per_sec(), GBIT / 10);
+    assert_eq!(drain(Drain::Rate(GBIT / 10)).bytes_per_sec(), GBIT / 10);
+    let refused = |drain| refusal(|c| c.phantom = phantom(drain));
+    assert_eq!(
+        refused(Drain::Share(9_999_999)),
+        "phantom drain: 0.9999999% is not in 1%..100%"
+    );
+    assert_eq!(
+        refused(Drain::Share(1_000_000_001)),
+        "phantom drain: 100.0000001% is not in 1%..100%"
+    );
+    for rate in [0, GBIT / 10 - 1, 10 * GBIT + 1, u64::MAX] {
+        assert_eq!(
+            refused(Drain::Rate(rate)),
+            std::format!("phantom drain: {rate} B/s is not in 1%..100% of the link")
+        );
+    }
+    let mark = |mark| Phantom {
+        drain: Drain::Share(950_000_000),
+        mark,
+    };
+    accepted(|c| c.phantom = Some(mark(0)));
+    accepted(|c| c.phantom = Some(mark(1 << 30)));
+    assert_eq!(
+        refusal(|c| c.phantom = Some(mark((1 << 30) + 1))),
+        "phantom mark: 1073741825 is not in 0..1073741824"
+    );
+}
+
+#[test]
+fn at_another_speed_a_drain_rate_stays_a_share() {
+    let config = Config {
+        phantom: phantom(Drain::Rate(5 * GBIT)),
+        ..Config::DEFAULT
+    };
+    let drain = |speed| {
+        let resolved = config.resolve_for_speed(speed).unwrap();
+        resolved.drain.unwrap().bytes_per_sec()
+    };
+    assert_eq!(drain(10 * GBIT), 5 * GBIT);
+    assert_eq!(drain(GBIT), GBIT);
+    assert_eq!(drain(1000 * GBIT), 10 * GBIT);
+    assert_eq!(drain(501 * GBIT + 1), 626_250_001);
 }

@@ -205,9 +205,10 @@ impl<Q: Queue> Port<Q> {
         leaf: bool,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Dequeue<Q::Packet> {
-        if let Some(packet) = packet {
+        if let Some(mut packet) = packet {
             let meta = packet.meta();
             self.line_mut(Slot::DATA).stats.sent(&meta);
+            self.pass_markers(now, Slot::DATA, &mut packet, &meta);
             self.passed = ready.tokens();
             return self.send(now, packet, Slot::DATA, leaf);
         }
@@ -303,7 +304,7 @@ impl<Q: Queue> Port<Q> {
         if slot.is_token() && waited > expiry {
             return None;
         }
-        let packet = line.queue.pop()?;
+        let mut packet = line.queue.pop()?;
         let empty = line.queue.is_empty();
         line.stats.unqueued(&meta);
         line.stats.sent(&meta);
@@ -317,6 +318,7 @@ impl<Q: Queue> Port<Q> {
         } else if slot == Slot::DATA {
             self.passed = ready.tokens();
         }
+        self.pass_markers(now, slot, &mut packet, &meta);
         Some(packet)
     }
 

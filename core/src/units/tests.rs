@@ -189,3 +189,26 @@ fn the_greatest_common_divisor_is_that() {
     assert_eq!(gcd(nz(u64::MAX), nz(u64::MAX)), nz(u64::MAX));
     assert_eq!(reduce(nz(12), nz(18)), (nz(2), nz(3)));
 }
+
+#[test]
+fn volumes_are_exact() {
+    // A third of a byte every nanosecond, and what comes to that only in lowest terms.
+    for rate in [
+        Rate::new(1, 3).unwrap(),
+        Rate::from_share(1_000_000_000, 333_333_333).unwrap(),
+        share(10 * GBIT, DEFAULT_SHARE),
+        Rate::from_bytes_per_sec(Rate::MAX_BYTES_PER_SEC).unwrap(),
+    ] {
+        let (bytes, per_ns) = (rate.bytes.get(), rate.per_ns.get());
+        assert_eq!(rate.volume(bytes), rate.volume_in(Nanos(per_ns)));
+        assert!(rate.volume(bytes) > rate.volume_in(Nanos(per_ns - 1)));
+        for bytes in [0, 1, 2, 999_999_937, u64::MAX] {
+            assert_eq!(rate.bytes_of(rate.volume(bytes)), bytes);
+        }
+        let a_bit = rate.volume_in(Nanos(1)).plus(rate.volume(7));
+        assert_eq!(a_bit.minus(rate.volume(7)), rate.volume_in(Nanos(1)));
+        assert_eq!(rate.volume(7).minus(a_bit), Volume::default());
+        assert_eq!(rate.bytes_of(Volume(u128::MAX)), u64::MAX);
+        assert_eq!(Volume(u128::MAX).plus(a_bit), Volume(u128::MAX));
+    }
+}

@@ -65,8 +65,8 @@ pub struct Child {
 }
 
 impl Leaf<P> for Child {
-    fn is_empty(&self) -> bool {
-        self.packets.is_empty()
+    fn queued(&self) -> u64 {
+        self.packets.len() as u64
     }
     fn dequeue(&mut self) -> Option<P> {
         if self.throttled {
