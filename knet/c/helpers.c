@@ -25,6 +25,35 @@ void knet_skb_free(struct sk_buff *skb)
 	kfree_skb(skb);
 }
 
+/*
+ * Writes the ECN field of the IP header that begins @at bytes into the packet, and mends what sums it up. The packet
+ * gets a header of its own first if it shares that with others: copies for taps or for other ports of a bridge stay
+ * as they are. False when there is no memory for that, and the packet is as it was.
+ */
+bool knet_skb_set_ecn(struct sk_buff *skb, unsigned int at, bool ipv6, u8 ecn)
+{
+	const u8 mask = (u8)~INET_ECN_MASK;
+	__be32 from;
+	void *ip;
+
+	if (skb_shared(skb))
+		return false;
+	if (skb_ensure_writable(skb, at + (ipv6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr))))
+		return false;
+	ip = skb->data + at;
+	if (!ipv6) {
+		ipv4_change_dsfield(ip, mask, ecn);
+		return true;
+	}
+	/* No checksum in the header, so what is known of the packet's changes with it; as in IP6_ECN_set_ce(). */
+	from = get_unaligned((__be32 *)ip);
+	ipv6_change_dsfield(ip, mask, ecn);
+	if (skb->ip_summed == CHECKSUM_COMPLETE)
+		skb->csum = csum_add(csum_sub(skb->csum, (__force __wsum)from),
+				     (__force __wsum)get_unaligned((__be32 *)ip));
+	return true;
+}
+
 struct net_device *knet_qdisc_dev(const struct Qdisc *sch)
 {
 	return qdisc_dev(sch);

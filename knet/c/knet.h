@@ -13,7 +13,9 @@
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <net/dropreason-qdisc.h>
+#include <net/dsfield.h>
 #include <net/gso.h>
+#include <net/inet_ecn.h>
 #include <net/netlink.h>
 #include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
@@ -39,6 +41,7 @@ enum {
 struct sk_buff *knet_skb_segment(struct sk_buff *skb);
 void knet_skb_consume(struct sk_buff *skb);
 void knet_skb_free(struct sk_buff *skb);
+bool knet_skb_set_ecn(struct sk_buff *skb, unsigned int at, bool ipv6, u8 ecn);
 
 /* Accounting on a qdisc. All need the qdisc's root lock, or that nobody else can reach the qdisc. */
 struct net_device *knet_qdisc_dev(const struct Qdisc *sch);

@@ -174,23 +174,45 @@ impl Skb {
         u32::from(kind) == bindings::ARPHRD_ETHER
     }
 
+    /// Where the frame's own headers begin: at its start on Ethernet devices, at the network header on others. `None`: nowhere in the packet.
+    #[inline]
+    fn headers_at(&self, ethernet: bool) -> Option<u32> {
+        if ethernet {
+            return Some(0);
+        }
+        // SAFETY: valid by the type's invariant. Only addresses are computed.
+        let offset = unsafe {
+            let skb = self.as_ptr();
+            let network: u16 = *self.field(bindings::KNET_SKB_NETWORK_HEADER);
+            // C: skb_network_offset
+            let network = (*skb).head.wrapping_add(network.into());
+            network.addr().wrapping_sub((*skb).data.addr())
+        };
+        u32::try_from(offset).ok()
+    }
+
+    /// Writes the two bits of the ECN field of the IP header that begins `at` bytes behind where [`Headers::bytes`] do, and mends
+    /// checksums. `false`: there is no memory to make the header writable, or no such place, and the packet is as it was.
+    pub fn set_ecn(&mut self, at: u32, ipv6: bool, ecn: u8) -> bool {
+        let ethernet = self.is_on_ethernet();
+        let Some(start) = self.headers_at(ethernet) else {
+            return false;
+        };
+        let link = if ethernet { ETH_HLEN as u32 } else { 0 };
+        let at = start.saturating_add(link).saturating_add(at);
+        // SAFETY: valid by the type's invariant, and ours to write to; C checks that the header is inside the packet.
+        unsafe { bindings::knet_skb_set_ecn(self.as_ptr(), at, ipv6, ecn) }
+    }
+
     /// The packet's headers. `buffer` is used only when they are not in the linear part.
     #[inline]
     pub fn headers<'a>(&'a self, buffer: &'a mut HeaderBuffer) -> Headers<'a> {
         let ethernet = self.is_on_ethernet();
         // SAFETY: valid by the type's invariant.
-        let (protocol, offset, len, linear) = unsafe {
+        let (protocol, len, linear) = unsafe {
             let skb = self.as_ptr();
-            let network: u16 = *self.field(bindings::KNET_SKB_NETWORK_HEADER);
             (
                 u16::from_be(*self.field(bindings::KNET_SKB_PROTOCOL)),
-                if ethernet {
-                    0
-                } else {
-                    // C: skb_network_offset
-                    let network = (*skb).head.wrapping_add(network.into());
-                    network.addr().wrapping_sub((*skb).data.addr())
-                },
                 (*skb).len,
                 (*skb).len.saturating_sub((*skb).data_len),
             )
@@ -200,7 +222,7 @@ impl Skb {
             bytes: &[],
             destination: None,
         };
-        let Ok(offset) = u32::try_from(offset) else {
+        let Some(offset) = self.headers_at(ethernet) else {
             return none;
         };
         let wanted = len.saturating_sub(offset).min(buffer.len() as u32);
