@@ -45,9 +45,18 @@ pub mod option {
     pub const OVERHEAD: u16 = 14;
     /// `u32`, bytes: the least that a packet occupies on the wire, overhead included.
     pub const MPU: u16 = 15;
+    /// `u32`, parts per billion of the link: at what the data band's phantom queue drains; 0: there is none. Excludes [`PHANTOM_RATE64`].
+    pub const PHANTOM_SHARE: u16 = 16;
+    /// `u64`, bytes/s on the wire: the same. Excludes [`PHANTOM_SHARE`].
+    pub const PHANTOM_RATE64: u16 = 17;
+    /// `u32`, bytes: packets that find more in the phantom queue are marked.
+    pub const PHANTOM_MARK: u16 = 18;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 15;
+    pub const MAX: u16 = 18;
 }
+
+/// [`option::PHANTOM_SHARE`]: no phantom queue.
+pub const PHANTOM_OFF: u32 = 0;
 
 /// [`option::TOKEN_EXPIRY`]: tokens never expire.
 pub const EXPIRY_OFF: u64 = 0;
@@ -119,8 +128,20 @@ pub mod band_stat {
     pub const SOJOURN_MEAN: u16 = 42;
     /// ns: the longest such time.
     pub const SOJOURN_MAX: u16 = 43;
+    /// Packets that passed the phantom queue. Only the data class has this and what follows, and only if it has or had the marker.
+    pub const PHANTOM_SEEN: u16 = 44;
+    /// Of these, packets that may be marked: ECT(0) or ECT(1), not of a REN flow.
+    pub const PHANTOM_MARKABLE: u16 = 45;
+    /// Of these, packets that were marked CE.
+    pub const PHANTOM_MARKED: u16 = 46;
+    /// Bytes now in the phantom queue.
+    pub const PHANTOM_BACKLOG: u16 = 47;
+    /// The most bytes ever in the phantom queue since it was turned on.
+    pub const PHANTOM_MAX: u16 = 48;
+    /// Packets that went unmarked because their header could not be written to, for lack of memory.
+    pub const UNWRITABLE: u16 = 49;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 43;
+    pub const MAX: u16 = 49;
 }
 
 /// Attribute inside `TCA_OPTIONS` of a class dump: `u32`, the band's minor again (see [`class`]).

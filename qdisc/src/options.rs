@@ -10,7 +10,7 @@ use knet::{
 use turnstile_core::{
     config::{
         limits::{self, Range, Unit},
-        Config, DscpMap, Expiry, Order, Tokens,
+        Config, Drain, DscpMap, Expiry, Order, Phantom, Tokens,
     },
     uapi::{self, option},
 };
@@ -91,6 +91,21 @@ const RULES: &[Rule] = &[
         name: "mpu",
         kind: Kind::U32,
     },
+    Rule {
+        number: option::PHANTOM_SHARE,
+        name: "phantom drain",
+        kind: Kind::U32,
+    },
+    Rule {
+        number: option::PHANTOM_RATE64,
+        name: "phantom drain",
+        kind: Kind::U64,
+    },
+    Rule {
+        number: option::PHANTOM_MARK,
+        name: "phantom mark",
+        kind: Kind::U32,
+    },
 ];
 
 /// An attribute that is on or off, or one of two.
@@ -116,6 +131,44 @@ fn ranged(name: &str, value: u32, range: Range, extack: &mut Extack) -> Result<u
     ))
 }
 
+/// What a request says of the phantom queue.
+#[derive(Default)]
+struct Phantoms {
+    /// Outer `None`: nothing; inner: turn it off.
+    drain: Option<Option<Drain>>,
+    mark: Option<u32>,
+}
+
+impl Phantoms {
+    fn set_drain(&mut self, drain: Option<Drain>, extack: &mut Extack) -> Result {
+        match self.drain.replace(drain) {
+            Some(_) => Err(refuse(extack, "phantom drain: both a share and a rate")),
+            None => Ok(()),
+        }
+    }
+
+    /// What it comes to: a part that is not given stays.
+    fn apply(self, phantom: &mut Option<Phantom>, extack: &mut Extack) -> Result {
+        *phantom = match (self.drain, self.mark, *phantom) {
+            (None, None, now) => now,
+            (Some(None), None, _) => None,
+            (Some(None), Some(_), _) => {
+                return Err(refuse(extack, "phantom mark: the phantom queue is off"));
+            }
+            (Some(Some(drain)), Some(mark), _) => Some(Phantom { drain, mark }),
+            (Some(Some(drain)), None, Some(now)) => Some(Phantom { drain, ..now }),
+            (None, Some(mark), Some(now)) => Some(Phantom { mark, ..now }),
+            (Some(Some(_)), None, None) => {
+                return Err(refuse(extack, "phantom drain: needs phantom mark, too"));
+            }
+            (None, Some(_), None) => {
+                return Err(refuse(extack, "phantom mark: needs phantom drain, too"));
+            }
+        };
+        Ok(())
+    }
+}
+
 /// Changes `config` as the request says. What the request does not name stays.
 ///
 /// # Errors
@@ -124,6 +177,7 @@ fn ranged(name: &str, value: u32, range: Range, extack: &mut Extack) -> Result<u
 /// is [`Config::validate`]'s to say.
 pub(crate) fn apply(config: &mut Config, nest: Nest<'_>, extack: &mut Extack) -> Result {
     let mut tokens_given = false;
+    let mut phantom = Phantoms::default();
     attr::parse(nest, RULES, uapi::KIND, extack, |number, value, extack| {
         if matches!(number, option::TOKEN_SHARE | option::TOKEN_RATE64)
             && core::mem::replace(&mut tokens_given, true)
@@ -157,11 +211,20 @@ pub(crate) fn apply(config: &mut Config, nest: Nest<'_>, extack: &mut Extack) ->
             }
             (option::OVERHEAD, Value::U32(bytes)) => config.overhead = bytes,
             (option::MPU, Value::U32(bytes)) => config.mpu = bytes,
+            (option::PHANTOM_SHARE, Value::U32(share)) => {
+                let drain = (share != uapi::PHANTOM_OFF).then_some(Drain::Share(share));
+                phantom.set_drain(drain, extack)?;
+            }
+            (option::PHANTOM_RATE64, Value::U64(rate)) => {
+                phantom.set_drain(Some(Drain::Rate(rate)), extack)?;
+            }
+            (option::PHANTOM_MARK, Value::U32(bytes)) => phantom.mark = Some(bytes),
             // `RULES` names no others, and gives each its form.
             _ => {}
         }
         Ok(())
-    })
+    })?;
+    phantom.apply(&mut config.phantom, extack)
 }
 
 /// Writes what [`apply`] would need to make this configuration.
@@ -185,5 +248,13 @@ pub(crate) fn dump(config: &Config, message: &mut Message) -> Result {
     message.bytes(option::DSCP_MAP, &config.dscp.0)?;
     message.u32(option::SPLIT_GSO, config.split_gso.into())?;
     message.u32(option::OVERHEAD, config.overhead)?;
-    message.u32(option::MPU, config.mpu)
+    message.u32(option::MPU, config.mpu)?;
+    let Some(phantom) = config.phantom else {
+        return message.u32(option::PHANTOM_SHARE, uapi::PHANTOM_OFF);
+    };
+    match phantom.drain {
+        Drain::Share(share) => message.u32(option::PHANTOM_SHARE, share)?,
+        Drain::Rate(rate) => message.u64(option::PHANTOM_RATE64, rate, option::PAD)?,
+    }
+    message.u32(option::PHANTOM_MARK, phantom.mark)
 }

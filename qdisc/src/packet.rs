@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The kernel's packets as `turnstile_core` sees them.
 
-use knet::{Arrivals, Changing, Departures, DropReason, Skb, SkbQueue};
+use knet::{Arrivals, Changing, Departures, DropReason, HeaderBuffer, Skb, SkbQueue};
 use turnstile_core::{
     band::Band,
+    marker::field::{self, Label, Place, Version},
     queue::{wire_len, DropCause, Meta, Packet, Queue, Sink},
     units::Nanos,
 };
@@ -52,6 +53,17 @@ impl Packet for PortPacket {
     #[inline]
     fn set_enqueued(&mut self, now: Nanos) {
         self.0.set_private::<ENQUEUED, u64>(now.0);
+    }
+
+    fn label(&self) -> Option<Label> {
+        let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
+        let headers = self.0.headers(&mut buffer);
+        field::find(headers.protocol, headers.bytes)
+    }
+
+    fn set_ecn(&mut self, place: Place, ecn: u8) -> bool {
+        let ipv6 = place.version == Version::V6;
+        self.0.set_ecn(place.at.into(), ipv6, ecn)
     }
 }
 

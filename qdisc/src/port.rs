@@ -45,7 +45,7 @@ pub(crate) struct TurnstilePort {
     speed: Option<u64>,
 }
 
-fn now() -> Nanos {
+pub(crate) fn now() -> Nanos {
     Nanos(knet::now())
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The counters, as `tc -s` and `turnstile port show -s` get them.
 
-use crate::port::TurnstilePort;
+use crate::port::{now, TurnstilePort};
 use core::num::NonZero;
 use kernel::prelude::*;
 use knet::{ClassStats, Message, Stats};
@@ -124,6 +124,35 @@ pub(crate) fn class(this: &TurnstilePort, minor: u16, stats: &mut Stats) -> Resu
                 (band_stat::SOJOURN_MEAN, band_stats.sojourn_mean().0),
                 (band_stat::SOJOURN_MAX, band_stats.sojourn_max),
             ],
-        )
+        )?;
+        if band == Band::Data {
+            markers(this, message)?;
+        }
+        Ok(())
     })
+}
+
+/// What the markers did, those that are on or were.
+fn markers(this: &TurnstilePort, message: &mut Message) -> Result {
+    let markers = this.port.markers();
+    let stats = markers.stats();
+    let phantom = markers.phantom();
+    if phantom.is_some() || stats.phantom.seen != 0 {
+        let (backlog, max) = phantom.map_or((0, 0), |phantom| {
+            (phantom.backlog(now()), phantom.max_backlog())
+        });
+        all(
+            message,
+            band_stat::PAD,
+            &[
+                (band_stat::PHANTOM_SEEN, stats.phantom.seen),
+                (band_stat::PHANTOM_MARKABLE, stats.phantom.markable),
+                (band_stat::PHANTOM_MARKED, stats.phantom.marked),
+                (band_stat::PHANTOM_BACKLOG, backlog),
+                (band_stat::PHANTOM_MAX, max),
+                (band_stat::UNWRITABLE, stats.unwritable),
+            ],
+        )?;
+    }
+    Ok(())
 }

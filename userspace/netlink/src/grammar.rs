@@ -2,13 +2,14 @@
 //! The option grammar: words as a user types them to `tc` or `turnstile`.
 
 use std::fmt;
+use std::iter::Peekable;
 
-use turnstile_core::config::limits::Range;
-use turnstile_core::config::{Expiry, Order, Tokens};
+use turnstile_core::config::limits::{self, Range};
+use turnstile_core::config::{Drain, Expiry, Order, Tokens};
 use turnstile_core::units::Nanos;
 
 use crate::table::{self, Info, Key};
-use crate::{dscp, units, Link, Options};
+use crate::{dscp, units, Link, Options, Phantom};
 
 /// Words that are no options. `Display` names the word, the value, and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl std::error::Error for GrammarError {}
 pub fn parse<W: AsRef<str>>(words: &[W]) -> Result<Options, GrammarError> {
     let mut options = Options::default();
     let mut seen = Vec::new();
-    let mut words = words.iter().map(AsRef::as_ref);
+    let mut words = words.iter().map(AsRef::as_ref).peekable();
     while let Some(word) = words.next() {
         let (info, on) = find(word).ok_or_else(|| {
             GrammarError(format!(
@@ -50,6 +51,8 @@ pub fn parse<W: AsRef<str>>(words: &[W]) -> Result<Options, GrammarError> {
         let outcome = if info.value.is_empty() {
             options.split_gso = Some(on);
             Ok(())
+        } else if info.key == Key::Phantom {
+            phantom(info, &mut words).map(|phantom| options.phantom = Some(phantom))
         } else {
             match words.next() {
                 Some(value) => set(&mut options, info, value),
@@ -132,23 +135,75 @@ fn set(options: &mut Options, info: &Info, value: &str) -> Result<(), String> {
         Key::DataLimit => options.data_limit = Some(bytes(info.range, value)?),
         Key::Overhead => options.overhead = Some(bytes(info.range, value)?),
         Key::Mpu => options.mpu = Some(bytes(info.range, value)?),
-        Key::SplitGso => {}
+        Key::SplitGso | Key::Phantom => {}
     }
     Ok(())
 }
 
+/// A part of the link.
+enum Part {
+    /// Parts per billion.
+    Share(u32),
+    /// bytes/s.
+    Rate(u64),
+}
+
 /// A rate has to be an allowed share of the link, which the kernel knows best: here it has to be a rate.
-fn tokens(info: &Info, value: &str) -> Result<Tokens, String> {
+fn part(info: &Info, value: &str) -> Result<Part, String> {
     if value.ends_with('%') {
         let ppb = number(info.range, value, units::parse_percent, PERCENT, &[])?;
-        return Ok(Tokens::Share(u32::try_from(ppb).unwrap_or(u32::MAX)));
+        return Ok(Part::Share(u32::try_from(ppb).unwrap_or(u32::MAX)));
     }
     match units::parse_rate(value) {
-        Some(rate) if rate > 0 => Ok(Tokens::Rate(rate)),
+        Some(rate) if rate > 0 => Ok(Part::Rate(rate)),
         Some(_) => Err(format!("\"{value}\" is less than a byte per second")),
         None => Err(format!(
             "\"{value}\" is not a percentage (5.5%), nor {RATE}"
         )),
+    }
+}
+
+fn tokens(info: &Info, value: &str) -> Result<Tokens, String> {
+    part(info, value).map(|part| match part {
+        Part::Share(ppb) => Tokens::Share(ppb),
+        Part::Rate(rate) => Tokens::Rate(rate),
+    })
+}
+
+/// `off`, or one or both of `drain PERCENT|RATE` and `mark BYTES`.
+fn phantom<'a>(
+    info: &Info,
+    words: &mut Peekable<impl Iterator<Item = &'a str>>,
+) -> Result<Phantom, String> {
+    if words.next_if_eq(&"off").is_some() {
+        return Ok(Phantom::Off);
+    }
+    let (mut drain, mut mark) = (None, None);
+    while let Some(word) = words.next_if(|word| matches!(*word, "drain" | "mark")) {
+        let twice = match word {
+            "drain" => drain.is_some(),
+            _ => mark.is_some(),
+        };
+        if twice {
+            return Err(format!("{word}: given twice"));
+        }
+        let value = words.next().ok_or(format!("{word}: needs a value"))?;
+        let wrong = |why| format!("{word}: {why}");
+        if word == "drain" {
+            drain = Some(match part(info, value).map_err(wrong)? {
+                Part::Share(ppb) => Drain::Share(ppb),
+                Part::Rate(rate) => Drain::Rate(rate),
+            });
+        } else {
+            mark = Some(bytes(Some(limits::PHANTOM_MARK), value).map_err(wrong)?);
+        }
+    }
+    match (drain, mark, words.peek()) {
+        (None, None, None) => Err(format!("needs a value: {}", info.value)),
+        (None, None, Some(word)) => {
+            Err(format!("\"{word}\" is not \"drain\", \"mark\" or \"off\""))
+        }
+        _ => Ok(Phantom::On { drain, mark }),
     }
 }
 
@@ -213,7 +268,7 @@ mod tests {
     fn every_option() {
         let all = words(
             "link 10gbit tokens 5.5% priorities 8 token-limit 16 token-expiry 20us order data-first unscheduled off \
-             data-limit 1mb signal-limit 10 dscp EF=token0 no-split-gso overhead 0 mpu 64b",
+             data-limit 1mb signal-limit 10 dscp EF=token0 no-split-gso overhead 0 phantom drain 95% mark 1kb mpu 64b",
         )
         .unwrap();
         let mut dscp = DscpMap::NONE;
@@ -234,8 +289,24 @@ mod tests {
                 split_gso: Some(false),
                 overhead: Some(0),
                 mpu: Some(64),
+                phantom: Some(Phantom::On {
+                    drain: Some(Drain::Share(950_000_000)),
+                    mark: Some(1024),
+                }),
             }
         );
+        let phantom = |text: &str| words(text).unwrap().phantom;
+        let on = |drain, mark| Some(Phantom::On { drain, mark });
+        assert_eq!(phantom("phantom off"), Some(Phantom::Off));
+        assert_eq!(
+            phantom("phantom mark 0 drain 950mbit"),
+            on(Some(Drain::Rate(118_750_000)), Some(0))
+        );
+        assert_eq!(
+            phantom("phantom drain 100% link auto"),
+            on(Some(Drain::Share(1_000_000_000)), None)
+        );
+        assert_eq!(phantom("phantom mark 30kb"), on(None, Some(30 << 10)));
         assert_eq!(words(""), Ok(Options::default()));
         assert_eq!(words("link auto").unwrap().link, Some(Link::Auto));
         assert_eq!(
@@ -366,6 +437,52 @@ mod tests {
                 "overhead: \"257\" is not in 0..256".to_owned(),
             ),
             ("mpu 1k", "mpu: \"1k\" is not in 0..256".to_owned()),
+            (
+                "phantom",
+                "phantom: needs a value: { drain PERCENT|RATE mark BYTES | off }".to_owned(),
+            ),
+            (
+                "phantom on",
+                "phantom: \"on\" is not \"drain\", \"mark\" or \"off\"".to_owned(),
+            ),
+            (
+                "phantom off drain 95%",
+                format!("unknown word \"drain\"; the options are {}", table::names()),
+            ),
+            ("phantom drain", "phantom: drain: needs a value".to_owned()),
+            (
+                "phantom drain 0.9%",
+                "phantom: drain: \"0.9%\" is not in 1%..100%".to_owned(),
+            ),
+            (
+                "phantom drain 101%",
+                "phantom: drain: \"101%\" is not in 1%..100%".to_owned(),
+            ),
+            (
+                "phantom drain much mark 0",
+                format!("phantom: drain: \"much\" is not a percentage (5.5%), nor {rate}"),
+            ),
+            (
+                "phantom drain 0 mark 0",
+                "phantom: drain: \"0\" is less than a byte per second".to_owned(),
+            ),
+            (
+                "phantom mark 2gb",
+                "phantom: mark: \"2gb\" is not in 0..1073741824".to_owned(),
+            ),
+            (
+                "phantom mark 10ms drain 95%",
+                "phantom: mark: \"10ms\" is not a size (b, kb, mb, gb)".to_owned(),
+            ),
+            (
+                "phantom drain 95% drain 95%",
+                "phantom: drain: given twice".to_owned(),
+            ),
+            (
+                "phantom mark 1kb mark 1kb",
+                "phantom: mark: given twice".to_owned(),
+            ),
+            ("phantom off phantom off", "phantom: given twice".to_owned()),
             (
                 "split-gso no-split-gso",
                 "split-gso: given twice".to_owned(),

@@ -54,4 +54,4 @@ pub mod wire;
 mod testing;
 
 pub use grammar::{parse, GrammarError};
-pub use options::{Link, Options};
+pub use options::{Link, Options, Phantom};

@@ -12,7 +12,7 @@ use turnstile_core::uapi;
 
 use crate::attr::{Malformed, NESTED};
 use crate::place::{Id, Place};
-use crate::stats::{ClassStats, PortStats};
+use crate::stats::{ClassStats, MarkerStats, PortStats};
 use crate::wire::decode_class_band;
 use crate::Options;
 
@@ -72,6 +72,8 @@ pub struct Class {
     pub counters: Counters,
     /// What this one counts.
     pub stats: ClassStats,
+    /// What its markers count.
+    pub markers: MarkerStats,
 }
 
 fn handle(id: Id) -> TcHandle {
@@ -198,6 +200,7 @@ pub(crate) fn class(message: &TcMessage) -> Result<Option<Class>, Malformed> {
         leaf: Some(Id(message.header.info)).filter(|leaf| leaf.0 != 0),
         counters: parts.counters,
         stats: ClassStats::decode(&parts.app)?,
+        markers: MarkerStats::decode(&parts.app)?,
     }))
 }
 

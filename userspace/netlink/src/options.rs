@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The options of a port, of which a user gives some and the kernel reports all.
 
-use turnstile_core::config::{DscpMap, Expiry, Order, Tokens};
+use turnstile_core::config::{Drain, DscpMap, Expiry, Order, Tokens};
 
 /// What the port is shaped to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +10,20 @@ pub enum Link {
     Auto,
     /// bytes/s.
     Rate(u64),
+}
+
+/// A phantom queue, or the parts of one that a change is to give it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phantom {
+    /// None.
+    Off,
+    /// What is `None` stays; a port that has no phantom queue needs both.
+    On {
+        /// The rate at which it drains.
+        drain: Option<Drain>,
+        /// Bytes: packets that find more in it are marked.
+        mark: Option<u32>,
+    },
 }
 
 /// The options that were given; what is `None` was not.
@@ -43,4 +57,6 @@ pub struct Options {
     pub overhead: Option<u32>,
     /// Bytes: the least that a packet occupies on the wire.
     pub mpu: Option<u32>,
+    /// The data band's phantom queue.
+    pub phantom: Option<Phantom>,
 }

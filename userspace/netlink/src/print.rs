@@ -6,9 +6,9 @@
 
 use std::fmt;
 
-use turnstile_core::config::{Expiry, Order, Tokens};
+use turnstile_core::config::{Drain, Expiry, Order, Tokens};
 
-use crate::{dscp, units, Link, Options};
+use crate::{dscp, units, Link, Options, Phantom};
 
 /// Shows values. Each call gives the key and value for JSON, and the words that text shows instead, which end in a space.
 pub trait Printer {
@@ -132,6 +132,40 @@ pub fn print_options(options: &Options, to: &mut dyn Printer) {
     }
     count("overhead", options.overhead, to);
     count("mpu", options.mpu, to);
+    match options.phantom {
+        Some(Phantom::Off) => to.string("phantom", "off", format_args!("phantom off ")),
+        Some(Phantom::On { drain, mark }) => {
+            to.open("phantom");
+            to.text(format_args!("phantom "));
+            match drain {
+                Some(Drain::Share(ppb)) => {
+                    to.open("drain");
+                    let percent = units::percent(ppb);
+                    to.number(
+                        "share",
+                        &units::share(ppb),
+                        format_args!("drain {percent} "),
+                    );
+                    to.close();
+                }
+                Some(Drain::Rate(rate)) => {
+                    to.open("drain");
+                    to.number("rate", &rate, format_args!("drain {} ", units::rate(rate)));
+                    to.close();
+                }
+                None => {}
+            }
+            if let Some(bytes) = mark {
+                to.number(
+                    "mark",
+                    &bytes,
+                    format_args!("mark {} ", units::size(bytes.into())),
+                );
+            }
+            to.close();
+        }
+        None => {}
+    }
 }
 
 fn count(key: &str, value: Option<u32>, to: &mut dyn Printer) {

@@ -103,13 +103,73 @@ statistics! {
     }
 }
 
+statistics! {
+    /// Statistics of a class's phantom queue.
+    PhantomStats from band_stat {
+        /// Packets that passed the phantom queue.
+        seen: PHANTOM_SEEN, "phantom-seen", Count;
+        /// Of these, packets that may be marked: ECT(0) or ECT(1), not of a REN flow.
+        markable: PHANTOM_MARKABLE, "phantom-markable", Count;
+        /// Of these, packets that were marked Congestion Experienced.
+        marked: PHANTOM_MARKED, "phantom-marked", Count;
+        /// Bytes now in the phantom queue.
+        backlog: PHANTOM_BACKLOG, "phantom-backlog", Count;
+        /// The most bytes ever in the phantom queue since it was turned on.
+        max: PHANTOM_MAX, "phantom-max", Count;
+    }
+}
+
+statistics! {
+    /// What all markers of a class have in common.
+    MarkingStats from band_stat {
+        /// Packets that went unmarked because their header could not be written to, for lack of memory.
+        unwritable: UNWRITABLE, "unwritable", Count;
+    }
+}
+
+/// Statistics of a class's markers, those that it has or had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MarkerStats {
+    /// The phantom queue.
+    pub phantom: Option<PhantomStats>,
+    /// What is counted for any marker.
+    pub marking: Option<MarkingStats>,
+}
+
+impl MarkerStats {
+    /// Reads them from a class's `TCA_STATS_APP`.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut stats = Self::default();
+        for attribute in attributes(bytes) {
+            match attribute?.number {
+                band_stat::PHANTOM_SEEN => stats.phantom = Some(PhantomStats::decode(bytes)?),
+                band_stat::UNWRITABLE => stats.marking = Some(MarkingStats::decode(bytes)?),
+                _ => {}
+            }
+        }
+        Ok(stats)
+    }
+
+    /// Name, value and unit of each, marker by marker. A class without markers has none.
+    pub fn fields(&self) -> Vec<Vec<(&'static str, u64, Unit)>> {
+        let phantom = self.phantom.map(|stats| stats.fields());
+        let marking = self.marking.map(|stats| stats.fields());
+        [phantom, marking].into_iter().flatten().collect()
+    }
+
+    /// Name of each, and what it is.
+    pub fn about() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+        PhantomStats::ABOUT.iter().chain(MarkingStats::ABOUT)
+    }
+}
+
 /// Statistics of either kind, as tc hands them to its plugin: without saying whose they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stats {
     /// A port's.
     Port(PortStats),
-    /// A class's.
-    Class(ClassStats),
+    /// A class's, and its markers'.
+    Class(ClassStats, MarkerStats),
 }
 
 impl Stats {
@@ -117,7 +177,10 @@ impl Stats {
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         for attribute in attributes(bytes) {
             if (band_stat::OFFERED_PACKETS..=band_stat::MAX).contains(&attribute?.number) {
-                return ClassStats::decode(bytes).map(Self::Class);
+                return Ok(Self::Class(
+                    ClassStats::decode(bytes)?,
+                    MarkerStats::decode(bytes)?,
+                ));
             }
         }
         PortStats::decode(bytes).map(Self::Port)
@@ -163,8 +226,27 @@ pub fn print_port_stats(stats: &PortStats, indent: &str, to: &mut dyn Printer) {
 }
 
 /// Shows a class's statistics.
-pub fn print_class_stats(stats: &ClassStats, indent: &str, to: &mut dyn Printer) {
+pub fn print_class_stats(
+    stats: &ClassStats,
+    markers: &MarkerStats,
+    indent: &str,
+    to: &mut dyn Printer,
+) {
     print_fields(&stats.fields(), 7, indent, to);
+    if !markers.fields().is_empty() {
+        to.text(format_args!("\n"));
+        print_marker_stats(markers, indent, to);
+    }
+}
+
+/// Shows the statistics of a class's markers, a line for each.
+pub fn print_marker_stats(markers: &MarkerStats, indent: &str, to: &mut dyn Printer) {
+    for (at, fields) in markers.fields().iter().enumerate() {
+        if at > 0 {
+            to.text(format_args!("\n"));
+        }
+        print_fields(fields, 8, indent, to);
+    }
 }
 
 #[cfg(test)]
@@ -187,7 +269,21 @@ mod tests {
             ..ClassStats::default()
         };
         assert_eq!(Stats::decode(&port.encode()), Ok(Stats::Port(port)));
-        assert_eq!(Stats::decode(&class.encode()), Ok(Stats::Class(class)));
+        let none = MarkerStats::default();
+        assert_eq!(
+            Stats::decode(&class.encode()),
+            Ok(Stats::Class(class, none))
+        );
+        let phantom = PhantomStats {
+            seen: 9,
+            ..PhantomStats::default()
+        };
+        let both = [class.encode(), phantom.encode()].concat();
+        let markers = MarkerStats {
+            phantom: Some(phantom),
+            marking: None,
+        };
+        assert_eq!(Stats::decode(&both), Ok(Stats::Class(class, markers)));
         assert_eq!(Stats::decode(&[]), Ok(Stats::Port(PortStats::default())));
         let mut newer = Vec::new();
         put_u64(&mut newer, 4000, 1);
@@ -209,6 +305,34 @@ mod tests {
             text.finish(),
             "  link-rate 10gbit token-rate 517.87916mbit token-expiry off\n  \
              link-waits 0 token-waits 2 filter-drops 0\n  filter-misses 0 gso-splits 0 gso-drops 0"
+        );
+    }
+
+    #[test]
+    fn markers_have_lines_of_their_own() {
+        let stats = ClassStats::default();
+        let text = |markers| {
+            let mut text = Text::default();
+            print_class_stats(&stats, &markers, "  ", &mut text);
+            text.finish()
+        };
+        let plain = text(MarkerStats::default());
+        assert_eq!(plain.lines().count(), 2);
+        let markers = MarkerStats {
+            phantom: Some(PhantomStats {
+                seen: 10,
+                markable: 7,
+                marked: 3,
+                backlog: 1001,
+                max: 2048,
+            }),
+            marking: Some(MarkingStats::default()),
+        };
+        assert_eq!(
+            text(markers),
+            plain
+                + "\n  phantom-seen 10 phantom-markable 7 phantom-marked 3 phantom-backlog 1001 phantom-max 2048\
+                   \n  unwritable 0"
         );
     }
 

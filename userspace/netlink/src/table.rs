@@ -20,6 +20,7 @@ pub enum Key {
     SplitGso,
     Overhead,
     Mpu,
+    Phantom,
 }
 
 /// One option.
@@ -63,6 +64,10 @@ impl Info {
             Key::Unscheduled => format!("{range} packets or off"),
             Key::TokenLimit | Key::SignalLimit => format!("{range} packets"),
             Key::DataLimit | Key::Overhead | Key::Mpu => format!("{range} bytes"),
+            Key::Phantom => format!(
+                "drain {range} of the link, as a percentage or as a rate; mark {} bytes",
+                limits::PHANTOM_MARK
+            ),
             _ => range,
         }
     }
@@ -201,6 +206,20 @@ pub const OPTIONS: &[Info] = &[
         about: "The least that a packet occupies on the wire, overhead included.",
         source: "Ethernet: minimum frame 64, preamble 8, inter-packet gap 12 (IEEE 802.3)",
     },
+    Info {
+        key: Key::Phantom,
+        name: "phantom",
+        value: "{ drain PERCENT|RATE mark BYTES | off }",
+        range: Some(limits::PHANTOM_DRAIN),
+        default: "off",
+        about: "Phantom queue of the data band: a counter that each data packet which leaves raises by its bytes on the wire, and that \
+                drains at a percentage of the link or at a rate. A packet that finds more than mark bytes in it is marked \
+                Congestion Experienced if its ECN field says ECT(0) or ECT(1); no packet is held up or dropped, and packets of REN flows \
+                are not marked. To be used with a congestion control that heeds marks by their number, such as dctcp: data then stays below the \
+                drain rate, and the queue empty. The rest of the link is for what is no data, tokens included. \
+                Of a queue that is on, drain or mark can be changed alone.",
+        source: "HULL sections 2 and 6: drain 95% and mark 1kb at 1 Gbit/s; the higher the drain rate, the lower the mark",
+    },
 ];
 
 /// What a statistic counts in; see [`crate::stats`].
@@ -293,6 +312,8 @@ mod tests {
         assert_eq!(options.overhead, Some(config.overhead));
         assert_eq!(options.mpu, Some(config.mpu));
         assert_eq!(options.link, Some(crate::Link::Auto));
+        assert_eq!(options.phantom, Some(crate::Phantom::Off));
+        assert_eq!(config.phantom, None);
     }
 
     #[test]

@@ -5,10 +5,10 @@ use proptest::option;
 use proptest::prelude::*;
 use turnstile_core::band::Band;
 use turnstile_core::config::limits::{self, Range};
-use turnstile_core::config::{DscpMap, Expiry, Order, Tokens};
+use turnstile_core::config::{Drain, DscpMap, Expiry, Order, Tokens};
 use turnstile_core::units::Nanos;
 
-use crate::{parse, Link, Options};
+use crate::{parse, Link, Options, Phantom};
 
 fn value(range: Range) -> impl Strategy<Value = u64> {
     // Round numbers too: they print in larger units.
@@ -30,6 +30,21 @@ fn any_map() -> impl Strategy<Value = DscpMap> {
     let band = (0..Band::COUNT).prop_map(|index| Band::from_index(index).unwrap().minor());
     prop::collection::vec(prop_oneof![3 => Just(Band::Data.minor()), 1 => band], 64)
         .prop_map(|minors| DscpMap(minors.try_into().unwrap()))
+}
+
+/// Off, or at least one of its parts.
+fn any_phantom() -> impl Strategy<Value = Phantom> {
+    let drain = prop_oneof![
+        value(limits::PHANTOM_DRAIN).prop_map(|ppb| Drain::Share(ppb as u32)),
+        (1u64..=limits::LINK.max).prop_map(Drain::Rate),
+    ];
+    prop_oneof![
+        Just(Phantom::Off),
+        (option::of(drain), small(limits::PHANTOM_MARK))
+            .prop_filter("nothing is given", |(drain, mark)| drain.is_some()
+                || mark.is_some())
+            .prop_map(|(drain, mark)| Phantom::On { drain, mark }),
+    ]
 }
 
 /// Any subset of the options, with any allowed values.
@@ -62,23 +77,30 @@ pub(crate) fn any_options() -> impl Strategy<Value = Options> {
         small(limits::OVERHEAD),
         small(limits::MPU),
     );
-    (groups, counts, any::<Option<bool>>()).prop_map(
-        |((link, tokens, token_expiry, order, dscp), counts, split_gso)| Options {
-            link,
-            tokens,
-            priorities: counts.0,
-            token_limit: counts.1,
-            token_expiry,
-            order,
-            unscheduled: counts.2,
-            data_limit: counts.3,
-            signal_limit: counts.4,
-            dscp,
-            split_gso,
-            overhead: counts.5,
-            mpu: counts.6,
-        },
+    (
+        groups,
+        counts,
+        any::<Option<bool>>(),
+        option::of(any_phantom()),
     )
+        .prop_map(
+            |((link, tokens, token_expiry, order, dscp), counts, split_gso, phantom)| Options {
+                link,
+                tokens,
+                priorities: counts.0,
+                token_limit: counts.1,
+                token_expiry,
+                order,
+                unscheduled: counts.2,
+                data_limit: counts.3,
+                signal_limit: counts.4,
+                dscp,
+                split_gso,
+                overhead: counts.5,
+                mpu: counts.6,
+                phantom,
+            },
+        )
 }
 
 proptest! {

@@ -2,11 +2,11 @@
 //! [`Options`] as the attributes inside `TCA_OPTIONS`, and back.
 
 use turnstile_core::band::Band;
-use turnstile_core::config::{DscpMap, Expiry, Order, Tokens};
+use turnstile_core::config::{Drain, DscpMap, Expiry, Order, Tokens};
 use turnstile_core::uapi::{self, option};
 
 use crate::attr::{attributes, put, put_u32, put_u64, Attribute, Malformed};
-use crate::{Link, Options};
+use crate::{Link, Options, Phantom};
 
 impl Options {
     /// The attributes, without the header of the nest around them.
@@ -44,6 +44,20 @@ impl Options {
         }
         if let Some(map) = self.dscp {
             put(&mut to, option::DSCP_MAP, &map.0);
+        }
+        match self.phantom {
+            Some(Phantom::Off) => put_u32(&mut to, option::PHANTOM_SHARE, uapi::PHANTOM_OFF),
+            Some(Phantom::On { drain, mark }) => {
+                match drain {
+                    Some(Drain::Share(ppb)) => put_u32(&mut to, option::PHANTOM_SHARE, ppb),
+                    Some(Drain::Rate(rate)) => put_u64(&mut to, option::PHANTOM_RATE64, rate),
+                    None => {}
+                }
+                if let Some(mark) = mark {
+                    put_u32(&mut to, option::PHANTOM_MARK, mark);
+                }
+            }
+            None => {}
         }
         to
     }
@@ -95,9 +109,33 @@ impl Options {
             option::SPLIT_GSO => self.split_gso = Some(attribute.u32("split-gso")? != 0),
             option::OVERHEAD => self.overhead = Some(attribute.u32("overhead")?),
             option::MPU => self.mpu = Some(attribute.u32("mpu")?),
+            option::PHANTOM_SHARE => match attribute.u32("phantom drain")? {
+                uapi::PHANTOM_OFF => self.phantom = Some(Phantom::Off),
+                ppb => self.phantom_part(|drain, _| *drain = Some(Drain::Share(ppb))),
+            },
+            option::PHANTOM_RATE64 => {
+                let rate = attribute.u64("phantom drain")?;
+                self.phantom_part(|drain, _| *drain = Some(Drain::Rate(rate)));
+            }
+            option::PHANTOM_MARK => {
+                let bytes = attribute.u32("phantom mark")?;
+                self.phantom_part(|_, mark| *mark = Some(bytes));
+            }
             _ => {}
         }
         Ok(())
+    }
+}
+
+impl Options {
+    /// Changes a part of a phantom queue that is on.
+    fn phantom_part(&mut self, change: impl FnOnce(&mut Option<Drain>, &mut Option<u32>)) {
+        let (mut drain, mut mark) = match self.phantom {
+            Some(Phantom::On { drain, mark }) => (drain, mark),
+            Some(Phantom::Off) | None => (None, None),
+        };
+        change(&mut drain, &mut mark);
+        self.phantom = Some(Phantom::On { drain, mark });
     }
 }
 
@@ -158,12 +196,14 @@ mod tests {
             };
         }
         check!("Options", option: PAD LINK_RATE64 TOKEN_SHARE TOKEN_RATE64 PRIORITIES TOKEN_LIMIT TOKEN_EXPIRY ORDER
-            UNSCHEDULED DATA_LIMIT SIGNAL_LIMIT DSCP_MAP SPLIT_GSO OVERHEAD MPU);
+            UNSCHEDULED DATA_LIMIT SIGNAL_LIMIT DSCP_MAP SPLIT_GSO OVERHEAD MPU
+            PHANTOM_SHARE PHANTOM_RATE64 PHANTOM_MARK);
         assert!(section("Classes").contains(&format!("| {} | `CLASS_BAND` |", uapi::CLASS_BAND)));
         check!("Statistics of the port", port_stat: PAD LINK_RATE64 TOKEN_RATE64 TOKEN_EXPIRY LINK_WAITS TOKEN_WAITS
             FILTER_DROPS FILTER_MISSES GSO_SPLITS GSO_DROPS);
         check!("Statistics of a class", band_stat: PAD OFFERED_PACKETS OFFERED_BYTES OVER_LIMIT EXPIRED TRIMMED PURGED CHILD
-            QUEUED MAX_PACKETS MAX_BYTES SOJOURN_MEAN SOJOURN_MAX);
+            QUEUED MAX_PACKETS MAX_BYTES SOJOURN_MEAN SOJOURN_MAX
+            PHANTOM_SEEN PHANTOM_MARKABLE PHANTOM_MARKED PHANTOM_BACKLOG PHANTOM_MAX UNWRITABLE);
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn print_stats(stats: &[u8], to: &mut Printing) -> Outcome {
             to.close();
         }
         // tc has opened "stats" already.
-        Stats::Class(stats) => print_class_stats(&stats, INDENT, to),
+        Stats::Class(stats, markers) => print_class_stats(&stats, &markers, INDENT, to),
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use turnstile_core::uapi::{self, class};
 use turnstile_netlink::attr::{put, put_u32, NESTED};
-use turnstile_netlink::stats::{ClassStats, PortStats};
+use turnstile_netlink::stats::{ClassStats, PhantomStats, PortStats};
 use turnstile_netlink::{parse, Options};
 
 /// A folder of this test's own, removed at its end.
@@ -188,6 +188,15 @@ fn statistics_of_ports_and_classes() {
         &band,
         &token.encode(),
     ));
+    let mut data = Vec::new();
+    put_u32(&mut data, uapi::CLASS_BAND, class::DATA.into());
+    let phantom = PhantomStats {
+        seen: 20,
+        marked: 5,
+        ..PhantomStats::default()
+    };
+    let stats = [ClassStats::default().encode(), phantom.encode()].concat();
+    messages.extend(message(NEW_CLASS, 0x1_0002, 0x1_0000, &data, &stats));
     let shown = folder.monitor(&["-s"], &messages);
     for part in [
         "  link-rate 10gbit token-rate 0bit token-expiry 10.368us\n  link-waits 0 ",
@@ -195,6 +204,7 @@ fn statistics_of_ports_and_classes() {
         "class turnstile 1:10 dev lo parent 1: leaf 0: band token0 \n",
         "  offered-packets 12 offered-bytes 0 over-limit 0 expired 4 trimmed 0 purged 0 child 0\n  queued 0 ",
         " sojourn-mean 0ns sojourn-max 1.5ms\n",
+        " sojourn-max 0ns\n  phantom-seen 20 phantom-markable 0 phantom-marked 5 phantom-backlog 0 phantom-max 0\n",
     ] {
         assert!(shown.contains(part), "{part:?} is not in\n{shown}");
     }

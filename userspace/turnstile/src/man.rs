@@ -2,7 +2,7 @@
 //! The man pages. What they have in common comes from the tables behind grammar and statistics.
 
 use clap_mangen::roff::{bold, italic, roman, Inline, Roff};
-use turnstile_netlink::stats::{ClassStats, PortStats};
+use turnstile_netlink::stats::{ClassStats, MarkerStats, PortStats};
 use turnstile_netlink::table;
 
 mod command;
@@ -189,6 +189,13 @@ fn statistics(page: &mut Roff) {
     for (name, about) in ClassStats::ABOUT {
         tagged(page, vec![bold(*name)], about.trim());
     }
+    text(
+        page,
+        "The data class reports these of the markers that it has or had.",
+    );
+    for (name, about) in MarkerStats::about() {
+        tagged(page, vec![bold(*name)], about.trim());
+    }
 }
 
 #[cfg(test)]
@@ -212,7 +219,12 @@ mod tests {
                     "{part} is not in\n{page}"
                 );
             }
-            for part in ["sojourn\\-max", "gso\\-drops", "0.01%..50% of the link"] {
+            for part in [
+                "sojourn\\-max",
+                "gso\\-drops",
+                "phantom\\-marked",
+                "0.01%..50% of the link",
+            ] {
                 assert!(page.contains(part), "{part} is not in\n{page}");
             }
         }

@@ -9,7 +9,7 @@ use turnstile_netlink::json::Json;
 use turnstile_netlink::message::{Class, Counters, Port};
 use turnstile_netlink::place::Id;
 use turnstile_netlink::print::{print_options, Printer, Text};
-use turnstile_netlink::stats::{print_class_stats, print_port_stats};
+use turnstile_netlink::stats::{print_class_stats, print_marker_stats, print_port_stats};
 use turnstile_netlink::units;
 
 use crate::cli::Cli;
@@ -78,7 +78,7 @@ fn text(port: &Port, cli: &Cli) -> String {
     out
 }
 
-/// A row per class.
+/// A row per class, and a line per marker.
 fn table(classes: &[Class]) -> String {
     let heads = [
         "class",
@@ -132,6 +132,14 @@ fn table(classes: &[Class]) -> String {
         }
         out += line.trim_end();
         out.push('\n');
+    }
+    for class in classes {
+        if !class.markers.fields().is_empty() {
+            let mut stats = Text::default();
+            print_marker_stats(&class.markers, &format!("  {} ", class.id), &mut stats);
+            out += &stats.finish();
+            out.push('\n');
+        }
     }
     out
 }
@@ -195,7 +203,7 @@ fn class_object(class: &Class, port: Id) -> Value {
     }
     json.open("stats");
     counters(&class.counters, &mut json);
-    print_class_stats(&class.stats, "", &mut json);
+    print_class_stats(&class.stats, &class.markers, "", &mut json);
     json.close();
     json.finish()
 }
@@ -205,7 +213,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use turnstile_core::band::Band;
-    use turnstile_netlink::stats::{ClassStats, PortStats};
+    use turnstile_netlink::stats::{ClassStats, MarkerStats, PhantomStats, PortStats};
     use turnstile_netlink::{parse, place::Place};
 
     fn port() -> Port {
@@ -242,6 +250,14 @@ mod tests {
                         sojourn_max: 1_000_000,
                         ..ClassStats::default()
                     },
+                    markers: MarkerStats {
+                        phantom: Some(PhantomStats {
+                            seen: 4,
+                            marked: 1,
+                            ..PhantomStats::default()
+                        }),
+                        ..MarkerStats::default()
+                    },
                 },
                 Class {
                     id: Id::new(1, 0x10),
@@ -249,6 +265,7 @@ mod tests {
                     leaf: None,
                     counters: Counters::default(),
                     stats: ClassStats::default(),
+                    markers: MarkerStats::default(),
                 },
             ],
         }
@@ -298,6 +315,7 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
   class band   offered sent over-limit expired trimmed purged child queued max-queued sojourn-mean sojourn-max
   1:2   data         4    1          3       0       0      0     0      0          0          0ns         1ms
   1:10  token0       0    0          0       0       0      0     0      0          0          0ns         0ns
+  1:2 phantom-seen 4 phantom-markable 0 phantom-marked 1 phantom-backlog 0 phantom-max 0
 "
         );
     }
@@ -328,6 +346,8 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
             (&json!("0x8002"), &json!(3))
         );
         assert_eq!(data["stats"]["packets"], 1);
+        assert_eq!(data["stats"]["phantom-marked"], 1);
+        assert!(port["classes"][1]["stats"].get("phantom-seen").is_none());
         let plain: Value = serde_json::from_str(&shown("--json --pretty")).unwrap();
         assert!(plain[0].get("stats").is_none() && plain[0].get("classes").is_none());
     }
