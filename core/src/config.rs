@@ -157,6 +157,8 @@ pub struct Config {
     pub mpu: u32,
     /// The data band's phantom queue.
     pub phantom: Option<Phantom>,
+    /// The sampling period of the data band's REN marker, if there is one.
+    pub ren: Option<Nanos>,
 }
 
 /// For how many pacing intervals, or full frames with their tokens if that is longer, a token is worth sending unless the user says
@@ -192,6 +194,7 @@ impl Config {
         // Ethernet: minimum frame 64, preamble 8, inter-packet gap 12.
         mpu: 84,
         phantom: None,
+        ren: None,
     };
 
     /// Checks every option, and works out what they come to.
@@ -226,6 +229,9 @@ impl Config {
                 within("phantom drain", ppb.into(), limits::PHANTOM_DRAIN)?;
             }
             within("phantom mark", phantom.mark.into(), limits::PHANTOM_MARK)?;
+        }
+        if let Some(period) = self.ren {
+            within("ren period", period.0, limits::REN_PERIOD)?;
         }
 
         let no_speed = Invalid {

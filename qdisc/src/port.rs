@@ -64,10 +64,10 @@ impl TurnstilePort {
         }
     }
 
-    /// Has the child packets?
+    /// How many packets the child holds.
     #[inline]
-    fn child_holds(&self) -> bool {
-        self.child.as_ref().is_some_and(|child| child.queued() != 0)
+    fn child_holds(&self) -> u64 {
+        self.child.as_ref().map_or(0, |child| child.queued().into())
     }
 
     /// Is nothing queued, and nothing grafted that may hold packets?
@@ -202,7 +202,7 @@ fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) ->
     let this = leaving.qdisc();
     // Without a child, something is queued, or we were not asked.
     if this.child.is_some() {
-        if this.child_holds() {
+        if this.child_holds() != 0 {
             return leaving.unusual(None);
         }
         if this.port.rests(false) {
@@ -346,7 +346,7 @@ impl Qdisc for TurnstilePort {
         let leaf = this.child_holds();
         let now = match now {
             Some(now) => now,
-            None if this.port.rests(leaf) => return None,
+            None if this.port.rests(leaf != 0) => return None,
             None => crate::port::now(),
         };
         let step = this.port.start_dequeue(now, leaf, &mut OnDequeue(report));

@@ -41,6 +41,8 @@ pub const PRIORITIES: Range = range(1, 8, Unit::Number);
 pub const PHANTOM_DRAIN: Range = range(10_000_000, 1_000_000_000, Unit::Share);
 /// Bytes in a phantom queue.
 pub const PHANTOM_MARK: Range = range(0, 1 << 30, Unit::Number);
+/// ns: REN's sampling period.
+pub const REN_PERIOD: Range = range(1_000, 1_000_000_000, Unit::Time);
 /// Packets per token queue.
 pub const TOKEN_LIMIT: Range = range(1, 1024, Unit::Number);
 /// ns.

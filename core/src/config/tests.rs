@@ -167,6 +167,7 @@ fn every_message_fits_70_characters() {
         ),
         ("phantom drain", out(u32::MAX.into(), limits::PHANTOM_DRAIN)),
         ("phantom mark", out(u32::MAX.into(), limits::PHANTOM_MARK)),
+        ("ren period", out(u64::MAX, limits::REN_PERIOD)),
         (
             "dscp",
             Problem::NoClass {
@@ -218,6 +219,7 @@ fn the_defaults_are_as_documented() {
         overhead: 4 + 8 + 12,
         mpu: 64 + 8 + 12,
         phantom: None,
+        ren: None,
     };
     assert_eq!(Config::DEFAULT, expected);
 }
@@ -407,4 +409,17 @@ fn at_another_speed_a_drain_rate_stays_a_share() {
     assert_eq!(drain(GBIT), GBIT);
     assert_eq!(drain(1000 * GBIT), 10 * GBIT);
     assert_eq!(drain(501 * GBIT + 1), 626_250_001);
+}
+
+#[test]
+fn a_sampling_period_is_a_round_trip() {
+    for ns in [1_000, 48_000, 1_000_000_000] {
+        accepted(|c| c.ren = Some(Nanos(ns)));
+    }
+    for ns in [0, 999, 1_000_000_001, u64::MAX] {
+        assert_eq!(
+            refusal(|c| c.ren = Some(Nanos(ns))),
+            std::format!("ren period: {ns} ns is not in 1us..1s")
+        );
+    }
 }

@@ -73,11 +73,11 @@ impl<Q: Queue> Port<Q> {
         if let Some((packet, slot, _)) = first {
             return Dequeue::Packet(packet, slot.band());
         }
-        match self.start_dequeue(now, !leaf.is_empty(), sink) {
+        match self.start_dequeue(now, leaf.queued(), sink) {
             Step::Done(dequeued) => dequeued,
             Step::Ask(question) => {
                 let packet = leaf.dequeue();
-                self.end_dequeue(question, packet, !leaf.is_empty(), sink)
+                self.end_dequeue(question, packet, leaf.queued(), sink)
             }
         }
     }
@@ -143,7 +143,7 @@ impl<Q: Queue> Port<Q> {
         }
         let ready = self.ready(now);
         let slot = self.first(ready)?;
-        let packet = self.take(now, slot, ready)?;
+        let packet = self.take(now, slot, ready, 0)?;
         let meta = packet.meta();
         if let Some(link) = &mut self.link {
             if self.idle {
@@ -168,12 +168,12 @@ impl<Q: Queue> Port<Q> {
     }
 
     /// [`Port::dequeue`] for a child that must not be asked while the port is borrowed, as it may enqueue to the port meanwhile:
-    /// first half. `leaf` says whether the child has packets.
+    /// first half. `leaf` says how many packets the child has.
     #[inline]
     pub fn start_dequeue(
         &mut self,
         now: Nanos,
-        leaf: bool,
+        leaf: u64,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Step<Q::Packet> {
         if let Some(link) = &mut self.link {
@@ -186,7 +186,7 @@ impl<Q: Queue> Port<Q> {
             }
         }
         let mut ready = self.ready(now);
-        if leaf {
+        if leaf != 0 {
             ready.set(Busy::DATA);
         }
         match self.select(now, ready, leaf, sink) {
@@ -196,25 +196,25 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// The second half: `packet` is what the child gave, if anything, and `leaf` whether it has more.
+    /// The second half: `packet` is what the child gave, if anything, and `leaf` how many more it has.
     #[inline]
     pub fn end_dequeue(
         &mut self,
         Question { now, mut ready }: Question,
         packet: Option<Q::Packet>,
-        leaf: bool,
+        leaf: u64,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Dequeue<Q::Packet> {
         if let Some(mut packet) = packet {
             let meta = packet.meta();
             self.line_mut(Slot::DATA).stats.sent(&meta);
-            self.pass_markers(now, Slot::DATA, &mut packet, &meta);
+            self.pass_markers(now, Slot::DATA, &mut packet, &meta, leaf);
             self.passed = ready.tokens();
             return self.send(now, packet, Slot::DATA, leaf);
         }
         // A child that shapes may have packets and give none.
         ready.clear(Busy::DATA);
-        match self.select(now, ready, false, sink) {
+        match self.select(now, ready, 0, sink) {
             Choice::Packet(packet, slot) => self.send(now, packet, slot, leaf),
             Choice::Nothing | Choice::Leaf(_) => self.wait_for_tokens(),
         }
@@ -222,16 +222,10 @@ impl<Q: Queue> Port<Q> {
 
     /// The packet goes, and the link is busy with it.
     #[inline]
-    fn send(
-        &mut self,
-        now: Nanos,
-        packet: Q::Packet,
-        slot: Slot,
-        leaf: bool,
-    ) -> Dequeue<Q::Packet> {
+    fn send(&mut self, now: Nanos, packet: Q::Packet, slot: Slot, leaf: u64) -> Dequeue<Q::Packet> {
         if let Some(link) = &mut self.link {
             link.charge(now, packet.meta().wire_len);
-            self.idle = !self.busy.any() && !leaf;
+            self.idle = !self.busy.any() && leaf == 0;
         }
         self.note_passed();
         Dequeue::Packet(packet, slot.band())
@@ -250,8 +244,8 @@ impl<Q: Queue> Port<Q> {
 
     /// The link is busy until `free`.
     #[inline(never)]
-    fn wait_for_link<P>(&mut self, free: Nanos, leaf: bool) -> Dequeue<P> {
-        let rest = self.busy.rest().any() || leaf;
+    fn wait_for_link<P>(&mut self, free: Nanos, leaf: u64) -> Dequeue<P> {
+        let rest = self.busy.rest().any() || leaf != 0;
         if !rest && !self.busy.tokens() {
             return Dequeue::Empty;
         }
@@ -272,13 +266,13 @@ impl<Q: Queue> Port<Q> {
         &mut self,
         now: Nanos,
         ready: Busy,
-        leaf: bool,
+        leaf: u64,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Choice<Q::Packet> {
         let Some(slot) = self.first(ready) else {
             return Choice::Nothing;
         };
-        match self.take(now, slot, ready) {
+        match self.take(now, slot, ready, leaf) {
             Some(packet) => Choice::Packet(packet, slot),
             None => self.select_on(now, slot, ready, leaf, sink),
         }
@@ -296,7 +290,7 @@ impl<Q: Queue> Port<Q> {
 
     /// The head of a queue, to send it. `None`, and nothing is changed: the queue has none, or a token that has expired.
     #[inline(always)]
-    fn take(&mut self, now: Nanos, slot: Slot, ready: Busy) -> Option<Q::Packet> {
+    fn take(&mut self, now: Nanos, slot: Slot, ready: Busy, leaf: u64) -> Option<Q::Packet> {
         let expiry = self.expiry;
         let line = self.line_mut(slot);
         let meta = line.queue.front()?;
@@ -318,7 +312,7 @@ impl<Q: Queue> Port<Q> {
         } else if slot == Slot::DATA {
             self.passed = ready.tokens();
         }
-        self.pass_markers(now, slot, &mut packet, &meta);
+        self.pass_markers(now, slot, &mut packet, &meta, leaf);
         Some(packet)
     }
 
@@ -329,16 +323,16 @@ impl<Q: Queue> Port<Q> {
         now: Nanos,
         mut slot: Slot,
         mut ready: Busy,
-        leaf: bool,
+        leaf: u64,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Choice<Q::Packet> {
         loop {
-            if slot == Slot::DATA && leaf {
+            if slot == Slot::DATA && leaf != 0 {
                 return Choice::Leaf(ready);
             }
             if slot.is_token() {
                 self.drop_expired(now, slot, sink);
-                if let Some(packet) = self.take(now, slot, ready) {
+                if let Some(packet) = self.take(now, slot, ready, leaf) {
                     return Choice::Packet(packet, slot);
                 }
             }
@@ -347,7 +341,7 @@ impl<Q: Queue> Port<Q> {
                 Some(slot) => slot,
                 None => return Choice::Nothing,
             };
-            if let Some(packet) = self.take(now, slot, ready) {
+            if let Some(packet) = self.take(now, slot, ready, leaf) {
                 return Choice::Packet(packet, slot);
             }
         }

@@ -7,7 +7,7 @@ use crate::queue::{Meta, Queue};
 use crate::units::Nanos;
 
 impl<Q: Queue> Port<Q> {
-    /// A packet was taken from its queue, to be sent.
+    /// A packet was taken from its queue, to be sent. `leaf`: how many packets the child holds.
     #[inline]
     pub(super) fn pass_markers(
         &mut self,
@@ -15,17 +15,29 @@ impl<Q: Queue> Port<Q> {
         slot: Slot,
         packet: &mut Q::Packet,
         meta: &Meta,
+        leaf: u64,
     ) {
         if self.markers.any() {
-            self.pass_those_on(now, slot, packet, meta);
+            self.pass_those_on(now, slot, packet, meta, leaf);
         }
     }
 
     /// [`Port::pass_markers`] if there are any.
     #[inline(never)]
-    fn pass_those_on(&mut self, now: Nanos, slot: Slot, packet: &mut Q::Packet, meta: &Meta) {
+    fn pass_those_on(
+        &mut self,
+        now: Nanos,
+        slot: Slot,
+        packet: &mut Q::Packet,
+        meta: &Meta,
+        leaf: u64,
+    ) {
         if slot == Slot::DATA {
-            self.markers.data_leaves(now, packet, meta);
+            let queued = self.line_mut(Slot::DATA).stats.queued_packets;
+            let queue = queued.saturating_add(leaf);
+            self.markers.data_leaves(now, packet, meta, queue);
+        } else {
+            self.markers.other_leaves(now, meta);
         }
     }
 }

@@ -126,10 +126,11 @@ fn setup() -> impl Strategy<Value = Setup> {
     (
         speed,
         any::<[bool; 6]>(),
-        prop::option::weighted(0.8, (drain, mark)),
+        prop::option::weighted(0.7, (drain, mark)),
+        prop::option::weighted(0.7, 1_u64..200),
     )
         .prop_map(
-            |(speed, [shaped, rated, data_first, overhead, child, supers], phantom)| {
+            |(speed, [shaped, rated, data_first, overhead, child, supers], phantom, frames)| {
                 let phantom = phantom.map(|((usual, any), mark)| {
                     let ppb = match usual {
                         0 => 950_000_000,
@@ -154,6 +155,10 @@ fn setup() -> impl Strategy<Value = Setup> {
                     data_limit: 1 << 30,
                     overhead: if overhead { 24 } else { 0 },
                     phantom,
+                    // In frames, and a little more.
+                    ren: frames.map(|frames| {
+                        Nanos((frames * 1_540_000_000_000 / speed).clamp(1000, 1_000_000_000))
+                    }),
                     ..Config::DEFAULT
                 };
                 Setup {
@@ -335,6 +340,7 @@ proptest! {
         // The framing stays: packets are made with it.
         let mut changed = setup.config;
         changed.phantom = setup.and_then_phantom(&other);
+        changed.ren = other.config.ren;
         for _ in 0..4000 {
             bench.step(&changed);
         }
@@ -352,6 +358,7 @@ fn random_runs_see_every_outcome() {
             drain: Drain::Share(950_000_000),
             mark: 6000,
         }),
+        ren: Some(Nanos(400_000)),
         data_limit: 1 << 30,
         ..Config::DEFAULT
     };
@@ -368,13 +375,17 @@ fn random_runs_see_every_outcome() {
         bench.step(&config);
     }
     let stats = *bench.port.markers().stats();
-    let phantom = stats.phantom;
+    let (phantom, ren) = (stats.phantom, stats.ren);
     for (name, count) in [
         ("not markable", phantom.seen - phantom.markable),
         ("not marked", phantom.markable - phantom.marked),
         ("marked", phantom.marked),
+        ("left under-utilized", ren.under),
+        ("fully utilized", ren.full),
+        ("over-utilized", ren.over),
+        ("marked before", ren.kept),
         ("not writable", stats.unwritable),
     ] {
-        assert!(count > 500, "{name}: {count} of {stats:?}");
+        assert!(count > 200, "{name}: {count} of {stats:?}");
     }
 }

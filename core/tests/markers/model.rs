@@ -54,10 +54,76 @@ impl Phantom {
     }
 }
 
+/// REN's marker, all in whole packets and exact fractions.
+struct Ren {
+    period: u64,
+    begin: u64,
+    /// The link is busy until exactly `busy / link.bytes` ns.
+    busy: u128,
+    /// The gaps of this period, and which marks were given in it and in the one before.
+    idle: u64,
+    given: Vec<u8>,
+    given_before: Vec<u8>,
+}
+
+const FRAME: u64 = 1538;
+
+fn count(marks: &[u8], mark: u8) -> u64 {
+    marks.iter().filter(|given| **given == mark).count() as u64
+}
+
+impl Ren {
+    fn passes(&mut self, link: PerByte, now: u64, len: u32) -> bool {
+        let elapsed = now.saturating_sub(self.begin);
+        let begins = elapsed >= self.period;
+        if begins {
+            let given = std::mem::take(&mut self.given);
+            self.idle = 0;
+            if elapsed < 2 * self.period {
+                self.begin += self.period;
+                self.given_before = given;
+            } else {
+                self.begin = now;
+                self.given_before.clear();
+            }
+        }
+        let free = self.busy.div_ceil(link.bytes) as u64;
+        if now > free {
+            let gap = match now - free {
+                gap if gap > self.period => link.duration(FRAME),
+                gap => gap,
+            };
+            self.idle = (self.idle + gap).min(self.period);
+            self.busy = u128::from(now) * link.bytes;
+        }
+        self.busy += u128::from(len) * link.ns;
+        let latest = now + self.period;
+        if self.busy.div_ceil(link.bytes) > u128::from(latest) {
+            self.busy = u128::from(latest) * link.bytes;
+        }
+        begins
+    }
+
+    fn judge(&self, link: PerByte, now: u64, queue: u64) -> u8 {
+        let fit = u128::from(self.idle) * link.bytes / (u128::from(FRAME) * link.ns);
+        let fit = fit as u64;
+        let left = self.begin + self.period - now;
+        let acting = count(&self.given_before, 2) * left / self.period;
+        if queue > fit + count(&self.given, 2) + acting {
+            2
+        } else if fit > queue + count(&self.given, 0) {
+            0
+        } else {
+            1
+        }
+    }
+}
+
 pub(crate) struct Model {
     speed: u64,
     link: PerByte,
     phantom: Option<Phantom>,
+    ren: Option<Ren>,
     stats: MarkStats,
 }
 
@@ -67,6 +133,7 @@ impl Model {
             speed,
             link: PerByte::of_rate(speed),
             phantom: None,
+            ren: None,
             stats: MarkStats::default(),
         };
         model.change(config, now);
@@ -74,6 +141,20 @@ impl Model {
     }
 
     pub(crate) fn change(&mut self, config: &Config, now: u64) {
+        match (config.ren, &mut self.ren) {
+            (None, ren) => *ren = None,
+            (Some(period), Some(ren)) => ren.period = period.0,
+            (Some(period), ren) => {
+                *ren = Some(Ren {
+                    period: period.0,
+                    begin: now,
+                    busy: u128::from(now) * self.link.bytes,
+                    idle: 0,
+                    given: Vec::new(),
+                    given_before: Vec::new(),
+                });
+            }
+        }
         let Some(wanted) = config.phantom else {
             self.phantom = None;
             return;
@@ -98,33 +179,75 @@ impl Model {
         if let Some(phantom) = &mut self.phantom {
             phantom.empty = 0;
         }
+        if let Some(ren) = &mut self.ren {
+            ren.idle = 0;
+            ren.given.clear();
+            ren.given_before.clear();
+        }
     }
 
     /// A packet leaves, and `behind` of the data band are left: its ECN field afterwards.
-    pub(crate) fn leaves(&mut self, now: u64, band: Band, packet: &P, _behind: u64) -> Option<u8> {
+    pub(crate) fn leaves(&mut self, now: u64, band: Band, packet: &P, behind: u64) -> Option<u8> {
+        let meta = packet.inner.meta;
+        if let Some(ren) = &mut self.ren {
+            self.stats.ren.periods += u64::from(ren.passes(self.link, now, meta.wire_len));
+        }
         if band != Band::Data {
             return packet.ecn;
         }
-        let segs = u64::from(packet.inner.meta.segs);
-        let mut wanted = packet.ecn;
+        let segs = u64::from(meta.segs);
+        let mut above = false;
         if let Some(phantom) = &mut self.phantom {
             self.stats.phantom.seen += segs;
-            let above = pass(phantom, self.link, now, packet);
-            if !packet.ren && matches!(packet.ecn, Some(1 | 2)) {
-                self.stats.phantom.markable += segs;
-                if above {
-                    wanted = Some(3);
-                    if packet.writable {
-                        self.stats.phantom.marked += segs;
-                    }
-                }
-            }
+            above = pass(phantom, self.link, now, packet);
         }
-        if wanted != packet.ecn && !packet.writable {
+        let ecn = packet.ecn?;
+        if packet.ren {
+            return Some(self.ren_mark(now, packet, ecn, behind));
+        }
+        if self.phantom.is_none() || !matches!(ecn, 1 | 2) {
+            return Some(ecn);
+        }
+        self.stats.phantom.markable += segs;
+        if !above {
+            return Some(ecn);
+        }
+        if !packet.writable {
             self.stats.unwritable += segs;
-            return packet.ecn;
+            return Some(ecn);
         }
-        wanted
+        self.stats.phantom.marked += segs;
+        Some(3)
+    }
+
+    fn ren_mark(&mut self, now: u64, packet: &P, ecn: u8, behind: u64) -> u8 {
+        let Some(ren) = &mut self.ren else {
+            return ecn;
+        };
+        let segs = packet.inner.meta.segs;
+        let stats = &mut self.stats.ren;
+        stats.seen += u64::from(segs);
+        let mark = ren.judge(self.link, now, behind);
+        let after = ecn.max(mark);
+        let counter = if after != ecn && !packet.writable {
+            self.stats.unwritable += u64::from(segs);
+            return ecn;
+        } else if after == ecn && (ecn, mark) != (0, 0) {
+            &mut stats.kept
+        } else {
+            match after {
+                0 => &mut stats.under,
+                1 => &mut stats.full,
+                _ => &mut stats.over,
+            }
+        };
+        *counter += u64::from(segs);
+        // What it will do: nothing, one packet, two.
+        let means = after.min(2);
+        if means == mark {
+            ren.given.extend(vec![means; segs as usize]);
+        }
+        after
     }
 
     pub(crate) fn stats(&self) -> &MarkStats {
