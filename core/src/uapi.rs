@@ -51,12 +51,17 @@ pub mod option {
     pub const PHANTOM_RATE64: u16 = 17;
     /// `u32`, bytes: packets that find more in the phantom queue are marked.
     pub const PHANTOM_MARK: u16 = 18;
+    /// `u64`, ns: the sampling period of the data band's REN marker; 0: there is none.
+    pub const REN_PERIOD: u16 = 19;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 18;
+    pub const MAX: u16 = 19;
 }
 
 /// [`option::PHANTOM_SHARE`]: no phantom queue.
 pub const PHANTOM_OFF: u32 = 0;
+
+/// [`option::REN_PERIOD`]: no REN marker.
+pub const REN_OFF: u64 = 0;
 
 /// [`option::TOKEN_EXPIRY`]: tokens never expire.
 pub const EXPIRY_OFF: u64 = 0;
@@ -140,8 +145,20 @@ pub mod band_stat {
     pub const PHANTOM_MAX: u16 = 48;
     /// Packets that went unmarked because their header could not be written to, for lack of memory.
     pub const UNWRITABLE: u16 = 49;
+    /// Packets of REN flows that passed REN's marker.
+    pub const REN_SEEN: u16 = 50;
+    /// Of these, packets that were left under-utilized.
+    pub const REN_UNDER: u16 = 51;
+    /// Packets that were raised to fully utilized.
+    pub const REN_FULL: u16 = 52;
+    /// Packets that were raised to over-utilized.
+    pub const REN_OVER: u16 = 53;
+    /// Packets that came with the mark that they would have got, or a higher one.
+    pub const REN_KEPT: u16 = 54;
+    /// Sampling periods in which packets left.
+    pub const REN_PERIODS: u16 = 55;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 49;
+    pub const MAX: u16 = 55;
 }
 
 /// Attribute inside `TCA_OPTIONS` of a class dump: `u32`, the band's minor again (see [`class`]).

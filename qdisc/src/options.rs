@@ -13,6 +13,7 @@ use turnstile_core::{
         Config, Drain, DscpMap, Expiry, Order, Phantom, Tokens,
     },
     uapi::{self, option},
+    units::Nanos,
 };
 
 const RULES: &[Rule] = &[
@@ -105,6 +106,11 @@ const RULES: &[Rule] = &[
         number: option::PHANTOM_MARK,
         name: "phantom mark",
         kind: Kind::U32,
+    },
+    Rule {
+        number: option::REN_PERIOD,
+        name: "ren period",
+        kind: Kind::U64,
     },
 ];
 
@@ -219,6 +225,9 @@ pub(crate) fn apply(config: &mut Config, nest: Nest<'_>, extack: &mut Extack) ->
                 phantom.set_drain(Some(Drain::Rate(rate)), extack)?;
             }
             (option::PHANTOM_MARK, Value::U32(bytes)) => phantom.mark = Some(bytes),
+            (option::REN_PERIOD, Value::U64(ns)) => {
+                config.ren = (ns != uapi::REN_OFF).then_some(Nanos(ns));
+            }
             // `RULES` names no others, and gives each its form.
             _ => {}
         }
@@ -249,6 +258,8 @@ pub(crate) fn dump(config: &Config, message: &mut Message) -> Result {
     message.u32(option::SPLIT_GSO, config.split_gso.into())?;
     message.u32(option::OVERHEAD, config.overhead)?;
     message.u32(option::MPU, config.mpu)?;
+    let period = config.ren.map_or(uapi::REN_OFF, |period| period.0);
+    message.u64(option::REN_PERIOD, period, option::PAD)?;
     let Some(phantom) = config.phantom else {
         return message.u32(option::PHANTOM_SHARE, uapi::PHANTOM_OFF);
     };

@@ -150,9 +150,25 @@ fn markers(this: &TurnstilePort, message: &mut Message) -> Result {
                 (band_stat::PHANTOM_MARKED, stats.phantom.marked),
                 (band_stat::PHANTOM_BACKLOG, backlog),
                 (band_stat::PHANTOM_MAX, max),
-                (band_stat::UNWRITABLE, stats.unwritable),
             ],
         )?;
+    }
+    if markers.ren().is_some() || stats.ren.seen != 0 {
+        all(
+            message,
+            band_stat::PAD,
+            &[
+                (band_stat::REN_SEEN, stats.ren.seen),
+                (band_stat::REN_UNDER, stats.ren.under),
+                (band_stat::REN_FULL, stats.ren.full),
+                (band_stat::REN_OVER, stats.ren.over),
+                (band_stat::REN_KEPT, stats.ren.kept),
+                (band_stat::REN_PERIODS, stats.ren.periods),
+            ],
+        )?;
+    }
+    if markers.any() || stats.unwritable != 0 {
+        message.u64(band_stat::UNWRITABLE, stats.unwritable, band_stat::PAD)?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! The options of a port, of which a user gives some and the kernel reports all.
 
 use turnstile_core::config::{Drain, DscpMap, Expiry, Order, Tokens};
+use turnstile_core::units::Nanos;
 
 /// What the port is shaped to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,4 +60,6 @@ pub struct Options {
     pub mpu: Option<u32>,
     /// The data band's phantom queue.
     pub phantom: Option<Phantom>,
+    /// The sampling period of the data band's REN marker; inner `None`: there is none.
+    pub ren: Option<Option<Nanos>>,
 }

@@ -166,6 +166,16 @@ pub fn print_options(options: &Options, to: &mut dyn Printer) {
         }
         None => {}
     }
+    match options.ren {
+        Some(None) => to.string("ren", "off", format_args!("ren off ")),
+        Some(Some(period)) => {
+            to.open("ren");
+            let time = units::time(period.0);
+            to.number("period", &period.0, format_args!("ren period {time} "));
+            to.close();
+        }
+        None => {}
+    }
 }
 
 fn count(key: &str, value: Option<u32>, to: &mut dyn Printer) {

@@ -120,6 +120,24 @@ statistics! {
 }
 
 statistics! {
+    /// Statistics of a class's REN marker.
+    RenStats from band_stat {
+        /// Packets of REN flows that passed REN's marker.
+        seen: REN_SEEN, "ren-seen", Count;
+        /// Of these, packets that were left under-utilized.
+        under: REN_UNDER, "ren-under", Count;
+        /// Packets that were raised to fully utilized.
+        full: REN_FULL, "ren-full", Count;
+        /// Packets that were raised to over-utilized.
+        over: REN_OVER, "ren-over", Count;
+        /// Packets that came with the mark that they would have got, or a higher one.
+        kept: REN_KEPT, "ren-kept", Count;
+        /// Sampling periods in which packets left.
+        periods: REN_PERIODS, "ren-periods", Count;
+    }
+}
+
+statistics! {
     /// What all markers of a class have in common.
     MarkingStats from band_stat {
         /// Packets that went unmarked because their header could not be written to, for lack of memory.
@@ -132,6 +150,8 @@ statistics! {
 pub struct MarkerStats {
     /// The phantom queue.
     pub phantom: Option<PhantomStats>,
+    /// REN's marker.
+    pub ren: Option<RenStats>,
     /// What is counted for any marker.
     pub marking: Option<MarkingStats>,
 }
@@ -143,6 +163,7 @@ impl MarkerStats {
         for attribute in attributes(bytes) {
             match attribute?.number {
                 band_stat::PHANTOM_SEEN => stats.phantom = Some(PhantomStats::decode(bytes)?),
+                band_stat::REN_SEEN => stats.ren = Some(RenStats::decode(bytes)?),
                 band_stat::UNWRITABLE => stats.marking = Some(MarkingStats::decode(bytes)?),
                 _ => {}
             }
@@ -153,13 +174,15 @@ impl MarkerStats {
     /// Name, value and unit of each, marker by marker. A class without markers has none.
     pub fn fields(&self) -> Vec<Vec<(&'static str, u64, Unit)>> {
         let phantom = self.phantom.map(|stats| stats.fields());
+        let ren = self.ren.map(|stats| stats.fields());
         let marking = self.marking.map(|stats| stats.fields());
-        [phantom, marking].into_iter().flatten().collect()
+        [phantom, ren, marking].into_iter().flatten().collect()
     }
 
     /// Name of each, and what it is.
     pub fn about() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-        PhantomStats::ABOUT.iter().chain(MarkingStats::ABOUT)
+        let markers = PhantomStats::ABOUT.iter().chain(RenStats::ABOUT);
+        markers.chain(MarkingStats::ABOUT)
     }
 }
 
@@ -281,7 +304,7 @@ mod tests {
         let both = [class.encode(), phantom.encode()].concat();
         let markers = MarkerStats {
             phantom: Some(phantom),
-            marking: None,
+            ..none
         };
         assert_eq!(Stats::decode(&both), Ok(Stats::Class(class, markers)));
         assert_eq!(Stats::decode(&[]), Ok(Stats::Port(PortStats::default())));
@@ -326,12 +349,17 @@ mod tests {
                 backlog: 1001,
                 max: 2048,
             }),
+            ren: Some(RenStats {
+                over: 5,
+                ..RenStats::default()
+            }),
             marking: Some(MarkingStats::default()),
         };
         assert_eq!(
             text(markers),
             plain
                 + "\n  phantom-seen 10 phantom-markable 7 phantom-marked 3 phantom-backlog 1001 phantom-max 2048\
+                   \n  ren-seen 0 ren-under 0 ren-full 0 ren-over 5 ren-kept 0 ren-periods 0\
                    \n  unwritable 0"
         );
     }

@@ -21,6 +21,7 @@ pub enum Key {
     Overhead,
     Mpu,
     Phantom,
+    Ren,
 }
 
 /// One option.
@@ -220,6 +221,18 @@ pub const OPTIONS: &[Info] = &[
                 Of a queue that is on, drain or mark can be changed alone.",
         source: "HULL sections 2 and 6: drain 95% and mark 1kb at 1 Gbit/s; the higher the drain rate, the lower the mark",
     },
+    Info {
+        key: Key::Ren,
+        name: "ren",
+        value: "{ period TIME | off }",
+        range: Some(limits::REN_PERIOD),
+        default: "off",
+        about: "REN's marks on the data band. In each sampling period the port compares how many packets wait with how many more would have fit; \
+                so many packets of REN flows are marked over-utilized or left under-utilized, all others are marked fully utilized, and a mark is \
+                only ever raised. REN flows are those of transports with policy ren (see turnstile(8)); no other packet is touched. \
+                The period should be the longest round trip of an idle network, and the same on all ports of a path.",
+        source: "REN section 3.2; its testbed of 10 Gbit/s has a round trip and a period of 48us (section 5.2)",
+    },
 ];
 
 /// What a statistic counts in; see [`crate::stats`].
@@ -314,6 +327,8 @@ mod tests {
         assert_eq!(options.link, Some(crate::Link::Auto));
         assert_eq!(options.phantom, Some(crate::Phantom::Off));
         assert_eq!(config.phantom, None);
+        assert_eq!(options.ren, Some(None));
+        assert_eq!(config.ren, None);
     }
 
     #[test]

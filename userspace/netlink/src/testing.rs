@@ -59,6 +59,7 @@ pub(crate) fn any_options() -> impl Strategy<Value = Options> {
         Just(Expiry::Off),
         value(limits::TOKEN_EXPIRY).prop_map(|ns| Expiry::After(Nanos(ns))),
     ];
+    let ren = option::of(value(limits::REN_PERIOD).prop_map(Nanos));
     let unscheduled = prop_oneof![1 => Just(Some(0)), 3 => small(limits::UNSCHEDULED)];
     let order = prop_oneof![Just(Order::TokensFirst), Just(Order::DataFirst)];
     let groups = (
@@ -81,24 +82,27 @@ pub(crate) fn any_options() -> impl Strategy<Value = Options> {
         groups,
         counts,
         any::<Option<bool>>(),
-        option::of(any_phantom()),
+        (option::of(any_phantom()), option::of(ren)),
     )
         .prop_map(
-            |((link, tokens, token_expiry, order, dscp), counts, split_gso, phantom)| Options {
-                link,
-                tokens,
-                priorities: counts.0,
-                token_limit: counts.1,
-                token_expiry,
-                order,
-                unscheduled: counts.2,
-                data_limit: counts.3,
-                signal_limit: counts.4,
-                dscp,
-                split_gso,
-                overhead: counts.5,
-                mpu: counts.6,
-                phantom,
+            |((link, tokens, token_expiry, order, dscp), counts, split_gso, (phantom, ren))| {
+                Options {
+                    link,
+                    tokens,
+                    priorities: counts.0,
+                    token_limit: counts.1,
+                    token_expiry,
+                    order,
+                    unscheduled: counts.2,
+                    data_limit: counts.3,
+                    signal_limit: counts.4,
+                    dscp,
+                    split_gso,
+                    overhead: counts.5,
+                    mpu: counts.6,
+                    phantom,
+                    ren,
+                }
             },
         )
 }

@@ -4,6 +4,7 @@
 use turnstile_core::band::Band;
 use turnstile_core::config::{Drain, DscpMap, Expiry, Order, Tokens};
 use turnstile_core::uapi::{self, option};
+use turnstile_core::units::Nanos;
 
 use crate::attr::{attributes, put, put_u32, put_u64, Attribute, Malformed};
 use crate::{Link, Options, Phantom};
@@ -44,6 +45,10 @@ impl Options {
         }
         if let Some(map) = self.dscp {
             put(&mut to, option::DSCP_MAP, &map.0);
+        }
+        if let Some(ren) = self.ren {
+            let period = ren.map_or(uapi::REN_OFF, |period| period.0);
+            put_u64(&mut to, option::REN_PERIOD, period);
         }
         match self.phantom {
             Some(Phantom::Off) => put_u32(&mut to, option::PHANTOM_SHARE, uapi::PHANTOM_OFF),
@@ -109,6 +114,10 @@ impl Options {
             option::SPLIT_GSO => self.split_gso = Some(attribute.u32("split-gso")? != 0),
             option::OVERHEAD => self.overhead = Some(attribute.u32("overhead")?),
             option::MPU => self.mpu = Some(attribute.u32("mpu")?),
+            option::REN_PERIOD => {
+                let ns = attribute.u64("ren period")?;
+                self.ren = Some((ns != uapi::REN_OFF).then_some(Nanos(ns)));
+            }
             option::PHANTOM_SHARE => match attribute.u32("phantom drain")? {
                 uapi::PHANTOM_OFF => self.phantom = Some(Phantom::Off),
                 ppb => self.phantom_part(|drain, _| *drain = Some(Drain::Share(ppb))),
@@ -197,13 +206,14 @@ mod tests {
         }
         check!("Options", option: PAD LINK_RATE64 TOKEN_SHARE TOKEN_RATE64 PRIORITIES TOKEN_LIMIT TOKEN_EXPIRY ORDER
             UNSCHEDULED DATA_LIMIT SIGNAL_LIMIT DSCP_MAP SPLIT_GSO OVERHEAD MPU
-            PHANTOM_SHARE PHANTOM_RATE64 PHANTOM_MARK);
+            PHANTOM_SHARE PHANTOM_RATE64 PHANTOM_MARK REN_PERIOD);
         assert!(section("Classes").contains(&format!("| {} | `CLASS_BAND` |", uapi::CLASS_BAND)));
         check!("Statistics of the port", port_stat: PAD LINK_RATE64 TOKEN_RATE64 TOKEN_EXPIRY LINK_WAITS TOKEN_WAITS
             FILTER_DROPS FILTER_MISSES GSO_SPLITS GSO_DROPS);
         check!("Statistics of a class", band_stat: PAD OFFERED_PACKETS OFFERED_BYTES OVER_LIMIT EXPIRED TRIMMED PURGED CHILD
             QUEUED MAX_PACKETS MAX_BYTES SOJOURN_MEAN SOJOURN_MAX
-            PHANTOM_SEEN PHANTOM_MARKABLE PHANTOM_MARKED PHANTOM_BACKLOG PHANTOM_MAX UNWRITABLE);
+            PHANTOM_SEEN PHANTOM_MARKABLE PHANTOM_MARKED PHANTOM_BACKLOG PHANTOM_MAX UNWRITABLE
+            REN_SEEN REN_UNDER REN_FULL REN_OVER REN_KEPT REN_PERIODS);
     }
 
     #[test]
