@@ -12,6 +12,7 @@ mod family;
 mod gso;
 mod guest;
 mod hostile;
+mod marking;
 mod options;
 mod placement;
 mod refused;
@@ -34,6 +35,9 @@ pub fn all() -> Vec<&'static Case> {
         accounting::CASES,
         churn::CASES,
         gso::CASES,
+        marking::CASES,
+        marking::PHANTOM,
+        marking::REN,
         timing::CASES,
         timing::TRANSPORT,
         tools::CASES,

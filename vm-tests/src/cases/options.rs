@@ -72,6 +72,14 @@ const SETTINGS: &[Setting] = settings! {
     "overhead 256" => "overhead": 256, "overhead 256";
     "mpu 0" => "mpu": 0, "mpu 0";
     "mpu 256" => "mpu": 256, "mpu 256";
+    "phantom drain 95% mark 1kb" => "phantom": {"drain": {"share": 0.95}, "mark": 1024}, "phantom drain 95% mark 1kb";
+    "phantom mark 0 drain 1%" => "phantom": {"drain": {"share": 0.01}, "mark": 0}, "phantom drain 1% mark 0b";
+    "phantom drain 10mbit mark 1gb" => "phantom": {"drain": {"rate": 1_250_000}, "mark": 1_073_741_824}, "phantom drain 10mbit mark 1gb";
+    "phantom drain 100% mark 6000" => "phantom": {"drain": {"share": 1}, "mark": 6000}, "phantom drain 100% mark 6000b";
+    "phantom off" => "phantom": "off", "phantom off";
+    "ren period 1us" => "ren": {"period": 1000}, "ren period 1us";
+    "ren period 1s" => "ren": {"period": 1_000_000_000}, "ren period 1s";
+    "ren off" => "ren": "off", "ren off";
 };
 
 /// Two hosts, and the device of the first.
@@ -162,7 +170,8 @@ fn defaults(_: &mut Ctx) -> Result<()> {
     let expected = json!({
         "link": 1_250_000, "tokens": {"share": 0.051787916}, "priorities": 6, "token-limit": 8, "token-expiry": "auto",
         "order": "tokens-first", "unscheduled": 1, "data-limit": 1_514_000, "signal-limit": 1000,
-        "dscp": {"48": "signal", "56": "signal"}, "split-gso": true, "overhead": 24, "mpu": 84,
+        "dscp": {"48": "signal", "56": "signal"}, "split-gso": true, "overhead": 24, "mpu": 84, "phantom": "off",
+        "ren": "off",
     });
     let net = pair()?;
     let ns = &net.hosts[0].ns;

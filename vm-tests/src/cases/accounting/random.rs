@@ -419,6 +419,12 @@ fn any_options(rng: &mut Rng) -> Vec<u8> {
         } else {
             number
         };
+        // A phantom queue is on or off as a whole.
+        let number = if number == option::PHANTOM_RATE64 || number == option::PHANTOM_MARK {
+            option::PHANTOM_SHARE
+        } else {
+            number
+        };
         let both = number == option::TOKEN_SHARE && numbers.contains(&option::TOKEN_RATE64);
         if !both && !numbers.contains(&number) {
             numbers.push(number);
@@ -449,6 +455,13 @@ fn any_options(rng: &mut Rng) -> Vec<u8> {
                 }
                 attribute(number, &map)
             }
+            option::REN_PERIOD => attribute_u64(number, *rng.pick(&[0, 48_000, 5_000_000])),
+            option::PHANTOM_SHARE if rng.one_in(3) => attribute_u32(number, 0),
+            option::PHANTOM_SHARE => [
+                attribute_u32(number, rng.range(10_000_000..=1_000_000_000) as u32),
+                attribute_u32(option::PHANTOM_MARK, *rng.pick(&[0, 1000, 30_000])),
+            ]
+            .concat(),
             _ => attribute_u32(number, rng.range(0..=256) as u32),
         })
         .collect::<Vec<_>>()

@@ -246,6 +246,80 @@ const REFUSED: &[(&[Attr], &[&str])] = &[
         ],
         &["mpu: 300 is not in 0..256"],
     ),
+    (
+        &[
+            U32(option::PHANTOM_SHARE, 9_999_999),
+            U32(option::PHANTOM_MARK, 0),
+        ],
+        &["phantom drain: 0.9999999% is not in 1%..100%"],
+    ),
+    (
+        &[
+            U32(option::PHANTOM_SHARE, u32::MAX),
+            U32(option::PHANTOM_MARK, 0),
+        ],
+        &["phantom drain: 429.4967295% is not in 1%..100%"],
+    ),
+    (
+        &[U64(option::PHANTOM_RATE64, 0), U32(option::PHANTOM_MARK, 0)],
+        &["phantom drain: 0 B/s is not in 1%..100% of the link"],
+    ),
+    (
+        &[
+            U64(option::PHANTOM_RATE64, u64::MAX),
+            U32(option::PHANTOM_MARK, 0),
+        ],
+        &["phantom drain: 18446744073709551615 B/s is not in 1%..100%"],
+    ),
+    (
+        &[
+            U32(option::PHANTOM_SHARE, 950_000_000),
+            U32(option::PHANTOM_MARK, (1 << 30) + 1),
+        ],
+        &["phantom mark: 1073741825 is not in 0..1073741824"],
+    ),
+    (
+        &[
+            U32(option::PHANTOM_SHARE, 950_000_000),
+            U64(option::PHANTOM_RATE64, 1_000_000_000),
+            U32(option::PHANTOM_MARK, 0),
+        ],
+        &["phantom drain: both a share and a rate"],
+    ),
+    (
+        &[
+            U64(option::PHANTOM_RATE64, 1_000_000_000),
+            U32(option::PHANTOM_SHARE, 0),
+        ],
+        &["phantom drain: both a share and a rate"],
+    ),
+    (
+        &[U32(option::PHANTOM_SHARE, 950_000_000)],
+        &["phantom drain: needs phantom mark, too"],
+    ),
+    (
+        &[U32(option::PHANTOM_MARK, 1000)],
+        &["phantom mark: needs phantom drain, too"],
+    ),
+    (
+        &[
+            U32(option::PHANTOM_SHARE, 0),
+            U32(option::PHANTOM_MARK, 1000),
+        ],
+        &["phantom mark: the phantom queue is off"],
+    ),
+    (
+        &[U64(option::REN_PERIOD, 999)],
+        &["ren period: 999 ns is not in 1us..1s"],
+    ),
+    (
+        &[U64(option::REN_PERIOD, 1_000_000_001)],
+        &["ren period: 1000000001 ns is not in 1us..1s"],
+    ),
+    (
+        &[U64(option::REN_PERIOD, u64::MAX)],
+        &["ren period: 18446744073709551615 ns is not in 1us..1s"],
+    ),
 ];
 
 /// The limits themselves. The dump must show them afterwards.
@@ -291,6 +365,26 @@ const ACCEPTED: &[&[Attr]] = &[
     &[U32(option::OVERHEAD, 256)],
     &[U32(option::MPU, 0)],
     &[U32(option::MPU, 256)],
+    &[
+        U32(option::PHANTOM_MARK, 0),
+        U32(option::PHANTOM_SHARE, 10_000_000),
+    ],
+    &[
+        U32(option::PHANTOM_SHARE, 1_000_000_000),
+        U32(option::PHANTOM_MARK, 1 << 30),
+    ],
+    &[
+        U64(option::PHANTOM_RATE64, 12_500_000),
+        U32(option::PHANTOM_MARK, 1500),
+    ],
+    &[
+        U32(option::PHANTOM_MARK, 1500),
+        U64(option::PHANTOM_RATE64, 1_250_000_000),
+    ],
+    &[U32(option::PHANTOM_SHARE, 0)],
+    &[U64(option::REN_PERIOD, 1_000)],
+    &[U64(option::REN_PERIOD, 1_000_000_000)],
+    &[U64(option::REN_PERIOD, 0)],
 ];
 
 fn bytes(attributes: &[Attr]) -> Vec<u8> {

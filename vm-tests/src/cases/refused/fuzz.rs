@@ -131,7 +131,11 @@ fn mutate(rng: &mut Rng, options: &mut Vec<u8>) {
             let number = rng.range(1..=u64::from(option::MAX)) as u16;
             let len = if matches!(
                 number,
-                option::LINK_RATE64 | option::TOKEN_RATE64 | option::TOKEN_EXPIRY
+                option::LINK_RATE64
+                    | option::TOKEN_RATE64
+                    | option::TOKEN_EXPIRY
+                    | option::PHANTOM_RATE64
+                    | option::REN_PERIOD
             ) {
                 8
             } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Requests whose bytes do not make sense, or not at first sight.
 
-use anyhow::{ensure, Result};
+use anyhow::{ensure, Context, Result};
 use turnstile_core::uapi::option;
 
 use super::{Bench, Verdicts, PORT};
@@ -156,9 +156,9 @@ fn refused() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
         ),
         ("attribute 0", attribute_u32(0, 0), &["unknown attribute 0"]),
         (
-            "attribute 16",
+            "an attribute beyond the last",
             attribute_u32(option::MAX + 1, 0),
-            &["unknown attribute 16"],
+            &["unknown attribute 20"],
         ),
         (
             "the highest number",
@@ -330,9 +330,13 @@ fn harmless(bench: &mut Bench, message: &[u8], mpu: u32) -> Result<()> {
         shown == mpu.to_ne_bytes(),
         "mpu is {shown:?} instead of {mpu}"
     );
-    // `mpu` is the last one in the dump.
-    let end = before.options.len() - 4;
-    after.options[end..].copy_from_slice(&before.options[end..]);
+    // The dump has all options, each in its place.
+    let changed = attribute_u32(option::MPU, mpu);
+    let mut places = after.options.windows(changed.len());
+    let value = 4 + places
+        .position(|bytes| bytes == changed)
+        .context("no mpu in the dump")?;
+    after.options[value..value + 4].copy_from_slice(&before.options[value..value + 4]);
     ensure!(after == before, "more than mpu has changed");
     Ok(())
 }
