@@ -17,6 +17,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("tc-configs/top-switch-port-a", top_a),
     Case::new("tc-configs/top-switch-port-b", top_b),
     Case::new("tc-configs/expresspass-port", expresspass),
+    Case::new("tc-configs/hull-port", hull),
+    Case::new("tc-configs/ren-port", ren),
     Case::new("tc-configs/bridge-switch", bridge_switch),
     Case::new("tc-configs/host-nic-root", host_nic_root),
     Case::new("tc-configs/host-nic-mq", host_nic_mq),
@@ -192,6 +194,46 @@ fn expresspass(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
+/// A counter of the data class's.
+fn counted(ns: &Netns, dev: &str, key: &str) -> Result<u64> {
+    let classes = stats::classes(ns, dev)?;
+    Ok(classes.get("1:2").context("no data class")?.get(key))
+}
+
+fn hull(_: &mut Ctx) -> Result<()> {
+    let net = Builder::bridged(2).build()?;
+    let (switch, dev) = net.port_to(1);
+    for (words, drain, mark) in [("", json!(0.95), 1024), ("90% 6kb", json!(0.9), 6144)] {
+        switch.run(&format!("{FOLDER}/hull-port.sh {dev} 2mbit {words}"))?;
+        let phantom = json!({"drain": {"share": drain}, "mark": mark});
+        let expected = json!({"link": 250_000, "unscheduled": "off", "phantom": phantom});
+        check(switch, &dev, &expected)?;
+    }
+    passes(&net, 0, 1)?;
+    let seen = counted(switch, &dev, "phantom-seen")?;
+    ensure!(seen == 3 * OTHERS, "the phantom queue saw {seen} packets");
+    Ok(())
+}
+
+fn ren(_: &mut Ctx) -> Result<()> {
+    let net = Builder::routed(2).build()?;
+    let (switch, dev) = net.port_to(1);
+    for (words, period) in [("", 48_000), ("100us", 100_000)] {
+        switch.run(&format!("{FOLDER}/ren-port.sh {dev} 2mbit {words}"))?;
+        let expected = json!({
+            "link": 250_000, "tokens": {"share": 0.2}, "priorities": 1, "token-expiry": "off",
+            "ren": {"period": period},
+        });
+        check(switch, &dev, &expected)?;
+    }
+    passes(&net, 0, 1)?;
+    let seen = counted(switch, &dev, "ren-seen")?;
+    ensure!(seen == 0, "{seen} packets of no REN flow");
+    let periods = counted(switch, &dev, "ren-periods")?;
+    ensure!(periods > 10, "only {periods} sampling periods");
+    Ok(())
+}
+
 fn bridge_switch(_: &mut Ctx) -> Result<()> {
     let net = Builder::bridged(3).build()?;
     let switch = net.port_to(0).0;
@@ -286,7 +328,7 @@ fn usage(_: &mut Ctx) -> Result<()> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "sh"))
         .collect();
     ensure!(
-        scripts.len() == 5,
+        scripts.len() == 7,
         "{} scripts: test each of them",
         scripts.len()
     );
