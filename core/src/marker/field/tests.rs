@@ -17,7 +17,16 @@ fn ipv4(tos: u8, next: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 fn ipv6(tos: u8, next: u8, payload: &[u8]) -> Vec<u8> {
-    let mut packet = vec![0x60 | tos >> 4, tos << 4 | 0xf, 0xab, 0xcd, 0, 0, next, 64];
+    let mut packet = vec![
+        0x60 | (tos >> 4),
+        (tos << 4) | 0xf,
+        0xab,
+        0xcd,
+        0,
+        0,
+        next,
+        64,
+    ];
     packet[4..6].copy_from_slice(&(payload.len() as u16).to_be_bytes());
     packet.extend([0; 32]);
     packet.extend(payload);

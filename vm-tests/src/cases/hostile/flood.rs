@@ -106,7 +106,7 @@ fn one(socket: &UdpSocket, to: Ipv6Addr, rng: &mut Rng) -> Result<()> {
         cookie: Cookie(rng.range(0..=u64::MAX)),
         source: rng.range(1..=u64::from(u16::MAX)) as u16,
         destination: OTHER,
-        length: (!rng.one_in(4)).then_some(rng.range(1..=1 << 30) as u32 >> 1 | 1),
+        length: (!rng.one_in(4)).then_some((rng.range(1..=1 << 30) as u32 >> 1) | 1),
         deadline: 0,
         coflow: rng.range(0..=100) as u32,
         unscheduled: 0,

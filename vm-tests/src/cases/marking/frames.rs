@@ -31,7 +31,7 @@ pub(super) fn with_ecn(mut frame: Vec<u8>, tags: usize, ecn: u8) -> Vec<u8> {
         let sum = checksum(&frame[at..end]);
         frame[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
     } else {
-        frame[at + 1] = frame[at + 1] & !0x30 | ecn << 4;
+        frame[at + 1] = (frame[at + 1] & !0x30) | (ecn << 4);
     }
     frame
 }
@@ -41,7 +41,7 @@ pub(super) fn ecn(frame: &[u8], tags: usize) -> u8 {
     let at = ip_at(tags);
     match frame[at] >> 4 {
         4 => frame[at + 1] & 3,
-        _ => frame[at + 1] >> 4 & 3,
+        _ => (frame[at + 1] >> 4) & 3,
     }
 }
 

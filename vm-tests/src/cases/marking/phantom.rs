@@ -153,7 +153,7 @@ fn live_change(_: &mut Ctx) -> Result<()> {
         };
         ensure!(!marks(&probe)?, "marked without a marker");
         ensure!(
-            probe.data()?.json.to_string().find("phantom").is_none(),
+            !probe.data()?.json.to_string().contains("phantom"),
             "a port that never had a phantom queue counts for it"
         );
         probe.change(tool, "phantom drain 1% mark 0")?;
