@@ -7,7 +7,7 @@ mod honest;
 mod packets;
 mod sockets;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use turnstile_core::uapi::transport::{command, config};
 
 use crate::harness::Case;
@@ -30,11 +30,4 @@ fn slow(family: &mut Generic) -> Result<()> {
     let attributes = attribute_u64(config::LINK_RATE64, 6_250_000);
     let request = GenericRequest::new(command::TRANSPORT_SET, &attributes);
     family.request(&request)?.1.success()
-}
-
-/// How many packets are sent: a million where faults are looked for; elsewhere, where they would only take long, fewer.
-fn storm() -> Result<u64> {
-    let symbols = std::fs::read_to_string("/proc/kallsyms").context("reading /proc/kallsyms")?;
-    let sanitized = symbols.contains(" kasan_report");
-    Ok(if sanitized { 1_000_000 } else { 100_000 })
 }
