@@ -23,14 +23,14 @@ use crate::raw_netlink::Generic;
 use crate::rng::Rng;
 use crate::topology::Builder;
 
-/// How many SYNCs are sent: a million in virtual time. Emulated or under KASAN they would take some minutes.
+/// How many SYNCs are sent: a million in virtual time. Emulated or under KASAN they would take many minutes.
 fn count() -> Result<u64> {
     let symbols = std::fs::read_to_string("/proc/kallsyms").context("reading /proc/kallsyms")?;
     let sanitized = symbols.contains(" kasan_report");
-    Ok(if clock::is_simulated() && !sanitized {
-        1_000_000
-    } else {
-        100_000
+    Ok(match (sanitized, clock::is_simulated()) {
+        (true, _) => 20_000,
+        (false, true) => 1_000_000,
+        (false, false) => 100_000,
     })
 }
 
