@@ -23,15 +23,13 @@ use crate::raw_netlink::Generic;
 use crate::rng::Rng;
 use crate::topology::Builder;
 
-/// How many SYNCs are sent: a million in virtual time. Emulated or under KASAN they would take many minutes.
-fn count() -> Result<u64> {
-    let symbols = std::fs::read_to_string("/proc/kallsyms").context("reading /proc/kallsyms")?;
-    let sanitized = symbols.contains(" kasan_report");
-    Ok(match (sanitized, clock::is_simulated()) {
-        (true, _) => 20_000,
-        (false, true) => 1_000_000,
-        (false, false) => 100_000,
-    })
+/// How many SYNCs are sent: a million in virtual time. Emulated they would take some minutes.
+fn count() -> u64 {
+    if clock::is_simulated() {
+        1_000_000
+    } else {
+        100_000
+    }
 }
 
 /// So many in a millisecond.
@@ -42,7 +40,7 @@ const SOURCES: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 0);
 const MEMORY: u64 = 96 << 10;
 
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
-    let count = count()?;
+    let count = count();
     let net = Builder::bridged(3).build()?;
     let [attacker, victim, friend] = &net.hosts[..] else {
         bail!("three hosts");
