@@ -12,20 +12,22 @@ use crate::scenario::TOKEN_SHARE;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fairness",
-    title: "4 to 256 flows over one link: Jain's index and what data gets of the link",
+    title: "1 to 256 flows over one link: Jain's index and what data gets of the link",
     source: "ExpressPass section 3.2 and fig. 9 (Jain's index over intervals of 100 ms, near 1), section 3.1 (data gets 94.82 % of the link)",
     run,
 };
 
 const RATE: u64 = 10_000_000_000;
-/// Flows. One alone stands still some 60 ms after its start, which README names among the limits: it is left out until that is mended.
-const COUNTS: [usize; 3] = [4, 32, 256];
+/// Flows.
+const COUNTS: [usize; 4] = [1, 4, 32, 256];
 /// For so many flows the project has a goal.
 const MANY: usize = 256;
 /// Over which Jain's index is taken (ExpressPass section 3.2), and shorter, ms.
 const INTERVALS: [u64; 3] = [100, 10, 1];
 /// The least index that is called fair: the project's goal.
 const FAIR: f64 = 0.95;
+/// How far below what the tokens' share leaves a utilization may be: what is lost to the beginning and the end of the time looked at.
+const ROUNDING: f64 = 0.001;
 
 fn run(lab: &mut Lab) -> Result<()> {
     const WORDS: &str = "policy expresspass";
@@ -83,6 +85,12 @@ fn run(lab: &mut Lab) -> Result<()> {
             format!("{count} flows: no data packet is dropped"),
             outcome.drops == 0,
         );
+        if count == 1 {
+            lab.claim(
+                "one flow: data gets what the tokens' share leaves, 94.82 % of the link",
+                data >= most - ROUNDING,
+            );
+        }
     }
     for (interval, curve) in INTERVALS.iter().zip(curves) {
         plot.series(&format!("{interval} ms"), curve);

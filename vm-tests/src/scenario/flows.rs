@@ -16,7 +16,7 @@ use crate::topology::Fabric;
 use crate::traffic::messages::{places, Message, Messages};
 use crate::traffic::{Packet, MPU, OVERHEAD};
 
-/// Bytes of a message that is longer than any of these scenarios lasts.
+/// Bytes of a message that outlasts what is looked at: alone, it fills 10 Gbit/s for 57 ms.
 pub const ENDLESS: u64 = 64 << 20;
 /// From configuring to the start, ns.
 const LEAD: u64 = 1_000_000;

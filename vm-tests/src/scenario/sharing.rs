@@ -81,18 +81,20 @@ pub fn run(
     let link = Link::new(rate, delay_for(RTT, 3, rate));
     let pairs = count.min(HOSTS);
     let fabric = Plan::dumbbell(pairs, link, link).build()?;
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let total = warm_up + span;
+    // One alone must not be at its end before the time is.
+    let endless = ENDLESS.max(rate / 8000 * nanos(total) / 1_000_000);
     let messages: Vec<_> = (0..count)
         .map(|flow| {
             let host = flow % pairs;
-            Message::new(host, pairs + host, ENDLESS).at(rng.range(0..=RTT))
+            Message::new(host, pairs + host, endless).at(rng.range(0..=RTT))
         })
         .collect();
     // What a socket holds is far more than a flow has under way, or the application is what limits it.
     let buffer = ((16 << 20) / count.max(1)).clamp(256 << 10, 4 << 20);
     let words = format!("{words} link {rate}bit base-rtt {RTT}ns send-buffer {buffer}");
-    let total = warm_up + span;
     let outcome = flows::run(&fabric, &words, &messages, &[("s1", "s2")], total)?;
-    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     Ok(Outcome {
         passed: outcome.passed.into_iter().next().context("no record")?,
         flows: count,
