@@ -19,19 +19,19 @@
 //! period in which their queue forms. It cannot be both:
 //! - Marks worked out at the end of a period and given in the next are late by a period, and take another one to act. When two flows start
 //!   together, all packets of two rounds are marked, nothing triggers a packet any more, and both flows stand still.
-//! - As in the figures, each packet that leaves is judged by what the period has brought so far: it is marked over-utilized while there were less
-//!   than ql - ti such marks, left under-utilized while there were less than ti - ql. That is what [`Ren`] does.
+//! - As in the figures, each packet that leaves is judged by the period that ends with it: it is marked over-utilized if there were less
+//!   than ql - ti such marks, left under-utilized if there were less than ti - ql. That is what [`Ren`] does.
 //!
-//! One thing must be added. A mark acts when it has gone round. The queue for which marks were given in one period is still there at the beginning of
-//! the next; counted afresh it would be marked twice, and half of the link be idle for a round. So marks count for a whole period after they
-//! were given: those of the period before for the part of this one that is left. Then a burst of m flows leaves the queue that the paper's
-//! equations (1) and (3) say, one bandwidth-delay product less each round, and the link full.
+//! A mark acts when it has gone round, a period after it was given. Until then the queue for which it was given is still there, or the gap. So the
+//! marks of the whole period count, and those before do not: with what was counted afresh in each period, queues were marked twice and gaps not at
+//! all that lay before the beginning of one, which a flow whose packets come at the same time of each period met again and again. The period that ends
+//! with a packet is kept in sixteen parts. Then a burst of m flows leaves the queue that the paper's equations (1) and (3) say, one bandwidth-delay
+//! product less each round, and the link full.
 //!
 //! # What a gap is
 //!
-//! The time in which the link had nothing to send, whatever it sends: packets of all bands, of REN flows or not, are no gaps. A gap counts for the
-//! period in which it ends. All gaps of a period together count as no more than the period. One that is longer than a period says only that there
-//! is room: it counts as one packet. Otherwise a flow that starts at full rate on an idle link would be told to double it.
+//! The time in which the link had nothing to send, whatever it sends: packets of all bands, of REN flows or not, are no gaps. One that is longer than a
+//! period says only that there is room: it counts as one packet. Otherwise a flow that starts at full rate on an idle link would be told to double it.
 //!
 //! The time of a packet is that of a full frame of 1538 bytes on the wire, the paper's MSS/C. What is compared is exact
 //! (see [`Rate`]'s volumes).
@@ -77,12 +77,23 @@ pub struct Ren {
     /// Until when the link is busy with what was sent: the exact time, rounded up, and what it was rounded by.
     busy: Nanos,
     carry: u64,
-    /// The gaps of this period.
+    /// The last period, in parts of [`Ren::part`]: the newest first, and one that is partly over.
+    window: [Part; PARTS + 1],
+    /// When the newest part began.
+    newest: Nanos,
+}
+
+/// The last period is looked at in so many parts. What was in the oldest is taken to have come evenly.
+const PARTS: usize = 16;
+
+/// What there was in a part of a period.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    /// The gaps.
     idle: Nanos,
-    /// How many packets were marked over-utilized in this period, and in the one before.
+    /// How many packets were marked over-utilized.
     over: u64,
-    over_before: u64,
-    /// How many packets were left under-utilized in this period.
+    /// How many packets were left under-utilized.
     under: u64,
 }
 
@@ -95,10 +106,8 @@ impl Ren {
             begin: now,
             busy: now,
             carry: link.fresh(),
-            idle: Nanos::ZERO,
-            over: 0,
-            over_before: 0,
-            under: 0,
+            window: [Part::default(); PARTS + 1],
+            newest: now,
         }
     }
 
@@ -115,14 +124,14 @@ impl Ren {
     pub fn passes(&mut self, now: Nanos, wire_len: u32) -> bool {
         let begins = self.sample(now);
         let period = Nanos(self.period.get());
+        self.slide(now);
         if now > self.busy {
-            let gap = now - self.busy;
-            let counts = if gap > period {
-                self.link.duration(FRAME_WIRE_LEN)
+            if now - self.busy > period {
+                let [newest, ..] = &mut self.window;
+                newest.idle += self.link.duration(FRAME_WIRE_LEN);
             } else {
-                gap
-            };
-            self.idle = (self.idle + counts).min(period);
+                self.idle_since(self.busy, now);
+            }
             (self.busy, self.carry) = (now, self.link.fresh());
         }
         let (time, carry) = self.link.advance(wire_len, self.carry);
@@ -143,33 +152,80 @@ impl Ren {
         }
         if elapsed - period < period {
             self.begin += period;
-            self.over_before = self.over;
         } else {
-            // There was at least one without a packet: the marks of the last one have acted.
             self.begin = now;
-            self.over_before = 0;
         }
-        (self.idle, self.over, self.under) = (Nanos::ZERO, 0, 0);
         true
     }
 
-    /// Would `packets` full frames have fit into this period's gaps?
-    fn fit(&self, packets: u64) -> bool {
+    /// ns of a part, at least 1.
+    fn part(&self) -> NonZeroU64 {
+        NonZeroU64::new(self.period.get() / PARTS as u64).unwrap_or(NonZeroU64::MIN)
+    }
+
+    /// Lets parts pass until `now` is in the newest.
+    fn slide(&mut self, now: Nanos) {
+        let part = self.part();
+        let parts = (now - self.newest).0 / part;
+        for _ in 0..parts.min(PARTS as u64 + 1) {
+            let mut newer = Part::default();
+            for it in &mut self.window {
+                newer = core::mem::replace(it, newer);
+            }
+        }
+        self.newest += Nanos(parts.saturating_mul(part.get()));
+    }
+
+    /// The link was idle from `from` to `until`, which is in the newest part.
+    fn idle_since(&mut self, from: Nanos, until: Nanos) {
+        let part = Nanos(self.part().get());
+        let (mut begin, mut end) = (self.newest, until);
+        for it in &mut self.window {
+            it.idle += end - begin.max(from);
+            if begin <= from {
+                return;
+            }
+            (begin, end) = (begin - part, begin);
+        }
+    }
+
+    /// What there was in the period until `now`.
+    fn last_period(&self, now: Nanos) -> Part {
+        let part = self.part();
+        let passed = (now - self.newest).0.min(part.get());
+        let left = part.get() - passed;
+        let mut sum = Part::default();
+        let [newer @ .., oldest] = &self.window;
+        for it in newer {
+            sum.idle += it.idle;
+            sum.over = sum.over.saturating_add(it.over);
+            sum.under = sum.under.saturating_add(it.under);
+        }
+        let of = |all: u64| all.saturating_mul(left) / part;
+        sum.idle += Nanos(of(oldest.idle.0));
+        sum.over = sum.over.saturating_add(of(oldest.over));
+        sum.under = sum.under.saturating_add(of(oldest.under));
+        sum
+    }
+
+    /// Would `packets` full frames fit into these gaps?
+    fn fit(&self, idle: Nanos, packets: u64) -> bool {
         let bytes = packets.saturating_mul(FRAME_WIRE_LEN.into());
-        self.link.volume_in(self.idle) >= self.link.volume(bytes)
+        self.link.volume_in(idle) >= self.link.volume(bytes)
     }
 
     /// The mark for a packet that leaves now, after [`Ren::passes`], while `queue` packets wait behind it.
     pub fn judge(&self, now: Nanos, queue: u64) -> u8 {
-        // ql > ti + marks under way: those of this period, and the part of the last one's that has not acted yet.
-        let left = (self.begin + Nanos(self.period.get())) - now;
-        let before = self.over_before.saturating_mul(left.0) / self.period;
-        let under_way = self.over.saturating_add(before);
-        if queue > under_way && !self.fit(queue.wrapping_sub(under_way)) {
+        let last = self.last_period(now);
+        // ql > ti + marks under way.
+        if queue > last.over && !self.fit(last.idle, queue.wrapping_sub(last.over)) {
             return OVER;
         }
         // ti > ql + packets left so.
-        if self.fit(queue.saturating_add(self.under).saturating_add(1)) {
+        if self.fit(
+            last.idle,
+            queue.saturating_add(last.under).saturating_add(1),
+        ) {
             return UNDER;
         }
         FULL
@@ -177,9 +233,10 @@ impl Ren {
 
     /// `packets` packets have left with this mark, which [`Ren::judge`] gave.
     pub fn gave(&mut self, mark: u8, packets: u32) {
+        let [newest, ..] = &mut self.window;
         let count = match mark {
-            OVER => &mut self.over,
-            UNDER => &mut self.under,
+            OVER => &mut newest.over,
+            UNDER => &mut newest.under,
             _ => return,
         };
         *count = count.saturating_add(packets.into());
@@ -187,7 +244,7 @@ impl Ren {
 
     /// Forgets what was sent when.
     pub fn reset(&mut self) {
-        (self.idle, self.over, self.over_before, self.under) = (Nanos::ZERO, 0, 0, 0);
+        self.window = [Part::default(); PARTS + 1];
     }
 }
 

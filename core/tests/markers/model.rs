@@ -60,40 +60,52 @@ struct Ren {
     begin: u64,
     /// The link is busy until exactly `busy / link.bytes` ns.
     busy: u128,
-    /// The gaps of this period, and which marks were given in it and in the one before.
-    idle: u64,
-    given: Vec<u8>,
-    given_before: Vec<u8>,
+    /// Gaps in ns and marks, each with the number of the part of a period that it belongs to; and when the newest part began.
+    idle: Vec<(u64, u64)>,
+    given: Vec<(u64, u8)>,
+    number: u64,
+    newest: u64,
 }
 
 const FRAME: u64 = 1538;
-
-fn count(marks: &[u8], mark: u8) -> u64 {
-    marks.iter().filter(|given| **given == mark).count() as u64
-}
+/// Parts of a period; the one before them counts for what of it is still within the period.
+const PARTS: u64 = 16;
 
 impl Ren {
+    fn part(&self) -> u64 {
+        (self.period / PARTS).max(1)
+    }
+
     fn passes(&mut self, link: PerByte, now: u64, len: u32) -> bool {
         let elapsed = now.saturating_sub(self.begin);
         let begins = elapsed >= self.period;
         if begins {
-            let given = std::mem::take(&mut self.given);
-            self.idle = 0;
-            if elapsed < 2 * self.period {
-                self.begin += self.period;
-                self.given_before = given;
-            } else {
-                self.begin = now;
-                self.given_before.clear();
-            }
+            self.begin = match elapsed < 2 * self.period {
+                true => self.begin + self.period,
+                false => now,
+            };
         }
+        let parts = now.saturating_sub(self.newest) / self.part();
+        self.number += parts;
+        self.newest += parts * self.part();
+        let oldest = self.number.saturating_sub(PARTS);
+        self.idle.retain(|(number, _)| *number >= oldest);
+        self.given.retain(|(number, _)| *number >= oldest);
         let free = self.busy.div_ceil(link.bytes) as u64;
         if now > free {
-            let gap = match now - free {
-                gap if gap > self.period => link.duration(FRAME),
-                gap => gap,
-            };
-            self.idle = (self.idle + gap).min(self.period);
+            if now - free > self.period {
+                self.idle.push((self.number, link.duration(FRAME)));
+            } else {
+                let mut until = now;
+                for back in 0..=PARTS {
+                    let begin = self.newest.saturating_sub(back * self.part());
+                    let from = begin.max(free);
+                    if let Some(number) = self.number.checked_sub(back) {
+                        self.idle.push((number, until.saturating_sub(from)));
+                    }
+                    until = until.min(from);
+                }
+            }
             self.busy = u128::from(now) * link.bytes;
         }
         self.busy += u128::from(len) * link.ns;
@@ -104,14 +116,32 @@ impl Ren {
         begins
     }
 
+    /// The sum of what the period until `now` has of these.
+    fn sum(&self, now: u64, all: impl Iterator<Item = (u64, u64)>) -> u64 {
+        let (mut sum, mut oldest) = (0, 0);
+        for (number, amount) in all {
+            if number + PARTS == self.number {
+                oldest += amount;
+            } else {
+                sum += amount;
+            }
+        }
+        let passed = now.saturating_sub(self.newest).min(self.part());
+        sum + oldest * (self.part() - passed) / self.part()
+    }
+
+    fn count(&self, now: u64, mark: u8) -> u64 {
+        let given = self.given.iter().filter(|(_, given)| *given == mark);
+        self.sum(now, given.map(|(number, _)| (*number, 1)))
+    }
+
     fn judge(&self, link: PerByte, now: u64, queue: u64) -> u8 {
-        let fit = u128::from(self.idle) * link.bytes / (u128::from(FRAME) * link.ns);
+        let idle = self.sum(now, self.idle.iter().copied());
+        let fit = u128::from(idle) * link.bytes / (u128::from(FRAME) * link.ns);
         let fit = fit as u64;
-        let left = self.begin + self.period - now;
-        let acting = count(&self.given_before, 2) * left / self.period;
-        if queue > fit + count(&self.given, 2) + acting {
+        if queue > fit + self.count(now, 2) {
             2
-        } else if fit > queue + count(&self.given, 0) {
+        } else if fit > queue + self.count(now, 0) {
             0
         } else {
             1
@@ -149,9 +179,10 @@ impl Model {
                     period: period.0,
                     begin: now,
                     busy: u128::from(now) * self.link.bytes,
-                    idle: 0,
+                    idle: Vec::new(),
                     given: Vec::new(),
-                    given_before: Vec::new(),
+                    number: 0,
+                    newest: now,
                 });
             }
         }
@@ -180,9 +211,8 @@ impl Model {
             phantom.empty = 0;
         }
         if let Some(ren) = &mut self.ren {
-            ren.idle = 0;
+            ren.idle.clear();
             ren.given.clear();
-            ren.given_before.clear();
         }
     }
 
@@ -245,7 +275,8 @@ impl Model {
         // What it will do: nothing, one packet, two.
         let means = after.min(2);
         if means == mark {
-            ren.given.extend(vec![means; segs as usize]);
+            let given = (ren.number, means);
+            ren.given.extend(vec![given; segs as usize]);
         }
         after
     }

@@ -182,6 +182,27 @@ fn a_burst_drains_by_one_bandwidth_delay_product_a_round() {
     }
 }
 
+/// That does not depend on when in a sampling period the burst comes.
+#[test]
+fn a_burst_drains_whenever_it_comes() {
+    const FRAMES: u64 = 40;
+    for flows in 2..=5 {
+        for phase in 0..FRAMES {
+            let mut starts = vec![0];
+            starts.extend(vec![3 * FRAMES + phase; flows - 1]);
+            let seen = rounds(FRAMES, &starts, &[], 20);
+            // It comes in round 3, and in round 4 if not at the beginning.
+            let empty = &seen[4 + flows..];
+            assert!(
+                empty
+                    .iter()
+                    .all(|&(queue, sent)| queue <= 1 && sent + 1 >= FRAMES),
+                "{flows} flows, {phase} slots late: {seen:?}"
+            );
+        }
+    }
+}
+
 /// Equation (6): when flows leave, the others double what they send until the link is full.
 #[test]
 fn what_others_leave_is_taken_in_the_rounds_of_equation_6() {
@@ -266,7 +287,7 @@ fn a_busy_link_has_no_gaps() {
         let now = Nanos((n * 3076).div_ceil(100));
         ren.passes(now, FRAME_WIRE_LEN);
         assert_eq!(ren.judge(now, 0), FULL, "packet {n}");
-        assert_eq!(ren.idle, Nanos::ZERO);
+        assert_eq!(ren.last_period(now).idle, Nanos::ZERO);
     }
 }
 
