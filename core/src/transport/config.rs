@@ -232,7 +232,7 @@ options! {
     jitter: u32 = 1_000_000_000, JITTER "jitter" shares(0, WHOLE);
     /// ns between updates of a message's rate; 0: its round-trip time.
     update_period: u64 = 0, UPDATE_PERIOD "update-period" Values::NumberOr(times(US, S), "rtt");
-    /// ns: the round-trip time before one was measured; REN sends as much as the link carries in it at first.
+    /// ns: the round-trip time before one was measured; REN has no more under way of a message than the link carries in it, and sends that much at first.
     base_rtt: u64 = 50 * US, BASE_RTT "base-rtt" Values::Number(times(US, S));
     /// ns: a token that took longer from the receiver to the sender sends nothing; 0: they do not expire. Clocks must agree.
     token_expiry: u64 = 0, TOKEN_EXPIRY "token-expiry" Values::NumberOr(times(US, S), "off");
@@ -276,6 +276,9 @@ options! {
     dscp_data: u32 = 0, DSCP_DATA "dscp-data" Values::Number(limits::DSCP);
     /// DSCP of unscheduled data: LE, lower effort than all others (RFC 8622).
     dscp_unscheduled: u32 = 1, DSCP_UNSCHEDULED "dscp-unscheduled" Values::Number(limits::DSCP);
+    /// How much less loss a message aims at the more of the token rate it has: the target divided by 1 + this x its part of the rate
+    /// (`weighted`). 0: all aim at the target, as in ExpressPass; then few messages share a link unfairly. More is fairer, and wastes more where messages cross several busy links.
+    fairness: u32 = 3, FAIRNESS "fairness" numbers(0, 64);
 }
 
 /// The option of an attribute's number.

@@ -26,7 +26,7 @@ use super::peers::{Coflows, Peers};
 use super::remembered::Remembered;
 use super::slab::Slab;
 use super::stats::{Counter, Stats};
-use super::wire::{Ack, Cookie, Malformed, Packet, Reset, ResetCode, MAX_HEADER};
+use super::wire::{Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER};
 use crate::config::TOKEN_WIRE_LEN;
 use crate::units::Nanos;
 
@@ -39,6 +39,8 @@ mod timing;
 
 /// Bytes on the wire by which an IPv6 token is longer than an IPv4 one, which is as short as Ethernet allows.
 const IPV6_MORE: u32 = 20;
+/// Bytes on the wire of an IPv4 packet of data besides its payload: Ethernet, IPv4, UDP, our header; preamble, FCS and gap.
+const DATA_OVERHEAD: u32 = 14 + 20 + 8 + DATA_LEN as u32 + 24;
 /// RESETs that may be sent in a row, and then one each [`RESET_INTERVAL`].
 const RESET_BURST: u32 = 64;
 const RESET_INTERVAL: Nanos = Nanos::MILLISECOND;
@@ -366,6 +368,16 @@ fn token_wire_len(to: &Address) -> u32 {
         TOKEN_WIRE_LEN
     } else {
         TOKEN_WIRE_LEN + IPV6_MORE
+    }
+}
+
+/// What a packet of data occupies of the wire besides its payload.
+#[inline]
+fn data_overhead(to: &Address) -> u32 {
+    if to.is_ipv4() {
+        DATA_OVERHEAD
+    } else {
+        DATA_OVERHEAD + IPV6_MORE
     }
 }
 

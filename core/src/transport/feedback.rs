@@ -6,13 +6,15 @@
 //!
 //! Rates are parts per billion of the host's token rate, and never more than all of it.
 //!
-//! The papers' formulas are taken further in two respects, both for what a packet-level model of a shared port showed:
+//! The papers' formulas are taken further in three respects, all for what a packet-level model of a shared port showed:
 //! - Tokens that were answered or lost in a period were sent in the one before, at the rate of that one. It is that rate that the loss
 //!   is taken from. From the present one, which has fallen for the same loss already, the rate would fall twice: two messages
 //!   would leave a seventh of the link unused.
 //! - A period with fewer tokens than [`ENOUGH`] moves the rate, and the weight, that much less. Among hundreds of messages each has a
 //!   token or less in a round trip; answered or lost, it says little.
-
+//! - The more of the rate a message has, the less loss it aims at ([`Resolved::fairness`]; 0: as ExpressPass has it). A full queue has room for a token each time one has left. A message with
+//!   most of the rate sends the next one evenly, and mostly gets the place; one with little of it comes at any time, and mostly finds the queue full. With one target
+//!   for both, of two messages one has 95 % of the link after a few hundred round trips, and keeps it.
 use core::num::NonZeroU64;
 
 use super::config::{Feedback, Resolved};
@@ -80,14 +82,14 @@ impl Credit {
         };
         let certainty = tokens.get().min(ENOUGH.into());
         let came = u64::from(self.before).wrapping_mul(answered) / tokens;
+        let target = target(config, self.before);
         let goal = match config.feedback {
             // To what came (ExpressPass, algorithm 1).
             Feedback::Midpoint if lost != 0 => came,
             Feedback::Midpoint => u64::from(midpoint(self.rate, WHOLE)),
             // lost / tokens <= target, both sides below 2^63.
             Feedback::Weighted
-                if lost.wrapping_mul(WHOLE.into())
-                    <= tokens.get().wrapping_mul(config.target_loss.into()) =>
+                if lost.wrapping_mul(WHOLE.into()) <= tokens.get().wrapping_mul(target.into()) =>
             {
                 if self.rising {
                     let goal = midpoint(self.weight, config.weight_max);
@@ -97,13 +99,13 @@ impl Credit {
                 let rest = u64::from(WHOLE.saturating_sub(self.weight));
                 // Rates and weights are at most 10^9.
                 let kept = rest.wrapping_mul(self.rate.into()) / u64::from(WHOLE);
-                kept.wrapping_add(above_target(self.weight.into(), config))
+                kept.wrapping_add(above(self.weight.into(), config.target_loss))
             }
             Feedback::Weighted => {
                 self.rising = false;
                 let half = toward(self.weight, u64::from(self.weight) / 2, certainty);
                 self.weight = half.max(config.weight_min);
-                above_target(came, config)
+                above(came, target)
             }
         };
         let rate = toward(self.rate, goal, certainty);
@@ -127,10 +129,21 @@ impl Credit {
     }
 }
 
-/// `rate x (1 + target loss)`: so many tokens must be sent for `rate` to come through. `rate` is at most 10^9.
+/// The loss that a message aims at whose tokens were sent at a rate, which is at most 10^9: `target loss / (1 + fairness x rate)`.
 #[inline]
-fn above_target(rate: u64, config: &Resolved) -> u64 {
-    let factor = u64::from(WHOLE).wrapping_add(config.target_loss.into());
+fn target(config: &Resolved, rate: u32) -> u32 {
+    let spread = u64::from(rate).saturating_mul(config.fairness.into());
+    let Some(whole) = NonZeroU64::new(spread.saturating_add(WHOLE.into())) else {
+        return config.target_loss;
+    };
+    let part = u64::from(config.target_loss).wrapping_mul(WHOLE.into()) / whole;
+    u32::try_from(part).unwrap_or(config.target_loss)
+}
+
+/// `rate x (1 + loss)`: so many tokens must be sent for `rate` to come through. Both are at most 10^9.
+#[inline]
+fn above(rate: u64, loss: u32) -> u64 {
+    let factor = u64::from(WHOLE).wrapping_add(loss.into());
     rate.wrapping_mul(factor) / u64::from(WHOLE)
 }
 

@@ -331,7 +331,7 @@ impl<I> In<I> {
             self.busy = false;
             self.tick = (self.ledger.outstanding() != 0).then_some(now + rtt);
             all = self.silent >= SILENT_TOKENS
-                || self.silent_rounds >= SILENT_ROUNDS
+                || self.silent_rounds >= SILENT_ROUNDS && many_are_silent(now, rto, *asked)
                 || self.silences != 0 && lost != 0;
         }
         if self.unscheduled != 0 && now >= self.unscheduled_until {
@@ -411,6 +411,12 @@ impl<I> In<I> {
             deadline: self.deadline.map(|at| at - now),
         }
     }
+}
+
+/// Whether so many senders are silent that the next turn is more than a retransmission timeout away (see [`turn`]). Then tokens that nobody answers say
+/// that this sender is silent, too, and a question does not take that back. If it is about the only one, it is asked without waiting for more.
+pub(crate) fn many_are_silent(now: Nanos, rto: Nanos, asked: Nanos) -> bool {
+    asked > now + rto
 }
 
 /// The next turn to be asked, of all silent senders: now, if there are few. `asked` is when the next one's begins.

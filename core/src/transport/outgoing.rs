@@ -5,6 +5,7 @@
 //! named, which go first, and those sent again lately, which are not sent once more within a round trip (TOP section 4.4).
 
 use super::host::{Address, Direction, Info, Outgoing};
+use super::incoming::ACK_PACKETS;
 use super::ranges::Ranges;
 use super::seen::Seen;
 use super::wire::{Cookie, Span, Sync, MAX_LENGTH};
@@ -64,6 +65,8 @@ pub(crate) struct Out<O> {
     pub(crate) burst: u32,
     /// Clocked by grants.
     pub(crate) ren: bool,
+    /// REN: bytes that the link carries in a round trip.
+    pub(crate) line: u32,
     named: Ranges<16>,
     resent: Ranges<16>,
     resent_since: Nanos,
@@ -140,6 +143,7 @@ impl<O> Out<O> {
             unscheduled: 0,
             burst: 0,
             ren: false,
+            line: 0,
             named: Ranges::new(),
             resent: Ranges::new(),
             resent_since: Nanos::ZERO,
@@ -232,6 +236,21 @@ impl<O> Out<O> {
     /// Whether this token is the first with its number.
     pub(crate) fn accept(&mut self, sequence: u16) -> bool {
         self.seen.accept(sequence)
+    }
+
+    /// REN: whether a grant may draw a packet; `more`: its second, which adds to what is under way.
+    ///
+    /// REN trusts the ports to say when there is no room. One without a marker never does: there, messages would double until most of what they
+    /// send is dropped. A message has no use for more than its host's link carries in a round trip. What is not acknowledged may be more, by
+    /// what is acknowledged at once; and as much again while something that was lost is missing, or while packets that wait for longer than
+    /// round trips took until then are taken for lost: grants come for these that add to what is under way, too.
+    pub(crate) fn may_send(&self, more: bool) -> bool {
+        let under_way = self.sent.saturating_sub(self.received);
+        let batch = self.mss.saturating_mul(ACK_PACKETS);
+        let times = if more { 1 } else { 2 };
+        let most = self.line.saturating_mul(times).saturating_add(batch);
+        // What was lost is sent again whatever else there is.
+        under_way < most || !more && !self.named.is_empty()
     }
 
     /// What goes into the next packet.

@@ -242,6 +242,8 @@ counters! {
     MalformedCode = "malformed_code",
     /// UDP datagrams of which not even the headers could be had: no memory, or a bad checksum.
     Unreadable = "unreadable",
+    /// Grants that did not send, or not twice, what their mark says: as much is under way as the link carries.
+    GrantHeld = "grant_held",
 }
 
 impl Counter {

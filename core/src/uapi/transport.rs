@@ -139,10 +139,12 @@ pub mod config {
     pub const DSCP_DATA: u16 = 34;
     /// `u32`, 0..63: DSCP of unscheduled data.
     pub const DSCP_UNSCHEDULED: u16 = 35;
+    /// `u32`, 0..64: a message with all of the token rate aims at a loss so many times and once more smaller (`weighted`).
+    pub const FAIRNESS: u16 = 36;
     /// `u64`, bytes/s, only read: the link rate in force.
-    pub const LINK_IN_FORCE: u16 = 36;
+    pub const LINK_IN_FORCE: u16 = 37;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 36;
+    pub const MAX: u16 = 37;
 }
 
 /// [`config::POLICY`]: ExpressPass. One priority, all messages alike.

@@ -8,6 +8,7 @@ mod crossing;
 mod fuzz;
 mod host;
 mod network;
+mod ren;
 mod rules;
 mod sharing;
 mod topology;

@@ -6,6 +6,8 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use turnstile_core::band::Band;
 use turnstile_core::config::Config as PortConfig;
+use turnstile_core::header::FLAG_REN;
+use turnstile_core::marker::field::{Label, Place};
 use turnstile_core::port::{Dequeue, Port};
 use turnstile_core::queue::{DropCause, Meta, NoLeaf, Packet as PortPacket, Queue, Sink};
 use turnstile_core::transport::config::Resolved;
@@ -38,6 +40,21 @@ impl PortPacket for Flying {
     }
     fn set_enqueued(&mut self, now: Nanos) {
         self.meta.enqueued = now;
+    }
+    fn label(&self) -> Option<Label> {
+        let ren = match &self.packet {
+            Packet::Data(data) => data.flags & FLAG_REN != 0,
+            _ => false,
+        };
+        Some(Label {
+            place: Place::default(),
+            ecn: self.ecn,
+            ren,
+        })
+    }
+    fn set_ecn(&mut self, _: Place, ecn: u8) -> bool {
+        self.ecn = ecn;
+        true
     }
 }
 

@@ -89,6 +89,8 @@ pub struct Resolved {
     pub weight_min: u32,
     /// Parts per billion.
     pub weight_max: u32,
+    /// At most 64.
+    pub fairness: u32,
     /// Parts per billion of the interval between a message's tokens.
     pub jitter: u32,
     /// Between updates of a message's rate; `None`: its round-trip time.
@@ -177,6 +179,7 @@ impl Config {
             weight_initial: self.weight_initial,
             weight_min: self.weight_min,
             weight_max: self.weight_max,
+            fairness: self.fairness,
             jitter: self.jitter,
             update_period: some(self.update_period),
             base_rtt: Nanos(self.base_rtt),

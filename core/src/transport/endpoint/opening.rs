@@ -4,6 +4,7 @@
 use super::*;
 use crate::transport::feedback::Credit;
 use crate::transport::host::{Failure, Refusal};
+use crate::transport::incoming::many_are_silent;
 use crate::transport::wire::Sync;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
@@ -135,12 +136,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// The sender asks whether anybody is there, or has not heard yet that somebody is.
     fn on_sync_again<H: Host<O, I>>(&mut self, now: Nanos, index: u32, sync: &Sync, host: &mut H) {
+        let many_silent = many_are_silent(now, self.config.rto, self.asked);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
         message.heard = now;
         if sync.probe {
-            message.asked();
+            if many_silent {
+                message.asked();
+            } else {
+                message.awake();
+            }
             // It may have sent all there is. What is missing then was lost.
             let limit = message.limit();
             message.gaps.all_sent(now, limit);

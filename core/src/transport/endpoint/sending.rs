@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Outgoing messages: what the user does with them, and what comes from their receivers.
 
+use core::num::NonZeroU32;
+
 use super::*;
 use crate::header::{FLAG_REN, FLAG_UNSCHEDULED};
 use crate::transport::config::Policy;
@@ -45,7 +47,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let mut out = Out::new(message, cookie, number, peer, to, &what, now, rto);
         if self.config.policy == Policy::Ren {
             out.ren = true;
-            out.burst = self.config.base_bytes();
+            out.line = base_payload(self.config.base_bytes(), out.mss, to);
+            out.burst = out.line;
         } else if what.length == Some(what.available)
             && most <= self.config.unscheduled.saturating_mul(what.mss.into())
         {
@@ -277,6 +280,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let Some(out) = self.outs.get_mut(index) else {
                 return;
             };
+            if out.ren && !out.may_send(number != 0) {
+                self.stats.count(Counter::GrantHeld);
+                return;
+            }
             match out.next(at.now) {
                 Ok(piece) => {
                     if number == 0 {
@@ -382,6 +389,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         self.out_done(now, index, Err(Failure::Reset(code)), host);
     }
+}
+
+/// Bytes of a message that go into the full packets that `wire` bytes of a link carry. At least one packet's.
+fn base_payload(wire: u32, mss: u32, to: &Address) -> u32 {
+    let packets = match NonZeroU32::new(mss.saturating_add(data_overhead(to))) {
+        Some(packet) => wire / packet,
+        None => 0,
+    };
+    packets.max(1).saturating_mul(mss)
 }
 
 /// Whether a token was under way for longer than `limit`, which is less than 2^31 ns. One from the future is not: clocks differ a little.

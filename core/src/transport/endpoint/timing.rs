@@ -75,10 +75,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let grant = message
             .grant
             .is_some_and(|grant| at.now >= grant && at.now >= message.pause);
+        let open = message.half_open.is_none() && message.missing() != 0;
         if let Some(spans) = spans {
             self.send_resend(&from, cookie, spans, host);
         }
         if grant {
+            if open {
+                // The sender takes for under way what it was not told of, and the last ACK may be lost, too.
+                self.in_ack(index, host);
+            }
             self.grant(at, index, Mark::Full, host);
         }
         self.update(at.now, index);

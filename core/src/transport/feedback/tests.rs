@@ -39,7 +39,10 @@ fn midpoint_goes_half_way_up_or_down_to_what_came() {
 
 #[test]
 fn weighted_is_the_papers_formula() {
-    let config = config(uapi::FEEDBACK_WEIGHTED);
+    let config = Resolved {
+        fairness: 0,
+        ..config(uapi::FEEDBACK_WEIGHTED)
+    };
     let credit = |periods: &[_]| after(&config, periods);
     // (1 - w) rate + w x 1.1, w = 1/16.
     assert_eq!(credit(&[(20, 0)]).rate, 468_750_000 + 68_750_000);
@@ -60,6 +63,29 @@ fn weighted_is_the_papers_formula() {
     let most = credit(&[(99, 0); 30]);
     assert_eq!(most.rate, 1_000_000_000);
     assert!(most.weight > 499_000_000);
+}
+
+#[test]
+fn who_has_more_aims_at_less_loss() {
+    let config = Resolved {
+        fairness: 8,
+        ..config(uapi::FEEDBACK_WEIGHTED)
+    };
+    // With half of the rate: 10 % / (1 + 8 / 2) = 2 %.
+    let credit = |periods: &[_]| after(&config, periods);
+    assert_eq!(credit(&[(98, 2)]), credit(&[(20, 0)]));
+    let down = credit(&[(97, 3)]);
+    assert_eq!((down.rate, down.weight), (494_700_000, 50_000_000));
+    // With all of it 1.1 %; with a hundredth of it 9.3 %.
+    let all = [(99, 0); 9];
+    let last = |periods: &[_]| credit(periods).rate;
+    assert_eq!(last(&[&all[..], &[(989, 11)]].concat()), 1_000_000_000);
+    assert!(last(&[&all[..], &[(988, 12)]].concat()) < 1_000_000_000);
+    let little = [&[(50, 1450)], &[(0, 0); 2][..]].concat();
+    let little = [&little[..], &[(1000, 0)]].concat();
+    let before = last(&little);
+    assert!(before < 100_000_000, "{before}");
+    assert!(last(&[&little[..], &[(950, 50)]].concat()) > before);
 }
 
 #[test]
@@ -123,6 +149,7 @@ proptest! {
         min in 10_000_u32..=1_000_000_000,
         initial in any::<u32>(),
         target in 0_u32..=500_000_000,
+        fairness in 0_u32..=64,
         weights in any::<[u32; 3]>(),
         periods in prop::collection::vec((any::<u32>(), any::<u32>(), 0_u32..32), 0..20),
     ) {
@@ -134,6 +161,7 @@ proptest! {
             min_rate: min,
             initial_rate: min + initial % (1_000_000_001 - min),
             target_loss: target,
+            fairness,
             weight_min,
             weight_initial,
             weight_max,

@@ -156,6 +156,19 @@ impl Network {
         self.nodes[node].link.loss = loss;
     }
 
+    /// A link carries so many bytes/s from now on.
+    pub(crate) fn slow_down(&mut self, node: usize, rate: u64) {
+        let it = &mut self.nodes[node];
+        it.link.rate = rate;
+        let config = PortConfig {
+            link: Some(rate),
+            ..*it.port.config()
+        };
+        let resolved = config.validate(None).unwrap();
+        it.port
+            .change(&config, &resolved, Nanos(self.now), &mut Drop);
+    }
+
     pub(crate) fn kill(&mut self, host: usize) {
         self.hosts[host].dead = true;
     }

@@ -46,6 +46,7 @@ const DEFAULTS: &[Attr] = &[
     U32(config::DSCP_TOKEN, 46),
     U32(config::DSCP_DATA, 0),
     U32(config::DSCP_UNSCHEDULED, 1),
+    U32(config::FAIRNESS, 3),
 ];
 
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {

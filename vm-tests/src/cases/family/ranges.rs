@@ -252,6 +252,7 @@ const REFUSED: &[(&[Attr], &str)] = &[
         &[U32(config::DSCP_UNSCHEDULED, u32::MAX)],
         "dscp-unscheduled: 4294967295 is not in 0..63",
     ),
+    (&[U32(config::FAIRNESS, 65)], "fairness: 65 is not in 0..64"),
     // Beyond each other.
     (
         &[U32(config::INITIAL_RATE, 3_000_000)],
