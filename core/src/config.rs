@@ -359,7 +359,11 @@ fn clamp_drain(rate: u64, link: u64) -> u64 {
 }
 
 #[inline]
-fn within(option: &'static str, value: u64, range: limits::Range) -> Result<(), Invalid> {
+pub(crate) fn within(
+    option: &'static str,
+    value: u64,
+    range: limits::Range,
+) -> Result<(), Invalid> {
     if range.contains(value) {
         Ok(())
     } else {

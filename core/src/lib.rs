@@ -19,6 +19,7 @@
 //! | [`classify`] | which band a packet belongs to, by its headers |
 //! | [`header`] | the start of a Turnstile packet |
 //! | [`marker`] | what a port tells senders through the ECN field: HULL's phantom queue, REN's marks |
+//! | [`pacer`] | HULL's host pacer: a token bucket whose rate follows the traffic, for the flows that met congestion |
 //! | [`transport`] | messages between hosts, scheduled by tokens: wire format, feedback, policies, state machines |
 //! | [`uapi`] | numbers shared by the kernel module and userspace |
 //!
@@ -73,6 +74,7 @@ pub mod classify;
 pub mod config;
 pub mod header;
 pub mod marker;
+pub mod pacer;
 pub mod port;
 pub mod queue;
 pub mod shaper;
