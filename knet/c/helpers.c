@@ -176,6 +176,8 @@ unsigned int knet_device_queue_bytes(const struct net_device *dev)
 }
 
 static LIST_HEAD(knet_link_watches);
+/* Several kinds may be watching; one notifier does for all. */
+static unsigned int knet_link_watchers;
 
 static int knet_netdev_event(struct notifier_block *nb, unsigned long event, void *ptr)
 {
@@ -210,12 +212,66 @@ void knet_link_watch_del(struct knet_link_watch *watch)
 	list_del(&watch->node);
 }
 
+/* From a module's init and exit only, which the kernel runs one after the other. */
 int knet_link_watch_start(void)
 {
-	return register_netdevice_notifier(&knet_netdev_notifier);
+	int err = knet_link_watchers ? 0 : register_netdevice_notifier(&knet_netdev_notifier);
+
+	if (!err)
+		knet_link_watchers++;
+	return err;
 }
 
 void knet_link_watch_stop(void)
 {
-	unregister_netdevice_notifier(&knet_netdev_notifier);
+	if (!--knet_link_watchers)
+		unregister_netdevice_notifier(&knet_netdev_notifier);
+}
+
+static int knet_tap_func(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
+			 struct net_device *orig_dev)
+{
+	struct knet_tap *tap = container_of(type, struct knet_tap, type);
+
+	tap->heard(tap, skb);
+	/* As every packet handler, we were given a reference. */
+	consume_skb(skb);
+	return NET_RX_SUCCESS;
+}
+
+void knet_tap_init(struct knet_tap *tap)
+{
+	spin_lock_init(&tap->lock);
+}
+
+/* Not what the device sends: that is cloned for each who wants it. */
+void knet_tap_start(struct knet_tap *tap, struct net_device *dev,
+		    void (*heard)(struct knet_tap *tap, const struct sk_buff *skb))
+{
+	tap->heard = heard;
+	tap->type.type = htons(ETH_P_ALL);
+	tap->type.ignore_outgoing = true;
+	tap->type.dev = dev;
+	tap->type.func = knet_tap_func;
+	dev_add_pack(&tap->type);
+}
+
+void knet_tap_stop(struct knet_tap *tap)
+{
+	dev_remove_pack(&tap->type);
+}
+
+void knet_tap_lock(struct knet_tap *tap)
+{
+	spin_lock_bh(&tap->lock);
+}
+
+void knet_tap_unlock(struct knet_tap *tap)
+{
+	spin_unlock_bh(&tap->lock);
+}
+
+u64 knet_random(void)
+{
+	return get_random_u64();
 }

@@ -10,8 +10,10 @@
 #include <linux/ethtool.h>
 #include <linux/if_arp.h>
 #include <linux/netdevice.h>
+#include <linux/random.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
+#include <linux/spinlock.h>
 #include <net/dropreason-qdisc.h>
 #include <net/dsfield.h>
 #include <net/gso.h>
@@ -90,5 +92,24 @@ void knet_link_watch_add(struct knet_link_watch *watch, struct Qdisc *sch,
 void knet_link_watch_del(struct knet_link_watch *watch);
 int knet_link_watch_start(void);
 void knet_link_watch_stop(void);
+
+/*
+ * Whoever hears what a device receives, before anybody else does, and the lock of what that changes. Started and stopped under RTNL.
+ * After knet_tap_stop nobody is called any more.
+ */
+struct knet_tap {
+	struct packet_type type;
+	spinlock_t lock;
+	void (*heard)(struct knet_tap *tap, const struct sk_buff *skb);
+};
+
+void knet_tap_init(struct knet_tap *tap);
+void knet_tap_start(struct knet_tap *tap, struct net_device *dev,
+		    void (*heard)(struct knet_tap *tap, const struct sk_buff *skb));
+void knet_tap_stop(struct knet_tap *tap);
+void knet_tap_lock(struct knet_tap *tap);
+void knet_tap_unlock(struct knet_tap *tap);
+
+u64 knet_random(void);
 
 #endif

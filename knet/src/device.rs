@@ -16,6 +16,10 @@ impl Device<'_> {
         Device(dev, PhantomData)
     }
 
+    pub(crate) fn as_ptr(&self) -> *mut bindings::net_device {
+        self.0.as_ptr()
+    }
+
     /// Link speed in bytes/s as ethtool would show it. `None`: the device reports none.
     pub fn speed(&self) -> Option<u64> {
         // SAFETY: promised to `from_raw`.

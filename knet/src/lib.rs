@@ -34,7 +34,8 @@
 //! | [`Extack`] | `struct netlink_ext_ack *` |
 //! | [`attr`] | `struct nlattr`, `struct nla_policy` |
 //! | [`Message`], [`Stats`] | a dump's `struct sk_buff *`, `struct gnet_dump *` |
-//! | [`now`] | `ktime_get_ns` |
+//! | [`Tap`] | `struct packet_type` of a device, with a `spinlock_t` |
+//! | [`now`], [`random`] | `ktime_get_ns`, `get_random_u64` |
 //!
 //! # Why all kernel-side `unsafe` is here
 //!
@@ -50,6 +51,7 @@ mod layout;
 mod message;
 mod qdisc;
 mod skb;
+mod tap;
 mod time;
 
 pub mod attr;
@@ -64,4 +66,5 @@ pub use qdisc::{
     Departures, Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing, Leaving, Qdisc, Registration,
 };
 pub use skb::{HeaderBuffer, Headers, Skb, SkbQueue, PRIVATE_LEN};
-pub use time::now;
+pub use tap::{Heard, Listener, Tap};
+pub use time::{now, random};

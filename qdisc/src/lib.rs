@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `sch_turnstile.ko`: the Turnstile port, a classful qdisc.
+//! `sch_turnstile.ko`: the Turnstile port, a classful qdisc, and the host pacer, another one.
 //!
 //! This crate only joins two others: `turnstile_core` decides what happens to a packet and when, `knet` is
 //! the kernel. Read [`port`] for the packet path, [`options`] for what `tc` may say, [`classes`] for what exists where,
-//! [`report`] for the counters.
+//! [`report`] for the counters; [`pacer`] for the pacer.
 
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,7 @@ use kernel::prelude::*;
 
 mod classes;
 mod options;
+mod pacer;
 mod packet;
 mod port;
 mod report;
@@ -21,17 +22,19 @@ module! {
     authors: ["The Turnstile authors"],
     description: "Turnstile port: token-scheduled strict-priority packet scheduler",
     license: "GPL",
-    alias: ["net-sch-turnstile"],
+    alias: ["net-sch-turnstile", "net-sch-turnstile_pacer"],
 }
 
 struct Module {
-    _kind: knet::Registration<port::TurnstilePort>,
+    _port: knet::Registration<port::TurnstilePort>,
+    _pacer: knet::Registration<pacer::TurnstilePacer>,
 }
 
 impl kernel::Module for Module {
     fn init(module: &'static ThisModule) -> Result<Self> {
         Ok(Module {
-            _kind: knet::Registration::new(module)?,
+            _port: knet::Registration::new(module)?,
+            _pacer: knet::Registration::new(module)?,
         })
     }
 }

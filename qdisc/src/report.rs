@@ -4,9 +4,10 @@
 use crate::port::{now, TurnstilePort};
 use core::num::NonZero;
 use kernel::prelude::*;
-use knet::{ClassStats, Message, Stats};
+use knet::{Child, ClassStats, Message, Stats};
 use turnstile_core::{
     band::Band,
+    stats::BandStats,
     uapi::{self, band_stat, port_stat},
 };
 
@@ -56,6 +57,49 @@ fn held_whole(left: u64, left_bytes: u64, backlog: u64) -> u64 {
     }
 }
 
+/// What became of the packets that a child got.
+pub(crate) struct InChild {
+    /// Packets that it holds.
+    pub(crate) held: u64,
+    /// Bytes of them.
+    pub(crate) held_bytes: u64,
+    /// Packets that this child or one before it dropped.
+    pub(crate) dropped: u64,
+}
+
+impl InChild {
+    /// Of a band with these counters. `holds_whole`: `child` may hold super-packets.
+    ///
+    /// A child tells nobody why it drops, and some of its drops not at all. What came in, was not sent, is not in our own
+    /// queue and was not dropped by ourselves, the child holds, or it was dropped by this child or one before it.
+    pub(crate) fn of(band: &BandStats, child: Option<&Child>, holds_whole: bool) -> Self {
+        let left = band
+            .offered_packets
+            .saturating_sub(band.sent_packets)
+            .saturating_sub(band.dropped())
+            .saturating_sub(band.queued_packets);
+        let left_bytes = band
+            .offered_bytes
+            .saturating_sub(band.sent_bytes)
+            .saturating_sub(band.dropped_bytes)
+            .saturating_sub(band.queued_bytes);
+        let (held, held_bytes) = child.map_or((0, 0), |child| {
+            let bytes = child.backlog().into();
+            let packets = if holds_whole {
+                held_whole(left, left_bytes, bytes)
+            } else {
+                child.queued().into()
+            };
+            (left.min(packets), bytes)
+        });
+        InChild {
+            held,
+            held_bytes,
+            dropped: left.saturating_sub(held),
+        }
+    }
+}
+
 /// Statistics of one class.
 pub(crate) fn class(this: &TurnstilePort, minor: u16, stats: &mut Stats) -> Result {
     let Some(band) = u8::try_from(minor)
@@ -66,36 +110,12 @@ pub(crate) fn class(this: &TurnstilePort, minor: u16, stats: &mut Stats) -> Resu
     };
     let band_stats = this.port.stats(band);
     let leaf = this.child.as_ref().filter(|_| band == Band::Data);
-    let own_drops = [
-        band_stats.over_limit,
-        band_stats.expired,
-        band_stats.trimmed,
-        band_stats.purged,
-    ]
-    .into_iter()
-    .fold(0u64, u64::saturating_add);
-    // A child tells nobody why it drops, and some of its drops not at all. What came in, was not sent, is not in
-    // the port's own queue and was not dropped by the port itself, the child holds, or it was dropped by this child or one before it.
-    let left = band_stats
-        .offered_packets
-        .saturating_sub(band_stats.sent_packets)
-        .saturating_sub(own_drops)
-        .saturating_sub(band_stats.queued_packets);
-    let left_bytes = band_stats
-        .offered_bytes
-        .saturating_sub(band_stats.sent_bytes)
-        .saturating_sub(band_stats.dropped_bytes)
-        .saturating_sub(band_stats.queued_bytes);
-    let (held, held_bytes) = leaf.map_or((0, 0), |leaf| {
-        let bytes = leaf.backlog().into();
-        let packets = if this.child_holds_whole {
-            held_whole(left, left_bytes, bytes)
-        } else {
-            leaf.queued().into()
-        };
-        (left.min(packets), bytes)
-    });
-    let child = left.saturating_sub(held);
+    let own_drops = band_stats.dropped();
+    let InChild {
+        held,
+        held_bytes,
+        dropped: child,
+    } = InChild::of(band_stats, leaf, this.child_holds_whole);
     let queued = band_stats.queued_packets.saturating_add(held);
     let backlog = band_stats.queued_bytes.saturating_add(held_bytes);
     stats.class(&ClassStats {

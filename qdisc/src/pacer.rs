@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The qdisc kind `turnstile_pacer`: HULL's host pacer.
+//!
+//! It is a second kind in the port's module, because it is made of the same things: `knet`'s qdiscs and the port's packets and queues. A module of
+//! its own would be another copy of both.
+//!
+//! # How the host learns of ECN-Echo
+//!
+//! HULL's pacer sits at the network card and sees the acknowledgements come in (section 4.2: "for each ACK with the ECN-Echo bit set"). A Linux qdisc
+//! sees only what goes out. Of three ways to know, this is the one that does what the paper says:
+//!
+//! - *Listening to what the device receives* ([`Tap`], a packet handler as packet sockets have it): each ACK is seen, one draw for each, and no state is kept
+//!   for flows that are not associated. It works for local sockets, containers, guests and forwarded flows alike, and TCP is left as it is. It takes a look
+//!   at the headers of each packet that comes in. It must be the same device: with ACKs that come by another one nothing is paced.
+//! - *CWR in what goes out* would need no listening, but Linux sets it in one segment per window, and only when the window is cut
+//!   (`tcp_ecn_queue_cwr`): with DCTCP, which has many ACKs with ECN-Echo in a window, p_a would mean something else.
+//! - *The socket's own count* (`tcp_sock.delivered_ce`, by way of `skb->sk`) is exact, but in acknowledged segments instead of ACKs; to see that it has
+//!   grown, something must be remembered of each flow that is not associated, without bound; and there is no socket for what is forwarded.
+//!
+//! # Above TSO
+//!
+//! The paper's pacer is below segmentation offload, and captures "the packets of the large flows after segmentation" (section 2.3). So super-packets of paced
+//! flows are split here, and their segments are paced one by one; one that was kept whole would leave the card as the burst that the pacer is there to
+//! prevent. What passes by stays whole, so that only flows which meet congestion cost the CPU anything. With `no-split-gso` super-packets are kept whole:
+//! each waits until the bucket is full, and takes as many tokens as it has bytes on the wire.
+//!
+//! # Beside a port
+//!
+//! As a port's child it hangs below the data class (`parent 1:2`), and paces the port's data; as a port's parent it has the port below what passes by (class
+//! `:1`), and paced packets go beside the port. Filters may say which packets to pace (class `:2`) and which not (`:1`), whatever the table says.
+
+use crate::packet::{Framing, PortPacket, PortQueue};
+use kernel::{alloc::KVVec, prelude::*};
+use knet::{
+    attr::Nest, Arriving, Child, Classified, Configuring, Dequeued, Dequeuing, DropReason,
+    Enqueued, Enqueuing, Extack, HeaderBuffer, Heard, Leaving, Listener, Message, Qdisc, Skb,
+    Stats, Tap,
+};
+use turnstile_core::{
+    pacer::{
+        config::{limits, Config},
+        flows::{Flows, Slot, Slots},
+        key::{self, FlowKey},
+        HostPacer, Lane, Next,
+    },
+    queue::{wire_len, Packet},
+    uapi::pacer::{class, KIND},
+    units::Nanos,
+};
+
+mod options;
+mod report;
+
+fn now() -> Nanos {
+    Nanos(knet::now())
+}
+
+/// Memory for the flow association table.
+pub(crate) struct Memory(KVVec<Slot>);
+
+impl Memory {
+    fn new(flows: u32) -> Result<Self> {
+        let mut slots = KVVec::with_capacity(flows as usize, GFP_KERNEL)?;
+        for _ in 0..flows {
+            slots
+                .push_within_capacity(Slot::EMPTY)
+                .map_err(|_| ENOMEM)?;
+        }
+        Ok(Memory(slots))
+    }
+}
+
+impl Slots for Memory {
+    #[inline]
+    fn slots(&self) -> &[Slot] {
+        &self.0
+    }
+
+    #[inline]
+    fn slots_mut(&mut self) -> &mut [Slot] {
+        &mut self.0
+    }
+}
+
+/// The table, and how flows come into it.
+pub(crate) struct Associations(pub(crate) Flows<Memory>);
+
+impl Listener for Associations {
+    type News = FlowKey;
+
+    #[inline]
+    fn sift(packet: &Heard<'_>) -> Option<FlowKey> {
+        let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
+        let (protocol, network) = packet.network(&mut buffer);
+        let segment = key::segment(protocol, network)?;
+        segment.echo.then(|| segment.flow.reversed())
+    }
+
+    fn heard(&mut self, flow: FlowKey) {
+        self.0.echo(now(), &flow);
+    }
+}
+
+/// Events that belong to no lane.
+#[derive(Default)]
+pub(crate) struct Events {
+    filter_drops: u64,
+    filter_misses: u64,
+    gso_splits: u64,
+}
+
+/// A pacer: one instance of the qdisc.
+pub(crate) struct TurnstilePacer {
+    pacer: HostPacer<PortQueue>,
+    flows: Tap<Associations>,
+    /// Takes what passes by.
+    child: Option<Child>,
+    /// Whether the child may hold super-packets, which are one each to it.
+    child_holds_whole: bool,
+    events: Events,
+}
+
+/// What is known of a packet that is not just queued.
+pub(crate) enum Arrival {
+    /// Nothing: filters have to be asked.
+    Unknown,
+    /// Its way.
+    Goes(Lane),
+    /// There is no room for it.
+    NoRoom,
+}
+
+impl TurnstilePacer {
+    fn framing(&self) -> Framing {
+        let config = self.pacer.config();
+        Framing {
+            overhead: config.overhead,
+            mpu: config.mpu,
+        }
+    }
+
+    /// Counts the packet as one that the host sends.
+    #[inline]
+    fn count(&mut self, now: Nanos, skb: &Skb) {
+        let Framing { overhead, mpu } = self.framing();
+        let wire = wire_len(skb.packet_len(), skb.segments(), overhead, mpu);
+        self.pacer.arrive(now, wire);
+    }
+
+    /// Which way the packet goes, by its flow.
+    #[inline]
+    fn lane(&self, now: Nanos, skb: &Skb) -> Lane {
+        let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
+        let headers = skb.headers(&mut buffer);
+        let since = self.pacer.waiting_since(now);
+        match key::segment(headers.protocol, headers.bytes) {
+            Some(segment)
+                if self
+                    .flows
+                    .with(|flows| flows.0.lookup(now, &segment.flow, since)) =>
+            {
+                Lane::Paced
+            }
+            _ => Lane::Pass,
+        }
+    }
+
+    /// Leaves the filters' verdict behind. `None`: the packet is gone.
+    fn classify(mut skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Lane)> {
+        let classified = on.classify(&mut skb);
+        let handle = on.context().handle();
+        let (this, report) = on.qdisc();
+        let now = now();
+        match classified {
+            Classified::Unmatched => {}
+            Classified::Stolen => {
+                report.stolen(skb);
+                return None;
+            }
+            Classified::Shot => {
+                let dropped = &mut this.events.filter_drops;
+                *dropped = dropped.wrapping_add(skb.segments().into());
+                report.shot(skb);
+                return None;
+            }
+            Classified::Class(id) => {
+                // Filters may leave out the major number.
+                let minor = if id >> 16 == 0 { id } else { id ^ handle };
+                let lane = match minor {
+                    1 => Some(Lane::Pass),
+                    2 => Some(Lane::Paced),
+                    _ => None,
+                };
+                if let Some(lane) = lane {
+                    this.count(now, &skb);
+                    return Some((skb, lane));
+                }
+                this.events.filter_misses = this.events.filter_misses.wrapping_add(1);
+            }
+        }
+        this.count(now, &skb);
+        let lane = this.lane(now, &skb);
+        Some((skb, lane))
+    }
+
+    /// Puts the packet where it goes.
+    fn place(skb: Skb, lane: Lane, on: &mut Enqueuing<'_, Self>) {
+        let (this, report) = on.qdisc();
+        if let (Lane::Pass, Some(child)) = (lane, &this.child) {
+            let (len, segs) = (skb.packet_len(), skb.segments());
+            let whole = segs > 1;
+            if whole || this.child_holds_whole {
+                this.child_holds_whole = whole || child.queued() != 0;
+            }
+            this.pacer.child_offered(len, segs);
+            // If it does not take the packet, that is seen from what it holds.
+            on.give(skb, |this| this.child.as_mut());
+            return;
+        }
+        let len = skb.packet_len();
+        let packet = PortPacket::new(skb, this.framing());
+        match this.pacer.enqueue(now(), lane, packet) {
+            Ok(()) => report.queued(len),
+            Err(packet) => report.refuse(packet.0, DropReason::OverLimit),
+        }
+    }
+
+    /// Is it a super-packet that is to be paced as the packets that it stands for?
+    #[inline]
+    fn splits(&self, skb: &Skb, lane: Lane) -> bool {
+        lane == Lane::Paced && skb.segments() > 1 && self.pacer.config().split_gso
+    }
+
+    /// Has the child packets?
+    #[inline]
+    fn child_holds(&self) -> bool {
+        self.child.as_ref().is_some_and(|child| child.queued() != 0)
+    }
+}
+
+#[vtable]
+impl Qdisc for TurnstilePacer {
+    const KIND: &'static str = KIND;
+    const CLASSES_ARE_FIXED: &'static str =
+        "the classes are :1, what passes by, and :2, what is paced";
+
+    type Shared = ();
+
+    fn new(
+        on: &Configuring<'_, Self>,
+        nest: Option<Nest<'_>>,
+        extack: &mut Extack,
+    ) -> Result<Self> {
+        let device = on.device();
+        let mut config = Config::DEFAULT;
+        let limit = u64::from(device.queue_bytes());
+        config.pass_limit = limit.clamp(limits::PASS_LIMIT.min, limits::PASS_LIMIT.max) as u32;
+        if let Some(nest) = nest {
+            options::apply(&mut config, nest, extack)?;
+        }
+        options::check(&config, extack)?;
+        let flows = Flows::new(&config, Memory::new(config.flows)?, knet::random());
+        Ok(TurnstilePacer {
+            pacer: HostPacer::new(&config, device.speed(), now()),
+            flows: Tap::new(&device, Associations(flows))?,
+            child: None,
+            child_holds_whole: false,
+            events: Events::default(),
+        })
+    }
+
+    fn change(on: &Configuring<'_, Self>, nest: Option<Nest<'_>>, extack: &mut Extack) -> Result {
+        let Some(nest) = nest else {
+            return Ok(());
+        };
+        let speed = on.device().speed();
+        // RTNL is held: nobody else changes the configuration between here and the second lock.
+        let Some(old) = on.lock(|this, _, _| *this.pacer.config()) else {
+            return Err(EINVAL);
+        };
+        let mut config = old;
+        options::apply(&mut config, nest, extack)?;
+        options::check(&config, extack)?;
+        let memory = match config.flows == old.flows {
+            true => None,
+            false => Some(Memory::new(config.flows)?),
+        };
+        // What is freed is freed here, where it may take its time.
+        let _unused = on.lock(|this, changing, sch| {
+            this.pacer.change(&config, speed, now(), |packet| {
+                changing.drop_queued(packet.0);
+            });
+            // What waited for the old rate's time may be due by the new one.
+            sch.wake_at(now().0);
+            this.flows.with(|flows| {
+                flows.0.change(&config);
+                memory.map(|memory| flows.0.resize(memory))
+            })
+        });
+        Ok(())
+    }
+
+    type Arrival = Arrival;
+    /// When there will be enough tokens for the first packet, if that is all that is wanting.
+    type Departure = Option<Nanos>;
+
+    #[inline(always)]
+    fn enqueue(skb: Skb, mut arriving: Arriving<'_, Self>) -> Enqueued {
+        let (this, sch) = arriving.qdisc();
+        if sch.has_filters() {
+            return arriving.unusual(skb, Arrival::Unknown);
+        }
+        let now = now();
+        this.count(now, &skb);
+        let lane = this.lane(now, &skb);
+        if this.splits(&skb, lane) || lane == Lane::Pass && this.child.is_some() {
+            return arriving.unusual(skb, Arrival::Goes(lane));
+        }
+        let len = skb.packet_len();
+        let packet = PortPacket::new(skb, this.framing());
+        match this.pacer.enqueue(now, lane, packet) {
+            Ok(()) => arriving.queued(len),
+            Err(packet) => arriving.unusual(packet.0, Arrival::NoRoom),
+        }
+    }
+
+    fn enqueue_unusual(skb: Skb, known: Arrival, on: &mut Enqueuing<'_, Self>) {
+        let (skb, lane) = match known {
+            Arrival::NoRoom => return on.report().refuse(skb, DropReason::OverLimit),
+            Arrival::Goes(lane) => (skb, lane),
+            Arrival::Unknown => match Self::classify(skb, on) {
+                Some(place) => place,
+                None => return,
+            },
+        };
+        if !on.qdisc().0.splits(&skb, lane) {
+            return Self::place(skb, lane, on);
+        }
+        match skb.split() {
+            Ok(mut list) => {
+                let (this, _) = on.qdisc();
+                this.events.gso_splits = this.events.gso_splits.wrapping_add(1);
+                while let Some(segment) = list.pop() {
+                    Self::place(segment, lane, on);
+                }
+            }
+            // It cannot be split: it goes as it is.
+            Err(skb) => Self::place(skb, lane, on),
+        }
+    }
+
+    #[inline(always)]
+    fn dequeue(mut leaving: Leaving<'_, Self>) -> Dequeued {
+        let this = leaving.qdisc();
+        if this.child.is_some() {
+            return leaving.unusual(None);
+        }
+        if this.pacer.is_empty() {
+            return leaving.empty();
+        }
+        let now = now();
+        match this.pacer.next(now, false) {
+            Next::Now(lane) => match this.pacer.dequeue(now, lane) {
+                Some(packet) => {
+                    let len = packet.meta().len;
+                    leaving.with(packet.0, len)
+                }
+                None => leaving.empty(),
+            },
+            Next::Wait(time) => leaving.unusual(Some(time)),
+            Next::Nothing => leaving.empty(),
+        }
+    }
+
+    fn dequeue_unusual(known: Option<Nanos>, on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
+        let wait = match known {
+            Some(time) => time,
+            None => {
+                let now = now();
+                let (this, _) = on.qdisc();
+                let holds = this.child_holds();
+                let mut next = this.pacer.next(now, holds);
+                if next == Next::Now(Lane::Pass) {
+                    // What came before there was a child goes first.
+                    if let Some(packet) = this.pacer.dequeue(now, Lane::Pass) {
+                        return Some(packet.0);
+                    }
+                    if let Some(skb) = on.take(|this| this.child.as_mut()) {
+                        let (len, segs) = (skb.packet_len(), skb.segments());
+                        on.qdisc().0.pacer.child_sent(len, segs);
+                        return Some(skb);
+                    }
+                    // It has packets and gives none: it will say when.
+                    next = on.qdisc().0.pacer.next(now, false);
+                }
+                match next {
+                    Next::Now(lane) => {
+                        let packet = on.qdisc().0.pacer.dequeue(now, lane);
+                        return packet.map(|packet| packet.0);
+                    }
+                    Next::Wait(time) => time,
+                    Next::Nothing => return None,
+                }
+            }
+        };
+        let sch = on.context();
+        sch.count_overlimit();
+        sch.wake_at(wait.0);
+        None
+    }
+
+    fn reset(&mut self) {
+        self.pacer.reset(|packet| knet::drop_queued(packet.0));
+        if let Some(child) = &mut self.child {
+            child.reset();
+        }
+    }
+
+    fn dump(&mut self, message: &mut Message) -> Result {
+        options::dump(self.pacer.config(), message)
+    }
+
+    fn dump_stats(&mut self, stats: &mut Stats) -> Result {
+        report::pacer(self, stats)
+    }
+
+    fn find_class((): &(), minor: u16) -> bool {
+        matches!(minor, class::PASS | class::PACED)
+    }
+
+    fn next_class((): &(), after: u16) -> Option<u16> {
+        (after < class::PACED).then(|| after.wrapping_add(1))
+    }
+
+    fn child(&mut self, minor: u16, extack: &mut Extack) -> Result<&mut Option<Child>> {
+        if minor == class::PASS {
+            return Ok(&mut self.child);
+        }
+        Err(extack.refuse(
+            knet::eopnotsupp(),
+            format_args!("{KIND}: class :{minor:x} takes no child qdisc, only :1 does"),
+        ))
+    }
+
+    fn dump_class_stats(&mut self, minor: u16, stats: &mut Stats) -> Result {
+        report::class(self, minor, stats)
+    }
+}
