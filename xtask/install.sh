@@ -22,8 +22,11 @@ done
 install -D -m 755 turnstile "$to/usr/local/sbin/turnstile"
 # Debian's tc looks here; another one may have been built with another folder (TC_LIB_DIR overrides it).
 install -D -m 644 q_turnstile.so "$to/usr/lib/x86_64-linux-gnu/tc/q_turnstile.so"
+# One file has both kinds; tc looks for a file of each name.
+ln -sf q_turnstile.so "$to/usr/lib/x86_64-linux-gnu/tc/q_turnstile_pacer.so"
 install -D -m 644 turnstile.8 "$to/usr/local/share/man/man8/turnstile.8"
 install -D -m 644 tc-turnstile.8 "$to/usr/local/share/man/man8/tc-turnstile.8"
+install -D -m 644 tc-turnstile_pacer.8 "$to/usr/local/share/man/man8/tc-turnstile_pacer.8"
 install -D -m 644 turnstile.bash "$to/usr/share/bash-completion/completions/turnstile"
 install -D -m 644 turnstile.zsh "$to/usr/local/share/zsh/site-functions/_turnstile"
 install -D -m 644 turnstile.fish "$to/usr/share/fish/vendor_completions.d/turnstile.fish"

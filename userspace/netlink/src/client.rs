@@ -13,10 +13,9 @@ use netlink_packet_route::RouteNetlinkMessage;
 use rtnetlink::sys::AsyncSocket;
 use rtnetlink::Handle;
 use tokio::task::JoinHandle;
-use turnstile_core::uapi;
 
-use crate::error::{Error, Refusal, Request};
-use crate::message::{self, Port};
+use crate::error::{Error, Refusal, Request, Subject};
+use crate::message::{self, Found, Port};
 use crate::place::{Id, Place};
 use crate::Options;
 
@@ -43,6 +42,8 @@ const NAME_MAX: usize = 15;
 pub struct Ports {
     handle: Handle,
     connection: JoinHandle<()>,
+    /// What the requests are about.
+    what: Subject,
 }
 
 impl Drop for Ports {
@@ -60,6 +61,11 @@ impl Ports {
     /// # Panics
     /// Outside of a tokio runtime with I/O enabled.
     pub fn connect() -> Result<Self, Error> {
+        Self::connect_for(Subject::Port)
+    }
+
+    /// A connection for qdiscs of either kind.
+    pub(crate) fn connect_for(what: Subject) -> Result<Self, Error> {
         let (mut connection, handle, _) = rtnetlink::new_connection().map_err(Error::Socket)?;
         // How each answer ends has to be seen: a connection that breaks ends it, too.
         connection.set_forward_ack(true);
@@ -73,14 +79,19 @@ impl Ports {
         Ok(Self {
             handle,
             connection: tokio::spawn(connection),
+            what,
         })
     }
 
     /// Adds a port.
     ///
     /// # Errors
-    /// [`Error::NoDevice`]; [`Error::Refused`] and [`Error::NotAPort`], also if there is a qdisc already.
+    /// [`Error::NoDevice`]; [`Error::Refused`] and [`Error::OtherKind`], also if there is a qdisc already.
     pub async fn add(&self, place: &Place, options: &Options) -> Result<(), Error> {
+        self.add_with(place, &options.encode()).await
+    }
+
+    pub(crate) async fn add_with(&self, place: &Place, options: &[u8]) -> Result<(), Error> {
         self.modify(
             Request::Add,
             NLM_F_CREATE | NLM_F_EXCL,
@@ -95,6 +106,10 @@ impl Ports {
     /// # Errors
     /// [`Error::NoDevice`], [`Error::Refused`].
     pub async fn replace(&self, place: &Place, options: &Options) -> Result<(), Error> {
+        self.replace_with(place, &options.encode()).await
+    }
+
+    pub(crate) async fn replace_with(&self, place: &Place, options: &[u8]) -> Result<(), Error> {
         self.modify(
             Request::Replace,
             NLM_F_CREATE | NLM_F_REPLACE,
@@ -107,8 +122,12 @@ impl Ports {
     /// Sets these options of a port; the others, and what is queued, stay as they are.
     ///
     /// # Errors
-    /// [`Error::NoDevice`]; [`Error::NoPort`], [`Error::NotAPort`]; [`Error::Refused`], which leaves the port as it was.
+    /// [`Error::NoDevice`]; [`Error::Missing`], [`Error::OtherKind`]; [`Error::Refused`], which leaves the port as it was.
     pub async fn change(&self, place: &Place, options: &Options) -> Result<(), Error> {
+        self.change_with(place, &options.encode()).await
+    }
+
+    pub(crate) async fn change_with(&self, place: &Place, options: &[u8]) -> Result<(), Error> {
         self.modify(Request::Change, 0, place, Some(options)).await
     }
 
@@ -151,6 +170,31 @@ impl Ports {
         Ok(ports)
     }
 
+    /// All qdiscs of this connection's kind, of one device or of all, in the kernel's order.
+    pub(crate) async fn qdiscs(&self, dev: Option<&str>) -> Result<Vec<Found>, Error> {
+        let only = match dev {
+            Some(dev) => Some(self.index(dev).await?),
+            None => None,
+        };
+        let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
+        let mut qdiscs = Vec::new();
+        for answer in self.dump(request, dev.unwrap_or("any device")).await? {
+            let RouteNetlinkMessage::NewQueueDiscipline(answer) = answer else {
+                continue;
+            };
+            if only.is_none_or(|index| index == answer.header.index) {
+                qdiscs.extend(message::found(&answer, self.what.kind()));
+            }
+        }
+        for qdisc in &mut qdiscs {
+            qdisc.dev = match dev {
+                Some(dev) => dev.to_owned(),
+                None => self.name(qdisc.index).await,
+            };
+        }
+        Ok(qdiscs)
+    }
+
     async fn show_classes(&self, port: &mut Port) -> Result<(), Error> {
         let mut request = TcMessage::with_index(port.index);
         request.header.parent = port.handle.0.into();
@@ -172,14 +216,14 @@ impl Ports {
         request: Request,
         flags: u16,
         place: &Place,
-        options: Option<&Options>,
+        options: Option<&[u8]>,
     ) -> Result<(), Error> {
         let index = self.index(&place.dev).await?;
         let mut place = place.clone();
         if matches!(request, Request::Add | Request::Change) && place.handle.is_none() {
             place.handle = self.handle_for(request, index, &place).await?;
         }
-        let body = message::request(index, &place, options);
+        let body = message::request(index, &place, self.what.kind(), options);
         let body = match request {
             Request::Del => RouteNetlinkMessage::DelQueueDiscipline(body),
             _ => RouteNetlinkMessage::NewQueueDiscipline(body),
@@ -210,11 +254,13 @@ impl Ports {
             }
             _ => None,
         });
-        let dev = place.dev.clone();
+        let (dev, what) = (place.dev.clone(), self.what);
         match (request, occupant) {
-            (_, Some((kind, _))) if kind != uapi::KIND => Err(Error::NotAPort { dev, kind }),
+            (_, Some((kind, _))) if kind != what.kind() => {
+                Err(Error::OtherKind { dev, kind, what })
+            }
             (Request::Change, Some((_, handle))) => Ok(Some(handle)),
-            (Request::Change, None) => Err(Error::NoPort(dev)),
+            (Request::Change, None) => Err(Error::Missing { dev, what }),
             // The kernel refuses a second port, and finds a handle for the first.
             _ => Ok(None),
         }
@@ -320,12 +366,13 @@ impl Ports {
             match answer.payload {
                 NetlinkPayload::InnerMessage(body) => outcome.answers.push(body),
                 NetlinkPayload::Error(error) if error.code.is_some() => {
-                    outcome.refusal = Some(Refusal::new(&error, flags, request, parent));
+                    outcome.refusal = Some(Refusal::new(&error, flags, request, self.what, parent));
                 }
                 NetlinkPayload::Done(done) => {
                     ended = true;
                     if done.code < 0 {
-                        outcome.refusal = Some(Refusal::at_end(done.code, request, parent));
+                        outcome.refusal =
+                            Some(Refusal::at_end(done.code, request, self.what, parent));
                     }
                 }
                 NetlinkPayload::Overrun(_) => {

@@ -4,6 +4,7 @@
 use std::io;
 
 use netlink_packet_core::ErrorMessage;
+use turnstile_core::uapi;
 
 use crate::attr::{attributes, Malformed};
 use crate::place::Id;
@@ -20,18 +21,25 @@ pub enum Error {
     /// There is no such device.
     #[error("no such device: \"{0}\"")]
     NoDevice(String),
-    /// There is no port to change.
-    #[error("{0}: there is no port here")]
-    NoPort(String),
+    /// There is none to change.
+    #[error("{dev}: there is no {what} here")]
+    Missing {
+        /// The device.
+        dev: String,
+        /// What was looked for.
+        what: Subject,
+    },
     /// There is a qdisc of another kind.
     #[error(
-        "{dev}: the qdisc there is {kind}, not a port; use replace to put a port in its place"
+        "{dev}: the qdisc there is {kind}, not a {what}; use replace to put a {what} in its place"
     )]
-    NotAPort {
+    OtherKind {
         /// The device.
         dev: String,
         /// The kind that it has.
         kind: String,
+        /// What was looked for.
+        what: Subject,
     },
     /// What the kernel sent makes no sense.
     #[error(transparent)]
@@ -44,6 +52,34 @@ pub enum Error {
         /// Why.
         refusal: Refusal,
     },
+}
+
+/// What a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// A port, kind `turnstile`.
+    Port,
+    /// A host pacer, kind `turnstile_pacer`.
+    Pacer,
+}
+
+impl Subject {
+    /// The qdisc's kind.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Port => uapi::KIND,
+            Self::Pacer => uapi::pacer::KIND,
+        }
+    }
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Port => "port",
+            Self::Pacer => "pacer",
+        })
+    }
 }
 
 /// What was asked of the kernel.
@@ -70,6 +106,8 @@ pub struct Refusal {
     pub message: Option<String>,
     /// What was asked.
     pub request: Request,
+    /// About what.
+    pub what: Subject,
     /// For whom.
     pub parent: Id,
 }
@@ -81,55 +119,68 @@ const EEXIST: i32 = 17;
 
 const EINVAL: i32 = 22;
 
-const NO_MODULE: &str = "the kernel has no turnstile qdisc: load sch_turnstile";
-
 const NLMSGERR_ATTR_MSG: u16 = 1;
 const NLM_F_CAPPED: u16 = 0x100;
 const NLM_F_ACK_TLVS: u16 = 0x200;
 
 impl Refusal {
     /// From an `NLMSG_ERROR` with these header flags.
-    pub fn new(error: &ErrorMessage, flags: u16, request: Request, parent: Id) -> Self {
+    pub fn new(
+        error: &ErrorMessage,
+        flags: u16,
+        request: Request,
+        what: Subject,
+        parent: Id,
+    ) -> Self {
         Self {
             errno: error.raw_code().saturating_abs(),
             message: message(&error.header, flags),
             request,
+            what,
             parent,
         }
     }
 
     /// From the code at the end of a list that the kernel could not finish.
-    pub fn at_end(code: i32, request: Request, parent: Id) -> Self {
+    pub fn at_end(code: i32, request: Request, what: Subject, parent: Id) -> Self {
         Self {
             errno: code.saturating_abs(),
             message: None,
             request,
+            what,
             parent,
         }
     }
 
     /// What to do about it, if that is known.
-    fn hint(&self) -> Option<&'static str> {
+    fn hint(&self) -> Option<String> {
         let says = |part: &str| {
             self.message
                 .as_deref()
                 .is_some_and(|message| message.contains(part))
         };
-        match (self.errno, self.request) {
-            (EPERM, _) => Some("needs CAP_NET_ADMIN in the network namespace"),
-            (ENOENT, _) if says("kind is unknown") => Some(NO_MODULE),
-            (ENOENT, Request::Add | Request::Replace) if self.message.is_none() => Some(NO_MODULE),
+        let what = self.what;
+        let no_module = || {
+            format!(
+                "the kernel has no {} qdisc: load sch_turnstile",
+                what.kind()
+            )
+        };
+        Some(match (self.errno, self.request) {
+            (EPERM, _) => "needs CAP_NET_ADMIN in the network namespace".to_owned(),
+            (ENOENT, _) if says("kind is unknown") => no_module(),
+            (ENOENT, Request::Add | Request::Replace) if self.message.is_none() => no_module(),
             (EINVAL, Request::Change | Request::Del) if says("must match existing") => {
-                Some("the qdisc there is not a port")
+                format!("the qdisc there is not a {what}")
             }
-            (EEXIST, Request::Change) => Some("the port there has another handle"),
-            (ENOENT, Request::Change | Request::Del) => Some("there is no port here"),
+            (EEXIST, Request::Change) => format!("the {what} there has another handle"),
+            (ENOENT, Request::Change | Request::Del) => format!("there is no {what} here"),
             (EEXIST, Request::Add) if self.parent == Id::ROOT => {
-                Some("already has a root qdisc; use replace")
+                "already has a root qdisc; use replace".to_owned()
             }
-            (EEXIST, Request::Add) => Some("already has a qdisc there; use replace"),
-            _ => None,
-        }
+            (EEXIST, Request::Add) => "already has a qdisc there; use replace".to_owned(),
+            _ => return None,
+        })
     }
 }
 
@@ -137,14 +188,15 @@ impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The kernel's part of the project begins its messages with the kind, which the reader knows.
         let message = self.message.as_deref().map(|m| {
-            m.strip_prefix("turnstile: ")
+            m.strip_prefix(self.what.kind())
+                .and_then(|m| m.strip_prefix(": "))
                 .unwrap_or(m)
                 .trim_end_matches('.')
         });
         match (message, self.hint()) {
             (Some(message), Some(hint)) => write!(f, "{message} ({hint})"),
             (Some(message), None) => f.write_str(message),
-            (None, Some(hint)) => f.write_str(hint),
+            (None, Some(hint)) => f.write_str(&hint),
             (None, None) => io::Error::from_raw_os_error(self.errno).fmt(f),
         }
     }
@@ -213,6 +265,7 @@ mod tests {
                 errno,
                 message: message.map(str::to_owned),
                 request,
+                what: Subject::Port,
                 parent,
             }
             .to_string()
@@ -245,6 +298,25 @@ mod tests {
         ] {
             assert_eq!(show(errno, message, request), line);
         }
+    }
+
+    #[test]
+    fn a_pacer_is_called_one() {
+        let refusal = |errno, message: Option<&str>, request| Refusal {
+            errno,
+            message: message.map(str::to_owned),
+            request,
+            what: Subject::Pacer,
+            parent: Id::ROOT,
+        };
+        let range = "turnstile_pacer: beta: 0 is not in 1..1000000";
+        let refused = refusal(22, Some(range), Request::Add);
+        assert_eq!(refused.to_string(), "beta: 0 is not in 1..1000000");
+        let missing = refusal(ENOENT, None, Request::Change);
+        assert_eq!(missing.to_string(), "there is no pacer here");
+        let unknown = refusal(ENOENT, None, Request::Add);
+        let expected = "the kernel has no turnstile_pacer qdisc: load sch_turnstile";
+        assert_eq!(unknown.to_string(), expected);
     }
 
     proptest! {

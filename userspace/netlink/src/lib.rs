@@ -10,6 +10,7 @@
 //! | [`table`] | the one table of options behind grammar, help texts and man pages |
 //! | [`wire`] | [`Options`] ⇄ netlink attributes |
 //! | [`stats`] | statistics of ports and classes |
+//! | [`pacer`] | all of this for the host pacer |
 //! | [`units`], [`dscp`] | single values as words |
 //! | [`place`] | device, parent and handle |
 //! | [`attr`] | netlink attributes as bytes |
@@ -41,6 +42,7 @@ pub mod json;
 #[cfg(feature = "client")]
 pub mod message;
 pub mod options;
+pub mod pacer;
 pub mod place;
 pub mod print;
 pub mod stats;

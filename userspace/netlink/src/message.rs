@@ -84,18 +84,16 @@ fn id(handle: TcHandle) -> Id {
     Id::new(handle.major, handle.minor)
 }
 
-/// A message about the port at this place.
-pub(crate) fn request(index: i32, place: &Place, options: Option<&Options>) -> TcMessage {
+/// A message about the qdisc of this kind at this place. `options`: what is inside `TCA_OPTIONS`.
+pub(crate) fn request(index: i32, place: &Place, kind: &str, options: Option<&[u8]>) -> TcMessage {
     let mut message = TcMessage::with_index(index);
     message.header.parent = handle(place.parent);
     if let Some(own) = place.handle {
         message.header.handle = handle(own);
     }
-    message
-        .attributes
-        .push(TcAttribute::Kind(uapi::KIND.to_owned()));
+    message.attributes.push(TcAttribute::Kind(kind.to_owned()));
     if let Some(options) = options {
-        let nest = DefaultNla::new(TCA_OPTIONS | NESTED, options.encode());
+        let nest = DefaultNla::new(TCA_OPTIONS | NESTED, options.to_vec());
         message.attributes.push(TcAttribute::Other(nest));
     }
     message
@@ -159,6 +157,33 @@ impl Parts {
             _ => {}
         }
     }
+}
+
+/// A qdisc as the kernel reports it, with its own part as it came.
+pub(crate) struct Found {
+    pub(crate) index: i32,
+    pub(crate) dev: String,
+    pub(crate) handle: Id,
+    pub(crate) parent: Id,
+    /// What is inside `TCA_OPTIONS`.
+    pub(crate) options: Vec<u8>,
+    pub(crate) counters: Counters,
+    /// What is inside `TCA_STATS_APP`.
+    pub(crate) app: Vec<u8>,
+}
+
+/// The qdisc in a message; `None` if it is of another kind. `dev` remains to be filled in.
+pub(crate) fn found(message: &TcMessage, kind: &str) -> Option<Found> {
+    let parts = Parts::new(message);
+    (parts.kind == kind).then(|| Found {
+        index: message.header.index,
+        dev: String::new(),
+        handle: id(message.header.handle),
+        parent: id(message.header.parent),
+        options: parts.options,
+        counters: parts.counters,
+        app: parts.app,
+    })
 }
 
 /// The port in a message; `None` if it is about a qdisc of another kind. `dev` and `classes` remain to be filled in.
@@ -228,7 +253,7 @@ mod tests {
             parent: Id::new(1, 2),
             handle: Some(Id::new(7, 0)),
         };
-        let bytes = bytes_of(&request(3, &place, Some(&options)));
+        let bytes = bytes_of(&request(3, &place, uapi::KIND, Some(&options.encode())));
         let mut expected = vec![0; 4];
         for word in [3u32, 0x7_0000, 0x1_0002, 0] {
             expected.extend(word.to_ne_bytes());
@@ -258,7 +283,12 @@ mod tests {
         };
         let documented: Vec<u8> = example.lines().flat_map(hex).collect();
         let options = parse(&["link", "10gbit", "priorities", "2"]).unwrap();
-        let bytes = bytes_of(&request(3, &Place::root("swp1"), Some(&options)));
+        let bytes = bytes_of(&request(
+            3,
+            &Place::root("swp1"),
+            uapi::KIND,
+            Some(&options.encode()),
+        ));
         assert_eq!(bytes[20..], documented);
     }
 

@@ -49,6 +49,8 @@ macro_rules! statistics {
     };
 }
 
+pub(crate) use statistics;
+
 statistics! {
     /// Statistics of a port.
     PortStats from port_stat {

@@ -262,22 +262,27 @@ pub fn names() -> String {
 
 /// What a terminal shows for `help`: a line or two per option, at most 100 columns wide.
 pub fn help() -> String {
-    let mut text = String::new();
-    for info in OPTIONS {
-        let range = match info.range() {
-            range if range.is_empty() => range,
-            range => format!("{range}; "),
-        };
-        let head = info.synopsis();
-        text += &format!("  {head}\n");
-        for line in wrap(
-            &format!("{} ({range}default: {})", info.about, info.default),
-            88,
-        ) {
-            text += &format!("        {line}\n");
-        }
+    let entries = OPTIONS
+        .iter()
+        .map(|info| entry(&info.synopsis(), info.about, &info.range(), info.default));
+    entries.collect::<String>() + HELP_UNITS
+}
+
+/// The last line of `help`.
+pub(crate) const HELP_UNITS: &str =
+    "Rates, times and sizes have tc's units: 10gbit, 100mbps (bytes), 20us, 64kb; see tc(8).\n";
+
+/// One option in `help`. `range`: what is allowed; empty if there is nothing to say.
+pub(crate) fn entry(synopsis: &str, about: &str, range: &str, default: &str) -> String {
+    let range = match range {
+        "" => String::new(),
+        range => format!("{range}; "),
+    };
+    let mut text = format!("  {synopsis}\n");
+    for line in wrap(&format!("{about} ({range}default: {default})"), 88) {
+        text += &format!("        {line}\n");
     }
-    text + "Rates, times and sizes have tc's units: 10gbit, 100mbps (bytes), 20us, 64kb; see tc(8).\n"
+    text
 }
 
 /// `text` in lines of at most `width` characters, broken between words.

@@ -12,7 +12,7 @@ use std::ptr;
 
 use turnstile_netlink::print::Printer;
 
-use crate::Outcome;
+use crate::{Kind, Outcome, Pacer, Port};
 
 /// `struct nlmsghdr`, of which only tc knows how much room is behind it.
 #[repr(C)]
@@ -58,16 +58,25 @@ unsafe impl Sync for Table {}
 /// What tc looks for when it meets the kind `turnstile`.
 #[no_mangle]
 #[allow(non_upper_case_globals, reason = "the name is tc's")]
-pub(crate) static turnstile_qdisc_util: Table = Table(UnsafeCell::new(QdiscUtil {
-    next: ptr::null_mut(),
-    id: c"turnstile".as_ptr(),
-    parse_qopt: Some(parse_qopt),
-    print_qopt: Some(print_qopt),
-    print_xstats: Some(print_xstats),
-    parse_copt: Some(parse_copt),
-    print_copt: Some(print_copt),
-    has_block: None,
-}));
+pub(crate) static turnstile_qdisc_util: Table = table::<Port>(c"turnstile");
+
+/// What tc looks for when it meets the kind `turnstile_pacer`.
+#[no_mangle]
+#[allow(non_upper_case_globals, reason = "the name is tc's")]
+pub(crate) static turnstile_pacer_qdisc_util: Table = table::<Pacer>(c"turnstile_pacer");
+
+const fn table<K: Kind>(id: &'static CStr) -> Table {
+    Table(UnsafeCell::new(QdiscUtil {
+        next: ptr::null_mut(),
+        id: id.as_ptr(),
+        parse_qopt: Some(parse_qopt::<K>),
+        print_qopt: Some(print_qopt::<K>),
+        print_xstats: Some(print_xstats::<K>),
+        parse_copt: Some(parse_copt::<K>),
+        print_copt: Some(print_copt::<K>),
+        has_block: None,
+    }))
+}
 
 /// `PRINT_FP`: text only.
 const PRINT_FP: c_int = 1;
@@ -123,7 +132,7 @@ fn guarded(work: impl FnOnce() -> Outcome) -> c_int {
     }
 }
 
-unsafe extern "C" fn parse_qopt(
+unsafe extern "C" fn parse_qopt<K: Kind>(
     _: *const QdiscUtil,
     argc: c_int,
     argv: *mut *mut c_char,
@@ -138,45 +147,45 @@ unsafe extern "C" fn parse_qopt(
             word.to_string_lossy().into_owned()
         };
         let words: Vec<String> = (0..count).map(word).collect();
-        crate::parse_qdisc(&words, &mut Request(request))
+        K::parse_qdisc(&words, &mut Request(request))
     })
 }
 
-unsafe extern "C" fn parse_copt(
+unsafe extern "C" fn parse_copt<K: Kind>(
     _: *const QdiscUtil,
     _: c_int,
     _: *mut *mut c_char,
     _: *mut NlMsgHdr,
     _: *const c_char,
 ) -> c_int {
-    guarded(crate::parse_class)
+    guarded(K::parse_class)
 }
 
-unsafe extern "C" fn print_qopt(
+unsafe extern "C" fn print_qopt<K: Kind>(
     _: *const QdiscUtil,
     _: *mut c_void,
     attribute: *mut RtAttr,
 ) -> c_int {
     // SAFETY: tc hands over an attribute, or null, that lives as long as the call.
-    guarded(|| crate::print_qdisc(unsafe { payload(attribute) }, &mut Printing(())))
+    guarded(|| K::print_qdisc(unsafe { payload(attribute) }, &mut Printing(())))
 }
 
-unsafe extern "C" fn print_copt(
+unsafe extern "C" fn print_copt<K: Kind>(
     _: *const QdiscUtil,
     _: *mut c_void,
     attribute: *mut RtAttr,
 ) -> c_int {
     // SAFETY: tc hands over an attribute, or null, that lives as long as the call.
-    guarded(|| crate::print_class(unsafe { payload(attribute) }, &mut Printing(())))
+    guarded(|| K::print_class(unsafe { payload(attribute) }, &mut Printing(())))
 }
 
-unsafe extern "C" fn print_xstats(
+unsafe extern "C" fn print_xstats<K: Kind>(
     _: *const QdiscUtil,
     _: *mut c_void,
     attribute: *mut RtAttr,
 ) -> c_int {
     // SAFETY: tc hands over an attribute, or null, that lives as long as the call.
-    guarded(|| crate::print_stats(unsafe { payload(attribute) }, &mut Printing(())))
+    guarded(|| K::print_stats(unsafe { payload(attribute) }, &mut Printing(())))
 }
 
 /// The payload of an attribute; nothing of none.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `q_turnstile.so`: with it in its library folder, stock tc parses, prints and JSON-prints the turnstile qdisc.
+//! `q_turnstile.so`: with it in its library folder, stock tc parses, prints and JSON-prints the turnstile qdisc; as `q_turnstile_pacer.so`, the
+//! host pacer.
 //!
 //! tc loads `q_KIND.so` on first sight of a qdisc kind and looks for the variable `KIND_qdisc_util`, a table of functions
 //! (`ffi::QdiscUtil`, the same from iproute2 6.1 to 7.1). What the functions do is in here, by way of `turnstile_netlink`;
@@ -10,11 +11,11 @@
 
 mod ffi;
 
-use turnstile_core::uapi::KIND;
+use turnstile_core::uapi;
 use turnstile_netlink::print::{print_options, Printer};
 use turnstile_netlink::stats::{print_class_stats, print_port_stats, Stats};
 use turnstile_netlink::wire::decode_class_band;
-use turnstile_netlink::{parse, table, Options};
+use turnstile_netlink::{pacer, parse, table, Options};
 
 use ffi::{Printing, Request};
 
@@ -24,55 +25,119 @@ type Outcome = Result<(), String>;
 /// What precedes lines of statistics: tc's own lines begin with one space.
 const INDENT: &str = "  ";
 
-fn explain() -> String {
-    format!(
-        "Usage: ... {KIND} OPTIONS\n\n{}See tc-turnstile(8).",
-        table::help()
-    )
+/// What tc asks of a qdisc kind.
+trait Kind {
+    /// `tc qdisc add|change|replace … KIND WORDS`
+    fn parse_qdisc(words: &[String], request: &mut Request) -> Outcome;
+    /// `tc class add|change|replace|del … KIND WORDS`
+    fn parse_class() -> Outcome;
+    /// `tc qdisc show`
+    fn print_qdisc(options: &[u8], to: &mut Printing) -> Outcome;
+    /// `tc class show`
+    fn print_class(options: &[u8], to: &mut Printing) -> Outcome;
+    /// `tc -s qdisc show` and `tc -s class show`
+    fn print_stats(stats: &[u8], to: &mut Printing) -> Outcome;
 }
 
-/// `tc qdisc add|change|replace … turnstile WORDS`
-fn parse_qdisc(words: &[String], request: &mut Request) -> Outcome {
-    if words.iter().any(|word| word == "help") {
-        return Err(explain());
-    }
-    let options = parse(words).map_err(|error| format!("{KIND}: {error}"))?;
-    request.put_options(&options.encode())
+fn usage(kind: &str, help: &str) -> String {
+    format!("Usage: ... {kind} OPTIONS\n\n{help}See tc-{kind}(8).")
 }
 
-/// `tc class add|change|replace|del … turnstile WORDS`
-fn parse_class() -> Outcome {
-    Err(format!(
-        "{KIND}: classes cannot be added, changed or deleted: a port has one for each of its bands. \
-         Options belong to the port: tc qdisc change ... {KIND} help"
-    ))
+fn asks_for_help(words: &[String]) -> bool {
+    words.iter().any(|word| word == "help")
 }
 
-/// `tc qdisc show`
-fn print_qdisc(options: &[u8], to: &mut Printing) -> Outcome {
-    let options = Options::decode(options).map_err(|error| format!("{KIND}: {error}"))?;
-    print_options(&options, to);
-    Ok(())
-}
+/// `turnstile`
+struct Port;
 
-/// `tc class show`
-fn print_class(options: &[u8], to: &mut Printing) -> Outcome {
-    if let Some(band) = decode_class_band(options).map_err(|error| format!("{KIND}: {error}"))? {
-        to.string("band", &band.to_string(), format_args!("band {band} "));
-    }
-    Ok(())
-}
-
-/// `tc -s qdisc show` and `tc -s class show`
-fn print_stats(stats: &[u8], to: &mut Printing) -> Outcome {
-    match Stats::decode(stats).map_err(|error| format!("{KIND}: {error}"))? {
-        Stats::Port(stats) => {
-            to.open("stats");
-            print_port_stats(&stats, INDENT, to);
-            to.close();
+impl Kind for Port {
+    fn parse_qdisc(words: &[String], request: &mut Request) -> Outcome {
+        const KIND: &str = uapi::KIND;
+        if asks_for_help(words) {
+            return Err(usage(KIND, &table::help()));
         }
-        // tc has opened "stats" already.
-        Stats::Class(stats, markers) => print_class_stats(&stats, &markers, INDENT, to),
+        let options = parse(words).map_err(|error| format!("{KIND}: {error}"))?;
+        request.put_options(&options.encode())
     }
-    Ok(())
+
+    fn parse_class() -> Outcome {
+        const KIND: &str = uapi::KIND;
+        Err(format!(
+            "{KIND}: classes cannot be added, changed or deleted: a port has one for each of its bands. \
+             Options belong to the port: tc qdisc change ... {KIND} help"
+        ))
+    }
+
+    fn print_qdisc(options: &[u8], to: &mut Printing) -> Outcome {
+        let options =
+            Options::decode(options).map_err(|error| format!("{}: {error}", uapi::KIND))?;
+        print_options(&options, to);
+        Ok(())
+    }
+
+    fn print_class(options: &[u8], to: &mut Printing) -> Outcome {
+        let band =
+            decode_class_band(options).map_err(|error| format!("{}: {error}", uapi::KIND))?;
+        if let Some(band) = band {
+            to.string("band", &band.to_string(), format_args!("band {band} "));
+        }
+        Ok(())
+    }
+
+    fn print_stats(stats: &[u8], to: &mut Printing) -> Outcome {
+        match Stats::decode(stats).map_err(|error| format!("{}: {error}", uapi::KIND))? {
+            Stats::Port(stats) => {
+                to.open("stats");
+                print_port_stats(&stats, INDENT, to);
+                to.close();
+            }
+            // tc has opened "stats" already.
+            Stats::Class(stats, markers) => print_class_stats(&stats, &markers, INDENT, to),
+        }
+        Ok(())
+    }
+}
+
+/// `turnstile_pacer`
+struct Pacer;
+
+impl Kind for Pacer {
+    fn parse_qdisc(words: &[String], request: &mut Request) -> Outcome {
+        const KIND: &str = uapi::pacer::KIND;
+        if asks_for_help(words) {
+            return Err(usage(KIND, &pacer::table::help()));
+        }
+        let options = pacer::Options::parse(words).map_err(|error| format!("{KIND}: {error}"))?;
+        request.put_options(&options.encode())
+    }
+
+    fn parse_class() -> Outcome {
+        const KIND: &str = uapi::pacer::KIND;
+        Err(format!(
+            "{KIND}: classes cannot be added, changed or deleted: there are :1, what passes by, and :2, what is paced. \
+             Options belong to the pacer: tc qdisc change ... {KIND} help"
+        ))
+    }
+
+    fn print_qdisc(options: &[u8], to: &mut Printing) -> Outcome {
+        let options = pacer::Options::decode(options)
+            .map_err(|error| format!("{}: {error}", uapi::pacer::KIND))?;
+        pacer::print_options(&options, to);
+        Ok(())
+    }
+
+    /// The class's id says it all.
+    fn print_class(_: &[u8], _: &mut Printing) -> Outcome {
+        Ok(())
+    }
+
+    /// A pacer's; its classes have none.
+    fn print_stats(stats: &[u8], to: &mut Printing) -> Outcome {
+        let stats = pacer::Stats::decode(stats)
+            .map_err(|error| format!("{}: {error}", uapi::pacer::KIND))?;
+        to.open("stats");
+        pacer::print_stats(&stats, INDENT, to);
+        to.close();
+        Ok(())
+    }
 }

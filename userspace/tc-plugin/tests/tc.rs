@@ -21,8 +21,10 @@ impl Folder {
         std::fs::create_dir_all(&folder).unwrap();
         let built = std::env::current_exe().unwrap();
         let built = built.with_file_name("libq_turnstile.so");
-        std::fs::copy(&built, folder.join("q_turnstile.so"))
-            .unwrap_or_else(|e| panic!("{}: {e}", built.display()));
+        for name in ["q_turnstile.so", "q_turnstile_pacer.so"] {
+            std::fs::copy(&built, folder.join(name))
+                .unwrap_or_else(|e| panic!("{}: {e}", built.display()));
+        }
         Self(folder)
     }
 
@@ -69,11 +71,23 @@ impl Drop for Folder {
 
 /// A message about qdisc 1: on lo (`RTM_NEWQDISC`), or a class of it (`RTM_NEWTCLASS`).
 fn message(kind: u16, handle: u32, parent: u32, options: &[u8], stats: &[u8]) -> Vec<u8> {
+    message_of(uapi::KIND, kind, handle, parent, options, stats)
+}
+
+/// The same about a qdisc of this kind.
+fn message_of(
+    qdisc: &str,
+    kind: u16,
+    handle: u32,
+    parent: u32,
+    options: &[u8],
+    stats: &[u8],
+) -> Vec<u8> {
     let mut body = vec![0; 4];
     for word in [1u32, handle, parent, 2] {
         body.extend(word.to_ne_bytes());
     }
-    put(&mut body, 1, b"turnstile\0");
+    put(&mut body, 1, format!("{qdisc}\0").as_bytes());
     put(&mut body, 2 | NESTED, options);
     let mut all = Vec::new();
     put(&mut all, 1, &[0; 16]);
@@ -210,6 +224,56 @@ fn statistics_of_ports_and_classes() {
     }
     let one_line = folder.monitor(&["-s", "-oneline"], &messages);
     assert!(one_line.contains("10.368us\\  link-waits"), "{one_line}");
+}
+
+#[test]
+fn the_pacer() {
+    use turnstile_netlink::pacer::{Options, Stats};
+    let folder = Folder::new("pacer");
+    for (words, error) in [
+        (
+            "eta 0%",
+            "turnstile_pacer: eta: \"0%\" is not in 0.1%..100%",
+        ),
+        (
+            "gamma 1",
+            "turnstile_pacer: unknown word: \"gamma\"; the options are interval, ",
+        ),
+        ("help", "Usage: ... turnstile_pacer OPTIONS"),
+    ] {
+        let line = format!("qdisc add dev lo root turnstile_pacer {words}");
+        let output = folder.tc(&line.split(' ').collect::<Vec<_>>(), "");
+        assert_eq!(output.status.code(), Some(1), "{words}: {output:?}");
+        let shown = String::from_utf8_lossy(&output.stderr);
+        assert!(shown.starts_with(error), "{words}: {shown}");
+    }
+    let words = "interval 64us eta 12.5% beta 16 associate 12.5% idle 10ms flows 64 bucket 3kb limit 128kb pass-limit 1514000b \
+                 initial-rate auto split-gso overhead 24 mpu 84";
+    let options = Options::parse(&words.split_whitespace().collect::<Vec<_>>()).unwrap();
+    let stats = Stats {
+        rate: 1_250_000_000,
+        delay_max: 1_500_000,
+        ..Stats::default()
+    };
+    let kind = uapi::pacer::KIND;
+    let dump = message_of(
+        kind,
+        NEW_QDISC,
+        0x1_0000,
+        u32::MAX,
+        &options.encode(),
+        &stats.encode(),
+    );
+    let words: Vec<_> = words.split_whitespace().collect();
+    let expected = format!(
+        "qdisc turnstile_pacer 1: dev lo root refcnt 2 {} \n",
+        words.join(" ")
+    );
+    assert_eq!(folder.monitor(&[], &dump), expected);
+    let shown = folder.monitor(&["-s"], &dump);
+    for part in ["  rate 10gbit updates 0 ", " delay-max 1.5ms "] {
+        assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use turnstile_netlink::table;
 
 use crate::bench::BenchCommand;
 use crate::message::{Recv, Send};
+use crate::pacer::PacerCommand;
 use crate::transport::{Events, Flows, Stats, TransportCommand};
 
 /// Configures and shows Turnstile: ports (token-prioritized network queues, qdisc kind "turnstile"), and the transport that sends messages
@@ -15,7 +16,7 @@ use crate::transport::{Events, Flows, Stats, TransportCommand};
 #[command(
     name = "turnstile",
     version,
-    after_help = "See turnstile(8); tc-turnstile(8) does the same with tc."
+    after_help = "See turnstile(8); tc-turnstile(8) and tc-turnstile_pacer(8) do the same with tc."
 )]
 pub(crate) struct Cli {
     /// Print JSON
@@ -24,7 +25,7 @@ pub(crate) struct Cli {
     /// Spread JSON over lines
     #[arg(short, long, global = true)]
     pub(crate) pretty: bool,
-    /// Show statistics of ports and their classes (port show)
+    /// Show statistics of ports and their classes, or of pacers (port show, pacer show)
     #[arg(short, long, global = true)]
     pub(crate) stats: bool,
     /// Show the rates and times that the options come to (port show)
@@ -44,6 +45,9 @@ pub(crate) enum Command {
     /// Add, change, show and delete ports
     #[command(subcommand)]
     Port(PortCommand),
+    /// Add, change, show and delete host pacers
+    #[command(subcommand)]
+    Pacer(PacerCommand),
     /// Configure and show the transport of a network namespace
     #[command(subcommand)]
     Transport(TransportCommand),
@@ -80,6 +84,9 @@ pub(crate) enum Page {
     Turnstile,
     /// tc-turnstile(8): the same with tc
     TcTurnstile,
+    /// tc-turnstile_pacer(8): the pacer with tc
+    #[value(name = "tc-turnstile_pacer")]
+    TcTurnstilePacer,
 }
 
 /// What to do with ports.
@@ -105,12 +112,12 @@ pub(crate) enum PortCommand {
     },
 }
 
-/// Which port, and words for it.
+/// Which port or pacer, and words for it.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
     /// The device
     pub(crate) dev: String,
-    /// [root | parent CLASSID] [handle HANDLE], then options of the port
+    /// [root | parent CLASSID] [handle HANDLE], then options
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) words: Vec<String>,
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The `turnstile` command. `cli` says what can be typed, `show` how ports are printed, `man` writes the man pages; `transport`
+//! The `turnstile` command. `cli` says what can be typed, `show` how ports are printed, `man` writes the man pages; `pacer`
+//! does the same for pacers; `transport`
 //! configures and watches the transport, `message` sends and receives, `bench` measures.
 //!
 //! Exit codes: 0, 1 if the kernel refused or could not be asked or a message was not delivered, 2 for words that make no sense.
@@ -11,6 +12,7 @@ mod failure;
 mod man;
 mod message;
 mod netns;
+mod pacer;
 mod show;
 mod transport;
 mod value;
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<(), Failure> {
     match &cli.command {
         Command::Port(command) => port(cli, command),
+        Command::Pacer(command) => pacer::run(cli, command),
         Command::Transport(command) => transport::configure(cli, command),
         Command::Flows(flows) => transport::flows(cli, flows),
         Command::Stats(stats) => transport::stats(cli, stats),
@@ -61,6 +64,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
             let page = match page {
                 Page::Turnstile => man::turnstile(),
                 Page::TcTurnstile => man::tc_turnstile(),
+                Page::TcTurnstilePacer => man::tc_turnstile_pacer(),
             };
             Ok(io::stdout().write_all(page.as_bytes())?)
         }
@@ -83,12 +87,7 @@ fn port(cli: &Cli, command: &PortCommand) -> Result<(), Failure> {
             })
         }
         PortCommand::Del(Target { dev, words }) => {
-            let (place, rest) = Place::parse(dev, words)?;
-            if let [word, ..] = rest {
-                return Err(Failure::Usage(format!(
-                    "unknown word \"{word}\"; what may follow is root, parent and handle"
-                )));
-            }
+            let place = bare_place(dev, words)?;
             with_ports(cli, async |ports| ports.del(&place).await)
         }
         PortCommand::Show { dev } => {
@@ -109,10 +108,29 @@ fn enter(cli: &Cli) -> Result<(), Failure> {
     }
 }
 
+/// A place, with no words behind it.
+fn bare_place(dev: &str, words: &[String]) -> Result<Place, Failure> {
+    match Place::parse(dev, words)? {
+        (place, []) => Ok(place),
+        (_, [word, ..]) => Err(Failure::Usage(format!(
+            "unknown word \"{word}\"; what may follow is root, parent and handle"
+        ))),
+    }
+}
+
 /// Does something with the ports of the network namespace that was asked for.
 fn with_ports<T>(
     cli: &Cli,
     work: impl AsyncFnOnce(&Ports) -> Result<T, Error>,
+) -> Result<T, Failure> {
+    with(cli, Ports::connect, work)
+}
+
+/// Does something over a connection to the kernel in the network namespace that was asked for.
+fn with<C, T>(
+    cli: &Cli,
+    connect: impl FnOnce() -> Result<C, Error>,
+    work: impl AsyncFnOnce(&C) -> Result<T, Error>,
 ) -> Result<T, Failure> {
     enter(cli)?;
     // One thread: the namespace is a thread's.
@@ -120,5 +138,5 @@ fn with_ports<T>(
         .enable_io()
         .build();
     let runtime = runtime.map_err(|error| Failure::Kernel(format!("cannot start: {error}")))?;
-    Ok(runtime.block_on(async { work(&Ports::connect()?).await })?)
+    Ok(runtime.block_on(async { work(&connect()?).await })?)
 }

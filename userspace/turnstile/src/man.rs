@@ -6,8 +6,10 @@ use turnstile_netlink::stats::{ClassStats, MarkerStats, PortStats};
 use turnstile_netlink::table;
 
 mod command;
+mod pacer;
 
 pub(crate) use command::turnstile;
+pub(crate) use pacer::tc_turnstile_pacer;
 
 /// tc-turnstile(8).
 pub(crate) fn tc_turnstile() -> String {
@@ -89,7 +91,7 @@ pub(crate) fn tc_turnstile() -> String {
     section(
         &mut page,
         "SEE ALSO",
-        "turnstile(8), tc(8), tc-fq_codel(8), tc-flower(8)",
+        "turnstile(8), tc-turnstile_pacer(8), tc(8), tc-fq_codel(8), tc-flower(8)",
     );
     page.render()
 }
@@ -129,6 +131,18 @@ fn tagged(page: &mut Roff, head: Vec<Inline>, body: &str) {
     page.text([roman(body)]);
 }
 
+/// An option's allowed values, its default, and where they come from.
+fn terms(page: &mut Roff, range: &str, default: &str, source: &str) {
+    page.control("br", []);
+    if !range.is_empty() {
+        page.text([italic("Allowed: "), roman(format!("{range}."))]);
+        page.control("br", []);
+    }
+    page.text([italic("Default: "), roman(format!("{default}."))]);
+    page.control("br", []);
+    page.text([italic("Source: "), roman(format!("{source}."))]);
+}
+
 fn example(page: &mut Roff, about: &str, lines: &[&str]) {
     text(page, about);
     page.control("RS", ["4"]);
@@ -159,15 +173,7 @@ fn options(page: &mut Roff) {
             value => vec![bold(info.name), roman(" "), italic(value)],
         };
         tagged(page, head, info.about);
-        page.control("br", []);
-        let range = info.range();
-        if !range.is_empty() {
-            page.text([italic("Allowed: "), roman(format!("{range}."))]);
-            page.control("br", []);
-        }
-        page.text([italic("Default: "), roman(format!("{}.", info.default))]);
-        page.control("br", []);
-        page.text([italic("Source: "), roman(format!("{}.", info.source))]);
+        terms(page, &info.range(), info.default, info.source);
     }
 }
 

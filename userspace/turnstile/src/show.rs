@@ -28,8 +28,8 @@ pub(crate) fn ports(ports: &[Port], cli: &Cli) -> String {
 }
 
 /// The place as it is typed: `root` or `parent 1:2`.
-fn place(port: &Port) -> String {
-    match port.parent {
+pub(crate) fn place(parent: Id) -> String {
+    match parent {
         Id::ROOT => "root".to_owned(),
         parent => format!("parent {parent}"),
     }
@@ -39,7 +39,7 @@ fn text(port: &Port, cli: &Cli) -> String {
     let mut out = format!(
         "port {} {} handle {} {}\n",
         port.dev,
-        place(port),
+        place(port.parent),
         port.handle,
         port.options
     );
@@ -58,17 +58,7 @@ fn text(port: &Port, cli: &Cli) -> String {
         );
     }
     if cli.stats {
-        let Counters {
-            bytes,
-            packets,
-            drops,
-            overlimits,
-            requeues,
-            backlog,
-            qlen,
-        } = port.counters;
-        let _ = writeln!(out, "  sent {bytes} bytes {packets} packets, dropped {drops}, overlimits {overlimits}, requeues {requeues}");
-        let _ = writeln!(out, "  backlog {backlog} bytes {qlen} packets");
+        out += &counters_text(&port.counters);
         let mut stats = Text::default();
         print_port_stats(&port.stats, "  ", &mut stats);
         out += &stats.finish();
@@ -76,6 +66,23 @@ fn text(port: &Port, cli: &Cli) -> String {
         out += &table(&port.classes);
     }
     out
+}
+
+/// What the kernel counts for every qdisc, in two lines.
+pub(crate) fn counters_text(counters: &Counters) -> String {
+    let Counters {
+        bytes,
+        packets,
+        drops,
+        overlimits,
+        requeues,
+        backlog,
+        qlen,
+    } = counters;
+    format!(
+        "  sent {bytes} bytes {packets} packets, dropped {drops}, overlimits {overlimits}, requeues {requeues}\n  \
+         backlog {backlog} bytes {qlen} packets\n"
+    )
 }
 
 /// A row per class, and a line per marker.
@@ -144,7 +151,7 @@ fn table(classes: &[Class]) -> String {
     out
 }
 
-fn counters(counters: &Counters, json: &mut Json) {
+pub(crate) fn counters(counters: &Counters, json: &mut Json) {
     json.insert("bytes", counters.bytes.into());
     json.insert("packets", counters.packets.into());
     json.insert("drops", counters.drops.into());

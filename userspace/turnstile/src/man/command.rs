@@ -29,6 +29,11 @@ pub(crate) fn turnstile() -> String {
     );
     text(
         &mut page,
+        "A pacer is the queueing discipline of kind turnstile_pacer on a host's network device. It spaces out the packets of large TCP flows that meet congestion, and \
+         lets all others pass. tc-turnstile_pacer(8) describes it, its options and its statistics; pacer show -s prints the latter.",
+    );
+    text(
+        &mut page,
         "The transport carries messages of up to 1 GiB between hosts. A receiver says with tokens when a sender may send a packet, and so whose message \
          comes first and how fast. Programs use it by sockets of type SOCK_RDM and protocol 259; this command configures it in a network namespace, \
          shows what is under way, sends and receives, and measures. It needs the module turnstile.",
@@ -59,7 +64,11 @@ pub(crate) fn turnstile() -> String {
         "0: done. 1: the kernel refused, or could not be asked; port and transport are as they were; or a message was not delivered. 2: the words make no sense. \
          Errors are one line that names the option, the value and what is allowed.",
     );
-    section(&mut page, "SEE ALSO", "tc-turnstile(8), tc(8), ip-netns(8)");
+    section(
+        &mut page,
+        "SEE ALSO",
+        "tc-turnstile(8), tc-turnstile_pacer(8), tc(8), ip-netns(8)",
+    );
     page.render()
 }
 
@@ -75,6 +84,15 @@ fn synopsis(page: &mut Roff) {
             " DEV [ root | parent CLASSID ] [ handle HANDLE ]",
         ),
         ("turnstile port show", " [ DEV ]"),
+        (
+            "turnstile pacer add|replace|change",
+            " DEV [ root | parent CLASSID ] [ handle HANDLE ] [ OPTIONS ]",
+        ),
+        (
+            "turnstile pacer del",
+            " DEV [ root | parent CLASSID ] [ handle HANDLE ]",
+        ),
+        ("turnstile pacer show", " [ DEV ]"),
         ("turnstile transport set", " OPTIONS"),
         ("turnstile transport show", ""),
         ("turnstile flows", " [ --peers ] [ --watch[=TIME] ]"),
@@ -85,7 +103,10 @@ fn synopsis(page: &mut Roff) {
         ("turnstile bench server", " [ADDR:]PORT [ FLAGS ]"),
         ("turnstile bench client", " ADDR:PORT ... [ FLAGS ]"),
         ("turnstile completions", " SHELL"),
-        ("turnstile man", " [ turnstile | tc-turnstile ]"),
+        (
+            "turnstile man",
+            " [ turnstile | tc-turnstile | tc-turnstile_pacer ]",
+        ),
     ] {
         page.text([bold(head), roman(tail)]);
         page.control("br", []);
@@ -113,7 +134,7 @@ fn commands(page: &mut Roff, command: &Command) {
     text(
         page,
         "Without root and parent, the device's root is meant. CLASSID is MAJOR:MINOR and HANDLE is MAJOR:, in hex. A line that \
-         port show prints can be typed back after turnstile port add, less its first word; one that transport show prints, after turnstile transport set, less \
+         port show prints can be typed back after turnstile port add, less its first word, and one of pacer show after turnstile pacer add; one that transport show prints, after turnstile transport set, less \
          its first word.",
     );
 }
