@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# A port for REN, on a switch or a host: it tells REN flows how much of the link is used.
+# A switch's port for REN: it tells REN flows how much of the link is used.
 #
 # usage: ren-port.sh DEVICE [RATE] [PERIOD]
 #   RATE    limits the whole port (10gbit, 2.5gbit, …); auto: the speed that the device reports
@@ -8,7 +8,7 @@
 #   PERIOD  sampling period: the longest round trip of the idle network; 48us unless given, which is
 #           that of REN's testbed of 10 Gbit/s (section 5.2). The same on all ports.
 #
-# Hosts need the policy: turnstile transport set policy ren
+# Hosts need the transport's policy: ren-host.sh
 set -eu
 
 [ $# -ge 1 ] && [ $# -le 3 ] || { echo "usage: ${0##*/} DEVICE [RATE] [PERIOD]" >&2; exit 2; }

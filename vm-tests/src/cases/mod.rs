@@ -14,6 +14,7 @@ mod guest;
 mod hostile;
 mod marking;
 mod options;
+mod pacer;
 mod placement;
 mod refused;
 mod support;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<&'static Case> {
         marking::CASES,
         marking::PHANTOM,
         marking::REN,
+        pacer::CASES,
         timing::CASES,
         timing::TRANSPORT,
         tools::CASES,

@@ -2,11 +2,14 @@
 //! The ready configurations of `tc-configs/`, each run as a person would, with traffic through it.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use anyhow::{ensure, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use serde_json::{json, Value};
+use turnstile_socket::{SendOptions, Socket};
 
+use crate::cmd::{self, run_here};
 use crate::harness::{Case, Ctx};
 use crate::netns::Netns;
 use crate::stats;
@@ -19,9 +22,11 @@ pub(super) const CASES: &[Case] = &[
     Case::new("tc-configs/expresspass-port", expresspass),
     Case::new("tc-configs/hull-port", hull),
     Case::new("tc-configs/ren-port", ren),
+    Case::new("tc-configs/ren-host", ren_host),
     Case::new("tc-configs/bridge-switch", bridge_switch),
     Case::new("tc-configs/host-nic-root", host_nic_root),
     Case::new("tc-configs/host-nic-mq", host_nic_mq),
+    Case::new("tc-configs/hull-host", hull_host),
     Case::new("tc-configs/usage", usage),
 ];
 
@@ -234,6 +239,45 @@ fn ren(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
+/// A message from host to host, over a port that marks.
+fn ren_host(_: &mut Ctx) -> Result<()> {
+    const LEN: usize = 200_000;
+    // Before there are namespaces: those that are there already would be without the transport.
+    run_here("modprobe turnstile", "")?.success()?;
+    let net = Builder::bridged(2).without_offloads().build()?;
+    for host in &net.hosts {
+        for words in ["", "50mbit 5ms"] {
+            host.ns.run(&format!("{FOLDER}/ren-host.sh eth0 {words}"))?;
+        }
+        let expected = json!({
+            "link": 6_250_000, "tokens": {"share": 0.2}, "priorities": 1, "token-limit": 1024, "ren": "off",
+        });
+        check(&host.ns, "eth0", &expected)?;
+        let transport = cmd::json(&host.ns.run("turnstile -j transport show")?)?;
+        ensure!(
+            transport["policy"] == "ren" && transport["base-rtt"] == 5_000_000,
+            "{transport}"
+        );
+    }
+    let (switch, dev) = net.port_to(1);
+    switch.run(&format!("{FOLDER}/ren-port.sh {dev} 20mbit 5ms"))?;
+    let [from, to] = &net.hosts[..] else {
+        bail!("two hosts");
+    };
+    let receiver = to.ns.enter(|| Ok(Socket::bind("[::]:5000")?))?;
+    receiver.set_read_timeout(Some(Duration::from_secs(30)))?;
+    let sender = from.ns.enter(|| Ok(Socket::bind("[::]:0")?))?;
+    for address in [IpAddr::from(to.v4), to.v6.into()] {
+        let data = vec![7; LEN];
+        sender.send_to(&data, (address, 5000), &SendOptions::default())?;
+        let came = receiver.recv_message(LEN)?;
+        ensure!(came.data == data, "{} bytes came", came.data.len());
+    }
+    let marked = counted(switch, &dev, "ren-full")? + counted(switch, &dev, "ren-over")?;
+    ensure!(marked > 0, "of a host that sends faster nothing was marked");
+    stats::check_port(&from.ns, "eth0", "1:")
+}
+
 fn bridge_switch(_: &mut Ctx) -> Result<()> {
     let net = Builder::bridged(3).build()?;
     let switch = net.port_to(0).0;
@@ -277,7 +321,7 @@ fn wait_for_forwarding(switch: &Netns) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    anyhow::bail!("the ports do not forward: {}", switch.run("bridge link")?)
+    bail!("the ports do not forward: {}", switch.run("bridge link")?)
 }
 
 fn host_nic_root(_: &mut Ctx) -> Result<()> {
@@ -316,6 +360,37 @@ fn host_nic_mq(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
+/// DCTCP's part is the machine's, not a namespace's; the pacer's is looked at, and that all passes.
+fn hull_host(_: &mut Ctx) -> Result<()> {
+    let net = Builder::pair().build()?;
+    let ns = &net.hosts[0].ns;
+    for (words, place, expected) in [
+        (
+            "",
+            "root handle 1: ",
+            json!({"interval": 64_000, "eta": 0.125, "beta": 16, "associate": 0.125, "idle": 10_000_000}),
+        ),
+        (
+            "simulation 1gbit",
+            "parent 1:2 handle 2: ",
+            json!({"interval": 7_200, "eta": 0.125, "beta": 375, "associate": 0.125, "idle": 1_000_000}),
+        ),
+    ] {
+        ns.run(&format!("{FOLDER}/hull-host.sh eth0 {words}"))?;
+        let text = ns.run("turnstile pacer show eth0")?;
+        ensure!(text.contains(place), "`{words}`: {text}");
+        let pacer = cmd::json(&ns.run("turnstile -j pacer show eth0")?)?;
+        for (key, value) in expected.as_object().context("an object")? {
+            let found = &pacer[0]["options"][key];
+            ensure!(found == value, "`{words}`: {key} is {found}, not {value}");
+        }
+        let ecn = ns.enter(|| Ok(std::fs::read_to_string("/proc/sys/net/ipv4/tcp_ecn")?))?;
+        ensure!(ecn.trim() == "1", "tcp_ecn is {ecn}");
+        passes(&net, 0, 1)?;
+    }
+    stats::check_port(ns, "eth0", "1:")
+}
+
 /// Called wrongly, each says how it is called, and changes nothing.
 fn usage(_: &mut Ctx) -> Result<()> {
     let net = Builder::pair().build()?;
@@ -328,7 +403,7 @@ fn usage(_: &mut Ctx) -> Result<()> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "sh"))
         .collect();
     ensure!(
-        scripts.len() == 7,
+        scripts.len() == 9,
         "{} scripts: test each of them",
         scripts.len()
     );

@@ -12,6 +12,11 @@ const STATS_BASIC: u16 = 1;
 const STATS_QUEUE: u16 = 3;
 const STATS_APP: u16 = 4;
 const STATS_PKT64: u16 = 8;
+/// The kinds whose own counters are known: all are `u64`.
+const KINDS: [&str; 2] = [
+    turnstile_core::uapi::KIND,
+    turnstile_core::uapi::pacer::KIND,
+];
 /// The bits of an attribute's type that are its number.
 const NUMBER: u16 = 0x3fff;
 
@@ -30,7 +35,7 @@ pub struct Stats {
     pub drops: u32,
     /// Times that something was held back.
     pub overlimits: u32,
-    /// `TCA_STATS_APP` of a port or its classes, by attribute number.
+    /// `TCA_STATS_APP` of a port, its classes or a pacer, by attribute number.
     pub app: BTreeMap<u16, u64>,
 }
 
@@ -65,7 +70,7 @@ impl Stats {
                     stats.drops = word(content, 8);
                     stats.overlimits = word(content, 16);
                 }
-                STATS_APP if kind == turnstile_core::uapi::KIND => {
+                STATS_APP if KINDS.contains(&kind) => {
                     stats.app = attributes_of(content)
                         .into_iter()
                         .filter(|(_, value)| value.len() == 8)

@@ -16,7 +16,7 @@ use turnstile_core::uapi::transport::{command, config, message, peer, stat, DIRE
 use turnstile_socket::Socket;
 
 use super::honest::Honest;
-use super::{HONEST, OTHER};
+use super::OTHER;
 use crate::clock;
 use crate::harness::Ctx;
 use crate::raw_netlink::Generic;
@@ -60,7 +60,10 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
         UdpSocket::bind((Ipv6Addr::UNSPECIFIED, PORT)).context("binding the transport's UDP port")
     })?;
     socket.set_nonblocking(true)?;
-    let honest = Honest::start(&friend.ns, &victim.ns, (victim.v6, HONEST).into())?;
+    let honest = Honest::start(
+        (&friend.ns, friend.v6.into()),
+        (&victim.ns, victim.v6.into()),
+    )?;
     let mut family = Generic::open(&victim.ns, FAMILY)?;
     let before = available()?;
     let (mut least, mut most) = (before, 0);

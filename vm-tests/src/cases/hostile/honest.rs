@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Messages that must arrive whole and once, whatever others do meanwhile.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -38,10 +38,16 @@ fn socket(ns: &Netns, local: &str) -> Result<Socket> {
 }
 
 impl Honest {
-    /// From `from` to `to`, where its address is `address`.
-    pub(super) fn start(from: &Netns, to: &Netns, address: SocketAddr) -> Result<Self> {
+    /// From a namespace and an address there to the others.
+    pub(super) fn start(
+        (from, sender): (&Netns, IpAddr),
+        (to, receiver): (&Netns, IpAddr),
+    ) -> Result<Self> {
+        let address = SocketAddr::from((receiver, HONEST));
         let receiver = socket(to, &format!("[::]:{HONEST}"))?;
-        let sender = socket(from, "[::]:0")?;
+        // Others may guess the port: what they send is not for it.
+        receiver.connect((sender, HONEST))?;
+        let sender = socket(from, &format!("[::]:{HONEST}"))?;
         sender.set_completions(true)?;
         let over = Arc::new(AtomicBool::new(false));
         let watch = Arc::clone(&over);

@@ -20,7 +20,7 @@ use turnstile_core::uapi::transport::{command, stat, FAMILY};
 use turnstile_socket::{SendOptions, Socket};
 
 use super::honest::Honest;
-use super::{slow, HONEST, OTHER};
+use super::{slow, OTHER};
 use crate::harness::Ctx;
 use crate::raw_netlink::Generic;
 use crate::rng::Rng;
@@ -36,6 +36,8 @@ const MESSAGES: usize = 64;
 const SMALL: u32 = 1000;
 /// Bytes of each of the victim's messages.
 const TALK: usize = 3000;
+/// The victim opens its socket anew so often: what the attacker begins and never ends, a large message, is read before others.
+const REOPEN: u64 = 50;
 /// Packets between looks at what the victim says, and how long it is given then.
 const BURST: u64 = 64;
 const PAUSE: Duration = Duration::from_millis(1);
@@ -337,7 +339,10 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
         recent: VecDeque::new(),
         sequence: 0,
     };
-    let honest = Honest::start(&friend.ns, &victim.ns, (victim.v4, HONEST).into())?;
+    let honest = Honest::start(
+        (&friend.ns, friend.v4.into()),
+        (&victim.ns, victim.v4.into()),
+    )?;
     let over = AtomicBool::new(false);
     let sent = std::thread::scope(|scope| {
         // The victim has messages for the attacker, and takes those that it sends.
@@ -411,13 +416,24 @@ fn send(
 
 /// Sends small messages to the attacker and reads what comes; returns how many began, and came.
 fn talk(over: &AtomicBool, victim: &crate::topology::Host, to: SocketAddr) -> Result<(u64, u64)> {
-    let socket = victim
-        .ns
-        .enter(|| Ok(Socket::bind(format!("[::]:{OTHER}"))?))?;
-    socket.set_nonblocking(true)?;
+    let open = || -> Result<Socket> {
+        let socket = victim
+            .ns
+            .enter(|| Ok(Socket::bind(format!("[::]:{OTHER}"))?))?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    };
+    let mut socket = open()?;
     let mut buffer = vec![0; 1 << 16];
     let (mut begun, mut come) = (0, 0);
-    while !over.load(Ordering::Relaxed) {
+    for round in 1_u64.. {
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
+        if round % REOPEN == 0 {
+            drop(socket);
+            socket = open()?;
+        }
         // Whatever it says: what becomes of these messages is the attacker's doing.
         let sent = socket.send_to(&vec![3; TALK], to, &SendOptions::default());
         begun += u64::from(sent.is_ok());

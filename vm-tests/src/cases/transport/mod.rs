@@ -18,6 +18,7 @@ mod dead;
 mod ends;
 mod errors;
 mod many;
+mod marks;
 mod names;
 mod options;
 mod packets;
@@ -62,6 +63,7 @@ pub(super) fn themes() -> impl Iterator<Item = &'static [Case]> {
         names::CASES,
         reports::CASES,
         many::CASES,
+        marks::CASES,
         path::CASES,
         packets::CASES,
         port::CASES,

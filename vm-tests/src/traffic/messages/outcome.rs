@@ -100,12 +100,13 @@ impl Summary {
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
+/// 0 of none.
+pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// The least value that so many of 100 do not exceed; 0 of none.
-fn percentile(sorted: &[f64], percent: f64) -> f64 {
+pub(crate) fn percentile(sorted: &[f64], percent: f64) -> f64 {
     let rank = (sorted.len() as f64 * percent / 100.0).ceil() as usize;
     let index = rank.clamp(1, sorted.len().max(1)) - 1;
     sorted.get(index).copied().unwrap_or(0.0)
