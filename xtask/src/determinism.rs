@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -87,15 +88,30 @@ impl Watcher for Verdict {
     fn tick(&mut self) {}
 }
 
-/// Does something while every processor has other work.
+/// Does something while every processor has other work from time to time, for as long and as often as chance has it. Not without end: what
+/// UML's processes hand to one another would wait for a time slice each, and a run take ten times as long.
 pub(crate) fn on_a_busy_machine<T>(work: impl FnOnce() -> T) -> T {
+    /// Spells of work and of rest are no longer.
+    const WORK_US: u64 = 2_000;
+    const REST_US: u64 = 10_000;
     let stop = AtomicBool::new(false);
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
     std::thread::scope(|scope| {
         for _ in 0..cpus {
             scope.spawn(|| {
+                // Its keys are random.
+                let chance = RandomState::new();
+                let mut spell = 0_u64;
+                let mut next = |most| {
+                    spell += 1;
+                    Duration::from_micros(chance.hash_one(spell) % most)
+                };
                 while !stop.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
+                    let end = Instant::now() + next(WORK_US);
+                    while Instant::now() < end {
+                        std::hint::spin_loop();
+                    }
+                    std::thread::sleep(next(REST_US));
                 }
             });
         }

@@ -25,6 +25,11 @@ impl GuestPrograms {
             "libq_turnstile.so",
             "usr/lib/x86_64-linux-gnu/tc/q_turnstile.so",
         ),
+        // One file has both kinds; tc looks for a file of each name.
+        (
+            "libq_turnstile.so",
+            "usr/lib/x86_64-linux-gnu/tc/q_turnstile_pacer.so",
+        ),
         ("examples/hello", "usr/share/turnstile/examples/hello"),
         ("examples/pieces", "usr/share/turnstile/examples/pieces"),
         (

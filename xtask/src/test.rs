@@ -3,7 +3,7 @@
 //!
 //! Two lines of work run side by side, since the kernel's tree has long stretches that one processor works on alone:
 //! the cargo line (unit tests, programs of the guest, lints) and the kernel line (chroot, trees, modules). The guest on
-//! the stock kernel has the machine for itself; those in virtual time, which care for no clock, run side by side.
+//! the stock kernel has the machine for itself; those in virtual time, which care for no clock, run side by side, and the experiments beside them.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
@@ -136,6 +136,11 @@ fn only_guests(env: &Env, beds: &[Bed], options: &Options) -> Result<Vec<Ready>>
         .collect()
 }
 
+/// Whether what needs boots of its own is asked for.
+fn wants(options: &Options, word: &str) -> bool {
+    options.filter.is_empty() || options.filter.iter().any(|name| name == word)
+}
+
 /// The names of cases among the words of a filter.
 fn cases_of(filter: &[String]) -> Vec<String> {
     filter
@@ -210,15 +215,20 @@ fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
     for seed in (0..options.repeat).map(|n| first.wrapping_add(n)) {
         env.ui
             .say(format!("seed {seed} (--seed {seed} repeats this run)"));
+        let ended = |what: String, began: Instant, result: Result<()>| {
+            if result.is_err() {
+                report.case(&what, began.elapsed(), &result);
+            }
+        };
         let one = &|(session, built): &Ready| {
             let began = Instant::now();
-            if let Err(error) = guest(env, session, built, options, seed, report) {
-                report.case(
-                    &format!("{}: guest", session.tree.bed),
-                    began.elapsed(),
-                    &Err(error),
-                );
-            }
+            let result = guest(env, session, built, options, seed, report);
+            ended(format!("{}: guest", session.tree.bed), began, result);
+        };
+        let lab = &|(session, built): &Ready| {
+            let began = Instant::now();
+            let result = lab::all_twice(env, session, built, LAB_SEED, report);
+            ended("lab".into(), began, result);
         };
         let (simulated, real): (Vec<_>, Vec<_>) = ready
             .iter()
@@ -227,6 +237,9 @@ fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
         std::thread::scope(|scope| {
             for bed in simulated {
                 scope.spawn(move || one(bed));
+                if bed.0.tree.bed == Bed::Virtual && wants(options, LAB) {
+                    scope.spawn(move || lab(bed));
+                }
             }
         });
     }
@@ -246,10 +259,9 @@ fn guest(
         Machine::Qemu(Accelerator::Tcg | Accelerator::Counted) => EMULATED,
         Machine::Qemu(Accelerator::Kvm) | Machine::Uml => 1.0,
     };
-    let all = options.filter.is_empty();
-    let wants = |word: &str| all || options.filter.iter().any(|name| name == word);
+    let wants = |word| wants(options, word);
     let filter = cases_of(&options.filter);
-    if all || !filter.is_empty() {
+    if options.filter.is_empty() || !filter.is_empty() {
         let config = RunConfig {
             mode: "test".into(),
             filter: filter.join(","),
@@ -268,9 +280,6 @@ fn guest(
     }
     if bed == Bed::Virtual && wants(DETERMINISM) {
         determinism::run(env, session, built, seed, report)?;
-    }
-    if bed == Bed::Virtual && wants(LAB) {
-        lab::all_twice(env, session, built, LAB_SEED, report)?;
     }
     Ok(())
 }

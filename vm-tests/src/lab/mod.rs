@@ -7,11 +7,16 @@
 
 mod convergence;
 mod fairness;
+mod hull;
+mod hull_dynamic;
+mod hull_load;
+mod hull_static;
 mod incast;
 mod incast_transport;
 mod mixed;
 mod parking_lot;
 mod priority;
+mod ren_burst;
 pub mod report;
 mod setups;
 mod share;
@@ -62,6 +67,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
     parking_lot::EXPERIMENT,
     priority::EXPERIMENT,
     mixed::EXPERIMENT,
+    hull_static::EXPERIMENT,
+    hull_dynamic::EXPERIMENT,
+    ren_burst::EXPERIMENT,
 ];
 
 /// What an experiment is handed, and where it puts what it finds.

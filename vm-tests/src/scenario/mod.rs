@@ -4,6 +4,7 @@
 //! A scenario is run by an experiment ([`crate::lab`]), which shows its figures beside those of the papers, and by cases, which hold
 //! them to what must be.
 
+pub mod bursts;
 mod carrier;
 pub mod convergence;
 pub mod flows;
