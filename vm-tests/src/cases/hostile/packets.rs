@@ -38,6 +38,10 @@ const SMALL: u32 = 1000;
 const TALK: usize = 3000;
 /// The victim opens its socket anew so often: what the attacker begins and never ends, a large message, is read before others.
 const REOPEN: u64 = 50;
+/// One in so many of the victim's messages is taken as it should be, so that some end well whatever the machine's speed.
+const TAKEN: u64 = 4;
+/// How often it is said that such a message has come.
+const CONFIRMED: u32 = 8;
 /// Packets between looks at what the victim says, and how long it is given then.
 const BURST: u64 = 64;
 const PAUSE: Duration = Duration::from_millis(1);
@@ -51,6 +55,8 @@ struct Storm {
     mine: VecDeque<u64>,
     /// Messages that the victim sends.
     theirs: VecDeque<u64>,
+    /// Those of them that are taken as they should be, and how often that was said.
+    taken: Vec<(u64, u32)>,
     recent: VecDeque<Vec<u8>>,
     sequence: u16,
 }
@@ -246,16 +252,17 @@ impl Storm {
         }
     }
 
-    /// Learns of the victim's messages.
-    fn listen(&mut self) -> Result<()> {
+    /// Learns of the victim's messages. Returns what their receiver would say of some of them.
+    fn listen(&mut self) -> Result<Vec<Vec<u8>>> {
         let mut buffer = [0; 2048];
+        let mut heard = Vec::new();
         for socket in &self.sockets {
             for _ in 0..BURST {
                 match socket.recv_from(&mut buffer) {
                     Ok((len, _)) => {
                         let head = &buffer[..len.min(160)];
                         if let Ok(Packet::Sync(sync)) = wire::parse(head, len) {
-                            self.theirs.push_back(sync.cookie.0);
+                            heard.push(sync.cookie.0);
                         }
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -265,10 +272,54 @@ impl Storm {
                 }
             }
         }
+        for cookie in heard {
+            self.learn(cookie);
+        }
         while self.theirs.len() > MESSAGES {
             self.theirs.pop_front();
         }
-        Ok(())
+        Ok(self.take())
+    }
+
+    fn learn(&mut self, cookie: u64) {
+        if self.taken.iter().any(|&(taken, _)| taken == cookie) {
+            return;
+        }
+        if !self.theirs.contains(&cookie) && self.rng.one_in(TAKEN) {
+            self.taken.push((cookie, 0));
+        } else {
+            self.theirs.push_back(cookie);
+        }
+    }
+
+    /// What a receiver says of the messages that are taken: tokens for all packets, then that all came.
+    fn take(&mut self) -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        for (cookie, said) in &mut self.taken {
+            let cookie = Cookie(*cookie);
+            for sequence in 0..4 * u16::from(*said == 0) {
+                let token = Token {
+                    cookie,
+                    sequence,
+                    timestamp: 0,
+                    priority: 0,
+                    grant: None,
+                };
+                packets.push(bytes(&Packet::Token(token), 0));
+            }
+            if *said != 0 {
+                let ack = Ack {
+                    cookie,
+                    received: TALK as u32,
+                    window: TALK as u32,
+                    last: true,
+                };
+                packets.push(bytes(&Packet::Ack(ack), 0));
+            }
+            *said += 1;
+        }
+        self.taken.retain(|&(_, said)| said <= CONFIRMED);
+        packets
     }
 }
 
@@ -336,6 +387,7 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
         rng: Rng::new(ctx.seed, ctx.name),
         mine: VecDeque::new(),
         theirs: VecDeque::new(),
+        taken: Vec::new(),
         recent: VecDeque::new(),
         sequence: 0,
     };
@@ -394,24 +446,37 @@ fn send(
             if enough() {
                 return Ok(sent);
             }
-            storm.listen()?;
+            for packet in storm.listen()? {
+                push(&storm.sockets[0], &packet, v4)?;
+            }
             // Others have their turn; in virtual time, time goes on.
             std::thread::sleep(PAUSE);
         }
         let packet = storm.next();
         let which = *storm.rng.pick(&[0, 0, 0, 1, 1, 2]);
-        let to = SocketAddr::from((if which == 1 { v6 } else { v4 }, PORT));
-        match storm.sockets[which].send_to(&packet, to) {
-            Ok(_) => {}
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::ConnectionRefused
-                ) => {}
-            Err(error) => return Err(error).context("sending a packet"),
-        }
+        push(
+            &storm.sockets[which],
+            &packet,
+            if which == 1 { v6 } else { v4 },
+        )?;
     }
     Ok(count)
+}
+
+/// Sends a packet, if there is room.
+fn push(socket: &UdpSocket, packet: &[u8], to: IpAddr) -> Result<()> {
+    match socket.send_to(packet, SocketAddr::from((to, PORT))) {
+        Ok(_) => Ok(()),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::WouldBlock | ErrorKind::ConnectionRefused
+            ) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(error).context("sending a packet"),
+    }
 }
 
 /// Sends small messages to the attacker and reads what comes; returns how many began, and came.
