@@ -125,9 +125,13 @@ impl Guest<'_> {
         }
         let files = self.files_path();
         fs::create_dir_all(&files).with_context(|| format!("cannot make {}", files.display()))?;
+        let processor;
         let (mut command, program) = match self.machine {
             Machine::Qemu(accelerator) => (qemu::command(self, accelerator), "QEMU"),
-            Machine::Uml => (uml::command(self), "User-Mode Linux"),
+            Machine::Uml => {
+                processor = uml::Processor::least_used();
+                (uml::command(self, &processor), "User-Mode Linux")
+            }
         };
         let stderr = File::create(self.run.join("stderr"))?;
         command

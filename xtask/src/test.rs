@@ -2,9 +2,11 @@
 //! `cargo xtask test`: everything that can be looked at, first without and then in the guest.
 //!
 //! Two lines of work run side by side, since the kernel's tree has long stretches that one processor works on alone:
-//! the cargo line (unit tests, programs of the guest, lints) and the kernel line (chroot, trees, modules). The guest on
-//! the stock kernel has the machine for itself; those in virtual time, which care for no clock, run side by side, and the experiments beside them.
+//! the cargo line (unit tests, programs of the guest, lints) and the kernel line (chroot, trees, modules). Then the guest on
+//! the stock kernel comes first, because a clock is running for it; those in virtual time, which care for no clock, follow side by side. The
+//! experiments, also in virtual time, begin beside the first with what it leaves of the processors.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -209,7 +211,7 @@ fn list(env: &Env, chroot: &Chroot, programs: &GuestPrograms, filter: &[String])
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// Runs the guests: one after the other those with a clock of the machine's, then the others side by side.
+/// Runs the guests: one after the other those with a clock of the machine's, then the others side by side; the experiments beside all of them.
 fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
     let first = options.seed.unwrap_or_else(random_seed);
     for seed in (0..options.repeat).map(|n| first.wrapping_add(n)) {
@@ -225,21 +227,26 @@ fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
             let result = guest(env, session, built, options, seed, report);
             ended(format!("{}: guest", session.tree.bed), began, result);
         };
+        // Whether there is a guest that a clock is running for.
+        let clock_runs = &AtomicBool::new(true);
         let lab = &|(session, built): &Ready| {
             let began = Instant::now();
-            let result = lab::all_twice(env, session, built, LAB_SEED, report);
+            let result = lab::all_twice(env, session, built, LAB_SEED, clock_runs, report);
             ended("lab".into(), began, result);
         };
         let (simulated, real): (Vec<_>, Vec<_>) = ready
             .iter()
             .partition(|(session, _)| session.tree.bed.is_simulated());
-        real.into_iter().for_each(one);
         std::thread::scope(|scope| {
-            for bed in simulated {
-                scope.spawn(move || one(bed));
+            for bed in simulated.iter().copied() {
                 if bed.0.tree.bed == Bed::Virtual && wants(options, LAB) {
                     scope.spawn(move || lab(bed));
                 }
+            }
+            real.into_iter().for_each(one);
+            clock_runs.store(false, Ordering::Relaxed);
+            for bed in simulated.iter().copied() {
+                scope.spawn(move || one(bed));
             }
         });
     }

@@ -4,8 +4,9 @@
 //! Everything that the kernel is told is the same in every run, because its command line goes into its random numbers:
 //! the same image and the same seed give the same bytes, whatever else the machine does.
 
+use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::env::OUT;
 use crate::guest::Guest;
@@ -28,9 +29,9 @@ exec taskset -c "$cpu" "$@" > stdout 2>&1 3>> console.log 4>> events.jsonl
 "#;
 
 /// Starts the guest with its serial ports in files.
-pub(crate) fn command(guest: &Guest<'_>) -> Command {
+pub(crate) fn command(guest: &Guest<'_>, processor: &Processor) -> Command {
     let mut args = vec![
-        next_cpu().to_string(),
+        processor.0.to_string(),
         format!("{IN_CHROOT}/linux"),
         format!("mem={MEMORY}"),
         format!("initrd={IMAGE}"),
@@ -63,20 +64,55 @@ pub(crate) fn command(guest: &Guest<'_>) -> Command {
         .script(RUN, &args)
 }
 
-/// The processors that this process may use, in turn: guests that run side by side do not share one.
-fn next_cpu() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let allowed = rustix::thread::sched_getaffinity(None).map_or_else(
-        |_| vec![0],
-        |set| {
-            (0..rustix::thread::CpuSet::MAX_CPU)
-                .filter(|cpu| set.is_set(*cpu))
-                .collect::<Vec<_>>()
-        },
-    );
-    let turn = NEXT.fetch_add(1, Ordering::Relaxed);
-    allowed
-        .get(turn % allowed.len().max(1))
-        .copied()
-        .unwrap_or(0)
+/// A processor that runs a guest, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Processor(usize);
+
+/// How many guests each processor runs.
+static GUESTS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+impl Processor {
+    /// Of those that this process may use, the one with the fewest guests: one that ends leaves its processor to the next.
+    pub(crate) fn least_used() -> Self {
+        let mut allowed: Vec<usize> = rustix::thread::sched_getaffinity(None).map_or_else(
+            |_| Vec::new(),
+            |set| {
+                (0..rustix::thread::CpuSet::MAX_CPU)
+                    .filter(|cpu| set.is_set(*cpu))
+                    .collect()
+            },
+        );
+        let mut guests = GUESTS.lock().unwrap_or_else(PoisonError::into_inner);
+        allowed.sort_by_key(|cpu| guests.get(cpu).copied().unwrap_or(0));
+        let cpu = allowed.first().copied().unwrap_or(0);
+        *guests.entry(cpu).or_default() += 1;
+        Self(cpu)
+    }
+}
+
+impl Drop for Processor {
+    fn drop(&mut self) {
+        let mut guests = GUESTS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = guests.get_mut(&self.0) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_are_spread_over_the_processors() {
+        let count = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let mut all: Vec<Processor> = (0..count).map(|_| Processor::least_used()).collect();
+        let mut cpus: Vec<usize> = all.iter().map(|one| one.0).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        assert_eq!(cpus.len(), count);
+        // The one that is free again is taken again.
+        let free = all.swap_remove(count / 2).0;
+        assert_eq!(Processor::least_used().0, free);
+    }
 }
