@@ -8,8 +8,9 @@
 #   mq    one port per transmit queue: no lock between CPUs, for cards with many queues. Each port
 #         gets its part of the tokens' share, so that the sum is the same; order holds within a queue.
 #
-# A host keeps the band for unscheduled packets: it is where they are sent. Other traffic is data; to
-# share the data band among flows, give it a child:
+# A host has no band for unscheduled packets: the transport hands over a message's first ones at once,
+# and a band of one packet would drop the rest here. They are data, as other traffic is; to share the
+# data band among flows, give it a child:
 #   tc qdisc add dev DEVICE parent 1:2 fq_codel
 set -eu
 
@@ -19,8 +20,8 @@ rate=${2:-auto}
 
 case ${3:-root} in
 root)
-	# The defaults: 84/(84+1538) of the link for tokens, six priorities, tokens first, one unscheduled packet.
-	tc qdisc replace dev "$dev" root handle 1: turnstile link "$rate"
+	# The other options by default: 84/(84+1538) of the link for tokens, six priorities, tokens first.
+	tc qdisc replace dev "$dev" root handle 1: turnstile link "$rate" unscheduled off
 	;;
 mq)
 	# Whatever is there goes first: mq is not made in place of itself.
@@ -29,7 +30,8 @@ mq)
 	queues=$(tc class show dev "$dev" | awk '$2 == "mq" { print $3 }')
 	share=$(echo "$queues" | awk 'END { printf "%.7f%%", 100 * 84 / 1622 / NR }')
 	for queue in $queues; do
-		tc qdisc replace dev "$dev" parent "$queue" turnstile link "$rate" tokens "$share"
+		tc qdisc replace dev "$dev" parent "$queue" turnstile link "$rate" tokens "$share" \
+			unscheduled off
 	done
 	;;
 *)

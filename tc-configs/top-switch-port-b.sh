@@ -5,8 +5,9 @@
 # usage: top-switch-port-b.sh DEVICE [RATE] [unscheduled]
 #   RATE         limits the whole port (10gbit, 2.5gbit, …); auto: the speed that the device reports
 #                (ethtool); virtual devices report none, or one that means nothing: give them a rate.
-#   unscheduled  TOP section 4.3's optional lowest queue, which holds one full-length packet. As there,
-#                it costs one token priority. Choose it when most messages are small.
+#   unscheduled  TOP section 4.4's optional lowest queue, which holds one full-length packet. As there,
+#                it costs one token priority. Without, these packets are data: faster beside long messages,
+#                but many senders' at once can fill the data queue.
 #
 # Tokens stand above the data, held to their share by the group's shaper: a token waits for no data
 # but the packet on the wire. Choose this unless data latency on a switch counts above everything.

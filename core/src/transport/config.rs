@@ -248,7 +248,7 @@ options! {
     priority_b: u32 = 0, PRIORITY_B "priority-b" numbers(0, 1_000_000_000);
     /// Which message comes first under `top`, and what its priority is taken from.
     schedule: u32 = uapi::SCHEDULE_SRPT, SCHEDULE "schedule" Values::Choice(&["srpt", "las", "edf", "coflow"]);
-    /// Packets: messages of no more are sent at once, without tokens and in the lowest band (`top`; m of TOP section 4.4); 0: none.
+    /// Packets: messages of no more are sent at once, without tokens (`top`; m of TOP section 4.4): in a port's lowest band, as data where it has none; 0: none.
     unscheduled: u32 = 0, UNSCHEDULED "unscheduled" Values::NumberOr(range(1, 1024, Unit::Number), "off");
     /// Messages that may come in at once.
     max_incoming: u32 = 4096, MAX_INCOMING "max-incoming" numbers(1, MAX_MESSAGES);

@@ -6,13 +6,13 @@ use turnstile_core::transport::config::Config;
 
 use super::*;
 
-/// A port as a host has it: the pacer shapes tokens, so that this must not.
+/// A port as a host has it: the pacer shapes tokens, so that this must not, and unscheduled packets are data.
 pub(crate) fn host_port() -> PortConfig {
     PortConfig {
         tokens: Tokens::Share(100_000_000),
         token_expiry: Expiry::Off,
         token_limit: 64,
-        unscheduled: 1024,
+        unscheduled: 0,
         ..PortConfig::DEFAULT
     }
 }

@@ -331,7 +331,7 @@ fn host_nic_root(_: &mut Ctx) -> Result<()> {
     check(
         ns,
         "eth0",
-        &json!({"link": "auto", "priorities": 6, "unscheduled": 1, "order": "tokens-first"}),
+        &json!({"link": "auto", "priorities": 6, "unscheduled": "off", "order": "tokens-first"}),
     )?;
     passes(&net, 0, 1)?;
     // As its comment says: a child that shares the data band among flows.
@@ -354,6 +354,11 @@ fn host_nic_mq(_: &mut Ctx) -> Result<()> {
                 port["tokens"]
             );
             ensure!(port["link"] == 125_000_000, "link: {}", port["link"]);
+            ensure!(
+                port["unscheduled"] == "off",
+                "unscheduled: {}",
+                port["unscheduled"]
+            );
         }
         passes(&net, 0, 1)?;
     }

@@ -30,8 +30,8 @@ pub(super) const FRAME: u32 = 1514;
 const HOST_BUFFER: u32 = 1_000_000;
 
 /// A host's own port under Turnstile's transport: it paces its tokens itself, so that the port must not, and what it sends
-/// unscheduled is its own.
-const HOST_PORT: &str = "tokens 10% token-limit 64 token-expiry off unscheduled 1024";
+/// unscheduled is to leave before the next message's data, not after the last one's.
+const HOST_PORT: &str = "tokens 10% token-limit 64 token-expiry off unscheduled off";
 
 /// How ports queue. A link's buffer is what a switch's port holds of data; hosts hold more.
 #[derive(Clone, Debug, PartialEq, Eq)]
