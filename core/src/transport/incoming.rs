@@ -88,6 +88,8 @@ pub(crate) struct In<I> {
     half_rounds: u32,
     pub(crate) began: Nanos,
     pub(crate) heard: Nanos,
+    /// When data came last.
+    pub(crate) came: Nanos,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) coflow: u32,
     pub(crate) wish: Option<u8>,
@@ -160,6 +162,7 @@ impl<I> In<I> {
             half_rounds: 0,
             began: now,
             heard: now,
+            came: now,
             deadline: (sync.deadline != 0)
                 .then(|| now + Nanos(u64::from(sync.deadline).saturating_mul(1000))),
             coflow: sync.coflow,
@@ -264,6 +267,14 @@ impl<I> In<I> {
         });
     }
 
+    /// REN: data came that was sent with the SYNC. No grant was answered yet, so that nothing else tells how long packets wait on their way.
+    pub(crate) fn waited(&mut self, now: Nanos, base: Nanos) {
+        let age = now - self.began;
+        if self.least_rtt == Nanos::MAX && age > self.rtt(base) {
+            self.rtt = Some(age);
+        }
+    }
+
     /// The sender shows that it is there and has more.
     pub(crate) fn awake(&mut self) {
         self.busy = true;
@@ -271,6 +282,13 @@ impl<I> In<I> {
         self.silent_rounds = 0;
         self.silences = 0;
         self.pause = Nanos::ZERO;
+    }
+
+    /// The sender may have sent all there is. What is missing then was lost; but not while data comes, which waits in the network where signals do not.
+    pub(crate) fn may_be_lost(&mut self, now: Nanos, base_rtt: Nanos) {
+        if now - self.came >= self.rtt(base_rtt) {
+            self.gaps.all_sent(now, self.limit());
+        }
     }
 
     /// The sender asks: it is given a token at once, if it was given none for a while. Whether it answers tokens is another question.

@@ -8,7 +8,7 @@ use turnstile_core::transport::stats::Counter;
 use turnstile_core::uapi::transport as uapi;
 
 use super::crossing::assert_clean;
-use super::topology::dumbbell;
+use super::topology::{dumbbell, star};
 use super::*;
 
 const G10: u64 = 1_250_000_000;
@@ -177,6 +177,67 @@ fn a_message_gets_going_again() {
         .iter()
         .position(|packets| u64::from(*packets) >= BDP - 1);
     assert!(full.is_some_and(|rounds| rounds <= 7), "{full:?}");
+}
+
+/// As many messages as leave each other's packets waiting for round trips: the first packets answer no grant, and that they take long tells how long the path is.
+#[test]
+fn what_waits_among_many_is_not_sent_twice() {
+    for count in [16, 64] {
+        for packets in [BDP as u32 / 2, 60, 200] {
+            for marks in [true, false] {
+                let mut network = pairs(count as u64, count, marks, 200 * BUFFER);
+                for flow in 0..count {
+                    network.send_at(BEGIN, flow, count + flow, packets * 1450);
+                }
+                network.run_to_the_end(1_000_000_000);
+                let sent = sum(&network, count, Counter::DataSent);
+                assert_eq!(sent, count as u64 * u64::from(packets));
+                assert_clean(&mut network, 2 * count);
+            }
+        }
+    }
+}
+
+/// Round trips of many times `base-rtt` are measured, though all grants are given up before they are answered.
+#[test]
+fn a_round_trip_that_grows_is_measured() {
+    const SLOW: u64 = 2_500_000;
+    const COUNT: u64 = 4;
+    const PACKETS: u64 = 104;
+    let config = Config {
+        policy: uapi::POLICY_REN,
+        base_rtt: 5_000_000,
+        link: 6_250_000,
+        ..Config::DEFAULT
+    };
+    let link = Link {
+        rate: config.link,
+        delay: 1000,
+        ..Link::default()
+    };
+    let mut network = star(1, &config, 2, link, false);
+    for node in [0, 3] {
+        network.configure_node(node, port(false, BUFFER));
+    }
+    network.slow_down(3, SLOW);
+    for _ in 0..COUNT {
+        network.send_at(BEGIN, 0, 1, PACKETS as u32 * 1450);
+    }
+    network.run_to_the_end(1_000_000_000);
+    let again = sum(&network, 1, Counter::DataResent);
+    let most = network.nodes[3].port.stats(Band::Data).max_packets;
+    println!("{again} packets sent again, at most {most} wait");
+    // One message's first packets wait for the others' before anything tells how long.
+    assert!(again * 10 <= COUNT * PACKETS, "{again}");
+    let under_way = 2 * config.base_rtt * config.link / 1_000_000_000 / FRAME + 16;
+    assert!(most <= COUNT * under_way + again, "{most}");
+    let took = network
+        .registry
+        .messages
+        .iter()
+        .map(|message| message.delivered.unwrap() - BEGIN);
+    let ideal = (COUNT * PACKETS + again) * FRAME * 1_000_000_000 / SLOW;
+    assert!(took.max().unwrap() * 100 <= ideal * 105);
 }
 
 /// Grants for which there is nothing left to send make no noise.

@@ -147,9 +147,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             } else {
                 message.awake();
             }
-            // It may have sent all there is. What is missing then was lost.
-            let limit = message.limit();
-            message.gaps.all_sent(now, limit);
+            message.may_be_lost(now, self.config.base_rtt);
         }
         self.in_ack(index, host);
         self.schedule(now, index);

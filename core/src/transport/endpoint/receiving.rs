@@ -36,7 +36,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        message.heard = at.now;
+        (message.heard, message.came) = (at.now, at.now);
         message.packets = message.packets.saturating_add(1);
         let end = data.offset.saturating_add(data.len);
         if message.length.is_some_and(|length| end > length) {
@@ -130,9 +130,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let message = self.ins.get_mut(index)?;
         let none = data.token == 0 && data.timestamp == 0;
         if data.flags & FLAG_UNSCHEDULED != 0 || none {
+            if message.ren {
+                message.waited(at.now, self.config.base_rtt);
+            }
             return None;
         }
-        if message.ledger.answer(data.token) == Answer::New {
+        // An answer that is late tells best that round trips have become longer.
+        if message.ledger.answer(data.token) != Answer::Unasked {
             let rtt = Nanos(at.clock.wrapping_sub(data.timestamp).into());
             if rtt <= MAX_RTT {
                 message.measured(rtt);
