@@ -2,7 +2,7 @@
 //! `sch_turnstile.ko`: the Turnstile port, a classful qdisc, and the host pacer, another one.
 //!
 //! This crate only joins two others: `turnstile_core` decides what happens to a packet and when, `knet` is
-//! the kernel. Read [`port`] for the packet path, [`options`] for what `tc` may say, [`classes`] for what exists where,
+//! the kernel. Read [`port`] for the packet path, [`filters`] for what filters say of a packet, [`options`] for what `tc` may say, [`classes`] for what exists where,
 //! [`report`] for the counters; [`pacer`] for the pacer.
 
 #![forbid(unsafe_code)]
@@ -10,6 +10,7 @@
 use kernel::prelude::*;
 
 mod classes;
+mod filters;
 mod options;
 mod pacer;
 mod packet;

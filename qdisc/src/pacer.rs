@@ -29,12 +29,12 @@
 //! As a port's child it hangs below the data class (`parent 1:2`), and paces the port's data; as a port's parent it has the port below what passes by (class
 //! `:1`), and paced packets go beside the port. Filters may say which packets to pace (class `:2`) and which not (`:1`), whatever the table says.
 
+use crate::filters::{self, FilterEvents, Filtered};
 use crate::packet::{Framing, PortPacket, PortQueue};
 use kernel::{alloc::KVVec, prelude::*};
 use knet::{
-    attr::Nest, Arriving, Child, Classified, Configuring, Dequeued, Dequeuing, DropReason,
-    Enqueued, Enqueuing, Extack, HeaderBuffer, Heard, Leaving, Listener, Message, Qdisc, Skb,
-    Stats, Tap,
+    attr::Nest, Arriving, Child, Configuring, Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing,
+    Extack, HeaderBuffer, Heard, Leaving, Listener, Message, Qdisc, Skb, Stats, Tap,
 };
 use turnstile_core::{
     pacer::{
@@ -104,8 +104,7 @@ impl Listener for Associations {
 /// Events that belong to no lane.
 #[derive(Default)]
 pub(crate) struct Events {
-    filter_drops: u64,
-    filter_misses: u64,
+    filters: FilterEvents,
     gso_splits: u64,
 }
 
@@ -166,40 +165,21 @@ impl TurnstilePacer {
     }
 
     /// Leaves the filters' verdict behind. `None`: the packet is gone.
-    fn classify(mut skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Lane)> {
-        let classified = on.classify(&mut skb);
-        let handle = on.context().handle();
-        let (this, report) = on.qdisc();
+    fn classify(skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Lane)> {
+        let (skb, named) = filters::ask(skb, on)?;
+        let (this, _) = on.qdisc();
         let now = now();
-        match classified {
-            Classified::Unmatched => {}
-            Classified::Stolen => {
-                report.stolen(skb);
-                return None;
-            }
-            Classified::Shot => {
-                let dropped = &mut this.events.filter_drops;
-                *dropped = dropped.wrapping_add(skb.segments().into());
-                report.shot(skb);
-                return None;
-            }
-            Classified::Class(id) => {
-                // Filters may leave out the major number.
-                let minor = if id >> 16 == 0 { id } else { id ^ handle };
-                let lane = match minor {
-                    1 => Some(Lane::Pass),
-                    2 => Some(Lane::Paced),
-                    _ => None,
-                };
-                if let Some(lane) = lane {
-                    this.count(now, &skb);
-                    return Some((skb, lane));
-                }
-                this.events.filter_misses = this.events.filter_misses.wrapping_add(1);
-            }
-        }
         this.count(now, &skb);
-        let lane = this.lane(now, &skb);
+        let lane = match named {
+            Some(1) => Lane::Pass,
+            Some(2) => Lane::Paced,
+            _ => {
+                if named.is_some() {
+                    this.events.filters.miss();
+                }
+                this.lane(now, &skb)
+            }
+        };
         Some((skb, lane))
     }
 
@@ -239,6 +219,12 @@ impl TurnstilePacer {
 }
 
 #[vtable]
+impl Filtered for TurnstilePacer {
+    fn filter_events(&mut self) -> &mut FilterEvents {
+        &mut self.events.filters
+    }
+}
+
 impl Qdisc for TurnstilePacer {
     const KIND: &'static str = KIND;
     const CLASSES_ARE_FIXED: &'static str =

@@ -3,14 +3,15 @@
 
 use crate::{
     classes::Classes,
+    filters::{self, FilterEvents, Filtered},
     options::{self, refuse},
     packet::{Framing, OnChange, OnDequeue, OnEnqueue, OnReset, PortPacket, PortQueue},
     report,
 };
 use kernel::prelude::*;
 use knet::{
-    attr::Nest, Arriving, Child, Classified, Configuring, Context, Dequeued, Dequeuing, DropReason,
-    Enqueued, Enqueuing, Extack, HeaderBuffer, Leaving, Message, Qdisc, Skb, Stats,
+    attr::Nest, Arriving, Child, Configuring, Context, Dequeued, Dequeuing, DropReason, Enqueued,
+    Enqueuing, Extack, HeaderBuffer, Leaving, Message, Qdisc, Skb, Stats,
 };
 use turnstile_core::{
     classify::{classify, classify_usual},
@@ -21,14 +22,10 @@ use turnstile_core::{
     units::Nanos,
 };
 
-/// Major number of a class id or a handle (`TC_H_MAJ`).
-const MAJOR: u32 = 0xffff_0000;
-
 /// Events that belong to no class.
 #[derive(Default)]
 pub(crate) struct PortEvents {
-    pub(crate) filter_drops: u64,
-    pub(crate) filter_misses: u64,
+    pub(crate) filters: FilterEvents,
     pub(crate) gso_splits: u64,
     pub(crate) gso_drops: u64,
 }
@@ -97,30 +94,13 @@ impl TurnstilePort {
 
     /// Leaves the filters' verdict and the long way through the headers behind. `None`: the packet is gone.
     #[inline(never)]
-    fn classify_unusual(mut skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Slot)> {
-        let classified = on.classify(&mut skb);
-        let handle = on.context().handle();
-        let (this, report) = on.qdisc();
-        match classified {
-            Classified::Unmatched => {}
-            Classified::Stolen => {
-                report.stolen(skb);
-                return None;
-            }
-            Classified::Shot => {
-                let dropped = &mut this.events.filter_drops;
-                *dropped = dropped.wrapping_add(skb.segments().into());
-                report.shot(skb);
-                return None;
-            }
-            Classified::Class(class) => {
-                // Filters may leave out the major number.
-                let ours = class & MAJOR == 0;
-                let minor = if ours { class } else { class ^ handle };
-                match this.port.class_slot(minor) {
-                    Some(slot) => return Some((skb, slot)),
-                    None => this.events.filter_misses = this.events.filter_misses.wrapping_add(1),
-                }
+    fn classify_unusual(skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Slot)> {
+        let (skb, named) = filters::ask(skb, on)?;
+        let (this, _) = on.qdisc();
+        if let Some(minor) = named {
+            match this.port.class_slot(minor) {
+                Some(slot) => return Some((skb, slot)),
+                None => this.events.filters.miss(),
             }
         }
         let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
@@ -217,6 +197,12 @@ fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) ->
 }
 
 #[vtable]
+impl Filtered for TurnstilePort {
+    fn filter_events(&mut self) -> &mut FilterEvents {
+        &mut self.events.filters
+    }
+}
+
 impl Qdisc for TurnstilePort {
     const KIND: &'static str = uapi::KIND;
     const WATCH_LINK: bool = true;

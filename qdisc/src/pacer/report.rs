@@ -51,10 +51,7 @@ pub(super) fn pacer(this: &mut TurnstilePacer, stats: &mut Stats) -> Result {
             pass.queued_packets.saturating_add(child.held),
         ),
         (stat::PASS_OVER_LIMIT, pass.over_limit),
-        (
-            stat::PASS_LOST,
-            lost(pass).saturating_add(child.dropped),
-        ),
+        (stat::PASS_LOST, lost(pass).saturating_add(child.dropped)),
         (stat::PACED_OFFERED, paced.offered_packets),
         (stat::PACED_SENT, paced.sent_packets),
         (stat::PACED_QUEUED, paced.queued_packets),
@@ -65,8 +62,8 @@ pub(super) fn pacer(this: &mut TurnstilePacer, stats: &mut Stats) -> Result {
         (stat::DELAY_MEAN, paced.sojourn_mean().0),
         (stat::DELAY_MAX, paced.sojourn_max),
         (stat::WAITS, this.pacer.waits()),
-        (stat::FILTER_DROPS, events.filter_drops),
-        (stat::FILTER_MISSES, events.filter_misses),
+        (stat::FILTER_DROPS, events.filters.drops),
+        (stat::FILTER_MISSES, events.filters.misses),
         (stat::GSO_SPLITS, events.gso_splits),
     ];
     stats.app(|message| {
