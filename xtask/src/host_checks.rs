@@ -81,6 +81,14 @@ pub(crate) fn lints(env: &Env, chroot: &Chroot, report: &Report) {
     }
 }
 
+/// The crates that only the kernel's build compiles, not cargo's.
+const MODULE_CRATES: &[&str] = &[
+    "knet/src/lib.rs",
+    "knet/transport/src/lib.rs",
+    "qdisc/src/lib.rs",
+    "kmod/src/lib.rs",
+];
+
 /// Builds the modules for a kernel and looks into them. Returns them if they were built.
 pub(crate) fn module(
     env: &Env,
@@ -124,6 +132,14 @@ fn inspect(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Report, modul
 pub(crate) fn module_sources(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Report) {
     timed(report, "module: no unsafe code in qdisc/ and kmod/", || {
         check_ko::crates_are_safe(env)
+    });
+    timed(report, "module: formatting", || {
+        let out = env.built(&format!("lints-{}", chroot.key()))?;
+        let mut step = env.ui.step("fmt-modules", "formatting of the modules")?;
+        let check = "cd /src && exec rustfmt --edition 2021 --check \"$@\"";
+        step.run(&mut env.enter(chroot, &out).script(check, MODULE_CRATES))?;
+        step.done();
+        Ok(())
     });
     timed(report, "module: clippy", || {
         modules::clippy(env, chroot, tree)
