@@ -218,13 +218,13 @@ impl TurnstilePacer {
     }
 }
 
-#[vtable]
 impl Filtered for TurnstilePacer {
     fn filter_events(&mut self) -> &mut FilterEvents {
         &mut self.events.filters
     }
 }
 
+#[vtable]
 impl Qdisc for TurnstilePacer {
     const KIND: &'static str = KIND;
     const CLASSES_ARE_FIXED: &'static str =

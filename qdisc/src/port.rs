@@ -196,13 +196,13 @@ fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) ->
     }
 }
 
-#[vtable]
 impl Filtered for TurnstilePort {
     fn filter_events(&mut self) -> &mut FilterEvents {
         &mut self.events.filters
     }
 }
 
+#[vtable]
 impl Qdisc for TurnstilePort {
     const KIND: &'static str = uapi::KIND;
     const WATCH_LINK: bool = true;

@@ -153,7 +153,7 @@ fn all() -> [Way; 2] {
         Way {
             name: "turnstile",
             title: "turnstile: messages over token-scheduled ports",
-            queues: Queues::Tokens(String::new()),
+            queues: Queues::Tokens("unscheduled off".into()),
             carrier: Carrier::Turnstile(
                 "policy top link 5mbit base-rtt 40ms unscheduled 8 rto 200ms".into(),
             ),

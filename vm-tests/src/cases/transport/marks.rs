@@ -35,6 +35,8 @@ const HOSTS: &str = "policy ren link 50mbit base-rtt 5ms";
 const FIRST: &str = "link 50mbit";
 const SECOND: &str = "link 20mbit";
 const MARKER: &str = "ren period 5ms";
+/// Packets of a message that may be under way: twice what the link carries in `base-rtt`, and what is acknowledged at once.
+const UNDER_WAY: u64 = 2 * 20 + 16;
 /// Messages that are sent at once, and bytes of each.
 const COUNT: u64 = 4;
 const LEN: usize = 150_000;
@@ -177,7 +179,7 @@ fn loss(ctx: &mut Ctx) -> Result<()> {
 }
 
 /// Ports without a marker leave every packet as it was sent, under-utilized: not all grants that say so draw two packets, or each message would double what it has under
-/// way for as long as it lasts.
+/// way for as long as it lasts. What is under way waits for ten times as long as `base-rtt`, and is not taken for lost for that.
 fn no_marker(ctx: &mut Ctx) -> Result<()> {
     let net = path("")?;
     for family in 0..2 {
@@ -187,6 +189,20 @@ fn no_marker(ctx: &mut Ctx) -> Result<()> {
     ensure!(over == 0, "{over} grants said over-utilized");
     ensure!(under > 0 && held > 0, "{under} sent twice, {held} did not");
     let longest = data(&net)?.map(|port| port.get("max-packets"));
-    ctx.note(format!("at most {longest:?} packets waited"));
+    let sender = counters(&net.hosts[0].ns)?;
+    let [sent, again] =
+        ["data-sent", "data-resent"].map(|name| sender.get(name).copied().unwrap_or(0));
+    ctx.note(format!(
+        "at most {longest:?} packets waited; {again} of {sent} were sent again"
+    ));
+    ensure!(
+        again * 4 <= sent,
+        "{again} of {sent} packets were sent again"
+    );
+    let most = COUNT * UNDER_WAY + again;
+    ensure!(
+        longest.iter().all(|packets| *packets <= most),
+        "{longest:?} packets waited, of {most}"
+    );
     Ok(())
 }
