@@ -31,6 +31,22 @@ pub(super) const ECHO: u8 = ACK | ECE;
 /// What looks like one, and is none.
 pub(super) const NO_ECHO: [u8; 4] = [ACK, ECE, SYN | ACK | ECE, RST | ACK | ECE];
 
+/// Two hosts on a switch that marks one packet in five on its way to the second: TCP's acknowledgements say so.
+pub(super) fn marked_link() -> Result<Net> {
+    let net = Builder::bridged(2).build()?;
+    for host in &net.hosts {
+        host.ns.sysctl("net/ipv4/tcp_ecn", "1")?;
+        // A SYN cannot be marked, and is lost; the next one is to ask for ECN, too.
+        host.ns.sysctl("net/ipv4/tcp_ecn_fallback", "0")?;
+    }
+    let (switch, dev) = net.port_to(1);
+    // With ecn, netem marks what it would lose.
+    switch.tc(&format!(
+        "qdisc add dev {dev} root netem limit 10000 loss 20% ecn"
+    ))?;
+    Ok(net)
+}
+
 /// A TCP flow from the pacer's host, told by its port. There is no socket behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {

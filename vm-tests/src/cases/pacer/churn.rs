@@ -6,29 +6,14 @@ use std::time::Duration;
 use anyhow::{ensure, Context, Result};
 use turnstile_core::uapi::pacer::{option, stat, KIND};
 
-use super::bench::{adds_up, lanes_add_up, PACER};
+use super::bench::{adds_up, lanes_add_up, marked_link, PACER};
 use crate::cases::accounting::load::{Load, Mix};
 use crate::harness::{Ctx, Objects};
 use crate::raw_netlink::kinds::fifo;
 use crate::raw_netlink::{attribute_u32, attribute_u64, Request, Tc, ROOT};
 use crate::rng::Rng;
-use crate::topology::{Builder, Net};
 use crate::traffic::frame::Frame;
 use crate::traffic::RawSocket;
-
-/// Two hosts on a switch that marks one packet in five on its way to the second: TCP's acknowledgements say so.
-fn marked_link() -> Result<Net> {
-    let net = Builder::bridged(2).build()?;
-    for host in &net.hosts {
-        host.ns.sysctl("net/ipv4/tcp_ecn", "1")?;
-    }
-    let (switch, dev) = net.port_to(1);
-    // With ecn, netem marks what it would lose.
-    switch.tc(&format!(
-        "qdisc add dev {dev} root netem limit 10000 loss 20% ecn"
-    ))?;
-    Ok(net)
-}
 
 /// Any options: those of a pacer that is slow enough to hold packets, and of a fast one.
 fn any_options(rng: &mut Rng) -> Vec<u8> {

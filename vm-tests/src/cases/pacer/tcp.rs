@@ -4,27 +4,18 @@
 use anyhow::{ensure, Result};
 use turnstile_core::uapi::pacer::stat;
 
-use super::bench::DEV;
+use super::bench::{marked_link, DEV};
 use crate::harness::Ctx;
 use crate::raw_netlink::Tc;
-use crate::topology::Builder;
 use crate::traffic::bulk;
 
-/// A switch marks one packet in ten; the acknowledgements that say so associate the flow, and its super-packets are split and paced. All bytes arrive.
+/// A switch marks one packet in five; the acknowledgements that say so associate the flow, and its super-packets are split and paced. All bytes arrive.
 pub(super) fn with_marks(ctx: &mut Ctx) -> Result<()> {
     const BYTES: u64 = 4_000_000;
-    let net = Builder::bridged(2).build()?;
+    let net = marked_link()?;
     let [host, peer] = &net.hosts[..] else {
         anyhow::bail!("not two hosts")
     };
-    for host in [host, peer] {
-        host.ns.sysctl("net/ipv4/tcp_ecn", "1")?;
-    }
-    let (switch, dev) = net.port_to(1);
-    // With ecn, netem marks what it would lose.
-    switch.tc(&format!(
-        "qdisc add dev {dev} root netem limit 10000 loss 10% ecn"
-    ))?;
     host.ns.run(&format!(
         "turnstile pacer add {DEV} root handle 1: initial-rate 1gbit associate 100% idle 60s limit 10mb"
     ))?;
