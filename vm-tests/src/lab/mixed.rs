@@ -29,6 +29,11 @@ const BUFFER: u32 = 128_000;
 const THRESHOLD: u32 = 65;
 /// As in the experiment `incast`.
 const RTO: u32 = 4_000;
+/// TOP's priority function for these lengths (section 3.2: its parameters are for the workload): messages of up to 54 packets, of 148, 403, and so on to 21980
+/// packets. By default it is for messages of all lengths, and those of a megabyte or more, which are most of the load, have two priorities.
+const PRIORITIES: &str = "priorities 8 priority-packets 3000 priority-a 50";
+/// The default. It is said: what the way before has set stays.
+const DEFAULT_PRIORITIES: &str = "priorities 6 priority-packets 20000 priority-a 1000";
 /// Messages: fewer than the 1000 of TOP section 5.2, for the sake of time.
 const COUNT: usize = 300;
 
@@ -122,7 +127,7 @@ fn run(lab: &mut Lab) -> Result<()> {
         let outcome = measure(&fabric, &load, &way, &messages)?;
         for ((class, goal), table) in CLASSES.into_iter().zip(GOALS).zip(&mut tables) {
             let summary = Summary::new(class, &outcome.done, &outcome.alone);
-            if let Some((mean, _)) = goal {
+            if let Some((mean, most)) = goal {
                 let [ours, others] = slow.entry(class.name).or_default();
                 let figures = match way.carrier {
                     Carrier::Turnstile(_) => ours,
@@ -130,13 +135,17 @@ fn run(lab: &mut Lab) -> Result<()> {
                 };
                 figures.push((way.name, summary.slowdown_p99));
                 if way.name == BEST {
-                    lab.claim(
+                    let times = |of| {
                         format!(
-                            "{BEST}: messages {} take no more than {mean} times as long as alone, in the mean",
+                            "{BEST}: messages {}: the slowdown's {of} is within the goal",
                             class.name
-                        ),
-                        summary.slowdown_mean <= mean,
-                    );
+                        )
+                    };
+                    lab.claim(times("mean"), summary.slowdown_mean <= mean);
+                    // Of all 300 it is that of the third slowest: a matter of the seed. Of the short ones it is not.
+                    if class.from == 0 && class.below < u64::MAX {
+                        lab.claim(times("99th percentile"), summary.slowdown_p99 <= most);
+                    }
                 }
             }
             let goal = |pick: fn((f64, f64)) -> f64| {
@@ -201,19 +210,19 @@ fn run(lab: &mut Lab) -> Result<()> {
 }
 
 fn ways() -> [Way; 4] {
-    let top = Carrier::Turnstile("policy top link 10gbit base-rtt 48us unscheduled 8".into());
+    const TOP: &str = "policy top link 10gbit base-rtt 48us unscheduled 8";
     [
         Way {
             name: BEST,
-            title: "Turnstile, policy top; ports take unscheduled packets as data",
-            queues: Queues::Tokens("unscheduled off".into()),
-            carrier: top.clone(),
+            title: "Turnstile, policy top; ports take unscheduled packets as data; priorities for these lengths",
+            queues: Queues::Tokens("priorities 8 unscheduled off".into()),
+            carrier: Carrier::Turnstile(format!("{TOP} {PRIORITIES}")),
         },
         Way {
-            name: "lowest band",
-            title: "Turnstile, policy top; switches' ports hold one unscheduled packet, below all data (TOP section 4.4)",
+            name: "by default",
+            title: "Turnstile, policy top; switches' ports hold one unscheduled packet, below all data (TOP section 4.4); six priorities",
             queues: Queues::Tokens("unscheduled 1".into()),
-            carrier: top,
+            carrier: Carrier::Turnstile(format!("{TOP} {DEFAULT_PRIORITIES}")),
         },
         Way {
             name: "cubic",
