@@ -232,7 +232,7 @@ options! {
     jitter: u32 = 1_000_000_000, JITTER "jitter" shares(0, WHOLE);
     /// ns between updates of a message's rate; 0: its round-trip time.
     update_period: u64 = 0, UPDATE_PERIOD "update-period" Values::NumberOr(times(US, S), "rtt");
-    /// ns: the round-trip time before one was measured; REN has no more under way of a message than the link carries in it, and sends that much at first.
+    /// ns: the round-trip time before one was measured; REN sends what the link carries in it at first, and has about twice that under way of a message at most.
     base_rtt: u64 = 50 * US, BASE_RTT "base-rtt" Values::Number(times(US, S));
     /// ns: a token that took longer from the receiver to the sender sends nothing; 0: they do not expire. Clocks must agree.
     token_expiry: u64 = 0, TOKEN_EXPIRY "token-expiry" Values::NumberOr(times(US, S), "off");
