@@ -2,15 +2,15 @@
 //! `cargo xtask test`: everything that can be looked at, first without and then in the guest.
 //!
 //! Two lines of work run side by side, since the kernel's tree has long stretches that one processor works on alone:
-//! the cargo line (unit tests, programs of the guest, lints) and the kernel line (chroot, trees, modules). Then the guest on
-//! the stock kernel comes first, because a clock is running for it; those in virtual time, which care for no clock, follow side by side. The
-//! experiments, also in virtual time, begin beside the first with what it leaves of the processors.
+//! the cargo line (unit tests, programs of the guest, lints) and the kernel line (chroot, trees, modules). Then all guests run at once. That on
+//! the stock kernel goes first, because a clock is running for it; those in virtual time and the experiments, which care for no clock, have what it
+//! leaves of the processors.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{anyhow, bail, Context, Result};
+use rustix::process::setpriority_process;
 
 use crate::bed::Bed;
 use crate::bench;
@@ -37,10 +37,12 @@ const LAB: &str = "lab";
 const BENCH: &str = "bench";
 /// Seed of the experiments, as that of `cargo xtask lab`: the tables are the same.
 const LAB_SEED: u64 = 1;
-/// The longest a run of the guest may take, unless the user says otherwise.
-pub(crate) const GUEST_SECONDS: u64 = 40 * 60;
+/// The longest a run of the guest may take, unless the user says otherwise. Others run beside it.
+pub(crate) const GUEST_SECONDS: u64 = 60 * 60;
 /// The longest a guest may be silent: longer than any of its cases may take.
 const SILENCE: Duration = Duration::from_secs(10 * 60);
+/// The nice value of guests that care for no clock: enough that the one that does hardly notices them.
+const NICE: i32 = 10;
 /// Factor on the guest's time limits when its processor is emulated: they are for machines that do work.
 const EMULATED: f64 = 3.0;
 /// The same where the emulated kernel has detectors, too.
@@ -211,7 +213,7 @@ fn list(env: &Env, chroot: &Chroot, programs: &GuestPrograms, filter: &[String])
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// Runs the guests: one after the other those with a clock of the machine's, then the others side by side; the experiments beside all of them.
+/// Runs the guests: one after the other those with a clock of the machine's; beside them, and with less priority, the others and the experiments.
 fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
     let first = options.seed.unwrap_or_else(random_seed);
     for seed in (0..options.repeat).map(|n| first.wrapping_add(n)) {
@@ -227,27 +229,36 @@ fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
             let result = guest(env, session, built, options, seed, report);
             ended(format!("{}: guest", session.tree.bed), began, result);
         };
-        // Whether there is a guest that a clock is running for.
-        let clock_runs = &AtomicBool::new(true);
         let lab = &|(session, built): &Ready| {
             let began = Instant::now();
-            let result = lab::all_twice(env, session, built, LAB_SEED, clock_runs, report);
+            let result = lab::all_twice(env, session, built, LAB_SEED, report);
             ended("lab".into(), began, result);
         };
         let (simulated, real): (Vec<_>, Vec<_>) = ready
             .iter()
             .partition(|(session, _)| session.tree.bed.is_simulated());
+        let clock_runs = !real.is_empty();
+        let let_it_go_first = &|| {
+            if clock_runs {
+                let began = Instant::now();
+                let lowered = setpriority_process(None, NICE).context("cannot set the priority");
+                ended("guests: priority".into(), began, lowered);
+            }
+        };
         std::thread::scope(|scope| {
-            for bed in simulated.iter().copied() {
+            for bed in simulated {
+                scope.spawn(move || {
+                    let_it_go_first();
+                    one(bed);
+                });
                 if bed.0.tree.bed == Bed::Virtual && wants(options, LAB) {
-                    scope.spawn(move || lab(bed));
+                    scope.spawn(move || {
+                        let_it_go_first();
+                        lab(bed);
+                    });
                 }
             }
             real.into_iter().for_each(one);
-            clock_runs.store(false, Ordering::Relaxed);
-            for bed in simulated.iter().copied() {
-                scope.spawn(move || one(bed));
-            }
         });
     }
 }

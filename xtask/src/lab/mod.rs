@@ -9,11 +9,9 @@ mod table;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
-use rustix::process::setpriority_process;
 
 use self::data::Findings;
 use crate::bed::Bed;
@@ -31,9 +29,6 @@ const LIMITS: Limits = Limits {
     // An experiment speaks before each of its parts.
     silence: Duration::from_secs(8 * 60),
 };
-
-/// The nice value of what lets others go first: enough that these hardly notice, and that it gets on when they, too, care for no clock.
-const NICE: i32 = 10;
 
 /// Where the findings go.
 const OUT_FOLDER: &str = "out/lab";
@@ -88,7 +83,6 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 }
 
 /// Runs all experiments twice, the second time on a busy machine; each claim and each comparison is a case of `report`.
-/// Those that begin while `clock_runs` for something else let that go first.
 ///
 /// # Errors
 /// The guest's program does not tell what experiments there are.
@@ -97,14 +91,11 @@ pub(crate) fn all_twice(
     session: &Session,
     built: &Built,
     seed: u64,
-    clock_runs: &AtomicBool,
     report: &Report,
 ) -> Result<()> {
-    for (name, _) in list(env, session, built)? {
-        let nice = i32::from(clock_runs.load(Ordering::Relaxed)) * NICE;
-        setpriority_process(None, nice).context("cannot set the priority")?;
-        experiments(env, session, built, &[name], true, seed, report);
-    }
+    let known = list(env, session, built)?;
+    let names: Vec<String> = known.into_iter().map(|(name, _)| name).collect();
+    experiments(env, session, built, &names, true, seed, report);
     Ok(())
 }
 
