@@ -2,9 +2,9 @@
 //! `cargo xtask test`: everything that can be looked at, first without and then in the guest.
 //!
 //! Two lines of work run side by side, since the kernel's tree has long stretches that one processor works on alone:
-//! the cargo line (unit tests, programs of the guest, lints) and the kernel line (chroot, trees, modules). Then all guests run at once. That on
-//! the stock kernel goes first, because a clock is running for it; those in virtual time and the experiments, which care for no clock, have what it
-//! leaves of the processors.
+//! the cargo line (unit tests, programs of the guest, lints) and the kernel line (chroot, trees, modules). Then the guests
+//! run in two lines: that on the stock kernel, for which a clock is running, and after it the one in virtual time; beside them, with less priority,
+//! the one with detectors, and after it the experiments.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
@@ -41,7 +41,7 @@ const LAB_SEED: u64 = 1;
 pub(crate) const GUEST_SECONDS: u64 = 60 * 60;
 /// The longest a guest may be silent: longer than any of its cases may take.
 const SILENCE: Duration = Duration::from_secs(10 * 60);
-/// The nice value of guests that care for no clock: enough that the one that does hardly notices them.
+/// The nice value of guests beside one that a clock is running for: enough that it hardly notices them.
 const NICE: i32 = 10;
 /// Factor on the guest's time limits when its processor is emulated: they are for machines that do work.
 const EMULATED: f64 = 3.0;
@@ -213,7 +213,7 @@ fn list(env: &Env, chroot: &Chroot, programs: &GuestPrograms, filter: &[String])
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// Runs the guests: one after the other those with a clock of the machine's; beside them, and with less priority, the others and the experiments.
+/// Runs the guests, in two lines: what a clock is running for shares the machine with no more than one other guest.
 fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
     let first = options.seed.unwrap_or_else(random_seed);
     for seed in (0..options.repeat).map(|n| first.wrapping_add(n)) {
@@ -234,31 +234,26 @@ fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
             let result = lab::all_twice(env, session, built, LAB_SEED, report);
             ended("lab".into(), began, result);
         };
-        let (simulated, real): (Vec<_>, Vec<_>) = ready
+        let clock_runs = ready.iter().any(|(one, _)| !one.tree.bed.is_simulated());
+        let (beside, line): (Vec<_>, Vec<_>) = ready
             .iter()
-            .partition(|(session, _)| session.tree.bed.is_simulated());
-        let clock_runs = !real.is_empty();
-        let let_it_go_first = &|| {
-            if clock_runs {
-                let began = Instant::now();
-                let lowered = setpriority_process(None, NICE).context("cannot set the priority");
-                ended("guests: priority".into(), began, lowered);
-            }
-        };
+            .partition(|(session, _)| session.tree.bed == Bed::Sanitize);
         std::thread::scope(|scope| {
-            for bed in simulated {
-                scope.spawn(move || {
-                    let_it_go_first();
-                    one(bed);
-                });
-                if bed.0.tree.bed == Bed::Virtual && wants(options, LAB) {
-                    scope.spawn(move || {
-                        let_it_go_first();
-                        lab(bed);
-                    });
+            scope.spawn(|| {
+                if clock_runs {
+                    let began = Instant::now();
+                    let lowered = setpriority_process(None, NICE);
+                    let lowered = lowered.context("cannot let the other guests go first");
+                    ended("guests".into(), began, lowered);
                 }
-            }
-            real.into_iter().for_each(one);
+                beside.into_iter().for_each(one);
+                for bed in ready {
+                    if bed.0.tree.bed == Bed::Virtual && wants(options, LAB) {
+                        lab(bed);
+                    }
+                }
+            });
+            line.into_iter().for_each(one);
         });
     }
 }
