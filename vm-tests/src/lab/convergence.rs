@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use super::report::{number, rounded, Plot, Style, Table};
 use super::{Experiment, Lab};
-use crate::scenario::convergence::{run as measure, RTT};
+use crate::scenario::convergence::{run as measure, runs, RTT};
 use crate::scenario::TOKEN_SHARE;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -31,6 +31,7 @@ fn run(lab: &mut Lab) -> Result<()> {
         &[
             "feedback",
             "link, Gbit/s",
+            "joins",
             "until within 10 % of the fair share",
             "paper",
             "first flow's share afterwards, %",
@@ -53,6 +54,7 @@ fn run(lab: &mut Lab) -> Result<()> {
             table.row(vec![
                 name.into(),
                 gbit.into(),
+                runs(rate).into(),
                 outcome
                     .converged
                     .map_or_else(|| "never".into(), |rounds| rounds.into()),
@@ -95,7 +97,7 @@ fn run(lab: &mut Lab) -> Result<()> {
     }
     lab.report.tables.push(table);
     lab.report.notes.push(format!(
-        "a dumbbell of two pairs; a token's way and its packet's way back take {} us. The rates are of data on the link in the middle, counted in intervals of a round trip",
+        "a dumbbell of two pairs; a token's way and its packet's way back take {} us. The rates are of data on the link in the middle, counted in intervals of a round trip, in the mean of all joins",
         RTT / 1000
     ));
     Ok(())
