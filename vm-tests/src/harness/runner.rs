@@ -144,7 +144,11 @@ fn judge(case: &Case, options: Options) -> Verdict {
     // What a failed case left lying about says nothing new.
     if failures.is_empty() {
         match objects.growth(patience) {
-            Ok(lost) => failures.extend(lost),
+            Ok(None) => {}
+            Ok(Some(lost)) if lost.perhaps_kept => {
+                failures.extend(lost_again(case, options, &lost.what, patience));
+            }
+            Ok(Some(lost)) => failures.push(lost.what),
             Err(error) => failures.push(format!("{error:#}")),
         }
     }
@@ -157,6 +161,24 @@ fn judge(case: &Case, options: Options) -> Verdict {
         Verdict::Passed
     } else {
         Verdict::Failed(failures.join("\n"))
+    }
+}
+
+/// What the case loses each time. What the kernel keeps from the first time that it needs much of something is not lost: then running the case
+/// once more takes no more of it.
+fn lost_again(case: &Case, options: Options, lost: &str, patience: Duration) -> Option<String> {
+    let again = || -> Result<Option<String>> {
+        let objects = Objects::now()?;
+        run_in_child(case, options)?;
+        Ok(objects.growth(patience)?.map(|lost| lost.what))
+    };
+    match again() {
+        Ok(None) => {
+            println!("    {}: {lost}; run again, it kept no more", case.name);
+            None
+        }
+        Ok(Some(more)) => Some(format!("{lost}\nand when it ran again: {more}")),
+        Err(error) => Some(format!("{lost}\nand when it ran again: {error:#}")),
     }
 }
 
