@@ -32,6 +32,8 @@ pub struct Case {
     pub needs: &'static [Need],
     /// It is killed, and has failed, after this time (times the bed's factor).
     pub timeout: Duration,
+    /// See [`Case::crowded`].
+    pub crowded: bool,
     /// The test itself.
     pub run: fn(&mut Ctx) -> Result<()>,
 }
@@ -43,6 +45,7 @@ impl Case {
             name,
             needs: &[],
             timeout: Duration::from_secs(60),
+            crowded: false,
             run,
         }
     }
@@ -56,6 +59,15 @@ impl Case {
     pub const fn timeout_s(self, seconds: u64) -> Self {
         Self {
             timeout: Duration::from_secs(seconds),
+            ..self
+        }
+    }
+
+    /// With so many namespaces that the kernel may keep more than usual from the first time. If it leaves some objects it is run again, and
+    /// then has to leave no more than any other.
+    pub const fn crowded(self) -> Self {
+        Self {
+            crowded: true,
             ..self
         }
     }

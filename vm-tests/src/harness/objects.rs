@@ -17,8 +17,7 @@ use crate::clock;
 
 /// Objects of a cache that a case may leave behind: the kernel keeps a few of everything that it has once used.
 const KEPT: u64 = 48;
-/// The same from the first time that many are needed, as by a case with 65 namespaces: a case that leaves no more is run again, and then has
-/// to leave no more than any other.
+/// The same from the first time that many are needed, by a case that is [`crowded`](super::case::Case::crowded).
 const KEPT_ONCE: u64 = 128;
 /// The same for the general caches where the machine's own work goes on beside the case: they are everyone's.
 const KEPT_BY_ALL: u64 = 200;

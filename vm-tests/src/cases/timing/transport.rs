@@ -24,7 +24,7 @@ const fn case(name: &'static str, run: fn(&mut Ctx) -> Result<()>) -> Case {
 }
 
 pub(in crate::cases) const CASES: &[Case] = &[
-    case("timing/transport/incast", many_to_one),
+    case("timing/transport/incast", many_to_one).crowded(),
     case("timing/transport/convergence", fair_soon),
     case("timing/transport/fairness", fair_to_many),
     case("timing/transport/utilization", nothing_wasted),
