@@ -28,7 +28,7 @@ apt-get download -q "linux-source-$1=$2"
 p=linux-source-$1
 dpkg-deb --fsys-tarfile linux-source-*.deb | tar -xO --wildcards './usr/src/*.tar.xz' | xz -T0 -dc |
     tar -x --strip-components=1 --no-same-owner --wildcards --wildcards-match-slash --anchored \
-    --exclude="$p/drivers/[!abcprtn]*/*.[chS]" --exclude="$p/drivers/net/[!v]*/*.[chS]" \
+    --exclude="$p/drivers/[!abcprtn]*/*.[chS]" --exclude="$p/drivers/net/[!btv]*/*.[chS]" \
     --exclude="$p/drivers/n[!e]*/*.[chS]" --exclude="$p/drivers/p[!cn]*/*.[chS]" \
     --exclude="$p/drivers/a[!c]*/*.[chS]" --exclude="$p/drivers/b[!a]*/*.[chS]" \
     --exclude="$p/drivers/r[!t]*/*.[chS]" --exclude="$p/drivers/t[!t]*/*.[chS]" --exclude="$p/sound/*.[chS]" \
