@@ -394,6 +394,19 @@ pub struct Resolved {
     pub expiry: Option<Nanos>,
 }
 
+impl Resolved {
+    /// What stands where nothing is configured yet.
+    pub const EMPTY: Self = Self {
+        link: 0,
+        shaped: false,
+        link_rate: Rate::ONE,
+        token_rate: Rate::ONE,
+        interval: Nanos::ZERO,
+        drain: None,
+        expiry: None,
+    };
+}
+
 /// Why a configuration is refused. `Display` gives one line of at most 70 characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid {

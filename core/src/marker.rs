@@ -37,14 +37,30 @@ pub struct MarkStats {
 }
 
 /// The markers of a port, those that are on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Markers {
     phantom: Option<Phantom>,
     ren: Option<Ren>,
     stats: MarkStats,
 }
 
+impl MarkStats {
+    /// Nothing yet.
+    pub const EMPTY: Self = Self {
+        phantom: phantom::Counters::EMPTY,
+        ren: ren::Counters::EMPTY,
+        unwritable: 0,
+    };
+}
+
 impl Markers {
+    /// None.
+    pub const EMPTY: Self = Self {
+        phantom: None,
+        ren: None,
+        stats: MarkStats::EMPTY,
+    };
+
     /// These markers from now on. Those that stay keep what they know.
     pub fn set(&mut self, config: &Config, resolved: &Resolved, now: Nanos) {
         let link = resolved.link_rate;

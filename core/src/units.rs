@@ -90,6 +90,14 @@ impl Rate {
     /// GSO super-packet of 512 KiB.
     pub const MAX_LEN: u32 = (1 << 22) - 1;
 
+    /// A byte in each nanosecond: what stands where no rate is known yet.
+    pub const ONE: Self = Self {
+        bytes: NonZeroU64::MIN,
+        per_ns: NonZeroU64::MIN,
+        whole: 1,
+        rest: 0,
+    };
+
     const BYTES_BITS: u32 = 42;
     const WHOLE_BITS: u32 = 41;
 

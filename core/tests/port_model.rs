@@ -276,7 +276,7 @@ impl Pair {
 
     fn compare_counters(&self) {
         for band in (0..Band::COUNT).filter_map(Band::from_index) {
-            let (ours, expected) = (*self.port.stats(band), self.model.stats(band));
+            let (ours, expected) = (self.port.stats(band), self.model.stats(band));
             assert_eq!(ours, expected, "{band}");
             let child: u64 = match band {
                 Band::Data => self

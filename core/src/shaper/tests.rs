@@ -194,7 +194,7 @@ fn what_a_length_takes_is_what_a_division_says() {
             for _ in 0..1000 {
                 let expected = rate.advance(wire_len, carry);
                 assert_eq!(
-                    taken.after(carry, rate),
+                    taken.after(carry, rate.parts()),
                     expected,
                     "{rate:?}, {wire_len}, {carry}"
                 );
