@@ -45,7 +45,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Of nothing, at [`Rate::ONE`].
+    /// Of nothing, at [`Rate::UNLIMITED`].
     const NOTHING: Self = Self {
         wire_len: 0,
         up: Nanos(1),
@@ -86,7 +86,7 @@ impl Shaper {
         carry: 0,
         last: Taken::NOTHING,
         other: Taken::NOTHING,
-        rate: Rate::ONE,
+        rate: Rate::UNLIMITED,
     };
 
     /// A shaper that is ready at `now`, and whose schedule may be behind the clock by at most `slack`.

@@ -4,6 +4,7 @@
 mod limits;
 mod live;
 mod order;
+mod unresolved;
 
 use super::*;
 use crate::config::{Expiry, Tokens};
@@ -82,7 +83,12 @@ struct Bench {
 
 impl Bench {
     fn new(config: Config) -> Self {
-        let resolved = config.validate(Some(10 * GBIT)).unwrap();
+        Self::on(Some(10 * GBIT), config)
+    }
+
+    /// A port on a device of this speed.
+    fn on(speed: Option<u64>, config: Config) -> Self {
+        let resolved = config.validate(speed).unwrap();
         let now = Nanos(1_000_000);
         let port = Port::new(&config, &resolved, now);
         Self {

@@ -96,6 +96,9 @@ pub struct PerByte {
 }
 
 impl PerByte {
+    /// None at all.
+    pub const NONE: Self = Self { ns: 0, bytes: 1 };
+
     pub fn of_rate(bytes_per_sec: u64) -> Self {
         Self::reduced(1_000_000_000, bytes_per_sec.into())
     }

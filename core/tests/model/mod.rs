@@ -62,6 +62,17 @@ struct Rates {
 
 fn rates(config: &Config, device: u64) -> Rates {
     let link = config.link.unwrap_or(device);
+    if link == 0 {
+        // Nothing is known that a share could be taken of.
+        let tokens = match config.tokens {
+            Tokens::Share(_) => PerByte::NONE,
+            Tokens::Rate(rate) => PerByte::of_rate(rate),
+        };
+        return Rates {
+            link: PerByte::NONE,
+            tokens,
+        };
+    }
     let tokens = match config.tokens {
         Tokens::Share(ppb) => PerByte::of_share(link, ppb),
         Tokens::Rate(rate) => PerByte::of_rate(rate.clamp(link.div_ceil(10_000), link / 2)),
@@ -74,7 +85,7 @@ fn rates(config: &Config, device: u64) -> Rates {
 
 pub(crate) struct Model {
     config: Config,
-    /// The last speed that the device reported, bytes/s.
+    /// The last speed that the device reported, bytes/s; 0: none.
     device: u64,
     queues: Vec<VecDeque<P>>,
     link: Option<Schedule>,
@@ -140,6 +151,7 @@ impl Model {
 
     fn expiry(&self) -> u64 {
         match self.config.token_expiry {
+            Expiry::Auto if self.link_rate() == 0 => u64::MAX,
             Expiry::Auto => {
                 let rates = rates(&self.config, self.device);
                 let frames = rates.link.duration(8 * 1622);
@@ -349,8 +361,10 @@ impl Model {
     }
 
     pub(crate) fn note_link_speed(&mut self, now: u64, speed: u64) {
-        self.device = speed;
-        self.set_rates(now);
+        if speed != 0 {
+            self.device = speed;
+            self.set_rates(now);
+        }
     }
 
     pub(crate) fn reset(&mut self) {
