@@ -155,18 +155,29 @@ pub struct Config {
     pub overhead: u32,
     /// Bytes: the least that a packet occupies on the wire.
     pub mpu: u32,
+    /// How late this machine's timers and softirqs may be. Unless it is zero, it floors the token queues' limit, the expiry
+    /// and the group's slack: see [`Lateness`].
+    pub jitter: Nanos,
     /// The data band's phantom queue.
     pub phantom: Option<Phantom>,
     /// The sampling period of the data band's REN marker, if there is one.
     pub ren: Option<Nanos>,
 }
 
+/// How many pacing intervals the token group may make up for when it was served late (TOP section 4.3).
+pub const TOKEN_SLACK_INTERVALS: u32 = 8;
+/// How many packets one poll of a network device hands over at most (NAPI's budget): tokens come in such bursts.
+pub const POLL_PACKETS: u32 = 64;
+/// Packets: [`Config::jitter`] raises the limit of a token queue to no more than this.
+pub const MAX_LIMIT_FLOOR: u32 = 32_768;
 /// For how many pacing intervals, or full frames with their tokens if that is longer, a token is worth sending unless the user says
 /// otherwise (TOP section 3.1, R2: 8 packet transmission times). At the default share the two are the same. With a
 /// larger share intervals are shorter, but a token still has to wait for frames.
 pub const EXPIRY_INTERVALS: u32 = 8;
 /// Bytes that a token occupies on the wire: a minimum Ethernet frame (ExpressPass section 2.1).
 pub const TOKEN_WIRE_LEN: u32 = 84;
+/// Bytes that a token over IPv6 occupies on the wire.
+pub const TOKEN_WIRE_LEN_V6: u32 = 104;
 /// Bytes that a full-length frame occupies on the wire (ExpressPass section 2.1).
 pub const FRAME_WIRE_LEN: u32 = 1538;
 
@@ -193,6 +204,8 @@ impl Config {
         overhead: 24,
         // Ethernet: minimum frame 64, preamble 8, inter-packet gap 12.
         mpu: 84,
+        // Interrupt moderation and a late softirq on an ordinary machine.
+        jitter: Nanos(50_000),
         phantom: None,
         ren: None,
     };
@@ -224,6 +237,7 @@ impl Config {
         )?;
         within("overhead", self.overhead.into(), limits::OVERHEAD)?;
         within("mpu", self.mpu.into(), limits::MPU)?;
+        within("jitter", self.jitter.0, limits::JITTER)?;
         self.validate_dscp()?;
         if let Some(phantom) = &self.phantom {
             if let Drain::Share(ppb) = phantom.drain {
@@ -315,6 +329,19 @@ impl Config {
             }
             None => None,
         };
+        let lateness = Lateness::new(self.jitter, token_rate, link_rate);
+        let expiry = match self.token_expiry {
+            Expiry::Auto => {
+                let frame_and_token = FRAME_WIRE_LEN + TOKEN_WIRE_LEN;
+                Some(
+                    token_rate
+                        .duration(TOKEN_WIRE_LEN * EXPIRY_INTERVALS)
+                        .max(link_rate.duration(frame_and_token * EXPIRY_INTERVALS)),
+                )
+            }
+            Expiry::Off => None,
+            Expiry::After(time) => Some(time),
+        };
         Some(Resolved {
             drain,
             link,
@@ -322,18 +349,9 @@ impl Config {
             link_rate,
             token_rate,
             interval: token_rate.duration(TOKEN_WIRE_LEN),
-            expiry: match self.token_expiry {
-                Expiry::Auto => {
-                    let frame_and_token = FRAME_WIRE_LEN + TOKEN_WIRE_LEN;
-                    Some(
-                        token_rate
-                            .duration(TOKEN_WIRE_LEN * EXPIRY_INTERVALS)
-                            .max(link_rate.duration(frame_and_token * EXPIRY_INTERVALS)),
-                    )
-                }
-                Expiry::Off => None,
-                Expiry::After(time) => Some(time),
-            },
+            token_limit: self.token_limit.max(lateness.limit),
+            slack: lateness.slack,
+            expiry: expiry.map(|time| time.max(lateness.expiry)),
         })
     }
 
@@ -348,6 +366,11 @@ impl Config {
             Some(Drain::Rate(rate)) => Some(Rate::from_bytes_per_sec(rate)?),
             Some(Drain::Share(_)) | None => None,
         };
+        let lateness = Lateness::new(self.jitter, token_rate, Rate::UNLIMITED);
+        let expiry = match self.token_expiry {
+            Expiry::Auto | Expiry::Off => None,
+            Expiry::After(time) => Some(time),
+        };
         Some(Resolved {
             drain,
             link: 0,
@@ -355,10 +378,9 @@ impl Config {
             link_rate: Rate::UNLIMITED,
             token_rate,
             interval: token_rate.duration(TOKEN_WIRE_LEN),
-            expiry: match self.token_expiry {
-                Expiry::Auto | Expiry::Off => None,
-                Expiry::After(time) => Some(time),
-            },
+            token_limit: self.token_limit.max(lateness.limit),
+            slack: lateness.slack,
+            expiry: expiry.map(|time| time.max(lateness.expiry)),
         })
     }
 }
@@ -408,6 +430,66 @@ pub(crate) fn within(
     }
 }
 
+/// What a port on a late machine needs, so that it drops none of the tokens that come at less than their rate.
+///
+/// Papers count on switches, which serve each packet when it is due. Linux takes up to [`POLL_PACKETS`] from a device
+/// at once, and serves them up to [`Config::jitter`] late. With intervals of I, polls of N tokens and a jitter of J:
+///
+/// - A token that is due may have to wait for the frame in service and, with data first, for one more: for two frames
+///   and a token. The papers' buffer bound counts eight intervals of jitter (TOP section 4.3). The longer of the two is
+///   what the group makes up for anyway; J comes on top. That is the *slack*: lateness within it moves no schedule.
+/// - So the schedule lets N tokens go within N I of their arrival, and they have gone when it is late by J at most. In J
+///   ceil(J / I) of them fall due: so many of the poll before may still be there when the next one comes. The
+///   queue's *limit* is at least N + ceil(J / I).
+/// - The last token of such a queue leaves when the others have, which takes as many intervals, and the slack later. It is
+///   dropped for its age after that: that is what the *expiry* is at least. Intervals are of tokens over IPv6 here,
+///   which are longer.
+///
+/// Without jitter, there is no such floor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lateness {
+    /// Packets: the least that a token queue holds.
+    limit: u32,
+    /// The least time after which a token is dropped.
+    expiry: Nanos,
+    /// How much lateness the token group makes up for.
+    slack: Nanos,
+}
+
+impl Lateness {
+    fn new(jitter: Nanos, token_rate: Rate, link_rate: Rate) -> Self {
+        let slack = token_rate
+            .duration(TOKEN_WIRE_LEN * TOKEN_SLACK_INTERVALS)
+            .max(link_rate.duration(2 * FRAME_WIRE_LEN + TOKEN_WIRE_LEN))
+            + jitter;
+        if jitter == Nanos::ZERO {
+            return Self {
+                limit: 0,
+                expiry: Nanos::ZERO,
+                slack,
+            };
+        }
+        // Whole tokens, and one more for a part of one. Without a rate none become due: all go at once.
+        let due = if token_rate == Rate::UNLIMITED {
+            0
+        } else {
+            token_rate.bytes_of(token_rate.volume_in(jitter)) / u64::from(TOKEN_WIRE_LEN)
+        };
+        let limit = due
+            .saturating_add(1)
+            .saturating_add(POLL_PACKETS.into())
+            .min(MAX_LIMIT_FLOOR.into()) as u32;
+        Self {
+            limit,
+            // Below the longest length that is timed as it is: see the assertion.
+            expiry: token_rate.duration(limit.saturating_mul(TOKEN_WIRE_LEN_V6)) + slack,
+            slack,
+        }
+    }
+}
+
+const _: () = assert!(MAX_LIMIT_FLOOR * TOKEN_WIRE_LEN_V6 <= Rate::MAX_LEN);
+
 /// What a valid [`Config`] comes to on its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolved {
@@ -426,6 +508,10 @@ pub struct Resolved {
     /// A token that has waited longer is dropped; `None`: never. Where it follows from the rates, it is exact, and
     /// rounded up.
     pub expiry: Option<Nanos>,
+    /// Packets: cap of each token queue.
+    pub token_limit: u32,
+    /// How much lateness the token group makes up for.
+    pub slack: Nanos,
 }
 
 impl Resolved {
@@ -438,6 +524,8 @@ impl Resolved {
         interval: Nanos::ZERO,
         drain: None,
         expiry: None,
+        token_limit: 0,
+        slack: Nanos::ZERO,
     };
 
     /// The link's speed is neither set nor reported by the device. It may become known: [`Config::resolve_for_speed`].

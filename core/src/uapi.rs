@@ -54,8 +54,10 @@ pub mod option {
     pub const PHANTOM_MARK: u16 = 18;
     /// `u64`, ns: the sampling period of the data band's REN marker; 0: there is none.
     pub const REN_PERIOD: u16 = 19;
+    /// `u64`, ns: how late the machine's timers and softirqs may be; floors what tokens may wait. 0: no floors.
+    pub const JITTER: u16 = 20;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 19;
+    pub const MAX: u16 = 20;
 }
 
 /// [`option::PHANTOM_SHARE`]: no phantom queue.
@@ -96,8 +98,16 @@ pub mod port_stat {
     pub const GSO_SPLITS: u16 = 9;
     /// GSO super-packets dropped because they could not be split.
     pub const GSO_DROPS: u16 = 10;
+    /// Packets: the cap of each token queue in force.
+    pub const TOKEN_LIMIT: u16 = 11;
+    /// ns: the slack in force, the lateness that the token group makes up for.
+    pub const TOKEN_SLACK: u16 = 12;
+    /// Times the token group was served later than its slack, and did not make up for all of it.
+    pub const SLACK_FORFEITS: u16 = 13;
+    /// ns: the lateness beyond the slack, in all.
+    pub const SLACK_FORFEITED: u16 = 14;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 10;
+    pub const MAX: u16 = 14;
 }
 
 /// Attributes inside `TCA_STATS_APP` of a class. All are `u64`.

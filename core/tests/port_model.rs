@@ -99,10 +99,10 @@ fn config() -> impl Strategy<Value = Config> {
         expiry,
         order,
         limits,
-        (0_u32..40, 0_u32..100),
+        (0_u32..40, 0_u32..100, jitter()),
     )
         .prop_map(
-            |(link, tokens, priorities, token_expiry, order, limits, (overhead, mpu))| {
+            |(link, tokens, priorities, token_expiry, order, limits, (overhead, mpu, jitter))| {
                 let (token_limit, unscheduled, data_limit, signal_limit) = limits;
                 let tokens = match tokens {
                     Tokens::Rate(n) => Tokens::Rate((link.unwrap_or(LINKS[3]) / 2000 * n).max(1)),
@@ -120,6 +120,7 @@ fn config() -> impl Strategy<Value = Config> {
                     signal_limit,
                     overhead,
                     mpu,
+                    jitter,
                     // It makes no difference to what leaves when.
                     phantom: (mpu % 3 == 0).then_some(Phantom {
                         drain: Drain::Share(950_000_000),
@@ -134,6 +135,16 @@ fn config() -> impl Strategy<Value = Config> {
 /// A device's speed, if it knows that.
 fn device() -> impl Strategy<Value = Option<u64>> {
     prop::option::weighted(0.8, prop::sample::select(&LINKS[..]))
+}
+
+fn jitter() -> impl Strategy<Value = Nanos> {
+    prop_oneof![
+        2 => Just(0),
+        1 => Just(50_000),
+        1 => 1_u64..200_000,
+        1 => 1_u64..=10_000_000,
+    ]
+    .prop_map(Nanos)
 }
 
 fn op() -> impl Strategy<Value = Op> {

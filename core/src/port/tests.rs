@@ -15,6 +15,12 @@ use std::vec::Vec;
 
 const GBIT: u64 = 125_000_000;
 
+/// The papers' switch: what tokens may wait is as configured.
+const PAPERS: Config = Config {
+    jitter: Nanos::ZERO,
+    ..Config::DEFAULT
+};
+
 #[derive(Debug, PartialEq)]
 struct P(u32, Meta);
 
@@ -172,6 +178,6 @@ impl Bench {
 fn shaped() -> Config {
     Config {
         link: Some(10 * GBIT),
-        ..Config::DEFAULT
+        ..PAPERS
     }
 }

@@ -219,7 +219,8 @@ fn the_short_way_to_charge_is_the_long_one_or_changes_nothing() {
             long.charge(Nanos(0), 84);
             long.reset();
             let mut short = long.clone();
-            long.charge(Nanos(now), wire_len);
+            let forfeited = long.charge(Nanos(now), wire_len);
+            assert_eq!(forfeited, Nanos(now) - Nanos(10_000));
             match short.try_charge(Nanos(now), wire_len) {
                 Some(()) => assert_eq!(
                     (short.next, short.carry),
@@ -227,9 +228,9 @@ fn the_short_way_to_charge_is_the_long_one_or_changes_nothing() {
                     "{rate:?} at {now}"
                 ),
                 None => {
-                    assert!(wire_len != 84 || now > 5_000_000);
-                    // What came of being late, the long way does again, to no effect.
-                    short.charge(Nanos(now), wire_len);
+                    assert!(wire_len != 84 || now >= 5_000_000);
+                    // Nothing has changed.
+                    assert_eq!(short.charge(Nanos(now), wire_len), forfeited);
                     assert_eq!((short.next, short.carry), (long.next, long.carry));
                 }
             }

@@ -50,13 +50,13 @@ fn with_data_first_tokens_let_one_data_packet_pass() {
 
 #[test]
 fn tokens_do_not_grow_old_by_themselves() {
-    let mut b = unresolved(Config::DEFAULT);
+    let mut b = unresolved(PAPERS);
     b.put(Band::Token(0), 0);
     b.at(3_600_000_000_000);
     assert_eq!(b.get(), Dequeue::Packet(0, Band::Token(0)));
     let mut b = unresolved(Config {
         token_expiry: Expiry::After(Nanos(1000)),
-        ..Config::DEFAULT
+        ..PAPERS
     });
     b.put(Band::Token(0), 0);
     b.at(1001);
@@ -66,7 +66,7 @@ fn tokens_do_not_grow_old_by_themselves() {
 
 #[test]
 fn limits_hold_all_the_same() {
-    let mut b = unresolved(Config::DEFAULT);
+    let mut b = unresolved(PAPERS);
     b.put_all(Band::Token(0), 0..8);
     assert_eq!(b.put(Band::Token(0), 8), Enqueue::Dropped);
     b.put(Band::Unscheduled, 9);
@@ -77,7 +77,7 @@ fn limits_hold_all_the_same() {
 fn a_token_rate_that_is_given_is_kept() {
     let mut b = unresolved(Config {
         tokens: Tokens::Rate(84_000_000),
-        ..Config::DEFAULT
+        ..PAPERS
     });
     b.put_all(Band::Token(0), 0..3);
     assert_eq!(b.run(5000), [(0, 0), (1000, 1), (2000, 2)]);
@@ -85,7 +85,7 @@ fn a_token_rate_that_is_given_is_kept() {
 
 #[test]
 fn a_speed_resolves_it() {
-    let mut b = unresolved(Config::DEFAULT);
+    let mut b = unresolved(PAPERS);
     b.put_all(Band::Token(0), 0..4);
     assert_eq!(b.get(), Dequeue::Packet(0, Band::Token(0)));
     assert_eq!(b.get(), Dequeue::Packet(1, Band::Token(0)));
@@ -106,12 +106,12 @@ fn a_speed_resolves_it() {
 fn a_change_makes_it_unresolved_or_resolves_it() {
     let mut b = Bench::new(Config {
         link: Some(125),
-        ..Config::DEFAULT
+        ..PAPERS
     });
     b.put_all(Band::Token(0), 0..3);
     assert_eq!(b.get(), Dequeue::Packet(0, Band::Token(0)));
     assert_eq!(b.get(), Dequeue::Wait(Nanos(12_976_000_039)));
-    let auto = Config::DEFAULT;
+    let auto = PAPERS;
     let unknown = auto.validate(None).unwrap();
     b.port.change(&auto, &unknown, b.now, &mut b.drops);
     assert_eq!(b.run(0), [(0, 1), (0, 2)]);
@@ -125,7 +125,7 @@ fn markers_that_need_the_speed_wait_for_it() {
     let mut b = unresolved(Config {
         phantom: phantom(Drain::Share(950_000_000)),
         ren: Some(Nanos(48_000)),
-        ..Config::DEFAULT
+        ..PAPERS
     });
     assert!(!b.port.markers().any());
     b.port.note_link_speed(b.now, Some(GBIT));
@@ -133,7 +133,7 @@ fn markers_that_need_the_speed_wait_for_it() {
     assert!(b.port.markers().ren().is_some());
     let b = unresolved(Config {
         phantom: phantom(Drain::Rate(GBIT)),
-        ..Config::DEFAULT
+        ..PAPERS
     });
     assert!(b.port.markers().phantom().is_some());
 }
