@@ -72,6 +72,14 @@ statistics! {
         gso_splits: GSO_SPLITS, "gso-splits", Count;
         /// GSO super-packets dropped because they could not be split.
         gso_drops: GSO_DROPS, "gso-drops", Count;
+        /// The cap of each token queue in force.
+        token_limit: TOKEN_LIMIT, "token-limit", Count;
+        /// ns: the slack in force, the lateness that the token group makes up for.
+        token_slack: TOKEN_SLACK, "token-slack", Time;
+        /// Times the token group was served later than its slack, and did not make up for all of it.
+        slack_forfeits: SLACK_FORFEITS, "slack-forfeits", Count;
+        /// ns: the lateness beyond the slack, in all.
+        slack_forfeited: SLACK_FORFEITED, "slack-forfeited", Time;
     }
 }
 
@@ -370,7 +378,8 @@ mod tests {
         assert_eq!(
             text.finish(),
             "  link-rate 10gbit token-rate 517.87916mbit token-expiry off\n  \
-             link-waits 0 token-waits 2 filter-drops 0\n  filter-misses 0 gso-splits 0 gso-drops 0"
+             link-waits 0 token-waits 2 filter-drops 0\n  filter-misses 0 gso-splits 0 gso-drops 0\n  \
+             token-limit 0 token-slack 0ns slack-forfeits 0\n  slack-forfeited 0ns"
         );
     }
 

@@ -139,6 +139,9 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("mpu 257", &["mpu", "257", "0..256"]),
     ("mpu 1k", &["mpu", "1k", "0..256"]),
     ("mpu", &["mpu", "value"]),
+    ("jitter 10001us", &["jitter", "10001us", "0ns..10ms"]),
+    ("jitter 10kbit", &["jitter", "10kbit", "a time"]),
+    ("jitter", &["jitter", "value"]),
     ("phantom", &["phantom", "value", "drain", "mark", "off"]),
     ("phantom on", &["phantom", "\"on\"", "drain", "mark", "off"]),
     (
@@ -222,6 +225,8 @@ const ACCEPTED: &[&str] = &[
     "overhead 256",
     "mpu 0",
     "mpu 256",
+    "jitter 0",
+    "jitter 10ms",
     "phantom drain 1% mark 0",
     "phantom drain 100% mark 1gb",
     "phantom drain 100mbit mark 1500",
