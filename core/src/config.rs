@@ -129,7 +129,7 @@ impl DscpMap {
 /// The fields are as the user gave them; [`Config::validate`] says whether they are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// bytes/s: the rate that the whole port is shaped to. `None`: unshaped, at the device's speed.
+    /// bytes/s: the rate that the whole port is shaped to. `None`: unshaped, at the device's speed, if that is known.
     pub link: Option<u64>,
     /// The token group's rate.
     pub tokens: Tokens,
@@ -212,7 +212,8 @@ impl Config {
 
     /// Checks every option, and works out what they come to.
     ///
-    /// `device_speed` is in bytes/s; it counts where [`Config::link`] is not given.
+    /// `device_speed` is in bytes/s; it counts where [`Config::link`] is not given. Without either the port is
+    /// [unresolved](Resolved::is_unresolved), and a rate is refused only if no link at all has it as a share.
     pub fn validate(&self, device_speed: Option<u64>) -> Result<Resolved, Invalid> {
         if let Some(link) = self.link {
             within("link", link, limits::LINK)?;
@@ -248,25 +249,15 @@ impl Config {
             within("ren period", period.0, limits::REN_PERIOD)?;
         }
 
-        let no_speed = Invalid {
-            option: "link",
-            what: Problem::NoSpeed,
+        let link = self.link.or(device_speed).filter(|&link| link != 0);
+        // Of an unknown link the slowest and the fastest that there may be.
+        let (slowest, fastest) = match link.map(usable) {
+            Some(link) => (link, link),
+            None => (limits::LINK.min, Rate::MAX_BYTES_PER_SEC),
         };
-        let link = self
-            .link
-            .or(device_speed)
-            .filter(|&link| link != 0)
-            .ok_or(no_speed)?;
-        let link = usable(link);
         if let Tokens::Rate(rate) = self.tokens {
-            if clamp_rate(rate, link) != rate {
-                return Err(Invalid {
-                    option: "tokens",
-                    what: Problem::NotAShare {
-                        rate,
-                        range: limits::TOKENS,
-                    },
-                });
+            if !(token_range(slowest).0..=token_range(fastest).1).contains(&rate) {
+                return Err(not_a_share("tokens", rate, limits::TOKENS));
             }
         }
         if let Some(Phantom {
@@ -274,17 +265,22 @@ impl Config {
             ..
         }) = self.phantom
         {
-            if clamp_drain(rate, link) != rate {
-                return Err(Invalid {
-                    option: "phantom drain",
-                    what: Problem::NotAShare {
-                        rate,
-                        range: limits::PHANTOM_DRAIN,
-                    },
-                });
+            if !(drain_range(slowest).0..=drain_range(fastest).1).contains(&rate) {
+                return Err(not_a_share("phantom drain", rate, limits::PHANTOM_DRAIN));
             }
         }
-        self.resolve(link).ok_or(no_speed)
+        match link {
+            Some(link) => self.resolve(usable(link)),
+            None => self.unresolved(),
+        }
+        // Not reached: all that makes a rate of nothing is out of the ranges above.
+        .ok_or(Invalid {
+            option: "link",
+            what: Problem::OutOfRange {
+                value: link.unwrap_or(0),
+                range: limits::LINK,
+            },
+        })
     }
 
     fn validate_dscp(&self) -> Result<(), Invalid> {
@@ -323,12 +319,14 @@ impl Config {
     fn resolve(&self, link: u64) -> Option<Resolved> {
         let token_rate = match self.tokens {
             Tokens::Share(ppb) => Rate::from_share(link, ppb)?,
-            Tokens::Rate(rate) => Rate::from_bytes_per_sec(clamp_rate(rate, link))?,
+            Tokens::Rate(rate) => Rate::from_bytes_per_sec(clamp(rate, token_range(link)))?,
         };
         let link_rate = Rate::from_bytes_per_sec(link)?;
         let drain = match self.phantom.map(|phantom| phantom.drain) {
             Some(Drain::Share(ppb)) => Some(Rate::from_share(link, ppb)?),
-            Some(Drain::Rate(rate)) => Some(Rate::from_bytes_per_sec(clamp_drain(rate, link))?),
+            Some(Drain::Rate(rate)) => {
+                Some(Rate::from_bytes_per_sec(clamp(rate, drain_range(link)))?)
+            }
             None => None,
         };
         let lateness = Lateness::new(self.jitter, token_rate, link_rate);
@@ -356,6 +354,35 @@ impl Config {
             expiry: expiry.map(|time| time.max(lateness.expiry)),
         })
     }
+
+    /// What it comes to while nobody knows the link's speed: what follows from the speed is left out, and holds nothing
+    /// back. Rates and times that were given as such are in force.
+    fn unresolved(&self) -> Option<Resolved> {
+        let token_rate = match self.tokens {
+            Tokens::Share(_) => Rate::UNLIMITED,
+            Tokens::Rate(rate) => Rate::from_bytes_per_sec(rate)?,
+        };
+        let drain = match self.phantom.map(|phantom| phantom.drain) {
+            Some(Drain::Rate(rate)) => Some(Rate::from_bytes_per_sec(rate)?),
+            Some(Drain::Share(_)) | None => None,
+        };
+        let lateness = Lateness::new(self.jitter, token_rate, Rate::UNLIMITED);
+        let expiry = match self.token_expiry {
+            Expiry::Auto | Expiry::Off => None,
+            Expiry::After(time) => Some(time),
+        };
+        Some(Resolved {
+            drain,
+            link: 0,
+            shaped: false,
+            link_rate: Rate::UNLIMITED,
+            token_rate,
+            interval: token_rate.duration(TOKEN_WIRE_LEN),
+            token_limit: self.token_limit.max(lateness.limit),
+            slack: lateness.slack,
+            expiry: expiry.map(|time| time.max(lateness.expiry)),
+        })
+    }
 }
 
 /// A link speed that rates can be made of. Devices may be faster than what a port can be shaped to.
@@ -363,17 +390,28 @@ fn usable(link: u64) -> u64 {
     link.clamp(limits::LINK.min, Rate::MAX_BYTES_PER_SEC)
 }
 
-/// The rate nearest to `rate` that is an allowed share of the link.
-fn clamp_rate(rate: u64, link: u64) -> u64 {
-    // Shares of 0.01 % and 50 %: in whole bytes/s, inside the range.
+/// The lowest and the highest token rate that are allowed shares of the link: 0.01 % and 50 %, in whole bytes/s.
+fn token_range(link: u64) -> (u64, u64) {
     let lowest = (link / 10_000).saturating_add(u64::from(link % 10_000 != 0));
-    rate.max(lowest).min(link / 2)
+    (lowest, link / 2)
 }
 
-/// The rate nearest to `rate` at which a phantom queue on the link may drain: 1 % to all of it.
-fn clamp_drain(rate: u64, link: u64) -> u64 {
+/// The lowest and the highest rate at which a phantom queue on the link may drain: 1 % and all of it.
+fn drain_range(link: u64) -> (u64, u64) {
     let lowest = (link / 100).saturating_add(u64::from(link % 100 != 0));
-    rate.max(lowest).min(link)
+    (lowest, link)
+}
+
+/// The rate in the range that is nearest to `rate`.
+fn clamp(rate: u64, (lowest, highest): (u64, u64)) -> u64 {
+    rate.max(lowest).min(highest)
+}
+
+fn not_a_share(option: &'static str, rate: u64, range: limits::Range) -> Invalid {
+    Invalid {
+        option,
+        what: Problem::NotAShare { rate, range },
+    }
 }
 
 #[inline]
@@ -431,8 +469,12 @@ impl Lateness {
                 slack,
             };
         }
-        // Whole tokens, and one more for a part of one.
-        let due = token_rate.bytes_of(token_rate.volume_in(jitter)) / u64::from(TOKEN_WIRE_LEN);
+        // Whole tokens, and one more for a part of one. Without a rate none become due: all go at once.
+        let due = if token_rate == Rate::UNLIMITED {
+            0
+        } else {
+            token_rate.bytes_of(token_rate.volume_in(jitter)) / u64::from(TOKEN_WIRE_LEN)
+        };
         let limit = due
             .saturating_add(1)
             .saturating_add(POLL_PACKETS.into())
@@ -451,17 +493,17 @@ const _: () = assert!(MAX_LIMIT_FLOOR * TOKEN_WIRE_LEN_V6 <= Rate::MAX_LEN);
 /// What a valid [`Config`] comes to on its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// bytes/s: the link's speed, set or reported by the device.
+    /// bytes/s: the link's speed, set or reported by the device. 0: not known.
     pub link: u64,
     /// Whether the port is shaped to that speed.
     pub shaped: bool,
-    /// The same speed, exactly.
+    /// The same speed, exactly. [`Rate::UNLIMITED`] while it is not known.
     pub link_rate: Rate,
-    /// The token group's rate.
+    /// The token group's rate. [`Rate::UNLIMITED`] if it is a share of a link whose speed is not known.
     pub token_rate: Rate,
     /// How long a token of 84 wire bytes takes at the token rate, rounded up.
     pub interval: Nanos,
-    /// The rate at which the phantom queue drains, if there is one.
+    /// The rate at which the phantom queue drains, if there is one and the rate is known.
     pub drain: Option<Rate>,
     /// A token that has waited longer is dropped; `None`: never. Where it follows from the rates, it is exact, and
     /// rounded up.
@@ -470,6 +512,26 @@ pub struct Resolved {
     pub token_limit: u32,
     /// How much lateness the token group makes up for.
     pub slack: Nanos,
+}
+
+impl Resolved {
+    /// What stands where nothing is configured yet.
+    pub const EMPTY: Self = Self {
+        link: 0,
+        shaped: false,
+        link_rate: Rate::UNLIMITED,
+        token_rate: Rate::UNLIMITED,
+        interval: Nanos::ZERO,
+        drain: None,
+        expiry: None,
+        token_limit: 0,
+        slack: Nanos::ZERO,
+    };
+
+    /// The link's speed is neither set nor reported by the device. It may become known: [`Config::resolve_for_speed`].
+    pub fn is_unresolved(&self) -> bool {
+        self.link == 0
+    }
 }
 
 /// Why a configuration is refused. `Display` gives one line of at most 70 characters.
@@ -491,8 +553,6 @@ pub enum Problem {
         /// What is allowed.
         range: limits::Range,
     },
-    /// Neither was a link rate given, nor does the device report one.
-    NoSpeed,
     /// A rate that is too low or too high for the link.
     NotAShare {
         /// bytes/s.
@@ -540,7 +600,6 @@ impl fmt::Display for Problem {
                 limits::Unit::Share => write!(f, "{} is not in {range}", limits::Percent(value)),
                 limits::Unit::Time => write!(f, "{value} ns is not in {range}"),
             },
-            Self::NoSpeed => f.write_str("the device reports no speed, so 'link RATE' is needed"),
             Self::NotAShare { rate, range } => {
                 write!(f, "{rate} B/s is not in {range} of the link")
             }

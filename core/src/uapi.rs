@@ -18,7 +18,7 @@ pub const KIND: &str = "turnstile";
 pub mod option {
     /// Padding for 64-bit attributes; carries nothing.
     pub const PAD: u16 = 1;
-    /// `u64`, bytes/s: the rate that the whole port is shaped to. 0: unshaped, at the speed that the device reports.
+    /// `u64`, bytes/s: the rate that the whole port is shaped to. 0: unshaped, at the speed that the device reports, as soon as it does.
     pub const LINK_RATE64: u16 = 2;
     /// `u32`, parts per billion of the link: the token group's rate. Excludes [`TOKEN_RATE64`].
     pub const TOKEN_SHARE: u16 = 3;
@@ -80,11 +80,11 @@ pub const ORDER_DATA_FIRST: u32 = 1;
 pub mod port_stat {
     /// Padding for 64-bit attributes; carries nothing.
     pub const PAD: u16 = 1;
-    /// bytes/s: the link rate in force, set or reported by the device.
+    /// bytes/s: the link rate in force, set or reported by the device. 0: unresolved, the device has reported none yet.
     pub const LINK_RATE64: u16 = 2;
-    /// bytes/s, rounded down: the token group's rate in force.
+    /// bytes/s, rounded down: the token group's rate in force. 0: tokens are not paced, since the link is unresolved.
     pub const TOKEN_RATE64: u16 = 3;
-    /// ns: the token expiry in force; 0: off.
+    /// ns: the token expiry in force; 0: off, or what `auto` comes to while the link is unresolved.
     pub const TOKEN_EXPIRY: u16 = 4;
     /// Times a dequeue found packets but the link still busy with the one before.
     pub const LINK_WAITS: u16 = 5;

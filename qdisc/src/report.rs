@@ -119,7 +119,7 @@ pub(crate) fn class(this: &TurnstilePort, minor: u16, stats: &mut Stats) -> Resu
         held,
         held_bytes,
         dropped: child,
-    } = InChild::of(band_stats, leaf, this.child_holds_whole);
+    } = InChild::of(&band_stats, leaf, this.child_holds_whole);
     let queued = band_stats.queued_packets.saturating_add(held);
     let backlog = band_stats.queued_bytes.saturating_add(held_bytes);
     stats.class(&ClassStats {

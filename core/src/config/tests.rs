@@ -98,14 +98,91 @@ fn refusals_name_the_option_the_value_and_the_range() {
         refusal(|c| c.token_expiry = Expiry::After(Nanos(20_000_000_000))),
         "token-expiry: 20000000000 ns is not in 1ns..10s"
     );
-    assert_eq!(
-        Config::DEFAULT.validate(None).unwrap_err().to_string(),
-        "link: the device reports no speed, so 'link RATE' is needed"
-    );
-    assert_eq!(
-        Config::DEFAULT.validate(Some(0)).unwrap_err().what,
-        Problem::NoSpeed
-    );
+}
+
+#[test]
+fn without_a_speed_nothing_that_follows_from_it_is_known() {
+    for speed in [None, Some(0)] {
+        let config = Config {
+            phantom: phantom(Drain::Share(950_000_000)),
+            ren: Some(Nanos(48_000)),
+            ..Config::DEFAULT
+        };
+        let resolved = config.validate(speed).unwrap();
+        assert!(resolved.is_unresolved());
+        assert_eq!(
+            resolved,
+            Resolved {
+                link: 0,
+                shaped: false,
+                link_rate: Rate::UNLIMITED,
+                token_rate: Rate::UNLIMITED,
+                interval: Nanos::ZERO,
+                drain: None,
+                expiry: None,
+                // A poll's worth of tokens, and one more.
+                token_limit: 65,
+                slack: Config::DEFAULT.jitter,
+            }
+        );
+        assert_eq!(resolved.token_rate.bytes_per_sec(), 0);
+    }
+    assert!(!Config::DEFAULT.validate(TEN_G).unwrap().is_unresolved());
+    let shaped = Config {
+        link: Some(125),
+        ..Config::DEFAULT
+    };
+    assert!(!shaped.validate(None).unwrap().is_unresolved());
+}
+
+#[test]
+fn without_a_speed_rates_and_times_are_as_given() {
+    let config = Config {
+        tokens: Tokens::Rate(GBIT),
+        token_expiry: Expiry::After(Nanos(5_000)),
+        phantom: phantom(Drain::Rate(9 * GBIT)),
+        jitter: Nanos::ZERO,
+        ..Config::DEFAULT
+    };
+    let resolved = config.validate(None).unwrap();
+    assert!(resolved.is_unresolved());
+    assert_eq!(resolved.token_rate.bytes_per_sec(), GBIT);
+    assert_eq!(resolved.drain.unwrap().bytes_per_sec(), 9 * GBIT);
+    assert_eq!(resolved.expiry, Some(Nanos(5_000)));
+    // What is no share of the link when there is one is moved into the range.
+    let resolved = config.resolve_for_speed(GBIT).unwrap();
+    assert_eq!(resolved.token_rate.bytes_per_sec(), GBIT / 2);
+    assert_eq!(resolved.drain.unwrap().bytes_per_sec(), GBIT);
+}
+
+#[test]
+fn without_a_speed_a_rate_is_a_share_of_some_link() {
+    let tokens = |rate| Config {
+        tokens: Tokens::Rate(rate),
+        ..Config::DEFAULT
+    };
+    let drain = |rate| Config {
+        phantom: phantom(Drain::Rate(rate)),
+        ..Config::DEFAULT
+    };
+    let fastest = Rate::MAX_BYTES_PER_SEC;
+    for config in [tokens(1), tokens(fastest / 2), drain(2), drain(fastest)] {
+        assert!(config.validate(None).unwrap().is_unresolved());
+    }
+    for config in [tokens(0), tokens(fastest / 2 + 1), tokens(u64::MAX)] {
+        let refusal = config.validate(None).unwrap_err().to_string();
+        assert!(
+            refusal.ends_with("is not in 0.01%..50% of the link"),
+            "{refusal}"
+        );
+    }
+    for config in [drain(0), drain(1), drain(fastest + 1), drain(u64::MAX)] {
+        let refusal = config.validate(None).unwrap_err().to_string();
+        assert!(
+            refusal.ends_with("is not in 1%..100% of the link"),
+            "{refusal}"
+        );
+    }
 }
 
 #[test]
@@ -153,7 +230,6 @@ fn every_message_fits_70_characters() {
             "signal-limit",
             out(u32::MAX.into(), range(limits::Unit::Number)),
         ),
-        ("link", Problem::NoSpeed),
         (
             "tokens",
             Problem::NotAShare {

@@ -106,7 +106,8 @@ impl<Q: Queue> Port<Q> {
         let line = &mut self.lines[slot.index()];
         let head = line.queue.front()?;
         let waited = Nanos(now.0.checked_sub(head.enqueued.0)?);
-        if !line.stats.has_room(waited) {
+        let aside = &mut self.asides[slot.index()];
+        if !aside.has_room(waited) {
             return None;
         }
         if head.segs != 1 {
@@ -125,7 +126,8 @@ impl<Q: Queue> Port<Q> {
         } else if SHAPED && self.idle && self.busy.tokens() {
             return None;
         }
-        let packet = line.take_head(&meta, waited)?;
+        let packet = line.take_head(&meta)?;
+        aside.waited_one(waited);
         if line.queue.is_empty() {
             self.busy = self.busy.but_first();
         }
@@ -226,7 +228,7 @@ impl<Q: Queue> Port<Q> {
     ) -> Dequeue<Q::Packet> {
         if let Some(mut packet) = packet {
             let meta = packet.meta();
-            self.line_mut(Slot::DATA).stats.sent(&meta);
+            self.parts_mut(Slot::DATA).1.leaf_sent(&meta);
             self.pass_markers(now, Slot::DATA, &mut packet, &meta, leaf);
             self.passed = ready.tokens();
             return self.send(now, packet, Slot::DATA, leaf);
@@ -311,17 +313,15 @@ impl<Q: Queue> Port<Q> {
     #[inline(always)]
     fn take(&mut self, now: Nanos, slot: Slot, ready: Busy, leaf: u64) -> Option<Q::Packet> {
         let expiry = self.expiry;
-        let line = self.line_mut(slot);
+        let (line, aside) = self.parts_mut(slot);
         let meta = line.queue.front()?;
         let waited = now - meta.enqueued;
         if slot.is_token() && waited > expiry {
             return None;
         }
-        let mut packet = line.queue.pop()?;
+        let mut packet = line.take_head(&meta)?;
         let empty = line.queue.is_empty();
-        line.stats.unqueued(&meta);
-        line.stats.sent(&meta);
-        line.stats.waited(waited);
+        aside.waited(waited, &meta, line.went());
         if empty {
             self.busy.clear(slot.bit());
         }

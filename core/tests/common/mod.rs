@@ -49,6 +49,7 @@ impl Packet for P {
 pub struct Fifo(pub VecDeque<P>);
 
 impl Queue for Fifo {
+    const EMPTY: Self = Self(VecDeque::new());
     type Packet = P;
     fn push(&mut self, packet: P) {
         self.0.push_back(packet);
@@ -102,6 +103,9 @@ pub struct PerByte {
 }
 
 impl PerByte {
+    /// None at all.
+    pub const NONE: Self = Self { ns: 0, bytes: 1 };
+
     pub fn of_rate(bytes_per_sec: u64) -> Self {
         Self::reduced(1_000_000_000, bytes_per_sec.into())
     }

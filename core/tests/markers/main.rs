@@ -56,6 +56,7 @@ impl Packet for P {
 struct Fifo(VecDeque<P>);
 
 impl Queue for Fifo {
+    const EMPTY: Self = Self(VecDeque::new());
     type Packet = P;
     fn push(&mut self, packet: P) {
         self.0.push_back(packet);

@@ -77,7 +77,9 @@ impl Rates {
             return (0, 0);
         }
         // Tokens of 84 bytes whose time is begun within the jitter, and a poll's 64.
-        let begun = u128::from(jitter) * self.tokens.bytes / (84 * self.tokens.ns) + 1;
+        // At no rate none is, since all go at once.
+        let due = u128::from(jitter) * self.tokens.bytes;
+        let begun = due.checked_div(84 * self.tokens.ns).unwrap_or(0) + 1;
         let limit = (64 + begun).min(32_768) as u64;
         (limit, self.tokens.duration(limit * 104) + self.lag(jitter))
     }
@@ -85,6 +87,17 @@ impl Rates {
 
 fn rates(config: &Config, device: u64) -> Rates {
     let link = config.link.unwrap_or(device);
+    if link == 0 {
+        // Nothing is known that a share could be taken of.
+        let tokens = match config.tokens {
+            Tokens::Share(_) => PerByte::NONE,
+            Tokens::Rate(rate) => PerByte::of_rate(rate),
+        };
+        return Rates {
+            link: PerByte::NONE,
+            tokens,
+        };
+    }
     let tokens = match config.tokens {
         Tokens::Share(ppb) => PerByte::of_share(link, ppb),
         Tokens::Rate(rate) => PerByte::of_rate(rate.clamp(link.div_ceil(10_000), link / 2)),
@@ -97,7 +110,7 @@ fn rates(config: &Config, device: u64) -> Rates {
 
 pub(crate) struct Model {
     config: Config,
-    /// The last speed that the device reported, bytes/s.
+    /// The last speed that the device reported, bytes/s; 0: none.
     device: u64,
     queues: Vec<VecDeque<P>>,
     link: Option<Schedule>,
@@ -163,6 +176,7 @@ impl Model {
         let rates = rates(&self.config, self.device);
         let (_, least) = rates.floors(self.config.jitter.0);
         match self.config.token_expiry {
+            Expiry::Auto if self.link_rate() == 0 => u64::MAX,
             Expiry::Auto => {
                 let frames = rates.link.duration(8 * 1622);
                 rates.tokens.duration(8 * 84).max(frames).max(least)
@@ -381,8 +395,10 @@ impl Model {
     }
 
     pub(crate) fn note_link_speed(&mut self, now: u64, speed: u64) {
-        self.device = speed;
-        self.set_rates(now);
+        if speed != 0 {
+            self.device = speed;
+            self.set_rates(now);
+        }
     }
 
     pub(crate) fn reset(&mut self) {

@@ -84,8 +84,11 @@ pub const OPTIONS: &[Info] = &[
         range: Some(limits::LINK),
         default: "auto",
         about: "Shape the whole port to this rate, counted in bytes on the wire (see overhead and mpu). \
-                With auto the port is not shaped, and shares are taken of the speed that the device reports. \
-                Devices that report none, such as dummies and most tunnels, need a rate; so does veth if it is to be a \
+                With auto the port is not shaped, and shares are taken of the speed that the device reports, also if that \
+                changes: when the link comes up, when a bond or team gets or loses a port. A speed that is no longer reported stays in force. \
+                While there is none the port is unresolved, which its statistics say: bands go in their order, but tokens are \
+                not paced by a share, do not expire by auto, and no marker works that needs the speed. \
+                Devices that never report one, such as dummies, ifb and most tunnels, need a rate; so does veth if it is to be a \
                 link, since its 10 Gbit/s hold nothing back.",
         source: "every band of a switch port shares its link (TOP fig. 3)",
     },

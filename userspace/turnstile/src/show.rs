@@ -48,10 +48,7 @@ fn text(port: &Port, cli: &Cli) -> String {
             0 => "off".to_owned(),
             ns => units::time_decimal(ns),
         };
-        let (link, tokens) = (
-            units::rate_decimal(port.stats.link_rate),
-            units::rate_decimal(port.stats.token_rate),
-        );
+        let (link, tokens) = (port.stats.link_in_force(), port.stats.tokens_in_force());
         let _ = writeln!(
             out,
             "  in force: link {link} tokens {tokens} token-limit {} token-expiry {expiry} token-slack {}",
@@ -177,10 +174,13 @@ fn object(port: &Port, cli: &Cli) -> Value {
     json.close();
     if cli.details {
         let stats = &port.stats;
-        let in_force = json!({
+        let mut in_force = json!({
             "link-rate": stats.link_rate, "token-rate": stats.token_rate, "token-limit": stats.token_limit,
             "token-expiry": stats.token_expiry, "token-slack": stats.token_slack,
         });
+        if stats.is_unresolved() {
+            in_force["link"] = "unresolved".into();
+        }
         json.insert("in-force", in_force);
     }
     if cli.stats {
@@ -334,6 +334,33 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
   1:2 phantom-seen 4 phantom-markable 0 phantom-marked 1 phantom-backlog 0 phantom-max 0
 "
         );
+    }
+
+    #[test]
+    fn a_link_without_a_speed_is_unresolved() {
+        let port = Port {
+            options: parse(&["link", "auto"]).unwrap(),
+            stats: PortStats::default(),
+            classes: Vec::new(),
+            ..port()
+        };
+        let shown = |flags: &str| {
+            let cli = Cli::parse_from(format!("turnstile port show {flags}").split_whitespace());
+            ports(&[port.clone()], &cli)
+        };
+        assert_eq!(shown(""), "port swp1 root handle 1: link auto\n");
+        let text = shown("-s -d");
+        for line in [
+            "  in force: link unresolved tokens unpaced token-expiry off\n",
+            "  link unresolved token-rate unpaced token-expiry off\n  link-waits 0 ",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        let value: Value = serde_json::from_str(&shown("-j -s -d")).unwrap();
+        assert_eq!(value[0]["options"]["link"], "auto");
+        assert_eq!(value[0]["in-force"]["link"], "unresolved");
+        assert_eq!(value[0]["stats"]["link"], "unresolved");
+        assert_eq!(value[0]["stats"]["link-rate"], 0);
     }
 
     #[test]
