@@ -9,7 +9,7 @@ use anyhow::{ensure, Result};
 use turnstile_core::uapi::{band_stat, port_stat};
 
 use super::bench::{Bench, Kind, Sender, PORT, TOKEN0};
-use super::exact::{words, Pace, FRAME, GBIT, MBIT, SHARE, TOKEN};
+use super::exact::{words, Pace, GBIT, MBIT, SHARE, TOKEN};
 use super::scaled;
 use crate::harness::Ctx;
 
@@ -248,7 +248,7 @@ fn overload(ctx: &mut Ctx, options: &str, link: u64) -> Result<Overload> {
     sender.priority(6)?;
     let pace = Pace::share(link, SHARE);
     // At least so many that the last one, which may wait for a frame, does not count.
-    let count = scaled(200_000).max(8_000);
+    let count = scaled(40_000).max(4_000);
     let start = bench.soon();
     let end = start + pace.after(count * TOKEN);
     let quiet = 10 * LATE;
@@ -260,8 +260,8 @@ fn overload(ctx: &mut Ctx, options: &str, link: u64) -> Result<Overload> {
         count: 0,
     };
     bench.wait_until(start)?;
-    let frames = Pace::bits(link).bytes_per_ns() * (end - start) as f64 / FRAME as f64;
-    data.send(frames as u64 + 2 * SEGMENTS as u64)?;
+    // In the time of a burst the link carries 32 frames and their tokens: with these, and 40 with each burst, there are always some.
+    data.send(10 * SEGMENTS as u64)?;
     // Half as long as the tokens' time.
     let mut number = 0;
     let mut came = Vec::new();
@@ -272,6 +272,7 @@ fn overload(ctx: &mut Ctx, options: &str, link: u64) -> Result<Overload> {
         }
         trains.up_to(&bench, ctx, at)?;
         tokens.send(BURST)?;
+        data.send(SEGMENTS as u64)?;
         number += 1;
         if number % 64 == 0 {
             came.extend(bench.arrivals()?);
