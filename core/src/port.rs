@@ -184,6 +184,11 @@ impl<Q: Queue> Port<Q> {
         self.drop_from_all(DropCause::Trimmed, sink, |line, aside| line.is_over(aside));
     }
 
+    /// What the device's frames begin with: an Ethernet header, as long as nobody says otherwise, or not. For the markers.
+    pub fn set_ethernet(&mut self, ethernet: bool) {
+        self.markers.set_ethernet(ethernet);
+    }
+
     /// The device reports another speed, in bytes/s; `None` if it reports none, and the last known speed stays.
     pub fn note_link_speed(&mut self, now: Nanos, device_speed: Option<u64>) {
         if let Some(resolved) = device_speed.and_then(|speed| self.config.resolve_for_speed(speed))
