@@ -56,15 +56,16 @@ mod time;
 
 pub mod attr;
 
-pub use child::Child;
-pub use device::Device;
+pub use child::{Child, MAX_CHILDREN};
+pub use device::{Device, Medium};
 pub use dump::{ClassStats, Stats};
 pub use extack::Extack;
 pub use message::Message;
 pub use qdisc::{
-    drop_queued, eopnotsupp, Arrivals, Arriving, Changing, Classified, Configuring, Context,
-    Departures, Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing, Leaving, Qdisc, Registration,
+    drop_queued, eopnotsupp, Arrivals, Arriving, Classified, Configuring, Context, Departures,
+    Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing, Kind, Leaving, Locked, Qdisc,
+    Registration, Rtnl,
 };
 pub use skb::{HeaderBuffer, Headers, Skb, SkbQueue, PRIVATE_LEN};
-pub use tap::{Heard, Listener, Tap};
+pub use tap::{Heard, Listener};
 pub use time::{now, random};
