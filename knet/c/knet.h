@@ -50,6 +50,7 @@ struct net_device *knet_qdisc_dev(const struct Qdisc *sch);
 void knet_tree_lock(struct Qdisc *sch);
 void knet_tree_unlock(struct Qdisc *sch);
 void knet_lost(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
+void knet_count_at_parents(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
 void knet_count_drops(struct Qdisc *sch, unsigned int packets);
 void knet_overlimit(struct Qdisc *sch);
 struct sk_buff *knet_peeked(struct Qdisc *sch);
