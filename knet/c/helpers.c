@@ -138,6 +138,12 @@ void knet_drop_enqueue(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **
 	__qdisc_drop(skb, to_free);
 }
 
+/* As all qdiscs do: the reason is what the classifier said, or what it was before. */
+void knet_drop_classified(struct sk_buff *skb, struct sk_buff **to_free)
+{
+	__qdisc_drop(skb, to_free);
+}
+
 void knet_drop_dequeue(struct Qdisc *sch, struct sk_buff *skb, enum qdisc_drop_reason reason)
 {
 	qdisc_dequeue_drop(sch, skb, reason);

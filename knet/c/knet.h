@@ -59,6 +59,7 @@ void knet_stash_peeked(struct Qdisc *sch, struct sk_buff *skb);
 /* Dropping: on the way in, on the way out, and under RTNL. */
 void knet_drop_enqueue(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_free,
 		       enum qdisc_drop_reason reason);
+void knet_drop_classified(struct sk_buff *skb, struct sk_buff **to_free);
 void knet_drop_dequeue(struct Qdisc *sch, struct sk_buff *skb, enum qdisc_drop_reason reason);
 void knet_drop_rtnl(struct sk_buff *skb);
 

@@ -202,7 +202,7 @@ impl Arrivals<'_> {
     pub fn stolen(&mut self, skb: Skb) {
         self.verdict =
             (bindings::NET_XMIT_SUCCESS | bindings::net_xmit_qdisc_t___NET_XMIT_STOLEN) as i32;
-        self.free(skb, DropReason::Generic);
+        self.free_classified(skb);
     }
 
     /// The arriving packet is dropped because a filter's action says so.
@@ -210,7 +210,13 @@ impl Arrivals<'_> {
         self.refused = self.refused.wrapping_add(1);
         self.verdict =
             (bindings::NET_XMIT_SUCCESS | bindings::net_xmit_qdisc_t___NET_XMIT_BYPASS) as i32;
-        self.free(skb, DropReason::Generic);
+        self.free_classified(skb);
+    }
+
+    /// The classifier may have left a reason with the packet.
+    fn free_classified(&mut self, skb: Skb) {
+        // SAFETY: as in `free`.
+        unsafe { bindings::knet_drop_classified(skb.into_raw().as_ptr(), self.to_free) }
     }
 
     fn free(&mut self, skb: Skb, reason: DropReason) {

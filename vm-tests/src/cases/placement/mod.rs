@@ -20,6 +20,7 @@ use crate::traffic::{Flow, Packet, Received, Sink, Source, MTU_PAYLOAD};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("placement/filters", filters::run).timeout_s(120),
+    Case::new("placement/drop-reasons", filters::reasons),
     Case::new("placement/mq", mq),
     Case::new("placement/shapers", shapers).timeout_s(120),
     Case::new("placement/strict-parent", strict_parent),
