@@ -30,7 +30,7 @@
 //! `:1`), and paced packets go beside the port. Filters may say which packets to pace (class `:2`) and which not (`:1`), whatever the table says.
 
 use crate::filters::{self, FilterEvents, Filtered};
-use crate::packet::{Framing, PortPacket, PortQueue};
+use crate::packet::{PortPacket, PortQueue};
 use kernel::{alloc::KVVec, prelude::*};
 use knet::{
     attr::Nest, Arriving, Child, Configuring, Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing,
@@ -43,7 +43,7 @@ use turnstile_core::{
         key::{self, FlowKey},
         HostPacer, Lane, Next,
     },
-    queue::{wire_len, Packet},
+    queue::{Framing, Packet},
     uapi::pacer::{class, KIND},
     units::Nanos,
 };
@@ -132,17 +132,13 @@ pub(crate) enum Arrival {
 impl TurnstilePacer {
     fn framing(&self) -> Framing {
         let config = self.pacer.config();
-        Framing {
-            overhead: config.overhead,
-            mpu: config.mpu,
-        }
+        Framing::new(config.overhead, config.mpu)
     }
 
     /// Counts the packet as one that the host sends.
     #[inline]
     fn count(&mut self, now: Nanos, skb: &Skb) {
-        let Framing { overhead, mpu } = self.framing();
-        let wire = wire_len(skb.packet_len(), skb.segments(), overhead, mpu);
+        let wire = self.framing().wire_len(skb.packet_len(), skb.segments());
         self.pacer.arrive(now, wire);
     }
 

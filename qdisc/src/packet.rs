@@ -5,16 +5,9 @@ use knet::{Arrivals, Changing, Departures, DropReason, HeaderBuffer, Skb, SkbQue
 use turnstile_core::{
     band::Band,
     marker::field::{self, Label, Place, Version},
-    queue::{wire_len, DropCause, Meta, Packet, Queue, Sink},
+    queue::{DropCause, Framing, Meta, Packet, Queue, Sink},
     units::Nanos,
 };
-
-/// How long packets are on the wire.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Framing {
-    pub(crate) overhead: u32,
-    pub(crate) mpu: u32,
-}
 
 /// What the port keeps with a packet, and where in the 20 bytes of `skb->cb` that are a qdisc's own: the time of arrival
 /// and the length on the wire.
@@ -27,8 +20,7 @@ pub(crate) struct PortPacket(pub(crate) Skb);
 impl PortPacket {
     #[inline]
     pub(crate) fn new(mut skb: Skb, framing: Framing) -> Self {
-        let Framing { overhead, mpu } = framing;
-        let wire = wire_len(skb.packet_len(), skb.segments(), overhead, mpu);
+        let wire = framing.wire_len(skb.packet_len(), skb.segments());
         skb.set_private::<WIRE_LEN, u32>(wire);
         PortPacket(skb)
     }
@@ -68,10 +60,11 @@ impl Packet for PortPacket {
 }
 
 /// A FIFO of such packets.
-#[derive(Default)]
 pub(crate) struct PortQueue(SkbQueue);
 
 impl Queue for PortQueue {
+    const EMPTY: Self = PortQueue(SkbQueue::new());
+
     type Packet = PortPacket;
 
     #[inline]

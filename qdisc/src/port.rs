@@ -5,7 +5,7 @@ use crate::{
     classes::Classes,
     filters::{self, FilterEvents, Filtered},
     options::{self, refuse},
-    packet::{Framing, OnChange, OnDequeue, OnEnqueue, OnReset, PortPacket, PortQueue},
+    packet::{OnChange, OnDequeue, OnEnqueue, OnReset, PortPacket, PortQueue},
     report,
 };
 use kernel::prelude::*;
@@ -53,14 +53,6 @@ fn check(config: &Config, speed: Option<u64>, extack: &mut Extack) -> Result<Res
 }
 
 impl TurnstilePort {
-    fn framing(&self) -> Framing {
-        let config = self.port.config();
-        Framing {
-            overhead: config.overhead,
-            mpu: config.mpu,
-        }
-    }
-
     /// How many packets the child holds.
     #[inline]
     fn child_holds(&self) -> u64 {
@@ -88,7 +80,7 @@ impl TurnstilePort {
         if sch.has_filters() || !skb.is_on_ethernet() {
             return None;
         }
-        let minor = classify_usual(skb.linear(), self.port.config())?;
+        let minor = classify_usual(skb.linear(), self.port.reading(), &self.port.config().dscp)?;
         Some(self.port.class_slot(minor.into()).unwrap_or(Slot::DATA))
     }
 
@@ -120,7 +112,7 @@ impl TurnstilePort {
     fn place(skb: Skb, slot: Slot, on: &mut Enqueuing<'_, Self>) {
         let (this, report) = on.qdisc();
         let len = skb.packet_len();
-        let packet = PortPacket::new(skb, this.framing());
+        let packet = PortPacket::new(skb, this.port.framing());
         match &mut this.child {
             Some(child) if slot == Slot::DATA => {
                 let meta = packet.meta();
@@ -294,7 +286,7 @@ impl Qdisc for TurnstilePort {
             return arriving.unusual(skb, Some(slot));
         }
         let len = skb.packet_len();
-        let packet = PortPacket::new(skb, this.framing());
+        let packet = PortPacket::new(skb, this.port.framing());
         match this.port.try_enqueue(now, slot, packet) {
             Ok(()) => arriving.queued(len),
             Err(packet) => arriving.unusual(packet.0, Some(slot)),
@@ -342,7 +334,7 @@ impl Qdisc for TurnstilePort {
                 let packet = on.take(|this| this.child.as_mut());
                 let (this, report) = on.qdisc();
                 // The child used the packet's private bytes, so its wire length is worked out again.
-                let packet = packet.map(|skb| PortPacket::new(skb, this.framing()));
+                let packet = packet.map(|skb| PortPacket::new(skb, this.port.framing()));
                 this.port
                     .end_dequeue(question, packet, this.child_holds(), &mut OnDequeue(report))
             }

@@ -39,6 +39,10 @@ pub(crate) fn port(this: &TurnstilePort, stats: &mut Stats) -> Result {
                 (port_stat::FILTER_MISSES, events.filters.misses),
                 (port_stat::GSO_SPLITS, events.gso_splits),
                 (port_stat::GSO_DROPS, events.gso_drops),
+                (port_stat::TOKEN_LIMIT, resolved.token_limit.into()),
+                (port_stat::TOKEN_SLACK, resolved.slack.0),
+                (port_stat::SLACK_FORFEITS, port.slack_forfeits),
+                (port_stat::SLACK_FORFEITED, port.slack_forfeited),
             ],
         )
     })
@@ -115,7 +119,7 @@ pub(crate) fn class(this: &TurnstilePort, minor: u16, stats: &mut Stats) -> Resu
         held,
         held_bytes,
         dropped: child,
-    } = InChild::of(band_stats, leaf, this.child_holds_whole);
+    } = InChild::of(&band_stats, leaf, this.child_holds_whole);
     let queued = band_stats.queued_packets.saturating_add(held);
     let backlog = band_stats.queued_bytes.saturating_add(held_bytes);
     stats.class(&ClassStats {

@@ -62,6 +62,7 @@ impl PortPacket for Flying {
 pub(crate) struct Fifo(VecDeque<Flying>);
 
 impl Queue for Fifo {
+    const EMPTY: Self = Self(VecDeque::new());
     type Packet = Flying;
     fn push(&mut self, packet: Flying) {
         self.0.push_back(packet);

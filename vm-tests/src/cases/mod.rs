@@ -33,6 +33,7 @@ pub fn all() -> Vec<&'static Case> {
         classify::CASES,
         refused::CASES,
         placement::CASES,
+        placement::UNRESOLVED,
         accounting::CASES,
         churn::CASES,
         gso::CASES,
