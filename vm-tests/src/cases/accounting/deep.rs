@@ -110,7 +110,7 @@ pub(super) fn setup(levels: &[Kind], leaf: &str) -> String {
 }
 
 /// Slow, with room for one token, which expires before the next comes.
-const TIGHT: &str = "turnstile link 2mbit tokens 5% token-limit 1 token-expiry 1ms";
+const TIGHT: &str = "turnstile link 2mbit tokens 5% token-limit 1 token-expiry 1ms jitter 0";
 
 /// The tests under one grandparent.
 pub(super) fn run(ctx: &mut Ctx, top: Kind) -> Result<()> {
