@@ -330,6 +330,11 @@ fn add((packets, bytes): (u32, u32), len: u32) -> (u32, u32) {
     (packets.wrapping_add(1), bytes.wrapping_add(len))
 }
 
+/// The difference of two counts of packets and bytes, modulo 2^32.
+fn sub(from: (u32, u32), what: (u32, u32)) -> (u32, u32) {
+    (from.0.wrapping_sub(what.0), from.1.wrapping_sub(what.1))
+}
+
 /// The qdisc's tree is locked, and RTNL held: no packet comes or goes.
 pub struct Locked<'a, T: Qdisc> {
     context: Context<'a, T>,
