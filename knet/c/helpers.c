@@ -349,7 +349,7 @@ void knet_kind_unregister(struct knet_kind *kind)
 /* Whether the module's init has succeeded. Until then it can be taken away in spite of references to it. */
 bool knet_module_is_live(void)
 {
-	return !THIS_MODULE || READ_ONCE(THIS_MODULE->state) == MODULE_STATE_LIVE;
+	return READ_ONCE(THIS_MODULE->state) == MODULE_STATE_LIVE;
 }
 
 /*

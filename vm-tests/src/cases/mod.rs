@@ -12,6 +12,7 @@ mod family;
 mod gso;
 mod guest;
 mod hostile;
+mod knet;
 mod marking;
 mod options;
 mod pacer;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<&'static Case> {
         placement::CASES,
         accounting::CASES,
         churn::CASES,
+        knet::CASES,
         gso::CASES,
         marking::CASES,
         marking::PHANTOM,
