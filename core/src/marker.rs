@@ -65,6 +65,8 @@ impl Markers {
     };
 
     /// These markers from now on. Those that stay keep what they know.
+    ///
+    /// What needs the link's speed is off while that is not known: REN's marker, and a phantom queue that drains at a share.
     pub fn set(&mut self, config: &Config, resolved: &Resolved, now: Nanos) {
         let link = resolved.link_rate;
         self.phantom = match (config.phantom, resolved.drain) {
@@ -78,8 +80,9 @@ impl Markers {
             }
             _ => None,
         };
+        let period = config.ren.filter(|_| !resolved.is_unresolved());
         self.ren = match (
-            config.ren.and_then(|period| NonZeroU64::new(period.0)),
+            period.and_then(|period| NonZeroU64::new(period.0)),
             self.ren.take(),
         ) {
             (Some(period), Some(mut ren)) => {

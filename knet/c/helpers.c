@@ -181,21 +181,75 @@ unsigned int knet_device_queue_bytes(const struct net_device *dev)
 	return min_t(u64, bytes, UINT_MAX);
 }
 
+/* Changed and walked under RTNL. */
 static LIST_HEAD(knet_link_watches);
 /* Several kinds may be watching; one notifier does for all. */
 static unsigned int knet_link_watchers;
+static DEFINE_MUTEX(knet_link_watchers_lock);
+
+/*
+ * Calls those who are due. A notifier must not do that itself. What a bond reports is worked out from its slaves, whose
+ * locks that takes, while some events of a slave come with the slave's lock held; and events come in the middle of a
+ * change, before or after bonding and team have heard of it. Here no lock but RTNL is held, and all is settled.
+ */
+static void knet_link_settle(struct work_struct *work)
+{
+	struct knet_link_watch *watch;
+
+	rtnl_lock();
+	list_for_each_entry(watch, &knet_link_watches, node) {
+		struct net_device *dev = qdisc_dev(watch->sch);
+
+		if (!watch->due)
+			continue;
+		watch->due = false;
+		netdev_lock_ops(dev);
+		watch->changed(watch->sch);
+		netdev_unlock_ops(dev);
+	}
+	rtnl_unlock();
+}
+
+static DECLARE_WORK(knet_link_work, knet_link_settle);
+
+/* Something has changed on @dev: it counts for qdiscs on it, and on devices above it. */
+static void knet_link_changed(struct net_device *dev)
+{
+	struct knet_link_watch *watch;
+	bool due = false;
+
+	list_for_each_entry(watch, &knet_link_watches, node) {
+		struct net_device *watched = qdisc_dev(watch->sch);
+
+		if (watched == dev || netdev_has_upper_dev(dev, watched))
+			due = watch->due = true;
+	}
+	if (due)
+		schedule_work(&knet_link_work);
+}
 
 static int knet_netdev_event(struct notifier_block *nb, unsigned long event, void *ptr)
 {
-	struct net_device *dev = netdev_notifier_info_to_dev(ptr);
-	struct knet_link_watch *watch;
+	struct netdev_notifier_changeupper_info *info = ptr;
 
 	ASSERT_RTNL();
-	if (event != NETDEV_UP && event != NETDEV_CHANGE)
-		return NOTIFY_DONE;
-	list_for_each_entry(watch, &knet_link_watches, node)
-		if (qdisc_dev(watch->sch) == dev)
-			watch->changed(watch->sch);
+	switch (event) {
+	case NETDEV_UP:
+	case NETDEV_DOWN:
+	case NETDEV_CHANGE:
+	/* A port of a bond or team that takes part in sending, or no longer. */
+	case NETDEV_CHANGELOWERSTATE:
+	/* An active slave that is another. */
+	case NETDEV_BONDING_FAILOVER:
+	/* An option of the device that no other event tells of, a bond's active slave among them. */
+	case NETDEV_CHANGEINFODATA:
+		knet_link_changed(netdev_notifier_info_to_dev(ptr));
+		break;
+	case NETDEV_CHANGEUPPER:
+		/* The lower device no longer leads to the upper one if it was released. */
+		knet_link_changed(info->upper_dev);
+		break;
+	}
 	return NOTIFY_DONE;
 }
 
@@ -209,6 +263,7 @@ void knet_link_watch_add(struct knet_link_watch *watch, struct Qdisc *sch,
 	ASSERT_RTNL();
 	watch->sch = sch;
 	watch->changed = changed;
+	watch->due = false;
 	list_add(&watch->node, &knet_link_watches);
 }
 
@@ -218,20 +273,29 @@ void knet_link_watch_del(struct knet_link_watch *watch)
 	list_del(&watch->node);
 }
 
-/* From a module's init and exit only, which the kernel runs one after the other. */
+/* For each kind that may watch, without RTNL. Whoever comes first starts the notifier. */
 int knet_link_watch_start(void)
 {
-	int err = knet_link_watchers ? 0 : register_netdevice_notifier(&knet_netdev_notifier);
+	int err = 0;
 
+	mutex_lock(&knet_link_watchers_lock);
+	if (!knet_link_watchers)
+		err = register_netdevice_notifier(&knet_netdev_notifier);
 	if (!err)
 		knet_link_watchers++;
+	mutex_unlock(&knet_link_watchers_lock);
 	return err;
 }
 
+/* For each successful start, without RTNL. After the last one neither the notifier nor the work item runs any more. */
 void knet_link_watch_stop(void)
 {
-	if (!--knet_link_watchers)
+	mutex_lock(&knet_link_watchers_lock);
+	if (!--knet_link_watchers) {
 		unregister_netdevice_notifier(&knet_netdev_notifier);
+		cancel_work_sync(&knet_link_work);
+	}
+	mutex_unlock(&knet_link_watchers_lock);
 }
 
 static int knet_tap_func(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,

@@ -10,15 +10,18 @@
 #include <linux/ethtool.h>
 #include <linux/if_arp.h>
 #include <linux/llist.h>
+#include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/random.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/spinlock.h>
+#include <linux/workqueue.h>
 #include <net/dropreason-qdisc.h>
 #include <net/dsfield.h>
 #include <net/gso.h>
 #include <net/inet_ecn.h>
+#include <net/netdev_lock.h>
 #include <net/netlink.h>
 #include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
@@ -80,13 +83,16 @@ u64 knet_device_speed(struct net_device *dev);
 unsigned int knet_device_queue_bytes(const struct net_device *dev);
 
 /*
- * A qdisc that wants to hear when its device's link comes up or changes its speed. Nodes are added and
- * removed under RTNL, and called with it.
+ * A qdisc that wants to hear when its device's speed may be another: when the device's link, or that of a device below
+ * it, comes up, goes down or changes, and when a device below it comes or goes. Nodes are added and removed under RTNL.
+ * @changed is called with RTNL and the device's own lock where it has one, as tc calls a qdisc, but from a work item:
+ * after whatever changed is done with, and not in the middle of it.
  */
 struct knet_link_watch {
 	struct list_head node;
 	struct Qdisc *sch;
 	void (*changed)(struct Qdisc *sch);
+	bool due;
 };
 
 void knet_link_watch_add(struct knet_link_watch *watch, struct Qdisc *sch,

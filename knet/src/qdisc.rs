@@ -124,7 +124,8 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
         Ok(())
     }
 
-    /// The device's link came up or changed: its speed may be another.
+    /// The device's speed may be another: its link, or that of a device below it, came up, went down or changed, or a device below it came or
+    /// went. Called after the change is done with.
     fn link_changed(_on: &mut Configuring<'_, Self>) {}
 
     /// Is there a class with this minor number?

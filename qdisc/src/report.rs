@@ -39,6 +39,10 @@ pub(crate) fn port(this: &TurnstilePort, stats: &mut Stats) -> Result {
                 (port_stat::FILTER_MISSES, events.filters.misses),
                 (port_stat::GSO_SPLITS, events.gso_splits),
                 (port_stat::GSO_DROPS, events.gso_drops),
+                (port_stat::TOKEN_LIMIT, resolved.token_limit.into()),
+                (port_stat::TOKEN_SLACK, resolved.slack.0),
+                (port_stat::SLACK_FORFEITS, port.slack_forfeits),
+                (port_stat::SLACK_FORFEITED, port.slack_forfeited),
             ],
         )
     })

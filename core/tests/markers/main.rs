@@ -160,7 +160,7 @@ fn setup() -> impl Strategy<Value = Setup> {
                     ren: frames.map(|frames| {
                         Nanos((frames * 1_540_000_000_000 / speed).clamp(1000, 1_000_000_000))
                     }),
-                    ..Config::DEFAULT
+                    ..common::PAPERS
                 };
                 Setup {
                     config,
@@ -361,7 +361,7 @@ fn random_runs_see_every_outcome() {
         }),
         ren: Some(Nanos(400_000)),
         data_limit: 1 << 30,
-        ..Config::DEFAULT
+        ..common::PAPERS
     };
     let mut bench = Bench::new(
         &Setup {

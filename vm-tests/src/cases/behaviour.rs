@@ -219,8 +219,12 @@ fn expiry(ctx: &mut Ctx) -> Result<()> {
     let bottleneck = Bottleneck::new()?;
     for (tool, words, limit) in [
         // 8 pacing intervals of 84 bytes at 1 Mbit/s x 5.1787916 %, which is 103808000.25 ns, rounded up.
-        (Tool::Tc, "token-expiry auto", Some(103_808_001)),
-        (Tool::Turnstile, "token-expiry 200ms", Some(200_000_000)),
+        (Tool::Tc, "token-expiry auto jitter 0", Some(103_808_001)),
+        (
+            Tool::Turnstile,
+            "token-expiry 200ms jitter 0",
+            Some(200_000_000),
+        ),
         (Tool::Tc, "token-expiry off", None),
     ] {
         let outcome = bottleneck.run(
@@ -271,7 +275,7 @@ fn token_limit(_: &mut Ctx) -> Result<()> {
         // An interval of 3.36 s: nothing but the first token leaves while we look.
         bottleneck.port(
             tool,
-            &format!("link 2mbit tokens 0.01% token-limit {limit} token-expiry off"),
+            &format!("link 2mbit tokens 0.01% token-limit {limit} token-expiry off jitter 0"),
         )?;
         Source::run(
             &bottleneck.net.hosts[0].ns,
@@ -439,7 +443,7 @@ fn change_keeps(_: &mut Ctx) -> Result<()> {
         // Nothing but the first token and the first data packet leaves while we look.
         bottleneck.port(
             tool,
-            "link 10kbit tokens 1% token-limit 20 token-expiry off priorities 4",
+            "link 10kbit tokens 1% token-limit 20 token-expiry off jitter 0 priorities 4",
         )?;
         Source::run(
             &bottleneck.net.hosts[0].ns,

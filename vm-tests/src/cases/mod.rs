@@ -34,6 +34,7 @@ pub fn all() -> Vec<&'static Case> {
         classify::CASES,
         refused::CASES,
         placement::CASES,
+        placement::UNRESOLVED,
         accounting::CASES,
         churn::CASES,
         knet::CASES,

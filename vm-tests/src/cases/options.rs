@@ -72,6 +72,9 @@ const SETTINGS: &[Setting] = settings! {
     "overhead 256" => "overhead": 256, "overhead 256";
     "mpu 0" => "mpu": 0, "mpu 0";
     "mpu 256" => "mpu": 256, "mpu 256";
+    "jitter 0" => "jitter": 0, "jitter 0ns";
+    "jitter 7" => "jitter": 7000, "jitter 7us";
+    "jitter 10ms" => "jitter": 10_000_000, "jitter 10ms";
     "phantom drain 95% mark 1kb" => "phantom": {"drain": {"share": 0.95}, "mark": 1024}, "phantom drain 95% mark 1kb";
     "phantom mark 0 drain 1%" => "phantom": {"drain": {"share": 0.01}, "mark": 0}, "phantom drain 1% mark 0b";
     "phantom drain 10mbit mark 1gb" => "phantom": {"drain": {"rate": 1_250_000}, "mark": 1_073_741_824}, "phantom drain 10mbit mark 1gb";
@@ -149,7 +152,7 @@ fn set_by_change(_: &mut Ctx) -> Result<()> {
             "add",
             DEV,
             "link 20mbit tokens 4% priorities 3 token-limit 9 token-expiry 3ms order data-first unscheduled 2 \
-             data-limit 100000 signal-limit 50 dscp EF=signal no-split-gso overhead 20 mpu 80",
+             data-limit 100000 signal-limit 50 dscp EF=signal no-split-gso overhead 20 mpu 80 jitter 20us",
         )?;
         for setting in SETTINGS {
             let before = shown(tool, ns)?;
@@ -170,8 +173,8 @@ fn defaults(_: &mut Ctx) -> Result<()> {
     let expected = json!({
         "link": 1_250_000, "tokens": {"share": 0.051787916}, "priorities": 6, "token-limit": 8, "token-expiry": "auto",
         "order": "tokens-first", "unscheduled": 1, "data-limit": 1_514_000, "signal-limit": 1000,
-        "dscp": {"48": "signal", "56": "signal"}, "split-gso": true, "overhead": 24, "mpu": 84, "phantom": "off",
-        "ren": "off",
+        "dscp": {"48": "signal", "56": "signal"}, "split-gso": true, "overhead": 24, "mpu": 84, "jitter": 50_000,
+        "phantom": "off", "ren": "off",
     });
     let net = pair()?;
     let ns = &net.hosts[0].ns;

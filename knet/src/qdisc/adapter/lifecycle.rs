@@ -81,7 +81,7 @@ pub(super) unsafe extern "C" fn init<T: Qdisc>(
 
 /// # Safety
 ///
-/// Called under RTNL for a live qdisc, by the link watch that `init` set up.
+/// Called under RTNL, and the device's own lock where it has one, for a live qdisc, by the link watch that `init` set up.
 pub(super) unsafe extern "C" fn link_changed<T: Qdisc>(sch: *mut bindings::Qdisc) {
     // SAFETY: called under RTNL while the qdisc is live.
     unsafe {

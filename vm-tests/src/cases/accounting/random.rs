@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::{class, option};
+use turnstile_core::uapi::{class, option, port_stat};
 
 use super::ledger::{settle_with, Counter, Ledger};
 use super::load::{Load, Mix};
@@ -396,7 +396,9 @@ fn check_caps(class: &Object, config: &Object) -> Result<()> {
         class::UNSCHEDULED => number(option::UNSCHEDULED)?,
         // A child has caps of its own.
         class::DATA => return Ok(()),
-        _ => number(option::TOKEN_LIMIT)?,
+        // With jitter, a token queue may hold more: what is in force is a statistic.
+        _ => number(option::TOKEN_LIMIT)?
+            .max(u32::try_from(config.stats.app(port_stat::TOKEN_LIMIT))?),
     };
     ensure!(
         class.stats.qlen <= cap,
@@ -455,6 +457,7 @@ fn any_options(rng: &mut Rng) -> Vec<u8> {
                 }
                 attribute(number, &map)
             }
+            option::JITTER => attribute_u64(number, *rng.pick(&[0, 50_000, 5_000_000])),
             option::REN_PERIOD => attribute_u64(number, *rng.pick(&[0, 48_000, 5_000_000])),
             option::PHANTOM_SHARE if rng.one_in(3) => attribute_u32(number, 0),
             option::PHANTOM_SHARE => [
