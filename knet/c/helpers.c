@@ -409,49 +409,51 @@ u64 knet_random(void)
 	return get_random_u64();
 }
 
-/* Kinds that were ever registered, and the lock of them. */
-static struct knet_kind *knet_kinds;
-static DEFINE_MUTEX(knet_kinds_lock);
+/* Kinds that were ever registered. */
+static LLIST_HEAD(knet_kinds);
 
 /*
  * -EEXIST for a kind that is registered, or another one of its name. The notifier before the kind, since a qdisc must find it; it stays
- * until the module goes, because qdiscs may live on when their kind is no longer registered.
+ * until the module goes, because qdiscs may live on when their kind is no longer registered. There is no lock: RTNL may be taken here the
+ * first time, and be held by who calls later.
  */
 int knet_kind_register(struct knet_kind *kind)
 {
 	int err = 0;
 
-	mutex_lock(&knet_kinds_lock);
-	if (READ_ONCE(kind->registered))
-		err = -EEXIST;
-	if (!err && !kind->known) {
+	if (xchg(&kind->registered, true))
+		return -EEXIST;
+	if (!kind->known) {
 		err = knet_link_watch_start();
 		if (!err) {
 			kind->known = true;
 			kind->ops.owner = THIS_MODULE;
-			kind->next = knet_kinds;
-			knet_kinds = kind;
+			llist_add(&kind->node, &knet_kinds);
 		}
 	}
 	if (!err)
 		err = register_qdisc(&kind->ops);
-	if (!err)
-		WRITE_ONCE(kind->registered, true);
-	mutex_unlock(&knet_kinds_lock);
+	if (err)
+		smp_store_release(&kind->registered, false);
 	return err;
 }
 
-/* Without the lock, inside which RTNL is taken: this may be called with RTNL. */
+/*
+ * For a kind that is registered. The kernel's list has a lock that is not taken in softirqs, nor with them off: who is there leaves the
+ * kind registered until the module goes.
+ */
 void knet_kind_unregister(struct knet_kind *kind)
 {
-	if (xchg(&kind->registered, false))
-		unregister_qdisc(&kind->ops);
+	if (in_interrupt())
+		return;
+	unregister_qdisc(&kind->ops);
+	smp_store_release(&kind->registered, false);
 }
 
 /* Whether the module's init has succeeded. Until then it can be taken away in spite of references to it. */
 bool knet_module_is_live(void)
 {
-	return !THIS_MODULE || READ_ONCE(THIS_MODULE->state) == MODULE_STATE_LIVE;
+	return READ_ONCE(THIS_MODULE->state) == MODULE_STATE_LIVE;
 }
 
 /*
@@ -463,7 +465,7 @@ static void knet_last_call(void *unused)
 {
 	struct knet_kind *kind;
 
-	for (kind = knet_kinds; kind; kind = kind->next) {
+	llist_for_each_entry(kind, knet_kinds.first, node) {
 		if (kind->registered)
 			unregister_qdisc(&kind->ops);
 		knet_link_watch_stop();

@@ -9,6 +9,7 @@
 
 #include <linux/ethtool.h>
 #include <linux/if_arp.h>
+#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/random.h>
@@ -127,13 +128,15 @@ u64 knet_random(void);
 
 /*
  * A kind of qdisc. It lives as long as the module, and is all zeros but for its operations. Whoever
- * registers it may unregister it, whatever qdiscs there are; what is still registered when the
+ * registered it may unregister it, whatever qdiscs there are; what is still registered when the
  * module goes is unregistered then.
  */
 struct knet_kind {
 	struct Qdisc_ops ops;
-	struct knet_kind *next;
+	struct llist_node node;
+	/* In the list of those that were ever registered. */
 	bool known;
+	/* Or about to be. */
 	bool registered;
 };
 

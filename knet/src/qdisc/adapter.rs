@@ -11,7 +11,7 @@ use core::{
     cell::UnsafeCell,
     marker::PhantomData,
     mem::{self, MaybeUninit},
-    ptr::{self, NonNull},
+    ptr::NonNull,
 };
 use kernel::{
     error::{to_result, Result},
@@ -303,9 +303,8 @@ impl<T: Qdisc> Kind<T> {
                     // SAFETY: as for the classes.
                     ..unsafe { mem::zeroed() }
                 },
-                next: ptr::null_mut(),
-                known: false,
-                registered: false,
+                // SAFETY: nor does the rest have to be anything else.
+                ..unsafe { mem::zeroed() }
             }),
             _kind: PhantomData,
         }
@@ -335,7 +334,7 @@ impl<T: Qdisc> Default for Kind<T> {
 const PRIVATE_ALIGN: usize = 64;
 const PRIVATE_MAX: usize = 1 << 20;
 
-/// A [`Kind`] is registered; dropping it unregisters the kind. Keep it in the module.
+/// A [`Kind`] is registered; dropping it unregisters the kind, but not on the packet path. Keep it in the module.
 #[must_use]
 pub struct Registration(*mut bindings::knet_kind);
 
