@@ -41,6 +41,8 @@ pub struct MarkStats {
 pub struct Markers {
     phantom: Option<Phantom>,
     ren: Option<Ren>,
+    /// Packets begin with an Ethernet header.
+    ethernet: bool,
     stats: MarkStats,
 }
 
@@ -58,6 +60,7 @@ impl Markers {
     pub const EMPTY: Self = Self {
         phantom: None,
         ren: None,
+        ethernet: true,
         stats: MarkStats::EMPTY,
     };
 
@@ -91,6 +94,11 @@ impl Markers {
         };
     }
 
+    /// Packets begin with an Ethernet header, or they do not: what [`Packet::label`] has to know.
+    pub fn set_ethernet(&mut self, ethernet: bool) {
+        self.ethernet = ethernet;
+    }
+
     /// Whether any is on.
     #[inline]
     pub fn any(&self) -> bool {
@@ -108,7 +116,7 @@ impl Markers {
     /// A packet of the data band leaves, while `queue` packets of it wait: counts it, and marks it if need be.
     pub fn data_leaves<P: Packet>(&mut self, now: Nanos, packet: &mut P, meta: &Meta, queue: u64) {
         self.other_leaves(now, meta);
-        let label = packet.label();
+        let label = packet.label(self.ethernet);
         let above = self.pass_phantom(now, meta);
         let Some(label) = label else {
             return;
@@ -119,7 +127,7 @@ impl Markers {
         } else if self.phantom.is_some() && ecn::is_capable(label.ecn) {
             add(&mut self.stats.phantom.markable, meta.segs);
             if above {
-                let counter = match packet.set_ecn(label.place, ecn::CE) {
+                let counter = match packet.set_ecn(self.ethernet, label.place, ecn::CE) {
                     true => &mut self.stats.phantom.marked,
                     false => &mut self.stats.unwritable,
                 };
@@ -163,7 +171,7 @@ impl Markers {
                 ren.gave(mark, meta.segs);
                 &mut counters.under
             }
-            _ if !packet.set_ecn(label.place, mark) => &mut self.stats.unwritable,
+            _ if !packet.set_ecn(self.ethernet, label.place, mark) => &mut self.stats.unwritable,
             ren::FULL => &mut counters.full,
             _ => {
                 ren.gave(mark, meta.segs);

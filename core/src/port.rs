@@ -193,6 +193,11 @@ impl<Q: Queue> Port<Q> {
         self.drop_from_all(DropCause::Trimmed, sink, |line, aside| line.is_over(aside));
     }
 
+    /// What the device's frames begin with: an Ethernet header, as long as nobody says otherwise, or not. For the markers.
+    pub fn set_ethernet(&mut self, ethernet: bool) {
+        self.markers.set_ethernet(ethernet);
+    }
+
     /// The device reports another speed, in bytes/s; `None` if it reports none, and the last known speed stays.
     ///
     /// What is queued stays, even where the new speed gives token queues a lower cap.

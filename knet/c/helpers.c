@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* C faces of the kernel's inline functions and macros; see knet.h. */
+#include <linux/module.h>
+#include <linux/moduleparam.h>
 #include "knet.h"
 #include "netlink.c"
 
@@ -20,9 +22,13 @@ void knet_skb_consume(struct sk_buff *skb)
 	consume_skb(skb);
 }
 
-void knet_skb_free(struct sk_buff *skb)
+/*
+ * Can be called in any context: the packet is freed by a softirq, without a lock. What its destructor
+ * or its last reference to something else sets off cannot come back to the qdisc that lets go of it.
+ */
+void knet_skb_free_later(struct sk_buff *skb)
 {
-	kfree_skb(skb);
+	dev_kfree_skb_irq(skb);
 }
 
 /*
@@ -346,21 +352,46 @@ void knet_tap_init(struct knet_tap *tap)
 	spin_lock_init(&tap->lock);
 }
 
-/* Not what the device sends: that is cloned for each who wants it. */
-void knet_tap_start(struct knet_tap *tap, struct net_device *dev,
-		    void (*heard)(struct knet_tap *tap, const struct sk_buff *skb))
+/* Where taps end; made for the first one, and gone with the module. Under RTNL. */
+static struct workqueue_struct *knet_taps;
+
+static void knet_tap_end(struct work_struct *work)
 {
+	struct knet_tap *tap = container_of(to_rcu_work(work), struct knet_tap, end);
+
+	tap->ended(tap);
+}
+
+/* Not what the device sends: that is cloned for each who wants it. */
+int knet_tap_start(struct knet_tap *tap, struct net_device *dev,
+		   void (*heard)(struct knet_tap *tap, const struct sk_buff *skb),
+		   void (*ended)(struct knet_tap *tap))
+{
+	ASSERT_RTNL();
+	if (!knet_taps)
+		knet_taps = alloc_workqueue("knet_taps", WQ_UNBOUND, 1);
+	if (!knet_taps)
+		return -ENOMEM;
+	INIT_RCU_WORK(&tap->end, knet_tap_end);
 	tap->heard = heard;
+	tap->ended = ended;
 	tap->type.type = htons(ETH_P_ALL);
 	tap->type.ignore_outgoing = true;
 	tap->type.dev = dev;
 	tap->type.func = knet_tap_func;
 	dev_add_pack(&tap->type);
+	return 0;
 }
 
+/*
+ * dev_remove_pack() would wait for a grace period here, under RTNL, for each tap. Its device is in use for as long as anybody
+ * is in heard(): it is what the packet came from.
+ */
 void knet_tap_stop(struct knet_tap *tap)
 {
-	dev_remove_pack(&tap->type);
+	ASSERT_RTNL();
+	__dev_remove_pack(&tap->type);
+	queue_rcu_work(knet_taps, &tap->end);
 }
 
 void knet_tap_lock(struct knet_tap *tap)
@@ -377,3 +408,84 @@ u64 knet_random(void)
 {
 	return get_random_u64();
 }
+
+/* Kinds that were ever registered. */
+static LLIST_HEAD(knet_kinds);
+
+/*
+ * -EEXIST for a kind that is registered, or another one of its name. The notifier before the kind, since a qdisc must find it; it stays
+ * until the module goes, because qdiscs may live on when their kind is no longer registered. There is no lock: RTNL may be taken here the
+ * first time, and be held by who calls later.
+ */
+int knet_kind_register(struct knet_kind *kind)
+{
+	int err = 0;
+
+	if (xchg(&kind->registered, true))
+		return -EEXIST;
+	if (!kind->known) {
+		err = knet_link_watch_start();
+		if (!err) {
+			kind->known = true;
+			kind->ops.owner = THIS_MODULE;
+			llist_add(&kind->node, &knet_kinds);
+		}
+	}
+	if (!err)
+		err = register_qdisc(&kind->ops);
+	if (err)
+		smp_store_release(&kind->registered, false);
+	return err;
+}
+
+/*
+ * For a kind that is registered. The kernel's list has a lock that is not taken in softirqs, nor with them off: who is there leaves the
+ * kind registered until the module goes.
+ */
+void knet_kind_unregister(struct knet_kind *kind)
+{
+	if (in_interrupt())
+		return;
+	unregister_qdisc(&kind->ops);
+	smp_store_release(&kind->registered, false);
+}
+
+/* Whether the module's init has succeeded. Until then it can be taken away in spite of references to it. */
+bool knet_module_is_live(void)
+{
+	return READ_ONCE(THIS_MODULE->state) == MODULE_STATE_LIVE;
+}
+
+/*
+ * The kernel's last call into a module, after its exit or a failed init: it frees the values of the module's parameters. Nobody else runs
+ * here any more. What must not be left behind when the module's memory goes does not depend on what the module
+ * does with its Registration: Rust may forget any value.
+ */
+static void knet_last_call(void *unused)
+{
+	struct knet_kind *kind;
+
+	llist_for_each_entry(kind, knet_kinds.first, node) {
+		if (kind->registered)
+			unregister_qdisc(&kind->ops);
+		knet_link_watch_stop();
+	}
+	if (knet_taps) {
+		/* Those whose grace period is not over are not in the queue yet. */
+		rcu_barrier();
+		destroy_workqueue(knet_taps);
+	}
+}
+
+static int knet_no_value(const char *value, const struct kernel_param *param)
+{
+	return -EINVAL;
+}
+
+static const struct kernel_param_ops knet_last_call_ops = {
+	.set = knet_no_value,
+	.free = knet_last_call,
+};
+
+/* Takes no value, and is not in sysfs. */
+module_param_cb(knet, &knet_last_call_ops, NULL, 0);

@@ -9,6 +9,7 @@
 
 #include <linux/ethtool.h>
 #include <linux/if_arp.h>
+#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/random.h>
@@ -25,12 +26,13 @@
 #include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
+#include <linux/workqueue.h>
 #include "netlink.h"
 
 /*
  * Where the packet path's fields are, for which bindgen has no names: members of anonymous structures, of
  * types that it keeps opaque, and flexible arrays. A call for each costs more than all else that is done with them.
- * layout.sh checks those of sk_buff against the kernel's BTF.
+ * layout.sh checks them against the kernel's BTF.
  */
 enum {
 	KNET_SKB_NEXT = offsetof(struct sk_buff, next),
@@ -45,7 +47,7 @@ enum {
 /* Packets */
 struct sk_buff *knet_skb_segment(struct sk_buff *skb);
 void knet_skb_consume(struct sk_buff *skb);
-void knet_skb_free(struct sk_buff *skb);
+void knet_skb_free_later(struct sk_buff *skb);
 bool knet_skb_set_ecn(struct sk_buff *skb, unsigned int at, bool ipv6, u8 ecn);
 
 /* Accounting on a qdisc. All need the qdisc's root lock, or that nobody else can reach the qdisc. */
@@ -102,22 +104,44 @@ int knet_link_watch_start(void);
 void knet_link_watch_stop(void);
 
 /*
- * Whoever hears what a device receives, before anybody else does, and the lock of what that changes. Started and stopped under RTNL.
- * After knet_tap_stop nobody is called any more.
+ * Whoever hears what a device receives, before anybody else does, and the lock of what that changes.
+ * Started and stopped under RTNL, while the device lives. Those who are in heard() when it is
+ * stopped may stay there for a grace period; ended() is called after that, in a process.
  */
 struct knet_tap {
 	struct packet_type type;
 	spinlock_t lock;
 	void (*heard)(struct knet_tap *tap, const struct sk_buff *skb);
+	void (*ended)(struct knet_tap *tap);
+	struct rcu_work end;
 };
 
 void knet_tap_init(struct knet_tap *tap);
-void knet_tap_start(struct knet_tap *tap, struct net_device *dev,
-		    void (*heard)(struct knet_tap *tap, const struct sk_buff *skb));
+int knet_tap_start(struct knet_tap *tap, struct net_device *dev,
+		   void (*heard)(struct knet_tap *tap, const struct sk_buff *skb),
+		   void (*ended)(struct knet_tap *tap));
 void knet_tap_stop(struct knet_tap *tap);
 void knet_tap_lock(struct knet_tap *tap);
 void knet_tap_unlock(struct knet_tap *tap);
 
 u64 knet_random(void);
+
+/*
+ * A kind of qdisc. It lives as long as the module, and is all zeros but for its operations. Whoever
+ * registered it may unregister it, whatever qdiscs there are; what is still registered when the
+ * module goes is unregistered then.
+ */
+struct knet_kind {
+	struct Qdisc_ops ops;
+	struct llist_node node;
+	/* In the list of those that were ever registered. */
+	bool known;
+	/* Or about to be. */
+	bool registered;
+};
+
+int knet_kind_register(struct knet_kind *kind);
+void knet_kind_unregister(struct knet_kind *kind);
+bool knet_module_is_live(void);
 
 #endif

@@ -35,14 +35,14 @@ impl Packet for P {
     fn set_enqueued(&mut self, now: Nanos) {
         self.inner.set_enqueued(now);
     }
-    fn label(&self) -> Option<Label> {
+    fn label(&self, _: bool) -> Option<Label> {
         Some(Label {
             place: Place::default(),
             ecn: self.ecn?,
             ren: self.ren,
         })
     }
-    fn set_ecn(&mut self, place: Place, ecn: u8) -> bool {
+    fn set_ecn(&mut self, _: bool, place: Place, ecn: u8) -> bool {
         assert_eq!(place, Place::default());
         assert_ne!(self.ecn, Some(ecn), "what is there already is not written");
         if self.writable {

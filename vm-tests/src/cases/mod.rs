@@ -12,6 +12,7 @@ mod family;
 mod gso;
 mod guest;
 mod hostile;
+mod knet;
 mod marking;
 mod options;
 mod pacer;
@@ -36,6 +37,7 @@ pub fn all() -> Vec<&'static Case> {
         placement::UNRESOLVED,
         accounting::CASES,
         churn::CASES,
+        knet::CASES,
         gso::CASES,
         marking::CASES,
         marking::PHANTOM,

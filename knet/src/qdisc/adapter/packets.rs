@@ -126,19 +126,50 @@ pub(super) unsafe extern "C" fn peek<T: Qdisc>(
     }
 }
 
+/// Is it a packet of the qdisc's device? Only addresses are compared: another packet's device may be gone.
+///
+/// # Safety
+///
+/// The qdisc must be valid.
+#[inline(always)]
+pub(in crate::qdisc) unsafe fn is_on_device<T: Qdisc>(sch: *mut bindings::Qdisc, skb: &Skb) -> bool {
+    // SAFETY: set before the first packet comes.
+    skb.dev() == unsafe { (*private::<T>(sch)).dev }
+}
+
+/// A packet, of `len` bytes, that was to leave is none of the qdisc's device: who takes it would look at that.
+///
+/// # Safety
+///
+/// The qdisc must be valid and its root lock held, and nothing of it or its parents borrowed.
+#[cold]
+#[inline(never)]
+unsafe fn drop_foreign(sch: *mut bindings::Qdisc, skb: Skb, len: u32) -> *mut bindings::sk_buff {
+    drop(skb);
+    // SAFETY: promised by the caller.
+    unsafe {
+        account_lost(sch, (1, len));
+        report_lost(sch, (1, len));
+    }
+    ptr::null_mut()
+}
+
 /// The packet, of `len` bytes, leaves the qdisc.
 ///
 /// # Safety
 ///
-/// The qdisc must be valid and its root lock held.
+/// As for [`drop_foreign`].
 #[inline(always)]
-pub(in crate::qdisc) unsafe fn give_away(
+pub(in crate::qdisc) unsafe fn give_away<T: Qdisc>(
     sch: *mut bindings::Qdisc,
     skb: Skb,
     len: u32,
 ) -> *mut bindings::sk_buff {
     // SAFETY: promised by the caller.
     unsafe {
+        if !is_on_device::<T>(sch, &skb) {
+            return drop_foreign(sch, skb, len);
+        }
         counters::removed(sch, 1, len);
         counters::sent(sch, skb.pkt_segs(), len);
     }
@@ -169,7 +200,7 @@ pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
         let skb = match T::dequeue_unusual(known, &mut on) {
             Some(skb) => {
                 let len = skb.packet_len();
-                give_away(sch, skb, len)
+                give_away::<T>(sch, skb, len)
             }
             None => ptr::null_mut(),
         };
