@@ -461,7 +461,9 @@ fn in_order(ctx: &mut Ctx) -> Result<()> {
         }
         let port = &ports(&ns, "dum0")?[0];
         ensure!(
-            Rates::said_by(port) == Rates::UNRESOLVED && port.get("token-waits") == 0,
+            Rates::said_by(port) == Rates::UNRESOLVED
+                && port.get("token-waits") == 0
+                && port.get("slack-forfeits") == 0,
             "{order}: {port:?}"
         );
         stats::check_port(&ns, "dum0", "10:")?;
