@@ -10,7 +10,7 @@ use super::line::{Busy, Slot, State};
 use super::{Dequeue, Port};
 use crate::config::Order;
 use crate::queue::{Leaf, Meta, Packet, Queue, Sink};
-use crate::units::Nanos;
+use crate::units::{Nanos, Rate};
 
 /// What [`Port::start_dequeue`] came to.
 #[derive(Debug)]
@@ -338,10 +338,13 @@ impl<Q: Queue> Port<Q> {
         Some(packet)
     }
 
-    /// The group was later than its slack, by so much.
+    /// The group was later than its slack, by so much. Without a rate that is nothing lost.
     #[cold]
     #[inline(never)]
     fn note_forfeit(&mut self, forfeited: Nanos) {
+        if self.resolved.token_rate == Rate::UNLIMITED {
+            return;
+        }
         let stats = &mut self.stats;
         stats.slack_forfeits = stats.slack_forfeits.wrapping_add(1);
         stats.slack_forfeited = stats.slack_forfeited.wrapping_add(forfeited.0);
