@@ -82,6 +82,38 @@ void knet_lost(struct Qdisc *sch, unsigned int packets, unsigned int bytes)
 	__qdisc_qstats_drop(sch, packets);
 }
 
+/* As in qdisc_lookup_rcu(), which is not exported. */
+static struct Qdisc *knet_parent(const struct Qdisc *sch)
+{
+	struct net_device *dev = qdisc_dev(sch);
+	u32 handle = TC_H_MAJ(sch->parent);
+	struct Qdisc *q = rcu_dereference(dev->qdisc);
+
+	if (!(q->flags & TCQ_F_BUILTIN) && q->handle == handle)
+		return q;
+	hash_for_each_possible_rcu(dev->qdisc_hash, q, hash, handle)
+		if (q->handle == handle)
+			return q;
+	return NULL;
+}
+
+/*
+ * Adds to the counters of all parents, or takes away by what wraps around. Unlike in qdisc_tree_reduce_backlog(), no
+ * class hears that its qdisc is empty, and nothing is counted as dropped.
+ */
+void knet_count_at_parents(struct Qdisc *sch, unsigned int packets, unsigned int bytes)
+{
+	rcu_read_lock();
+	while (sch->parent && sch->parent != TC_H_ROOT && !(sch->flags & TCQ_F_NOPARENT)) {
+		sch = knet_parent(sch);
+		if (!sch)
+			break;
+		WRITE_ONCE(sch->q.qlen, sch->q.qlen + packets);
+		WRITE_ONCE(sch->qstats.backlog, sch->qstats.backlog + bytes);
+	}
+	rcu_read_unlock();
+}
+
 void knet_count_drops(struct Qdisc *sch, unsigned int packets)
 {
 	__qdisc_qstats_drop(sch, packets);
@@ -109,6 +141,12 @@ void knet_drop_enqueue(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **
 		       enum qdisc_drop_reason reason)
 {
 	tcf_set_qdisc_drop_reason(skb, reason);
+	__qdisc_drop(skb, to_free);
+}
+
+/* As all qdiscs do: the reason is what the classifier said, or what it was before. */
+void knet_drop_classified(struct sk_buff *skb, struct sk_buff **to_free)
+{
 	__qdisc_drop(skb, to_free);
 }
 

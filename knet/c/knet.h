@@ -55,6 +55,7 @@ struct net_device *knet_qdisc_dev(const struct Qdisc *sch);
 void knet_tree_lock(struct Qdisc *sch);
 void knet_tree_unlock(struct Qdisc *sch);
 void knet_lost(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
+void knet_count_at_parents(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
 void knet_count_drops(struct Qdisc *sch, unsigned int packets);
 void knet_overlimit(struct Qdisc *sch);
 struct sk_buff *knet_peeked(struct Qdisc *sch);
@@ -63,6 +64,7 @@ void knet_stash_peeked(struct Qdisc *sch, struct sk_buff *skb);
 /* Dropping: on the way in, on the way out, and under RTNL. */
 void knet_drop_enqueue(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_free,
 		       enum qdisc_drop_reason reason);
+void knet_drop_classified(struct sk_buff *skb, struct sk_buff **to_free);
 void knet_drop_dequeue(struct Qdisc *sch, struct sk_buff *skb, enum qdisc_drop_reason reason);
 void knet_drop_rtnl(struct sk_buff *skb);
 

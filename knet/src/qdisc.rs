@@ -124,8 +124,8 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
         Ok(())
     }
 
-    /// The device's speed may be another: its link, or that of a device below it, came up, went down or changed, or a device below it came or
-    /// went. Called after the change is done with.
+    /// The device's speed may be another: its link, or that of a device below it, came up, went down
+    /// or changed, or a device below it came or went. Called after the change is done with.
     fn link_changed(_on: &mut Configuring<'_, Self>) {}
 
     /// Is there a class with this minor number?
@@ -328,6 +328,11 @@ impl<T: Qdisc> Configuring<'_, T> {
 #[inline]
 fn add((packets, bytes): (u32, u32), len: u32) -> (u32, u32) {
     (packets.wrapping_add(1), bytes.wrapping_add(len))
+}
+
+/// The difference of two counts of packets and bytes, modulo 2^32.
+fn sub(from: (u32, u32), what: (u32, u32)) -> (u32, u32) {
+    (from.0.wrapping_sub(what.0), from.1.wrapping_sub(what.1))
 }
 
 /// The qdisc's tree is locked, and RTNL held: no packet comes or goes.

@@ -105,7 +105,9 @@ pub(super) unsafe fn with_lock<T: Qdisc, R>(
         bindings::knet_tree_lock(sch);
         let result = work(this(sch), &mut locked);
         account_lost(sch, locked.lost);
-        report_lost(sch, locked.lost);
+        if locked.lost.0 != 0 {
+            report_lost(sch, locked.lost);
+        }
         bindings::knet_tree_unlock(sch);
         Some(result)
     }
@@ -184,7 +186,7 @@ unsafe fn account_lost(sch: *mut bindings::Qdisc, (packets, bytes): (u32, u32)) 
     }
 }
 
-/// Takes dropped packets off the parents' counters.
+/// Takes dropped packets off the parents' counters, and tells them if the qdisc is empty now.
 ///
 /// # Safety
 ///
@@ -192,9 +194,20 @@ unsafe fn account_lost(sch: *mut bindings::Qdisc, (packets, bytes): (u32, u32)) 
 /// empty deactivates its class), and no reference to any parent's data may be live.
 #[inline]
 unsafe fn report_lost(sch: *mut bindings::Qdisc, (packets, bytes): (u32, u32)) {
-    if packets != 0 {
+    // SAFETY: promised by the caller.
+    unsafe { bindings::qdisc_tree_reduce_backlog(sch, packets as i32, bytes as i32) }
+}
+
+/// Adds to the parents' counters, modulo 2^32, and tells nobody.
+///
+/// # Safety
+///
+/// The qdisc must be valid and its root lock held.
+#[inline]
+pub(super) unsafe fn count_at_parents(sch: *mut bindings::Qdisc, (packets, bytes): (u32, u32)) {
+    if packets != 0 || bytes != 0 {
         // SAFETY: promised by the caller.
-        unsafe { bindings::qdisc_tree_reduce_backlog(sch, packets as i32, bytes as i32) }
+        unsafe { bindings::knet_count_at_parents(sch, packets, bytes) }
     }
 }
 

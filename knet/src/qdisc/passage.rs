@@ -3,9 +3,10 @@
 
 use super::{
     adapter::{
-        child, dequeue_unusual, enqueue_unusual, give_away, is_on_device, this, with_listener,
+        child, count_at_parents, dequeue_unusual, enqueue_unusual, give_away, is_on_device, this,
+        with_listener,
     },
-    add, counters, Classified, Context, DropReason, Qdisc,
+    add, counters, sub, Classified, Context, DropReason, Qdisc,
 };
 use crate::{
     bindings,
@@ -212,8 +213,10 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
             report.refuse(skb, DropReason::Generic);
             return false;
         };
+        // SAFETY: as above.
+        let child_holds = unsafe { (*child).q.qlen != 0 };
         // SAFETY: as above; the root lock is held and `to_free` valid. Nothing of the qdisc is borrowed, should the child enter it.
-        report.offer(len, |to_free| unsafe {
+        report.offer(len, child_holds, |to_free| unsafe {
             enqueue(skb.into_raw().as_ptr(), child, to_free)
         })
     }
@@ -227,6 +230,8 @@ pub struct Arrivals<'a> {
     pub(super) queued: (u32, u32),
     /// Of these, how many the qdisc's counters have already.
     pub(super) counted: (u32, u32),
+    /// What the parents' counters have already of all that arrives: packets and bytes.
+    pub(super) ahead: (u32, u32),
     /// Queued before, dropped now: packets and bytes.
     pub(super) lost: (u32, u32),
     pub(super) refused: u32,
@@ -257,7 +262,7 @@ impl Arrivals<'_> {
     pub fn stolen(&mut self, skb: Skb) {
         self.verdict =
             (bindings::NET_XMIT_SUCCESS | bindings::net_xmit_qdisc_t___NET_XMIT_STOLEN) as i32;
-        self.free(skb, DropReason::Generic);
+        self.free_classified(skb);
     }
 
     /// The arriving packet is dropped because a filter's action says so.
@@ -265,7 +270,13 @@ impl Arrivals<'_> {
         self.refused = self.refused.wrapping_add(1);
         self.verdict =
             (bindings::NET_XMIT_SUCCESS | bindings::net_xmit_qdisc_t___NET_XMIT_BYPASS) as i32;
-        self.free(skb, DropReason::Generic);
+        self.free_classified(skb);
+    }
+
+    /// The classifier may have left a reason with the packet.
+    fn free_classified(&mut self, skb: Skb) {
+        // SAFETY: as in `free`.
+        unsafe { bindings::knet_drop_classified(skb.into_raw().as_ptr(), self.to_free) }
     }
 
     fn free(&mut self, skb: Skb, reason: DropReason) {
@@ -282,17 +293,24 @@ impl Arrivals<'_> {
 
     /// Lets a child take a packet of `len` bytes; was it queued?
     ///
-    /// The packet is counted before the child gets it. A full child drops another packet instead and takes that off our
-    /// counters at once: without the new one they would be 0 for a moment, and a parent such as hfsc would hear that the qdisc is
-    /// empty and never ask it again.
+    /// The packet is counted before the child gets it. A full child drops another packet instead and takes that off our and our
+    /// parents' counters at once: without the new one they would be 0 for a moment, and a parent such as hfsc would hear that a child of its
+    /// is empty and never ask it again. If the child holds nothing, there is nothing else to drop.
     #[inline]
     fn offer(
         &mut self,
         len: u32,
+        child_holds: bool,
         enqueue: impl FnOnce(*mut *mut bindings::sk_buff) -> i32,
     ) -> bool {
         // SAFETY: the qdisc is valid and its root lock held.
-        unsafe { counters::enqueued(self.sch.as_ptr(), 1, len) };
+        unsafe {
+            counters::enqueued(self.sch.as_ptr(), 1, len);
+            if child_holds {
+                count_at_parents(self.sch.as_ptr(), (1, len));
+                self.ahead = add(self.ahead, len);
+            }
+        }
         let verdict = enqueue(self.to_free);
         if verdict == bindings::NET_XMIT_SUCCESS as i32 {
             self.counted = add(self.counted, len);
@@ -310,10 +328,7 @@ impl Arrivals<'_> {
 
     /// Packets and bytes that are queued but not counted yet.
     pub(super) fn uncounted(&self) -> (u32, u32) {
-        (
-            self.queued.0.wrapping_sub(self.counted.0),
-            self.queued.1.wrapping_sub(self.counted.1),
-        )
+        sub(self.queued, self.counted)
     }
 }
 

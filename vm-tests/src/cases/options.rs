@@ -14,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("options/set-by-add-and-replace", set_by_add_and_replace).timeout_s(240),
     Case::new("options/set-by-change", set_by_change).timeout_s(240),
     Case::new("options/defaults", defaults),
+    Case::new("options/in-force", in_force),
     Case::new("options/json-through-jq", json_through_jq),
     Case::new("options/show-can-be-typed-back", show_can_be_typed_back).timeout_s(240),
     Case::new("options/both-tools-agree", both_tools_agree),
@@ -204,6 +205,56 @@ fn defaults(_: &mut Ctx) -> Result<()> {
         );
         tool.delete(ns, DEV)?;
         ns.ip(&format!("link set {DEV} txqueuelen 1000 mtu 1500"))?;
+    }
+    Ok(())
+}
+
+/// Limits that jitter raises are shown as they are set, and beside them what is in force: by both tools.
+fn in_force(_: &mut Ctx) -> Result<()> {
+    let net = pair()?;
+    let ns = &net.hosts[0].ns;
+    // At 10 Gbit/s an interval is 1297.6 ns: 39 are begun in 50 us. 103 tokens of 104 bytes take 165 474.4 ns.
+    for (words, limit, expiry, slack) in [
+        ("", 103, 225_856, 60_381),
+        ("token-limit 1 token-expiry 1us", 103, 225_856, 60_381),
+        ("token-limit 104 token-expiry 1ms", 104, 1_000_000, 60_381),
+        ("token-expiry off jitter 10us", 72, 0, 20_381),
+        ("jitter 0", 8, 10_381, 10_381),
+        ("token-limit 1 token-expiry 1us jitter 0", 1, 1000, 10_381),
+    ] {
+        for tool in Tool::ALL {
+            tool.port(ns, "add", DEV, &format!("link 10gbit {words}"))?;
+            for (line, key) in [
+                ("tc -s -j qdisc show dev eth0 root", "stats"),
+                ("turnstile -s -j port show eth0", "stats"),
+                ("turnstile -d -j port show eth0", "in-force"),
+            ] {
+                let port = crate::cmd::json(&ns.run(line)?)?;
+                // tc's own counters are beside the port's.
+                let shown = [&port[0][key], &port[0]]
+                    .into_iter()
+                    .find(|shown| shown["token-slack"].is_number())
+                    .with_context(|| format!("`{line}` shows no slack: {port}"))?;
+                let is = [
+                    &shown["token-limit"],
+                    &shown["token-expiry"],
+                    &shown["token-slack"],
+                ];
+                let wanted = [json!(limit), json!(expiry), json!(slack)];
+                ensure!(
+                    is.into_iter().eq(&wanted),
+                    "`{words}`, `{line}`: {is:?} instead of {wanted:?}"
+                );
+            }
+            let options = shown(tool, ns)?;
+            for (word, value) in [("token-limit 1 ", 1), ("token-limit 104 ", 104)] {
+                ensure!(
+                    !words.starts_with(word) || options["token-limit"] == value,
+                    "`{words}` is shown as {options}"
+                );
+            }
+            tool.delete(ns, DEV)?;
+        }
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Packets in and out, and what becomes of the counters.
 
-use super::{account_lost, context, private, report_lost};
+use super::{account_lost, context, count_at_parents, private, report_lost};
 use crate::{
     bindings,
-    qdisc::{counters, Arrivals, Arriving, Departures, Dequeuing, Enqueuing, Leaving, Qdisc},
+    qdisc::{counters, sub, Arrivals, Arriving, Departures, Dequeuing, Enqueuing, Leaving, Qdisc},
     skb::Skb,
 };
 use core::{marker::PhantomData, ptr, ptr::NonNull};
@@ -48,6 +48,7 @@ pub(in crate::qdisc) unsafe fn enqueue_unusual<T: Qdisc>(
             to_free,
             queued: (0, 0),
             counted: (0, 0),
+            ahead: (0, 0),
             lost: (0, 0),
             refused: 0,
             verdict: bindings::NET_XMIT_DROP as i32,
@@ -66,17 +67,23 @@ pub(in crate::qdisc) unsafe fn enqueue_unusual<T: Qdisc>(
             bindings::knet_count_drops(sch, on.refused);
         }
         account_lost(sch, on.lost);
-        report_lost(sch, on.lost);
-        if packets == 0 {
-            return on.verdict;
+        let empty = (*sch).q.qlen == 0;
+        let taken = packets != 0 && !empty;
+        // What the parents do not count yet of what was queued. They do while they hear of drops: one that is empty for a moment
+        // tells its own parent, which gives up the class, and asks no more for the packet that is on its way in.
+        let mut uncounted = sub(on.queued, on.ahead);
+        if on.lost.0 != 0 || empty {
+            count_at_parents(sch, uncounted);
+            uncounted = (0, 0);
+            report_lost(sch, on.lost);
         }
-        if packets != 1 || bytes != len {
-            // The parents will count one packet of `len` bytes; correct that.
-            bindings::qdisc_tree_reduce_backlog(
-                sch,
-                1i32.wrapping_sub(packets as i32),
-                (len as i32).wrapping_sub(bytes as i32),
-            );
+        if taken {
+            // On their way back the parents will count one packet of `len` bytes.
+            uncounted = sub(uncounted, (1, len));
+        }
+        count_at_parents(sch, uncounted);
+        if !taken {
+            return on.verdict;
         }
     }
     bindings::NET_XMIT_SUCCESS as i32
@@ -206,7 +213,9 @@ pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
         if peeking && !skb.is_null() {
             bindings::knet_stash_peeked(sch, skb);
         }
-        report_lost(sch, on.report.lost);
+        if on.report.lost.0 != 0 {
+            report_lost(sch, on.report.lost);
+        }
         skb
     }
 }

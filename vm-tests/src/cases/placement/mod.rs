@@ -23,6 +23,7 @@ pub(super) use unresolved::CASES as UNRESOLVED;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("placement/filters", filters::run).timeout_s(120),
+    Case::new("placement/drop-reasons", filters::reasons),
     Case::new("placement/mq", mq),
     Case::new("placement/shapers", shapers).timeout_s(120),
     Case::new("placement/strict-parent", strict_parent),
