@@ -62,7 +62,7 @@ pub(in crate::qdisc) unsafe fn enqueue_unusual<T: Qdisc>(
     unsafe {
         let (packets, bytes) = on.uncounted();
         counters::enqueued(sch, packets, bytes);
-        let (packets, bytes) = on.queued;
+        let (packets, _) = on.queued;
         if on.refused != 0 {
             bindings::knet_count_drops(sch, on.refused);
         }
