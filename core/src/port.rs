@@ -52,7 +52,7 @@ mod marking;
 mod tests;
 
 pub use self::leaving::{Question, Step};
-use self::line::{Amount, Aside, Busy, Line};
+use self::line::{Amount, Busy, Line};
 pub use self::line::{Slot, State};
 use crate::band::Band;
 use crate::classify::Reading;
@@ -118,8 +118,6 @@ pub struct Port<Q: Queue> {
     /// By [`Slot`].
     lines: [Line<Q>; Slot::COUNT],
     link: Option<Shaper>,
-    /// By [`Slot`].
-    asides: [Aside; Slot::COUNT],
     markers: Markers,
     stats: PortStats,
     config: Config,
@@ -141,7 +139,6 @@ impl<Q: Queue> Port<Q> {
         group: Shaper::EMPTY,
         lines: [Line::EMPTY; Slot::COUNT],
         link: None,
-        asides: [Aside::EMPTY; Slot::COUNT],
         markers: Markers::EMPTY,
         stats: PortStats::EMPTY,
         config: Config::DEFAULT,
@@ -181,7 +178,7 @@ impl<Q: Queue> Port<Q> {
         self.order = config.order;
         self.set_caps();
         self.set_rates(now);
-        self.drop_from_all(DropCause::Trimmed, sink, |line, aside| line.is_over(aside));
+        self.drop_from_all(DropCause::Trimmed, sink, Line::is_over);
     }
 
     /// The device reports another speed, in bytes/s; `None` if it reports none, and the last known speed stays.
@@ -195,7 +192,7 @@ impl<Q: Queue> Port<Q> {
 
     /// Drops all that is queued, and forgets what was sent when. Counters stay. A child is not touched.
     pub fn reset(&mut self, sink: &mut impl Sink<Q::Packet>) {
-        self.drop_from_all(DropCause::Purged, sink, |_, _| true);
+        self.drop_from_all(DropCause::Purged, sink, |_| true);
         self.markers.reset();
         self.idle = true;
         self.group.reset();
@@ -219,9 +216,9 @@ impl<Q: Queue> Port<Q> {
                 Band::Token(_) if band.exists(&config) => (config.token_limit.into(), u64::MAX),
                 Band::Token(_) => (0, u64::MAX),
             };
-            let (line, aside) = self.parts_mut(Slot::new(band));
-            aside.cap = Amount { packets, bytes };
-            line.set_room(aside);
+            let line = self.line_mut(Slot::new(band));
+            line.aside.cap = Amount { packets, bytes };
+            line.set_room();
             if let Some(class) = self.classes.get_mut(usize::from(band.minor())) {
                 if band.exists(&config) {
                     *class = Slot::new(band).index() as u8;
@@ -231,6 +228,7 @@ impl<Q: Queue> Port<Q> {
     }
 
     fn set_rates(&mut self, now: Nanos) {
+        self.settle();
         let Resolved {
             token_rate,
             link_rate,
@@ -279,6 +277,7 @@ impl<Q: Queue> Port<Q> {
     /// A child is grafted on the data band, or no longer.
     pub fn set_grafted(&mut self, grafted: bool) {
         self.grafted = grafted;
+        self.settle();
         self.note_detour();
     }
 
@@ -286,7 +285,7 @@ impl<Q: Queue> Port<Q> {
         &mut self,
         cause: DropCause,
         sink: &mut impl Sink<Q::Packet>,
-        surplus: impl Fn(&Line<Q>, &Aside) -> bool,
+        surplus: impl Fn(&Line<Q>) -> bool,
     ) {
         for band in (0..Band::COUNT).filter_map(Band::from_index) {
             self.drop_while(Slot::new(band), cause, sink, &surplus);
@@ -295,7 +294,7 @@ impl<Q: Queue> Port<Q> {
 
     fn drop_expired(&mut self, now: Nanos, slot: Slot, sink: &mut impl Sink<Q::Packet>) {
         let expiry = self.expiry;
-        self.drop_while(slot, DropCause::Expired, sink, |line, _| {
+        self.drop_while(slot, DropCause::Expired, sink, |line| {
             line.queue
                 .front()
                 .is_some_and(|head| now - head.enqueued > expiry)
@@ -308,10 +307,11 @@ impl<Q: Queue> Port<Q> {
         slot: Slot,
         cause: DropCause,
         sink: &mut impl Sink<Q::Packet>,
-        surplus: impl Fn(&Line<Q>, &Aside) -> bool,
+        surplus: impl Fn(&Line<Q>) -> bool,
     ) {
-        let (line, aside) = self.parts_mut(slot);
-        line.drop_while(aside, slot.band(), cause, sink, surplus);
+        self.settle();
+        let line = self.line_mut(slot);
+        line.drop_while(slot.band(), cause, sink, surplus);
         if line.queue.is_empty() {
             self.busy.clear(slot.bit());
         }
@@ -372,8 +372,8 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// Queues a packet if its queue has room for it. If not, nothing has changed.
-    #[inline]
+    /// Queues a packet if that takes no more than to queue it. If not, nothing has changed: ask [`Port::enqueue_at`].
+    #[inline(always)]
     pub fn try_enqueue(
         &mut self,
         now: Nanos,
@@ -384,6 +384,10 @@ impl<Q: Queue> Port<Q> {
         if !self.line_mut(slot).has_room(&meta) {
             return Err(packet);
         }
+        if self.is_fresh() {
+            // In line: a call would cost those who make none.
+            self.settle_here();
+        }
         // Whatever arrives: while there are no tokens the group is idle, and its schedule starts no earlier than now.
         if !self.busy.tokens() {
             self.group.arrive(now);
@@ -391,6 +395,63 @@ impl<Q: Queue> Port<Q> {
         self.busy.set(slot.bit());
         self.line_mut(slot).push(now, packet, &meta);
         Ok(())
+    }
+
+    /// [`Port::try_enqueue`] for who will ask for a packet at once, so that its time is this one. A packet that is alone in the port is *fresh* until
+    /// the next call, and a dequeue needs no clock:
+    /// - it has waited for no time, so that it has not expired, and its wait is 0;
+    /// - the group and the link were idle until now, and it is charged to them from now on.
+    ///
+    /// Nothing but the time of the next call depends on that promise. If it is not kept, one packet, the fresh one, is taken for younger than it is: a
+    /// token may leave after its expiry, and the next packet on a shaped link may follow it sooner, by as much as the call was late. Whatever arrives,
+    /// changes or is asked for in vain in between makes the packet one like any other.
+    #[inline(always)]
+    pub fn try_enqueue_fresh(
+        &mut self,
+        now: Nanos,
+        slot: Slot,
+        packet: Q::Packet,
+    ) -> Result<(), Q::Packet> {
+        let meta = packet.meta();
+        let line = &mut self.lines[slot.index()];
+        if self.busy.any() || meta.segs != 1 || !line.has_room_for_first(&meta) {
+            return Err(packet);
+        }
+        self.busy.arrived_fresh(slot.bit());
+        line.push(now, packet, &meta);
+        Ok(())
+    }
+
+    /// Is the packet that is queued [fresh](Port::try_enqueue_fresh)?
+    #[inline]
+    pub fn is_fresh(&self) -> bool {
+        self.busy.is_fresh()
+    }
+
+    /// What time it is, if a fresh packet says so.
+    #[inline]
+    pub fn fresh_time(&self) -> Option<Nanos> {
+        if !self.is_fresh() {
+            return None;
+        }
+        let slot = self.busy.first_or_none();
+        Some(self.lines[slot.index()].queue.front()?.enqueued)
+    }
+
+    /// A fresh packet becomes one like any other: its arrival counts as what it is for the group.
+    #[inline(always)]
+    fn settle_here(&mut self) {
+        if let Some(time) = self.fresh_time() {
+            self.group.arrive(time);
+        }
+        self.busy.stale();
+    }
+
+    /// [`Port::settle_here`].
+    #[cold]
+    #[inline(never)]
+    fn settle(&mut self) {
+        self.settle_here();
     }
 
     #[cold]
@@ -404,17 +465,16 @@ impl<Q: Queue> Port<Q> {
     ) -> Enqueue {
         let meta = packet.meta();
         // There may be room, but more has never been queued.
-        let (line, aside) = self.parts_mut(slot);
-        line.make_room(aside, &meta);
+        let line = self.line_mut(slot);
+        line.make_room(&meta);
         if slot.is_token() && !line.has_room(&meta) {
             self.drop_expired(now, slot, sink);
-            let (line, aside) = self.parts_mut(slot);
-            line.make_room(aside, &meta);
+            self.line_mut(slot).make_room(&meta);
         }
         match self.try_enqueue(now, slot, packet) {
             Ok(()) => Enqueue::Queued,
             Err(packet) => {
-                self.parts_mut(slot).1.over_limit(&meta);
+                self.line_mut(slot).aside.refused_full(&meta);
                 sink.dropped(packet, slot.band(), DropCause::OverLimit);
                 Enqueue::Dropped
             }
@@ -424,13 +484,13 @@ impl<Q: Queue> Port<Q> {
     /// A packet goes into the data band's child instead of the port's own queue.
     #[inline]
     pub fn leaf_offered(&mut self, meta: Meta) {
-        self.parts_mut(Slot::DATA).1.leaf_offered(&meta);
+        self.line_mut(Slot::DATA).aside.leaf_offered(&meta);
     }
 
     /// The child did not take it.
     #[inline]
     pub fn leaf_refused(&mut self, meta: Meta) {
-        self.parts_mut(Slot::DATA).1.leaf_refused(&meta);
+        self.line_mut(Slot::DATA).aside.leaf_refused(&meta);
     }
 
     #[inline]
@@ -438,18 +498,9 @@ impl<Q: Queue> Port<Q> {
         &mut self.lines[slot.index()]
     }
 
-    #[inline]
-    fn parts_mut(&mut self, slot: Slot) -> (&mut Line<Q>, &mut Aside) {
-        (
-            &mut self.lines[slot.index()],
-            &mut self.asides[slot.index()],
-        )
-    }
-
     /// The counters of a band; they stay when the port loses the band.
     pub fn stats(&self, band: Band) -> BandStats {
-        let place = Slot::new(band).index();
-        self.asides[place].stats(&self.lines[place])
+        self.lines[Slot::new(band).index()].stats()
     }
 
     /// The counters of the port.

@@ -12,7 +12,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use turnstile_core::band::Band;
 use turnstile_core::config::{Config, Drain, Expiry, Order, Phantom, Tokens};
-use turnstile_core::port::{Dequeue, Port};
+use turnstile_core::port::{Dequeue, Enqueue, Port};
 use turnstile_core::units::Nanos;
 
 /// Links on which every share is exact, bytes/s.
@@ -162,6 +162,10 @@ struct Pair {
     next_id: u64,
     device: u64,
     sent: u64,
+    /// Somebody has promised to ask before time passes.
+    promised: bool,
+    /// How often.
+    fresh: u64,
 }
 
 impl Pair {
@@ -178,6 +182,8 @@ impl Pair {
             next_id: 0,
             device,
             sent: 0,
+            promised: false,
+            fresh: 0,
         }
     }
 
@@ -190,14 +196,28 @@ impl Pair {
     fn put(&mut self, band: Band, len: u32, segs: u32) {
         let packet = self.packet(len, segs);
         let expected = self.model.enqueue(self.now, band, packet.clone());
-        let verdict = self
-            .port
-            .enqueue(Nanos(self.now), band, packet, &mut self.drops);
+        let now = Nanos(self.now);
+        // Every other one with the promise to ask at once, which `apply` keeps.
+        let left = if self.next_id % 2 == 0 {
+            self.port
+                .try_enqueue_fresh(now, self.port.slot(band), packet)
+        } else {
+            Err(packet)
+        };
+        let verdict = match left {
+            Ok(()) => {
+                self.promised = true;
+                self.fresh += 1;
+                Enqueue::Queued
+            }
+            Err(packet) => self.port.enqueue(now, band, packet, &mut self.drops),
+        };
         assert_eq!(verdict, expected);
     }
 
     /// Whether a packet came.
     fn get(&mut self) -> bool {
+        self.promised = false;
         let expected = self.model.dequeue(self.now);
         let got = self
             .port
@@ -216,6 +236,9 @@ impl Pair {
     }
 
     fn apply(&mut self, op: &Op) {
+        if self.promised && matches!(op, Op::Wait { .. } | Op::Sleep { .. }) {
+            self.get();
+        }
         match op {
             Op::Put { band, len, segs } => self.put(*band, *len, *segs),
             Op::Flood { band, len, count } => (0..*count).for_each(|_| self.put(*band, *len, 1)),
@@ -325,5 +348,6 @@ fn a_long_run_gives_what_the_model_gives() {
         }
         pair.compare_counters();
         assert!(pair.sent > 4000, "only {} packets were sent", pair.sent);
+        assert!(pair.fresh > 300, "only {} packets were fresh", pair.fresh);
     }
 }

@@ -209,6 +209,36 @@ impl<T: Qdisc> Context<'_, T> {
         }
     }
 
+    /// Will the kernel ask for a packet at once, if one is queued now that nothing is? So that no time passes which matters, and the next dequeue needs no clock.
+    ///
+    /// Packets come to a device queue's qdisc from `__dev_xmit_skb()` alone, which takes the root lock, enqueues, and runs the qdisc, without letting go of the
+    /// lock between. The run asks the qdisc first thing. It does neither if somebody else runs the qdisc already (who is in the driver now, and comes back
+    /// some time), nor if the driver does not take packets (netif_tx_wake_queue() will have the qdisc run some time); or it sends a packet first that the driver gave back,
+    /// during which the lock is not held. Such packets are in `qlen`.
+    ///
+    /// A driver's queue that is stopped in the few instructions between, by anybody but the qdisc that runs it (a driver that is being reset, a packet socket that goes
+    /// around qdiscs), makes this wrong for the one packet.
+    #[inline]
+    pub fn asked_at_once(&self) -> bool {
+        // SAFETY: `sch` is valid and its lock is held. Its device queue lives as long as the device, which outlives it. Others change `running`
+        // under the lock alone, the queue's two fields at any time, hence the volatile reads.
+        unsafe {
+            let sch = self.sch.as_ptr();
+            if (*sch).q.qlen != 0 || (&raw const (*sch).running).cast::<u8>().read_volatile() != 0 {
+                return false;
+            }
+            let queue = (*sch).dev_queue.cast_const();
+            let runs: *const *mut bindings::Qdisc = queue
+                .wrapping_byte_add(bindings::KNET_QUEUE_QDISC as usize)
+                .cast();
+            let state: *const usize = queue
+                .wrapping_byte_add(bindings::KNET_QUEUE_STATE as usize)
+                .cast();
+            runs.read_volatile() == sch
+                && state.read_volatile() & bindings::KNET_QUEUE_HELD as usize == 0
+        }
+    }
+
     /// Asks to be dequeued again at `time` (`CLOCK_MONOTONIC`, ns); replaces an earlier wish.
     #[inline]
     pub fn wake_at(&self, time: u64) {

@@ -107,9 +107,10 @@ impl TurnstilePort {
         Some((skb, slot))
     }
 
-    /// Deals with one packet, which may be a super-packet if they are not split.
+    /// Deals with one packet, which may be a super-packet if they are not split, or `ONE_OF_SEVERAL`.
     #[inline(never)]
-    fn place(skb: Skb, slot: Slot, on: &mut Enqueuing<'_, Self>) {
+    fn place<const ONE_OF_SEVERAL: bool>(skb: Skb, slot: Slot, on: &mut Enqueuing<'_, Self>) {
+        let sch = on.context();
         let (this, report) = on.qdisc();
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, this.port.framing());
@@ -126,11 +127,20 @@ impl TurnstilePort {
                 }
             }
             _ => {
-                if this
-                    .port
-                    .enqueue_at(now(), slot, packet, &mut OnEnqueue(report))
-                    == Enqueue::Queued
-                {
+                let now = now();
+                let left = if !ONE_OF_SEVERAL && sch.asked_at_once() {
+                    this.port.try_enqueue_fresh(now, slot, packet)
+                } else {
+                    Err(packet)
+                };
+                let queued = match left {
+                    Ok(()) => Enqueue::Queued,
+                    Err(packet) => {
+                        this.port
+                            .enqueue_at(now, slot, packet, &mut OnEnqueue(report))
+                    }
+                };
+                if queued == Enqueue::Queued {
                     report.queued(len);
                 }
             }
@@ -146,7 +156,7 @@ impl TurnstilePort {
                 let (this, _) = on.qdisc();
                 this.events.gso_splits = this.events.gso_splits.wrapping_add(1);
                 while let Some(segment) = list.pop() {
-                    Self::place(segment, slot, on);
+                    Self::place::<true>(segment, slot, on);
                 }
             }
             Err(skb) => {
@@ -155,6 +165,15 @@ impl TurnstilePort {
                 report.refuse(skb, DropReason::Generic);
             }
         }
+    }
+}
+
+/// What leaves where that takes few steps and no clock. Not part of the caller, where it would make the other ways longer.
+#[inline(never)]
+fn dequeue_fresh<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
+    match leaving.qdisc().port.dequeue_fresh::<SHAPED>() {
+        Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
+        None => dequeue_found(leaving, None),
     }
 }
 
@@ -168,9 +187,9 @@ fn dequeue_first<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) ->
     }
 }
 
-/// What leaves where more than the queues say what goes first, or the packet is not quite a usual one. `now`: if the clock was read.
+/// What leaves where more than the queues say what goes first: a child first of all. It calls nothing, and so has no register to save.
 #[inline(never)]
-fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) -> Dequeued {
+fn dequeue_other(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
     let this = leaving.qdisc();
     // Without a child, something is queued, or we were not asked.
     if this.child.is_some() {
@@ -181,7 +200,19 @@ fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) ->
             return leaving.empty();
         }
     }
-    let now = now.unwrap_or_else(crate::port::now);
+    if this.port.goes_straight() {
+        return dequeue_fresh::<true>(leaving);
+    }
+    dequeue_found(leaving, None)
+}
+
+/// What leaves of the port's own queues, where it is not quite usual. `now`: if the clock was read.
+#[inline(never)]
+fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) -> Dequeued {
+    let this = leaving.qdisc();
+    let now = now
+        .or_else(|| this.port.fresh_time())
+        .unwrap_or_else(crate::port::now);
     match this.port.dequeue_found(now) {
         Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
         None => leaving.unusual(Some(now)),
@@ -287,7 +318,12 @@ impl Qdisc for TurnstilePort {
         }
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, this.port.framing());
-        match this.port.try_enqueue(now, slot, packet) {
+        let queued = if sch.asked_at_once() {
+            this.port.try_enqueue_fresh(now, slot, packet)
+        } else {
+            this.port.try_enqueue(now, slot, packet)
+        };
+        match queued {
             Ok(()) => arriving.queued(len),
             Err(packet) => arriving.unusual(packet.0, Some(slot)),
         }
@@ -304,7 +340,7 @@ impl Qdisc for TurnstilePort {
         if skb.segments() > 1 && on.qdisc().0.port.config().split_gso {
             Self::split(skb, slot, on);
         } else {
-            Self::place(skb, slot, on);
+            Self::place::<false>(skb, slot, on);
         }
     }
 
@@ -312,10 +348,12 @@ impl Qdisc for TurnstilePort {
     fn dequeue(mut leaving: Leaving<'_, Self>) -> Dequeued {
         match leaving.qdisc().port.state() {
             State::Rest => leaving.empty(),
+            State::Fresh => dequeue_fresh::<false>(leaving),
             State::Plain => dequeue_first::<false>(leaving),
             _ if leaving.qdisc().rests() => leaving.empty(),
+            State::Shaped if leaving.qdisc().port.is_fresh() => dequeue_fresh::<true>(leaving),
             State::Shaped => dequeue_first::<true>(leaving),
-            State::Other => dequeue_found(leaving, None),
+            State::Other => dequeue_other(leaving),
         }
     }
 
