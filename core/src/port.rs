@@ -192,6 +192,7 @@ impl<Q: Queue> Port<Q> {
 
     /// Drops all that is queued, and forgets what was sent when. Counters stay. A child is not touched.
     pub fn reset(&mut self, sink: &mut impl Sink<Q::Packet>) {
+        self.settle(Self::NO_TIME);
         self.drop_from_all(DropCause::Purged, sink, |_| true);
         self.markers.reset();
         self.idle = true;
@@ -228,7 +229,7 @@ impl<Q: Queue> Port<Q> {
     }
 
     fn set_rates(&mut self, now: Nanos) {
-        self.settle();
+        self.settle(now);
         let Resolved {
             token_rate,
             link_rate,
@@ -277,7 +278,8 @@ impl<Q: Queue> Port<Q> {
     /// A child is grafted on the data band, or no longer.
     pub fn set_grafted(&mut self, grafted: bool) {
         self.grafted = grafted;
-        self.settle();
+        // There is none, since it would have left by now. It has waited for no time if there is.
+        self.settle(Self::NO_TIME);
         self.note_detour();
     }
 
@@ -293,6 +295,7 @@ impl<Q: Queue> Port<Q> {
     }
 
     fn drop_expired(&mut self, now: Nanos, slot: Slot, sink: &mut impl Sink<Q::Packet>) {
+        self.settle(now);
         let expiry = self.expiry;
         self.drop_while(slot, DropCause::Expired, sink, |line| {
             line.queue
@@ -309,7 +312,6 @@ impl<Q: Queue> Port<Q> {
         sink: &mut impl Sink<Q::Packet>,
         surplus: impl Fn(&Line<Q>) -> bool,
     ) {
-        self.settle();
         let line = self.line_mut(slot);
         line.drop_while(slot.band(), cause, sink, surplus);
         if line.queue.is_empty() {
@@ -386,7 +388,7 @@ impl<Q: Queue> Port<Q> {
         }
         if self.is_fresh() {
             // In line: a call would cost those who make none.
-            self.settle_here();
+            self.settle_here(now);
         }
         // Whatever arrives: while there are no tokens the group is idle, and its schedule starts no earlier than now.
         if !self.busy.tokens() {
@@ -405,6 +407,8 @@ impl<Q: Queue> Port<Q> {
     /// Nothing but the time of the next call depends on that promise. If it is not kept, one packet, the fresh one, is taken for younger than it is: a
     /// token may leave after its expiry, and the next packet on a shaped link may follow it sooner, by as much as the call was late. Whatever arrives,
     /// changes or is asked for in vain in between makes the packet one like any other.
+    ///
+    /// `now` is [`Port::NO_TIME`] if the caller did not look at the clock: where it [need not](Port::needs_no_clock).
     #[inline(always)]
     pub fn try_enqueue_fresh(
         &mut self,
@@ -435,23 +439,40 @@ impl<Q: Queue> Port<Q> {
             return None;
         }
         let slot = self.busy.first_or_none();
-        Some(self.lines[slot.index()].queue.front()?.enqueued)
+        let head = self.lines[slot.index()].queue.front()?;
+        Some(head.enqueued).filter(|&time| time != Self::NO_TIME)
     }
 
-    /// A fresh packet becomes one like any other: its arrival counts as what it is for the group.
+    /// No time: later than any.
+    pub const NO_TIME: Nanos = Nanos::MAX;
+
+    /// Would a fresh packet for this place be one that no clock is needed for? It is if nothing is queued, and nothing is shaped that it might
+    /// be charged to: then all that there is to know is that it waits for no time.
+    #[inline]
+    pub fn needs_no_clock(&self, slot: Slot) -> bool {
+        !slot.is_token() && self.busy == Busy::NONE
+    }
+
+    /// A fresh packet becomes one like any other, `now` or before: its arrival counts as what it is for the group, and it has a time.
     #[inline(always)]
-    fn settle_here(&mut self) {
-        if let Some(time) = self.fresh_time() {
-            self.group.arrive(time);
+    fn settle_here(&mut self, now: Nanos) {
+        match self.fresh_time() {
+            Some(time) => self.group.arrive(time),
+            None => {
+                let slot = self.busy.first_or_none();
+                self.line_mut(slot).queue.set_front_enqueued(now);
+            }
         }
         self.busy.stale();
     }
 
-    /// [`Port::settle_here`].
+    /// [`Port::settle_here`] if there is one.
     #[cold]
     #[inline(never)]
-    fn settle(&mut self) {
-        self.settle_here();
+    fn settle(&mut self, now: Nanos) {
+        if self.is_fresh() {
+            self.settle_here(now);
+        }
     }
 
     #[cold]

@@ -199,8 +199,12 @@ impl Pair {
         let now = Nanos(self.now);
         // Every other one with the promise to ask at once, which `apply` keeps.
         let left = if self.next_id % 2 == 0 {
-            self.port
-                .try_enqueue_fresh(now, self.port.slot(band), packet)
+            let slot = self.port.slot(band);
+            let now = match self.port.needs_no_clock(slot) {
+                true => Port::<Fifo>::NO_TIME,
+                false => now,
+            };
+            self.port.try_enqueue_fresh(now, slot, packet)
         } else {
             Err(packet)
         };
@@ -215,13 +219,23 @@ impl Pair {
         assert_eq!(verdict, expected);
     }
 
+    /// The time of a fresh packet for which nobody looked at the clock.
+    fn tell(&self, packet: &mut P) {
+        if packet.meta.enqueued == Port::<Fifo>::NO_TIME {
+            packet.meta.enqueued = Nanos(self.now);
+        }
+    }
+
     /// Whether a packet came.
     fn get(&mut self) -> bool {
         self.promised = false;
         let expected = self.model.dequeue(self.now);
-        let got = self
+        let mut got = self
             .port
             .dequeue(Nanos(self.now), &mut self.child, &mut self.drops);
+        if let Dequeue::Packet(packet, _) = &mut got {
+            self.tell(packet);
+        }
         assert_eq!(got, expected, "at {}", self.now);
         self.wait = match got {
             Dequeue::Wait(time) => {
@@ -292,7 +306,8 @@ impl Pair {
                 self.port.reset(&mut self.drops);
             }
         }
-        let drops: Vec<_> = self.drops.0.drain(..).collect();
+        let mut drops: Vec<_> = self.drops.0.drain(..).collect();
+        drops.iter_mut().for_each(|(packet, ..)| self.tell(packet));
         let expected: Vec<_> = self.model.drops.drain(..).collect();
         assert_eq!(drops, expected);
     }

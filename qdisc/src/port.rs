@@ -308,8 +308,21 @@ impl Qdisc for TurnstilePort {
         let Some(slot) = this.usual_slot(&skb, sch) else {
             return arriving.unusual(skb, None);
         };
-        if slot == Slot::DATA && this.child.is_some() {
-            return arriving.unusual(skb, Some(slot));
+        if !slot.is_token() {
+            if slot == Slot::DATA && this.child.is_some() {
+                return arriving.unusual(skb, Some(slot));
+            }
+            if this.port.needs_no_clock(slot) && sch.asked_at_once() && skb.segments() == 1 {
+                let len = skb.packet_len();
+                let packet = PortPacket::new(skb, this.port.framing());
+                return match this
+                    .port
+                    .try_enqueue_fresh(Port::<PortQueue>::NO_TIME, slot, packet)
+                {
+                    Ok(()) => arriving.queued(len),
+                    Err(packet) => arriving.unusual(packet.0, Some(slot)),
+                };
+            }
         }
         // The clock before all that is read of the packet, so that it is read once.
         let now = now();

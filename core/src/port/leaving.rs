@@ -186,7 +186,7 @@ impl<Q: Queue> Port<Q> {
     #[inline]
     pub fn dequeue_found(&mut self, now: Nanos) -> Option<(Q::Packet, Slot, Meta)> {
         if self.is_fresh() {
-            self.settle();
+            self.settle(now);
         }
         if self.link.as_ref().is_some_and(|link| !link.ready(now)) {
             return None;
@@ -227,7 +227,7 @@ impl<Q: Queue> Port<Q> {
         sink: &mut impl Sink<Q::Packet>,
     ) -> Step<Q::Packet> {
         if self.is_fresh() {
-            self.settle();
+            self.settle(now);
         }
         if let Some(link) = &mut self.link {
             if self.idle {

@@ -380,8 +380,9 @@ impl Slot {
         }
     }
 
+    /// Is it one of tokens?
     #[inline]
-    pub(super) const fn is_token(self) -> bool {
+    pub const fn is_token(self) -> bool {
         self.0.wrapping_sub(1) < Band::MAX_PRIORITIES as u32
     }
 
