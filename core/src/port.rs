@@ -45,6 +45,7 @@
 //! The link is idle while there is nothing that may go; since the port does not see packets that go into a child, it
 //! counts as idle until the dequeue that finds one.
 
+pub mod layout;
 mod leaving;
 mod line;
 mod marking;
@@ -94,8 +95,7 @@ pub enum Dequeue<P> {
 ///
 /// Times must not run backwards from call to call; if they do, waits are longer, and nothing else breaks.
 ///
-/// What each packet needs comes first, in the order in which it shares cache lines: two, and one of the band's. `tests/layout.rs`
-/// counts them.
+/// What each packet needs comes first, in the order in which it shares cache lines: two, and one of the band's. [`layout`] counts them.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Port<Q: Queue> {

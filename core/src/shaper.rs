@@ -82,6 +82,9 @@ impl Taken {
 }
 
 impl Shaper {
+    /// So many bytes from the beginning on are all that a usual packet needs.
+    pub(crate) const HOT: usize = core::mem::offset_of!(Self, rate);
+
     /// One that stands for none: to be set up with [`Shaper::begin`].
     pub const EMPTY: Self = Self {
         parts: 1,

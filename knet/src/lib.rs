@@ -64,6 +64,7 @@ pub use message::Message;
 pub use qdisc::{
     drop_queued, eopnotsupp, Arrivals, Arriving, Changing, Classified, Configuring, Context,
     Departures, Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing, Leaving, Qdisc, Registration,
+    USUAL_FIELDS,
 };
 pub use skb::{HeaderBuffer, Headers, Skb, SkbQueue, PRIVATE_LEN};
 pub use tap::{Heard, Listener, Tap};

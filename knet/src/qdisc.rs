@@ -147,6 +147,29 @@ pub trait Qdisc: Sized + Send {
     const CLASSES_ARE_FIXED: &'static str = "the qdisc makes its classes itself";
 }
 
+/// Where the fields of `struct Qdisc` are that a usual packet touches from its arrival until it has left, and how long they are: for
+/// who counts cache lines. [`Context::asked_at_once`] touches the first only if nothing is queued.
+pub const USUAL_FIELDS: [(usize, usize); 8] = {
+    use bindings::{gnet_stats_basic_sync, gnet_stats_queue, qdisc_skb_head, Qdisc};
+    use core::mem::offset_of;
+    [
+        (offset_of!(Qdisc, dev_queue), 8),
+        (offset_of!(Qdisc, enqueue), 8),
+        (offset_of!(Qdisc, dequeue), 8),
+        (offset_of!(Qdisc, handle), 4),
+        (offset_of!(Qdisc, q) + offset_of!(qdisc_skb_head, qlen), 4),
+        (
+            offset_of!(Qdisc, bstats) + offset_of!(gnet_stats_basic_sync, bytes),
+            16,
+        ),
+        (offset_of!(Qdisc, running), 1),
+        (
+            offset_of!(Qdisc, qstats) + offset_of!(gnet_stats_queue, backlog),
+            4,
+        ),
+    ]
+};
+
 /// `EOPNOTSUPP`, which is not among the kernel crate's errors.
 pub fn eopnotsupp() -> Error {
     Error::from_errno(-(bindings::EOPNOTSUPP as i32))

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! One rule per test, by hand. Long random runs against a model are in `tests/`.
 
+mod fresh;
+mod layout;
 mod limits;
 mod live;
 mod order;

@@ -152,6 +152,12 @@ impl<T: Qdisc> Registration<T> {
     /// `EEXIST` if the kind exists, `ENOMEM`.
     pub fn new(module: &'static ThisModule) -> Result<Self> {
         const { assert!(T::KIND.len() < bindings::IFNAMSIZ as usize) };
+        // The private area begins at a multiple of what `struct Qdisc` is aligned to, which is a cache line; and so is what `kzalloc` gives for one.
+        const {
+            let align = align_of::<Private<T>>();
+            assert!(bindings::KNET_QDISC_PRIVATE as usize % align == 0);
+            assert!(align <= align_of::<bindings::Qdisc>());
+        };
         let mut id = [0; bindings::IFNAMSIZ as usize];
         for (to, from) in id.iter_mut().zip(T::KIND.bytes()) {
             *to = from;
