@@ -38,12 +38,22 @@
 //!
 //! Timers are late and softirqs wait. The group's shaper makes up for at most [`TOKEN_SLACK_INTERVALS`]: the jitter that the papers' buffer
 //! bound already budgets, a queue of 8 tokens (TOP section 4.3). It is never less than two frames and a token on the link: the frame in
-//! service and the one that passes are waited for in the normal course of things. That counts for shares above a fifth. The link's makes up for a millisecond, or eight full
-//! frames on a slow link: the burst that a tbf user would configure on a kernel with 1000 ticks a second.
+//! service and the one that passes are waited for in the normal course of things. That counts for shares above a fifth. The option
+//! `jitter` comes on top; it raises the limit of the token queues and the expiry, too (`Lateness` in `config.rs` says to what, and why).
+//! What is later is forfeited, and counted. The link's makes up for a millisecond, or eight full
+//! frames on a slow link, or the jitter: the burst that a tbf user would configure on a kernel with 1000 ticks a second.
 //!
 //! An idle group earns no burst beyond one token, and an idle link none beyond one packet. The group is idle while its queues are empty.
 //! The link is idle while there is nothing that may go; since the port does not see packets that go into a child, it
 //! counts as idle until the dequeue that finds one.
+//!
+//! # Unresolved
+//!
+//! A port at its device's speed may not know that ([`Resolved::is_unresolved`]): a bond has none before its first slave. What follows from the
+//! speed then holds nothing back. Tokens with a share of the link have a rate without limit ([`Rate::UNLIMITED`]), so that they are always
+//! due and go in the order of the bands; with `token-expiry auto` they do not expire; markers that need the speed are off. A token rate or
+//! an expiry that was given as such is in force. No packet's way through the port is another for it.
+//! [`Port::note_link_speed`] puts an end to it, and what is queued then leaves by the new rates.
 
 pub mod layout;
 mod leaving;
@@ -57,15 +67,14 @@ use self::line::{Amount, Busy, Line};
 pub use self::line::{Slot, State};
 use crate::band::Band;
 use crate::classify::Reading;
+pub use crate::config::TOKEN_SLACK_INTERVALS;
 use crate::config::{Config, Order, Resolved, FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
 use crate::marker::Markers;
 use crate::queue::{DropCause, Framing, Meta, Packet, Queue, Sink};
 use crate::shaper::Shaper;
 use crate::stats::{BandStats, PortStats, Queued};
-use crate::units::{Nanos, Rate};
+use crate::units::Nanos;
 
-/// How many pacing intervals the token group may make up for when it was served late.
-pub const TOKEN_SLACK_INTERVALS: u32 = 8;
 /// How many full frames, at least, a shaped link may make up for when it was served late.
 pub const LINK_SLACK_FRAMES: u32 = 8;
 /// How much time, at least, a shaped link may make up for when it was served late.
@@ -181,11 +190,19 @@ impl<Q: Queue> Port<Q> {
         self.drop_from_all(DropCause::Trimmed, sink, Line::is_over);
     }
 
+    /// What the device's frames begin with: an Ethernet header, as long as nobody says otherwise, or not. For the markers.
+    pub fn set_ethernet(&mut self, ethernet: bool) {
+        self.markers.set_ethernet(ethernet);
+    }
+
     /// The device reports another speed, in bytes/s; `None` if it reports none, and the last known speed stays.
+    ///
+    /// What is queued stays, even where the new speed gives token queues a lower cap.
     pub fn note_link_speed(&mut self, now: Nanos, device_speed: Option<u64>) {
         if let Some(resolved) = device_speed.and_then(|speed| self.config.resolve_for_speed(speed))
         {
             self.resolved = resolved;
+            self.set_caps();
             self.set_rates(now);
         }
     }
@@ -208,13 +225,14 @@ impl<Q: Queue> Port<Q> {
         let config = self.config;
         self.framing = Framing::new(config.overhead, config.mpu);
         self.reading = Reading::of(&config);
+        let token_limit = self.resolved.token_limit;
         self.classes = [NO_SLOT; MINORS];
         for band in (0..Band::COUNT).filter_map(Band::from_index) {
             let (packets, bytes) = match band {
                 Band::Signal => (config.signal_limit.into(), u64::MAX),
                 Band::Data => (u64::MAX, config.data_limit.into()),
                 Band::Unscheduled => (config.unscheduled.into(), u64::MAX),
-                Band::Token(_) if band.exists(&config) => (config.token_limit.into(), u64::MAX),
+                Band::Token(_) if band.exists(&config) => (token_limit.into(), u64::MAX),
                 Band::Token(_) => (0, u64::MAX),
             };
             let line = self.line_mut(Slot::new(band));
@@ -235,15 +253,15 @@ impl<Q: Queue> Port<Q> {
             link_rate,
             shaped,
             expiry,
+            slack,
             ..
         } = self.resolved;
-        let slack = |rate: Rate, len: u32, count: u32| rate.duration(len.saturating_mul(count));
         self.expiry = expiry.unwrap_or(Nanos::MAX);
-        let group_slack = slack(token_rate, TOKEN_WIRE_LEN, TOKEN_SLACK_INTERVALS)
-            .max(link_rate.duration(2 * FRAME_WIRE_LEN + TOKEN_WIRE_LEN));
-        self.group
-            .set_rate(token_rate, group_slack, now, TOKEN_WIRE_LEN);
-        let link_slack = slack(link_rate, FRAME_WIRE_LEN, LINK_SLACK_FRAMES).max(LINK_SLACK);
+        self.group.set_rate(token_rate, slack, now, TOKEN_WIRE_LEN);
+        let link_slack = link_rate
+            .duration(FRAME_WIRE_LEN * LINK_SLACK_FRAMES)
+            .max(LINK_SLACK)
+            .max(self.config.jitter);
         self.link = match self.link.take() {
             _ if !shaped => None,
             None => {

@@ -27,15 +27,18 @@ pub trait Packet {
     fn meta(&self) -> Meta;
     /// Notes the time of arrival, which [`Packet::meta`] gives back.
     fn set_enqueued(&mut self, now: Nanos);
-    /// What a marker needs to know of it. `None`: it is nothing that could be marked.
+    /// What a marker needs to know of it. `None`: it is nothing that could be marked. `ethernet`: as [`Port::set_ethernet`] was
+    /// told.
+    ///
+    /// [`Port::set_ethernet`]: crate::port::Port::set_ethernet
     #[inline]
-    fn label(&self) -> Option<Label> {
+    fn label(&self, _ethernet: bool) -> Option<Label> {
         None
     }
     /// Writes the two bits of the ECN field that [`Packet::label`] has found at `place`, and nothing else. `false`: it could not, and
     /// nothing has changed.
     #[inline]
-    fn set_ecn(&mut self, _place: Place, _ecn: u8) -> bool {
+    fn set_ecn(&mut self, _ethernet: bool, _place: Place, _ecn: u8) -> bool {
         false
     }
 }

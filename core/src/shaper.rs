@@ -52,7 +52,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Of nothing, at [`Rate::ONE`].
+    /// Of nothing, at [`Rate::UNLIMITED`].
     const NOTHING: Self = Self {
         wire_len: 0,
         up: Nanos(1),
@@ -93,7 +93,7 @@ impl Shaper {
         carry: 0,
         last: Taken::NOTHING,
         other: Taken::NOTHING,
-        rate: Rate::ONE,
+        rate: Rate::UNLIMITED,
     };
 
     /// A shaper that is ready at `now`, and whose schedule may be behind the clock by at most `slack`.
@@ -139,11 +139,15 @@ impl Shaper {
         now >= self.next
     }
 
-    /// A packet of `wire_len` bytes leaves at `now`.
+    /// A packet of `wire_len` bytes leaves at `now`. Returned is the time that is forfeited: by how much this is later than the
+    /// slack allows.
     #[inline(always)]
-    pub fn charge(&mut self, now: Nanos, wire_len: u32) {
+    pub fn charge(&mut self, now: Nanos, wire_len: u32) -> Nanos {
+        let mut forfeited = Nanos::ZERO;
         if now - self.next > self.slack {
-            (self.next, self.carry) = (now - self.slack, self.fresh());
+            let next = now - self.slack;
+            forfeited = next - self.next;
+            (self.next, self.carry) = (next, self.fresh());
         }
         if wire_len != self.last.wire_len {
             core::mem::swap(&mut self.last, &mut self.other);
@@ -154,9 +158,11 @@ impl Shaper {
         let (time, carry) = self.last.after(self.carry, self.parts);
         self.next += time;
         self.carry = carry;
+        forfeited
     }
 
-    /// [`Shaper::charge`], if a packet may leave at `now` and is of one of the last two lengths. `None`, and nothing has changed, otherwise.
+    /// [`Shaper::charge`], if a packet may leave at `now`, no time is forfeited, and it is of one of the last two lengths.
+    /// `None`, and nothing has changed, otherwise.
     #[inline(always)]
     pub(crate) fn try_charge(&mut self, now: Nanos, wire_len: u32) -> Option<()> {
         let late = now.0.checked_sub(self.next.0)?;
@@ -168,9 +174,7 @@ impl Shaper {
             return None;
         };
         if late > self.slack.0 {
-            // Not before the beginning of time, or `late` would not be more. Done twice, this does no more than once.
-            self.next = Nanos(now.0.wrapping_sub(self.slack.0));
-            self.carry = self.fresh();
+            return None;
         }
         let (time, carry) = taken.after(self.carry, self.parts);
         self.next = Nanos(self.next.0.checked_add(time.0)?);

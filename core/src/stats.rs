@@ -159,6 +159,10 @@ pub struct PortStats {
     pub link_waits: u64,
     /// Times a dequeue found tokens, and nothing else to send, before the group's next release.
     pub token_waits: u64,
+    /// Times the token group was served later than its slack, and did not make up for all of it.
+    pub slack_forfeits: u64,
+    /// ns: the lateness beyond the slack, in all.
+    pub slack_forfeited: u64,
 }
 
 impl PortStats {
@@ -166,6 +170,8 @@ impl PortStats {
     pub const EMPTY: Self = Self {
         link_waits: 0,
         token_waits: 0,
+        slack_forfeits: 0,
+        slack_forfeited: 0,
     };
 }
 

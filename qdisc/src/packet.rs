@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The kernel's packets as `turnstile_core` sees them.
 
-use knet::{Arrivals, Changing, Departures, DropReason, HeaderBuffer, Skb, SkbQueue};
+use knet::{
+    Arrivals, Departures, DropReason, HeaderBuffer, Locked, Medium, Qdisc, Rtnl, Skb, SkbQueue,
+};
 use turnstile_core::{
     band::Band,
     marker::field::{self, Label, Place, Version},
@@ -47,15 +49,23 @@ impl Packet for PortPacket {
         self.0.set_private::<ENQUEUED, u64>(now.0);
     }
 
-    fn label(&self) -> Option<Label> {
+    fn label(&self, ethernet: bool) -> Option<Label> {
         let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
-        let headers = self.0.headers(&mut buffer);
+        let headers = self.0.headers(medium(ethernet), &mut buffer);
         field::find(headers.protocol, headers.bytes)
     }
 
-    fn set_ecn(&mut self, place: Place, ecn: u8) -> bool {
+    fn set_ecn(&mut self, ethernet: bool, place: Place, ecn: u8) -> bool {
         let ipv6 = place.version == Version::V6;
-        self.0.set_ecn(place.at.into(), ipv6, ecn)
+        self.0.set_ecn(medium(ethernet), place.at.into(), ipv6, ecn)
+    }
+}
+
+fn medium(ethernet: bool) -> Medium {
+    if ethernet {
+        Medium::Ethernet
+    } else {
+        Medium::Other
     }
 }
 
@@ -123,19 +133,19 @@ impl Sink<PortPacket> for OnDequeue<'_, '_> {
 }
 
 /// Where packets go that a change has no room for.
-pub(crate) struct OnChange<'a>(pub(crate) &'a mut Changing);
+pub(crate) struct OnChange<'a, 'b, T: Qdisc>(pub(crate) &'a mut Locked<'b, T>);
 
-impl Sink<PortPacket> for OnChange<'_> {
+impl<T: Qdisc> Sink<PortPacket> for OnChange<'_, '_, T> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, _cause: DropCause) {
         self.0.drop_queued(packet.0);
     }
 }
 
 /// Where packets go when the whole port is emptied.
-pub(crate) struct OnReset;
+pub(crate) struct OnReset<'a>(pub(crate) &'a Rtnl<'a>);
 
-impl Sink<PortPacket> for OnReset {
+impl Sink<PortPacket> for OnReset<'_> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, _cause: DropCause) {
-        knet::drop_queued(packet.0);
+        knet::drop_queued(packet.0, self.0);
     }
 }

@@ -90,12 +90,13 @@ pub(crate) fn only_exported(
     )
 }
 
-/// No line of `qdisc/` and `kmod/` uses the word `unsafe`, and their roots forbid it.
+/// No line of `qdisc/`, `kmod/` and knet's examples uses the word `unsafe`, and their roots forbid it.
 ///
 /// # Errors
 /// The lines.
 pub(crate) fn crates_are_safe(env: &Env) -> Result<()> {
     is_safe(env, "qdisc")?;
+    is_safe(env, "knet/examples")?;
     is_safe(env, "kmod")
 }
 

@@ -6,6 +6,7 @@ mod layout;
 mod limits;
 mod live;
 mod order;
+mod unresolved;
 
 use super::*;
 use crate::config::{Expiry, Tokens};
@@ -15,6 +16,12 @@ use std::ops::Range;
 use std::vec::Vec;
 
 const GBIT: u64 = 125_000_000;
+
+/// The papers' switch: what tokens may wait is as configured.
+const PAPERS: Config = Config {
+    jitter: Nanos::ZERO,
+    ..Config::DEFAULT
+};
 
 #[derive(Debug, PartialEq)]
 struct P(u32, Meta);
@@ -89,7 +96,12 @@ struct Bench {
 
 impl Bench {
     fn new(config: Config) -> Self {
-        let resolved = config.validate(Some(10 * GBIT)).unwrap();
+        Self::on(Some(10 * GBIT), config)
+    }
+
+    /// A port on a device of this speed.
+    fn on(speed: Option<u64>, config: Config) -> Self {
+        let resolved = config.validate(speed).unwrap();
         let now = Nanos(1_000_000);
         let port = Port::new(&config, &resolved, now);
         Self {
@@ -173,6 +185,6 @@ impl Bench {
 fn shaped() -> Config {
     Config {
         link: Some(10 * GBIT),
-        ..Config::DEFAULT
+        ..PAPERS
     }
 }

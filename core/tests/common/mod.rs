@@ -5,8 +5,15 @@
 use std::collections::VecDeque;
 
 use turnstile_core::band::Band;
+use turnstile_core::config::Config;
 use turnstile_core::queue::{wire_len, DropCause, Leaf, Meta, Packet, Queue, Sink};
 use turnstile_core::units::Nanos;
+
+/// The papers' switch: what tokens may wait is as configured.
+pub const PAPERS: Config = Config {
+    jitter: Nanos::ZERO,
+    ..Config::DEFAULT
+};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct P {
@@ -101,6 +108,9 @@ pub struct PerByte {
 }
 
 impl PerByte {
+    /// None at all.
+    pub const NONE: Self = Self { ns: 0, bytes: 1 };
+
     pub fn of_rate(bytes_per_sec: u64) -> Self {
         Self::reduced(1_000_000_000, bytes_per_sec.into())
     }
