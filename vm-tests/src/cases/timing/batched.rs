@@ -24,9 +24,10 @@ const LATE: u64 = 50_000;
 const ABOVE: u64 = 200 * GBIT;
 /// Packets in one of the super-packets that hold the port up; they are 60560 bytes.
 const SEGMENTS: usize = 40;
-/// With the bucket of 64 KiB above the port full, the first costs no time. The others take 2422.4 ns each, less what is left in
-/// the bucket.
-const TRAIN: u64 = 1 + LATE * ABOVE / 8_000_000_000 / (SEGMENTS as u64 * 1514);
+/// 2422.4 ns each, but for the first if the bucket of 64 KiB above the port is full.
+const TRAIN: u64 = LATE * ABOVE / 8_000_000_000 / (SEGMENTS as u64 * 1514);
+/// ns: long enough for a dozen trains.
+const LEAST: u64 = 3_000_000;
 
 /// What holds the port up.
 struct Trains {
@@ -98,9 +99,9 @@ fn offer(
     let mut sender = bench.sender(Kind::data().stream(0x77).supers(SEGMENTS))?;
     sender.priority(6)?;
     let pace = Pace::share(link, SHARE);
-    let bursts = (scaled(6000) / burst).max(40);
     // The time of a burst's tokens and a ninth more.
     let span = |bursts: u64| pace.after(bursts * burst * TOKEN * 10).div_ceil(9);
+    let bursts = (scaled(6000) / burst).max(40).max(LEAST / span(1));
     let start = bench.soon();
     let end = start + span(bursts);
     let mut trains = Trains {
@@ -263,7 +264,7 @@ fn overload(ctx: &mut Ctx, bench: &mut Bench, options: &str, link: u64) -> Resul
     sender.priority(6)?;
     let pace = Pace::share(link, SHARE);
     // At least so many that the last one, which may wait for a frame, does not count.
-    let count = scaled(40_000).max(4_000);
+    let count = scaled(40_000).max(4_000).max(LEAST / pace.after(TOKEN));
     let start = bench.soon();
     let end = start + pace.after(count * TOKEN);
     let quiet = 10 * LATE;
