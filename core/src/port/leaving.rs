@@ -11,7 +11,7 @@ use super::line::{Busy, Slot, State};
 use super::{Dequeue, Port};
 use crate::config::Order;
 use crate::queue::{Leaf, Meta, Packet, Queue, Sink};
-use crate::units::Nanos;
+use crate::units::{Nanos, Rate};
 
 /// What [`Port::start_dequeue`] came to.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl<Q: Queue> Port<Q> {
     /// [goes straight](Port::goes_straight).
     #[inline(always)]
     pub fn dequeue_fresh<const SHAPED: bool>(&mut self) -> Option<(Q::Packet, Slot, Meta)> {
-        let slot = self.busy.first_of_some();
+        let slot = self.busy.first_or_none();
         let line = &mut self.lines[slot.index()];
         let head = line.queue.front()?;
         let now = head.enqueued;
@@ -149,7 +149,7 @@ impl<Q: Queue> Port<Q> {
         if SHAPED && !self.link.as_ref()?.ready(now) {
             return None;
         }
-        let slot = self.busy.first_of_some();
+        let slot = self.busy.first_or_none();
         let line = &mut self.lines[slot.index()];
         let head = line.queue.front()?;
         let waited = Nanos(now.0.checked_sub(head.enqueued.0)?);
@@ -390,10 +390,13 @@ impl<Q: Queue> Port<Q> {
         Some(packet)
     }
 
-    /// The group was later than its slack, by so much.
+    /// The group was later than its slack, by so much. Without a rate that is nothing lost.
     #[cold]
     #[inline(never)]
     fn note_forfeit(&mut self, forfeited: Nanos) {
+        if self.resolved.token_rate == Rate::UNLIMITED {
+            return;
+        }
         let stats = &mut self.stats;
         stats.slack_forfeits = stats.slack_forfeits.wrapping_add(1);
         stats.slack_forfeited = stats.slack_forfeited.wrapping_add(forfeited.0);

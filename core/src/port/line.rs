@@ -523,12 +523,6 @@ impl Busy {
         Slot((self.0 | (1 << (Slot::COUNT - 1))).trailing_zeros())
     }
 
-    /// [`Busy::first_or_none`] where something is queued.
-    #[inline]
-    pub(super) fn first_of_some(self) -> Slot {
-        Slot(self.0.trailing_zeros() & (Slot::COUNT as u32 - 1))
-    }
-
     /// All but the [`Busy::first`].
     #[inline]
     pub(super) fn but_first(self) -> Self {

@@ -153,7 +153,10 @@ pub(super) unsafe extern "C" fn peek<T: Qdisc>(
 ///
 /// The qdisc must be valid.
 #[inline(always)]
-pub(in crate::qdisc) unsafe fn is_on_device<T: Qdisc>(sch: *mut bindings::Qdisc, skb: &Skb) -> bool {
+pub(in crate::qdisc) unsafe fn is_on_device<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+    skb: &Skb,
+) -> bool {
     // SAFETY: set before the first packet comes.
     skb.dev() == unsafe { (*private::<T>(sch)).dev }
 }
