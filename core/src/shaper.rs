@@ -67,6 +67,24 @@ impl Taken {
 }
 
 impl Shaper {
+    /// What `Shaper::new(Rate::ONE, Nanos::ZERO, Nanos::ZERO)` makes, as a constant.
+    pub(crate) const ONE: Self = {
+        let taken = Taken {
+            wire_len: 0,
+            up: Nanos(1),
+            by: 1,
+        };
+        Self {
+            rate: Rate::ONE,
+            next: Nanos::ZERO,
+            carry: 0,
+            fresh: 0,
+            slack: Nanos::ZERO,
+            last: taken,
+            other: taken,
+        }
+    };
+
     /// A shaper that is ready at `now`, and whose schedule may be behind the clock by at most `slack`.
     #[inline]
     pub fn new(rate: Rate, slack: Nanos, now: Nanos) -> Self {

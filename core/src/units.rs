@@ -93,6 +93,14 @@ impl Rate {
     const BYTES_BITS: u32 = 42;
     const WHOLE_BITS: u32 = 41;
 
+    /// One byte per second: what a constant has until it is given its rate.
+    pub(crate) const ONE: Self = Self {
+        bytes: NonZeroU64::MIN,
+        per_ns: SECOND_NZ,
+        whole: SECOND,
+        rest: 0,
+    };
+
     /// `bytes` per second, exactly. `None` for 0 and for more than [`Rate::MAX_BYTES_PER_SEC`].
     pub fn from_bytes_per_sec(bytes: u64) -> Option<Self> {
         let bytes = NonZeroU64::new(bytes)?;

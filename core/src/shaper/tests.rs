@@ -260,3 +260,10 @@ fn two_lengths_in_turn_need_no_division_and_a_third_is_learned() {
         }
     }
 }
+
+#[test]
+fn the_constant_is_what_new_makes() {
+    let made = Shaper::new(Rate::ONE, Nanos::ZERO, Nanos::ZERO);
+    assert_eq!(std::format!("{made:?}"), std::format!("{:?}", Shaper::ONE));
+    assert_eq!(Rate::from_bytes_per_sec(1), Some(Rate::ONE));
+}

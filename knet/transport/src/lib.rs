@@ -9,8 +9,9 @@
 //!    released, which also sets the timer to [`Transport::next_timer`].
 //! 3. A socket is a [`Sock`]; it carries a number, its [`handle`](Sock::handle), by which the state knows it. A
 //!    [`SockRef`] keeps it, and with it the module and the namespace.
-//! 4. [`Registration::new`] in the module's `init` makes `socket(2)` work.
-//! 5. What a namespace shows and lets be changed is a generic netlink [`Family`]; [`FamilyRegistration::new`] makes it known.
+//! 4. A [`Registration`] in the module's own value makes `socket(2)` work, as long as there is the module.
+//! 5. What a namespace shows and lets be changed is a generic netlink [`Family`]; a [`FamilyRegistration`], which has
+//!    a [`Registration`] in it, makes it known.
 //!
 //! # Why all kernel-side `unsafe` is here
 //!
@@ -36,10 +37,10 @@ pub mod attr;
 
 pub use buffer::{release, Parts, Segments, Skb, Writer, Written};
 pub use extack::Extack;
-pub use genl::{Command, Dump, Family, FamilyRegistration, Run};
-pub use message::{Message, ReceiveFlags, Report, SendOptions, SockAddress};
+pub use genl::{Command, Control, Dump, Family, FamilyRegistration, News, Opening, Run};
+pub use message::{ReceiveFlags, Receiving, Report, SendOptions, Sending, SockAddress};
 pub use net::{now, random, wall_clock, Departure, Locked, Net, Outbox};
 pub use registration::Registration;
 pub use reply::Message as Reply;
-pub use sock::{Busy, Sock, SockRef, Timeout, View};
+pub use sock::{Busy, Caller, Sock, SockRef, Timeout, View};
 pub use transport::{Arrival, Path, Queue, Ready, Transport};
