@@ -11,7 +11,7 @@ command -v pahole >/dev/null || { echo "layout.sh: pahole is needed (package pah
 # structure: the fields used. Bit fields cannot be asked for, members of anonymous unions only as CONSTANT=field,
 # the constant being one of knet.h.
 wanted='
-Qdisc: enqueue dequeue flags handle parent dev_queue q bstats qstats
+Qdisc: enqueue dequeue flags handle parent dev_queue q bstats qstats KNET_QDISC_PRIVATE=privdata
 gnet_stats_basic_sync: bytes packets
 Qdisc_ops: next cl_ops id priv_size static_flags enqueue dequeue peek init reset destroy change dump dump_stats owner
 Qdisc_class_ops: graft leaf qlen_notify find change delete walk tcf_block bind_tcf unbind_tcf dump dump_stats
@@ -23,6 +23,7 @@ tcf_result:
 tcmsg: tcm_handle tcm_info
 nlattr: nla_len nla_type
 sk_buff: cb len data_len head data KNET_SKB_NEXT=next KNET_SKB_DEV=dev KNET_SKB_PRIORITY=priority KNET_SKB_PROTOCOL=protocol KNET_SKB_NETWORK_HEADER=network_header
+net_device: KNET_DEVICE_TYPE=type
 '
 types=$(echo "$wanted" | sed -n 's/:.*//p' | paste -sd,)
 

@@ -25,6 +25,8 @@ esac
 # tokens 5%       TOP section 3.1, R1: 5 % of the link for tokens, 95 % for data. One shaper for all priorities.
 # token-limit 8   section 4.3: 8 tokens per queue, as ExpressPass
 # token-expiry    section 3.1, R2: auto is 8 packet transmission times
+# jitter 0        these figures as they are, for bounds as in the paper. They are a hardware switch's: on a machine that
+#                 takes packets in batches, leave it out, or tokens that come in bursts are dropped (docs/timing.md)
 tc qdisc replace dev "$dev" root handle 1: turnstile \
-	link "$rate" tokens 5% priorities "$priorities" token-limit 8 token-expiry auto \
+	link "$rate" tokens 5% priorities "$priorities" token-limit 8 token-expiry auto jitter 0 \
 	order tokens-first unscheduled "$unscheduled"

@@ -25,6 +25,9 @@ impl Band {
     /// How many token priorities there can be.
     pub const MAX_PRIORITIES: u8 = 8;
 
+    /// The highest minor number of a class.
+    pub const LAST_MINOR: u8 = Self::Token(Self::MAX_PRIORITIES - 1).minor();
+
     /// The minor number of the band's class. A token priority beyond the last possible one counts as that.
     #[inline]
     pub const fn minor(self) -> u8 {

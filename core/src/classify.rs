@@ -8,7 +8,7 @@
 //! in only its beginning. Of what is handed in, bytes beyond the length that the packet claims are padding.
 
 use crate::band::Band;
-use crate::config::Config;
+use crate::config::{Config, DscpMap};
 use crate::header::{self, Type};
 use crate::uapi::class;
 
@@ -51,6 +51,30 @@ const MAX_EXTENSIONS: usize = 8;
 /// UDP and the Turnstile header.
 pub const USEFUL_LEN: usize = 128;
 
+/// What there is to know of a configuration to read Turnstile's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    last_priority: u8,
+    unscheduled: bool,
+}
+
+impl Reading {
+    /// Of a port of one priority, and without an unscheduled band.
+    pub const EMPTY: Self = Self {
+        last_priority: 0,
+        unscheduled: false,
+    };
+
+    /// Of this configuration.
+    #[inline]
+    pub fn of(config: &Config) -> Self {
+        Self {
+            last_priority: config.priorities.wrapping_sub(1),
+            unscheduled: config.unscheduled != 0,
+        }
+    }
+}
+
 /// The band of a packet.
 ///
 /// - `protocol` is the ethertype in host order: `skb->protocol`.
@@ -79,9 +103,9 @@ pub fn classify(protocol: u16, network: &[u8], dest_mac: Option<[u8; 6]>, config
 /// the beginning is enough.
 ///
 /// What it says is what [`classify`] says, in fewer steps. `None`: ask that. The DSCP map may name a class that the port
-/// does not have; then it is data.
+/// does not have; then it is data. `reading` is [`Reading::of`] the configuration that has the map.
 #[inline]
-pub fn classify_usual(frame: &[u8], config: &Config) -> Option<u8> {
+pub fn classify_usual(frame: &[u8], reading: Reading, dscp: &DscpMap) -> Option<u8> {
     /// With UDP and Turnstile headers.
     const IPV4_LEN: usize = 14 + 20 + 8 + header::LEN;
     const IPV6_LEN: usize = 14 + 40 + 8 + header::LEN;
@@ -96,7 +120,7 @@ pub fn classify_usual(frame: &[u8], config: &Config) -> Option<u8> {
         return None;
     }
     // `len`: how much IP says it carries. Not 0, which it is for the longest super-packets (see `ipv4`), or next to nothing.
-    let (next, dscp, len, upper) = match u16::from_ne_bytes([frame4[12], frame4[13]]) {
+    let (next, code, len, upper) = match u16::from_ne_bytes([frame4[12], frame4[13]]) {
         IPV4 => {
             let len = u16::from_be_bytes([frame4[16], frame4[17]]);
             let fragment = u16::from_ne_bytes([frame4[20], frame4[21]]) & FRAGMENT;
@@ -123,16 +147,16 @@ pub fn classify_usual(frame: &[u8], config: &Config) -> Option<u8> {
             if len < 8 + 4 || udp_len < 8 + 4 {
                 return None;
             }
-            Some(turnstile_class(upper.last_chunk()?, config))
+            Some(turnstile_class(upper.last_chunk()?, reading))
         }
-        protocol::UDP | protocol::TCP => Some(config.dscp.get(dscp)),
+        protocol::UDP | protocol::TCP => Some(dscp.get(code)),
         _ => None,
     }
 }
 
 /// As [`turnstile`].
 #[inline(always)]
-fn turnstile_class(header: &[u8; header::LEN], config: &Config) -> u8 {
+fn turnstile_class(header: &[u8; header::LEN], reading: Reading) -> u8 {
     const TOKEN: u8 = Type::Token.first_byte();
     const DATA: u8 = Type::Data.first_byte();
     const SYNC: u8 = Type::Sync.first_byte();
@@ -145,11 +169,9 @@ fn turnstile_class(header: &[u8; header::LEN], config: &Config) -> u8 {
     match first {
         TOKEN => {
             // Below 8, as there are priorities.
-            class::TOKENS | priority.min(config.priorities.wrapping_sub(1)) & 7
+            class::TOKENS | priority.min(reading.last_priority) & 7
         }
-        DATA if flags & header::FLAG_UNSCHEDULED != 0 && config.unscheduled != 0 => {
-            class::UNSCHEDULED
-        }
+        DATA if flags & header::FLAG_UNSCHEDULED != 0 && reading.unscheduled => class::UNSCHEDULED,
         SYNC | RESEND..=RESET => class::SIGNAL,
         _ => class::DATA,
     }

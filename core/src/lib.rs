@@ -31,8 +31,9 @@
 //! #     fn meta(&self) -> Meta { self.0 }
 //! #     fn set_enqueued(&mut self, now: Nanos) { self.0.enqueued = now }
 //! # }
-//! # #[derive(Default)] struct Fifo(VecDeque<P>);
+//! # struct Fifo(VecDeque<P>);
 //! # impl Queue for Fifo {
+//! #     const EMPTY: Self = Self(VecDeque::new());
 //! #     type Packet = P;
 //! #     fn push(&mut self, p: P) { self.0.push_back(p) }
 //! #     fn pop(&mut self) -> Option<P> { self.0.pop_front() }

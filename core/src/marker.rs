@@ -37,15 +37,36 @@ pub struct MarkStats {
 }
 
 /// The markers of a port, those that are on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Markers {
     phantom: Option<Phantom>,
     ren: Option<Ren>,
+    /// Packets begin with an Ethernet header.
+    ethernet: bool,
     stats: MarkStats,
 }
 
+impl MarkStats {
+    /// Nothing yet.
+    pub const EMPTY: Self = Self {
+        phantom: phantom::Counters::EMPTY,
+        ren: ren::Counters::EMPTY,
+        unwritable: 0,
+    };
+}
+
 impl Markers {
+    /// None.
+    pub const EMPTY: Self = Self {
+        phantom: None,
+        ren: None,
+        ethernet: true,
+        stats: MarkStats::EMPTY,
+    };
+
     /// These markers from now on. Those that stay keep what they know.
+    ///
+    /// What needs the link's speed is off while that is not known: REN's marker, and a phantom queue that drains at a share.
     pub fn set(&mut self, config: &Config, resolved: &Resolved, now: Nanos) {
         let link = resolved.link_rate;
         self.phantom = match (config.phantom, resolved.drain) {
@@ -59,8 +80,9 @@ impl Markers {
             }
             _ => None,
         };
+        let period = config.ren.filter(|_| !resolved.is_unresolved());
         self.ren = match (
-            config.ren.and_then(|period| NonZeroU64::new(period.0)),
+            period.and_then(|period| NonZeroU64::new(period.0)),
             self.ren.take(),
         ) {
             (Some(period), Some(mut ren)) => {
@@ -70,6 +92,11 @@ impl Markers {
             (Some(period), None) => Some(Ren::new(period, link, now)),
             (None, _) => None,
         };
+    }
+
+    /// Packets begin with an Ethernet header, or they do not: what [`Packet::label`] has to know.
+    pub fn set_ethernet(&mut self, ethernet: bool) {
+        self.ethernet = ethernet;
     }
 
     /// Whether any is on.
@@ -89,7 +116,7 @@ impl Markers {
     /// A packet of the data band leaves, while `queue` packets of it wait: counts it, and marks it if need be.
     pub fn data_leaves<P: Packet>(&mut self, now: Nanos, packet: &mut P, meta: &Meta, queue: u64) {
         self.other_leaves(now, meta);
-        let label = packet.label();
+        let label = packet.label(self.ethernet);
         let above = self.pass_phantom(now, meta);
         let Some(label) = label else {
             return;
@@ -100,7 +127,7 @@ impl Markers {
         } else if self.phantom.is_some() && ecn::is_capable(label.ecn) {
             add(&mut self.stats.phantom.markable, meta.segs);
             if above {
-                let counter = match packet.set_ecn(label.place, ecn::CE) {
+                let counter = match packet.set_ecn(self.ethernet, label.place, ecn::CE) {
                     true => &mut self.stats.phantom.marked,
                     false => &mut self.stats.unwritable,
                 };
@@ -144,7 +171,7 @@ impl Markers {
                 ren.gave(mark, meta.segs);
                 &mut counters.under
             }
-            _ if !packet.set_ecn(label.place, mark) => &mut self.stats.unwritable,
+            _ if !packet.set_ecn(self.ethernet, label.place, mark) => &mut self.stats.unwritable,
             ren::FULL => &mut counters.full,
             _ => {
                 ren.gave(mark, meta.segs);

@@ -85,8 +85,8 @@ impl<Q: Queue> HostPacer<Q> {
         Self {
             config: *config,
             bucket: Bucket::new(config, initial(config, speed), now),
-            pass: Q::default(),
-            paced: Q::default(),
+            pass: Q::EMPTY,
+            paced: Q::EMPTY,
             pass_stats: BandStats::default(),
             paced_stats: BandStats::default(),
             backlog: 0,
@@ -264,7 +264,7 @@ impl<Q: Queue> HostPacer<Q> {
         if stats.queued_bytes <= limit.into() {
             return;
         }
-        let mut kept = Q::default();
+        let mut kept = Q::EMPTY;
         let mut bytes = 0_u64;
         let mut waiting = 0_u64;
         while let Some(packet) = queue.pop() {

@@ -38,12 +38,22 @@
 //!
 //! Timers are late and softirqs wait. The group's shaper makes up for at most [`TOKEN_SLACK_INTERVALS`]: the jitter that the papers' buffer
 //! bound already budgets, a queue of 8 tokens (TOP section 4.3). It is never less than two frames and a token on the link: the frame in
-//! service and the one that passes are waited for in the normal course of things. That counts for shares above a fifth. The link's makes up for a millisecond, or eight full
-//! frames on a slow link: the burst that a tbf user would configure on a kernel with 1000 ticks a second.
+//! service and the one that passes are waited for in the normal course of things. That counts for shares above a fifth. The option
+//! `jitter` comes on top; it raises the limit of the token queues and the expiry, too (`Lateness` in `config.rs` says to what, and why).
+//! What is later is forfeited, and counted. The link's makes up for a millisecond, or eight full
+//! frames on a slow link, or the jitter: the burst that a tbf user would configure on a kernel with 1000 ticks a second.
 //!
 //! An idle group earns no burst beyond one token, and an idle link none beyond one packet. The group is idle while its queues are empty.
 //! The link is idle while there is nothing that may go; since the port does not see packets that go into a child, it
 //! counts as idle until the dequeue that finds one.
+//!
+//! # Unresolved
+//!
+//! A port at its device's speed may not know that ([`Resolved::is_unresolved`]): a bond has none before its first slave. What follows from the
+//! speed then holds nothing back. Tokens with a share of the link have a rate without limit ([`Rate::UNLIMITED`]), so that they are always
+//! due and go in the order of the bands; with `token-expiry auto` they do not expire; markers that need the speed are off. A token rate or
+//! an expiry that was given as such is in force. No packet's way through the port is another for it.
+//! [`Port::note_link_speed`] puts an end to it, and what is queued then leaves by the new rates.
 
 mod leaving;
 mod line;
@@ -52,18 +62,18 @@ mod marking;
 mod tests;
 
 pub use self::leaving::{Question, Step};
-use self::line::{Busy, Line};
+use self::line::{Amount, Aside, Busy, Line};
 pub use self::line::{Slot, State};
 use crate::band::Band;
+use crate::classify::Reading;
+pub use crate::config::TOKEN_SLACK_INTERVALS;
 use crate::config::{Config, Order, Resolved, FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
 use crate::marker::Markers;
-use crate::queue::{DropCause, Meta, Packet, Queue, Sink};
+use crate::queue::{DropCause, Framing, Meta, Packet, Queue, Sink};
 use crate::shaper::Shaper;
 use crate::stats::{BandStats, PortStats, Queued};
-use crate::units::{Nanos, Rate};
+use crate::units::Nanos;
 
-/// How many pacing intervals the token group may make up for when it was served late.
-pub const TOKEN_SLACK_INTERVALS: u32 = 8;
 /// How many full frames, at least, a shaped link may make up for when it was served late.
 pub const LINK_SLACK_FRAMES: u32 = 8;
 /// How much time, at least, a shaped link may make up for when it was served late.
@@ -92,7 +102,11 @@ pub enum Dequeue<P> {
 /// A switch or host port. See the module's documentation.
 ///
 /// Times must not run backwards from call to call; if they do, waits are longer, and nothing else breaks.
+///
+/// What each packet needs comes first, in the order in which it shares cache lines: two, and one of the band's. `tests/layout.rs`
+/// counts them.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Port<Q: Queue> {
     busy: Busy,
     /// Of a shaped link: nothing could have been sent since the last dequeue, once the link was free.
@@ -104,40 +118,60 @@ pub struct Port<Q: Queue> {
     passed: bool,
     /// [`Nanos::MAX`]: never.
     expiry: Nanos,
-    group: Shaper,
-    link: Option<Shaper>,
-    /// By [`Slot`].
-    lines: [Line<Q>; Slot::COUNT],
-    markers: Markers,
     /// By a class's minor number: the number of its [`Slot`], or [`NO_SLOT`].
     classes: [u8; MINORS],
+    framing: Framing,
+    /// What reads headers needs to know.
+    reading: Reading,
+    group: Shaper,
+    /// By [`Slot`].
+    lines: [Line<Q>; Slot::COUNT],
+    link: Option<Shaper>,
+    /// By [`Slot`].
+    asides: [Aside; Slot::COUNT],
+    markers: Markers,
     stats: PortStats,
     config: Config,
     resolved: Resolved,
 }
 
 impl<Q: Queue> Port<Q> {
+    /// A port that holds nothing and takes nothing, until [`Port::begin`].
+    pub const EMPTY: Self = Self {
+        busy: Busy::NONE,
+        idle: true,
+        grafted: false,
+        order: Order::TokensFirst,
+        passed: false,
+        expiry: Nanos::MAX,
+        classes: [NO_SLOT; MINORS],
+        framing: Framing::EMPTY,
+        reading: Reading::EMPTY,
+        group: Shaper::EMPTY,
+        lines: [Line::EMPTY; Slot::COUNT],
+        link: None,
+        asides: [Aside::EMPTY; Slot::COUNT],
+        markers: Markers::EMPTY,
+        stats: PortStats::EMPTY,
+        config: Config::DEFAULT,
+        resolved: Resolved::EMPTY,
+    };
+
     /// An empty port. `resolved` is what [`Config::validate`] gave for `config`.
     pub fn new(config: &Config, resolved: &Resolved, now: Nanos) -> Self {
-        let mut port = Self {
-            busy: Busy::default(),
-            idle: true,
-            grafted: false,
-            order: config.order,
-            passed: false,
-            expiry: Nanos::MAX,
-            group: Shaper::new(resolved.token_rate, Nanos::ZERO, now),
-            link: None,
-            lines: Default::default(),
-            markers: Markers::default(),
-            classes: [NO_SLOT; MINORS],
-            stats: PortStats::default(),
-            config: *config,
-            resolved: *resolved,
-        };
-        port.set_caps();
-        port.set_rates(now);
+        let mut port = Self::EMPTY;
+        port.begin(config, resolved, now);
         port
+    }
+
+    /// Sets up a port that is [`Port::EMPTY`], where it is: a port is too large to be handed about. `resolved` is as for [`Port::new`].
+    pub fn begin(&mut self, config: &Config, resolved: &Resolved, now: Nanos) {
+        self.config = *config;
+        self.resolved = *resolved;
+        self.order = config.order;
+        self.group.begin(resolved.token_rate, Nanos::ZERO, now);
+        self.set_caps();
+        self.set_rates(now);
     }
 
     /// Another configuration, from now on. `resolved` is what [`Config::validate`] gave for `config`.
@@ -156,21 +190,29 @@ impl<Q: Queue> Port<Q> {
         self.order = config.order;
         self.set_caps();
         self.set_rates(now);
-        self.drop_from_all(DropCause::Trimmed, sink, |line| line.is_over());
+        self.drop_from_all(DropCause::Trimmed, sink, |line, aside| line.is_over(aside));
+    }
+
+    /// What the device's frames begin with: an Ethernet header, as long as nobody says otherwise, or not. For the markers.
+    pub fn set_ethernet(&mut self, ethernet: bool) {
+        self.markers.set_ethernet(ethernet);
     }
 
     /// The device reports another speed, in bytes/s; `None` if it reports none, and the last known speed stays.
+    ///
+    /// What is queued stays, even where the new speed gives token queues a lower cap.
     pub fn note_link_speed(&mut self, now: Nanos, device_speed: Option<u64>) {
         if let Some(resolved) = device_speed.and_then(|speed| self.config.resolve_for_speed(speed))
         {
             self.resolved = resolved;
+            self.set_caps();
             self.set_rates(now);
         }
     }
 
     /// Drops all that is queued, and forgets what was sent when. Counters stay. A child is not touched.
     pub fn reset(&mut self, sink: &mut impl Sink<Q::Packet>) {
-        self.drop_from_all(DropCause::Purged, sink, |_| true);
+        self.drop_from_all(DropCause::Purged, sink, |_, _| true);
         self.markers.reset();
         self.idle = true;
         self.group.reset();
@@ -183,16 +225,21 @@ impl<Q: Queue> Port<Q> {
 
     fn set_caps(&mut self) {
         let config = self.config;
+        self.framing = Framing::new(config.overhead, config.mpu);
+        self.reading = Reading::of(&config);
+        let token_limit = self.resolved.token_limit;
         self.classes = [NO_SLOT; MINORS];
         for band in (0..Band::COUNT).filter_map(Band::from_index) {
-            let line = self.line_mut(Slot::new(band));
-            (line.max_packets, line.max_bytes) = match band {
+            let (packets, bytes) = match band {
                 Band::Signal => (config.signal_limit.into(), u64::MAX),
                 Band::Data => (u64::MAX, config.data_limit.into()),
                 Band::Unscheduled => (config.unscheduled.into(), u64::MAX),
-                Band::Token(_) if band.exists(&config) => (config.token_limit.into(), u64::MAX),
+                Band::Token(_) if band.exists(&config) => (token_limit.into(), u64::MAX),
                 Band::Token(_) => (0, u64::MAX),
             };
+            let (line, aside) = self.parts_mut(Slot::new(band));
+            aside.cap = Amount { packets, bytes };
+            line.set_room(aside);
             if let Some(class) = self.classes.get_mut(usize::from(band.minor())) {
                 if band.exists(&config) {
                     *class = Slot::new(band).index() as u8;
@@ -207,15 +254,15 @@ impl<Q: Queue> Port<Q> {
             link_rate,
             shaped,
             expiry,
+            slack,
             ..
         } = self.resolved;
-        let slack = |rate: Rate, len: u32, count: u32| rate.duration(len.saturating_mul(count));
         self.expiry = expiry.unwrap_or(Nanos::MAX);
-        let group_slack = slack(token_rate, TOKEN_WIRE_LEN, TOKEN_SLACK_INTERVALS)
-            .max(link_rate.duration(2 * FRAME_WIRE_LEN + TOKEN_WIRE_LEN));
-        self.group
-            .set_rate(token_rate, group_slack, now, TOKEN_WIRE_LEN);
-        let link_slack = slack(link_rate, FRAME_WIRE_LEN, LINK_SLACK_FRAMES).max(LINK_SLACK);
+        self.group.set_rate(token_rate, slack, now, TOKEN_WIRE_LEN);
+        let link_slack = link_rate
+            .duration(FRAME_WIRE_LEN * LINK_SLACK_FRAMES)
+            .max(LINK_SLACK)
+            .max(self.config.jitter);
         self.link = match self.link.take() {
             _ if !shaped => None,
             None => {
@@ -257,7 +304,7 @@ impl<Q: Queue> Port<Q> {
         &mut self,
         cause: DropCause,
         sink: &mut impl Sink<Q::Packet>,
-        surplus: impl Fn(&Line<Q>) -> bool,
+        surplus: impl Fn(&Line<Q>, &Aside) -> bool,
     ) {
         for band in (0..Band::COUNT).filter_map(Band::from_index) {
             self.drop_while(Slot::new(band), cause, sink, &surplus);
@@ -266,7 +313,7 @@ impl<Q: Queue> Port<Q> {
 
     fn drop_expired(&mut self, now: Nanos, slot: Slot, sink: &mut impl Sink<Q::Packet>) {
         let expiry = self.expiry;
-        self.drop_while(slot, DropCause::Expired, sink, |line| {
+        self.drop_while(slot, DropCause::Expired, sink, |line, _| {
             line.queue
                 .front()
                 .is_some_and(|head| now - head.enqueued > expiry)
@@ -279,10 +326,10 @@ impl<Q: Queue> Port<Q> {
         slot: Slot,
         cause: DropCause,
         sink: &mut impl Sink<Q::Packet>,
-        surplus: impl Fn(&Line<Q>) -> bool,
+        surplus: impl Fn(&Line<Q>, &Aside) -> bool,
     ) {
-        let line = self.line_mut(slot);
-        line.drop_while(slot.band(), cause, sink, surplus);
+        let (line, aside) = self.parts_mut(slot);
+        line.drop_while(aside, slot.band(), cause, sink, surplus);
         if line.queue.is_empty() {
             self.busy.clear(slot.bit());
         }
@@ -352,7 +399,7 @@ impl<Q: Queue> Port<Q> {
         packet: Q::Packet,
     ) -> Result<(), Q::Packet> {
         let meta = packet.meta();
-        if !self.line_mut(slot).fits(&meta) {
+        if !self.line_mut(slot).has_room(&meta) {
             return Err(packet);
         }
         // Whatever arrives: while there are no tokens the group is idle, and its schedule starts no earlier than now.
@@ -360,9 +407,7 @@ impl<Q: Queue> Port<Q> {
             self.group.arrive(now);
         }
         self.busy.set(slot.bit());
-        let line = self.line_mut(slot);
-        line.stats.offered(&meta);
-        line.push(now, packet, &meta);
+        self.line_mut(slot).push(now, packet, &meta);
         Ok(())
     }
 
@@ -375,16 +420,19 @@ impl<Q: Queue> Port<Q> {
         packet: Q::Packet,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Enqueue {
-        if slot.is_token() {
+        let meta = packet.meta();
+        // There may be room, but more has never been queued.
+        let (line, aside) = self.parts_mut(slot);
+        line.make_room(aside, &meta);
+        if slot.is_token() && !line.has_room(&meta) {
             self.drop_expired(now, slot, sink);
+            let (line, aside) = self.parts_mut(slot);
+            line.make_room(aside, &meta);
         }
         match self.try_enqueue(now, slot, packet) {
             Ok(()) => Enqueue::Queued,
             Err(packet) => {
-                let meta = packet.meta();
-                let line = self.line_mut(slot);
-                line.stats.offered(&meta);
-                line.stats.lost(&meta, DropCause::OverLimit);
+                self.parts_mut(slot).1.over_limit(&meta);
                 sink.dropped(packet, slot.band(), DropCause::OverLimit);
                 Enqueue::Dropped
             }
@@ -394,13 +442,13 @@ impl<Q: Queue> Port<Q> {
     /// A packet goes into the data band's child instead of the port's own queue.
     #[inline]
     pub fn leaf_offered(&mut self, meta: Meta) {
-        self.line_mut(Slot::DATA).stats.offered(&meta);
+        self.parts_mut(Slot::DATA).1.leaf_offered(&meta);
     }
 
     /// The child did not take it.
     #[inline]
     pub fn leaf_refused(&mut self, meta: Meta) {
-        crate::stats::add(&mut self.line_mut(Slot::DATA).stats.refused, meta.segs);
+        self.parts_mut(Slot::DATA).1.leaf_refused(&meta);
     }
 
     #[inline]
@@ -408,9 +456,18 @@ impl<Q: Queue> Port<Q> {
         &mut self.lines[slot.index()]
     }
 
+    #[inline]
+    fn parts_mut(&mut self, slot: Slot) -> (&mut Line<Q>, &mut Aside) {
+        (
+            &mut self.lines[slot.index()],
+            &mut self.asides[slot.index()],
+        )
+    }
+
     /// The counters of a band; they stay when the port loses the band.
-    pub fn stats(&self, band: Band) -> &BandStats {
-        &self.lines[Slot::new(band).index()].stats
+    pub fn stats(&self, band: Band) -> BandStats {
+        let place = Slot::new(band).index();
+        self.asides[place].stats(&self.lines[place])
     }
 
     /// The counters of the port.
@@ -443,14 +500,23 @@ impl<Q: Queue> Port<Q> {
 
     /// What is in a band's own queue.
     pub fn queued(&self, band: Band) -> Queued {
-        let stats = self.stats(band);
-        Queued {
-            packets: stats.queued_packets,
-            bytes: stats.queued_bytes,
-        }
+        let Amount { packets, bytes } = self.lines[Slot::new(band).index()].queued();
+        Queued { packets, bytes }
+    }
+
+    /// How packets are framed.
+    #[inline]
+    pub fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// What [`classify_usual`](crate::classify::classify_usual) wants to know.
+    #[inline]
+    pub fn reading(&self) -> Reading {
+        self.reading
     }
 }
 
 /// Above the highest minor number of a class.
-const MINORS: usize = 32;
+const MINORS: usize = Band::LAST_MINOR as usize + 1;
 const NO_SLOT: u8 = u8::MAX;

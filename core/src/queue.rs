@@ -4,6 +4,7 @@
 //! The kernel module implements them over socket buffers and lists of these, the tests over a `VecDeque`.
 
 use crate::band::Band;
+use crate::config::limits;
 use crate::marker::field::{Label, Place};
 use crate::units::Nanos;
 
@@ -26,21 +27,26 @@ pub trait Packet {
     fn meta(&self) -> Meta;
     /// Notes the time of arrival, which [`Packet::meta`] gives back.
     fn set_enqueued(&mut self, now: Nanos);
-    /// What a marker needs to know of it. `None`: it is nothing that could be marked.
+    /// What a marker needs to know of it. `None`: it is nothing that could be marked. `ethernet`: as [`Port::set_ethernet`] was
+    /// told.
+    ///
+    /// [`Port::set_ethernet`]: crate::port::Port::set_ethernet
     #[inline]
-    fn label(&self) -> Option<Label> {
+    fn label(&self, _ethernet: bool) -> Option<Label> {
         None
     }
     /// Writes the two bits of the ECN field that [`Packet::label`] has found at `place`, and nothing else. `false`: it could not, and
     /// nothing has changed.
     #[inline]
-    fn set_ecn(&mut self, _place: Place, _ecn: u8) -> bool {
+    fn set_ecn(&mut self, _ethernet: bool, _place: Place, _ecn: u8) -> bool {
         false
     }
 }
 
 /// A first-in, first-out queue without a bound; the port does the bounding.
-pub trait Queue: Default {
+pub trait Queue: Sized {
+    /// One in which nothing is queued.
+    const EMPTY: Self;
     /// What is queued.
     type Packet: Packet;
     /// Adds a packet at the tail.
@@ -101,6 +107,37 @@ pub enum DropCause {
     Trimmed,
     /// The port was reset.
     Purged,
+}
+
+/// How long packets are on the wire, beside their own length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framing {
+    overhead: u16,
+    mpu: u16,
+}
+
+impl Framing {
+    /// Packets are as long as they are.
+    pub const EMPTY: Self = Self {
+        overhead: 0,
+        mpu: 0,
+    };
+
+    /// So many bytes more for each packet, and at least `mpu`. Both are below 2^16 in a valid configuration.
+    #[inline]
+    pub const fn new(overhead: u32, mpu: u32) -> Self {
+        const { assert!(limits::OVERHEAD.max < 1 << 16 && limits::MPU.max < 1 << 16) };
+        Self {
+            overhead: overhead as u16,
+            mpu: mpu as u16,
+        }
+    }
+
+    /// [`wire_len`] with this framing.
+    #[inline]
+    pub fn wire_len(self, len: u32, segs: u32) -> u32 {
+        wire_len(len, segs, self.overhead.into(), self.mpu.into())
+    }
 }
 
 /// Bytes on the wire of `len` bytes that go out as `segs` packets.

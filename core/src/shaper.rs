@@ -15,19 +15,23 @@
 use crate::units::{Nanos, Rate};
 
 /// The schedule of what leaves at a rate. See the module's documentation.
+///
+/// In this order, because a cache line begins with `next` where the port has it so: all that a token needs but for the
+/// first two fields is in one.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Shaper {
-    rate: Rate,
+    /// [`Rate::parts`].
+    parts: u64,
+    slack: Nanos,
     /// The first nanosecond in which the next packet may leave: the exact time, rounded up.
     next: Nanos,
     /// By how little it was rounded up; see [`Rate::advance`].
     carry: u64,
-    /// The carry of a schedule that starts at a whole nanosecond.
-    fresh: u64,
-    slack: Nanos,
     /// What packets of the last two lengths that were learned take: the next one is likely to be of these, and then no division is needed.
     last: Taken,
     other: Taken,
+    rate: Rate,
 }
 
 /// What a packet of some length takes.
@@ -41,6 +45,13 @@ struct Taken {
 }
 
 impl Taken {
+    /// Of nothing, at [`Rate::UNLIMITED`].
+    const NOTHING: Self = Self {
+        wire_len: 0,
+        up: Nanos(1),
+        by: 1,
+    };
+
     #[inline]
     fn new(rate: Rate, wire_len: u32) -> Self {
         let (time, part) = rate.advance(wire_len, 0);
@@ -54,11 +65,11 @@ impl Taken {
 
     /// [`Rate::advance`] for this length, without its division.
     #[inline(always)]
-    fn after(&self, carry: u64, rate: Rate) -> (Nanos, u64) {
+    fn after(&self, carry: u64, parts: u64) -> (Nanos, u64) {
         let (rest, below) = carry.overflowing_sub(self.by);
         let time = Nanos(self.up.0.wrapping_sub(u64::from(below)));
         let carry = if below {
-            rest.wrapping_add(rate.parts())
+            rest.wrapping_add(parts)
         } else {
             rest
         };
@@ -67,36 +78,40 @@ impl Taken {
 }
 
 impl Shaper {
-    /// What `Shaper::new(Rate::ONE, Nanos::ZERO, Nanos::ZERO)` makes, as a constant.
-    pub(crate) const ONE: Self = {
-        let taken = Taken {
-            wire_len: 0,
-            up: Nanos(1),
-            by: 1,
-        };
-        Self {
-            rate: Rate::ONE,
-            next: Nanos::ZERO,
-            carry: 0,
-            fresh: 0,
-            slack: Nanos::ZERO,
-            last: taken,
-            other: taken,
-        }
+    /// One that stands for none: to be set up with [`Shaper::begin`].
+    pub const EMPTY: Self = Self {
+        parts: 1,
+        slack: Nanos::ZERO,
+        next: Nanos::ZERO,
+        carry: 0,
+        last: Taken::NOTHING,
+        other: Taken::NOTHING,
+        rate: Rate::UNLIMITED,
     };
 
     /// A shaper that is ready at `now`, and whose schedule may be behind the clock by at most `slack`.
     #[inline]
     pub fn new(rate: Rate, slack: Nanos, now: Nanos) -> Self {
-        Self {
-            rate,
-            next: now,
-            carry: rate.fresh(),
-            fresh: rate.fresh(),
-            slack,
-            last: Taken::new(rate, 0),
-            other: Taken::new(rate, 0),
-        }
+        let mut shaper = Self::EMPTY;
+        shaper.begin(rate, slack, now);
+        shaper
+    }
+
+    /// Begins anew, as [`Shaper::new`] would.
+    pub fn begin(&mut self, rate: Rate, slack: Nanos, now: Nanos) {
+        (self.next, self.slack) = (now, slack);
+        self.set(rate);
+    }
+
+    fn set(&mut self, rate: Rate) {
+        (self.rate, self.parts, self.carry) = (rate, rate.parts(), rate.fresh());
+        (self.last, self.other) = (Taken::new(rate, 0), Taken::new(rate, 0));
+    }
+
+    /// The carry of a schedule that starts at a whole nanosecond.
+    #[inline]
+    fn fresh(&self) -> u64 {
+        self.parts.wrapping_sub(1)
     }
 
     /// The rate in force.
@@ -117,11 +132,15 @@ impl Shaper {
         now >= self.next
     }
 
-    /// A packet of `wire_len` bytes leaves at `now`.
+    /// A packet of `wire_len` bytes leaves at `now`. Returned is the time that is forfeited: by how much this is later than the
+    /// slack allows.
     #[inline(always)]
-    pub fn charge(&mut self, now: Nanos, wire_len: u32) {
+    pub fn charge(&mut self, now: Nanos, wire_len: u32) -> Nanos {
+        let mut forfeited = Nanos::ZERO;
         if now - self.next > self.slack {
-            (self.next, self.carry) = (now - self.slack, self.fresh);
+            let next = now - self.slack;
+            forfeited = next - self.next;
+            (self.next, self.carry) = (next, self.fresh());
         }
         if wire_len != self.last.wire_len {
             core::mem::swap(&mut self.last, &mut self.other);
@@ -129,12 +148,14 @@ impl Shaper {
                 self.last = Taken::new(self.rate, wire_len);
             }
         }
-        let (time, carry) = self.last.after(self.carry, self.rate);
+        let (time, carry) = self.last.after(self.carry, self.parts);
         self.next += time;
         self.carry = carry;
+        forfeited
     }
 
-    /// [`Shaper::charge`], if a packet may leave at `now` and is of one of the last two lengths. `None`, and nothing has changed, otherwise.
+    /// [`Shaper::charge`], if a packet may leave at `now`, no time is forfeited, and it is of one of the last two lengths.
+    /// `None`, and nothing has changed, otherwise.
     #[inline(always)]
     pub(crate) fn try_charge(&mut self, now: Nanos, wire_len: u32) -> Option<()> {
         let late = now.0.checked_sub(self.next.0)?;
@@ -146,11 +167,9 @@ impl Shaper {
             return None;
         };
         if late > self.slack.0 {
-            // Not before the beginning of time, or `late` would not be more. Done twice, this does no more than once.
-            self.next = Nanos(now.0.wrapping_sub(self.slack.0));
-            self.carry = self.fresh;
+            return None;
         }
-        let (time, carry) = taken.after(self.carry, self.rate);
+        let (time, carry) = taken.after(self.carry, self.parts);
         self.next = Nanos(self.next.0.checked_add(time.0)?);
         self.carry = carry;
         Some(())
@@ -162,7 +181,7 @@ impl Shaper {
     #[inline]
     pub fn arrive(&mut self, now: Nanos) {
         if self.next < now {
-            (self.next, self.carry) = (now, self.fresh);
+            (self.next, self.carry) = (now, self.fresh());
         }
     }
 
@@ -177,10 +196,7 @@ impl Shaper {
             return;
         }
         self.next = self.next.min(now + rate.duration(wire_len));
-        self.carry = rate.fresh();
-        self.fresh = rate.fresh();
-        self.rate = rate;
-        (self.last, self.other) = (Taken::new(rate, 0), Taken::new(rate, 0));
+        self.set(rate);
     }
 
     /// Forgets the schedule: ready at once.

@@ -107,15 +107,8 @@ impl BandStats {
         }
     }
 
-    /// Is there certainly room for `time` in the sum of the waits? There is while both are below 292 years.
     #[inline]
-    pub(crate) fn has_room(&self, time: Nanos) -> bool {
-        (self.sojourn_total | time.0) >> 63 == 0
-    }
-
-    /// [`BandStats::waited`] when [`BandStats::has_room`].
-    #[inline]
-    pub(crate) fn waited_one(&mut self, time: Nanos) {
+    fn waited_one(&mut self, time: Nanos) {
         self.sojourn_total = self.sojourn_total.wrapping_add(time.0);
         add(&mut self.sojourn_count, 1);
         if time.0 > self.sojourn_max {
@@ -166,6 +159,20 @@ pub struct PortStats {
     pub link_waits: u64,
     /// Times a dequeue found tokens, and nothing else to send, before the group's next release.
     pub token_waits: u64,
+    /// Times the token group was served later than its slack, and did not make up for all of it.
+    pub slack_forfeits: u64,
+    /// ns: the lateness beyond the slack, in all.
+    pub slack_forfeited: u64,
+}
+
+impl PortStats {
+    /// Nothing yet.
+    pub const EMPTY: Self = Self {
+        link_waits: 0,
+        token_waits: 0,
+        slack_forfeits: 0,
+        slack_forfeited: 0,
+    };
 }
 
 #[cfg(test)]

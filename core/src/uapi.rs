@@ -18,7 +18,7 @@ pub const KIND: &str = "turnstile";
 pub mod option {
     /// Padding for 64-bit attributes; carries nothing.
     pub const PAD: u16 = 1;
-    /// `u64`, bytes/s: the rate that the whole port is shaped to. 0: unshaped, at the speed that the device reports.
+    /// `u64`, bytes/s: the rate that the whole port is shaped to. 0: unshaped, at the speed that the device reports, as soon as it does.
     pub const LINK_RATE64: u16 = 2;
     /// `u32`, parts per billion of the link: the token group's rate. Excludes [`TOKEN_RATE64`].
     pub const TOKEN_SHARE: u16 = 3;
@@ -54,8 +54,10 @@ pub mod option {
     pub const PHANTOM_MARK: u16 = 18;
     /// `u64`, ns: the sampling period of the data band's REN marker; 0: there is none.
     pub const REN_PERIOD: u16 = 19;
+    /// `u64`, ns: how late the machine's timers and softirqs may be; floors what tokens may wait. 0: no floors.
+    pub const JITTER: u16 = 20;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 19;
+    pub const MAX: u16 = 20;
 }
 
 /// [`option::PHANTOM_SHARE`]: no phantom queue.
@@ -78,11 +80,11 @@ pub const ORDER_DATA_FIRST: u32 = 1;
 pub mod port_stat {
     /// Padding for 64-bit attributes; carries nothing.
     pub const PAD: u16 = 1;
-    /// bytes/s: the link rate in force, set or reported by the device.
+    /// bytes/s: the link rate in force, set or reported by the device. 0: unresolved, the device has reported none yet.
     pub const LINK_RATE64: u16 = 2;
-    /// bytes/s, rounded down: the token group's rate in force.
+    /// bytes/s, rounded down: the token group's rate in force. 0: tokens are not paced, since the link is unresolved.
     pub const TOKEN_RATE64: u16 = 3;
-    /// ns: the token expiry in force; 0: off.
+    /// ns: the token expiry in force; 0: off, or what `auto` comes to while the link is unresolved.
     pub const TOKEN_EXPIRY: u16 = 4;
     /// Times a dequeue found packets but the link still busy with the one before.
     pub const LINK_WAITS: u16 = 5;
@@ -96,8 +98,16 @@ pub mod port_stat {
     pub const GSO_SPLITS: u16 = 9;
     /// GSO super-packets dropped because they could not be split.
     pub const GSO_DROPS: u16 = 10;
+    /// Packets: the cap of each token queue in force.
+    pub const TOKEN_LIMIT: u16 = 11;
+    /// ns: the slack in force, the lateness that the token group makes up for.
+    pub const TOKEN_SLACK: u16 = 12;
+    /// Times the token group was served later than its slack, and did not make up for all of it.
+    pub const SLACK_FORFEITS: u16 = 13;
+    /// ns: the lateness beyond the slack, in all.
+    pub const SLACK_FORFEITED: u16 = 14;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 10;
+    pub const MAX: u16 = 14;
 }
 
 /// Attributes inside `TCA_STATS_APP` of a class. All are `u64`.

@@ -71,7 +71,7 @@ const SECOND_NZ: NonZeroU64 = match NonZeroU64::new(SECOND) {
 /// # Invariants
 ///
 /// `bytes` < 2^42 and `0 < per_ns <= 10^18`; `whole` and `rest` are the quotient and the remainder of
-/// `per_ns / bytes`, and `whole` < 2^41: a byte takes at most 37 minutes.
+/// `per_ns / bytes`, or both 0 ([`Rate::UNLIMITED`]), and `whole` < 2^41: a byte takes at most 37 minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     bytes: NonZeroU64,
@@ -90,16 +90,19 @@ impl Rate {
     /// GSO super-packet of 512 KiB.
     pub const MAX_LEN: u32 = (1 << 22) - 1;
 
-    const BYTES_BITS: u32 = 42;
-    const WHOLE_BITS: u32 = 41;
-
-    /// One byte per second: what a constant has until it is given its rate.
-    pub(crate) const ONE: Self = Self {
+    /// No limit: whatever is sent at this rate takes no time.
+    ///
+    /// So that what is not held back goes the same way as what is. No number of bytes says how fast it is;
+    /// [`Rate::bytes_per_sec`] says 0.
+    pub const UNLIMITED: Self = Self {
         bytes: NonZeroU64::MIN,
-        per_ns: SECOND_NZ,
-        whole: SECOND,
+        per_ns: NonZeroU64::MIN,
+        whole: 0,
         rest: 0,
     };
+
+    const BYTES_BITS: u32 = 42;
+    const WHOLE_BITS: u32 = 41;
 
     /// `bytes` per second, exactly. `None` for 0 and for more than [`Rate::MAX_BYTES_PER_SEC`].
     pub fn from_bytes_per_sec(bytes: u64) -> Option<Self> {
@@ -157,8 +160,11 @@ impl Rate {
         })
     }
 
-    /// Bytes per second, rounded down.
+    /// Bytes per second, rounded down. 0 for [`Rate::UNLIMITED`], and for less than one.
     pub fn bytes_per_sec(&self) -> u64 {
+        if *self == Self::UNLIMITED {
+            return 0;
+        }
         let dividend = u128::from(self.bytes.get()).wrapping_mul(u128::from(SECOND));
         divide(dividend, self.per_ns)
     }

@@ -60,7 +60,8 @@ enum Op {
         percent: u64,
     },
     Change(Box<Config>),
-    Speed(u64),
+    /// What the device reports, if anything.
+    Speed(Option<u64>),
     Reset,
 }
 
@@ -98,10 +99,10 @@ fn config() -> impl Strategy<Value = Config> {
         expiry,
         order,
         limits,
-        (0_u32..40, 0_u32..100),
+        (0_u32..40, 0_u32..100, jitter()),
     )
         .prop_map(
-            |(link, tokens, priorities, token_expiry, order, limits, (overhead, mpu))| {
+            |(link, tokens, priorities, token_expiry, order, limits, (overhead, mpu, jitter))| {
                 let (token_limit, unscheduled, data_limit, signal_limit) = limits;
                 let tokens = match tokens {
                     Tokens::Rate(n) => Tokens::Rate((link.unwrap_or(LINKS[3]) / 2000 * n).max(1)),
@@ -119,6 +120,7 @@ fn config() -> impl Strategy<Value = Config> {
                     signal_limit,
                     overhead,
                     mpu,
+                    jitter,
                     // It makes no difference to what leaves when.
                     phantom: (mpu % 3 == 0).then_some(Phantom {
                         drain: Drain::Share(950_000_000),
@@ -128,6 +130,21 @@ fn config() -> impl Strategy<Value = Config> {
                 }
             },
         )
+}
+
+/// A device's speed, if it knows that.
+fn device() -> impl Strategy<Value = Option<u64>> {
+    prop::option::weighted(0.8, prop::sample::select(&LINKS[..]))
+}
+
+fn jitter() -> impl Strategy<Value = Nanos> {
+    prop_oneof![
+        2 => Just(0),
+        1 => Just(50_000),
+        1 => 1_u64..200_000,
+        1 => 1_u64..=10_000_000,
+    ]
+    .prop_map(Nanos)
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -145,7 +162,7 @@ fn op() -> impl Strategy<Value = Op> {
         10 => prop_oneof![5 => 0_u64..300, 1 => 0_u64..5000, 1 => Just(1_000_000)]
             .prop_map(|percent| Op::Sleep { percent }),
         2 => config().prop_map(|config| Op::Change(Box::new(config))),
-        1 => prop::sample::select(&LINKS[..]).prop_map(Op::Speed),
+        1 => device().prop_map(Op::Speed),
         1 => Just(Op::Reset),
     ]
 }
@@ -160,17 +177,22 @@ struct Pair {
     /// The last time that a dequeue said to come back.
     wait: Option<u64>,
     next_id: u64,
-    device: u64,
+    /// What the device last reported.
+    device: Option<u64>,
     sent: u64,
 }
 
 impl Pair {
-    fn new(config: &Config) -> Self {
-        let (now, device) = (1_000_000_000, LINKS[3]);
-        let resolved = config.validate(Some(device)).unwrap();
+    fn new(config: &Config, device: Option<u64>) -> Self {
+        let now = 1_000_000_000;
+        // A token rate may not suit the device.
+        let (device, resolved) = match config.validate(device) {
+            Ok(resolved) => (device, resolved),
+            Err(_) => (Some(LINKS[3]), config.validate(Some(LINKS[3])).unwrap()),
+        };
         Self {
             port: Port::new(config, &resolved, Nanos(now)),
-            model: Model::new(config, device, now),
+            model: Model::new(config, device.unwrap_or(0), now),
             child: Child::default(),
             drops: Drops::default(),
             now,
@@ -248,21 +270,22 @@ impl Pair {
                 }
             }
             Op::Sleep { percent } => {
-                let token_time = 84 * 20 * 1_000_000_000 / self.model.link_rate();
+                let link = Some(self.model.link_rate()).filter(|&link| link != 0);
+                let token_time = 84 * 20 * 1_000_000_000 / link.unwrap_or(LINKS[3]);
                 self.now += token_time * percent / 100;
             }
             Op::Change(config) => {
                 // A token rate may not suit the device.
-                if let Ok(resolved) = config.validate(Some(self.device)) {
+                if let Ok(resolved) = config.validate(self.device) {
                     self.model.change(config, self.now);
                     self.port
                         .change(config, &resolved, Nanos(self.now), &mut self.drops);
                 }
             }
             Op::Speed(speed) => {
-                self.device = *speed;
-                self.model.note_link_speed(self.now, *speed);
-                self.port.note_link_speed(Nanos(self.now), Some(*speed));
+                self.device = speed.or(self.device);
+                self.model.note_link_speed(self.now, speed.unwrap_or(0));
+                self.port.note_link_speed(Nanos(self.now), *speed);
             }
             Op::Reset => {
                 self.model.reset();
@@ -276,7 +299,7 @@ impl Pair {
 
     fn compare_counters(&self) {
         for band in (0..Band::COUNT).filter_map(Band::from_index) {
-            let (ours, expected) = (*self.port.stats(band), self.model.stats(band));
+            let (ours, expected) = (self.port.stats(band), self.model.stats(band));
             assert_eq!(ours, expected, "{band}");
             let child: u64 = match band {
                 Band::Data => self
@@ -302,8 +325,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_operations_give_what_the_model_gives(config in config(), ops in prop::collection::vec(op(), 1..250)) {
-        let mut pair = Pair::new(&config);
+    fn any_operations_give_what_the_model_gives(
+        config in config(),
+        device in device(),
+        ops in prop::collection::vec(op(), 1..250),
+    ) {
+        let mut pair = Pair::new(&config, device);
         for op in &ops {
             pair.apply(op);
         }
@@ -314,9 +341,12 @@ proptest! {
 #[test]
 fn a_long_run_gives_what_the_model_gives() {
     let mut runner = TestRunner::deterministic();
-    let (op, config) = (op(), config());
+    let (op, config, device) = (op(), config(), device());
     for _ in 0..5 {
-        let mut pair = Pair::new(&config.new_tree(&mut runner).unwrap().current());
+        let mut pair = {
+            let device = device.new_tree(&mut runner).unwrap().current();
+            Pair::new(&config.new_tree(&mut runner).unwrap().current(), device)
+        };
         for n in 0..20_000 {
             pair.apply(&op.new_tree(&mut runner).unwrap().current());
             if n % 1000 == 0 {

@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::VecDeque;
 
-use common::{Child, Drops, Fifo, PerByte, Rng, P};
+use common::{Child, Drops, Fifo, PerByte, Rng, P, PAPERS};
 use turnstile_core::band::Band;
 use turnstile_core::config::{Config, Expiry, Order, Tokens};
 use turnstile_core::port::{Dequeue, Enqueue, Port};
@@ -254,7 +254,7 @@ fn random_config(rng: &mut Rng) -> Config {
         unscheduled: 1 + rng.below(3) as u32,
         data_limit: 1600 + rng.below(50_000) as u32,
         signal_limit: 1 + rng.below(10) as u32,
-        ..Config::DEFAULT
+        ..PAPERS
     }
 }
 
@@ -415,7 +415,7 @@ fn to_wait_is_never_longer_than_needed() {
 fn a_child_keeps_its_order_and_its_place() {
     let config = Config {
         link: Some(1_250_000_000),
-        ..Config::DEFAULT
+        ..PAPERS
     };
     let resolved = config.validate(None).unwrap();
     let mut port = Port::<Fifo>::new(&config, &resolved, Nanos::ZERO);

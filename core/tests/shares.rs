@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Drops, Fifo, PerByte, Rng, P};
+use common::{Drops, Fifo, PerByte, Rng, P, PAPERS};
 use turnstile_core::band::Band;
 use turnstile_core::config::{Config, Order, Tokens};
 use turnstile_core::port::{Dequeue, Port};
@@ -45,7 +45,7 @@ impl Source {
             link: shaped.then_some(link),
             tokens: Tokens::Share(share),
             order,
-            ..Config::DEFAULT
+            ..PAPERS
         };
         let resolved = config.validate(Some(link)).unwrap();
         Self {

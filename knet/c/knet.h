@@ -9,25 +9,30 @@
 
 #include <linux/ethtool.h>
 #include <linux/if_arp.h>
+#include <linux/llist.h>
+#include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/random.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/spinlock.h>
+#include <linux/workqueue.h>
 #include <net/dropreason-qdisc.h>
 #include <net/dsfield.h>
 #include <net/gso.h>
 #include <net/inet_ecn.h>
+#include <net/netdev_lock.h>
 #include <net/netlink.h>
 #include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
+#include <linux/workqueue.h>
 #include "netlink.h"
 
 /*
  * Where the packet path's fields are, for which bindgen has no names: members of anonymous structures, of
  * types that it keeps opaque, and flexible arrays. A call for each costs more than all else that is done with them.
- * layout.sh checks those of sk_buff against the kernel's BTF.
+ * layout.sh checks them against the kernel's BTF.
  */
 enum {
 	KNET_SKB_NEXT = offsetof(struct sk_buff, next),
@@ -42,7 +47,7 @@ enum {
 /* Packets */
 struct sk_buff *knet_skb_segment(struct sk_buff *skb);
 void knet_skb_consume(struct sk_buff *skb);
-void knet_skb_free(struct sk_buff *skb);
+void knet_skb_free_later(struct sk_buff *skb);
 bool knet_skb_set_ecn(struct sk_buff *skb, unsigned int at, bool ipv6, u8 ecn);
 
 /* Accounting on a qdisc. All need the qdisc's root lock, or that nobody else can reach the qdisc. */
@@ -50,6 +55,7 @@ struct net_device *knet_qdisc_dev(const struct Qdisc *sch);
 void knet_tree_lock(struct Qdisc *sch);
 void knet_tree_unlock(struct Qdisc *sch);
 void knet_lost(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
+void knet_count_at_parents(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
 void knet_count_drops(struct Qdisc *sch, unsigned int packets);
 void knet_overlimit(struct Qdisc *sch);
 struct sk_buff *knet_peeked(struct Qdisc *sch);
@@ -58,6 +64,7 @@ void knet_stash_peeked(struct Qdisc *sch, struct sk_buff *skb);
 /* Dropping: on the way in, on the way out, and under RTNL. */
 void knet_drop_enqueue(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_free,
 		       enum qdisc_drop_reason reason);
+void knet_drop_classified(struct sk_buff *skb, struct sk_buff **to_free);
 void knet_drop_dequeue(struct Qdisc *sch, struct sk_buff *skb, enum qdisc_drop_reason reason);
 void knet_drop_rtnl(struct sk_buff *skb);
 
@@ -78,13 +85,16 @@ u64 knet_device_speed(struct net_device *dev);
 unsigned int knet_device_queue_bytes(const struct net_device *dev);
 
 /*
- * A qdisc that wants to hear when its device's link comes up or changes its speed. Nodes are added and
- * removed under RTNL, and called with it.
+ * A qdisc that wants to hear when its device's speed may be another: when the device's link, or that of a device below
+ * it, comes up, goes down or changes, and when a device below it comes or goes. Nodes are added and removed under RTNL.
+ * @changed is called with RTNL and the device's own lock where it has one, as tc calls a qdisc, but from a work item:
+ * after whatever changed is done with, and not in the middle of it.
  */
 struct knet_link_watch {
 	struct list_head node;
 	struct Qdisc *sch;
 	void (*changed)(struct Qdisc *sch);
+	bool due;
 };
 
 void knet_link_watch_add(struct knet_link_watch *watch, struct Qdisc *sch,
@@ -94,22 +104,44 @@ int knet_link_watch_start(void);
 void knet_link_watch_stop(void);
 
 /*
- * Whoever hears what a device receives, before anybody else does, and the lock of what that changes. Started and stopped under RTNL.
- * After knet_tap_stop nobody is called any more.
+ * Whoever hears what a device receives, before anybody else does, and the lock of what that changes.
+ * Started and stopped under RTNL, while the device lives. Those who are in heard() when it is
+ * stopped may stay there for a grace period; ended() is called after that, in a process.
  */
 struct knet_tap {
 	struct packet_type type;
 	spinlock_t lock;
 	void (*heard)(struct knet_tap *tap, const struct sk_buff *skb);
+	void (*ended)(struct knet_tap *tap);
+	struct rcu_work end;
 };
 
 void knet_tap_init(struct knet_tap *tap);
-void knet_tap_start(struct knet_tap *tap, struct net_device *dev,
-		    void (*heard)(struct knet_tap *tap, const struct sk_buff *skb));
+int knet_tap_start(struct knet_tap *tap, struct net_device *dev,
+		   void (*heard)(struct knet_tap *tap, const struct sk_buff *skb),
+		   void (*ended)(struct knet_tap *tap));
 void knet_tap_stop(struct knet_tap *tap);
 void knet_tap_lock(struct knet_tap *tap);
 void knet_tap_unlock(struct knet_tap *tap);
 
 u64 knet_random(void);
+
+/*
+ * A kind of qdisc. It lives as long as the module, and is all zeros but for its operations. Whoever
+ * registered it may unregister it, whatever qdiscs there are; what is still registered when the
+ * module goes is unregistered then.
+ */
+struct knet_kind {
+	struct Qdisc_ops ops;
+	struct llist_node node;
+	/* In the list of those that were ever registered. */
+	bool known;
+	/* Or about to be. */
+	bool registered;
+};
+
+int knet_kind_register(struct knet_kind *kind);
+void knet_kind_unregister(struct knet_kind *kind);
+bool knet_module_is_live(void);
 
 #endif

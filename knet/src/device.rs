@@ -4,6 +4,35 @@
 use crate::bindings;
 use core::{marker::PhantomData, ptr::NonNull};
 
+/// What the frames of a device begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// An Ethernet header (`ARPHRD_ETHER`).
+    Ethernet,
+    /// Anything else, or nothing.
+    Other,
+}
+
+impl Medium {
+    /// # Safety
+    ///
+    /// `dev` must be valid.
+    #[inline]
+    pub(crate) unsafe fn of(dev: *mut bindings::net_device) -> Self {
+        // SAFETY: promised by the caller. The field is an `unsigned short`; it may change at any time, and is only looked at.
+        let kind = unsafe {
+            dev.wrapping_byte_add(bindings::KNET_DEVICE_TYPE as usize)
+                .cast::<u16>()
+                .read_volatile()
+        };
+        if u32::from(kind) == bindings::ARPHRD_ETHER {
+            Medium::Ethernet
+        } else {
+            Medium::Other
+        }
+    }
+}
+
 /// A borrowed network device. Maps to C's `struct net_device`.
 pub struct Device<'a>(NonNull<bindings::net_device>, PhantomData<&'a ()>);
 
@@ -16,8 +45,10 @@ impl Device<'_> {
         Device(dev, PhantomData)
     }
 
-    pub(crate) fn as_ptr(&self) -> *mut bindings::net_device {
-        self.0.as_ptr()
+    /// What its frames begin with.
+    pub fn medium(&self) -> Medium {
+        // SAFETY: promised to `from_raw`.
+        unsafe { Medium::of(self.0.as_ptr()) }
     }
 
     /// Link speed in bytes/s as ethtool would show it. `None`: the device reports none.

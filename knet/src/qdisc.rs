@@ -4,8 +4,15 @@
 //! C header: [`include/net/sch_generic.h`](srctree/include/net/sch_generic.h).
 
 use crate::{
-    attr::Nest, bindings, child::Child, device::Device, dump::Stats, extack::Extack,
-    message::Message, skb::Skb,
+    attr::Nest,
+    bindings,
+    child::Child,
+    device::{Device, Medium},
+    dump::Stats,
+    extack::Extack,
+    message::Message,
+    skb::Skb,
+    tap::Listener,
 };
 use core::{marker::PhantomData, ptr::NonNull};
 use kernel::prelude::*;
@@ -14,7 +21,7 @@ mod adapter;
 mod counters;
 mod passage;
 
-pub use adapter::Registration;
+pub use adapter::{Kind, Registration};
 pub use passage::{
     Arrivals, Arriving, Departures, Dequeued, Dequeuing, Enqueued, Enqueuing, Leaving,
 };
@@ -40,7 +47,7 @@ impl DropReason {
     }
 }
 
-/// A queueing discipline.
+/// A queueing discipline. Registered with a [`Kind`].
 ///
 /// Everything with `&mut self`, and packets' ways in and out, run under the qdisc's root lock, in softirq context or with softirqs off: they
 /// must not sleep.
@@ -51,9 +58,11 @@ impl DropReason {
 ///
 /// knet keeps the qdisc's `qlen`, `backlog`, `drops` and sent counters, and those of its parents, from
 /// what the methods report; an implementation never touches them.
+///
+/// It is made where it stays, but may be moved afterwards (`Unpin`): the methods get `&mut Self`.
 #[vtable]
-pub trait Qdisc: Sized + Send {
-    /// The kind, as in `tc qdisc add … KIND`: at most 15 bytes.
+pub trait Qdisc: Sized + Send + Unpin + 'static {
+    /// The kind, as in `tc qdisc add … KIND`: 1 to 15 bytes.
     const KIND: &'static str;
 
     /// Whether [`Qdisc::link_changed`] is wanted.
@@ -64,16 +73,25 @@ pub trait Qdisc: Sized + Send {
     /// can be no part of `Self`.
     type Shared: Default + Send + Sync;
 
-    /// Makes the qdisc from the options of `tc qdisc add`. May sleep.
-    fn new(
-        on: &Configuring<'_, Self>,
-        options: Option<Nest<'_>>,
-        extack: &mut Extack,
-    ) -> Result<Self>;
+    /// Who hears what the device receives, if [`Configuring::listen`] was called; `()`: nobody.
+    type Listener: Listener;
+
+    /// Makes the qdisc from the options of `tc qdisc add`, in its place. May sleep.
+    ///
+    /// The kernel's stack is small. What is large is written where it stays, field by field, by `try_init!`; what remains to be done
+    /// with it then is for [`Init::chain`].
+    fn new<'a>(
+        on: &'a mut Configuring<'_, Self>,
+        options: Option<Nest<'a>>,
+        extack: &'a mut Extack,
+    ) -> Result<impl PinInit<Self, Error>>;
 
     /// Changes a live qdisc: `tc qdisc change` or `replace`. May sleep, outside of [`Configuring::lock`].
-    fn change(on: &Configuring<'_, Self>, options: Option<Nest<'_>>, extack: &mut Extack)
-        -> Result;
+    fn change(
+        on: &mut Configuring<'_, Self>,
+        options: Option<Nest<'_>>,
+        extack: &mut Extack,
+    ) -> Result;
 
     /// What [`Qdisc::enqueue`] has found out about a packet that is not just queued.
     type Arrival;
@@ -95,19 +113,20 @@ pub trait Qdisc: Sized + Send {
     /// Gives the packet to send next, if one may be sent now.
     fn dequeue_unusual(known: Self::Departure, on: &mut Dequeuing<'_, Self>) -> Option<Skb>;
 
-    /// Drops everything that is queued (see [`drop_queued`]), children included. RTNL is held.
-    fn reset(&mut self);
+    /// Drops everything that is queued here, with [`drop_queued`]. The children are emptied by knet.
+    fn reset(&mut self, rtnl: &Rtnl<'_>);
 
     /// Writes the options, so that they recreate the qdisc.
     fn dump(&mut self, message: &mut Message) -> Result;
 
     /// Writes the qdisc's own statistics.
-    fn dump_stats(&mut self, _stats: &mut Stats) -> Result {
+    fn dump_stats(&mut self, _on: &mut Locked<'_, Self>, _stats: &mut Stats) -> Result {
         Ok(())
     }
 
-    /// The device's link came up or changed: its speed may be another.
-    fn link_changed(_on: &Configuring<'_, Self>) {}
+    /// The device's speed may be another: its link, or that of a device below it, came up, went down
+    /// or changed, or a device below it came or went. Called after the change is done with.
+    fn link_changed(_on: &mut Configuring<'_, Self>) {}
 
     /// Is there a class with this minor number?
     fn find_class(_shared: &Self::Shared, _minor: u16) -> bool {
@@ -122,16 +141,19 @@ pub trait Qdisc: Sized + Send {
     /// A filter starts (`true`) or stops to name the class.
     fn class_bound(_shared: &Self::Shared, _minor: u16, _bound: bool) {}
 
-    /// Where the class keeps its child. An error, with a message, for a class that takes none.
-    fn child(&mut self, _minor: u16, extack: &mut Extack) -> Result<&mut Option<Child>> {
+    /// How many places for children there are: at most [`MAX_CHILDREN`](crate::MAX_CHILDREN).
+    const CHILDREN: usize = 0;
+
+    /// Which place the class's child has: below [`Qdisc::CHILDREN`]. An error, with a message, for a class that takes none.
+    fn child_place(_minor: u16, extack: &mut Extack) -> Result<usize> {
         Err(extack.refuse(
             eopnotsupp(),
             format_args!("{}: classes take no child qdisc", Self::KIND),
         ))
     }
 
-    /// What [`Qdisc::child`] gave is another now. Called under the lock.
-    fn grafted(&mut self) {}
+    /// There is another child in this place now, or none. Called under the lock.
+    fn grafted(&mut self, _place: usize, _child: Option<Child<'_>>) {}
 
     /// Writes the class's options.
     fn dump_class(&mut self, _minor: u16, _message: &mut Message) -> Result {
@@ -139,7 +161,12 @@ pub trait Qdisc: Sized + Send {
     }
 
     /// Writes the class's statistics.
-    fn dump_class_stats(&mut self, _minor: u16, _stats: &mut Stats) -> Result {
+    fn dump_class_stats(
+        &mut self,
+        _minor: u16,
+        _on: &mut Locked<'_, Self>,
+        _stats: &mut Stats,
+    ) -> Result {
         Ok(())
     }
 
@@ -177,7 +204,7 @@ pub enum Classified {
     Shot,
 }
 
-impl<T: Qdisc> Context<'_, T> {
+impl<'a, T: Qdisc> Context<'a, T> {
     /// Valid for the lifetime of the context.
     #[inline]
     fn private(&self) -> *mut adapter::Private<T> {
@@ -196,6 +223,20 @@ impl<T: Qdisc> Context<'_, T> {
     pub fn shared(&self) -> &T::Shared {
         // SAFETY: the private area is valid for the lifetime of the context, and its shared part is set up first of all.
         unsafe { &(*self.private()).shared }
+    }
+
+    /// What the device's frames begin with.
+    #[inline]
+    pub fn medium(&self) -> Medium {
+        // SAFETY: set before the first packet comes; a qdisc's device outlives it.
+        unsafe { Medium::of((*self.private()).dev) }
+    }
+
+    /// The child in this place ([`Qdisc::child_place`]), if there is one.
+    #[inline]
+    pub fn child(&self, place: usize) -> Option<Child<'a>> {
+        // SAFETY: the context is valid, and while there is one RTNL or the root lock is held: the child stays as long.
+        unsafe { adapter::child::<T>(self.sch.as_ptr(), place).map(|child| Child::from_raw(child)) }
     }
 
     /// Are there filters now? Without, [`Enqueuing::classify`] has nothing to say.
@@ -230,7 +271,21 @@ impl<T: Qdisc> Context<'_, T> {
     }
 }
 
+/// RTNL is held: the lock of all that configures the network. It cannot be kept, nor sent to another thread.
+pub struct Rtnl<'a>(PhantomData<(&'a (), *mut ())>);
+
+impl Rtnl<'_> {
+    /// # Safety
+    ///
+    /// RTNL must be held for the lifetime of the result.
+    unsafe fn held() -> Self {
+        Rtnl(PhantomData)
+    }
+}
+
 /// The qdisc while it is being configured: RTNL is held, the qdisc's lock is not.
+///
+/// There is one at a time, and what needs that takes it by `&mut`.
 pub struct Configuring<'a, T: Qdisc> {
     context: Context<'a, T>,
 }
@@ -252,14 +307,20 @@ impl<T: Qdisc> Configuring<'_, T> {
 
     /// Stops the traffic and works on the qdisc. Not from [`Qdisc::new`], where there is none yet: then
     /// `work` is not run and the result is `None`.
-    ///
-    /// What `work` drops it reports to the [`Changing`] it gets.
-    pub fn lock<R>(
-        &self,
-        work: impl FnOnce(&mut T, &mut Changing, Context<'_, T>) -> R,
-    ) -> Option<R> {
-        // SAFETY: RTNL is held, so nobody initialises or destroys the qdisc meanwhile; `with_lock` excludes all else.
+    pub fn lock<R>(&mut self, work: impl FnOnce(&mut T, &mut Locked<'_, T>) -> R) -> Option<R> {
+        // SAFETY: RTNL is held, so nobody initialises or destroys the qdisc meanwhile; the lock excludes the packet path. `work` cannot get here
+        // again: this is borrowed from whoever called, and there is no other one for the qdisc.
         unsafe { adapter::with_lock(self.context.sch.as_ptr(), work) }
+    }
+
+    /// Lets `listener` hear what the device receives from now on. Only from [`Qdisc::new`], and once.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the qdisc is there already or has a listener, `ENOMEM`.
+    pub fn listen(&mut self, listener: T::Listener) -> Result {
+        // SAFETY: RTNL is held, and the qdisc's device outlives it.
+        unsafe { adapter::listen::<T>(self.context.sch.as_ptr(), listener) }
     }
 }
 
@@ -269,23 +330,45 @@ fn add((packets, bytes): (u32, u32), len: u32) -> (u32, u32) {
     (packets.wrapping_add(1), bytes.wrapping_add(len))
 }
 
-/// A change under RTNL. Packets that the new limits have no room for are reported here.
-#[derive(Default)]
-pub struct Changing {
+/// The difference of two counts of packets and bytes, modulo 2^32.
+fn sub(from: (u32, u32), what: (u32, u32)) -> (u32, u32) {
+    (from.0.wrapping_sub(what.0), from.1.wrapping_sub(what.1))
+}
+
+/// The qdisc's tree is locked, and RTNL held: no packet comes or goes.
+pub struct Locked<'a, T: Qdisc> {
+    context: Context<'a, T>,
+    rtnl: Rtnl<'a>,
     lost: (u32, u32),
 }
 
-impl Changing {
-    /// A packet that was in a queue is dropped.
+impl<'a, T: Qdisc> Locked<'a, T> {
+    /// What there is to know of the qdisc from outside.
+    pub fn context(&self) -> Context<'a, T> {
+        self.context
+    }
+
+    /// RTNL is held.
+    pub fn rtnl(&self) -> &Rtnl<'a> {
+        &self.rtnl
+    }
+
+    /// A packet that was in a queue is dropped: the new limits have no room for it.
     pub fn drop_queued(&mut self, skb: Skb) {
         self.lost = add(self.lost, skb.packet_len());
-        drop_queued(skb);
+        drop_queued(skb, &self.rtnl);
+    }
+
+    /// Works on the listener while it hears nothing. `None`: there is none.
+    pub fn listener<R>(&mut self, work: impl FnOnce(&mut T::Listener) -> R) -> Option<R> {
+        // SAFETY: the qdisc is valid and locked. `work` cannot get here again: this is borrowed.
+        unsafe { adapter::with_listener::<T, R>(self.context.sch.as_ptr(), work) }
     }
 }
 
-/// Drops a packet in [`Qdisc::reset`], where the kernel clears the counters itself. Needs RTNL: packets are freed
-/// when it is released.
-pub fn drop_queued(skb: Skb) {
-    // SAFETY: ours to free.
+/// Drops a packet in [`Qdisc::reset`], where the kernel clears the counters itself. Packets are freed when RTNL is
+/// released.
+pub fn drop_queued(skb: Skb, _rtnl: &Rtnl<'_>) {
+    // SAFETY: ours to free; RTNL is held, which the kernel's list of packets to free needs.
     unsafe { bindings::knet_drop_rtnl(skb.into_raw().as_ptr()) }
 }

@@ -6,8 +6,12 @@
 //! Inside a qdisc an skb has exactly one owner at a time: the caller gives it to `enqueue`, the qdisc
 //! keeps it, `dequeue` gives it away. [`Skb`] models that: it is moved, never shared, and freed when
 //! dropped.
+//!
+//! A packet may be kept for longer than its device lives. So nothing here follows `skb->dev`, and what does goes by
+//! way of the qdisc, which first sees that the packet is its own device's: [`Enqueuing`](crate::Enqueuing) classifies, splits
+//! and gives to children, and packets of other devices that a `dequeue` gives are dropped.
 
-use crate::bindings;
+use crate::{bindings, device::Medium};
 use core::{
     marker::PhantomData,
     mem::{self, ManuallyDrop},
@@ -162,22 +166,17 @@ impl Skb {
         }
     }
 
-    /// Do the frames of the packet's device begin with an Ethernet header?
+    /// Which device the packet is on. It may be gone: only to be compared.
     #[inline]
-    pub fn is_on_ethernet(&self) -> bool {
-        // SAFETY: valid by the type's invariant; while a qdisc holds a packet, `dev` is its device.
-        let kind: u16 = unsafe {
-            let dev: *mut bindings::net_device = *self.field(bindings::KNET_SKB_DEV);
-            *dev.wrapping_byte_add(bindings::KNET_DEVICE_TYPE as usize)
-                .cast()
-        };
-        u32::from(kind) == bindings::ARPHRD_ETHER
+    pub(crate) fn dev(&self) -> *mut bindings::net_device {
+        // SAFETY: valid by the type's invariant.
+        unsafe { *self.field(bindings::KNET_SKB_DEV) }
     }
 
     /// Where the frame's own headers begin: at its start on Ethernet devices, at the network header on others. `None`: nowhere in the packet.
     #[inline]
-    fn headers_at(&self, ethernet: bool) -> Option<u32> {
-        if ethernet {
+    fn headers_at(&self, medium: Medium) -> Option<u32> {
+        if medium == Medium::Ethernet {
             return Some(0);
         }
         // SAFETY: valid by the type's invariant. Only addresses are computed.
@@ -192,22 +191,26 @@ impl Skb {
     }
 
     /// Writes the two bits of the ECN field of the IP header that begins `at` bytes behind where [`Headers::bytes`] do, and mends
-    /// checksums. `false`: there is no memory to make the header writable, or no such place, and the packet is as it was.
-    pub fn set_ecn(&mut self, at: u32, ipv6: bool, ecn: u8) -> bool {
-        let ethernet = self.is_on_ethernet();
-        let Some(start) = self.headers_at(ethernet) else {
+    /// checksums. `medium`: as for [`Skb::headers`].
+    ///
+    /// `false`: there is no memory to make the header writable, or no such place, and the packet is as it was.
+    pub fn set_ecn(&mut self, medium: Medium, at: u32, ipv6: bool, ecn: u8) -> bool {
+        let Some(start) = self.headers_at(medium) else {
             return false;
         };
-        let link = if ethernet { ETH_HLEN as u32 } else { 0 };
+        let link = match medium {
+            Medium::Ethernet => ETH_HLEN as u32,
+            Medium::Other => 0,
+        };
         let at = start.saturating_add(link).saturating_add(at);
         // SAFETY: valid by the type's invariant, and ours to write to; C checks that the header is inside the packet.
         unsafe { bindings::knet_skb_set_ecn(self.as_ptr(), at, ipv6, ecn) }
     }
 
-    /// The packet's headers. `buffer` is used only when they are not in the linear part.
+    /// The packet's headers. `medium`: what its device's frames begin with ([`Context::medium`](crate::Context::medium)). `buffer` is
+    /// used only when they are not in the linear part.
     #[inline]
-    pub fn headers<'a>(&'a self, buffer: &'a mut HeaderBuffer) -> Headers<'a> {
-        let ethernet = self.is_on_ethernet();
+    pub fn headers<'a>(&'a self, medium: Medium, buffer: &'a mut HeaderBuffer) -> Headers<'a> {
         // SAFETY: valid by the type's invariant.
         let (protocol, len, linear) = unsafe {
             let skb = self.as_ptr();
@@ -222,7 +225,7 @@ impl Skb {
             bytes: &[],
             destination: None,
         };
-        let Some(offset) = self.headers_at(ethernet) else {
+        let Some(offset) = self.headers_at(medium) else {
             return none;
         };
         let wanted = len.saturating_sub(offset).min(buffer.len() as u32);
@@ -249,7 +252,7 @@ impl Skb {
                 _ => return none,
             }
         };
-        if !ethernet {
+        if medium != Medium::Ethernet {
             return Headers {
                 protocol,
                 bytes,
@@ -270,8 +273,12 @@ impl Skb {
 
     /// Splits a GSO super-packet into the wire packets it stands for, each with its own length.
     /// A packet that cannot be split comes back as it was.
-    pub fn split(self) -> Result<SkbQueue, Self> {
-        // SAFETY: valid by the type's invariant; the original stays ours.
+    ///
+    /// # Safety
+    ///
+    /// The packet's device must be valid.
+    pub(crate) unsafe fn split(self) -> Result<SkbQueue, Self> {
+        // SAFETY: valid by the type's invariant; the original stays ours. C reads what the device can do, which the caller allows.
         let mut next = NonNull::new(unsafe { bindings::knet_skb_segment(self.as_ptr()) });
         if next.is_none() {
             return Err(self);
@@ -298,7 +305,7 @@ impl Skb {
 impl Drop for Skb {
     fn drop(&mut self) {
         // SAFETY: ours by the type's invariant, and not used afterwards.
-        unsafe { bindings::knet_skb_free(self.as_ptr()) };
+        unsafe { bindings::knet_skb_free_later(self.as_ptr()) };
     }
 }
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Hearing what a device receives.
 //!
-//! A qdisc sees only what its device sends. Who must know what comes back, acknowledgements for example, listens with a [`Tap`].
+//! A qdisc sees only what its device sends. Who must know what comes back, acknowledgements for example, has a [`Listener`].
+//! It belongs to knet, which lets it listen from [`Configuring::listen`](crate::Configuring::listen) until the qdisc is destroyed, and drops it
+//! when nobody can be calling it any more: that is a grace period later, for which nobody waits.
 //!
 //! C header: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h), `struct packet_type`.
 
-use crate::{bindings, device::Device, skb::HeaderBuffer};
+use crate::{bindings, skb::HeaderBuffer};
 use core::{cell::UnsafeCell, marker::PhantomData, ptr::NonNull};
 use kernel::prelude::*;
 
-/// What listens.
+/// What listens. It is dropped in a process, some time after its qdisc.
 pub trait Listener: Send + 'static {
     /// What there is to know of a packet.
     type News;
@@ -19,6 +21,17 @@ pub trait Listener: Send + 'static {
 
     /// It is, and this is what [`Listener::sift`] found. Called with the lock.
     fn heard(&mut self, news: Self::News);
+}
+
+/// Nobody listens.
+impl Listener for () {
+    type News = ();
+
+    fn sift(_packet: &Heard<'_>) -> Option<()> {
+        None
+    }
+
+    fn heard(&mut self, (): ()) {}
 }
 
 /// A packet that a device has received, before anybody else had it: borrowed, and not to be changed.
@@ -58,31 +71,29 @@ impl Heard<'_> {
 
 /// `tap` comes first: C hands out its address.
 #[repr(C)]
-struct Inner<T> {
+struct Inner<L> {
     tap: UnsafeCell<bindings::knet_tap>,
-    listener: UnsafeCell<T>,
+    listener: UnsafeCell<L>,
 }
 
-/// A [`Listener`] that hears what one device receives, until this is dropped.
+/// A [`Listener`] that hears what one device receives.
 ///
 /// # Invariants
 ///
-/// `Inner` never moves. Its tap is started; its listener is touched with the tap's lock only. Made and dropped under RTNL, in a context that may
-/// sleep, while the device lives.
-pub struct Tap<T: Listener>(KBox<Inner<T>>);
+/// `Inner` never moves. Its tap is started; its listener is touched with the tap's lock only.
+pub(crate) struct Tap<L: Listener>(NonNull<Inner<L>>);
 
-// SAFETY: the listener is `Send`, and the lock sees to it that one thread at a time has it.
-unsafe impl<T: Listener> Send for Tap<T> {}
-// SAFETY: as above.
-unsafe impl<T: Listener> Sync for Tap<T> {}
-
-impl<T: Listener> Tap<T> {
-    /// Starts to listen. The device is borrowed as a qdisc has it: it outlives the qdisc.
+impl<L: Listener> Tap<L> {
+    /// Starts to listen.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(device: &Device<'_>, listener: T) -> Result<Self> {
+    ///
+    /// # Safety
+    ///
+    /// `dev` must be valid until the tap is stopped, and RTNL held.
+    pub(crate) unsafe fn start(dev: *mut bindings::net_device, listener: L) -> Result<Self> {
         let inner = KBox::new(
             Inner {
                 tap: UnsafeCell::new(bindings::knet_tap::default()),
@@ -90,26 +101,52 @@ impl<T: Listener> Tap<T> {
             },
             GFP_KERNEL,
         )?;
-        let tap = inner.tap.get();
-        // SAFETY: the box does not move what is in it. Whoever is called finds the listener, and stops to be called before the box is freed.
+        let inner = KBox::into_raw(inner);
+        // SAFETY: a box is not null, and what is in it is valid; `dev` is by the caller's promise. Whoever is called finds the listener, and nobody
+        // is called any more when `ended` is. If it does not start, the box is ours alone as before.
         unsafe {
+            let tap = (*inner).tap.get();
             bindings::knet_tap_init(tap);
-            bindings::knet_tap_start(tap, device.as_ptr(), Some(heard::<T>));
+            let started =
+                bindings::knet_tap_start(tap, dev, Some(heard::<L>), Some(ended::<L>));
+            if started != 0 {
+                drop(KBox::from_raw(inner));
+                return Err(Error::from_errno(started));
+            }
+            // INVARIANT: `Inner` is in memory of its own, which `ended` frees.
+            Ok(Tap(NonNull::new_unchecked(inner)))
         }
-        Ok(Tap(inner))
     }
 
     /// Works on the listener while it hears nothing.
+    ///
+    /// # Safety
+    ///
+    /// Nobody on this processor may be working on it already. (Where there is only one processor the lock keeps nobody out.)
     #[inline]
-    pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
-        locked(&self.0, work)
+    pub(crate) unsafe fn with<R>(&self, work: impl FnOnce(&mut L) -> R) -> R {
+        // SAFETY: `Inner` is valid as long as the tap is started. The rest is promised by the caller.
+        unsafe { locked(self.0.as_ref(), work) }
+    }
+
+    /// Listens no longer.
+    ///
+    /// # Safety
+    ///
+    /// RTNL must be held.
+    pub(crate) unsafe fn stop(self) {
+        // SAFETY: it was started, and is stopped once: `self` is used up. After a grace period C calls `ended`.
+        unsafe { bindings::knet_tap_stop(self.0.as_ref().tap.get()) }
     }
 }
 
+/// # Safety
+///
+/// As for [`Tap::with`].
 #[inline]
-fn locked<T, R>(inner: &Inner<T>, work: impl FnOnce(&mut T) -> R) -> R {
+unsafe fn locked<L, R>(inner: &Inner<L>, work: impl FnOnce(&mut L) -> R) -> R {
     let tap = inner.tap.get();
-    // SAFETY: the lock is set up before anybody can call this. It excludes all other uses of the listener.
+    // SAFETY: the lock is set up before anybody can call this. It excludes all other processors, the caller all else.
     unsafe {
         bindings::knet_tap_lock(tap);
         let result = work(&mut *inner.listener.get());
@@ -118,26 +155,29 @@ fn locked<T, R>(inner: &Inner<T>, work: impl FnOnce(&mut T) -> R) -> R {
     }
 }
 
-impl<T: Listener> Drop for Tap<T> {
-    fn drop(&mut self) {
-        // SAFETY: it was started. After this nobody uses what is in the box.
-        unsafe { bindings::knet_tap_stop(self.0.tap.get()) }
+/// # Safety
+///
+/// Called by C in a softirq for a tap that `Tap::start` started, with a valid packet. The lock keeps softirqs out, so nobody on this
+/// processor has it.
+unsafe extern "C" fn heard<L: Listener>(
+    tap: *mut bindings::knet_tap,
+    skb: *const bindings::sk_buff,
+) {
+    // SAFETY: `tap` is the first field of an `Inner` that lives until `ended`; no packet is at address 0.
+    let (inner, packet) = unsafe {
+        let skb = NonNull::new_unchecked(skb.cast_mut());
+        (&*tap.cast::<Inner<L>>(), Heard(skb, PhantomData))
+    };
+    if let Some(news) = L::sift(&packet) {
+        // SAFETY: as C calls us.
+        unsafe { locked(inner, |listener| listener.heard(news)) };
     }
 }
 
 /// # Safety
 ///
-/// Called by C for a tap that `Tap::new` started, with a valid packet.
-unsafe extern "C" fn heard<T: Listener>(
-    tap: *mut bindings::knet_tap,
-    skb: *const bindings::sk_buff,
-) {
-    // SAFETY: `tap` is the first field of an `Inner` that lives until the tap is stopped; no packet is at address 0.
-    let (inner, packet) = unsafe {
-        let skb = NonNull::new_unchecked(skb.cast_mut());
-        (&*tap.cast::<Inner<T>>(), Heard(skb, PhantomData))
-    };
-    if let Some(news) = T::sift(&packet) {
-        locked(inner, |listener| listener.heard(news));
-    }
+/// C's last call for a tap that `Tap::start` started, in a process, when nobody can be in `heard` any more.
+unsafe extern "C" fn ended<L: Listener>(tap: *mut bindings::knet_tap) {
+    // SAFETY: `tap` is the first field of an `Inner` that came from a box; nobody else has its address any more.
+    drop(unsafe { KBox::from_raw(tap.cast::<Inner<L>>()) });
 }

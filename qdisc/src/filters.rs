@@ -37,7 +37,8 @@ pub(crate) fn ask<T: Filtered>(
     let handle = on.context().handle();
     let (this, report) = on.qdisc();
     match classified {
-        Classified::Unmatched => Some((skb, None)),
+        // A filter with an action and no class matches, too.
+        Classified::Unmatched | Classified::Class(0) => Some((skb, None)),
         Classified::Class(class) => {
             // Filters may leave out the major number.
             let ours = class & MAJOR == 0;

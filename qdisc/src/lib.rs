@@ -26,16 +26,19 @@ module! {
     alias: ["net-sch-turnstile", "net-sch-turnstile_pacer"],
 }
 
+static PORT: knet::Kind<port::TurnstilePort> = knet::Kind::new();
+static PACER: knet::Kind<pacer::TurnstilePacer> = knet::Kind::new();
+
 struct Module {
-    _port: knet::Registration<port::TurnstilePort>,
-    _pacer: knet::Registration<pacer::TurnstilePacer>,
+    _port: knet::Registration,
+    _pacer: knet::Registration,
 }
 
 impl kernel::Module for Module {
-    fn init(module: &'static ThisModule) -> Result<Self> {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
         Ok(Module {
-            _port: knet::Registration::new(module)?,
-            _pacer: knet::Registration::new(module)?,
+            _port: PORT.register()?,
+            _pacer: PACER.register()?,
         })
     }
 }

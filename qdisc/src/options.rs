@@ -112,6 +112,11 @@ const RULES: &[Rule] = &[
         name: "ren period",
         kind: Kind::U64,
     },
+    Rule {
+        number: option::JITTER,
+        name: "jitter",
+        kind: Kind::U64,
+    },
 ];
 
 /// An attribute that is on or off, or one of two.
@@ -217,6 +222,7 @@ pub(crate) fn apply(config: &mut Config, nest: Nest<'_>, extack: &mut Extack) ->
             }
             (option::OVERHEAD, Value::U32(bytes)) => config.overhead = bytes,
             (option::MPU, Value::U32(bytes)) => config.mpu = bytes,
+            (option::JITTER, Value::U64(ns)) => config.jitter = Nanos(ns),
             (option::PHANTOM_SHARE, Value::U32(share)) => {
                 let drain = (share != uapi::PHANTOM_OFF).then_some(Drain::Share(share));
                 phantom.set_drain(drain, extack)?;
@@ -258,6 +264,7 @@ pub(crate) fn dump(config: &Config, message: &mut Message) -> Result {
     message.u32(option::SPLIT_GSO, config.split_gso.into())?;
     message.u32(option::OVERHEAD, config.overhead)?;
     message.u32(option::MPU, config.mpu)?;
+    message.u64(option::JITTER, config.jitter.0, option::PAD)?;
     let period = config.ren.map_or(uapi::REN_OFF, |period| period.0);
     message.u64(option::REN_PERIOD, period, option::PAD)?;
     let Some(phantom) = config.phantom else {

@@ -9,7 +9,7 @@
 //! HULL's pacer sits at the network card and sees the acknowledgements come in (section 4.2: "for each ACK with the ECN-Echo bit set"). A Linux qdisc
 //! sees only what goes out. Of three ways to know, this is the one that does what the paper says:
 //!
-//! - *Listening to what the device receives* ([`Tap`], a packet handler as packet sockets have it): each ACK is seen, one draw for each, and no state is kept
+//! - *Listening to what the device receives* ([`Listener`], a packet handler as packet sockets have it): each ACK is seen, one draw for each, and no state is kept
 //!   for flows that are not associated. It works for local sockets, containers, guests and forwarded flows alike, and TCP is left as it is. It takes a look
 //!   at the headers of each packet that comes in. It must be the same device: with ACKs that come by another one nothing is paced.
 //! - *CWR in what goes out* would need no listening, but Linux sets it in one segment per window, and only when the window is cut
@@ -30,11 +30,12 @@
 //! `:1`), and paced packets go beside the port. Filters may say which packets to pace (class `:2`) and which not (`:1`), whatever the table says.
 
 use crate::filters::{self, FilterEvents, Filtered};
-use crate::packet::{Framing, PortPacket, PortQueue};
+use crate::packet::{PortPacket, PortQueue};
 use kernel::{alloc::KVVec, prelude::*};
 use knet::{
-    attr::Nest, Arriving, Child, Configuring, Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing,
-    Extack, HeaderBuffer, Heard, Leaving, Listener, Message, Qdisc, Skb, Stats, Tap,
+    attr::Nest, Arriving, Child, Configuring, Context, Dequeued, Dequeuing, DropReason, Enqueued,
+    Enqueuing, Extack, HeaderBuffer, Heard, Leaving, Listener, Locked, Medium, Message, Qdisc, Rtnl,
+    Skb, Stats,
 };
 use turnstile_core::{
     pacer::{
@@ -43,7 +44,7 @@ use turnstile_core::{
         key::{self, FlowKey},
         HostPacer, Lane, Next,
     },
-    queue::{wire_len, Packet},
+    queue::{Framing, Packet},
     uapi::pacer::{class, KIND},
     units::Nanos,
 };
@@ -108,12 +109,14 @@ pub(crate) struct Events {
     gso_splits: u64,
 }
 
+/// The place of the child that takes what passes by, the only one.
+const CHILD: usize = 0;
+
 /// A pacer: one instance of the qdisc.
 pub(crate) struct TurnstilePacer {
     pacer: HostPacer<PortQueue>,
-    flows: Tap<Associations>,
-    /// Takes what passes by.
-    child: Option<Child>,
+    /// There is a child, which takes what passes by.
+    grafted: bool,
     /// Whether the child may hold super-packets, which are one each to it.
     child_holds_whole: bool,
     events: Events,
@@ -132,41 +135,21 @@ pub(crate) enum Arrival {
 impl TurnstilePacer {
     fn framing(&self) -> Framing {
         let config = self.pacer.config();
-        Framing {
-            overhead: config.overhead,
-            mpu: config.mpu,
-        }
+        Framing::new(config.overhead, config.mpu)
     }
 
     /// Counts the packet as one that the host sends.
     #[inline]
     fn count(&mut self, now: Nanos, skb: &Skb) {
-        let Framing { overhead, mpu } = self.framing();
-        let wire = wire_len(skb.packet_len(), skb.segments(), overhead, mpu);
+        let wire = self.framing().wire_len(skb.packet_len(), skb.segments());
         self.pacer.arrive(now, wire);
     }
 
-    /// Which way the packet goes, by its flow.
-    #[inline]
-    fn lane(&self, now: Nanos, skb: &Skb) -> Lane {
-        let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
-        let headers = skb.headers(&mut buffer);
-        let since = self.pacer.waiting_since(now);
-        match key::segment(headers.protocol, headers.bytes) {
-            Some(segment)
-                if self
-                    .flows
-                    .with(|flows| flows.0.lookup(now, &segment.flow, since)) =>
-            {
-                Lane::Paced
-            }
-            _ => Lane::Pass,
-        }
-    }
 
     /// Leaves the filters' verdict behind. `None`: the packet is gone.
     fn classify(skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Lane)> {
         let (skb, named) = filters::ask(skb, on)?;
+        let medium = on.context().medium();
         let (this, _) = on.qdisc();
         let now = now();
         this.count(now, &skb);
@@ -177,7 +160,10 @@ impl TurnstilePacer {
                 if named.is_some() {
                     this.events.filters.miss();
                 }
-                this.lane(now, &skb)
+                let since = this.pacer.waiting_since(now);
+                lane(flow(&skb, medium), |flow| {
+                    on.listener(|flows| flows.0.lookup(now, flow, since))
+                })
             }
         };
         Some((skb, lane))
@@ -185,8 +171,9 @@ impl TurnstilePacer {
 
     /// Puts the packet where it goes.
     fn place(skb: Skb, lane: Lane, on: &mut Enqueuing<'_, Self>) {
+        let child = on.context().child(CHILD);
         let (this, report) = on.qdisc();
-        if let (Lane::Pass, Some(child)) = (lane, &this.child) {
+        if let (Lane::Pass, Some(child)) = (lane, child) {
             let (len, segs) = (skb.packet_len(), skb.segments());
             let whole = segs > 1;
             if whole || this.child_holds_whole {
@@ -194,7 +181,7 @@ impl TurnstilePacer {
             }
             this.pacer.child_offered(len, segs);
             // If it does not take the packet, that is seen from what it holds.
-            on.give(skb, |this| this.child.as_mut());
+            on.give(skb, CHILD);
             return;
         }
         let len = skb.packet_len();
@@ -210,11 +197,28 @@ impl TurnstilePacer {
     fn splits(&self, skb: &Skb, lane: Lane) -> bool {
         lane == Lane::Paced && skb.segments() > 1 && self.pacer.config().split_gso
     }
+}
 
-    /// Has the child packets?
-    #[inline]
-    fn child_holds(&self) -> bool {
-        self.child.as_ref().is_some_and(|child| child.queued() != 0)
+/// Has the child packets?
+#[inline]
+fn child_holds(sch: Context<'_, TurnstilePacer>) -> bool {
+    sch.child(CHILD).is_some_and(|child| child.queued() != 0)
+}
+
+/// The packet's flow, if it is of one that may be paced.
+#[inline]
+fn flow(skb: &Skb, medium: Medium) -> Option<FlowKey> {
+    let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
+    let headers = skb.headers(medium, &mut buffer);
+    key::segment(headers.protocol, headers.bytes).map(|segment| segment.flow)
+}
+
+/// Which way a packet of this flow goes. `paced`: is the flow in the table?
+#[inline]
+fn lane(flow: Option<FlowKey>, paced: impl FnOnce(&FlowKey) -> Option<bool>) -> Lane {
+    match flow {
+        Some(flow) if paced(&flow) == Some(true) => Lane::Paced,
+        _ => Lane::Pass,
     }
 }
 
@@ -230,14 +234,18 @@ impl Qdisc for TurnstilePacer {
     const CLASSES_ARE_FIXED: &'static str =
         "the classes are :1, what passes by, and :2, what is paced";
 
-    type Shared = ();
+    const CHILDREN: usize = 1;
 
-    fn new(
-        on: &Configuring<'_, Self>,
-        nest: Option<Nest<'_>>,
-        extack: &mut Extack,
-    ) -> Result<Self> {
+    type Shared = ();
+    type Listener = Associations;
+
+    fn new<'a>(
+        on: &'a mut Configuring<'_, Self>,
+        nest: Option<Nest<'a>>,
+        extack: &'a mut Extack,
+    ) -> Result<impl PinInit<Self, Error>> {
         let device = on.device();
+        let speed = device.speed();
         let mut config = Config::DEFAULT;
         let limit = u64::from(device.queue_bytes());
         config.pass_limit = limit.clamp(limits::PASS_LIMIT.min, limits::PASS_LIMIT.max) as u32;
@@ -246,22 +254,26 @@ impl Qdisc for TurnstilePacer {
         }
         options::check(&config, extack)?;
         let flows = Flows::new(&config, Memory::new(config.flows)?, knet::random());
-        Ok(TurnstilePacer {
-            pacer: HostPacer::new(&config, device.speed(), now()),
-            flows: Tap::new(&device, Associations(flows))?,
-            child: None,
+        on.listen(Associations(flows))?;
+        Ok(try_init!(Self {
+            pacer: HostPacer::new(&config, speed, now()),
+            grafted: false,
             child_holds_whole: false,
             events: Events::default(),
-        })
+        }? Error))
     }
 
-    fn change(on: &Configuring<'_, Self>, nest: Option<Nest<'_>>, extack: &mut Extack) -> Result {
+    fn change(
+        on: &mut Configuring<'_, Self>,
+        nest: Option<Nest<'_>>,
+        extack: &mut Extack,
+    ) -> Result {
         let Some(nest) = nest else {
             return Ok(());
         };
         let speed = on.device().speed();
         // RTNL is held: nobody else changes the configuration between here and the second lock.
-        let Some(old) = on.lock(|this, _, _| *this.pacer.config()) else {
+        let Some(old) = on.lock(|this, _| *this.pacer.config()) else {
             return Err(EINVAL);
         };
         let mut config = old;
@@ -272,13 +284,13 @@ impl Qdisc for TurnstilePacer {
             false => Some(Memory::new(config.flows)?),
         };
         // What is freed is freed here, where it may take its time.
-        let _unused = on.lock(|this, changing, sch| {
+        let _unused = on.lock(|this, on| {
             this.pacer.change(&config, speed, now(), |packet| {
-                changing.drop_queued(packet.0);
+                on.drop_queued(packet.0);
             });
             // What waited for the old rate's time may be due by the new one.
-            sch.wake_at(now().0);
-            this.flows.with(|flows| {
+            on.context().wake_at(now().0);
+            on.listener(|flows| {
                 flows.0.change(&config);
                 memory.map(|memory| flows.0.resize(memory))
             })
@@ -298,8 +310,12 @@ impl Qdisc for TurnstilePacer {
         }
         let now = now();
         this.count(now, &skb);
-        let lane = this.lane(now, &skb);
-        if this.splits(&skb, lane) || lane == Lane::Pass && this.child.is_some() {
+        let since = this.pacer.waiting_since(now);
+        let lane = lane(flow(&skb, sch.medium()), |flow| {
+            arriving.listener(|flows| flows.0.lookup(now, flow, since))
+        });
+        let (this, _) = arriving.qdisc();
+        if this.splits(&skb, lane) || lane == Lane::Pass && this.grafted {
             return arriving.unusual(skb, Arrival::Goes(lane));
         }
         let len = skb.packet_len();
@@ -322,7 +338,7 @@ impl Qdisc for TurnstilePacer {
         if !on.qdisc().0.splits(&skb, lane) {
             return Self::place(skb, lane, on);
         }
-        match skb.split() {
+        match on.split(skb) {
             Ok(mut list) => {
                 let (this, _) = on.qdisc();
                 this.events.gso_splits = this.events.gso_splits.wrapping_add(1);
@@ -338,7 +354,7 @@ impl Qdisc for TurnstilePacer {
     #[inline(always)]
     fn dequeue(mut leaving: Leaving<'_, Self>) -> Dequeued {
         let this = leaving.qdisc();
-        if this.child.is_some() {
+        if this.grafted {
             return leaving.unusual(None);
         }
         if this.pacer.is_empty() {
@@ -363,15 +379,15 @@ impl Qdisc for TurnstilePacer {
             Some(time) => time,
             None => {
                 let now = now();
+                let holds = child_holds(on.context());
                 let (this, _) = on.qdisc();
-                let holds = this.child_holds();
                 let mut next = this.pacer.next(now, holds);
                 if next == Next::Now(Lane::Pass) {
                     // What came before there was a child goes first.
                     if let Some(packet) = this.pacer.dequeue(now, Lane::Pass) {
                         return Some(packet.0);
                     }
-                    if let Some(skb) = on.take(|this| this.child.as_mut()) {
+                    if let Some(skb) = on.take(CHILD) {
                         let (len, segs) = (skb.packet_len(), skb.segments());
                         on.qdisc().0.pacer.child_sent(len, segs);
                         return Some(skb);
@@ -395,19 +411,17 @@ impl Qdisc for TurnstilePacer {
         None
     }
 
-    fn reset(&mut self) {
-        self.pacer.reset(|packet| knet::drop_queued(packet.0));
-        if let Some(child) = &mut self.child {
-            child.reset();
-        }
+    fn reset(&mut self, rtnl: &Rtnl<'_>) {
+        self.pacer
+            .reset(|packet| knet::drop_queued(packet.0, rtnl));
     }
 
     fn dump(&mut self, message: &mut Message) -> Result {
         options::dump(self.pacer.config(), message)
     }
 
-    fn dump_stats(&mut self, stats: &mut Stats) -> Result {
-        report::pacer(self, stats)
+    fn dump_stats(&mut self, on: &mut Locked<'_, Self>, stats: &mut Stats) -> Result {
+        report::pacer(self, on, stats)
     }
 
     fn find_class((): &(), minor: u16) -> bool {
@@ -418,9 +432,9 @@ impl Qdisc for TurnstilePacer {
         (after < class::PACED).then(|| after.wrapping_add(1))
     }
 
-    fn child(&mut self, minor: u16, extack: &mut Extack) -> Result<&mut Option<Child>> {
+    fn child_place(minor: u16, extack: &mut Extack) -> Result<usize> {
         if minor == class::PASS {
-            return Ok(&mut self.child);
+            return Ok(CHILD);
         }
         Err(extack.refuse(
             knet::eopnotsupp(),
@@ -428,7 +442,16 @@ impl Qdisc for TurnstilePacer {
         ))
     }
 
-    fn dump_class_stats(&mut self, minor: u16, stats: &mut Stats) -> Result {
-        report::class(self, minor, stats)
+    fn grafted(&mut self, _place: usize, child: Option<Child<'_>>) {
+        self.grafted = child.is_some();
+    }
+
+    fn dump_class_stats(
+        &mut self,
+        minor: u16,
+        on: &mut Locked<'_, Self>,
+        stats: &mut Stats,
+    ) -> Result {
+        report::class(self, on.context().child(CHILD), minor, stats)
     }
 }

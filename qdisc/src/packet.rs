@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The kernel's packets as `turnstile_core` sees them.
 
-use knet::{Arrivals, Changing, Departures, DropReason, HeaderBuffer, Skb, SkbQueue};
+use knet::{
+    Arrivals, Departures, DropReason, HeaderBuffer, Locked, Medium, Qdisc, Rtnl, Skb, SkbQueue,
+};
 use turnstile_core::{
     band::Band,
     marker::field::{self, Label, Place, Version},
-    queue::{wire_len, DropCause, Meta, Packet, Queue, Sink},
+    queue::{DropCause, Framing, Meta, Packet, Queue, Sink},
     units::Nanos,
 };
-
-/// How long packets are on the wire.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Framing {
-    pub(crate) overhead: u32,
-    pub(crate) mpu: u32,
-}
 
 /// What the port keeps with a packet, and where in the 20 bytes of `skb->cb` that are a qdisc's own: the time of arrival
 /// and the length on the wire.
@@ -27,8 +22,7 @@ pub(crate) struct PortPacket(pub(crate) Skb);
 impl PortPacket {
     #[inline]
     pub(crate) fn new(mut skb: Skb, framing: Framing) -> Self {
-        let Framing { overhead, mpu } = framing;
-        let wire = wire_len(skb.packet_len(), skb.segments(), overhead, mpu);
+        let wire = framing.wire_len(skb.packet_len(), skb.segments());
         skb.set_private::<WIRE_LEN, u32>(wire);
         PortPacket(skb)
     }
@@ -55,23 +49,32 @@ impl Packet for PortPacket {
         self.0.set_private::<ENQUEUED, u64>(now.0);
     }
 
-    fn label(&self) -> Option<Label> {
+    fn label(&self, ethernet: bool) -> Option<Label> {
         let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
-        let headers = self.0.headers(&mut buffer);
+        let headers = self.0.headers(medium(ethernet), &mut buffer);
         field::find(headers.protocol, headers.bytes)
     }
 
-    fn set_ecn(&mut self, place: Place, ecn: u8) -> bool {
+    fn set_ecn(&mut self, ethernet: bool, place: Place, ecn: u8) -> bool {
         let ipv6 = place.version == Version::V6;
-        self.0.set_ecn(place.at.into(), ipv6, ecn)
+        self.0.set_ecn(medium(ethernet), place.at.into(), ipv6, ecn)
+    }
+}
+
+fn medium(ethernet: bool) -> Medium {
+    if ethernet {
+        Medium::Ethernet
+    } else {
+        Medium::Other
     }
 }
 
 /// A FIFO of such packets.
-#[derive(Default)]
 pub(crate) struct PortQueue(SkbQueue);
 
 impl Queue for PortQueue {
+    const EMPTY: Self = PortQueue(SkbQueue::new());
+
     type Packet = PortPacket;
 
     #[inline]
@@ -125,19 +128,19 @@ impl Sink<PortPacket> for OnDequeue<'_, '_> {
 }
 
 /// Where packets go that a change has no room for.
-pub(crate) struct OnChange<'a>(pub(crate) &'a mut Changing);
+pub(crate) struct OnChange<'a, 'b, T: Qdisc>(pub(crate) &'a mut Locked<'b, T>);
 
-impl Sink<PortPacket> for OnChange<'_> {
+impl<T: Qdisc> Sink<PortPacket> for OnChange<'_, '_, T> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, _cause: DropCause) {
         self.0.drop_queued(packet.0);
     }
 }
 
 /// Where packets go when the whole port is emptied.
-pub(crate) struct OnReset;
+pub(crate) struct OnReset<'a>(pub(crate) &'a Rtnl<'a>);
 
-impl Sink<PortPacket> for OnReset {
+impl Sink<PortPacket> for OnReset<'_> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, _cause: DropCause) {
-        knet::drop_queued(packet.0);
+        knet::drop_queued(packet.0, self.0);
     }
 }

@@ -5,13 +5,13 @@ use crate::{
     classes::Classes,
     filters::{self, FilterEvents, Filtered},
     options::{self, refuse},
-    packet::{Framing, OnChange, OnDequeue, OnEnqueue, OnReset, PortPacket, PortQueue},
+    packet::{OnChange, OnDequeue, OnEnqueue, OnReset, PortPacket, PortQueue},
     report,
 };
 use kernel::prelude::*;
 use knet::{
     attr::Nest, Arriving, Child, Configuring, Context, Dequeued, Dequeuing, DropReason, Enqueued,
-    Enqueuing, Extack, HeaderBuffer, Leaving, Message, Qdisc, Skb, Stats,
+    Enqueuing, Extack, HeaderBuffer, Leaving, Locked, Medium, Message, Qdisc, Rtnl, Skb, Stats,
 };
 use turnstile_core::{
     classify::{classify, classify_usual},
@@ -30,11 +30,14 @@ pub(crate) struct PortEvents {
     pub(crate) gso_drops: u64,
 }
 
+/// The place of the data class's child, the only one.
+pub(crate) const CHILD: usize = 0;
+
 /// A port: one instance of the qdisc.
 pub(crate) struct TurnstilePort {
     pub(crate) port: Port<PortQueue>,
-    /// The data class's child qdisc.
-    pub(crate) child: Option<Child>,
+    /// The data class has a child qdisc.
+    grafted: bool,
     /// Whether the child may hold super-packets, which are one each to it.
     pub(crate) child_holds_whole: bool,
     pub(crate) events: PortEvents,
@@ -53,24 +56,10 @@ fn check(config: &Config, speed: Option<u64>, extack: &mut Extack) -> Result<Res
 }
 
 impl TurnstilePort {
-    fn framing(&self) -> Framing {
-        let config = self.port.config();
-        Framing {
-            overhead: config.overhead,
-            mpu: config.mpu,
-        }
-    }
-
-    /// How many packets the child holds.
-    #[inline]
-    fn child_holds(&self) -> u64 {
-        self.child.as_ref().map_or(0, |child| child.queued().into())
-    }
-
     /// Is nothing queued, and nothing grafted that may hold packets?
     #[inline]
     fn rests(&mut self) -> bool {
-        self.child.is_none() && self.port.rests(false)
+        !self.grafted && self.port.rests(false)
     }
 
     /// Where the packet goes if that is easily said. In this order: `skb->priority` that names one of our classes (as prio
@@ -85,10 +74,10 @@ impl TurnstilePort {
                 return Some(slot);
             }
         }
-        if sch.has_filters() || !skb.is_on_ethernet() {
+        if sch.has_filters() || sch.medium() != Medium::Ethernet {
             return None;
         }
-        let minor = classify_usual(skb.linear(), self.port.config())?;
+        let minor = classify_usual(skb.linear(), self.port.reading(), &self.port.config().dscp)?;
         Some(self.port.class_slot(minor.into()).unwrap_or(Slot::DATA))
     }
 
@@ -96,6 +85,7 @@ impl TurnstilePort {
     #[inline(never)]
     fn classify_unusual(skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Slot)> {
         let (skb, named) = filters::ask(skb, on)?;
+        let medium = on.context().medium();
         let (this, _) = on.qdisc();
         if let Some(minor) = named {
             match this.port.class_slot(minor) {
@@ -104,7 +94,7 @@ impl TurnstilePort {
             }
         }
         let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
-        let headers = skb.headers(&mut buffer);
+        let headers = skb.headers(medium, &mut buffer);
         let band = classify(
             headers.protocol,
             headers.bytes,
@@ -118,10 +108,11 @@ impl TurnstilePort {
     /// Deals with one packet, which may be a super-packet if they are not split.
     #[inline(never)]
     fn place(skb: Skb, slot: Slot, on: &mut Enqueuing<'_, Self>) {
+        let child = on.context().child(CHILD);
         let (this, report) = on.qdisc();
         let len = skb.packet_len();
-        let packet = PortPacket::new(skb, this.framing());
-        match &mut this.child {
+        let packet = PortPacket::new(skb, this.port.framing());
+        match child {
             Some(child) if slot == Slot::DATA => {
                 let meta = packet.meta();
                 let whole = meta.segs > 1;
@@ -129,7 +120,7 @@ impl TurnstilePort {
                     this.child_holds_whole = whole || child.queued() != 0;
                 }
                 this.port.leaf_offered(meta);
-                if !on.give(packet.0, |this| this.child.as_mut()) {
+                if !on.give(packet.0, CHILD) {
                     on.qdisc().0.port.leaf_refused(meta);
                 }
             }
@@ -149,7 +140,7 @@ impl TurnstilePort {
     #[inline(never)]
     fn split(skb: Skb, slot: Slot, on: &mut Enqueuing<'_, Self>) {
         let segments = skb.segments();
-        match skb.split() {
+        match on.split(skb) {
             Ok(mut list) => {
                 let (this, _) = on.qdisc();
                 this.events.gso_splits = this.events.gso_splits.wrapping_add(1);
@@ -179,10 +170,11 @@ fn dequeue_first<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) ->
 /// What leaves where more than the queues say what goes first, or the packet is not quite a usual one. `now`: if the clock was read.
 #[inline(never)]
 fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) -> Dequeued {
+    let sch = leaving.context();
     let this = leaving.qdisc();
     // Without a child, something is queued, or we were not asked.
-    if this.child.is_some() {
-        if this.child_holds() != 0 {
+    if this.grafted {
+        if child_holds(sch) != 0 {
             return leaving.unusual(None);
         }
         if this.port.rests(false) {
@@ -194,6 +186,12 @@ fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) ->
         Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
         None => leaving.unusual(Some(now)),
     }
+}
+
+/// How many packets the child holds.
+#[inline]
+fn child_holds(sch: Context<'_, TurnstilePort>) -> u64 {
+    sch.child(CHILD).map_or(0, |child| child.queued().into())
 }
 
 impl Filtered for TurnstilePort {
@@ -209,14 +207,18 @@ impl Qdisc for TurnstilePort {
     const CLASSES_ARE_FIXED: &'static str =
         "the port makes its classes; see priorities and unscheduled";
 
-    type Shared = Classes;
+    const CHILDREN: usize = 1;
 
-    fn new(
-        on: &Configuring<'_, Self>,
-        nest: Option<Nest<'_>>,
-        extack: &mut Extack,
-    ) -> Result<Self> {
+    type Shared = Classes;
+    type Listener = ();
+
+    fn new<'a>(
+        on: &'a mut Configuring<'_, Self>,
+        nest: Option<Nest<'a>>,
+        extack: &'a mut Extack,
+    ) -> Result<impl PinInit<Self, Error>> {
         let device = on.device();
+        let ethernet = device.medium() == Medium::Ethernet;
         let speed = device.speed();
         let mut config = Config::DEFAULT;
         let limit = u64::from(device.queue_bytes());
@@ -226,23 +228,32 @@ impl Qdisc for TurnstilePort {
         }
         let resolved = check(&config, speed, extack)?;
         on.shared().set(&config);
-        Ok(TurnstilePort {
-            port: Port::new(&config, &resolved, now()),
-            child: None,
+        Ok(try_init!(Self {
+            port: Port::EMPTY,
+            grafted: false,
             child_holds_whole: false,
             events: PortEvents::default(),
             speed,
-        })
+        }? Error)
+        .chain(move |this| {
+            this.port.begin(&config, &resolved, now());
+            this.port.set_ethernet(ethernet);
+            Ok(())
+        }))
     }
 
-    fn change(on: &Configuring<'_, Self>, nest: Option<Nest<'_>>, extack: &mut Extack) -> Result {
+    fn change(
+        on: &mut Configuring<'_, Self>,
+        nest: Option<Nest<'_>>,
+        extack: &mut Extack,
+    ) -> Result {
         let Some(nest) = nest else {
             return Ok(());
         };
         let speed = on.device().speed();
         // RTNL is held: nobody else changes the configuration between here and the second lock.
         let Some((mut config, speed)) =
-            on.lock(|this, _, _| (*this.port.config(), speed.or(this.speed)))
+            on.lock(|this, _| (*this.port.config(), speed.or(this.speed)))
         else {
             return Err(EINVAL);
         };
@@ -254,23 +265,27 @@ impl Qdisc for TurnstilePort {
                 format_args!("class :{minor:x} would go, but filters name it"),
             ));
         }
-        on.lock(|this, changing, sch| {
+        on.lock(|this, on| {
             this.port
-                .change(&config, &resolved, now(), &mut OnChange(changing));
+                .change(&config, &resolved, now(), &mut OnChange(on));
             this.speed = speed;
-            on.shared().set(&config);
+            let sch = on.context();
+            sch.shared().set(&config);
             // What waited for the old rate's time may be due by the new one.
             sch.wake_at(now().0);
         });
         Ok(())
     }
 
-    fn link_changed(on: &Configuring<'_, Self>) {
-        let speed = on.device().speed();
-        on.lock(|this, _, sch| {
+    fn link_changed(on: &mut Configuring<'_, Self>) {
+        let device = on.device();
+        let ethernet = device.medium() == Medium::Ethernet;
+        let speed = device.speed();
+        on.lock(|this, on| {
             this.speed = speed.or(this.speed);
+            this.port.set_ethernet(ethernet);
             this.port.note_link_speed(now(), speed);
-            sch.wake_at(now().0);
+            on.context().wake_at(now().0);
         });
     }
 
@@ -285,7 +300,7 @@ impl Qdisc for TurnstilePort {
         let Some(slot) = this.usual_slot(&skb, sch) else {
             return arriving.unusual(skb, None);
         };
-        if slot == Slot::DATA && this.child.is_some() {
+        if slot == Slot::DATA && this.grafted {
             return arriving.unusual(skb, Some(slot));
         }
         // The clock before all that is read of the packet, so that it is read once.
@@ -294,7 +309,7 @@ impl Qdisc for TurnstilePort {
             return arriving.unusual(skb, Some(slot));
         }
         let len = skb.packet_len();
-        let packet = PortPacket::new(skb, this.framing());
+        let packet = PortPacket::new(skb, this.port.framing());
         match this.port.try_enqueue(now, slot, packet) {
             Ok(()) => arriving.queued(len),
             Err(packet) => arriving.unusual(packet.0, Some(slot)),
@@ -328,8 +343,8 @@ impl Qdisc for TurnstilePort {
     }
 
     fn dequeue_unusual(now: Option<Nanos>, on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
+        let leaf = child_holds(on.context());
         let (this, report) = on.qdisc();
-        let leaf = this.child_holds();
         let now = match now {
             Some(now) => now,
             None if this.port.rests(leaf != 0) => return None,
@@ -339,12 +354,13 @@ impl Qdisc for TurnstilePort {
         let dequeued = match step {
             Step::Done(dequeued) => dequeued,
             Step::Ask(question) => {
-                let packet = on.take(|this| this.child.as_mut());
+                let packet = on.take(CHILD);
+                let leaf = child_holds(on.context());
                 let (this, report) = on.qdisc();
                 // The child used the packet's private bytes, so its wire length is worked out again.
-                let packet = packet.map(|skb| PortPacket::new(skb, this.framing()));
+                let packet = packet.map(|skb| PortPacket::new(skb, this.port.framing()));
                 this.port
-                    .end_dequeue(question, packet, this.child_holds(), &mut OnDequeue(report))
+                    .end_dequeue(question, packet, leaf, &mut OnDequeue(report))
             }
         };
         match dequeued {
@@ -359,18 +375,15 @@ impl Qdisc for TurnstilePort {
         }
     }
 
-    fn reset(&mut self) {
-        self.port.reset(&mut OnReset);
-        if let Some(child) = &mut self.child {
-            child.reset();
-        }
+    fn reset(&mut self, rtnl: &Rtnl<'_>) {
+        self.port.reset(&mut OnReset(rtnl));
     }
 
     fn dump(&mut self, message: &mut Message) -> Result {
         options::dump(self.port.config(), message)
     }
 
-    fn dump_stats(&mut self, stats: &mut Stats) -> Result {
+    fn dump_stats(&mut self, _on: &mut Locked<'_, Self>, stats: &mut Stats) -> Result {
         report::port(self, stats)
     }
 
@@ -386,9 +399,9 @@ impl Qdisc for TurnstilePort {
         classes.bind(minor, bound);
     }
 
-    fn child(&mut self, minor: u16, extack: &mut Extack) -> Result<&mut Option<Child>> {
+    fn child_place(minor: u16, extack: &mut Extack) -> Result<usize> {
         if minor == u16::from(uapi::class::DATA) {
-            return Ok(&mut self.child);
+            return Ok(CHILD);
         }
         Err(extack.refuse(
             knet::eopnotsupp(),
@@ -399,15 +412,21 @@ impl Qdisc for TurnstilePort {
         ))
     }
 
-    fn grafted(&mut self) {
-        self.port.set_grafted(self.child.is_some());
+    fn grafted(&mut self, _place: usize, child: Option<Child<'_>>) {
+        self.grafted = child.is_some();
+        self.port.set_grafted(self.grafted);
     }
 
     fn dump_class(&mut self, minor: u16, message: &mut Message) -> Result {
         message.u32(uapi::CLASS_BAND, minor.into())
     }
 
-    fn dump_class_stats(&mut self, minor: u16, stats: &mut Stats) -> Result {
-        report::class(self, minor, stats)
+    fn dump_class_stats(
+        &mut self,
+        minor: u16,
+        on: &mut Locked<'_, Self>,
+        stats: &mut Stats,
+    ) -> Result {
+        report::class(self, on.context().child(CHILD), minor, stats)
     }
 }

@@ -39,6 +39,10 @@ pub(crate) fn port(this: &TurnstilePort, stats: &mut Stats) -> Result {
                 (port_stat::FILTER_MISSES, events.filters.misses),
                 (port_stat::GSO_SPLITS, events.gso_splits),
                 (port_stat::GSO_DROPS, events.gso_drops),
+                (port_stat::TOKEN_LIMIT, resolved.token_limit.into()),
+                (port_stat::TOKEN_SLACK, resolved.slack.0),
+                (port_stat::SLACK_FORFEITS, port.slack_forfeits),
+                (port_stat::SLACK_FORFEITED, port.slack_forfeited),
             ],
         )
     })
@@ -72,7 +76,7 @@ impl InChild {
     ///
     /// A child tells nobody why it drops, and some of its drops not at all. What came in, was not sent, is not in our own
     /// queue and was not dropped by ourselves, the child holds, or it was dropped by this child or one before it.
-    pub(crate) fn of(band: &BandStats, child: Option<&Child>, holds_whole: bool) -> Self {
+    pub(crate) fn of(band: &BandStats, child: Option<Child<'_>>, holds_whole: bool) -> Self {
         let left = band
             .offered_packets
             .saturating_sub(band.sent_packets)
@@ -101,7 +105,12 @@ impl InChild {
 }
 
 /// Statistics of one class.
-pub(crate) fn class(this: &TurnstilePort, minor: u16, stats: &mut Stats) -> Result {
+pub(crate) fn class(
+    this: &TurnstilePort,
+    child: Option<Child<'_>>,
+    minor: u16,
+    stats: &mut Stats,
+) -> Result {
     let Some(band) = u8::try_from(minor)
         .ok()
         .and_then(|minor| Band::from_minor(minor, this.port.config()))
@@ -109,13 +118,13 @@ pub(crate) fn class(this: &TurnstilePort, minor: u16, stats: &mut Stats) -> Resu
         return Ok(());
     };
     let band_stats = this.port.stats(band);
-    let leaf = this.child.as_ref().filter(|_| band == Band::Data);
+    let leaf = child.filter(|_| band == Band::Data);
     let own_drops = band_stats.dropped();
     let InChild {
         held,
         held_bytes,
         dropped: child,
-    } = InChild::of(band_stats, leaf, this.child_holds_whole);
+    } = InChild::of(&band_stats, leaf, this.child_holds_whole);
     let queued = band_stats.queued_packets.saturating_add(held);
     let backlog = band_stats.queued_bytes.saturating_add(held_bytes);
     stats.class(&ClassStats {

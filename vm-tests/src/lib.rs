@@ -10,6 +10,7 @@ pub mod bench;
 pub mod cases;
 pub mod clock;
 pub mod cmd;
+mod complaints;
 pub mod demo;
 pub mod events;
 pub mod handout;

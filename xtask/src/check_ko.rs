@@ -129,12 +129,13 @@ fn large_frames(frames: &[Frame]) -> Vec<String> {
     large.into_iter().map(|(_, line)| line).collect()
 }
 
-/// No line of `qdisc/` and `kmod/` uses the word `unsafe`, and their roots forbid it.
+/// No line of `qdisc/`, `kmod/` and knet's examples uses the word `unsafe`, and their roots forbid it.
 ///
 /// # Errors
 /// The lines.
 pub(crate) fn crates_are_safe(env: &Env) -> Result<()> {
     is_safe(env, "qdisc")?;
+    is_safe(env, "knet/examples")?;
     is_safe(env, "kmod")
 }
 

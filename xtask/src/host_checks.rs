@@ -87,6 +87,8 @@ const MODULE_CRATES: &[&str] = &[
     "knet/transport/src/lib.rs",
     "qdisc/src/lib.rs",
     "kmod/src/lib.rs",
+    "knet/examples/fifo.rs",
+    "beds/faults/hostile.rs",
 ];
 
 /// Builds the modules for a kernel and looks into them. Returns them if they were built.
@@ -102,7 +104,9 @@ pub(crate) fn module(
         modules = Some(modules::build(env, chroot, tree)?);
         Ok(())
     });
-    for module in modules.iter().flatten() {
+    let examples = modules.iter().flat_map(|_| modules::examples(env, tree));
+    let examples: Vec<PathBuf> = examples.flatten().collect();
+    for module in modules.iter().flatten().chain(&examples) {
         inspect(env, chroot, tree, report, module);
     }
     modules
@@ -121,7 +125,7 @@ fn inspect(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Report, modul
         &format!("module: needs only exported symbols ({name}, {series})"),
         || check_ko::only_exported(env, chroot, tree, module),
     );
-    small_frames(env, chroot, &series.to_string(), report, module);
+    small_frames(env, chroot, series, report, module);
     timed(
         report,
         &format!("module: version magic is the kernel's ({name}, {series})"),
@@ -146,6 +150,23 @@ pub(crate) fn small_frames(
     );
 }
 
+/// The modules that knet must make impossible; a case each.
+pub(crate) fn unsound(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Report) {
+    let began = Instant::now();
+    match modules::unsound(env, chroot, tree) {
+        Ok(results) => {
+            for (name, result) in results {
+                let what = match name.as_str() {
+                    "sound" => "module: knet lets a sound module be".to_owned(),
+                    name => format!("module: knet makes impossible: {name}"),
+                };
+                report.case(&what, began.elapsed(), &result);
+            }
+        }
+        Err(error) => report.case("module: unsound ones", began.elapsed(), &Err(error)),
+    }
+}
+
 /// What is looked at in the sources of the modules, once whatever the kernels are.
 pub(crate) fn module_sources(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Report) {
     timed(report, "module: no unsafe code in qdisc/ and kmod/", || {
@@ -162,6 +183,7 @@ pub(crate) fn module_sources(env: &Env, chroot: &Chroot, tree: &KernelTree, repo
     timed(report, "module: clippy", || {
         modules::clippy(env, chroot, tree)
     });
+    unsound(env, chroot, tree, report);
 }
 
 /// Builds the modules for the other kernel series that they are to build for, where the mirror has them.

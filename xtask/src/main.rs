@@ -11,6 +11,8 @@ mod bench;
 mod cache;
 mod check_ko;
 mod chroot;
+#[path = "../../vm-tests/src/complaints.rs"]
+mod complaints;
 mod cpio;
 mod demo;
 mod demo_data;

@@ -77,7 +77,7 @@ impl Session {
     pub(crate) fn build(&self, env: &Env, programs: &GuestPrograms) -> Result<Built> {
         Ok(Built {
             modules: modules::build(env, &self.chroot, &self.tree)?,
-            extra: Vec::new(),
+            extra: modules::examples(env, &self.tree)?,
             programs: programs.clone(),
         })
     }

@@ -294,6 +294,9 @@ fn guest(
     if wants(DETECTORS) {
         let mut built = built.clone();
         built.extra = modules::faults(env, &session.chroot, &session.tree)?;
+        if bed == Bed::Vm && !options.filter.is_empty() {
+            host_checks::unsound(env, &session.chroot, &session.tree, report);
+        }
         detectors::run(env, session, &built, timeout_scale, report)?;
     }
     if bed == Bed::Vm && wants(BENCH) {

@@ -117,7 +117,7 @@ fn turnstile_types_have_their_bands() {
 fn without_the_band_unscheduled_packets_are_data() {
     let config = Config {
         unscheduled: 0,
-        dscp: crate::config::DscpMap::NONE,
+        dscp: DscpMap::NONE,
         ..config()
     };
     let packet = v4(17, 0, 0, &turnstile(Type::Data, 0, 1));

@@ -57,6 +57,8 @@ pub const SIGNAL_LIMIT: Range = range(1, 100_000, Unit::Number);
 pub const OVERHEAD: Range = range(0, 256, Unit::Number);
 /// Bytes.
 pub const MPU: Range = range(0, 256, Unit::Number);
+/// ns: how late the machine may be. 0: no allowance is made for that.
+pub const JITTER: Range = range(0, 10_000_000, Unit::Time);
 /// The code points that the DSCP map is for.
 pub const DSCP: Range = range(0, 63, Unit::Number);
 

@@ -63,6 +63,9 @@ fn every_range_ends_where_it_should() {
         c.overhead = v as u32
     });
     ends("mpu", limits::MPU, "0..256", |c, v| c.mpu = v as u32);
+    ends("jitter", limits::JITTER, "0ns..10ms", |c, v| {
+        c.jitter = Nanos(v)
+    });
     assert_eq!(limits::DSCP.to_string(), "0..63");
     // 0 stands for off.
     accepted(|c| c.unscheduled = 0);
@@ -95,14 +98,91 @@ fn refusals_name_the_option_the_value_and_the_range() {
         refusal(|c| c.token_expiry = Expiry::After(Nanos(20_000_000_000))),
         "token-expiry: 20000000000 ns is not in 1ns..10s"
     );
-    assert_eq!(
-        Config::DEFAULT.validate(None).unwrap_err().to_string(),
-        "link: the device reports no speed, so 'link RATE' is needed"
-    );
-    assert_eq!(
-        Config::DEFAULT.validate(Some(0)).unwrap_err().what,
-        Problem::NoSpeed
-    );
+}
+
+#[test]
+fn without_a_speed_nothing_that_follows_from_it_is_known() {
+    for speed in [None, Some(0)] {
+        let config = Config {
+            phantom: phantom(Drain::Share(950_000_000)),
+            ren: Some(Nanos(48_000)),
+            ..Config::DEFAULT
+        };
+        let resolved = config.validate(speed).unwrap();
+        assert!(resolved.is_unresolved());
+        assert_eq!(
+            resolved,
+            Resolved {
+                link: 0,
+                shaped: false,
+                link_rate: Rate::UNLIMITED,
+                token_rate: Rate::UNLIMITED,
+                interval: Nanos::ZERO,
+                drain: None,
+                expiry: None,
+                // A poll's worth of tokens, and one more.
+                token_limit: 65,
+                slack: Config::DEFAULT.jitter,
+            }
+        );
+        assert_eq!(resolved.token_rate.bytes_per_sec(), 0);
+    }
+    assert!(!Config::DEFAULT.validate(TEN_G).unwrap().is_unresolved());
+    let shaped = Config {
+        link: Some(125),
+        ..Config::DEFAULT
+    };
+    assert!(!shaped.validate(None).unwrap().is_unresolved());
+}
+
+#[test]
+fn without_a_speed_rates_and_times_are_as_given() {
+    let config = Config {
+        tokens: Tokens::Rate(GBIT),
+        token_expiry: Expiry::After(Nanos(5_000)),
+        phantom: phantom(Drain::Rate(9 * GBIT)),
+        jitter: Nanos::ZERO,
+        ..Config::DEFAULT
+    };
+    let resolved = config.validate(None).unwrap();
+    assert!(resolved.is_unresolved());
+    assert_eq!(resolved.token_rate.bytes_per_sec(), GBIT);
+    assert_eq!(resolved.drain.unwrap().bytes_per_sec(), 9 * GBIT);
+    assert_eq!(resolved.expiry, Some(Nanos(5_000)));
+    // What is no share of the link when there is one is moved into the range.
+    let resolved = config.resolve_for_speed(GBIT).unwrap();
+    assert_eq!(resolved.token_rate.bytes_per_sec(), GBIT / 2);
+    assert_eq!(resolved.drain.unwrap().bytes_per_sec(), GBIT);
+}
+
+#[test]
+fn without_a_speed_a_rate_is_a_share_of_some_link() {
+    let tokens = |rate| Config {
+        tokens: Tokens::Rate(rate),
+        ..Config::DEFAULT
+    };
+    let drain = |rate| Config {
+        phantom: phantom(Drain::Rate(rate)),
+        ..Config::DEFAULT
+    };
+    let fastest = Rate::MAX_BYTES_PER_SEC;
+    for config in [tokens(1), tokens(fastest / 2), drain(2), drain(fastest)] {
+        assert!(config.validate(None).unwrap().is_unresolved());
+    }
+    for config in [tokens(0), tokens(fastest / 2 + 1), tokens(u64::MAX)] {
+        let refusal = config.validate(None).unwrap_err().to_string();
+        assert!(
+            refusal.ends_with("is not in 0.01%..50% of the link"),
+            "{refusal}"
+        );
+    }
+    for config in [drain(0), drain(1), drain(fastest + 1), drain(u64::MAX)] {
+        let refusal = config.validate(None).unwrap_err().to_string();
+        assert!(
+            refusal.ends_with("is not in 1%..100% of the link"),
+            "{refusal}"
+        );
+    }
 }
 
 #[test]
@@ -150,7 +230,6 @@ fn every_message_fits_70_characters() {
             "signal-limit",
             out(u32::MAX.into(), range(limits::Unit::Number)),
         ),
-        ("link", Problem::NoSpeed),
         (
             "tokens",
             Problem::NotAShare {
@@ -167,6 +246,7 @@ fn every_message_fits_70_characters() {
         ),
         ("phantom drain", out(u32::MAX.into(), limits::PHANTOM_DRAIN)),
         ("phantom mark", out(u32::MAX.into(), limits::PHANTOM_MARK)),
+        ("jitter", out(u64::MAX, limits::JITTER)),
         ("ren period", out(u64::MAX, limits::REN_PERIOD)),
         (
             "dscp",
@@ -218,6 +298,7 @@ fn the_defaults_are_as_documented() {
         split_gso: true,
         overhead: 4 + 8 + 12,
         mpu: 64 + 8 + 12,
+        jitter: Nanos(50_000),
         phantom: None,
         ren: None,
     };
@@ -225,8 +306,14 @@ fn the_defaults_are_as_documented() {
 }
 
 #[test]
-fn the_defaults_are_the_papers() {
-    let resolved = accepted(|_| {});
+fn the_defaults_are_the_papers_but_for_jitter() {
+    let accepted = |change: &dyn Fn(&mut Config)| {
+        accepted(|c| {
+            c.jitter = Nanos::ZERO;
+            change(c);
+        })
+    };
+    let resolved = accepted(&|_| {});
     assert_eq!(resolved.link, 10 * GBIT);
     assert!(!resolved.shaped);
     assert_eq!(resolved.token_rate.bytes_per_sec(), 64_734_895);
@@ -235,9 +322,9 @@ fn the_defaults_are_the_papers() {
     assert_eq!(resolved.interval, Nanos(1298));
     assert_eq!(resolved.expiry, Some(Nanos(10_381)));
     // With a larger share the interval is shorter, and frames are what counts; with a smaller one it is longer.
-    let large = accepted(|c| c.tokens = Tokens::Share(500_000_000));
+    let large = accepted(&|c| c.tokens = Tokens::Share(500_000_000));
     assert_eq!(large.expiry, Some(Nanos(10_381)));
-    let small = accepted(|c| c.tokens = Tokens::Share(10_000_000));
+    let small = accepted(&|c| c.tokens = Tokens::Share(10_000_000));
     assert_eq!(small.expiry, Some(Nanos(53_760)));
     let codes = (0..64).filter(|&code| DscpMap::DEFAULT.get(code) == class::SIGNAL);
     assert!(codes.eq([48, 56]));
@@ -261,7 +348,10 @@ fn a_link_rate_shapes_and_outranks_the_device() {
 #[test]
 fn the_expiry_can_be_set_and_turned_off() {
     assert_eq!(accepted(|c| c.token_expiry = Expiry::Off).expiry, None);
-    let set = accepted(|c| c.token_expiry = Expiry::After(Nanos(77)));
+    let set = accepted(|c| {
+        c.token_expiry = Expiry::After(Nanos(77));
+        c.jitter = Nanos::ZERO;
+    });
     assert_eq!(set.expiry, Some(Nanos(77)));
 }
 
@@ -421,5 +511,69 @@ fn a_sampling_period_is_a_round_trip() {
             refusal(|c| c.ren = Some(Nanos(ns))),
             std::format!("ren period: {ns} ns is not in 1us..1s")
         );
+    }
+}
+
+#[test]
+fn jitter_zero_is_the_papers_and_the_default_is_not() {
+    let exact = accepted(|c| c.jitter = Nanos::ZERO);
+    assert_eq!(exact.token_limit, 8);
+    assert_eq!(exact.expiry, Some(Nanos(10_381)));
+    // Eight intervals of 1297.6 ns; two frames and a token are 2528 ns.
+    assert_eq!(exact.slack, Nanos(10_381));
+    // 38.5 tokens fall due in 50 us. 103 tokens of 104 bytes take 165 474.4 ns.
+    let resolved = accepted(|_| {});
+    assert_eq!(resolved.token_limit, 64 + 39);
+    assert_eq!(resolved.slack, Nanos(10_381 + 50_000));
+    assert_eq!(resolved.expiry, Some(Nanos(165_475 + 60_381)));
+    // Frames are longer than intervals at larger shares.
+    let half = |c: &mut Config| c.tokens = Tokens::Share(500_000_000);
+    let slack = accepted(|c| {
+        half(c);
+        c.jitter = Nanos::ZERO;
+    });
+    assert_eq!(slack.slack, Nanos(2528));
+    assert_eq!(accepted(half).slack, Nanos(52_528));
+}
+
+#[test]
+fn jitter_floors_what_is_set_and_leaves_what_is_more() {
+    let set = |limit, expiry| {
+        let resolved = accepted(|c| (c.token_limit, c.token_expiry) = (limit, expiry));
+        (resolved.token_limit, resolved.expiry)
+    };
+    let after = |ns| Expiry::After(Nanos(ns));
+    let least = Some(Nanos(225_856));
+    assert_eq!(set(1, after(1)), (103, least));
+    assert_eq!(set(103, after(225_856)), (103, least));
+    assert_eq!(set(104, after(225_857)), (104, Some(Nanos(225_857))));
+    assert_eq!(set(1024, Expiry::Off), (1024, None));
+}
+
+#[test]
+fn a_burst_of_a_poll_fits_at_every_speed_and_share() {
+    for link in [125, GBIT / 1000, GBIT / 10, GBIT, 40 * GBIT, 800 * GBIT] {
+        for ppb in [100_000, 51_787_916, 500_000_000] {
+            for jitter in [1, 50_000, 10_000_000] {
+                let config = Config {
+                    link: Some(link),
+                    tokens: Tokens::Share(ppb),
+                    jitter: Nanos(jitter),
+                    ..Config::DEFAULT
+                };
+                let resolved = config.validate(None).unwrap();
+                let expiry = resolved.expiry.unwrap();
+                // As many as a poll brings and the jitter holds up, but for the most that is held at all.
+                let held = resolved
+                    .token_rate
+                    .duration(84 * (resolved.token_limit - 64));
+                assert!(held >= Nanos(jitter) || resolved.token_limit == MAX_LIMIT_FLOOR);
+                assert!(resolved.token_limit <= MAX_LIMIT_FLOOR);
+                let poll = resolved.token_rate.duration(84 * 64);
+                let frames = resolved.link_rate.duration(2 * 1538 + 84);
+                assert!(expiry >= poll + frames + Nanos(jitter), "{link} {ppb}");
+                assert!(resolved.slack >= frames + Nanos(jitter));
+            }
+        }
     }
 }

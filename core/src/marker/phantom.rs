@@ -38,6 +38,15 @@ pub struct Counters {
     pub marked: u64,
 }
 
+impl Counters {
+    /// Nothing yet.
+    pub const EMPTY: Self = Self {
+        seen: 0,
+        markable: 0,
+        marked: 0,
+    };
+}
+
 /// A phantom queue. See the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Phantom {

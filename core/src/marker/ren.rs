@@ -67,6 +67,18 @@ pub struct Counters {
     pub periods: u64,
 }
 
+impl Counters {
+    /// Nothing yet.
+    pub const EMPTY: Self = Self {
+        seen: 0,
+        under: 0,
+        full: 0,
+        over: 0,
+        kept: 0,
+        periods: 0,
+    };
+}
+
 /// The marker. See the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Ren {

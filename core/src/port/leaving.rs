@@ -106,7 +106,8 @@ impl<Q: Queue> Port<Q> {
         let line = &mut self.lines[slot.index()];
         let head = line.queue.front()?;
         let waited = Nanos(now.0.checked_sub(head.enqueued.0)?);
-        if !line.stats.has_room(waited) {
+        let aside = &mut self.asides[slot.index()];
+        if !aside.has_room(waited) {
             return None;
         }
         if head.segs != 1 {
@@ -114,20 +115,26 @@ impl<Q: Queue> Port<Q> {
         }
         // Said once more, so that it is known and not read again.
         let meta = Meta { segs: 1, ..head };
+        // As `Port::idle_until` says, or no business of this way.
+        let mut idle_until = now;
         if slot.is_token() {
             if waited > self.expiry {
                 return None;
             }
+            idle_until = self.group.next();
             self.group.try_charge(now, meta.wire_len)?;
+        } else if SHAPED && self.idle && self.busy.tokens() {
+            return None;
         }
-        let packet = line.take_head(&meta, waited)?;
+        let packet = line.take_head(&meta)?;
+        aside.waited_one(waited);
         if line.queue.is_empty() {
             self.busy = self.busy.but_first();
         }
         if SHAPED {
             let link = self.link.as_mut()?;
             if self.idle {
-                link.arrive(now);
+                link.arrive(idle_until);
             }
             link.charge(now, meta.wire_len);
             self.idle = !self.busy.any();
@@ -143,17 +150,30 @@ impl<Q: Queue> Port<Q> {
         }
         let ready = self.ready(now);
         let slot = self.first(ready)?;
+        let idle_until = self.idle_until(now);
         let packet = self.take(now, slot, ready, 0)?;
         let meta = packet.meta();
         if let Some(link) = &mut self.link {
             if self.idle {
-                link.arrive(now);
+                link.arrive(idle_until);
             }
             link.charge(now, meta.wire_len);
             self.idle = !self.busy.any();
         }
         self.note_passed();
         Some((packet, slot, meta))
+    }
+
+    /// Until when an idle link was idle, at least: there is something to send from now on, or since a token fell due. If that is
+    /// some time ago, the timer was late, and the link makes up for it: otherwise a second timer would have to
+    /// fire between the first of the tokens that are due and the others.
+    #[inline]
+    fn idle_until(&self, now: Nanos) -> Nanos {
+        if self.busy.tokens() {
+            now.min(self.group.next())
+        } else {
+            now
+        }
     }
 
     /// The queues that may be served now, if the link is free.
@@ -176,9 +196,10 @@ impl<Q: Queue> Port<Q> {
         leaf: u64,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Step<Q::Packet> {
+        let idle_until = self.idle_until(now);
         if let Some(link) = &mut self.link {
             if self.idle {
-                link.arrive(now);
+                link.arrive(idle_until);
             }
             if !link.ready(now) {
                 let free = link.next();
@@ -207,7 +228,7 @@ impl<Q: Queue> Port<Q> {
     ) -> Dequeue<Q::Packet> {
         if let Some(mut packet) = packet {
             let meta = packet.meta();
-            self.line_mut(Slot::DATA).stats.sent(&meta);
+            self.parts_mut(Slot::DATA).1.leaf_sent(&meta);
             self.pass_markers(now, Slot::DATA, &mut packet, &meta, leaf);
             self.passed = ready.tokens();
             return self.send(now, packet, Slot::DATA, leaf);
@@ -292,28 +313,38 @@ impl<Q: Queue> Port<Q> {
     #[inline(always)]
     fn take(&mut self, now: Nanos, slot: Slot, ready: Busy, leaf: u64) -> Option<Q::Packet> {
         let expiry = self.expiry;
-        let line = self.line_mut(slot);
+        let (line, aside) = self.parts_mut(slot);
         let meta = line.queue.front()?;
         let waited = now - meta.enqueued;
         if slot.is_token() && waited > expiry {
             return None;
         }
-        let mut packet = line.queue.pop()?;
+        let mut packet = line.take_head(&meta)?;
         let empty = line.queue.is_empty();
-        line.stats.unqueued(&meta);
-        line.stats.sent(&meta);
-        line.stats.waited(waited);
+        aside.waited(waited, &meta, line.went());
         if empty {
             self.busy.clear(slot.bit());
         }
         if slot.is_token() {
-            self.group.charge(now, meta.wire_len);
+            let forfeited = self.group.charge(now, meta.wire_len);
+            if forfeited != Nanos::ZERO {
+                self.note_forfeit(forfeited);
+            }
             self.passed = self.passed && self.busy.tokens() && self.group.ready(now);
         } else if slot == Slot::DATA {
             self.passed = ready.tokens();
         }
         self.pass_markers(now, slot, &mut packet, &meta, leaf);
         Some(packet)
+    }
+
+    /// The group was later than its slack, by so much.
+    #[cold]
+    #[inline(never)]
+    fn note_forfeit(&mut self, forfeited: Nanos) {
+        let stats = &mut self.stats;
+        stats.slack_forfeits = stats.slack_forfeits.wrapping_add(1);
+        stats.slack_forfeited = stats.slack_forfeited.wrapping_add(forfeited.0);
     }
 
     /// [`Port::select`] where the first that was ready has nothing in its queue that may go.

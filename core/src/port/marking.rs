@@ -33,7 +33,7 @@ impl<Q: Queue> Port<Q> {
         leaf: u64,
     ) {
         if slot == Slot::DATA {
-            let queued = self.line_mut(Slot::DATA).stats.queued_packets;
+            let queued = self.line_mut(Slot::DATA).queued().packets;
             let queue = queued.saturating_add(leaf);
             self.markers.data_leaves(now, packet, meta, queue);
         } else {

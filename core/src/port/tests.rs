@@ -4,6 +4,7 @@
 mod limits;
 mod live;
 mod order;
+mod unresolved;
 
 use super::*;
 use crate::config::{Expiry, Tokens};
@@ -13,6 +14,12 @@ use std::ops::Range;
 use std::vec::Vec;
 
 const GBIT: u64 = 125_000_000;
+
+/// The papers' switch: what tokens may wait is as configured.
+const PAPERS: Config = Config {
+    jitter: Nanos::ZERO,
+    ..Config::DEFAULT
+};
 
 #[derive(Debug, PartialEq)]
 struct P(u32, Meta);
@@ -30,6 +37,7 @@ impl Packet for P {
 struct Fifo(VecDeque<P>);
 
 impl Queue for Fifo {
+    const EMPTY: Self = Self(VecDeque::new());
     type Packet = P;
     fn push(&mut self, packet: P) {
         self.0.push_back(packet);
@@ -81,7 +89,12 @@ struct Bench {
 
 impl Bench {
     fn new(config: Config) -> Self {
-        let resolved = config.validate(Some(10 * GBIT)).unwrap();
+        Self::on(Some(10 * GBIT), config)
+    }
+
+    /// A port on a device of this speed.
+    fn on(speed: Option<u64>, config: Config) -> Self {
+        let resolved = config.validate(speed).unwrap();
         let now = Nanos(1_000_000);
         let port = Port::new(&config, &resolved, now);
         Self {
@@ -165,6 +178,6 @@ impl Bench {
 fn shaped() -> Config {
     Config {
         link: Some(10 * GBIT),
-        ..Config::DEFAULT
+        ..PAPERS
     }
 }

@@ -194,7 +194,7 @@ fn what_a_length_takes_is_what_a_division_says() {
             for _ in 0..1000 {
                 let expected = rate.advance(wire_len, carry);
                 assert_eq!(
-                    taken.after(carry, rate),
+                    taken.after(carry, rate.parts()),
                     expected,
                     "{rate:?}, {wire_len}, {carry}"
                 );
@@ -219,7 +219,8 @@ fn the_short_way_to_charge_is_the_long_one_or_changes_nothing() {
             long.charge(Nanos(0), 84);
             long.reset();
             let mut short = long.clone();
-            long.charge(Nanos(now), wire_len);
+            let forfeited = long.charge(Nanos(now), wire_len);
+            assert_eq!(forfeited, Nanos(now) - Nanos(10_000));
             match short.try_charge(Nanos(now), wire_len) {
                 Some(()) => assert_eq!(
                     (short.next, short.carry),
@@ -227,9 +228,9 @@ fn the_short_way_to_charge_is_the_long_one_or_changes_nothing() {
                     "{rate:?} at {now}"
                 ),
                 None => {
-                    assert!(wire_len != 84 || now > 5_000_000);
-                    // What came of being late, the long way does again, to no effect.
-                    short.charge(Nanos(now), wire_len);
+                    assert!(wire_len != 84 || now >= 5_000_000);
+                    // Nothing has changed.
+                    assert_eq!(short.charge(Nanos(now), wire_len), forfeited);
                     assert_eq!((short.next, short.carry), (long.next, long.carry));
                 }
             }
@@ -262,8 +263,33 @@ fn two_lengths_in_turn_need_no_division_and_a_third_is_learned() {
 }
 
 #[test]
-fn the_constant_is_what_new_makes() {
-    let made = Shaper::new(Rate::ONE, Nanos::ZERO, Nanos::ZERO);
-    assert_eq!(std::format!("{made:?}"), std::format!("{:?}", Shaper::ONE));
-    assert_eq!(Rate::from_bytes_per_sec(1), Some(Rate::ONE));
+fn without_limit_all_go_at_once() {
+    let mut s = Shaper::new(Rate::UNLIMITED, Nanos::ZERO, Nanos(100));
+    for now in [100, 100, 5000, 5000] {
+        for len in [84, 104, 1538] {
+            assert!(s.ready(Nanos(now)));
+            s.charge(Nanos(now), len);
+            assert_eq!(s.next(), Nanos(now));
+            // Of a length that it has learned by now.
+            assert_eq!(s.try_charge(Nanos(now), len), Some(()));
+            assert_eq!(s.next(), Nanos(now));
+        }
+    }
+    // Nothing is owed when a rate comes to be known, and there is no burst but the slack.
+    s.set_rate(
+        Rate::from_bytes_per_sec(GBIT).unwrap(),
+        Nanos(2000),
+        Nanos(9000),
+        125,
+    );
+    let mut sent = 0;
+    while s.ready(Nanos(9000)) {
+        s.charge(Nanos(9000), 125); // takes 1000
+        sent += 1;
+    }
+    assert_eq!(sent, 3);
+    // And a debt goes when it is no longer known.
+    assert_eq!(s.next(), Nanos(10_000));
+    s.set_rate(Rate::UNLIMITED, Nanos::ZERO, Nanos(9000), 125);
+    assert!(s.ready(Nanos(9000)));
 }

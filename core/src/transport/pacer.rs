@@ -67,7 +67,7 @@ impl Default for Key {
 impl<M: Memory> Pacer<M> {
     /// One that is to be [started](Self::start).
     pub(crate) const NEW: Self = Self {
-        shaper: Shaper::ONE,
+        shaper: Shaper::EMPTY,
         slack: Nanos::ZERO,
         gate: Nanos::ZERO,
         jitter: Jitter { late: 0 },

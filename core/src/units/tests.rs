@@ -212,3 +212,15 @@ fn volumes_are_exact() {
         assert_eq!(Volume(u128::MAX).plus(a_bit), Volume(u128::MAX));
     }
 }
+
+#[test]
+fn without_limit_nothing_takes_time() {
+    let rate = Rate::UNLIMITED;
+    assert_eq!(rate.bytes_per_sec(), 0);
+    for len in [0, 1, 84, 1538, Rate::MAX_LEN, u32::MAX] {
+        assert_eq!(rate.duration(len), Nanos::ZERO);
+        assert_eq!(rate.advance(len, rate.fresh()), (Nanos::ZERO, rate.fresh()));
+    }
+    // A byte a nanosecond is the same fraction, and a limit.
+    assert_ne!(Rate::from_bytes_per_sec(1_000_000_000), Some(rate));
+}

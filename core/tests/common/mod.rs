@@ -5,8 +5,15 @@
 use std::collections::VecDeque;
 
 use turnstile_core::band::Band;
+use turnstile_core::config::Config;
 use turnstile_core::queue::{wire_len, DropCause, Leaf, Meta, Packet, Queue, Sink};
 use turnstile_core::units::Nanos;
+
+/// The papers' switch: what tokens may wait is as configured.
+pub const PAPERS: Config = Config {
+    jitter: Nanos::ZERO,
+    ..Config::DEFAULT
+};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct P {
@@ -42,6 +49,7 @@ impl Packet for P {
 pub struct Fifo(pub VecDeque<P>);
 
 impl Queue for Fifo {
+    const EMPTY: Self = Self(VecDeque::new());
     type Packet = P;
     fn push(&mut self, packet: P) {
         self.0.push_back(packet);
@@ -95,6 +103,9 @@ pub struct PerByte {
 }
 
 impl PerByte {
+    /// None at all.
+    pub const NONE: Self = Self { ns: 0, bytes: 1 };
+
     pub fn of_rate(bytes_per_sec: u64) -> Self {
         Self::reduced(1_000_000_000, bytes_per_sec.into())
     }

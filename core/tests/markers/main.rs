@@ -35,14 +35,14 @@ impl Packet for P {
     fn set_enqueued(&mut self, now: Nanos) {
         self.inner.set_enqueued(now);
     }
-    fn label(&self) -> Option<Label> {
+    fn label(&self, _: bool) -> Option<Label> {
         Some(Label {
             place: Place::default(),
             ecn: self.ecn?,
             ren: self.ren,
         })
     }
-    fn set_ecn(&mut self, place: Place, ecn: u8) -> bool {
+    fn set_ecn(&mut self, _: bool, place: Place, ecn: u8) -> bool {
         assert_eq!(place, Place::default());
         assert_ne!(self.ecn, Some(ecn), "what is there already is not written");
         if self.writable {
@@ -56,6 +56,7 @@ impl Packet for P {
 struct Fifo(VecDeque<P>);
 
 impl Queue for Fifo {
+    const EMPTY: Self = Self(VecDeque::new());
     type Packet = P;
     fn push(&mut self, packet: P) {
         self.0.push_back(packet);
@@ -159,7 +160,7 @@ fn setup() -> impl Strategy<Value = Setup> {
                     ren: frames.map(|frames| {
                         Nanos((frames * 1_540_000_000_000 / speed).clamp(1000, 1_000_000_000))
                     }),
-                    ..Config::DEFAULT
+                    ..common::PAPERS
                 };
                 Setup {
                     config,
@@ -360,7 +361,7 @@ fn random_runs_see_every_outcome() {
         }),
         ren: Some(Nanos(400_000)),
         data_limit: 1 << 30,
-        ..Config::DEFAULT
+        ..common::PAPERS
     };
     let mut bench = Bench::new(
         &Setup {

@@ -39,9 +39,13 @@ impl Schedule {
         }
     }
 
-    fn charge(&mut self, now: u64, len: u32) {
-        self.not_before(now.saturating_sub(self.slack));
+    /// By how much this is later than the slack allows.
+    fn charge(&mut self, now: u64, len: u32) -> u64 {
+        let least = now.saturating_sub(self.slack);
+        let forfeited = least.saturating_sub(self.next());
+        self.not_before(least);
         self.at += u128::from(len) * self.per.ns;
+        forfeited
     }
 
     fn change(&mut self, per: PerByte, slack: u64, now: u64, len: u64) {
@@ -60,8 +64,40 @@ struct Rates {
     tokens: PerByte,
 }
 
+impl Rates {
+    /// The lateness that the group makes up for.
+    fn lag(&self, jitter: u64) -> u64 {
+        let papers = self.tokens.duration(8 * 84);
+        papers.max(self.link.duration(2 * 1538 + 84)) + jitter
+    }
+
+    /// The least that a token queue holds, and the least time that a token may wait.
+    fn floors(&self, jitter: u64) -> (u64, u64) {
+        if jitter == 0 {
+            return (0, 0);
+        }
+        // Tokens of 84 bytes whose time is begun within the jitter, and a poll's 64.
+        // At no rate none is, since all go at once.
+        let due = u128::from(jitter) * self.tokens.bytes;
+        let begun = due.checked_div(84 * self.tokens.ns).unwrap_or(0) + 1;
+        let limit = (64 + begun).min(32_768) as u64;
+        (limit, self.tokens.duration(limit * 104) + self.lag(jitter))
+    }
+}
+
 fn rates(config: &Config, device: u64) -> Rates {
     let link = config.link.unwrap_or(device);
+    if link == 0 {
+        // Nothing is known that a share could be taken of.
+        let tokens = match config.tokens {
+            Tokens::Share(_) => PerByte::NONE,
+            Tokens::Rate(rate) => PerByte::of_rate(rate),
+        };
+        return Rates {
+            link: PerByte::NONE,
+            tokens,
+        };
+    }
     let tokens = match config.tokens {
         Tokens::Share(ppb) => PerByte::of_share(link, ppb),
         Tokens::Rate(rate) => PerByte::of_rate(rate.clamp(link.div_ceil(10_000), link / 2)),
@@ -74,7 +110,7 @@ fn rates(config: &Config, device: u64) -> Rates {
 
 pub(crate) struct Model {
     config: Config,
-    /// The last speed that the device reported, bytes/s.
+    /// The last speed that the device reported, bytes/s; 0: none.
     device: u64,
     queues: Vec<VecDeque<P>>,
     link: Option<Schedule>,
@@ -118,12 +154,10 @@ impl Model {
 
     fn set_rates(&mut self, now: u64) {
         let rates = rates(&self.config, self.device);
-        let lag = rates
-            .tokens
-            .duration(8 * 84)
-            .max(rates.link.duration(2 * 1538 + 84));
+        let lag = rates.lag(self.config.jitter.0);
         self.group.change(rates.tokens, lag, now, 84);
         let slack = rates.link.duration(8 * 1538).max(1_000_000);
+        let slack = slack.max(self.config.jitter.0);
         if self.config.link.is_none() {
             self.link = None;
         } else if let Some(link) = &mut self.link {
@@ -139,14 +173,16 @@ impl Model {
     }
 
     fn expiry(&self) -> u64 {
+        let rates = rates(&self.config, self.device);
+        let (_, least) = rates.floors(self.config.jitter.0);
         match self.config.token_expiry {
+            Expiry::Auto if self.link_rate() == 0 => u64::MAX,
             Expiry::Auto => {
-                let rates = rates(&self.config, self.device);
                 let frames = rates.link.duration(8 * 1622);
-                rates.tokens.duration(8 * 84).max(frames)
+                rates.tokens.duration(8 * 84).max(frames).max(least)
             }
             Expiry::Off => u64::MAX,
-            Expiry::After(time) => time.0,
+            Expiry::After(time) => time.0.max(least),
         }
     }
 
@@ -173,7 +209,10 @@ impl Model {
         let config = &self.config;
         match band {
             Band::Signal => packets <= config.signal_limit.into(),
-            Band::Token(p) if p < config.priorities => packets <= config.token_limit.into(),
+            Band::Token(p) if p < config.priorities => {
+                let (least, _) = rates(config, self.device).floors(config.jitter.0);
+                packets <= least.max(config.token_limit.into())
+            }
             Band::Data => bytes <= config.data_limit.into(),
             Band::Unscheduled => packets <= config.unscheduled.into(),
             Band::Token(_) => packets == 0,
@@ -260,9 +299,14 @@ impl Model {
             && [Band::Signal, Band::Data, Band::Unscheduled]
                 .iter()
                 .all(|b| self.packets(*b) == 0);
+        let due_since = if self.no_tokens() {
+            now
+        } else {
+            now.min(self.group.next())
+        };
         if let Some(link) = &mut self.link {
             if self.idle {
-                link.not_before(now);
+                link.not_before(due_since);
             }
             if link.next() > now {
                 if nothing_queued {
@@ -333,7 +377,9 @@ impl Model {
             stats.sojourn_max = stats.sojourn_max.max(waited);
         }
         if matches!(band, Band::Token(_)) {
-            self.group.charge(now, packet.meta.wire_len);
+            let forfeited = self.group.charge(now, packet.meta.wire_len);
+            self.port_stats.slack_forfeits += u64::from(forfeited != 0);
+            self.port_stats.slack_forfeited += forfeited;
         }
         Some(packet)
     }
@@ -349,8 +395,10 @@ impl Model {
     }
 
     pub(crate) fn note_link_speed(&mut self, now: u64, speed: u64) {
-        self.device = speed;
-        self.set_rates(now);
+        if speed != 0 {
+            self.device = speed;
+            self.set_rates(now);
+        }
     }
 
     pub(crate) fn reset(&mut self) {

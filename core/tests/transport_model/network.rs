@@ -41,7 +41,7 @@ impl PortPacket for Flying {
     fn set_enqueued(&mut self, now: Nanos) {
         self.meta.enqueued = now;
     }
-    fn label(&self) -> Option<Label> {
+    fn label(&self, _: bool) -> Option<Label> {
         let ren = match &self.packet {
             Packet::Data(data) => data.flags & FLAG_REN != 0,
             _ => false,
@@ -52,7 +52,7 @@ impl PortPacket for Flying {
             ren,
         })
     }
-    fn set_ecn(&mut self, _: Place, ecn: u8) -> bool {
+    fn set_ecn(&mut self, _: bool, _: Place, ecn: u8) -> bool {
         self.ecn = ecn;
         true
     }
@@ -62,6 +62,7 @@ impl PortPacket for Flying {
 pub(crate) struct Fifo(VecDeque<Flying>);
 
 impl Queue for Fifo {
+    const EMPTY: Self = Self(VecDeque::new());
     type Packet = Flying;
     fn push(&mut self, packet: Flying) {
         self.0.push_back(packet);

@@ -8,7 +8,7 @@ use turnstile_core::transport::stats::Counter;
 use turnstile_core::uapi::transport as uapi;
 
 use super::crossing::assert_clean;
-use super::topology::{dumbbell, star};
+use super::topology::{dumbbell, star, PAPERS};
 use super::*;
 
 const G10: u64 = 1_250_000_000;
@@ -48,7 +48,7 @@ fn port(marks: bool, buffer: u32) -> PortConfig {
         token_expiry: Expiry::Off,
         data_limit: buffer,
         ren: marks.then_some(Nanos(RTT)),
-        ..PortConfig::DEFAULT
+        ..PAPERS
     }
 }
 

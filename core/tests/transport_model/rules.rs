@@ -10,7 +10,7 @@ use turnstile_core::uapi::transport as uapi;
 
 use super::crossing::{assert_clean, Kind};
 use super::host::Policy;
-use super::topology::{dumbbell, star};
+use super::topology::{dumbbell, star, PAPERS};
 use super::*;
 
 const G10: u64 = 1_250_000_000;
@@ -84,7 +84,7 @@ fn after_a_wait(token_expiry: u64) -> u64 {
     let patient = turnstile_core::config::Config {
         token_limit: 1000,
         token_expiry: turnstile_core::config::Expiry::Off,
-        ..turnstile_core::config::Config::DEFAULT
+        ..PAPERS
     };
     for host in 0..4 {
         network.configure_node(2 * host + 1, patient);

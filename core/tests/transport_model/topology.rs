@@ -6,6 +6,12 @@ use turnstile_core::transport::config::Config;
 
 use super::*;
 
+/// The papers' switch: what tokens may wait is as configured.
+pub(crate) const PAPERS: PortConfig = PortConfig {
+    jitter: Nanos::ZERO,
+    ..PortConfig::DEFAULT
+};
+
 /// A port as a host has it: the pacer shapes tokens, so that this must not, and unscheduled packets are data.
 pub(crate) fn host_port() -> PortConfig {
     PortConfig {
@@ -13,7 +19,7 @@ pub(crate) fn host_port() -> PortConfig {
         token_expiry: Expiry::Off,
         token_limit: 64,
         unscheduled: 0,
-        ..PortConfig::DEFAULT
+        ..PAPERS
     }
 }
 
@@ -24,7 +30,7 @@ pub(crate) fn star(seed: u64, config: &Config, hosts: usize, link: Link, v6: boo
     for _ in 0..hosts {
         network.host(&config, v6);
         network.node(host_port(), link);
-        network.node(turnstile_core::config::Config::DEFAULT, link);
+        network.node(PAPERS, link);
     }
     network
 }
@@ -42,7 +48,7 @@ pub(crate) fn dumbbell(seed: u64, config: &Config, pairs: usize, link: Link) -> 
         route
     };
     let mut network = Network::new(seed, Box::new(route));
-    let ports = turnstile_core::config::Config::DEFAULT;
+    let ports = PAPERS;
     network.node(ports, link);
     network.node(ports, link);
     let config = config.validate(Some(link.rate)).unwrap();

@@ -2,10 +2,16 @@
 //! The ways of packets through a qdisc where children, filters and drops come in.
 
 use super::{
-    adapter::{dequeue_unusual, enqueue_unusual, give_away, this},
-    add, counters, Classified, Context, DropReason, Qdisc,
+    adapter::{
+        child, count_at_parents, dequeue_unusual, enqueue_unusual, give_away, is_on_device, this,
+        with_listener,
+    },
+    add, counters, sub, Classified, Context, DropReason, Qdisc,
 };
-use crate::{bindings, child::Child, skb::Skb};
+use crate::{
+    bindings,
+    skb::{Skb, SkbQueue},
+};
 use core::{marker::PhantomData, ptr, ptr::NonNull};
 
 /// A packet that arrives.
@@ -14,9 +20,16 @@ pub struct Arriving<'a, T: Qdisc> {
     pub(super) to_free: *mut *mut bindings::sk_buff,
 }
 
-/// An arriving packet has been dealt with, and accounted for.
+/// An arriving packet has been dealt with, and accounted for. It cannot be kept: a qdisc is `Send`.
 #[must_use]
-pub struct Enqueued(pub(super) i32);
+pub struct Enqueued(pub(super) i32, PhantomData<*mut ()>);
+
+impl Enqueued {
+    #[inline]
+    fn new(verdict: i32) -> Self {
+        Enqueued(verdict, PhantomData)
+    }
+}
 
 impl<'a, T: Qdisc> Arriving<'a, T> {
     /// The qdisc, and what there is to know of it from outside.
@@ -26,19 +39,26 @@ impl<'a, T: Qdisc> Arriving<'a, T> {
         (unsafe { this(self.context.sch.as_ptr()) }, self.context)
     }
 
+    /// Works on the listener while it hears nothing. `None`: there is none.
+    #[inline]
+    pub fn listener<R>(&mut self, work: impl FnOnce(&mut T::Listener) -> R) -> Option<R> {
+        // SAFETY: as for `Enqueuing::listener`.
+        unsafe { with_listener::<T, R>(self.context.sch.as_ptr(), work) }
+    }
+
     /// The packet, of `len` bytes ([`Skb::packet_len`]), was put into a queue as it is, and nothing else happened.
     #[inline]
     pub fn queued(self, len: u32) -> Enqueued {
         // SAFETY: the qdisc is valid and its root lock held.
         unsafe { counters::enqueued(self.context.sch.as_ptr(), 1, len) };
-        Enqueued(bindings::NET_XMIT_SUCCESS as i32)
+        Enqueued::new(bindings::NET_XMIT_SUCCESS as i32)
     }
 
     /// Anything else: goes on with [`Qdisc::enqueue_unusual`].
     #[inline]
     pub fn unusual(self, skb: Skb, known: T::Arrival) -> Enqueued {
         // SAFETY: the kernel called us for a live qdisc with the root lock held; `to_free` is its list.
-        Enqueued(unsafe {
+        Enqueued::new(unsafe {
             enqueue_unusual::<T>(skb, known, self.context.sch.as_ptr(), self.to_free)
         })
     }
@@ -49,11 +69,17 @@ pub struct Leaving<'a, T: Qdisc> {
     pub(super) context: Context<'a, T>,
 }
 
-/// A dequeue is done, and accounted for.
+/// A dequeue is done, and accounted for. It cannot be kept: a qdisc is `Send`.
 #[must_use]
 pub struct Dequeued(pub(super) *mut bindings::sk_buff);
 
 impl<'a, T: Qdisc> Leaving<'a, T> {
+    /// What there is to know of the qdisc from outside.
+    #[inline]
+    pub fn context(&self) -> Context<'a, T> {
+        self.context
+    }
+
     /// The qdisc.
     #[inline]
     pub fn qdisc(&mut self) -> &mut T {
@@ -61,12 +87,13 @@ impl<'a, T: Qdisc> Leaving<'a, T> {
         unsafe { this(self.context.sch.as_ptr()) }
     }
 
-    /// This packet goes, of `len` bytes ([`Skb::packet_len`]), and nothing else happened.
+    /// This packet goes, of `len` bytes ([`Skb::packet_len`]), and nothing else happened. If it is no packet of the qdisc's device, it is
+    /// dropped.
     #[inline]
     pub fn with(self, skb: Skb, len: u32) -> Dequeued {
         let sch = self.context.sch.as_ptr();
-        // SAFETY: the qdisc is valid and its root lock held.
-        Dequeued(unsafe { give_away(sch, skb, len) })
+        // SAFETY: the qdisc is valid and its root lock held; nothing of it is borrowed any more.
+        Dequeued(unsafe { give_away::<T>(sch, skb, len) })
     }
 
     /// There is nothing to give.
@@ -112,11 +139,42 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
         &mut self.report
     }
 
-    /// Runs the qdisc's filters over the packet.
+    /// Works on the listener while it hears nothing. `None`: there is none.
+    #[inline]
+    pub fn listener<R>(&mut self, work: impl FnOnce(&mut T::Listener) -> R) -> Option<R> {
+        // SAFETY: the qdisc is live and its root lock held. `work` cannot get here again: this is borrowed, and there is no other one on this
+        // processor but while a child or a filter runs.
+        unsafe { with_listener::<T, R>(self.context.sch.as_ptr(), work) }
+    }
+
+    /// Is it a packet of the qdisc's device? Of another one, nothing is known of what `skb->dev` points to.
+    #[inline]
+    fn is_on_device(&self, skb: &Skb) -> bool {
+        // SAFETY: the qdisc is valid.
+        unsafe { is_on_device::<T>(self.context.sch.as_ptr(), skb) }
+    }
+
+    /// Splits a GSO super-packet into the wire packets it stands for, each with its own length.
+    ///
+    /// # Errors
+    ///
+    /// A packet that cannot be split, or is none of the qdisc's device, comes back as it was.
+    pub fn split(&mut self, skb: Skb) -> Result<SkbQueue, Skb> {
+        if !self.is_on_device(&skb) {
+            return Err(skb);
+        }
+        // SAFETY: the qdisc's device outlives it, and the packet is on it.
+        unsafe { skb.split() }
+    }
+
+    /// Runs the qdisc's filters over the packet. One of another device is to be dropped.
     pub fn classify(&mut self, skb: &mut Skb) -> Classified {
+        if !self.is_on_device(skb) {
+            return Classified::Shot;
+        }
         let mut result = bindings::tcf_result::default();
         // SAFETY: the filter list is set up before the first packet comes; enqueue runs in an RCU-bh section. C reads
-        // the head as RCU wants it.
+        // the head as RCU wants it. The packet's device is the qdisc's.
         let action = unsafe {
             let list = &raw mut (*self.context.private()).filters.list;
             bindings::knet_classify(skb.as_ptr(), list, &mut result)
@@ -135,26 +193,30 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
         }
     }
 
-    /// Hands a packet to the child that `child` names. `false`: the child dropped it, or another one in its place.
-    /// If it names none, the packet is refused.
+    /// Hands a packet to the child in this place. `false`: the child dropped it, or another one in its place.
+    /// If there is none, or the packet is none of the qdisc's device, it is refused.
     #[inline]
-    pub fn give(&mut self, skb: Skb, child: impl FnOnce(&mut T) -> Option<&mut Child>) -> bool {
+    pub fn give(&mut self, skb: Skb, place: usize) -> bool {
         let len = skb.packet_len();
-        let (this, report) = self.qdisc();
-        // What is left of the borrow is an address.
-        let Some(child) = child(this).map(|child| child.as_ptr()) else {
+        let on_device = self.is_on_device(&skb);
+        // SAFETY: the qdisc is live and its root lock held.
+        let child = unsafe { child::<T>(self.context.sch.as_ptr(), place) };
+        let report = &mut self.report;
+        let Some(child) = child.filter(|_| on_device) else {
             report.refuse(skb, DropReason::Generic);
             return false;
         };
-        // SAFETY: valid by the type's invariant for as long as we hold the root lock, since children are exchanged under it. The child
-        // takes the packet in every case.
+        let child = child.as_ptr();
+        // SAFETY: valid for as long as we hold the root lock, since children are exchanged under it. The child takes the packet in every case.
         let Some(enqueue) = (unsafe { (*child).enqueue }) else {
             // No qdisc comes without; the packet is dropped as any other.
             report.refuse(skb, DropReason::Generic);
             return false;
         };
-        // SAFETY: as above; the root lock is held and `to_free` valid.
-        report.offer(len, |to_free| unsafe {
+        // SAFETY: as above.
+        let child_holds = unsafe { (*child).q.qlen != 0 };
+        // SAFETY: as above; the root lock is held and `to_free` valid. Nothing of the qdisc is borrowed, should the child enter it.
+        report.offer(len, child_holds, |to_free| unsafe {
             enqueue(skb.into_raw().as_ptr(), child, to_free)
         })
     }
@@ -168,6 +230,8 @@ pub struct Arrivals<'a> {
     pub(super) queued: (u32, u32),
     /// Of these, how many the qdisc's counters have already.
     pub(super) counted: (u32, u32),
+    /// What the parents' counters have already of all that arrives: packets and bytes.
+    pub(super) ahead: (u32, u32),
     /// Queued before, dropped now: packets and bytes.
     pub(super) lost: (u32, u32),
     pub(super) refused: u32,
@@ -198,7 +262,7 @@ impl Arrivals<'_> {
     pub fn stolen(&mut self, skb: Skb) {
         self.verdict =
             (bindings::NET_XMIT_SUCCESS | bindings::net_xmit_qdisc_t___NET_XMIT_STOLEN) as i32;
-        self.free(skb, DropReason::Generic);
+        self.free_classified(skb);
     }
 
     /// The arriving packet is dropped because a filter's action says so.
@@ -206,7 +270,13 @@ impl Arrivals<'_> {
         self.refused = self.refused.wrapping_add(1);
         self.verdict =
             (bindings::NET_XMIT_SUCCESS | bindings::net_xmit_qdisc_t___NET_XMIT_BYPASS) as i32;
-        self.free(skb, DropReason::Generic);
+        self.free_classified(skb);
+    }
+
+    /// The classifier may have left a reason with the packet.
+    fn free_classified(&mut self, skb: Skb) {
+        // SAFETY: as in `free`.
+        unsafe { bindings::knet_drop_classified(skb.into_raw().as_ptr(), self.to_free) }
     }
 
     fn free(&mut self, skb: Skb, reason: DropReason) {
@@ -223,17 +293,24 @@ impl Arrivals<'_> {
 
     /// Lets a child take a packet of `len` bytes; was it queued?
     ///
-    /// The packet is counted before the child gets it. A full child drops another packet instead and takes that off our
-    /// counters at once: without the new one they would be 0 for a moment, and a parent such as hfsc would hear that the qdisc is
-    /// empty and never ask it again.
+    /// The packet is counted before the child gets it. A full child drops another packet instead and takes that off our and our
+    /// parents' counters at once: without the new one they would be 0 for a moment, and a parent such as hfsc would hear that a child of its
+    /// is empty and never ask it again. If the child holds nothing, there is nothing else to drop.
     #[inline]
     fn offer(
         &mut self,
         len: u32,
+        child_holds: bool,
         enqueue: impl FnOnce(*mut *mut bindings::sk_buff) -> i32,
     ) -> bool {
         // SAFETY: the qdisc is valid and its root lock held.
-        unsafe { counters::enqueued(self.sch.as_ptr(), 1, len) };
+        unsafe {
+            counters::enqueued(self.sch.as_ptr(), 1, len);
+            if child_holds {
+                count_at_parents(self.sch.as_ptr(), (1, len));
+                self.ahead = add(self.ahead, len);
+            }
+        }
         let verdict = enqueue(self.to_free);
         if verdict == bindings::NET_XMIT_SUCCESS as i32 {
             self.counted = add(self.counted, len);
@@ -251,10 +328,7 @@ impl Arrivals<'_> {
 
     /// Packets and bytes that are queued but not counted yet.
     pub(super) fn uncounted(&self) -> (u32, u32) {
-        (
-            self.queued.0.wrapping_sub(self.counted.0),
-            self.queued.1.wrapping_sub(self.counted.1),
-        )
+        sub(self.queued, self.counted)
     }
 }
 
@@ -280,14 +354,20 @@ impl<'a, T: Qdisc> Dequeuing<'a, T> {
         self.context
     }
 
-    /// Takes the packet that the child that `child` names would send next.
+    /// Works on the listener while it hears nothing. `None`: there is none.
     #[inline]
-    pub fn take(&mut self, child: impl FnOnce(&mut T) -> Option<&mut Child>) -> Option<Skb> {
-        // What is left of the borrow is an address.
-        let child = child(self.qdisc().0)?.as_ptr();
-        // SAFETY: valid by the type's invariant for as long as we hold the root lock, since children are exchanged under it. Nobody peeks
+    pub fn listener<R>(&mut self, work: impl FnOnce(&mut T::Listener) -> R) -> Option<R> {
+        // SAFETY: as for `Enqueuing::listener`.
+        unsafe { with_listener::<T, R>(self.context.sch.as_ptr(), work) }
+    }
+
+    /// Takes the packet that the child in this place would send next.
+    #[inline]
+    pub fn take(&mut self, place: usize) -> Option<Skb> {
+        // SAFETY: the qdisc is live and its root lock held. The child is valid as long, since children are exchanged under it. Nobody peeks
         // at our children, so there is no peeked packet to care for, and what `dequeue` returns is ours.
         unsafe {
+            let child = child::<T>(self.context.sch.as_ptr(), place)?.as_ptr();
             let dequeue = (*child).dequeue?;
             NonNull::new(dequeue(child)).map(|skb| Skb::from_raw(skb))
         }

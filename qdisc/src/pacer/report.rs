@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The pacer's counters, as `tc -s` and `turnstile pacer show -s` get them.
 
-use super::{now, TurnstilePacer};
+use super::{now, TurnstilePacer, CHILD};
 use crate::report::InChild;
 use kernel::prelude::*;
-use knet::{ClassStats, Stats};
+use knet::{Child, ClassStats, Locked, Stats};
 use turnstile_core::{
     pacer::Lane,
     stats::BandStats,
@@ -16,24 +16,29 @@ fn lost(stats: &BandStats) -> u64 {
     stats.trimmed.saturating_add(stats.purged)
 }
 
-fn in_child(this: &TurnstilePacer) -> InChild {
+fn in_child(this: &TurnstilePacer, child: Option<Child<'_>>) -> InChild {
     let pass = this.pacer.stats(Lane::Pass);
-    InChild::of(pass, this.child.as_ref(), this.child_holds_whole)
+    InChild::of(pass, child, this.child_holds_whole)
 }
 
 /// Statistics of the pacer as a whole.
-pub(super) fn pacer(this: &mut TurnstilePacer, stats: &mut Stats) -> Result {
+pub(super) fn pacer(
+    this: &mut TurnstilePacer,
+    on: &mut Locked<'_, TurnstilePacer>,
+    stats: &mut Stats,
+) -> Result {
     let now = now();
     let (rate, updates) = this.pacer.rate(now);
     let since = this.pacer.waiting_since(now);
-    let flows = this.flows.with(|flows| {
+    let flows = on.listener(|flows| {
         flows.0.note_waiting(since);
         flows.0.age(now);
         flows.0.stats()
     });
+    let flows = flows.unwrap_or_default();
     let pass = this.pacer.stats(Lane::Pass);
     let paced = this.pacer.stats(Lane::Paced);
-    let child = in_child(this);
+    let child = in_child(this, on.context().child(CHILD));
     let events = &this.events;
     let values = [
         (stat::RATE64, rate),
@@ -74,9 +79,14 @@ pub(super) fn pacer(this: &mut TurnstilePacer, stats: &mut Stats) -> Result {
 }
 
 /// The counters of one class.
-pub(super) fn class(this: &TurnstilePacer, minor: u16, stats: &mut Stats) -> Result {
+pub(super) fn class(
+    this: &TurnstilePacer,
+    child: Option<Child<'_>>,
+    minor: u16,
+    stats: &mut Stats,
+) -> Result {
     let (lane, child) = match minor {
-        class::PASS => (this.pacer.stats(Lane::Pass), Some(in_child(this))),
+        class::PASS => (this.pacer.stats(Lane::Pass), Some(in_child(this, child))),
         _ => (this.pacer.stats(Lane::Paced), None),
     };
     let (held, held_bytes, dropped) = child.map_or((0, 0, 0), |child| {

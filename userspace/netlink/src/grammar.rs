@@ -137,6 +137,10 @@ fn set(options: &mut Options, info: &Info, value: &str) -> Result<(), String> {
         Key::DataLimit => options.data_limit = Some(bytes(info.range, value)?),
         Key::Overhead => options.overhead = Some(bytes(info.range, value)?),
         Key::Mpu => options.mpu = Some(bytes(info.range, value)?),
+        Key::Jitter => {
+            let ns = number(info.range, value, units::parse_time, TIME, &[])?;
+            options.jitter = Some(Nanos(ns));
+        }
         Key::SplitGso | Key::Phantom | Key::Ren => {}
     }
     Ok(())

@@ -80,14 +80,15 @@ mod tests {
     fn every_option() {
         let value = as_json(
             "link 10gbit tokens 5.1787916% priorities 6 token-limit 8 token-expiry auto order tokens-first unscheduled 1 \
-             data-limit 1514000 signal-limit 1000 dscp default split-gso overhead 24 mpu 84",
+             data-limit 1514000 signal-limit 1000 dscp default split-gso overhead 24 mpu 84 \
+             jitter 50us",
         );
         assert_eq!(
             value.to_string(),
             concat!(
                 r#"{"link":1250000000,"tokens":{"share":0.051787916},"priorities":6,"token-limit":8,"token-expiry":"auto","#,
                 r#""order":"tokens-first","unscheduled":1,"data-limit":1514000,"signal-limit":1000,"#,
-                r#""dscp":{"48":"signal","56":"signal"},"split-gso":true,"overhead":24,"mpu":84}"#
+                r#""dscp":{"48":"signal","56":"signal"},"split-gso":true,"overhead":24,"mpu":84,"jitter":50000}"#
             )
         );
     }

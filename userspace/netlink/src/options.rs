@@ -58,6 +58,8 @@ pub struct Options {
     pub overhead: Option<u32>,
     /// Bytes: the least that a packet occupies on the wire.
     pub mpu: Option<u32>,
+    /// How late the machine may be.
+    pub jitter: Option<Nanos>,
     /// The data band's phantom queue.
     pub phantom: Option<Phantom>,
     /// The sampling period of the data band's REN marker; inner `None`: there is none.

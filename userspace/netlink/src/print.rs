@@ -132,6 +132,10 @@ pub fn print_options(options: &Options, to: &mut dyn Printer) {
     }
     count("overhead", options.overhead, to);
     count("mpu", options.mpu, to);
+    if let Some(jitter) = options.jitter {
+        let time = units::time(jitter.0);
+        to.number("jitter", &jitter.0, format_args!("jitter {time} "));
+    }
     match options.phantom {
         Some(Phantom::Off) => to.string("phantom", "off", format_args!("phantom off ")),
         Some(Phantom::On { drain, mark }) => {

@@ -54,11 +54,11 @@ pub(crate) use statistics;
 statistics! {
     /// Statistics of a port.
     PortStats from port_stat {
-        /// bytes/s: the link rate in force, set or reported by the device.
+        /// bytes/s: the link rate in force, set or reported by the device. 0: unresolved, the device has reported none yet.
         link_rate: LINK_RATE64, "link-rate", Rate;
-        /// bytes/s, rounded down: the token group's rate in force.
+        /// bytes/s, rounded down: the token group's rate in force. 0: tokens are not paced, since the link is unresolved.
         token_rate: TOKEN_RATE64, "token-rate", Rate;
-        /// ns: the token expiry in force; 0: off.
+        /// ns: the token expiry in force; 0: off, or what auto comes to while the link is unresolved.
         token_expiry: TOKEN_EXPIRY, "token-expiry", TimeOrOff;
         /// Times a dequeue found packets but the link still busy with the one before.
         link_waits: LINK_WAITS, "link-waits", Count;
@@ -72,6 +72,14 @@ statistics! {
         gso_splits: GSO_SPLITS, "gso-splits", Count;
         /// GSO super-packets dropped because they could not be split.
         gso_drops: GSO_DROPS, "gso-drops", Count;
+        /// The cap of each token queue in force.
+        token_limit: TOKEN_LIMIT, "token-limit", Count;
+        /// ns: the slack in force, the lateness that the token group makes up for.
+        token_slack: TOKEN_SLACK, "token-slack", Time;
+        /// Times the token group was served later than its slack, and did not make up for all of it.
+        slack_forfeits: SLACK_FORFEITS, "slack-forfeits", Count;
+        /// ns: the lateness beyond the slack, in all.
+        slack_forfeited: SLACK_FORFEITED, "slack-forfeited", Time;
     }
 }
 
@@ -245,9 +253,49 @@ pub fn shown(value: u64, unit: Unit) -> String {
     }
 }
 
-/// Shows a port's statistics.
+impl PortStats {
+    /// The port does not know its link's speed: none was set, and the device has reported none yet.
+    pub fn is_unresolved(&self) -> bool {
+        self.link_rate == 0
+    }
+
+    /// The link rate in force, as text.
+    pub fn link_in_force(&self) -> String {
+        match self.is_unresolved() {
+            true => "unresolved".to_owned(),
+            false => shown(self.link_rate, Unit::Rate),
+        }
+    }
+
+    /// The token rate in force, as text.
+    pub fn tokens_in_force(&self) -> String {
+        match self.is_unresolved() && self.token_rate == 0 {
+            true => "unpaced".to_owned(),
+            false => shown(self.token_rate, Unit::Rate),
+        }
+    }
+}
+
+/// Shows a port's statistics. That the link is unresolved has a member of its own in JSON, where a rate of 0 would not say it to a person.
 pub fn print_port_stats(stats: &PortStats, indent: &str, to: &mut dyn Printer) {
-    print_fields(&stats.fields(), 3, indent, to);
+    let fields = stats.fields();
+    if !stats.is_unresolved() {
+        return print_fields(&fields, 3, indent, to);
+    }
+    to.string(
+        "link",
+        "unresolved",
+        format_args!(
+            "{indent}link unresolved token-rate {} token-expiry {}\n",
+            stats.tokens_in_force(),
+            shown(stats.token_expiry, Unit::TimeOrOff),
+        ),
+    );
+    let (rates, counters) = fields.split_at(3);
+    for (key, value, _) in rates {
+        to.number(key, value, format_args!(""));
+    }
+    print_fields(counters, 3, indent, to);
 }
 
 /// Shows a class's statistics.
@@ -278,6 +326,7 @@ pub fn print_marker_stats(markers: &MarkerStats, indent: &str, to: &mut dyn Prin
 mod tests {
     use super::*;
     use crate::attr::{put, put_u64};
+    use crate::json::Json;
     use crate::print::Text;
     use proptest::prelude::*;
 
@@ -329,8 +378,60 @@ mod tests {
         assert_eq!(
             text.finish(),
             "  link-rate 10gbit token-rate 517.87916mbit token-expiry off\n  \
+             link-waits 0 token-waits 2 filter-drops 0\n  filter-misses 0 gso-splits 0 gso-drops 0\n  \
+             token-limit 0 token-slack 0ns slack-forfeits 0\n  slack-forfeited 0ns"
+        );
+    }
+
+    #[test]
+    fn an_unresolved_link_says_so() {
+        let shown = |stats: &PortStats| {
+            let mut text = Text::default();
+            print_port_stats(stats, "  ", &mut text);
+            let mut json = Json::default();
+            print_port_stats(stats, "", &mut json);
+            (text.finish(), json.finish())
+        };
+        let unknown = PortStats {
+            token_waits: 2,
+            ..PortStats::default()
+        };
+        let (text, json) = shown(&unknown);
+        assert_eq!(
+            text,
+            "  link unresolved token-rate unpaced token-expiry off\n  \
              link-waits 0 token-waits 2 filter-drops 0\n  filter-misses 0 gso-splits 0 gso-drops 0"
         );
+        assert_eq!(json["link"], "unresolved");
+        assert_eq!(
+            (&json["link-rate"], &json["token-rate"]),
+            (&0.into(), &0.into())
+        );
+        assert_eq!(
+            (&json["token-waits"], &json["gso-drops"]),
+            (&2.into(), &0.into())
+        );
+        let paced = PortStats {
+            token_rate: 125_000,
+            token_expiry: 1500,
+            ..unknown
+        };
+        let (text, _) = shown(&paced);
+        assert!(
+            text.starts_with("  link unresolved token-rate 1mbit token-expiry 1.5us\n"),
+            "{text}"
+        );
+        // A share of a slow link may be less than a byte per second.
+        let slow = PortStats {
+            link_rate: 125,
+            ..PortStats::default()
+        };
+        let (text, json) = shown(&slow);
+        assert!(
+            text.starts_with("  link-rate 1kbit token-rate 0bit token-expiry off\n"),
+            "{text}"
+        );
+        assert!(json.get("link").is_none());
     }
 
     #[test]

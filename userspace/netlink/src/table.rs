@@ -20,6 +20,7 @@ pub enum Key {
     SplitGso,
     Overhead,
     Mpu,
+    Jitter,
     Phantom,
     Ren,
 }
@@ -83,8 +84,11 @@ pub const OPTIONS: &[Info] = &[
         range: Some(limits::LINK),
         default: "auto",
         about: "Shape the whole port to this rate, counted in bytes on the wire (see overhead and mpu). \
-                With auto the port is not shaped, and shares are taken of the speed that the device reports. \
-                Devices that report none, such as dummies and most tunnels, need a rate; so does veth if it is to be a \
+                With auto the port is not shaped, and shares are taken of the speed that the device reports, also if that \
+                changes: when the link comes up, when a bond or team gets or loses a port. A speed that is no longer reported stays in force. \
+                While there is none the port is unresolved, which its statistics say: bands go in their order, but tokens are \
+                not paced by a share, do not expire by auto, and no marker works that needs the speed. \
+                Devices that never report one, such as dummies, ifb and most tunnels, need a rate; so does veth if it is to be a \
                 link, since its 10 Gbit/s hold nothing back.",
         source: "every band of a switch port shares its link (TOP fig. 3)",
     },
@@ -114,7 +118,8 @@ pub const OPTIONS: &[Info] = &[
         value: "PACKETS",
         range: Some(limits::TOKEN_LIMIT),
         default: "8",
-        about: "Cap of each token queue. A token that finds its queue full is dropped, unless an expired one makes room.",
+        about: "Cap of each token queue. A token that finds its queue full is dropped, unless an expired one makes room. \
+                With jitter a queue may hold more.",
         source: "TOP section 4.3: 8 tokens per queue, as in ExpressPass",
     },
     Info {
@@ -125,7 +130,7 @@ pub const OPTIONS: &[Info] = &[
         default: "auto",
         about: "Drop a token that has waited longer: the data it would release could no longer arrive in its slot. \
                 auto: eight pacing intervals (of 84 bytes at the token rate), or eight full frames with their tokens on the link \
-                if that is longer; at the default share it is the same. off: never.",
+                if that is longer; at the default share it is the same. off: never. With jitter a token may wait longer.",
         source: "TOP section 3.1, rule R2; eight pacing times per hop: section 4.3",
     },
     Info {
@@ -206,6 +211,20 @@ pub const OPTIONS: &[Info] = &[
         default: "84",
         about: "The least that a packet occupies on the wire, overhead included.",
         source: "Ethernet: minimum frame 64, preamble 8, inter-packet gap 12 (IEEE 802.3)",
+    },
+    Info {
+        key: Key::Jitter,
+        name: "jitter",
+        value: "TIME",
+        range: Some(limits::JITTER),
+        default: "50us",
+        about: "How late this machine may be: interrupts that are held back, softirqs and timers that wait. Tokens then come in bursts and \
+                leave late; so that none is lost which came at less than the tokens' rate, the port lets each token queue hold \
+                at least 64 tokens (what one poll of a device hands over) and those that fall due within TIME, does not let a token expire \
+                before such a queue could have been sent, and makes up for lateness of eight intervals (of two frames and a token, if that is \
+                longer) and TIME. A smaller token-limit or token-expiry is raised to that: statistics have what is in force. \
+                0: none of this, for machines that are never late and for the papers' bounds on queues.",
+        source: "one poll: NAPI's budget; 0: TOP section 4.3 counts eight intervals of jitter",
     },
     Info {
         key: Key::Phantom,
@@ -329,6 +348,7 @@ mod tests {
         assert_eq!(options.split_gso, Some(config.split_gso));
         assert_eq!(options.overhead, Some(config.overhead));
         assert_eq!(options.mpu, Some(config.mpu));
+        assert_eq!(options.jitter, Some(config.jitter));
         assert_eq!(options.link, Some(crate::Link::Auto));
         assert_eq!(options.phantom, Some(crate::Phantom::Off));
         assert_eq!(config.phantom, None);

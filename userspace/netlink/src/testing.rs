@@ -82,10 +82,19 @@ pub(crate) fn any_options() -> impl Strategy<Value = Options> {
         groups,
         counts,
         any::<Option<bool>>(),
-        (option::of(any_phantom()), option::of(ren)),
+        (
+            option::of(any_phantom()),
+            option::of(ren),
+            option::of(value(limits::JITTER).prop_map(Nanos)),
+        ),
     )
         .prop_map(
-            |((link, tokens, token_expiry, order, dscp), counts, split_gso, (phantom, ren))| {
+            |(
+                (link, tokens, token_expiry, order, dscp),
+                counts,
+                split_gso,
+                (phantom, ren, jitter),
+            )| {
                 Options {
                     link,
                     tokens,
@@ -100,6 +109,7 @@ pub(crate) fn any_options() -> impl Strategy<Value = Options> {
                     split_gso,
                     overhead: counts.5,
                     mpu: counts.6,
+                    jitter,
                     phantom,
                     ren,
                 }

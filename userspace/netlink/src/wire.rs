@@ -43,6 +43,9 @@ impl Options {
                 put_u32(&mut to, number, value);
             }
         }
+        if let Some(jitter) = self.jitter {
+            put_u64(&mut to, option::JITTER, jitter.0);
+        }
         if let Some(map) = self.dscp {
             put(&mut to, option::DSCP_MAP, &map.0);
         }
@@ -114,6 +117,7 @@ impl Options {
             option::SPLIT_GSO => self.split_gso = Some(attribute.u32("split-gso")? != 0),
             option::OVERHEAD => self.overhead = Some(attribute.u32("overhead")?),
             option::MPU => self.mpu = Some(attribute.u32("mpu")?),
+            option::JITTER => self.jitter = Some(Nanos(attribute.u64("jitter")?)),
             option::REN_PERIOD => {
                 let ns = attribute.u64("ren period")?;
                 self.ren = Some((ns != uapi::REN_OFF).then_some(Nanos(ns)));
@@ -206,10 +210,10 @@ mod tests {
         }
         check!("Options", option: PAD LINK_RATE64 TOKEN_SHARE TOKEN_RATE64 PRIORITIES TOKEN_LIMIT TOKEN_EXPIRY ORDER
             UNSCHEDULED DATA_LIMIT SIGNAL_LIMIT DSCP_MAP SPLIT_GSO OVERHEAD MPU
-            PHANTOM_SHARE PHANTOM_RATE64 PHANTOM_MARK REN_PERIOD);
+            PHANTOM_SHARE PHANTOM_RATE64 PHANTOM_MARK REN_PERIOD JITTER);
         assert!(section("Classes").contains(&format!("| {} | `CLASS_BAND` |", uapi::CLASS_BAND)));
         check!("Statistics of the port", port_stat: PAD LINK_RATE64 TOKEN_RATE64 TOKEN_EXPIRY LINK_WAITS TOKEN_WAITS
-            FILTER_DROPS FILTER_MISSES GSO_SPLITS GSO_DROPS);
+            FILTER_DROPS FILTER_MISSES GSO_SPLITS GSO_DROPS TOKEN_LIMIT TOKEN_SLACK SLACK_FORFEITS SLACK_FORFEITED);
         check!("Statistics of a class", band_stat: PAD OFFERED_PACKETS OFFERED_BYTES OVER_LIMIT EXPIRED TRIMMED PURGED CHILD
             QUEUED MAX_PACKETS MAX_BYTES SOJOURN_MEAN SOJOURN_MAX
             PHANTOM_SEEN PHANTOM_MARKABLE PHANTOM_MARKED PHANTOM_BACKLOG PHANTOM_MAX UNWRITABLE
@@ -240,6 +244,7 @@ mod tests {
             (option::DSCP_MAP, "dscp"),
             (option::LINK_RATE64, "link"),
             (option::MPU, "mpu"),
+            (option::JITTER, "jitter"),
         ] {
             let mut bytes = Vec::new();
             put(&mut bytes, number, &[1, 2]);

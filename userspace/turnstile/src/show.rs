@@ -48,13 +48,12 @@ fn text(port: &Port, cli: &Cli) -> String {
             0 => "off".to_owned(),
             ns => units::time_decimal(ns),
         };
-        let (link, tokens) = (
-            units::rate_decimal(port.stats.link_rate),
-            units::rate_decimal(port.stats.token_rate),
-        );
+        let (link, tokens) = (port.stats.link_in_force(), port.stats.tokens_in_force());
         let _ = writeln!(
             out,
-            "  in force: link {link} tokens {tokens} token-expiry {expiry}"
+            "  in force: link {link} tokens {tokens} token-limit {} token-expiry {expiry} token-slack {}",
+            port.stats.token_limit,
+            units::time_decimal(port.stats.token_slack)
         );
     }
     if cli.stats {
@@ -175,9 +174,13 @@ fn object(port: &Port, cli: &Cli) -> Value {
     json.close();
     if cli.details {
         let stats = &port.stats;
-        let in_force = json!({
-            "link-rate": stats.link_rate, "token-rate": stats.token_rate, "token-expiry": stats.token_expiry,
+        let mut in_force = json!({
+            "link-rate": stats.link_rate, "token-rate": stats.token_rate, "token-limit": stats.token_limit,
+            "token-expiry": stats.token_expiry, "token-slack": stats.token_slack,
         });
+        if stats.is_unresolved() {
+            in_force["link"] = "unresolved".into();
+        }
         json.insert("in-force", in_force);
     }
     if cli.stats {
@@ -240,6 +243,10 @@ mod tests {
                 link_rate: 1_250_000_000,
                 token_rate: 62_500_000,
                 token_expiry: 10_752,
+                token_limit: 8,
+                token_slack: 10_752,
+                slack_forfeits: 2,
+                slack_forfeited: 1_500,
                 ..PortStats::default()
             },
             classes: vec![
@@ -313,18 +320,47 @@ mod tests {
             shown("-s -d"),
             "\
 port swp1 root handle 1: link 10gbit tokens 5% split-gso
-  in force: link 10gbit tokens 500mbit token-expiry 10.752us
+  in force: link 10gbit tokens 500mbit token-limit 8 token-expiry 10.752us token-slack 10.752us
   sent 1500 bytes 1 packets, dropped 3, overlimits 0, requeues 0
   backlog 0 bytes 0 packets
   link-rate 10gbit token-rate 500mbit token-expiry 10.752us
   link-waits 0 token-waits 0 filter-drops 0
   filter-misses 0 gso-splits 0 gso-drops 0
+  token-limit 8 token-slack 10.752us slack-forfeits 2
+  slack-forfeited 1.5us
   class band   offered sent over-limit expired trimmed purged child queued max-queued sojourn-mean sojourn-max
   1:2   data         4    1          3       0       0      0     0      0          0          0ns         1ms
   1:10  token0       0    0          0       0       0      0     0      0          0          0ns         0ns
   1:2 phantom-seen 4 phantom-markable 0 phantom-marked 1 phantom-backlog 0 phantom-max 0
 "
         );
+    }
+
+    #[test]
+    fn a_link_without_a_speed_is_unresolved() {
+        let port = Port {
+            options: parse(&["link", "auto"]).unwrap(),
+            stats: PortStats::default(),
+            classes: Vec::new(),
+            ..port()
+        };
+        let shown = |flags: &str| {
+            let cli = Cli::parse_from(format!("turnstile port show {flags}").split_whitespace());
+            ports(&[port.clone()], &cli)
+        };
+        assert_eq!(shown(""), "port swp1 root handle 1: link auto\n");
+        let text = shown("-s -d");
+        for line in [
+            "  in force: link unresolved tokens unpaced token-expiry off\n",
+            "  link unresolved token-rate unpaced token-expiry off\n  link-waits 0 ",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        let value: Value = serde_json::from_str(&shown("-j -s -d")).unwrap();
+        assert_eq!(value[0]["options"]["link"], "auto");
+        assert_eq!(value[0]["in-force"]["link"], "unresolved");
+        assert_eq!(value[0]["stats"]["link"], "unresolved");
+        assert_eq!(value[0]["stats"]["link-rate"], 0);
     }
 
     #[test]
@@ -339,7 +375,10 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
         );
         assert_eq!(
             port["in-force"],
-            json!({"link-rate": 1_250_000_000, "token-rate": 62_500_000, "token-expiry": 10_752})
+            json!({
+                "link-rate": 1_250_000_000, "token-rate": 62_500_000, "token-limit": 8, "token-expiry": 10_752,
+                "token-slack": 10_752,
+            })
         );
         assert_eq!((&port["bytes"], &port["drops"]), (&json!(1500), &json!(3)));
         assert_eq!(port["stats"]["link-rate"], 1_250_000_000);

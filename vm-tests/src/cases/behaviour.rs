@@ -28,6 +28,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("behaviour/idle-group-saves-no-burst", no_burst),
     Case::new("behaviour/expiry", expiry),
     Case::new("behaviour/token-limit", token_limit),
+    Case::new("behaviour/bursts", bursts).timeout_s(120),
     Case::new("behaviour/unscheduled-holds-one", unscheduled_holds_one),
     Case::new("behaviour/unscheduled-off", unscheduled_off),
     Case::new("behaviour/signals-first", signals_first),
@@ -219,8 +220,12 @@ fn expiry(ctx: &mut Ctx) -> Result<()> {
     let bottleneck = Bottleneck::new()?;
     for (tool, words, limit) in [
         // 8 pacing intervals of 84 bytes at 1 Mbit/s x 5.1787916 %, which is 103808000.25 ns, rounded up.
-        (Tool::Tc, "token-expiry auto", Some(103_808_001)),
-        (Tool::Turnstile, "token-expiry 200ms", Some(200_000_000)),
+        (Tool::Tc, "token-expiry auto jitter 0", Some(103_808_001)),
+        (
+            Tool::Turnstile,
+            "token-expiry 200ms jitter 0",
+            Some(200_000_000),
+        ),
         (Tool::Tc, "token-expiry off", None),
     ] {
         let outcome = bottleneck.run(
@@ -271,7 +276,7 @@ fn token_limit(_: &mut Ctx) -> Result<()> {
         // An interval of 3.36 s: nothing but the first token leaves while we look.
         bottleneck.port(
             tool,
-            &format!("link 2mbit tokens 0.01% token-limit {limit} token-expiry off"),
+            &format!("link 2mbit tokens 0.01% token-limit {limit} token-expiry off jitter 0"),
         )?;
         Source::run(
             &bottleneck.net.hosts[0].ns,
@@ -298,6 +303,45 @@ fn token_limit(_: &mut Ctx) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Tokens at 90 % of their rate, 16 at a time: the default jitter sends them, and without it the queue is too short.
+fn bursts(ctx: &mut Ctx) -> Result<()> {
+    const BURST: u64 = 16;
+    const BURSTS: u64 = 40;
+    let bottleneck = Bottleneck::new()?;
+    // An interval of 1.2976 ms: a machine whose timers are late by some hundred us loses nothing.
+    let period = Duration::from_nanos(BURST * 1_297_600 * 10 / 9);
+    let mut parts = Vec::new();
+    for (tool, words) in [
+        (Tool::Tc, "link 10mbit jitter 0"),
+        (Tool::Turnstile, "link 10mbit"),
+    ] {
+        let flows: Vec<_> = (0..BURSTS)
+            .map(|number| {
+                let from = period * u32::try_from(number).unwrap_or(0);
+                let flow = bottleneck.flow(Packet::Token(0)).burst(BURST);
+                flow.window(from, Duration::MAX)
+            })
+            .collect();
+        bottleneck.port(tool, words)?;
+        Source::run(&bottleneck.net.hosts[0].ns, flows)?;
+        bottleneck.wait_for("1:10", BURST * BURSTS)?;
+        std::thread::sleep(Duration::from_millis(300));
+        let class = &bottleneck.classes()?["1:10"];
+        class.check()?;
+        ensure!(class.get("queued") == 0, "tokens are queued");
+        parts.push(class.packets as f64 / (BURST * BURSTS) as f64);
+        ctx.note(format!(
+            "`{words}`: {} of {} tokens sent, {} queued at most, {} us the longest wait",
+            class.packets,
+            BURST * BURSTS,
+            class.get("max-packets"),
+            class.get("sojourn-max") / 1000
+        ));
+    }
+    within("sent with jitter 0", parts[0], 0.3, 0.75)?;
+    within("sent by default", parts[1], 0.99, 1.0)
 }
 
 /// The unscheduled band holds one packet: under overload almost all are dropped, on a link with room all pass.
@@ -439,7 +483,7 @@ fn change_keeps(_: &mut Ctx) -> Result<()> {
         // Nothing but the first token and the first data packet leaves while we look.
         bottleneck.port(
             tool,
-            "link 10kbit tokens 1% token-limit 20 token-expiry off priorities 4",
+            "link 10kbit tokens 1% token-limit 20 token-expiry off jitter 0 priorities 4",
         )?;
         Source::run(
             &bottleneck.net.hosts[0].ns,

@@ -225,7 +225,7 @@ fn beyond_the_cap(_: &mut Ctx) -> Result<()> {
         (TOKEN0, Packet::Token(0), "token-limit 8", 10, 8, 0),
         (TOKEN0, Packet::Token(0), "token-limit 10", 10, 10, 10),
     ];
-    let mut bench = Bench::new("")?;
+    let mut bench = Bench::new("jitter 0")?;
     let counter = Counter::install(&bench.net.hosts[1].ns)?;
     for mode in Mode::BOTH {
         for (class, packet, cap, segments, split, whole) in ROWS {

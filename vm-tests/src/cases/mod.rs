@@ -12,6 +12,7 @@ mod family;
 mod gso;
 mod guest;
 mod hostile;
+mod knet;
 mod marking;
 mod options;
 mod pacer;
@@ -33,8 +34,10 @@ pub fn all() -> Vec<&'static Case> {
         classify::CASES,
         refused::CASES,
         placement::CASES,
+        placement::UNRESOLVED,
         accounting::CASES,
         churn::CASES,
+        knet::CASES,
         gso::CASES,
         marking::CASES,
         marking::PHANTOM,

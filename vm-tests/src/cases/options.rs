@@ -14,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("options/set-by-add-and-replace", set_by_add_and_replace).timeout_s(240),
     Case::new("options/set-by-change", set_by_change).timeout_s(240),
     Case::new("options/defaults", defaults),
+    Case::new("options/in-force", in_force),
     Case::new("options/json-through-jq", json_through_jq),
     Case::new("options/show-can-be-typed-back", show_can_be_typed_back).timeout_s(240),
     Case::new("options/both-tools-agree", both_tools_agree),
@@ -72,6 +73,9 @@ const SETTINGS: &[Setting] = settings! {
     "overhead 256" => "overhead": 256, "overhead 256";
     "mpu 0" => "mpu": 0, "mpu 0";
     "mpu 256" => "mpu": 256, "mpu 256";
+    "jitter 0" => "jitter": 0, "jitter 0ns";
+    "jitter 7" => "jitter": 7000, "jitter 7us";
+    "jitter 10ms" => "jitter": 10_000_000, "jitter 10ms";
     "phantom drain 95% mark 1kb" => "phantom": {"drain": {"share": 0.95}, "mark": 1024}, "phantom drain 95% mark 1kb";
     "phantom mark 0 drain 1%" => "phantom": {"drain": {"share": 0.01}, "mark": 0}, "phantom drain 1% mark 0b";
     "phantom drain 10mbit mark 1gb" => "phantom": {"drain": {"rate": 1_250_000}, "mark": 1_073_741_824}, "phantom drain 10mbit mark 1gb";
@@ -149,7 +153,7 @@ fn set_by_change(_: &mut Ctx) -> Result<()> {
             "add",
             DEV,
             "link 20mbit tokens 4% priorities 3 token-limit 9 token-expiry 3ms order data-first unscheduled 2 \
-             data-limit 100000 signal-limit 50 dscp EF=signal no-split-gso overhead 20 mpu 80",
+             data-limit 100000 signal-limit 50 dscp EF=signal no-split-gso overhead 20 mpu 80 jitter 20us",
         )?;
         for setting in SETTINGS {
             let before = shown(tool, ns)?;
@@ -170,8 +174,8 @@ fn defaults(_: &mut Ctx) -> Result<()> {
     let expected = json!({
         "link": 1_250_000, "tokens": {"share": 0.051787916}, "priorities": 6, "token-limit": 8, "token-expiry": "auto",
         "order": "tokens-first", "unscheduled": 1, "data-limit": 1_514_000, "signal-limit": 1000,
-        "dscp": {"48": "signal", "56": "signal"}, "split-gso": true, "overhead": 24, "mpu": 84, "phantom": "off",
-        "ren": "off",
+        "dscp": {"48": "signal", "56": "signal"}, "split-gso": true, "overhead": 24, "mpu": 84, "jitter": 50_000,
+        "phantom": "off", "ren": "off",
     });
     let net = pair()?;
     let ns = &net.hosts[0].ns;
@@ -201,6 +205,56 @@ fn defaults(_: &mut Ctx) -> Result<()> {
         );
         tool.delete(ns, DEV)?;
         ns.ip(&format!("link set {DEV} txqueuelen 1000 mtu 1500"))?;
+    }
+    Ok(())
+}
+
+/// Limits that jitter raises are shown as they are set, and beside them what is in force: by both tools.
+fn in_force(_: &mut Ctx) -> Result<()> {
+    let net = pair()?;
+    let ns = &net.hosts[0].ns;
+    // At 10 Gbit/s an interval is 1297.6 ns: 39 are begun in 50 us. 103 tokens of 104 bytes take 165 474.4 ns.
+    for (words, limit, expiry, slack) in [
+        ("", 103, 225_856, 60_381),
+        ("token-limit 1 token-expiry 1us", 103, 225_856, 60_381),
+        ("token-limit 104 token-expiry 1ms", 104, 1_000_000, 60_381),
+        ("token-expiry off jitter 10us", 72, 0, 20_381),
+        ("jitter 0", 8, 10_381, 10_381),
+        ("token-limit 1 token-expiry 1us jitter 0", 1, 1000, 10_381),
+    ] {
+        for tool in Tool::ALL {
+            tool.port(ns, "add", DEV, &format!("link 10gbit {words}"))?;
+            for (line, key) in [
+                ("tc -s -j qdisc show dev eth0 root", "stats"),
+                ("turnstile -s -j port show eth0", "stats"),
+                ("turnstile -d -j port show eth0", "in-force"),
+            ] {
+                let port = crate::cmd::json(&ns.run(line)?)?;
+                // tc's own counters are beside the port's.
+                let shown = [&port[0][key], &port[0]]
+                    .into_iter()
+                    .find(|shown| shown["token-slack"].is_number())
+                    .with_context(|| format!("`{line}` shows no slack: {port}"))?;
+                let is = [
+                    &shown["token-limit"],
+                    &shown["token-expiry"],
+                    &shown["token-slack"],
+                ];
+                let wanted = [json!(limit), json!(expiry), json!(slack)];
+                ensure!(
+                    is.into_iter().eq(&wanted),
+                    "`{words}`, `{line}`: {is:?} instead of {wanted:?}"
+                );
+            }
+            let options = shown(tool, ns)?;
+            for (word, value) in [("token-limit 1 ", 1), ("token-limit 104 ", 104)] {
+                ensure!(
+                    !words.starts_with(word) || options["token-limit"] == value,
+                    "`{words}` is shown as {options}"
+                );
+            }
+            tool.delete(ns, DEV)?;
+        }
     }
     Ok(())
 }

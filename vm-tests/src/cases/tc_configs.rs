@@ -130,7 +130,7 @@ fn top_a(_: &mut Ctx) -> Result<()> {
     switch.run(&format!("{FOLDER}/top-switch-port-a.sh {dev} 2mbit"))?;
     let expected = json!({
         "link": 250_000, "tokens": {"share": 0.05}, "priorities": 6, "token-limit": 8, "token-expiry": "auto",
-        "order": "data-first", "unscheduled": "off",
+        "jitter": 0, "order": "data-first", "unscheduled": "off",
     });
     check(switch, &dev, &expected)?;
     passes(&net, 0, 1)?;
@@ -156,6 +156,7 @@ fn top_b(_: &mut Ctx) -> Result<()> {
     let expected = |priorities: u32, unscheduled: Value| {
         json!({
             "tokens": {"share": 0.05}, "priorities": priorities, "token-limit": 8, "token-expiry": "auto",
+            "jitter": 0,
             "order": "tokens-first", "unscheduled": unscheduled,
         })
     };
@@ -186,6 +187,7 @@ fn expresspass(_: &mut Ctx) -> Result<()> {
         switch.run(&format!("{FOLDER}/expresspass-port.sh {dev} 2mbit {words}"))?;
         let expected = json!({
             "tokens": {"share": 0.051787916}, "priorities": 1, "token-limit": limit, "token-expiry": "off",
+            "jitter": 0,
             "unscheduled": "off",
         });
         check(switch, &dev, &expected)?;
@@ -226,7 +228,7 @@ fn ren(_: &mut Ctx) -> Result<()> {
     for (words, period) in [("", 48_000), ("100us", 100_000)] {
         switch.run(&format!("{FOLDER}/ren-port.sh {dev} 2mbit {words}"))?;
         let expected = json!({
-            "link": 250_000, "tokens": {"share": 0.2}, "priorities": 1, "token-expiry": "off",
+            "link": 250_000, "tokens": {"share": 0.2}, "priorities": 1, "token-expiry": "off", "jitter": 0,
             "ren": {"period": period},
         });
         check(switch, &dev, &expected)?;

@@ -19,7 +19,7 @@ use crate::traffic::Packet;
 const DATA_LIMIT: &str = "16kb";
 /// Burst of the stock set-ups' limiters, bytes: 20 ms of the link.
 const LIMITER_BURST: u64 = LINK / 8 / 50;
-/// Cap of each token queue, packets (TOP section 4.3; Turnstile's default).
+/// Cap of each token queue, packets (TOP section 4.3; Turnstile's with `jitter 0`).
 const TOKEN_LIMIT: u64 = 8;
 /// Bytes of a token on the wire.
 const TOKEN_WIRE: u64 = 84;
@@ -74,7 +74,7 @@ fn turnstile(dev: &str) -> SetUp {
         name: "turnstile",
         title: "turnstile: one shaper for all token priorities",
         commands: vec![format!(
-            "tc qdisc add dev {dev} root handle 1: turnstile link {} data-limit {DATA_LIMIT}",
+            "tc qdisc add dev {dev} root handle 1: turnstile link {} jitter 0 data-limit {DATA_LIMIT}",
             words(LINK)
         )],
         notes: Vec::new(),

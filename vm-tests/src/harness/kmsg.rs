@@ -7,31 +7,11 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use anyhow::{Context, Result};
 
-/// What a healthy kernel does not say. The host scans its log for the same.
-pub const BAD: &[&str] = &[
-    "WARNING:",
-    "BUG:",
-    "Oops",
-    "KASAN",
-    "UBSAN",
-    "INFO: rcu",
-    "rcu: INFO",
-    "INFO: task",
-    "scheduling while atomic",
-    "sleeping function called",
-    "unregister_netdevice: waiting",
-    "Call Trace",
-    "refcount_t",
-    "general protection fault",
-    "soft lockup",
-    "leak",
-    "Tainted: G      D",
-];
+use crate::complaints;
 
-/// Whether a line of the kernel's log is a complaint.
-pub fn is_bad(line: &str) -> bool {
-    BAD.iter().any(|bad| line.contains(bad))
-        || (line.contains("possible ") && line.contains(" detected"))
+/// Whether a message of the kernel's log is a complaint, by the list that the host uses for the console.
+pub fn is_bad(message: &str) -> bool {
+    complaints::complaint(message, Some(message)).is_some()
 }
 
 /// Reads what the kernel logs from a moment on.
@@ -90,6 +70,14 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::is_bad;
+    use crate::complaints::PLANTED;
+
+    #[test]
+    fn every_planted_complaint_is_found() {
+        for message in PLANTED {
+            assert!(is_bad(message), "missed: {message}");
+        }
+    }
 
     #[test]
     fn complaints_are_told_from_chatter() {

@@ -102,7 +102,7 @@ impl Scheme {
     /// Of the port to the receiver.
     fn port(&self) -> Vec<String> {
         let root = format!(
-            "qdisc add dev DEV root handle 1: turnstile link {RATE}bit data-limit {BUFFER}"
+            "qdisc add dev DEV root handle 1: turnstile link {RATE}bit jitter 0 data-limit {BUFFER}"
         );
         let all = "filter add dev DEV parent 1: protocol all matchall classid 1:2".to_owned();
         match self.marks {
@@ -128,7 +128,9 @@ impl Scheme {
     /// Of a sender's device: it segments what TCP hands over (LSO), paces where the scheme says so, and sends at the link's rate.
     fn host(&self) -> Vec<String> {
         let mut lines = vec![
-            format!("qdisc add dev DEV root handle 1: turnstile link {RATE}bit data-limit {HOST_BUFFER}"),
+            format!(
+                "qdisc add dev DEV root handle 1: turnstile link {RATE}bit jitter 0 data-limit {HOST_BUFFER}"
+            ),
             "filter add dev DEV parent 1: protocol all matchall classid 1:2".into(),
         ];
         if self.pacer {

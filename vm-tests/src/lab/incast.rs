@@ -156,7 +156,9 @@ fn ideal(senders: usize) -> f64 {
 
 fn queue(child: &[String]) -> Vec<String> {
     let mut lines = vec![
-        format!("qdisc add dev DEV root handle 1: turnstile link {RATE}bit data-limit {BUFFER}"),
+        format!(
+            "qdisc add dev DEV root handle 1: turnstile link {RATE}bit jitter 0 data-limit {BUFFER}"
+        ),
         "filter add dev DEV parent 1: protocol all matchall classid 1:2".into(),
     ];
     lines.extend_from_slice(child);

@@ -45,13 +45,13 @@ pub(super) fn interval(rate: u64) -> f64 {
     TOKEN_WIRE as f64 * 8e9 / (rate as f64 * TOKEN_SHARE)
 }
 
-/// Turnstile's port with these options beside the link's rate.
+/// Turnstile's port with these options beside the link's rate, as exact as the papers' switches.
 pub(super) fn turnstile(rate: u64, options: &str) -> SetUp {
     SetUp {
         name: "turnstile",
         title: "one shaper for all token priorities",
         lines: vec![format!(
-            "qdisc add dev DEV root handle 1: turnstile link {rate}bit data-limit {DATA_LIMIT} {options}"
+            "qdisc add dev DEV root handle 1: turnstile link {rate}bit jitter 0 data-limit {DATA_LIMIT} {options}"
         )
         .trim_end()
         .to_owned()],

@@ -18,7 +18,7 @@ pub const DELAY: u64 = 4_000;
 pub const PACKETS: u64 = 50;
 /// What a switch's port holds, bytes: 250 full packets.
 pub const BUFFER: u32 = 250 * 1514;
-/// Tokens that a port's queue holds: the default.
+/// Tokens that a port's queue holds: the default, without jitter.
 const TOKEN_LIMIT: u64 = 8;
 
 /// The star: the last host receives.

@@ -33,7 +33,7 @@ const HOST_BUFFER: u32 = 1_000_000;
 /// unscheduled is to leave before the next message's data, not after the last one's.
 const HOST_PORT: &str = "tokens 10% token-limit 64 token-expiry off unscheduled off";
 
-/// How ports queue. A link's buffer is what a switch's port holds of data; hosts hold more.
+/// How ports queue, as exactly as the papers' switches: `jitter 0`. A link's buffer is what a switch's port holds of data; hosts hold more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queues {
     /// Ports for tokens; those of switches with these options beside the link's rate and the buffer.
@@ -85,7 +85,7 @@ impl Queues {
             false => port.link.buffer,
         };
         let root = format!(
-            "qdisc add dev DEV root handle 1: turnstile link {rate}bit data-limit {buffer}"
+            "qdisc add dev DEV root handle 1: turnstile link {rate}bit jitter 0 data-limit {buffer}"
         );
         if let Self::Tokens(options) = self {
             let options = if port.of_host { HOST_PORT } else { options };

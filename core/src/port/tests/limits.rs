@@ -7,7 +7,7 @@ use super::*;
 fn expired_tokens_are_dropped_and_cost_no_time() {
     let config = Config {
         token_expiry: Expiry::After(Nanos(2000)),
-        ..Config::DEFAULT
+        ..PAPERS
     };
     let mut b = Bench::new(config);
     b.put_all(Band::Token(0), 0..3);
@@ -40,7 +40,7 @@ fn when_all_tokens_have_expired_data_goes() {
         let mut b = Bench::new(Config {
             token_expiry: expiry,
             order,
-            ..Config::DEFAULT
+            ..PAPERS
         });
         b.put(Band::Token(0), 0);
         b.at(11);
@@ -56,7 +56,7 @@ fn a_full_token_queue_makes_room_only_by_expiry() {
     let config = Config {
         token_expiry: Expiry::After(Nanos(2000)),
         token_limit: 2,
-        ..Config::DEFAULT
+        ..PAPERS
     };
     let mut b = Bench::new(config);
     b.put(Band::Token(3), 0);
@@ -87,7 +87,7 @@ fn a_group_emptied_by_an_arrival_was_idle() {
     let config = Config {
         token_expiry: Expiry::After(Nanos(10)),
         token_limit: 1,
-        ..Config::DEFAULT
+        ..PAPERS
     };
     let mut b = Bench::new(config);
     b.put(Band::Token(0), 0);
@@ -105,7 +105,7 @@ fn each_band_has_its_cap() {
         data_limit: 3100,
         unscheduled: 1,
         token_limit: 3,
-        ..Config::DEFAULT
+        ..PAPERS
     };
     let mut b = Bench::new(config);
     for (band, fit) in [
@@ -146,7 +146,7 @@ fn each_band_has_its_cap() {
 fn caps_count_the_segments_of_super_packets() {
     let mut b = Bench::new(Config {
         signal_limit: 10,
-        ..Config::DEFAULT
+        ..PAPERS
     });
     assert_eq!(b.put_sized(Band::Signal, 0, 600, 11), Enqueue::Dropped);
     assert_eq!(b.put_sized(Band::Signal, 1, 600, 8), Enqueue::Queued);
@@ -168,7 +168,7 @@ fn packets_of_bands_that_are_not_there_go_to_the_next() {
     let mut b = Bench::new(Config {
         priorities: 2,
         unscheduled: 0,
-        ..Config::DEFAULT
+        ..PAPERS
     });
     b.put(Band::Unscheduled, 0);
     b.put(Band::Token(7), 1);

@@ -49,7 +49,7 @@ fn a_throttled_child_does_not_hold_up_what_is_below() {
 fn a_change_trims_the_oldest() {
     let mut b = Bench::new(Config {
         unscheduled: 2,
-        ..Config::DEFAULT
+        ..PAPERS
     });
     for id in 0..4 {
         b.put(Band::Signal, id);
@@ -64,7 +64,7 @@ fn a_change_trims_the_oldest() {
         token_limit: 3,
         priorities: 5,
         unscheduled: 0,
-        ..Config::DEFAULT
+        ..PAPERS
     });
     let mut trimmed: Vec<_> = b.drops.iter().map(|drop| drop.0).collect();
     trimmed.sort_unstable();
@@ -78,7 +78,7 @@ fn a_change_trims_the_oldest() {
 
 #[test]
 fn a_change_to_what_is_queued_trims_nothing() {
-    let mut b = Bench::new(Config::DEFAULT);
+    let mut b = Bench::new(PAPERS);
     b.put_all(Band::Data, 0..2);
     b.put_all(Band::Signal, 2..5);
     b.put_all(Band::Token(0), 5..9);
@@ -86,12 +86,12 @@ fn a_change_to_what_is_queued_trims_nothing() {
         data_limit: 2 * 1514,
         signal_limit: 3,
         token_limit: 4,
-        ..Config::DEFAULT
+        ..PAPERS
     });
     assert_eq!(b.drops, []);
     b.change(Config {
         data_limit: 2 * 1514 - 1,
-        ..Config::DEFAULT
+        ..PAPERS
     });
     assert_eq!(b.drops, [(0, Band::Data, DropCause::Trimmed)]);
 }
@@ -100,7 +100,7 @@ fn a_change_to_what_is_queued_trims_nothing() {
 fn a_change_takes_effect_at_once() {
     let mut b = Bench::new(Config {
         link: Some(125),
-        ..Config::DEFAULT
+        ..PAPERS
     });
     b.put(Band::Data, 0);
     b.put(Band::Data, 1);
@@ -114,14 +114,14 @@ fn a_change_takes_effect_at_once() {
     assert_eq!(b.port.resolved().link, 10 * GBIT);
     // A frame's time, 1231, and a token's, 1298.
     assert_eq!(b.run(10_000), [(1231, 0), (2462, 3), (2529, 1)]);
-    b.change(Config::DEFAULT);
+    b.change(PAPERS);
     b.put(Band::Data, 4);
     assert_eq!(b.get(), Dequeue::Packet(4, Band::Data), "unshaped");
 }
 
 #[test]
 fn the_device_speed_sets_the_rates_unless_the_link_is_given() {
-    let mut b = Bench::new(Config::DEFAULT);
+    let mut b = Bench::new(PAPERS);
     b.port.note_link_speed(b.now, Some(GBIT));
     assert_eq!(b.port.resolved().token_rate.bytes_per_sec(), 6_473_489);
     b.port.note_link_speed(b.now, None);
@@ -138,7 +138,7 @@ fn the_device_speed_sets_the_rates_unless_the_link_is_given() {
 fn a_reset_drops_all_and_starts_anew() {
     let mut b = Bench::new(Config {
         link: Some(125),
-        ..Config::DEFAULT
+        ..PAPERS
     });
     let bands = [
         Band::Signal,
@@ -202,4 +202,71 @@ fn a_clock_that_runs_backwards_breaks_nothing() {
         b.port.dequeue(b.now, &mut NoLeaf, &mut b.drops),
         Dequeue::Empty
     );
+}
+
+#[test]
+fn lateness_beyond_the_slack_is_forfeited_and_counted() {
+    for (jitter, slack) in [(0, 10_381), (50_000, 60_381)] {
+        let mut b = Bench::new(Config {
+            token_limit: 100,
+            token_expiry: Expiry::Off,
+            jitter: Nanos(jitter),
+            ..PAPERS
+        });
+        let counted = |b: &Bench| {
+            let stats = b.port.port_stats();
+            (stats.slack_forfeits, stats.slack_forfeited)
+        };
+        b.put_all(Band::Token(0), 0..100);
+        assert_eq!(b.get(), Dequeue::Packet(0, Band::Token(0)));
+        assert_eq!(b.get(), Dequeue::Wait(Nanos(1298)));
+        // As late as the slack allows.
+        b.at(1298 + slack);
+        assert_eq!(b.get(), Dequeue::Packet(1, Band::Token(0)));
+        assert_eq!(counted(&b), (0, 0));
+        while matches!(b.get(), Dequeue::Packet(..)) {}
+        let Dequeue::Wait(due) = b.get() else {
+            panic!("tokens are left");
+        };
+        // And 700 ns more.
+        b.at(due.0 + slack + 700);
+        assert!(matches!(b.get(), Dequeue::Packet(..)));
+        assert_eq!(counted(&b), (1, 700));
+        while matches!(b.get(), Dequeue::Packet(..)) {}
+        assert_eq!(counted(&b), (1, 700));
+    }
+}
+
+#[test]
+fn a_link_that_was_idle_while_a_timer_was_late_makes_up_for_it() {
+    let mut b = Bench::new(shaped());
+    b.put_all(Band::Token(0), 0..8);
+    assert_eq!(b.get(), Dequeue::Packet(0, Band::Token(0)));
+    assert_eq!(b.get(), Dequeue::Wait(Nanos(1298)));
+    // Five are due by now, and go without a timer between them.
+    b.at(7000);
+    for id in 1..6 {
+        assert_eq!(b.get(), Dequeue::Packet(id, Band::Token(0)));
+    }
+    assert_eq!(b.get(), Dequeue::Wait(Nanos(7786)));
+    // A frame that finds an idle link starts a schedule of its own, tokens that are to come or not.
+    b.at(7100);
+    b.put_all(Band::Data, 10..12);
+    assert_eq!(b.get(), Dequeue::Packet(10, Band::Data));
+    assert_eq!(b.get(), Dequeue::Wait(Nanos(8331)));
+}
+
+#[test]
+fn the_floors_follow_the_speed() {
+    let mut b = Bench::new(Config::DEFAULT);
+    b.put_all(Band::Token(0), 0..103);
+    assert_eq!(b.put(Band::Token(0), 103), Enqueue::Dropped);
+    // Ten times the speed: ten times as many are due in 50 us.
+    b.port.note_link_speed(b.now, Some(100 * GBIT));
+    b.put_all(Band::Token(0), 103..450);
+    assert_eq!(b.put(Band::Token(0), 450), Enqueue::Dropped);
+    // And back: what is queued stays.
+    b.port.note_link_speed(b.now, Some(10 * GBIT));
+    assert_eq!(b.put(Band::Token(0), 451), Enqueue::Dropped);
+    assert_eq!(b.port.queued(Band::Token(0)).packets, 450);
 }

@@ -5,7 +5,7 @@ use super::*;
 
 #[test]
 fn bands_go_in_order() {
-    let mut b = Bench::new(Config::DEFAULT);
+    let mut b = Bench::new(PAPERS);
     b.put(Band::Unscheduled, 5);
     b.put(Band::Data, 4);
     b.put(Band::Token(5), 3);
@@ -24,7 +24,8 @@ fn bands_go_in_order() {
         b.port.port_stats(),
         &PortStats {
             link_waits: 0,
-            token_waits: 1
+            token_waits: 1,
+            ..PortStats::default()
         }
     );
 }
@@ -43,7 +44,7 @@ fn an_empty_port_has_nothing() {
 
 #[test]
 fn tokens_leave_one_per_interval() {
-    let mut b = Bench::new(Config::DEFAULT);
+    let mut b = Bench::new(PAPERS);
     b.put_all(Band::Token(0), 0..8);
     let out = b.run(10_000);
     // k x 1297.600004 (5.1787916 % is a little less than 84 / 1622), rounded up.
@@ -56,7 +57,7 @@ fn tokens_leave_one_per_interval() {
 
 #[test]
 fn an_idle_group_earns_one_token() {
-    let mut b = Bench::new(Config::DEFAULT);
+    let mut b = Bench::new(PAPERS);
     b.put(Band::Token(0), 0);
     assert_eq!(b.run(0), [(0, 0)]);
     b.at(1_000_000);
@@ -72,7 +73,7 @@ fn a_late_group_makes_up_for_eight_intervals() {
     let config = Config {
         token_expiry: Expiry::Off,
         token_limit: 100,
-        ..Config::DEFAULT
+        ..PAPERS
     };
     let mut b = Bench::new(config);
     b.put_all(Band::Token(0), 0..30);
@@ -90,7 +91,7 @@ fn the_link_is_busy_while_a_packet_is_sent() {
     // Even a signal waits for the link; an unshaped port leaves that to the device.
     b.put(Band::Signal, 3);
     assert_eq!(b.run(10_000), [(3692, 3)]);
-    let mut b = Bench::new(Config::DEFAULT);
+    let mut b = Bench::new(PAPERS);
     b.put_all(Band::Data, 0..3);
     assert_eq!(b.run(10_000), [(0, 0), (0, 1), (0, 2)]);
 }
@@ -111,7 +112,7 @@ fn a_link_with_nothing_but_tokens_to_come_is_idle() {
     let config = Config {
         link: Some(GBIT),
         tokens: Tokens::Share(100_000),
-        ..Config::DEFAULT
+        ..PAPERS
     };
     let mut b = Bench::new(config);
     b.put(Band::Token(0), 0);
@@ -123,7 +124,8 @@ fn a_link_with_nothing_but_tokens_to_come_is_idle() {
         b.port.port_stats(),
         &PortStats {
             link_waits: 0,
-            token_waits: 1
+            token_waits: 1,
+            ..PortStats::default()
         }
     );
     b.at(600_000);
@@ -137,7 +139,7 @@ fn a_late_link_makes_up_for_a_millisecond_or_eight_frames() {
         let mut b = Bench::new(Config {
             link: Some(link),
             data_limit: 1 << 30,
-            ..Config::DEFAULT
+            ..PAPERS
         });
         b.put_all(Band::Data, 0..5000);
         b.get();
@@ -170,7 +172,7 @@ fn data_first_lets_one_data_packet_pass_a_due_token() {
 fn data_first_lets_data_go_on_while_no_token_is_due() {
     let mut b = Bench::new(Config {
         order: Order::DataFirst,
-        ..Config::DEFAULT
+        ..PAPERS
     });
     b.put_all(Band::Data, 0..4);
     assert_eq!(b.get(), Dequeue::Packet(0, Band::Data));
@@ -188,7 +190,7 @@ fn data_first_lets_data_go_on_while_no_token_is_due() {
 fn a_signal_in_between_is_no_excuse_to_pass_twice() {
     let mut b = Bench::new(Config {
         order: Order::DataFirst,
-        ..Config::DEFAULT
+        ..PAPERS
     });
     b.put(Band::Token(0), 100);
     b.put_all(Band::Data, 0..2);

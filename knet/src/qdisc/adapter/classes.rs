@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Classes. The kernel's `unsigned long cl` is the class's minor number, which is never 0.
 
-use super::{errno, private, with_lock};
+use super::{child, child_place, errno, private, with_lock};
 use crate::{
     bindings,
-    child::Child,
     dump::Stats,
     extack::Extack,
     message::Message,
-    qdisc::{eopnotsupp, Qdisc},
+    qdisc::{eopnotsupp, Locked, Qdisc},
 };
 use core::{ptr, ptr::NonNull};
 use kernel::error::{code::*, Result};
@@ -69,7 +68,8 @@ pub(super) unsafe extern "C" fn walk<T: Qdisc>(
         }
         let mut minor = 0;
         while let Some(next) = T::next_class(&(*private::<T>(sch)).shared, minor) {
-            if !bindings::knet_walk_class(sch, next.into(), walker) {
+            // Or this would have no end.
+            if next <= minor || !bindings::knet_walk_class(sch, next.into(), walker) {
                 break;
             }
             minor = next;
@@ -113,18 +113,22 @@ pub(super) unsafe extern "C" fn graft<T: Qdisc>(
     extack: *mut bindings::netlink_ext_ack,
 ) -> i32 {
     // SAFETY: RTNL is held. On success the kernel gives us its reference to `new` and takes ours to `old`; as in
-    // `qdisc_replace`, what the old child still holds is dropped and taken off all counters.
+    // `qdisc_replace`, what the old child still holds is dropped and taken off all counters. `child_place` gives a place that there is.
     unsafe {
         let mut extack = Extack::from_raw(extack);
-        let grafted = with_lock(sch, |this: &mut T, _, _| -> Result {
-            let place = this.child(class as u16, &mut extack)?;
-            let new = NonNull::new(new).map(|new| Child::from_raw(new));
-            let previous = core::mem::replace(place, new).map_or(ptr::null_mut(), Child::into_raw);
+        let place = match child_place::<T>(class as u16, &mut extack) {
+            Ok(place) => place,
+            Err(error) => return error.to_errno(),
+        };
+        let grafted = with_lock(sch, |this: &mut T, on: &mut Locked<'_, T>| -> Result {
+            let children = &raw mut (*private::<T>(sch)).children;
+            let child = children.cast::<*mut bindings::Qdisc>().add(place);
+            let previous = child.replace(new);
             if !previous.is_null() {
                 bindings::knet_qdisc_purge(previous);
             }
             *old = previous;
-            this.grafted();
+            this.grafted(place, on.context().child(place));
             Ok(())
         });
         errno(grafted.unwrap_or(Err(EINVAL)))
@@ -139,16 +143,23 @@ pub(super) unsafe extern "C" fn leaf<T: Qdisc>(
     class: usize,
 ) -> *mut bindings::Qdisc {
     // SAFETY: RTNL is held, so the child cannot go while the kernel looks at it.
-    unsafe {
-        let mut nobody = Extack::from_raw(ptr::null_mut());
-        with_lock(sch, |this: &mut T, _, _| {
-            match this.child(class as u16, &mut nobody) {
-                Ok(Some(child)) => child.as_ptr(),
-                _ => ptr::null_mut(),
-            }
-        })
-        .unwrap_or(ptr::null_mut())
-    }
+    unsafe { child_of::<T>(sch, class).map_or(ptr::null_mut(), NonNull::as_ptr) }
+}
+
+/// The class's child.
+///
+/// # Safety
+///
+/// The qdisc must be valid, and RTNL held.
+unsafe fn child_of<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+    class: usize,
+) -> Option<NonNull<bindings::Qdisc>> {
+    // SAFETY: nobody is told what is wrong with the class.
+    let mut nobody = unsafe { Extack::from_raw(ptr::null_mut()) };
+    let place = child_place::<T>(class as u16, &mut nobody).ok()?;
+    // SAFETY: promised by the caller.
+    unsafe { child::<T>(sch, place) }
 }
 
 /// The answer to whoever wants to add, change or delete a class.
@@ -201,11 +212,10 @@ pub(super) unsafe extern "C" fn dump_class<T: Qdisc>(
     unsafe {
         (*tcm).tcm_handle |= class as u32;
         let mut message = Message::from_raw(skb);
-        let mut nobody = Extack::from_raw(ptr::null_mut());
-        let dumped = with_lock(sch, |this: &mut T, _, _| {
-            if let Ok(Some(child)) = this.child(class as u16, &mut nobody) {
-                (*tcm).tcm_info = child.handle();
-            }
+        if let Some(child) = child_of::<T>(sch, class) {
+            (*tcm).tcm_info = (*child.as_ptr()).handle;
+        }
+        let dumped = with_lock(sch, |this: &mut T, _| {
             message.nest(bindings::TCA_OPTIONS as u16, |message| {
                 this.dump_class(class as u16, message)
             })
@@ -225,8 +235,8 @@ pub(super) unsafe extern "C" fn dump_class_stats<T: Qdisc>(
     // SAFETY: RTNL is held.
     unsafe {
         let mut stats = Stats::from_raw(dump);
-        let dumped = with_lock(sch, |this: &mut T, _, _| {
-            this.dump_class_stats(class as u16, &mut stats)
+        let dumped = with_lock(sch, |this: &mut T, on| {
+            this.dump_class_stats(class as u16, on, &mut stats)
         });
         errno(dumped.unwrap_or(Ok(())))
     }

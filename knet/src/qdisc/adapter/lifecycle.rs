@@ -8,9 +8,10 @@ use crate::{
     dump::Stats,
     extack::Extack,
     message::Message,
-    qdisc::{Configuring, Qdisc},
+    qdisc::{Configuring, Qdisc, Rtnl},
 };
 use core::{ptr, slice};
+use kernel::prelude::*;
 
 /// The options, if there are any.
 ///
@@ -41,6 +42,7 @@ pub(super) unsafe extern "C" fn init<T: Qdisc>(
     // everything but what is set here.
     unsafe {
         let area = private::<T>(sch);
+        (*area).dev = bindings::knet_qdisc_dev(sch);
         bindings::qdisc_watchdog_init(&raw mut (*area).watchdog, sch);
         (&raw mut (*area).shared).write(T::Shared::default());
         let filters = &raw mut (*area).filters;
@@ -53,13 +55,21 @@ pub(super) unsafe extern "C" fn init<T: Qdisc>(
         if err != 0 {
             return err;
         }
-        let on = Configuring {
+        let mut extack = Extack::from_raw(extack);
+        if !bindings::knet_module_is_live() {
+            // Its init may yet fail, and then it goes, whoever refers to it.
+            return extack
+                .refuse(EBUSY, format_args!("{}: the module is being loaded", T::KIND))
+                .to_errno();
+        }
+        let mut on = Configuring {
             context: context::<T>(sch),
         };
-        match T::new(&on, nest(options), &mut Extack::from_raw(extack)) {
-            Ok(inner) => (*area).inner.write(inner),
-            Err(error) => return error.to_errno(),
-        };
+        let made = T::new(&mut on, nest(options), &mut extack)
+            .and_then(|new| new.__pinned_init((&raw mut (*area).inner).cast::<T>()));
+        if let Err(error) = made {
+            return error.to_errno();
+        }
         (*area).live = true;
         if T::WATCH_LINK {
             bindings::knet_link_watch_add(&raw mut (*area).link, sch, Some(link_changed::<T>));
@@ -71,11 +81,11 @@ pub(super) unsafe extern "C" fn init<T: Qdisc>(
 
 /// # Safety
 ///
-/// Called under RTNL for a live qdisc, by the link watch that `init` set up.
+/// Called under RTNL, and the device's own lock where it has one, for a live qdisc, by the link watch that `init` set up.
 pub(super) unsafe extern "C" fn link_changed<T: Qdisc>(sch: *mut bindings::Qdisc) {
     // SAFETY: called under RTNL while the qdisc is live.
     unsafe {
-        T::link_changed(&Configuring {
+        T::link_changed(&mut Configuring {
             context: context::<T>(sch),
         })
     }
@@ -91,7 +101,12 @@ pub(super) unsafe extern "C" fn reset<T: Qdisc>(sch: *mut bindings::Qdisc) {
         let area = private::<T>(sch);
         bindings::qdisc_watchdog_cancel(&raw mut (*area).watchdog);
         if (*area).live {
-            this::<T>(sch).reset();
+            this::<T>(sch).reset(&Rtnl::held());
+        }
+        for child in (*area).children {
+            if !child.is_null() {
+                bindings::qdisc_reset(child);
+            }
         }
     }
 }
@@ -113,6 +128,13 @@ pub(super) unsafe extern "C" fn destroy<T: Qdisc>(sch: *mut bindings::Qdisc) {
             (*area).live = false;
             (*area).inner.assume_init_drop();
         }
+        if let Some(tap) = (*area).tap.take() {
+            tap.stop();
+        }
+        for child in &mut (*area).children {
+            // The reference that `graft` gave us.
+            bindings::qdisc_put(core::mem::replace(child, ptr::null_mut()));
+        }
         ptr::drop_in_place(&raw mut (*area).shared);
     }
 }
@@ -127,10 +149,10 @@ pub(super) unsafe extern "C" fn change<T: Qdisc>(
 ) -> i32 {
     // SAFETY: called for a live qdisc under RTNL.
     unsafe {
-        let on = Configuring {
+        let mut on = Configuring {
             context: context::<T>(sch),
         };
-        errno(T::change(&on, nest(options), &mut Extack::from_raw(extack)))
+        errno(T::change(&mut on, nest(options), &mut Extack::from_raw(extack)))
     }
 }
 
@@ -144,7 +166,7 @@ pub(super) unsafe extern "C" fn dump<T: Qdisc>(
     // SAFETY: RTNL is held.
     unsafe {
         let mut message = Message::from_raw(skb);
-        let dumped = with_lock(sch, |this: &mut T, _, _| {
+        let dumped = with_lock(sch, |this: &mut T, _| {
             message.nest(bindings::TCA_OPTIONS as u16, |message| this.dump(message))
         });
         errno(dumped.unwrap_or(Ok(())))
@@ -161,7 +183,7 @@ pub(super) unsafe extern "C" fn dump_stats<T: Qdisc>(
     // SAFETY: RTNL is held.
     unsafe {
         let mut stats = Stats::from_raw(dump);
-        let dumped = with_lock(sch, |this: &mut T, _, _| this.dump_stats(&mut stats));
+        let dumped = with_lock(sch, |this: &mut T, on| this.dump_stats(on, &mut stats));
         errno(dumped.unwrap_or(Ok(())))
     }
 }

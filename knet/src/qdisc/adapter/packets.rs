@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Packets in and out, and what becomes of the counters.
 
-use super::{account_lost, context, private, report_lost};
+use super::{account_lost, context, count_at_parents, private, report_lost};
 use crate::{
     bindings,
-    qdisc::{counters, Arrivals, Arriving, Departures, Dequeuing, Enqueuing, Leaving, Qdisc},
+    qdisc::{counters, sub, Arrivals, Arriving, Departures, Dequeuing, Enqueuing, Leaving, Qdisc},
     skb::Skb,
 };
 use core::{marker::PhantomData, ptr, ptr::NonNull};
@@ -48,6 +48,7 @@ pub(in crate::qdisc) unsafe fn enqueue_unusual<T: Qdisc>(
             to_free,
             queued: (0, 0),
             counted: (0, 0),
+            ahead: (0, 0),
             lost: (0, 0),
             refused: 0,
             verdict: bindings::NET_XMIT_DROP as i32,
@@ -66,17 +67,23 @@ pub(in crate::qdisc) unsafe fn enqueue_unusual<T: Qdisc>(
             bindings::knet_count_drops(sch, on.refused);
         }
         account_lost(sch, on.lost);
-        report_lost(sch, on.lost);
-        if packets == 0 {
-            return on.verdict;
+        let empty = (*sch).q.qlen == 0;
+        let taken = packets != 0 && !empty;
+        // What the parents do not count yet of what was queued. They do while they hear of drops: one that is empty for a moment
+        // tells its own parent, which gives up the class, and asks no more for the packet that is on its way in.
+        let mut uncounted = sub(on.queued, on.ahead);
+        if on.lost.0 != 0 || empty {
+            count_at_parents(sch, uncounted);
+            uncounted = (0, 0);
+            report_lost(sch, on.lost);
         }
-        if packets != 1 || bytes != len {
-            // The parents will count one packet of `len` bytes; correct that.
-            bindings::qdisc_tree_reduce_backlog(
-                sch,
-                1i32.wrapping_sub(packets as i32),
-                (len as i32).wrapping_sub(bytes as i32),
-            );
+        if taken {
+            // On their way back the parents will count one packet of `len` bytes.
+            uncounted = sub(uncounted, (1, len));
+        }
+        count_at_parents(sch, uncounted);
+        if !taken {
+            return on.verdict;
         }
     }
     bindings::NET_XMIT_SUCCESS as i32
@@ -120,19 +127,50 @@ pub(super) unsafe extern "C" fn peek<T: Qdisc>(
     }
 }
 
+/// Is it a packet of the qdisc's device? Only addresses are compared: another packet's device may be gone.
+///
+/// # Safety
+///
+/// The qdisc must be valid.
+#[inline(always)]
+pub(in crate::qdisc) unsafe fn is_on_device<T: Qdisc>(sch: *mut bindings::Qdisc, skb: &Skb) -> bool {
+    // SAFETY: set before the first packet comes.
+    skb.dev() == unsafe { (*private::<T>(sch)).dev }
+}
+
+/// A packet, of `len` bytes, that was to leave is none of the qdisc's device: who takes it would look at that.
+///
+/// # Safety
+///
+/// The qdisc must be valid and its root lock held, and nothing of it or its parents borrowed.
+#[cold]
+#[inline(never)]
+unsafe fn drop_foreign(sch: *mut bindings::Qdisc, skb: Skb, len: u32) -> *mut bindings::sk_buff {
+    drop(skb);
+    // SAFETY: promised by the caller.
+    unsafe {
+        account_lost(sch, (1, len));
+        report_lost(sch, (1, len));
+    }
+    ptr::null_mut()
+}
+
 /// The packet, of `len` bytes, leaves the qdisc.
 ///
 /// # Safety
 ///
-/// The qdisc must be valid and its root lock held.
+/// As for [`drop_foreign`].
 #[inline(always)]
-pub(in crate::qdisc) unsafe fn give_away(
+pub(in crate::qdisc) unsafe fn give_away<T: Qdisc>(
     sch: *mut bindings::Qdisc,
     skb: Skb,
     len: u32,
 ) -> *mut bindings::sk_buff {
     // SAFETY: promised by the caller.
     unsafe {
+        if !is_on_device::<T>(sch, &skb) {
+            return drop_foreign(sch, skb, len);
+        }
         counters::removed(sch, 1, len);
         counters::sent(sch, skb.pkt_segs(), len);
     }
@@ -163,7 +201,7 @@ pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
         let skb = match T::dequeue_unusual(known, &mut on) {
             Some(skb) => {
                 let len = skb.packet_len();
-                give_away(sch, skb, len)
+                give_away::<T>(sch, skb, len)
             }
             None => ptr::null_mut(),
         };
@@ -172,7 +210,9 @@ pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
         if peeking && !skb.is_null() {
             bindings::knet_stash_peeked(sch, skb);
         }
-        report_lost(sch, on.report.lost);
+        if on.report.lost.0 != 0 {
+            report_lost(sch, on.report.lost);
+        }
         skb
     }
 }

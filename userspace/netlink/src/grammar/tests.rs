@@ -12,7 +12,8 @@ fn words(text: &str) -> Result<Options, String> {
 fn every_option() {
     let all = words(
         "link 10gbit tokens 5.5% priorities 8 token-limit 16 token-expiry 20us order data-first unscheduled off \
-         data-limit 1mb signal-limit 10 dscp EF=token0 no-split-gso overhead 0 phantom drain 95% mark 1kb mpu 64b ren period 48us",
+         data-limit 1mb signal-limit 10 dscp EF=token0 no-split-gso overhead 0 phantom drain 95% mark 1kb mpu 64b ren period 48us \
+         jitter 20us",
     )
     .unwrap();
     let mut dscp = DscpMap::NONE;
@@ -33,6 +34,7 @@ fn every_option() {
             split_gso: Some(false),
             overhead: Some(0),
             mpu: Some(64),
+            jitter: Some(Nanos(20_000)),
             phantom: Some(Phantom::On {
                 drain: Some(Drain::Share(950_000_000)),
                 mark: Some(1024),
@@ -183,6 +185,15 @@ fn refused() {
             "overhead: \"257\" is not in 0..256".to_owned(),
         ),
         ("mpu 1k", "mpu: \"1k\" is not in 0..256".to_owned()),
+        ("jitter", "jitter: needs a value: TIME".to_owned()),
+        (
+            "jitter off",
+            "jitter: \"off\" is not a time (s, ms, us, ns)".to_owned(),
+        ),
+        (
+            "jitter 10001us",
+            "jitter: \"10001us\" is not in 0ns..10ms".to_owned(),
+        ),
         (
             "phantom",
             "phantom: needs a value: { drain PERCENT|RATE mark BYTES | off }".to_owned(),

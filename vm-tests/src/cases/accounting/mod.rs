@@ -3,12 +3,14 @@
 //! whatever is done to it meanwhile.
 
 mod children;
+mod deep;
 mod doubled;
 pub(super) mod ledger;
 pub(super) mod load;
 mod random;
 mod trimmed;
 
+use deep::Kind;
 use random::Place;
 
 use crate::harness::{Case, Ctx};
@@ -18,6 +20,15 @@ macro_rules! place {
         Case::new(concat!("accounting/", $name), |ctx: &mut Ctx| {
             random::run(ctx, &$place)
         })
+    };
+}
+
+macro_rules! deep {
+    ($name:literal, $kind:expr) => {
+        Case::new(concat!("accounting/deep-trees-", $name), |ctx: &mut Ctx| {
+            deep::run(ctx, $kind)
+        })
+        .timeout_s(240)
     };
 }
 
@@ -35,6 +46,16 @@ pub(super) const CASES: &[Case] = &[
     place!("qfq", QFQ),
     place!("red", RED),
     place!("netem", NETEM),
+    place!("three-levels", THREE_LEVELS),
+    place!("four-levels", FOUR_LEVELS),
+    deep!("hfsc-ls", Kind::HfscLs),
+    deep!("hfsc-sc", Kind::HfscSc),
+    deep!("htb", Kind::Htb),
+    deep!("drr", Kind::Drr),
+    deep!("ets", Kind::Ets),
+    deep!("prio", Kind::Prio),
+    deep!("tbf", Kind::Tbf),
+    deep!("netem", Kind::Netem),
     Case::new("accounting/children", children::run),
     Case::new("accounting/doubled", doubled::run),
     Case::new("accounting/trimmed", trimmed::run),
@@ -45,6 +66,7 @@ const PORT: u32 = 0x10_0000;
 
 const ROOT: Place = Place {
     setup: "qdisc add dev eth0 root handle 10: turnstile link 50mbit\n",
+    levels: 0,
     ports: &[PORT],
     inner: &[],
     peeks: false,
@@ -147,4 +169,18 @@ const NETEM: Place = Place {
     setup: "qdisc add dev eth0 root handle 1: netem delay 1ms limit 2000\n\
             qdisc add dev eth0 parent 1:1 handle 10: turnstile link 50mbit\n",
     ..ROOT
+};
+
+const THREE_LEVELS: Place = Place {
+    setup: "",
+    levels: 2,
+    peeks: true,
+    // There may be an hfsc among them: see `HFSC`.
+    downs: false,
+    ..ROOT
+};
+
+const FOUR_LEVELS: Place = Place {
+    levels: 3,
+    ..THREE_LEVELS
 };

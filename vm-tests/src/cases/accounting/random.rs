@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::{class, option};
+use turnstile_core::uapi::{class, option, port_stat};
 
+use super::deep::{self, Kind};
 use super::ledger::{settle_with, Counter, Ledger};
 use super::load::{Load, Mix};
 use crate::harness::Ctx;
@@ -21,6 +22,8 @@ use crate::topology::{Builder, Net};
 pub(super) struct Place {
     /// What makes it, for `tc -batch`.
     pub(super) setup: &'static str,
+    /// Instead of that, so many qdiscs of any kinds above the port.
+    pub(super) levels: usize,
     /// The handles of the ports whose packets leave the device.
     pub(super) ports: &'static [u32],
     /// Ports behind these.
@@ -38,6 +41,9 @@ pub(super) struct Place {
 /// The most segments of a super-packet that are sent here.
 const SEGMENTS: u64 = 201;
 
+/// The port below [`Place::levels`].
+const LEAF: &str = "turnstile link 50mbit";
+
 /// How many operations.
 const OPERATIONS: u32 = 500;
 /// How many of them between resets.
@@ -54,7 +60,16 @@ fn run_seeded(ctx: &mut Ctx, place: &Place) -> Result<()> {
     // Addresses outlive the link.
     ns.sysctl("net/ipv6/conf/eth0/keep_addr_on_down", "1")?;
     let counter = Counter::install(&net.hosts[1].ns)?;
-    ns.run_with("tc -batch -", place.setup)?;
+    if place.levels == 0 {
+        ns.run_with("tc -batch -", place.setup)?;
+    } else {
+        let levels: Vec<_> = (0..place.levels)
+            .map(|_| *ctx.rng.pick(&Kind::STOCK))
+            .collect();
+        ctx.note(format!("{levels:?}"));
+        ns.run_with("tc -batch -", &deep::setup(&levels, LEAF))
+            .with_context(|| format!("{levels:?}"))?;
+    }
 
     let all: Vec<u32> = [place.ports, place.inner].concat();
     let seed = ctx.rng.range(0..=u64::MAX);
@@ -396,7 +411,9 @@ fn check_caps(class: &Object, config: &Object) -> Result<()> {
         class::UNSCHEDULED => number(option::UNSCHEDULED)?,
         // A child has caps of its own.
         class::DATA => return Ok(()),
-        _ => number(option::TOKEN_LIMIT)?,
+        // With jitter, a token queue may hold more: what is in force is a statistic.
+        _ => number(option::TOKEN_LIMIT)?
+            .max(u32::try_from(config.stats.app(port_stat::TOKEN_LIMIT))?),
     };
     ensure!(
         class.stats.qlen <= cap,
@@ -408,7 +425,7 @@ fn check_caps(class: &Object, config: &Object) -> Result<()> {
 }
 
 /// One to four options, each valid for itself.
-fn any_options(rng: &mut Rng) -> Vec<u8> {
+pub(super) fn any_options(rng: &mut Rng) -> Vec<u8> {
     const MBIT: u64 = 125_000;
     let mut numbers: Vec<u16> = Vec::new();
     for _ in 0..rng.range(1..=4) {
@@ -455,6 +472,7 @@ fn any_options(rng: &mut Rng) -> Vec<u8> {
                 }
                 attribute(number, &map)
             }
+            option::JITTER => attribute_u64(number, *rng.pick(&[0, 50_000, 5_000_000])),
             option::REN_PERIOD => attribute_u64(number, *rng.pick(&[0, 48_000, 5_000_000])),
             option::PHANTOM_SHARE if rng.one_in(3) => attribute_u32(number, 0),
             option::PHANTOM_SHARE => [
@@ -469,7 +487,7 @@ fn any_options(rng: &mut Rng) -> Vec<u8> {
 }
 
 /// A child that drops, delays, reorders, splits or shapes.
-fn any_child(rng: &mut Rng) -> (&'static str, Vec<u8>) {
+pub(super) fn any_child(rng: &mut Rng) -> (&'static str, Vec<u8>) {
     const FQ_CODEL_LIMIT: u16 = 2;
     let share = |percent: u64| u32::try_from(percent * u64::from(u32::MAX) / 100).unwrap_or(0);
     match rng.range(0..=12) {

@@ -52,7 +52,7 @@ pub(super) fn run(_: &mut Ctx) -> Result<()> {
     let mut tc = Tc::open(ns, "eth0")?;
     ns.tc(
         "qdisc add dev eth0 root handle 10: turnstile link 1kbit tokens 50% priorities 8 \
-         token-limit 100 unscheduled 100 token-expiry off",
+         token-limit 100 unscheduled 100 token-expiry off jitter 0",
     )?;
     // The link is busy with this one for ten seconds: nothing of what follows leaves.
     let first = Flow::new(9, Packet::Signal, to).payload(1400).burst(1);

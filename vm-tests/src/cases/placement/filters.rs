@@ -158,6 +158,17 @@ const ROWS: &[Row] = &[
         "protocol ip flower ip_proto udp classid 1:11 action ok",
         Class(TOKEN1),
     ),
+    // An action and no class: the other rules decide, and nothing was missed.
+    row("protocol all matchall action pass", Class(DATA)),
+    row("protocol ip u32 match u32 0 0 action ok", Class(DATA)),
+    Row {
+        packet: Packet::Token(2),
+        ..row("protocol ip flower ip_proto udp action ok", Class(TOKEN2))
+    },
+    row(
+        "protocol all matchall action skbedit priority 1:12",
+        Class(DATA),
+    ),
     row("protocol ip flower ip_proto udp action drop", Dropped),
     row("protocol all matchall classid 1:11 action drop", Dropped),
     row("protocol ip u32 match u32 0 0 action drop", Dropped),
@@ -205,6 +216,49 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
     // The port goes with a filter that names its class.
     ns.tc("filter add dev eth0 parent 1: protocol all matchall classid 1:11")?;
     tc.delete(ROOT)?.success()
+}
+
+/// Where the kernel says why it drops packets.
+const TRACE: &str = "/sys/kernel/tracing";
+
+/// The filter's own reason for a drop is what is traced, as for other qdiscs.
+pub(super) fn reasons(ctx: &mut Ctx) -> Result<()> {
+    let net = Builder::pair().build()?;
+    let ns = &net.hosts[0].ns;
+    let mut tc = Tc::open(ns, "eth0")?;
+    for kind in ["prio", "turnstile", "turnstile_pacer"] {
+        let spoken = reason(&net, &mut tc, kind).with_context(|| kind.to_owned())?;
+        ctx.note(format!("{kind}: {spoken}"));
+        ensure!(
+            spoken == COUNT,
+            "{kind}: {spoken} of {COUNT} packets were dropped for the filter's reason"
+        );
+    }
+    Ok(())
+}
+
+fn reason(net: &Net, tc: &mut Tc, kind: &str) -> Result<u64> {
+    let ns = &net.hosts[0].ns;
+    ns.tc(&format!("qdisc add dev eth0 root handle 1: {kind}"))?;
+    // A loop: the only drop that comes with a reason of its own on all kernels here.
+    ns.tc("filter add dev eth0 parent 1: protocol ip matchall action reclassify")?;
+    let set = |file: &str, value: &str| {
+        let path = format!("{TRACE}/{file}");
+        std::fs::write(&path, value).with_context(|| path)
+    };
+    set("trace", "")?;
+    set("events/skb/kfree_skb/enable", "1")?;
+    let flow = Flow::new(1, Packet::Token(0), net.hosts[1].v4).burst(COUNT);
+    let sent = Source::start(ns, vec![flow], clock::monotonic()).wait();
+    set("events/skb/kfree_skb/enable", "0")?;
+    sent?;
+    let trace = std::fs::read_to_string(format!("{TRACE}/trace")).context("reading the trace")?;
+    set("trace", "")?;
+    tc.delete(ROOT)?.success()?;
+    let spoken = trace
+        .lines()
+        .filter(|line| line.contains("TC_RECLASSIFY_LOOP"));
+    Ok(spoken.count() as u64)
 }
 
 /// The classes, and the port's own counters.

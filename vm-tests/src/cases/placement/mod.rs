@@ -2,6 +2,7 @@
 //! Where a port can be, and what can be on it.
 
 mod filters;
+mod unresolved;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,8 +19,11 @@ use crate::raw_netlink::{attribute_u64, Request, Tc, ROOT};
 use crate::topology::{Builder, Net};
 use crate::traffic::{Flow, Packet, Received, Sink, Source, MTU_PAYLOAD};
 
+pub(super) use unresolved::CASES as UNRESOLVED;
+
 pub(super) const CASES: &[Case] = &[
     Case::new("placement/filters", filters::run).timeout_s(120),
+    Case::new("placement/drop-reasons", filters::reasons),
     Case::new("placement/mq", mq),
     Case::new("placement/shapers", shapers).timeout_s(120),
     Case::new("placement/strict-parent", strict_parent),

@@ -237,6 +237,14 @@ const REFUSED: &[(&[Attr], &[&str])] = &[
         &[U32(option::MPU, u32::MAX)],
         &["mpu: 4294967295 is not in 0..256"],
     ),
+    (
+        &[U64(option::JITTER, 10_000_001)],
+        &["jitter: 10000001 ns is not in 0ns..10ms"],
+    ),
+    (
+        &[U64(option::JITTER, u64::MAX)],
+        &["jitter: 18446744073709551615 ns is not in 0ns..10ms"],
+    ),
     // What comes before the refused attribute must not take effect either.
     (
         &[
@@ -365,6 +373,8 @@ const ACCEPTED: &[&[Attr]] = &[
     &[U32(option::OVERHEAD, 256)],
     &[U32(option::MPU, 0)],
     &[U32(option::MPU, 256)],
+    &[U64(option::JITTER, 0)],
+    &[U64(option::JITTER, 10_000_000)],
     &[
         U32(option::PHANTOM_MARK, 0),
         U32(option::PHANTOM_SHARE, 10_000_000),

@@ -136,6 +136,7 @@ fn mutate(rng: &mut Rng, options: &mut Vec<u8>) {
                     | option::TOKEN_EXPIRY
                     | option::PHANTOM_RATE64
                     | option::REN_PERIOD
+                    | option::JITTER
             ) {
                 8
             } else {

@@ -139,6 +139,9 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("mpu 257", &["mpu", "257", "0..256"]),
     ("mpu 1k", &["mpu", "1k", "0..256"]),
     ("mpu", &["mpu", "value"]),
+    ("jitter 10001us", &["jitter", "10001us", "0ns..10ms"]),
+    ("jitter 10kbit", &["jitter", "10kbit", "a time"]),
+    ("jitter", &["jitter", "value"]),
     ("phantom", &["phantom", "value", "drain", "mark", "off"]),
     ("phantom on", &["phantom", "\"on\"", "drain", "mark", "off"]),
     (
@@ -222,6 +225,8 @@ const ACCEPTED: &[&str] = &[
     "overhead 256",
     "mpu 0",
     "mpu 256",
+    "jitter 0",
+    "jitter 10ms",
     "phantom drain 1% mark 0",
     "phantom drain 100% mark 1gb",
     "phantom drain 100mbit mark 1500",
@@ -233,8 +238,19 @@ const ACCEPTED: &[&str] = &[
     "ren off",
 ];
 
-/// A port on a device that reports no speed needs one.
-const NO_SPEED: &[&str] = &["link", "speed", "link RATE"];
+/// What is refused on a device that reports no speed.
+const SPEEDLESS: &[(&str, &[&str])] = &[
+    ("tokens 60%", &["tokens", "60%", "0.01%..50%"]),
+    ("tokens 20tbit", &["tokens", "0.01%..50%", "link"]),
+    (
+        "phantom drain 40tbit mark 1kb",
+        &["phantom drain", "1%..100%", "link"],
+    ),
+    (
+        "link 1gbit tokens 600mbit",
+        &["tokens", "0.01%..50%", "link"],
+    ),
+];
 
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
     let mut bench = Bench::new("")?;
@@ -292,28 +308,35 @@ fn accepted(bench: &Bench, tool: Tool, words: &str) -> Result<()> {
     ns.tc("qdisc del dev spare root").map(drop)
 }
 
+/// Without a speed a rate is refused only if no link has it as a share; the rest as ever.
 fn speedless(bench: &Bench, tool: Tool, kind: &str) -> Result<()> {
     let ns = bench.ns();
     let dev = format!("{kind}9");
     ns.ip(&format!("link add {dev} type {kind}"))?;
-    let said = tool
-        .try_port(ns, "add", &dev, "root handle 1:", "priorities 4")?
-        .failure()?;
-    check_words(&said, NO_SPEED)?;
-    ensure!(
-        !ns.tc(&format!("qdisc show dev {dev}"))?
-            .contains("turnstile"),
-        "the refused add left a port behind"
-    );
-    tool.port(ns, "add", &dev, "link 1gbit")?;
+    for (words, says) in SPEEDLESS {
+        let said = tool
+            .try_port(ns, "add", &dev, "root handle 1:", words)?
+            .failure()?;
+        check_words(&said, says)?;
+        ensure!(
+            !ns.tc(&format!("qdisc show dev {dev}"))?
+                .contains("turnstile"),
+            "the refused add left a port behind"
+        );
+    }
+    tool.port(ns, "add", &dev, "priorities 4")?;
+    tool.port(ns, "change", &dev, "link 1gbit")?;
+    tool.port(ns, "change", &dev, "link auto")?;
     let before = ns.tc(&format!("qdisc show dev {dev}"))?;
-    let said = tool
-        .try_port(ns, "change", &dev, "root handle 1:", "link auto")?
-        .failure()?;
-    check_words(&said, NO_SPEED)?;
-    ensure!(
-        ns.tc(&format!("qdisc show dev {dev}"))? == before,
-        "the refused change left a trace"
-    );
+    for (words, says) in SPEEDLESS {
+        let said = tool
+            .try_port(ns, "change", &dev, "root handle 1:", words)?
+            .failure()?;
+        check_words(&said, says)?;
+        ensure!(
+            ns.tc(&format!("qdisc show dev {dev}"))? == before,
+            "the refused change left a trace"
+        );
+    }
     ns.ip(&format!("link del {dev}")).map(drop)
 }

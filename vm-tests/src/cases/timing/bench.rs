@@ -150,6 +150,11 @@ impl Sender {
         Ok(())
     }
 
+    /// Its packets have this `skb->priority` from now on.
+    pub(super) fn priority(&mut self, priority: i32) -> Result<()> {
+        setsockopt(&self.socket, sockopt::Priority, &priority).context("setting SO_PRIORITY")
+    }
+
     /// How many it has sent.
     pub(super) fn sent(&self) -> u64 {
         self.sequence.into()
@@ -232,14 +237,41 @@ impl Bench {
         self.replace_on("eth0", options)
     }
 
-    /// Puts a new port with these options onto the device `dev`.
+    /// Puts a new port with these options onto the device `dev`. It has the papers' limits as they are, unless the options say
+    /// otherwise.
     pub(super) fn replace_on(&mut self, dev: &str, options: &str) -> Result<()> {
         let ns = &self.net.hosts[0].ns;
         let _ = ns.try_run(&format!("tc qdisc del dev {} root", self.dev))?;
-        Tool::Tc.port(ns, "add", dev, options)?;
+        let exact = if options.contains("jitter") {
+            ""
+        } else {
+            " jitter 0"
+        };
+        Tool::Tc.port(ns, "add", dev, &format!("{options}{exact}"))?;
         self.dev = dev.into();
         self.tc = Some(Tc::open(ns, dev)?);
         // What the port before has sent.
+        self.tap.flush()
+    }
+
+    /// Puts a new port with exactly these options below others, given as `PLACE KIND OPTIONS`, onto the link's end.
+    pub(super) fn replace_below(
+        &mut self,
+        above: &[&str],
+        parent: &str,
+        options: &str,
+    ) -> Result<()> {
+        let ns = &self.net.hosts[0].ns;
+        let _ = ns.try_run(&format!("tc qdisc del dev {} root", self.dev))?;
+        for qdisc in above {
+            ns.tc(&format!("qdisc add dev eth0 {qdisc}"))?;
+        }
+        let place = format!("parent {parent} handle 1:");
+        Tool::Tc
+            .try_port(ns, "add", "eth0", &place, options)?
+            .success()?;
+        self.dev = "eth0".into();
+        self.tc = Some(Tc::open(ns, "eth0")?);
         self.tap.flush()
     }
 

@@ -4,6 +4,7 @@
 //! Every expectation is worked out from the options by exact arithmetic ([`exact`]) or a few lines that state the
 //! rule, never by `turnstile_core`. No tolerance but the one that is stated.
 
+mod batched;
 mod bench;
 mod change;
 mod exact;
@@ -55,6 +56,9 @@ pub(super) const CASES: &[Case] = &[
     case("timing/change-framing", change::framing),
     case("timing/change-order", order::changes),
     case("timing/change-shaped", change::shaped_or_not),
+    case("timing/batched", batched::sent),
+    case("timing/batched-exact-limits", batched::exact_limits),
+    case("timing/batched-share", batched::share),
 ];
 
 /// So many where the kernel is as fast as it can be, a hundredth where it looks at each access to memory.

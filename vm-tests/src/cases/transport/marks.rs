@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
 
 /// What the ports of `tc-configs/ren-port.sh` have beside rate and period.
 const GRANTS: &str =
-    "tokens 20% priorities 1 token-limit 1024 token-expiry off order tokens-first unscheduled off";
+    "tokens 20% priorities 1 token-limit 1024 token-expiry off jitter 0 order tokens-first unscheduled off";
 /// The hosts' link is what their own ports have; a round trip on it is short, but for what waits. 20 full packets are sent at first.
 const HOSTS: &str = "policy ren link 50mbit base-rtt 5ms";
 /// The first port of the path, at the sender, is faster than the second, at the switch.
