@@ -157,7 +157,9 @@ pub(crate) fn unsound(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Re
         Ok(results) => {
             for (name, result) in results {
                 let what = match name.as_str() {
-                    "sound" => "module: knet lets a sound module be".to_owned(),
+                    "sound" | "transport_sound" => {
+                        format!("module: knet lets a sound module be ({name})")
+                    }
                     name => format!("module: knet makes impossible: {name}"),
                 };
                 report.case(&what, began.elapsed(), &result);
