@@ -11,7 +11,8 @@ command -v pahole >/dev/null || { echo "layout.sh: pahole is needed (package pah
 # structure: the fields used. Bit fields cannot be asked for, members of anonymous unions only as CONSTANT=field,
 # the constant being one of knet.h.
 wanted='
-Qdisc: enqueue dequeue flags handle parent dev_queue q bstats qstats KNET_QDISC_PRIVATE=privdata
+Qdisc: enqueue dequeue flags handle parent dev_queue q bstats running qstats KNET_QDISC_PRIVATE=privdata
+netdev_queue: KNET_QUEUE_QDISC=qdisc KNET_QUEUE_STATE=state
 gnet_stats_basic_sync: bytes packets
 Qdisc_ops: next cl_ops id priv_size static_flags enqueue dequeue peek init reset destroy change dump dump_stats owner
 Qdisc_class_ops: graft leaf qlen_notify find change delete walk tcf_block bind_tcf unbind_tcf dump dump_stats

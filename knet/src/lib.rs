@@ -71,7 +71,10 @@
 //!
 //! `beds/faults/unsound/` has what must not compile, `beds/faults/hostile.rs` what compiles and must do no
 //! harm. What remains possible: to sleep or to wait where one must not, to stop the kernel by a panic, and
-//! to report what is not so; then counters are wrong, and packets wait for nothing.
+//! to report what is not so; then counters are wrong, and packets wait for nothing. And one thing that a
+//! type should forbid: to keep a packet in a global place until its network namespace is gone, not only its
+//! device. A packet of a device that needs routes (`IFF_XMIT_DST_RELEASE` is off) refers to one of the
+//! namespace's.
 
 mod bindings;
 mod child;
@@ -96,6 +99,7 @@ pub use qdisc::{
     drop_queued, eopnotsupp, Arrivals, Arriving, Classified, Configuring, Context, Departures,
     Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing, Kind, Leaving, Locked, Qdisc,
     Registration, Rtnl,
+    USUAL_FIELDS,
 };
 pub use skb::{HeaderBuffer, Headers, Skb, SkbQueue, PRIVATE_LEN};
 pub use tap::{Heard, Listener};

@@ -107,8 +107,7 @@ impl<L: Listener> Tap<L> {
         unsafe {
             let tap = (*inner).tap.get();
             bindings::knet_tap_init(tap);
-            let started =
-                bindings::knet_tap_start(tap, dev, Some(heard::<L>), Some(ended::<L>));
+            let started = bindings::knet_tap_start(tap, dev, Some(heard::<L>), Some(ended::<L>));
             if started != 0 {
                 drop(KBox::from_raw(inner));
                 return Err(Error::from_errno(started));

@@ -34,8 +34,8 @@ use crate::packet::{PortPacket, PortQueue};
 use kernel::{alloc::KVVec, prelude::*};
 use knet::{
     attr::Nest, Arriving, Child, Configuring, Context, Dequeued, Dequeuing, DropReason, Enqueued,
-    Enqueuing, Extack, HeaderBuffer, Heard, Leaving, Listener, Locked, Medium, Message, Qdisc, Rtnl,
-    Skb, Stats,
+    Enqueuing, Extack, HeaderBuffer, Heard, Leaving, Listener, Locked, Medium, Message, Qdisc,
+    Rtnl, Skb, Stats,
 };
 use turnstile_core::{
     pacer::{
@@ -144,7 +144,6 @@ impl TurnstilePacer {
         let wire = self.framing().wire_len(skb.packet_len(), skb.segments());
         self.pacer.arrive(now, wire);
     }
-
 
     /// Leaves the filters' verdict behind. `None`: the packet is gone.
     fn classify(skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Lane)> {
@@ -412,8 +411,7 @@ impl Qdisc for TurnstilePacer {
     }
 
     fn reset(&mut self, rtnl: &Rtnl<'_>) {
-        self.pacer
-            .reset(|packet| knet::drop_queued(packet.0, rtnl));
+        self.pacer.reset(|packet| knet::drop_queued(packet.0, rtnl));
     }
 
     fn dump(&mut self, message: &mut Message) -> Result {

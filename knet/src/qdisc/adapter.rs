@@ -147,10 +147,7 @@ fn child_place<T: Qdisc>(minor: u16, extack: &mut Extack) -> Result<usize> {
 /// # Safety
 ///
 /// As for [`private`]; RTNL must be held.
-pub(super) unsafe fn listen<T: Qdisc>(
-    sch: *mut bindings::Qdisc,
-    listener: T::Listener,
-) -> Result {
+pub(super) unsafe fn listen<T: Qdisc>(sch: *mut bindings::Qdisc, listener: T::Listener) -> Result {
     let area = private::<T>(sch);
     // SAFETY: before the qdisc is live nobody else reads `tap`. The device outlives the qdisc, which stops the tap.
     unsafe {
@@ -275,7 +272,10 @@ impl<T: Qdisc> Kind<T> {
                 size_of::<Private<T>>() <= PRIVATE_MAX,
                 "a qdisc has a megabyte at most"
             );
-            assert!(T::CHILDREN <= MAX_CHILDREN, "a qdisc has 16 children at most");
+            assert!(
+                T::CHILDREN <= MAX_CHILDREN,
+                "a qdisc has 16 children at most"
+            );
         }
         let mut id = [0; bindings::IFNAMSIZ as usize];
         let mut at = 0;

@@ -351,7 +351,7 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
         assert_eq!(shown(""), "port swp1 root handle 1: link auto\n");
         let text = shown("-s -d");
         for line in [
-            "  in force: link unresolved tokens unpaced token-expiry off\n",
+            "  in force: link unresolved tokens unpaced token-limit 0 token-expiry off ",
             "  link unresolved token-rate unpaced token-expiry off\n  link-waits 0 ",
         ] {
             assert!(text.contains(line), "{text}");

@@ -59,7 +59,10 @@ pub(super) unsafe extern "C" fn init<T: Qdisc>(
         if !bindings::knet_module_is_live() {
             // Its init may yet fail, and then it goes, whoever refers to it.
             return extack
-                .refuse(EBUSY, format_args!("{}: the module is being loaded", T::KIND))
+                .refuse(
+                    EBUSY,
+                    format_args!("{}: the module is being loaded", T::KIND),
+                )
                 .to_errno();
         }
         let mut on = Configuring {
@@ -152,7 +155,11 @@ pub(super) unsafe extern "C" fn change<T: Qdisc>(
         let mut on = Configuring {
             context: context::<T>(sch),
         };
-        errno(T::change(&mut on, nest(options), &mut Extack::from_raw(extack)))
+        errno(T::change(
+            &mut on,
+            nest(options),
+            &mut Extack::from_raw(extack),
+        ))
     }
 }
 

@@ -62,13 +62,12 @@ pub(in crate::qdisc) unsafe fn enqueue_unusual<T: Qdisc>(
     unsafe {
         let (packets, bytes) = on.uncounted();
         counters::enqueued(sch, packets, bytes);
-        let (packets, bytes) = on.queued;
         if on.refused != 0 {
             bindings::knet_count_drops(sch, on.refused);
         }
         account_lost(sch, on.lost);
         let empty = (*sch).q.qlen == 0;
-        let taken = packets != 0 && !empty;
+        let taken = on.queued.0 != 0 && !empty;
         // What the parents do not count yet of what was queued. They do while they hear of drops: one that is empty for a moment
         // tells its own parent, which gives up the class, and asks no more for the packet that is on its way in.
         let mut uncounted = sub(on.queued, on.ahead);
@@ -133,7 +132,10 @@ pub(super) unsafe extern "C" fn peek<T: Qdisc>(
 ///
 /// The qdisc must be valid.
 #[inline(always)]
-pub(in crate::qdisc) unsafe fn is_on_device<T: Qdisc>(sch: *mut bindings::Qdisc, skb: &Skb) -> bool {
+pub(in crate::qdisc) unsafe fn is_on_device<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+    skb: &Skb,
+) -> bool {
     // SAFETY: set before the first packet comes.
     skb.dev() == unsafe { (*private::<T>(sch)).dev }
 }
