@@ -361,7 +361,12 @@ pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
 }
 
 /// Sets an option.
-pub(crate) fn set_option(net: &mut Net<'_, Turnstile>, sock: Busy<'_>, option: u32, value: i32) -> Result {
+pub(crate) fn set_option(
+    net: &mut Net<'_, Turnstile>,
+    sock: Busy<'_>,
+    option: u32,
+    value: i32,
+) -> Result {
     let mut state = net.lock().ok_or(ENODEV)?;
     let socket = state.sockets.get_mut(sock.handle()).ok_or(ENODEV)?;
     let switch = match value {

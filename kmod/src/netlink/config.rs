@@ -80,7 +80,11 @@ pub(super) fn get(net: &mut Control<'_, Turnstile>, message: &mut Reply) -> Resu
 }
 
 /// `transport-set`: what the request does not name stays, and all of it stays if anything is refused.
-pub(super) fn set(net: &mut Control<'_, Turnstile>, attrs: Nest<'_>, extack: &mut Extack) -> Result {
+pub(super) fn set(
+    net: &mut Control<'_, Turnstile>,
+    attrs: Nest<'_>,
+    extack: &mut Extack,
+) -> Result {
     let device = net.fastest();
     // A request that is refused opens no port.
     check(net, attrs, device, extack)?;
