@@ -21,7 +21,7 @@ use turnstile_core::{
         layout::{lines_of, CACHE_LINE},
         Dequeue, Enqueue, Port, Slot, State, Step,
     },
-    queue::Packet,
+    queue::Meta,
     uapi,
     units::Nanos,
 };
@@ -71,12 +71,6 @@ fn check(config: &Config, speed: Option<u64>, extack: &mut Extack) -> Result<Res
 }
 
 impl TurnstilePort {
-    /// Is nothing queued, and nothing grafted that may hold packets?
-    #[inline]
-    fn rests(&mut self) -> bool {
-        !self.grafted && self.port.rests(false)
-    }
-
     /// Where the packet goes if that is easily said. In this order: `skb->priority` that names one of our classes (as prio
     /// and htb take it), filters, headers.
     #[inline]
@@ -124,40 +118,48 @@ impl TurnstilePort {
     #[inline(never)]
     fn place<const ONE_OF_SEVERAL: bool>(skb: Skb, slot: Slot, on: &mut Enqueuing<'_, Self>) {
         let sch = on.context();
-        let child = sch.child(CHILD);
         let (this, report) = on.qdisc();
+        if this.grafted && slot == Slot::DATA {
+            return Self::give(skb, on);
+        }
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, this.port.framing());
-        match child {
-            Some(child) if slot == Slot::DATA => {
-                let meta = packet.meta();
-                let whole = meta.segs > 1;
-                if whole || this.child_holds_whole {
-                    this.child_holds_whole = whole || child.queued() != 0;
-                }
-                this.port.leaf_offered(meta);
-                if !on.give(packet.0, CHILD) {
-                    on.qdisc().0.port.leaf_refused(meta);
-                }
-            }
-            _ => {
-                let now = now();
-                let left = if !ONE_OF_SEVERAL && sch.asked_at_once() {
-                    this.port.try_enqueue_fresh(now, slot, packet)
-                } else {
-                    Err(packet)
-                };
-                let queued = match left {
-                    Ok(()) => Enqueue::Queued,
-                    Err(packet) => {
-                        this.port
-                            .enqueue_at(now, slot, packet, &mut OnEnqueue(report))
-                    }
-                };
-                if queued == Enqueue::Queued {
-                    report.queued(len);
-                }
-            }
+        let now = now();
+        let left = if !ONE_OF_SEVERAL && sch.asked_at_once() {
+            this.port.try_enqueue_fresh(now, slot, packet)
+        } else {
+            Err(packet)
+        };
+        let queued = match left {
+            Ok(()) => Enqueue::Queued,
+            Err(packet) => this
+                .port
+                .enqueue_at(now, slot, packet, &mut OnEnqueue(report)),
+        };
+        if queued == Enqueue::Queued {
+            report.queued(len);
+        }
+    }
+
+    /// Hands a packet to the data class's child.
+    #[inline(never)]
+    fn give(skb: Skb, on: &mut Enqueuing<'_, Self>) {
+        // How long it is on the wire is worked out when it comes out: the child uses the packet's private bytes.
+        let meta = Meta {
+            len: skb.packet_len(),
+            segs: skb.segments(),
+            ..Meta::default()
+        };
+        let child = on.context().child(CHILD);
+        let (this, _) = on.qdisc();
+        let whole = meta.segs > 1;
+        if whole || this.child_holds_whole {
+            let holds = child.is_some_and(|child| child.queued() != 0);
+            this.child_holds_whole = whole || holds;
+        }
+        this.port.leaf_offered(meta);
+        if !on.give(skb, CHILD) {
+            on.qdisc().0.port.leaf_refused(meta);
         }
     }
 
@@ -206,14 +208,11 @@ fn dequeue_first<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) ->
 fn dequeue_other(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
     let sch = leaving.context();
     let this = leaving.qdisc();
-    // Without a child, something is queued, or we were not asked.
-    if this.grafted {
-        if child_holds(sch) != 0 {
-            return leaving.unusual(None);
-        }
-        if this.port.rests(false) {
-            return leaving.empty();
-        }
+    if this.grafted && child_holds(sch) != 0 {
+        return leaving.unusual(None);
+    }
+    if this.port.rests(false) {
+        return leaving.empty();
     }
     if this.port.goes_straight() {
         return dequeue_fresh::<true>(leaving);
@@ -401,9 +400,16 @@ impl Qdisc for TurnstilePort {
             State::Rest => leaving.empty(),
             State::Fresh => dequeue_fresh::<false>(leaving),
             State::Plain => dequeue_first::<false>(leaving),
-            _ if leaving.qdisc().rests() => leaving.empty(),
-            State::Shaped if leaving.qdisc().port.is_fresh() => dequeue_fresh::<true>(leaving),
+            State::ShapedRest => {
+                leaving.qdisc().port.rests(false);
+                leaving.empty()
+            }
+            State::ShapedFresh => dequeue_fresh::<true>(leaving),
             State::Shaped => dequeue_first::<true>(leaving),
+            // Here, not there: an empty dequeue follows each packet.
+            State::Other if !leaving.qdisc().grafted && leaving.qdisc().port.rests(false) => {
+                leaving.empty()
+            }
             State::Other => dequeue_other(leaving),
         }
     }

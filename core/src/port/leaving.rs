@@ -65,7 +65,8 @@ impl<Q: Queue> Port<Q> {
             State::Rest => return Dequeue::Empty,
             State::Fresh => self.dequeue_fresh::<false>(),
             State::Plain => self.dequeue_first::<false>(now),
-            State::Shaped if self.is_fresh() => self.dequeue_fresh::<true>(),
+            State::ShapedFresh => self.dequeue_fresh::<true>(),
+            State::ShapedRest => None,
             State::Shaped => self.dequeue_first::<true>(now),
             State::Other if self.goes_straight() => self.dequeue_fresh::<true>(),
             State::Other => None,
@@ -101,7 +102,7 @@ impl<Q: Queue> Port<Q> {
     /// The [fresh](Port::try_enqueue_fresh) packet leaves, at the time at which it came. `None`, and nothing has changed, if it is not due or of none of the last two
     /// lengths: ask [`Port::dequeue_found`].
     ///
-    /// For a port that is in [`State::Fresh`] or, if `SHAPED`, in [`State::Shaped`] with a fresh packet, or in [`State::Other`] if it
+    /// For a port that is in [`State::Fresh`] or, if `SHAPED`, in [`State::ShapedFresh`], or in [`State::Other`] if it
     /// [goes straight](Port::goes_straight).
     #[inline(always)]
     pub fn dequeue_fresh<const SHAPED: bool>(&mut self) -> Option<(Q::Packet, Slot, Meta)> {

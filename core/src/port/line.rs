@@ -415,8 +415,12 @@ pub enum State {
     Plain,
     /// As [`State::Plain`], and what is queued is [fresh](super::Port::try_enqueue_fresh): [`Port::dequeue_fresh`](super::Port::dequeue_fresh).
     Fresh,
-    /// As [`State::Plain`] or [`State::Fresh`], but there is a link rate, and perhaps nothing is queued.
+    /// As [`State::Rest`], but there is a link rate: [`Port::rests`](super::Port::rests).
+    ShapedRest,
+    /// As [`State::Plain`], but there is a link rate.
     Shaped,
+    /// As [`State::Fresh`], but there is a link rate.
+    ShapedFresh,
     /// Anything else.
     Other,
 }
@@ -436,9 +440,11 @@ impl Busy {
     const TOKENS: u32 = Self::DATA - Slot::new(Band::Token(0)).bit();
 
     /// One packet is queued, a single one, and when it came is what time it is. See [`super::Port::try_enqueue_fresh`].
-    const FRESH: u32 = 1 << 29;
-    const SHAPED: u32 = 1 << 30;
-    const DETOUR: u32 = 1 << 31;
+    ///
+    /// The sign of the word, which is known for nothing where it is asked whether that is 0.
+    const FRESH: u32 = 1 << 31;
+    const DETOUR: u32 = 1 << 30;
+    const SHAPED: u32 = 1 << 29;
 
     /// There is a link rate; there is more than that to what goes first.
     #[inline]
@@ -452,17 +458,22 @@ impl Busy {
     pub(super) fn state(self) -> State {
         match self.0 {
             0 => State::Rest,
-            bits if bits >= Self::DETOUR => State::Other,
-            bits if bits >= Self::SHAPED => State::Shaped,
-            bits if bits >= Self::FRESH => State::Fresh,
-            _ => State::Plain,
+            bits if bits >= Self::FRESH => match bits & (Self::DETOUR | Self::SHAPED) {
+                0 => State::Fresh,
+                Self::SHAPED => State::ShapedFresh,
+                _ => State::Other,
+            },
+            bits if bits < Self::SHAPED => State::Plain,
+            Self::SHAPED => State::ShapedRest,
+            bits if bits < Self::DETOUR => State::Shaped,
+            _ => State::Other,
         }
     }
 
     /// The bands' bits alone.
     #[inline]
     pub(super) fn queues(self) -> Self {
-        Self(self.0 & (Self::FRESH - 1))
+        Self(self.0 & (Self::SHAPED - 1))
     }
 
     #[inline]

@@ -57,11 +57,32 @@ pub(in crate::qdisc) unsafe fn enqueue_unusual<T: Qdisc>(
     };
     T::enqueue_unusual(skb, known, &mut on);
 
-    let on = on.report;
+    let on = &on.report;
     // SAFETY: the qdisc is valid and its root lock held.
     unsafe {
         let (packets, bytes) = on.uncounted();
         counters::enqueued(sch, packets, bytes);
+        // As the parents will count it on their way back, and nothing else happened.
+        if on.queued == (1, len)
+            && (on.refused | on.lost.0 | on.ahead.0) == 0
+            && (*sch).q.qlen != 0
+        {
+            return bindings::NET_XMIT_SUCCESS as i32;
+        }
+        account_for(on, sch, len)
+    }
+}
+
+/// Has everybody know what became of a packet of `len` bytes and of those that went for it; the verdict. What was queued is in the qdisc's
+/// own counters already.
+///
+/// # Safety
+///
+/// As for [`enqueue`].
+#[inline(never)]
+unsafe fn account_for(on: &Arrivals<'_>, sch: *mut bindings::Qdisc, len: u32) -> i32 {
+    // SAFETY: the qdisc is valid and its root lock held.
+    unsafe {
         if on.refused != 0 {
             bindings::knet_count_drops(sch, on.refused);
         }
