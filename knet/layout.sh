@@ -65,8 +65,9 @@ type != "" && match($0, /\/\* +[0-9]+ +[0-9]+ \*\//) {
 		printf "const _: () = assert!(%s == %d);\n", what, at[1]
 	}
 }
-type != "" && match($0, /\/\* size: [0-9]+,/) {
-	printf "const _: () = assert!(size_of::<bindings::%s>() == %d);\n", type, substr($0, RSTART + 9, RLENGTH - 10)
+# Only that of the whole: unnamed structures within have one, too, further to the right.
+type != "" && match($0, /^\t\/\* size: [0-9]+,/) {
+	printf "const _: () = assert!(size_of::<bindings::%s>() == %d);\n", type, substr($0, RSTART + 10, RLENGTH - 11)
 	delete missing[type]
 }
 /^}/ { type = "" }

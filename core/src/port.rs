@@ -50,7 +50,7 @@
 //! # Unresolved
 //!
 //! A port at its device's speed may not know that ([`Resolved::is_unresolved`]): a bond has none before its first slave. What follows from the
-//! speed then holds nothing back. Tokens with a share of the link have a rate without limit ([`Rate::UNLIMITED`]), so that they are always
+//! speed then holds nothing back. Tokens with a share of the link have a rate without limit ([`Rate::UNLIMITED`](crate::units::Rate::UNLIMITED)), so that they are always
 //! due and go in the order of the bands; with `token-expiry auto` they do not expire; markers that need the speed are off. A token rate or
 //! an expiry that was given as such is in force. No packet's way through the port is another for it.
 //! [`Port::note_link_speed`] puts an end to it, and what is queued then leaves by the new rates.

@@ -346,7 +346,7 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
         };
         let shown = |flags: &str| {
             let cli = Cli::parse_from(format!("turnstile port show {flags}").split_whitespace());
-            ports(&[port.clone()], &cli)
+            ports(std::slice::from_ref(&port), &cli)
         };
         assert_eq!(shown(""), "port swp1 root handle 1: link auto\n");
         let text = shown("-s -d");
