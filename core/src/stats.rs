@@ -38,7 +38,8 @@ pub struct BandStats {
     pub max_packets: u64,
     /// The most bytes ever queued at once.
     pub max_bytes: u64,
-    /// ns: the sum of the times that what left had spent in the port's own queue. See [`BandStats::sojourn_mean`].
+    /// ns: the sum of the times that what left had spent in the port's own queue: 0 for a packet that was asked for at once, when it came into an
+    /// empty port. See [`BandStats::sojourn_mean`].
     pub sojourn_total: u64,
     /// Of how many packets that is the sum; a super-packet is one here.
     pub sojourn_count: u64,

@@ -114,9 +114,9 @@ impl TurnstilePort {
         Some((skb, slot))
     }
 
-    /// Deals with one packet, which may be a super-packet if they are not split, or `ONE_OF_SEVERAL`.
+    /// Deals with one packet, which may be a super-packet if they are not split, or one of several that came at this time.
     #[inline(never)]
-    fn place<const ONE_OF_SEVERAL: bool>(skb: Skb, slot: Slot, on: &mut Enqueuing<'_, Self>) {
+    fn place(skb: Skb, slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
         let sch = on.context();
         let (this, report) = on.qdisc();
         if this.grafted && slot == Slot::DATA {
@@ -124,8 +124,8 @@ impl TurnstilePort {
         }
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, this.port.framing());
-        let now = now();
-        let left = if !ONE_OF_SEVERAL && sch.asked_at_once() {
+        let now = came.unwrap_or_else(now);
+        let left = if came.is_none() && sch.asked_at_once() {
             this.port.try_enqueue_fresh(now, slot, packet)
         } else {
             Err(packet)
@@ -171,8 +171,10 @@ impl TurnstilePort {
             Ok(mut list) => {
                 let (this, _) = on.qdisc();
                 this.events.gso_splits = this.events.gso_splits.wrapping_add(1);
+                // They came at one time, as one.
+                let now = now();
                 while let Some(segment) = list.pop() {
-                    Self::place::<true>(segment, slot, on);
+                    Self::place(segment, slot, Some(now), on);
                 }
             }
             Err(skb) => {
@@ -390,7 +392,7 @@ impl Qdisc for TurnstilePort {
         if skb.segments() > 1 && on.qdisc().0.port.config().split_gso {
             Self::split(skb, slot, on);
         } else {
-            Self::place::<false>(skb, slot, on);
+            Self::place(skb, slot, None, on);
         }
     }
 

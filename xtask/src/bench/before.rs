@@ -18,7 +18,3 @@ pub(super) const BEFORE: &[(&str, f64, f64)] = &[
     ("turnstile/fq_codel", 1106.0, 1417.0),
     ("turnstile/split", 2186.9, 3324.3),
 ];
-
-/// By how much a figure may be above, as a part of it. A packet's way through one set-up may take an instruction more when the compiler
-/// places those of another one differently.
-pub(super) const SLACK: f64 = 0.0;

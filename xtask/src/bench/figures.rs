@@ -210,13 +210,25 @@ pub(super) mod tests {
                 "turnstile/class-id",
                 "turnstile",
                 "8 bands, class id",
-                [110, 120, 40, 700],
+                [110, 60, 40, 800],
             ),
             set_up(
                 "turnstile/header",
                 "turnstile",
                 "8 bands, header",
-                [170, 120, 40, 760],
+                [170, 60, 40, 800],
+            ),
+            set_up(
+                "turnstile/shaped",
+                "turnstile",
+                "8 bands, shaped link",
+                [110, 110, 40, 900],
+            ),
+            set_up(
+                "turnstile/shaped-data",
+                "turnstile",
+                "data, shaped link",
+                [110, 110, 40, 900],
             ),
             set_up("pfifo", "pfifo", "", [40, 50, 10, 450]),
             set_up("prio", "prio", "8 bands, class id", [120, 200, 120, 800]),
@@ -236,6 +248,13 @@ pub(super) mod tests {
     }
 
     impl Boot {
+        /// Changes what one set-up's dequeue costs, by a number of instructions.
+        pub(in crate::bench) fn plant_in_dequeue(&mut self, name: &str, instructions: f64) {
+            let set_up = self.setups.iter_mut().find(|s| s.name == name).unwrap();
+            let sum = set_up.direct.out as f64 + instructions * PACKETS as f64;
+            set_up.direct.out = sum as u64;
+        }
+
         /// Changes what one set-up's enqueue costs, by a number of instructions.
         pub(in crate::bench) fn plant(&mut self, name: &str, instructions: f64) {
             let set_up = self.setups.iter_mut().find(|s| s.name == name).unwrap();

@@ -197,14 +197,14 @@ mod tests {
         for text in [
             "turnstile: 8 bands, class id",
             "pfifo",
-            "270 | 400",
+            "210 | 500",
             "100 | 150",
             "what a gate allows",
             "instructions per packet",
         ] {
             assert!(svg.contains(text), "{text} is not in the picture");
         }
-        // The legend's mark and one for each of the two configurations that have gates.
-        assert_eq!(svg.matches("stroke-width=\"3\"").count(), 3);
+        // The legend's mark and one for each of the three configurations that have gates.
+        assert_eq!(svg.matches("stroke-width=\"3\"").count(), 4);
     }
 }
