@@ -11,7 +11,8 @@ command -v pahole >/dev/null || { echo "layout.sh: pahole is needed (package pah
 # structure: the fields used. Bit fields cannot be asked for, members of anonymous unions only as CONSTANT=field,
 # the constant being one of knet.h.
 wanted='
-Qdisc: enqueue dequeue flags handle parent dev_queue q bstats qstats KNET_QDISC_PRIVATE=privdata
+Qdisc: enqueue dequeue flags handle parent dev_queue q bstats running qstats KNET_QDISC_PRIVATE=privdata
+netdev_queue: KNET_QUEUE_QDISC=qdisc KNET_QUEUE_STATE=state
 gnet_stats_basic_sync: bytes packets
 Qdisc_ops: next cl_ops id priv_size static_flags enqueue dequeue peek init reset destroy change dump dump_stats owner
 Qdisc_class_ops: graft leaf qlen_notify find change delete walk tcf_block bind_tcf unbind_tcf dump dump_stats
@@ -64,7 +65,7 @@ type != "" && match($0, /\/\* +[0-9]+ +[0-9]+ \*\//) {
 		printf "const _: () = assert!(%s == %d);\n", what, at[1]
 	}
 }
-# Of the structure itself, not of one inside.
+# Only that of the whole: unnamed structures within have one, too, further to the right.
 type != "" && match($0, /^\t\/\* size: [0-9]+,/) {
 	printf "const _: () = assert!(size_of::<bindings::%s>() == %d);\n", type, substr($0, RSTART + 10, RLENGTH - 11)
 	delete missing[type]

@@ -156,7 +156,7 @@ pub struct Config {
     /// Bytes: the least that a packet occupies on the wire.
     pub mpu: u32,
     /// How late this machine's timers and softirqs may be. Unless it is zero, it floors the token queues' limit, the expiry
-    /// and the group's slack: see [`Lateness`].
+    /// and the group's slack: see `Lateness` in `config.rs`.
     pub jitter: Nanos,
     /// The data band's phantom queue.
     pub phantom: Option<Phantom>,

@@ -38,6 +38,7 @@
 //! #     fn push(&mut self, p: P) { self.0.push_back(p) }
 //! #     fn pop(&mut self) -> Option<P> { self.0.pop_front() }
 //! #     fn front(&self) -> Option<Meta> { self.0.front().map(Packet::meta) }
+//! #     fn set_front_enqueued(&mut self, now: Nanos) { self.0[0].set_enqueued(now) }
 //! #     fn is_empty(&self) -> bool { self.0.is_empty() }
 //! # }
 //! # struct Free;

@@ -50,11 +50,12 @@
 //! # Unresolved
 //!
 //! A port at its device's speed may not know that ([`Resolved::is_unresolved`]): a bond has none before its first slave. What follows from the
-//! speed then holds nothing back. Tokens with a share of the link have a rate without limit ([`Rate::UNLIMITED`]), so that they are always
+//! speed then holds nothing back. Tokens with a share of the link have a rate without limit ([`Rate::UNLIMITED`](crate::units::Rate::UNLIMITED)), so that they are always
 //! due and go in the order of the bands; with `token-expiry auto` they do not expire; markers that need the speed are off. A token rate or
 //! an expiry that was given as such is in force. No packet's way through the port is another for it.
 //! [`Port::note_link_speed`] puts an end to it, and what is queued then leaves by the new rates.
 
+pub mod layout;
 mod leaving;
 mod line;
 mod marking;
@@ -62,7 +63,7 @@ mod marking;
 mod tests;
 
 pub use self::leaving::{Question, Step};
-use self::line::{Amount, Aside, Busy, Line};
+use self::line::{Amount, Busy, Line};
 pub use self::line::{Slot, State};
 use crate::band::Band;
 use crate::classify::Reading;
@@ -103,8 +104,7 @@ pub enum Dequeue<P> {
 ///
 /// Times must not run backwards from call to call; if they do, waits are longer, and nothing else breaks.
 ///
-/// What each packet needs comes first, in the order in which it shares cache lines: two, and one of the band's. `tests/layout.rs`
-/// counts them.
+/// What each packet needs comes first, in the order in which it shares cache lines: two, and one of the band's. [`layout`] counts them.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Port<Q: Queue> {
@@ -127,8 +127,6 @@ pub struct Port<Q: Queue> {
     /// By [`Slot`].
     lines: [Line<Q>; Slot::COUNT],
     link: Option<Shaper>,
-    /// By [`Slot`].
-    asides: [Aside; Slot::COUNT],
     markers: Markers,
     stats: PortStats,
     config: Config,
@@ -150,7 +148,6 @@ impl<Q: Queue> Port<Q> {
         group: Shaper::EMPTY,
         lines: [Line::EMPTY; Slot::COUNT],
         link: None,
-        asides: [Aside::EMPTY; Slot::COUNT],
         markers: Markers::EMPTY,
         stats: PortStats::EMPTY,
         config: Config::DEFAULT,
@@ -190,7 +187,7 @@ impl<Q: Queue> Port<Q> {
         self.order = config.order;
         self.set_caps();
         self.set_rates(now);
-        self.drop_from_all(DropCause::Trimmed, sink, |line, aside| line.is_over(aside));
+        self.drop_from_all(DropCause::Trimmed, sink, Line::is_over);
     }
 
     /// What the device's frames begin with: an Ethernet header, as long as nobody says otherwise, or not. For the markers.
@@ -212,7 +209,8 @@ impl<Q: Queue> Port<Q> {
 
     /// Drops all that is queued, and forgets what was sent when. Counters stay. A child is not touched.
     pub fn reset(&mut self, sink: &mut impl Sink<Q::Packet>) {
-        self.drop_from_all(DropCause::Purged, sink, |_, _| true);
+        self.settle(Self::NO_TIME);
+        self.drop_from_all(DropCause::Purged, sink, |_| true);
         self.markers.reset();
         self.idle = true;
         self.group.reset();
@@ -237,9 +235,9 @@ impl<Q: Queue> Port<Q> {
                 Band::Token(_) if band.exists(&config) => (token_limit.into(), u64::MAX),
                 Band::Token(_) => (0, u64::MAX),
             };
-            let (line, aside) = self.parts_mut(Slot::new(band));
-            aside.cap = Amount { packets, bytes };
-            line.set_room(aside);
+            let line = self.line_mut(Slot::new(band));
+            line.aside.cap = Amount { packets, bytes };
+            line.set_room();
             if let Some(class) = self.classes.get_mut(usize::from(band.minor())) {
                 if band.exists(&config) {
                     *class = Slot::new(band).index() as u8;
@@ -249,6 +247,7 @@ impl<Q: Queue> Port<Q> {
     }
 
     fn set_rates(&mut self, now: Nanos) {
+        self.settle(now);
         let Resolved {
             token_rate,
             link_rate,
@@ -297,6 +296,8 @@ impl<Q: Queue> Port<Q> {
     /// A child is grafted on the data band, or no longer.
     pub fn set_grafted(&mut self, grafted: bool) {
         self.grafted = grafted;
+        // There is none, since it would have left by now. It has waited for no time if there is.
+        self.settle(Self::NO_TIME);
         self.note_detour();
     }
 
@@ -304,7 +305,7 @@ impl<Q: Queue> Port<Q> {
         &mut self,
         cause: DropCause,
         sink: &mut impl Sink<Q::Packet>,
-        surplus: impl Fn(&Line<Q>, &Aside) -> bool,
+        surplus: impl Fn(&Line<Q>) -> bool,
     ) {
         for band in (0..Band::COUNT).filter_map(Band::from_index) {
             self.drop_while(Slot::new(band), cause, sink, &surplus);
@@ -312,8 +313,9 @@ impl<Q: Queue> Port<Q> {
     }
 
     fn drop_expired(&mut self, now: Nanos, slot: Slot, sink: &mut impl Sink<Q::Packet>) {
+        self.settle(now);
         let expiry = self.expiry;
-        self.drop_while(slot, DropCause::Expired, sink, |line, _| {
+        self.drop_while(slot, DropCause::Expired, sink, |line| {
             line.queue
                 .front()
                 .is_some_and(|head| now - head.enqueued > expiry)
@@ -326,10 +328,10 @@ impl<Q: Queue> Port<Q> {
         slot: Slot,
         cause: DropCause,
         sink: &mut impl Sink<Q::Packet>,
-        surplus: impl Fn(&Line<Q>, &Aside) -> bool,
+        surplus: impl Fn(&Line<Q>) -> bool,
     ) {
-        let (line, aside) = self.parts_mut(slot);
-        line.drop_while(aside, slot.band(), cause, sink, surplus);
+        let line = self.line_mut(slot);
+        line.drop_while(slot.band(), cause, sink, surplus);
         if line.queue.is_empty() {
             self.busy.clear(slot.bit());
         }
@@ -390,8 +392,8 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// Queues a packet if its queue has room for it. If not, nothing has changed.
-    #[inline]
+    /// Queues a packet if that takes no more than to queue it. If not, nothing has changed: ask [`Port::enqueue_at`].
+    #[inline(always)]
     pub fn try_enqueue(
         &mut self,
         now: Nanos,
@@ -402,6 +404,10 @@ impl<Q: Queue> Port<Q> {
         if !self.line_mut(slot).has_room(&meta) {
             return Err(packet);
         }
+        if self.is_fresh() {
+            // In line: a call would cost those who make none.
+            self.settle_here(now);
+        }
         // Whatever arrives: while there are no tokens the group is idle, and its schedule starts no earlier than now.
         if !self.busy.tokens() {
             self.group.arrive(now);
@@ -409,6 +415,82 @@ impl<Q: Queue> Port<Q> {
         self.busy.set(slot.bit());
         self.line_mut(slot).push(now, packet, &meta);
         Ok(())
+    }
+
+    /// [`Port::try_enqueue`] for who will ask for a packet at once, so that its time is this one. A packet that is alone in the port is *fresh* until
+    /// the next call, and a dequeue needs no clock:
+    /// - it has waited for no time, so that it has not expired, and its wait is 0;
+    /// - the group and the link were idle until now, and it is charged to them from now on.
+    ///
+    /// Nothing but the time of the next call depends on that promise. If it is not kept, one packet, the fresh one, is taken for younger than it is: a
+    /// token may leave after its expiry, and the next packet on a shaped link may follow it sooner, by as much as the call was late. Whatever arrives,
+    /// changes or is asked for in vain in between makes the packet one like any other.
+    ///
+    /// `now` is [`Port::NO_TIME`] if the caller did not look at the clock: where it [need not](Port::needs_no_clock).
+    #[inline(always)]
+    pub fn try_enqueue_fresh(
+        &mut self,
+        now: Nanos,
+        slot: Slot,
+        packet: Q::Packet,
+    ) -> Result<(), Q::Packet> {
+        let meta = packet.meta();
+        let line = &mut self.lines[slot.index()];
+        if self.busy.any() || meta.segs != 1 || !line.has_room_for_first(&meta) {
+            return Err(packet);
+        }
+        self.busy.arrived_fresh(slot.bit());
+        line.push(now, packet, &meta);
+        Ok(())
+    }
+
+    /// Is the packet that is queued [fresh](Port::try_enqueue_fresh)?
+    #[inline]
+    pub fn is_fresh(&self) -> bool {
+        self.busy.is_fresh()
+    }
+
+    /// What time it is, if a fresh packet says so.
+    #[inline]
+    pub fn fresh_time(&self) -> Option<Nanos> {
+        if !self.is_fresh() {
+            return None;
+        }
+        let slot = self.busy.first_or_none();
+        let head = self.lines[slot.index()].queue.front()?;
+        Some(head.enqueued).filter(|&time| time != Self::NO_TIME)
+    }
+
+    /// No time: later than any.
+    pub const NO_TIME: Nanos = Nanos::MAX;
+
+    /// Would a fresh packet for this place be one that no clock is needed for? It is if nothing is queued, and nothing is shaped that it might
+    /// be charged to: then all that there is to know is that it waits for no time.
+    #[inline]
+    pub fn needs_no_clock(&self, slot: Slot) -> bool {
+        !slot.is_token() && self.busy == Busy::NONE
+    }
+
+    /// A fresh packet becomes one like any other, `now` or before: its arrival counts as what it is for the group, and it has a time.
+    #[inline(always)]
+    fn settle_here(&mut self, now: Nanos) {
+        match self.fresh_time() {
+            Some(time) => self.group.arrive(time),
+            None => {
+                let slot = self.busy.first_or_none();
+                self.line_mut(slot).queue.set_front_enqueued(now);
+            }
+        }
+        self.busy.stale();
+    }
+
+    /// [`Port::settle_here`] if there is one.
+    #[cold]
+    #[inline(never)]
+    fn settle(&mut self, now: Nanos) {
+        if self.is_fresh() {
+            self.settle_here(now);
+        }
     }
 
     #[cold]
@@ -422,17 +504,16 @@ impl<Q: Queue> Port<Q> {
     ) -> Enqueue {
         let meta = packet.meta();
         // There may be room, but more has never been queued.
-        let (line, aside) = self.parts_mut(slot);
-        line.make_room(aside, &meta);
+        let line = self.line_mut(slot);
+        line.make_room(&meta);
         if slot.is_token() && !line.has_room(&meta) {
             self.drop_expired(now, slot, sink);
-            let (line, aside) = self.parts_mut(slot);
-            line.make_room(aside, &meta);
+            self.line_mut(slot).make_room(&meta);
         }
         match self.try_enqueue(now, slot, packet) {
             Ok(()) => Enqueue::Queued,
             Err(packet) => {
-                self.parts_mut(slot).1.over_limit(&meta);
+                self.line_mut(slot).aside.refused_full(&meta);
                 sink.dropped(packet, slot.band(), DropCause::OverLimit);
                 Enqueue::Dropped
             }
@@ -442,13 +523,13 @@ impl<Q: Queue> Port<Q> {
     /// A packet goes into the data band's child instead of the port's own queue.
     #[inline]
     pub fn leaf_offered(&mut self, meta: Meta) {
-        self.parts_mut(Slot::DATA).1.leaf_offered(&meta);
+        self.line_mut(Slot::DATA).aside.leaf_offered(&meta);
     }
 
     /// The child did not take it.
     #[inline]
     pub fn leaf_refused(&mut self, meta: Meta) {
-        self.parts_mut(Slot::DATA).1.leaf_refused(&meta);
+        self.line_mut(Slot::DATA).aside.leaf_refused(&meta);
     }
 
     #[inline]
@@ -456,18 +537,9 @@ impl<Q: Queue> Port<Q> {
         &mut self.lines[slot.index()]
     }
 
-    #[inline]
-    fn parts_mut(&mut self, slot: Slot) -> (&mut Line<Q>, &mut Aside) {
-        (
-            &mut self.lines[slot.index()],
-            &mut self.asides[slot.index()],
-        )
-    }
-
     /// The counters of a band; they stay when the port loses the band.
     pub fn stats(&self, band: Band) -> BandStats {
-        let place = Slot::new(band).index();
-        self.asides[place].stats(&self.lines[place])
+        self.lines[Slot::new(band).index()].stats()
     }
 
     /// The counters of the port.

@@ -55,6 +55,8 @@ pub trait Queue: Sized {
     fn pop(&mut self) -> Option<Self::Packet>;
     /// The facts of the packet at the head.
     fn front(&self) -> Option<Meta>;
+    /// [`Packet::set_enqueued`] for the packet at the head.
+    fn set_front_enqueued(&mut self, now: Nanos);
     /// Whether nothing is queued.
     fn is_empty(&self) -> bool;
 }

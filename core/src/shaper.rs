@@ -34,6 +34,13 @@ pub struct Shaper {
     rate: Rate,
 }
 
+/// What a schedule will be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct After {
+    next: Nanos,
+    carry: u64,
+}
+
 /// What a packet of some length takes.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
@@ -68,16 +75,16 @@ impl Taken {
     fn after(&self, carry: u64, parts: u64) -> (Nanos, u64) {
         let (rest, below) = carry.overflowing_sub(self.by);
         let time = Nanos(self.up.0.wrapping_sub(u64::from(below)));
-        let carry = if below {
-            rest.wrapping_add(parts)
-        } else {
-            rest
-        };
-        (time, carry)
+        // A mask and no branch: which way it goes is as good as random.
+        let borrowed = parts & u64::from(below).wrapping_neg();
+        (time, rest.wrapping_add(borrowed))
     }
 }
 
 impl Shaper {
+    /// So many bytes from the beginning on are all that a usual packet needs.
+    pub(crate) const HOT: usize = core::mem::offset_of!(Self, rate);
+
     /// One that stands for none: to be set up with [`Shaper::begin`].
     pub const EMPTY: Self = Self {
         parts: 1,
@@ -173,6 +180,39 @@ impl Shaper {
         self.next = Nanos(self.next.0.checked_add(time.0)?);
         self.carry = carry;
         Some(())
+    }
+
+    /// What the schedule is once a packet of `wire_len` bytes has left at `now`, before which nothing was there to be shaped. `None`: it may not leave yet, or is of
+    /// none of the last two lengths.
+    #[inline(always)]
+    pub(crate) fn plan(&self, now: Nanos, wire_len: u32) -> Option<After> {
+        if self.next > now {
+            return None;
+        }
+        // As `arrive` has it.
+        let carry = if self.next == now {
+            self.carry
+        } else {
+            self.fresh()
+        };
+        let taken = if wire_len == self.last.wire_len {
+            &self.last
+        } else if wire_len == self.other.wire_len {
+            &self.other
+        } else {
+            return None;
+        };
+        let (time, carry) = taken.after(carry, self.parts);
+        Some(After {
+            next: Nanos(now.0.checked_add(time.0)?),
+            carry,
+        })
+    }
+
+    /// The packet of [`Shaper::plan`] leaves.
+    #[inline(always)]
+    pub(crate) fn follow(&mut self, after: After) {
+        (self.next, self.carry) = (after.next, after.carry);
     }
 
     /// What is shaped was idle until `now`, so that its schedule starts no earlier.

@@ -12,7 +12,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use turnstile_core::band::Band;
 use turnstile_core::config::{Config, Drain, Expiry, Order, Phantom, Tokens};
-use turnstile_core::port::{Dequeue, Port};
+use turnstile_core::port::{Dequeue, Enqueue, Port};
 use turnstile_core::units::Nanos;
 
 /// Links on which every share is exact, bytes/s.
@@ -180,6 +180,10 @@ struct Pair {
     /// What the device last reported.
     device: Option<u64>,
     sent: u64,
+    /// Somebody has promised to ask before time passes.
+    promised: bool,
+    /// How often.
+    fresh: u64,
 }
 
 impl Pair {
@@ -200,6 +204,8 @@ impl Pair {
             next_id: 0,
             device,
             sent: 0,
+            promised: false,
+            fresh: 0,
         }
     }
 
@@ -212,18 +218,46 @@ impl Pair {
     fn put(&mut self, band: Band, len: u32, segs: u32) {
         let packet = self.packet(len, segs);
         let expected = self.model.enqueue(self.now, band, packet.clone());
-        let verdict = self
-            .port
-            .enqueue(Nanos(self.now), band, packet, &mut self.drops);
+        let now = Nanos(self.now);
+        // Every other one with the promise to ask at once, which `apply` keeps.
+        let left = if self.next_id % 2 == 0 {
+            let slot = self.port.slot(band);
+            let now = match self.port.needs_no_clock(slot) {
+                true => Port::<Fifo>::NO_TIME,
+                false => now,
+            };
+            self.port.try_enqueue_fresh(now, slot, packet)
+        } else {
+            Err(packet)
+        };
+        let verdict = match left {
+            Ok(()) => {
+                self.promised = true;
+                self.fresh += 1;
+                Enqueue::Queued
+            }
+            Err(packet) => self.port.enqueue(now, band, packet, &mut self.drops),
+        };
         assert_eq!(verdict, expected);
+    }
+
+    /// The time of a fresh packet for which nobody looked at the clock.
+    fn tell(&self, packet: &mut P) {
+        if packet.meta.enqueued == Port::<Fifo>::NO_TIME {
+            packet.meta.enqueued = Nanos(self.now);
+        }
     }
 
     /// Whether a packet came.
     fn get(&mut self) -> bool {
+        self.promised = false;
         let expected = self.model.dequeue(self.now);
-        let got = self
+        let mut got = self
             .port
             .dequeue(Nanos(self.now), &mut self.child, &mut self.drops);
+        if let Dequeue::Packet(packet, _) = &mut got {
+            self.tell(packet);
+        }
         assert_eq!(got, expected, "at {}", self.now);
         self.wait = match got {
             Dequeue::Wait(time) => {
@@ -238,6 +272,9 @@ impl Pair {
     }
 
     fn apply(&mut self, op: &Op) {
+        if self.promised && matches!(op, Op::Wait { .. } | Op::Sleep { .. }) {
+            self.get();
+        }
         match op {
             Op::Put { band, len, segs } => self.put(*band, *len, *segs),
             Op::Flood { band, len, count } => (0..*count).for_each(|_| self.put(*band, *len, 1)),
@@ -292,7 +329,8 @@ impl Pair {
                 self.port.reset(&mut self.drops);
             }
         }
-        let drops: Vec<_> = self.drops.0.drain(..).collect();
+        let mut drops: Vec<_> = self.drops.0.drain(..).collect();
+        drops.iter_mut().for_each(|(packet, ..)| self.tell(packet));
         let expected: Vec<_> = self.model.drops.drain(..).collect();
         assert_eq!(drops, expected);
     }
@@ -355,5 +393,6 @@ fn a_long_run_gives_what_the_model_gives() {
         }
         pair.compare_counters();
         assert!(pair.sent > 4000, "only {} packets were sent", pair.sent);
+        assert!(pair.fresh > 300, "only {} packets were fresh", pair.fresh);
     }
 }

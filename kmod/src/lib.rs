@@ -9,8 +9,8 @@
 
 use kernel::prelude::*;
 use knet_transport::{
-    Arrival, Busy, FamilyRegistration, Locked, Message, Net, Queue, Ready, ReceiveFlags,
-    Registration, Skb, Sock, Timeout, Transport,
+    Arrival, Busy, Caller, FamilyRegistration, Locked, Net, Opening, Queue, Ready, ReceiveFlags,
+    Receiving, Sending, Sock, Timeout, Transport,
 };
 
 mod budget;
@@ -43,14 +43,16 @@ module! {
     ],
 }
 
+#[pin_data]
 struct Module {
-    _family: FamilyRegistration<Turnstile>,
+    #[pin]
+    family: FamilyRegistration<Turnstile>,
 }
 
-impl kernel::Module for Module {
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Module {
-            _family: FamilyRegistration::new(module, Registration::new()?)?,
+impl kernel::InPlaceModule for Module {
+    fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            family <- FamilyRegistration::new(module),
         })
     }
 }
@@ -61,7 +63,7 @@ pub(crate) struct Turnstile;
 impl Transport for Turnstile {
     type State = State;
 
-    fn open(net: &Net<Self>) -> Option<KBox<State>> {
+    fn open(net: &mut Opening<'_>) -> Option<KBox<State>> {
         State::new(net)
     }
 
@@ -73,61 +75,66 @@ impl Transport for Turnstile {
         state::timer(state);
     }
 
-    fn packet(state: &mut Locked<'_, Self>, arrival: &Arrival<'_>, skb: Skb) {
-        state::packet(state, arrival, skb);
+    fn packet(state: &mut Locked<'_, Self>, arrival: Arrival<'_>) {
+        state::packet(state, arrival);
     }
 
-    fn sock_open(net: &Net<Self>, sock: &Sock) -> Result {
+    fn sock_open(net: &mut Net<'_, Self>, sock: &Sock) -> Result {
         socket::open(net, sock)
     }
 
-    fn sock_close(net: &Net<Self>, sock: Busy<'_>, abort: bool, linger: Timeout) {
+    fn sock_close(net: &mut Net<'_, Self>, sock: Caller<'_>, abort: bool, linger: Timeout) {
         socket::close(net, sock, abort, linger);
     }
 
-    fn sock_bind(net: &Net<Self>, sock: Busy<'_>, port: u16) -> Result<u16> {
+    fn sock_bind(net: &mut Net<'_, Self>, sock: Busy<'_>, port: u16) -> Result<u16> {
         socket::bind(net, sock, port)
     }
 
-    fn sock_unbind(net: &Net<Self>, sock: Busy<'_>) {
+    fn sock_unbind(net: &mut Net<'_, Self>, sock: Busy<'_>) {
         socket::unbind(net, sock);
     }
 
-    fn sock_moved(_net: &Net<Self>, _sock: Busy<'_>) {
+    fn sock_moved(_net: &mut Net<'_, Self>, _sock: Busy<'_>) {
         // Addresses are looked at when a message comes.
     }
 
-    fn sock_shutdown(net: &Net<Self>, sock: Busy<'_>) {
+    fn sock_shutdown(net: &mut Net<'_, Self>, sock: Busy<'_>) {
         socket::shutdown(net, sock);
     }
 
-    fn send(net: &Net<Self>, sock: Busy<'_>, message: &mut Message<'_>, len: usize) -> Result<u32> {
+    fn send(
+        net: &mut Net<'_, Self>,
+        sock: Caller<'_>,
+        message: &mut Sending<'_>,
+        len: usize,
+    ) -> Result<u32> {
         send::send(net, sock, message, len)
     }
 
     fn receive(
-        net: &Net<Self>,
-        sock: Busy<'_>,
-        message: &mut Message<'_>,
+        net: &mut Net<'_, Self>,
+        sock: Caller<'_>,
+        message: &mut Receiving<'_>,
         len: usize,
         flags: ReceiveFlags,
     ) -> Result<u32> {
         receive::receive(net, sock, message, len, flags)
     }
 
-    fn poll(net: &Net<Self>, sock: &Sock) -> Ready {
+    fn poll(net: &mut Net<'_, Self>, sock: &Sock) -> Ready {
         socket::poll(net, sock)
     }
 
-    fn set_option(net: &Net<Self>, sock: Busy<'_>, option: u32, value: i32) -> Result {
+    fn set_option(net: &mut Net<'_, Self>, sock: Busy<'_>, option: u32, value: i32) -> Result {
         socket::set_option(net, sock, option, value)
     }
 
-    fn get_option(net: &Net<Self>, sock: &Sock, option: u32) -> Result<i32> {
+    fn get_option(net: &mut Net<'_, Self>, sock: &Sock, option: u32) -> Result<i32> {
         socket::get_option(net, sock, option)
     }
 
-    fn queued(net: &Net<Self>, sock: &Sock, queue: Queue) -> u32 {
+    fn queued(net: &mut Net<'_, Self>, sock: &Sock, queue: Queue) -> u32 {
         socket::queued(net, sock, queue)
     }
 }

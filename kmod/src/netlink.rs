@@ -3,7 +3,7 @@
 
 use crate::Turnstile;
 use core::ffi::CStr;
-use knet_transport::{Command, Family, Net, Run};
+use knet_transport::{Command, Control, Family, News, Run};
 use turnstile_core::uapi::transport::{self as uapi, command};
 
 mod config;
@@ -44,11 +44,11 @@ impl Family for Turnstile {
         },
     ];
 
-    fn news(net: &Net<Self>) {
+    fn news(net: &mut News<'_, Self>) {
         events::tell(net);
     }
 
-    fn link_changed(net: &Net<Self>) {
+    fn link_changed(net: &mut Control<'_, Self>) {
         config::link_changed(net);
     }
 }

@@ -8,12 +8,11 @@ use crate::socket::{Socket, Sockets};
 use crate::state::{Messages, State};
 use crate::Turnstile;
 use kernel::prelude::*;
-use knet_transport::{now, Busy, Message, Net, Outbox, Parts, ReceiveFlags, SockAddress};
+use knet_transport::{now, Caller, Net, Outbox, Parts, ReceiveFlags, Receiving, SockAddress};
 use turnstile_core::units::Nanos;
 
 /// What there is of the message that is being read.
 struct Piece {
-    parts: Parts,
     from: SockAddress,
     number: u64,
     length: Option<u32>,
@@ -24,26 +23,30 @@ struct Piece {
 
 /// Receives up to `len` bytes of one message; returns how many.
 pub(crate) fn receive(
-    net: &Net<Turnstile>,
-    sock: Busy<'_>,
-    message: &mut Message<'_>,
+    net: &mut Net<'_, Turnstile>,
+    sock: Caller<'_>,
+    message: &mut Receiving<'_>,
     len: usize,
     flags: ReceiveFlags,
 ) -> Result<u32> {
     if flags.reports {
-        return message.take_report(len).map(|()| 0);
+        return message.take_report(net, len).map(|()| 0);
     }
     sock.take_error()?;
     let handle = sock.handle();
     let len = u32::try_from(len).unwrap_or(u32::MAX >> 1);
     let mut timeout = sock.timeout(false, flags.dont_wait);
     let mut done = 0u32;
+    // By reference: it is large.
+    let mut parts = Parts::new();
     loop {
+        // What was read is freed without the lock.
+        parts.clear();
         let left = len.saturating_sub(done);
         let piece = {
             let mut state = net.lock().ok_or(ENODEV)?;
             let ahead = if flags.peek { done } else { 0 };
-            state.piece(handle, ahead, left, now())
+            state.piece(handle, ahead, left, now(), &mut parts)
         };
         let Some(piece) = piece.or_else(|errno| match done {
             0 => Err(errno::error(errno)),
@@ -56,13 +59,13 @@ pub(crate) fn receive(
             if sock.view().no_receive {
                 return Ok(done);
             }
-            let ready = || match net.lock() {
+            let ready = |net: &mut Net<'_, Turnstile>| match net.lock() {
                 Some(mut state) => {
                     state.readable(handle) != 0 || sock.has_error() || sock.view().no_receive
                 }
                 None => true,
             };
-            match sock.wait(&mut timeout, ready) {
+            match sock.wait(net, &mut timeout, ready) {
                 // A failed message to the peer ends the call, as it would have before waiting.
                 Ok(()) if done == 0 => {
                     sock.take_error()?;
@@ -77,14 +80,14 @@ pub(crate) fn receive(
         if done == 0 {
             message.set_source(piece.from);
         }
-        let copied = match piece.parts.copy_to(message) {
+        let copied = match parts.copy_to(net, message) {
             Ok(copied) => copied,
             Err(error) if done == 0 => return Err(error),
             Err(_) => return Ok(done),
         };
         if done == 0 && piece.info {
             let length = piece.length.map_or(u64::MAX, u64::from);
-            message.put_info([piece.number, length, piece.offset.into(), piece.age]);
+            message.put_info(net, [piece.number, length, piece.offset.into(), piece.age]);
         }
         done = done.saturating_add(copied);
         let ended = if flags.peek {
@@ -165,7 +168,16 @@ impl State {
     }
 
     /// What there is to read, `ahead` bytes further than what was read, up to `len` bytes. `Err`: the errno of a message that failed.
-    fn piece(&mut self, handle: u64, ahead: u32, len: u32, now: u64) -> Result<Option<Piece>, u32> {
+    /// Its packets are put into `parts`.
+    #[inline(never)]
+    fn piece(
+        &mut self,
+        handle: u64,
+        ahead: u32,
+        len: u32,
+        now: u64,
+        parts: &mut Parts,
+    ) -> Result<Option<Piece>, u32> {
         let Some((endpoint, socket)) = self.reader(handle) else {
             return Ok(None);
         };
@@ -183,8 +195,8 @@ impl State {
         if there == 0 {
             return Ok(None);
         }
+        message.segments.gather(offset, len.min(there), parts);
         Ok(Some(Piece {
-            parts: message.segments.gather(offset, len.min(there)),
             from: message.from,
             number: message.number,
             length: message.length,
@@ -195,6 +207,7 @@ impl State {
     }
 
     /// Bytes were read. Returns the message if that was all of it.
+    #[inline(never)]
     fn consume(&mut self, handle: u64, bytes: u32, outbox: &mut Outbox) -> Option<Incoming> {
         let (endpoint, socket) = self.reader(handle)?;
         let ahead = socket.budget.ahead();

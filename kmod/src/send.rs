@@ -7,7 +7,7 @@ use crate::state::State;
 use crate::Turnstile;
 use kernel::prelude::*;
 use knet_transport::{
-    now, Busy, Message, Net, Outbox, Path, SendOptions, SockAddress, Timeout, Writer,
+    now, Caller, Net, Outbox, Path, SendOptions, Sending, SockAddress, Timeout, Writer, Written,
 };
 use turnstile_core::transport::host::{self, Address, OutId, SendError};
 use turnstile_core::transport::wire::{mss, MAX_LENGTH};
@@ -19,9 +19,9 @@ const CHUNK: u32 = 256 << 10;
 const MAX_MSS: u16 = 32 << 10;
 
 /// A call.
-struct Call<'a> {
-    net: &'a Net<Turnstile>,
-    sock: Busy<'a>,
+struct Call<'a, 'n> {
+    net: &'a mut Net<'n, Turnstile>,
+    sock: Caller<'a>,
     timeout: Timeout,
     len: u32,
     done: u32,
@@ -31,6 +31,8 @@ struct Call<'a> {
 /// The message of a call.
 struct Going {
     writer: Writer,
+    /// What it appends to, until the message begins.
+    data: Option<Written>,
     to: SockAddress,
     length: Option<u32>,
     written: u32,
@@ -58,12 +60,12 @@ struct Beginning {
 
 /// Sends `len` bytes; returns how many were taken.
 pub(crate) fn send(
-    net: &Net<Turnstile>,
-    sock: Busy<'_>,
-    message: &mut Message<'_>,
+    net: &mut Net<'_, Turnstile>,
+    sock: Caller<'_>,
+    message: &mut Sending<'_>,
     len: usize,
 ) -> Result<u32> {
-    let options = message.send_options()?;
+    let options = message.options()?;
     sock.take_error()?;
     if sock.view().no_send {
         return Err(EPIPE);
@@ -95,9 +97,9 @@ pub(crate) fn send(
     }
 }
 
-impl Call<'_> {
+impl Call<'_, '_> {
     /// The message that is open on the socket, if there is one.
-    fn resume(&self, options: &SendOptions) -> Result<Option<Going>> {
+    fn resume(&mut self, options: &SendOptions) -> Result<Option<Going>> {
         let mut state = self.net.lock().ok_or(ENODEV)?;
         let socket = state.sockets.get_mut(self.sock.handle()).ok_or(ENODEV)?;
         let Some(open) = &socket.open else {
@@ -116,6 +118,7 @@ impl Call<'_> {
         }
         Ok(socket.open.take().map(|open| Going {
             writer: open.writer,
+            data: None,
             to: open.to,
             length: open.length,
             written: open.written,
@@ -124,7 +127,7 @@ impl Call<'_> {
     }
 
     /// A new message.
-    fn begin(&self, options: &SendOptions) -> Result<Going> {
+    fn begin(&mut self, options: &SendOptions) -> Result<Going> {
         let to = options
             .to
             .or(self.sock.view().peer)
@@ -138,8 +141,8 @@ impl Call<'_> {
             ),
             None => (!self.more).then_some(self.len),
         };
-        self.sock.autobind()?;
-        let (path, mtu) = self.sock.route(&to)?;
+        self.sock.autobind(self.net)?;
+        let (path, mtu) = self.sock.route(self.net, &to)?;
         let ipv6 = !Address {
             ip: path.ip,
             local: path.local,
@@ -158,8 +161,10 @@ impl Call<'_> {
             }
         };
         let at_once = length.filter(|length| *length == self.len).unwrap_or(0);
+        let (writer, data) = Writer::new(self.net, &self.sock, at_once)?;
         Ok(Going {
-            writer: Writer::new(&self.sock, at_once)?,
+            writer,
+            data: Some(data),
             to,
             length,
             written: 0,
@@ -176,11 +181,13 @@ impl Call<'_> {
     }
 
     /// Takes all bytes of the call, as room comes.
-    fn run(&mut self, message: &mut Message<'_>, going: &mut Going) -> Result {
+    fn run(&mut self, message: &mut Sending<'_>, going: &mut Going) -> Result {
         while self.done < self.len {
             let left = self.len.saturating_sub(self.done);
             let room = self.wait_for_room(going, left)?;
-            let copied = going.writer.append(message, left.min(room).min(CHUNK))?;
+            let copied = going
+                .writer
+                .append(self.net, message, left.min(room).min(CHUNK))?;
             self.done = self.done.saturating_add(copied);
             let result = self.commit(going, copied);
             if let Err(error) = result {
@@ -194,14 +201,14 @@ impl Call<'_> {
 
     /// How many bytes may be copied, at least 1.
     fn wait_for_room(&mut self, going: &Going, left: u32) -> Result<u32> {
-        let (net, handle) = (self.net, self.sock.handle());
+        let handle = self.sock.handle();
         let overhead = match going.stage {
             Stage::New(_) => OVERHEAD,
             Stage::Begun(..) => 0,
         };
         let mut result = Ok(0);
         let sock = self.sock;
-        sock.wait(&mut self.timeout, || {
+        sock.wait(self.net, &mut self.timeout, |net| {
             if sock.view().no_send {
                 result = Err(EPIPE);
                 return true;
@@ -263,7 +270,7 @@ impl Call<'_> {
     }
 
     /// Keeps the message open on the socket, if it goes on.
-    fn finish(&self, going: Going, result: &Result) -> Result {
+    fn finish(&mut self, going: Going, result: &Result) -> Result {
         let Stage::Begun(id, number) = going.stage else {
             return Ok(());
         };
@@ -314,16 +321,18 @@ impl State {
     }
 
     /// Begins a message with `available` bytes.
+    #[inline(never)]
     fn start(
         &mut self,
         handle: u64,
-        going: &Going,
+        going: &mut Going,
         beginning: &Beginning,
         available: u32,
         outbox: &mut Outbox,
     ) -> Result<(OutId, u32)> {
         let now = now();
         let charged = available.saturating_add(OVERHEAD);
+        let written = going.data.take().ok_or(ENODEV)?;
         let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
         let number = socket.next_outgoing;
         // Its place first, so that nothing can fail afterwards.
@@ -349,7 +358,7 @@ impl State {
         let message = Outgoing {
             socket: handle,
             number,
-            written: going.writer.written(),
+            written,
             acked: 0,
             charged,
             began: now,

@@ -10,8 +10,8 @@ use crate::ports::{self, Ports};
 use crate::state::State;
 use crate::Turnstile;
 use kernel::prelude::*;
-use kernel::rbtree::RBTree;
-use knet_transport::{now, random, Busy, Net, Queue, Ready, Sock, SockRef, Timeout, View};
+use kernel::rbtree::{RBTree, RBTreeNodeReservation};
+use knet_transport::{now, random, Busy, Caller, Net, Queue, Ready, Sock, SockRef, Timeout, View};
 use turnstile_core::transport::host::{InId, OutId};
 use turnstile_core::uapi::transport::sockopt;
 use turnstile_core::units::Nanos;
@@ -238,27 +238,32 @@ impl Sockets {
 }
 
 /// A socket is made.
-pub(crate) fn open(net: &Net<Turnstile>, sock: &Sock) -> Result {
+pub(crate) fn open(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Result {
     let mut state = net.lock().ok_or(ENODEV)?;
-    let config = *state.endpoint.config();
+    let config = state.endpoint.config();
+    let (send, receive) = (config.send_buffer, config.receive_buffer);
     let handle = state.sockets.next;
-    let socket = Socket::new(sock.hold());
-    state
-        .sockets
-        .all
-        .try_create_and_insert(handle, socket, ATOMIC)?;
+    let place = RBTreeNodeReservation::new(ATOMIC)?;
+    drop(
+        state
+            .sockets
+            .all
+            .insert(place.into_node(handle, Socket::new(sock.hold()))),
+    );
     state.sockets.next = handle.wrapping_add(1);
     sock.set_handle(handle);
     // Twice, as if the application had set them.
-    sock.set_buffers(
-        config.send_buffer.saturating_mul(2),
-        config.receive_buffer.saturating_mul(2),
-    );
+    sock.set_buffers(send.saturating_mul(2), receive.saturating_mul(2));
     Ok(())
 }
 
 /// A socket is closed.
-pub(crate) fn close(net: &Net<Turnstile>, sock: Busy<'_>, abort: bool, mut linger: Timeout) {
+pub(crate) fn close(
+    net: &mut Net<'_, Turnstile>,
+    sock: Caller<'_>,
+    abort: bool,
+    mut linger: Timeout,
+) {
     let handle = sock.handle();
     if handle == 0 {
         return;
@@ -274,7 +279,7 @@ pub(crate) fn close(net: &Net<Turnstile>, sock: Busy<'_>, abort: bool, mut linge
         state.refuse_all(handle, outbox);
         state.abort(handle, abort, outbox);
     }
-    let is_empty = || match net.lock() {
+    let is_empty = |net: &mut Net<'_, Turnstile>| match net.lock() {
         Some(state) => state
             .sockets
             .get(handle)
@@ -282,13 +287,13 @@ pub(crate) fn close(net: &Net<Turnstile>, sock: Busy<'_>, abort: bool, mut linge
         None => true,
     };
     // When the time is over, the rest is sent after the socket was closed.
-    let _ = sock.wait(&mut linger, is_empty);
+    let _ = sock.wait(net, &mut linger, is_empty);
     sock.set_handle(0);
     if let Some(mut state) = net.lock() {
         let mut gone = None;
         if let Some(socket) = state.sockets.get_mut(handle) {
             if socket.sending.is_empty() {
-                gone = state.sockets.all.remove(&handle);
+                gone = state.sockets.all.remove_node(&handle);
             }
         }
         // What was not read is freed without the lock.
@@ -298,7 +303,7 @@ pub(crate) fn close(net: &Net<Turnstile>, sock: Busy<'_>, abort: bool, mut linge
 }
 
 /// Gives a socket a port.
-pub(crate) fn bind(net: &Net<Turnstile>, sock: Busy<'_>, port: u16) -> Result<u16> {
+pub(crate) fn bind(net: &mut Net<'_, Turnstile>, sock: Busy<'_>, port: u16) -> Result<u16> {
     let handle = sock.handle();
     let view = sock.view();
     let mut state = net.lock().ok_or(ENODEV)?;
@@ -318,7 +323,7 @@ pub(crate) fn bind(net: &Net<Turnstile>, sock: Busy<'_>, port: u16) -> Result<u1
 }
 
 /// Takes a socket's port away.
-pub(crate) fn unbind(net: &Net<Turnstile>, sock: Busy<'_>) {
+pub(crate) fn unbind(net: &mut Net<'_, Turnstile>, sock: Busy<'_>) {
     let handle = sock.handle();
     if let Some(mut state) = net.lock() {
         if let Some(socket) = state.sockets.get_mut(handle) {
@@ -329,7 +334,7 @@ pub(crate) fn unbind(net: &Net<Turnstile>, sock: Busy<'_>) {
 }
 
 /// A socket is shut down: if for reading, what comes is refused.
-pub(crate) fn shutdown(net: &Net<Turnstile>, sock: Busy<'_>) {
+pub(crate) fn shutdown(net: &mut Net<'_, Turnstile>, sock: Busy<'_>) {
     if !sock.view().no_receive {
         return;
     }
@@ -340,7 +345,7 @@ pub(crate) fn shutdown(net: &Net<Turnstile>, sock: Busy<'_>) {
 }
 
 /// What could be done without waiting.
-pub(crate) fn poll(net: &Net<Turnstile>, sock: &Sock) -> Ready {
+pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
     let Some(mut state) = net.lock() else {
         return Ready::default();
     };
@@ -356,7 +361,12 @@ pub(crate) fn poll(net: &Net<Turnstile>, sock: &Sock) -> Ready {
 }
 
 /// Sets an option.
-pub(crate) fn set_option(net: &Net<Turnstile>, sock: Busy<'_>, option: u32, value: i32) -> Result {
+pub(crate) fn set_option(
+    net: &mut Net<'_, Turnstile>,
+    sock: Busy<'_>,
+    option: u32,
+    value: i32,
+) -> Result {
     let mut state = net.lock().ok_or(ENODEV)?;
     let socket = state.sockets.get_mut(sock.handle()).ok_or(ENODEV)?;
     let switch = match value {
@@ -380,7 +390,7 @@ pub(crate) fn set_option(net: &Net<Turnstile>, sock: Busy<'_>, option: u32, valu
 }
 
 /// Reads an option.
-pub(crate) fn get_option(net: &Net<Turnstile>, sock: &Sock, option: u32) -> Result<i32> {
+pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32) -> Result<i32> {
     let state = net.lock().ok_or(ENODEV)?;
     let socket = state.sockets.get(sock.handle()).ok_or(ENODEV)?;
     match option {
@@ -392,7 +402,7 @@ pub(crate) fn get_option(net: &Net<Turnstile>, sock: &Sock, option: u32) -> Resu
 }
 
 /// How many bytes are in a queue.
-pub(crate) fn queued(net: &Net<Turnstile>, sock: &Sock, queue: Queue) -> u32 {
+pub(crate) fn queued(net: &mut Net<'_, Turnstile>, sock: &Sock, queue: Queue) -> u32 {
     let Some(mut state) = net.lock() else {
         return 0;
     };

@@ -9,7 +9,7 @@ use crate::outgoing::Outgoing;
 use crate::socket::Sockets;
 use crate::Turnstile;
 use kernel::prelude::*;
-use knet_transport::{now, random, wall_clock, Arrival, Locked, Net, Outbox, Skb};
+use knet_transport::{now, random, wall_clock, Arrival, Locked, Opening, Outbox};
 use turnstile_core::transport::config::{Clock, Resolved};
 use turnstile_core::transport::endpoint::Endpoint;
 use turnstile_core::transport::host::Address;
@@ -28,18 +28,25 @@ pub(crate) struct State {
 
 impl State {
     /// With the default configuration.
-    pub(crate) fn new(net: &Net<Turnstile>) -> Option<KBox<Self>> {
-        let settings = Settings::new(net).ok()?;
-        let endpoint = Endpoint::new(Nanos(now()), &settings.resolved, random())?;
-        KBox::new(
-            Self {
-                endpoint,
-                sockets: Sockets::new(),
-                settings,
-            },
-            GFP_KERNEL,
-        )
-        .ok()
+    ///
+    /// It is larger than a kernel stack can hold beside others: all of it is made where it stays.
+    pub(crate) fn new(net: &mut Opening<'_>) -> Option<KBox<Self>> {
+        let settings = Settings::new().ok()?;
+        let state = init!(Self {
+            endpoint: Messages::NEW,
+            sockets: Sockets::new(),
+            settings,
+        });
+        let mut state = KBox::init(state, GFP_KERNEL).ok()?;
+        state.set_up(net).then_some(state)
+    }
+
+    #[inline(never)]
+    fn set_up(&mut self, net: &mut Opening<'_>) -> bool {
+        match self.settings.resolve(net.fastest()) {
+            Ok(resolved) => self.endpoint.start(Nanos(now()), &resolved, random()),
+            Err(_) => false,
+        }
     }
 
     /// When the timer is to fire, ns.
@@ -81,9 +88,9 @@ pub(crate) fn timer(state: &mut Locked<'_, Turnstile>) {
 }
 
 /// A packet came.
-pub(crate) fn packet(state: &mut Locked<'_, Turnstile>, arrival: &Arrival<'_>, skb: Skb) {
+pub(crate) fn packet(state: &mut Locked<'_, Turnstile>, arrival: Arrival<'_>) {
     let (state, outbox) = state.parts();
-    let packet = match wire::parse(arrival.head, arrival.len as usize) {
+    let packet = match wire::parse(arrival.head(), arrival.len as usize) {
         Ok(packet) => packet,
         Err(why) => return state.endpoint.malformed(why),
     };
@@ -102,7 +109,7 @@ pub(crate) fn packet(state: &mut Locked<'_, Turnstile>, arrival: &Arrival<'_>, s
         &from,
         arrival.ecn,
         &packet,
-        skb,
+        arrival.into_skb(),
         &mut surroundings,
     );
     state.settle(outbox);

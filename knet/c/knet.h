@@ -41,6 +41,10 @@ enum {
 	KNET_SKB_PROTOCOL = offsetof(struct sk_buff, protocol),
 	KNET_SKB_NETWORK_HEADER = offsetof(struct sk_buff, network_header),
 	KNET_DEVICE_TYPE = offsetof(struct net_device, type),
+	KNET_QUEUE_QDISC = offsetof(struct netdev_queue, qdisc),
+	KNET_QUEUE_STATE = offsetof(struct netdev_queue, state),
+	/* What netif_xmit_frozen_or_stopped() looks for. */
+	KNET_QUEUE_HELD = QUEUE_STATE_ANY_XOFF_OR_FROZEN,
 	KNET_QDISC_PRIVATE = offsetof(struct Qdisc, privdata),
 };
 

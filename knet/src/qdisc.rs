@@ -174,6 +174,29 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     const CLASSES_ARE_FIXED: &'static str = "the qdisc makes its classes itself";
 }
 
+/// Where the fields of `struct Qdisc` are that a usual packet touches from its arrival until it has left, and how long they are: for
+/// who counts cache lines. [`Context::asked_at_once`] touches the first only if nothing is queued.
+pub const USUAL_FIELDS: [(usize, usize); 8] = {
+    use bindings::{gnet_stats_basic_sync, gnet_stats_queue, qdisc_skb_head, Qdisc};
+    use core::mem::offset_of;
+    [
+        (offset_of!(Qdisc, dev_queue), 8),
+        (offset_of!(Qdisc, enqueue), 8),
+        (offset_of!(Qdisc, dequeue), 8),
+        (offset_of!(Qdisc, handle), 4),
+        (offset_of!(Qdisc, q) + offset_of!(qdisc_skb_head, qlen), 4),
+        (
+            offset_of!(Qdisc, bstats) + offset_of!(gnet_stats_basic_sync, bytes),
+            16,
+        ),
+        (offset_of!(Qdisc, running), 1),
+        (
+            offset_of!(Qdisc, qstats) + offset_of!(gnet_stats_queue, backlog),
+            4,
+        ),
+    ]
+};
+
 /// `EOPNOTSUPP`, which is not among the kernel crate's errors.
 pub fn eopnotsupp() -> Error {
     Error::from_errno(-(bindings::EOPNOTSUPP as i32))
@@ -247,6 +270,36 @@ impl<'a, T: Qdisc> Context<'a, T> {
         unsafe {
             let list = &raw mut (*self.private()).filters.list;
             !list.read_volatile().is_null()
+        }
+    }
+
+    /// Will the kernel ask for a packet at once, if one is queued now that nothing is? So that no time passes which matters, and the next dequeue needs no clock.
+    ///
+    /// Packets come to a device queue's qdisc from `__dev_xmit_skb()` alone, which takes the root lock, enqueues, and runs the qdisc, without letting go of the
+    /// lock between. The run asks the qdisc first thing. It does neither if somebody else runs the qdisc already (who is in the driver now, and comes back
+    /// some time), nor if the driver does not take packets (netif_tx_wake_queue() will have the qdisc run some time); or it sends a packet first that the driver gave back,
+    /// during which the lock is not held. Such packets are in `qlen`.
+    ///
+    /// A driver's queue that is stopped in the few instructions between, by anybody but the qdisc that runs it (a driver that is being reset, a packet socket that goes
+    /// around qdiscs), makes this wrong for the one packet.
+    #[inline]
+    pub fn asked_at_once(&self) -> bool {
+        // SAFETY: `sch` is valid and its lock is held. Its device queue lives as long as the device, which outlives it. Others change `running`
+        // under the lock alone, the queue's two fields at any time, hence the volatile reads.
+        unsafe {
+            let sch = self.sch.as_ptr();
+            if (*sch).q.qlen != 0 || (&raw const (*sch).running).cast::<u8>().read_volatile() != 0 {
+                return false;
+            }
+            let queue = (*sch).dev_queue.cast_const();
+            let runs: *const *mut bindings::Qdisc = queue
+                .wrapping_byte_add(bindings::KNET_QUEUE_QDISC as usize)
+                .cast();
+            let state: *const usize = queue
+                .wrapping_byte_add(bindings::KNET_QUEUE_STATE as usize)
+                .cast();
+            runs.read_volatile() == sch
+                && state.read_volatile() & bindings::KNET_QUEUE_HELD as usize == 0
         }
     }
 

@@ -368,6 +368,18 @@ impl SkbQueue {
         Some(unsafe { &*head.cast::<Skb>() })
     }
 
+    /// Stores a value with the first packet, as [`Skb::set_private`] does. `false`: there is none.
+    #[inline]
+    pub fn set_front_private<const AT: usize, T: AsBytes + Copy>(&mut self, value: T) -> bool {
+        let Some(first) = NonNull::new(self.head) else {
+            return false;
+        };
+        // SAFETY: by the invariant `head` is ours. It stays on the list: this value of it is never dropped.
+        let mut first = ManuallyDrop::new(unsafe { Skb::from_raw(first) });
+        first.set_private::<AT, T>(value);
+        true
+    }
+
     /// Is nothing queued?
     #[inline]
     pub fn is_empty(&self) -> bool {

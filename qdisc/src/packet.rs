@@ -93,6 +93,11 @@ impl Queue for PortQueue {
     }
 
     #[inline]
+    fn set_front_enqueued(&mut self, now: Nanos) {
+        self.0.set_front_private::<ENQUEUED, u64>(now.0);
+    }
+
+    #[inline]
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

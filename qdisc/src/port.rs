@@ -8,6 +8,7 @@ use crate::{
     packet::{OnChange, OnDequeue, OnEnqueue, OnReset, PortPacket, PortQueue},
     report,
 };
+use core::mem::offset_of;
 use kernel::prelude::*;
 use knet::{
     attr::Nest, Arriving, Child, Configuring, Context, Dequeued, Dequeuing, DropReason, Enqueued,
@@ -16,8 +17,11 @@ use knet::{
 use turnstile_core::{
     classify::{classify, classify_usual},
     config::{limits, Config, Resolved},
-    port::{Dequeue, Enqueue, Port, Slot, State, Step},
-    queue::Packet,
+    port::{
+        layout::{lines_of, CACHE_LINE},
+        Dequeue, Enqueue, Port, Slot, State, Step,
+    },
+    queue::Meta,
     uapi,
     units::Nanos,
 };
@@ -45,6 +49,17 @@ pub(crate) struct TurnstilePort {
     speed: Option<u64>,
 }
 
+/// A token that names its class touches so many cache lines of ours, those of `struct Qdisc` included, from its arrival until it has left: 6; by its
+/// header one more, in which is whether there are filters. That is no more than 7, also if the token is queued behind others: then its
+/// wait is counted, but nobody has to know what the driver does.
+const _: () = {
+    let [_, queued @ ..] = knet::USUAL_FIELDS;
+    let filters = 1;
+    assert!(Port::<PortQueue>::TOKEN_LINES + lines_of(&knet::USUAL_FIELDS) + filters <= 7);
+    assert!(Port::<PortQueue>::LATE_TOKEN_LINES + lines_of(&queued) + filters <= 7);
+    assert!(offset_of!(TurnstilePort, port) % CACHE_LINE == 0);
+};
+
 pub(crate) fn now() -> Nanos {
     Nanos(knet::now())
 }
@@ -56,12 +71,6 @@ fn check(config: &Config, speed: Option<u64>, extack: &mut Extack) -> Result<Res
 }
 
 impl TurnstilePort {
-    /// Is nothing queued, and nothing grafted that may hold packets?
-    #[inline]
-    fn rests(&mut self) -> bool {
-        !self.grafted && self.port.rests(false)
-    }
-
     /// Where the packet goes if that is easily said. In this order: `skb->priority` that names one of our classes (as prio
     /// and htb take it), filters, headers.
     #[inline]
@@ -105,34 +114,52 @@ impl TurnstilePort {
         Some((skb, slot))
     }
 
-    /// Deals with one packet, which may be a super-packet if they are not split.
+    /// Deals with one packet, which may be a super-packet if they are not split, or `ONE_OF_SEVERAL`.
     #[inline(never)]
-    fn place(skb: Skb, slot: Slot, on: &mut Enqueuing<'_, Self>) {
-        let child = on.context().child(CHILD);
+    fn place<const ONE_OF_SEVERAL: bool>(skb: Skb, slot: Slot, on: &mut Enqueuing<'_, Self>) {
+        let sch = on.context();
         let (this, report) = on.qdisc();
+        if this.grafted && slot == Slot::DATA {
+            return Self::give(skb, on);
+        }
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, this.port.framing());
-        match child {
-            Some(child) if slot == Slot::DATA => {
-                let meta = packet.meta();
-                let whole = meta.segs > 1;
-                if whole || this.child_holds_whole {
-                    this.child_holds_whole = whole || child.queued() != 0;
-                }
-                this.port.leaf_offered(meta);
-                if !on.give(packet.0, CHILD) {
-                    on.qdisc().0.port.leaf_refused(meta);
-                }
-            }
-            _ => {
-                if this
-                    .port
-                    .enqueue_at(now(), slot, packet, &mut OnEnqueue(report))
-                    == Enqueue::Queued
-                {
-                    report.queued(len);
-                }
-            }
+        let now = now();
+        let left = if !ONE_OF_SEVERAL && sch.asked_at_once() {
+            this.port.try_enqueue_fresh(now, slot, packet)
+        } else {
+            Err(packet)
+        };
+        let queued = match left {
+            Ok(()) => Enqueue::Queued,
+            Err(packet) => this
+                .port
+                .enqueue_at(now, slot, packet, &mut OnEnqueue(report)),
+        };
+        if queued == Enqueue::Queued {
+            report.queued(len);
+        }
+    }
+
+    /// Hands a packet to the data class's child.
+    #[inline(never)]
+    fn give(skb: Skb, on: &mut Enqueuing<'_, Self>) {
+        // How long it is on the wire is worked out when it comes out: the child uses the packet's private bytes.
+        let meta = Meta {
+            len: skb.packet_len(),
+            segs: skb.segments(),
+            ..Meta::default()
+        };
+        let child = on.context().child(CHILD);
+        let (this, _) = on.qdisc();
+        let whole = meta.segs > 1;
+        if whole || this.child_holds_whole {
+            let holds = child.is_some_and(|child| child.queued() != 0);
+            this.child_holds_whole = whole || holds;
+        }
+        this.port.leaf_offered(meta);
+        if !on.give(skb, CHILD) {
+            on.qdisc().0.port.leaf_refused(meta);
         }
     }
 
@@ -145,7 +172,7 @@ impl TurnstilePort {
                 let (this, _) = on.qdisc();
                 this.events.gso_splits = this.events.gso_splits.wrapping_add(1);
                 while let Some(segment) = list.pop() {
-                    Self::place(segment, slot, on);
+                    Self::place::<true>(segment, slot, on);
                 }
             }
             Err(skb) => {
@@ -154,6 +181,15 @@ impl TurnstilePort {
                 report.refuse(skb, DropReason::Generic);
             }
         }
+    }
+}
+
+/// What leaves where that takes few steps and no clock. Not part of the caller, where it would make the other ways longer.
+#[inline(never)]
+fn dequeue_fresh<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
+    match leaving.qdisc().port.dequeue_fresh::<SHAPED>() {
+        Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
+        None => dequeue_found(leaving, None),
     }
 }
 
@@ -167,21 +203,30 @@ fn dequeue_first<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) ->
     }
 }
 
-/// What leaves where more than the queues say what goes first, or the packet is not quite a usual one. `now`: if the clock was read.
+/// What leaves where more than the queues say what goes first: a child first of all. It calls nothing, and so has no register to save.
 #[inline(never)]
-fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) -> Dequeued {
+fn dequeue_other(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
     let sch = leaving.context();
     let this = leaving.qdisc();
-    // Without a child, something is queued, or we were not asked.
-    if this.grafted {
-        if child_holds(sch) != 0 {
-            return leaving.unusual(None);
-        }
-        if this.port.rests(false) {
-            return leaving.empty();
-        }
+    if this.grafted && child_holds(sch) != 0 {
+        return leaving.unusual(None);
     }
-    let now = now.unwrap_or_else(crate::port::now);
+    if this.port.rests(false) {
+        return leaving.empty();
+    }
+    if this.port.goes_straight() {
+        return dequeue_fresh::<true>(leaving);
+    }
+    dequeue_found(leaving, None)
+}
+
+/// What leaves of the port's own queues, where it is not quite usual. `now`: if the clock was read.
+#[inline(never)]
+fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) -> Dequeued {
+    let this = leaving.qdisc();
+    let now = now
+        .or_else(|| this.port.fresh_time())
+        .unwrap_or_else(crate::port::now);
     match this.port.dequeue_found(now) {
         Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
         None => leaving.unusual(Some(now)),
@@ -300,8 +345,21 @@ impl Qdisc for TurnstilePort {
         let Some(slot) = this.usual_slot(&skb, sch) else {
             return arriving.unusual(skb, None);
         };
-        if slot == Slot::DATA && this.grafted {
-            return arriving.unusual(skb, Some(slot));
+        if !slot.is_token() {
+            if slot == Slot::DATA && this.grafted {
+                return arriving.unusual(skb, Some(slot));
+            }
+            if this.port.needs_no_clock(slot) && sch.asked_at_once() && skb.segments() == 1 {
+                let len = skb.packet_len();
+                let packet = PortPacket::new(skb, this.port.framing());
+                return match this
+                    .port
+                    .try_enqueue_fresh(Port::<PortQueue>::NO_TIME, slot, packet)
+                {
+                    Ok(()) => arriving.queued(len),
+                    Err(packet) => arriving.unusual(packet.0, Some(slot)),
+                };
+            }
         }
         // The clock before all that is read of the packet, so that it is read once.
         let now = now();
@@ -310,7 +368,12 @@ impl Qdisc for TurnstilePort {
         }
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, this.port.framing());
-        match this.port.try_enqueue(now, slot, packet) {
+        let queued = if sch.asked_at_once() {
+            this.port.try_enqueue_fresh(now, slot, packet)
+        } else {
+            this.port.try_enqueue(now, slot, packet)
+        };
+        match queued {
             Ok(()) => arriving.queued(len),
             Err(packet) => arriving.unusual(packet.0, Some(slot)),
         }
@@ -327,7 +390,7 @@ impl Qdisc for TurnstilePort {
         if skb.segments() > 1 && on.qdisc().0.port.config().split_gso {
             Self::split(skb, slot, on);
         } else {
-            Self::place(skb, slot, on);
+            Self::place::<false>(skb, slot, on);
         }
     }
 
@@ -335,10 +398,19 @@ impl Qdisc for TurnstilePort {
     fn dequeue(mut leaving: Leaving<'_, Self>) -> Dequeued {
         match leaving.qdisc().port.state() {
             State::Rest => leaving.empty(),
+            State::Fresh => dequeue_fresh::<false>(leaving),
             State::Plain => dequeue_first::<false>(leaving),
-            _ if leaving.qdisc().rests() => leaving.empty(),
+            State::ShapedRest => {
+                leaving.qdisc().port.rests(false);
+                leaving.empty()
+            }
+            State::ShapedFresh => dequeue_fresh::<true>(leaving),
             State::Shaped => dequeue_first::<true>(leaving),
-            State::Other => dequeue_found(leaving, None),
+            // Here, not there: an empty dequeue follows each packet.
+            State::Other if !leaving.qdisc().grafted && leaving.qdisc().port.rests(false) => {
+                leaving.empty()
+            }
+            State::Other => dequeue_other(leaving),
         }
     }
 

@@ -7,6 +7,7 @@ use anyhow::{bail, Context, Result};
 
 use crate::chroot::Chroot;
 use crate::env::{Env, OUT};
+use crate::frames::{self, Frame, Size};
 use crate::kernel::KernelTree;
 
 /// Parts of the names of Rust's panic functions, in either mangling. A module that refers to one can stop the kernel.
@@ -88,6 +89,44 @@ pub(crate) fn only_exported(
         "the kernel does not export:\n    {}",
         unknown.join("\n    ")
     )
+}
+
+/// The most stack that one function may take: a sixteenth of the kernel's 16 KiB, on which syscalls, drivers and interrupts lie
+/// on top of each other.
+const MAX_FRAME: u64 = 1024;
+
+/// No function of the module takes much stack.
+///
+/// # Errors
+/// The names of those that do, and how much it is.
+pub(crate) fn small_frames(env: &Env, chroot: &Chroot, module: &Path) -> Result<()> {
+    let args = ["-d", "-r", "--no-show-raw-insn", "--demangle"];
+    let disassembly = tool(env, chroot, module, "llvm-objdump", &args)?;
+    let large = large_frames(&frames::frames(&disassembly)?);
+    if large.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "more than {MAX_FRAME} bytes of stack are taken by\n    {}",
+        large.join("\n    ")
+    )
+}
+
+/// Those that take too much, the largest first.
+fn large_frames(frames: &[Frame]) -> Vec<String> {
+    let mut large: Vec<(u64, String)> = frames
+        .iter()
+        .filter_map(|frame| {
+            let function = &frame.function;
+            match &frame.size {
+                Size::Bytes(bytes) if *bytes <= MAX_FRAME => None,
+                Size::Bytes(bytes) => Some((*bytes, format!("{bytes} bytes: {function}"))),
+                Size::Unbounded(why) => Some((u64::MAX, format!("no bound ({why}): {function}"))),
+            }
+        })
+        .collect();
+    large.sort_by(|a, b| b.cmp(a));
+    large.into_iter().map(|(_, line)| line).collect()
 }
 
 /// No line of `qdisc/`, `kmod/` and knet's examples uses the word `unsafe`, and their roots forbid it.
@@ -199,6 +238,28 @@ mod tests {
         assert_eq!(
             unknown("register_qdisc\nnot_there\n\n", symvers),
             ["not_there"]
+        );
+    }
+
+    #[test]
+    fn large_frames_are_named_with_their_size() {
+        let frame = |function: &str, size| Frame {
+            function: function.into(),
+            size,
+        };
+        let frames = [
+            frame("a", Size::Bytes(1024)),
+            frame("b", Size::Bytes(1032)),
+            frame("c", Size::Unbounded("subq %rax, %rsp".into())),
+            frame("d", Size::Bytes(8152)),
+        ];
+        assert_eq!(
+            large_frames(&frames),
+            [
+                "no bound (subq %rax, %rsp): c",
+                "8152 bytes: d",
+                "1032 bytes: b",
+            ]
         );
     }
 

@@ -125,10 +125,28 @@ fn inspect(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Report, modul
         &format!("module: needs only exported symbols ({name}, {series})"),
         || check_ko::only_exported(env, chroot, tree, module),
     );
+    small_frames(env, chroot, series, report, module);
     timed(
         report,
         &format!("module: version magic is the kernel's ({name}, {series})"),
         || check_ko::vermagic(env, chroot, tree, module),
+    );
+}
+
+/// Looks at how much stack the functions of a module take that was built for `kernel`: each compiler and each configuration lays it out
+/// anew.
+pub(crate) fn small_frames(
+    env: &Env,
+    chroot: &Chroot,
+    kernel: &str,
+    report: &Report,
+    module: &Path,
+) {
+    let name = module.file_stem().unwrap_or_default().to_string_lossy();
+    timed(
+        report,
+        &format!("module: no function takes much stack ({name}, {kernel})"),
+        || check_ko::small_frames(env, chroot, module),
     );
 }
 
@@ -139,7 +157,9 @@ pub(crate) fn unsound(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Re
         Ok(results) => {
             for (name, result) in results {
                 let what = match name.as_str() {
-                    "sound" => "module: knet lets a sound module be".to_owned(),
+                    "sound" | "transport_sound" => {
+                        format!("module: knet lets a sound module be ({name})")
+                    }
                     name => format!("module: knet makes impossible: {name}"),
                 };
                 report.case(&what, began.elapsed(), &result);

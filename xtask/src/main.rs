@@ -23,6 +23,7 @@ mod env;
 mod events;
 mod export;
 mod follow;
+mod frames;
 mod guest;
 mod guest_build;
 mod host_checks;

@@ -91,10 +91,13 @@ pub(crate) fn unsound(
     chroot: &Chroot,
     tree: &KernelTree,
 ) -> Result<Vec<(String, Result<()>)>> {
-    /// Without the outputs and the name of the example, and with the lint that forbids unsafe code.
+    /// Without the outputs and the name of the example, or of the transport for what is above that, and with the lint that forbids
+    /// unsafe code.
     const COMPILE: &str = r#"
 cd /out
-command=$(sed -n 's/^savedcmd_[^ ]* := //p' knet/examples/.fifo.o.cmd | sed 's/ --out-dir .*//; s/--crate-name fifo//')
+made=knet/examples/.fifo.o.cmd
+case $1 in transport_*) made=kmod/.turnstile_main.o.cmd ;; esac
+command=$(sed -n 's/^savedcmd_[^ ]* := //p' $made | sed 's/ --out-dir .*//; s/--crate-name [a-z]*//')
 export RUSTC_BOOTSTRAP=1
 eval "$command --crate-name $1 --emit=metadata=/tmp/$1.rmeta -Amissing_docs -Funsafe_code $2"
 "#;

@@ -191,6 +191,14 @@ fn prepare(env: &Env, beds: &[Bed], options: &Options, report: &Report) -> Resul
             .into_iter()
             .map(|session| {
                 let built = session.build(env, &programs)?;
+                let bed = session.tree.bed;
+                // Those for the stock kernel were looked at when they were built.
+                if bed != Bed::Vm {
+                    for module in &built.modules {
+                        let chroot = &session.chroot;
+                        host_checks::small_frames(env, chroot, bed.name(), report, module);
+                    }
+                }
                 Ok((session, built))
             })
             .collect()

@@ -180,10 +180,9 @@ impl Ren {
         let part = self.part();
         let parts = (now - self.newest).0 / part;
         for _ in 0..parts.min(PARTS as u64 + 1) {
-            let mut newer = Part::default();
-            for it in &mut self.window {
-                newer = core::mem::replace(it, newer);
-            }
+            self.window.copy_within(..PARTS, 1);
+            let [newest, ..] = &mut self.window;
+            *newest = Part::default();
         }
         self.newest += Nanos(parts.saturating_mul(part.get()));
     }

@@ -3,6 +3,7 @@
 //!
 //! [`Port::dequeue`] says it for any port. Its parts are public, for who counts instructions:
 //! - [`Port::dequeue_first`] is the usual way: the head of the first queue goes. It changes either all that there is to change or nothing.
+//! - [`Port::dequeue_fresh`] is its like for a packet that has just come, and needs no clock.
 //! - [`Port::dequeue_found`] is its like for ports where the first queue is not what goes first.
 //! - [`Port::start_dequeue`] and [`Port::end_dequeue`] are the other, in two halves: the child's turn is between them.
 
@@ -10,7 +11,7 @@ use super::line::{Busy, Slot, State};
 use super::{Dequeue, Port};
 use crate::config::Order;
 use crate::queue::{Leaf, Meta, Packet, Queue, Sink};
-use crate::units::Nanos;
+use crate::units::{Nanos, Rate};
 
 /// What [`Port::start_dequeue`] came to.
 #[derive(Debug)]
@@ -62,8 +63,12 @@ impl<Q: Queue> Port<Q> {
         let first = match self.state() {
             _ if !leaf.is_empty() => None,
             State::Rest => return Dequeue::Empty,
+            State::Fresh => self.dequeue_fresh::<false>(),
             State::Plain => self.dequeue_first::<false>(now),
+            State::ShapedFresh => self.dequeue_fresh::<true>(),
+            State::ShapedRest => None,
             State::Shaped => self.dequeue_first::<true>(now),
+            State::Other if self.goes_straight() => self.dequeue_fresh::<true>(),
             State::Other => None,
         };
         let first = match first {
@@ -88,6 +93,48 @@ impl<Q: Queue> Port<Q> {
         self.busy.state()
     }
 
+    /// Is there a fresh packet, and nobody but the shapers to ask? What goes first makes no difference to one that is alone.
+    #[inline]
+    pub fn goes_straight(&self) -> bool {
+        self.is_fresh() && !self.passed && !self.grafted && !self.markers.any()
+    }
+
+    /// The [fresh](Port::try_enqueue_fresh) packet leaves, at the time at which it came. `None`, and nothing has changed, if it is not due or of none of the last two
+    /// lengths: ask [`Port::dequeue_found`].
+    ///
+    /// For a port that is in [`State::Fresh`] or, if `SHAPED`, in [`State::ShapedFresh`], or in [`State::Other`] if it
+    /// [goes straight](Port::goes_straight).
+    #[inline(always)]
+    pub fn dequeue_fresh<const SHAPED: bool>(&mut self) -> Option<(Q::Packet, Slot, Meta)> {
+        let slot = self.busy.first_or_none();
+        let line = &mut self.lines[slot.index()];
+        let head = line.queue.front()?;
+        let now = head.enqueued;
+        let meta = Meta { segs: 1, ..head };
+        let mut link = match &mut self.link {
+            // Without a link rate, this is known where it is asked for, but not here.
+            Some(link) if SHAPED => {
+                // Idle, as nothing was queued.
+                let after = link.plan(now, meta.wire_len)?;
+                Some((link, after))
+            }
+            _ => None,
+        };
+        if slot.is_token() {
+            let after = self.group.plan(now, meta.wire_len)?;
+            self.group.follow(after);
+        }
+        if let Some((link, after)) = &mut link {
+            link.follow(*after);
+        }
+        let packet = line.take_head(&meta)?;
+        self.busy = self.busy.emptied();
+        if SHAPED {
+            self.idle = true;
+        }
+        Some((packet, slot, meta))
+    }
+
     /// What leaves now, where that takes few steps: the packet that is first is due, has not expired, is no super-packet and, if it is a token,
     /// of one of the last two lengths. `None`, and nothing has changed: ask [`Port::dequeue_found`].
     ///
@@ -106,8 +153,7 @@ impl<Q: Queue> Port<Q> {
         let line = &mut self.lines[slot.index()];
         let head = line.queue.front()?;
         let waited = Nanos(now.0.checked_sub(head.enqueued.0)?);
-        let aside = &mut self.asides[slot.index()];
-        if !aside.has_room(waited) {
+        if !line.waits.has_room(waited) {
             return None;
         }
         if head.segs != 1 {
@@ -127,7 +173,7 @@ impl<Q: Queue> Port<Q> {
             return None;
         }
         let packet = line.take_head(&meta)?;
-        aside.waited_one(waited);
+        line.waits.add(waited);
         if line.queue.is_empty() {
             self.busy = self.busy.but_first();
         }
@@ -145,6 +191,9 @@ impl<Q: Queue> Port<Q> {
     /// What leaves now, in any port whose child has no packets, if that takes no more than to find it. `None`, and nothing has changed: ask [`Port::dequeue`].
     #[inline]
     pub fn dequeue_found(&mut self, now: Nanos) -> Option<(Q::Packet, Slot, Meta)> {
+        if self.is_fresh() {
+            self.settle(now);
+        }
         if self.link.as_ref().is_some_and(|link| !link.ready(now)) {
             return None;
         }
@@ -196,6 +245,9 @@ impl<Q: Queue> Port<Q> {
         leaf: u64,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Step<Q::Packet> {
+        if self.is_fresh() {
+            self.settle(now);
+        }
         let idle_until = self.idle_until(now);
         if let Some(link) = &mut self.link {
             if self.idle {
@@ -228,7 +280,7 @@ impl<Q: Queue> Port<Q> {
     ) -> Dequeue<Q::Packet> {
         if let Some(mut packet) = packet {
             let meta = packet.meta();
-            self.parts_mut(Slot::DATA).1.leaf_sent(&meta);
+            self.line_mut(Slot::DATA).aside.leaf_sent(&meta);
             self.pass_markers(now, Slot::DATA, &mut packet, &meta, leaf);
             self.passed = ready.tokens();
             return self.send(now, packet, Slot::DATA, leaf);
@@ -313,7 +365,7 @@ impl<Q: Queue> Port<Q> {
     #[inline(always)]
     fn take(&mut self, now: Nanos, slot: Slot, ready: Busy, leaf: u64) -> Option<Q::Packet> {
         let expiry = self.expiry;
-        let (line, aside) = self.parts_mut(slot);
+        let line = &mut self.lines[slot.index()];
         let meta = line.queue.front()?;
         let waited = now - meta.enqueued;
         if slot.is_token() && waited > expiry {
@@ -321,7 +373,7 @@ impl<Q: Queue> Port<Q> {
         }
         let mut packet = line.take_head(&meta)?;
         let empty = line.queue.is_empty();
-        aside.waited(waited, &meta, line.went());
+        line.waited(waited, &meta);
         if empty {
             self.busy.clear(slot.bit());
         }
@@ -338,10 +390,13 @@ impl<Q: Queue> Port<Q> {
         Some(packet)
     }
 
-    /// The group was later than its slack, by so much.
+    /// The group was later than its slack, by so much. Without a rate that is nothing lost.
     #[cold]
     #[inline(never)]
     fn note_forfeit(&mut self, forfeited: Nanos) {
+        if self.resolved.token_rate == Rate::UNLIMITED {
+            return;
+        }
         let stats = &mut self.stats;
         stats.slack_forfeits = stats.slack_forfeits.wrapping_add(1);
         stats.slack_forfeited = stats.slack_forfeited.wrapping_add(forfeited.0);

@@ -71,9 +71,9 @@ impl Amount {
     }
 }
 
-/// A band's queue, and what each packet that passes changes: a cache line, where a queue takes 16 bytes.
+/// A band's queue, its caps and its counters. What each packet that passes changes comes first: a cache line, where a queue takes 16 bytes.
 ///
-/// What is queued, sent and offered follows from what came and went: [`Aside::stats`].
+/// What is queued, sent and offered follows from what came and went: [`Line::stats`].
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Line<Q> {
@@ -84,6 +84,8 @@ pub(super) struct Line<Q> {
     went: Amount,
     /// What may be queued without a further look: the least of the caps and of the most that ever was ([`Aside::most`]).
     room: Amount,
+    pub(super) waits: Waits,
+    pub(super) aside: Aside,
 }
 
 /// What else there is to a band, that most packets do not change.
@@ -103,11 +105,37 @@ pub(super) struct Aside {
     leaf_offered: Amount,
     leaf_sent: Amount,
     refused: u64,
-    /// The waits of what was sent: their sum, and the longest.
-    waits: Nanos,
-    longest_wait: Nanos,
-    /// How many more wire packets were sent than there are waits in the sum.
+    /// How many more wire packets were sent than there are [`Waits`] in the sum.
     no_waits: u64,
+}
+
+/// The times that what was sent from a band's queue had spent there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits {
+    sum: Nanos,
+    longest: Nanos,
+}
+
+impl Waits {
+    pub(super) const NONE: Self = Self {
+        sum: Nanos::ZERO,
+        longest: Nanos::ZERO,
+    };
+
+    /// Is there certainly room for `time` in the sum? There is while both are below 292 years.
+    #[inline]
+    pub(super) fn has_room(&self, time: Nanos) -> bool {
+        (self.sum.0 | time.0) >> 63 == 0
+    }
+
+    /// A packet was sent after it has waited, when [`Waits::has_room`].
+    #[inline]
+    pub(super) fn add(&mut self, time: Nanos) {
+        self.sum = Nanos(self.sum.0.wrapping_add(time.0));
+        if time > self.longest {
+            self.longest = time;
+        }
+    }
 }
 
 impl Aside {
@@ -122,8 +150,6 @@ impl Aside {
         leaf_offered: Amount::NONE,
         leaf_sent: Amount::NONE,
         refused: 0,
-        waits: Nanos::ZERO,
-        longest_wait: Nanos::ZERO,
         no_waits: 0,
     };
 
@@ -140,38 +166,8 @@ impl Aside {
             .wrapping_sub(self.no_waits)
     }
 
-    /// All of the band's counters.
-    pub(super) fn stats<Q>(&self, line: &Line<Q>) -> BandStats {
-        let queued = line.queued();
-        let dropped = Amount {
-            packets: self.dropped(),
-            bytes: self.dropped_bytes,
-        };
-        let sent = line.went.minus(dropped).plus(self.leaf_sent);
-        let offered = line.came.plus(self.over_limit).plus(self.leaf_offered);
-        BandStats {
-            offered_packets: offered.packets,
-            offered_bytes: offered.bytes,
-            sent_packets: sent.packets,
-            sent_bytes: sent.bytes,
-            over_limit: self.over_limit.packets,
-            expired: self.expired,
-            trimmed: self.trimmed,
-            purged: self.purged,
-            dropped_bytes: self.dropped_bytes.wrapping_add(self.over_limit.bytes),
-            refused: self.refused,
-            queued_packets: queued.packets,
-            queued_bytes: queued.bytes,
-            max_packets: self.most.packets,
-            max_bytes: self.most.bytes,
-            sojourn_total: self.waits.0,
-            sojourn_count: self.wait_count(line.went.packets),
-            sojourn_max: self.longest_wait.0,
-        }
-    }
-
     /// A packet arrives that is not queued, because the queue is at its cap.
-    pub(super) fn over_limit(&mut self, meta: &Meta) {
+    pub(super) fn refused_full(&mut self, meta: &Meta) {
         self.over_limit.count(meta);
     }
 
@@ -190,49 +186,10 @@ impl Aside {
         self.leaf_sent.count(meta);
     }
 
-    /// Is there certainly room for `time` in the sum of the waits? There is while both are below 292 years.
-    #[inline]
-    pub(super) fn has_room(&self, time: Nanos) -> bool {
-        (self.waits.0 | time.0) >> 63 == 0
-    }
-
-    /// A packet that stands for one was sent after it has waited, when [`Aside::has_room`].
-    #[inline]
-    pub(super) fn waited_one(&mut self, time: Nanos) {
-        self.waits = Nanos(self.waits.0.wrapping_add(time.0));
-        if time > self.longest_wait {
-            self.longest_wait = time;
-        }
-    }
-
-    /// The packet that `meta` tells of was sent after it has waited; with it, `went` have left the queue.
-    #[inline]
-    pub(super) fn waited(&mut self, time: Nanos, meta: &Meta, went: u64) {
-        // A super-packet has one wait.
-        self.no_waits = self
-            .no_waits
-            .wrapping_add(u64::from(meta.segs).wrapping_sub(1));
-        let over = self.waits.0.checked_add(time.0).is_none();
-        self.waited_one(time);
-        if over {
-            self.halve_waits(time, went);
-        }
-    }
-
-    /// After `time` was added, and the sum has wrapped: as if what was there before had been half of it.
-    #[cold]
-    fn halve_waits(&mut self, time: Nanos, went: u64) {
-        let before = self.waits.0.wrapping_sub(time.0);
-        self.waits = Nanos((before >> 1).saturating_add(time.0));
-        let count = self.wait_count(went);
-        let half = (count.wrapping_sub(1) >> 1).wrapping_add(1);
-        self.no_waits = self.no_waits.wrapping_add(count.wrapping_sub(half));
-    }
-
     /// A packet that was queued is dropped.
     fn lost(&mut self, meta: &Meta, cause: DropCause) {
         let counter = match cause {
-            DropCause::OverLimit => return self.over_limit(meta),
+            DropCause::OverLimit => return self.refused_full(meta),
             DropCause::Expired => &mut self.expired,
             DropCause::Trimmed => &mut self.trimmed,
             DropCause::Purged => &mut self.purged,
@@ -248,6 +205,8 @@ impl<Q: Queue> Line<Q> {
         came: Amount::NONE,
         went: Amount::NONE,
         room: Amount::NONE,
+        waits: Waits::NONE,
+        aside: Aside::EMPTY,
     };
 
     /// Does it fit, without a further look?
@@ -257,22 +216,28 @@ impl<Q: Queue> Line<Q> {
         self.queued().with(meta).within(self.room)
     }
 
+    /// Does it fit, if nothing is queued?
+    #[inline]
+    pub(super) fn has_room_for_first(&self, meta: &Meta) -> bool {
+        Amount::NONE.with(meta).within(self.room)
+    }
+
     /// Makes room for the packet if the caps allow it. Then it is queued for certain.
-    pub(super) fn make_room(&mut self, aside: &mut Aside, meta: &Meta) {
+    pub(super) fn make_room(&mut self, meta: &Meta) {
         let queued = self.queued().with(meta);
-        if queued.within(aside.cap) {
-            aside.most = aside.most.max(queued);
-            self.set_room(aside);
+        if queued.within(self.aside.cap) {
+            self.aside.most = self.aside.most.max(queued);
+            self.set_room();
         }
     }
 
     /// After the caps, or the most that ever was queued, have changed.
-    pub(super) fn set_room(&mut self, aside: &Aside) {
-        self.room = aside.cap.min(aside.most);
+    pub(super) fn set_room(&mut self) {
+        self.room = self.aside.cap.min(self.aside.most);
     }
 
-    pub(super) fn is_over(&self, aside: &Aside) -> bool {
-        !self.queued().within(aside.cap)
+    pub(super) fn is_over(&self) -> bool {
+        !self.queued().within(self.aside.cap)
     }
 
     #[inline]
@@ -290,34 +255,89 @@ impl<Q: Queue> Line<Q> {
         Some(packet)
     }
 
-    /// How many packets have left the queue, ever.
+    /// The packet that `meta` tells of, which was taken from the queue, is sent after it has waited.
     #[inline]
-    pub(super) fn went(&self) -> u64 {
-        self.went.packets
+    pub(super) fn waited(&mut self, time: Nanos, meta: &Meta) {
+        if meta.segs != 1 {
+            // A super-packet has one wait.
+            let more = u64::from(meta.segs).wrapping_sub(1);
+            self.aside.no_waits = self.aside.no_waits.wrapping_add(more);
+        }
+        let over = self.waits.sum.0.checked_add(time.0).is_none();
+        self.waits.add(time);
+        if over {
+            self.halve_waits(time);
+        }
+    }
+
+    /// After `time` was added, and the sum has wrapped: as if what was there before had been half of it.
+    #[cold]
+    fn halve_waits(&mut self, time: Nanos) {
+        let before = self.waits.sum.0.wrapping_sub(time.0);
+        self.waits.sum = Nanos((before >> 1).saturating_add(time.0));
+        let count = self.aside.wait_count(self.went.packets);
+        let half = (count.wrapping_sub(1) >> 1).wrapping_add(1);
+        self.aside.no_waits = self.aside.no_waits.wrapping_add(count.wrapping_sub(half));
     }
 
     /// Drops from the head while `surplus` says so.
     pub(super) fn drop_while(
         &mut self,
-        aside: &mut Aside,
         band: Band,
         cause: DropCause,
         sink: &mut impl Sink<Q::Packet>,
-        surplus: impl Fn(&Self, &Aside) -> bool,
+        surplus: impl Fn(&Self) -> bool,
     ) {
-        while surplus(self, aside) {
+        while surplus(self) {
             let Some(packet) = self.queue.pop() else {
                 return;
             };
             let meta = packet.meta();
             self.went.count(&meta);
-            aside.lost(&meta, cause);
+            self.aside.lost(&meta, cause);
             sink.dropped(packet, band, cause);
         }
     }
 }
 
 impl<Q> Line<Q> {
+    /// All of the band's counters.
+    pub(super) fn stats(&self) -> BandStats {
+        let Self {
+            came,
+            went,
+            waits,
+            aside,
+            ..
+        } = self;
+        let queued = self.queued();
+        let dropped = Amount {
+            packets: aside.dropped(),
+            bytes: aside.dropped_bytes,
+        };
+        let sent = went.minus(dropped).plus(aside.leaf_sent);
+        let offered = came.plus(aside.over_limit).plus(aside.leaf_offered);
+        BandStats {
+            offered_packets: offered.packets,
+            offered_bytes: offered.bytes,
+            sent_packets: sent.packets,
+            sent_bytes: sent.bytes,
+            over_limit: aside.over_limit.packets,
+            expired: aside.expired,
+            trimmed: aside.trimmed,
+            purged: aside.purged,
+            dropped_bytes: aside.dropped_bytes.wrapping_add(aside.over_limit.bytes),
+            refused: aside.refused,
+            queued_packets: queued.packets,
+            queued_bytes: queued.bytes,
+            max_packets: aside.most.packets,
+            max_bytes: aside.most.bytes,
+            sojourn_total: waits.sum.0,
+            sojourn_count: aside.wait_count(went.packets),
+            sojourn_max: waits.longest.0,
+        }
+    }
+
     /// What is queued.
     #[inline]
     pub(super) fn queued(&self) -> Amount {
@@ -360,8 +380,9 @@ impl Slot {
         }
     }
 
+    /// Is it one of tokens?
     #[inline]
-    pub(super) const fn is_token(self) -> bool {
+    pub const fn is_token(self) -> bool {
         self.0.wrapping_sub(1) < Band::MAX_PRIORITIES as u32
     }
 
@@ -392,8 +413,14 @@ pub enum State {
     /// Something is queued, and what goes first depends on nothing but that and the group's shaper:
     /// [`Port::dequeue_first`](super::Port::dequeue_first) may be asked.
     Plain,
-    /// As [`State::Plain`], but there is a link rate, and perhaps nothing is queued.
+    /// As [`State::Plain`], and what is queued is [fresh](super::Port::try_enqueue_fresh): [`Port::dequeue_fresh`](super::Port::dequeue_fresh).
+    Fresh,
+    /// As [`State::Rest`], but there is a link rate: [`Port::rests`](super::Port::rests).
+    ShapedRest,
+    /// As [`State::Plain`], but there is a link rate.
     Shaped,
+    /// As [`State::Fresh`], but there is a link rate.
+    ShapedFresh,
     /// Anything else.
     Other,
 }
@@ -412,8 +439,12 @@ impl Busy {
     const SIGNAL: u32 = Slot::SIGNAL.bit();
     const TOKENS: u32 = Self::DATA - Slot::new(Band::Token(0)).bit();
 
-    const SHAPED: u32 = 1 << 30;
-    const DETOUR: u32 = 1 << 31;
+    /// One packet is queued, a single one, and when it came is what time it is. See [`super::Port::try_enqueue_fresh`].
+    ///
+    /// The sign of the word, which is known for nothing where it is asked whether that is 0.
+    const FRESH: u32 = 1 << 31;
+    const DETOUR: u32 = 1 << 30;
+    const SHAPED: u32 = 1 << 29;
 
     /// There is a link rate; there is more than that to what goes first.
     #[inline]
@@ -427,7 +458,13 @@ impl Busy {
     pub(super) fn state(self) -> State {
         match self.0 {
             0 => State::Rest,
+            bits if bits >= Self::FRESH => match bits & (Self::DETOUR | Self::SHAPED) {
+                0 => State::Fresh,
+                Self::SHAPED => State::ShapedFresh,
+                _ => State::Other,
+            },
             bits if bits < Self::SHAPED => State::Plain,
+            Self::SHAPED => State::ShapedRest,
             bits if bits < Self::DETOUR => State::Shaped,
             _ => State::Other,
         }
@@ -490,6 +527,29 @@ impl Busy {
     #[inline]
     pub(super) fn but_first(self) -> Self {
         Self(self.0 & self.0.wrapping_sub(1))
+    }
+
+    /// The same port with nothing queued.
+    #[inline]
+    pub(super) fn emptied(self) -> Self {
+        Self(self.0 & (Self::SHAPED | Self::DETOUR))
+    }
+
+    /// A packet in the queue of `bit`, the only one.
+    #[inline]
+    pub(super) fn arrived_fresh(&mut self, bit: u32) {
+        self.0 |= bit | Self::FRESH;
+    }
+
+    #[inline]
+    pub(super) fn is_fresh(self) -> bool {
+        self.has(Self::FRESH)
+    }
+
+    /// Time has passed, or may have.
+    #[inline]
+    pub(super) fn stale(&mut self) {
+        self.clear(Self::FRESH);
     }
 
     /// The first, where data goes before tokens.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! One rule per test, by hand. Long random runs against a model are in `tests/`.
 
+mod fresh;
+mod layout;
 mod limits;
 mod live;
 mod order;
@@ -47,6 +49,11 @@ impl Queue for Fifo {
     }
     fn front(&self) -> Option<Meta> {
         self.0.front().map(Packet::meta)
+    }
+    fn set_front_enqueued(&mut self, now: Nanos) {
+        if let Some(front) = self.0.front_mut() {
+            front.set_enqueued(now);
+        }
     }
     fn is_empty(&self) -> bool {
         self.0.is_empty()

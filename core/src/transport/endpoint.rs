@@ -81,36 +81,49 @@ struct At {
 }
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
-    /// An endpoint without messages. `seed` is random: with it, the order of its tables cannot be foreseen. `None`: no memory.
+    /// An endpoint without messages, which has to be [started](Self::start) before anything else.
+    ///
+    /// It is large: a kernel has this constant copied to where it is to be, and starts it there. Its stack has no room
+    /// for one that is returned or moved.
+    pub const NEW: Self = Self {
+        config: Resolved::NONE,
+        stats: Stats::new(),
+        seed: 0,
+        rng: Rng::new(0),
+        numbers: 0,
+        outs: Slab::new(),
+        out_index: Index::new(),
+        out_timers: Heap::new(),
+        ins: Slab::new(),
+        in_index: Index::new(),
+        in_timers: Heap::new(),
+        pacer: Pacer::NEW,
+        peers: Peers::new(),
+        coflows: Coflows::new(),
+        remembered: Remembered::new(),
+        half_open: Paged::new(),
+        half_len: 0,
+        asked: Nanos::ZERO,
+        resets: RESET_BURST,
+        resets_at: Nanos::ZERO,
+        limited: [Nanos::ZERO; 6],
+    };
+
+    /// An endpoint that is started. `None`: no memory.
     pub fn new(now: Nanos, config: &Resolved, seed: u64) -> Option<Self> {
-        let mut endpoint = Self {
-            config: *config,
-            stats: Stats::new(),
-            seed,
-            rng: Rng::new(mix(seed)),
-            numbers: 0,
-            outs: Slab::new(),
-            out_index: Index::new(),
-            out_timers: Heap::new(),
-            ins: Slab::new(),
-            in_index: Index::new(),
-            in_timers: Heap::new(),
-            pacer: Pacer::new(config.token_rate, TOKEN_WIRE_LEN, now),
-            peers: Peers::new(),
-            coflows: Coflows::new(),
-            remembered: Remembered::new(),
-            half_open: Paged::new(),
-            half_len: 0,
-            asked: Nanos::ZERO,
-            resets: RESET_BURST,
-            resets_at: now,
-            limited: [Nanos::ZERO; 6],
-        };
+        let mut endpoint = Self::NEW;
+        endpoint.start(now, config, seed).then_some(endpoint)
+    }
+
+    /// Begins, once. `seed` is random: with it, the order of its tables cannot be foreseen. `false`: no memory.
+    pub fn start(&mut self, now: Nanos, config: &Resolved, seed: u64) -> bool {
+        self.config = *config;
+        self.seed = seed;
+        self.rng = Rng::new(mix(seed));
+        self.pacer.start(config.token_rate, TOKEN_WIRE_LEN, now);
+        self.resets_at = now;
         // The first of each, so that a packet can be looked up.
-        let fits = endpoint.out_index.reserve(0)
-            && endpoint.in_index.reserve(0)
-            && endpoint.remembered.reserve(1);
-        fits.then_some(endpoint)
+        self.out_index.reserve(0) && self.in_index.reserve(0) && self.remembered.reserve(1)
     }
 
     /// Another configuration, from now on.

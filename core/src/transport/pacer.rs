@@ -65,17 +65,21 @@ impl Default for Key {
 }
 
 impl<M: Memory> Pacer<M> {
-    /// A pacer for tokens of `wire_len` bytes or a little more.
-    pub(crate) fn new(rate: Rate, wire_len: u32, now: Nanos) -> Self {
-        let slack = rate.duration(wire_len.saturating_mul(SLACK_INTERVALS));
-        Self {
-            shaper: Shaper::new(rate, slack, now),
-            slack,
-            gate: now,
-            jitter: Jitter::default(),
-            waiting: Heap::new(),
-            ready: Heap::new(),
-        }
+    /// One that is to be [started](Self::start).
+    pub(crate) const NEW: Self = Self {
+        shaper: Shaper::EMPTY,
+        slack: Nanos::ZERO,
+        gate: Nanos::ZERO,
+        jitter: Jitter { late: 0 },
+        waiting: Heap::new(),
+        ready: Heap::new(),
+    };
+
+    /// From now on it is a pacer for tokens of `wire_len` bytes or a little more.
+    pub(crate) fn start(&mut self, rate: Rate, wire_len: u32, now: Nanos) {
+        self.slack = rate.duration(wire_len.saturating_mul(SLACK_INTERVALS));
+        self.shaper = Shaper::new(rate, self.slack, now);
+        self.gate = now;
     }
 
     /// Another rate from now on.

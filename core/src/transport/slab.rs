@@ -79,8 +79,13 @@ impl<M: Memory, T> Slab<M, T> {
 
     /// Takes an item out.
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
+        self.remove_part(index, |item| item)
+    }
+
+    /// Takes an item out, of which only a part is wanted. The rest is dropped, and need not be moved for that.
+    pub(crate) fn remove_part<P>(&mut self, index: u32, part: impl FnOnce(T) -> P) -> Option<P> {
         let entry = self.entries.get_mut(index)?;
-        let item = entry.item.take()?;
+        let item = part(entry.item.take()?);
         entry.generation = entry.generation.wrapping_add(1);
         entry.next = self.free;
         self.free = index;

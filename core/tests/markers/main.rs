@@ -67,6 +67,11 @@ impl Queue for Fifo {
     fn front(&self) -> Option<Meta> {
         self.0.front().map(Packet::meta)
     }
+    fn set_front_enqueued(&mut self, now: Nanos) {
+        if let Some(front) = self.0.front_mut() {
+            front.set_enqueued(now);
+        }
+    }
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

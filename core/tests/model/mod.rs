@@ -377,7 +377,10 @@ impl Model {
             stats.sojourn_max = stats.sojourn_max.max(waited);
         }
         if matches!(band, Band::Token(_)) {
-            let forfeited = self.group.charge(now, packet.meta.wire_len);
+            let mut forfeited = self.group.charge(now, packet.meta.wire_len);
+            if self.group.per == PerByte::NONE {
+                forfeited = 0;
+            }
             self.port_stats.slack_forfeits += u64::from(forfeited != 0);
             self.port_stats.slack_forfeited += forfeited;
         }

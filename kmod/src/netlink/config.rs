@@ -7,7 +7,7 @@ use core::fmt::Display;
 use kernel::prelude::*;
 use knet_transport::{
     attr::{self, Kind, Nest, Rule, Value as Attr},
-    now, Extack, Locked, Net, Reply,
+    now, Control, Extack, Locked, Reply,
 };
 use turnstile_core::{
     transport::config::{Config, Opt, Resolved, Value, OPTIONS},
@@ -59,9 +59,9 @@ fn refuse(extack: &mut Extack, what: impl Display) -> Error {
 }
 
 /// `transport-get`.
-pub(super) fn get(net: &Net<Turnstile>, message: &mut Reply) -> Result {
+pub(super) fn get(net: &mut Control<'_, Turnstile>, message: &mut Reply) -> Result {
     let (config, link) = match net.lock() {
-        Some(state) => (state.settings.config, Some(state.settings.resolved.link)),
+        Some(state) => (state.settings.config, Some(state.endpoint.config().link)),
         // Nobody has used the namespace yet, and reading is no use.
         None => (Config::DEFAULT, None),
     };
@@ -80,13 +80,14 @@ pub(super) fn get(net: &Net<Turnstile>, message: &mut Reply) -> Result {
 }
 
 /// `transport-set`: what the request does not name stays, and all of it stays if anything is refused.
-pub(super) fn set(net: &Net<Turnstile>, attrs: Nest<'_>, extack: &mut Extack) -> Result {
+pub(super) fn set(
+    net: &mut Control<'_, Turnstile>,
+    attrs: Nest<'_>,
+    extack: &mut Extack,
+) -> Result {
     let device = net.fastest();
     // A request that is refused opens no port.
-    let config = net
-        .lock()
-        .map_or(Config::DEFAULT, |state| state.settings.config);
-    changed(config, attrs, device, extack)?;
+    check(net, attrs, device, extack)?;
     net.open().map_err(|error| {
         let what = match error {
             error if error == in_use() => "another program has the UDP port",
@@ -94,48 +95,72 @@ pub(super) fn set(net: &Net<Turnstile>, attrs: Nest<'_>, extack: &mut Extack) ->
         };
         extack.refuse(error, format_args!("{}: {what}", uapi::FAMILY))
     })?;
-    let mut state = net.lock().ok_or(ENODEV)?;
     // Another request may have come in between.
-    let (config, resolved) = changed(state.settings.config, attrs, device, extack)?;
+    change(net, attrs, device, extack)
+}
+
+// A configuration is some three hundred bytes, and so is what it comes to: each function has one of them at most.
+
+#[inline(never)]
+fn check(
+    net: &mut Control<'_, Turnstile>,
+    attrs: Nest<'_>,
+    device: Option<u64>,
+    extack: &mut Extack,
+) -> Result {
+    let mut config = net
+        .lock()
+        .map_or(Config::DEFAULT, |state| state.settings.config);
+    changed(&mut config, attrs, device, extack).map(drop)
+}
+
+#[inline(never)]
+fn change(
+    net: &mut Control<'_, Turnstile>,
+    attrs: Nest<'_>,
+    device: Option<u64>,
+    extack: &mut Extack,
+) -> Result {
+    let mut state = net.lock().ok_or(ENODEV)?;
+    let mut config = state.settings.config;
+    let resolved = changed(&mut config, attrs, device, extack)?;
     state.settings.config = config;
-    put_in_force(&mut state, resolved);
+    put_in_force(&mut state, &resolved);
     Ok(())
 }
 
 /// A device came up, went down or changed: the link may be another one, if the user has not said which.
-pub(super) fn link_changed(net: &Net<Turnstile>) {
+pub(super) fn link_changed(net: &mut Control<'_, Turnstile>) {
     let device = net.fastest();
     let Some(mut state) = net.lock() else {
         return;
     };
-    if let Ok(resolved) = state.settings.config.validate(device) {
-        if resolved != state.settings.resolved {
-            put_in_force(&mut state, resolved);
+    if let Ok(resolved) = state.settings.resolve(device) {
+        if resolved != *state.endpoint.config() {
+            put_in_force(&mut state, &resolved);
         }
     }
 }
 
-fn put_in_force(state: &mut Locked<'_, Turnstile>, resolved: Resolved) {
+fn put_in_force(state: &mut Locked<'_, Turnstile>, resolved: &Resolved) {
     let (state, outbox) = state.parts();
     let now = now();
     let (endpoint, mut surroundings) = state.split(outbox, now);
     // Which also tells those who listen to events.
-    endpoint.configure(Nanos(now), &resolved, &mut surroundings);
-    state.settings.resolved = resolved;
+    endpoint.configure(Nanos(now), resolved, &mut surroundings);
     state.settle(outbox);
 }
 
 fn changed(
-    mut config: Config,
+    config: &mut Config,
     attrs: Nest<'_>,
     device: Option<u64>,
     extack: &mut Extack,
-) -> Result<(Config, Resolved)> {
-    parse(&mut config, attrs, extack)?;
-    match config.validate(device) {
-        Ok(resolved) => Ok((config, resolved)),
-        Err(refusal) => Err(refuse(extack, refusal)),
-    }
+) -> Result<Resolved> {
+    parse(config, attrs, extack)?;
+    config
+        .validate(device)
+        .map_err(|refusal| refuse(extack, refusal))
 }
 
 fn parse(config: &mut Config, attrs: Nest<'_>, extack: &mut Extack) -> Result {

@@ -9,7 +9,7 @@ use super::info;
 use crate::errno::of_failure;
 use crate::Turnstile;
 use kernel::prelude::*;
-use knet_transport::{Net, Outbox, Reply};
+use knet_transport::{News, Outbox, Reply};
 use turnstile_core::{
     transport::{
         host::{Event, Limit},
@@ -40,7 +40,7 @@ impl Events {
 }
 
 /// Tells what was noted.
-pub(super) fn tell(net: &Net<Turnstile>) {
+pub(super) fn tell(net: &mut News<'_, Turnstile>) {
     loop {
         let Some((event, lost)) = net.lock().and_then(|mut state| {
             let ring = &mut state.settings.events.0;

@@ -5,7 +5,7 @@ use super::info;
 use crate::state::State;
 use crate::Turnstile;
 use kernel::prelude::*;
-use knet_transport::{Dump, Net, Reply};
+use knet_transport::{Control, Dump, Reply};
 use turnstile_core::{
     transport::{
         host::PeerInfo,
@@ -26,31 +26,33 @@ type Copied<T> = (T, u64);
 /// What is there from the first part of the dump to the last is listed once, because its place does not change. What
 /// came or went meanwhile may be missing; a reader is told that by the state's number.
 fn list<T: Copy>(
-    net: &Net<Turnstile>,
+    net: &mut Control<'_, Turnstile>,
     dump: &mut Dump<'_>,
     next: impl Fn(&State, u64) -> Option<Copied<T>>,
     write: impl Fn(&T, &mut Reply) -> Result,
 ) -> Result {
+    let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
     loop {
-        let mut batch = [None; BATCH];
+        batch.clear();
         let mut after = dump.position()[0];
         {
             let Some(state) = net.lock() else {
                 return Ok(());
             };
             dump.state(changes(state.endpoint.stats()));
-            for place in &mut batch {
-                let Some(found) = next(&state, after) else {
-                    break;
-                };
+            while let Some(found) = next(&state, after) {
                 after = found.1;
-                *place = Some(found);
+                // Never full: it ends with the last place.
+                let _ = batch.push_within_capacity(found);
+                if batch.len() >= BATCH {
+                    break;
+                }
             }
         }
-        for place in &batch {
-            let Some((item, after)) = place else {
-                return Ok(());
-            };
+        if batch.is_empty() {
+            return Ok(());
+        }
+        for (item, after) in &batch {
             if !dump.entry(|message| write(item, message))? {
                 return Ok(());
             }
@@ -87,7 +89,7 @@ fn changes(stats: &Stats) -> u32 {
 const INCOMING: u64 = 1 << 32;
 
 /// `message-get`: the outgoing messages, then the incoming ones.
-pub(super) fn messages(net: &Net<Turnstile>, dump: &mut Dump<'_>) -> Result {
+pub(super) fn messages(net: &mut Control<'_, Turnstile>, dump: &mut Dump<'_>) -> Result {
     let now = Nanos(knet_transport::now());
     let next = |state: &State, from: u64| {
         let outgoing = u32::try_from(from)
@@ -104,7 +106,7 @@ pub(super) fn messages(net: &Net<Turnstile>, dump: &mut Dump<'_>) -> Result {
 }
 
 /// `peer-get`.
-pub(super) fn peers(net: &Net<Turnstile>, dump: &mut Dump<'_>) -> Result {
+pub(super) fn peers(net: &mut Control<'_, Turnstile>, dump: &mut Dump<'_>) -> Result {
     let next = |state: &State, from: u64| {
         let (next, info) = state.endpoint.peers(from as u32)?;
         Some((info, next.into()))

@@ -2,17 +2,13 @@
 //! What a namespace keeps for the family.
 
 use super::Events;
-use crate::Turnstile;
 use kernel::prelude::*;
-use knet_transport::Net;
 use turnstile_core::transport::config::{Config, Resolved};
 
 /// A namespace's configuration, and the events that wait to be told.
 pub(crate) struct Settings {
-    /// As it was asked for. Always valid.
+    /// As it was asked for. Always valid. What it comes to, the endpoint has.
     pub(super) config: Config,
-    /// What it comes to.
-    pub(crate) resolved: Resolved,
     pub(crate) events: Events,
 }
 
@@ -21,12 +17,18 @@ impl Settings {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(crate) fn new(net: &Net<Turnstile>) -> Result<Self> {
-        let config = Config::DEFAULT;
+    pub(crate) fn new() -> Result<Self> {
         Ok(Self {
-            config,
-            resolved: config.validate(net.fastest()).map_err(|_| EINVAL)?,
+            config: Config::DEFAULT,
             events: Events::new()?,
         })
+    }
+
+    /// What the configuration comes to, with a device of this speed.
+    ///
+    /// # Errors
+    /// None: it is valid.
+    pub(crate) fn resolve(&self, device: Option<u64>) -> Result<Resolved> {
+        self.config.validate(device).map_err(|_| EINVAL)
     }
 }

@@ -3,11 +3,11 @@
 
 use crate::Turnstile;
 use kernel::prelude::*;
-use knet_transport::{Net, Reply};
+use knet_transport::{Control, Reply};
 use turnstile_core::{transport::stats::Counter, uapi::transport::stat};
 
 /// `stats-get`: a number for each counter, 0 for all of them in a namespace that nobody has used.
-pub(super) fn get(net: &Net<Turnstile>, message: &mut Reply) -> Result {
+pub(super) fn get(net: &mut Control<'_, Turnstile>, message: &mut Reply) -> Result {
     let state = net.lock();
     let stats = state.as_deref().map(|state| state.endpoint.stats());
     Counter::ALL.iter().try_for_each(|&counter| {

@@ -205,10 +205,23 @@ unsafe fn report_lost(sch: *mut bindings::Qdisc, (packets, bytes): (u32, u32)) {
 /// The qdisc must be valid and its root lock held.
 #[inline]
 pub(super) unsafe fn count_at_parents(sch: *mut bindings::Qdisc, (packets, bytes): (u32, u32)) {
-    if packets != 0 || bytes != 0 {
-        // SAFETY: promised by the caller.
-        unsafe { bindings::knet_count_at_parents(sch, packets, bytes) }
+    // SAFETY: promised by the caller.
+    unsafe {
+        if (packets != 0 || bytes != 0) && has_parent(sch) {
+            bindings::knet_count_at_parents(sch, packets, bytes);
+        }
     }
+}
+
+/// Does anybody else count what is queued here? Not always so if it says yes.
+///
+/// # Safety
+///
+/// The qdisc must be valid and its root lock held.
+#[inline]
+pub(super) unsafe fn has_parent(sch: *mut bindings::Qdisc) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { (*sch).parent != bindings::TC_H_ROOT }
 }
 
 /// The result of a callback as C wants it.

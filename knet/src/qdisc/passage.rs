@@ -3,8 +3,8 @@
 
 use super::{
     adapter::{
-        child, count_at_parents, dequeue_unusual, enqueue_unusual, give_away, is_on_device, this,
-        with_listener,
+        child, count_at_parents, dequeue_unusual, enqueue_unusual, give_away, has_parent,
+        is_on_device, this, with_listener,
     },
     add, counters, sub, Classified, Context, DropReason, Qdisc,
 };
@@ -214,9 +214,9 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
             return false;
         };
         // SAFETY: as above.
-        let child_holds = unsafe { (*child).q.qlen != 0 };
+        let may_tell = unsafe { has_parent(self.context.sch.as_ptr()) && (*child).q.qlen != 0 };
         // SAFETY: as above; the root lock is held and `to_free` valid. Nothing of the qdisc is borrowed, should the child enter it.
-        report.offer(len, child_holds, |to_free| unsafe {
+        report.offer(len, may_tell, |to_free| unsafe {
             enqueue(skb.into_raw().as_ptr(), child, to_free)
         })
     }
@@ -295,18 +295,18 @@ impl Arrivals<'_> {
     ///
     /// The packet is counted before the child gets it. A full child drops another packet instead and takes that off our and our
     /// parents' counters at once: without the new one they would be 0 for a moment, and a parent such as hfsc would hear that a child of its
-    /// is empty and never ask it again. If the child holds nothing, there is nothing else to drop.
+    /// is empty and never ask it again. `may_tell`: we have parents, and the child has something to drop.
     #[inline]
     fn offer(
         &mut self,
         len: u32,
-        child_holds: bool,
+        may_tell: bool,
         enqueue: impl FnOnce(*mut *mut bindings::sk_buff) -> i32,
     ) -> bool {
         // SAFETY: the qdisc is valid and its root lock held.
         unsafe {
             counters::enqueued(self.sch.as_ptr(), 1, len);
-            if child_holds {
+            if may_tell {
                 count_at_parents(self.sch.as_ptr(), (1, len));
                 self.ahead = add(self.ahead, len);
             }

@@ -61,7 +61,7 @@ static struct knt_request knt_genl_request(struct genl_info *info)
 static int knt_genl_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct knt_request request = knt_genl_request(info);
-	int err = knt_genl_strict(info);
+	int err = knt_wait_ready() ?: knt_genl_strict(info);
 
 	return err ?: knt_genl_ops->request(&request);
 }
@@ -70,7 +70,7 @@ static int knt_genl_start(struct netlink_callback *cb)
 {
 	struct genl_info *info = &((struct genl_dumpit_info *)cb->data)->info;
 	struct knt_request request = knt_genl_request(info);
-	int err = knt_genl_strict(info);
+	int err = knt_wait_ready() ?: knt_genl_strict(info);
 
 	return err ?: knt_genl_ops->dump_start(&request);
 }
@@ -122,7 +122,9 @@ int knt_genl_register(const struct knt_family *family)
 	knt_genl.module = family->owner;
 	WRITE_ONCE(knt_genl_ops, family->ops);
 	err = genl_register_family(&knt_genl);
-	if (!err)
+	if (err)
+		WRITE_ONCE(knt_genl_ops, NULL);
+	else
 		smp_store_release(&knt_genl_live, true);
 	return err;
 }
@@ -130,10 +132,14 @@ int knt_genl_register(const struct knt_family *family)
 /* Afterwards no request is under way, and none comes. */
 void knt_genl_unregister(void)
 {
+	if (knt_stays())
+		return;
 	WRITE_ONCE(knt_genl_live, false);
 	/* Nobody may send to a group that is no longer ours. */
 	synchronize_net();
 	genl_unregister_family(&knt_genl);
+	/* Another transport may be registered. The work of this one's namespaces ends with them. */
+	WRITE_ONCE(knt_genl_ops, NULL);
 }
 
 /* Answers */

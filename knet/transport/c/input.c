@@ -67,6 +67,8 @@ int knt_receive(struct sock *udp, struct sk_buff *skb)
 	}
 	if (!pskb_pull(skb, sizeof(struct udphdr)))
 		goto drop;
+	/* What Rust has may be kept longer than the device. */
+	skb->dev = NULL;
 	skb_dst_drop(skb);
 	nf_reset_ct(skb);
 	skb_ext_reset(skb);

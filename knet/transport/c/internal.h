@@ -42,6 +42,7 @@ struct knt_sock {
 	struct inet_sock inet;		/* first */
 	u64 handle;			/* Rust's */
 	spinlock_t mem_lock;		/* for sk_forward_alloc, which is charged from anywhere */
+	bool opened;			/* Rust knows it */
 };
 
 struct knt6_sock {
@@ -55,6 +56,10 @@ static inline struct knt_sock *knt_sk(const struct sock *sk)
 }
 
 extern const struct knt_ops *knt_ops;
+
+int knt_wait_ready(void);
+bool knt_stays(void);
+void knt_wait_unused(void);
 
 int knt_net_register(void);
 void knt_net_unregister(void);

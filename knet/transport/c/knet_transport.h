@@ -118,8 +118,8 @@ struct knt_ops {
 	int (*queued)(struct sock *sk, int which);
 };
 
-/* module.c */
-int knt_register(const struct knt_ops *ops);
+/* module.c; place: of what will call knt_unregister() */
+int knt_register(const struct knt_ops *ops, const void *place);
 void knt_unregister(void);
 
 /* net.c */

@@ -16,7 +16,7 @@
 struct knt_out {
 	refcount_t references;
 	u32 room;		/* of data; 0: in pages */
-	u32 written;		/* the writer's */
+	u32 written;		/* the writer's; bytes below are there for all */
 	u32 charged;
 	unsigned long freed;	/* pages below are gone */
 	struct sock *sk;
@@ -76,10 +76,13 @@ void knt_out_put(struct knt_out *out)
 	sock_put(sk);
 }
 
-/* Frees what lies below an offset and is not needed for what lies above. */
+/*
+ * Frees what lies below an offset and is not needed for what lies above. What is not written yet stays, whatever the offset:
+ * the writer may be copying into it.
+ */
 void knt_out_release(struct knt_out *out, u32 below)
 {
-	unsigned long end = below >> PAGE_SHIFT;
+	unsigned long end = min(below, READ_ONCE(out->written)) >> PAGE_SHIFT;
 	struct page *page;
 
 	while (out->freed < end) {
@@ -154,9 +157,13 @@ int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len)
 	if (out->room) {
 		len = min(len, out->room - out->written);
 		done = copy_from_iter(out->data + out->written, len, &msg->msg_iter);
-		out->written += done;
+		smp_store_release(&out->written, out->written + done);
 		return done || !len ? done : -EFAULT;
 	}
+	/* Offsets never wrap; and the result is an int. */
+	if (len > U32_MAX - out->written)
+		return -ENOBUFS;
+	len = min_t(u32, len, INT_MAX);
 	while (done < len) {
 		u32 at, left, copied;
 		struct page *page;
@@ -170,7 +177,7 @@ int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len)
 		}
 		left = min(left, len - done);
 		copied = copy_from_iter(page_address(page) + at, left, &msg->msg_iter);
-		out->written += copied;
+		smp_store_release(&out->written, out->written + copied);
 		done += copied;
 		if (copied < left)
 			return done ?: -EFAULT;
@@ -184,12 +191,14 @@ u32 knt_out_copied(const struct knt_out *out)
 	return out->room;
 }
 
-/* Puts a part of what is written into a packet, as a copy or by reference. */
+/* Puts a part of what is written into a packet, as a copy or by reference. What is not written is nobody's to see. */
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy)
 {
+	u32 written = smp_load_acquire(&out->written);
+
+	if (offset > written || len > written - offset)
+		return false;
 	if (out->room) {
-		if (offset > out->room || len > out->room - offset)
-			return false;
 		skb_put_data(skb, out->data + offset, len);
 		return true;
 	}

@@ -11,6 +11,8 @@
 
 /* Payloads up to this long are copied: a page reference costs more. */
 #define KNT_COPY 256
+/* The longest payload that a datagram has room for. */
+#define KNT_MAX_PAYLOAD (U16_MAX - sizeof(struct ipv6hdr) - sizeof(struct udphdr) - KNT_MAX_HEADER)
 
 struct knt_out_cb {
 	struct knt_path to;
@@ -31,6 +33,9 @@ bool knt_outbox_add(struct knt_outbox *box, const struct knt_departure *departur
 	bool copy = out && departure->len <= max_t(u32, KNT_COPY, knt_out_copied(out));
 	struct sk_buff *skb;
 
+	/* A datagram has no more than this, whichever IP it goes by. */
+	if (departure->head_len > KNT_MAX_HEADER || (out && departure->len > KNT_MAX_PAYLOAD))
+		return false;
 	skb = alloc_skb(headroom + departure->head_len + (copy ? departure->len : 0), GFP_ATOMIC | __GFP_NOWARN);
 	if (!skb)
 		return false;

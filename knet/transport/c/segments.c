@@ -57,7 +57,7 @@ bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct 
 	struct knt_segment_cb *seg;
 	u32 charged;
 
-	if (skip > skb->len || len > skb->len - skip)
+	if (skip > skb->len || len > skb->len - skip || len > U32_MAX - offset)
 		goto drop;
 	if (skb->truesize > 2 * len + KNT_WASTE || skb_has_frag_list(skb)) {
 		struct sk_buff *copy = knt_segment_compact(skb, skip, len);
@@ -79,7 +79,8 @@ bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct 
 	seg->len = len;
 	seg->charged = charged;
 
-	if (segments->last && offset > knt_seg(segments->last)->offset) {
+	/* The last one has nothing to its right: of those with its offset, too, it is the last. */
+	if (segments->last && offset >= knt_seg(segments->last)->offset) {
 		parent = &segments->last->rbnode;
 		link = &parent->rb_right;
 	} else {
@@ -93,7 +94,7 @@ bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct 
 	}
 	rb_link_node(&skb->rbnode, parent, link);
 	rb_insert_color(&skb->rbnode, knt_root(segments));
-	if (!segments->last || offset > knt_seg(segments->last)->offset)
+	if (!segments->last || offset >= knt_seg(segments->last)->offset)
 		segments->last = skb;
 	segments->truesize += charged;
 	return true;
@@ -140,6 +141,7 @@ void knt_segments_consume(struct knt_segments *segments, u32 below)
 			break;
 		node = rb_next(node);
 		rb_erase(&skb->rbnode, knt_root(segments));
+		/* They go from the left: when the last one goes, none is left. */
 		if (segments->last == skb)
 			segments->last = NULL;
 		segments->truesize -= seg->charged;

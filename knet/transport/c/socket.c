@@ -25,9 +25,13 @@ static int knt_init(struct sock *sk)
 	int err;
 
 	spin_lock_init(&knt_sk(sk)->mem_lock);
+	err = knt_wait_ready();
+	if (err)
+		return err;
 	err = knt_net_open(knt_net_of(sock_net(sk)));
 	if (err)
 		return err;
+	knt_sk(sk)->opened = true;
 	return knt_ops->sock_open(sk);
 }
 
@@ -40,13 +44,6 @@ static void knt_close(struct sock *sk, long timeout)
 	sk_common_release(sk);
 }
 
-/* Also of a socket whose making failed after knt_init(). */
-static void knt_destroy(struct sock *sk)
-{
-	lock_sock(sk);
-	knt_ops->sock_close(sk, false, 0);
-	release_sock(sk);
-}
 
 static int knt_get_port(struct sock *sk, unsigned short port)
 {
@@ -67,6 +64,20 @@ static void knt_unhash(struct sock *sk)
 	inet_sk(sk)->inet_num = 0;
 }
 
+/*
+ * Also of a socket whose making failed in or after knt_init(). It gives its port back here, with the lock: sk_common_release()
+ * calls knt_unhash() without.
+ */
+static void knt_destroy(struct sock *sk)
+{
+	if (!knt_sk(sk)->opened)
+		return;
+	lock_sock(sk);
+	knt_ops->sock_close(sk, false, 0);
+	knt_unhash(sk);
+	release_sock(sk);
+}
+
 static void knt_rehash(struct sock *sk)
 {
 	knt_ops->sock_moved(sk);
@@ -75,6 +86,17 @@ static void knt_rehash(struct sock *sk)
 static int knt_pre_connect(struct sock *sk, struct sockaddr_unsized *address, int len)
 {
 	return 0;
+}
+
+/* inet_dgram_connect() calls it without the lock. */
+static int knt_disconnect(struct sock *sk, int flags)
+{
+	int err;
+
+	lock_sock(sk);
+	err = __udp_disconnect(sk, flags);
+	release_sock(sk);
+	return err;
 }
 
 static void knt_shutdown(struct sock *sk, int how)
@@ -223,7 +245,7 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 	.owner = THIS_MODULE,						\
 	.close = knt_close,						\
 	.pre_connect = knt_pre_connect,					\
-	.disconnect = __udp_disconnect,					\
+	.disconnect = knt_disconnect,					\
 	.ioctl = knt_ioctl,						\
 	.init = knt_init,						\
 	.destroy = knt_destroy,						\
@@ -350,6 +372,9 @@ void knt_sockets_unregister(void)
 	inet_unregister_protosw(&knt_inet);
 #if IS_ENABLED(CONFIG_IPV6)
 	inet6_unregister_protosw(&knt_inet6);
+#endif
+	knt_wait_unused();
+#if IS_ENABLED(CONFIG_IPV6)
 	proto_unregister(&knt6_proto);
 #endif
 	proto_unregister(&knt_proto);

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Messages in memory: what an application wrote, and what came from the network. Both count to a socket.
 
-use crate::{bindings, message::Message, sock::Sock};
+use crate::{
+    bindings,
+    message::{Receiving, Sending},
+    net::Net,
+    sock::Sock,
+    transport::Transport,
+};
 use core::ptr::NonNull;
 use kernel::error::{to_result, Error, Result};
 
-/// What an application wrote of a message. A copy is another reference to the same.
+/// What an application wrote of a message. There is one for each [`Writer`].
 ///
 /// It keeps its socket, and counts to its memory.
 pub struct Written(NonNull<bindings::knt_out>);
 
 // SAFETY: the C side has references counted atomically, and an xarray with a lock of its own for the pages. Only
-// `append` and `release` change it: the first needs an exclusive reference to the writer's handle, and frees nothing; the
-// second frees pages that lie below what was appended, from which nothing is read any more.
+// `append` and `release` change it. The first needs an exclusive reference to the one writer, and frees nothing. The second
+// needs one to the one `Written`, so that nobody reads meanwhile, and C lets it free only what lies below what was
+// appended, where the writer does not come any more.
 unsafe impl Send for Written {}
 // SAFETY: as above.
 unsafe impl Sync for Written {}
@@ -38,41 +45,45 @@ impl Writer {
     ///
     /// # Errors
     /// `ENOBUFS`: no memory, or more than the socket may have.
-    pub fn new(sock: &Sock, length: u32) -> Result<Self> {
+    pub fn new<T: Transport>(
+        _net: &mut Net<'_, T>,
+        sock: &Sock,
+        length: u32,
+    ) -> Result<(Self, Written)> {
         // SAFETY: the socket lives.
         let out = unsafe { bindings::knt_out_new(sock.as_raw(), length) };
-        Ok(Self(Written(NonNull::new(out).ok_or_else(no_room)?)))
-    }
-
-    /// Another reference, to send from.
-    pub fn written(&self) -> Written {
-        // SAFETY: this reference keeps it alive.
-        unsafe { bindings::knt_out_get(self.0.as_raw()) };
-        Written(self.0 .0)
+        let out = NonNull::new(out).ok_or_else(no_room)?;
+        // SAFETY: the reference that was made with it keeps it alive.
+        unsafe { bindings::knt_out_get(out.as_ptr()) };
+        Ok((Self(Written(out)), Written(out)))
     }
 
     /// Appends up to `len` bytes of what the application gives; returns how many. Sleeps.
     ///
     /// # Errors
-    /// `EFAULT`; `ENOBUFS`: no memory, or more than the socket may have.
-    pub fn append(&mut self, message: &mut Message<'_>, len: u32) -> Result<u32> {
-        // SAFETY: both live; the exclusive reference makes this the only writer.
+    /// `EFAULT`; `ENOBUFS`: no memory, or more than the socket may have, or than 4 GiB in all.
+    pub fn append<T: Transport>(
+        &mut self,
+        _net: &mut Net<'_, T>,
+        message: &mut Sending<'_>,
+        len: u32,
+    ) -> Result<u32> {
+        // SAFETY: both live; the exclusive reference makes this the only writer, and the call is a `sendmsg`.
         let done = unsafe { bindings::knt_out_write(self.0.as_raw(), message.as_raw(), len) };
         u32::try_from(done).map_err(|_| Error::from_errno(done))
     }
 }
 
-/// Frees what lies below `below`, from which nothing is to be sent any more. Not to be called by two at once, which an exclusive reference to
-/// the one [`Written`] of a message prevents.
+/// Frees what lies below `below`, from which nothing is to be sent any more, and of which all was appended.
 pub fn release(written: &mut Written, below: u32) {
-    // SAFETY: it lives. The writer is above `below`: what is acknowledged was written.
+    // SAFETY: it lives, and nobody else reads or frees: there is one `Written`, and this is an exclusive reference to it.
     unsafe { bindings::knt_out_release(written.as_raw(), below) }
 }
 
 /// A packet that came.
 pub struct Skb(NonNull<bindings::sk_buff>);
 
-// SAFETY: a packet belongs to whoever has it, wherever that is.
+// SAFETY: a packet belongs to whoever has it, wherever that is: C has taken its device, route and socket off it.
 unsafe impl Send for Skb {}
 
 impl Skb {
@@ -118,9 +129,10 @@ impl Segments {
         self.0.truesize
     }
 
-    /// What there is from `offset` on without a gap, up to `len` bytes and as many packets as [`Parts`] hold.
-    pub fn gather(&self, offset: u32, len: u32) -> Parts {
-        let mut parts = Parts::default();
+    /// Puts into `parts`, instead of what is there, what there is from `offset` on without a gap, up to `len` bytes and as many packets as
+    /// there is room for.
+    pub fn gather(&self, offset: u32, len: u32, parts: &mut Parts) {
+        parts.clear();
         // SAFETY: there is room for as many parts as are asked for.
         parts.count = unsafe {
             bindings::knt_segments_gather(
@@ -131,7 +143,6 @@ impl Segments {
                 PARTS as u32,
             )
         };
-        parts
     }
 
     /// Frees the packets of which all lies below `below`.
@@ -157,6 +168,20 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets go of all.
+    pub fn clear(&mut self) {
+        let count = core::mem::take(&mut self.count);
+        for part in self.parts.iter().take(count as usize) {
+            // SAFETY: the reference is given back, and forgotten.
+            unsafe { bindings::knt_skb_free(part.skb) }
+        }
+    }
+
     /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -166,10 +191,14 @@ impl Parts {
     ///
     /// # Errors
     /// `EFAULT`, if nothing could be copied.
-    pub fn copy_to(&self, message: &mut Message<'_>) -> Result<u32> {
+    pub fn copy_to<T: Transport>(
+        &self,
+        _net: &mut Net<'_, T>,
+        message: &mut Receiving<'_>,
+    ) -> Result<u32> {
         let mut done = 0u32;
         for part in self.parts.iter().take(self.count as usize) {
-            // SAFETY: the part has a reference to its packet.
+            // SAFETY: the part has a reference to its packet, and the call is a `recvmsg`.
             match to_result(unsafe { bindings::knt_part_copy(part, message.as_raw()) }) {
                 Ok(()) => done = done.saturating_add(part.len),
                 Err(error) if done == 0 => return Err(error),
@@ -182,10 +211,7 @@ impl Parts {
 
 impl Drop for Parts {
     fn drop(&mut self) {
-        for part in self.parts.iter().take(self.count as usize) {
-            // SAFETY: the reference is given back.
-            unsafe { bindings::knt_skb_free(part.skb) }
-        }
+        self.clear();
     }
 }
 

@@ -12,12 +12,14 @@ use crate::{
     reply::Message,
     transport::Transport,
 };
-use core::{ffi::CStr, marker::PhantomData, ptr::NonNull, slice};
-use kernel::{
-    error::{code::*, to_result, Error, Result},
-    ffi::c_int,
-    prelude::*,
+use core::{
+    marker::{PhantomData, PhantomPinned},
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+    slice,
 };
+use kernel::{error::to_result, ffi::c_int, prelude::*};
+use pin_init::pin_init_from_closure;
 
 /// A generic netlink family, for the namespaces of a transport.
 ///
@@ -34,11 +36,11 @@ pub trait Family: Transport {
     /// Its commands, in the order of their numbers; at most 16.
     const COMMANDS: &'static [Command<Self>];
 
-    /// Somebody said [`Net::tell`]: now is the time to [`Net::multicast`]. May sleep.
-    fn news(net: &Net<Self>);
+    /// Somebody said [`Outbox::tell`]: now is the time to [`News::multicast`]. May sleep.
+    fn news(net: &mut News<'_, Self>);
 
-    /// A device of the namespace came up, went down or changed: [`Net::fastest`] may be another. May sleep.
-    fn link_changed(net: &Net<Self>);
+    /// A device of the namespace came up, went down or changed: [`Control::fastest`] may be another. May sleep.
+    fn link_changed(net: &mut Control<'_, Self>);
 }
 
 /// A command of a family.
@@ -52,12 +54,12 @@ pub struct Command<T: Transport> {
 /// What a command does. All may sleep.
 pub enum Run<T: Transport> {
     /// Answers with a message. It takes no attributes, and whoever wants may ask.
-    Read(fn(&Net<T>, &mut Message) -> Result),
+    Read(fn(&mut Control<'_, T>, &mut Message) -> Result),
     /// Changes something. Needs `CAP_NET_ADMIN` in the user namespace that the network namespace belongs to.
-    Change(fn(&Net<T>, Nest<'_>, &mut Extack) -> Result),
+    Change(fn(&mut Control<'_, T>, Nest<'_>, &mut Extack) -> Result),
     /// Answers with as many messages as it likes. It takes no attributes, and whoever wants may ask. Called again, with
     /// the same [`Dump::position`], as long as there was no room for all of them.
-    Dump(fn(&Net<T>, &mut Dump<'_>) -> Result),
+    Dump(fn(&mut Control<'_, T>, &mut Dump<'_>) -> Result),
 }
 
 /// A dump: a part of it that fits into one buffer.
@@ -113,14 +115,86 @@ impl Dump<'_> {
     }
 }
 
-impl<T: Transport> Net<T> {
-    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Sleeps.
-    pub fn fastest(&self) -> Option<u64> {
-        // SAFETY: the namespace lives.
-        match unsafe { bindings::knt_net_fastest(self.as_raw()) } {
+/// A namespace of which the state is being made.
+pub struct Opening<'a>(NonNull<bindings::knt_net>, PhantomData<&'a ()>);
+
+impl Opening<'_> {
+    /// # Safety
+    ///
+    /// The namespace must live as long as the value, in process context and without locks that are taken within
+    /// RTNL.
+    pub(crate) unsafe fn from_raw(net: *mut bindings::knt_net) -> Self {
+        // SAFETY: what lives is not at address 0.
+        Self(unsafe { NonNull::new_unchecked(net) }, PhantomData)
+    }
+
+    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Sleeps, and takes RTNL.
+    pub fn fastest(&mut self) -> Option<u64> {
+        // SAFETY: the namespace lives, and this is a context for it by `from_raw`.
+        match unsafe { bindings::knt_net_fastest(self.0.as_ptr()) } {
             0 => None,
             speed => Some(speed),
         }
+    }
+}
+
+/// A namespace in a request, or in what the kernel does later: no socket is locked, so that the devices can be asked, and
+/// the state be made.
+pub struct Control<'a, T: Transport>(Net<'a, T>);
+
+impl<'a, T: Transport> Deref for Control<'a, T> {
+    type Target = Net<'a, T>;
+
+    fn deref(&self) -> &Net<'a, T> {
+        &self.0
+    }
+}
+
+impl<T: Transport> DerefMut for Control<'_, T> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl<T: Transport> Control<'_, T> {
+    /// # Safety
+    ///
+    /// As for [`Net::from_raw`], in process context and without a lock that is taken within RTNL.
+    unsafe fn from_raw(net: *mut bindings::knt_net) -> Self {
+        // SAFETY: promised by the caller.
+        Self(unsafe { Net::from_raw(net) })
+    }
+
+    /// Makes the state and opens the UDP port, if that was not done yet. Sleeps.
+    ///
+    /// # Errors
+    /// `ENOMEM`; `EADDRINUSE` when another program has the port.
+    pub fn open(&mut self) -> Result {
+        // SAFETY: the namespace lives, and its lock is not held: nobody borrows `self`.
+        to_result(unsafe { bindings::knt_net_open(self.as_raw()) })
+    }
+
+    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Sleeps.
+    pub fn fastest(&mut self) -> Option<u64> {
+        // SAFETY: the namespace lives; the context is right by `from_raw`, and its lock is not held, as in `open`.
+        unsafe { Opening::from_raw(self.as_raw()) }.fastest()
+    }
+}
+
+/// A namespace that tells its listeners of something.
+pub struct News<'a, T: Family>(Net<'a, T>);
+
+impl<'a, T: Family> Deref for News<'a, T> {
+    type Target = Net<'a, T>;
+
+    fn deref(&self) -> &Net<'a, T> {
+        &self.0
+    }
+}
+
+impl<T: Family> DerefMut for News<'_, T> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
     }
 }
 
@@ -138,12 +212,15 @@ impl Outbox {
     }
 }
 
-impl<T: Family> Net<T> {
+impl<T: Family> News<'_, T> {
     /// Sends a message to all that listen to the group.
+    ///
+    /// No other message is being made meanwhile, with which `fill` could mix this one up: none comes with a [`News`], which
+    /// this has exclusively.
     ///
     /// # Errors
     /// `ENOMEM`, `ENOBUFS` (a listener's buffer is full; it is told so), or what `fill` returns.
-    pub fn multicast(&self, command: u8, fill: impl FnOnce(&mut Message) -> Result) -> Result {
+    pub fn multicast(&mut self, command: u8, fill: impl FnOnce(&mut Message) -> Result) -> Result {
         // SAFETY: no preconditions.
         let skb = unsafe { bindings::knt_genl_event_new(command) };
         if skb.is_null() {
@@ -160,48 +237,85 @@ impl<T: Family> Net<T> {
     }
 }
 
-/// The family is registered while this lives, and its transport with it: requests reach into the namespaces' state.
+/// The family is registered while this lives, and its transport with it: requests reach into the namespaces' state. All that
+/// [`Registration`] says holds for it.
+#[pin_data]
 pub struct FamilyRegistration<T: Family> {
-    _transport: Registration<T>,
+    // In the order in which they are dropped.
+    #[pin]
+    family: Registered<T>,
+    #[pin]
+    transport: Registration<T>,
 }
 
-const MAX_COMMANDS: usize = bindings::KNT_COMMANDS as usize;
-
 impl<T: Family> FamilyRegistration<T> {
-    /// Makes the family known.
+    /// Makes the transport and the family known.
     ///
     /// # Errors
-    /// Those of `genl_register_family`: `EEXIST` if there is one of that name.
-    pub fn new(module: &'static ThisModule, transport: Registration<T>) -> Result<Self> {
-        let mut commands = [bindings::knt_command::default(); MAX_COMMANDS];
-        for (raw, command) in commands.iter_mut().zip(T::COMMANDS) {
-            *raw = bindings::knt_command {
-                number: command.number,
-                admin: matches!(command.run, Run::Change(_)),
-                dump: matches!(command.run, Run::Dump(_)),
-            };
-        }
-        let family = bindings::knt_family {
-            name: T::NAME.as_char_ptr(),
-            group: T::GROUP.as_char_ptr(),
-            owner: module.as_ptr().cast(),
-            ops: &Table::<T>::OPS,
-            commands: commands.as_ptr(),
-            n_commands: T::COMMANDS.len() as u32,
-            version: T::VERSION.into(),
-        };
-        // SAFETY: C copies the names and the commands (and refuses more than there is room for); the
-        // table is static. That there is one family at a time is so because `transport` is owned.
-        to_result(unsafe { bindings::knt_genl_register(&family) })?;
-        Ok(Self {
-            _transport: transport,
+    /// Those of [`Registration::new`] and of `genl_register_family`: `EEXIST` if there is one of that name.
+    pub fn new(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            transport <- Registration::new(),
+            family <- Registered::new(module),
         })
     }
 }
 
-impl<T: Family> Drop for FamilyRegistration<T> {
-    fn drop(&mut self) {
-        // SAFETY: registered by `new`.
+/// The family, after its transport.
+#[pin_data(PinnedDrop)]
+struct Registered<T: Family> {
+    #[pin]
+    _pinned: PhantomPinned,
+    _family: PhantomData<fn() -> T>,
+}
+
+const MAX_COMMANDS: usize = bindings::KNT_COMMANDS as usize;
+
+impl<T: Family> Registered<T> {
+    fn new(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        let init = move |slot: *mut Self| -> Result {
+            register::<T>(module)?;
+            let value = Self {
+                _pinned: PhantomPinned,
+                _family: PhantomData,
+            };
+            // SAFETY: `slot` is valid for a write, as `PinInit` promises.
+            unsafe { slot.write(value) };
+            Ok(())
+        };
+        // SAFETY: the value is initialised if the closure says `Ok`, and does not need to be cleaned up otherwise.
+        unsafe { pin_init_from_closure(init) }
+    }
+}
+
+/// The transport `T` must be registered.
+fn register<T: Family>(module: &'static ThisModule) -> Result {
+    let mut commands = [bindings::knt_command::default(); MAX_COMMANDS];
+    for (raw, command) in commands.iter_mut().zip(T::COMMANDS) {
+        *raw = bindings::knt_command {
+            number: command.number,
+            admin: matches!(command.run, Run::Change(_)),
+            dump: matches!(command.run, Run::Dump(_)),
+        };
+    }
+    let family = bindings::knt_family {
+        name: T::NAME.as_char_ptr(),
+        group: T::GROUP.as_char_ptr(),
+        owner: module.as_ptr().cast(),
+        ops: &Table::<T>::OPS,
+        commands: commands.as_ptr(),
+        n_commands: T::COMMANDS.len() as u32,
+        version: T::VERSION.into(),
+    };
+    // SAFETY: C copies the names and the commands (and refuses more than there is room for); the
+    // table is static. There is one family at a time, because there is one registered transport.
+    to_result(unsafe { bindings::knt_genl_register(&family) })
+}
+
+#[pinned_drop]
+impl<T: Family> PinnedDrop for Registered<T> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: registered by `new`. C does it only if nothing uses the module.
         unsafe { bindings::knt_genl_unregister() }
     }
 }
@@ -257,8 +371,8 @@ unsafe extern "C" fn request<T: Family>(raw: *const bindings::knt_request) -> c_
     let raw = unsafe { &*raw };
     // SAFETY: as above.
     let (attrs, mut extack) = unsafe { parts(raw) };
-    // SAFETY: the request's socket holds the namespace.
-    let net = unsafe { Net::<T>::from_raw(raw.tn) };
+    // SAFETY: the request's socket holds the namespace; a request has no lock but those of generic netlink.
+    let mut net = unsafe { Control::<T>::from_raw(raw.tn) };
     let done = match command::<T>(raw.command) {
         Some(Run::Read(read)) => bare::<T>(attrs, &mut extack).and_then(|()| {
             // SAFETY: the request lives.
@@ -267,7 +381,7 @@ unsafe extern "C" fn request<T: Family>(raw: *const bindings::knt_request) -> c_
                 return Err(ENOMEM);
             }
             // SAFETY: ours, and being built.
-            match read(net, &mut unsafe { Message::from_raw(skb) }) {
+            match read(&mut net, &mut unsafe { Message::from_raw(skb) }) {
                 // SAFETY: C takes the message.
                 Ok(()) => to_result(unsafe { bindings::knt_genl_reply_send(skb, raw.info) }),
                 Err(error) => {
@@ -277,7 +391,7 @@ unsafe extern "C" fn request<T: Family>(raw: *const bindings::knt_request) -> c_
                 }
             }
         }),
-        Some(Run::Change(change)) => change(net, attrs, &mut extack),
+        Some(Run::Change(change)) => change(&mut net, attrs, &mut extack),
         // C knows the commands, too.
         Some(Run::Dump(_)) | None => Err(EINVAL),
     };
@@ -299,13 +413,13 @@ unsafe extern "C" fn dump_start<T: Family>(raw: *const bindings::knt_request) ->
 unsafe extern "C" fn dump<T: Family>(raw: *mut bindings::knt_dump) -> c_int {
     // SAFETY: the caller's, for the time of the call.
     let raw = unsafe { &*raw };
-    // SAFETY: the dump's socket holds the namespace.
-    let net = unsafe { Net::<T>::from_raw(raw.tn) };
+    // SAFETY: the dump's socket holds the namespace, and a dump has no lock but that socket's for dumps.
+    let mut net = unsafe { Control::<T>::from_raw(raw.tn) };
     let Some(Run::Dump(run)) = command::<T>(raw.command) else {
         return EINVAL.to_errno();
     };
     let mut part = Dump { raw, full: false };
-    answer(run(net, &mut part).map(|()| c_int::from(part.full)))
+    answer(run(&mut net, &mut part).map(|()| c_int::from(part.full)))
 }
 
 /// # Safety
@@ -313,13 +427,13 @@ unsafe extern "C" fn dump<T: Family>(raw: *mut bindings::knt_dump) -> c_int {
 /// Called by the C side only, as `struct knt_genl_ops` says.
 unsafe extern "C" fn news<T: Family>(tn: *mut bindings::knt_net) {
     // SAFETY: the namespace waits for this call before it ends.
-    T::news(unsafe { Net::from_raw(tn) });
+    T::news(&mut News(unsafe { Net::from_raw(tn) }));
 }
 
 /// # Safety
 ///
 /// Called by the C side only, as `struct knt_genl_ops` says.
 unsafe extern "C" fn link_changed<T: Family>(tn: *mut bindings::knt_net) {
-    // SAFETY: as for `news`.
-    T::link_changed(unsafe { Net::from_raw(tn) });
+    // SAFETY: as for `news`; a work item has no locks.
+    T::link_changed(&mut unsafe { Control::from_raw(tn) });
 }

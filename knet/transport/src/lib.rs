@@ -9,8 +9,28 @@
 //!    released, which also sets the timer to [`Transport::next_timer`].
 //! 3. A socket is a [`Sock`]; it carries a number, its [`handle`](Sock::handle), by which the state knows it. A
 //!    [`SockRef`] keeps it, and with it the module and the namespace.
-//! 4. [`Registration::new`] in the module's `init` makes `socket(2)` work.
-//! 5. What a namespace shows and lets be changed is a generic netlink [`Family`]; [`FamilyRegistration::new`] makes it known.
+//! 4. A [`Registration`] in the module's own value makes `socket(2)` work, as long as there is the module.
+//! 5. What a namespace shows and lets be changed is a generic netlink [`Family`]; a [`FamilyRegistration`], which has
+//!    a [`Registration`] in it, makes it known.
+//!
+//! # What safe code cannot do
+//!
+//! | it would be | why it cannot be |
+//! |---|---|
+//! | two `&mut` to one state, by a lock in a lock | a [`Locked`] borrows the call's one [`Net`] |
+//! | sleeping with the lock, or a call that takes it again | what sleeps wants the [`Net`], too |
+//! | a [`Net`] after its call, or in another thread | its lifetime; it is not `Send` |
+//! | RTNL inside a socket's lock | devices are asked by [`Control`] and [`Opening`], which sockets' calls do not have |
+//! | the kernel's tables without their module, or with another transport's types | a [`Registration`] is in the module's own data and cannot be moved; there is one |
+//! | a call before `init` has succeeded, which may still fail | C has callers wait |
+//! | releasing a socket's lock while the kernel binds it | only a [`Caller`] waits |
+//! | a packet's first bytes after the packet | they borrow the [`Arrival`] |
+//! | reading what only `recvmsg` may write, and the other way round | [`Sending`] and [`Receiving`] |
+//! | freeing what is being written or sent | there is one [`Written`] for each [`Writer`]; C keeps what is not written yet |
+//! | sending memory that nobody has written | C looks at what was written |
+//! | an answer mixed up with an event, and written into after it was sent | only a [`News`] has events, and no answers |
+//!
+//! `beds/faults/unsound/transport_*.rs` try those that the compiler refuses.
 //!
 //! # Why all kernel-side `unsafe` is here
 //!
@@ -36,10 +56,10 @@ pub mod attr;
 
 pub use buffer::{release, Parts, Segments, Skb, Writer, Written};
 pub use extack::Extack;
-pub use genl::{Command, Dump, Family, FamilyRegistration, Run};
-pub use message::{Message, ReceiveFlags, Report, SendOptions, SockAddress};
+pub use genl::{Command, Control, Dump, Family, FamilyRegistration, News, Opening, Run};
+pub use message::{ReceiveFlags, Receiving, Report, SendOptions, Sending, SockAddress};
 pub use net::{now, random, wall_clock, Departure, Locked, Net, Outbox};
 pub use registration::Registration;
 pub use reply::Message as Reply;
-pub use sock::{Busy, Sock, SockRef, Timeout, View};
+pub use sock::{Busy, Caller, Sock, SockRef, Timeout, View};
 pub use transport::{Arrival, Path, Queue, Ready, Transport};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What `sendmsg` and `recvmsg` are given, and the reports of the error queue.
 
-use crate::{bindings, sock::Sock};
+use crate::{bindings, net::Net, sock::Sock, transport::Transport};
 use core::{marker::PhantomData, ptr::NonNull};
 use kernel::error::{to_result, Result};
 
@@ -92,37 +92,50 @@ impl ReceiveFlags {
 }
 
 /// A call's `struct msghdr`.
-pub struct Message<'a> {
+struct Call<'a> {
     raw: NonNull<bindings::msghdr>,
     sock: &'a Sock,
     _call: PhantomData<&'a mut bindings::msghdr>,
 }
 
-impl<'a> Message<'a> {
+impl<'a> Call<'a> {
     /// # Safety
     ///
     /// `raw` must be that of a call for `sock`, with the socket's lock, for as long as the value lives.
-    pub(crate) unsafe fn from_raw(raw: *mut bindings::msghdr, sock: &'a Sock) -> Option<Self> {
+    unsafe fn from_raw(raw: *mut bindings::msghdr, sock: &'a Sock) -> Option<Self> {
         Some(Self {
             raw: NonNull::new(raw)?,
             sock,
             _call: PhantomData,
         })
     }
+}
+
+/// What `sendmsg` is given: ancillary data is in the kernel's memory, and there is only to be read.
+pub struct Sending<'a>(Call<'a>);
+
+impl<'a> Sending<'a> {
+    /// # Safety
+    ///
+    /// `raw` must be that of a `sendmsg` for `sock`, with the socket's lock, for as long as the value lives.
+    pub(crate) unsafe fn from_raw(raw: *mut bindings::msghdr, sock: &'a Sock) -> Option<Self> {
+        // SAFETY: promised by the caller.
+        Some(Self(unsafe { Call::from_raw(raw, sock) }?))
+    }
 
     pub(crate) fn as_raw(&mut self) -> *mut bindings::msghdr {
-        self.raw.as_ptr()
+        self.0.raw.as_ptr()
     }
 
     /// Reads the destination, the flags and the ancillary data.
     ///
     /// # Errors
     /// `EINVAL`, `EAFNOSUPPORT`, `ENETUNREACH`, `EOPNOTSUPP`: what is wrong with them.
-    pub fn send_options(&mut self) -> Result<SendOptions> {
+    pub fn options(&mut self) -> Result<SendOptions> {
         let mut raw = bindings::knt_send_options::default();
-        // SAFETY: both live.
+        // SAFETY: both live, and the call is a `sendmsg`.
         to_result(unsafe {
-            bindings::knt_msg_send_options(self.sock.as_raw(), self.as_raw(), &mut raw)
+            bindings::knt_msg_send_options(self.0.sock.as_raw(), self.as_raw(), &mut raw)
         })?;
         Ok(SendOptions {
             to: raw.has_to.then(|| SockAddress::from_raw(&raw.to)),
@@ -135,12 +148,29 @@ impl<'a> Message<'a> {
             dont_wait: raw.dont_wait,
         })
     }
+}
+
+/// What `recvmsg` is given: ancillary data is the application's memory, and there is only to be written.
+pub struct Receiving<'a>(Call<'a>);
+
+impl<'a> Receiving<'a> {
+    /// # Safety
+    ///
+    /// `raw` must be that of a `recvmsg` for `sock`, with the socket's lock, for as long as the value lives.
+    pub(crate) unsafe fn from_raw(raw: *mut bindings::msghdr, sock: &'a Sock) -> Option<Self> {
+        // SAFETY: promised by the caller.
+        Some(Self(unsafe { Call::from_raw(raw, sock) }?))
+    }
+
+    pub(crate) fn as_raw(&mut self) -> *mut bindings::msghdr {
+        self.0.raw.as_ptr()
+    }
 
     /// Says whom what was received is from.
     pub fn set_source(&mut self, from: SockAddress) {
-        // SAFETY: both live.
+        // SAFETY: both live, and the call is a `recvmsg`: there is room for any address.
         unsafe {
-            bindings::knt_msg_set_source(self.sock.as_raw(), self.as_raw(), &from.to_raw());
+            bindings::knt_msg_set_source(self.0.sock.as_raw(), self.as_raw(), &from.to_raw());
         }
     }
 
@@ -150,20 +180,20 @@ impl<'a> Message<'a> {
         unsafe { bindings::knt_msg_set_flags(self.as_raw(), true, false) }
     }
 
-    /// Adds the message's number, its length, the offset of what was read, and its age in ns.
-    pub fn put_info(&mut self, info: [u64; 4]) {
-        // SAFETY: it lives, and there are four numbers.
+    /// Adds the message's number, its length, the offset of what was read, and its age in ns. Sleeps.
+    pub fn put_info<T: Transport>(&mut self, _net: &mut Net<'_, T>, info: [u64; 4]) {
+        // SAFETY: it lives, the call is a `recvmsg`, and there are four numbers.
         unsafe { bindings::knt_msg_put_info(self.as_raw(), info.as_ptr()) }
     }
 
-    /// Takes a report from the error queue.
+    /// Takes a report from the error queue. Sleeps.
     ///
     /// # Errors
     /// `EAGAIN`: there is none.
-    pub fn take_report(&mut self, len: usize) -> Result {
-        // SAFETY: both live.
+    pub fn take_report<T: Transport>(&mut self, _net: &mut Net<'_, T>, len: usize) -> Result {
+        // SAFETY: both live, and the call is a `recvmsg`.
         to_result(unsafe {
-            bindings::knt_msg_receive_error(self.sock.as_raw(), self.as_raw(), len)
+            bindings::knt_msg_receive_error(self.0.sock.as_raw(), self.as_raw(), len)
         })
     }
 }

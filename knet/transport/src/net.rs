@@ -7,12 +7,10 @@ use crate::{
     transport::{Path, Transport},
 };
 use core::{
-    cell::UnsafeCell,
     marker::PhantomData,
     ops::{Deref, DerefMut},
     ptr::NonNull,
 };
-use kernel::error::{to_result, Result};
 
 /// `CLOCK_MONOTONIC`, ns. The timer runs by it.
 pub fn now() -> u64 {
@@ -32,47 +30,55 @@ pub fn random() -> u64 {
     unsafe { bindings::knt_random() }
 }
 
-/// A network namespace, as the transport `T` sees it.
-#[repr(transparent)]
-pub struct Net<T: Transport>(UnsafeCell<bindings::knt_net>, PhantomData<T>);
+/// A network namespace, as the transport `T` sees it during a call.
+///
+/// There is one in each call, and it cannot be copied or kept. [`Net::lock`] borrows it, and all that sleeps wants it: so
+/// nothing is locked twice, and nobody sleeps with the lock.
+///
+/// # Invariants
+///
+/// The namespace lives for `'a`, and its state is `T`'s. Of the code that has this value, nobody has its lock but by a
+/// [`Locked`] that borrows it.
+pub struct Net<'a, T: Transport> {
+    raw: NonNull<bindings::knt_net>,
+    _lives: PhantomData<(&'a (), T)>,
+}
 
-impl<T: Transport> Net<T> {
+impl<T: Transport> Net<'_, T> {
     /// # Safety
     ///
-    /// `net` must live for `'a`, and its state be `T`'s: `T` is the transport that is registered.
-    pub(crate) unsafe fn from_raw<'a>(net: *mut bindings::knt_net) -> &'a Self {
-        // SAFETY: promised by the caller; the type is transparent.
-        unsafe { &*net.cast() }
+    /// `net` must live as long as the value, and its state be `T`'s: `T` is the transport that is registered. The caller
+    /// is called by C, which does not have the lock, and makes no other value of the same call.
+    pub(crate) unsafe fn from_raw(net: *mut bindings::knt_net) -> Self {
+        // INVARIANT: promised by the caller.
+        Self {
+            // SAFETY: what lives is not at address 0.
+            raw: unsafe { NonNull::new_unchecked(net) },
+            _lives: PhantomData,
+        }
     }
 
     pub(crate) fn as_raw(&self) -> *mut bindings::knt_net {
-        self.0.get()
-    }
-
-    /// Makes the state and opens the UDP port, if that was not done yet. Sleeps.
-    ///
-    /// # Errors
-    /// `ENOMEM`; `EADDRINUSE` when another program has the port.
-    pub fn open(&self) -> Result {
-        // SAFETY: the namespace lives.
-        to_result(unsafe { bindings::knt_net_open(self.as_raw()) })
+        self.raw.as_ptr()
     }
 
     /// Locks the state; `None` if there is none yet. Bottom halves are off until it is released: no sleeping.
-    pub fn lock(&self) -> Option<Locked<'_, T>> {
+    pub fn lock(&mut self) -> Option<Locked<'_, T>> {
         // SAFETY: the namespace lives.
         let state = unsafe { bindings::knt_net_state(self.as_raw()) };
         let state = NonNull::new(state)?.cast();
-        // SAFETY: the namespace lives. The lock is never held here: its holder has a `Locked`, and code
-        // that has one does not come here again without a deadlock, which lockdep reports and nothing else suffers from.
+        // SAFETY: the namespace lives. The lock is not held by who called us: by the type's invariant that is who has a
+        // `Locked` that borrows `self`, which is borrowed exclusively here. A single processor, where the lock is none, has
+        // nobody else: bottom halves are off while it is held.
         unsafe { bindings::knt_net_lock(self.as_raw()) };
         Some(Locked {
-            net: self,
+            net: self.raw,
             state,
             outbox: Outbox {
                 packets: bindings::knt_outbox::default(),
                 net: self.as_raw(),
             },
+            _net: PhantomData,
         })
     }
 }
@@ -100,7 +106,8 @@ pub struct Departure<'a> {
 }
 
 impl Outbox {
-    /// Adds a packet. `false`: no memory, or the payload is not there any more.
+    /// Adds a packet. `false`: no memory; it is longer than an IP packet, or its header than 144 bytes; or the payload is not
+    /// there any more, or not yet.
     pub fn add(&mut self, departure: &Departure<'_>) -> bool {
         let (out, offset, len) = match departure.payload {
             Some((written, offset, len)) => (written.as_raw(), offset, len),
@@ -113,7 +120,7 @@ impl Outbox {
                 scope: departure.to.scope,
             },
             head: departure.head.as_ptr(),
-            head_len: departure.head.len() as u32,
+            head_len: u32::try_from(departure.head.len()).unwrap_or(u32::MAX),
             out,
             offset,
             len,
@@ -126,10 +133,15 @@ impl Outbox {
 }
 
 /// A namespace's state, locked.
+///
+/// # Invariants
+///
+/// The namespace lives, its state is at `state`, and the lock is held and given back by this value alone.
 pub struct Locked<'a, T: Transport> {
-    net: &'a Net<T>,
+    net: NonNull<bindings::knt_net>,
     state: NonNull<T::State>,
     outbox: Outbox,
+    _net: PhantomData<&'a mut T::State>,
 }
 
 impl<T: Transport> Locked<'_, T> {
@@ -161,12 +173,12 @@ impl<T: Transport> Drop for Locked<'_, T> {
         let at = T::next_timer(self).unwrap_or(u64::MAX);
         // SAFETY: the lock is held, and given back.
         unsafe {
-            bindings::knt_net_arm(self.net.as_raw(), at);
-            bindings::knt_net_unlock(self.net.as_raw());
+            bindings::knt_net_arm(self.net.as_ptr(), at);
+            bindings::knt_net_unlock(self.net.as_ptr());
         }
         if !self.outbox.packets.first.is_null() {
             // SAFETY: the packets are given away, and the lock is not held any more.
-            unsafe { bindings::knt_outbox_send(self.net.as_raw(), &mut self.outbox.packets) }
+            unsafe { bindings::knt_outbox_send(self.net.as_ptr(), &mut self.outbox.packets) }
         }
     }
 }

@@ -4,44 +4,82 @@
 use crate::{
     bindings,
     buffer::Skb,
-    message::{Message, ReceiveFlags},
+    genl::Opening,
+    message::{ReceiveFlags, Receiving, Sending},
     net::Net,
-    sock::{Busy, Sock, Timeout},
+    sock::{Busy, Caller, Sock, Timeout},
     transport::{Arrival, Path, Queue, Transport},
 };
 use core::{
-    marker::PhantomData,
+    marker::{PhantomData, PhantomPinned},
     ptr::{self, NonNull},
 };
 use kernel::{
-    alloc::KBox,
-    error::{code::EINVAL, to_result, Result},
+    error::to_result,
     ffi::{c_int, c_long, c_void},
+    prelude::*,
 };
+use pin_init::pin_init_from_closure;
 
-/// The transport is registered while this lives.
-pub struct Registration<T: Transport>(PhantomData<T>);
-
-// SAFETY: it holds nothing.
-unsafe impl<T: Transport> Send for Registration<T> {}
-// SAFETY: as above.
-unsafe impl<T: Transport> Sync for Registration<T> {}
+/// The transport is registered while this lives, which is as long as the module.
+///
+/// The kernel's tables then refer to the module and to `T`, and sockets and namespaces to the tables. So it can only be a part
+/// of the module's own value, in place: that cannot be forgotten or moved, and is dropped when nothing uses the module any
+/// more, or when its `init` fails, before which nothing of `T` is called. Should it be dropped at another time by whatever
+/// means, the transport stays, and the module with it.
+///
+/// ```
+/// #[pin_data]
+/// struct Module {
+///     #[pin]
+///     transport: Registration<MyTransport>,
+/// }
+///
+/// impl kernel::InPlaceModule for Module {
+///     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
+///         try_pin_init!(Self {
+///             transport <- Registration::new(),
+///         })
+///     }
+/// }
+/// ```
+#[pin_data(PinnedDrop)]
+pub struct Registration<T: Transport> {
+    #[pin]
+    _pinned: PhantomPinned,
+    _transport: PhantomData<fn() -> T>,
+    // It must have a place, so that C can tell whether that is the module's.
+    _place: u8,
+}
 
 impl<T: Transport> Registration<T> {
     /// Makes the protocol known.
     ///
     /// # Errors
-    /// Those of the kernel's registration functions.
-    pub fn new() -> Result<Self> {
-        // SAFETY: the table is static, and all of its functions are for the same transport.
-        to_result(unsafe { bindings::knt_register(&Table::<T>::OPS) })?;
-        Ok(Self(PhantomData))
+    /// `EINVAL` if its place is not in the module's own data; `EBUSY` if there is one already; those of the kernel's
+    /// registration functions.
+    pub fn new() -> impl PinInit<Self, Error> {
+        let init = |slot: *mut Self| -> Result {
+            // SAFETY: the table is static, and all of its functions are for the same transport.
+            to_result(unsafe { bindings::knt_register(&Table::<T>::OPS, slot.cast()) })?;
+            let value = Self {
+                _pinned: PhantomPinned,
+                _transport: PhantomData,
+                _place: 0,
+            };
+            // SAFETY: `slot` is valid for a write, as `PinInit` promises.
+            unsafe { slot.write(value) };
+            Ok(())
+        };
+        // SAFETY: the value is initialised if the closure says `Ok`, and does not need to be cleaned up otherwise.
+        unsafe { pin_init_from_closure(init) }
     }
 }
 
-impl<T: Transport> Drop for Registration<T> {
-    fn drop(&mut self) {
-        // SAFETY: registered by `new`; no socket is left, because each holds the module.
+#[pinned_drop]
+impl<T: Transport> PinnedDrop for Registration<T> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: registered by `new`. C does it only if nothing uses the module.
         unsafe { bindings::knt_unregister() }
     }
 }
@@ -74,7 +112,7 @@ impl<T: Transport> Table<T> {
 /// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn net_open<T: Transport>(tn: *mut bindings::knt_net) -> *mut c_void {
     // SAFETY: the namespace lives while it is being opened.
-    match T::open(unsafe { Net::from_raw(tn) }) {
+    match T::open(&mut unsafe { Opening::from_raw(tn) }) {
         Some(state) => KBox::into_raw(state).cast(),
         None => ptr::null_mut(),
     }
@@ -93,9 +131,10 @@ unsafe extern "C" fn net_close<T: Transport>(state: *mut c_void) {
 /// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn timer<T: Transport>(tn: *mut bindings::knt_net) {
     // SAFETY: the timer is cancelled before the namespace ends.
-    if let Some(mut state) = unsafe { Net::<T>::from_raw(tn) }.lock() {
+    let mut net = unsafe { Net::<T>::from_raw(tn) };
+    if let Some(mut state) = net.lock() {
         T::timer(&mut state);
-    }
+    };
 }
 
 /// # Safety
@@ -115,16 +154,19 @@ unsafe extern "C" fn packet<T: Transport>(
     let arrival = unsafe { &*arrival };
     let arrival = Arrival {
         from: Path::from_raw(&arrival.from),
-        // SAFETY: the caller says how many bytes there are.
+        // SAFETY: the caller says how many bytes there are. They are in the packet or on the caller's stack, so that they
+        // live as long as both `arrival` and `skb`; whoever takes `skb` out of an `Arrival` cannot get at them any more.
         head: unsafe { core::slice::from_raw_parts(arrival.head, arrival.head_len as usize) },
         len: arrival.len,
         device: arrival.device,
         ecn: arrival.ecn,
+        skb,
     };
     // SAFETY: no packets come in any more when the namespace ends.
-    if let Some(mut state) = unsafe { Net::<T>::from_raw(tn) }.lock() {
-        T::packet(&mut state, &arrival, skb);
-    }
+    let mut net = unsafe { Net::<T>::from_raw(tn) };
+    if let Some(mut state) = net.lock() {
+        T::packet(&mut state, arrival);
+    };
 }
 
 /// # Safety
@@ -133,7 +175,18 @@ unsafe extern "C" fn packet<T: Transport>(
 unsafe extern "C" fn sock_open<T: Transport>(sk: *mut bindings::sock) -> c_int {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };
-    answer(T::sock_open(sock.net::<T>(), sock).map(|()| 0))
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
+    answer(T::sock_open(&mut net, sock).map(|()| 0))
+}
+
+/// # Safety
+///
+/// The socket must live during the call that the value is for, and be `T`'s: `T` is the transport that is registered. It is the
+/// only value of that call.
+unsafe fn net_of<'a, T: Transport>(sk: *mut bindings::sock) -> Net<'a, T> {
+    // SAFETY: the socket holds its namespace; the rest is promised by the caller.
+    unsafe { Net::from_raw(bindings::knt_sock_net(sk)) }
 }
 
 /// # Safety
@@ -146,6 +199,14 @@ unsafe fn busy<'a>(sk: *mut bindings::sock) -> Busy<'a> {
 
 /// # Safety
 ///
+/// The caller has the socket's lock, and may lose it in between.
+unsafe fn caller<'a>(sk: *mut bindings::sock) -> Caller<'a> {
+    // SAFETY: the socket lives during the call, which has its lock.
+    unsafe { Caller::new(Sock::from_raw(sk)) }
+}
+
+/// # Safety
+///
 /// Called by the C side only, as `struct knt_ops` says.
 unsafe extern "C" fn sock_close<T: Transport>(
     sk: *mut bindings::sock,
@@ -153,8 +214,10 @@ unsafe extern "C" fn sock_close<T: Transport>(
     linger: c_long,
 ) {
     // SAFETY: called with the lock.
-    let sock = unsafe { busy(sk) };
-    T::sock_close(sock.net::<T>(), sock, abort, Timeout(linger));
+    let sock = unsafe { caller(sk) };
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
+    T::sock_close(&mut net, sock, abort, Timeout(linger));
 }
 
 /// # Safety
@@ -163,7 +226,9 @@ unsafe extern "C" fn sock_close<T: Transport>(
 unsafe extern "C" fn sock_bind<T: Transport>(sk: *mut bindings::sock, port: u16) -> c_int {
     // SAFETY: called with the lock.
     let sock = unsafe { busy(sk) };
-    answer(T::sock_bind(sock.net::<T>(), sock, port).map(c_int::from))
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
+    answer(T::sock_bind(&mut net, sock, port).map(c_int::from))
 }
 
 /// # Safety
@@ -172,7 +237,9 @@ unsafe extern "C" fn sock_bind<T: Transport>(sk: *mut bindings::sock, port: u16)
 unsafe extern "C" fn sock_unbind<T: Transport>(sk: *mut bindings::sock) {
     // SAFETY: called with the lock.
     let sock = unsafe { busy(sk) };
-    T::sock_unbind(sock.net::<T>(), sock);
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
+    T::sock_unbind(&mut net, sock);
 }
 
 /// # Safety
@@ -181,7 +248,9 @@ unsafe extern "C" fn sock_unbind<T: Transport>(sk: *mut bindings::sock) {
 unsafe extern "C" fn sock_moved<T: Transport>(sk: *mut bindings::sock) {
     // SAFETY: called with the lock.
     let sock = unsafe { busy(sk) };
-    T::sock_moved(sock.net::<T>(), sock);
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
+    T::sock_moved(&mut net, sock);
 }
 
 /// # Safety
@@ -190,7 +259,9 @@ unsafe extern "C" fn sock_moved<T: Transport>(sk: *mut bindings::sock) {
 unsafe extern "C" fn sock_shutdown<T: Transport>(sk: *mut bindings::sock, _how: c_int) {
     // SAFETY: called with the lock.
     let sock = unsafe { busy(sk) };
-    T::sock_shutdown(sock.net::<T>(), sock);
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
+    T::sock_shutdown(&mut net, sock);
 }
 
 /// # Safety
@@ -202,12 +273,14 @@ unsafe extern "C" fn send<T: Transport>(
     len: usize,
 ) -> c_int {
     // SAFETY: called with the lock.
-    let sock = unsafe { busy(sk) };
+    let sock = unsafe { caller(sk) };
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
     // SAFETY: the call's.
-    let Some(mut message) = (unsafe { Message::from_raw(msg, &sock) }) else {
+    let Some(mut message) = (unsafe { Sending::from_raw(msg, &sock) }) else {
         return EINVAL.to_errno();
     };
-    count(T::send(sock.net::<T>(), sock, &mut message, len))
+    count(T::send(&mut net, sock, &mut message, len), len)
 }
 
 /// # Safety
@@ -220,13 +293,15 @@ unsafe extern "C" fn receive<T: Transport>(
     flags: c_int,
 ) -> c_int {
     // SAFETY: called with the lock.
-    let sock = unsafe { busy(sk) };
+    let sock = unsafe { caller(sk) };
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
     // SAFETY: the call's.
-    let Some(mut message) = (unsafe { Message::from_raw(msg, &sock) }) else {
+    let Some(mut message) = (unsafe { Receiving::from_raw(msg, &sock) }) else {
         return EINVAL.to_errno();
     };
     let flags = ReceiveFlags::new(flags);
-    count(T::receive(sock.net::<T>(), sock, &mut message, len, flags))
+    count(T::receive(&mut net, sock, &mut message, len, flags), len)
 }
 
 /// # Safety
@@ -235,7 +310,9 @@ unsafe extern "C" fn receive<T: Transport>(
 unsafe extern "C" fn poll<T: Transport>(sk: *mut bindings::sock) -> u32 {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };
-    let ready = T::poll(sock.net::<T>(), sock);
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
+    let ready = T::poll(&mut net, sock);
     let bit = |is: bool, bit| if is { bit } else { 0 };
     bit(ready.readable, bindings::KNT_READABLE) | bit(ready.writable, bindings::KNT_WRITABLE)
 }
@@ -250,7 +327,9 @@ unsafe extern "C" fn set_option<T: Transport>(
 ) -> c_int {
     // SAFETY: called with the lock.
     let sock = unsafe { busy(sk) };
-    answer(T::set_option(sock.net::<T>(), sock, option as u32, value).map(|()| 0))
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
+    answer(T::set_option(&mut net, sock, option as u32, value).map(|()| 0))
 }
 
 /// # Safety
@@ -259,7 +338,9 @@ unsafe extern "C" fn set_option<T: Transport>(
 unsafe extern "C" fn get_option<T: Transport>(sk: *mut bindings::sock, option: c_int) -> c_int {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };
-    answer(T::get_option(sock.net::<T>(), sock, option as u32))
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
+    answer(T::get_option(&mut net, sock, option as u32).map(|value| value.max(-1)))
 }
 
 /// # Safety
@@ -268,12 +349,14 @@ unsafe extern "C" fn get_option<T: Transport>(sk: *mut bindings::sock, option: c
 unsafe extern "C" fn queued<T: Transport>(sk: *mut bindings::sock, which: c_int) -> c_int {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
     let queue = if which == bindings::KNT_QUEUE_IN as c_int {
         Queue::In
     } else {
         Queue::Out
     };
-    let bytes = T::queued(sock.net::<T>(), sock, queue);
+    let bytes = T::queued(&mut net, sock, queue);
     c_int::try_from(bytes).unwrap_or(c_int::MAX)
 }
 
@@ -281,6 +364,8 @@ fn answer(result: Result<c_int>) -> c_int {
     result.unwrap_or_else(|e| e.to_errno())
 }
 
-fn count(result: Result<u32>) -> c_int {
-    answer(result.map(|bytes| c_int::try_from(bytes).unwrap_or(c_int::MAX)))
+/// How many bytes of `len`: who called relies on that it is no more.
+fn count(result: Result<u32>, len: usize) -> c_int {
+    let most = c_int::try_from(len).unwrap_or(c_int::MAX);
+    answer(result.map(|bytes| c_int::try_from(bytes).map_or(most, |bytes| bytes.min(most))))
 }

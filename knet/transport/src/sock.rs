@@ -7,7 +7,7 @@ use crate::{
     net::Net,
     transport::{Path, Transport},
 };
-use core::{cell::UnsafeCell, ops::Deref, ptr::NonNull};
+use core::{cell::UnsafeCell, marker::PhantomData, ops::Deref, ptr::NonNull};
 use kernel::{
     error::{to_result, Result},
     ffi::{c_long, c_void},
@@ -65,12 +65,6 @@ impl Sock {
     pub fn set_handle(&self, handle: u64) {
         // SAFETY: the socket lives.
         unsafe { bindings::knt_sock_set_handle(self.as_raw(), handle) }
-    }
-
-    /// The socket's network namespace. `T` must be the transport that is registered: there is one in a module.
-    pub(crate) fn net<T: Transport>(&self) -> &Net<T> {
-        // SAFETY: the socket holds its namespace.
-        unsafe { Net::from_raw(bindings::knt_sock_net(self.as_raw())) }
     }
 
     /// A reference that keeps the socket.
@@ -152,7 +146,7 @@ impl Sock {
 
 /// A socket during a call of the application, which has the socket's lock.
 #[derive(Clone, Copy)]
-pub struct Busy<'a>(&'a Sock);
+pub struct Busy<'a>(&'a Sock, PhantomData<*mut ()>);
 
 impl Deref for Busy<'_> {
     type Target = Sock;
@@ -167,28 +161,54 @@ impl<'a> Busy<'a> {
     ///
     /// The caller has the socket's lock, in process context, for as long as the value lives.
     pub(crate) unsafe fn new(sock: &'a Sock) -> Self {
-        Self(sock)
+        Self(sock, PhantomData)
+    }
+}
+
+/// A socket during a call of the application that may wait: to write, to read, or to close.
+#[derive(Clone, Copy)]
+pub struct Caller<'a>(Busy<'a>);
+
+impl<'a> Deref for Caller<'a> {
+    type Target = Busy<'a>;
+
+    fn deref(&self) -> &Busy<'a> {
+        &self.0
+    }
+}
+
+impl<'a> Caller<'a> {
+    /// # Safety
+    ///
+    /// As for [`Busy::new`]; and nothing depends on the lock not being released in between.
+    pub(crate) unsafe fn new(sock: &'a Sock) -> Self {
+        // SAFETY: promised by the caller.
+        Self(unsafe { Busy::new(sock) })
     }
 
-    /// Gives the socket a port, if it has none.
+    /// Gives the socket a port, if it has none. Sleeps.
     ///
     /// # Errors
     /// Those of [`Transport::sock_bind`].
-    pub fn autobind(&self) -> Result {
-        // SAFETY: with the socket's lock.
-        to_result(unsafe { bindings::knt_sock_autobind(self.0.as_raw()) })
+    pub fn autobind<T: Transport>(&self, _net: &mut Net<'_, T>) -> Result {
+        // SAFETY: with the socket's lock. The namespace's is free for `sock_bind`: `_net` is not borrowed.
+        to_result(unsafe { bindings::knt_sock_autobind(self.as_raw()) })
     }
 
-    /// The path to an address, and how long a packet may be on it, IP header included.
+    /// The path to an address, and how long a packet may be on it, IP header included. Sleeps.
     ///
     /// # Errors
     /// `ENETUNREACH`, `EACCES`, …: there is none.
-    pub fn route(&self, to: &SockAddress) -> Result<(Path, u32)> {
+    pub fn route<T: Transport>(
+        &self,
+        _net: &mut Net<'_, T>,
+        to: &SockAddress,
+    ) -> Result<(Path, u32)> {
         let mut path = bindings::knt_path::default();
         let mut mtu = 0;
         // SAFETY: the socket lives.
         to_result(unsafe {
-            bindings::knt_route(self.0.as_raw(), &to.to_raw(), &mut path, &mut mtu)
+            bindings::knt_route(self.as_raw(), &to.to_raw(), &mut path, &mut mtu)
         })?;
         Ok((Path::from_raw(&path), mtu))
     }
@@ -196,18 +216,27 @@ impl<'a> Busy<'a> {
     /// How long a call may wait for room (`send`) or for data.
     pub fn timeout(&self, send: bool, dont_wait: bool) -> Timeout {
         // SAFETY: the socket lives.
-        Timeout(unsafe { bindings::knt_sock_timeout(self.0.as_raw(), send, dont_wait) })
+        Timeout(unsafe { bindings::knt_sock_timeout(self.as_raw(), send, dont_wait) })
     }
 
     /// Waits until `ready` says `true`. The socket's lock is released meanwhile.
     ///
     /// # Errors
     /// `EAGAIN`: the time is over; `EINTR` or `ERESTARTSYS`: a signal came.
-    pub fn wait<F: FnMut() -> bool>(&self, timeout: &mut Timeout, mut ready: F) -> Result {
-        // SAFETY: with the socket's lock; `ask` is for an `F`, and that lives during the call.
+    pub fn wait<'n, T: Transport>(
+        &self,
+        net: &mut Net<'n, T>,
+        timeout: &mut Timeout,
+        mut ready: impl FnMut(&mut Net<'n, T>) -> bool,
+    ) -> Result {
+        self.wait_for(timeout, || ready(net))
+    }
+
+    fn wait_for<F: FnMut() -> bool>(&self, timeout: &mut Timeout, mut ready: F) -> Result {
+        // SAFETY: with the socket's lock, which may be released; `ask` is for an `F`, and that lives during the call.
         to_result(unsafe {
             bindings::knt_sock_wait(
-                self.0.as_raw(),
+                self.as_raw(),
                 &mut timeout.0,
                 Some(ask::<F>),
                 core::ptr::from_mut(&mut ready).cast(),
@@ -220,7 +249,7 @@ impl<'a> Busy<'a> {
 ///
 /// `ready` must be an `F`, and nobody else use it during the call.
 unsafe extern "C" fn ask<F: FnMut() -> bool>(ready: *mut c_void) -> bool {
-    // SAFETY: `Busy::wait` passes an `F`.
+    // SAFETY: `Caller::wait_for` passes an `F`.
     unsafe { (*ready.cast::<F>())() }
 }
 

@@ -4,9 +4,10 @@
 use crate::{
     bindings,
     buffer::Skb,
-    message::{Message, ReceiveFlags},
+    genl::Opening,
+    message::{ReceiveFlags, Receiving, Sending},
     net::{Locked, Net},
-    sock::{Busy, Sock, Timeout},
+    sock::{Busy, Caller, Sock, Timeout},
 };
 use kernel::{alloc::KBox, error::Result};
 
@@ -35,14 +36,26 @@ impl Path {
 pub struct Arrival<'a> {
     /// Where from and where to.
     pub from: Path,
-    /// The first bytes behind UDP's header, at most 144.
-    pub head: &'a [u8],
     /// How many bytes there are behind UDP's header.
     pub len: u32,
     /// Index of the device that it came in by.
     pub device: u32,
     /// The ECN field of IP's header.
     pub ecn: u8,
+    pub(crate) head: &'a [u8],
+    pub(crate) skb: Skb,
+}
+
+impl Arrival<'_> {
+    /// The first bytes behind UDP's header, at most 144.
+    pub fn head(&self) -> &[u8] {
+        self.head
+    }
+
+    /// The packet, which begins behind UDP's header. Its first bytes may be in it, and cannot be looked at any more.
+    pub fn into_skb(self) -> Skb {
+        self.skb
+    }
 }
 
 /// What `poll` says beside errors.
@@ -69,7 +82,7 @@ pub trait Transport: Sized + 'static {
     type State: Send + 'static;
 
     /// Makes a namespace's state; `None`: no memory. May sleep.
-    fn open(net: &Net<Self>) -> Option<KBox<Self::State>>;
+    fn open(net: &mut Opening<'_>) -> Option<KBox<Self::State>>;
 
     /// When [`Transport::timer`] is to be called, on [`now`](crate::now)'s clock.
     fn next_timer(state: &Self::State) -> Option<u64>;
@@ -77,67 +90,72 @@ pub trait Transport: Sized + 'static {
     /// The time of [`Transport::next_timer`] has come.
     fn timer(state: &mut Locked<'_, Self>);
 
-    /// A packet came in. `skb` begins behind UDP's header.
-    fn packet(state: &mut Locked<'_, Self>, arrival: &Arrival<'_>, skb: Skb);
+    /// A packet came in.
+    fn packet(state: &mut Locked<'_, Self>, arrival: Arrival<'_>);
 
     /// A socket is made.
     ///
     /// # Errors
     /// Those of `socket(2)`.
-    fn sock_open(net: &Net<Self>, sock: &Sock) -> Result;
+    fn sock_open(net: &mut Net<'_, Self>, sock: &Sock) -> Result;
 
     /// A socket is closed. `abort`: what it has to send is dropped; otherwise it is waited for as long as `linger` says, and
     /// sent afterwards. Called again, with neither, when the socket is freed.
-    fn sock_close(net: &Net<Self>, sock: Busy<'_>, abort: bool, linger: Timeout);
+    fn sock_close(net: &mut Net<'_, Self>, sock: Caller<'_>, abort: bool, linger: Timeout);
 
     /// Gives a socket a port; 0: any. The socket's [`view`](Sock::view) has its address already.
     ///
     /// # Errors
     /// `EADDRINUSE`.
-    fn sock_bind(net: &Net<Self>, sock: Busy<'_>, port: u16) -> Result<u16>;
+    fn sock_bind(net: &mut Net<'_, Self>, sock: Busy<'_>, port: u16) -> Result<u16>;
 
     /// Takes a socket's port away.
-    fn sock_unbind(net: &Net<Self>, sock: Busy<'_>);
+    fn sock_unbind(net: &mut Net<'_, Self>, sock: Busy<'_>);
 
     /// A bound socket's local address is another one now: it was connected, or is no longer.
-    fn sock_moved(net: &Net<Self>, sock: Busy<'_>);
+    fn sock_moved(net: &mut Net<'_, Self>, sock: Busy<'_>);
 
     /// A socket is shut down; its [`view`](Sock::view) says how.
-    fn sock_shutdown(net: &Net<Self>, sock: Busy<'_>);
+    fn sock_shutdown(net: &mut Net<'_, Self>, sock: Busy<'_>);
 
     /// `sendmsg` of `len` bytes; returns how many were taken.
     ///
     /// # Errors
     /// Those of `sendmsg(2)`.
-    fn send(net: &Net<Self>, sock: Busy<'_>, message: &mut Message<'_>, len: usize) -> Result<u32>;
+    fn send(
+        net: &mut Net<'_, Self>,
+        sock: Caller<'_>,
+        message: &mut Sending<'_>,
+        len: usize,
+    ) -> Result<u32>;
 
     /// `recvmsg` of up to `len` bytes; returns how many there were.
     ///
     /// # Errors
     /// Those of `recvmsg(2)`.
     fn receive(
-        net: &Net<Self>,
-        sock: Busy<'_>,
-        message: &mut Message<'_>,
+        net: &mut Net<'_, Self>,
+        sock: Caller<'_>,
+        message: &mut Receiving<'_>,
         len: usize,
         flags: ReceiveFlags,
     ) -> Result<u32>;
 
     /// What could be done without waiting.
-    fn poll(net: &Net<Self>, sock: &Sock) -> Ready;
+    fn poll(net: &mut Net<'_, Self>, sock: &Sock) -> Ready;
 
     /// Sets an option of the transport's level.
     ///
     /// # Errors
     /// `ENOPROTOOPT`, `EINVAL`.
-    fn set_option(net: &Net<Self>, sock: Busy<'_>, option: u32, value: i32) -> Result;
+    fn set_option(net: &mut Net<'_, Self>, sock: Busy<'_>, option: u32, value: i32) -> Result;
 
     /// Reads an option of the transport's level; not below -1.
     ///
     /// # Errors
     /// `ENOPROTOOPT`.
-    fn get_option(net: &Net<Self>, sock: &Sock, option: u32) -> Result<i32>;
+    fn get_option(net: &mut Net<'_, Self>, sock: &Sock, option: u32) -> Result<i32>;
 
     /// How many bytes are in a queue.
-    fn queued(net: &Net<Self>, sock: &Sock, queue: Queue) -> u32;
+    fn queued(net: &mut Net<'_, Self>, sock: &Sock, queue: Queue) -> u32;
 }

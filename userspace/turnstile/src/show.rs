@@ -346,12 +346,12 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
         };
         let shown = |flags: &str| {
             let cli = Cli::parse_from(format!("turnstile port show {flags}").split_whitespace());
-            ports(&[port.clone()], &cli)
+            ports(std::slice::from_ref(&port), &cli)
         };
         assert_eq!(shown(""), "port swp1 root handle 1: link auto\n");
         let text = shown("-s -d");
         for line in [
-            "  in force: link unresolved tokens unpaced token-expiry off\n",
+            "  in force: link unresolved tokens unpaced token-limit 0 token-expiry off ",
             "  link unresolved token-rate unpaced token-expiry off\n  link-waits 0 ",
         ] {
             assert!(text.contains(line), "{text}");

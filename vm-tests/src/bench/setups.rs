@@ -155,6 +155,13 @@ fn turnstile() -> Vec<SetUp> {
             by_id(),
         ),
         port(
+            "turnstile/shaped-data",
+            "only data, shaped link",
+            "link 400gbit",
+            packets::flows(),
+        )
+        .spread(1, &[2]),
+        port(
             "turnstile/data-first",
             "8 bands, class id, data first",
             &format!("{PORT} order data-first"),

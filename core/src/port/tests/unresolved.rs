@@ -54,6 +54,7 @@ fn tokens_do_not_grow_old_by_themselves() {
     b.put(Band::Token(0), 0);
     b.at(3_600_000_000_000);
     assert_eq!(b.get(), Dequeue::Packet(0, Band::Token(0)));
+    assert_eq!(b.port.port_stats().slack_forfeits, 0);
     let mut b = unresolved(Config {
         token_expiry: Expiry::After(Nanos(1000)),
         ..PAPERS

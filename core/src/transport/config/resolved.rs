@@ -128,6 +128,46 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// What an endpoint has before it is started: no message is begun, and none taken.
+    pub(crate) const NONE: Self = Self {
+        policy: Policy::ExpressPass,
+        schedule: Schedule::Srpt,
+        link: 1,
+        link_rate: Rate::UNLIMITED,
+        token_rate: Rate::UNLIMITED,
+        token_time: 0,
+        feedback: Feedback::Midpoint,
+        initial_rate: 1,
+        min_rate: 1,
+        target_loss: 0,
+        weight_initial: 0,
+        weight_min: 0,
+        weight_max: 0,
+        fairness: 0,
+        jitter: 0,
+        update_period: None,
+        base_rtt: Nanos::ZERO,
+        token_expiry: None,
+        clock: Clock::Realtime,
+        priority: PriorityFunction::ONE,
+        unscheduled: 0,
+        max_incoming: 0,
+        max_outgoing: 0,
+        max_per_peer: 0,
+        max_half_open: 0,
+        max_remembered: 0,
+        timeout: Nanos::ZERO,
+        rto: Nanos::ZERO,
+        send_buffer: 0,
+        receive_buffer: 0,
+        dscp: Dscp {
+            signal: 0,
+            token: 0,
+            data: 0,
+            unscheduled: 0,
+        },
+    };
+
     /// Bytes on the link in the round-trip time before one was measured: what REN sends at first. At least 1.
     pub fn base_bytes(&self) -> u32 {
         // Seconds' worth and the rest apart: neither outgrows 64 bits, as the time is at most a second.

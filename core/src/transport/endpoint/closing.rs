@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How messages end.
+//!
+//! A message takes more than half a kilobyte. So one that ends is taken out of the tables where it stands, and of all that is there
+//! only what its user keeps is moved.
 
 use super::*;
 use crate::transport::host::Failure;
@@ -8,23 +11,25 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Ends a message with a RESET. [`Host::out_done`] is not called. `None`: there is no such message any more.
     pub fn abort<H: Host<O, I>>(&mut self, now: Nanos, id: OutId, host: &mut H) -> Option<O> {
         let index = self.out_at(id)?;
-        let out = self.remove_out(index)?;
+        self.leave_out(index);
         self.stats.count(Counter::OutAborted);
-        self.tell_reset(&out.to, out.cookie, ResetCode::Aborted, host);
-        let failure = Failure::Reset(ResetCode::Aborted);
-        host.event(&Event::Failed(out.info(now), failure));
-        Some(out.user)
+        let out = self.outs.get(index)?;
+        let (to, cookie) = (out.to, out.cookie);
+        self.tell_reset(&to, cookie, ResetCode::Aborted, host);
+        self.tell_out_failed(now, index, Failure::Reset(ResetCode::Aborted), host);
+        self.outs.remove_part(index, |out| out.user)
     }
 
     /// Ends an incoming message with a RESET: its socket was closed. [`Host::in_failed`] is not called. `None`: there is no such message any more.
     pub fn refuse<H: Host<O, I>>(&mut self, now: Nanos, id: InId, host: &mut H) -> Option<I> {
         let index = self.in_at(id)?;
-        let message = self.remove_in(index)?;
+        self.leave_in(index);
         self.stats.count(Counter::InClosed);
-        self.tell_reset(&message.from, message.cookie, ResetCode::Closed, host);
-        let failure = Failure::Reset(ResetCode::Closed);
-        host.event(&Event::Failed(self.in_info(now, &message), failure));
-        Some(message.user)
+        let message = self.ins.get(index)?;
+        let (from, cookie) = (message.from, message.cookie);
+        self.tell_reset(&from, cookie, ResetCode::Closed, host);
+        self.tell_in_failed(now, index, Failure::Reset(ResetCode::Closed), host);
+        self.ins.remove_part(index, |message| message.user)
     }
 
     /// Ends a message, whichever, with a RESET, calling [`Host::out_done`] or [`Host::in_failed`]. `false`: there is none left.
@@ -82,8 +87,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    fn remove_out(&mut self, index: u32) -> Option<Out<O>> {
-        let out = self.outs.remove(index)?;
+    /// Takes an outgoing message out of all tables but that of messages.
+    fn leave_out(&mut self, index: u32) {
+        let Some(out) = self.outs.get(index) else {
+            return;
+        };
         self.out_index.remove(index);
         self.out_timers.remove(index);
         if let Some(peer) = self.peers.all.get_mut(out.peer) {
@@ -92,7 +100,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             peer.unacknowledged = peer.unacknowledged.saturating_sub(left.into());
         }
         self.peers.tidy(out.peer);
-        Some(out)
     }
 
     pub(super) fn out_done<H: Host<O, I>>(
@@ -103,16 +110,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         host: &mut H,
     ) {
         let id = self.out_id(index);
-        let Some(out) = self.remove_out(index) else {
+        self.leave_out(index);
+        let Some(out) = self.outs.get(index) else {
             return;
         };
-        let info = out.info(now);
         match result {
             Ok(()) => {
                 self.stats.count(Counter::OutDelivered);
                 let bytes = u64::from(out.received);
                 self.stats.add(Counter::OutDeliveredBytes, bytes);
-                host.event(&Event::Delivered(info));
+                self.tell_out_delivered(now, index, host);
             }
             Err(failure) => {
                 self.stats.count(match failure {
@@ -122,50 +129,56 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                     Failure::Reset(ResetCode::Protocol) => Counter::OutProtocol,
                     Failure::Reset(_) => Counter::OutReset,
                 });
-                host.event(&Event::Failed(info, failure));
+                self.tell_out_failed(now, index, failure, host);
             }
         }
-        host.out_done(id, out.user, result);
+        if let Some(user) = self.outs.remove_part(index, |out| out.user) {
+            host.out_done(id, user, result);
+        }
     }
 
-    /// Takes an incoming message out of all tables.
-    fn remove_in(&mut self, index: u32) -> Option<In<I>> {
+    /// Takes an incoming message out of all tables but that of messages.
+    fn leave_in(&mut self, index: u32) {
         self.no_longer_half_open(index);
-        let mut message = self.ins.remove(index)?;
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        let (peer, missing) = (message.peer, message.noted_missing);
+        let (coflow, remaining) = (message.coflow_entry, message.noted_remaining);
+        let tokens = message.ledger.take();
         self.in_index.remove(index);
         self.in_timers.remove(index);
         self.pacer.drop(index);
-        self.count_tokens(message.ledger.take());
-        if let Some(peer) = self.peers.all.get_mut(message.peer) {
+        self.count_tokens(tokens);
+        if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_sub(1);
-            peer.missing = peer.missing.saturating_sub(message.noted_missing.into());
+            peer.missing = peer.missing.saturating_sub(missing.into());
         }
-        self.peers.tidy(message.peer);
-        if let Some(coflow) = message.coflow_entry {
-            self.coflows
-                .change(coflow, message.noted_remaining.into(), 0);
+        self.peers.tidy(peer);
+        if let Some(coflow) = coflow {
+            self.coflows.change(coflow, remaining.into(), 0);
             self.coflows.leave(coflow);
         }
-        Some(message)
     }
 
     /// A message has come whole.
     pub(super) fn in_done<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let id = self.in_id(index);
-        let Some(message) = self.remove_in(index) else {
+        self.leave_in(index);
+        let Some(message) = self.ins.get(index) else {
             return;
         };
-        let length = message.received;
-        let info = self.in_info(now, &message);
+        let (length, cookie, from) = (message.received, message.cookie, message.from);
         self.stats.count(Counter::InDelivered);
         self.stats.add(Counter::InDeliveredBytes, length.into());
         let until = now + self.config.timeout + Nanos::SECOND;
-        let hash = self.hash(message.cookie);
-        self.remembered
-            .insert(hash, message.cookie, &message.from, length, until);
-        self.final_ack(&message.from, message.cookie, length, host);
-        host.event(&Event::Delivered(info));
-        host.in_done(id, message.user);
+        let hash = self.hash(cookie);
+        self.remembered.insert(hash, cookie, &from, length, until);
+        self.final_ack(&from, cookie, length, host);
+        self.tell_in_delivered(now, index, host);
+        if let Some(user) = self.ins.remove_part(index, |message| message.user) {
+            host.in_done(id, user);
+        }
     }
 
     /// Tells the other side that all has come, or that this side knows.
@@ -193,17 +206,64 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         host: &mut H,
     ) {
         let id = self.in_id(index);
-        let Some(message) = self.remove_in(index) else {
+        if self.ins.get(index).is_none() {
             return;
-        };
+        }
+        self.leave_in(index);
         self.stats.count(match why {
             Failure::TimedOut => Counter::InTimeout,
             Failure::Crowded => Counter::HalfOpenDropped,
             Failure::Reset(ResetCode::Aborted | ResetCode::Unknown) => Counter::InAborted,
             Failure::Reset(_) => Counter::InProtocol,
         });
-        host.event(&Event::Failed(self.in_info(now, &message), why));
-        host.in_failed(id, message.user, why);
+        self.tell_in_failed(now, index, why, host);
+        if let Some(user) = self.ins.remove_part(index, |message| message.user) {
+            host.in_failed(id, user, why);
+        }
+    }
+
+    // An event is some two hundred bytes. Each is made in a function of its own, so that no other has it on its stack.
+
+    #[inline(never)]
+    pub(super) fn tell_out_opened<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
+        if let Some(out) = self.outs.get(index) {
+            host.event(&Event::Opened(out.info(now)));
+        }
+    }
+
+    #[inline(never)]
+    fn tell_out_delivered<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
+        if let Some(out) = self.outs.get(index) {
+            host.event(&Event::Delivered(out.info(now)));
+        }
+    }
+
+    #[inline(never)]
+    fn tell_out_failed<H: Host<O, I>>(&self, now: Nanos, index: u32, why: Failure, host: &mut H) {
+        if let Some(out) = self.outs.get(index) {
+            host.event(&Event::Failed(out.info(now), why));
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn tell_in_opened<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
+        if let Some(message) = self.ins.get(index) {
+            host.event(&Event::Opened(self.in_info(now, message)));
+        }
+    }
+
+    #[inline(never)]
+    fn tell_in_delivered<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
+        if let Some(message) = self.ins.get(index) {
+            host.event(&Event::Delivered(self.in_info(now, message)));
+        }
+    }
+
+    #[inline(never)]
+    fn tell_in_failed<H: Host<O, I>>(&self, now: Nanos, index: u32, why: Failure, host: &mut H) {
+        if let Some(message) = self.ins.get(index) {
+            host.event(&Event::Failed(self.in_info(now, message), why));
+        }
     }
 
     /// The facts of an incoming message.

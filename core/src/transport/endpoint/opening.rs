@@ -103,35 +103,57 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         // and a quarter of a round trip more, or they will not.
         let whole = sync.unscheduled.saturating_add(sync.unscheduled / 8);
         let until = now + Nanos(rtt.0 / 4) + self.config.link_rate.duration(whole);
-        let mut message = In::new(
+        // Without memory it is as if alone.
+        let coflow = (sync.coflow != 0)
+            .then(|| (mix(u64::from(sync.coflow) ^ self.seed) >> 32) as u32)
+            .and_then(|hash| self.coflows.join(hash, sync.coflow));
+        self.insert_in(
             user, number, peer, from, sync, window, now, rto, until, credit,
         );
-        message.grant = sync.ren.then_some(now + rtt);
-        if sync.coflow != 0 {
-            let hash = (mix(u64::from(sync.coflow) ^ self.seed) >> 32) as u32;
-            // Without memory it is as if alone.
-            message.coflow_entry = self.coflows.join(hash, sync.coflow);
+        let mut narrow = false;
+        if let Some(message) = self.ins.get_mut(index) {
+            message.grant = sync.ren.then_some(now + rtt);
+            message.coflow_entry = coflow;
+            message.half_open = Some(self.half_len);
+            narrow = message.window < message.length.unwrap_or(u32::MAX);
         }
-        message.half_open = Some(self.half_len);
         if let Some(place) = self.half_open.get_mut(self.half_len) {
             *place = index;
         }
         self.half_len = self.half_len.saturating_add(1);
-        let info = self.in_info(now, &message);
-        let narrow = message.window < message.length.unwrap_or(u32::MAX);
-        self.ins.insert(message);
         self.in_index.insert(self.hash(sync.cookie), index);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_add(1);
         }
         self.note_progress(index);
         self.stats.count(Counter::InOpened);
-        host.event(&Event::Opened(info));
+        self.tell_in_opened(now, index, host);
         if narrow {
             self.in_ack(index, host);
         }
         self.schedule(now, index);
         self.arm(now, index);
+    }
+
+    /// Makes a message and puts it into its table. It is large, so that nothing else should be on the stack with it.
+    #[inline(never)]
+    #[allow(clippy::too_many_arguments)] // those of `In::new`
+    fn insert_in(
+        &mut self,
+        user: I,
+        number: u64,
+        peer: u32,
+        from: &Address,
+        sync: &Sync,
+        window: u32,
+        now: Nanos,
+        rto: Nanos,
+        until: Nanos,
+        credit: Credit,
+    ) {
+        self.ins.insert(In::new(
+            user, number, peer, from, sync, window, now, rto, until, credit,
+        ));
     }
 
     /// The sender asks whether anybody is there, or has not heard yet that somebody is.

@@ -15,6 +15,8 @@ const BURST: u32 = 32;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Begins a message: sends its SYNC, and what goes without tokens. What is written later, [`Endpoint::written`] tells.
+    // Not into its caller: a message is large, and is made here.
+    #[inline(never)]
     pub fn send<H: Host<O, I>>(
         &mut self,
         now: Nanos,
@@ -57,7 +59,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         let first = out.first_timer();
         let sync = out.sync(now);
-        let info = out.info(now);
         self.outs.insert(out);
         self.out_index.insert(self.hash(cookie), index);
         self.out_timers.set(index, first);
@@ -68,7 +69,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.count(Counter::OutOpened);
         self.stats.count(Counter::SyncSent);
         signal(host, to, &Packet::Sync(sync));
-        host.event(&Event::Opened(info));
+        self.tell_out_opened(now, index, host);
         self.burst(now, index, host);
         Ok(self.out_id(index))
     }

@@ -23,6 +23,14 @@ pub struct PriorityFunction {
 }
 
 impl PriorityFunction {
+    /// One priority for all.
+    pub(crate) const ONE: Self = Self {
+        thresholds: [u64::MAX; THRESHOLDS],
+        a: 0,
+        b: 0,
+        priorities: 1,
+    };
+
     /// `priorities` is K, clamped to 1..=8, and `packets` is p, at least 2; `a` and `b` are in thousandths.
     pub fn new(priorities: u32, packets: u32, a: u32, b: u32) -> Self {
         let priorities = priorities.clamp(1, u32::from(MAX_PRIORITY) + 1);

@@ -57,18 +57,38 @@ pub(in crate::qdisc) unsafe fn enqueue_unusual<T: Qdisc>(
     };
     T::enqueue_unusual(skb, known, &mut on);
 
-    let on = on.report;
+    let on = &on.report;
     // SAFETY: the qdisc is valid and its root lock held.
     unsafe {
         let (packets, bytes) = on.uncounted();
         counters::enqueued(sch, packets, bytes);
-        let (packets, _) = on.queued;
+        // As the parents will count it on their way back, and nothing else happened.
+        if on.queued == (1, len)
+            && (on.refused | on.lost.0 | on.ahead.0) == 0
+            && (*sch).q.qlen != 0
+        {
+            return bindings::NET_XMIT_SUCCESS as i32;
+        }
+        account_for(on, sch, len)
+    }
+}
+
+/// Has everybody know what became of a packet of `len` bytes and of those that went for it; the verdict. What was queued is in the qdisc's
+/// own counters already.
+///
+/// # Safety
+///
+/// As for [`enqueue`].
+#[inline(never)]
+unsafe fn account_for(on: &Arrivals<'_>, sch: *mut bindings::Qdisc, len: u32) -> i32 {
+    // SAFETY: the qdisc is valid and its root lock held.
+    unsafe {
         if on.refused != 0 {
             bindings::knet_count_drops(sch, on.refused);
         }
         account_lost(sch, on.lost);
         let empty = (*sch).q.qlen == 0;
-        let taken = packets != 0 && !empty;
+        let taken = on.queued.0 != 0 && !empty;
         // What the parents do not count yet of what was queued. They do while they hear of drops: one that is empty for a moment
         // tells its own parent, which gives up the class, and asks no more for the packet that is on its way in.
         let mut uncounted = sub(on.queued, on.ahead);

@@ -87,7 +87,7 @@ impl Kind {
             Self::Prio => format!("{add}prio\n{all_to_2}"),
             Self::Tbf => format!("{add}tbf rate 200mbit burst 80kb limit 1mb\n"),
             Self::Netem => format!("{add}netem delay 50us limit 1000\n"),
-            Self::Port => format!("{add}turnstile\n"),
+            Self::Port => format!("{add}turnstile\n{all_to_2}"),
         }
     }
 }

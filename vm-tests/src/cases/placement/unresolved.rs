@@ -308,7 +308,7 @@ fn unresolved(_: &mut Ctx) -> Result<()> {
         let (text, json) = details(&ns, "dum0")?;
         for words in [
             "root handle 1: link auto tokens 5.1787916% ",
-            "  in force: link unresolved tokens unpaced token-expiry off\n",
+            "  in force: link unresolved tokens unpaced token-limit ",
             "  link unresolved token-rate unpaced token-expiry off\n",
         ] {
             ensure!(text.contains(words), "{tool:?}: {words:?} is not in {text}");
@@ -334,7 +334,7 @@ fn unresolved(_: &mut Ctx) -> Result<()> {
             &ns,
             "change",
             "dum0",
-            "tokens 1mbit token-expiry 2ms phantom drain 900mbit mark 3000 ren period 48us",
+            "jitter 0 tokens 1mbit token-expiry 2ms phantom drain 900mbit mark 3000 ren period 48us",
         )?;
         let port = stats::qdisc(&ns, "dum0", "1:")?;
         ensure!(
@@ -348,7 +348,7 @@ fn unresolved(_: &mut Ctx) -> Result<()> {
         );
         let (text, _) = details(&ns, "dum0")?;
         ensure!(
-            text.contains("in force: link unresolved tokens 1mbit token-expiry 2ms"),
+            text.contains("in force: link unresolved tokens 1mbit token-limit 8 token-expiry 2ms"),
             "{tool:?}: {text}"
         );
         // No link has this as a share.
@@ -461,7 +461,9 @@ fn in_order(ctx: &mut Ctx) -> Result<()> {
         }
         let port = &ports(&ns, "dum0")?[0];
         ensure!(
-            Rates::said_by(port) == Rates::UNRESOLVED && port.get("token-waits") == 0,
+            Rates::said_by(port) == Rates::UNRESOLVED
+                && port.get("token-waits") == 0
+                && port.get("slack-forfeits") == 0,
             "{order}: {port:?}"
         );
         stats::check_port(&ns, "dum0", "10:")?;

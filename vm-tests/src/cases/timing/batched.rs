@@ -9,7 +9,7 @@ use anyhow::{ensure, Result};
 use turnstile_core::uapi::{band_stat, port_stat};
 
 use super::bench::{Bench, Kind, Sender, PORT, TOKEN0};
-use super::exact::{words, Pace, FRAME, GBIT, MBIT, SHARE, TOKEN};
+use super::exact::{words, Pace, GBIT, MBIT, SHARE, TOKEN};
 use super::scaled;
 use crate::harness::Ctx;
 
@@ -85,9 +85,15 @@ impl Outcome {
 }
 
 /// Offers tokens at 90 % of their rate, in bursts.
-fn offer(ctx: &mut Ctx, options: &str, link: u64, burst: u64, late: bool) -> Result<Outcome> {
-    let mut bench = Bench::bare()?;
-    below(&mut bench, &format!("link {} {options}", words(link)))?;
+fn offer(
+    ctx: &mut Ctx,
+    bench: &mut Bench,
+    options: &str,
+    link: u64,
+    burst: u64,
+    late: bool,
+) -> Result<Outcome> {
+    below(bench, &format!("link {} {options}", words(link)))?;
     let mut tokens = bench.sender(Kind::token(0))?;
     let mut sender = bench.sender(Kind::data().stream(0x77).supers(SEGMENTS))?;
     sender.priority(6)?;
@@ -105,7 +111,7 @@ fn offer(ctx: &mut Ctx, options: &str, link: u64, burst: u64, late: bool) -> Res
         count: 0,
     };
     for number in 0..bursts {
-        trains.up_to(&bench, ctx, start + span(number))?;
+        trains.up_to(bench, ctx, start + span(number))?;
         tokens.send(burst)?;
     }
     bench.arrivals_after(pace.after(100 * TOKEN) + 100 * LATE)?;
@@ -137,10 +143,11 @@ fn offer(ctx: &mut Ctx, options: &str, link: u64, burst: u64, late: bool) -> Res
 
 /// With the defaults, tokens at 90 % of their rate are sent, however they come and however late the port is served.
 pub(super) fn sent(ctx: &mut Ctx) -> Result<()> {
+    let mut bench = Bench::bare()?;
     for link in LINKS {
         for burst in BURSTS {
             for late in [false, true] {
-                let outcome = offer(ctx, "", link, burst, late)?;
+                let outcome = offer(ctx, &mut bench, "", link, burst, late)?;
                 let what = format!(
                     "link {}, bursts of {burst}{}",
                     words(link),
@@ -177,9 +184,10 @@ pub(super) fn sent(ctx: &mut Ctx) -> Result<()> {
 
 /// What the option is for: with the papers' limits, which `jitter 0` leaves alone, most of what comes in bursts is dropped.
 pub(super) fn exact_limits(ctx: &mut Ctx) -> Result<()> {
+    let mut bench = Bench::bare()?;
     for link in LINKS {
         for burst in BURSTS {
-            let outcome = offer(ctx, "jitter 0", link, burst, false)?;
+            let outcome = offer(ctx, &mut bench, "jitter 0", link, burst, false)?;
             ctx.note(format!(
                 "link {}, bursts of {burst}, jitter 0: {:.2} % of {} tokens sent, {} queued at most, {} ns the longest wait",
                 words(link),
@@ -204,25 +212,33 @@ pub(super) fn exact_limits(ctx: &mut Ctx) -> Result<()> {
 
 /// More tokens than may leave, more data than the link carries, and a port that is served late: the group has its share.
 pub(super) fn share(ctx: &mut Ctx) -> Result<()> {
+    /// Room and patience without end, but the papers' slack.
+    const PATIENT: &str = "jitter 0 token-limit 1024 token-expiry off";
+    let mut bench = Bench::bare()?;
     for link in LINKS {
         for order in ["tokens-first", "data-first"] {
-            for (options, most) in [("", 0.001), ("jitter 0", 1.0)] {
+            for options in ["", "jitter 0", PATIENT] {
                 let what = format!("link {} order {order} {options}", words(link));
-                let got = overload(ctx, &what, link)?;
+                let got = overload(ctx, &mut bench, &what, link)?;
                 ctx.note(format!(
                     "{what}: tokens have {:.3} % of their share; {} ns forfeited in {} times",
                     got.share * 100.0,
                     got.forfeited,
                     got.forfeits
                 ));
-                let off = (got.share - 1.0).abs();
-                ensure!(off <= most, "{what}: off by {off}");
-                // 47 us are more than eight intervals, or than two frames and a token.
-                let in_vain = most == 1.0 && link >= 10 * GBIT;
+                // 47 us are more than eight intervals from 10 Gbit/s on.
+                let too_late = link >= 10 * GBIT;
+                let right = match options {
+                    // Of 64 tokens, in whose time 32 may leave, eight or nine fit.
+                    "jitter 0" => got.share < 0.4,
+                    PATIENT if too_late => got.share < 0.99 && got.forfeits > 5,
+                    _ => (got.share - 1.0).abs() <= 0.001 && got.forfeits == 0,
+                };
                 ensure!(
-                    (got.forfeits != 0) == in_vain && (off > 0.01) == in_vain,
-                    "{what}: off by {off}, {} times forfeited",
-                    got.forfeits
+                    right,
+                    "{what}: {} of the share, {} ns forfeited",
+                    got.share,
+                    got.forfeited
                 );
             }
         }
@@ -237,10 +253,9 @@ struct Overload {
     forfeited: u64,
 }
 
-fn overload(ctx: &mut Ctx, options: &str, link: u64) -> Result<Overload> {
+fn overload(ctx: &mut Ctx, bench: &mut Bench, options: &str, link: u64) -> Result<Overload> {
     const BURST: u64 = 64;
-    let mut bench = Bench::bare()?;
-    below(&mut bench, &format!("{options} data-limit 1gb"))?;
+    below(bench, &format!("{options} data-limit 1gb"))?;
     let kind = Kind::token(0);
     let mut tokens = bench.sender(kind)?;
     let mut data = bench.sender(Kind::data().supers(SEGMENTS))?;
@@ -248,7 +263,7 @@ fn overload(ctx: &mut Ctx, options: &str, link: u64) -> Result<Overload> {
     sender.priority(6)?;
     let pace = Pace::share(link, SHARE);
     // At least so many that the last one, which may wait for a frame, does not count.
-    let count = scaled(200_000).max(8_000);
+    let count = scaled(40_000).max(4_000);
     let start = bench.soon();
     let end = start + pace.after(count * TOKEN);
     let quiet = 10 * LATE;
@@ -260,8 +275,8 @@ fn overload(ctx: &mut Ctx, options: &str, link: u64) -> Result<Overload> {
         count: 0,
     };
     bench.wait_until(start)?;
-    let frames = Pace::bits(link).bytes_per_ns() * (end - start) as f64 / FRAME as f64;
-    data.send(frames as u64 + 2 * SEGMENTS as u64)?;
+    // In the time of a burst the link carries 32 frames and their tokens: with these, and 40 with each burst, there are always some.
+    data.send(10 * SEGMENTS as u64)?;
     // Half as long as the tokens' time.
     let mut number = 0;
     let mut came = Vec::new();
@@ -270,8 +285,9 @@ fn overload(ctx: &mut Ctx, options: &str, link: u64) -> Result<Overload> {
         if at >= end {
             break;
         }
-        trains.up_to(&bench, ctx, at)?;
+        trains.up_to(bench, ctx, at)?;
         tokens.send(BURST)?;
+        data.send(SEGMENTS as u64)?;
         number += 1;
         if number % 64 == 0 {
             came.extend(bench.arrivals()?);
