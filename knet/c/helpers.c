@@ -124,19 +124,6 @@ void knet_overlimit(struct Qdisc *sch)
 	qdisc_qstats_overlimit(sch);
 }
 
-struct sk_buff *knet_peeked(struct Qdisc *sch)
-{
-	return skb_peek(&sch->gso_skb);
-}
-
-/* The second half of qdisc_peek_dequeued(): the packet is still part of the queue. */
-void knet_stash_peeked(struct Qdisc *sch, struct sk_buff *skb)
-{
-	__skb_queue_head(&sch->gso_skb, skb);
-	qdisc_qstats_backlog_inc(sch, skb);
-	qdisc_qlen_inc(sch);
-}
-
 void knet_drop_enqueue(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_free,
 		       enum qdisc_drop_reason reason)
 {

@@ -62,8 +62,6 @@ void knet_lost(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
 void knet_count_at_parents(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
 void knet_count_drops(struct Qdisc *sch, unsigned int packets);
 void knet_overlimit(struct Qdisc *sch);
-struct sk_buff *knet_peeked(struct Qdisc *sch);
-void knet_stash_peeked(struct Qdisc *sch, struct sk_buff *skb);
 
 /* Dropping: on the way in, on the way out, and under RTNL. */
 void knet_drop_enqueue(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_free,

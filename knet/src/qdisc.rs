@@ -113,6 +113,25 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     /// Gives the packet to send next, if one may be sent now.
     fn dequeue_unusual(known: Self::Departure, on: &mut Dequeuing<'_, Self>) -> Option<Skb>;
 
+    /// As [`Qdisc::dequeue`], for a parent that looks at the packet to send next. knet keeps the
+    /// packet apart, as part of the qdisc's `qlen`, until that parent, or any, takes it, until
+    /// [`Qdisc::peeked_expired`] says that it is too old, or until the qdisc is reset.
+    fn peek(leaving: Leaving<'_, Self>) -> Dequeued {
+        Self::dequeue(leaving)
+    }
+
+    /// Is the packet that was kept apart too old to be sent? Then it is dropped.
+    ///
+    /// Asked when the parent looks again and when it takes the packet. To a parent that looks and
+    /// takes at once, a packet may so be there and gone again, but never be replaced by another; all
+    /// parents of the kernel's can deal with that.
+    fn peeked_expired(&mut self) -> bool {
+        false
+    }
+
+    /// The packet that was kept apart leaves now, or there is none after all.
+    fn peeked_left(&mut self) {}
+
     /// Drops everything that is queued here, with [`drop_queued`]. The children are emptied by knet.
     fn reset(&mut self, rtnl: &Rtnl<'_>);
 

@@ -15,13 +15,14 @@ use knet::{
     Enqueuing, Extack, HeaderBuffer, Leaving, Locked, Medium, Message, Qdisc, Rtnl, Skb, Stats,
 };
 use turnstile_core::{
+    band::Band,
     classify::{classify, classify_usual},
     config::{limits, Config, Resolved},
     port::{
         layout::{lines_of, CACHE_LINE},
         Dequeue, Enqueue, Port, Slot, State, Step,
     },
-    queue::Meta,
+    queue::{Meta, Packet},
     uapi,
     units::Nanos,
 };
@@ -45,6 +46,8 @@ pub(crate) struct TurnstilePort {
     /// Whether the child may hold super-packets, which are one each to it.
     pub(crate) child_holds_whole: bool,
     pub(crate) events: PortEvents,
+    /// The packet that a parent has looked at. The port counts it as sent, until it is too old.
+    pub(crate) peeked: Option<(Band, Meta)>,
     /// What the device last said of its speed, in bytes/s. A link that is down says nothing.
     speed: Option<u64>,
 }
@@ -279,6 +282,7 @@ impl Qdisc for TurnstilePort {
             port: Port::EMPTY,
             grafted: false,
             child_holds_whole: false,
+            peeked: None,
             events: PortEvents::default(),
             speed,
         }? Error)
@@ -438,7 +442,12 @@ impl Qdisc for TurnstilePort {
             }
         };
         match dequeued {
-            Dequeue::Packet(packet, _) => Some(packet.0),
+            Dequeue::Packet(packet, band) => {
+                if on.is_peek() {
+                    on.qdisc().0.peeked = Some((band, packet.meta()));
+                }
+                Some(packet.0)
+            }
             Dequeue::Wait(time) => {
                 let sch = on.context();
                 sch.count_overlimit();
@@ -449,7 +458,29 @@ impl Qdisc for TurnstilePort {
         }
     }
 
+    fn peek(leaving: Leaving<'_, Self>) -> Dequeued {
+        leaving.unusual(None)
+    }
+
+    fn peeked_expired(&mut self) -> bool {
+        let Some((band, meta)) = self.peeked else {
+            return false;
+        };
+        let expired = self.port.recall(now(), band, &meta);
+        if expired {
+            self.peeked = None;
+        }
+        expired
+    }
+
+    fn peeked_left(&mut self) {
+        self.peeked = None;
+    }
+
     fn reset(&mut self, rtnl: &Rtnl<'_>) {
+        if let Some((band, meta)) = self.peeked.take() {
+            self.port.purge_recalled(band, &meta);
+        }
         self.port.reset(&mut OnReset(rtnl));
     }
 

@@ -117,7 +117,15 @@ pub(crate) fn class(
     else {
         return Ok(());
     };
-    let band_stats = this.port.stats(band);
+    let mut band_stats = this.port.stats(band);
+    if let Some((_, meta)) = this.peeked.filter(|(peeked, _)| *peeked == band) {
+        // Still here, as in the port's own `qlen`.
+        let (segs, len) = (u64::from(meta.segs), u64::from(meta.len));
+        band_stats.sent_packets = band_stats.sent_packets.wrapping_sub(segs);
+        band_stats.sent_bytes = band_stats.sent_bytes.wrapping_sub(len);
+        band_stats.queued_packets = band_stats.queued_packets.wrapping_add(segs);
+        band_stats.queued_bytes = band_stats.queued_bytes.wrapping_add(len);
+    }
     let leaf = child.filter(|_| band == Band::Data);
     let own_drops = band_stats.dropped();
     let InChild {

@@ -9,8 +9,9 @@
 
 use super::line::{Busy, Slot, State};
 use super::{Dequeue, Port};
+use crate::band::Band;
 use crate::config::Order;
-use crate::queue::{Leaf, Meta, Packet, Queue, Sink};
+use crate::queue::{DropCause, Leaf, Meta, Packet, Queue, Sink};
 use crate::units::{Nanos, Rate};
 
 /// What [`Port::start_dequeue`] came to.
@@ -291,6 +292,26 @@ impl<Q: Queue> Port<Q> {
             Choice::Packet(packet, slot) => self.send(now, packet, slot, leaf),
             Choice::Nothing | Choice::Leaf(_) => self.wait_for_tokens(),
         }
+    }
+
+    /// Somebody has asked for a packet in advance and has it still, and it is `now`. Is it a token
+    /// that has waited longer than the expiry? Then it is to be dropped, and counts as expired
+    /// instead of sent.
+    ///
+    /// Its turn is over all the same: what it was charged on the shapers stays charged.
+    pub fn recall(&mut self, now: Nanos, band: Band, meta: &Meta) -> bool {
+        let slot = Slot::new(band);
+        if !slot.is_token() || now - meta.enqueued <= self.expiry {
+            return false;
+        }
+        self.line_mut(slot).aside.recalled(meta, DropCause::Expired);
+        true
+    }
+
+    /// As in [`Port::reset`], for a packet that somebody has asked for in advance and still has.
+    pub fn purge_recalled(&mut self, band: Band, meta: &Meta) {
+        let line = self.line_mut(Slot::new(band));
+        line.aside.recalled(meta, DropCause::Purged);
     }
 
     /// The packet goes, and the link is busy with it.

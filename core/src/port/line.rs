@@ -186,6 +186,13 @@ impl Aside {
         self.leaf_sent.count(meta);
     }
 
+    /// A packet that was taken from the queue to be sent is dropped instead. Its wait in the queue
+    /// stays in the sum.
+    pub(super) fn recalled(&mut self, meta: &Meta, cause: DropCause) {
+        self.lost(meta, cause);
+        self.no_waits = self.no_waits.wrapping_sub(meta.segs.into());
+    }
+
     /// A packet that was queued is dropped.
     fn lost(&mut self, meta: &Meta, cause: DropCause) {
         let counter = match cause {

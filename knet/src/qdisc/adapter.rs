@@ -40,6 +40,11 @@ pub(super) struct Private<T: Qdisc> {
     watching: bool,
     /// A parent peeks: the packet that is asked for stays in the queue, as far as the counters are concerned.
     peeking: bool,
+    /// What a parent has looked at: a packet of ours. While there is one, `dequeue` is another
+    /// function.
+    peeked: Option<NonNull<bindings::sk_buff>>,
+    /// It counts as sent.
+    peeked_counted: bool,
     /// `inner` is initialised.
     live: bool,
     inner: MaybeUninit<T>,

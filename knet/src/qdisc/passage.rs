@@ -337,6 +337,7 @@ impl Arrivals<'_> {
 /// The qdisc is borrowed from it, and so is not while a child runs.
 pub struct Dequeuing<'a, T: Qdisc> {
     pub(super) context: Context<'a, T>,
+    pub(super) peeking: bool,
     pub(super) report: Departures<'a>,
 }
 
@@ -352,6 +353,12 @@ impl<'a, T: Qdisc> Dequeuing<'a, T> {
     #[inline]
     pub fn context(&self) -> Context<'a, T> {
         self.context
+    }
+
+    /// Does a parent but look at what is given now? See [`Qdisc::peek`].
+    #[inline]
+    pub fn is_peek(&self) -> bool {
+        self.peeking
     }
 
     /// Works on the listener while it hears nothing. `None`: there is none.

@@ -270,3 +270,59 @@ fn the_floors_follow_the_speed() {
     assert_eq!(b.put(Band::Token(0), 451), Enqueue::Dropped);
     assert_eq!(b.port.queued(Band::Token(0)).packets, 450);
 }
+
+#[test]
+fn a_token_that_was_asked_for_in_advance_expires_too() {
+    let mut b = Bench::new(Config {
+        token_expiry: Expiry::After(Nanos(1000)),
+        ..PAPERS
+    });
+    let meta = Meta {
+        enqueued: b.now,
+        ..Bench::packet(0, 60, 1).meta()
+    };
+    b.put_all(Band::Token(3), 0..2);
+    assert_eq!(b.get(), Dequeue::Packet(0, Band::Token(3)));
+    assert_eq!(b.get(), Dequeue::Wait(Nanos(1298)), "the interval");
+    b.at(1000);
+    assert!(!b.port.recall(b.now, Band::Token(3), &meta));
+    assert_eq!(b.port.stats(Band::Token(3)).sent_packets, 1);
+    b.at(1001);
+    assert!(b.port.recall(b.now, Band::Token(3), &meta));
+    let stats = b.port.stats(Band::Token(3));
+    assert_eq!(
+        (stats.offered_packets, stats.sent_packets, stats.expired),
+        (2, 0, 1)
+    );
+    assert_eq!((stats.sent_bytes, stats.dropped_bytes), (0, 60));
+    assert_eq!((stats.sojourn_count, stats.sojourn_total), (1, 0));
+    // Its turn is over all the same. (The other one has expired by now, too.)
+    b.put(Band::Token(3), 2);
+    assert_eq!(b.get(), Dequeue::Wait(Nanos(1298)));
+    b.at(1298);
+    assert_eq!(b.get(), Dequeue::Packet(2, Band::Token(3)));
+    assert_eq!(b.get(), Dequeue::Empty);
+    assert_eq!(b.port.stats(Band::Token(3)).expired, 2);
+}
+
+#[test]
+fn nothing_but_tokens_expires_in_advance() {
+    let mut b = Bench::new(Config {
+        token_expiry: Expiry::After(Nanos(1000)),
+        ..PAPERS
+    });
+    b.put(Band::Data, 0);
+    let meta = Meta {
+        enqueued: b.now,
+        ..Bench::packet(0, 1514, 1).meta()
+    };
+    assert_eq!(b.get(), Dequeue::Packet(0, Band::Data));
+    b.at(1_000_000);
+    assert!(!b.port.recall(b.now, Band::Data, &meta));
+    b.port.purge_recalled(Band::Data, &meta);
+    let stats = b.port.stats(Band::Data);
+    assert_eq!(
+        (stats.offered_packets, stats.sent_packets, stats.purged),
+        (1, 0, 1)
+    );
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A qdisc's life: made, changed, shown, emptied, destroyed.
 
-use super::{context, errno, private, this, with_lock};
+use super::{context, errno, packets::reset_peeked, private, this, with_lock};
 use crate::{
     attr::Nest,
     bindings,
@@ -104,6 +104,7 @@ pub(super) unsafe extern "C" fn reset<T: Qdisc>(sch: *mut bindings::Qdisc) {
         let area = private::<T>(sch);
         bindings::qdisc_watchdog_cancel(&raw mut (*area).watchdog);
         if (*area).live {
+            reset_peeked::<T>(sch);
             this::<T>(sch).reset(&Rtnl::held());
         }
         for child in (*area).children {

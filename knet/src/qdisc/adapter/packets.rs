@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Packets in and out, and what becomes of the counters.
 
-use super::{account_lost, context, count_at_parents, private, report_lost};
+use super::{account_lost, context, count_at_parents, private, report_lost, this};
 use crate::{
     bindings,
-    qdisc::{counters, sub, Arrivals, Arriving, Departures, Dequeuing, Enqueuing, Leaving, Qdisc},
+    qdisc::{
+        counters, sub, Arrivals, Arriving, Departures, Dequeuing, DropReason, Enqueuing, Leaving,
+        Qdisc,
+    },
     skb::Skb,
 };
 use core::{marker::PhantomData, ptr, ptr::NonNull};
@@ -120,8 +123,15 @@ pub(super) unsafe extern "C" fn dequeue<T: Qdisc>(
     T::dequeue(Leaving { context }).0
 }
 
-/// As `qdisc_peek_dequeued`, but the peeked packet is back in the counters before the parents hear of drops: to them
-/// the qdisc is not empty.
+/// As `qdisc_peek_dequeued`, but for two things.
+///
+/// The packet is not kept in `gso_skb`: from there a parent takes it without asking us, though it
+/// may have grown too old since. Most parents peek again in the dequeue in which they take a packet
+/// (tbf, drr, ets, qfq), but hfsc does not, nor do prio and red, through which a parent of theirs
+/// may have peeked. It is kept where we alone find it, and until it is gone, `sch->dequeue` is
+/// another function. So the usual dequeue has nothing to ask.
+///
+/// And it is back in the counters before the parents hear of drops: to them the qdisc is not empty.
 ///
 /// # Safety
 ///
@@ -129,21 +139,130 @@ pub(super) unsafe extern "C" fn dequeue<T: Qdisc>(
 pub(super) unsafe extern "C" fn peek<T: Qdisc>(
     sch: *mut bindings::Qdisc,
 ) -> *mut bindings::sk_buff {
-    // SAFETY: as the kernel calls us. `gso_skb` is free for a peeked packet since only parents peek.
+    // SAFETY: as the kernel calls us.
     unsafe {
-        let peeked = bindings::knet_peeked(sch);
-        if !peeked.is_null() {
-            return peeked;
+        let area = private::<T>(sch);
+        let mut lost = (0, 0);
+        if let Some(held) = (*area).peeked {
+            if !this::<T>(sch).peeked_expired() {
+                return held.as_ptr();
+            }
+            lost = drop_peeked::<T>(sch);
         }
-        let peeking = &raw mut (*private::<T>(sch)).peeking;
-        *peeking = true;
+        (*area).peeking = true;
         let context = context::<T>(sch);
-        let skb = T::dequeue(Leaving { context }).0;
-        // Otherwise `dequeue_unusual` has put it back.
-        if peeking.replace(false) && !skb.is_null() {
-            bindings::knet_stash_peeked(sch, skb);
+        let skb = T::peek(Leaving { context }).0;
+        // Otherwise `dequeue_unusual` has put it back, and has not counted it as sent.
+        if (&raw mut (*area).peeking).replace(false) {
+            hold::<T>(sch, skb, true);
+        }
+        if lost.0 != 0 {
+            report_lost(sch, lost);
         }
         skb
+    }
+}
+
+/// What `dequeue` is while a packet is held that a parent has looked at: that packet goes first.
+///
+/// Nothing goes in the place of one that is too old: parents such as tbf have paid for a packet of
+/// its length. They can deal with getting nothing, but not all come back by themselves.
+///
+/// # Safety
+///
+/// As for [`dequeue`].
+unsafe extern "C" fn dequeue_peeked<T: Qdisc>(sch: *mut bindings::Qdisc) -> *mut bindings::sk_buff {
+    // SAFETY: as the kernel calls us. There is a packet, or `dequeue` would be called.
+    unsafe {
+        if this::<T>(sch).peeked_expired() {
+            let lost = drop_peeked::<T>(sch);
+            report_lost(sch, lost);
+            // Even if nothing is left here: there may be other classes, whose turn it is now.
+            context::<T>(sch).wake_at(crate::time::now());
+            return ptr::null_mut();
+        }
+        let counted = (*private::<T>(sch)).peeked_counted;
+        let Some(skb) = release::<T>(sch) else {
+            return ptr::null_mut();
+        };
+        this::<T>(sch).peeked_left();
+        let len = skb.packet_len();
+        if counted {
+            counters::removed(sch, 1, len);
+            return skb.into_raw().as_ptr();
+        }
+        give_away::<T>(sch, skb, len)
+    }
+}
+
+/// Keeps a packet, if it is one, for who asked for it in advance: it is still part of the queue.
+/// `counted`: as sent.
+///
+/// # Safety
+///
+/// As for [`peek`].
+unsafe fn hold<T: Qdisc>(sch: *mut bindings::Qdisc, skb: *mut bindings::sk_buff, counted: bool) {
+    let Some(held) = NonNull::new(skb) else {
+        return;
+    };
+    // SAFETY: promised by the caller. The packet is ours as yet.
+    unsafe {
+        // Whoever peeked inside of this peek got another one. No parent of the kernel's does that.
+        let inner = drop_peeked::<T>(sch);
+        let skb = Skb::from_raw(held);
+        counters::enqueued(sch, 1, skb.packet_len());
+        (*private::<T>(sch)).peeked = Some(skb.into_raw());
+        (*private::<T>(sch)).peeked_counted = counted;
+        (*sch).dequeue = Some(dequeue_peeked::<T>);
+        if inner.0 != 0 {
+            report_lost(sch, inner);
+        }
+    }
+}
+
+/// Gives the packet that is held, if there is one.
+///
+/// # Safety
+///
+/// The qdisc must be valid, and its root lock held or nobody else able to reach it.
+unsafe fn release<T: Qdisc>(sch: *mut bindings::Qdisc) -> Option<Skb> {
+    // SAFETY: promised by the caller. What is held is ours.
+    unsafe {
+        let held = (*private::<T>(sch)).peeked.take()?;
+        (*sch).dequeue = Some(dequeue::<T>);
+        Some(Skb::from_raw(held))
+    }
+}
+
+/// Drops the packet that is held, since it is too old. Gives what the parents are to hear of.
+///
+/// # Safety
+///
+/// As for [`peek`].
+unsafe fn drop_peeked<T: Qdisc>(sch: *mut bindings::Qdisc) -> (u32, u32) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let Some(skb) = release::<T>(sch) else {
+            return (0, 0);
+        };
+        let lost = (1, skb.packet_len());
+        account_lost(sch, lost);
+        bindings::knet_drop_dequeue(sch, skb.into_raw().as_ptr(), DropReason::Congested.code());
+        lost
+    }
+}
+
+/// Drops the packet that is held, in a reset.
+///
+/// # Safety
+///
+/// As for [`release`]; RTNL must be held.
+pub(super) unsafe fn reset_peeked<T: Qdisc>(sch: *mut bindings::Qdisc) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if let Some(skb) = release::<T>(sch) {
+            bindings::knet_drop_rtnl(skb.into_raw().as_ptr());
+        }
     }
 }
 
@@ -210,11 +329,12 @@ pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
     sch: *mut bindings::Qdisc,
     known: T::Departure,
 ) -> *mut bindings::sk_buff {
-    // SAFETY: the kernel holds the root lock; the qdisc is live, or it could not be reached. `gso_skb` is free for a peeked packet
-    // since only parents peek.
+    // SAFETY: the kernel holds the root lock; the qdisc is live, or it could not be reached.
     unsafe {
+        let peeking = (&raw mut (*private::<T>(sch)).peeking).replace(false);
         let mut on = Dequeuing {
             context: context::<T>(sch),
+            peeking,
             report: Departures {
                 sch: NonNull::new_unchecked(sch),
                 lost: (0, 0),
@@ -222,16 +342,23 @@ pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
             },
         };
         let skb = match T::dequeue_unusual(known, &mut on) {
+            // It will count as sent when it leaves.
+            Some(skb) if peeking && is_on_device::<T>(sch, &skb) => {
+                counters::removed(sch, 1, skb.packet_len());
+                skb.into_raw().as_ptr()
+            }
             Some(skb) => {
+                if peeking {
+                    this::<T>(sch).peeked_left();
+                }
                 let len = skb.packet_len();
                 give_away::<T>(sch, skb, len)
             }
             None => ptr::null_mut(),
         };
         account_lost(sch, on.report.lost);
-        let peeking = (&raw mut (*private::<T>(sch)).peeking).replace(false);
-        if peeking && !skb.is_null() {
-            bindings::knet_stash_peeked(sch, skb);
+        if peeking {
+            hold::<T>(sch, skb, false);
         }
         if on.report.lost.0 != 0 {
             report_lost(sch, on.report.lost);

@@ -7,6 +7,7 @@ mod deep;
 mod doubled;
 pub(super) mod ledger;
 pub(super) mod load;
+mod peeked;
 mod random;
 mod trimmed;
 
@@ -58,6 +59,7 @@ pub(super) const CASES: &[Case] = &[
     deep!("netem", Kind::Netem),
     Case::new("accounting/children", children::run),
     Case::new("accounting/doubled", doubled::run),
+    Case::new("accounting/peeked", peeked::run),
     Case::new("accounting/trimmed", trimmed::run),
 ];
 

@@ -246,6 +246,9 @@ fn reason(net: &Net, tc: &mut Tc, kind: &str) -> Result<u64> {
         let path = format!("{TRACE}/{file}");
         std::fs::write(&path, value).with_context(|| path)
     };
+    // The first event makes the kernel's buffer as large as this, for good. Some hundred pages, as it
+    // would be without asking, would count as lost.
+    set("buffer_size_kb", "32")?;
     set("trace", "")?;
     set("events/skb/kfree_skb/enable", "1")?;
     let flow = Flow::new(1, Packet::Token(0), net.hosts[1].v4).burst(COUNT);
