@@ -52,7 +52,7 @@ impl Qdisc for Fifo {
         _on: &'a mut Configuring<'_, Self>,
         _options: Option<Nest<'a>>,
         _extack: &'a mut Extack,
-    ) -> Result<impl PinInit<Self, Error>> {
+    ) -> Result<impl Init<Self, Error>> {
         Ok(try_init!(Self { packets: SkbQueue::new(), room: LIMIT }? Error))
     }
 

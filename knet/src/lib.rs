@@ -98,8 +98,7 @@ pub use message::Message;
 pub use qdisc::{
     drop_queued, eopnotsupp, Arrivals, Arriving, Classified, Configuring, Context, Departures,
     Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing, Kind, Leaving, Locked, Qdisc,
-    Registration, Rtnl,
-    USUAL_FIELDS,
+    Registration, Rtnl, USUAL_FIELDS,
 };
 pub use skb::{HeaderBuffer, Headers, Skb, SkbQueue, PRIVATE_LEN};
 pub use tap::{Heard, Listener};

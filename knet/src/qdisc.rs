@@ -79,12 +79,12 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     /// Makes the qdisc from the options of `tc qdisc add`, in its place. May sleep.
     ///
     /// The kernel's stack is small. What is large is written where it stays, field by field, by `try_init!`; what remains to be done
-    /// with it then is for [`Init::chain`].
+    /// with it then is for [`Init::chain`]. Nothing that relies on its address is part of a qdisc, so that this need be no `PinInit`.
     fn new<'a>(
         on: &'a mut Configuring<'_, Self>,
         options: Option<Nest<'a>>,
         extack: &'a mut Extack,
-    ) -> Result<impl PinInit<Self, Error>>;
+    ) -> Result<impl Init<Self, Error>>;
 
     /// Changes a live qdisc: `tc qdisc change` or `replace`. May sleep, outside of [`Configuring::lock`].
     fn change(

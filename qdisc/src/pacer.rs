@@ -242,7 +242,7 @@ impl Qdisc for TurnstilePacer {
         on: &'a mut Configuring<'_, Self>,
         nest: Option<Nest<'a>>,
         extack: &'a mut Extack,
-    ) -> Result<impl PinInit<Self, Error>> {
+    ) -> Result<impl Init<Self, Error>> {
         let device = on.device();
         let speed = device.speed();
         let mut config = Config::DEFAULT;

@@ -8,7 +8,6 @@ use crate::{
     packet::{OnChange, OnDequeue, OnEnqueue, OnReset, PortPacket, PortQueue},
     report,
 };
-use core::mem::offset_of;
 use kernel::prelude::*;
 use knet::{
     attr::Nest, Arriving, Child, Configuring, Context, Dequeued, Dequeuing, DropReason, Enqueued,
@@ -18,10 +17,7 @@ use turnstile_core::{
     band::Band,
     classify::{classify, classify_usual},
     config::{limits, Config, Resolved},
-    port::{
-        layout::{lines_of, CACHE_LINE},
-        Dequeue, Enqueue, Port, Slot, State, Step,
-    },
+    port::{Dequeue, Enqueue, Port, Slot, State, Step},
     queue::{Meta, Packet},
     uapi,
     units::Nanos,
@@ -54,8 +50,12 @@ pub(crate) struct TurnstilePort {
 
 /// A token that names its class touches so many cache lines of ours, those of `struct Qdisc` included, from its arrival until it has left: 6; by its
 /// header one more, in which is whether there are filters. That is no more than 7, also if the token is queued behind others: then its
-/// wait is counted, but nobody has to know what the driver does.
+/// wait is counted, but nobody has to know what the driver does. With lockdep the locks in `struct Qdisc` are larger, and there
+/// are more.
+#[cfg(not(CONFIG_DEBUG_LOCK_ALLOC))]
 const _: () = {
+    use core::mem::offset_of;
+    use turnstile_core::port::layout::{lines_of, CACHE_LINE};
     let [_, queued @ ..] = knet::USUAL_FIELDS;
     let filters = 1;
     assert!(Port::<PortQueue>::TOKEN_LINES + lines_of(&knet::USUAL_FIELDS) + filters <= 7);
@@ -266,7 +266,7 @@ impl Qdisc for TurnstilePort {
         on: &'a mut Configuring<'_, Self>,
         nest: Option<Nest<'a>>,
         extack: &'a mut Extack,
-    ) -> Result<impl PinInit<Self, Error>> {
+    ) -> Result<impl Init<Self, Error>> {
         let device = on.device();
         let ethernet = device.medium() == Medium::Ethernet;
         let speed = device.speed();

@@ -17,27 +17,35 @@ pub const CACHE_LINE: usize = 64;
 
 /// How many cache lines fields at these offsets, of these sizes, are in. The structure begins with a line.
 pub const fn lines_of(fields: &[(usize, usize)]) -> usize {
-    let mut count = 0;
-    let mut i = 0;
+    let mut count: usize = 0;
+    let mut i: usize = 0;
     while i < fields.len() {
-        let (offset, size) = fields[i];
-        let mut line = offset / CACHE_LINE;
-        while line * CACHE_LINE < offset + size {
+        let mut line = first_line(fields[i]);
+        while line < end_line(fields[i]) {
             let mut seen = false;
-            let mut j = 0;
+            let mut j: usize = 0;
             while j < i {
-                let (offset, size) = fields[j];
-                seen |= offset / CACHE_LINE <= line && line * CACHE_LINE < offset + size;
-                j += 1;
+                seen |= first_line(fields[j]) <= line && line < end_line(fields[j]);
+                j = j.wrapping_add(1);
             }
             if !seen {
-                count += 1;
+                count = count.wrapping_add(1);
             }
-            line += 1;
+            line = line.wrapping_add(1);
         }
-        i += 1;
+        i = i.wrapping_add(1);
     }
     count
+}
+
+/// The line that a field of this offset and size begins in.
+const fn first_line((offset, _): (usize, usize)) -> usize {
+    offset / CACHE_LINE
+}
+
+/// The line behind the one that it ends in.
+const fn end_line((offset, size): (usize, usize)) -> usize {
+    offset.wrapping_add(size).div_ceil(CACHE_LINE)
 }
 
 impl<Q: Queue> Port<Q> {

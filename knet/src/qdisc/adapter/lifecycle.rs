@@ -69,7 +69,7 @@ pub(super) unsafe extern "C" fn init<T: Qdisc>(
             context: context::<T>(sch),
         };
         let made = T::new(&mut on, nest(options), &mut extack)
-            .and_then(|new| new.__pinned_init((&raw mut (*area).inner).cast::<T>()));
+            .and_then(|new| new.__init((&raw mut (*area).inner).cast::<T>()));
         if let Err(error) = made {
             return error.to_errno();
         }

@@ -66,9 +66,7 @@ pub(in crate::qdisc) unsafe fn enqueue_unusual<T: Qdisc>(
         let (packets, bytes) = on.uncounted();
         counters::enqueued(sch, packets, bytes);
         // As the parents will count it on their way back, and nothing else happened.
-        if on.queued == (1, len)
-            && (on.refused | on.lost.0 | on.ahead.0) == 0
-            && (*sch).q.qlen != 0
+        if on.queued == (1, len) && (on.refused | on.lost.0 | on.ahead.0) == 0 && (*sch).q.qlen != 0
         {
             return bindings::NET_XMIT_SUCCESS as i32;
         }

