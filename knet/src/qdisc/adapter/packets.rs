@@ -199,6 +199,7 @@ unsafe extern "C" fn dequeue_peeked<T: Qdisc>(sch: *mut bindings::Qdisc) -> *mut
 /// # Safety
 ///
 /// As for [`peek`].
+#[inline(never)]
 unsafe fn hold<T: Qdisc>(sch: *mut bindings::Qdisc, skb: *mut bindings::sk_buff, counted: bool) {
     let Some(held) = NonNull::new(skb) else {
         return;
@@ -237,6 +238,7 @@ unsafe fn release<T: Qdisc>(sch: *mut bindings::Qdisc) -> Option<Skb> {
 /// # Safety
 ///
 /// As for [`peek`].
+#[inline(never)]
 unsafe fn drop_peeked<T: Qdisc>(sch: *mut bindings::Qdisc) -> (u32, u32) {
     // SAFETY: promised by the caller.
     unsafe {
