@@ -28,9 +28,12 @@ const PRIO: &str = "prio\n\
     filter add dev eth0 parent 2: protocol all matchall classid 2:2\n";
 const RED: &str = "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 100mbit\n";
 
+/// A qdisc, `2:`, and its class that the port hangs on.
+type Below = (&'static str, &'static str);
+
 /// The root, `1:`, with the class that the next one hangs on, and perhaps another, `2:`, between this
 /// and the port. Each lets a token of 60 bytes pass every 100 ms.
-const PARENTS: &[(&str, &str, Option<(&str, &str)>)] = &[
+const PARENTS: &[(&str, &str, Option<Below>)] = &[
     (HFSC_LS, "1:2", None),
     (HFSC_RT, "1:2", None),
     (HFSC_SC, "1:2", None),
@@ -62,7 +65,7 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-fn one(net: &Net, root: &str, on: &str, below: Option<(&str, &str)>) -> Result<String> {
+fn one(net: &Net, root: &str, on: &str, below: Option<Below>) -> Result<String> {
     let ns = &net.hosts[0].ns;
     let mut lines = format!("qdisc add dev eth0 root handle 1: {root}");
     let mut parent = on;
