@@ -16,7 +16,7 @@ credits=${3:-8}
 
 # No tokens option: the default, 84/(84+1538) of the link, is ExpressPass's own figure (section 2.1).
 # One priority, and credits do not expire: ExpressPass has neither; a credit too many is dropped at the cap. jitter 0 keeps the
-# cap as it is, for bounds as in the paper; on a machine that takes packets in batches, leave it out (docs/timing.md).
+# cap as it is, for bounds as in the paper; on a machine that takes packets in batches, say 50us (docs/timing.md).
 tc qdisc replace dev "$dev" root handle 1: turnstile \
 	link "$rate" priorities 1 token-limit "$credits" token-expiry off jitter 0 \
 	order tokens-first unscheduled off

@@ -21,7 +21,7 @@ rate=${2:-auto}
 case ${3:-root} in
 root)
 	# The other options by default: 84/(84+1538) of the link for tokens, six priorities, tokens first.
-	tc qdisc replace dev "$dev" root handle 1: turnstile link "$rate" unscheduled off
+	tc qdisc replace dev "$dev" root handle 1: turnstile link "$rate" unscheduled off jitter 50us
 	;;
 mq)
 	# Whatever is there goes first: mq is not made in place of itself.
@@ -31,7 +31,7 @@ mq)
 	share=$(echo "$queues" | awk 'END { printf "%.7f%%", 100 * 84 / 1622 / NR }')
 	for queue in $queues; do
 		tc qdisc replace dev "$dev" parent "$queue" turnstile link "$rate" tokens "$share" \
-			unscheduled off
+			unscheduled off jitter 50us
 	done
 	;;
 *)

@@ -21,4 +21,4 @@ mark=${4:-1kb}
 
 # The phantom queue sees data alone: tokens, if there are any, use what it leaves free.
 tc qdisc replace dev "$dev" root handle 1: turnstile \
-	link "$rate" unscheduled off phantom drain "$drain" mark "$mark"
+	link "$rate" unscheduled off jitter 50us phantom drain "$drain" mark "$mark"

@@ -19,7 +19,7 @@ rate=${2:-auto}
 # token-limit 8   section 4.3: 8 tokens per queue, as ExpressPass
 # token-expiry    section 3.1, R2: auto is 8 packet transmission times
 # jitter 0        these figures as they are, for bounds as in the paper. They are a hardware switch's: on a machine that
-#                 takes packets in batches, leave it out, or tokens that come in bursts are dropped (docs/timing.md)
+#                 takes packets in batches, say 50us, or tokens that come in bursts are dropped (docs/timing.md)
 # unscheduled off fig. 3a has no such queue: packets sent without a token are data
 tc qdisc replace dev "$dev" root handle 1: turnstile \
 	link "$rate" tokens 5% priorities 6 token-limit 8 token-expiry auto jitter 0 \

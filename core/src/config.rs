@@ -169,7 +169,7 @@ pub const TOKEN_SLACK_INTERVALS: u32 = 8;
 /// How many packets one poll of a network device hands over at most (NAPI's budget): tokens come in such bursts.
 pub const POLL_PACKETS: u32 = 64;
 /// Packets: [`Config::jitter`] raises the limit of a token queue to no more than this.
-pub const MAX_LIMIT_FLOOR: u32 = 32_768;
+pub const MAX_LIMIT_FLOOR: u32 = 4096;
 /// For how many pacing intervals, or full frames with their tokens if that is longer, a token is worth sending unless the user says
 /// otherwise (TOP section 3.1, R2: 8 packet transmission times). At the default share the two are the same. With a
 /// larger share intervals are shorter, but a token still has to wait for frames.

@@ -80,7 +80,7 @@ impl Rates {
         // At no rate none is, since all go at once.
         let due = u128::from(jitter) * self.tokens.bytes;
         let begun = due.checked_div(84 * self.tokens.ns).unwrap_or(0) + 1;
-        let limit = (64 + begun).min(32_768) as u64;
+        let limit = (64 + begun).min(4096) as u64;
         (limit, self.tokens.duration(limit * 104) + self.lag(jitter))
     }
 }

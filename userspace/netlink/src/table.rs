@@ -222,7 +222,7 @@ pub const OPTIONS: &[Info] = &[
                 leave late; so that none is lost which came at less than the tokens' rate, the port lets each token queue hold \
                 at least 64 tokens (what one poll of a device hands over) and those that fall due within TIME, does not let a token expire \
                 before such a queue could have been sent, and makes up for lateness of eight intervals (of two frames and a token, if that is \
-                longer) and TIME. A smaller token-limit or token-expiry is raised to that: statistics have what is in force. \
+                longer) and TIME. TIME is for tokens that come late and for leaving late, together. A smaller token-limit or token-expiry is raised to that: statistics have what is in force. \
                 0: none of this, for machines that are never late and for the papers' bounds on queues.",
         source: "one poll: NAPI's budget; 0: TOP section 4.3 counts eight intervals of jitter",
     },
