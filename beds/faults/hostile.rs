@@ -15,7 +15,7 @@ use kernel::{
 };
 use knet::{
     attr::{self, Nest, Rule},
-    Arriving, Configuring, Dequeued, Dequeuing, Enqueued, Enqueuing, Extack, Kind, Leaving,
+    Arriving, Configuring, Dequeued, Dequeuing, Enqueued, Enqueuing, Extack, Kind, Leaving, Medium,
     Message, Qdisc, Registration, Rtnl, Skb, SkbQueue,
 };
 
@@ -146,7 +146,21 @@ impl Qdisc for Hostile {
         Ok(())
     }
 
-    fn enqueue(skb: Skb, arriving: Arriving<'_, Self>) -> Enqueued {
+    fn enqueue(mut skb: Skb, arriving: Arriving<'_, Self>) -> Enqueued {
+        // Headers that begin where there is nothing, up to where a sum with their length wraps.
+        for at in [
+            skb.packet_len(),
+            u32::MAX / 2,
+            u32::MAX - 35,
+            u32::MAX - 21,
+            u32::MAX,
+        ] {
+            for ipv6 in [false, true] {
+                if skb.set_ecn(Medium::Ethernet, at, ipv6, 3) {
+                    return arriving.unusual(skb, ());
+                }
+            }
+        }
         if all(|all| all.lets_go) == Some(true) {
             return arriving.unusual(skb, ());
         }

@@ -38,13 +38,15 @@ void knet_skb_free_later(struct sk_buff *skb)
  */
 bool knet_skb_set_ecn(struct sk_buff *skb, unsigned int at, bool ipv6, u8 ecn)
 {
+	const unsigned int len = ipv6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
 	const u8 mask = (u8)~INET_ECN_MASK;
 	__be32 from;
 	void *ip;
 
 	if (skb_shared(skb))
 		return false;
-	if (skb_ensure_writable(skb, at + (ipv6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr))))
+	/* Any number may come here: the sum must not wrap. */
+	if (at > skb->len || skb->len - at < len || skb_ensure_writable(skb, at + len))
 		return false;
 	ip = skb->data + at;
 	if (!ipv6) {
@@ -112,6 +114,51 @@ void knet_count_at_parents(struct Qdisc *sch, unsigned int packets, unsigned int
 		WRITE_ONCE(sch->qstats.backlog, sch->qstats.backlog + bytes);
 	}
 	rcu_read_unlock();
+}
+
+bool knet_has_parent(const struct Qdisc *sch)
+{
+	return sch->parent && sch->parent != TC_H_ROOT && !(sch->flags & TCQ_F_NOPARENT);
+}
+
+static enum hrtimer_restart knet_settle(struct hrtimer *timer)
+{
+	struct knet_settling *settling = container_of(timer, struct knet_settling, timer);
+	struct netdev_queue *queue = settling->sch->dev_queue;
+	struct Qdisc *root;
+
+	rcu_read_lock();
+	root = rcu_dereference(queue->qdisc);
+	/* A device that is down has another root, and resets what it had. */
+	if (!(root->flags & TCQ_F_BUILTIN)) {
+		spin_lock(qdisc_lock(root));
+		if (rcu_access_pointer(queue->qdisc) == root)
+			settling->settle(settling->sch);
+		spin_unlock(qdisc_lock(root));
+		/* Who asked got nothing, and may have others to ask. */
+		__netif_schedule(root);
+	}
+	rcu_read_unlock();
+	return HRTIMER_NORESTART;
+}
+
+void knet_settling_init(struct knet_settling *settling, struct Qdisc *sch,
+			void (*settle)(struct Qdisc *sch))
+{
+	settling->sch = sch;
+	settling->settle = settle;
+	/* Soft: the root lock is taken in softirqs, not in interrupts. */
+	hrtimer_setup(&settling->timer, knet_settle, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+}
+
+void knet_settling_start(struct knet_settling *settling)
+{
+	hrtimer_start(&settling->timer, 0, HRTIMER_MODE_REL_SOFT);
+}
+
+void knet_settling_stop(struct knet_settling *settling)
+{
+	hrtimer_cancel(&settling->timer);
 }
 
 void knet_count_drops(struct Qdisc *sch, unsigned int packets)
@@ -399,6 +446,12 @@ u64 knet_random(void)
 /* Kinds that were ever registered. */
 static LLIST_HEAD(knet_kinds);
 
+/* Whether the module's init has succeeded. Until then it can be taken away in spite of references to it. */
+bool knet_module_is_live(void)
+{
+	return READ_ONCE(THIS_MODULE->state) == MODULE_STATE_LIVE;
+}
+
 /*
  * -EEXIST for a kind that is registered, or another one of its name. The notifier before the kind, since a qdisc must find it; it stays
  * until the module goes, because qdiscs may live on when their kind is no longer registered. There is no lock: RTNL may be taken here the
@@ -408,6 +461,9 @@ int knet_kind_register(struct knet_kind *kind)
 {
 	int err = 0;
 
+	/* A listener that is dropped after the module's exit may ask, too. */
+	if (THIS_MODULE->state != MODULE_STATE_COMING && !knet_module_is_live())
+		return -ENODEV;
 	if (xchg(&kind->registered, true))
 		return -EEXIST;
 	if (!kind->known) {
@@ -437,12 +493,6 @@ void knet_kind_unregister(struct knet_kind *kind)
 	smp_store_release(&kind->registered, false);
 }
 
-/* Whether the module's init has succeeded. Until then it can be taken away in spite of references to it. */
-bool knet_module_is_live(void)
-{
-	return READ_ONCE(THIS_MODULE->state) == MODULE_STATE_LIVE;
-}
-
 /*
  * The kernel's last call into a module, after its exit or a failed init: it frees the values of the module's parameters. Nobody else runs
  * here any more. What must not be left behind when the module's memory goes does not depend on what the module
@@ -452,15 +502,16 @@ static void knet_last_call(void *unused)
 {
 	struct knet_kind *kind;
 
-	llist_for_each_entry(kind, knet_kinds.first, node) {
-		if (kind->registered)
-			unregister_qdisc(&kind->ops);
-		knet_link_watch_stop();
-	}
+	/* Taps first: with the last of them go listeners, which are dropped, and may let go of a Registration. */
 	if (knet_taps) {
 		/* Those whose grace period is not over are not in the queue yet. */
 		rcu_barrier();
 		destroy_workqueue(knet_taps);
+	}
+	llist_for_each_entry(kind, knet_kinds.first, node) {
+		if (xchg(&kind->registered, false))
+			unregister_qdisc(&kind->ops);
+		knet_link_watch_stop();
 	}
 }
 

@@ -60,6 +60,7 @@ void knet_tree_lock(struct Qdisc *sch);
 void knet_tree_unlock(struct Qdisc *sch);
 void knet_lost(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
 void knet_count_at_parents(struct Qdisc *sch, unsigned int packets, unsigned int bytes);
+bool knet_has_parent(const struct Qdisc *sch);
 void knet_count_drops(struct Qdisc *sch, unsigned int packets);
 void knet_overlimit(struct Qdisc *sch);
 
@@ -69,6 +70,21 @@ void knet_drop_enqueue(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **
 void knet_drop_classified(struct sk_buff *skb, struct sk_buff **to_free);
 void knet_drop_dequeue(struct Qdisc *sch, struct sk_buff *skb, enum qdisc_drop_reason reason);
 void knet_drop_rtnl(struct sk_buff *skb);
+
+/*
+ * A qdisc that dropped all it had while a parent asked for a packet tells the parents soon after, with the root lock
+ * held, but out of their dequeue. knet_settling_stop() waits, and so must not be called with that lock.
+ */
+struct knet_settling {
+	struct hrtimer timer;
+	struct Qdisc *sch;
+	void (*settle)(struct Qdisc *sch);
+};
+
+void knet_settling_init(struct knet_settling *settling, struct Qdisc *sch,
+			void (*settle)(struct Qdisc *sch));
+void knet_settling_start(struct knet_settling *settling);
+void knet_settling_stop(struct knet_settling *settling);
 
 /* Children */
 unsigned int knet_qdisc_qlen(const struct Qdisc *sch);

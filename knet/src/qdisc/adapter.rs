@@ -27,7 +27,7 @@ use classes::{
     unbind, walk,
 };
 use lifecycle::{change, destroy, dump, dump_stats, init, reset};
-use packets::{dequeue, enqueue, peek};
+use packets::{dequeue, enqueue, peek, settle};
 pub(super) use packets::{dequeue_unusual, enqueue_unusual, give_away, is_on_device};
 
 /// A qdisc's private area. What each packet needs comes first.
@@ -53,6 +53,9 @@ pub(super) struct Private<T: Qdisc> {
     children: [*mut bindings::Qdisc; MAX_CHILDREN],
     pub(super) watchdog: bindings::qdisc_watchdog,
     link: bindings::knet_link_watch,
+    settling: bindings::knet_settling,
+    /// Packets and bytes that were dropped, but are not off any counter yet: see `packets::lose`.
+    owed: (u32, u32),
 }
 
 pub(super) struct Filters {
@@ -108,6 +111,7 @@ pub(super) unsafe fn with_lock<T: Qdisc, R>(
             lost: (0, 0),
         };
         bindings::knet_tree_lock(sch);
+        settle::<T>(sch);
         let result = work(this(sch), &mut locked);
         account_lost(sch, locked.lost);
         if locked.lost.0 != 0 {

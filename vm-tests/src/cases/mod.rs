@@ -36,6 +36,7 @@ pub fn all() -> Vec<&'static Case> {
         placement::CASES,
         placement::UNRESOLVED,
         accounting::CASES,
+        accounting::expired::CASES,
         churn::CASES,
         knet::CASES,
         gso::CASES,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A qdisc's life: made, changed, shown, emptied, destroyed.
 
-use super::{context, errno, packets::reset_peeked, private, this, with_lock};
+use super::{context, errno, packets::reset_peeked, private, settle, this, with_lock};
 use crate::{
     attr::Nest,
     bindings,
@@ -44,6 +44,7 @@ pub(super) unsafe extern "C" fn init<T: Qdisc>(
         let area = private::<T>(sch);
         (*area).dev = bindings::knet_qdisc_dev(sch);
         bindings::qdisc_watchdog_init(&raw mut (*area).watchdog, sch);
+        bindings::knet_settling_init(&raw mut (*area).settling, sch, Some(settle::<T>));
         (&raw mut (*area).shared).write(T::Shared::default());
         let filters = &raw mut (*area).filters;
         let err = bindings::tcf_block_get(
@@ -103,6 +104,8 @@ pub(super) unsafe extern "C" fn reset<T: Qdisc>(sch: *mut bindings::Qdisc) {
     unsafe {
         let area = private::<T>(sch);
         bindings::qdisc_watchdog_cancel(&raw mut (*area).watchdog);
+        // The kernel clears the counters itself, and who resets a part of a tree tells the parents.
+        (*area).owed = (0, 0);
         if (*area).live {
             reset_peeked::<T>(sch);
             this::<T>(sch).reset(&Rtnl::held());
@@ -128,6 +131,7 @@ pub(super) unsafe extern "C" fn destroy<T: Qdisc>(sch: *mut bindings::Qdisc) {
         }
         bindings::tcf_block_put((*area).filters.block);
         bindings::qdisc_watchdog_cancel(&raw mut (*area).watchdog);
+        bindings::knet_settling_stop(&raw mut (*area).settling);
         if (*area).live {
             (*area).live = false;
             (*area).inner.assume_init_drop();

@@ -154,9 +154,7 @@ pub(super) unsafe extern "C" fn peek<T: Qdisc>(
         if (&raw mut (*area).peeking).replace(false) {
             hold::<T>(sch, skb, true);
         }
-        if lost.0 != 0 {
-            report_lost(sch, lost);
-        }
+        lose::<T>(sch, lost, !skb.is_null());
         skb
     }
 }
@@ -174,7 +172,7 @@ unsafe extern "C" fn dequeue_peeked<T: Qdisc>(sch: *mut bindings::Qdisc) -> *mut
     unsafe {
         if this::<T>(sch).peeked_expired() {
             let lost = drop_peeked::<T>(sch);
-            report_lost(sch, lost);
+            lose::<T>(sch, lost, false);
             // Even if nothing is left here: there may be other classes, whose turn it is now.
             context::<T>(sch).wake_at(crate::time::now());
             return ptr::null_mut();
@@ -213,9 +211,7 @@ unsafe fn hold<T: Qdisc>(sch: *mut bindings::Qdisc, skb: *mut bindings::sk_buff,
         (*private::<T>(sch)).peeked = Some(skb.into_raw());
         (*private::<T>(sch)).peeked_counted = counted;
         (*sch).dequeue = Some(dequeue_peeked::<T>);
-        if inner.0 != 0 {
-            report_lost(sch, inner);
-        }
+        lose::<T>(sch, inner, true);
     }
 }
 
@@ -233,7 +229,7 @@ unsafe fn release<T: Qdisc>(sch: *mut bindings::Qdisc) -> Option<Skb> {
     }
 }
 
-/// Drops the packet that is held, since it is too old. Gives what the parents are to hear of.
+/// Drops the packet that is held, since it is too old. Gives what is to be accounted for.
 ///
 /// # Safety
 ///
@@ -246,7 +242,6 @@ unsafe fn drop_peeked<T: Qdisc>(sch: *mut bindings::Qdisc) -> (u32, u32) {
             return (0, 0);
         };
         let lost = (1, skb.packet_len());
-        account_lost(sch, lost);
         bindings::knet_drop_dequeue(sch, skb.into_raw().as_ptr(), DropReason::Congested.code());
         lost
     }
@@ -287,13 +282,14 @@ pub(in crate::qdisc) unsafe fn is_on_device<T: Qdisc>(
 /// The qdisc must be valid and its root lock held, and nothing of it or its parents borrowed.
 #[cold]
 #[inline(never)]
-unsafe fn drop_foreign(sch: *mut bindings::Qdisc, skb: Skb, len: u32) -> *mut bindings::sk_buff {
+unsafe fn drop_foreign<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+    skb: Skb,
+    len: u32,
+) -> *mut bindings::sk_buff {
     drop(skb);
     // SAFETY: promised by the caller.
-    unsafe {
-        account_lost(sch, (1, len));
-        report_lost(sch, (1, len));
-    }
+    unsafe { lose::<T>(sch, (1, len), false) };
     ptr::null_mut()
 }
 
@@ -311,7 +307,7 @@ pub(in crate::qdisc) unsafe fn give_away<T: Qdisc>(
     // SAFETY: promised by the caller.
     unsafe {
         if !is_on_device::<T>(sch, &skb) {
-            return drop_foreign(sch, skb, len);
+            return drop_foreign::<T>(sch, skb, len);
         }
         counters::removed(sch, 1, len);
         counters::sent(sch, skb.pkt_segs(), len);
@@ -356,13 +352,55 @@ pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
             }
             None => ptr::null_mut(),
         };
-        account_lost(sch, on.report.lost);
         if peeking {
             hold::<T>(sch, skb, false);
         }
-        if on.report.lost.0 != 0 {
-            report_lost(sch, on.report.lost);
-        }
+        lose::<T>(sch, on.report.lost, !skb.is_null());
         skb
+    }
+}
+
+/// Accounts for packets that were dropped while a parent asked for one, and was `given` one or not.
+///
+/// A qdisc that gives nothing and is empty now must not say so in the middle of its parents' dequeue: htb would take the
+/// class out of the tree that it is walking, and go round for ever; and drr, ets and hfsc, which got nothing, would not
+/// come back for their other classes. So the packets stay in all counters until a moment later, when nobody is asking:
+/// then the parents are told, and the device is scheduled once more.
+///
+/// # Safety
+///
+/// The qdisc's root lock must be held, and nothing of it or its parents borrowed.
+#[inline(never)]
+unsafe fn lose<T: Qdisc>(sch: *mut bindings::Qdisc, lost: (u32, u32), given: bool) {
+    if lost.0 == 0 {
+        return;
+    }
+    // SAFETY: promised by the caller. The timer was set up by `init`.
+    unsafe {
+        if given || (*sch).q.qlen != lost.0 || !bindings::knet_has_parent(sch) {
+            account_lost(sch, lost);
+            report_lost(sch, lost);
+            return;
+        }
+        let area = private::<T>(sch);
+        let (packets, bytes) = (*area).owed;
+        (*area).owed = (packets.wrapping_add(lost.0), bytes.wrapping_add(lost.1));
+        bindings::knet_settling_start(&raw mut (*area).settling);
+    }
+}
+
+/// Takes what was dropped before off the counters: nobody is asking for a packet now.
+///
+/// # Safety
+///
+/// The qdisc must be valid and its root lock held, outside of any dequeue, and nothing of it or its parents borrowed.
+pub(super) unsafe extern "C" fn settle<T: Qdisc>(sch: *mut bindings::Qdisc) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let owed = (&raw mut (*private::<T>(sch)).owed).replace((0, 0));
+        if owed.0 != 0 {
+            account_lost(sch, owed);
+            report_lost(sch, owed);
+        }
     }
 }

@@ -5,6 +5,7 @@
 mod children;
 mod deep;
 mod doubled;
+pub(super) mod expired;
 pub(super) mod ledger;
 pub(super) mod load;
 mod peeked;
