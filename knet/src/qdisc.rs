@@ -365,7 +365,8 @@ pub struct Configuring<'a, T: Qdisc> {
 impl<T: Qdisc> Configuring<'_, T> {
     /// The device that the qdisc is on.
     pub fn device(&self) -> Device<'_> {
-        // SAFETY: a qdisc's device outlives it, and configuration runs under RTNL.
+        // SAFETY: a qdisc's device outlives it, and configuration runs under RTNL and, where the device has one, its own lock: the
+        // kernel takes it for qdisc requests, and knet's link watch does.
         unsafe {
             let dev = bindings::knet_qdisc_dev(self.context.sch.as_ptr());
             Device::from_raw(NonNull::new_unchecked(dev))

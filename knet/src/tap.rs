@@ -80,7 +80,9 @@ struct Inner<L> {
 ///
 /// # Invariants
 ///
-/// `Inner` never moves. Its tap is started; its listener is touched with the tap's lock only.
+/// `Inner` never moves. Its tap is started; its listener is touched with the tap's lock only. Transparent, so that `None` of it is 0, as
+/// a qdisc's private area begins.
+#[repr(transparent)]
 pub(crate) struct Tap<L: Listener>(NonNull<Inner<L>>);
 
 impl<L: Listener> Tap<L> {

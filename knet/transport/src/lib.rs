@@ -18,7 +18,7 @@
 //! | it would be | why it cannot be |
 //! |---|---|
 //! | two `&mut` to one state, by a lock in a lock | a [`Locked`] borrows the call's one [`Net`] |
-//! | sleeping with the lock, or a call that takes it again | what sleeps wants the [`Net`], too |
+//! | sleeping with the lock, or a call that takes it again | what sleeps wants the [`Net`], too. Who forgets a [`Locked`] (`mem::forget`) has the lock for good, as with the kernel's own guards: that hangs, and is not prevented |
 //! | a [`Net`] after its call, or in another thread | its lifetime; it is not `Send` |
 //! | RTNL inside a socket's lock | devices are asked by [`Control`] and [`Opening`], which sockets' calls do not have |
 //! | the kernel's tables without their module, or with another transport's types | a [`Registration`] is in the module's own data and cannot be moved; there is one |

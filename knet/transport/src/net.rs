@@ -69,7 +69,7 @@ impl<T: Transport> Net<'_, T> {
         let state = NonNull::new(state)?.cast();
         // SAFETY: the namespace lives. The lock is not held by who called us: by the type's invariant that is who has a
         // `Locked` that borrows `self`, which is borrowed exclusively here. A single processor, where the lock is none, has
-        // nobody else: bottom halves are off while it is held.
+        // nobody else: bottom halves are off while it is held. Who forgot a `Locked` has no reference to the state any more, and waits here.
         unsafe { bindings::knt_net_lock(self.as_raw()) };
         Some(Locked {
             net: self.raw,
