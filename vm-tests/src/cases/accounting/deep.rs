@@ -17,7 +17,7 @@ use super::load::{Load, Mix};
 use super::random::{any_child, any_options};
 use super::PORT;
 use crate::harness::Ctx;
-use crate::raw_netlink::{attribute_u32, attribute_u64, Request, Tc, ROOT};
+use crate::raw_netlink::{attribute_u32, attribute_u64, Request, Stats, Tc, ROOT};
 use crate::rng::Rng;
 use crate::topology::{Builder, Net};
 use crate::traffic::{Flow, Packet, Sink, Source};
@@ -138,7 +138,9 @@ fn chain(rng: &mut Rng, net: &Net, levels: &[Kind]) -> Result<()> {
         net,
         levels,
         tc: Tc::open(ns, "eth0")?,
+        began: Vec::new(),
     };
+    tree.begin()?;
     tree.expire().context("tokens that expire")?;
     tree.evict().context("a child with room for one packet")?;
     tree.shake(rng).context("random operations")?;
@@ -149,9 +151,21 @@ struct Tree<'a> {
     net: &'a Net,
     levels: &'a [Kind],
     tc: Tc,
+    /// What each level had sent and dropped when the tree was whole, the port's last.
+    began: Vec<Stats>,
 }
 
 impl Tree<'_> {
+    /// The device sends packets of its own, also while the tree is only half there: what these were counted as is not counted.
+    fn begin(&mut self) -> Result<()> {
+        let settled = self.settle()?;
+        let levels = (0..self.levels.len()).map(handle).chain([PORT]);
+        self.began = levels
+            .map(|level| Ok(settled.qdisc(level)?.stats.clone()))
+            .collect::<Result<_>>()?;
+        Ok(())
+    }
+
     /// Each token finds one in its place that has expired.
     fn expire(&mut self) -> Result<()> {
         let to = self.net.hosts[1].v4;
@@ -247,6 +261,8 @@ impl Tree<'_> {
             attribute_u32(option::TOKEN_LIMIT, 100),
             attribute_u32(option::PRIORITIES, 8),
             attribute_u32(option::UNSCHEDULED, 1),
+            attribute_u32(option::SIGNAL_LIMIT, 1000),
+            attribute_u32(option::DATA_LIMIT, 1_000_000),
         ])
     }
 
@@ -338,19 +354,24 @@ impl Tree<'_> {
         Ok(())
     }
 
-    fn pair<'a>(
-        &self,
-        settled: &'a Settled,
-        depth: usize,
-    ) -> Result<(&'a crate::raw_netlink::Stats, &'a crate::raw_netlink::Stats)> {
-        let lower = if depth + 1 == self.levels.len() {
+    /// What a level and the one below have sent and dropped since the tree was whole.
+    fn pair(&self, settled: &Settled, depth: usize) -> Result<(Stats, Stats)> {
+        Ok((self.since(settled, depth)?, self.since(settled, depth + 1)?))
+    }
+
+    fn since(&self, settled: &Settled, depth: usize) -> Result<Stats> {
+        let level = if depth == self.levels.len() {
             PORT
         } else {
-            handle(depth + 1)
+            handle(depth)
         };
-        Ok((
-            &settled.qdisc(handle(depth))?.stats,
-            &settled.qdisc(lower)?.stats,
-        ))
+        let now = &settled.qdisc(level)?.stats;
+        let began = self.began.get(depth).context("the tree was not begun")?;
+        Ok(Stats {
+            packets: now.packets - began.packets,
+            bytes: now.bytes - began.bytes,
+            drops: now.drops - began.drops,
+            ..now.clone()
+        })
     }
 }

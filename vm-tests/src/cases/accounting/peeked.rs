@@ -81,10 +81,12 @@ fn one(net: &Net, root: &str, on: &str, below: Option<Below>) -> Result<String> 
     );
     ns.run_with("tc -batch -", &lines)?;
     let mut tc = Tc::open(ns, "eth0")?;
+    // The device sends packets of its own, also while the tree is only half there.
+    let began = settle(&mut tc, &[PORT])?;
 
     let (arrived, oldest) = send(net, TOKENS)?;
     let settled = settle(&mut tc, &[PORT])?;
-    check_levels(&settled, &levels)?;
+    check_levels(&began, &settled, &levels)?;
     let token = settled.class(PORT | u32::from(class::TOKENS))?;
     ensure!(
         oldest <= EXPIRY + (HELD - EXPIRY) / 2,
@@ -105,7 +107,7 @@ fn one(net: &Net, root: &str, on: &str, below: Option<Below>) -> Result<String> 
         .success()?;
     let (last, _) = send(net, LAST)?;
     ensure!(last == LAST, "{last} of the last {LAST} tokens arrived");
-    check_levels(&settle(&mut tc, &[PORT])?, &levels)?;
+    check_levels(&began, &settle(&mut tc, &[PORT])?, &levels)?;
     tc.delete(ROOT)?.success()?;
     Ok(format!(
         "{arrived} of {TOKENS} arrived, the oldest after {oldest:?}"
@@ -126,19 +128,24 @@ fn send(net: &Net, count: u64) -> Result<(u64, Duration)> {
     Ok((got.packets, Duration::from_nanos(got.latency_max)))
 }
 
-/// All levels are empty, have sent what the port has, and dropped as many packets.
-fn check_levels(settled: &Settled, levels: &[u32]) -> Result<()> {
+/// All levels are empty, and have sent what the port has since the tree was whole, and dropped as many packets.
+fn check_levels(began: &Settled, settled: &Settled, levels: &[u32]) -> Result<()> {
     settled.check(PORT)?;
-    let port = &settled.qdisc(PORT)?.stats;
-    for level in levels {
-        let stats = &settled.qdisc(*level)?.stats;
-        let counted = |stats: &crate::raw_netlink::Stats| (stats.packets, stats.bytes, stats.drops);
+    let counted = |level: u32| -> Result<(u64, u64, u32)> {
+        let (then, now) = (&began.qdisc(level)?.stats, &settled.qdisc(level)?.stats);
+        Ok((
+            now.packets - then.packets,
+            now.bytes - then.bytes,
+            now.drops - then.drops,
+        ))
+    };
+    let port = counted(PORT)?;
+    for &level in levels {
+        let level_counted = counted(level)?;
         ensure!(
-            counted(stats) == counted(port),
-            "{:x}: has sent and dropped {:?}, the port {:?}",
-            level >> 16,
-            counted(stats),
-            counted(port)
+            level_counted == port,
+            "{:x}: has sent and dropped {level_counted:?}, the port {port:?}",
+            level >> 16
         );
     }
     Ok(())
