@@ -337,25 +337,54 @@ pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
                 _lock: PhantomData,
             },
         };
-        let skb = match T::dequeue_unusual(known, &mut on) {
-            // It will count as sent when it leaves.
-            Some(skb) if peeking && is_on_device::<T>(sch, &skb) => {
-                counters::removed(sch, 1, skb.packet_len());
-                skb.into_raw().as_ptr()
-            }
+        let taken = T::dequeue_unusual(known, &mut on);
+        let lost = on.report.lost;
+        if peeking {
+            return peeked::<T>(sch, taken, lost);
+        }
+        let skb = match taken {
             Some(skb) => {
-                if peeking {
-                    this::<T>(sch).peeked_left();
-                }
                 let len = skb.packet_len();
                 give_away::<T>(sch, skb, len)
             }
             None => ptr::null_mut(),
         };
-        if peeking {
-            hold::<T>(sch, skb, false);
+        if lost.0 != 0 {
+            lose::<T>(sch, lost, !skb.is_null());
         }
-        lose::<T>(sch, on.report.lost, !skb.is_null());
+        skb
+    }
+}
+
+/// What a peek comes to that took the long way.
+///
+/// # Safety
+///
+/// As for [`dequeue`].
+#[cold]
+#[inline(never)]
+unsafe fn peeked<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+    taken: Option<Skb>,
+    lost: (u32, u32),
+) -> *mut bindings::sk_buff {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let skb = match taken {
+            // It will count as sent when it leaves.
+            Some(skb) if is_on_device::<T>(sch, &skb) => {
+                counters::removed(sch, 1, skb.packet_len());
+                skb.into_raw().as_ptr()
+            }
+            Some(skb) => {
+                this::<T>(sch).peeked_left();
+                let len = skb.packet_len();
+                give_away::<T>(sch, skb, len)
+            }
+            None => ptr::null_mut(),
+        };
+        hold::<T>(sch, skb, false);
+        lose::<T>(sch, lost, !skb.is_null());
         skb
     }
 }
