@@ -61,6 +61,8 @@ const CLASSES: [Class; 4] = [
 ];
 /// Goals for the slowdown, mean and 99th percentile, by class.
 const GOALS: [Option<(f64, f64)>; 4] = [Some((1.2, 3.0)), None, None, Some((1.6, 7.0))];
+/// How many times the messages are drawn for the mean of all of them.
+const DRAWS: u32 = 3;
 /// The set-up that is to reach them.
 const BEST: &str = "turnstile";
 
@@ -118,6 +120,11 @@ fn run(lab: &mut Lab) -> Result<()> {
         .collect();
     // Ours and others, and the 99th percentiles of their slowdowns, by the classes that have goals.
     let mut slow: BTreeMap<&str, [Vec<(&str, f64)>; 2]> = BTreeMap::new();
+    let all = |outcome: &Outcome| {
+        let [.., class] = CLASSES;
+        Summary::new(class, &outcome.done, &outcome.alone).slowdown_mean
+    };
+    let mut means = Vec::new();
     for way in ways() {
         lab.progress(&format!("{}: {COUNT} messages", way.title));
         lab.report.setups.push(SetUpLines {
@@ -141,7 +148,10 @@ fn run(lab: &mut Lab) -> Result<()> {
                             class.name
                         )
                     };
-                    lab.claim(times("mean"), summary.slowdown_mean <= mean);
+                    // Of all 300, a few long ones make the mean: there it is taken of more.
+                    if class.below < u64::MAX {
+                        lab.claim(times("mean"), summary.slowdown_mean <= mean);
+                    }
                     // Of all 300 it is that of the third slowest: a matter of the seed. Of the short ones it is not.
                     if class.from == 0 && class.below < u64::MAX {
                         lab.claim(times("99th percentile"), summary.slowdown_p99 <= most);
@@ -184,7 +194,24 @@ fn run(lab: &mut Lab) -> Result<()> {
             );
         }
         plot.series(way.name, by_length(&outcome));
+        if way.name == BEST {
+            means.push(all(&outcome));
+            for draw in 2..=DRAWS {
+                lab.progress(&format!("{}: draw {draw} of {DRAWS}", way.title));
+                let messages = load.messages(&mut lab.rng);
+                means.push(all(&measure(&fabric, &load, &way, &messages)?));
+            }
+        }
     }
+    let mean = means.iter().sum::<f64>() / means.len() as f64;
+    lab.report.notes.push(format!(
+        "{BEST}: the slowdown of all messages in {DRAWS} draws of {COUNT}: {means:.2?}, {mean:.2} in the mean"
+    ));
+    let [.., goal] = GOALS;
+    lab.claim(
+        format!("{BEST}: messages all, {DRAWS} draws: the slowdown's mean is within the goal"),
+        goal.is_some_and(|(goal, _)| mean <= goal),
+    );
     for (class, [ours, others]) in &slow {
         for (own, slowdown) in ours {
             for (other, more) in others {

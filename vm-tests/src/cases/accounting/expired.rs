@@ -14,23 +14,21 @@ use crate::topology::{Builder, Net};
 use crate::traffic::{Flow, Packet, Sink, Source};
 
 pub(in super::super) const CASES: &[Case] = &[
-    Case::new("accounting/expired-sibling-drr", |c| sibling(c, DRR, "1:2")),
-    Case::new("accounting/expired-sibling-drr-prio", |c| {
+    Case::new("trees/expired-sibling-drr", |c| sibling(c, DRR, "1:2")),
+    Case::new("trees/expired-sibling-drr-prio", |c| {
         sibling(c, DRR_PRIO, "2:2")
     }),
-    Case::new("accounting/expired-sibling-hfsc-ls", |c| {
+    Case::new("trees/expired-sibling-hfsc-ls", |c| {
         sibling(c, HFSC_LS, "1:2")
     }),
-    Case::new("accounting/expired-sibling-hfsc-sc", |c| {
+    Case::new("trees/expired-sibling-hfsc-sc", |c| {
         sibling(c, HFSC_SC, "1:2")
     }),
-    Case::new("accounting/expired-sibling-ets", |c| sibling(c, ETS, "1:2")),
-    Case::new("accounting/expired-sibling-qfq", |c| sibling(c, QFQ, "1:2")),
-    Case::new("accounting/expired-sibling-prio", |c| {
-        sibling(c, PRIO, "1:2")
-    }),
-    Case::new("accounting/expired-sibling-htb", |c| sibling(c, HTB, "1:2")),
-    Case::new("accounting/expired-htb-round", htb_round).timeout_s(150),
+    Case::new("trees/expired-sibling-ets", |c| sibling(c, ETS, "1:2")),
+    Case::new("trees/expired-sibling-qfq", |c| sibling(c, QFQ, "1:2")),
+    Case::new("trees/expired-sibling-prio", |c| sibling(c, PRIO, "1:2")),
+    Case::new("trees/expired-sibling-htb", |c| sibling(c, HTB, "1:2")),
+    Case::new("trees/expired-htb-round", htb_round).timeout_s(150),
 ];
 
 const DRR: &str = "qdisc add dev eth0 root handle 1: drr\n\

@@ -27,7 +27,7 @@ macro_rules! place {
 
 macro_rules! deep {
     ($name:literal, $kind:expr) => {
-        Case::new(concat!("accounting/deep-trees-", $name), |ctx: &mut Ctx| {
+        Case::new(concat!("trees/deep-", $name), |ctx: &mut Ctx| {
             deep::run(ctx, $kind)
         })
         .timeout_s(240)
