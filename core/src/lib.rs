@@ -14,17 +14,12 @@
 //! | [`stats`] | what the port counts |
 //! | [`shaper`] | spacing packets at a rate, without drift |
 //! | [`units`] | nanoseconds and exact rates |
-//! | [`band`] | the port's classes, their names and numbers |
-//! | [`config`] | the options: ranges, defaults, checks and what they come to on a given link |
-//! | [`classify`] | which band a packet belongs to, by its headers |
 //! | [`header`] | the start of a Turnstile packet |
-//! | [`marker`] | what a port tells senders through the ECN field: HULL's phantom queue, REN's marks |
 //! | [`pacer`] | HULL's host pacer: a token bucket whose rate follows the traffic, for the flows that met congestion |
 //! | [`transport`] | messages between hosts, scheduled by tokens: wire format, feedback, policies, state machines |
-//! | [`uapi`] | numbers shared by the kernel module and userspace |
 //!
 //! ```
-//! use turnstile_core::{band::Band, config::Config, port::*, queue::*, units::Nanos};
+//! use turnstile_core::{port::band::Band, port::config::Config, port::*, queue::*, units::Nanos};
 //! # use std::collections::VecDeque;
 //! # struct P(Meta);
 //! # impl Packet for P {
@@ -71,16 +66,11 @@
 #[cfg(test)]
 extern crate std;
 
-pub mod band;
-pub mod classify;
-pub mod config;
 pub mod header;
-pub mod marker;
 pub mod pacer;
 pub mod port;
 pub mod queue;
 pub mod shaper;
 pub mod stats;
 pub mod transport;
-pub mod uapi;
 pub mod units;

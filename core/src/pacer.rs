@@ -34,6 +34,7 @@ pub mod config;
 pub mod flows;
 pub mod key;
 pub(crate) mod law;
+pub mod uapi;
 
 use crate::queue::{DropCause, Packet, Queue};
 use crate::stats::BandStats;

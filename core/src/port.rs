@@ -55,21 +55,26 @@
 //! an expiry that was given as such is in force. No packet's way through the port is another for it.
 //! [`Port::note_link_speed`] puts an end to it, and what is queued then leaves by the new rates.
 
+pub mod band;
+pub mod classify;
+pub mod config;
 pub mod layout;
 mod leaving;
 mod line;
+pub mod marker;
 mod marking;
 #[cfg(test)]
 mod tests;
+pub mod uapi;
 
 pub use self::leaving::{Question, Step};
 use self::line::{Amount, Busy, Line};
 pub use self::line::{Slot, State};
-use crate::band::Band;
-use crate::classify::Reading;
-pub use crate::config::TOKEN_SLACK_INTERVALS;
-use crate::config::{Config, Order, Resolved, FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
-use crate::marker::Markers;
+use crate::port::band::Band;
+use crate::port::classify::Reading;
+pub use crate::port::config::TOKEN_SLACK_INTERVALS;
+use crate::port::config::{Config, Order, Resolved, FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
+use crate::port::marker::Markers;
 use crate::queue::{DropCause, Framing, Meta, Packet, Queue, Sink};
 use crate::shaper::Shaper;
 use crate::stats::{BandStats, PortStats, Queued};
@@ -582,7 +587,7 @@ impl<Q: Queue> Port<Q> {
         self.framing
     }
 
-    /// What [`classify_usual`](crate::classify::classify_usual) wants to know.
+    /// What [`classify_usual`](crate::port::classify::classify_usual) wants to know.
     #[inline]
     pub fn reading(&self) -> Reading {
         self.reading

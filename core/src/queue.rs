@@ -3,9 +3,9 @@
 //!
 //! The kernel module implements them over socket buffers and lists of these, the tests over a `VecDeque`.
 
-use crate::band::Band;
-use crate::config::limits;
-use crate::marker::field::{Label, Place};
+use crate::port::band::Band;
+use crate::port::config::limits;
+use crate::port::marker::field::{Label, Place};
 use crate::units::Nanos;
 
 /// What a port wants to know of a packet.

@@ -38,4 +38,5 @@ mod slab;
 pub mod stats;
 #[cfg(test)]
 mod testing;
+pub mod uapi;
 pub mod wire;

@@ -5,8 +5,8 @@
 mod common;
 
 use common::{Drops, Fifo, PerByte, Rng, P, PAPERS};
-use turnstile_core::band::Band;
-use turnstile_core::config::{Config, Expiry, Order};
+use turnstile_core::port::band::Band;
+use turnstile_core::port::config::{Config, Expiry, Order};
 use turnstile_core::port::{Dequeue, Port};
 use turnstile_core::queue::NoLeaf;
 use turnstile_core::units::Nanos;

@@ -3,11 +3,11 @@
 //! and never a panic.
 
 use proptest::prelude::*;
-use turnstile_core::band::Band;
-use turnstile_core::classify::{classify, classify_usual, Reading, USEFUL_LEN};
-use turnstile_core::config::Config;
 use turnstile_core::header;
-use turnstile_core::uapi::class;
+use turnstile_core::port::band::Band;
+use turnstile_core::port::classify::{classify, classify_usual, Reading, USEFUL_LEN};
+use turnstile_core::port::config::Config;
+use turnstile_core::port::uapi::class;
 
 const ETHERTYPES: [u16; 10] = [
     0x0800, 0x86dd, 0x8100, 0x88a8, 0x0806, 0x88cc, 0x8809, 0x888e, 0x88f7, 0x0004,

@@ -10,8 +10,8 @@ use model::Model;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use turnstile_core::band::Band;
-use turnstile_core::config::{Config, Drain, Expiry, Order, Phantom, Tokens};
+use turnstile_core::port::band::Band;
+use turnstile_core::port::config::{Config, Drain, Expiry, Order, Phantom, Tokens};
 use turnstile_core::port::{Dequeue, Enqueue, Port};
 use turnstile_core::units::Nanos;
 

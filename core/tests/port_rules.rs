@@ -7,8 +7,8 @@ mod common;
 use std::collections::VecDeque;
 
 use common::{Child, Drops, Fifo, PerByte, Rng, P, PAPERS};
-use turnstile_core::band::Band;
-use turnstile_core::config::{Config, Expiry, Order, Tokens};
+use turnstile_core::port::band::Band;
+use turnstile_core::port::config::{Config, Expiry, Order, Tokens};
 use turnstile_core::port::{Dequeue, Enqueue, Port};
 use turnstile_core::queue::{DropCause, NoLeaf};
 use turnstile_core::units::Nanos;

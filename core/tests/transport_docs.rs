@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use turnstile_core::config::limits::{Percent, Time, Unit};
+use turnstile_core::port::config::limits::{Percent, Time, Unit};
 use turnstile_core::transport::config::{Values, OPTIONS};
 use turnstile_core::transport::stats::Counter;
 

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use turnstile_core::transport::config::{Config, Resolved};
 use turnstile_core::transport::feedback::{Credit, Period};
 use turnstile_core::transport::jitter::{Due, Rng, NANO};
-use turnstile_core::uapi::transport as uapi;
+use turnstile_core::transport::uapi;
 use turnstile_core::units::Nanos;
 
 const RTT: u64 = 100_000;

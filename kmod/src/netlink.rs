@@ -4,7 +4,7 @@
 use crate::Turnstile;
 use core::ffi::CStr;
 use knet_transport::{Command, Control, Family, News, Run};
-use turnstile_core::uapi::transport::{self as uapi, command};
+use turnstile_core::transport::uapi::{self as uapi, command};
 
 mod config;
 mod events;

@@ -13,7 +13,7 @@ use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNodeReservation};
 use knet_transport::{now, random, Busy, Caller, Net, Queue, Ready, Sock, SockRef, Timeout, View};
 use turnstile_core::transport::host::{InId, OutId};
-use turnstile_core::uapi::transport::sockopt;
+use turnstile_core::transport::uapi::sockopt;
 use turnstile_core::units::Nanos;
 
 /// A send buffer is never taken to be smaller.

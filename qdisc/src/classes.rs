@@ -3,7 +3,7 @@
 
 use core::array;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use turnstile_core::{band::Band, config::Config};
+use turnstile_core::{port::band::Band, port::config::Config};
 
 /// Minor numbers end at 0x17, token priority 7.
 const MINORS: usize = 32;

@@ -8,11 +8,11 @@ use knet::{
     Extack, Message,
 };
 use turnstile_core::{
-    config::{
+    port::config::{
         limits::{self, Range, Unit},
         Config, Drain, DscpMap, Expiry, Order, Phantom, Tokens,
     },
-    uapi::{self, option},
+    port::uapi::{self, option},
     units::Nanos,
 };
 

@@ -45,7 +45,7 @@ use turnstile_core::{
         HostPacer, Lane, Next,
     },
     queue::{Framing, Packet},
-    uapi::pacer::{class, KIND},
+    pacer::uapi::{class, KIND},
     units::Nanos,
 };
 

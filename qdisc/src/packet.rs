@@ -5,8 +5,8 @@ use knet::{
     Arrivals, Departures, DropReason, HeaderBuffer, Locked, Medium, Qdisc, Rtnl, Skb, SkbQueue,
 };
 use turnstile_core::{
-    band::Band,
-    marker::field::{self, Label, Place, Version},
+    port::band::Band,
+    port::marker::field::{self, Label, Place, Version},
     queue::{DropCause, Framing, Meta, Packet, Queue, Sink},
     units::Nanos,
 };

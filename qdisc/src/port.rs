@@ -14,12 +14,12 @@ use knet::{
     Enqueuing, Extack, HeaderBuffer, Leaving, Locked, Medium, Message, Qdisc, Rtnl, Skb, Stats,
 };
 use turnstile_core::{
-    band::Band,
-    classify::{classify, classify_usual},
-    config::{limits, Config, Resolved},
+    port::band::Band,
+    port::classify::{classify, classify_usual},
+    port::config::{limits, Config, Resolved},
     port::{Dequeue, Enqueue, Port, Slot, State, Step},
     queue::{Meta, Packet},
-    uapi,
+    port::uapi,
     units::Nanos,
 };
 

@@ -6,9 +6,9 @@ use core::num::NonZero;
 use kernel::prelude::*;
 use knet::{Child, ClassStats, Message, Stats};
 use turnstile_core::{
-    band::Band,
+    port::band::Band,
     stats::BandStats,
-    uapi::{self, band_stat, port_stat},
+    port::uapi::{self, band_stat, port_stat},
 };
 
 fn all(message: &mut Message, pad: u16, values: &[(u16, u64)]) -> Result {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The options of a pacer: defaults and ranges.
 
-use crate::config::{within, Invalid};
+use crate::port::config::{within, Invalid};
 use crate::units::Nanos;
 
 /// The allowed values of each option.
 pub mod limits {
-    use crate::config::limits::{Range, Unit};
+    use crate::port::config::limits::{Range, Unit};
 
     const fn range(min: u64, max: u64, unit: Unit) -> Range {
         Range { min, max, unit }
@@ -29,13 +29,13 @@ pub mod limits {
     /// Bytes that wait for tokens.
     pub const LIMIT: Range = range(1600, 1 << 30, Unit::Number);
     /// Bytes that pass by.
-    pub const PASS_LIMIT: Range = crate::config::limits::DATA_LIMIT;
+    pub const PASS_LIMIT: Range = crate::port::config::limits::DATA_LIMIT;
     /// bytes/s. 0, which is outside, stands for the device's speed.
-    pub const INITIAL_RATE: Range = crate::config::limits::LINK;
+    pub const INITIAL_RATE: Range = crate::port::config::limits::LINK;
     /// Bytes per packet.
-    pub const OVERHEAD: Range = crate::config::limits::OVERHEAD;
+    pub const OVERHEAD: Range = crate::port::config::limits::OVERHEAD;
     /// Bytes.
-    pub const MPU: Range = crate::config::limits::MPU;
+    pub const MPU: Range = crate::port::config::limits::MPU;
 }
 
 /// bytes/s: the rate to begin with where neither the user nor the device names one.

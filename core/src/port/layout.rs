@@ -62,7 +62,7 @@ impl<Q: Queue> Port<Q> {
 
     /// The line of the token band of the highest priority. Each has as many cache lines as any other.
     const LINE: usize = offset_of!(Self, lines)
-        + Slot::new(crate::band::Band::Token(0)).index() * size_of::<Line<Q>>();
+        + Slot::new(crate::port::band::Band::Token(0)).index() * size_of::<Line<Q>>();
 
     const TOKEN_FIELDS: [(usize, usize); 6] = [
         (offset_of!(Self, busy), 4 + 4),

@@ -9,8 +9,8 @@
 
 use super::line::{Busy, Slot, State};
 use super::{Dequeue, Port};
-use crate::band::Band;
-use crate::config::Order;
+use crate::port::band::Band;
+use crate::port::config::Order;
 use crate::queue::{DropCause, Leaf, Meta, Packet, Queue, Sink};
 use crate::units::{Nanos, Rate};
 

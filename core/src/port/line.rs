@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a port is made of: one queue with its caps and counters, by how often they are needed, and the word that says which of them have packets.
 
-use crate::band::Band;
+use crate::port::band::Band;
 use crate::queue::{DropCause, Meta, Packet, Queue, Sink};
 use crate::stats::{add, BandStats};
 use crate::units::Nanos;

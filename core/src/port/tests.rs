@@ -9,7 +9,7 @@ mod order;
 mod unresolved;
 
 use super::*;
-use crate::config::{Expiry, Tokens};
+use crate::port::config::{Expiry, Tokens};
 use crate::queue::{Leaf, NoLeaf};
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -6,8 +6,8 @@
 
 use core::fmt;
 
-use crate::config::limits::{self, Range, Unit};
-use crate::uapi::transport::{self as uapi, config as number};
+use crate::port::config::limits::{self, Range, Unit};
+use crate::transport::uapi::{self as uapi, config as number};
 use crate::units::Nanos;
 
 use super::policy::PriorityFunction;

@@ -27,7 +27,7 @@ use super::remembered::Remembered;
 use super::slab::Slab;
 use super::stats::{Counter, Stats};
 use super::wire::{Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER};
-use crate::config::TOKEN_WIRE_LEN;
+use crate::port::config::TOKEN_WIRE_LEN;
 use crate::units::Nanos;
 
 mod closing;

@@ -200,7 +200,7 @@ pub enum Direction {
     Out,
 }
 
-/// A message under way. [`uapi::transport::message`](crate::uapi::transport::message) has an attribute for each field.
+/// A message under way. [`uapi::transport::message`](crate::transport::uapi::message) has an attribute for each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
     /// Which way it goes.
@@ -241,7 +241,7 @@ pub struct Info {
     pub deadline: Option<Nanos>,
 }
 
-/// A peer of messages under way. [`uapi::transport::peer`](crate::uapi::transport::peer) has an attribute for each field.
+/// A peer of messages under way. [`uapi::transport::peer`](crate::transport::uapi::peer) has an attribute for each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerInfo {
     /// Its address.

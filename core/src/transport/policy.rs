@@ -8,7 +8,7 @@
 use core::num::NonZeroU64;
 
 use super::config::{Policy, Resolved, Schedule};
-use crate::config::FRAME_WIRE_LEN;
+use crate::port::config::FRAME_WIRE_LEN;
 use crate::units::Nanos;
 
 mod priority;

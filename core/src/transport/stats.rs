@@ -6,7 +6,7 @@ use super::wire::{Malformed, ResetCode};
 /// Makes the counters' numbers, names and descriptions of one list.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $counter:ident = $name:literal,)+) => {
-        /// A counter. Its attribute's number is [`FIRST`](crate::uapi::transport::stat::FIRST) more than its own.
+        /// A counter. Its attribute's number is [`FIRST`](crate::transport::uapi::stat::FIRST) more than its own.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u16)]
         pub enum Counter {

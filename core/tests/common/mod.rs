@@ -4,8 +4,8 @@
 
 use std::collections::VecDeque;
 
-use turnstile_core::band::Band;
-use turnstile_core::config::Config;
+use turnstile_core::port::band::Band;
+use turnstile_core::port::config::Config;
 use turnstile_core::queue::{wire_len, DropCause, Leaf, Meta, Packet, Queue, Sink};
 use turnstile_core::units::Nanos;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The markers once more, as plainly as they can be said: in times instead of volumes, with fractions of 128 bits.
 
-use turnstile_core::band::Band;
-use turnstile_core::config::{Config, Drain};
-use turnstile_core::marker::MarkStats;
+use turnstile_core::port::band::Band;
+use turnstile_core::port::config::{Config, Drain};
+use turnstile_core::port::marker::MarkStats;
 
 use crate::common::PerByte;
 use crate::P;

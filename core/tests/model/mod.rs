@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use turnstile_core::band::Band;
-use turnstile_core::config::{Config, Expiry, Order, Tokens};
+use turnstile_core::port::band::Band;
+use turnstile_core::port::config::{Config, Expiry, Order, Tokens};
 use turnstile_core::port::{Dequeue, Enqueue};
 use turnstile_core::queue::DropCause;
 use turnstile_core::stats::{BandStats, PortStats};

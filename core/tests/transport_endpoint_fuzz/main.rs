@@ -16,8 +16,8 @@ use turnstile_core::transport::config::Config;
 use turnstile_core::transport::endpoint::Endpoint;
 use turnstile_core::transport::host::*;
 use turnstile_core::transport::stats::Counter;
+use turnstile_core::transport::uapi;
 use turnstile_core::transport::wire::{Cookie, Packet, Sync, MAX_LENGTH};
-use turnstile_core::uapi::transport as uapi;
 use turnstile_core::units::Nanos;
 use user::{peer, In, Io, Out, Std};
 

@@ -108,7 +108,7 @@ fn all_kinds(seed: u64, config: &Config, link: Link, v6: bool, count: usize) -> 
 }
 
 fn configs() -> Vec<(&'static str, Config)> {
-    use turnstile_core::uapi::transport as uapi;
+    use turnstile_core::transport::uapi;
     let top = Config {
         unscheduled: 8,
         rto: 1_000_000,

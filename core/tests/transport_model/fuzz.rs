@@ -7,8 +7,8 @@ use turnstile_core::header::{FLAG_REN, FLAG_UNSCHEDULED};
 use turnstile_core::transport::config::Config;
 use turnstile_core::transport::endpoint::Endpoint;
 use turnstile_core::transport::host::*;
+use turnstile_core::transport::uapi;
 use turnstile_core::transport::wire::*;
-use turnstile_core::uapi::transport as uapi;
 use turnstile_core::units::Nanos;
 
 use super::host::{address, next, number, Std};

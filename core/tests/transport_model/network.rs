@@ -4,10 +4,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use turnstile_core::band::Band;
-use turnstile_core::config::Config as PortConfig;
 use turnstile_core::header::FLAG_REN;
-use turnstile_core::marker::field::{Label, Place};
+use turnstile_core::port::band::Band;
+use turnstile_core::port::config::Config as PortConfig;
+use turnstile_core::port::marker::field::{Label, Place};
 use turnstile_core::port::{Dequeue, Port};
 use turnstile_core::queue::{DropCause, Meta, NoLeaf, Packet as PortPacket, Queue, Sink};
 use turnstile_core::transport::config::Resolved;

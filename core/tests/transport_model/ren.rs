@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! REN end to end: the real endpoints over the real marker (REN sections 3 to 5).
 
-use turnstile_core::band::Band;
-use turnstile_core::config::{Config as PortConfig, Expiry, Tokens};
+use turnstile_core::port::band::Band;
+use turnstile_core::port::config::{Config as PortConfig, Expiry, Tokens};
 use turnstile_core::transport::config::Config;
 use turnstile_core::transport::stats::Counter;
-use turnstile_core::uapi::transport as uapi;
+use turnstile_core::transport::uapi;
 
 use super::crossing::assert_clean;
 use super::topology::{dumbbell, star, PAPERS};

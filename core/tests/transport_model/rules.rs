@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! TOP's rules: priorities, tokens that expire at the sender, unscheduled packets, lengths that are not known. And how messages fail.
 
-use turnstile_core::band::Band;
+use turnstile_core::port::band::Band;
 use turnstile_core::transport::config::Config;
 use turnstile_core::transport::host::Failure;
 use turnstile_core::transport::stats::Counter;
+use turnstile_core::transport::uapi;
 use turnstile_core::transport::wire::ResetCode;
-use turnstile_core::uapi::transport as uapi;
 
 use super::crossing::{assert_clean, Kind};
 use super::host::Policy;
@@ -81,9 +81,9 @@ fn after_a_wait(token_expiry: u64) -> u64 {
         ..Config::DEFAULT
     };
     let mut network = star(1, &config, 4, link(), false);
-    let patient = turnstile_core::config::Config {
+    let patient = turnstile_core::port::config::Config {
         token_limit: 1000,
-        token_expiry: turnstile_core::config::Expiry::Off,
+        token_expiry: turnstile_core::port::config::Expiry::Off,
         ..PAPERS
     };
     for host in 0..4 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How messages share links: the papers' experiments, in small.
 
-use turnstile_core::band::Band;
+use turnstile_core::port::band::Band;
 use turnstile_core::transport::config::Config;
-use turnstile_core::uapi::transport as uapi;
+use turnstile_core::transport::uapi;
 
 use super::crossing::assert_clean;
 use super::topology::{dumbbell, host_port, star};
@@ -219,7 +219,7 @@ fn parking_lot(config: &Config, links: usize) -> f64 {
         route
     };
     let mut network = Network::new(links as u64, Box::new(route));
-    let ports = turnstile_core::config::Config::DEFAULT;
+    let ports = turnstile_core::port::config::Config::DEFAULT;
     let each = link(G10, 10_000);
     for _ in 0..2 * links {
         network.node(ports, each);
@@ -306,10 +306,10 @@ fn mixed_sizes(unscheduled: u32) -> [(f64, f64); 2] {
         ..Config::DEFAULT
     };
     let mut network = dumbbell(9, &config, 4, link(G10, 8_000));
-    let small = turnstile_core::config::Config {
+    let small = turnstile_core::port::config::Config {
         data_limit: 128_000,
         unscheduled,
-        ..turnstile_core::config::Config::DEFAULT
+        ..turnstile_core::port::config::Config::DEFAULT
     };
     for node in 0..2 {
         network.configure_node(node, small);

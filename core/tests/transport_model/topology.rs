@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Networks that more than one test runs on.
 
-use turnstile_core::config::{Config as PortConfig, Expiry, Tokens};
+use turnstile_core::port::config::{Config as PortConfig, Expiry, Tokens};
 use turnstile_core::transport::config::Config;
 
 use super::*;

@@ -11,7 +11,7 @@ use knet_transport::{
 };
 use turnstile_core::{
     transport::config::{Config, Opt, Resolved, Value, OPTIONS},
-    uapi::transport::{self as uapi, config as number},
+    transport::uapi::{self as uapi, config as number},
     units::Nanos,
 };
 

@@ -15,7 +15,7 @@ use turnstile_core::{
         host::{Event, Limit},
         ring::Ring,
     },
-    uapi::transport::{self as uapi, command, config, message as attr},
+    transport::uapi::{self as uapi, command, config, message as attr},
 };
 
 /// How many can wait.

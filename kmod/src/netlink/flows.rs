@@ -11,7 +11,7 @@ use turnstile_core::{
         host::PeerInfo,
         stats::{Counter, Stats},
     },
-    uapi::transport::peer,
+    transport::uapi::peer,
     units::Nanos,
 };
 

@@ -5,7 +5,7 @@ use kernel::prelude::*;
 use knet_transport::Reply;
 use turnstile_core::{
     transport::host::{Direction, Info},
-    uapi::transport::{self as uapi, message as attr},
+    transport::uapi::{self as uapi, message as attr},
 };
 
 /// The attributes of a message.

@@ -4,7 +4,7 @@
 use crate::Turnstile;
 use kernel::prelude::*;
 use knet_transport::{Control, Reply};
-use turnstile_core::{transport::stats::Counter, uapi::transport::stat};
+use turnstile_core::{transport::stats::Counter, transport::uapi::stat};
 
 /// `stats-get`: a number for each counter, 0 for all of them in a namespace that nobody has used.
 pub(super) fn get(net: &mut Control<'_, Turnstile>, message: &mut Reply) -> Result {

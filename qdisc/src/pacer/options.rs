@@ -9,7 +9,7 @@ use knet::{
 };
 use turnstile_core::{
     pacer::config::Config,
-    uapi::pacer::{option, KIND},
+    pacer::uapi::{option, KIND},
     units::Nanos,
 };
 

@@ -8,7 +8,7 @@ use knet::{Child, ClassStats, Locked, Stats};
 use turnstile_core::{
     pacer::Lane,
     stats::BandStats,
-    uapi::pacer::{class, stat},
+    pacer::uapi::{class, stat},
 };
 
 /// Packets that were dropped by a change or a reset.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! DSCP maps as words: `CS6=signal,46=token0`.
 
-use turnstile_core::band::Band;
-use turnstile_core::config::{limits, DscpMap};
+use turnstile_core::port::band::Band;
+use turnstile_core::port::config::{limits, DscpMap};
 
 /// Names of code points: RFC 2474 (CS), 2597 (AF), 3246 (EF), 8622 (LE). The first name of a code is the one printed.
 const NAMES: &[(&str, u8)] = &[

@@ -4,7 +4,7 @@
 use std::io;
 
 use netlink_packet_core::ErrorMessage;
-use turnstile_core::uapi;
+use turnstile_core::port::uapi;
 
 use crate::attr::{attributes, Malformed};
 use crate::place::Id;
@@ -68,7 +68,7 @@ impl Subject {
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Port => uapi::KIND,
-            Self::Pacer => uapi::pacer::KIND,
+            Self::Pacer => turnstile_core::pacer::uapi::KIND,
         }
     }
 }

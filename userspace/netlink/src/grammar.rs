@@ -4,8 +4,8 @@
 use std::fmt;
 use std::iter::Peekable;
 
-use turnstile_core::config::limits::{self, Range};
-use turnstile_core::config::{Drain, Expiry, Order, Tokens};
+use turnstile_core::port::config::limits::{self, Range};
+use turnstile_core::port::config::{Drain, Expiry, Order, Tokens};
 use turnstile_core::units::Nanos;
 
 use crate::table::{self, Info, Key};

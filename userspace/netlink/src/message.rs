@@ -7,8 +7,8 @@
 
 use netlink_packet_core::{DefaultNla, Nla};
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption, TcStats2, TcXstats};
-use turnstile_core::band::Band;
-use turnstile_core::uapi;
+use turnstile_core::port::band::Band;
+use turnstile_core::port::uapi;
 
 use crate::attr::{Malformed, NESTED};
 use crate::place::{Id, Place};

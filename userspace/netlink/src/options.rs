@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The options of a port, of which a user gives some and the kernel reports all.
 
-use turnstile_core::config::{Drain, DscpMap, Expiry, Order, Tokens};
+use turnstile_core::port::config::{Drain, DscpMap, Expiry, Order, Tokens};
 use turnstile_core::units::Nanos;
 
 /// What the port is shaped to.

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use turnstile_core::config::{Drain, Expiry, Order, Tokens};
+use turnstile_core::port::config::{Drain, Expiry, Order, Tokens};
 
 use crate::{dscp, units, Link, Options, Phantom};
 

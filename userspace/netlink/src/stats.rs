@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the kernel counts: `TCA_STATS_APP` of a port and of its classes.
 
-use turnstile_core::uapi::{band_stat, port_stat};
+use turnstile_core::port::uapi::{band_stat, port_stat};
 
 use crate::attr::{attributes, Malformed};
 use crate::print::Printer;

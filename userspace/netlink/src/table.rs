@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The one table of options: what the grammar accepts, and what help texts, man pages and errors say about it.
 
-use turnstile_core::config::limits::{self, Range};
+use turnstile_core::port::config::limits::{self, Range};
 
 /// Which option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -323,7 +323,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use turnstile_core::config::Config;
+    use turnstile_core::port::config::Config;
 
     #[test]
     fn defaults_are_the_ones_in_force() {

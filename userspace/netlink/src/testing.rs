@@ -3,9 +3,9 @@
 
 use proptest::option;
 use proptest::prelude::*;
-use turnstile_core::band::Band;
-use turnstile_core::config::limits::{self, Range};
-use turnstile_core::config::{Drain, DscpMap, Expiry, Order, Tokens};
+use turnstile_core::port::band::Band;
+use turnstile_core::port::config::limits::{self, Range};
+use turnstile_core::port::config::{Drain, DscpMap, Expiry, Order, Tokens};
 use turnstile_core::units::Nanos;
 
 use crate::{parse, Link, Options, Phantom};

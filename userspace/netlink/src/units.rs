@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use turnstile_core::config::limits::Percent;
+use turnstile_core::port::config::limits::Percent;
 
 /// The units of a rate, in bit/s.
 const RATE_UNITS: &[(&str, u64)] = &[

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! [`Options`] as the attributes inside `TCA_OPTIONS`, and back.
 
-use turnstile_core::band::Band;
-use turnstile_core::config::{Drain, DscpMap, Expiry, Order, Tokens};
-use turnstile_core::uapi::{self, option};
+use turnstile_core::port::band::Band;
+use turnstile_core::port::config::{Drain, DscpMap, Expiry, Order, Tokens};
+use turnstile_core::port::uapi::{self, option};
 use turnstile_core::units::Nanos;
 
 use crate::attr::{attributes, put, put_u32, put_u64, Attribute, Malformed};

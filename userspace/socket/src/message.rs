@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use turnstile_core::uapi::transport::{self as uapi, ancillary as number};
+use turnstile_core::transport::uapi::{self as uapi, ancillary as number};
 
 use crate::ancillary::{self, Item};
 use crate::Error;

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use socket2::{Domain, MaybeUninitSlice, MsgHdr, MsgHdrMut, Protocol, SockAddr, Type};
-use turnstile_core::uapi::transport::{ancillary as number, sockopt, IPPROTO_TURNSTILE};
+use turnstile_core::transport::uapi::{ancillary as number, sockopt, IPPROTO_TURNSTILE};
 
 use crate::ancillary;
 use crate::message::{Completion, Info, Received, LEVEL};

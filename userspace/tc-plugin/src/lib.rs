@@ -11,7 +11,7 @@
 
 mod ffi;
 
-use turnstile_core::uapi;
+use turnstile_core::port::uapi;
 use turnstile_netlink::print::{print_options, Printer};
 use turnstile_netlink::stats::{print_class_stats, print_port_stats, Stats};
 use turnstile_netlink::wire::decode_class_band;
@@ -103,7 +103,7 @@ struct Pacer;
 
 impl Kind for Pacer {
     fn parse_qdisc(words: &[String], request: &mut Request) -> Outcome {
-        const KIND: &str = uapi::pacer::KIND;
+        const KIND: &str = turnstile_core::pacer::uapi::KIND;
         if asks_for_help(words) {
             return Err(usage(KIND, &pacer::table::help()));
         }
@@ -112,7 +112,7 @@ impl Kind for Pacer {
     }
 
     fn parse_class() -> Outcome {
-        const KIND: &str = uapi::pacer::KIND;
+        const KIND: &str = turnstile_core::pacer::uapi::KIND;
         Err(format!(
             "{KIND}: classes cannot be added, changed or deleted: there are :1, what passes by, and :2, what is paced. \
              Options belong to the pacer: tc qdisc change ... {KIND} help"
@@ -121,7 +121,7 @@ impl Kind for Pacer {
 
     fn print_qdisc(options: &[u8], to: &mut Printing) -> Outcome {
         let options = pacer::Options::decode(options)
-            .map_err(|error| format!("{}: {error}", uapi::pacer::KIND))?;
+            .map_err(|error| format!("{}: {error}", turnstile_core::pacer::uapi::KIND))?;
         pacer::print_options(&options, to);
         Ok(())
     }
@@ -134,7 +134,7 @@ impl Kind for Pacer {
     /// A pacer's; its classes have none.
     fn print_stats(stats: &[u8], to: &mut Printing) -> Outcome {
         let stats = pacer::Stats::decode(stats)
-            .map_err(|error| format!("{}: {error}", uapi::pacer::KIND))?;
+            .map_err(|error| format!("{}: {error}", turnstile_core::pacer::uapi::KIND))?;
         to.open("stats");
         pacer::print_stats(&stats, INDENT, to);
         to.close();

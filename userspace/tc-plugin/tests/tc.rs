@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use turnstile_core::uapi::{self, class};
+use turnstile_core::port::uapi::{self, class};
 use turnstile_netlink::attr::{put, put_u32, NESTED};
 use turnstile_netlink::stats::{ClassStats, PhantomStats, PortStats};
 use turnstile_netlink::{parse, Options};

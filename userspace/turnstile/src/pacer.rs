@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 
 use clap::Subcommand;
 use serde_json::Value;
-use turnstile_core::uapi::pacer::KIND;
+use turnstile_core::pacer::uapi::KIND;
 use turnstile_netlink::json::Json;
 use turnstile_netlink::pacer::client::{Pacer, Pacers};
 use turnstile_netlink::pacer::{print_options, print_stats, table, Options};

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use serde_json::{json, Value};
-use turnstile_core::uapi;
+use turnstile_core::port::uapi;
 use turnstile_netlink::json::Json;
 use turnstile_netlink::message::{Class, Counters, Port};
 use turnstile_netlink::place::Id;
@@ -222,7 +222,7 @@ fn class_object(class: &Class, port: Id) -> Value {
 mod tests {
     use super::*;
     use clap::Parser;
-    use turnstile_core::band::Band;
+    use turnstile_core::port::band::Band;
     use turnstile_netlink::stats::{ClassStats, MarkerStats, PhantomStats, PortStats};
     use turnstile_netlink::{parse, place::Place};
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::{class, option};
+use turnstile_core::port::uapi::{class, option};
 
 use super::accounting::load::{Load, Mix};
 use crate::clock;

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use anyhow::{ensure, Context, Result};
 use turnstile_core::header::PORT;
-use turnstile_core::uapi::{band_stat, class, port_stat};
+use turnstile_core::port::uapi::{band_stat, class, port_stat};
 
 use crate::harness::{Case, Ctx, Need};
 use crate::netns::Netns;

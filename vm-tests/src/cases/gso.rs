@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::{band_stat, class, option, port_stat};
+use turnstile_core::port::uapi::{band_stat, class, option, port_stat};
 
 use super::accounting::ledger::{check_class, describe, settle_with, Counter, Settled};
 use super::accounting::load::tcp_super_packet;

@@ -340,7 +340,7 @@ impl SetUp {
 
 /// The class of port `1:` that holds a class of the report.
 fn class_id(index: usize) -> String {
-    use turnstile_core::uapi::class;
+    use turnstile_core::port::uapi::class;
     let minor = match index {
         0 => class::SIGNAL,
         7 => class::DATA,

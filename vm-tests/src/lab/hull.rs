@@ -2,7 +2,7 @@
 //! What the experiments with HULL have in common: the testbed of its section 5.2, its four schemes, and the wait in the congested port.
 
 use anyhow::Result;
-use turnstile_core::uapi::pacer::stat;
+use turnstile_core::pacer::uapi::stat;
 
 use super::report::SetUpLines;
 use super::Lab;

@@ -14,8 +14,8 @@ const STATS_APP: u16 = 4;
 const STATS_PKT64: u16 = 8;
 /// The kinds whose own counters are known: all are `u64`.
 const KINDS: [&str; 2] = [
-    turnstile_core::uapi::KIND,
-    turnstile_core::uapi::pacer::KIND,
+    turnstile_core::port::uapi::KIND,
+    turnstile_core::pacer::uapi::KIND,
 ];
 /// The bits of an attribute's type that are its number.
 const NUMBER: u16 = 0x3fff;

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{anyhow, Context, Result};
-use turnstile_core::uapi::band_stat;
+use turnstile_core::port::uapi::band_stat;
 
 use super::flows::{self, Passed, ENDLESS};
 use super::{delay_for, Carrier, Queues, Seen, FULL_WIRE};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use turnstile_core::uapi::band_stat;
+use turnstile_core::port::uapi::band_stat;
 
 use crate::raw_netlink::Tc;
 use crate::topology::{Fabric, Port};

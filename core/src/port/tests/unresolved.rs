@@ -2,7 +2,7 @@
 //! A port that does not know its link's speed.
 
 use super::*;
-use crate::config::{Drain, Phantom};
+use crate::port::config::{Drain, Phantom};
 
 fn unresolved(config: Config) -> Bench {
     let b = Bench::on(None, config);

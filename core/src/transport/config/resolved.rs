@@ -2,7 +2,7 @@
 //! What a valid configuration comes to.
 
 use super::*;
-use crate::config::TOKEN_WIRE_LEN;
+use crate::port::config::TOKEN_WIRE_LEN;
 use crate::units::Rate;
 
 /// How messages share the tokens, and where tokens come from.

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::transport::config::Config;
-use crate::uapi::transport as uapi;
+use crate::transport::uapi;
 
 fn config(feedback: u32) -> Resolved {
     let config = Config {

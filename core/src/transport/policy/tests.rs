@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::transport::config::Config;
-use crate::uapi::transport as uapi;
+use crate::transport::uapi;
 
 const FACTS: Facts = Facts {
     length: Some(100_000),

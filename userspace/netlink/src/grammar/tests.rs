@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 use super::*;
 use proptest::prelude::*;
-use turnstile_core::config::DscpMap;
+use turnstile_core::port::config::DscpMap;
 
 fn words(text: &str) -> Result<Options, String> {
     let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a pacer counts: its `TCA_STATS_APP`.
 
-use turnstile_core::uapi::pacer::stat;
+use turnstile_core::pacer::uapi::stat;
 
 use crate::attr::{attributes, Malformed};
 use crate::print::Printer;

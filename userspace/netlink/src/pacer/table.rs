@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The one table of a pacer's options: what the grammar accepts, what the attributes are, and what help texts, man pages and errors say of it.
 
-use turnstile_core::config::limits::{Range, Unit};
 use turnstile_core::pacer::config::limits;
-use turnstile_core::uapi::pacer::option;
+use turnstile_core::pacer::uapi::option;
+use turnstile_core::port::config::limits::{Range, Unit};
 
 use crate::table::entry;
 

@@ -15,7 +15,7 @@ use neli::nl::NlPayload;
 use neli::socket::synchronous::NlSocketHandle;
 use neli::types::Buffer;
 use neli::utils::Groups;
-use turnstile_core::uapi::transport::{command, FAMILY_VERSION};
+use turnstile_core::transport::uapi::{command, FAMILY_VERSION};
 
 pub use error::Error;
 
@@ -169,7 +169,7 @@ fn counters(kernel: &mut impl Kernel, family: Family) -> Result<Vec<(u16, u64)>,
     let mut counters = Vec::new();
     for attribute in attributes(answers.first().map_or(&[], Vec::as_slice)) {
         let attribute = attribute?;
-        if attribute.number != turnstile_core::uapi::transport::stat::PAD {
+        if attribute.number != turnstile_core::transport::uapi::stat::PAD {
             counters.push((attribute.number, attribute.u64("counter")?));
         }
     }

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use turnstile_core::uapi::transport::{self as uapi, message as m, peer as p};
+use turnstile_core::transport::uapi::{self as uapi, message as m, peer as p};
 
 use crate::attr::{attributes, Attribute, Malformed};
 

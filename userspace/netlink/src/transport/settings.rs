@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use turnstile_core::config::limits::{Range, Unit};
+use turnstile_core::port::config::limits::{Range, Unit};
 use turnstile_core::transport::config::{option, Opt, Value, Values, OPTIONS};
-use turnstile_core::uapi::transport::config as number;
+use turnstile_core::transport::uapi::config as number;
 
 use crate::attr::{self, attributes, Malformed};
 use crate::grammar::{self, GrammarError};
@@ -134,7 +134,7 @@ impl Settings {
         self.values.is_empty()
     }
 
-    /// The value of an option (of `turnstile_core::uapi::transport::config`), if it is set.
+    /// The value of an option (of `turnstile_core::transport::uapi::config`), if it is set.
     pub fn get(&self, number: u16) -> Option<u64> {
         self.values.get(&number).map(|value| value.get())
     }

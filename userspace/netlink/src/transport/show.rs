@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use turnstile_core::transport::config::option;
 use turnstile_core::transport::stats::Counter;
-use turnstile_core::uapi::transport::stat;
+use turnstile_core::transport::uapi::stat;
 
 use super::record::{Direction, Event, Message, Peer};
 use crate::print::Printer;
@@ -161,7 +161,7 @@ mod tests {
     use crate::print::Text;
     use crate::transport::record::{tests::outgoing, EventKind};
     use serde_json::json;
-    use turnstile_core::uapi::transport::config;
+    use turnstile_core::transport::uapi::config;
 
     #[test]
     fn a_message_as_a_line_and_as_json() {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use turnstile_core::transport::config::{Values, OPTIONS};
 
 const SPEC: &str = include_str!("../../../../docs/netlink/turnstile.yaml");
-const UAPI: &str = include_str!("../../../../core/src/uapi/transport.rs");
+const UAPI: &str = include_str!("../../../../core/src/transport/uapi.rs");
 
 /// Name and value.
 type Numbers = BTreeMap<String, u64>;

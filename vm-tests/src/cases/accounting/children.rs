@@ -2,7 +2,7 @@
 //! What a child drops, by the child's own count and by the port's.
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::{band_stat, class, option};
+use turnstile_core::port::uapi::{band_stat, class, option};
 
 use super::ledger::{check_class, describe, settle};
 use super::PORT;

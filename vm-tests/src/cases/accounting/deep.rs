@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
 use turnstile_core::header::PORT as UDP_PORT;
-use turnstile_core::uapi::{class, option, EXPIRY_OFF};
+use turnstile_core::port::uapi::{class, option, EXPIRY_OFF};
 
 use super::ledger::{settle, Settled};
 use super::load::{Load, Mix};

@@ -2,7 +2,7 @@
 //! A child that enters the port again: netem hands each copy it makes to the root of the tree, from inside its own `enqueue`.
 
 use anyhow::{ensure, Result};
-use turnstile_core::uapi::{band_stat, class};
+use turnstile_core::port::uapi::{band_stat, class};
 
 use super::ledger::{describe, settle};
 use super::PORT;

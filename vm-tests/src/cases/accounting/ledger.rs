@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
-use turnstile_core::uapi::band_stat;
+use turnstile_core::port::uapi::band_stat;
 
 use crate::netns::Netns;
 use crate::raw_netlink::{Object, Stats, Tc};

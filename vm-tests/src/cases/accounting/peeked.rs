@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::{band_stat, class, option, EXPIRY_OFF};
+use turnstile_core::port::uapi::{band_stat, class, option, EXPIRY_OFF};
 
 use super::ledger::{describe, settle, Settled};
 use super::PORT;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::{class, option, port_stat};
+use turnstile_core::port::uapi::{class, option, port_stat};
 
 use super::deep::{self, Kind};
 use super::ledger::{settle_with, Counter, Ledger};
@@ -117,7 +117,7 @@ fn delete_under_traffic(net: &Net, tc: &mut Tc, seed: u64) -> Result<()> {
     let left = tc.qdiscs()?;
     ensure!(
         left.iter()
-            .all(|qdisc| qdisc.kind != turnstile_core::uapi::KIND),
+            .all(|qdisc| qdisc.kind != turnstile_core::port::uapi::KIND),
         "the port outlives its parent: {left:x?}"
     );
     Ok(())
@@ -393,9 +393,14 @@ impl Work<'_> {
                 self.place.children
                     || self.place.inner.contains(&port)
                     || !self.place.inner.is_empty()
-                    || class.stats.app(turnstile_core::uapi::band_stat::CHILD) == 0,
+                    || class
+                        .stats
+                        .app(turnstile_core::port::uapi::band_stat::CHILD)
+                        == 0,
                 "{} child drops without a child",
-                class.stats.app(turnstile_core::uapi::band_stat::CHILD)
+                class
+                    .stats
+                    .app(turnstile_core::port::uapi::band_stat::CHILD)
             );
         }
         Ok(())

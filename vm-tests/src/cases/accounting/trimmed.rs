@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::{band_stat, class, option};
+use turnstile_core::port::uapi::{band_stat, class, option};
 
 use super::ledger::{check_class, describe, settle};
 use super::PORT;

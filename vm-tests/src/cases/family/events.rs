@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::transport::{
+use turnstile_core::transport::uapi::{
     command, config, message as attr, DIRECTION_IN, DIRECTION_OUT, EVENT_CONFIGURED,
     EVENT_DELIVERED, EVENT_FAILED, EVENT_LIMITED, EVENT_OPENED, FAMILY, GROUP_EVENTS,
 };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::transport::{
+use turnstile_core::transport::uapi::{
     command, config, message as attr, peer, DIRECTION_IN, DIRECTION_OUT, FAMILY,
 };
 use turnstile_socket::{SendOptions, Socket};

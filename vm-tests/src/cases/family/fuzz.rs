@@ -2,7 +2,7 @@
 //! Mutations of a good request: the kernel may accept or refuse, but never half.
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::transport::{command, config, FAMILY};
+use turnstile_core::transport::uapi::{command, config, FAMILY};
 
 use super::Bench;
 use crate::harness::Ctx;

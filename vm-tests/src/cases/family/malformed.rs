@@ -2,7 +2,7 @@
 //! Requests whose bytes do not make sense.
 
 use anyhow::{ensure, Result};
-use turnstile_core::uapi::transport::{command, config, FAMILY};
+use turnstile_core::transport::uapi::{command, config, FAMILY};
 
 use super::Bench;
 use crate::cases::support::Verdicts;

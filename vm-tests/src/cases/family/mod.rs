@@ -16,7 +16,7 @@ mod stats;
 use std::collections::BTreeMap;
 
 use anyhow::{ensure, Result};
-use turnstile_core::uapi::transport::{command, config, FAMILY};
+use turnstile_core::transport::uapi::{command, config, FAMILY};
 
 use crate::harness::{Case, Need};
 use crate::netns::Netns;

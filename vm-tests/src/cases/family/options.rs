@@ -3,7 +3,7 @@
 
 use anyhow::{ensure, Context, Result};
 use turnstile_core::transport::config::{Values, OPTIONS};
-use turnstile_core::uapi::transport::{command, config, POLICY_REN, SCHEDULE_EDF};
+use turnstile_core::transport::uapi::{command, config, POLICY_REN, SCHEDULE_EDF};
 
 use super::Attr::{self, U32, U64};
 use super::Bench;

@@ -2,7 +2,7 @@
 //! Values just beyond each range, and beyond each other: what the kernel says of them.
 
 use anyhow::Result;
-use turnstile_core::uapi::transport::config;
+use turnstile_core::transport::uapi::config;
 
 use super::Attr::{self, U32, U64};
 use super::{bytes, Bench};

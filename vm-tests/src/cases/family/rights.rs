@@ -4,7 +4,7 @@
 use anyhow::{ensure, Context, Result};
 use caps::{CapSet, Capability};
 use turnstile_core::header::PORT;
-use turnstile_core::uapi::transport::{command, config, FAMILY};
+use turnstile_core::transport::uapi::{command, config, FAMILY};
 
 use super::{bytes, Attr, Bench};
 use crate::harness::Ctx;

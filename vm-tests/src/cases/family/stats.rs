@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
 use turnstile_core::transport::stats::Counter;
-use turnstile_core::uapi::transport::{command, stat, FAMILY};
+use turnstile_core::transport::uapi::{command, stat, FAMILY};
 use turnstile_socket::{SendOptions, Socket};
 
 use crate::harness::Ctx;

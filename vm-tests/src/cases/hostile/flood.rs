@@ -11,8 +11,8 @@ use nix::errno::Errno;
 use nix::sys::socket::{sendmsg, ControlMessage, MsgFlags, SockaddrIn6};
 use turnstile_core::header::PORT;
 use turnstile_core::transport::stats::Counter;
+use turnstile_core::transport::uapi::{command, config, message, peer, stat, DIRECTION_IN, FAMILY};
 use turnstile_core::transport::wire::{Cookie, Packet, Sync, MAX_HEADER};
-use turnstile_core::uapi::transport::{command, config, message, peer, stat, DIRECTION_IN, FAMILY};
 use turnstile_socket::Socket;
 
 use super::honest::Honest;

@@ -8,7 +8,7 @@ mod packets;
 mod sockets;
 
 use anyhow::Result;
-use turnstile_core::uapi::transport::{command, config};
+use turnstile_core::transport::uapi::{command, config};
 
 use crate::harness::{Case, Need};
 use crate::raw_netlink::{attribute_u64, Generic, GenericRequest};

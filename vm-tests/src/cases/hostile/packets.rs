@@ -12,11 +12,11 @@ use std::time::Duration;
 use anyhow::{bail, ensure, Context, Result};
 use turnstile_core::header::PORT;
 use turnstile_core::transport::stats::Counter;
+use turnstile_core::transport::uapi::{command, stat, FAMILY};
 use turnstile_core::transport::wire::{
     self, Ack, Cookie, Data, Fin, Mark, Packet, Resend, Reset, ResetCode, Spans, Sync, Token,
     MAX_HEADER,
 };
-use turnstile_core::uapi::transport::{command, stat, FAMILY};
 use turnstile_socket::{SendOptions, Socket};
 
 use super::honest::Honest;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{ensure, Context, Result};
 use nix::errno::Errno;
 use socket2::{Domain, MsgHdr, Protocol, SockAddr, SockRef, Type};
-use turnstile_core::uapi::transport::{ancillary, IPPROTO_TURNSTILE, SOL_TURNSTILE};
+use turnstile_core::transport::uapi::{ancillary, IPPROTO_TURNSTILE, SOL_TURNSTILE};
 use turnstile_socket::{SendOptions, Socket};
 
 use crate::harness::Ctx;

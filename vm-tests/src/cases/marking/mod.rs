@@ -10,7 +10,7 @@ mod ren;
 use std::collections::BTreeMap;
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::class;
+use turnstile_core::port::uapi::class;
 
 use crate::harness::Case;
 use crate::netns::Netns;

@@ -2,7 +2,7 @@
 //! What passes by goes through a child that drops, at either end of its queue or with all that it holds: it is counted.
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::pacer::stat;
+use turnstile_core::pacer::uapi::stat;
 
 use super::bench::{line, Bench, Flow, DEV, FULL, PACER};
 use super::flows::STEADY;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::pacer::{option, stat, KIND};
+use turnstile_core::pacer::uapi::{option, stat, KIND};
 
 use super::bench::{adds_up, lanes_add_up, marked_link, PACER};
 use crate::cases::accounting::load::{Load, Mix};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{ensure, Result};
-use turnstile_core::uapi::pacer::{option, stat, KIND};
+use turnstile_core::pacer::uapi::{option, stat, KIND};
 
 use super::bench::{of, Bench, Flow, FULL, PACER, WIRE};
 use crate::clock;

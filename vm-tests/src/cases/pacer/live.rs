@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{ensure, Result};
-use turnstile_core::uapi::pacer::stat;
+use turnstile_core::pacer::uapi::stat;
 
 use super::bench::{of, Bench, Flow, DEV, FULL};
 use super::flows::STEADY;

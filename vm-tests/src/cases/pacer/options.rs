@@ -3,7 +3,7 @@
 
 use anyhow::{ensure, Context, Result};
 use serde_json::{json, Value};
-use turnstile_core::uapi::pacer::{option, KIND};
+use turnstile_core::pacer::uapi::{option, KIND};
 
 use super::bench::{line, Bench, DEV, PACER};
 use crate::cases::support::Verdicts;

@@ -2,7 +2,7 @@
 //! A pacer beside a port on one device, its classes, and filters.
 
 use anyhow::{ensure, Result};
-use turnstile_core::uapi::pacer::{stat, KIND};
+use turnstile_core::pacer::uapi::{stat, KIND};
 
 use super::bench::{line, of, Bench, Flow, DEV, FULL, PACER};
 use super::flows::STEADY;

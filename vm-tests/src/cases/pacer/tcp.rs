@@ -2,7 +2,7 @@
 //! The kernel's own TCP, whose packets are marked on the way.
 
 use anyhow::{ensure, Result};
-use turnstile_core::uapi::pacer::stat;
+use turnstile_core::pacer::uapi::stat;
 
 use super::bench::{marked_link, DEV};
 use crate::harness::Ctx;

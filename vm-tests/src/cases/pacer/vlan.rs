@@ -2,7 +2,7 @@
 //! Tagged packets, whether the tag is in the frame or beside it: their flows are found, and their tags stay.
 
 use anyhow::{ensure, Result};
-use turnstile_core::uapi::pacer::stat;
+use turnstile_core::pacer::uapi::stat;
 
 use super::bench::{Bench, Flow, DEV, FULL};
 use super::flows::STEADY;

@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::{band_stat, class, port_stat};
+use turnstile_core::port::uapi::{band_stat, class, port_stat};
 
 use crate::cases::accounting::ledger::{check_class, describe, settle};
 use crate::clock;

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{bail, ensure, Context, Result};
-use turnstile_core::uapi::{band_stat, class, option, port_stat};
+use turnstile_core::port::uapi::{band_stat, class, option, port_stat};
 
 use super::accounting::ledger::{check_class, describe, settle, settle_with, Counter};
 use super::accounting::load::{Load, Mix};

@@ -2,7 +2,7 @@
 //! Values that the tools would not send: what the kernel itself says of them.
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::{class, option};
+use turnstile_core::port::uapi::{class, option};
 
 use super::{Bench, Verdicts, PORT};
 use crate::harness::Ctx;

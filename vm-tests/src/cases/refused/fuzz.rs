@@ -2,7 +2,7 @@
 //! Mutations of a good request: the kernel may accept or refuse, but never half.
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::option;
+use turnstile_core::port::uapi::option;
 
 use super::{Bench, PORT};
 use crate::harness::Ctx;

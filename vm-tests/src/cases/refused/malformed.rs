@@ -2,7 +2,7 @@
 //! Requests whose bytes do not make sense, or not at first sight.
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::uapi::option;
+use turnstile_core::port::uapi::option;
 
 use super::{Bench, Verdicts, PORT};
 use crate::harness::Ctx;

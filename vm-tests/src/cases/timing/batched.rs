@@ -6,7 +6,7 @@
 //! times that it said nor when something arrives; trains begin at random, so that tokens are late by 0 to 50 us.
 
 use anyhow::{ensure, Result};
-use turnstile_core::uapi::{band_stat, port_stat};
+use turnstile_core::port::uapi::{band_stat, port_stat};
 
 use super::bench::{Bench, Kind, Sender, PORT, TOKEN0};
 use super::exact::{words, Pace, GBIT, MBIT, SHARE, TOKEN};

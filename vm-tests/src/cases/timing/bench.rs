@@ -23,7 +23,7 @@ use crate::traffic::{wire_length, Packet, Stamp, Tap, Tapped, MIN_PAYLOAD, MTU_P
 /// The port's handle.
 pub(super) const PORT: u32 = 0x1_0000;
 /// The class of tokens of priority 0; those of the others follow.
-pub(super) const TOKEN0: u32 = PORT | turnstile_core::uapi::class::TOKENS as u32;
+pub(super) const TOKEN0: u32 = PORT | turnstile_core::port::uapi::class::TOKENS as u32;
 
 /// The VLAN of [`Bench::vlan`].
 pub(super) const VLAN: u16 = 5;

@@ -3,7 +3,7 @@
 //! is early, late or lost on the way.
 
 use anyhow::{ensure, Result};
-use turnstile_core::uapi::{option, ORDER_DATA_FIRST, ORDER_TOKENS_FIRST};
+use turnstile_core::port::uapi::{option, ORDER_DATA_FIRST, ORDER_TOKENS_FIRST};
 
 use super::bench::{all_times, Bench, Change, Kind};
 use super::exact::{check_schedule, check_times, Pace, FRAME, GBIT, MBIT, SHARE, TOKEN};

@@ -2,7 +2,7 @@
 //! A token expires at its exact instant, and an expired one costs nothing.
 
 use anyhow::{ensure, Result};
-use turnstile_core::uapi::{band_stat, option, EXPIRY_OFF};
+use turnstile_core::port::uapi::{band_stat, option, EXPIRY_OFF};
 
 use super::bench::{all_times, Bench, Kind, TOKEN0};
 use super::exact::{check_times, Pace, FRAME, GBIT, MBIT, SHARE, TOKEN};

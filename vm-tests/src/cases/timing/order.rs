@@ -2,7 +2,7 @@
 //! Who goes first, and what that costs the others, to the nanosecond.
 
 use anyhow::{ensure, Result};
-use turnstile_core::uapi::{option, ORDER_DATA_FIRST, ORDER_TOKENS_FIRST};
+use turnstile_core::port::uapi::{option, ORDER_DATA_FIRST, ORDER_TOKENS_FIRST};
 
 use super::bench::{Bench, Kind, Sender};
 use super::exact::{words, Pace, FRAME, GBIT, MBIT, SHARE, TOKEN};

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use anyhow::{ensure, Context, Result};
 use rustix::event::PollFlags;
 use socket2::{Domain, Protocol, SockAddr, Type};
-use turnstile_core::uapi::transport::{ancillary, IPPROTO_TURNSTILE, SOL_TURNSTILE};
+use turnstile_core::transport::uapi::{ancillary, IPPROTO_TURNSTILE, SOL_TURNSTILE};
 use turnstile_socket::SendOptions;
 
 use super::content;

@@ -4,7 +4,7 @@
 use anyhow::{ensure, Context, Result};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt, GetSockOpt, SetSockOpt};
 use socket2::Domain;
-use turnstile_core::uapi::transport::SOL_TURNSTILE;
+use turnstile_core::transport::uapi::SOL_TURNSTILE;
 
 use super::support::{pair, refused, unbound};
 use crate::harness::{Case, Ctx};
@@ -35,7 +35,7 @@ macro_rules! int_option {
 
 /// As the C library's types have them.
 mod numbers {
-    use turnstile_core::uapi::transport::sockopt;
+    use turnstile_core::transport::uapi::sockopt;
 
     pub(super) const RECVINFO: libc::c_int = sockopt::RECVINFO as libc::c_int;
     pub(super) const COMPLETIONS: libc::c_int = sockopt::COMPLETIONS as libc::c_int;

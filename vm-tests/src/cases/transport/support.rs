@@ -10,7 +10,7 @@ use anyhow::{ensure, Context, Result};
 use nix::sys::socket::{recvmsg, MsgFlags, SockaddrStorage};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use socket2::{Domain, MsgHdr, Protocol, SockAddr, SockRef, Type};
-use turnstile_core::uapi::transport::{IPPROTO_TURNSTILE, SOL_TURNSTILE};
+use turnstile_core::transport::uapi::{IPPROTO_TURNSTILE, SOL_TURNSTILE};
 use turnstile_socket::Socket;
 
 use super::content::Ledger;

@@ -9,7 +9,7 @@ use anyhow::{bail, ensure, Context, Result};
 use nix::errno::Errno;
 use nix::sys::socket::{recvmsg, send, setsockopt, sockopt, MsgFlags};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use turnstile_core::uapi::transport::{sockopt as option, IPPROTO_TURNSTILE, SOL_TURNSTILE};
+use turnstile_core::transport::uapi::{sockopt as option, IPPROTO_TURNSTILE, SOL_TURNSTILE};
 
 use super::{Place, Transport};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Finds the family: its number, and that of its group of events.
 
-use turnstile_core::uapi::transport::{FAMILY, GROUP_EVENTS};
+use turnstile_core::transport::uapi::{FAMILY, GROUP_EVENTS};
 
 use super::wire::Kernel;
 use super::Error;

@@ -5,7 +5,7 @@ use super::family::ctrl;
 use super::*;
 use crate::attr;
 use crate::transport::record;
-use turnstile_core::uapi::transport::{config, stat};
+use turnstile_core::transport::uapi::{config, stat};
 
 /// Answers as it is told, and keeps what it was asked.
 struct Fake {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 use super::*;
 use crate::header::Header;
-use crate::uapi::class;
+use crate::port::uapi::class;
 use std::vec;
 use std::vec::Vec;
 

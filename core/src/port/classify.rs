@@ -7,10 +7,10 @@
 //! Checksums are not looked at, and neither is whether a packet is as long as it claims: the caller may have handed
 //! in only its beginning. Of what is handed in, bytes beyond the length that the packet claims are padding.
 
-use crate::band::Band;
-use crate::config::{Config, DscpMap};
 use crate::header::{self, Type};
-use crate::uapi::class;
+use crate::port::band::Band;
+use crate::port::config::{Config, DscpMap};
+use crate::port::uapi::class;
 
 /// Ethertypes, in host order.
 pub(crate) mod ethertype {

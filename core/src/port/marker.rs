@@ -16,7 +16,7 @@ pub mod ren;
 
 use core::num::NonZeroU64;
 
-use crate::config::{Config, Resolved};
+use crate::port::config::{Config, Resolved};
 use crate::queue::{Meta, Packet};
 use crate::stats::add;
 use crate::units::Nanos;

@@ -6,9 +6,6 @@
 //! there is one place to change and nothing to keep in step. A number, once released, is never
 //! given a new meaning.
 
-pub mod pacer;
-pub mod transport;
-
 /// The qdisc kind, as in `tc qdisc add dev swp1 root turnstile`.
 pub const KIND: &str = "turnstile";
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Where a packet's ECN field is, what it says, and whether it is a REN flow's.
 
-use crate::classify::{ethertype, ipv4_carried, ipv6_carried, MAX_TAGS};
 use crate::header::{Type, FLAG_REN};
+use crate::port::classify::{ethertype, ipv4_carried, ipv6_carried, MAX_TAGS};
 
 /// The code points of RFC 3168 (section 5).
 pub mod ecn {
@@ -55,7 +55,7 @@ pub struct Label {
 }
 
 /// Finds the ECN field of the outermost IP header, behind up to two VLAN tags. The arguments are those of
-/// [`classify`](crate::classify::classify).
+/// [`classify`](crate::port::classify::classify).
 ///
 /// `None`: neither IPv4 nor IPv6, or malformed, as far as `network` tells.
 #[inline]

@@ -6,8 +6,8 @@
 
 use core::fmt;
 
-use crate::band::Band;
-use crate::uapi::{self, class};
+use crate::port::band::Band;
+use crate::port::uapi::{self, class};
 use crate::units::{Nanos, Rate};
 
 pub mod limits;
@@ -30,7 +30,7 @@ pub enum Drain {
     Rate(u64),
 }
 
-/// A phantom queue; see [`crate::marker::phantom`].
+/// A phantom queue; see [`crate::port::marker::phantom`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phantom {
     /// The rate at which it drains.

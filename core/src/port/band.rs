@@ -3,8 +3,8 @@
 
 use core::fmt;
 
-use crate::config::{limits, Config};
-use crate::uapi::class;
+use crate::port::config::{limits, Config};
+use crate::port::uapi::class;
 
 /// Where a packet is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -38,7 +38,7 @@
 
 use core::num::NonZeroU64;
 
-use crate::config::FRAME_WIRE_LEN;
+use crate::port::config::FRAME_WIRE_LEN;
 use crate::units::{Nanos, Rate};
 
 /// More would have fit.
