@@ -4,8 +4,9 @@
 --   wireshark -X lua_script:docs/turnstile.lua
 --   tshark -2 -X lua_script:docs/turnstile.lua -r capture.pcap -Y turnstile
 --
--- Or copy it to ~/.local/lib/wireshark/plugins/. Packets of one message are linked by the cookie: each to its SYNC, a token to the
--- data that answers it (that needs the second pass, -2), and data to its token.
+-- Or copy it to ~/.local/lib/wireshark/plugins/. Packets of one message are linked by the cookie:
+-- each to its SYNC, a token to the data that answers it (that needs the second pass, -2), and data
+-- to its token.
 
 local PORT = 29813
 local VERSION = 1
@@ -88,8 +89,9 @@ local e_repeated = ProtoExpert.new("turnstile.repeated", "These bytes were sent 
 local e_reset = ProtoExpert.new("turnstile.reset", "The message failed", expert.group.SEQUENCE, expert.severity.WARN)
 turnstile.experts = { e_malformed, e_repeated, e_reset }
 
--- By cookie: { sync, source, destination, tokens = { [key] = { frame, time } }, answers = { [key] = frame },
--- data = { [offset] = frame } }. A token's key is its sequence number and its timestamp, as numbers come again.
+-- By cookie: { sync, source, destination, tokens = { [key] = { frame, time } }, answers = { [key] =
+-- frame }, data = { [offset] = frame } }. A token's key is its sequence number and its timestamp,
+-- as numbers come again.
 local messages = {}
 
 function turnstile.init()
@@ -140,8 +142,8 @@ local function flag(tvb, bit)
     return tvb:range(2, 1):bitfield(7 - bit, 1) == 1
 end
 
--- Each shows its fields, and returns the first that is wrong, in the order of core/src/transport/wire/read.rs, and what the packet
--- list says.
+-- Each shows its fields, and returns the first that is wrong, in the order of
+-- core/src/transport/wire/read.rs, and what the packet list says.
 local show = {}
 
 show[SYNC] = function(tree, tvb, pinfo, message)

@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# layout.sh BTF: Rust assertions on the layout of the structures that knet looks into, from the BTF of the
-# kernel that the module is for (its vmlinux, or /sys/kernel/btf/vmlinux). Called by Kbuild; needs pahole.
+# layout.sh BTF: Rust assertions on the layout of the structures that knet looks into, from the BTF
+# of the kernel that the module is for (its vmlinux, or /sys/kernel/btf/vmlinux). Called by Kbuild;
+# needs pahole.
 set -eu
 
 btf=${1:-}
 command -v pahole >/dev/null || { echo "layout.sh: pahole is needed (package pahole)" >&2; exit 1; }
 [ -r "$btf" ] || { echo "layout.sh: no BTF: neither the build tree's vmlinux nor /sys/kernel/btf/vmlinux" >&2; exit 1; }
 
-# structure: the fields used. Bit fields cannot be asked for, members of anonymous unions only as CONSTANT=field,
-# the constant being one of knet.h.
+# structure: the fields used. Bit fields cannot be asked for, members of anonymous unions only as
+# CONSTANT=field, the constant being one of knet.h.
 wanted='
 Qdisc: enqueue dequeue flags handle parent dev_queue q bstats running qstats KNET_QDISC_PRIVATE=privdata
 netdev_queue: KNET_QUEUE_QDISC=qdisc KNET_QUEUE_STATE=state

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Installs what lies beside this script: the modules for the kernel release that the folder is named after, the turnstile
-# command, tc's plugin, man pages and completions. DESTDIR=FOLDER installs into that folder instead.
+# Installs what lies beside this script: the modules for the kernel release that the folder is named
+# after, the turnstile command, tc's plugin, man pages and completions. DESTDIR=FOLDER installs into
+# that folder instead.
 set -eu
 cd "$(dirname "$0")"
 release=$(basename "$PWD")
@@ -20,7 +21,8 @@ for module in sch_turnstile turnstile; do
 	install -D -m 644 $module.ko "$to/lib/modules/$release/updates/$module.ko"
 done
 install -D -m 755 turnstile "$to/usr/local/sbin/turnstile"
-# Debian's tc looks here; another one may have been built with another folder (TC_LIB_DIR overrides it).
+# Debian's tc looks here; another one may have been built with another folder (TC_LIB_DIR overrides
+# it).
 install -D -m 644 q_turnstile.so "$to/usr/lib/x86_64-linux-gnu/tc/q_turnstile.so"
 # One file has both kinds; tc looks for a file of each name.
 ln -sf q_turnstile.so "$to/usr/lib/x86_64-linux-gnu/tc/q_turnstile_pacer.so"

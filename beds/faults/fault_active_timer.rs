@@ -27,7 +27,8 @@ impl kernel::Module for Fault {
         let timer: KBox<MaybeUninit<bindings::timer_list>> =
             KBox::new(MaybeUninit::zeroed(), GFP_KERNEL)?;
         let timer = KBox::into_raw(timer);
-        // SAFETY: `timer` is valid, zeroed and ours. That it is freed while it is active is the fault.
+        // SAFETY: `timer` is valid, zeroed and ours. That it is freed while it is active is the
+        // fault.
         unsafe {
             bindings::timer_init_key(
                 timer.cast(),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Asks for memory in a way that may sleep while it holds a spinlock. Noticed by DEBUG_ATOMIC_SLEEP.
+//! Asks for memory in a way that may sleep while it holds a spinlock. Noticed by
+//! DEBUG_ATOMIC_SLEEP.
 
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, SpinLock};

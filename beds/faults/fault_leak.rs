@@ -12,7 +12,8 @@ module! {
     license: "GPL",
 }
 
-/// More than the kernel's own per-CPU caches of skbs hold, so that the count rises whatever they held before.
+/// More than the kernel's own per-CPU caches of skbs hold, so that the count rises whatever they
+/// held before.
 const LOST: usize = 1000;
 
 struct Fault;

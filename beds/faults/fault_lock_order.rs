@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Takes two locks in one order and then in the other: no deadlock now, one some day. Noticed by lockdep.
+//! Takes two locks in one order and then in the other: no deadlock now, one some day. Noticed by
+//! lockdep.
 
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `knet_hostile.ko`: a qdisc that does what it should not, in safe code: knet has to see to it that no harm is done.
+//! `knet_hostile.ko`: a qdisc that does what it should not, in safe code: knet has to see to it
+//! that no harm is done.
 //!
-//! All qdiscs of the kind, on all devices, share one queue, so that a packet may outlive its device and be given away on another one. The
-//! registration is in a global place, where a live qdisc drops or forgets it. What is wanted is said by the number of the attribute in
-//! `tc qdisc change`: see [`wish`].
+//! All qdiscs of the kind, on all devices, share one queue, so that a packet may outlive its device
+//! and be given away on another one. The registration is in a global place, where a live qdisc
+//! drops or forgets it. What is wanted is said by the number of the attribute in `tc qdisc change`:
+//! see [`wish`].
 
 #![forbid(unsafe_code)]
 

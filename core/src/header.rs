@@ -22,11 +22,13 @@ pub const LEN: usize = 4;
 pub const FLAG_UNSCHEDULED: u8 = 1 << 0;
 /// On [`Type::Sync`]: the message's length is not known yet.
 pub const FLAG_UNKNOWN_SIZE: u8 = 1 << 1;
-/// On [`Type::Sync`]: the priority byte is the application's wish, whatever the receiver's policy says.
+/// On [`Type::Sync`]: the priority byte is the application's wish, whatever the receiver's policy
+/// says.
 pub const FLAG_PRIORITY: u8 = 1 << 2;
 /// On [`Type::Sync`]: asks a receiver of which nothing was heard for an acknowledgement.
 pub const FLAG_PROBE: u8 = 1 << 3;
-/// On [`Type::Token`]: it answers exactly one data packet, and carries in [`MARK_MASK`] what that met on its way (REN).
+/// On [`Type::Token`]: it answers exactly one data packet, and carries in [`MARK_MASK`] what that
+/// met on its way (REN).
 pub const FLAG_GRANT: u8 = 1 << 3;
 /// On a [`FLAG_GRANT`]: where the mark is, 0 to 2.
 pub const MARK_SHIFT: u32 = 4;
@@ -34,8 +36,8 @@ pub const MARK_SHIFT: u32 = 4;
 pub const MARK_MASK: u8 = 3 << MARK_SHIFT;
 /// On [`Type::Ack`]: from the receiver: all has come; from the sender: it knows that.
 pub const FLAG_FINAL: u8 = 1 << 6;
-/// On [`Type::Sync`] and [`Type::Data`]: clocked by grants (REN); ports may mark the packet's ECN field. For a port, such data
-/// is data.
+/// On [`Type::Sync`] and [`Type::Data`]: clocked by grants (REN); ports may mark the packet's ECN
+/// field. For a port, such data is data.
 pub const FLAG_REN: u8 = 1 << 7;
 
 /// What a packet is for.
@@ -105,8 +107,8 @@ impl Header {
     }
 }
 
-/// The header at the start of a UDP payload. `None` if it is short, of another version, of no known type, or its reserved
-/// byte is not 0.
+/// The header at the start of a UDP payload. `None` if it is short, of another version, of no known
+/// type, or its reserved byte is not 0.
 #[inline]
 pub fn parse(payload: &[u8]) -> Option<Header> {
     let &[first, priority, flags, 0] = payload.first_chunk::<LEN>()? else {

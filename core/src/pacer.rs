@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! HULL's host pacer (section 4.2): spaces out the packets of large flows that meet congestion, and lets all others pass.
+//! HULL's host pacer (section 4.2): spaces out the packets of large flows that meet congestion, and
+//! lets all others pass.
 //!
-//! Network cards and TCP send bursts, which a phantom queue takes for congestion. The pacer sits between the host and its link:
+//! Network cards and TCP send bursts, which a phantom queue takes for congestion. The pacer sits
+//! between the host and its link:
 //!
 //! ```text
 //!                       is the flow in the table?
@@ -18,16 +20,20 @@
 //! | [`key`] | which flow a packet belongs to, and whether it brings an ECN-Echo |
 //! | [`config`] | the options |
 //!
-//! The transport's pacer, `transport::pacer`, is something else: it spaces the tokens that a receiver gives.
+//! The transport's pacer, `transport::pacer`, is something else: it spaces the tokens that a
+//! receiver gives.
 //!
 //! What the paper leaves open, and what we do:
-//! - M_r is all that the host sends, also what passes by: section 4.2 counts "the number of bytes it receives from the host", so that the
-//!   rate matches the "aggregate transmission rate".
+//! - M_r is all that the host sends, also what passes by: section 4.2 counts "the number of bytes
+//!   it receives from the host", so that the rate matches the "aggregate transmission rate".
 //! - Bytes are bytes on the wire, as the bucket's tokens are.
-//! - Where the link is busy, packets that pass by wait, too. What came before a packet that is due, or at the same time, leaves before it: it may be of the same flow, which was associated
-//!   in between. With what came after it, it takes turns: what passes by waits for no more than one packet, and
-//!   a host that sends nothing but such packets cannot shut out the paced ones. What a child qdisc holds has no order that we know of, and takes turns.
-//! - A packet that is longer than the bucket is deep leaves when the bucket is full, and the debt is paid before the next one leaves.
+//! - Where the link is busy, packets that pass by wait, too. What came before a packet that is due,
+//!   or at the same time, leaves before it: it may be of the same flow, which was associated in
+//!   between. With what came after it, it takes turns: what passes by waits for no more than one
+//!   packet, and a host that sends nothing but such packets cannot shut out the paced ones. What a
+//!   child qdisc holds has no order that we know of, and takes turns.
+//! - A packet that is longer than the bucket is deep leaves when the bucket is full, and the debt
+//!   is paid before the next one leaves.
 
 pub(crate) mod bucket;
 pub mod config;
@@ -62,10 +68,11 @@ pub enum Next {
     Nothing,
 }
 
-/// A pacer, without the table: whoever owns both asks the one ([`flows::Flows::lookup`]) where a packet goes in the other.
+/// A pacer, without the table: whoever owns both asks the one ([`flows::Flows::lookup`]) where a
+/// packet goes in the other.
 ///
-/// For each packet that the host sends call [`HostPacer::arrive`] and then [`HostPacer::enqueue`]; for what may leave, [`HostPacer::next`] and then
-/// [`HostPacer::dequeue`].
+/// For each packet that the host sends call [`HostPacer::arrive`] and then [`HostPacer::enqueue`];
+/// for what may leave, [`HostPacer::next`] and then [`HostPacer::dequeue`].
 pub struct HostPacer<Q: Queue> {
     config: Config,
     bucket: Bucket,
@@ -126,7 +133,8 @@ impl<Q: Queue> HostPacer<Q> {
         (self.bucket.bytes_per_sec(), self.bucket.updates())
     }
 
-    /// When the packet came that is next to leave the bucket; `now`, if there is none. For [`flows::Flows::lookup`].
+    /// When the packet came that is next to leave the bucket; `now`, if there is none. For
+    /// [`flows::Flows::lookup`].
     #[inline]
     pub fn waiting_since(&self, now: Nanos) -> Nanos {
         self.paced.front().map_or(now, |first| first.enqueued)
@@ -239,7 +247,8 @@ impl<Q: Queue> HostPacer<Q> {
         crate::stats::add(&mut self.pass_stats.sent_bytes, len);
     }
 
-    /// Other options from now on. `dropped` gets what the new limits have no room for, the packets that came last.
+    /// Other options from now on. `dropped` gets what the new limits have no room for, the packets
+    /// that came last.
     pub fn change(
         &mut self,
         config: &Config,

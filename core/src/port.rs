@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The port: bands in order of precedence, the token group under one shaper, and optionally a shaped link.
+//! The port: bands in order of precedence, the token group under one shaper, and optionally a
+//! shaped link.
 //!
 //! # What leaves when
 //!
@@ -7,53 +8,65 @@
 //!
 //! 1. *signal*;
 //! 2. *tokens*, if the group's shaper is ready: the head of the non-empty queue of the highest
-//!    priority. A head that has waited longer than the expiry is dropped on the way, and costs no shaper time;
+//!    priority. A head that has waited longer than the expiry is dropped on the way, and costs no
+//!    shaper time;
 //! 3. *data*: the port's own queue, then a child qdisc;
 //! 4. *unscheduled*.
 //!
-//! With a link rate, each packet that leaves occupies the link for its wire length, and nothing leaves before
-//! the link is free again. This is TOP's switch (section 3.1) with the two work modes of its fig. 3.
+//! With a link rate, each packet that leaves occupies the link for its wire length, and nothing
+//! leaves before the link is free again. This is TOP's switch (section 3.1) with the two work modes
+//! of its fig. 3.
 //!
 //! # Data first
 //!
-//! Strict precedence of data over tokens would starve the tokens when data fills the link, so TOP limits both: tokens to
-//! their share and data to the rest (R1). A limit on data would leave the tokens' share of the link unused whenever there
-//! are no tokens. Here data has no limit of its own. It goes first, but tokens that are due let only one data packet pass;
-//! then all that are due by the shaper's schedule go. Since the shaper holds the tokens to their share, this leaves data the
-//! rest, and all of the link when there are no tokens.
-//! - When data fills the link, a token is late by at most one data packet. The shaper's schedule does not move with
-//!   it, so that tokens get exactly their share.
-//! - Data that does not fill the link waits for no more than the token that is being sent when it arrives.
+//! Strict precedence of data over tokens would starve the tokens when data fills the link, so TOP
+//! limits both: tokens to their share and data to the rest (R1). A limit on data would leave the
+//! tokens' share of the link unused whenever there are no tokens. Here data has no limit of its
+//! own. It goes first, but tokens that are due let only one data packet pass; then all that are due
+//! by the shaper's schedule go. Since the shaper holds the tokens to their share, this leaves data
+//! the rest, and all of the link when there are no tokens.
+//! - When data fills the link, a token is late by at most one data packet. The shaper's schedule
+//!   does not move with it, so that tokens get exactly their share.
+//! - Data that does not fill the link waits for no more than the token that is being sent when it
+//!   arrives.
 //!
-//! The obvious other way is a meter: data goes first while it is within *link - token rate*. With timers that are late now and then,
-//! data seems to be within its share just when it is making up for the lateness; and on a device that is slower than it
-//! reports by more than the tokens' share, it always is, and tokens starve. Counting packets needs no clock.
+//! The obvious other way is a meter: data goes first while it is within *link - token rate*. With
+//! timers that are late now and then, data seems to be within its share just when it is making up
+//! for the lateness; and on a device that is slower than it reports by more than the tokens' share,
+//! it always is, and tokens starve. Counting packets needs no clock.
 //!
 //! # Markers
 //!
-//! They see what leaves, in [`Port::dequeue`] and its parts, and write to the data band's packets ([`Packet::set_ecn`]). A port that has one is in
-//! [`State::Other`], so that those who have none do not pay for them.
+//! They see what leaves, in [`Port::dequeue`] and its parts, and write to the data band's packets
+//! ([`Packet::set_ecn`]). A port that has one is in [`State::Other`], so that those who have none
+//! do not pay for them.
 //!
 //! # Lateness and idle time
 //!
-//! Timers are late and softirqs wait. The group's shaper makes up for at most [`TOKEN_SLACK_INTERVALS`]: the jitter that the papers' buffer
-//! bound already budgets, a queue of 8 tokens (TOP section 4.3). It is never less than two frames and a token on the link: the frame in
-//! service and the one that passes are waited for in the normal course of things. That counts for shares above a fifth. The option
-//! `jitter` comes on top; it raises the limit of the token queues and the expiry, too (`Lateness` in `config.rs` says to what, and why).
-//! What is later is forfeited, and counted. The link's makes up for a millisecond, or eight full
-//! frames on a slow link, or the jitter: the burst that a tbf user would configure on a kernel with 1000 ticks a second.
+//! Timers are late and softirqs wait. The group's shaper makes up for at most
+//! [`TOKEN_SLACK_INTERVALS`]: the jitter that the papers' buffer bound already budgets, a queue of
+//! 8 tokens (TOP section 4.3). It is never less than two frames and a token on the link: the frame
+//! in service and the one that passes are waited for in the normal course of things. That counts
+//! for shares above a fifth. The option `jitter` comes on top; it raises the limit of the token
+//! queues and the expiry, too (`Lateness` in `config.rs` says to what, and why). What is later is
+//! forfeited, and counted. The link's makes up for a millisecond, or eight full frames on a slow
+//! link, or the jitter: the burst that a tbf user would configure on a kernel with 1000 ticks a
+//! second.
 //!
-//! An idle group earns no burst beyond one token, and an idle link none beyond one packet. The group is idle while its queues are empty.
-//! The link is idle while there is nothing that may go; since the port does not see packets that go into a child, it
-//! counts as idle until the dequeue that finds one.
+//! An idle group earns no burst beyond one token, and an idle link none beyond one packet. The
+//! group is idle while its queues are empty. The link is idle while there is nothing that may go;
+//! since the port does not see packets that go into a child, it counts as idle until the dequeue
+//! that finds one.
 //!
 //! # Unresolved
 //!
-//! A port at its device's speed may not know that ([`Resolved::is_unresolved`]): a bond has none before its first slave. What follows from the
-//! speed then holds nothing back. Tokens with a share of the link have a rate without limit ([`Rate::UNLIMITED`](crate::units::Rate::UNLIMITED)), so that they are always
-//! due and go in the order of the bands; with `token-expiry auto` they do not expire; markers that need the speed are off. A token rate or
-//! an expiry that was given as such is in force. No packet's way through the port is another for it.
-//! [`Port::note_link_speed`] puts an end to it, and what is queued then leaves by the new rates.
+//! A port at its device's speed may not know that ([`Resolved::is_unresolved`]): a bond has none
+//! before its first slave. What follows from the speed then holds nothing back. Tokens with a share
+//! of the link have a rate without limit ([`Rate::UNLIMITED`](crate::units::Rate::UNLIMITED)), so
+//! that they are always due and go in the order of the bands; with `token-expiry auto` they do not
+//! expire; markers that need the speed are off. A token rate or an expiry that was given as such is
+//! in force. No packet's way through the port is another for it. [`Port::note_link_speed`] puts an
+//! end to it, and what is queued then leaves by the new rates.
 
 pub mod band;
 pub mod classify;
@@ -99,7 +112,8 @@ pub enum Enqueue {
 pub enum Dequeue<P> {
     /// This packet goes out now.
     Packet(P, Band),
-    /// Nothing may leave before this time, which is later than `now`. Come back then, or when another packet arrives.
+    /// Nothing may leave before this time, which is later than `now`. Come back then, or when
+    /// another packet arrives.
     Wait(Nanos),
     /// Nothing to send. A child that has packets but gave none comes back by itself.
     Empty,
@@ -107,14 +121,17 @@ pub enum Dequeue<P> {
 
 /// A switch or host port. See the module's documentation.
 ///
-/// Times must not run backwards from call to call; if they do, waits are longer, and nothing else breaks.
+/// Times must not run backwards from call to call; if they do, waits are longer, and nothing else
+/// breaks.
 ///
-/// What each packet needs comes first, in the order in which it shares cache lines: two, and one of the band's. [`layout`] counts them.
+/// What each packet needs comes first, in the order in which it shares cache lines: two, and one of
+/// the band's. [`layout`] counts them.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Port<Q: Queue> {
     busy: Busy,
-    /// Of a shaped link: nothing could have been sent since the last dequeue, once the link was free.
+    /// Of a shaped link: nothing could have been sent since the last dequeue, once the link was
+    /// free.
     idle: bool,
     /// Something is grafted on the data band.
     grafted: bool,
@@ -166,7 +183,8 @@ impl<Q: Queue> Port<Q> {
         port
     }
 
-    /// Sets up a port that is [`Port::EMPTY`], where it is: a port is too large to be handed about. `resolved` is as for [`Port::new`].
+    /// Sets up a port that is [`Port::EMPTY`], where it is: a port is too large to be handed about.
+    /// `resolved` is as for [`Port::new`].
     pub fn begin(&mut self, config: &Config, resolved: &Resolved, now: Nanos) {
         self.config = *config;
         self.resolved = *resolved;
@@ -176,10 +194,12 @@ impl<Q: Queue> Port<Q> {
         self.set_rates(now);
     }
 
-    /// Another configuration, from now on. `resolved` is what [`Config::validate`] gave for `config`.
+    /// Another configuration, from now on. `resolved` is what [`Config::validate`] gave for
+    /// `config`.
     ///
-    /// What is queued stays where the new caps allow; beyond them, the oldest packets of a queue are dropped, and all packets of bands that
-    /// are no more. Rates change without losing the schedule.
+    /// What is queued stays where the new caps allow; beyond them, the oldest packets of a queue
+    /// are dropped, and all packets of bands that are no more. Rates change without losing the
+    /// schedule.
     pub fn change(
         &mut self,
         config: &Config,
@@ -195,12 +215,14 @@ impl<Q: Queue> Port<Q> {
         self.drop_from_all(DropCause::Trimmed, sink, Line::is_over);
     }
 
-    /// What the device's frames begin with: an Ethernet header, as long as nobody says otherwise, or not. For the markers.
+    /// What the device's frames begin with: an Ethernet header, as long as nobody says otherwise,
+    /// or not. For the markers.
     pub fn set_ethernet(&mut self, ethernet: bool) {
         self.markers.set_ethernet(ethernet);
     }
 
-    /// The device reports another speed, in bytes/s; `None` if it reports none, and the last known speed stays.
+    /// The device reports another speed, in bytes/s; `None` if it reports none, and the last known
+    /// speed stays.
     ///
     /// What is queued stays, even where the new speed gives token queues a lower cap.
     pub fn note_link_speed(&mut self, now: Nanos, device_speed: Option<u64>) {
@@ -212,7 +234,8 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// Drops all that is queued, and forgets what was sent when. Counters stay. A child is not touched.
+    /// Drops all that is queued, and forgets what was sent when. Counters stay. A child is not
+    /// touched.
     pub fn reset(&mut self, sink: &mut impl Sink<Q::Packet>) {
         self.settle(Self::NO_TIME);
         self.drop_from_all(DropCause::Purged, sink, |_| true);
@@ -290,7 +313,8 @@ impl<Q: Queue> Port<Q> {
         self.busy.note(self.link.is_some(), detour);
     }
 
-    /// A packet was sent: whether it was data that passed is news for [`Port::note_detour`] only where it makes a difference.
+    /// A packet was sent: whether it was data that passed is news for [`Port::note_detour`] only
+    /// where it makes a difference.
     #[inline]
     fn note_passed(&mut self) {
         if self.order == Order::TokensFirst {
@@ -369,8 +393,8 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// A packet for `band` arrives. If its queue is at the cap, it goes to the sink; of a full token queue, tokens that have
-    /// expired go first.
+    /// A packet for `band` arrives. If its queue is at the cap, it goes to the sink; of a full
+    /// token queue, tokens that have expired go first.
     #[inline]
     pub fn enqueue(
         &mut self,
@@ -397,7 +421,8 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// Queues a packet if that takes no more than to queue it. If not, nothing has changed: ask [`Port::enqueue_at`].
+    /// Queues a packet if that takes no more than to queue it. If not, nothing has changed: ask
+    /// [`Port::enqueue_at`].
     #[inline(always)]
     pub fn try_enqueue(
         &mut self,
@@ -413,7 +438,8 @@ impl<Q: Queue> Port<Q> {
             // In line: a call would cost those who make none.
             self.settle_here(now);
         }
-        // Whatever arrives: while there are no tokens the group is idle, and its schedule starts no earlier than now.
+        // Whatever arrives: while there are no tokens the group is idle, and its schedule starts no
+        // earlier than now.
         if !self.busy.tokens() {
             self.group.arrive(now);
         }
@@ -422,16 +448,20 @@ impl<Q: Queue> Port<Q> {
         Ok(())
     }
 
-    /// [`Port::try_enqueue`] for who will ask for a packet at once, so that its time is this one. A packet that is alone in the port is *fresh* until
-    /// the next call, and a dequeue needs no clock:
+    /// [`Port::try_enqueue`] for who will ask for a packet at once, so that its time is this one. A
+    /// packet that is alone in the port is *fresh* until the next call, and a dequeue needs no
+    /// clock:
     /// - it has waited for no time, so that it has not expired, and its wait is 0;
     /// - the group and the link were idle until now, and it is charged to them from now on.
     ///
-    /// Nothing but the time of the next call depends on that promise. If it is not kept, one packet, the fresh one, is taken for younger than it is: a
-    /// token may leave after its expiry, and the next packet on a shaped link may follow it sooner, by as much as the call was late. Whatever arrives,
-    /// changes or is asked for in vain in between makes the packet one like any other.
+    /// Nothing but the time of the next call depends on that promise. If it is not kept, one
+    /// packet, the fresh one, is taken for younger than it is: a token may leave after its expiry,
+    /// and the next packet on a shaped link may follow it sooner, by as much as the call was late.
+    /// Whatever arrives, changes or is asked for in vain in between makes the packet one like any
+    /// other.
     ///
-    /// `now` is [`Port::NO_TIME`] if the caller did not look at the clock: where it [need not](Port::needs_no_clock).
+    /// `now` is [`Port::NO_TIME`] if the caller did not look at the clock: where it [need
+    /// not](Port::needs_no_clock).
     #[inline(always)]
     pub fn try_enqueue_fresh(
         &mut self,
@@ -469,14 +499,16 @@ impl<Q: Queue> Port<Q> {
     /// No time: later than any.
     pub const NO_TIME: Nanos = Nanos::MAX;
 
-    /// Would a fresh packet for this place be one that no clock is needed for? It is if nothing is queued, and nothing is shaped that it might
-    /// be charged to: then all that there is to know is that it waits for no time.
+    /// Would a fresh packet for this place be one that no clock is needed for? It is if nothing is
+    /// queued, and nothing is shaped that it might be charged to: then all that there is to know is
+    /// that it waits for no time.
     #[inline]
     pub fn needs_no_clock(&self, slot: Slot) -> bool {
         !slot.is_token() && self.busy == Busy::NONE
     }
 
-    /// A fresh packet becomes one like any other, `now` or before: its arrival counts as what it is for the group, and it has a time.
+    /// A fresh packet becomes one like any other, `now` or before: its arrival counts as what it is
+    /// for the group, and it has a time.
     #[inline(always)]
     fn settle_here(&mut self, now: Nanos) {
         match self.fresh_time() {

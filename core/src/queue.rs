@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a port needs to know of packets, and the traits that its user implements.
 //!
-//! The kernel module implements them over socket buffers and lists of these, the tests over a `VecDeque`.
+//! The kernel module implements them over socket buffers and lists of these, the tests over a
+//! `VecDeque`.
 
 use crate::port::band::Band;
 use crate::port::config::limits;
@@ -27,16 +28,16 @@ pub trait Packet {
     fn meta(&self) -> Meta;
     /// Notes the time of arrival, which [`Packet::meta`] gives back.
     fn set_enqueued(&mut self, now: Nanos);
-    /// What a marker needs to know of it. `None`: it is nothing that could be marked. `ethernet`: as [`Port::set_ethernet`] was
-    /// told.
+    /// What a marker needs to know of it. `None`: it is nothing that could be marked. `ethernet`:
+    /// as [`Port::set_ethernet`] was told.
     ///
     /// [`Port::set_ethernet`]: crate::port::Port::set_ethernet
     #[inline]
     fn label(&self, _ethernet: bool) -> Option<Label> {
         None
     }
-    /// Writes the two bits of the ECN field that [`Packet::label`] has found at `place`, and nothing else. `false`: it could not, and
-    /// nothing has changed.
+    /// Writes the two bits of the ECN field that [`Packet::label`] has found at `place`, and
+    /// nothing else. `false`: it could not, and nothing has changed.
     #[inline]
     fn set_ecn(&mut self, _ethernet: bool, _place: Place, _ecn: u8) -> bool {
         false
@@ -73,7 +74,8 @@ pub trait Leaf<P> {
     fn is_empty(&self) -> bool {
         self.queued() == 0
     }
-    /// The next packet, if there is one that may go now: a child that shapes may have packets and give none.
+    /// The next packet, if there is one that may go now: a child that shapes may have packets and
+    /// give none.
     fn dequeue(&mut self) -> Option<P>;
 }
 
@@ -125,7 +127,8 @@ impl Framing {
         mpu: 0,
     };
 
-    /// So many bytes more for each packet, and at least `mpu`. Both are below 2^16 in a valid configuration.
+    /// So many bytes more for each packet, and at least `mpu`. Both are below 2^16 in a valid
+    /// configuration.
     #[inline]
     pub const fn new(overhead: u32, mpu: u32) -> Self {
         const { assert!(limits::OVERHEAD.max < 1 << 16 && limits::MPU.max < 1 << 16) };
@@ -144,9 +147,9 @@ impl Framing {
 
 /// Bytes on the wire of `len` bytes that go out as `segs` packets.
 ///
-/// Each takes `overhead` bytes more, and together at least `mpu` times their number: a super-packet's segments are
-/// equally long but for the last, so the sum is exact unless only the last is below `mpu`, and then too low by
-/// less than `mpu`. Saturates.
+/// Each takes `overhead` bytes more, and together at least `mpu` times their number: a
+/// super-packet's segments are equally long but for the last, so the sum is exact unless only the
+/// last is below `mpu`, and then too low by less than `mpu`. Saturates.
 #[inline]
 pub fn wire_len(len: u32, segs: u32, overhead: u32, mpu: u32) -> u32 {
     if segs == 1 {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Spacing packets at a rate.
 //!
-//! A [`Shaper`] knows when the next packet may leave. Whoever owns it asks [`Shaper::ready`], sends one packet and
-//! [`Shaper::charge`]s its length, which moves the next time by what the packet takes at the rate.
+//! A [`Shaper`] knows when the next packet may leave. Whoever owns it asks [`Shaper::ready`], sends
+//! one packet and [`Shaper::charge`]s its length, which moves the next time by what the packet
+//! takes at the rate.
 //!
-//! While there is a backlog, the schedule advances from itself and not from the time of the call: a late
-//! timer delays one packet and not all that follow. Lateness can be made up for to a bound, the *slack*:
-//! the schedule is never further behind the clock than that, so a long stall is not followed by a long burst.
+//! While there is a backlog, the schedule advances from itself and not from the time of the call: a
+//! late timer delays one packet and not all that follow. Lateness can be made up for to a bound,
+//! the *slack*: the schedule is never further behind the clock than that, so a long stall is not
+//! followed by a long burst.
 //!
 //! Idle time earns nothing. Call [`Shaper::arrive`] when the queue goes from empty to
 //! non-empty: then the first packet may leave at once, and the second its transmission time later.
@@ -16,8 +18,8 @@ use crate::units::{Nanos, Rate};
 
 /// The schedule of what leaves at a rate. See the module's documentation.
 ///
-/// In this order, because a cache line begins with `next` where the port has it so: all that a token needs but for the
-/// first two fields is in one.
+/// In this order, because a cache line begins with `next` where the port has it so: all that a
+/// token needs but for the first two fields is in one.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Shaper {
@@ -28,7 +30,8 @@ pub struct Shaper {
     next: Nanos,
     /// By how little it was rounded up; see [`Rate::advance`].
     carry: u64,
-    /// What packets of the last two lengths that were learned take: the next one is likely to be of these, and then no division is needed.
+    /// What packets of the last two lengths that were learned take: the next one is likely to be of
+    /// these, and then no division is needed.
     last: Taken,
     other: Taken,
     rate: Rate,
@@ -45,7 +48,8 @@ pub(crate) struct After {
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     wire_len: u32,
-    /// The time that the packet takes, rounded up to a whole nanosecond, or one more if it takes exactly such.
+    /// The time that the packet takes, rounded up to a whole nanosecond, or one more if it takes
+    /// exactly such.
     up: Nanos,
     /// By how much it was rounded up, as a carry.
     by: u64,
@@ -96,7 +100,8 @@ impl Shaper {
         rate: Rate::UNLIMITED,
     };
 
-    /// A shaper that is ready at `now`, and whose schedule may be behind the clock by at most `slack`.
+    /// A shaper that is ready at `now`, and whose schedule may be behind the clock by at most
+    /// `slack`.
     #[inline]
     pub fn new(rate: Rate, slack: Nanos, now: Nanos) -> Self {
         let mut shaper = Self::EMPTY;
@@ -127,7 +132,8 @@ impl Shaper {
         self.rate
     }
 
-    /// The first nanosecond in which the next packet may leave: never early, late by less than 1 ns.
+    /// The first nanosecond in which the next packet may leave: never early, late by less than 1
+    /// ns.
     #[inline]
     pub fn next(&self) -> Nanos {
         self.next
@@ -139,8 +145,8 @@ impl Shaper {
         now >= self.next
     }
 
-    /// A packet of `wire_len` bytes leaves at `now`. Returned is the time that is forfeited: by how much this is later than the
-    /// slack allows.
+    /// A packet of `wire_len` bytes leaves at `now`. Returned is the time that is forfeited: by how
+    /// much this is later than the slack allows.
     #[inline(always)]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) -> Nanos {
         let mut forfeited = Nanos::ZERO;
@@ -161,8 +167,8 @@ impl Shaper {
         forfeited
     }
 
-    /// [`Shaper::charge`], if a packet may leave at `now`, no time is forfeited, and it is of one of the last two lengths.
-    /// `None`, and nothing has changed, otherwise.
+    /// [`Shaper::charge`], if a packet may leave at `now`, no time is forfeited, and it is of one
+    /// of the last two lengths. `None`, and nothing has changed, otherwise.
     #[inline(always)]
     pub(crate) fn try_charge(&mut self, now: Nanos, wire_len: u32) -> Option<()> {
         let late = now.0.checked_sub(self.next.0)?;
@@ -182,8 +188,9 @@ impl Shaper {
         Some(())
     }
 
-    /// What the schedule is once a packet of `wire_len` bytes has left at `now`, before which nothing was there to be shaped. `None`: it may not leave yet, or is of
-    /// none of the last two lengths.
+    /// What the schedule is once a packet of `wire_len` bytes has left at `now`, before which
+    /// nothing was there to be shaped. `None`: it may not leave yet, or is of none of the last two
+    /// lengths.
     #[inline(always)]
     pub(crate) fn plan(&self, now: Nanos, wire_len: u32) -> Option<After> {
         if self.next > now {
@@ -217,7 +224,8 @@ impl Shaper {
 
     /// What is shaped was idle until `now`, so that its schedule starts no earlier.
     ///
-    /// To the nanosecond: if the next packet could leave exactly now, the fraction that this was rounded up by stays.
+    /// To the nanosecond: if the next packet could leave exactly now, the fraction that this was
+    /// rounded up by stays.
     #[inline]
     pub fn arrive(&mut self, now: Nanos) {
         if self.next < now {
@@ -225,9 +233,9 @@ impl Shaper {
         }
     }
 
-    /// Another rate and slack from now on. The time of the next packet stays (rounded up to a nanosecond), but is
-    /// at most what `wire_len` bytes take at the new rate after `now`: the debt of a packet sent at a rate that
-    /// was much lower must not stall the port.
+    /// Another rate and slack from now on. The time of the next packet stays (rounded up to a
+    /// nanosecond), but is at most what `wire_len` bytes take at the new rate after `now`: the debt
+    /// of a packet sent at a rate that was much lower must not stall the port.
     ///
     /// With the same rate nothing changes but the slack.
     pub fn set_rate(&mut self, rate: Rate, slack: Nanos, now: Nanos, wire_len: u32) {

@@ -4,10 +4,11 @@
 use crate::queue::{DropCause, Meta};
 use crate::units::Nanos;
 
-/// What one band did. Packets are wire packets: a super-packet counts as the segments it stands for.
+/// What one band did. Packets are wire packets: a super-packet counts as the segments it stands
+/// for.
 ///
-/// At any time `offered = sent + queued + over_limit + expired + trimmed + purged`; for the data band with a child, plus
-/// `refused`, what is queued in the child and what the child dropped of it.
+/// At any time `offered = sent + queued + over_limit + expired + trimmed + purged`; for the data
+/// band with a child, plus `refused`, what is queued in the child and what the child dropped of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BandStats {
     /// Packets that arrived.
@@ -38,8 +39,9 @@ pub struct BandStats {
     pub max_packets: u64,
     /// The most bytes ever queued at once.
     pub max_bytes: u64,
-    /// ns: the sum of the times that what left had spent in the port's own queue: 0 for a packet that was asked for at once, when it came into an
-    /// empty port. See [`BandStats::sojourn_mean`].
+    /// ns: the sum of the times that what left had spent in the port's own queue: 0 for a packet
+    /// that was asked for at once, when it came into an empty port. See
+    /// [`BandStats::sojourn_mean`].
     pub sojourn_total: u64,
     /// Of how many packets that is the sum; a super-packet is one here.
     pub sojourn_count: u64,
@@ -50,7 +52,8 @@ pub struct BandStats {
 impl BandStats {
     /// The mean time that what left had spent in the port's own queue; zero if nothing left.
     ///
-    /// Should the sum ever outgrow 64 bits, sum and count are halved, and the older half weighs less.
+    /// Should the sum ever outgrow 64 bits, sum and count are halved, and the older half weighs
+    /// less.
     pub fn sojourn_mean(&self) -> Nanos {
         Nanos(
             self.sojourn_total
@@ -117,7 +120,8 @@ impl BandStats {
         }
     }
 
-    /// After `time` was added, and the sum has wrapped: as if what was there before had been half of it.
+    /// After `time` was added, and the sum has wrapped: as if what was there before had been half
+    /// of it.
     #[cold]
     fn halve_sojourn(&mut self, time: Nanos) {
         let before = self.sojourn_total.wrapping_sub(time.0);

@@ -70,8 +70,9 @@ const SECOND_NZ: NonZeroU64 = match NonZeroU64::new(SECOND) {
 ///
 /// # Invariants
 ///
-/// `bytes` < 2^42 and `0 < per_ns <= 10^18`; `whole` and `rest` are the quotient and the remainder of
-/// `per_ns / bytes`, or both 0 ([`Rate::UNLIMITED`]), and `whole` < 2^41: a byte takes at most 37 minutes.
+/// `bytes` < 2^42 and `0 < per_ns <= 10^18`; `whole` and `rest` are the quotient and the remainder
+/// of `per_ns / bytes`, or both 0 ([`Rate::UNLIMITED`]), and `whole` < 2^41: a byte takes at most
+/// 37 minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     bytes: NonZeroU64,
@@ -92,8 +93,8 @@ impl Rate {
 
     /// No limit: whatever is sent at this rate takes no time.
     ///
-    /// So that what is not held back goes the same way as what is. No number of bytes says how fast it is;
-    /// [`Rate::bytes_per_sec`] says 0.
+    /// So that what is not held back goes the same way as what is. No number of bytes says how fast
+    /// it is; [`Rate::bytes_per_sec`] says 0.
     pub const UNLIMITED: Self = Self {
         bytes: NonZeroU64::MIN,
         per_ns: NonZeroU64::MIN,
@@ -116,12 +117,13 @@ impl Rate {
 
     /// `ppb` parts per billion of a link of `link_bytes_per_sec`.
     ///
-    /// Exact where the reduced fraction has less than 2^42 bytes in it. With the default share, that is every link of a whole
-    /// number of Mbit/s up to 339 Gbit/s, and the usual ones beyond. Otherwise the rate is a little lower than
-    /// asked for, by less than 1 part in 10^10 up to 800 Gbit/s; never higher.
+    /// Exact where the reduced fraction has less than 2^42 bytes in it. With the default share,
+    /// that is every link of a whole number of Mbit/s up to 339 Gbit/s, and the usual ones beyond.
+    /// Otherwise the rate is a little lower than asked for, by less than 1 part in 10^10 up to 800
+    /// Gbit/s; never higher.
     ///
-    /// `None` if the link or the share is 0, the link is faster than [`Rate::MAX_BYTES_PER_SEC`], the share is more than
-    /// all of it, or so little that a byte takes more than half an hour.
+    /// `None` if the link or the share is 0, the link is faster than [`Rate::MAX_BYTES_PER_SEC`],
+    /// the share is more than all of it, or so little that a byte takes more than half an hour.
     pub fn from_share(link_bytes_per_sec: u64, ppb: u32) -> Option<Self> {
         let link = NonZeroU64::new(link_bytes_per_sec)?;
         let share = NonZeroU64::new(u64::from(ppb))?;
@@ -137,7 +139,8 @@ impl Rate {
         let mut bytes = u128::from(link.get()).wrapping_mul(u128::from(share.get()));
         // At most 10^18.
         let mut per_ns = link_ns.get().wrapping_mul(billion.get());
-        // Both lose their low bits alike; bytes round down and time up, so that the rate is never higher.
+        // Both lose their low bits alike; bytes round down and time up, so that the rate is never
+        // higher.
         while bytes >> Self::BYTES_BITS != 0 {
             bytes >>= 1;
             per_ns = per_ns.wrapping_add(1) >> 1;
@@ -188,17 +191,19 @@ impl Rate {
         divide(volume.0, self.per_ns)
     }
 
-    /// The carry with which a sequence of packets starts that may begin at a whole nanosecond. See [`Rate::advance`].
+    /// The carry with which a sequence of packets starts that may begin at a whole nanosecond. See
+    /// [`Rate::advance`].
     #[inline]
     pub(crate) fn fresh(&self) -> u64 {
         self.bytes.get().wrapping_sub(1)
     }
 
-    /// How long `len` bytes take after a packet that left `carry`: whole nanoseconds, and the new carry.
+    /// How long `len` bytes take after a packet that left `carry`: whole nanoseconds, and the new
+    /// carry.
     ///
-    /// A carry is a part of a nanosecond, in units of 1/`bytes` ns; it belongs to this rate. It starts at 1 ns
-    /// less one unit ([`Rate::fresh`]), so that the sum of the times is the exact sum rounded up, not down: nothing
-    /// leaves early. `len` saturates at [`Rate::MAX_LEN`].
+    /// A carry is a part of a nanosecond, in units of 1/`bytes` ns; it belongs to this rate. It
+    /// starts at 1 ns less one unit ([`Rate::fresh`]), so that the sum of the times is the exact
+    /// sum rounded up, not down: nothing leaves early. `len` saturates at [`Rate::MAX_LEN`].
     #[inline]
     pub(crate) fn advance(&self, len: u32, carry: u64) -> (Nanos, u64) {
         let len = u64::from(len.min(Self::MAX_LEN));
@@ -224,8 +229,9 @@ impl Rate {
     }
 }
 
-/// An exact amount of what flows at a [`Rate`]: in units of which a byte has `per_ns` and a nanosecond brings `bytes`, so that neither
-/// bytes nor time leave a remainder. It belongs to its rate.
+/// An exact amount of what flows at a [`Rate`]: in units of which a byte has `per_ns` and a
+/// nanosecond brings `bytes`, so that neither bytes nor time leave a remainder. It belongs to its
+/// rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Volume(u128);
 
@@ -243,7 +249,8 @@ impl Volume {
     }
 }
 
-/// `dividend / divisor`, rounded down, at most [`u64::MAX`]; bit by bit, since a 128-bit division does not link in the kernel.
+/// `dividend / divisor`, rounded down, at most [`u64::MAX`]; bit by bit, since a 128-bit division
+/// does not link in the kernel.
 fn divide(dividend: u128, divisor: NonZeroU64) -> u64 {
     let divisor = u128::from(divisor.get());
     let mut quotient: u64 = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A port on a late machine: tokens that come in bursts, and timers that are late. With the defaults it
-//! drops none that come at less than their rate, and keeps to its share when more come.
+//! A port on a late machine: tokens that come in bursts, and timers that are late. With the
+//! defaults it drops none that come at less than their rate, and keeps to its share when more come.
 
 mod common;
 
@@ -240,8 +240,8 @@ fn with_the_defaults_99_per_cent_of_tokens_are_sent() {
     }
 }
 
-/// When bursts run into each other because timers are late, tokens of the lowest of many priorities wait for more than one
-/// burst's higher ones, as strict priority has it.
+/// When bursts run into each other because timers are late, tokens of the lowest of many priorities
+/// wait for more than one burst's higher ones, as strict priority has it.
 #[test]
 fn with_six_priorities_few_of_the_lowest_expire() {
     for load in loads() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Classification of random bytes, of packets cut short and of packets with bytes changed: always a band that the port has,
-//! and never a panic.
+//! Classification of random bytes, of packets cut short and of packets with bytes changed: always a
+//! band that the port has, and never a panic.
 
 use proptest::prelude::*;
 use turnstile_core::header;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Shapers against exact arithmetic: ten million packets at each rate, and not a nanosecond of drift.
+//! Shapers against exact arithmetic: ten million packets at each rate, and not a nanosecond of
+//! drift.
 
 mod common;
 
@@ -12,8 +13,8 @@ const KBIT: u64 = 125;
 const MBIT: u64 = 125_000;
 const GBIT: u64 = 125_000_000;
 
-/// Packets of 84 to 1538 bytes, each sent a little late. After each of them, the next may leave in the first nanosecond that is not
-/// before the exact time; never earlier, never later.
+/// Packets of 84 to 1538 bytes, each sent a little late. After each of them, the next may leave in
+/// the first nanosecond that is not before the exact time; never earlier, never later.
 fn run(rate: Rate, exact: PerByte, start: u64, packets: u64) {
     let slack = 1000;
     let mut rng = Rng(exact.bytes as u64 ^ start);
@@ -130,7 +131,8 @@ fn at_least_the_time_lies_between_any_two_packets() {
             Nanos(slack),
             Nanos(0),
         );
-        // How far what was sent is ahead of the rate, at most over all intervals that end here; in 1 / exact.bytes ns.
+        // How far what was sent is ahead of the rate, at most over all intervals that end here; in
+        // 1 / exact.bytes ns.
         let (mut ahead, mut before, mut worst) = (0_u128, 0, 0);
         let mut cost = 0;
         for _ in 0..500_000 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The host pacer against a model of it: random operations with random options, and every verdict, time, packet and rate is the same.
+//! The host pacer against a model of it: random operations with random options, and every verdict,
+//! time, packet and rate is the same.
 //!
 //! The model is equation 4 and a token bucket in 128-bit integers, interval by interval.
 
@@ -22,7 +23,8 @@ const MAX_RATE: i128 = ((1 << 42) - 1) * UNIT;
 struct Model {
     config: Config,
     rate: i128,
-    /// Carried from one interval to the next: of eta x M_r / T_r, in 1/T_r, and of eta x R_tb, in 10^-9.
+    /// Carried from one interval to the next: of eta x M_r / T_r, in 1/T_r, and of eta x R_tb, in
+    /// 10^-9.
     carry_in: i128,
     carry_out: i128,
     tokens: i128,
@@ -364,7 +366,8 @@ proptest! {
     }
 }
 
-/// A flow is associated while packets of it wait to pass by: those that follow, through the bucket, do not overtake them.
+/// A flow is associated while packets of it wait to pass by: those that follow, through the bucket,
+/// do not overtake them.
 #[test]
 fn what_came_before_leaves_before() {
     let config = Config {
@@ -392,7 +395,8 @@ fn what_came_before_leaves_before() {
     assert_eq!(order, [0, 1, 2, 3, 4, 5, 6]);
 }
 
-/// A sender that keeps the bucket busy, for long: 10^6 packets, each at the time that the model gives.
+/// A sender that keeps the bucket busy, for long: 10^6 packets, each at the time that the model
+/// gives.
 #[test]
 fn as_the_model_in_a_long_run() {
     let config = Config {

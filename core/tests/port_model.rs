@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The port against a model of it: random operations in random configurations, and every verdict, time, drop and counter is
-//! the same.
+//! The port against a model of it: random operations in random configurations, and every verdict,
+//! time, drop and counter is the same.
 
 mod common;
 mod model;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What must hold of any port, checked from the outside: order, conservation, strict priority, expiry, caps, no release before its
-//! time, and that nothing waits without a reason. No model of the port is used here.
+//! What must hold of any port, checked from the outside: order, conservation, strict priority,
+//! expiry, caps, no release before its time, and that nothing waits without a reason. No model of
+//! the port is used here.
 
 mod common;
 
@@ -258,7 +259,8 @@ fn random_config(rng: &mut Rng) -> Config {
     }
 }
 
-/// Random traffic above and below capacity. `late`: how late, in ns at most, the port is asked after it said when.
+/// Random traffic above and below capacity. `late`: how late, in ns at most, the port is asked
+/// after it said when.
 fn random_traffic(rng: &mut Rng, late: u64, steps: u32) -> Watched {
     let mut port = Watched::new(random_config(rng));
     let frame = port.link.per.duration(1538);
@@ -304,8 +306,8 @@ fn any_port_keeps_the_rules() {
         let late = if seed % 2 == 0 { 0 } else { 100_000 };
         let port = random_traffic(&mut rng, late, 4000);
         port.check_counters();
-        // No interval carries more than the rate, one packet and what lateness may make up for: that
-        // of the timer, and of tokens that waited for other packets.
+        // No interval carries more than the rate, one packet and what lateness may make up for:
+        // that of the timer, and of tokens that waited for other packets.
         let waits = PerByte::of_rate(port.port.resolved().link).duration(2 * 1538 + 84);
         let slack = port.tokens.per.duration(8 * 84).max(waits + 1);
         assert!(
@@ -322,7 +324,8 @@ fn any_port_keeps_the_rules() {
 
 #[test]
 fn without_lateness_nothing_leaves_before_its_time() {
-    // Tokens alone on an unshaped port, dequeued at exactly the times that it asks for: none earlier than the rate allows.
+    // Tokens alone on an unshaped port, dequeued at exactly the times that it asks for: none
+    // earlier than the rate allows.
     for seed in 0..50 {
         let mut rng = Rng(seed);
         let config = Config {
@@ -383,7 +386,8 @@ fn drain(port: &mut Watched) -> u64 {
 
 #[test]
 fn to_wait_is_never_longer_than_needed() {
-    // Up to the time that it said, a port gives nothing; at that time it gives something, unless it expires.
+    // Up to the time that it said, a port gives nothing; at that time it gives something, unless it
+    // expires.
     for seed in 0..60 {
         let mut rng = Rng(1000 + seed);
         let config = Config {

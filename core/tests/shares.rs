@@ -304,7 +304,8 @@ fn data_first_waits_for_no_more_than_a_token_in_service() {
         for n in 1..10_000 {
             let arrival = n * gap;
             s.run(arrival, 0);
-            // The run ends with the first event that is not before the arrival: what is in service then was begun before it.
+            // The run ends with the first event that is not before the arrival: what is in service
+            // then was begun before it.
             let packet = P::new(1, 1514, 1, 24, 84);
             s.port
                 .enqueue(Nanos(arrival), Band::Data, packet, &mut s.drops);

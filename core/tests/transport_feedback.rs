@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Credit feedback at a shared port: a model of single tokens, in which ports drop what has no room in a queue of eight, and data
-//! comes a round trip later. How soon two messages are given the same, how even many are, and how much of the link is used.
+//! Credit feedback at a shared port: a model of single tokens, in which ports drop what has no room
+//! in a queue of eight, and data comes a round trip later. How soon two messages are given the
+//! same, how even many are, and how much of the link is used.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -116,7 +117,8 @@ impl Model {
                 if self.flows[n].turn != turn {
                     return;
                 }
-                // As the endpoint does it: each token has an interval, and its place in it is random.
+                // As the endpoint does it: each token has an interval, and its place in it is
+                // random.
                 let interval = self.interval(n);
                 let step = self.rng.drift(interval, self.config.jitter);
                 let place = self.rng.place(interval, self.config.jitter);
@@ -193,8 +195,8 @@ fn config(feedback: u32, link: u64) -> Config {
 
 const FEEDBACKS: [u32; 2] = [uapi::FEEDBACK_MIDPOINT, uapi::FEEDBACK_WEIGHTED];
 
-/// How far from its fair share each of two messages is 3 round trips after the second one began, and how much of the link both
-/// use from then on.
+/// How far from its fair share each of two messages is 3 round trips after the second one began,
+/// and how much of the link both use from then on.
 fn two(feedback: u32, link: u64, seed: u64) -> (f64, f64, f64) {
     let mut model = Model::new(config(feedback, link), 1, seed);
     model.open(0, [0, 0]);
@@ -216,7 +218,8 @@ fn two_messages_reach_their_fair_share_in_three_round_trips() {
             let worst = runs.iter().map(|run| run.0).fold(0.0, f64::max);
             let (off, soon, later) = (mean(|run| run.0), mean(|run| run.1), mean(|run| run.2));
             println!("feedback {feedback}, {link} B/s: off by {off:.3} (at worst {worst:.3}), used {soon:.3}, {later:.3}");
-            // At 10 Gbit/s, a message has 39 tokens in a round trip: chance alone is a tenth of that.
+            // At 10 Gbit/s, a message has 39 tokens in a round trip: chance alone is a tenth of
+            // that.
             let bound = if link == GBIT_10 { 0.3 } else { 0.15 };
             assert!(off <= 0.1 && worst <= bound);
             assert!(soon >= 0.95 && later >= 0.95);
@@ -266,8 +269,8 @@ fn a_parking_lot_is_used_as_well_as_in_the_paper() {
                 }
             }
             println!("feedback {feedback}, {ports} ports: {least:.3} (paper: {paper})");
-            // Only the default is as good as the paper's: algorithm 1 has no target loss, so that a port has no tokens to spare when another one
-            // drops some.
+            // Only the default is as good as the paper's: algorithm 1 has no target loss, so that a
+            // port has no tokens to spare when another one drops some.
             let bound = if feedback == uapi::FEEDBACK_WEIGHTED {
                 paper
             } else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `docs/wire-format.md` against the code: its examples, its counters, its numbers; and the dissector for Wireshark against both.
+//! `docs/wire-format.md` against the code: its examples, its counters, its numbers; and the
+//! dissector for Wireshark against both.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -209,8 +210,8 @@ fn capture(payloads: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// The examples through Wireshark's own program, where there is one: all fields, the links between packets, and a complaint
-/// about each malformed packet, and only those.
+/// The examples through Wireshark's own program, where there is one: all fields, the links between
+/// packets, and a complaint about each malformed packet, and only those.
 #[test]
 fn wireshark_shows_all_fields() {
     if Command::new("tshark").arg("-v").output().is_err() {
@@ -226,7 +227,8 @@ fn wireshark_shows_all_fields() {
         packets.push(bytes);
         good += 1;
     }
-    // Each of them cut by a byte, or by its payload and a byte, and with a wrong version, reserved byte and flag.
+    // Each of them cut by a byte, or by its payload and a byte, and with a wrong version, reserved
+    // byte and flag.
     for n in 0..good {
         let len = if packets[n].len() > 1000 {
             21

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ten million packets that nobody should have sent: random ones, and good ones that were changed and cut. Reading one never
-//! panics, and whatever is accepted is written back as it was.
+//! Ten million packets that nobody should have sent: random ones, and good ones that were changed
+//! and cut. Reading one never panics, and whatever is accepted is written back as it was.
 // Shifts before masks, as everybody reads them; later versions of the lint agree.
 #![allow(clippy::precedence)]
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How a socket's receive buffer is shared by the messages that come in.
 //!
-//! A message that takes no more than half of the buffer has all of its length *reserved* when it begins, so that it can be complete without
-//! anybody reading. Others *stream*: the first of them has half of the buffer for itself, the *exclusive* one, and is handed out while it comes;
-//! those behind it *share* a quarter, so that their first bytes are under way. While messages stream, reservations have the last quarter.
-//! When there is none left, short messages wait among those that share.
+//! A message that takes no more than half of the buffer has all of its length *reserved* when it
+//! begins, so that it can be complete without anybody reading. Others *stream*: the first of them
+//! has half of the buffer for itself, the *exclusive* one, and is handed out while it comes; those
+//! behind it *share* a quarter, so that their first bytes are under way. While messages stream,
+//! reservations have the last quarter. When there is none left, short messages wait among those
+//! that share.
 //!
-//! So there is no deadlock: the exclusive message goes on as it is read, and when it ends the next one takes its place. The application cannot be
-//! waiting for a message that waits for room which only another read would make.
+//! So there is no deadlock: the exclusive message goes on as it is read, and when it ends the next
+//! one takes its place. The application cannot be waiting for a message that waits for room which
+//! only another read would make.
 
 /// Counted for each message beside its bytes.
 pub(crate) const OVERHEAD: u32 = 1024;
@@ -46,7 +49,8 @@ impl Budget {
         }
     }
 
-    /// The buffer is that large, in the kernel's way of counting: half of it is for bytes of messages.
+    /// The buffer is that large, in the kernel's way of counting: half of it is for bytes of
+    /// messages.
     pub(crate) fn resize(&mut self, receive_buffer: u32) {
         self.total = (receive_buffer / 2).max(LEAST);
     }

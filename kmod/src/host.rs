@@ -78,7 +78,8 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             Class::Data => self.dscp.data,
             Class::Unscheduled => self.dscp.unscheduled,
         };
-        // ECN is Not-ECT, also for REN: its marks are not those of RFC 3168, and ports write them into packets that say REN.
+        // ECN is Not-ECT, also for REN: its marks are not those of RFC 3168, and ports write them
+        // into packets that say REN.
         let _ = ren;
         self.outbox.add(&Departure {
             to: Path {

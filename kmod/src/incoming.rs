@@ -35,8 +35,8 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// Bytes below can be handed out. While the length is not known the last byte is kept back: it goes out with
-    /// the message's end, so that no read is empty.
+    /// Bytes below can be handed out. While the length is not known the last byte is kept back: it
+    /// goes out with the message's end, so that no read is empty.
     pub(crate) fn readable(&self) -> u32 {
         if self.length.is_some() {
             self.contiguous

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `turnstile.ko`: the Turnstile transport, messages in sockets.
 //!
-//! This crate only joins two others: `turnstile_core` is the protocol, `knet_transport` is the kernel. Read [`state`] for what a network
-//! namespace keeps and how packets come and go, [`socket`] for a socket's life, [`send`] and [`receive`] for its calls, [`budget`]
-//! for how a receive buffer is shared.
+//! This crate only joins two others: `turnstile_core` is the protocol, `knet_transport` is the
+//! kernel. Read [`state`] for what a network namespace keeps and how packets come and go,
+//! [`socket`] for a socket's life, [`send`] and [`receive`] for its calls, [`budget`] for how a
+//! receive buffer is shared.
 
 #![forbid(unsafe_code)]
 

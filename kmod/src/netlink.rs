@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The generic netlink family `turnstile`. `docs/netlink/turnstile.yaml` describes it, in the kernel's format.
+//! The generic netlink family `turnstile`. `docs/netlink/turnstile.yaml` describes it, in the
+//! kernel's format.
 
 use crate::Turnstile;
 use core::ffi::CStr;

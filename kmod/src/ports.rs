@@ -78,7 +78,8 @@ pub(crate) fn collide(a: &View, b: &View) -> bool {
     serves(&a.local.ip, a.v6only, &b.local.ip) || serves(&b.local.ip, b.v6only, &a.local.ip)
 }
 
-/// How well a socket fits a message from `from` to the local address `to`, which came by `device`; 0: not at all.
+/// How well a socket fits a message from `from` to the local address `to`, which came by `device`;
+/// 0: not at all.
 pub(crate) fn fits(view: &View, from: &SockAddress, to: &[u8; 16], device: u32) -> u32 {
     if !serves(&view.local.ip, view.v6only, to) || (view.device != 0 && view.device != device) {
         return 0;

@@ -167,8 +167,8 @@ impl State {
             .map_or(0, |message| message.readable().saturating_sub(message.read))
     }
 
-    /// What there is to read, `ahead` bytes further than what was read, up to `len` bytes. `Err`: the errno of a message that failed.
-    /// Its packets are put into `parts`.
+    /// What there is to read, `ahead` bytes further than what was read, up to `len` bytes. `Err`:
+    /// the errno of a message that failed. Its packets are put into `parts`.
     #[inline(never)]
     fn piece(
         &mut self,

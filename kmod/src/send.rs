@@ -300,7 +300,8 @@ impl Call<'_, '_> {
                 written: going.written,
             });
         } else {
-            // Another thread left one open meanwhile: which one a next call would go on with, nobody could say.
+            // Another thread left one open meanwhile: which one a next call would go on with,
+            // nobody could say.
             state.abort_one(handle, number, id, now(), outbox);
         }
         Ok(())

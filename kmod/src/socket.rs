@@ -89,7 +89,8 @@ impl Socket {
         }
     }
 
-    /// The send buffer's size and how much of it is free. Half of what the kernel counts is for bytes of messages.
+    /// The send buffer's size and how much of it is free. Half of what the kernel counts is for
+    /// bytes of messages.
     pub(crate) fn room(&self) -> (u32, u32) {
         let size = (self.sock.view().send_buffer / 2).max(LEAST_SEND);
         (size, size.saturating_sub(self.queued))
@@ -213,7 +214,8 @@ impl Sockets {
     /// One of the sockets that were marked.
     pub(crate) fn take_promotable(&mut self) -> Option<u64> {
         let handle = self.promotable?;
-        // A socket that is gone ends the list: those behind it are looked at when something of theirs is read.
+        // A socket that is gone ends the list: those behind it are looked at when something of
+        // theirs is read.
         self.promotable = self
             .get_mut(handle)
             .and_then(|socket| socket.promotable.take())

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a network namespace keeps: the endpoint and the sockets. All of it is behind the namespace's lock.
+//! What a network namespace keeps: the endpoint and the sockets. All of it is behind the
+//! namespace's lock.
 
 use crate::host::Surroundings;
 use crate::incoming::Incoming;

@@ -2,9 +2,9 @@
 /*
  * knet_bench: what a qdisc costs per packet.
  *
- * Made for a guest in QEMU with -icount shift=0, where the time stamp counter advances by one with each
- * instruction: a difference of two readings is an instruction count, exact and the same in every run. Anywhere
- * else it counts cycles of the time stamp counter, which mean little.
+ * Made for a guest in QEMU with -icount shift=0, where the time stamp counter advances by one with
+ * each instruction: a difference of two readings is an instruction count, exact and the same in
+ * every run. Anywhere else it counts cycles of the time stamp counter, which mean little.
  *
  * Three files in /sys/kernel/debug/knet_bench:
  *
@@ -19,20 +19,22 @@
  *                xmit DEVICE COUNT     dev_queue_xmit(): the whole path into the device. The qdisc does not get
  *                                      around its work: TCQ_F_CAN_BYPASS is off meanwhile.
  *                ruler                 is the counter fit for this? Times 100 instructions, 64 random numbers
- *                                      (7800 each while the pool is not seeded), a reading of the kernel's clock, and
- *                                      10000 instructions by that clock.
- *   result   the last measurement, a line of JSON with sums over all packets. What two readings of the counter
- *            cost has been subtracted from each.
+ *                                      (7800 each while the pool is not seeded), a reading of the
+ *                                      kernel's clock, and 10000 instructions by that clock.
+ *   result   the last measurement, a line of JSON with sums over all packets. What two readings of
+ *            the counter cost has been subtracted from each.
  *
- * Packets are used again and again: a packet that comes out of the qdisc goes in once more, its control block as
- * __dev_queue_xmit() would leave it. Of a packet that goes out to a device we keep a reference, as pktgen does,
- * so the driver's freeing is no more than a decrement, with a qdisc and without. Interrupts are off for a few
- * packets at a time: no tick lands in a measurement.
+ * Packets are used again and again: a packet that comes out of the qdisc goes in once more, its
+ * control block as __dev_queue_xmit() would leave it. Of a packet that goes out to a device we keep
+ * a reference, as pktgen does, so the driver's freeing is no more than a decrement, with a qdisc
+ * and without. Interrupts are off for a few packets at a time: no tick lands in a measurement.
  *
- * The module brings a device to measure on: bench0, which is a network card in that it has a queue and a transmit lock and reports a
- * speed (module parameter speed, Mbit/s), and takes everything at once.
+ * The module brings a device to measure on: bench0, which is a network card in that it has a queue
+ * and a transmit lock and reports a speed (module parameter speed, Mbit/s), and takes everything at
+ * once.
  *
- * A run fails with ETIME if the qdisc holds a packet back or drops it: then there is nothing to compare.
+ * A run fails with ETIME if the qdisc holds a packet back or drops it: then there is nothing to
+ * compare.
  */
 #include <linux/debugfs.h>
 #include <linux/etherdevice.h>
@@ -76,9 +78,10 @@ static struct net_device *sink;
 static unsigned int sunk;
 
 /*
- * What the random pool is told that it never needs to wait for more: the bytes are no secret, so that this is for a
- * guest which nobody trusts with one. Until the pool is ready each random number costs 7800 instructions, and qdiscs draw
- * some per packet; and a guest without a source of its own, where each run is to be like the other, never gets there.
+ * What the random pool is told that it never needs to wait for more: the bytes are no secret, so
+ * that this is for a guest which nobody trusts with one. Until the pool is ready each random number
+ * costs 7800 instructions, and qdiscs draw some per packet; and a guest without a source of its
+ * own, where each run is to be like the other, never gets there.
  */
 static bool seed_pool;
 module_param(seed_pool, bool, 0444);

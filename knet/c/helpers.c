@@ -7,7 +7,8 @@
 
 /*
  * The segments of a GSO packet, linked by ->next, or NULL when it cannot be split. The caller keeps
- * the packet. As in sch_tbf and sch_cake: everything the device could do but GSO itself stays allowed.
+ * the packet. As in sch_tbf and sch_cake: everything the device could do but GSO itself stays
+ * allowed.
  */
 struct sk_buff *knet_skb_segment(struct sk_buff *skb)
 {
@@ -23,8 +24,9 @@ void knet_skb_consume(struct sk_buff *skb)
 }
 
 /*
- * Can be called in any context: the packet is freed by a softirq, without a lock. What its destructor
- * or its last reference to something else sets off cannot come back to the qdisc that lets go of it.
+ * Can be called in any context: the packet is freed by a softirq, without a lock. What its
+ * destructor or its last reference to something else sets off cannot come back to the qdisc that
+ * lets go of it.
  */
 void knet_skb_free_later(struct sk_buff *skb)
 {
@@ -32,9 +34,10 @@ void knet_skb_free_later(struct sk_buff *skb)
 }
 
 /*
- * Writes the ECN field of the IP header that begins @at bytes into the packet, and mends what sums it up. The packet
- * gets a header of its own first if it shares that with others: copies for taps or for other ports of a bridge stay
- * as they are. False when there is no memory for that, and the packet is as it was.
+ * Writes the ECN field of the IP header that begins @at bytes into the packet, and mends what sums
+ * it up. The packet gets a header of its own first if it shares that with others: copies for taps
+ * or for other ports of a bridge stay as they are. False when there is no memory for that, and the
+ * packet is as it was.
  */
 bool knet_skb_set_ecn(struct sk_buff *skb, unsigned int at, bool ipv6, u8 ecn)
 {
@@ -100,8 +103,9 @@ static struct Qdisc *knet_parent(const struct Qdisc *sch)
 }
 
 /*
- * Adds to the counters of all parents, or takes away by what wraps around. Unlike in qdisc_tree_reduce_backlog(), no
- * class hears that its qdisc is empty, and nothing is counted as dropped.
+ * Adds to the counters of all parents, or takes away by what wraps around. Unlike in
+ * qdisc_tree_reduce_backlog(), no class hears that its qdisc is empty, and nothing is counted as
+ * dropped.
  */
 void knet_count_at_parents(struct Qdisc *sch, unsigned int packets, unsigned int bytes)
 {
@@ -260,9 +264,10 @@ static unsigned int knet_link_watchers;
 static DEFINE_MUTEX(knet_link_watchers_lock);
 
 /*
- * Calls those who are due. A notifier must not do that itself. What a bond reports is worked out from its slaves, whose
- * locks that takes, while some events of a slave come with the slave's lock held; and events come in the middle of a
- * change, before or after bonding and team have heard of it. Here no lock but RTNL is held, and all is settled.
+ * Calls those who are due. A notifier must not do that itself. What a bond reports is worked out
+ * from its slaves, whose locks that takes, while some events of a slave come with the slave's lock
+ * held; and events come in the middle of a change, before or after bonding and team have heard of
+ * it. Here no lock but RTNL is held, and all is settled.
  */
 static void knet_link_settle(struct work_struct *work)
 {
@@ -418,8 +423,8 @@ int knet_tap_start(struct knet_tap *tap, struct net_device *dev,
 }
 
 /*
- * dev_remove_pack() would wait for a grace period here, under RTNL, for each tap. Its device is in use for as long as anybody
- * is in heard(): it is what the packet came from.
+ * dev_remove_pack() would wait for a grace period here, under RTNL, for each tap. Its device is in
+ * use for as long as anybody is in heard(): it is what the packet came from.
  */
 void knet_tap_stop(struct knet_tap *tap)
 {
@@ -453,9 +458,10 @@ bool knet_module_is_live(void)
 }
 
 /*
- * -EEXIST for a kind that is registered, or another one of its name. The notifier before the kind, since a qdisc must find it; it stays
- * until the module goes, because qdiscs may live on when their kind is no longer registered. There is no lock: RTNL may be taken here the
- * first time, and be held by who calls later.
+ * -EEXIST for a kind that is registered, or another one of its name. The notifier before the kind,
+ * since a qdisc must find it; it stays until the module goes, because qdiscs may live on when their
+ * kind is no longer registered. There is no lock: RTNL may be taken here the first time, and be
+ * held by who calls later.
  */
 int knet_kind_register(struct knet_kind *kind)
 {
@@ -482,8 +488,8 @@ int knet_kind_register(struct knet_kind *kind)
 }
 
 /*
- * For a kind that is registered. The kernel's list has a lock that is not taken in softirqs, nor with them off: who is there leaves the
- * kind registered until the module goes.
+ * For a kind that is registered. The kernel's list has a lock that is not taken in softirqs, nor
+ * with them off: who is there leaves the kind registered until the module goes.
  */
 void knet_kind_unregister(struct knet_kind *kind)
 {
@@ -494,9 +500,10 @@ void knet_kind_unregister(struct knet_kind *kind)
 }
 
 /*
- * The kernel's last call into a module, after its exit or a failed init: it frees the values of the module's parameters. Nobody else runs
- * here any more. What must not be left behind when the module's memory goes does not depend on what the module
- * does with its Registration: Rust may forget any value.
+ * The kernel's last call into a module, after its exit or a failed init: it frees the values of the
+ * module's parameters. Nobody else runs here any more. What must not be left behind when the
+ * module's memory goes does not depend on what the module does with its Registration: Rust may
+ * forget any value.
  */
 static void knet_last_call(void *unused)
 {

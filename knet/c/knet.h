@@ -30,9 +30,9 @@
 #include "netlink.h"
 
 /*
- * Where the packet path's fields are, for which bindgen has no names: members of anonymous structures, of
- * types that it keeps opaque, and flexible arrays. A call for each costs more than all else that is done with them.
- * layout.sh checks them against the kernel's BTF.
+ * Where the packet path's fields are, for which bindgen has no names: members of anonymous
+ * structures, of types that it keeps opaque, and flexible arrays. A call for each costs more than
+ * all else that is done with them. layout.sh checks them against the kernel's BTF.
  */
 enum {
 	KNET_SKB_NEXT = offsetof(struct sk_buff, next),
@@ -72,8 +72,9 @@ void knet_drop_dequeue(struct Qdisc *sch, struct sk_buff *skb, enum qdisc_drop_r
 void knet_drop_rtnl(struct sk_buff *skb);
 
 /*
- * A qdisc that dropped all it had while a parent asked for a packet tells the parents soon after, with the root lock
- * held, but out of their dequeue. knet_settling_stop() waits, and so must not be called with that lock.
+ * A qdisc that dropped all it had while a parent asked for a packet tells the parents soon after,
+ * with the root lock held, but out of their dequeue. knet_settling_stop() waits, and so must not be
+ * called with that lock.
  */
 struct knet_settling {
 	struct hrtimer timer;
@@ -103,8 +104,9 @@ u64 knet_device_speed(struct net_device *dev);
 unsigned int knet_device_queue_bytes(const struct net_device *dev);
 
 /*
- * A qdisc that wants to hear when its device's speed may be another: when the device's link, or that of a device below
- * it, comes up, goes down or changes, and when a device below it comes or goes. Nodes are added and removed under RTNL.
+ * A qdisc that wants to hear when its device's speed may be another: when the device's link, or
+ * that of a device below it, comes up, goes down or changes, and when a device below it comes or
+ * goes. Nodes are added and removed under RTNL.
  * @changed is called with RTNL and the device's own lock where it has one, as tc calls a qdisc, but from a work item:
  * after whatever changed is done with, and not in the middle of it.
  */
@@ -122,9 +124,9 @@ int knet_link_watch_start(void);
 void knet_link_watch_stop(void);
 
 /*
- * Whoever hears what a device receives, before anybody else does, and the lock of what that changes.
- * Started and stopped under RTNL, while the device lives. Those who are in heard() when it is
- * stopped may stay there for a grace period; ended() is called after that, in a process.
+ * Whoever hears what a device receives, before anybody else does, and the lock of what that
+ * changes. Started and stopped under RTNL, while the device lives. Those who are in heard() when it
+ * is stopped may stay there for a grace period; ended() is called after that, in a process.
  */
 struct knet_tap {
 	struct packet_type type;

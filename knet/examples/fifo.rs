@@ -42,7 +42,8 @@ struct Fifo {
 #[vtable]
 impl Qdisc for Fifo {
     const KIND: &'static str = "knet_fifo";
-    // Nothing is read without the lock, nobody listens, and there is nothing to know of packets that are not just queued or sent.
+    // Nothing is read without the lock, nobody listens, and there is nothing to know of packets
+    // that are not just queued or sent.
     type Shared = ();
     type Listener = ();
     type Arrival = ();

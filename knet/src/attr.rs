@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Reading netlink attributes, with a policy.
 //!
-//! The kernel has checked that the nest as a whole lies inside the message, and nothing more. A policy
-//! ([`Rule`]s) says what may be in it; [`parse`] refuses everything else with a message that
+//! The kernel has checked that the nest as a whole lies inside the message, and nothing more. A
+//! policy ([`Rule`]s) says what may be in it; [`parse`] refuses everything else with a message that
 //! names the attribute, which the C policies cannot do.
 //!
 //! Both modules' knet crates have this file, each with its own bindings.
@@ -80,9 +80,9 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 ///
 /// # Errors
 ///
-/// `EINVAL`, with a message, for an attribute that is cut short, of another length than its rule says,
-/// given twice or not in `rules` (at most 64 of them); else what `each` returns. The answer also says where in the request
-/// the attribute is.
+/// `EINVAL`, with a message, for an attribute that is cut short, of another length than its rule
+/// says, given twice or not in `rules` (at most 64 of them); else what `each` returns. The answer
+/// also says where in the request the attribute is.
 pub fn parse<'a>(
     nest: Nest<'a>,
     rules: &[Rule],

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What bindgen reads from `c/knet.h`, with the configuration of the kernel being built for.
 //!
-//! The kernel crate's own bindings have no `Qdisc` and keep `net_device` opaque, so knet makes its own.
+//! The kernel crate's own bindings have no `Qdisc` and keep `net_device` opaque, so knet makes its
+//! own.
 
 // Some lints are newer than the oldest compiler.
 #![allow(unknown_lints, unnecessary_transmutes)]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A child qdisc: one that somebody has grafted on a class.
 //!
-//! Children belong to knet: it exchanges them, empties them and lets go of them under RTNL, which is where the
-//! kernel wants that. An implementation names them by their place ([`Qdisc::child_place`](crate::Qdisc::child_place)),
-//! gives packets to them and takes packets from them with [`Enqueuing::give`](crate::Enqueuing::give) and
+//! Children belong to knet: it exchanges them, empties them and lets go of them under RTNL, which
+//! is where the kernel wants that. An implementation names them by their place
+//! ([`Qdisc::child_place`](crate::Qdisc::child_place)), gives packets to them and takes packets
+//! from them with [`Enqueuing::give`](crate::Enqueuing::give) and
 //! [`Dequeuing::take`](crate::Dequeuing::take), and sees of them what [`Child`] shows.
 
 use crate::bindings;
@@ -16,7 +17,8 @@ pub const MAX_CHILDREN: usize = 16;
 ///
 /// # Invariants
 ///
-/// Valid for `'a`: children are exchanged under RTNL with the root lock held, and one of these is held for all that time.
+/// Valid for `'a`: children are exchanged under RTNL with the root lock held, and one of these is
+/// held for all that time.
 #[derive(Clone, Copy)]
 pub struct Child<'a>(NonNull<bindings::Qdisc>, PhantomData<&'a bindings::Qdisc>);
 

@@ -19,7 +19,8 @@ impl Medium {
     /// `dev` must be valid.
     #[inline]
     pub(crate) unsafe fn of(dev: *mut bindings::net_device) -> Self {
-        // SAFETY: promised by the caller. The field is an `unsigned short`; it may change at any time, and is only looked at.
+        // SAFETY: promised by the caller. The field is an `unsigned short`; it may change at any
+        // time, and is only looked at.
         let kind = unsafe {
             dev.wrapping_byte_add(bindings::KNET_DEVICE_TYPE as usize)
                 .cast::<u16>()
@@ -60,7 +61,8 @@ impl Device<'_> {
         }
     }
 
-    /// Bytes of a transmit queue of `tx_queue_len` full packets: what bfifo takes as its default limit.
+    /// Bytes of a transmit queue of `tx_queue_len` full packets: what bfifo takes as its default
+    /// limit.
     pub fn queue_bytes(&self) -> u32 {
         // SAFETY: promised to `from_raw`.
         unsafe { bindings::knet_device_queue_bytes(self.0.as_ptr()) }

@@ -43,10 +43,12 @@ impl Extack {
         Extack(extack)
     }
 
-    /// Says which attribute of the request is to blame: the one that `attr`, a part of the request, begins with.
+    /// Says which attribute of the request is to blame: the one that `attr`, a part of the request,
+    /// begins with.
     pub(crate) fn blame(&mut self, attr: &[u8]) {
         if !self.0.is_null() {
-            // SAFETY: valid by `from_raw`. C keeps the address to work out a distance from the request's start.
+            // SAFETY: valid by `from_raw`. C keeps the address to work out a distance from the
+            // request's start.
             unsafe { bindings::knet_extack_blame(self.0, attr.as_ptr().cast()) };
         }
     }

@@ -20,7 +20,8 @@ impl Message {
         Message(skb)
     }
 
-    /// Adds a nested attribute and fills it. `EMSGSIZE`, and the message as it was, when there is no room.
+    /// Adds a nested attribute and fills it. `EMSGSIZE`, and the message as it was, when there is
+    /// no room.
     pub fn nest(&mut self, number: u16, fill: impl FnOnce(&mut Self) -> Result) -> Result {
         // SAFETY: valid by `from_raw`.
         let nest = unsafe { bindings::knet_nest_start(self.0, number.into()) };

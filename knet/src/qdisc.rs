@@ -26,7 +26,8 @@ pub use passage::{
     Arrivals, Arriving, Departures, Dequeued, Dequeuing, Enqueued, Enqueuing, Leaving,
 };
 
-/// Why a packet is dropped, as tools like `dropwatch` show it. Maps to C's `enum qdisc_drop_reason`.
+/// Why a packet is dropped, as tools like `dropwatch` show it. Maps to C's
+/// `enum qdisc_drop_reason`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
     /// The queue is at its limit (`QDISC_DROP_OVERLIMIT`).
@@ -49,15 +50,17 @@ impl DropReason {
 
 /// A queueing discipline. Registered with a [`Kind`].
 ///
-/// Everything with `&mut self`, and packets' ways in and out, run under the qdisc's root lock, in softirq context or with softirqs off: they
-/// must not sleep.
+/// Everything with `&mut self`, and packets' ways in and out, run under the qdisc's root lock, in
+/// softirq context or with softirqs off: they must not sleep.
 ///
-/// A child may enter the qdisc again from inside its own `enqueue` or `dequeue`: netem hands the copies that it makes to the
-/// root of the tree. So what deals with packets has no `self`, but borrows the qdisc from an [`Arriving`], [`Enqueuing`], [`Leaving`] or
-/// [`Dequeuing`], which also are what calls children and filters. While one of these runs, nothing is borrowed, and the compiler sees to that.
+/// A child may enter the qdisc again from inside its own `enqueue` or `dequeue`: netem hands the
+/// copies that it makes to the root of the tree. So what deals with packets has no `self`, but
+/// borrows the qdisc from an [`Arriving`], [`Enqueuing`], [`Leaving`] or [`Dequeuing`], which also
+/// are what calls children and filters. While one of these runs, nothing is borrowed, and the
+/// compiler sees to that.
 ///
-/// knet keeps the qdisc's `qlen`, `backlog`, `drops` and sent counters, and those of its parents, from
-/// what the methods report; an implementation never touches them.
+/// knet keeps the qdisc's `qlen`, `backlog`, `drops` and sent counters, and those of its parents,
+/// from what the methods report; an implementation never touches them.
 ///
 /// It is made where it stays, but may be moved afterwards (`Unpin`): the methods get `&mut Self`.
 #[vtable]
@@ -68,9 +71,9 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     /// Whether [`Qdisc::link_changed`] is wanted.
     const WATCH_LINK: bool = false;
 
-    /// The part that is read without the lock: what [`Qdisc::find_class`] and its like need. The kernel looks classes
-    /// up while the qdisc is in the middle of an `enqueue` (a child that drops reports it to the class), so this
-    /// can be no part of `Self`.
+    /// The part that is read without the lock: what [`Qdisc::find_class`] and its like need. The
+    /// kernel looks classes up while the qdisc is in the middle of an `enqueue` (a child that drops
+    /// reports it to the class), so this can be no part of `Self`.
     type Shared: Default + Send + Sync;
 
     /// Who hears what the device receives, if [`Configuring::listen`] was called; `()`: nobody.
@@ -78,15 +81,17 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
 
     /// Makes the qdisc from the options of `tc qdisc add`, in its place. May sleep.
     ///
-    /// The kernel's stack is small. What is large is written where it stays, field by field, by `try_init!`; what remains to be done
-    /// with it then is for [`Init::chain`]. Nothing that relies on its address is part of a qdisc, so that this need be no `PinInit`.
+    /// The kernel's stack is small. What is large is written where it stays, field by field, by
+    /// `try_init!`; what remains to be done with it then is for [`Init::chain`]. Nothing that
+    /// relies on its address is part of a qdisc, so that this need be no `PinInit`.
     fn new<'a>(
         on: &'a mut Configuring<'_, Self>,
         options: Option<Nest<'a>>,
         extack: &'a mut Extack,
     ) -> Result<impl Init<Self, Error>>;
 
-    /// Changes a live qdisc: `tc qdisc change` or `replace`. May sleep, outside of [`Configuring::lock`].
+    /// Changes a live qdisc: `tc qdisc change` or `replace`. May sleep, outside of
+    /// [`Configuring::lock`].
     fn change(
         on: &mut Configuring<'_, Self>,
         options: Option<Nest<'_>>,
@@ -99,15 +104,17 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     /// What [`Qdisc::dequeue`] has found out when there is more to do.
     type Departure;
 
-    /// Takes a packet if all there is to do is to queue it as it is ([`Arriving::queued`]). Any other goes on to
-    /// [`Qdisc::enqueue_unusual`] ([`Arriving::unusual`]).
+    /// Takes a packet if all there is to do is to queue it as it is ([`Arriving::queued`]). Any
+    /// other goes on to [`Qdisc::enqueue_unusual`] ([`Arriving::unusual`]).
     fn enqueue(skb: Skb, arriving: Arriving<'_, Self>) -> Enqueued;
 
-    /// Takes a packet: keeps it, gives it to a child, or gives it back to be dropped, and says so to `on`.
+    /// Takes a packet: keeps it, gives it to a child, or gives it back to be dropped, and says so
+    /// to `on`.
     fn enqueue_unusual(skb: Skb, known: Self::Arrival, on: &mut Enqueuing<'_, Self>);
 
-    /// Gives the packet to send next, if one may be sent now and that is all there is to do ([`Leaving::with`]), or says that nothing is queued
-    /// ([`Leaving::empty`]). All else is for [`Qdisc::dequeue_unusual`] ([`Leaving::unusual`]).
+    /// Gives the packet to send next, if one may be sent now and that is all there is to do
+    /// ([`Leaving::with`]), or says that nothing is queued ([`Leaving::empty`]). All else is for
+    /// [`Qdisc::dequeue_unusual`] ([`Leaving::unusual`]).
     fn dequeue(leaving: Leaving<'_, Self>) -> Dequeued;
 
     /// Gives the packet to send next, if one may be sent now.
@@ -123,8 +130,8 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     /// Is the packet that was kept apart too old to be sent? Then it is dropped.
     ///
     /// Asked when the parent looks again and when it takes the packet. To a parent that looks and
-    /// takes at once, a packet may so be there and gone again, but never be replaced by another; all
-    /// parents of the kernel's can deal with that.
+    /// takes at once, a packet may so be there and gone again, but never be replaced by another;
+    /// all parents of the kernel's can deal with that.
     fn peeked_expired(&mut self) -> bool {
         false
     }
@@ -132,7 +139,8 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     /// The packet that was kept apart leaves now, or there is none after all.
     fn peeked_left(&mut self) {}
 
-    /// Drops everything that is queued here, with [`drop_queued`]. The children are emptied by knet.
+    /// Drops everything that is queued here, with [`drop_queued`]. The children are emptied by
+    /// knet.
     fn reset(&mut self, rtnl: &Rtnl<'_>);
 
     /// Writes the options, so that they recreate the qdisc.
@@ -143,8 +151,8 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
         Ok(())
     }
 
-    /// The device's speed may be another: its link, or that of a device below it, came up, went down
-    /// or changed, or a device below it came or went. Called after the change is done with.
+    /// The device's speed may be another: its link, or that of a device below it, came up, went
+    /// down or changed, or a device below it came or went. Called after the change is done with.
     fn link_changed(_on: &mut Configuring<'_, Self>) {}
 
     /// Is there a class with this minor number?
@@ -163,7 +171,8 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     /// How many places for children there are: at most [`MAX_CHILDREN`](crate::MAX_CHILDREN).
     const CHILDREN: usize = 0;
 
-    /// Which place the class's child has: below [`Qdisc::CHILDREN`]. An error, with a message, for a class that takes none.
+    /// Which place the class's child has: below [`Qdisc::CHILDREN`]. An error, with a message, for
+    /// a class that takes none.
     fn child_place(_minor: u16, extack: &mut Extack) -> Result<usize> {
         Err(extack.refuse(
             eopnotsupp(),
@@ -193,8 +202,9 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     const CLASSES_ARE_FIXED: &'static str = "the qdisc makes its classes itself";
 }
 
-/// Where the fields of `struct Qdisc` are that a usual packet touches from its arrival until it has left, and how long they are: for
-/// who counts cache lines. [`Context::asked_at_once`] touches the first only if nothing is queued.
+/// Where the fields of `struct Qdisc` are that a usual packet touches from its arrival until it has
+/// left, and how long they are: for who counts cache lines. [`Context::asked_at_once`] touches the
+/// first only if nothing is queued.
 pub const USUAL_FIELDS: [(usize, usize); 8] = {
     use bindings::{gnet_stats_basic_sync, gnet_stats_queue, qdisc_skb_head, Qdisc};
     use core::mem::offset_of;
@@ -263,7 +273,8 @@ impl<'a, T: Qdisc> Context<'a, T> {
     /// What the kernel reads without the lock.
     #[inline]
     pub fn shared(&self) -> &T::Shared {
-        // SAFETY: the private area is valid for the lifetime of the context, and its shared part is set up first of all.
+        // SAFETY: the private area is valid for the lifetime of the context, and its shared part is
+        // set up first of all.
         unsafe { &(*self.private()).shared }
     }
 
@@ -277,34 +288,40 @@ impl<'a, T: Qdisc> Context<'a, T> {
     /// The child in this place ([`Qdisc::child_place`]), if there is one.
     #[inline]
     pub fn child(&self, place: usize) -> Option<Child<'a>> {
-        // SAFETY: the context is valid, and while there is one RTNL or the root lock is held: the child stays as long.
+        // SAFETY: the context is valid, and while there is one RTNL or the root lock is held: the
+        // child stays as long.
         unsafe { adapter::child::<T>(self.sch.as_ptr(), place).map(|child| Child::from_raw(child)) }
     }
 
     /// Are there filters now? Without, [`Enqueuing::classify`] has nothing to say.
     #[inline]
     pub fn has_filters(&self) -> bool {
-        // SAFETY: the filter list is set up before the first packet comes. The kernel changes its head at any time,
-        // hence the volatile read.
+        // SAFETY: the filter list is set up before the first packet comes. The kernel changes its
+        // head at any time, hence the volatile read.
         unsafe {
             let list = &raw mut (*self.private()).filters.list;
             !list.read_volatile().is_null()
         }
     }
 
-    /// Will the kernel ask for a packet at once, if one is queued now that nothing is? So that no time passes which matters, and the next dequeue needs no clock.
+    /// Will the kernel ask for a packet at once, if one is queued now that nothing is? So that no
+    /// time passes which matters, and the next dequeue needs no clock.
     ///
-    /// Packets come to a device queue's qdisc from `__dev_xmit_skb()` alone, which takes the root lock, enqueues, and runs the qdisc, without letting go of the
-    /// lock between. The run asks the qdisc first thing. It does neither if somebody else runs the qdisc already (who is in the driver now, and comes back
-    /// some time), nor if the driver does not take packets (netif_tx_wake_queue() will have the qdisc run some time); or it sends a packet first that the driver gave back,
-    /// during which the lock is not held. Such packets are in `qlen`.
+    /// Packets come to a device queue's qdisc from `__dev_xmit_skb()` alone, which takes the root
+    /// lock, enqueues, and runs the qdisc, without letting go of the lock between. The run asks the
+    /// qdisc first thing. It does neither if somebody else runs the qdisc already (who is in the
+    /// driver now, and comes back some time), nor if the driver does not take packets
+    /// (netif_tx_wake_queue() will have the qdisc run some time); or it sends a packet first that
+    /// the driver gave back, during which the lock is not held. Such packets are in `qlen`.
     ///
-    /// A driver's queue that is stopped in the few instructions between, by anybody but the qdisc that runs it (a driver that is being reset, a packet socket that goes
-    /// around qdiscs), makes this wrong for the one packet.
+    /// A driver's queue that is stopped in the few instructions between, by anybody but the qdisc
+    /// that runs it (a driver that is being reset, a packet socket that goes around qdiscs), makes
+    /// this wrong for the one packet.
     #[inline]
     pub fn asked_at_once(&self) -> bool {
-        // SAFETY: `sch` is valid and its lock is held. Its device queue lives as long as the device, which outlives it. Others change `running`
-        // under the lock alone, the queue's two fields at any time, hence the volatile reads.
+        // SAFETY: `sch` is valid and its lock is held. Its device queue lives as long as the
+        // device, which outlives it. Others change `running` under the lock alone, the queue's two
+        // fields at any time, hence the volatile reads.
         unsafe {
             let sch = self.sch.as_ptr();
             if (*sch).q.qlen != 0 || (&raw const (*sch).running).cast::<u8>().read_volatile() != 0 {
@@ -325,7 +342,8 @@ impl<'a, T: Qdisc> Context<'a, T> {
     /// Asks to be dequeued again at `time` (`CLOCK_MONOTONIC`, ns); replaces an earlier wish.
     #[inline]
     pub fn wake_at(&self, time: u64) {
-        // SAFETY: the watchdog is set up before the first packet comes and cancelled after the last.
+        // SAFETY: the watchdog is set up before the first packet comes and cancelled after the
+        // last.
         unsafe {
             bindings::qdisc_watchdog_schedule_range_ns(
                 &raw mut (*self.private()).watchdog,
@@ -343,7 +361,8 @@ impl<'a, T: Qdisc> Context<'a, T> {
     }
 }
 
-/// RTNL is held: the lock of all that configures the network. It cannot be kept, nor sent to another thread.
+/// RTNL is held: the lock of all that configures the network. It cannot be kept, nor sent to
+/// another thread.
 pub struct Rtnl<'a>(PhantomData<(&'a (), *mut ())>);
 
 impl Rtnl<'_> {
@@ -365,8 +384,9 @@ pub struct Configuring<'a, T: Qdisc> {
 impl<T: Qdisc> Configuring<'_, T> {
     /// The device that the qdisc is on.
     pub fn device(&self) -> Device<'_> {
-        // SAFETY: a qdisc's device outlives it, and configuration runs under RTNL and, where the device has one, its own lock: the
-        // kernel takes it for qdisc requests, and knet's link watch does.
+        // SAFETY: a qdisc's device outlives it, and configuration runs under RTNL and, where the
+        // device has one, its own lock: the kernel takes it for qdisc requests, and knet's link
+        // watch does.
         unsafe {
             let dev = bindings::knet_qdisc_dev(self.context.sch.as_ptr());
             Device::from_raw(NonNull::new_unchecked(dev))
@@ -378,15 +398,17 @@ impl<T: Qdisc> Configuring<'_, T> {
         self.context.shared()
     }
 
-    /// Stops the traffic and works on the qdisc. Not from [`Qdisc::new`], where there is none yet: then
-    /// `work` is not run and the result is `None`.
+    /// Stops the traffic and works on the qdisc. Not from [`Qdisc::new`], where there is none yet:
+    /// then `work` is not run and the result is `None`.
     pub fn lock<R>(&mut self, work: impl FnOnce(&mut T, &mut Locked<'_, T>) -> R) -> Option<R> {
-        // SAFETY: RTNL is held, so nobody initialises or destroys the qdisc meanwhile; the lock excludes the packet path. `work` cannot get here
-        // again: this is borrowed from whoever called, and there is no other one for the qdisc.
+        // SAFETY: RTNL is held, so nobody initialises or destroys the qdisc meanwhile; the lock
+        // excludes the packet path. `work` cannot get here again: this is borrowed from whoever
+        // called, and there is no other one for the qdisc.
         unsafe { adapter::with_lock(self.context.sch.as_ptr(), work) }
     }
 
-    /// Lets `listener` hear what the device receives from now on. Only from [`Qdisc::new`], and once.
+    /// Lets `listener` hear what the device receives from now on. Only from [`Qdisc::new`], and
+    /// once.
     ///
     /// # Errors
     ///
@@ -439,8 +461,8 @@ impl<'a, T: Qdisc> Locked<'a, T> {
     }
 }
 
-/// Drops a packet in [`Qdisc::reset`], where the kernel clears the counters itself. Packets are freed when RTNL is
-/// released.
+/// Drops a packet in [`Qdisc::reset`], where the kernel clears the counters itself. Packets are
+/// freed when RTNL is released.
 pub fn drop_queued(skb: Skb, _rtnl: &Rtnl<'_>) {
     // SAFETY: ours to free; RTNL is held, which the kernel's list of packets to free needs.
     unsafe { bindings::knet_drop_rtnl(skb.into_raw().as_ptr()) }

@@ -3,13 +3,14 @@
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h).
 //!
-//! Inside a qdisc an skb has exactly one owner at a time: the caller gives it to `enqueue`, the qdisc
-//! keeps it, `dequeue` gives it away. [`Skb`] models that: it is moved, never shared, and freed when
-//! dropped.
+//! Inside a qdisc an skb has exactly one owner at a time: the caller gives it to `enqueue`, the
+//! qdisc keeps it, `dequeue` gives it away. [`Skb`] models that: it is moved, never shared, and
+//! freed when dropped.
 //!
-//! A packet may be kept for longer than its device lives. So nothing here follows `skb->dev`, and what does goes by
-//! way of the qdisc, which first sees that the packet is its own device's: [`Enqueuing`](crate::Enqueuing) classifies, splits
-//! and gives to children, and packets of other devices that a `dequeue` gives are dropped.
+//! A packet may be kept for longer than its device lives. So nothing here follows `skb->dev`, and
+//! what does goes by way of the qdisc, which first sees that the packet is its own device's:
+//! [`Enqueuing`](crate::Enqueuing) classifies, splits and gives to children, and packets of other
+//! devices that a `dequeue` gives are dropped.
 
 use crate::{bindings, device::Medium};
 use core::{
@@ -35,7 +36,8 @@ pub const PRIVATE_LEN: usize = 20;
 
 /// The headers of a packet from where its first EtherType points.
 pub struct Headers<'a> {
-    /// EtherType in host byte order: the first one of the frame, 802.1Q tags that are in the frame included.
+    /// EtherType in host byte order: the first one of the frame, 802.1Q tags that are in the frame
+    /// included.
     pub protocol: u16,
     /// What follows that EtherType, possibly cut short.
     pub bytes: &'a [u8],
@@ -112,8 +114,8 @@ impl Skb {
         unsafe { *self.field(bindings::KNET_SKB_PRIORITY) }
     }
 
-    /// Reads what [`Skb::set_private`] stored at byte `AT` of the private ones. Before that, or after another qdisc has held
-    /// the packet, the value is arbitrary.
+    /// Reads what [`Skb::set_private`] stored at byte `AT` of the private ones. Before that, or
+    /// after another qdisc has held the packet, the value is arbitrary.
     #[inline]
     pub fn private<const AT: usize, T: FromBytes + Copy>(&self) -> T {
         const { assert!(AT + size_of::<T>() <= PRIVATE_LEN) };
@@ -126,7 +128,8 @@ impl Skb {
         }
     }
 
-    /// Stores a value with the packet for as long as the qdisc holds it, from byte `AT` of the private ones on.
+    /// Stores a value with the packet for as long as the qdisc holds it, from byte `AT` of the
+    /// private ones on.
     #[inline]
     pub fn set_private<const AT: usize, T: AsBytes + Copy>(&mut self, value: T) {
         const { assert!(AT + size_of::<T>() <= PRIVATE_LEN) };
@@ -157,8 +160,8 @@ impl Skb {
     /// The linear part of the packet, which may be only its beginning.
     #[inline]
     pub fn linear(&self) -> &[u8] {
-        // SAFETY: valid by the type's invariant; `data` points to as many readable bytes, which nobody changes while
-        // we borrow the packet.
+        // SAFETY: valid by the type's invariant; `data` points to as many readable bytes, which
+        // nobody changes while we borrow the packet.
         unsafe {
             let skb = self.as_ptr();
             let linear = (*skb).len.saturating_sub((*skb).data_len);
@@ -173,7 +176,8 @@ impl Skb {
         unsafe { *self.field(bindings::KNET_SKB_DEV) }
     }
 
-    /// Where the frame's own headers begin: at its start on Ethernet devices, at the network header on others. `None`: nowhere in the packet.
+    /// Where the frame's own headers begin: at its start on Ethernet devices, at the network header
+    /// on others. `None`: nowhere in the packet.
     #[inline]
     fn headers_at(&self, medium: Medium) -> Option<u32> {
         if medium == Medium::Ethernet {
@@ -190,10 +194,11 @@ impl Skb {
         u32::try_from(offset).ok()
     }
 
-    /// Writes the two bits of the ECN field of the IP header that begins `at` bytes behind where [`Headers::bytes`] do, and mends
-    /// checksums. `medium`: as for [`Skb::headers`].
+    /// Writes the two bits of the ECN field of the IP header that begins `at` bytes behind where
+    /// [`Headers::bytes`] do, and mends checksums. `medium`: as for [`Skb::headers`].
     ///
-    /// `false`: there is no memory to make the header writable, or no such place, and the packet is as it was.
+    /// `false`: there is no memory to make the header writable, or no such place, and the packet is
+    /// as it was.
     pub fn set_ecn(&mut self, medium: Medium, at: u32, ipv6: bool, ecn: u8) -> bool {
         let Some(start) = self.headers_at(medium) else {
             return false;
@@ -203,12 +208,14 @@ impl Skb {
             Medium::Other => 0,
         };
         let at = start.saturating_add(link).saturating_add(at);
-        // SAFETY: valid by the type's invariant, and ours to write to; C checks that the header is inside the packet.
+        // SAFETY: valid by the type's invariant, and ours to write to; C checks that the header is
+        // inside the packet.
         unsafe { bindings::knet_skb_set_ecn(self.as_ptr(), at, ipv6, ecn) }
     }
 
-    /// The packet's headers. `medium`: what its device's frames begin with ([`Context::medium`](crate::Context::medium)). `buffer` is
-    /// used only when they are not in the linear part.
+    /// The packet's headers. `medium`: what its device's frames begin with
+    /// ([`Context::medium`](crate::Context::medium)). `buffer` is used only when they are not in
+    /// the linear part.
     #[inline]
     pub fn headers<'a>(&'a self, medium: Medium, buffer: &'a mut HeaderBuffer) -> Headers<'a> {
         // SAFETY: valid by the type's invariant.
@@ -230,7 +237,8 @@ impl Skb {
         };
         let wanted = len.saturating_sub(offset).min(buffer.len() as u32);
         let bytes: &[u8] = if offset.saturating_add(wanted) <= linear {
-            // SAFETY: `data` points to `linear` readable bytes, which nobody changes while we borrow the packet.
+            // SAFETY: `data` points to `linear` readable bytes, which nobody changes while we
+            // borrow the packet.
             unsafe {
                 core::slice::from_raw_parts(
                     (*self.as_ptr()).data.add(offset as usize),
@@ -238,7 +246,8 @@ impl Skb {
                 )
             }
         } else {
-            // SAFETY: the buffer has room for `wanted` bytes, and the packet that many from `offset`.
+            // SAFETY: the buffer has room for `wanted` bytes, and the packet that many from
+            // `offset`.
             let copied = unsafe {
                 bindings::skb_copy_bits(
                     self.as_ptr(),
@@ -278,16 +287,17 @@ impl Skb {
     ///
     /// The packet's device must be valid.
     pub(crate) unsafe fn split(self) -> Result<SkbQueue, Self> {
-        // SAFETY: valid by the type's invariant; the original stays ours. C reads what the device can do, which the caller allows.
+        // SAFETY: valid by the type's invariant; the original stays ours. C reads what the device
+        // can do, which the caller allows.
         let mut next = NonNull::new(unsafe { bindings::knet_skb_segment(self.as_ptr()) });
         if next.is_none() {
             return Err(self);
         }
         let mut list = SkbQueue::new();
         while let Some(segment) = next {
-            // SAFETY: `knet_skb_segment` gave us a list of valid packets linked by `next`; taking one off
-            // the list before making it a `Skb` upholds the invariant. It has a qdisc control block
-            // because segments inherit the original's.
+            // SAFETY: `knet_skb_segment` gave us a list of valid packets linked by `next`; taking
+            // one off the list before making it a `Skb` upholds the invariant. It has a qdisc
+            // control block because segments inherit the original's.
             unsafe {
                 let mut segment = Skb::from_raw(segment);
                 next = NonNull::new(segment.unlink());
@@ -313,8 +323,9 @@ impl Drop for Skb {
 ///
 /// # Invariants
 ///
-/// `head` is the first packet, which this owns, or null; each packet's `next` owns the one after it, the last one's is null;
-/// `tail` is the last packet, and is only read while `head` is not null.
+/// `head` is the first packet, which this owns, or null; each packet's `next` owns the one after
+/// it, the last one's is null; `tail` is the last packet, and is only read while `head` is not
+/// null.
 pub struct SkbQueue {
     head: *mut bindings::sk_buff,
     tail: *mut bindings::sk_buff,
@@ -342,7 +353,8 @@ impl SkbQueue {
         if self.head.is_null() {
             self.head = raw;
         } else {
-            // SAFETY: by the invariant `tail` is valid while there is a head. It owns the new packet from here on.
+            // SAFETY: by the invariant `tail` is valid while there is a head. It owns the new
+            // packet from here on.
             unsafe { ManuallyDrop::new(Skb(NonNull::new_unchecked(self.tail))).set_next(raw) };
         }
         self.tail = raw;
@@ -364,7 +376,8 @@ impl SkbQueue {
         if self.head.is_null() {
             return None;
         }
-        // SAFETY: `Skb` is a transparent pointer that is not null, and the borrow keeps the queue as it is.
+        // SAFETY: `Skb` is a transparent pointer that is not null, and the borrow keeps the queue
+        // as it is.
         Some(unsafe { &*head.cast::<Skb>() })
     }
 
@@ -374,7 +387,8 @@ impl SkbQueue {
         let Some(first) = NonNull::new(self.head) else {
             return false;
         };
-        // SAFETY: by the invariant `head` is ours. It stays on the list: this value of it is never dropped.
+        // SAFETY: by the invariant `head` is ours. It stays on the list: this value of it is never
+        // dropped.
         let mut first = ManuallyDrop::new(unsafe { Skb::from_raw(first) });
         first.set_private::<AT, T>(value);
         true

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Hearing what a device receives.
 //!
-//! A qdisc sees only what its device sends. Who must know what comes back, acknowledgements for example, has a [`Listener`].
-//! It belongs to knet, which lets it listen from [`Configuring::listen`](crate::Configuring::listen) until the qdisc is destroyed, and drops it
+//! A qdisc sees only what its device sends. Who must know what comes back, acknowledgements for
+//! example, has a [`Listener`]. It belongs to knet, which lets it listen from
+//! [`Configuring::listen`](crate::Configuring::listen) until the qdisc is destroyed, and drops it
 //! when nobody can be calling it any more: that is a grace period later, for which nobody waits.
 //!
-//! C header: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h), `struct packet_type`.
+//! C header: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h),
+//! `struct packet_type`.
 
 use crate::{bindings, skb::HeaderBuffer};
 use core::{cell::UnsafeCell, marker::PhantomData, ptr::NonNull};
@@ -34,14 +36,17 @@ impl Listener for () {
     fn heard(&mut self, (): ()) {}
 }
 
-/// A packet that a device has received, before anybody else had it: borrowed, and not to be changed.
+/// A packet that a device has received, before anybody else had it: borrowed, and not to be
+/// changed.
 pub struct Heard<'a>(NonNull<bindings::sk_buff>, PhantomData<&'a ()>);
 
 impl Heard<'_> {
-    /// EtherType in host byte order, and what follows it, possibly cut short. An outer VLAN tag is not there any more.
+    /// EtherType in host byte order, and what follows it, possibly cut short. An outer VLAN tag is
+    /// not there any more.
     pub fn network<'a>(&'a self, buffer: &'a mut HeaderBuffer) -> (u16, &'a [u8]) {
         let skb = self.0.as_ptr();
-        // SAFETY: the packet is valid while it is borrowed. A device's receive path has `data` at the network header.
+        // SAFETY: the packet is valid while it is borrowed. A device's receive path has `data` at
+        // the network header.
         let (protocol, len, linear) = unsafe {
             let protocol: *const u16 = skb
                 .wrapping_byte_add(bindings::KNET_SKB_PROTOCOL as usize)
@@ -80,8 +85,8 @@ struct Inner<L> {
 ///
 /// # Invariants
 ///
-/// `Inner` never moves. Its tap is started; its listener is touched with the tap's lock only. Transparent, so that `None` of it is 0, as
-/// a qdisc's private area begins.
+/// `Inner` never moves. Its tap is started; its listener is touched with the tap's lock only.
+/// Transparent, so that `None` of it is 0, as a qdisc's private area begins.
 #[repr(transparent)]
 pub(crate) struct Tap<L: Listener>(NonNull<Inner<L>>);
 
@@ -104,8 +109,9 @@ impl<L: Listener> Tap<L> {
             GFP_KERNEL,
         )?;
         let inner = KBox::into_raw(inner);
-        // SAFETY: a box is not null, and what is in it is valid; `dev` is by the caller's promise. Whoever is called finds the listener, and nobody
-        // is called any more when `ended` is. If it does not start, the box is ours alone as before.
+        // SAFETY: a box is not null, and what is in it is valid; `dev` is by the caller's promise.
+        // Whoever is called finds the listener, and nobody is called any more when `ended` is. If
+        // it does not start, the box is ours alone as before.
         unsafe {
             let tap = (*inner).tap.get();
             bindings::knet_tap_init(tap);
@@ -123,10 +129,12 @@ impl<L: Listener> Tap<L> {
     ///
     /// # Safety
     ///
-    /// Nobody on this processor may be working on it already. (Where there is only one processor the lock keeps nobody out.)
+    /// Nobody on this processor may be working on it already. (Where there is only one processor
+    /// the lock keeps nobody out.)
     #[inline]
     pub(crate) unsafe fn with<R>(&self, work: impl FnOnce(&mut L) -> R) -> R {
-        // SAFETY: `Inner` is valid as long as the tap is started. The rest is promised by the caller.
+        // SAFETY: `Inner` is valid as long as the tap is started. The rest is promised by the
+        // caller.
         unsafe { locked(self.0.as_ref(), work) }
     }
 
@@ -136,7 +144,8 @@ impl<L: Listener> Tap<L> {
     ///
     /// RTNL must be held.
     pub(crate) unsafe fn stop(self) {
-        // SAFETY: it was started, and is stopped once: `self` is used up. After a grace period C calls `ended`.
+        // SAFETY: it was started, and is stopped once: `self` is used up. After a grace period C
+        // calls `ended`.
         unsafe { bindings::knet_tap_stop(self.0.as_ref().tap.get()) }
     }
 }
@@ -147,7 +156,8 @@ impl<L: Listener> Tap<L> {
 #[inline]
 unsafe fn locked<L, R>(inner: &Inner<L>, work: impl FnOnce(&mut L) -> R) -> R {
     let tap = inner.tap.get();
-    // SAFETY: the lock is set up before anybody can call this. It excludes all other processors, the caller all else.
+    // SAFETY: the lock is set up before anybody can call this. It excludes all other processors,
+    // the caller all else.
     unsafe {
         bindings::knet_tap_lock(tap);
         let result = work(&mut *inner.listener.get());
@@ -158,13 +168,14 @@ unsafe fn locked<L, R>(inner: &Inner<L>, work: impl FnOnce(&mut L) -> R) -> R {
 
 /// # Safety
 ///
-/// Called by C in a softirq for a tap that `Tap::start` started, with a valid packet. The lock keeps softirqs out, so nobody on this
-/// processor has it.
+/// Called by C in a softirq for a tap that `Tap::start` started, with a valid packet. The lock
+/// keeps softirqs out, so nobody on this processor has it.
 unsafe extern "C" fn heard<L: Listener>(
     tap: *mut bindings::knet_tap,
     skb: *const bindings::sk_buff,
 ) {
-    // SAFETY: `tap` is the first field of an `Inner` that lives until `ended`; no packet is at address 0.
+    // SAFETY: `tap` is the first field of an `Inner` that lives until `ended`; no packet is at
+    // address 0.
     let (inner, packet) = unsafe {
         let skb = NonNull::new_unchecked(skb.cast_mut());
         (&*tap.cast::<Inner<L>>(), Heard(skb, PhantomData))
@@ -177,8 +188,10 @@ unsafe extern "C" fn heard<L: Listener>(
 
 /// # Safety
 ///
-/// C's last call for a tap that `Tap::start` started, in a process, when nobody can be in `heard` any more.
+/// C's last call for a tap that `Tap::start` started, in a process, when nobody can be in `heard`
+/// any more.
 unsafe extern "C" fn ended<L: Listener>(tap: *mut bindings::knet_tap) {
-    // SAFETY: `tap` is the first field of an `Inner` that came from a box; nobody else has its address any more.
+    // SAFETY: `tap` is the first field of an `Inner` that came from a box; nobody else has its
+    // address any more.
     drop(unsafe { KBox::from_raw(tap.cast::<Inner<L>>()) });
 }

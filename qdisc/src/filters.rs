@@ -27,8 +27,8 @@ pub(crate) trait Filtered: Qdisc {
     fn filter_events(&mut self) -> &mut FilterEvents;
 }
 
-/// Asks the filters. `None`: the packet is gone, and counted. Otherwise the minor number of the class that they name, if they name one; above
-/// all minor numbers if it is another qdisc's.
+/// Asks the filters. `None`: the packet is gone, and counted. Otherwise the minor number of the
+/// class that they name, if they name one; above all minor numbers if it is another qdisc's.
 pub(crate) fn ask<T: Filtered>(
     mut skb: Skb,
     on: &mut Enqueuing<'_, T>,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `sch_turnstile.ko`: the Turnstile port, a classful qdisc, and the host pacer, another one.
 //!
-//! This crate only joins two others: `turnstile_core` decides what happens to a packet and when, `knet` is
-//! the kernel. Read [`port`] for the packet path, [`filters`] for what filters say of a packet, [`options`] for what `tc` may say, [`classes`] for what exists where,
-//! [`report`] for the counters; [`pacer`] for the pacer.
+//! This crate only joins two others: `turnstile_core` decides what happens to a packet and when,
+//! `knet` is the kernel. Read [`port`] for the packet path, [`filters`] for what filters say of a
+//! packet, [`options`] for what `tc` may say, [`classes`] for what exists where, [`report`] for the
+//! counters; [`pacer`] for the pacer.
 
 #![forbid(unsafe_code)]
 

@@ -184,8 +184,8 @@ impl Phantoms {
 ///
 /// # Errors
 ///
-/// `EINVAL` with a message, for what does not have the right form. Whether the result makes sense as a whole
-/// is [`Config::validate`]'s to say.
+/// `EINVAL` with a message, for what does not have the right form. Whether the result makes sense
+/// as a whole is [`Config::validate`]'s to say.
 pub(crate) fn apply(config: &mut Config, nest: Nest<'_>, extack: &mut Extack) -> Result {
     let mut tokens_given = false;
     let mut phantom = Phantoms::default();

@@ -1,33 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The qdisc kind `turnstile_pacer`: HULL's host pacer.
 //!
-//! It is a second kind in the port's module, because it is made of the same things: `knet`'s qdiscs and the port's packets and queues. A module of
-//! its own would be another copy of both.
+//! It is a second kind in the port's module, because it is made of the same things: `knet`'s qdiscs
+//! and the port's packets and queues. A module of its own would be another copy of both.
 //!
 //! # How the host learns of ECN-Echo
 //!
-//! HULL's pacer sits at the network card and sees the acknowledgements come in (section 4.2: "for each ACK with the ECN-Echo bit set"). A Linux qdisc
-//! sees only what goes out. Of three ways to know, this is the one that does what the paper says:
+//! HULL's pacer sits at the network card and sees the acknowledgements come in (section 4.2: "for
+//! each ACK with the ECN-Echo bit set"). A Linux qdisc sees only what goes out. Of three ways to
+//! know, this is the one that does what the paper says:
 //!
-//! - *Listening to what the device receives* ([`Listener`], a packet handler as packet sockets have it): each ACK is seen, one draw for each, and no state is kept
-//!   for flows that are not associated. It works for local sockets, containers, guests and forwarded flows alike, and TCP is left as it is. It takes a look
-//!   at the headers of each packet that comes in. It must be the same device: with ACKs that come by another one nothing is paced.
-//! - *CWR in what goes out* would need no listening, but Linux sets it in one segment per window, and only when the window is cut
-//!   (`tcp_ecn_queue_cwr`): with DCTCP, which has many ACKs with ECN-Echo in a window, p_a would mean something else.
-//! - *The socket's own count* (`tcp_sock.delivered_ce`, by way of `skb->sk`) is exact, but in acknowledged segments instead of ACKs; to see that it has
-//!   grown, something must be remembered of each flow that is not associated, without bound; and there is no socket for what is forwarded.
+//! - *Listening to what the device receives* ([`Listener`], a packet handler as packet sockets have
+//!   it): each ACK is seen, one draw for each, and no state is kept for flows that are not
+//!   associated. It works for local sockets, containers, guests and forwarded flows alike, and TCP
+//!   is left as it is. It takes a look at the headers of each packet that comes in. It must be the
+//!   same device: with ACKs that come by another one nothing is paced.
+//! - *CWR in what goes out* would need no listening, but Linux sets it in one segment per window,
+//!   and only when the window is cut (`tcp_ecn_queue_cwr`): with DCTCP, which has many ACKs with
+//!   ECN-Echo in a window, p_a would mean something else.
+//! - *The socket's own count* (`tcp_sock.delivered_ce`, by way of `skb->sk`) is exact, but in
+//!   acknowledged segments instead of ACKs; to see that it has grown, something must be remembered
+//!   of each flow that is not associated, without bound; and there is no socket for what is
+//!   forwarded.
 //!
 //! # Above TSO
 //!
-//! The paper's pacer is below segmentation offload, and captures "the packets of the large flows after segmentation" (section 2.3). So super-packets of paced
-//! flows are split here, and their segments are paced one by one; one that was kept whole would leave the card as the burst that the pacer is there to
-//! prevent. What passes by stays whole, so that only flows which meet congestion cost the CPU anything. With `no-split-gso` super-packets are kept whole:
-//! each waits until the bucket is full, and takes as many tokens as it has bytes on the wire.
+//! The paper's pacer is below segmentation offload, and captures "the packets of the large flows
+//! after segmentation" (section 2.3). So super-packets of paced flows are split here, and their
+//! segments are paced one by one; one that was kept whole would leave the card as the burst that
+//! the pacer is there to prevent. What passes by stays whole, so that only flows which meet
+//! congestion cost the CPU anything. With `no-split-gso` super-packets are kept whole: each waits
+//! until the bucket is full, and takes as many tokens as it has bytes on the wire.
 //!
 //! # Beside a port
 //!
-//! As a port's child it hangs below the data class (`parent 1:2`), and paces the port's data; as a port's parent it has the port below what passes by (class
-//! `:1`), and paced packets go beside the port. Filters may say which packets to pace (class `:2`) and which not (`:1`), whatever the table says.
+//! As a port's child it hangs below the data class (`parent 1:2`), and paces the port's data; as a
+//! port's parent it has the port below what passes by (class `:1`), and paced packets go beside the
+//! port. Filters may say which packets to pace (class `:2`) and which not (`:1`), whatever the
+//! table says.
 
 use crate::filters::{self, FilterEvents, Filtered};
 use crate::packet::{PortPacket, PortQueue};

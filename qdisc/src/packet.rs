@@ -11,8 +11,8 @@ use turnstile_core::{
     units::Nanos,
 };
 
-/// What the port keeps with a packet, and where in the 20 bytes of `skb->cb` that are a qdisc's own: the time of arrival
-/// and the length on the wire.
+/// What the port keeps with a packet, and where in the 20 bytes of `skb->cb` that are a qdisc's
+/// own: the time of arrival and the length on the wire.
 const ENQUEUED: usize = 0;
 const WIRE_LEN: usize = ENQUEUED + size_of::<u64>();
 

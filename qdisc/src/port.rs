@@ -48,10 +48,11 @@ pub(crate) struct TurnstilePort {
     speed: Option<u64>,
 }
 
-/// A token that names its class touches so many cache lines of ours, those of `struct Qdisc` included, from its arrival until it has left: 6; by its
-/// header one more, in which is whether there are filters. That is no more than 7, also if the token is queued behind others: then its
-/// wait is counted, but nobody has to know what the driver does. With lockdep the locks in `struct Qdisc` are larger, and there
-/// are more.
+/// A token that names its class touches so many cache lines of ours, those of `struct Qdisc`
+/// included, from its arrival until it has left: 6; by its header one more, in which is whether
+/// there are filters. That is no more than 7, also if the token is queued behind others: then its
+/// wait is counted, but nobody has to know what the driver does. With lockdep the locks in
+/// `struct Qdisc` are larger, and there are more.
 #[cfg(not(CONFIG_DEBUG_LOCK_ALLOC))]
 const _: () = {
     use core::mem::offset_of;
@@ -74,8 +75,8 @@ fn check(config: &Config, speed: Option<u64>, extack: &mut Extack) -> Result<Res
 }
 
 impl TurnstilePort {
-    /// Where the packet goes if that is easily said. In this order: `skb->priority` that names one of our classes (as prio
-    /// and htb take it), filters, headers.
+    /// Where the packet goes if that is easily said. In this order: `skb->priority` that names one
+    /// of our classes (as prio and htb take it), filters, headers.
     #[inline]
     fn usual_slot(&self, skb: &Skb, sch: Context<'_, Self>) -> Option<Slot> {
         let handle = sch.handle();
@@ -93,7 +94,8 @@ impl TurnstilePort {
         Some(self.port.class_slot(minor.into()).unwrap_or(Slot::DATA))
     }
 
-    /// Leaves the filters' verdict and the long way through the headers behind. `None`: the packet is gone.
+    /// Leaves the filters' verdict and the long way through the headers behind. `None`: the packet
+    /// is gone.
     #[inline(never)]
     fn classify_unusual(skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Slot)> {
         let (skb, named) = filters::ask(skb, on)?;
@@ -117,7 +119,8 @@ impl TurnstilePort {
         Some((skb, slot))
     }
 
-    /// Deals with one packet, which may be a super-packet if they are not split, or one of several that came at this time.
+    /// Deals with one packet, which may be a super-packet if they are not split, or one of several
+    /// that came at this time.
     #[inline(never)]
     fn place(skb: Skb, slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
         let sch = on.context();
@@ -147,7 +150,8 @@ impl TurnstilePort {
     /// Hands a packet to the data class's child.
     #[inline(never)]
     fn give(skb: Skb, on: &mut Enqueuing<'_, Self>) {
-        // How long it is on the wire is worked out when it comes out: the child uses the packet's private bytes.
+        // How long it is on the wire is worked out when it comes out: the child uses the packet's
+        // private bytes.
         let meta = Meta {
             len: skb.packet_len(),
             segs: skb.segments(),
@@ -189,7 +193,8 @@ impl TurnstilePort {
     }
 }
 
-/// What leaves where that takes few steps and no clock. Not part of the caller, where it would make the other ways longer.
+/// What leaves where that takes few steps and no clock. Not part of the caller, where it would make
+/// the other ways longer.
 #[inline(never)]
 fn dequeue_fresh<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
     match leaving.qdisc().port.dequeue_fresh::<SHAPED>() {
@@ -198,7 +203,8 @@ fn dequeue_fresh<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) ->
     }
 }
 
-/// What leaves where that takes few steps. Not part of the caller, which has no register to save when nothing is queued.
+/// What leaves where that takes few steps. Not part of the caller, which has no register to save
+/// when nothing is queued.
 #[inline(never)]
 fn dequeue_first<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
     let now = now();
@@ -208,7 +214,8 @@ fn dequeue_first<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) ->
     }
 }
 
-/// What leaves where more than the queues say what goes first: a child first of all. It calls nothing, and so has no register to save.
+/// What leaves where more than the queues say what goes first: a child first of all. It calls
+/// nothing, and so has no register to save.
 #[inline(never)]
 fn dequeue_other(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
     let sch = leaving.context();
@@ -435,7 +442,8 @@ impl Qdisc for TurnstilePort {
                 let packet = on.take(CHILD);
                 let leaf = child_holds(on.context());
                 let (this, report) = on.qdisc();
-                // The child used the packet's private bytes, so its wire length is worked out again.
+                // The child used the packet's private bytes, so its wire length is worked out
+                // again.
                 let packet = packet.map(|skb| PortPacket::new(skb, this.port.framing()));
                 this.port
                     .end_dequeue(question, packet, leaf, &mut OnDequeue(report))

@@ -48,9 +48,9 @@ pub(crate) fn port(this: &TurnstilePort, stats: &mut Stats) -> Result {
     })
 }
 
-/// How many wire packets a child holds that counts super-packets. Bytes are counted alike by all: of the `left` packets of
-/// `left_bytes` that it holds or has dropped it holds those that make up its backlog. That is exact while it holds all or
-/// nothing of them, and an estimate in between.
+/// How many wire packets a child holds that counts super-packets. Bytes are counted alike by all:
+/// of the `left` packets of `left_bytes` that it holds or has dropped it holds those that make up
+/// its backlog. That is exact while it holds all or nothing of them, and an estimate in between.
 fn held_whole(left: u64, left_bytes: u64, backlog: u64) -> u64 {
     if backlog >= left_bytes {
         return left;
@@ -74,8 +74,9 @@ pub(crate) struct InChild {
 impl InChild {
     /// Of a band with these counters. `holds_whole`: `child` may hold super-packets.
     ///
-    /// A child tells nobody why it drops, and some of its drops not at all. What came in, was not sent, is not in our own
-    /// queue and was not dropped by ourselves, the child holds, or it was dropped by this child or one before it.
+    /// A child tells nobody why it drops, and some of its drops not at all. What came in, was not
+    /// sent, is not in our own queue and was not dropped by ourselves, the child holds, or it was
+    /// dropped by this child or one before it.
     pub(crate) fn of(band: &BandStats, child: Option<Child<'_>>, holds_whole: bool) -> Self {
         let left = band
             .offered_packets

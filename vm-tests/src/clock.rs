@@ -32,7 +32,8 @@ pub fn sleep_until(when: u64) {
     while clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &when) == Err(Errno::EINTR) {}
 }
 
-/// Whether the machine's time is simulated: it stands still while anything runs, so that no program is ever late.
+/// Whether the machine's time is simulated: it stands still while anything runs, so that no program
+/// is ever late.
 pub fn is_simulated() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {

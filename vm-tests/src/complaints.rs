@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a healthy kernel does not say: one list for the guest, which reads the kernel's records one by one while cases run, and for the host
-//! (`xtask`, which includes this file), which reads the whole console afterwards.
+//! What a healthy kernel does not say: one list for the guest, which reads the kernel's records one
+//! by one while cases run, and for the host (`xtask`, which includes this file), which reads the
+//! whole console afterwards.
 
 /// What to look for.
 pub(crate) struct Pattern {
     pub(crate) text: &'static str,
-    /// Counts only on a line that the kernel wrote: the word is an ordinary one in a program's output.
+    /// Counts only on a line that the kernel wrote: the word is an ordinary one in a program's
+    /// output.
     pub(crate) kernel_only: bool,
 }
 
@@ -64,7 +66,8 @@ pub(crate) const PATTERNS: &[Pattern] = &[
     kernel("disagrees about version of symbol"),
 ];
 
-/// Parts of lines that match a pattern and mean nothing: the kernel's remarks about the (emulated) processor.
+/// Parts of lines that match a pattern and mean nothing: the kernel's remarks about the (emulated)
+/// processor.
 const HARMLESS: &[&str] = &[
     "RETBleed: WARNING",
     "Spectre V2 : WARNING",
@@ -73,7 +76,8 @@ const HARMLESS: &[&str] = &[
     "Vulnerable: ",
 ];
 
-/// What a line complains of, if anything. `by_kernel`: the part of it that the kernel wrote, if any.
+/// What a line complains of, if anything. `by_kernel`: the part of it that the kernel wrote, if
+/// any.
 pub(crate) fn complaint(line: &str, by_kernel: Option<&str>) -> Option<&'static str> {
     if HARMLESS.iter().any(|part| line.contains(part)) {
         return None;

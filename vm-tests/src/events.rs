@@ -84,7 +84,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Opens the port that [`ENV`] names; without it, or where it cannot be opened, events go nowhere.
+    /// Opens the port that [`ENV`] names; without it, or where it cannot be opened, events go
+    /// nowhere.
     pub fn from_env() -> Self {
         let port =
             std::env::var_os(ENV).and_then(|path| OpenOptions::new().write(true).open(path).ok());

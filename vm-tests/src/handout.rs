@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Hands files to the host.
 //!
-//! A User-Mode Linux guest can write into a folder of the host's; there, files of any size and kind go. Elsewhere text
-//! goes through the event channel, a serial port, and other files stay in the guest.
+//! A User-Mode Linux guest can write into a folder of the host's; there, files of any size and kind
+//! go. Elsewhere text goes through the event channel, a serial port, and other files stay in the
+//! guest.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +12,8 @@ use nix::mount::{mount, MsFlags};
 
 use crate::events::{Event, Events};
 
-/// The folder of the host: `files` below the folder in which the kernel was started. The same words in every run, wherever that
-/// is, since a run's bytes must not depend on it.
+/// The folder of the host: `files` below the folder in which the kernel was started. The same words
+/// in every run, wherever that is, since a run's bytes must not depend on it.
 const HOST_FOLDER: &str = "/proc/self/cwd/files";
 /// Where it is seen in the guest.
 const HERE: &str = "/run/files";
@@ -39,7 +40,8 @@ impl HandOut {
         self.folder.is_some()
     }
 
-    /// Hands out a file by its name, without a folder. `Ok(false)`: there is no way for such a file here.
+    /// Hands out a file by its name, without a folder. `Ok(false)`: there is no way for such a file
+    /// here.
     ///
     /// # Errors
     /// When the host's folder cannot be written to.

@@ -24,9 +24,9 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// Makes a namespace of that name, with the loopback device up, IPv6 ready at once (no duplicate
-    /// address detection) and nothing sent that the test did not ask for (no router solicitation,
-    /// listener reports at once).
+    /// Makes a namespace of that name, with the loopback device up, IPv6 ready at once (no
+    /// duplicate address detection) and nothing sent that the test did not ask for (no router
+    /// solicitation, listener reports at once).
     ///
     /// # Errors
     /// When the name is taken, or without root.
@@ -123,7 +123,8 @@ impl Netns {
 
 impl Drop for Netns {
     fn drop(&mut self) {
-        // The namespace goes with its last user; that the name cannot be removed is no reason to panic.
+        // The namespace goes with its last user; that the name cannot be removed is no reason to
+        // panic.
         let _ = umount2(&self.path, MntFlags::MNT_DETACH);
         let _ = std::fs::remove_file(&self.path);
     }
@@ -134,7 +135,8 @@ fn join(path: &Path) -> Result<()> {
     setns(file, CloneFlags::CLONE_NEWNET).with_context(|| format!("entering {}", path.display()))
 }
 
-/// Defaults for the devices of the calling thread's namespace. What a kernel lacks needs no quieting.
+/// Defaults for the devices of the calling thread's namespace. What a kernel lacks needs no
+/// quieting.
 fn quieten() {
     for (parameter, value) in [
         ("default/accept_dad", "0"),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Captures packets with nanosecond timestamps, and writes them as tcpdump and Wireshark read them.
 //!
-//! The kernel stamps a packet when a device receives it, and when a device is handed it to send: behind its queue. The
-//! reader sleeps in the socket.
+//! The kernel stamps a packet when a device receives it, and when a device is handed it to send:
+//! behind its queue. The reader sleeps in the socket.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut, Write};
@@ -104,7 +104,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Captures on all devices of `ns`, or on one, from now on; keeps [`SNAP`] bytes of each packet.
+    /// Captures on all devices of `ns`, or on one, from now on; keeps [`SNAP`] bytes of each
+    /// packet.
     ///
     /// # Errors
     /// When there is no such device, or without root.
@@ -244,7 +245,8 @@ fn receive(socket: &OwnedFd, snap: usize, stop: &AtomicBool) -> Result<Vec<Packe
     Ok(packets)
 }
 
-/// Writes packets as a pcap file: Ethernet, nanoseconds (magic 0xa1b23c4d), this machine's byte order.
+/// Writes packets as a pcap file: Ethernet, nanoseconds (magic 0xa1b23c4d), this machine's byte
+/// order.
 ///
 /// # Errors
 /// When `out` cannot be written to.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Cases that fail: each commits one fault, and the detector that it is for has to notice.
 //!
-//! A detector that was never seen to work may be off. The host runs these in a boot of their own and expects every one of
-//! them to fail for the reason that it knows (`xtask/src/detectors.rs`). They are run in this order: lockdep reports
-//! once, KASAN switches it off, and the last one ends the machine.
+//! A detector that was never seen to work may be off. The host runs these in a boot of their own
+//! and expects every one of them to fail for the reason that it knows (`xtask/src/detectors.rs`).
+//! They are run in this order: lockdep reports once, KASAN switches it off, and the last one ends
+//! the machine.
 
 use std::process::Command;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 //! Hand-made netlink messages: attributes that no well-behaved program sends, the kernel's answer
 //! to them, and dumps as bytes. Fast, too: no process is started.
 //!
-//! [`RawNetlink`] is the socket, [`Tc`] the traffic control of one device, [`kinds`] the options of stock qdiscs, [`Generic`] a
-//! generic netlink family.
+//! [`RawNetlink`] is the socket, [`Tc`] the traffic control of one device, [`kinds`] the options of
+//! stock qdiscs, [`Generic`] a generic netlink family.
 
 mod device;
 mod generic;
@@ -273,7 +273,8 @@ impl RawNetlink {
         Ok(bare.collect())
     }
 
-    /// All objects of a device, or of one qdisc, that this request lists, each from its `struct tcmsg` on.
+    /// All objects of a device, or of one qdisc, that this request lists, each from its
+    /// `struct tcmsg` on.
     fn dump(&mut self, request: u16, ifindex: i32, parent: u32) -> Result<Vec<Vec<u8>>> {
         self.send(request, NLM_F_DUMP, ifindex, [0, parent, 0], &[])?;
         let mut found = Vec::new();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Records who waited in a queue, from when until when, and so its length over time.
 //!
-//! A [`Recorder`] captures on all devices of a switch and puts together what came in and what went out by one device.
-//! That tells each packet's wait, whatever queue it was, and costs the queue nothing. In virtual time a
-//! packet is queued at the instant in which it arrives, so that all of it is exact; elsewhere the time that the kernel takes
-//! to forward is in it, too.
+//! A [`Recorder`] captures on all devices of a switch and puts together what came in and what went
+//! out by one device. That tells each packet's wait, whatever queue it was, and costs the queue
+//! nothing. In virtual time a packet is queued at the instant in which it arrives, so that all of
+//! it is exact; elsewhere the time that the kernel takes to forward is in it, too.
 //!
-//! What came in and never went out was dropped. When is not known, so that it counts as dropped on arrival.
+//! What came in and never went out was dropped. When is not known, so that it counts as dropped on
+//! arrival.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -78,11 +79,13 @@ impl Recorder {
     }
 }
 
-/// What a packet keeps on its way through a switch, which changes time to live, ECN and checksum. IPv4 with an identification is told
-/// from all others of its sender but for 65536 before; those that are alike leave in the order in which they came.
+/// What a packet keeps on its way through a switch, which changes time to live, ECN and checksum.
+/// IPv4 with an identification is told from all others of its sender but for 65536 before; those
+/// that are alike leave in the order in which they came.
 type Identity = Vec<u8>;
 
-/// The queue of device `dev`, given what was captured at its switch: all packets to the addresses `behind` it, in the order of arrival.
+/// The queue of device `dev`, given what was captured at its switch: all packets to the addresses
+/// `behind` it, in the order of arrival.
 ///
 /// # Errors
 /// When nothing was captured from such a device.
@@ -179,7 +182,8 @@ fn kind(protocol: u8, upper: &[u8]) -> Packet {
     }
 }
 
-/// The queue's length over time: at each instant in which it changed, what it was after all that happened in that instant.
+/// The queue's length over time: at each instant in which it changed, what it was after all that
+/// happened in that instant.
 ///
 /// `counts` says which packets are looked at.
 pub fn lengths(

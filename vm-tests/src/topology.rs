@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Networks of namespaces and veth.
 //!
-//! For tests of what a port does, [`Builder`]: links that take no time. For timing and experiments, [`Plan`]: star, dumbbell,
-//! leaf-spine, parking lot or any other graph, of links with an exact rate, delay and buffer.
+//! For tests of what a port does, [`Builder`]: links that take no time. For timing and experiments,
+//! [`Plan`]: star, dumbbell, leaf-spine, parking lot or any other graph, of links with an exact
+//! rate, delay and buffer.
 //!
-//! [`Builder`] has three shapes: [`Builder::pair`], two hosts on one link; [`Builder::bridged`], hosts on a switch
-//! that is a Linux bridge; [`Builder::routed`], hosts on a switch that routes. A switch's device
-//! towards host i is `p{i}`, counted from 1; a host's device is `eth0`. Addresses, neighbours and
-//! forwarding entries are set beforehand, so that nothing travels but what a test sends.
+//! [`Builder`] has three shapes: [`Builder::pair`], two hosts on one link; [`Builder::bridged`],
+//! hosts on a switch that is a Linux bridge; [`Builder::routed`], hosts on a switch that routes. A
+//! switch's device towards host i is `p{i}`, counted from 1; a host's device is `eth0`. Addresses,
+//! neighbours and forwarding entries are set beforehand, so that nothing travels but what a test
+//! sends.
 
 mod fabric;
 mod link;
@@ -132,7 +134,8 @@ impl Builder {
     /// Makes the network.
     ///
     /// # Errors
-    /// When a device or address cannot be made: names taken, no root, no veth or bridge in the kernel.
+    /// When a device or address cannot be made: names taken, no root, no veth or bridge in the
+    /// kernel.
     pub fn build(&self) -> Result<Net> {
         ensure!(
             (1..=200).contains(&self.hosts),

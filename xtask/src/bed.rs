@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The kernels that the same tests run on, and what each of them is made of and run by. `beds/README.md` says why.
+//! The kernels that the same tests run on, and what each of them is made of and run by.
+//! `beds/README.md` says why.
 
 use clap::ValueEnum;
 

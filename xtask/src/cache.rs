@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The folder outside the checkout where everything that takes long to make is kept.
 //!
-//! Each thing lies in a folder whose name holds a hash of what made it, is made under another name and renamed when it
-//! is whole. So a folder that exists is complete, an interrupted run leaves only a `.part` folder that the next run
-//! removes, and a changed input makes a new folder instead of an outdated answer.
+//! Each thing lies in a folder whose name holds a hash of what made it, is made under another name
+//! and renamed when it is whole. So a folder that exists is complete, an interrupted run leaves
+//! only a `.part` folder that the next run removes, and a changed input makes a new folder instead
+//! of an outdated answer.
 //!
 //! ```text
 //! chroot-HASH/            Debian with compilers, QEMU and tc
@@ -81,7 +82,8 @@ impl Cache {
         Ok(SetupLock { _file: file })
     }
 
-    /// The folder `NAME-KEY`, made by `make` unless it is there already. `make` fills an empty folder given to it.
+    /// The folder `NAME-KEY`, made by `make` unless it is there already. `make` fills an empty
+    /// folder given to it.
     ///
     /// # Errors
     /// Those of `make`, and of the file system; nothing half-made is left under the final name.
@@ -128,8 +130,8 @@ impl Cache {
         self.root.join(format!("{name}-{key}"))
     }
 
-    /// What is built from the checkout at `src`. The path is part of the name, because cargo and make compare times
-    /// of files and would take another checkout's older file for built.
+    /// What is built from the checkout at `src`. The path is part of the name, because cargo and
+    /// make compare times of files and would take another checkout's older file for built.
     ///
     /// # Errors
     /// The folder cannot be made.
@@ -164,8 +166,8 @@ pub(crate) fn remove_all() -> Result<(PathBuf, bool)> {
     Ok((root, true))
 }
 
-/// Removes a folder and all in it, unless something is mounted there: a chroot may have the machine's own files bound
-/// into it, which must never be removed with it.
+/// Removes a folder and all in it, unless something is mounted there: a chroot may have the
+/// machine's own files bound into it, which must never be removed with it.
 ///
 /// # Errors
 /// A mount, or the file system's errors.
@@ -186,7 +188,8 @@ fn mount_below(mountinfo: &str, path: &Path) -> Option<String> {
         .find(|point| Path::new(point).starts_with(path))
 }
 
-/// The first 12 hex digits of the SHA-256 of the parts, each with its length so that no two lists share a hash.
+/// The first 12 hex digits of the SHA-256 of the parts, each with its length so that no two lists
+/// share a hash.
 pub(crate) fn key<I, P>(parts: I) -> String
 where
     I: IntoIterator<Item = P>,

@@ -10,7 +10,8 @@ use crate::env::{Env, OUT};
 use crate::frames::{self, Frame, Size};
 use crate::kernel::KernelTree;
 
-/// Parts of the names of Rust's panic functions, in either mangling. A module that refers to one can stop the kernel.
+/// Parts of the names of Rust's panic functions, in either mangling. A module that refers to one
+/// can stop the kernel.
 const PANICS: &[&str] = &[
     "core9panicking",
     "core::panicking",
@@ -91,8 +92,8 @@ pub(crate) fn only_exported(
     )
 }
 
-/// The most stack that one function may take: a sixteenth of the kernel's 16 KiB, on which syscalls, drivers and interrupts lie
-/// on top of each other.
+/// The most stack that one function may take: a sixteenth of the kernel's 16 KiB, on which
+/// syscalls, drivers and interrupts lie on top of each other.
 const MAX_FRAME: u64 = 1024;
 
 /// No function of the module takes much stack.
@@ -129,7 +130,8 @@ fn large_frames(frames: &[Frame]) -> Vec<String> {
     large.into_iter().map(|(_, line)| line).collect()
 }
 
-/// No line of `qdisc/`, `kmod/` and knet's examples uses the word `unsafe`, and their roots forbid it.
+/// No line of `qdisc/`, `kmod/` and knet's examples uses the word `unsafe`, and their roots forbid
+/// it.
 ///
 /// # Errors
 /// The lines.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The Debian that everything is compiled in and that QEMU runs from, so that the machine itself hardly matters.
+//! The Debian that everything is compiled in and that QEMU runs from, so that the machine itself
+//! hardly matters.
 //!
-//! Commands are entered through their own mount and process namespaces: what is mounted for them vanishes with them,
-//! and everything they started dies with xtask, however it ends.
+//! Commands are entered through their own mount and process namespaces: what is mounted for them
+//! vanishes with them, and everything they started dies with xtask, however it ends.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -22,8 +23,8 @@ const SPACE: u64 = 6 * GB;
 /// Raised when a chroot made by an older xtask will not do.
 const VERSION: &str = "1";
 
-/// What the chroot holds beside apt. Never installed with `-t trixie-backports`: that would bring a newer rustc than
-/// the one that built the kernels, whose outputs would not fit.
+/// What the chroot holds beside apt. Never installed with `-t trixie-backports`: that would bring a
+/// newer rustc than the one that built the kernels, whose outputs would not fit.
 const PACKAGES: &[&str] = &[
     // Kernel modules: C, Rust, bindings, BTF, and what the kernel's own build scripts call.
     "gcc-14",
@@ -114,10 +115,11 @@ impl Chroot {
     /// The chroot of these packages and this mirror; made first if need be.
     ///
     /// # Errors
-    /// No mmdebstrap and no way to install it, no Debian mirror known, or a package that cannot be had; the text
-    /// says which.
+    /// No mmdebstrap and no way to install it, no Debian mirror known, or a package that cannot be
+    /// had; the text says which.
     pub(crate) fn prepare(cache: &Cache, ui: &Ui) -> Result<Self> {
-        // Where packages come from does not change what they are: the mirror is not part of the key.
+        // Where packages come from does not change what they are: the mirror is not part of the
+        // key.
         let key = key([VERSION, SUITE, &PACKAGES.join(" ")]);
         let root = cache.folder("chroot", &key, |part| {
             cache.check_space(SPACE)?;
@@ -237,7 +239,8 @@ fn make(part: &Path, ui: &Ui) -> Result<()> {
         &format!("Debian {SUITE} with compilers, QEMU and tc"),
     )?;
     let settings = apt_settings(&apt_config());
-    // mmdebstrap mounts /proc, /dev and /sys into its target: in a namespace of its own they cannot be left behind.
+    // mmdebstrap mounts /proc, /dev and /sys into its target: in a namespace of its own they cannot
+    // be left behind.
     let mut command = in_namespaces();
     command.args([
         "sh",
@@ -311,8 +314,8 @@ fn apt_config() -> String {
         .unwrap_or_default()
 }
 
-/// The settings that decide whether this machine reaches its mirror (proxies, checks, retries), from `apt-config
-/// dump`, and those that the chroot needs.
+/// The settings that decide whether this machine reaches its mirror (proxies, checks, retries),
+/// from `apt-config dump`, and those that the chroot needs.
 fn apt_settings(dump: &str) -> Vec<String> {
     const KEPT: &[&str] = &[
         "Acquire::http::",
@@ -361,7 +364,8 @@ fn install_on_host(ui: &Ui) -> Result<()> {
         .env("DEBIAN_FRONTEND", "noninteractive")
         .args(["install", "-y", "--no-install-recommends"])
         .args(&missing);
-    // Lists may be missing or old on a fresh machine; they are fetched only when the packages are not found.
+    // Lists may be missing or old on a fresh machine; they are fetched only when the packages are
+    // not found.
     if step.run(&mut install).is_err() {
         step.run(Command::new("apt-get").arg("update"))?;
         step.run(&mut install)?;

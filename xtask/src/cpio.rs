@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Writes the archive format that the kernel unpacks as its first file system: cpio "newc".
 //!
-//! Documentation/driver-api/early-userspace/buffer-format.rst in the kernel's source. Archives may follow each other
-//! in one file, and a later file replaces an earlier one of the same name.
+//! Documentation/driver-api/early-userspace/buffer-format.rst in the kernel's source. Archives may
+//! follow each other in one file, and a later file replaces an earlier one of the same name.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,8 @@ const S_IFDIR: u32 = 0o040_000;
 const S_IFREG: u32 = 0o100_000;
 const S_IFLNK: u32 = 0o120_000;
 
-/// An archive being written. All files belong to root and have no times, so that equal content gives equal bytes.
+/// An archive being written. All files belong to root and have no times, so that equal content
+/// gives equal bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Archive {
     bytes: Vec<u8>,

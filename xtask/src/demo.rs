@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `cargo xtask demo`: has the guest measure Turnstile beside two stock set-ups, and shows what came out.
+//! `cargo xtask demo`: has the guest measure Turnstile beside two stock set-ups, and shows what
+//! came out.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -108,8 +108,8 @@ impl Demo {
         self.link_bit_s * self.token_share_percent / 100.0
     }
 
-    /// The token group's share of the link in a phase, percent. The outermost samples of the phase are left out: they
-    /// hold the change.
+    /// The token group's share of the link in a phase, percent. The outermost samples of the phase
+    /// are left out: they hold the change.
     pub(crate) fn group_share(&self, set_up: &SetUp, phase: &Phase) -> Option<f64> {
         let width = set_up.interval()?;
         let inner: Vec<f64> = set_up

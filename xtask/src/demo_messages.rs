@@ -43,7 +43,8 @@ pub(crate) struct Way {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Messages of some lengths. A slowdown is the completion time divided by that of the same length on the idle network.
+/// Messages of some lengths. A slowdown is the completion time divided by that of the same length
+/// on the idle network.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Class {
     /// Which.

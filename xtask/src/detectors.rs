@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Plants faults in a guest and sees that each is noticed: a detector that was never seen to work may be off.
+//! Plants faults in a guest and sees that each is noticed: a detector that was never seen to work
+//! may be off.
 //!
-//! The cases are `vm-tests/src/planted.rs`, the kernel modules `beds/faults/`. They run in boots of their own, in which
-//! the guest's verdict must be "failed, for this reason", and the scan of the kernel's log must find what the kernel said.
+//! The cases are `vm-tests/src/planted.rs`, the kernel modules `beds/faults/`. They run in boots of
+//! their own, in which the guest's verdict must be "failed, for this reason", and the scan of the
+//! kernel's log must find what the kernel said.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -66,7 +68,8 @@ const fn fault(name: &'static str, place: Where, sign: Sign) -> Fault {
     Fault { name, place, sign }
 }
 
-/// All faults that leave the machine running, in the order of the cases: they share a boot. Then those that end it.
+/// All faults that leave the machine running, in the order of the cases: they share a boot. Then
+/// those that end it.
 const FAULTS: &[Fault] = &[
     fault("nothing", Where::Everywhere, Sign::None),
     fault("error", Where::Everywhere, Sign::Reason("planted")),
@@ -244,7 +247,8 @@ impl Watcher for Seen {
     fn tick(&mut self) {}
 }
 
-/// Sorts the complaints of a log by the case during which they were written, as the guest's own lines tell.
+/// Sorts the complaints of a log by the case during which they were written, as the guest's own
+/// lines tell.
 fn by_case(log: &str) -> HashMap<String, Vec<String>> {
     let mut case = "";
     let mut sorted: HashMap<String, Vec<String>> = HashMap::new();

@@ -25,7 +25,8 @@ const LIMITS: Limits = Limits {
     silence: Duration::from_secs(3 * 60),
 };
 
-/// Runs a choice of the guest's cases twice on the session's bed, which must have a simulated clock.
+/// Runs a choice of the guest's cases twice on the session's bed, which must have a simulated
+/// clock.
 ///
 /// # Errors
 /// The guest cannot be booted.
@@ -88,8 +89,9 @@ impl Watcher for Verdict {
     fn tick(&mut self) {}
 }
 
-/// Does something while every processor has other work from time to time, for as long and as often as chance has it. Not without end: what
-/// UML's processes hand to one another would wait for a time slice each, and a run take ten times as long.
+/// Does something while every processor has other work from time to time, for as long and as often
+/// as chance has it. Not without end: what UML's processes hand to one another would wait for a
+/// time slice each, and a run take ten times as long.
 pub(crate) fn on_a_busy_machine<T>(work: impl FnOnce() -> T) -> T {
     /// Spells of work and of rest are no longer.
     const WORK_US: u64 = 2_000;

@@ -83,7 +83,8 @@ impl Env {
         Ok(path)
     }
 
-    /// A command to be run in the chroot over the checkout, which it cannot write to, with output to `out`.
+    /// A command to be run in the chroot over the checkout, which it cannot write to, with output
+    /// to `out`.
     pub(crate) fn enter(&self, chroot: &Chroot, out: &Path) -> Entry {
         chroot.enter().bind(&self.src, SRC).bind_rw(out, OUT)
     }
@@ -129,7 +130,8 @@ impl Env {
         cargo
     }
 
-    /// Has the machine's cargo fetch the crates of the lock file: it has the settings for its registry.
+    /// Has the machine's cargo fetch the crates of the lock file: it has the settings for its
+    /// registry.
     ///
     /// # Errors
     /// A crate cannot be had, or the lock file does not fit.

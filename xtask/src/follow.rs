@@ -19,8 +19,8 @@ const TAIL_LINES: usize = 40;
 /// Complaints of the kernel shown, of those found.
 const SHOWN_COMPLAINTS: usize = 10;
 
-/// Runs the guest to its end; every case it reports, and its log, are cases of `report`. The files it sends go into
-/// the folder `files`.
+/// Runs the guest to its end; every case it reports, and its log, are cases of `report`. The files
+/// it sends go into the folder `files`.
 ///
 /// # Errors
 /// QEMU cannot be run or a file cannot be written; a guest that dies is a failed case instead.

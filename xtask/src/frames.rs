@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How much stack each function of an object takes, read from its disassembly.
 //!
-//! Compilers can say it too, but each in its own way, and only while they compile: this is what was linked, whoever made it. Every way
-//! through a function is followed, and what it has pushed and reserved at the deepest point counts, without the return address.
+//! Compilers can say it too, but each in its own way, and only while they compile: this is what was
+//! linked, whoever made it. Every way through a function is followed, and what it has pushed and
+//! reserved at the deepest point counts, without the return address.
 
 use std::collections::HashMap;
 
@@ -36,7 +37,8 @@ pub(crate) fn frames(disassembly: &str) -> Result<Vec<Frame>> {
     }
     let mut sizes: HashMap<&str, u64> = HashMap::new();
     let mut frames = Vec::new();
-    // The cold part of a function begins with that function's frame, and comes in another section, perhaps before.
+    // The cold part of a function begins with that function's frame, and comes in another section,
+    // perhaps before.
     let (cold, warm): (Vec<_>, Vec<_>) = functions.iter().partition(|f| hot_part(f.name).is_some());
     for function in warm.into_iter().chain(cold) {
         let begins = hot_part(function.name).and_then(|hot| sizes.get(hot).copied());
@@ -190,8 +192,8 @@ fn unsigned(bits: i64) -> u64 {
     u64::from_ne_bytes(bits.to_ne_bytes())
 }
 
-/// Where the stack pointer is: bytes below what it was at the function's first instruction; and where the frame pointer is, if it is
-/// known to point into the stack.
+/// Where the stack pointer is: bytes below what it was at the function's first instruction; and
+/// where the frame pointer is, if it is known to point into the stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stack {
     depth: i64,
@@ -201,7 +203,8 @@ struct Stack {
 /// More than any stack has: what grows so far grows in a loop.
 const ENDLESS: i64 = 1 << 20;
 
-/// The deepest that a function gets; `Err`: the instruction that cannot be followed. `begins`: what it starts with, as a part of another.
+/// The deepest that a function gets; `Err`: the instruction that cannot be followed. `begins`: what
+/// it starts with, as a part of another.
 fn deepest(function: &Function<'_>, begins: Option<u64>) -> Result<u64, String> {
     let code = &function.code;
     let base = begins.map_or(0, |bytes| i64::try_from(bytes).unwrap_or(ENDLESS));
@@ -240,7 +243,8 @@ fn deepest(function: &Function<'_>, begins: Option<u64>) -> Result<u64, String> 
                 next.push((index + 1, stack));
             }
         }
-        // What only a table of jumps or a patched jump leads to begins, at worst, as deep as it gets anywhere.
+        // What only a table of jumps or a patched jump leads to begins, at worst, as deep as it
+        // gets anywhere.
         let Some(index) = seen.iter().position(Option::is_none) else {
             break;
         };

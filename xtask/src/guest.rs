@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Boots the guest and follows it until it switches off, or is past help.
 //!
-//! The guest has two serial ports: the console, and a line of events. Both go to files, which are read as they grow;
-//! so nothing is lost when the guest has to be killed. How it is started is a matter of [`qemu`] and [`uml`].
+//! The guest has two serial ports: the console, and a line of events. Both go to files, which are
+//! read as they grow; so nothing is lost when the guest has to be killed. How it is started is a
+//! matter of [`qemu`] and [`uml`].
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -63,7 +64,8 @@ pub(crate) struct Guest<'a> {
     pub chroot: &'a Chroot,
     /// Its kernel.
     pub tree: &'a KernelTree,
-    /// The folder of this run: holds the image, gets the serial ports' files. [`OUT`](crate::env::OUT) in the chroot.
+    /// The folder of this run: holds the image, gets the serial ports' files.
+    /// [`OUT`](crate::env::OUT) in the chroot.
     pub run: &'a Path,
     /// What runs it.
     pub machine: Machine,

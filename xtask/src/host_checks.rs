@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The checks that need no guest: unit tests, formatting, lints, documentation, and a look into the module.
+//! The checks that need no guest: unit tests, formatting, lints, documentation, and a look into the
+//! module.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -46,7 +47,8 @@ pub(crate) fn unit_tests(env: &Env, report: &Report) {
     }
 }
 
-/// Formatting, lints and documentation of all crates, with the compiler that builds the guest's programs.
+/// Formatting, lints and documentation of all crates, with the compiler that builds the guest's
+/// programs.
 pub(crate) fn lints(env: &Env, chroot: &Chroot, report: &Report) {
     let checks: [(&str, &str, &[&str]); 3] = [
         ("host: formatting", "fmt", &["fmt", "--all", "--check"]),
@@ -133,8 +135,8 @@ fn inspect(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Report, modul
     );
 }
 
-/// Looks at how much stack the functions of a module take that was built for `kernel`: each compiler and each configuration lays it out
-/// anew.
+/// Looks at how much stack the functions of a module take that was built for `kernel`: each
+/// compiler and each configuration lays it out anew.
 pub(crate) fn small_frames(
     env: &Env,
     chroot: &Chroot,
@@ -188,7 +190,8 @@ pub(crate) fn module_sources(env: &Env, chroot: &Chroot, tree: &KernelTree, repo
     unsound(env, chroot, tree, report);
 }
 
-/// Builds the modules for the other kernel series that they are to build for, where the mirror has them.
+/// Builds the modules for the other kernel series that they are to build for, where the mirror has
+/// them.
 pub(crate) fn other_kernels(env: &Env, chroot: &Chroot, booted: &KernelTree, report: &Report) {
     for series in crate::versions::BUILT {
         if *series == booted.kernel.series() {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The guest's file system: one archive in memory, since the stock kernel has every disk driver as a module.
+//! The guest's file system: one archive in memory, since the stock kernel has every disk driver as
+//! a module.
 //!
-//! The large part (tools, the stock kernel's modules) depends on the chroot and the kernel only and is cached. What a
-//! run adds (our module, our programs, what to do) follows in a second archive in the same file.
+//! The large part (tools, the stock kernel's modules) depends on the chroot and the kernel only and
+//! is cached. What a run adds (our module, our programs, what to do) follows in a second archive in
+//! the same file.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -20,7 +22,8 @@ use crate::kernel::{KernelTree, IN_CHROOT};
 use crate::progress::Step;
 use crate::session::{Built, Session};
 
-/// The image's name in the folder of a run. It goes into the guest's command line, and so does not change.
+/// The image's name in the folder of a run. It goes into the guest's command line, and so does not
+/// change.
 pub(crate) const IMAGE: &str = "image.cpio";
 /// Raised when an image made by an older xtask will not do.
 const VERSION: &str = "1";
@@ -188,7 +191,8 @@ fn stock_modules(chroot: &Chroot, tree: &KernelTree, part: &Path, step: &mut Ste
     )
 }
 
-/// A kernel that was built here has no modules but ours. The lists of what is built in make modprobe say yes to it.
+/// A kernel that was built here has no modules but ours. The lists of what is built in make
+/// modprobe say yes to it.
 fn builtin_modules(tree: &KernelTree, part: &Path) -> Result<()> {
     let folder = part.join("lib/modules").join(&tree.release);
     fs::create_dir_all(&folder)?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A stock Debian kernel: its image to boot, and a tree to build modules for it with.
 //!
-//! Debian's headers packages lack the outputs of the kernel's `rust/` folder. They are made once, from the source of
-//! the same version, with Debian's configuration, its `Module.symvers`, its BTF and its compilers: every Rust symbol
-//! comes out with the name that the stock kernel exports. No kernel is built.
+//! Debian's headers packages lack the outputs of the kernel's `rust/` folder. They are made once,
+//! from the source of the same version, with Debian's configuration, its `Module.symvers`, its BTF
+//! and its compilers: every Rust symbol comes out with the name that the stock kernel exports. No
+//! kernel is built.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,10 +25,12 @@ const VERSION: &str = "1";
 
 /// Where a kernel's folder is shown in the chroot; the build tree's makefiles hold this path.
 pub(crate) const IN_CHROOT: &str = "/kernel";
-/// Where the source of a kernel that is built here is shown; its build tree's makefiles hold this path.
+/// Where the source of a kernel that is built here is shown; its build tree's makefiles hold this
+/// path.
 pub(crate) const SOURCE_IN_CHROOT: &str = "/linux";
 
-/// Downloads the packages of one kernel: `SERIES VERSION PACKAGE_VERSION [IMAGE_PACKAGE]...`, in the work folder.
+/// Downloads the packages of one kernel: `SERIES VERSION PACKAGE_VERSION [IMAGE_PACKAGE]...`, in
+/// the work folder.
 const DOWNLOAD: &str = r#"
 series=$1 version=$2 pkg=$3; shift 3
 cd /kernel
@@ -36,8 +39,8 @@ cd debs
 apt-get download -q "linux-headers-$version-amd64=$pkg" "linux-source-$series=$pkg" "$@"
 "#;
 
-/// Unpacks what was downloaded. Of the source only what configuring, preparing and compiling modules reads: a sixth.
-/// Of the modules those of the network and what they may need.
+/// Unpacks what was downloaded. Of the source only what configuring, preparing and compiling
+/// modules reads: a sixth. Of the modules those of the network and what they may need.
 const UNPACK: &str = r#"
 series=$1 release=$2
 cd /kernel
@@ -74,8 +77,8 @@ if [ -d "image/lib/modules/$release" ]; then
 fi
 "#;
 
-/// Makes the build tree. The compiler's full name keeps the configuration as it is, and KERNELRELEASE makes the
-/// modules' version that of the stock kernel.
+/// Makes the build tree. The compiler's full name keeps the configuration as it is, and
+/// KERNELRELEASE makes the modules' version that of the stock kernel.
 const PREPARE: &str = r#"
 cd /kernel
 mkdir build
@@ -171,7 +174,8 @@ fn make_args(release: &str) -> Vec<String> {
     ]
 }
 
-/// Which kernel was chosen for a question, so that the next run takes the same one without the network.
+/// Which kernel was chosen for a question, so that the next run takes the same one without the
+/// network.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Choice {
     version: String,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Builds the kernels of the beds that the distribution has none for: from its own source, with `beds/`'s patch to
-//! arch/um and its configurations.
+//! Builds the kernels of the beds that the distribution has none for: from its own source, with
+//! `beds/`'s patch to arch/um and its configurations.
 //!
-//! One source tree serves all of them. Of it only what these kernels are made of is unpacked, and of what a build leaves
-//! behind only what modules are built with is kept: the cache stays small.
+//! One source tree serves all of them. Of it only what these kernels are made of is unpacked, and
+//! of what a build leaves behind only what modules are built with is kept: the cache stays small.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use crate::versions::Kernel;
 /// Raised when a kernel built by an older xtask will not do.
 const VERSION: &str = "1";
 
-/// Downloads and unpacks the source: `SERIES PACKAGE_VERSION`. The list of what is left out was checked against the
-/// dependency files of all builds.
+/// Downloads and unpacks the source: `SERIES PACKAGE_VERSION`. The list of what is left out was
+/// checked against the dependency files of all builds.
 const SOURCE: &str = r#"
 cd /linux
 apt-get download -q "linux-source-$1=$2"
@@ -39,7 +39,8 @@ rm linux-source-*.deb
 patch -p1 < /beds/virtual/arch-um.patch
 "#;
 
-/// Configures: `ARGUMENT_OF_MAKE...`. An option whose dependency is missing is left out silently, RUST first of all.
+/// Configures: `ARGUMENT_OF_MAKE...`. An option whose dependency is missing is left out silently,
+/// RUST first of all.
 const CONFIGURE: &str = r#"
 make -C /linux O=/kernel/build "$@" KCONFIG_ALLCONFIG=/kernel/allconfig allnoconfig
 cd /kernel/build
@@ -56,8 +57,8 @@ if [ -n "$missing" ]; then
 fi
 "#;
 
-/// Builds: `TARGET ARGUMENT_OF_MAKE...`. The names and the date in the kernel are fixed: the same source gives the same
-/// kernel, and that the same runs.
+/// Builds: `TARGET ARGUMENT_OF_MAKE...`. The names and the date in the kernel are fixed: the same
+/// source gives the same kernel, and that the same runs.
 const BUILD: &str = r#"
 target=$1; shift
 nice make -C /linux O=/kernel/build "$@" "$target" modules

@@ -34,7 +34,8 @@ pub(crate) fn is_panic(line: &str) -> bool {
     line.contains("Kernel panic - not syncing")
 }
 
-/// What follows the kernel's time stamp, as `[    4.012345] `. A message can begin in the middle of a program's line.
+/// What follows the kernel's time stamp, as `[    4.012345] `. A message can begin in the middle of
+/// a program's line.
 fn kernel_part(line: &str) -> Option<&str> {
     line.match_indices('[').find_map(|(at, _)| {
         let (stamp, rest) = line[at + 1..].split_once(']')?;

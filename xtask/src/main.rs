@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `cargo xtask`: the host side of every job. Sets up what is missing, builds, boots, tests, demonstrates.
+//! `cargo xtask`: the host side of every job. Sets up what is missing, builds, boots, tests,
+//! demonstrates.
 //!
-//! Everything but mmdebstrap and cargo comes from a Debian chroot in the cache folder, so that the machine hardly
-//! matters. The modules, in the order in which a run goes through them: [`cache`], [`chroot`], [`kernel`] and
-//! [`kernel_build`], [`modules`], [`guest_build`], [`image`], [`guest`] with [`qemu`] and [`uml`]; [`mod@test`], [`lab`],
-//! [`mod@bench`] and [`demo`] put them to use.
+//! Everything but mmdebstrap and cargo comes from a Debian chroot in the cache folder, so that the
+//! machine hardly matters. The modules, in the order in which a run goes through them: [`cache`],
+//! [`chroot`], [`kernel`] and [`kernel_build`], [`modules`], [`guest_build`], [`image`], [`guest`]
+//! with [`qemu`] and [`uml`]; [`mod@test`], [`lab`], [`mod@bench`] and [`demo`] put them to use.
 
 mod bed;
 mod bench;
@@ -70,7 +71,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Job {
-    /// Make what the other commands need: Debian chroot, kernel, build tree. They do it by themselves when needed
+    /// Make what the other commands need: Debian chroot, kernel, build tree. They do it by
+    /// themselves when needed
     Setup {
         /// Look for a newer kernel than the one chosen before
         #[arg(long)]
@@ -79,17 +81,22 @@ enum Job {
         #[arg(long, value_enum, value_delimiter = ',', default_value = "vm")]
         bed: Vec<Bed>,
     },
-    /// Compile the kernel modules and the programs, and lay them out in out/KERNEL-RELEASE with a script that installs them
+    /// Compile the kernel modules and the programs, and lay them out in out/KERNEL-RELEASE with a
+    /// script that installs them
     Build {
-        /// Kernel series or version to build the modules for, as 7.3; it need not be one that can be booted
+        /// Kernel series or version to build the modules for, as 7.3; it need not be one that can
+        /// be booted
         #[arg(long, value_name = "VERSION")]
         kernel: Option<String>,
     },
-    /// Show what the port and the transport do, beside what stock parts do: tables here, pictures in out/demo.svg and out/demo-messages.svg
+    /// Show what the port and the transport do, beside what stock parts do: tables here, pictures
+    /// in out/demo.svg and out/demo-messages.svg
     Demo(demo::Options),
-    /// Count instructions per packet, Turnstile's and those of the stock qdiscs. The last line is `N passed, N failed`
+    /// Count instructions per packet, Turnstile's and those of the stock qdiscs. The last line is
+    /// `N passed, N failed`
     Bench(bench::Options),
-    /// Run experiments in virtual time: a paper's figure or table on the real kernel code; tables, pictures and captures go to out/lab
+    /// Run experiments in virtual time: a paper's figure or table on the real kernel code; tables,
+    /// pictures and captures go to out/lab
     Lab(lab::Options),
     /// Run the tests: on the host, then in the guest. The last line is `N passed, N failed`
     Test(test::Options),

@@ -11,8 +11,8 @@ use crate::kernel::{KernelTree, IN_CHROOT};
 
 /// The modules' names: the port and the transport.
 pub(crate) const MODULES: [&str; 2] = ["sch_turnstile", "turnstile"];
-/// Modules of the same build that only tests load: the example of knet's documentation, and one that does its worst
-/// in safe code.
+/// Modules of the same build that only tests load: the example of knet's documentation, and one
+/// that does its worst in safe code.
 const EXAMPLES: [&str; 2] = ["knet_fifo", "knet_hostile"];
 /// Modules that must not compile, each with what the compiler has to say of it.
 const UNSOUND: &str = "beds/faults/unsound";
@@ -81,8 +81,8 @@ fn made(out: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
     Ok(modules)
 }
 
-/// Gives each of the modules that must not compile to the compiler, as [`build`] has called it for the example; what came of
-/// it, by name.
+/// Gives each of the modules that must not compile to the compiler, as [`build`] has called it for
+/// the example; what came of it, by name.
 ///
 /// # Errors
 /// The compiler cannot be called.
@@ -91,8 +91,8 @@ pub(crate) fn unsound(
     chroot: &Chroot,
     tree: &KernelTree,
 ) -> Result<Vec<(String, Result<()>)>> {
-    /// Without the outputs and the name of the example, or of the transport for what is above that, and with the lint that forbids
-    /// unsafe code.
+    /// Without the outputs and the name of the example, or of the transport for what is above that,
+    /// and with the lint that forbids unsafe code.
     const COMPILE: &str = r#"
 cd /out
 made=knet/examples/.fifo.o.cmd
@@ -212,7 +212,8 @@ fn compile(
         (Folder::Faults, true) => "clippy over the modules with planted faults",
         (Folder::Bench, _) => "measuring module",
     };
-    // The tree's key is in the name: make does not notice another compiler or other headers by itself.
+    // The tree's key is in the name: make does not notice another compiler or other headers by
+    // itself.
     let name = out_name(&with, tree);
     if clippy {
         // Warnings of what is not compiled again would not be printed again.

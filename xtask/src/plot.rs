@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Draws the demonstration: per set-up, what each class received over time. On the left the whole link, on the right
-//! its token group alone, against the share that is meant for it.
+//! Draws the demonstration: per set-up, what each class received over time. On the left the whole
+//! link, on the right its token group alone, against the share that is meant for it.
 
 use anyhow::{anyhow, Result};
 use plotters::coord::types::RangedCoordf64;
@@ -187,7 +187,8 @@ fn phases(
     Ok(())
 }
 
-/// The classes' rates, each on top of those before it. A sample is a mean over its interval, so areas have steps.
+/// The classes' rates, each on top of those before it. A sample is a mean over its interval, so
+/// areas have steps.
 fn stack(
     chart: &mut Chart<'_, '_>,
     set_up: &SetUp,
@@ -313,8 +314,9 @@ impl<'d> Classes<'d> {
     }
 }
 
-/// One hue for each kind of class, from palettes that colour-blind readers tell apart. The tokens' priorities are
-/// steps of one hue, the highest priority the darkest: this is the `token`th of `tokens`.
+/// One hue for each kind of class, from palettes that colour-blind readers tell apart. The tokens'
+/// priorities are steps of one hue, the highest priority the darkest: this is the `token`th of
+/// `tokens`.
 fn color(class: &str, token: usize, tokens: usize) -> RGBColor {
     /// From ColorBrewer's YlOrBr.
     const TOKENS: [RGBColor; 8] = [

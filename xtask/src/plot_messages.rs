@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Draws the demonstration's second part: each message as a dot, by its length and the time it took, and slowdowns by length.
+//! Draws the demonstration's second part: each message as a dot, by its length and the time it
+//! took, and slowdowns by length.
 
 use anyhow::{anyhow, Result};
 use plotters::coord::Shift;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the user sees while a step runs, and where the step's own output goes.
 //!
-//! On a terminal a step is a spinner with the seconds so far and the last line its program wrote. Elsewhere (a CI
-//! log) it is a line at the start, one every [`HEARTBEAT`], and one at the end, so that a log never stands still. The
-//! programs' output goes to one file per step in the cache's `logs` folder; a failure shows that file's last lines.
+//! On a terminal a step is a spinner with the seconds so far and the last line its program wrote.
+//! Elsewhere (a CI log) it is a line at the start, one every [`HEARTBEAT`], and one at the end, so
+//! that a log never stands still. The programs' output goes to one file per step in the cache's
+//! `logs` folder; a failure shows that file's last lines.
 
 use std::fs::File;
 use std::io::{IsTerminal, Read, Seek, SeekFrom};
@@ -161,7 +162,8 @@ impl Step {
     /// Runs a program to its end, with its output in the step's log.
     ///
     /// # Errors
-    /// The program could not be started, or failed; the text holds the last lines of its output and the log's path.
+    /// The program could not be started, or failed; the text holds the last lines of its output and
+    /// the log's path.
     pub(crate) fn run(&mut self, command: &mut Command) -> Result<()> {
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command
@@ -182,7 +184,8 @@ impl Step {
         }
     }
 
-    /// Runs a program and returns what it wrote to standard output; standard error goes to the step's log.
+    /// Runs a program and returns what it wrote to standard output; standard error goes to the
+    /// step's log.
     ///
     /// # Errors
     /// As [`Step::run`].
@@ -285,7 +288,8 @@ pub(crate) fn last_lines(path: &Path, count: usize) -> Vec<String> {
     lines.split_off(lines.len().saturating_sub(count))
 }
 
-/// The lines of a failed program's output that say why: those from its first error on, else the last.
+/// The lines of a failed program's output that say why: those from its first error on, else the
+/// last.
 fn telling_lines(text: &str) -> Vec<String> {
     /// Compilers, apt and mmdebstrap, make.
     fn is_error(line: &str) -> bool {

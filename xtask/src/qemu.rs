@@ -22,14 +22,17 @@ const MEMORY_MIB: u32 = 2048;
 const MAX_CPUS: usize = 4;
 /// How long the kernel may take to its first line under KVM before software emulation is used.
 const KVM_PROBE: Duration = Duration::from_secs(15);
-/// A panic reboots at once and -no-reboot makes that an end. On a busy host, emulation misses the ticks with which the
-/// kernel tests its timer, and it would give up. Caches of equal size stay apart, so that their objects can be counted.
+/// A panic reboots at once and -no-reboot makes that an end. On a busy host, emulation misses the
+/// ticks with which the kernel tests its timer, and it would give up. Caches of equal size stay
+/// apart, so that their objects can be counted.
 const APPEND: &str = "console=ttyS0 panic=-1 oops=panic no_timer_check slab_nomerge";
-/// For a kernel with detectors: WARN and lockdep's reports are below `quiet`; KASAN reports more than once; on a busy host
-/// the watchdog would exchange the TSC for the HPET, which is read through emulated I/O.
+/// For a kernel with detectors: WARN and lockdep's reports are below `quiet`; KASAN reports more
+/// than once; on a busy host the watchdog would exchange the TSC for the HPET, which is read
+/// through emulated I/O.
 const APPEND_DETECTORS: &str = "loglevel=5 kasan_multi_shot tsc=reliable";
 
-/// Nothing that differs from run to run reaches the guest: no random numbers, and a clock that only its instructions move.
+/// Nothing that differs from run to run reaches the guest: no random numbers, and a clock that only
+/// its instructions move.
 const COUNTED: &[&str] = &[
     "-accel",
     "tcg",
@@ -42,8 +45,8 @@ const COUNTED: &[&str] = &[
     "-seed",
     "1",
 ];
-/// Fixed addresses, too; and on the console no more than the scan of the log wants, since each character costs
-/// instructions.
+/// Fixed addresses, too; and on the console no more than the scan of the log wants, since each
+/// character costs instructions.
 const APPEND_COUNTED: &str = "nokaslr loglevel=5";
 
 /// What QEMU runs the guest's processor with.
@@ -53,8 +56,9 @@ pub(crate) enum Accelerator {
     Kvm,
     /// Software emulation.
     Tcg,
-    /// Software emulation of one processor whose clock advances by 1 ns with each instruction: what a program costs
-    /// can be read off the clock, and does not depend on the machine. The same image boots to the same figures.
+    /// Software emulation of one processor whose clock advances by 1 ns with each instruction: what
+    /// a program costs can be read off the clock, and does not depend on the machine. The same
+    /// image boots to the same figures.
     Counted,
 }
 
@@ -133,8 +137,8 @@ fn start(guest: &Guest<'_>, accelerator: Accelerator, serial: &[&str], more: &st
         .command("qemu-system-x86_64", args)
 }
 
-/// What guests can be run with here. `/dev/kvm` may be there and not work, so the kernel is really booted with it, once
-/// per boot of this machine.
+/// What guests can be run with here. `/dev/kvm` may be there and not work, so the kernel is really
+/// booted with it, once per boot of this machine.
 ///
 /// # Errors
 /// The cache cannot be written to.

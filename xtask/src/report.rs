@@ -62,7 +62,8 @@ impl Report {
         *self.count()
     }
 
-    /// Prints the line that ends a run, alone on a line; returns whether all is well. A run of nothing is not.
+    /// Prints the line that ends a run, alone on a line; returns whether all is well. A run of
+    /// nothing is not.
     pub(crate) fn end(&self) -> bool {
         let (passed, failed) = self.totals();
         self.ui.result(format!("{passed} passed, {failed} failed"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! From nothing to a guest that can be booted: the steps in their order, side by side where they do not wait for each
-//! other.
+//! From nothing to a guest that can be booted: the steps in their order, side by side where they do
+//! not wait for each other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,8 @@ impl Session {
         })
     }
 
-    /// Sets up a bed and compiles for it; the programs are compiled while the kernel's tree is made.
+    /// Sets up a bed and compiles for it; the programs are compiled while the kernel's tree is
+    /// made.
     ///
     /// # Errors
     /// Whatever cannot be had or compiled.
@@ -141,7 +142,8 @@ impl Session {
     }
 }
 
-/// Compiles everything, for the kernel that is booted or another one, and lays it out to be installed; prints where it is.
+/// Compiles everything, for the kernel that is booted or another one, and lays it out to be
+/// installed; prints where it is.
 ///
 /// # Errors
 /// Whatever cannot be had or compiled.

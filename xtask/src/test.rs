@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `cargo xtask test`: everything that can be looked at, first without and then in the guest.
 //!
-//! Two lines of work run side by side, since the kernel's tree has long stretches that one processor works on alone:
-//! the cargo line (unit tests, programs of the guest, lints) and the kernel line (chroot, trees, modules). Then the guests
-//! run in two lines: that on the stock kernel, for which a clock is running, and after it the one in virtual time; beside them, with less priority,
-//! the one with detectors, and after it the experiments.
+//! Two lines of work run side by side, since the kernel's tree has long stretches that one
+//! processor works on alone: the cargo line (unit tests, programs of the guest, lints) and the
+//! kernel line (chroot, trees, modules). Then the guests run in two lines: that on the stock
+//! kernel, for which a clock is running, and after it the one in virtual time; beside them, with
+//! less priority, the one with detectors, and after it the experiments.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
@@ -29,8 +30,8 @@ use crate::qemu::Accelerator;
 use crate::report::Report;
 use crate::session::{Built, Session};
 
-/// Words that stand, where cases are named, for what needs boots of its own: planted faults, a run that is compared with
-/// itself, the experiments, the cost of a packet.
+/// Words that stand, where cases are named, for what needs boots of its own: planted faults, a run
+/// that is compared with itself, the experiments, the cost of a packet.
 const DETECTORS: &str = "detectors";
 const DETERMINISM: &str = "determinism";
 const LAB: &str = "lab";
@@ -41,9 +42,11 @@ const LAB_SEED: u64 = 1;
 pub(crate) const GUEST_SECONDS: u64 = 60 * 60;
 /// The longest a guest may be silent: longer than any of its cases may take.
 const SILENCE: Duration = Duration::from_secs(10 * 60);
-/// The nice value of guests beside one that a clock is running for: enough that it hardly notices them.
+/// The nice value of guests beside one that a clock is running for: enough that it hardly notices
+/// them.
 const NICE: i32 = 10;
-/// Factor on the guest's time limits when its processor is emulated: they are for machines that do work.
+/// Factor on the guest's time limits when its processor is emulated: they are for machines that do
+/// work.
 const EMULATED: f64 = 3.0;
 /// The same where the emulated kernel has detectors, too.
 const EMULATED_DETECTORS: f64 = 15.0;
@@ -51,8 +54,9 @@ const EMULATED_DETECTORS: f64 = 15.0;
 /// What the user asked for.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Run only the guest cases whose names contain one of these; nothing that runs on the host. `detectors`: plant
-    /// faults; `determinism`: the same run twice; `lab`: the experiments, twice; `bench`: the cost of a packet
+    /// Run only the guest cases whose names contain one of these; nothing that runs on the host.
+    /// `detectors`: plant faults; `determinism`: the same run twice; `lab`: the experiments, twice;
+    /// `bench`: the cost of a packet
     #[arg(value_name = "FILTER")]
     pub filter: Vec<String>,
     /// Print the names of the guest cases
@@ -90,7 +94,8 @@ type Ready = (Session, Built);
 /// Runs the tests; `false` if one failed.
 ///
 /// # Errors
-/// With a filter or `--list`: what is needed cannot be had or compiled. Otherwise that is a failed case.
+/// With a filter or `--list`: what is needed cannot be had or compiled. Otherwise that is a failed
+/// case.
 pub(crate) fn run(env: &Env, options: &Options) -> Result<bool> {
     let began = Instant::now();
     let lock = env.lock()?;
@@ -221,7 +226,8 @@ fn list(env: &Env, chroot: &Chroot, programs: &GuestPrograms, filter: &[String])
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// Runs the guests, in two lines: what a clock is running for shares the machine with no more than one other guest.
+/// Runs the guests, in two lines: what a clock is running for shares the machine with no more than
+/// one other guest.
 fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
     let first = options.seed.unwrap_or_else(random_seed);
     for seed in (0..options.repeat).map(|n| first.wrapping_add(n)) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The guest in virtual time: its kernel is a program, which is run in the chroot.
 //!
-//! Everything that the kernel is told is the same in every run, because its command line goes into its random numbers:
-//! the same image and the same seed give the same bytes, whatever else the machine does.
+//! Everything that the kernel is told is the same in every run, because its command line goes into
+//! its random numbers: the same image and the same seed give the same bytes, whatever else the
+//! machine does.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -17,11 +18,12 @@ use crate::kernel::IN_CHROOT;
 const START_NS: u64 = 1_767_225_600_000_000_000;
 /// Seed of the kernel's random numbers; tests have a seed of their own.
 const RNG_SEED: u64 = 1;
-/// Memory of the guest. It lies in a file of the chroot's /tmp, which is in memory and takes what is used.
+/// Memory of the guest. It lies in a file of the chroot's /tmp, which is in memory and takes what
+/// is used.
 const MEMORY: &str = "1G";
 
-/// `CPU PROGRAM ARGUMENT...`: the consoles are what the kernel finds open as 3 and 4. One CPU runs it: the kernel's
-/// threads hand over to each other, and never two of them run.
+/// `CPU PROGRAM ARGUMENT...`: the consoles are what the kernel finds open as 3 and 4. One CPU runs
+/// it: the kernel's threads hand over to each other, and never two of them run.
 const RUN: &str = r#"
 cpu=$1; shift
 cd /out
@@ -72,7 +74,8 @@ pub(crate) struct Processor(usize);
 static GUESTS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 impl Processor {
-    /// Of those that this process may use, the one with the fewest guests: one that ends leaves its processor to the next.
+    /// Of those that this process may use, the one with the fewest guests: one that ends leaves its
+    /// processor to the next.
     pub(crate) fn least_used() -> Self {
         let mut allowed: Vec<usize> = rustix::thread::sched_getaffinity(None).map_or_else(
             |_| Vec::new(),

@@ -9,14 +9,16 @@ pub(crate) const TESTED: &[&str] = &["7.2"];
 /// The series the modules are built for in every test run.
 pub(crate) const BUILT: &[&str] = &["7.2", "7.3"];
 
-/// A kernel for which modules can be built: its headers and the source of the same version are to be had.
+/// A kernel for which modules can be built: its headers and the source of the same version are to
+/// be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     /// The version in package names, as `7.2.12+deb13`.
     pub version: String,
     /// The version of the packages, as `7.2.12-1~bpo13+1`.
     pub package_version: String,
-    /// The packages that hold its image and modules; empty if it cannot be booted because one is missing.
+    /// The packages that hold its image and modules; empty if it cannot be booted because one is
+    /// missing.
     pub image: Vec<String>,
 }
 
@@ -76,7 +78,8 @@ pub(crate) fn kernels(madison: &str) -> Vec<Kernel> {
             let version = name
                 .strip_prefix("linux-headers-")?
                 .strip_suffix("-amd64")?;
-            // A dash would be a flavour (cloud, rt), a missing number a package that only depends on another.
+            // A dash would be a flavour (cloud, rt), a missing number a package that only depends
+            // on another.
             if version.contains('-') || !version.starts_with(|c: char| c.is_ascii_digit()) {
                 return None;
             }
@@ -104,8 +107,8 @@ fn compare(a: &str, b: &str) -> Ordering {
 
 /// The kernels to try in turn, and why the first is the first.
 ///
-/// `wanted` is a series (`7.3`) or a version (`7.2.12+deb13`) that the user named. `boot` leaves out those that cannot
-/// be booted.
+/// `wanted` is a series (`7.3`) or a version (`7.2.12+deb13`) that the user named. `boot` leaves
+/// out those that cannot be booted.
 pub(crate) fn order(all: &[Kernel], wanted: Option<&str>, boot: bool) -> (Vec<Kernel>, String) {
     let fit = |kernel: &&Kernel| !boot || kernel.boots();
     if let Some(wanted) = wanted {
@@ -143,7 +146,8 @@ mod tests {
         rows.iter().map(line).collect::<Vec<_>>().concat()
     }
 
-    /// As the suite stood when this was written: 7.3 has no image, 6.19 no headers, 6.12 the old layout.
+    /// As the suite stood when this was written: 7.3 has no image, 6.19 no headers, 6.12 the old
+    /// layout.
     fn suite() -> String {
         let mut rows = vec![
             ("linux-source-7.2", "7.2.12-1~bpo13+1"),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Compiles
 //!
-//! What is right with the transport's knet: if this is refused, so may the others be, for some other reason.
+//! What is right with the transport's knet: if this is refused, so may the others be, for some
+//! other reason.
 
 use kernel::prelude::*;
 use knet_transport::{Arrival, Caller, Family, Net, News, Receiving, Sending, Timeout, Transport};

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The token bucket.
 //!
-//! Tokens flow in at the rate of [`PacingRate`], which changes every T_r, up to the bucket's depth; a packet takes as many as it has bytes on
-//! the wire. A token is cut so fine that a nanosecond at any rate brings a whole number of pieces: nothing is ever rounded but
-//! the time at which there are enough, up to the next nanosecond.
+//! Tokens flow in at the rate of [`PacingRate`], which changes every T_r, up to the bucket's depth;
+//! a packet takes as many as it has bytes on the wire. A token is cut so fine that a nanosecond at
+//! any rate brings a whole number of pieces: nothing is ever rounded but the time at which there
+//! are enough, up to the next nanosecond.
 //!
-//! Nothing happens by itself: whoever calls says what time it is, and what should have happened since the last call is done then.
+//! Nothing happens by itself: whoever calls says what time it is, and what should have happened
+//! since the last call is done then.
 
 use crate::pacer::config::Config;
 use crate::pacer::law::{Law, PacingRate, UNITS};
@@ -15,8 +17,9 @@ use core::num::NonZeroU64;
 /// Pieces of a byte: a rate's unit is one piece per nanosecond. 2^37.9.
 const BYTE: i64 = (UNITS * 1_000_000_000) as i64;
 
-/// How many intervals that nobody looked at are made up for one by one while packets wait. If the device has taken none for
-/// longer, there are enough tokens for what the bucket holds, and the rate has long been what the backlog makes of it.
+/// How many intervals that nobody looked at are made up for one by one while packets wait. If the
+/// device has taken none for longer, there are enough tokens for what the bucket holds, and the
+/// rate has long been what the backlog makes of it.
 const MAX_LATE: u32 = 1024;
 
 /// The bucket.
@@ -26,7 +29,8 @@ pub(crate) struct Bucket {
     rate: PacingRate,
     /// Bytes, at most 2^20.
     depth: u32,
-    /// Pieces. At most `depth`; below 0 after a packet that was longer than that. Its absolute value is below 2^61.
+    /// Pieces. At most `depth`; below 0 after a packet that was longer than that. Its absolute
+    /// value is below 2^61.
     tokens: i64,
     /// Up to when tokens have flowed in.
     upto: Nanos,
@@ -67,7 +71,8 @@ impl Bucket {
         i64::from(self.depth).wrapping_mul(BYTE)
     }
 
-    /// Other options from now on. What is in the bucket stays, as far as there is room. The next interval, if it gets shorter, ends sooner.
+    /// Other options from now on. What is in the bucket stays, as far as there is room. The next
+    /// interval, if it gets shorter, ends sooner.
     pub(crate) fn change(&mut self, config: &Config, bytes_per_sec: Option<u64>, now: Nanos) {
         self.law = Law::new(config);
         let soon = self.upto.max(now) + Nanos(self.law.interval());
@@ -94,7 +99,8 @@ impl Bucket {
         self.arrived = self.arrived.saturating_add(bytes.into());
     }
 
-    /// It is `now`, and `backlog` bytes have been waiting since the last call. A clock that goes back stands still.
+    /// It is `now`, and `backlog` bytes have been waiting since the last call. A clock that goes
+    /// back stands still.
     pub(crate) fn advance(&mut self, now: Nanos, backlog: u64) {
         let mut late = 0_u32;
         while now >= self.next {
@@ -116,7 +122,8 @@ impl Bucket {
         self.flow_until(now);
     }
 
-    /// Intervals in which nothing happened, up to the last whole one before `now`. `now` is not before `next`.
+    /// Intervals in which nothing happened, up to the last whole one before `now`. `now` is not
+    /// before `next`.
     fn rest(&mut self, now: Nanos) {
         self.flow_until(self.next);
         let interval = NonZeroU64::new(self.law.interval()).unwrap_or(NonZeroU64::MIN);
@@ -146,7 +153,8 @@ impl Bucket {
         self.tokens = self.tokens.saturating_add(pieces).min(self.full());
     }
 
-    /// Pieces that must be in the bucket before a packet may leave: what it takes, or a full bucket if it takes more.
+    /// Pieces that must be in the bucket before a packet may leave: what it takes, or a full bucket
+    /// if it takes more.
     #[inline]
     fn needed(&self, wire_len: u32) -> i64 {
         i64::from(wire_len.min(self.depth)).wrapping_mul(BYTE)
@@ -158,7 +166,8 @@ impl Bucket {
         self.tokens >= self.needed(wire_len)
     }
 
-    /// When to ask again for a packet that is not due: when there are enough tokens at the present rate, or when that changes.
+    /// When to ask again for a packet that is not due: when there are enough tokens at the present
+    /// rate, or when that changes.
     pub(crate) fn due(&self, wire_len: u32) -> Nanos {
         let missing = self.needed(wire_len).saturating_sub(self.tokens);
         let missing = u64::try_from(missing).unwrap_or(0);

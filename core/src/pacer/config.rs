@@ -43,7 +43,8 @@ pub const FALLBACK_RATE: u64 = 1_250_000_000;
 
 /// How a pacer is configured.
 ///
-/// The fields are as the user gave them; [`Config::validate`] says whether they are allowed. Symbols are those of HULL, equation 4.
+/// The fields are as the user gave them; [`Config::validate`] says whether they are allowed.
+/// Symbols are those of HULL, equation 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// T_r: the rate follows the traffic once in this time.
@@ -52,7 +53,8 @@ pub struct Config {
     pub eta: u32,
     /// beta, 1/s: how much the backlog adds to the rate.
     pub beta: u32,
-    /// p_a, in parts per billion: probability that an acknowledgement with ECN-Echo associates its flow.
+    /// p_a, in parts per billion: probability that an acknowledgement with ECN-Echo associates its
+    /// flow.
     pub associate: u32,
     /// T_i: a flow that sends nothing for this long is forgotten.
     pub idle: Nanos,
@@ -75,12 +77,15 @@ pub struct Config {
 }
 
 impl Config {
-    /// What `tc qdisc add dev … root turnstile_pacer` gives, but for `pass_limit`: the qdisc takes that from the device.
+    /// What `tc qdisc add dev … root turnstile_pacer` gives, but for `pass_limit`: the qdisc takes
+    /// that from the device.
     ///
-    /// What HULL's text names is taken from it: p_a of 1/8 (section 4.2), eta of 0.125 (section 6.3, for the simulations), beta of 2^4, the
-    /// "sweet spot" of section 4.4, a table of 64 flows, a bucket of 3 KB and a queue of 128 KB (section 5.1). T_r and T_i of the testbed are
-    /// in a table that our text of the paper lacks: 64 us and 10 ms are our choice. T_r / eta is 512 us, "on the order of a few RTTs"
-    /// (section 6) in a datacenter where a round trip takes 100 to 200 us.
+    /// What HULL's text names is taken from it: p_a of 1/8 (section 4.2), eta of 0.125 (section
+    /// 6.3, for the simulations), beta of 2^4, the "sweet spot" of section 4.4, a table of 64
+    /// flows, a bucket of 3 KB and a queue of 128 KB (section 5.1). T_r and T_i of the testbed are
+    /// in a table that our text of the paper lacks: 64 us and 10 ms are our choice. T_r / eta is
+    /// 512 us, "on the order of a few RTTs" (section 6) in a datacenter where a round trip takes
+    /// 100 to 200 us.
     pub const DEFAULT: Self = Self {
         interval: Nanos(64_000),
         eta: 125_000_000,

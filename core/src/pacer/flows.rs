@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which flows are paced: HULL's flow association table (section 4.2).
 //!
-//! Each acknowledgement with ECN-Echo associates its flow with probability p_a, so that a flow of few packets is unlikely to be paced. The
-//! table is bounded; a flow for which there is no room is not paced this time.
+//! Each acknowledgement with ECN-Echo associates its flow with probability p_a, so that a flow of
+//! few packets is unlikely to be paced. The table is bounded; a flow for which there is no room is
+//! not paced this time.
 //!
-//! An association "times out after some time, T_i, so that idle flows will eventually be reclassified as latency sensitive": we take that as the time since
-//! the flow's last packet, or the last acknowledgement that was drawn for it. A flow whose packets wait for tokens is not
-//! forgotten, or its next packet would overtake them. Packets leave the bucket in the order in which they came, so none of a flow is there if its
-//! last one came before the one that is next to leave ([`Flows::lookup`]'s `waiting_since`).
+//! An association "times out after some time, T_i, so that idle flows will eventually be
+//! reclassified as latency sensitive": we take that as the time since the flow's last packet, or
+//! the last acknowledgement that was drawn for it. A flow whose packets wait for tokens is not
+//! forgotten, or its next packet would overtake them. Packets leave the bucket in the order in
+//! which they came, so none of a flow is there if its last one came before the one that is next to
+//! leave ([`Flows::lookup`]'s `waiting_since`).
 
 use crate::pacer::config::Config;
 use crate::pacer::key::FlowKey;
@@ -20,7 +23,8 @@ const NONE: u16 = u16::MAX;
 /// A place in the table. Give the table as many as it is to have entries, in any state.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// The first entry of the chain that has this slot's number: nothing of the entry that is in this slot.
+    /// The first entry of the chain that has this slot's number: nothing of the entry that is in
+    /// this slot.
     chain: u16,
     /// The next in the entry's chain, or among the free ones.
     next: u16,
@@ -119,8 +123,8 @@ impl<S: Slots> Flows<S> {
         self.idle = config.idle;
     }
 
-    /// Other slots from now on. The flows that were touched last stay, as many as there is room for. Gives the old slots, which hold
-    /// nothing of use any more.
+    /// Other slots from now on. The flows that were touched last stay, as many as there is room
+    /// for. Gives the old slots, which hold nothing of use any more.
     pub fn resize(&mut self, slots: S) -> S {
         let (oldest, max_flows) = (self.oldest, self.stats.max_flows);
         let old = core::mem::replace(&mut self.slots, slots);
@@ -280,7 +284,8 @@ impl<S: Slots> Flows<S> {
         self.stats.flows = self.stats.flows.saturating_sub(1);
     }
 
-    /// Forgets the flows that have been idle for too long at `now`, oldest first, up to one that may have packets in the bucket.
+    /// Forgets the flows that have been idle for too long at `now`, oldest first, up to one that
+    /// may have packets in the bucket.
     pub fn age(&mut self, now: Nanos) {
         while let Some(&Slot { touched, .. }) = self.slot(self.oldest) {
             if now - touched < self.idle || touched >= self.waiting_since {
@@ -291,7 +296,8 @@ impl<S: Slots> Flows<S> {
         }
     }
 
-    /// An acknowledgement with ECN-Echo came for `flow`, which is the direction in which packets go out.
+    /// An acknowledgement with ECN-Echo came for `flow`, which is the direction in which packets go
+    /// out.
     pub fn echo(&mut self, now: Nanos, flow: &FlowKey) {
         bump(&mut self.stats.echoes);
         if self.rng.below(1_000_000_000) >= self.associate {
@@ -309,8 +315,8 @@ impl<S: Slots> Flows<S> {
         }
     }
 
-    /// Is the flow of a packet that comes from the host at `now` to be paced? `waiting_since` is when the packet came that is next to leave
-    /// the bucket; `now`, if there is none.
+    /// Is the flow of a packet that comes from the host at `now` to be paced? `waiting_since` is
+    /// when the packet came that is next to leave the bucket; `now`, if there is none.
     #[inline]
     pub fn lookup(&mut self, now: Nanos, flow: &FlowKey, waiting_since: Nanos) -> bool {
         self.note_waiting(waiting_since);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which TCP flow a packet belongs to, and whether it brings an ECN-Echo.
 
-/// A TCP flow in one direction: addresses and ports. An IPv4 address is in its mapped form, `::ffff:a.b.c.d`.
+/// A TCP flow in one direction: addresses and ports. An IPv4 address is in its mapped form,
+/// `::ffff:a.b.c.d`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     pub(super) source: [u8; 16],
@@ -16,8 +17,9 @@ pub struct Segment {
     pub flow: FlowKey,
     /// It acknowledges, and says that what it acknowledges met congestion (RFC 3168 section 6.1.3).
     ///
-    /// In a SYN the flag means something else (section 6.1.1), and so it does between two ends that have agreed on accurate ECN (RFC 9768),
-    /// which cannot be seen from here: there it is a bit of a counter.
+    /// In a SYN the flag means something else (section 6.1.1), and so it does between two ends that
+    /// have agreed on accurate ECN (RFC 9768), which cannot be seen from here: there it is a bit of
+    /// a counter.
     pub echo: bool,
 }
 
@@ -53,8 +55,8 @@ impl FlowKey {
         }
     }
 
-    /// A hash that an outsider who does not know `seed` cannot predict well enough to fill one chain of the table; chains are bounded
-    /// by the table's size anyway.
+    /// A hash that an outsider who does not know `seed` cannot predict well enough to fill one
+    /// chain of the table; chains are bounded by the table's size anyway.
     #[inline]
     pub(crate) fn hash(&self, seed: u64) -> u32 {
         let mut hash = seed;
@@ -75,7 +77,8 @@ impl FlowKey {
 /// The TCP segment that a packet is. `None`: it is none, malformed, or a later fragment.
 ///
 /// - `protocol` is the ethertype in host order.
-/// - `network` starts right after that ethertype, at a VLAN tag's two bytes of priority and id if it is one. It may be cut short.
+/// - `network` starts right after that ethertype, at a VLAN tag's two bytes of priority and id if
+///   it is one. It may be cut short.
 pub fn segment(mut protocol: u16, mut network: &[u8]) -> Option<Segment> {
     let mut tags = 0..MAX_TAGS;
     loop {

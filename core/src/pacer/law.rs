@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The rate of the token bucket, by HULL's equation 4.
 //!
-//! Every T_r, with M_r bytes received from the host since the last time and Q_tb bytes waiting for tokens now (section 4.2):
+//! Every T_r, with M_r bytes received from the host since the last time and Q_tb bytes waiting for
+//! tokens now (section 4.2):
 //!
 //! ```text
 //! R_tb <- (1 - eta) x R_tb + eta x M_r / T_r + beta x Q_tb
 //! ```
 //!
-//! A rate is a whole number of [`UNITS`] per byte/s. What the two divisions leave over is carried to the next time, so that no
-//! rounding adds up: the rate is less than two units from what real numbers would give, however often it is worked out.
+//! A rate is a whole number of [`UNITS`] per byte/s. What the two divisions leave over is carried
+//! to the next time, so that no rounding adds up: the rate is less than two units from what real
+//! numbers would give, however often it is worked out.
 
 use crate::pacer::config::Config;
 use crate::units::Rate;
@@ -82,11 +84,13 @@ impl PacingRate {
         self.units
     }
 
-    /// T_r has passed, in which `arrived` bytes came from the host, and `backlog` bytes wait for tokens.
+    /// T_r has passed, in which `arrived` bytes came from the host, and `backlog` bytes wait for
+    /// tokens.
     pub(crate) fn update(&mut self, law: &Law, arrived: u64, backlog: u64) {
         let eta = law.eta.get();
-        // eta x M_r / T_r: the billion of eta and the nanoseconds of T_r cancel. Below 2^48 units of bytes, the rest below 2^30, and eta
-        // at most 2^30: the product of rest and eta, with the carry, is below 2^61.
+        // eta x M_r / T_r: the billion of eta and the nanoseconds of T_r cancel. Below 2^48 units
+        // of bytes, the rest below 2^30, and eta at most 2^30: the product of rest and eta, with
+        // the carry, is below 2^61.
         let arrived = arrived.min(MAX_BYTES) << UNIT_BITS;
         let part = (arrived % law.interval)
             .wrapping_mul(eta)
@@ -113,14 +117,17 @@ impl PacingRate {
             .min(MAX);
     }
 
-    /// `times` times T_r have passed in which nothing arrived and nothing waited: (1 - eta)^times of the rate is left.
+    /// `times` times T_r have passed in which nothing arrived and nothing waited: (1 - eta)^times
+    /// of the rate is left.
     ///
-    /// Gives what the rate has come to in that time: the sum of the rates at the beginning of each interval, in units.
+    /// Gives what the rate has come to in that time: the sum of the rates at the beginning of each
+    /// interval, in units.
     pub(crate) fn decay(&mut self, law: &Law, times: u64) -> u64 {
         let before = self.units;
         self.units = times_power(before, keep(law.eta), times);
         (self.rest_in, self.rest_out) = (0, 0);
-        // Each interval takes eta of the rate at its beginning: what all of them took is eta of the sum.
+        // Each interval takes eta of the rate at its beginning: what all of them took is eta of the
+        // sum.
         let taken = before.saturating_sub(self.units);
         (taken / law.eta)
             .saturating_mul(BILLION)

@@ -14,7 +14,8 @@ pub mod option {
     pub const ETA: u16 = 3;
     /// `u32`, 1/s: how much the backlog adds to the rate (HULL's beta).
     pub const BETA: u16 = 4;
-    /// `u32`, parts per billion: probability that an acknowledgement with ECN-Echo associates its flow (HULL's p_a).
+    /// `u32`, parts per billion: probability that an acknowledgement with ECN-Echo associates its
+    /// flow (HULL's p_a).
     pub const ASSOCIATE: u16 = 5;
     /// `u64`, ns: a flow that sends nothing for this long is paced no more (HULL's T_i).
     pub const IDLE: u16 = 6;
@@ -40,8 +41,8 @@ pub mod option {
 
 /// Attributes inside `TCA_STATS_APP` of the qdisc. All are `u64`.
 ///
-/// Packets are wire packets: a GSO super-packet counts as the segments it stands for. At any time, of either kind,
-/// `OFFERED = SENT + QUEUED + OVER_LIMIT + LOST`.
+/// Packets are wire packets: a GSO super-packet counts as the segments it stands for. At any time,
+/// of either kind, `OFFERED = SENT + QUEUED + OVER_LIMIT + LOST`.
 pub mod stat {
     /// Padding for 64-bit attributes; carries nothing.
     pub const PAD: u16 = 1;
@@ -69,7 +70,8 @@ pub mod stat {
     pub const PASS_QUEUED: u16 = 12;
     /// Packets that were to pass by, and were dropped because their queue was at its cap.
     pub const PASS_OVER_LIMIT: u16 = 13;
-    /// Packets that were to pass by, and were dropped otherwise: by a change, a reset, or a child qdisc.
+    /// Packets that were to pass by, and were dropped otherwise: by a change, a reset, or a child
+    /// qdisc.
     pub const PASS_LOST: u16 = 14;
     /// Packets for the bucket: offered.
     pub const PACED_OFFERED: u16 = 15;

@@ -28,7 +28,8 @@ impl Band {
     /// The highest minor number of a class.
     pub const LAST_MINOR: u8 = Self::Token(Self::MAX_PRIORITIES - 1).minor();
 
-    /// The minor number of the band's class. A token priority beyond the last possible one counts as that.
+    /// The minor number of the band's class. A token priority beyond the last possible one counts
+    /// as that.
     #[inline]
     pub const fn minor(self) -> u8 {
         match self {
@@ -74,7 +75,8 @@ impl Band {
         }
     }
 
-    /// A number below [`Band::COUNT`], for tables: signal 0, data 1, unscheduled 2, token priority p 3 + p.
+    /// A number below [`Band::COUNT`], for tables: signal 0, data 1, unscheduled 2, token priority
+    /// p 3 + p.
     #[inline]
     pub const fn index(self) -> usize {
         match self {

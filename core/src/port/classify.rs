@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which band a packet belongs to, by what its headers say.
 //!
-//! In this order: link-layer and network control, the Turnstile header, the DSCP map, data. A packet that is malformed or
-//! cut short is data, never a fault, and never something better by its DSCP.
+//! In this order: link-layer and network control, the Turnstile header, the DSCP map, data. A
+//! packet that is malformed or cut short is data, never a fault, and never something better by its
+//! DSCP.
 //!
-//! Checksums are not looked at, and neither is whether a packet is as long as it claims: the caller may have handed
-//! in only its beginning. Of what is handed in, bytes beyond the length that the packet claims are padding.
+//! Checksums are not looked at, and neither is whether a packet is as long as it claims: the caller
+//! may have handed in only its beginning. Of what is handed in, bytes beyond the length that the
+//! packet claims are padding.
 
 use crate::header::{self, Type};
 use crate::port::band::Band;
@@ -47,8 +49,8 @@ mod protocol {
 pub(crate) const MAX_TAGS: usize = 2;
 const MAX_EXTENSIONS: usize = 8;
 
-/// The bytes that are worth handing to [`classify`]: enough for two VLAN tags, the longest IPv4 or a usual IPv6 header,
-/// UDP and the Turnstile header.
+/// The bytes that are worth handing to [`classify`]: enough for two VLAN tags, the longest IPv4 or
+/// a usual IPv6 header, UDP and the Turnstile header.
 pub const USEFUL_LEN: usize = 128;
 
 /// What there is to know of a configuration to read Turnstile's header.
@@ -78,9 +80,9 @@ impl Reading {
 /// The band of a packet.
 ///
 /// - `protocol` is the ethertype in host order: `skb->protocol`.
-/// - `network` starts right after that ethertype. For a packet whose VLAN tag is in the data (`protocol` is 0x8100 or 0x88a8)
-///   it starts at the tag's two bytes of priority and VLAN id, followed by the next ethertype. It may be cut short:
-///   [`USEFUL_LEN`] bytes do.
+/// - `network` starts right after that ethertype. For a packet whose VLAN tag is in the data
+///   (`protocol` is 0x8100 or 0x88a8) it starts at the tag's two bytes of priority and VLAN id,
+///   followed by the next ethertype. It may be cut short: [`USEFUL_LEN`] bytes do.
 /// - `dest_mac` is the destination address, if the device has one.
 ///
 /// The band is one that the port has.
@@ -98,12 +100,13 @@ pub fn classify(protocol: u16, network: &[u8], dest_mac: Option<[u8; 6]>, config
     band.unwrap_or(Band::Data)
 }
 
-/// The class's minor number for the usual packets: IPv4 without options and IPv6 without extension headers, untagged,
-/// whole, with UDP or TCP, and not to an address that bridges keep to themselves. `frame` is an Ethernet frame, of which
-/// the beginning is enough.
+/// The class's minor number for the usual packets: IPv4 without options and IPv6 without extension
+/// headers, untagged, whole, with UDP or TCP, and not to an address that bridges keep to
+/// themselves. `frame` is an Ethernet frame, of which the beginning is enough.
 ///
-/// What it says is what [`classify`] says, in fewer steps. `None`: ask that. The DSCP map may name a class that the port
-/// does not have; then it is data. `reading` is [`Reading::of`] the configuration that has the map.
+/// What it says is what [`classify`] says, in fewer steps. `None`: ask that. The DSCP map may name
+/// a class that the port does not have; then it is data. `reading` is [`Reading::of`] the
+/// configuration that has the map.
 #[inline]
 pub fn classify_usual(frame: &[u8], reading: Reading, dscp: &DscpMap) -> Option<u8> {
     /// With UDP and Turnstile headers.
@@ -119,7 +122,8 @@ pub fn classify_usual(frame: &[u8], reading: Reading, dscp: &DscpMap) -> Option<
     if let [0x01, 0x80, 0xc2, ..] = frame4 {
         return None;
     }
-    // `len`: how much IP says it carries. Not 0, which it is for the longest super-packets (see `ipv4`), or next to nothing.
+    // `len`: how much IP says it carries. Not 0, which it is for the longest super-packets (see
+    // `ipv4`), or next to nothing.
     let (next, code, len, upper) = match u16::from_ne_bytes([frame4[12], frame4[13]]) {
         IPV4 => {
             let len = u16::from_be_bytes([frame4[16], frame4[17]]);
@@ -331,7 +335,8 @@ fn upper(carried: &Carried<'_>, config: &Config) -> Option<Band> {
     Band::from_minor(config.dscp.get(carried.tos >> 2), config)
 }
 
-/// What a datagram to Turnstile's port carries; inner `None`: it is to another port. `None`: malformed.
+/// What a datagram to Turnstile's port carries; inner `None`: it is to another port. `None`:
+/// malformed.
 #[inline]
 fn udp(datagram: &[u8]) -> Option<Option<&[u8]>> {
     let (udp, payload) = datagram.split_first_chunk::<8>()?;

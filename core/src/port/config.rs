@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The options of a port: defaults, ranges, and what they come to on a given link.
 //!
-//! The kernel module and the command line check with [`Config::validate`] and [`limits`] alike, so that a person reads the
-//! same words from both.
+//! The kernel module and the command line check with [`Config::validate`] and [`limits`] alike, so
+//! that a person reads the same words from both.
 
 use core::fmt;
 
@@ -129,7 +129,8 @@ impl DscpMap {
 /// The fields are as the user gave them; [`Config::validate`] says whether they are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// bytes/s: the rate that the whole port is shaped to. `None`: unshaped, at the device's speed, if that is known.
+    /// bytes/s: the rate that the whole port is shaped to. `None`: unshaped, at the device's speed,
+    /// if that is known.
     pub link: Option<u64>,
     /// The token group's rate.
     pub tokens: Tokens,
@@ -155,8 +156,8 @@ pub struct Config {
     pub overhead: u32,
     /// Bytes: the least that a packet occupies on the wire.
     pub mpu: u32,
-    /// How late this machine's timers and softirqs may be. Unless it is zero, it floors the token queues' limit, the expiry
-    /// and the group's slack: see `Lateness` in `config.rs`.
+    /// How late this machine's timers and softirqs may be. Unless it is zero, it floors the token
+    /// queues' limit, the expiry and the group's slack: see `Lateness` in `config.rs`.
     pub jitter: Nanos,
     /// The data band's phantom queue.
     pub phantom: Option<Phantom>,
@@ -164,15 +165,18 @@ pub struct Config {
     pub ren: Option<Nanos>,
 }
 
-/// How many pacing intervals the token group may make up for when it was served late (TOP section 4.3).
+/// How many pacing intervals the token group may make up for when it was served late (TOP section
+/// 4.3).
 pub const TOKEN_SLACK_INTERVALS: u32 = 8;
-/// How many packets one poll of a network device hands over at most (NAPI's budget): tokens come in such bursts.
+/// How many packets one poll of a network device hands over at most (NAPI's budget): tokens come in
+/// such bursts.
 pub const POLL_PACKETS: u32 = 64;
 /// Packets: [`Config::jitter`] raises the limit of a token queue to no more than this.
 pub const MAX_LIMIT_FLOOR: u32 = 4096;
-/// For how many pacing intervals, or full frames with their tokens if that is longer, a token is worth sending unless the user says
-/// otherwise (TOP section 3.1, R2: 8 packet transmission times). At the default share the two are the same. With a
-/// larger share intervals are shorter, but a token still has to wait for frames.
+/// For how many pacing intervals, or full frames with their tokens if that is longer, a token is
+/// worth sending unless the user says otherwise (TOP section 3.1, R2: 8 packet transmission times).
+/// At the default share the two are the same. With a larger share intervals are shorter, but a
+/// token still has to wait for frames.
 pub const EXPIRY_INTERVALS: u32 = 8;
 /// Bytes that a token occupies on the wire: a minimum Ethernet frame (ExpressPass section 2.1).
 pub const TOKEN_WIRE_LEN: u32 = 84;
@@ -182,7 +186,8 @@ pub const TOKEN_WIRE_LEN_V6: u32 = 104;
 pub const FRAME_WIRE_LEN: u32 = 1538;
 
 impl Config {
-    /// What `tc qdisc add dev … root turnstile` gives, but for `data_limit`: the qdisc takes that from the device.
+    /// What `tc qdisc add dev … root turnstile` gives, but for `data_limit`: the qdisc takes that
+    /// from the device.
     pub const DEFAULT: Self = Self {
         link: None,
         // 84 / (84 + 1538): one token for each full-length packet (ExpressPass section 2.1).
@@ -212,8 +217,9 @@ impl Config {
 
     /// Checks every option, and works out what they come to.
     ///
-    /// `device_speed` is in bytes/s; it counts where [`Config::link`] is not given. Without either the port is
-    /// [unresolved](Resolved::is_unresolved), and a rate is refused only if no link at all has it as a share.
+    /// `device_speed` is in bytes/s; it counts where [`Config::link`] is not given. Without either
+    /// the port is [unresolved](Resolved::is_unresolved), and a rate is refused only if no link at
+    /// all has it as a share.
     pub fn validate(&self, device_speed: Option<u64>) -> Result<Resolved, Invalid> {
         if let Some(link) = self.link {
             within("link", link, limits::LINK)?;
@@ -305,8 +311,8 @@ impl Config {
 
     /// What a configuration that was valid comes to at another device speed, in bytes/s.
     ///
-    /// Where [`Tokens::Rate`] or [`Drain::Rate`] is no longer an allowed share, it is the nearest that is. `None` if the speed is
-    /// needed and 0.
+    /// Where [`Tokens::Rate`] or [`Drain::Rate`] is no longer an allowed share, it is the nearest
+    /// that is. `None` if the speed is needed and 0.
     pub fn resolve_for_speed(&self, device_speed: u64) -> Option<Resolved> {
         let link = self.link.unwrap_or(device_speed);
         if link == 0 {
@@ -355,8 +361,8 @@ impl Config {
         })
     }
 
-    /// What it comes to while nobody knows the link's speed: what follows from the speed is left out, and holds nothing
-    /// back. Rates and times that were given as such are in force.
+    /// What it comes to while nobody knows the link's speed: what follows from the speed is left
+    /// out, and holds nothing back. Rates and times that were given as such are in force.
     fn unresolved(&self) -> Option<Resolved> {
         let token_rate = match self.tokens {
             Tokens::Share(_) => Rate::UNLIMITED,
@@ -390,13 +396,15 @@ fn usable(link: u64) -> u64 {
     link.clamp(limits::LINK.min, Rate::MAX_BYTES_PER_SEC)
 }
 
-/// The lowest and the highest token rate that are allowed shares of the link: 0.01 % and 50 %, in whole bytes/s.
+/// The lowest and the highest token rate that are allowed shares of the link: 0.01 % and 50 %, in
+/// whole bytes/s.
 fn token_range(link: u64) -> (u64, u64) {
     let lowest = (link / 10_000).saturating_add(u64::from(link % 10_000 != 0));
     (lowest, link / 2)
 }
 
-/// The lowest and the highest rate at which a phantom queue on the link may drain: 1 % and all of it.
+/// The lowest and the highest rate at which a phantom queue on the link may drain: 1 % and all of
+/// it.
 fn drain_range(link: u64) -> (u64, u64) {
     let lowest = (link / 100).saturating_add(u64::from(link % 100 != 0));
     (lowest, link)
@@ -430,20 +438,23 @@ pub(crate) fn within(
     }
 }
 
-/// What a port on a late machine needs, so that it drops none of the tokens that come at less than their rate.
+/// What a port on a late machine needs, so that it drops none of the tokens that come at less than
+/// their rate.
 ///
-/// Papers count on switches, which serve each packet when it is due. Linux takes up to [`POLL_PACKETS`] from a device
-/// at once, and serves them up to [`Config::jitter`] late. With intervals of I, polls of N tokens and a jitter of J:
+/// Papers count on switches, which serve each packet when it is due. Linux takes up to
+/// [`POLL_PACKETS`] from a device at once, and serves them up to [`Config::jitter`] late. With
+/// intervals of I, polls of N tokens and a jitter of J:
 ///
-/// - A token that is due may have to wait for the frame in service and, with data first, for one more: for two frames
-///   and a token. The papers' buffer bound counts eight intervals of jitter (TOP section 4.3). The longer of the two is
-///   what the group makes up for anyway; J comes on top. That is the *slack*: lateness within it moves no schedule.
-/// - So the schedule lets N tokens go within N I of their arrival, and they have gone when it is late by J at most. In J
-///   ceil(J / I) of them fall due: so many of the poll before may still be there when the next one comes. The
-///   queue's *limit* is at least N + ceil(J / I).
-/// - The last token of such a queue leaves when the others have, which takes as many intervals, and the slack later. It is
-///   dropped for its age after that: that is what the *expiry* is at least. Intervals are of tokens over IPv6 here,
-///   which are longer.
+/// - A token that is due may have to wait for the frame in service and, with data first, for one
+///   more: for two frames and a token. The papers' buffer bound counts eight intervals of jitter
+///   (TOP section 4.3). The longer of the two is what the group makes up for anyway; J comes on
+///   top. That is the *slack*: lateness within it moves no schedule.
+/// - So the schedule lets N tokens go within N I of their arrival, and they have gone when it is
+///   late by J at most. In J ceil(J / I) of them fall due: so many of the poll before may still be
+///   there when the next one comes. The queue's *limit* is at least N + ceil(J / I).
+/// - The last token of such a queue leaves when the others have, which takes as many intervals, and
+///   the slack later. It is dropped for its age after that: that is what the *expiry* is at least.
+///   Intervals are of tokens over IPv6 here, which are longer.
 ///
 /// Without jitter, there is no such floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -469,7 +480,8 @@ impl Lateness {
                 slack,
             };
         }
-        // Whole tokens, and one more for a part of one. Without a rate none become due: all go at once.
+        // Whole tokens, and one more for a part of one. Without a rate none become due: all go at
+        // once.
         let due = if token_rate == Rate::UNLIMITED {
             0
         } else {
@@ -499,14 +511,15 @@ pub struct Resolved {
     pub shaped: bool,
     /// The same speed, exactly. [`Rate::UNLIMITED`] while it is not known.
     pub link_rate: Rate,
-    /// The token group's rate. [`Rate::UNLIMITED`] if it is a share of a link whose speed is not known.
+    /// The token group's rate. [`Rate::UNLIMITED`] if it is a share of a link whose speed is not
+    /// known.
     pub token_rate: Rate,
     /// How long a token of 84 wire bytes takes at the token rate, rounded up.
     pub interval: Nanos,
     /// The rate at which the phantom queue drains, if there is one and the rate is known.
     pub drain: Option<Rate>,
-    /// A token that has waited longer is dropped; `None`: never. Where it follows from the rates, it is exact, and
-    /// rounded up.
+    /// A token that has waited longer is dropped; `None`: never. Where it follows from the rates,
+    /// it is exact, and rounded up.
     pub expiry: Option<Nanos>,
     /// Packets: cap of each token queue.
     pub token_limit: u32,
@@ -528,7 +541,8 @@ impl Resolved {
         slack: Nanos::ZERO,
     };
 
-    /// The link's speed is neither set nor reported by the device. It may become known: [`Config::resolve_for_speed`].
+    /// The link's speed is neither set nor reported by the device. It may become known:
+    /// [`Config::resolve_for_speed`].
     pub fn is_unresolved(&self) -> bool {
         self.link == 0
     }

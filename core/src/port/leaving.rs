@@ -2,10 +2,12 @@
 //! What leaves next.
 //!
 //! [`Port::dequeue`] says it for any port. Its parts are public, for who counts instructions:
-//! - [`Port::dequeue_first`] is the usual way: the head of the first queue goes. It changes either all that there is to change or nothing.
+//! - [`Port::dequeue_first`] is the usual way: the head of the first queue goes. It changes either
+//!   all that there is to change or nothing.
 //! - [`Port::dequeue_fresh`] is its like for a packet that has just come, and needs no clock.
 //! - [`Port::dequeue_found`] is its like for ports where the first queue is not what goes first.
-//! - [`Port::start_dequeue`] and [`Port::end_dequeue`] are the other, in two halves: the child's turn is between them.
+//! - [`Port::start_dequeue`] and [`Port::end_dequeue`] are the other, in two halves: the child's
+//!   turn is between them.
 
 use super::line::{Busy, Slot, State};
 use super::{Dequeue, Port};
@@ -42,7 +44,8 @@ enum Choice<P> {
 }
 
 impl<Q: Queue> Port<Q> {
-    /// Is nothing queued, neither here nor in the child (`leaf`: it has packets)? Then [`Port::dequeue`] has nothing to give, whatever the time.
+    /// Is nothing queued, neither here nor in the child (`leaf`: it has packets)? Then
+    /// [`Port::dequeue`] has nothing to give, whatever the time.
     #[inline]
     pub fn rests(&mut self, leaf: bool) -> bool {
         if self.busy.any() || leaf {
@@ -52,7 +55,8 @@ impl<Q: Queue> Port<Q> {
         true
     }
 
-    /// What leaves now, if anything. `leaf` is the data band's child, or [`NoLeaf`](crate::queue::NoLeaf).
+    /// What leaves now, if anything. `leaf` is the data band's child, or
+    /// [`NoLeaf`](crate::queue::NoLeaf).
     #[inline]
     pub fn dequeue(
         &mut self,
@@ -94,17 +98,19 @@ impl<Q: Queue> Port<Q> {
         self.busy.state()
     }
 
-    /// Is there a fresh packet, and nobody but the shapers to ask? What goes first makes no difference to one that is alone.
+    /// Is there a fresh packet, and nobody but the shapers to ask? What goes first makes no
+    /// difference to one that is alone.
     #[inline]
     pub fn goes_straight(&self) -> bool {
         self.is_fresh() && !self.passed && !self.grafted && !self.markers.any()
     }
 
-    /// The [fresh](Port::try_enqueue_fresh) packet leaves, at the time at which it came. `None`, and nothing has changed, if it is not due or of none of the last two
-    /// lengths: ask [`Port::dequeue_found`].
+    /// The [fresh](Port::try_enqueue_fresh) packet leaves, at the time at which it came. `None`,
+    /// and nothing has changed, if it is not due or of none of the last two lengths: ask
+    /// [`Port::dequeue_found`].
     ///
-    /// For a port that is in [`State::Fresh`] or, if `SHAPED`, in [`State::ShapedFresh`], or in [`State::Other`] if it
-    /// [goes straight](Port::goes_straight).
+    /// For a port that is in [`State::Fresh`] or, if `SHAPED`, in [`State::ShapedFresh`], or in
+    /// [`State::Other`] if it [goes straight](Port::goes_straight).
     #[inline(always)]
     pub fn dequeue_fresh<const SHAPED: bool>(&mut self) -> Option<(Q::Packet, Slot, Meta)> {
         let slot = self.busy.first_or_none();
@@ -136,11 +142,12 @@ impl<Q: Queue> Port<Q> {
         Some((packet, slot, meta))
     }
 
-    /// What leaves now, where that takes few steps: the packet that is first is due, has not expired, is no super-packet and, if it is a token,
-    /// of one of the last two lengths. `None`, and nothing has changed: ask [`Port::dequeue_found`].
+    /// What leaves now, where that takes few steps: the packet that is first is due, has not
+    /// expired, is no super-packet and, if it is a token, of one of the last two lengths. `None`,
+    /// and nothing has changed: ask [`Port::dequeue_found`].
     ///
-    /// For a port that is in [`State::Plain`] or, if `SHAPED`, in [`State::Shaped`]. Made to take no call, and few registers: who calls has none
-    /// to save.
+    /// For a port that is in [`State::Plain`] or, if `SHAPED`, in [`State::Shaped`]. Made to take
+    /// no call, and few registers: who calls has none to save.
     #[inline(always)]
     pub fn dequeue_first<const SHAPED: bool>(
         &mut self,
@@ -189,7 +196,8 @@ impl<Q: Queue> Port<Q> {
         Some((packet, slot, meta))
     }
 
-    /// What leaves now, in any port whose child has no packets, if that takes no more than to find it. `None`, and nothing has changed: ask [`Port::dequeue`].
+    /// What leaves now, in any port whose child has no packets, if that takes no more than to find
+    /// it. `None`, and nothing has changed: ask [`Port::dequeue`].
     #[inline]
     pub fn dequeue_found(&mut self, now: Nanos) -> Option<(Q::Packet, Slot, Meta)> {
         if self.is_fresh() {
@@ -214,9 +222,10 @@ impl<Q: Queue> Port<Q> {
         Some((packet, slot, meta))
     }
 
-    /// Until when an idle link was idle, at least: there is something to send from now on, or since a token fell due. If that is
-    /// some time ago, the timer was late, and the link makes up for it: otherwise a second timer would have to
-    /// fire between the first of the tokens that are due and the others.
+    /// Until when an idle link was idle, at least: there is something to send from now on, or since
+    /// a token fell due. If that is some time ago, the timer was late, and the link makes up for
+    /// it: otherwise a second timer would have to fire between the first of the tokens that are due
+    /// and the others.
     #[inline]
     fn idle_until(&self, now: Nanos) -> Nanos {
         if self.busy.tokens() {
@@ -237,8 +246,8 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// [`Port::dequeue`] for a child that must not be asked while the port is borrowed, as it may enqueue to the port meanwhile:
-    /// first half. `leaf` says how many packets the child has.
+    /// [`Port::dequeue`] for a child that must not be asked while the port is borrowed, as it may
+    /// enqueue to the port meanwhile: first half. `leaf` says how many packets the child has.
     #[inline]
     pub fn start_dequeue(
         &mut self,
@@ -270,7 +279,8 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// The second half: `packet` is what the child gave, if anything, and `leaf` how many more it has.
+    /// The second half: `packet` is what the child gave, if anything, and `leaf` how many more it
+    /// has.
     #[inline]
     pub fn end_dequeue(
         &mut self,
@@ -343,7 +353,8 @@ impl<Q: Queue> Port<Q> {
         if !rest && !self.busy.tokens() {
             return Dequeue::Empty;
         }
-        // If the link is not what holds them up, do not come back before the tokens are due; once it is free, it is idle.
+        // If the link is not what holds them up, do not come back before the tokens are due; once
+        // it is free, it is idle.
         let due = self.group.next();
         self.idle = !rest && due > free;
         if self.idle {
@@ -382,7 +393,8 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// The head of a queue, to send it. `None`, and nothing is changed: the queue has none, or a token that has expired.
+    /// The head of a queue, to send it. `None`, and nothing is changed: the queue has none, or a
+    /// token that has expired.
     #[inline(always)]
     fn take(&mut self, now: Nanos, slot: Slot, ready: Busy, leaf: u64) -> Option<Q::Packet> {
         let expiry = self.expiry;

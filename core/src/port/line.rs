@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a port is made of: one queue with its caps and counters, by how often they are needed, and the word that says which of them have packets.
+//! What a port is made of: one queue with its caps and counters, by how often they are needed, and
+//! the word that says which of them have packets.
 
 use crate::port::band::Band;
 use crate::queue::{DropCause, Meta, Packet, Queue, Sink};
@@ -71,7 +72,8 @@ impl Amount {
     }
 }
 
-/// A band's queue, its caps and its counters. What each packet that passes changes comes first: a cache line, where a queue takes 16 bytes.
+/// A band's queue, its caps and its counters. What each packet that passes changes comes first: a
+/// cache line, where a queue takes 16 bytes.
 ///
 /// What is queued, sent and offered follows from what came and went: [`Line::stats`].
 #[derive(Debug)]
@@ -82,7 +84,8 @@ pub(super) struct Line<Q> {
     came: Amount,
     /// Of that, what is no longer there.
     went: Amount,
-    /// What may be queued without a further look: the least of the caps and of the most that ever was ([`Aside::most`]).
+    /// What may be queued without a further look: the least of the caps and of the most that ever
+    /// was ([`Aside::most`]).
     room: Amount,
     pub(super) waits: Waits,
     pub(super) aside: Aside,
@@ -101,7 +104,8 @@ pub(super) struct Aside {
     purged: u64,
     /// Bytes of what was dropped for the last three reasons, all of which had been queued.
     dropped_bytes: u64,
-    /// What was meant for a child, and of that what came out again, and how many packets it did not take.
+    /// What was meant for a child, and of that what came out again, and how many packets it did not
+    /// take.
     leaf_offered: Amount,
     leaf_sent: Amount,
     refused: u64,
@@ -262,7 +266,8 @@ impl<Q: Queue> Line<Q> {
         Some(packet)
     }
 
-    /// The packet that `meta` tells of, which was taken from the queue, is sent after it has waited.
+    /// The packet that `meta` tells of, which was taken from the queue, is sent after it has
+    /// waited.
     #[inline]
     pub(super) fn waited(&mut self, time: Nanos, meta: &Meta) {
         if meta.segs != 1 {
@@ -277,7 +282,8 @@ impl<Q: Queue> Line<Q> {
         }
     }
 
-    /// After `time` was added, and the sum has wrapped: as if what was there before had been half of it.
+    /// After `time` was added, and the sum has wrapped: as if what was there before had been half
+    /// of it.
     #[cold]
     fn halve_waits(&mut self, time: Nanos) {
         let before = self.waits.sum.0.wrapping_sub(time.0);
@@ -352,9 +358,11 @@ impl<Q> Line<Q> {
     }
 }
 
-/// A band as a place in the order of precedence, tokens first: signal 0, tokens 1 to 8, data 9, unscheduled 10.
+/// A band as a place in the order of precedence, tokens first: signal 0, tokens 1 to 8, data 9,
+/// unscheduled 10.
 ///
-/// What the packet path works with instead of [`Band`]: an index, a bit, and a comparison where `Band` takes branches.
+/// What the packet path works with instead of [`Band`]: an index, a bit, and a comparison where
+/// `Band` takes branches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
@@ -363,7 +371,8 @@ impl Slot {
     /// The place of data, which is where a child qdisc may take over.
     pub const DATA: Self = Self(9);
     pub(super) const UNSCHEDULED: Self = Self(10);
-    /// The length of a table of lines. More than there are bands, so that a mask makes any number an index of it.
+    /// The length of a table of lines. More than there are bands, so that a mask makes any number
+    /// an index of it.
     pub(super) const COUNT: usize = 16;
 
     #[inline]
@@ -420,7 +429,8 @@ pub enum State {
     /// Something is queued, and what goes first depends on nothing but that and the group's shaper:
     /// [`Port::dequeue_first`](super::Port::dequeue_first) may be asked.
     Plain,
-    /// As [`State::Plain`], and what is queued is [fresh](super::Port::try_enqueue_fresh): [`Port::dequeue_fresh`](super::Port::dequeue_fresh).
+    /// As [`State::Plain`], and what is queued is [fresh](super::Port::try_enqueue_fresh):
+    /// [`Port::dequeue_fresh`](super::Port::dequeue_fresh).
     Fresh,
     /// As [`State::Rest`], but there is a link rate: [`Port::rests`](super::Port::rests).
     ShapedRest,
@@ -432,7 +442,8 @@ pub enum State {
     Other,
 }
 
-/// Which bands have packets: a bit each, by [`Slot`]; and whether there is more than that to what goes first.
+/// Which bands have packets: a bit each, by [`Slot`]; and whether there is more than that to what
+/// goes first.
 ///
 /// In one word, since each dequeue asks both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -446,7 +457,8 @@ impl Busy {
     const SIGNAL: u32 = Slot::SIGNAL.bit();
     const TOKENS: u32 = Self::DATA - Slot::new(Band::Token(0)).bit();
 
-    /// One packet is queued, a single one, and when it came is what time it is. See [`super::Port::try_enqueue_fresh`].
+    /// One packet is queued, a single one, and when it came is what time it is. See
+    /// [`super::Port::try_enqueue_fresh`].
     ///
     /// The sign of the word, which is known for nothing where it is asked whether that is 0.
     const FRESH: u32 = 1 << 31;

@@ -6,9 +6,9 @@
 //! | [`phantom`] | HULL: the link is busier than it should be: CE, before a queue forms | ECT(0) and ECT(1) of RFC 3168 |
 //! | [`ren`] | REN: the link is under, fully or over utilized | of REN flows, by the Turnstile header |
 //!
-//! They work in series with the port, when a packet leaves, and never hold one up or drop one. Both may be on; each
-//! leaves the other's packets alone: a mark of REN read as RFC 3168 has it would be nonsense, and the other way round.
-//! [`field`] finds the ECN field and says whose it is.
+//! They work in series with the port, when a packet leaves, and never hold one up or drop one. Both
+//! may be on; each leaves the other's packets alone: a mark of REN read as RFC 3168 has it would be
+//! nonsense, and the other way round. [`field`] finds the ECN field and says whose it is.
 
 pub mod field;
 pub mod phantom;
@@ -66,7 +66,8 @@ impl Markers {
 
     /// These markers from now on. Those that stay keep what they know.
     ///
-    /// What needs the link's speed is off while that is not known: REN's marker, and a phantom queue that drains at a share.
+    /// What needs the link's speed is off while that is not known: REN's marker, and a phantom
+    /// queue that drains at a share.
     pub fn set(&mut self, config: &Config, resolved: &Resolved, now: Nanos) {
         let link = resolved.link_rate;
         self.phantom = match (config.phantom, resolved.drain) {
@@ -105,7 +106,8 @@ impl Markers {
         self.phantom.is_some() || self.ren.is_some()
     }
 
-    /// A packet leaves, of any band. For one of the data band, [`Markers::data_leaves`] says so itself.
+    /// A packet leaves, of any band. For one of the data band, [`Markers::data_leaves`] says so
+    /// itself.
     pub fn other_leaves(&mut self, now: Nanos, meta: &Meta) {
         if let Some(ren) = &mut self.ren {
             let begins = ren.passes(now, meta.wire_len);
@@ -113,7 +115,8 @@ impl Markers {
         }
     }
 
-    /// A packet of the data band leaves, while `queue` packets of it wait: counts it, and marks it if need be.
+    /// A packet of the data band leaves, while `queue` packets of it wait: counts it, and marks it
+    /// if need be.
     pub fn data_leaves<P: Packet>(&mut self, now: Nanos, packet: &mut P, meta: &Meta, queue: u64) {
         self.other_leaves(now, meta);
         let label = packet.label(self.ethernet);
@@ -160,7 +163,8 @@ impl Markers {
         add(&mut counters.seen, meta.segs);
         let mark = ren.judge(now, queue);
         let counter = match mark {
-            // What is there is as high, or higher. Over-utilized, it will trigger no packet all the same.
+            // What is there is as high, or higher. Over-utilized, it will trigger no packet all the
+            // same.
             _ if mark < label.ecn || mark == label.ecn && mark != ren::UNDER => {
                 if mark == ren::OVER {
                     ren.gave(mark, meta.segs);

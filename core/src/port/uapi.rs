@@ -15,7 +15,8 @@ pub const KIND: &str = "turnstile";
 pub mod option {
     /// Padding for 64-bit attributes; carries nothing.
     pub const PAD: u16 = 1;
-    /// `u64`, bytes/s: the rate that the whole port is shaped to. 0: unshaped, at the speed that the device reports, as soon as it does.
+    /// `u64`, bytes/s: the rate that the whole port is shaped to. 0: unshaped, at the speed that
+    /// the device reports, as soon as it does.
     pub const LINK_RATE64: u16 = 2;
     /// `u32`, parts per billion of the link: the token group's rate. Excludes [`TOKEN_RATE64`].
     pub const TOKEN_SHARE: u16 = 3;
@@ -25,7 +26,8 @@ pub mod option {
     pub const PRIORITIES: u16 = 5;
     /// `u32`, packets: cap of each token queue.
     pub const TOKEN_LIMIT: u16 = 6;
-    /// `u64`, ns: a token that has waited longer is dropped. [`super::EXPIRY_OFF`], [`super::EXPIRY_AUTO`].
+    /// `u64`, ns: a token that has waited longer is dropped. [`super::EXPIRY_OFF`],
+    /// [`super::EXPIRY_AUTO`].
     pub const TOKEN_EXPIRY: u16 = 7;
     /// `u32`: [`super::ORDER_TOKENS_FIRST`] or [`super::ORDER_DATA_FIRST`].
     pub const ORDER: u16 = 8;
@@ -43,7 +45,8 @@ pub mod option {
     pub const OVERHEAD: u16 = 14;
     /// `u32`, bytes: the least that a packet occupies on the wire, overhead included.
     pub const MPU: u16 = 15;
-    /// `u32`, parts per billion of the link: at what the data band's phantom queue drains; 0: there is none. Excludes [`PHANTOM_RATE64`].
+    /// `u32`, parts per billion of the link: at what the data band's phantom queue drains; 0: there
+    /// is none. Excludes [`PHANTOM_RATE64`].
     pub const PHANTOM_SHARE: u16 = 16;
     /// `u64`, bytes/s on the wire: the same. Excludes [`PHANTOM_SHARE`].
     pub const PHANTOM_RATE64: u16 = 17;
@@ -51,7 +54,8 @@ pub mod option {
     pub const PHANTOM_MARK: u16 = 18;
     /// `u64`, ns: the sampling period of the data band's REN marker; 0: there is none.
     pub const REN_PERIOD: u16 = 19;
-    /// `u64`, ns: how late the machine's timers and softirqs may be; floors what tokens may wait. 0: no floors.
+    /// `u64`, ns: how late the machine's timers and softirqs may be; floors what tokens may wait.
+    /// 0: no floors.
     pub const JITTER: u16 = 20;
     /// The highest attribute number in use.
     pub const MAX: u16 = 20;
@@ -77,9 +81,11 @@ pub const ORDER_DATA_FIRST: u32 = 1;
 pub mod port_stat {
     /// Padding for 64-bit attributes; carries nothing.
     pub const PAD: u16 = 1;
-    /// bytes/s: the link rate in force, set or reported by the device. 0: unresolved, the device has reported none yet.
+    /// bytes/s: the link rate in force, set or reported by the device. 0: unresolved, the device
+    /// has reported none yet.
     pub const LINK_RATE64: u16 = 2;
-    /// bytes/s, rounded down: the token group's rate in force. 0: tokens are not paced, since the link is unresolved.
+    /// bytes/s, rounded down: the token group's rate in force. 0: tokens are not paced, since the
+    /// link is unresolved.
     pub const TOKEN_RATE64: u16 = 3;
     /// ns: the token expiry in force; 0: off, or what `auto` comes to while the link is unresolved.
     pub const TOKEN_EXPIRY: u16 = 4;
@@ -112,8 +118,8 @@ pub mod port_stat {
 /// Packets are wire packets: a GSO super-packet counts as the segments it stands for. At any time
 /// `OFFERED = sent (TCA_STATS_BASIC) + queued + every drop below`.
 ///
-/// The numbers continue well above [`port_stat`]'s: whoever prints `TCA_STATS_APP` (tc hands it to its
-/// plugin without saying whose it is) can tell the two apart.
+/// The numbers continue well above [`port_stat`]'s: whoever prints `TCA_STATS_APP` (tc hands it to
+/// its plugin without saying whose it is) can tell the two apart.
 pub mod band_stat {
     /// Padding for 64-bit attributes; carries nothing.
     pub const PAD: u16 = 1;
@@ -141,7 +147,8 @@ pub mod band_stat {
     pub const SOJOURN_MEAN: u16 = 42;
     /// ns: the longest such time.
     pub const SOJOURN_MAX: u16 = 43;
-    /// Packets that passed the phantom queue. Only the data class has this and what follows, and only if it has or had the marker.
+    /// Packets that passed the phantom queue. Only the data class has this and what follows, and
+    /// only if it has or had the marker.
     pub const PHANTOM_SEEN: u16 = 44;
     /// Of these, packets that may be marked: ECT(0) or ECT(1), not of a REN flow.
     pub const PHANTOM_MARKABLE: u16 = 45;
@@ -171,7 +178,8 @@ pub mod band_stat {
 
 /// Attribute inside `TCA_OPTIONS` of a class dump: `u32`, the band's minor again (see [`class`]).
 ///
-/// tc hands `TCA_OPTIONS` to its plugin without the class id, so the plugin learns the band's name here.
+/// tc hands `TCA_OPTIONS` to its plugin without the class id, so the plugin learns the band's name
+/// here.
 pub const CLASS_BAND: u16 = 2;
 
 /// Minor numbers of the classes: `1:1` is the signal class of the port `1:`.
@@ -184,6 +192,7 @@ pub mod class {
     pub const DATA: u8 = 0x2;
     /// Unscheduled packets.
     pub const UNSCHEDULED: u8 = 0x3;
-    /// Token priority 0, the highest; priority p is `TOKENS + p` (tc prints minors in hex: `1:10` to `1:17`).
+    /// Token priority 0, the highest; priority p is `TOKENS + p` (tc prints minors in hex: `1:10`
+    /// to `1:17`).
     pub const TOKENS: u8 = 0x10;
 }

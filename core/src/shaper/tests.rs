@@ -174,7 +174,8 @@ fn the_end_of_time_is_not_passed() {
     assert_eq!(s.next(), Nanos::MAX);
 }
 
-/// Rates with and without a fraction of a nanosecond per byte, up to the fastest link and down to a byte in half an hour.
+/// Rates with and without a fraction of a nanosecond per byte, up to the fastest link and down to a
+/// byte in half an hour.
 fn rates() -> [Rate; 5] {
     [
         Rate::from_bytes_per_sec(10 * GBIT).unwrap(),

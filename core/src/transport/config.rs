@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The options of a namespace's transport: ranges, defaults, and what they come to.
 //!
-//! One table, [`OPTIONS`], is what the kernel module reads and writes attributes by, what the command line takes words from, and
-//! what the documentation lists. [`Config::validate`] checks all of it and gives [`Resolved`], which an endpoint runs by.
+//! One table, [`OPTIONS`], is what the kernel module reads and writes attributes by, what the
+//! command line takes words from, and what the documentation lists. [`Config::validate`] checks all
+//! of it and gives [`Resolved`], which an endpoint runs by.
 
 use core::fmt;
 
@@ -149,7 +150,8 @@ macro_rules! options {
     ($($(#[doc = $doc:literal])+ $field:ident: $width:ident = $default:expr, $number:ident $name:literal $values:expr;)+) => {
         /// How a namespace's transport is configured. Each field is an attribute's value.
         ///
-        /// The fields are as the user gave them; [`Config::validate`] says whether they are allowed.
+        /// The fields are as the user gave them; [`Config::validate`] says whether they are
+        /// allowed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Config {
             $($(#[doc = $doc])+ pub $field: $width,)+
@@ -167,8 +169,8 @@ macro_rules! options {
                 }
             }
 
-            /// Sets the attribute `number`. `false` if that is none of the configuration's, or of another width. Whether
-            /// the value is allowed, [`Config::validate`] says.
+            /// Sets the attribute `number`. `false` if that is none of the configuration's, or of
+            /// another width. Whether the value is allowed, [`Config::validate`] says.
             pub fn set(&mut self, number: u16, value: Value) -> bool {
                 match number {
                     $(number::$number => self.$field.set(value),)+
@@ -209,14 +211,16 @@ const fn times(min: u64, max: u64) -> Range {
 options! {
     /// How messages share the tokens, and where tokens come from.
     policy: u32 = uapi::POLICY_TOP, POLICY "policy" Values::Choice(&["expresspass", "top", "ren"]);
-    /// bytes/s: the link that tokens are for; 0: the fastest device that is up and reports a speed, 10 Gbit/s if none does.
+    /// bytes/s: the link that tokens are for; 0: the fastest device that is up and reports a speed,
+    /// 10 Gbit/s if none does.
     link: u64 = 0, LINK_RATE64 "link" Values::NumberOr(limits::LINK, "auto");
-    /// Parts per billion of the link: the rate of all tokens together. 84 / (84 + 1538) (ExpressPass section 2.1).
+    /// Parts per billion of the link: the rate of all tokens together. 84 / (84 + 1538)
+    /// (ExpressPass section 2.1).
     token_share: u32 = 51_787_916, TOKEN_SHARE "token-share" Values::Number(limits::TOKENS);
     /// How a message's rate follows the tokens that were lost.
     feedback: u32 = uapi::FEEDBACK_WEIGHTED, FEEDBACK "feedback" Values::Choice(&["midpoint", "weighted"]);
-    /// Parts per billion of the token rate: a message's rate at first. With all of it, messages that share a port are alike after the
-    /// first loss.
+    /// Parts per billion of the token rate: a message's rate at first. With all of it, messages
+    /// that share a port are alike after the first loss.
     initial_rate: u32 = 1_000_000_000, INITIAL_RATE "initial-rate" shares(10_000, WHOLE);
     /// Parts per billion of the token rate: a message's rate is never lower.
     min_rate: u32 = 4_000_000, MIN_RATE "min-rate" shares(10_000, WHOLE);
@@ -224,17 +228,21 @@ options! {
     target_loss: u32 = 100_000_000, TARGET_LOSS "target-loss" shares(0, WHOLE / 2);
     /// Parts per billion: the weight of the greatest rate at first (`weighted`).
     weight_initial: u32 = 62_500_000, WEIGHT_INITIAL "weight-initial" shares(100_000, WHOLE);
-    /// Parts per billion: the least weight, which is what brings messages of different rates together.
+    /// Parts per billion: the least weight, which is what brings messages of different rates
+    /// together.
     weight_min: u32 = 50_000_000, WEIGHT_MIN "weight-min" shares(100_000, WHOLE);
     /// Parts per billion: the greatest weight.
     weight_max: u32 = 500_000_000, WEIGHT_MAX "weight-max" shares(100_000, WHOLE);
-    /// Parts per billion of the interval between a message's tokens: how large a part of it a token may be anywhere in.
+    /// Parts per billion of the interval between a message's tokens: how large a part of it a token
+    /// may be anywhere in.
     jitter: u32 = 1_000_000_000, JITTER "jitter" shares(0, WHOLE);
     /// ns between updates of a message's rate; 0: its round-trip time.
     update_period: u64 = 0, UPDATE_PERIOD "update-period" Values::NumberOr(times(US, S), "rtt");
-    /// ns: the round-trip time before one was measured; REN sends what the link carries in it at first, and has about twice that under way of a message at most.
+    /// ns: the round-trip time before one was measured; REN sends what the link carries in it at
+    /// first, and has about twice that under way of a message at most.
     base_rtt: u64 = 50 * US, BASE_RTT "base-rtt" Values::Number(times(US, S));
-    /// ns: a token that took longer from the receiver to the sender sends nothing; 0: they do not expire. Clocks must agree.
+    /// ns: a token that took longer from the receiver to the sender sends nothing; 0: they do not
+    /// expire. Clocks must agree.
     token_expiry: u64 = 0, TOKEN_EXPIRY "token-expiry" Values::NumberOr(times(US, S), "off");
     /// The clock that tokens are stamped with.
     clock: u32 = uapi::CLOCK_REALTIME, CLOCK "clock" Values::Choice(&["realtime", "tai"]);
@@ -248,7 +256,8 @@ options! {
     priority_b: u32 = 0, PRIORITY_B "priority-b" numbers(0, 1_000_000_000);
     /// Which message comes first under `top`, and what its priority is taken from.
     schedule: u32 = uapi::SCHEDULE_SRPT, SCHEDULE "schedule" Values::Choice(&["srpt", "las", "edf", "coflow"]);
-    /// Packets: messages of no more are sent at once, without tokens (`top`; m of TOP section 4.4): in a port's lowest band, as data where it has none; 0: none.
+    /// Packets: messages of no more are sent at once, without tokens (`top`; m of TOP section 4.4):
+    /// in a port's lowest band, as data where it has none; 0: none.
     unscheduled: u32 = 0, UNSCHEDULED "unscheduled" Values::NumberOr(range(1, 1024, Unit::Number), "off");
     /// Messages that may come in at once.
     max_incoming: u32 = 4096, MAX_INCOMING "max-incoming" numbers(1, MAX_MESSAGES);
@@ -258,7 +267,8 @@ options! {
     max_per_peer: u32 = 1024, MAX_PER_PEER "max-per-peer" numbers(1, MAX_MESSAGES);
     /// Messages of which nothing has come but the SYNC.
     max_half_open: u32 = 1024, MAX_HALF_OPEN "max-half-open" numbers(1, MAX_MESSAGES);
-    /// Finished messages that are remembered, so that none is delivered twice. While it is full, no message comes in.
+    /// Finished messages that are remembered, so that none is delivered twice. While it is full, no
+    /// message comes in.
     max_remembered: u32 = 65_536, MAX_REMEMBERED "max-remembered" numbers(1, 1 << 20);
     /// ns: how long a peer may be silent.
     timeout: u64 = 10 * S, TIMEOUT "timeout" Values::Number(times(100 * MS, 3600 * S));
@@ -268,7 +278,8 @@ options! {
     send_buffer: u32 = 4 << 20, SEND_BUFFER "send-buffer" numbers(1 << 16, 1 << 30);
     /// Bytes: a socket's receive buffer at first.
     receive_buffer: u32 = 4 << 20, RECEIVE_BUFFER "receive-buffer" numbers(1 << 16, 1 << 30);
-    /// DSCP of SYNC, RESEND, FIN, ACK and RESET: CS6, network control (RFC 4594); a port takes it for a signal.
+    /// DSCP of SYNC, RESEND, FIN, ACK and RESET: CS6, network control (RFC 4594); a port takes it
+    /// for a signal.
     dscp_signal: u32 = 48, DSCP_SIGNAL "dscp-signal" Values::Number(limits::DSCP);
     /// DSCP of tokens: EF, small, paced and wanted early (RFC 3246).
     dscp_token: u32 = 46, DSCP_TOKEN "dscp-token" Values::Number(limits::DSCP);
@@ -276,8 +287,10 @@ options! {
     dscp_data: u32 = 0, DSCP_DATA "dscp-data" Values::Number(limits::DSCP);
     /// DSCP of unscheduled data: LE, lower effort than all others (RFC 8622).
     dscp_unscheduled: u32 = 1, DSCP_UNSCHEDULED "dscp-unscheduled" Values::Number(limits::DSCP);
-    /// How much less loss a message aims at the more of the token rate it has: the target divided by 1 + this x its part of the rate
-    /// (`weighted`). 0: all aim at the target, as in ExpressPass; then few messages share a link unfairly. More is fairer, and wastes more where messages cross several busy links.
+    /// How much less loss a message aims at the more of the token rate it has: the target divided
+    /// by 1 + this x its part of the rate (`weighted`). 0: all aim at the target, as in
+    /// ExpressPass; then few messages share a link unfairly. More is fairer, and wastes more where
+    /// messages cross several busy links.
     fairness: u32 = 3, FAIRNESS "fairness" numbers(0, 64);
 }
 
@@ -361,8 +374,8 @@ impl Config {
 
     /// Checks every option, and works out what they come to.
     ///
-    /// `device_rate` is the speed of the fastest device, in bytes/s; it counts where [`Config::link`] is 0. Without it, that is
-    /// [`USUAL_LINK`].
+    /// `device_rate` is the speed of the fastest device, in bytes/s; it counts where
+    /// [`Config::link`] is 0. Without it, that is [`USUAL_LINK`].
     pub fn validate(&self, device_rate: Option<u64>) -> Result<Resolved, Refusal> {
         for option in OPTIONS {
             let value = self.get(option.number).map_or(0, Value::get);

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
-//! All messages of a host, or of a network namespace: both directions, their timers, and the pacer of the tokens.
+//! All messages of a host, or of a network namespace: both directions, their timers, and the pacer
+//! of the tokens.
 //!
 //! [`Endpoint`] is handed packets and times, and calls its user's [`Host`]. After every call,
-//! [`Endpoint::next_timer`] says when [`Endpoint::timer`] is to be called. No call takes unbounded time:
-//! where there is more to do, the next timer is due at once.
+//! [`Endpoint::next_timer`] says when [`Endpoint::timer`] is to be called. No call takes unbounded
+//! time: where there is more to do, the next timer is due at once.
 //!
-//! `now` is a monotonic clock; `clock` is the low 32 bits of the expiry clock in ns, on which hosts should agree if tokens expire.
+//! `now` is a monotonic clock; `clock` is the low 32 bits of the expiry clock in ns, on which hosts
+//! should agree if tokens expire.
 //!
 //! # Who may do what
 //!
-//! A packet counts if its cookie and the address that it came from are those of a message. Cookies are 64 random bits, so that somebody who does not see the
-//! packets cannot draw data out, put data in, or end a message. What anybody can do is send SYNCs: messages of which nothing else has come are few (`max-half-open`;
-//! when there are more, a random one is dropped), are given few tokens, and as many messages from one address as `max-per-peer` allows.
+//! A packet counts if its cookie and the address that it came from are those of a message. Cookies
+//! are 64 random bits, so that somebody who does not see the packets cannot draw data out, put data
+//! in, or end a message. What anybody can do is send SYNCs: messages of which nothing else has come
+//! are few (`max-half-open`; when there are more, a random one is dropped), are given few tokens,
+//! and as many messages from one address as `max-per-peer` allows.
 
 use super::config::Resolved;
 use super::heap::Heap;
@@ -37,15 +41,18 @@ mod receiving;
 mod sending;
 mod timing;
 
-/// Bytes on the wire by which an IPv6 token is longer than an IPv4 one, which is as short as Ethernet allows.
+/// Bytes on the wire by which an IPv6 token is longer than an IPv4 one, which is as short as
+/// Ethernet allows.
 const IPV6_MORE: u32 = 20;
-/// Bytes on the wire of an IPv4 packet of data besides its payload: Ethernet, IPv4, UDP, our header; preamble, FCS and gap.
+/// Bytes on the wire of an IPv4 packet of data besides its payload: Ethernet, IPv4, UDP, our
+/// header; preamble, FCS and gap.
 const DATA_OVERHEAD: u32 = 14 + 20 + 8 + DATA_LEN as u32 + 24;
 /// RESETs that may be sent in a row, and then one each [`RESET_INTERVAL`].
 const RESET_BURST: u32 = 64;
 const RESET_INTERVAL: Nanos = Nanos::MILLISECOND;
 
-/// See the module's documentation. `O` and `I` are what the user keeps for each outgoing and incoming message.
+/// See the module's documentation. `O` and `I` are what the user keeps for each outgoing and
+/// incoming message.
 pub struct Endpoint<M: Memory, O, I> {
     config: Resolved,
     stats: Stats,
@@ -83,8 +90,8 @@ struct At {
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// An endpoint without messages, which has to be [started](Self::start) before anything else.
     ///
-    /// It is large: a kernel has this constant copied to where it is to be, and starts it there. Its stack has no room
-    /// for one that is returned or moved.
+    /// It is large: a kernel has this constant copied to where it is to be, and starts it there.
+    /// Its stack has no room for one that is returned or moved.
     pub const NEW: Self = Self {
         config: Resolved::NONE,
         stats: Stats::new(),
@@ -115,7 +122,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         endpoint.start(now, config, seed).then_some(endpoint)
     }
 
-    /// Begins, once. `seed` is random: with it, the order of its tables cannot be foreseen. `false`: no memory.
+    /// Begins, once. `seed` is random: with it, the order of its tables cannot be foreseen.
+    /// `false`: no memory.
     pub fn start(&mut self, now: Nanos, config: &Resolved, seed: u64) -> bool {
         self.config = *config;
         self.seed = seed;
@@ -166,8 +174,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Some(&mut self.ins.get_mut(index)?.user)
     }
 
-    /// The first outgoing message from index `from` on, and the index to go on from. Takes a time that grows with the most messages there ever
-    /// were at once, as do the following: for dumps.
+    /// The first outgoing message from index `from` on, and the index to go on from. Takes a time
+    /// that grows with the most messages there ever were at once, as do the following: for dumps.
     pub fn outgoing(&self, now: Nanos, from: u32) -> Option<(u32, OutId, Info, &O)> {
         let index = self.outs.next(from)?;
         let out = self.outs.get(index)?;
@@ -204,7 +212,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         (self.outs.len(), self.ins.len(), self.remembered.len())
     }
 
-    /// A packet came. `ecn`: the two bits of its IP header. `payload`: what it came in; it is dropped if it is not for [`Host::data`].
+    /// A packet came. `ecn`: the two bits of its IP header. `payload`: what it came in; it is
+    /// dropped if it is not for [`Host::data`].
     #[allow(clippy::too_many_arguments)] // facts of one packet
     pub fn packet<H: Host<O, I>>(
         &mut self,
@@ -226,7 +235,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Packet::Ack(ack) => self.on_ack(at, from, ack, host),
             Packet::Reset(reset) => self.on_reset(at, from, reset, host),
         }
-        // What came may have made a token due: whoever sends by timers that are late is clocked by the data that comes.
+        // What came may have made a token due: whoever sends by timers that are late is clocked by
+        // the data that comes.
         self.pace(at, host);
     }
 

@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Credit feedback: how fast a message is given tokens, from how many of them were answered.
 //!
-//! Ports drop tokens where there are more than the data they would call for has room. The rate follows that loss, once a round
-//! trip: a token that is lost costs next to nothing, so the rate may change in large steps.
+//! Ports drop tokens where there are more than the data they would call for has room. The rate
+//! follows that loss, once a round trip: a token that is lost costs next to nothing, so the rate
+//! may change in large steps.
 //!
 //! Rates are parts per billion of the host's token rate, and never more than all of it.
 //!
-//! The papers' formulas are taken further in three respects, all for what a packet-level model of a shared port showed:
-//! - Tokens that were answered or lost in a period were sent in the one before, at the rate of that one. It is that rate that the loss
-//!   is taken from. From the present one, which has fallen for the same loss already, the rate would fall twice: two messages
-//!   would leave a seventh of the link unused.
-//! - A period with fewer tokens than [`ENOUGH`] moves the rate, and the weight, that much less. Among hundreds of messages each has a
-//!   token or less in a round trip; answered or lost, it says little.
-//! - The more of the rate a message has, the less loss it aims at ([`Resolved::fairness`]; 0: as ExpressPass has it). A full queue has room for a token each time one has left. A message with
-//!   most of the rate sends the next one evenly, and mostly gets the place; one with little of it comes at any time, and mostly finds the queue full. With one target
-//!   for both, of two messages one has 95 % of the link after a few hundred round trips, and keeps it.
+//! The papers' formulas are taken further in three respects, all for what a packet-level model of a
+//! shared port showed:
+//! - Tokens that were answered or lost in a period were sent in the one before, at the rate of that
+//!   one. It is that rate that the loss is taken from. From the present one, which has fallen for
+//!   the same loss already, the rate would fall twice: two messages would leave a seventh of the
+//!   link unused.
+//! - A period with fewer tokens than [`ENOUGH`] moves the rate, and the weight, that much less.
+//!   Among hundreds of messages each has a token or less in a round trip; answered or lost, it says
+//!   little.
+//! - The more of the rate a message has, the less loss it aims at ([`Resolved::fairness`]; 0: as
+//!   ExpressPass has it). A full queue has room for a token each time one has left. A message with
+//!   most of the rate sends the next one evenly, and mostly gets the place; one with little of it
+//!   comes at any time, and mostly finds the queue full. With one target for both, of two messages
+//!   one has 95 % of the link after a few hundred round trips, and keeps it.
 use core::num::NonZeroU64;
 
 use super::config::{Feedback, Resolved};
@@ -22,7 +28,8 @@ use super::jitter::NANO;
 
 const WHOLE: u32 = 1_000_000_000;
 
-/// With as many tokens in a period, or more, the rate moves all the way to what the formula gives; with half as many, half of it.
+/// With as many tokens in a period, or more, the rate moves all the way to what the formula gives;
+/// with half as many, half of it.
 pub const ENOUGH: u32 = 16;
 
 /// What became of a message's tokens in one period.
@@ -30,8 +37,8 @@ pub const ENOUGH: u32 = 16;
 pub struct Period {
     /// Tokens that data came for.
     pub answered: u32,
-    /// Tokens taken for lost: a later one was answered, or none was for too long. One that met a sender with nothing to send
-    /// counts as lost, so that the rate follows what the sender has.
+    /// Tokens taken for lost: a later one was answered, or none was for too long. One that met a
+    /// sender with nothing to send counts as lost, so that the rate follows what the sender has.
     pub lost: u32,
 }
 
@@ -71,8 +78,8 @@ impl Credit {
             .clamp(config.weight_min.min(config.weight_max), config.weight_max);
     }
 
-    /// The rate for the next period. To be called once a period, which is a round-trip time or [`Resolved::update_period`]. A
-    /// period in which nothing became of any token changes nothing.
+    /// The rate for the next period. To be called once a period, which is a round-trip time or
+    /// [`Resolved::update_period`]. A period in which nothing became of any token changes nothing.
     pub fn update(&mut self, config: &Resolved, period: &Period) {
         let answered = u64::from(period.answered);
         let lost = u64::from(period.lost);
@@ -113,7 +120,8 @@ impl Credit {
         self.rate = limit(rate.into(), config);
     }
 
-    /// The mean time between the message's tokens, of `wire_len` bytes each, in units of 1/[`NANO`] ns. At least 1.
+    /// The mean time between the message's tokens, of `wire_len` bytes each, in units of 1/[`NANO`]
+    /// ns. At least 1.
     pub fn interval(&self, config: &Resolved, wire_len: u32) -> u64 {
         let whole = config
             .token_rate
@@ -129,7 +137,8 @@ impl Credit {
     }
 }
 
-/// The loss that a message aims at whose tokens were sent at a rate, which is at most 10^9: `target loss / (1 + fairness x rate)`.
+/// The loss that a message aims at whose tokens were sent at a rate, which is at most 10^9:
+/// `target loss / (1 + fairness x rate)`.
 #[inline]
 fn target(config: &Resolved, rate: u32) -> u32 {
     let spread = u64::from(rate).saturating_mul(config.fairness.into());
@@ -140,14 +149,16 @@ fn target(config: &Resolved, rate: u32) -> u32 {
     u32::try_from(part).unwrap_or(config.target_loss)
 }
 
-/// `rate x (1 + loss)`: so many tokens must be sent for `rate` to come through. Both are at most 10^9.
+/// `rate x (1 + loss)`: so many tokens must be sent for `rate` to come through. Both are at most
+/// 10^9.
 #[inline]
 fn above(rate: u64, loss: u32) -> u64 {
     let factor = u64::from(WHOLE).wrapping_add(loss.into());
     rate.wrapping_mul(factor) / u64::from(WHOLE)
 }
 
-/// From `from` to `goal`, both at most 2 x 10^9: all the way if `certainty` is [`ENOUGH`], else so many parts of it.
+/// From `from` to `goal`, both at most 2 x 10^9: all the way if `certainty` is [`ENOUGH`], else so
+/// many parts of it.
 #[inline]
 fn toward(from: u32, goal: u64, certainty: u64) -> u32 {
     let from = u64::from(from);

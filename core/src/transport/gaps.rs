@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 //! When a receiver asks for what is missing.
 //!
-//! Data comes in the order of the message, but for what was lost, what was sent again, and what the network reordered. So a gap is *pending* first, for
-//! a quarter of a round trip or until data for some later tokens has come, and is then *named* in a RESEND. A sender sends what was named first. So when
-//! data for tokens that were sent after the RESEND comes and the first gap is still there, something was lost again, and all gaps are named once more;
-//! not before a round trip has passed.
+//! Data comes in the order of the message, but for what was lost, what was sent again, and what the
+//! network reordered. So a gap is *pending* first, for a quarter of a round trip or until data for
+//! some later tokens has come, and is then *named* in a RESEND. A sender sends what was named
+//! first. So when data for tokens that were sent after the RESEND comes and the first gap is still
+//! there, something was lost again, and all gaps are named once more; not before a round trip has
+//! passed.
 //!
-//! What is missing at the end is no gap. It is named when the sender says that it has sent all, or is silent.
+//! What is missing at the end is no gap. It is named when the sender says that it has sent all, or
+//! is silent.
 
 use super::ranges::Ranges;
 use super::wire::Spans;
 use crate::units::Nanos;
 
-/// How many ranges of a message are kept apart: with more gaps, what comes behind them is as if lost.
+/// How many ranges of a message are kept apart: with more gaps, what comes behind them is as if
+/// lost.
 pub(crate) const RANGES: usize = 32;
 
 /// See the module's documentation.
@@ -26,14 +30,16 @@ pub(crate) struct Gaps {
     /// Gaps below this have been named, lastly at `at`.
     named: u32,
     at: Nanos,
-    /// Data for so many tokens from `sequence` on, which were sent after that, did not fill the first gap, which begins at `head`.
+    /// Data for so many tokens from `sequence` on, which were sent after that, did not fill the
+    /// first gap, which begins at `head`.
     head: u32,
     sequence: u16,
     misses: u16,
 }
 
 impl Gaps {
-    /// Data came; `token`: what it answered. `tolerance`: the ledger's. `next`: the next token's number.
+    /// Data came; `token`: what it answered. `tolerance`: the ledger's. `next`: the next token's
+    /// number.
     pub(crate) fn came(&mut self, now: Nanos, ranges: &Ranges<RANGES>, token: Option<u16>) {
         let contiguous = ranges.contiguous();
         let top = ranges.as_slice().last().map_or(0, |last| last.start);

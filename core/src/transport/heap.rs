@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A priority queue of indices, in which each can be moved and removed.
 //!
-//! A heap with four children for each node, and for each index its place. All operations take O(log n) in the worst case, not just on average: they
-//! are done with a lock held. (A pairing heap would be as fast on average, but a single removal can take O(n).)
+//! A heap with four children for each node, and for each index its place. All operations take O(log
+//! n) in the worst case, not just on average: they are done with a lock held. (A pairing heap would
+//! be as fast on average, but a single removal can take O(n).)
 
 use super::host::Memory;
 use super::paged::Paged;
 use super::slab::NONE;
 
-/// The queue: each index from 0 on is in it at most once, with a key; the least key comes first, and of equal ones any.
+/// The queue: each index from 0 on is in it at most once, with a key; the least key comes first,
+/// and of equal ones any.
 pub(crate) struct Heap<M: Memory, K> {
     nodes: Paged<M, (K, u32)>,
     /// By index: where in `nodes`.
@@ -25,7 +27,8 @@ impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
         }
     }
 
-    /// Makes room for `index` and all below it: [`Heap::set`] works for these. `false` if there is no memory.
+    /// Makes room for `index` and all below it: [`Heap::set`] works for these. `false` if there is
+    /// no memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
         self.nodes.reserve(index, || (K::default(), NONE)) && self.places.reserve(index, || NONE)
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What an endpoint and its user say to each other: addresses, ids, the traits that the user implements, and facts about messages.
+//! What an endpoint and its user say to each other: addresses, ids, the traits that the user
+//! implements, and facts about messages.
 
 use super::wire::{ResetCode, Sync};
 use crate::units::Nanos;
@@ -26,7 +27,8 @@ impl Address {
     }
 }
 
-/// Storage: arrays that do not grow. The kernel module gives memory that can be had in atomic context, the tests a `Vec`.
+/// Storage: arrays that do not grow. The kernel module gives memory that can be had in atomic
+/// context, the tests a `Vec`.
 pub trait Memory {
     /// An array.
     type Chunk<T>: AsRef<[T]> + AsMut<[T]>;
@@ -39,7 +41,8 @@ pub trait Memory {
 /// The most bytes that are asked for at once: two pages of the kernel's usual size.
 pub const CHUNK_BYTES: usize = 8192;
 
-/// An outgoing message. Ids are not reused until 2^32 messages later: one of a message that is no more is harmless.
+/// An outgoing message. Ids are not reused until 2^32 messages later: one of a message that is no
+/// more is harmless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OutId {
     /// Which of the messages under way; small numbers are used first.
@@ -81,9 +84,11 @@ pub struct Slice<'a, O> {
     pub len: u32,
 }
 
-/// What the endpoint needs of its surroundings. `O` and `I` are what the user keeps for each outgoing and incoming message.
+/// What the endpoint needs of its surroundings. `O` and `I` are what the user keeps for each
+/// outgoing and incoming message.
 ///
-/// Everything is called with the endpoint borrowed: it must not sleep or call the endpoint, and should be short.
+/// Everything is called with the endpoint borrowed: it must not sleep or call the endpoint, and
+/// should be short.
 pub trait Host<O, I> {
     /// What a data packet came in: the kernel's socket buffer.
     type Payload;
@@ -91,8 +96,9 @@ pub trait Host<O, I> {
     /// 64 random bits that nobody can foresee.
     fn random(&mut self) -> u64;
 
-    /// A packet to send: `header`, then the data of `payload` if there is any. `ren`: the packet belongs to a REN flow, and ports may mark it
-    /// in its ECN field. It may get lost: the endpoint does not want to know.
+    /// A packet to send: `header`, then the data of `payload` if there is any. `ren`: the packet
+    /// belongs to a REN flow, and ports may mark it in its ECN field. It may get lost: the endpoint
+    /// does not want to know.
     fn transmit(
         &mut self,
         to: &Address,
@@ -102,11 +108,12 @@ pub trait Host<O, I> {
         payload: Option<Slice<'_, O>>,
     );
 
-    /// Somebody begins a message. Returns what is to be kept for it, and how many bytes may come for now.
+    /// Somebody begins a message. Returns what is to be kept for it, and how many bytes may come
+    /// for now.
     fn open(&mut self, from: &Address, sync: &Sync, id: InId) -> Result<(I, u32), Refusal>;
 
-    /// New bytes of a message, `offset..offset + len`: those of `payload` from the `skip`-th data byte on. They are told once.
-    /// `false`: there is no memory for them, and they are as if lost.
+    /// New bytes of a message, `offset..offset + len`: those of `payload` from the `skip`-th data
+    /// byte on. They are told once. `false`: there is no memory for them, and they are as if lost.
     fn data(
         &mut self,
         id: InId,
@@ -162,7 +169,8 @@ pub enum Failure {
 /// Why [`Endpoint::send`](super::endpoint::Endpoint::send) did not begin a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SendError {
-    /// The length is 0 or more than [`MAX_LENGTH`](super::wire::MAX_LENGTH) (`EMSGSIZE`), or less than what is already written.
+    /// The length is 0 or more than [`MAX_LENGTH`](super::wire::MAX_LENGTH) (`EMSGSIZE`), or less
+    /// than what is already written.
     Length,
     /// `max-outgoing` messages are under way (`ENOBUFS`).
     TooMany,
@@ -177,7 +185,8 @@ pub struct Outgoing {
     pub source: u16,
     /// The peer's port.
     pub destination: u16,
-    /// Bytes; `None` if it is not known yet, or the peer is not to be told (TOP section 4.4, non-clairvoyant).
+    /// Bytes; `None` if it is not known yet, or the peer is not to be told (TOP section 4.4,
+    /// non-clairvoyant).
     pub length: Option<u32>,
     /// When it should be there, from now on.
     pub deadline: Option<Nanos>,
@@ -200,7 +209,8 @@ pub enum Direction {
     Out,
 }
 
-/// A message under way. [`uapi::transport::message`](crate::transport::uapi::message) has an attribute for each field.
+/// A message under way. [`uapi::transport::message`](crate::transport::uapi::message) has an
+/// attribute for each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
     /// Which way it goes.
@@ -241,7 +251,8 @@ pub struct Info {
     pub deadline: Option<Nanos>,
 }
 
-/// A peer of messages under way. [`uapi::transport::peer`](crate::transport::uapi::peer) has an attribute for each field.
+/// A peer of messages under way. [`uapi::transport::peer`](crate::transport::uapi::peer) has an
+/// attribute for each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerInfo {
     /// Its address.

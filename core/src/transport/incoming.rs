@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! One message at its receiver: what has come, what is missing, and whether it should be given another token.
+//! One message at its receiver: what has come, what is missing, and whether it should be given
+//! another token.
 
 use super::feedback::Credit;
 use super::gaps::{Gaps, RANGES};
@@ -11,23 +12,26 @@ use super::ranges::{Range, Ranges};
 use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
 use crate::units::Nanos;
 
-/// How many tokens without an answer a message may have of which nothing but the SYNC has come, for each `rto`. A SYNC whose sender's address is
-/// forged draws no more than this.
+/// How many tokens without an answer a message may have of which nothing but the SYNC has come, for
+/// each `rto`. A SYNC whose sender's address is forged draws no more than this.
 const HALF_OPEN_TOKENS: u32 = 8;
 /// The same, when many messages are half open.
 const CROWDED_TOKENS: u32 = 1;
-/// After so many tokens in a row without an answer, all that is missing is named, and the message pauses. Half of all tokens are lost where many messages
-/// meet: this many in a row are not.
+/// After so many tokens in a row without an answer, all that is missing is named, and the message
+/// pauses. Half of all tokens are lost where many messages meet: this many in a row are not.
 const SILENT_TOKENS: u32 = 32;
-/// The same after so many round-trip times in a row in which tokens were given up and nothing came: a short message is given few at once.
+/// The same after so many round-trip times in a row in which tokens were given up and nothing came:
+/// a short message is given few at once.
 const SILENT_ROUNDS: u32 = 16;
-/// A silent sender is asked at least once in so many times `rto`: one that had nothing to send and then has learns of it no sooner.
+/// A silent sender is asked at least once in so many times `rto`: one that had nothing to send and
+/// then has learns of it no sooner.
 const LONGEST_PAUSE: u32 = 4;
-/// Silent senders are asked one after the other, a quarter of `rto` apart: thousands of them at once would get more questions than a
-/// host can answer, whose answers then are the reason for more.
+/// Silent senders are asked one after the other, a quarter of `rto` apart: thousands of them at
+/// once would get more questions than a host can answer, whose answers then are the reason for
+/// more.
 const ASKED_APART: u64 = 4;
-/// So often a half-open message is given its tokens again after one `rto`, and then after twice the time each: where hundreds of messages
-/// meet at a port, the first tokens of some are all lost.
+/// So often a half-open message is given its tokens again after one `rto`, and then after twice the
+/// time each: where hundreds of messages meet at a port, the first tokens of some are all lost.
 const EAGER_ROUNDS: u32 = 4;
 /// A half-open message is given its tokens again at least once in so many times `rto`.
 const LONGEST_HALF_OPEN: u32 = 64;
@@ -202,8 +206,8 @@ impl<I> In<I> {
         self.length == Some(self.received)
     }
 
-    /// The round-trip time, as far as it is known. Not below half of `base`: next to nothing, as on a wire without delay, is soon
-    /// exceeded, and all tokens on their way would count as lost.
+    /// The round-trip time, as far as it is known. Not below half of `base`: next to nothing, as on
+    /// a wire without delay, is soon exceeded, and all tokens on their way would count as lost.
     #[inline]
     pub(crate) fn rtt(&self, base: Nanos) -> Nanos {
         self.rtt.map_or(base, |rtt| rtt.max(Nanos(base.0 / 2)))
@@ -217,7 +221,8 @@ impl<I> In<I> {
         self.unscheduled.saturating_sub(self.received)
     }
 
-    /// Whether it should be given another token, disregarding rates; or when, if that is a matter of time only.
+    /// Whether it should be given another token, disregarding rates; or when, if that is a matter
+    /// of time only.
     pub(crate) fn wants(&self, now: Nanos, crowded: bool) -> bool {
         if self.ren || now < self.pause || self.ledger.is_full() {
             return false;
@@ -235,7 +240,8 @@ impl<I> In<I> {
         self.is_allowed(crowded)
     }
 
-    /// Whether another token or grant may be sent, as far as that depends on whether anything has come.
+    /// Whether another token or grant may be sent, as far as that depends on whether anything has
+    /// come.
     pub(crate) fn is_allowed(&self, crowded: bool) -> bool {
         let allowed = if crowded {
             CROWDED_TOKENS
@@ -267,7 +273,8 @@ impl<I> In<I> {
         });
     }
 
-    /// REN: data came that was sent with the SYNC. No grant was answered yet, so that nothing else tells how long packets wait on their way.
+    /// REN: data came that was sent with the SYNC. No grant was answered yet, so that nothing else
+    /// tells how long packets wait on their way.
     pub(crate) fn waited(&mut self, now: Nanos, base: Nanos) {
         let age = now - self.began;
         if self.least_rtt == Nanos::MAX && age > self.rtt(base) {
@@ -284,14 +291,16 @@ impl<I> In<I> {
         self.pause = Nanos::ZERO;
     }
 
-    /// The sender may have sent all there is. What is missing then was lost; but not while data comes, which waits in the network where signals do not.
+    /// The sender may have sent all there is. What is missing then was lost; but not while data
+    /// comes, which waits in the network where signals do not.
     pub(crate) fn may_be_lost(&mut self, now: Nanos, base_rtt: Nanos) {
         if now - self.came >= self.rtt(base_rtt) {
             self.gaps.all_sent(now, self.limit());
         }
     }
 
-    /// The sender asks: it is given a token at once, if it was given none for a while. Whether it answers tokens is another question.
+    /// The sender asks: it is given a token at once, if it was given none for a while. Whether it
+    /// answers tokens is another question.
     pub(crate) fn asked(&mut self) {
         self.pause = Nanos::ZERO;
     }
@@ -323,8 +332,8 @@ impl<I> In<I> {
         self.gaps.name(now, &self.ranges, rtt, tolerance, next)
     }
 
-    /// What is due by the clock alone: a RESEND, perhaps; and how many tokens were given up because they are too old. `asked`: until when
-    /// the host's silent senders have had their turn.
+    /// What is due by the clock alone: a RESEND, perhaps; and how many tokens were given up because
+    /// they are too old. `asked`: until when the host's silent senders have had their turn.
     pub(crate) fn clock(
         &mut self,
         now: Nanos,
@@ -431,13 +440,16 @@ impl<I> In<I> {
     }
 }
 
-/// Whether so many senders are silent that the next turn is more than a retransmission timeout away (see [`turn`]). Then tokens that nobody answers say
-/// that this sender is silent, too, and a question does not take that back. If it is about the only one, it is asked without waiting for more.
+/// Whether so many senders are silent that the next turn is more than a retransmission timeout away
+/// (see [`turn`]). Then tokens that nobody answers say that this sender is silent, too, and a
+/// question does not take that back. If it is about the only one, it is asked without waiting for
+/// more.
 pub(crate) fn many_are_silent(now: Nanos, rto: Nanos, asked: Nanos) -> bool {
     asked > now + rto
 }
 
-/// The next turn to be asked, of all silent senders: now, if there are few. `asked` is when the next one's begins.
+/// The next turn to be asked, of all silent senders: now, if there are few. `asked` is when the
+/// next one's begins.
 fn turn(now: Nanos, rto: Nanos, asked: &mut Nanos) -> Nanos {
     let turn = now.max(*asked);
     *asked = turn + Nanos(rto.0 / ASKED_APART);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Finds items by a hash of what they are known by.
 //!
-//! Linear hashing: the table grows by one bucket at a time, by splitting one chain in two, so that no insertion takes long, and chains are short
-//! on average however many items there are. Items are indices from outside; the table keeps the links between them.
+//! Linear hashing: the table grows by one bucket at a time, by splitting one chain in two, so that
+//! no insertion takes long, and chains are short on average however many items there are. Items are
+//! indices from outside; the table keeps the links between them.
 
 use super::host::Memory;
 use super::paged::Paged;

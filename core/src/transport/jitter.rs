@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Random numbers, and intervals that are varied by them.
 //!
-//! A host's pacer and a port's shaper are both exact. Where two messages come to a port in step, the port may drop the tokens of
-//! the same one each time, and one that has nearly all of the rate shuts out one that has little. ExpressPass (section 2.2) varies the
-//! intervals between tokens by 1 %, which is enough where pacers are not exact themselves;
-//! [`Config::DEFAULT`](super::config::Config::DEFAULT) lets a token be anywhere in its interval, so that from one to the next it is
-//! anything from nothing to two intervals ([`Rng::place`]). The intervals themselves vary little, so that a message that has all of
-//! the rate uses it; they do vary, lest two messages of one rate keep in step ([`Rng::drift`]).
+//! A host's pacer and a port's shaper are both exact. Where two messages come to a port in step,
+//! the port may drop the tokens of the same one each time, and one that has nearly all of the rate
+//! shuts out one that has little. ExpressPass (section 2.2) varies the intervals between tokens by
+//! 1 %, which is enough where pacers are not exact themselves;
+//! [`Config::DEFAULT`](super::config::Config::DEFAULT) lets a token be anywhere in its interval, so
+//! that from one to the next it is anything from nothing to two intervals ([`Rng::place`]). The
+//! intervals themselves vary little, so that a message that has all of the rate uses it; they do
+//! vary, lest two messages of one rate keep in step ([`Rng::drift`]).
 
 use crate::units::Nanos;
 
@@ -14,7 +16,8 @@ use crate::units::Nanos;
 pub const NANO: u64 = 1 << NANO_BITS;
 const NANO_BITS: u32 = 10;
 
-/// Random numbers for what nobody gains by guessing: splitmix64 (Steele, Lea and Flood, OOPSLA 2014). Cookies are made elsewhere.
+/// Random numbers for what nobody gains by guessing: splitmix64 (Steele, Lea and Flood, OOPSLA
+/// 2014). Cookies are made elsewhere.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -47,14 +50,16 @@ impl Rng {
         self.vary(interval, jitter / 4)
     }
 
-    /// How far from the beginning of an interval its token is: `jitter` billionths of the interval, around its middle, are all as likely.
+    /// How far from the beginning of an interval its token is: `jitter` billionths of the interval,
+    /// around its middle, are all as likely.
     #[inline]
     pub fn place(&mut self, interval: u64, jitter: u32) -> u64 {
         let half = interval.saturating_sub(interval / 2);
         self.vary(interval, jitter).saturating_sub(half)
     }
 
-    /// `interval`, varied: drawn from a range of `jitter` billionths of its length around it. On average it is `interval`.
+    /// `interval`, varied: drawn from a range of `jitter` billionths of its length around it. On
+    /// average it is `interval`.
     #[inline]
     pub fn vary(&mut self, interval: u64, jitter: u32) -> u64 {
         if jitter == 0 {
@@ -95,8 +100,8 @@ impl Due {
         self.at
     }
 
-    /// A token was sent at `now`: the next is due `interval`, in 1/[`NANO`] ns, after this one was. What was late is made up for,
-    /// but no more than `slack` of it.
+    /// A token was sent at `now`: the next is due `interval`, in 1/[`NANO`] ns, after this one was.
+    /// What was late is made up for, but no more than `slack` of it.
     #[inline]
     pub fn advance(&mut self, now: Nanos, interval: u64, slack: Nanos) {
         let earliest = now - slack;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What became of a message's tokens, at the receiver that gave them.
 //!
-//! A token is *outstanding* until it is *answered* by data that echoes its sequence number, or taken for *lost*: because tokens that were sent
-//! later have been answered, more than a tolerance for reordering; or because it is too old. A token taken for lost that is answered after all is
+//! A token is *outstanding* until it is *answered* by data that echoes its sequence number, or
+//! taken for *lost*: because tokens that were sent later have been answered, more than a tolerance
+//! for reordering; or because it is too old. A token taken for lost that is answered after all is
 //! counted back, and raises the tolerance.
 
-/// The most tokens that are outstanding: a quarter of the sequence numbers, so that they are told apart.
+/// The most tokens that are outstanding: a quarter of the sequence numbers, so that they are told
+/// apart.
 pub(crate) const MAX_OUTSTANDING: u32 = 1 << 14;
 /// The tolerance at first: as TCP's three duplicate acknowledgements (RFC 5681).
 const TOLERANCE: u16 = 3;
@@ -19,7 +21,8 @@ pub(crate) struct Ledger {
     next: u16,
     /// All before this one are answered or lost.
     resolved: u16,
-    /// One above the highest that was answered or given up. `resolved <= edge <= next`, and `edge - resolved` is at most the tolerance.
+    /// One above the highest that was answered or given up. `resolved <= edge <= next`, and
+    /// `edge - resolved` is at most the tolerance.
     edge: u16,
     /// Bit i: `edge - 1 - i` was answered.
     bits: u64,
@@ -129,7 +132,8 @@ impl Ledger {
 
     /// The next `count` tokens after `resolved` are resolved: those without an answer are lost.
     fn resolve(&mut self, count: u16) -> u32 {
-        // Only those before `edge` can have been answered, and these are at most as many as the tolerance.
+        // Only those before `edge` can have been answered, and these are at most as many as the
+        // tolerance.
         let known = self.edge.wrapping_sub(self.resolved);
         let looked = count.min(known);
         let bits = mask(known) & !mask(known.wrapping_sub(looked));

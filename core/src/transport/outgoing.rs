@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! One message at its sender: what is to be sent next, and when nothing has been heard for too long.
+//! One message at its sender: what is to be sent next, and when nothing has been heard for too
+//! long.
 //!
-//! The sender is passive once its SYNC is answered: each valid token draws one packet. It keeps two sets of bytes: those that a RESEND
-//! named, which go first, and those sent again lately, which are not sent once more within a round trip (TOP section 4.4).
+//! The sender is passive once its SYNC is answered: each valid token draws one packet. It keeps two
+//! sets of bytes: those that a RESEND named, which go first, and those sent again lately, which are
+//! not sent once more within a round trip (TOP section 4.4).
 
 use super::host::{Address, Direction, Info, Outgoing};
 use super::incoming::ACK_PACKETS;
@@ -95,7 +97,8 @@ pub(crate) struct Out<O> {
 
 /// The longest time between two SYNCs or probes.
 const MAX_PATIENCE: Nanos = Nanos::SECOND;
-/// In each `timeout` a peer is asked at least so often: otherwise one that is there, but has nothing to say, would be given up.
+/// In each `timeout` a peer is asked at least so often: otherwise one that is there, but has
+/// nothing to say, would be given up.
 const ASKED_IN_TIMEOUT: u64 = 8;
 
 /// What is to be done when a message's timer fires.
@@ -211,7 +214,8 @@ impl<O> Out<O> {
         true
     }
 
-    /// The peer has sent something: it is alive, and knows of the message. `news`: it was more than an answer to a probe.
+    /// The peer has sent something: it is alive, and knows of the message. `news`: it was more than
+    /// an answer to a probe.
     pub(crate) fn heard(&mut self, now: Nanos, news: bool, rto: Nanos) {
         if !self.open {
             self.open = true;
@@ -222,7 +226,8 @@ impl<O> Out<O> {
             self.patience = rto;
         }
         if news {
-            // By steps: where answers take longer than `rto`, each of them would otherwise be followed by several questions.
+            // By steps: where answers take longer than `rto`, each of them would otherwise be
+            // followed by several questions.
             self.patience = rto.max(Nanos(self.patience.0 / 2));
         }
         self.heard = now;
@@ -240,10 +245,12 @@ impl<O> Out<O> {
 
     /// REN: whether a grant may draw a packet; `more`: its second, which adds to what is under way.
     ///
-    /// REN trusts the ports to say when there is no room. One without a marker never does: there, messages would double until most of what they
-    /// send is dropped. A message has no use for more than its host's link carries in a round trip. What is not acknowledged may be more, by
-    /// what is acknowledged at once; and as much again while something that was lost is missing, or while packets that wait for longer than
-    /// round trips took until then are taken for lost: grants come for these that add to what is under way, too.
+    /// REN trusts the ports to say when there is no room. One without a marker never does: there,
+    /// messages would double until most of what they send is dropped. A message has no use for more
+    /// than its host's link carries in a round trip. What is not acknowledged may be more, by what
+    /// is acknowledged at once; and as much again while something that was lost is missing, or
+    /// while packets that wait for longer than round trips took until then are taken for lost:
+    /// grants come for these that add to what is under way, too.
     pub(crate) fn may_send(&self, more: bool) -> bool {
         let under_way = self.sent.saturating_sub(self.received);
         let batch = self.mss.saturating_mul(ACK_PACKETS);
@@ -293,8 +300,9 @@ impl<O> Out<O> {
         })
     }
 
-    /// A RESEND names these. Returns how many parts are not sent again, because they were within a round trip; and whether anything is to be
-    /// sent again that was not before: the peer names what it misses whenever it is asked, and that alone is no news.
+    /// A RESEND names these. Returns how many parts are not sent again, because they were within a
+    /// round trip; and whether anything is to be sent again that was not before: the peer names
+    /// what it misses whenever it is asked, and that alone is no news.
     pub(crate) fn name(&mut self, now: Nanos, spans: &[Span], base_rtt: Nanos) -> (u32, bool) {
         if now - self.resent_since >= self.rtt(base_rtt) {
             self.resent.clear();
@@ -318,7 +326,8 @@ impl<O> Out<O> {
         (too_soon, self.named.bytes() > before)
     }
 
-    /// The peer knows nothing of the message. If nothing of it was acknowledged, it begins once more.
+    /// The peer knows nothing of the message. If nothing of it was acknowledged, it begins once
+    /// more.
     pub(crate) fn restart(&mut self) -> bool {
         if self.received != 0 {
             return false;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! All tokens of a host leave through here, at the token rate and no faster.
 //!
-//! Each message that wants tokens is *waiting* until its next one is due by its own rate, and *ready* then. Of those that are ready, the policy's key
-//! chooses. One exact [`Shaper`] spaces what leaves.
+//! Each message that wants tokens is *waiting* until its next one is due by its own rate, and
+//! *ready* then. Of those that are ready, the policy's key chooses. One exact [`Shaper`] spaces
+//! what leaves.
 //!
-//! While any message wants tokens the shaper is not idle, though it may have to wait for one to be due. It makes up for that, to a bound: messages'
-//! intervals vary, and a shaper that did not allow for it would iron the variation out, and lose its rate.
+//! While any message wants tokens the shaper is not idle, though it may have to wait for one to be
+//! due. It makes up for that, to a bound: messages' intervals vary, and a shaper that did not allow
+//! for it would iron the variation out, and lose its rate.
 //!
-//! Two hosts that both pace exactly keep in step, and a port where their tokens meet drops those of the same one each time. So what the shaper
-//! lets go is late by a random part of an interval ([`Jitter`]), which changes no rate.
+//! Two hosts that both pace exactly keep in step, and a port where their tokens meet drops those of
+//! the same one each time. So what the shaper lets go is late by a random part of an interval
+//! ([`Jitter`]), which changes no rate.
 
 use super::heap::Heap;
 use super::host::Memory;
@@ -17,14 +20,16 @@ use super::policy::Key;
 use crate::shaper::Shaper;
 use crate::units::{Nanos, Rate};
 
-/// How many intervals of the pacer it may make up for: as many tokens as a port's queue holds (TOP section 4.3).
+/// How many intervals of the pacer it may make up for: as many tokens as a port's queue holds (TOP
+/// section 4.3).
 const SLACK_INTERVALS: u32 = 8;
 
-/// Intervals by which a [`Jitter`] may be late, besides a token's place in its interval. Two of them, one of a message and that of the pacer, are late by less
-/// than what the pacer makes up for.
+/// Intervals by which a [`Jitter`] may be late, besides a token's place in its interval. Two of
+/// them, one of a message and that of the pacer, are late by less than what the pacer makes up for.
 const WANDER: u64 = 3;
 
-/// How late tokens are within their intervals: each token by a random part of its interval, and all by some intervals that wander slowly.
+/// How late tokens are within their intervals: each token by a random part of its interval, and all
+/// by some intervals that wander slowly.
 ///
 /// The intervals follow one another exactly, so that a message that has all of the rate uses it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -46,7 +46,8 @@ impl<M: Memory> Peers<M> {
         })
     }
 
-    /// The index of a peer, which is new if need be. `None`: no memory. One that has no messages is to be [dropped](Peers::tidy).
+    /// The index of a peer, which is new if need be. `None`: no memory. One that has no messages is
+    /// to be [dropped](Peers::tidy).
     pub(crate) fn get(&mut self, hash: u32, address: &Address) -> Option<u32> {
         if let Some(index) = self.find(hash, address) {
             return Some(index);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which message is given tokens first, and with which priority.
 //!
-//! Both follow from one number, the message's weight: what remains of it (SRPT), what it has had (LAS), how soon it must be there
-//! (EDF), or what remains of its coflow. A token's priority is TOP's function of that number, in packets; among a host's own
-//! messages the number itself decides.
+//! Both follow from one number, the message's weight: what remains of it (SRPT), what it has had
+//! (LAS), how soon it must be there (EDF), or what remains of its coflow. A token's priority is
+//! TOP's function of that number, in packets; among a host's own messages the number itself
+//! decides.
 
 use core::num::NonZeroU64;
 
@@ -26,7 +27,8 @@ pub struct Facts {
     pub mss: u16,
     /// When it should be there.
     pub deadline: Option<Nanos>,
-    /// Bytes that are missing of all messages of its coflow, if it has one; of those whose length is not known, what has come.
+    /// Bytes that are missing of all messages of its coflow, if it has one; of those whose length
+    /// is not known, what has come.
     pub coflow: Option<u64>,
     /// The priority that the application wants.
     pub wish: Option<u8>,
@@ -63,8 +65,9 @@ const MAX_WEIGHT: u64 = (1 << WEIGHT_BITS) - 1;
 
 /// Where a message stands now.
 ///
-/// Under [`Policy::Top`] the priority comes first, so that what an application wishes for counts within its host too; without a
-/// wish, it says no other than the weight does. A key that was made earlier is not far wrong: weights change by a packet at a time.
+/// Under [`Policy::Top`] the priority comes first, so that what an application wishes for counts
+/// within its host too; without a wish, it says no other than the weight does. A key that was made
+/// earlier is not far wrong: weights change by a packet at a time.
 pub fn standing(config: &Resolved, now: Nanos, facts: &Facts) -> Standing {
     if config.policy != Policy::Top {
         return Standing {
@@ -94,7 +97,8 @@ pub fn standing(config: &Resolved, now: Nanos, facts: &Facts) -> Standing {
     }
 }
 
-/// What is missing; of a message whose length is not known, what has come stands for it (TOP section 3.2, "non-clairvoyant").
+/// What is missing; of a message whose length is not known, what has come stands for it (TOP
+/// section 3.2, "non-clairvoyant").
 fn remaining(facts: &Facts) -> u64 {
     match facts.length {
         Some(length) => length.saturating_sub(facts.received).into(),

@@ -65,7 +65,8 @@ impl<const N: usize> Ranges<N> {
         }
     }
 
-    /// How many of the ranges end before `start` (not touching it): the place of the first that does not.
+    /// How many of the ranges end before `start` (not touching it): the place of the first that
+    /// does not.
     #[inline]
     fn place(&self, start: u32) -> usize {
         // What is new mostly comes at the end.
@@ -98,7 +99,8 @@ impl<const N: usize> Ranges<N> {
         start < end && first.is_some_and(|range| range.start < end)
     }
 
-    /// Adds `start..end`. `false`, and nothing has changed, if that needs another range and there is no room.
+    /// Adds `start..end`. `false`, and nothing has changed, if that needs another range and there
+    /// is no room.
     pub(crate) fn insert(&mut self, start: u32, end: u32) -> bool {
         if start >= end {
             return true;
@@ -120,7 +122,8 @@ impl<const N: usize> Ranges<N> {
         self.replace(place, after, &[new])
     }
 
-    /// Takes `start..end` out. `false`, and nothing has changed, if that needs another range and there is no room.
+    /// Takes `start..end` out. `false`, and nothing has changed, if that needs another range and
+    /// there is no room.
     pub(crate) fn remove(&mut self, start: u32, end: u32) -> bool {
         if start >= end {
             return true;
@@ -169,7 +172,8 @@ impl<const N: usize> Ranges<N> {
             if to > self.len || rest > N {
                 return false;
             }
-            // `to..self.len` is within the array, and so is what it is moved to: `len` is at most N.
+            // `to..self.len` is within the array, and so is what it is moved to: `len` is at most
+            // N.
             if rest < to {
                 let mut offset = 0;
                 while let Some(&range) = self.as_slice().get(to.saturating_add(offset)) {

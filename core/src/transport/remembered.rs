@@ -8,7 +8,8 @@ use super::slab::Slab;
 use super::wire::Cookie;
 use crate::units::Nanos;
 
-/// How long a message is remembered after its sender has confirmed that it knows: packets that the network delays for longer are taken for new.
+/// How long a message is remembered after its sender has confirmed that it knows: packets that the
+/// network delays for longer are taken for new.
 pub(crate) const CONFIRMED: Nanos = Nanos(200 * Nanos::MILLISECOND.0);
 
 struct Entry {

@@ -14,7 +14,8 @@ pub struct Ring<S> {
 }
 
 impl<T: Copy, S: DerefMut<Target = [T]>> Ring<S> {
-    /// An empty queue, with room for as many items as `storage` has. What is in there does not matter.
+    /// An empty queue, with room for as many items as `storage` has. What is in there does not
+    /// matter.
     pub const fn new(storage: S) -> Self {
         Self {
             storage,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Items at small numbers, which are reused, with a count of how often: so that an old number can be told from a new one.
+//! Items at small numbers, which are reused, with a count of how often: so that an old number can
+//! be told from a new one.
 
 use super::host::Memory;
 use super::paged::Paged;
@@ -82,7 +83,8 @@ impl<M: Memory, T> Slab<M, T> {
         self.remove_part(index, |item| item)
     }
 
-    /// Takes an item out, of which only a part is wanted. The rest is dropped, and need not be moved for that.
+    /// Takes an item out, of which only a part is wanted. The rest is dropped, and need not be
+    /// moved for that.
     pub(crate) fn remove_part<P>(&mut self, index: u32, part: impl FnOnce(T) -> P) -> Option<P> {
         let entry = self.entries.get_mut(index)?;
         let item = part(entry.item.take()?);

@@ -6,7 +6,8 @@ use super::wire::{Malformed, ResetCode};
 /// Makes the counters' numbers, names and descriptions of one list.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $counter:ident = $name:literal,)+) => {
-        /// A counter. Its attribute's number is [`FIRST`](crate::transport::uapi::stat::FIRST) more than its own.
+        /// A counter. Its attribute's number is [`FIRST`](crate::transport::uapi::stat::FIRST) more
+        /// than its own.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u16)]
         pub enum Counter {
@@ -188,7 +189,8 @@ counters! {
     SignalAddress = "signal_address",
     /// Signals that contradicted what was known.
     SignalContradiction = "signal_contradiction",
-    /// Parts that a RESEND named and that were not sent again, because they had been within a round-trip time.
+    /// Parts that a RESEND named and that were not sent again, because they had been within a
+    /// round-trip time.
     ResendTooSoon = "resend_too_soon",
 
     /// SYNCs that were not taken: too many messages are coming in.
@@ -242,7 +244,8 @@ counters! {
     MalformedCode = "malformed_code",
     /// UDP datagrams of which not even the headers could be had: no memory, or a bad checksum.
     Unreadable = "unreadable",
-    /// Grants that did not send, or not twice, what their mark says: as much is under way as the link carries.
+    /// Grants that did not send, or not twice, what their mark says: as much is under way as the
+    /// link carries.
     GrantHeld = "grant_held",
 }
 

@@ -3,7 +3,8 @@
 //!
 //! `docs/sockets.md` and `docs/netlink/turnstile.yaml` describe them for other programs.
 
-/// The protocol number for `socket(2)`: `socket(AF_INET, SOCK_RDM, 259)`. Not a number of IANA's; nothing on the wire has it.
+/// The protocol number for `socket(2)`: `socket(AF_INET, SOCK_RDM, 259)`. Not a number of IANA's;
+/// nothing on the wire has it.
 pub const IPPROTO_TURNSTILE: u16 = 259;
 /// Level of socket options and ancillary data: the UDP port's number, which no other level has.
 pub const SOL_TURNSTILE: u32 = 29813;
@@ -20,7 +21,8 @@ pub mod sockopt {
 
 /// Ancillary data of level [`SOL_TURNSTILE`].
 pub mod ancillary {
-    /// `u64`, bytes: the length of the message that this call begins, of which it may hold only a part.
+    /// `u64`, bytes: the length of the message that this call begins, of which it may hold only a
+    /// part.
     pub const LENGTH: u32 = 1;
     /// `u64`, ns from now: when the message should be there.
     pub const DEADLINE: u32 = 2;
@@ -30,8 +32,9 @@ pub mod ancillary {
     pub const PRIORITY: u32 = 4;
     /// `u32`, 0 or 1: the receiver is not told the length before the end.
     pub const UNKNOWN_SIZE: u32 = 5;
-    /// On `recvmsg`: [`INFO_LEN`] bytes, four `u64`: the message's number on the socket, its length (`u64::MAX`: not known
-    /// yet), the offset of what was read, and ns since its first packet came.
+    /// On `recvmsg`: [`INFO_LEN`] bytes, four `u64`: the message's number on the socket, its length
+    /// (`u64::MAX`: not known yet), the offset of what was read, and ns since its first packet
+    /// came.
     pub const INFO: u32 = 6;
     /// The length of [`INFO`].
     pub const INFO_LEN: usize = 32;
@@ -73,7 +76,8 @@ pub mod config {
     pub const PAD: u16 = 1;
     /// `u32`: [`super::POLICY_EXPRESSPASS`], …
     pub const POLICY: u16 = 2;
-    /// `u64`, bytes/s: the link that tokens are for; 0: the fastest device that is up and reports a speed, 10 Gbit/s if none does.
+    /// `u64`, bytes/s: the link that tokens are for; 0: the fastest device that is up and reports a
+    /// speed, 10 Gbit/s if none does.
     pub const LINK_RATE64: u16 = 3;
     /// `u32`, parts per billion of the link: the rate of all tokens together.
     pub const TOKEN_SHARE: u16 = 4;
@@ -139,7 +143,8 @@ pub mod config {
     pub const DSCP_DATA: u16 = 34;
     /// `u32`, 0..63: DSCP of unscheduled data.
     pub const DSCP_UNSCHEDULED: u16 = 35;
-    /// `u32`, 0..64: a message with all of the token rate aims at a loss so many times and once more smaller (`weighted`).
+    /// `u32`, 0..64: a message with all of the token rate aims at a loss so many times and once
+    /// more smaller (`weighted`).
     pub const FAIRNESS: u16 = 36;
     /// `u64`, bytes/s, only read: the link rate in force.
     pub const LINK_IN_FORCE: u16 = 37;
@@ -185,7 +190,8 @@ pub mod message {
     pub const LOCAL_PORT: u16 = 4;
     /// `u16`: the peer's port.
     pub const PEER_PORT: u16 = 5;
-    /// `u64`: a number that no other message of the namespace has while the namespace lives. (The cookie is a secret.)
+    /// `u64`: a number that no other message of the namespace has while the namespace lives. (The
+    /// cookie is a secret.)
     pub const NUMBER: u16 = 6;
     /// `u64`, bytes: the length; absent while it is not known.
     pub const LENGTH: u16 = 7;
@@ -217,10 +223,12 @@ pub mod message {
     pub const EVENT: u16 = 20;
     /// `u32`, of [`super::EVENT_FAILED`]: the errno.
     pub const ERROR: u16 = 21;
-    /// `u32`, of [`super::EVENT_LIMITED`]: the number of the attribute of [`super::config`] that sets the limit; 0: memory.
+    /// `u32`, of [`super::EVENT_LIMITED`]: the number of the attribute of [`super::config`] that
+    /// sets the limit; 0: memory.
     pub const LIMIT: u16 = 22;
     // (What a listener itself was too slow for is not counted: it gets ENOBUFS.)
-    /// `u64`, of [`super::command::EVENT`]: how many events before this one could not be told, so many came at once; absent if none.
+    /// `u64`, of [`super::command::EVENT`]: how many events before this one could not be told, so
+    /// many came at once; absent if none.
     pub const LOST: u16 = 23;
     /// The highest attribute number in use.
     pub const MAX: u16 = 23;
@@ -262,8 +270,8 @@ pub mod peer {
     pub const MAX: u16 = 7;
 }
 
-/// Attributes of [`command::STATS_GET`]. All are `u64`; those of `transport::stats` are listed there, from
-/// [`FIRST`](stat::FIRST) on, in its order.
+/// Attributes of [`command::STATS_GET`]. All are `u64`; those of `transport::stats` are listed
+/// there, from [`FIRST`](stat::FIRST) on, in its order.
 pub mod stat {
     /// Padding for 64-bit attributes; carries nothing.
     pub const PAD: u16 = 1;

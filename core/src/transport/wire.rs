@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The packets of the transport, as they are in a UDP datagram's payload.
 //!
-//! `docs/wire-format.md` describes each field. All numbers are big-endian. [`parse`] takes what anybody may have sent: what it
-//! accepts is in range, and writing it gives the same bytes again. There is one way to write a packet, so a bit that this version
-//! does not know makes a packet malformed.
+//! `docs/wire-format.md` describes each field. All numbers are big-endian. [`parse`] takes what
+//! anybody may have sent: what it accepts is in range, and writing it gives the same bytes again.
+//! There is one way to write a packet, so a bit that this version does not know makes a packet
+//! malformed.
 //!
-//! A data packet's payload is not part of [`Packet`]: its user has it in a buffer, from [`DATA_LEN`] on.
+//! A data packet's payload is not part of [`Packet`]: its user has it in a buffer, from
+//! [`DATA_LEN`] on.
 
 use core::fmt;
 
@@ -17,7 +19,8 @@ pub const MAX_LENGTH: u32 = (1 << 30) - 1;
 pub const MAX_HEADER: usize = RESEND_LEN + MAX_SPANS * SPAN_LEN;
 /// How many spans a RESEND can name.
 pub const MAX_SPANS: usize = 16;
-/// The least that SYNC may give as [`Sync::mss`]. With less, tokens would outweigh what they ask for.
+/// The least that SYNC may give as [`Sync::mss`]. With less, tokens would outweigh what they ask
+/// for.
 pub const MIN_MSS: u16 = 256;
 /// The most that SYNC may give as [`Sync::mss`]: what IPv4 can carry.
 pub const MAX_MSS: u16 = 65_535 - 28 - DATA_LEN as u16;
@@ -41,7 +44,8 @@ pub const ACK_LEN: usize = 20;
 /// Bytes of a RESET.
 pub const RESET_LEN: usize = 16;
 
-/// How many bytes of a message fit in a packet of `mtu` bytes, IP header included. `None` if that is less than [`MIN_MSS`].
+/// How many bytes of a message fit in a packet of `mtu` bytes, IP header included. `None` if that
+/// is less than [`MIN_MSS`].
 #[inline]
 pub const fn mss(mtu: u32, ipv6: bool) -> Option<u16> {
     let headers = if ipv6 { 40 } else { 20 } + 8 + DATA_LEN as u32;
@@ -55,8 +59,8 @@ pub const fn mss(mtu: u32, ipv6: bool) -> Option<u16> {
     }
 }
 
-/// What a message is known by at both ends, besides the peer's address: random, chosen by the sender, and what somebody who
-/// does not see the packets would have to guess.
+/// What a message is known by at both ends, besides the peer's address: random, chosen by the
+/// sender, and what somebody who does not see the packets would have to guess.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cookie(
     /// All 64 bits are random.
@@ -104,11 +108,13 @@ pub struct Sync {
     pub deadline: u32,
     /// The coflow that the message belongs to; 0: none.
     pub coflow: u32,
-    /// Bytes, from the first on, that are sent without a token; at most `length`, 0 if that is not known.
+    /// Bytes, from the first on, that are sent without a token; at most `length`, 0 if that is not
+    /// known.
     pub unscheduled: u32,
     /// Payload bytes of a full-length DATA, [`MIN_MSS`]..=[`MAX_MSS`].
     pub mss: u16,
-    /// What the application wants its tokens' priority to be, 0..=[`MAX_PRIORITY`] ([`header::FLAG_PRIORITY`]).
+    /// What the application wants its tokens' priority to be, 0..=[`MAX_PRIORITY`]
+    /// ([`header::FLAG_PRIORITY`]).
     pub priority: Option<u8>,
     /// Asks for an ACK ([`header::FLAG_PROBE`]).
     pub probe: bool,
@@ -187,8 +193,8 @@ pub struct Ack {
     pub received: u32,
     /// Bytes: tokens will be given for those before this one. At most [`MAX_LENGTH`].
     pub window: u32,
-    /// From the receiver: all has come; from the sender: it knows that, and the receiver may forget the message
-    /// ([`header::FLAG_FINAL`]).
+    /// From the receiver: all has come; from the sender: it knows that, and the receiver may forget
+    /// the message ([`header::FLAG_FINAL`]).
     pub last: bool,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The markers in a port, against a model of them: long random runs of packets of all kinds through ports of all kinds, and every
-//! packet leaves with the mark that the model gives it.
+//! The markers in a port, against a model of them: long random runs of packets of all kinds through
+//! ports of all kinds, and every packet leaves with the mark that the model gives it.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The markers once more, as plainly as they can be said: in times instead of volumes, with fractions of 128 bits.
+//! The markers once more, as plainly as they can be said: in times instead of volumes, with
+//! fractions of 128 bits.
 
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::{Config, Drain};
@@ -29,8 +30,8 @@ impl Phantom {
         (held / self.per.ns) as u64
     }
 
-    /// `len` bytes come at `now`, or when the last came if that was later: do they find more than the threshold,
-    /// if that `counts`?
+    /// `len` bytes come at `now`, or when the last came if that was later: do they find more than
+    /// the threshold, if that `counts`?
     fn add(&mut self, now: u64, len: u32, counts: bool) -> bool {
         let found = self.held(now);
         self.now = self.now.max(now);
@@ -60,7 +61,8 @@ struct Ren {
     begin: u64,
     /// The link is busy until exactly `busy / link.bytes` ns.
     busy: u128,
-    /// Gaps in ns and marks, each with the number of the part of a period that it belongs to; and when the newest part began.
+    /// Gaps in ns and marks, each with the number of the part of a period that it belongs to; and
+    /// when the newest part began.
     idle: Vec<(u64, u64)>,
     given: Vec<(u64, u8)>,
     number: u64,
@@ -292,8 +294,9 @@ impl Model {
     }
 }
 
-/// Segment by segment, each in the nanosecond in which those before it have passed the link. Of those between the first and the last
-/// none finds more than both, but for what a part of a nanosecond brings.
+/// Segment by segment, each in the nanosecond in which those before it have passed the link. Of
+/// those between the first and the last none finds more than both, but for what a part of a
+/// nanosecond brings.
 fn pass(phantom: &mut Phantom, link: PerByte, now: u64, packet: &P) -> bool {
     let meta = packet.inner.meta;
     let len = meta.wire_len / meta.segs;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ten million packets into an endpoint, from peers that know the cookies and say whatever they like, and from somebody who knows all
-//! but the cookies. Nothing panics, what the endpoint says and keeps stays within bounds, no byte of a message is told twice, and
-//! who does not know a cookie moves nothing.
+//! Ten million packets into an endpoint, from peers that know the cookies and say whatever they
+//! like, and from somebody who knows all but the cookies. Nothing panics, what the endpoint says
+//! and keeps stays within bounds, no byte of a message is told twice, and who does not know a
+//! cookie moves nothing.
 // Shifts before masks, as everybody reads them; later versions of the lint agree.
 #![allow(clippy::precedence)]
 

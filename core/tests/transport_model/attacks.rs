@@ -79,8 +79,9 @@ fn a_flood_of_syncs_leaves_memory_bounded_and_others_served() {
         times[100] / 1000,
         long / 1000
     );
-    // Ten million in a second are two thirds of what the link carries: most are forgotten before their data could come. Who
-    // asks again comes through, and who is there is not disturbed. Alone, it takes 36 ms, and the others 0.1 ms each.
+    // Ten million in a second are two thirds of what the link carries: most are forgotten before
+    // their data could come. Who asks again comes through, and who is there is not disturbed.
+    // Alone, it takes 36 ms, and the others 0.1 ms each.
     assert!(times[100] < 300_000_000 && long < 45_000_000);
     // Those that began with it time out, and nothing is left.
     assert_clean(&mut network, 3);
@@ -225,7 +226,8 @@ fn tokens_that_come_again_draw_nothing() {
     network.send_at(2_000_000, 0, 1, 1_450_000);
     network.run_to_the_end(1_000_000_000);
     let stats = network.endpoint(0).stats();
-    // Each would come four times: two links that repeat all. The switch's port has no room for most of them.
+    // Each would come four times: two links that repeat all. The switch's port has no room for most
+    // of them.
     let stats = (
         stats.get(Counter::DataSent),
         stats.get(Counter::TokenDuplicate),

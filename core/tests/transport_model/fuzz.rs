@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Millions of packets, most of them wrong in some way, through one endpoint, while its user does whatever comes to his mind.
+//! Millions of packets, most of them wrong in some way, through one endpoint, while its user does
+//! whatever comes to his mind.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What an endpoint's user is here: it checks that each message's bytes come once, and only once all have.
+//! What an endpoint's user is here: it checks that each message's bytes come once, and only once
+//! all have.
 
 use std::cell::Cell;
 use std::collections::HashMap;

@@ -73,8 +73,8 @@ fn waited(network: &Network) -> (u64, u64) {
     (data.over_limit, data.max_packets)
 }
 
-/// A port without a marker says that there is room for ever. Without a bound of their own, messages double until the port drops most of what they
-/// send, and even one that is alone stands still.
+/// A port without a marker says that there is room for ever. Without a bound of their own, messages
+/// double until the port drops most of what they send, and even one that is alone stands still.
 #[test]
 fn without_marks_no_more_is_under_way_than_the_link_carries() {
     // What is acknowledged at once.
@@ -100,8 +100,9 @@ fn without_marks_no_more_is_under_way_than_the_link_carries() {
     }
 }
 
-/// Four messages over a link of which each takes the fourth part, and that is slower than the hosts': their packets wait for many round trips, and are taken for
-/// lost meanwhile. What grants that are sent for that draw adds to what is under way, but not for ever.
+/// Four messages over a link of which each takes the fourth part, and that is slower than the
+/// hosts': their packets wait for many round trips, and are taken for lost meanwhile. What grants
+/// that are sent for that draw adds to what is under way, but not for ever.
 #[test]
 fn what_waits_for_long_is_not_taken_for_lost_for_ever() {
     const COUNT: usize = 4;
@@ -117,7 +118,8 @@ fn what_waits_for_long_is_not_taken_for_lost_for_ever() {
     assert!(most <= COUNT as u64 * (2 * BDP + 16), "{most}");
 }
 
-/// What is sent at first is what the link carries in a round trip, headers and all: a message alone never waits.
+/// What is sent at first is what the link carries in a round trip, headers and all: a message alone
+/// never waits.
 #[test]
 fn the_first_round_is_at_the_links_rate() {
     let mut network = pairs(1, 1, true, BUFFER);
@@ -132,7 +134,8 @@ fn the_first_round_is_at_the_links_rate() {
     assert_eq!(waited(&network), (0, 1));
 }
 
-/// Grants that are lost are packets that are not sent. The port sees the gaps, and others are sent twice for.
+/// Grants that are lost are packets that are not sent. The port sees the gaps, and others are sent
+/// twice for.
 #[test]
 fn lost_grants_are_made_up_for() {
     let took = |loss| {
@@ -154,8 +157,9 @@ fn lost_grants_are_made_up_for() {
     }
 }
 
-/// All grants are lost for a while: one is sent for each round trip in which nothing came, and what it draws is doubled each time. The acknowledgements were lost, too: what is
-/// taken for under way must not hold that up.
+/// All grants are lost for a while: one is sent for each round trip in which nothing came, and what
+/// it draws is doubled each time. The acknowledgements were lost, too: what is taken for under way
+/// must not hold that up.
 #[test]
 fn a_message_gets_going_again() {
     let mut network = pairs(1, 1, true, BUFFER);
@@ -179,7 +183,8 @@ fn a_message_gets_going_again() {
     assert!(full.is_some_and(|rounds| rounds <= 7), "{full:?}");
 }
 
-/// As many messages as leave each other's packets waiting for round trips: the first packets answer no grant, and that they take long tells how long the path is.
+/// As many messages as leave each other's packets waiting for round trips: the first packets answer
+/// no grant, and that they take long tells how long the path is.
 #[test]
 fn what_waits_among_many_is_not_sent_twice() {
     for count in [16, 64] {
@@ -198,7 +203,8 @@ fn what_waits_among_many_is_not_sent_twice() {
     }
 }
 
-/// Round trips of many times `base-rtt` are measured, though all grants are given up before they are answered.
+/// Round trips of many times `base-rtt` are measured, though all grants are given up before they
+/// are answered.
 #[test]
 fn a_round_trip_that_grows_is_measured() {
     const SLOW: u64 = 2_500_000;
@@ -268,7 +274,8 @@ struct Burst {
     stops: usize,
 }
 
-/// A flow has the link for itself; `phase` ns into a sampling period so many others begin, stay for 40 round trips, and stop.
+/// A flow has the link for itself; `phase` ns into a sampling period so many others begin, stay for
+/// 40 round trips, and stop.
 fn burst(count: usize, phase: u64, buffer: u32) -> Burst {
     const STAYS: u64 = 40;
     let all = count + 1;
@@ -301,8 +308,9 @@ fn burst(count: usize, phase: u64, buffer: u32) -> Burst {
     }
 }
 
-/// Equations (1), (3) and (6): m flows leave m bandwidth-delay products in the queue of a link that was full, which it carries in as many rounds; when they
-/// stop, the one that stays has the link again after as many rounds as doubling takes. Whenever they come.
+/// Equations (1), (3) and (6): m flows leave m bandwidth-delay products in the queue of a link that
+/// was full, which it carries in as many rounds; when they stop, the one that stays has the link
+/// again after as many rounds as doubling takes. Whenever they come.
 #[test]
 fn bursts_come_and_go() {
     let round = RTT as usize / 1000;

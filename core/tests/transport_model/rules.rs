@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! TOP's rules: priorities, tokens that expire at the sender, unscheduled packets, lengths that are not known. And how messages fail.
+//! TOP's rules: priorities, tokens that expire at the sender, unscheduled packets, lengths that are
+//! not known. And how messages fail.
 
 use turnstile_core::port::band::Band;
 use turnstile_core::transport::config::Config;
@@ -51,7 +52,8 @@ fn beside_load(config: &Config, kind: Kind, load: bool) -> u64 {
     took(&network, message)
 }
 
-/// Issue: a high-priority message's time under a saturating low-priority load is within 1.2 x of its time alone.
+/// Issue: a high-priority message's time under a saturating low-priority load is within 1.2 x of
+/// its time alone.
 #[test]
 fn a_short_message_hardly_notices_long_ones() {
     let config = Config::DEFAULT;
@@ -70,8 +72,8 @@ fn a_short_message_hardly_notices_long_ones() {
     assert!(beside * 2 > alone * 3);
 }
 
-/// Tokens wait at a port behind others of higher priority, for long, since ports do not let tokens expire here; then they all go. The most data that is
-/// queued before their receiver, bytes.
+/// Tokens wait at a port behind others of higher priority, for long, since ports do not let tokens
+/// expire here; then they all go. The most data that is queued before their receiver, bytes.
 fn after_a_wait(token_expiry: u64) -> u64 {
     let config = Config {
         schedule: uapi::SCHEDULE_LAS,
@@ -164,7 +166,8 @@ fn unscheduled_packets_that_meet_are_sent_again_with_tokens() {
     assert_clean(&mut network, 17);
 }
 
-/// However a message's end is delayed, its receiver takes none twice: SYNCs that come again are answered, not opened.
+/// However a message's end is delayed, its receiver takes none twice: SYNCs that come again are
+/// answered, not opened.
 #[test]
 fn what_was_delivered_is_remembered() {
     let link = Link {
@@ -288,7 +291,8 @@ fn a_hosts_own_port_drops_nothing() {
     assert_clean(&mut network, 2);
 }
 
-/// A REN sender does not know the window when it begins: what it sends beyond is not taken, and comes later.
+/// A REN sender does not know the window when it begins: what it sends beyond is not taken, and
+/// comes later.
 #[test]
 fn a_burst_beyond_the_window_arrives() {
     let config = Config {
@@ -305,7 +309,8 @@ fn a_burst_beyond_the_window_arrives() {
     assert_clean(&mut network, 2);
 }
 
-/// A configuration that is changed under way takes effect at once: a link that was slow holds nothing up.
+/// A configuration that is changed under way takes effect at once: a link that was slow holds
+/// nothing up.
 #[test]
 fn a_faster_link_is_used_at_once() {
     let slow = Config {
@@ -326,7 +331,8 @@ fn a_faster_link_is_used_at_once() {
     assert_clean(&mut network, 2);
 }
 
-/// Messages that wait for their turn are not talked about all the time: neither side makes more of the other's question than it is.
+/// Messages that wait for their turn are not talked about all the time: neither side makes more of
+/// the other's question than it is.
 #[test]
 fn messages_that_wait_ask_ever_more_rarely() {
     // 100 Mbit/s, so that most wait for half a second; and a receive buffer that few fit into.
@@ -358,7 +364,8 @@ fn messages_that_wait_ask_ever_more_rarely() {
     assert_clean(&mut network, 2);
 }
 
-/// A thousand messages whose senders fall silent are asked no more often than a host can answer; and come when they can.
+/// A thousand messages whose senders fall silent are asked no more often than a host can answer;
+/// and come when they can.
 #[test]
 fn silent_senders_are_asked_one_after_the_other() {
     const COUNT: u64 = 1000;

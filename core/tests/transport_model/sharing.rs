@@ -96,14 +96,16 @@ fn jain(shares: &[f64]) -> f64 {
     sum * sum / (shares.len() as f64 * squares)
 }
 
-/// ExpressPass section 3.1, figure 7: a second flow joins, and three round trips later both have their fair share within 10 %.
+/// ExpressPass section 3.1, figure 7: a second flow joins, and three round trips later both have
+/// their fair share within 10 %.
 #[test]
 fn two_flows_share_fairly_within_three_round_trips() {
     const RTT: u64 = 100_000;
     const SEEDS: u64 = 16;
     for (name, feedback) in FEEDBACKS {
         for rate in [G10, G100] {
-            // How far the first is above its fair share, in each round trip after the second began, in the mean.
+            // How far the first is above its fair share, in each round trip after the second began,
+            // in the mean.
             let mut off = [0.0; 8];
             for seed in 0..SEEDS {
                 // Three links each way.
@@ -203,7 +205,8 @@ fn few_flows_share_fairly() {
     assert!(index < 0.8, "{index}");
 }
 
-/// A flow over all of `links`, and one over each: how well the least used link is used for data, of what tokens leave.
+/// A flow over all of `links`, and one over each: how well the least used link is used for data, of
+/// what tokens leave.
 fn parking_lot(config: &Config, links: usize) -> f64 {
     // Hosts 0 (all links) and 1..=links (one each) send; `links + 1 + i` receives what `i` sends.
     let route = move |from: usize, to: usize| {
@@ -260,7 +263,8 @@ fn a_parking_lot_is_used_well() {
     }
 }
 
-/// Sizes of the web-search workload (DCTCP, figure 4, as pFabric has them): bytes, and how many of a hundred are no longer.
+/// Sizes of the web-search workload (DCTCP, figure 4, as pFabric has them): bytes, and how many of
+/// a hundred are no longer.
 const WEB_SEARCH: [(f64, f64); 12] = [
     (1.0, 0.0),
     (10e3, 15.0),
@@ -295,8 +299,9 @@ fn alone(config: &Config, length: u32) -> u64 {
     network.registry.messages[message].delivered.unwrap() - 2_000_000
 }
 
-/// Slowdowns, mean and 99th percentile, of messages below 10 KB and of all: messages of all sizes at 60 % load on a dumbbell of 4 + 4
-/// hosts, whose switches' ports hold so many unscheduled packets; 0: these are data.
+/// Slowdowns, mean and 99th percentile, of messages below 10 KB and of all: messages of all sizes
+/// at 60 % load on a dumbbell of 4 + 4 hosts, whose switches' ports hold so many unscheduled
+/// packets; 0: these are data.
 fn mixed_sizes(unscheduled: u32) -> [(f64, f64); 2] {
     // More of them, if somebody wants to know better.
     let count: u64 = std::env::var("TURNSTILE_MODEL_MESSAGES").map_or(80, |c| c.parse().unwrap());
@@ -363,7 +368,8 @@ fn mixed_sizes(unscheduled: u32) -> [(f64, f64); 2] {
 
 #[test]
 fn mixed_sizes_are_slowed_down_little() {
-    // Short ones wait for tokens after all where the link has no gap for what goes unscheduled, which is most of the time that it is busy.
+    // Short ones wait for tokens after all where the link has no gap for what goes unscheduled,
+    // which is most of the time that it is busy.
     let [short, every] = mixed_sizes(1);
     assert!(short.0 < 4.0 && every.0 < 2.0 && every.1 < 12.0);
 }

@@ -12,7 +12,8 @@ pub(crate) const PAPERS: PortConfig = PortConfig {
     ..PortConfig::DEFAULT
 };
 
-/// A port as a host has it: the pacer shapes tokens, so that this must not, and unscheduled packets are data.
+/// A port as a host has it: the pacer shapes tokens, so that this must not, and unscheduled packets
+/// are data.
 pub(crate) fn host_port() -> PortConfig {
     PortConfig {
         tokens: Tokens::Share(100_000_000),
@@ -37,7 +38,8 @@ pub(crate) fn star(seed: u64, config: &Config, hosts: usize, link: Link, v6: boo
 
 /// `pairs` of hosts, `0..pairs` sending to `pairs..2 * pairs`, over one link.
 pub(crate) fn dumbbell(seed: u64, config: &Config, pairs: usize, link: Link) -> Network {
-    // Nodes 0 and 1: the link, left to right and back. Host i: its own port, and the switch's to it.
+    // Nodes 0 and 1: the link, left to right and back. Host i: its own port, and the switch's to
+    // it.
     let route = move |from: usize, to: usize| {
         let (left, right) = (from < pairs, to < pairs);
         let mut route = vec![2 + 2 * from];

@@ -15,7 +15,8 @@ use turnstile_core::{
     units::Nanos,
 };
 
-/// What `transport-set` takes: every option, and what a reader of the configuration gets beside them.
+/// What `transport-set` takes: every option, and what a reader of the configuration gets beside
+/// them.
 const RULES: &[Rule] = &rules();
 
 const OTHERS: [Rule; 2] = [
@@ -79,7 +80,8 @@ pub(super) fn get(net: &mut Control<'_, Turnstile>, message: &mut Reply) -> Resu
     message.u64(number::LINK_IN_FORCE, link, number::PAD)
 }
 
-/// `transport-set`: what the request does not name stays, and all of it stays if anything is refused.
+/// `transport-set`: what the request does not name stays, and all of it stays if anything is
+/// refused.
 pub(super) fn set(
     net: &mut Control<'_, Turnstile>,
     attrs: Nest<'_>,
@@ -99,7 +101,8 @@ pub(super) fn set(
     change(net, attrs, device, extack)
 }
 
-// A configuration is some three hundred bytes, and so is what it comes to: each function has one of them at most.
+// A configuration is some three hundred bytes, and so is what it comes to: each function has one of
+// them at most.
 
 #[inline(never)]
 fn check(
@@ -129,7 +132,8 @@ fn change(
     Ok(())
 }
 
-/// A device came up, went down or changed: the link may be another one, if the user has not said which.
+/// A device came up, went down or changed: the link may be another one, if the user has not said
+/// which.
 pub(super) fn link_changed(net: &mut Control<'_, Turnstile>) {
     let device = net.fastest();
     let Some(mut state) = net.lock() else {

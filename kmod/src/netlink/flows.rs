@@ -15,16 +15,19 @@ use turnstile_core::{
     units::Nanos,
 };
 
-/// How many are copied each time the state is locked: the lock is held for a short and bounded time, however many there are.
+/// How many are copied each time the state is locked: the lock is held for a short and bounded
+/// time, however many there are.
 const BATCH: usize = 16;
 
 /// One that was copied, and where to go on after it.
 type Copied<T> = (T, u64);
 
-/// Writes one after the other, from `dump`'s position on, until there is no room or `next` gives no more.
+/// Writes one after the other, from `dump`'s position on, until there is no room or `next` gives no
+/// more.
 ///
-/// What is there from the first part of the dump to the last is listed once, because its place does not change. What
-/// came or went meanwhile may be missing; a reader is told that by the state's number.
+/// What is there from the first part of the dump to the last is listed once, because its place does
+/// not change. What came or went meanwhile may be missing; a reader is told that by the state's
+/// number.
 fn list<T: Copy>(
     net: &mut Control<'_, Turnstile>,
     dump: &mut Dump<'_>,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! From the kernel's operations tables to the [`Qdisc`] trait.
 //!
-//! A qdisc's private area holds a [`Private`], in zeroed memory that never moves. Its life: `init` sets up watchdog and
-//! filters first, because the kernel calls `destroy` also after a failed `init`, then the shared part, then
-//! the implementation itself, and says so in `live`.
+//! A qdisc's private area holds a [`Private`], in zeroed memory that never moves. Its life: `init`
+//! sets up watchdog and filters first, because the kernel calls `destroy` also after a failed
+//! `init`, then the shared part, then the implementation itself, and says so in `live`.
 
 use super::{Context, Locked, Qdisc, Rtnl};
 use crate::{bindings, child::MAX_CHILDREN, extack::Extack, tap::Tap};
@@ -38,7 +38,8 @@ pub(super) struct Private<T: Qdisc> {
     pub(super) filters: Filters,
     tap: Option<Tap<T::Listener>>,
     watching: bool,
-    /// A parent peeks: the packet that is asked for stays in the queue, as far as the counters are concerned.
+    /// A parent peeks: the packet that is asked for stays in the queue, as far as the counters are
+    /// concerned.
     peeking: bool,
     /// What a parent has looked at: a packet of ours. While there is one, `dequeue` is another
     /// function.
@@ -49,7 +50,8 @@ pub(super) struct Private<T: Qdisc> {
     live: bool,
     inner: MaybeUninit<T>,
     pub(super) shared: T::Shared,
-    /// By place; null or a qdisc of which we hold a reference. Changed under RTNL with the root lock held.
+    /// By place; null or a qdisc of which we hold a reference. Changed under RTNL with the root
+    /// lock held.
     children: [*mut bindings::Qdisc; MAX_CHILDREN],
     pub(super) watchdog: bindings::qdisc_watchdog,
     link: bindings::knet_link_watch,
@@ -83,15 +85,16 @@ unsafe fn context<'a, T: Qdisc>(sch: *mut bindings::Qdisc) -> Context<'a, T> {
 
 /// # Safety
 ///
-/// As for [`private`], the qdisc must be live, and the caller must exclude all other uses for `'a`: by the root lock,
-/// or because the qdisc is not reachable.
+/// As for [`private`], the qdisc must be live, and the caller must exclude all other uses for `'a`:
+/// by the root lock, or because the qdisc is not reachable.
 pub(super) unsafe fn this<'a, T: Qdisc>(sch: *mut bindings::Qdisc) -> &'a mut T {
-    // SAFETY: promised by the caller. The reference covers `inner` alone: what the kernel reaches without the lock
-    // (watchdog, filters, the shared part) is beside it.
+    // SAFETY: promised by the caller. The reference covers `inner` alone: what the kernel reaches
+    // without the lock (watchdog, filters, the shared part) is beside it.
     unsafe { (*private::<T>(sch)).inner.assume_init_mut() }
 }
 
-/// Runs `work` with the qdisc's tree locked, and accounts for what it drops. `None` if the qdisc is not live.
+/// Runs `work` with the qdisc's tree locked, and accounts for what it drops. `None` if the qdisc is
+/// not live.
 ///
 /// # Safety
 ///
@@ -100,7 +103,8 @@ pub(super) unsafe fn with_lock<T: Qdisc, R>(
     sch: *mut bindings::Qdisc,
     work: impl FnOnce(&mut T, &mut Locked<'_, T>) -> R,
 ) -> Option<R> {
-    // SAFETY: `live` changes under RTNL only; the lock excludes the packet path, RTNL everybody else.
+    // SAFETY: `live` changes under RTNL only; the lock excludes the packet path, RTNL everybody
+    // else.
     unsafe {
         if !(*private::<T>(sch)).live {
             return None;
@@ -158,7 +162,8 @@ fn child_place<T: Qdisc>(minor: u16, extack: &mut Extack) -> Result<usize> {
 /// As for [`private`]; RTNL must be held.
 pub(super) unsafe fn listen<T: Qdisc>(sch: *mut bindings::Qdisc, listener: T::Listener) -> Result {
     let area = private::<T>(sch);
-    // SAFETY: before the qdisc is live nobody else reads `tap`. The device outlives the qdisc, which stops the tap.
+    // SAFETY: before the qdisc is live nobody else reads `tap`. The device outlives the qdisc,
+    // which stops the tap.
     unsafe {
         if (*area).live || (*area).tap.is_some() {
             return Err(EBUSY);
@@ -172,7 +177,8 @@ pub(super) unsafe fn listen<T: Qdisc>(sch: *mut bindings::Qdisc, listener: T::Li
 ///
 /// # Safety
 ///
-/// As for [`private`]; RTNL or the root lock must be held, and nobody on this processor may be working on the listener already.
+/// As for [`private`]; RTNL or the root lock must be held, and nobody on this processor may be
+/// working on the listener already.
 #[inline]
 pub(super) unsafe fn with_listener<T: Qdisc, R>(
     sch: *mut bindings::Qdisc,
@@ -199,8 +205,8 @@ unsafe fn account_lost(sch: *mut bindings::Qdisc, (packets, bytes): (u32, u32)) 
 ///
 /// # Safety
 ///
-/// The qdisc's root lock must be held, its own counters must be right already (a parent that finds the qdisc
-/// empty deactivates its class), and no reference to any parent's data may be live.
+/// The qdisc's root lock must be held, its own counters must be right already (a parent that finds
+/// the qdisc empty deactivates its class), and no reference to any parent's data may be live.
 #[inline]
 unsafe fn report_lost(sch: *mut bindings::Qdisc, (packets, bytes): (u32, u32)) {
     // SAFETY: promised by the caller.
@@ -250,8 +256,9 @@ fn errno(result: Result) -> i32 {
 /// let registration = FIFO.register()?;
 /// ```
 ///
-/// What the kernel knows of the kind stays where it is as long as the module is there, and each qdisc keeps the module there. So a
-/// kind may be unregistered at any time: there will be no new qdiscs of it, and the old ones live on.
+/// What the kernel knows of the kind stays where it is as long as the module is there, and each
+/// qdisc keeps the module there. So a kind may be unregistered at any time: there will be no new
+/// qdiscs of it, and the old ones live on.
 pub struct Kind<T: Qdisc> {
     kind: UnsafeCell<bindings::knet_kind>,
     _kind: PhantomData<fn() -> T>,
@@ -284,7 +291,8 @@ impl<T: Qdisc> Kind<T> {
                 !T::KIND.is_empty() && T::KIND.len() < bindings::IFNAMSIZ as usize,
                 "the name of a kind has 1 to 15 bytes"
             );
-            // The kernel takes whatever it allocates for us to be aligned like this, and the size to be an `int`.
+            // The kernel takes whatever it allocates for us to be aligned like this, and the size
+            // to be an `int`.
             assert!(
                 align_of::<Private<T>>() <= PRIVATE_ALIGN
                     && bindings::KNET_QDISC_PRIVATE as usize % PRIVATE_ALIGN == 0,
@@ -332,7 +340,8 @@ impl<T: Qdisc> Kind<T> {
         }
     }
 
-    /// Makes `tc qdisc add … KIND` work, until the result is dropped or the module goes. May sleep; takes RTNL.
+    /// Makes `tc qdisc add … KIND` work, until the result is dropped or the module goes. May sleep;
+    /// takes RTNL.
     ///
     /// Qdiscs can be made as soon as the module's `init` has succeeded.
     ///
@@ -356,7 +365,8 @@ impl<T: Qdisc> Default for Kind<T> {
 const PRIVATE_ALIGN: usize = 64;
 const PRIVATE_MAX: usize = 1 << 20;
 
-/// A [`Kind`] is registered; dropping it unregisters the kind, but not on the packet path. Keep it in the module.
+/// A [`Kind`] is registered; dropping it unregisters the kind, but not on the packet path. Keep it
+/// in the module.
 #[must_use]
 pub struct Registration(*mut bindings::knet_kind);
 

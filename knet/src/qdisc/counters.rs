@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A qdisc's `qlen`, `backlog` and sent counters on the packet path, without a call into C for each.
+//! A qdisc's `qlen`, `backlog` and sent counters on the packet path, without a call into C for
+//! each.
 
 use crate::bindings;
 
-/// Adds to a counter that is changed under the lock and read without it: `WRITE_ONCE(*counter, *counter + n)`.
+/// Adds to a counter that is changed under the lock and read without it:
+/// `WRITE_ONCE(*counter, *counter + n)`.
 ///
 /// # Safety
 ///

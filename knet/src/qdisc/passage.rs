@@ -46,7 +46,8 @@ impl<'a, T: Qdisc> Arriving<'a, T> {
         unsafe { with_listener::<T, R>(self.context.sch.as_ptr(), work) }
     }
 
-    /// The packet, of `len` bytes ([`Skb::packet_len`]), was put into a queue as it is, and nothing else happened.
+    /// The packet, of `len` bytes ([`Skb::packet_len`]), was put into a queue as it is, and nothing
+    /// else happened.
     #[inline]
     pub fn queued(self, len: u32) -> Enqueued {
         // SAFETY: the qdisc is valid and its root lock held.
@@ -57,7 +58,8 @@ impl<'a, T: Qdisc> Arriving<'a, T> {
     /// Anything else: goes on with [`Qdisc::enqueue_unusual`].
     #[inline]
     pub fn unusual(self, skb: Skb, known: T::Arrival) -> Enqueued {
-        // SAFETY: the kernel called us for a live qdisc with the root lock held; `to_free` is its list.
+        // SAFETY: the kernel called us for a live qdisc with the root lock held; `to_free` is its
+        // list.
         Enqueued::new(unsafe {
             enqueue_unusual::<T>(skb, known, self.context.sch.as_ptr(), self.to_free)
         })
@@ -87,8 +89,8 @@ impl<'a, T: Qdisc> Leaving<'a, T> {
         unsafe { this(self.context.sch.as_ptr()) }
     }
 
-    /// This packet goes, of `len` bytes ([`Skb::packet_len`]), and nothing else happened. If it is no packet of the qdisc's device, it is
-    /// dropped.
+    /// This packet goes, of `len` bytes ([`Skb::packet_len`]), and nothing else happened. If it is
+    /// no packet of the qdisc's device, it is dropped.
     #[inline]
     pub fn with(self, skb: Skb, len: u32) -> Dequeued {
         let sch = self.context.sch.as_ptr();
@@ -122,8 +124,9 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
     /// The qdisc, and where to report what happens to packets.
     #[inline]
     pub fn qdisc(&mut self) -> (&mut T, &mut Arrivals<'a>) {
-        // SAFETY: knet makes one of these for each packet that enters or leaves, from a live qdisc under its root lock, when nothing
-        // of it is borrowed; of two, the outer one is inside `classify`, `give` or `take`, mutably borrowed, until the inner one is gone.
+        // SAFETY: knet makes one of these for each packet that enters or leaves, from a live qdisc
+        // under its root lock, when nothing of it is borrowed; of two, the outer one is inside
+        // `classify`, `give` or `take`, mutably borrowed, until the inner one is gone.
         (unsafe { this(self.context.sch.as_ptr()) }, &mut self.report)
     }
 
@@ -142,12 +145,13 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
     /// Works on the listener while it hears nothing. `None`: there is none.
     #[inline]
     pub fn listener<R>(&mut self, work: impl FnOnce(&mut T::Listener) -> R) -> Option<R> {
-        // SAFETY: the qdisc is live and its root lock held. `work` cannot get here again: this is borrowed, and there is no other one on this
-        // processor but while a child or a filter runs.
+        // SAFETY: the qdisc is live and its root lock held. `work` cannot get here again: this is
+        // borrowed, and there is no other one on this processor but while a child or a filter runs.
         unsafe { with_listener::<T, R>(self.context.sch.as_ptr(), work) }
     }
 
-    /// Is it a packet of the qdisc's device? Of another one, nothing is known of what `skb->dev` points to.
+    /// Is it a packet of the qdisc's device? Of another one, nothing is known of what `skb->dev`
+    /// points to.
     #[inline]
     fn is_on_device(&self, skb: &Skb) -> bool {
         // SAFETY: the qdisc is valid.
@@ -173,8 +177,8 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
             return Classified::Shot;
         }
         let mut result = bindings::tcf_result::default();
-        // SAFETY: the filter list is set up before the first packet comes; enqueue runs in an RCU-bh section. C reads
-        // the head as RCU wants it. The packet's device is the qdisc's.
+        // SAFETY: the filter list is set up before the first packet comes; enqueue runs in an
+        // RCU-bh section. C reads the head as RCU wants it. The packet's device is the qdisc's.
         let action = unsafe {
             let list = &raw mut (*self.context.private()).filters.list;
             bindings::knet_classify(skb.as_ptr(), list, &mut result)
@@ -193,8 +197,8 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
         }
     }
 
-    /// Hands a packet to the child in this place. `false`: the child dropped it, or another one in its place.
-    /// If there is none, or the packet is none of the qdisc's device, it is refused.
+    /// Hands a packet to the child in this place. `false`: the child dropped it, or another one in
+    /// its place. If there is none, or the packet is none of the qdisc's device, it is refused.
     #[inline]
     pub fn give(&mut self, skb: Skb, place: usize) -> bool {
         let len = skb.packet_len();
@@ -207,7 +211,8 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
             return false;
         };
         let child = child.as_ptr();
-        // SAFETY: valid for as long as we hold the root lock, since children are exchanged under it. The child takes the packet in every case.
+        // SAFETY: valid for as long as we hold the root lock, since children are exchanged under
+        // it. The child takes the packet in every case.
         let Some(enqueue) = (unsafe { (*child).enqueue }) else {
             // No qdisc comes without; the packet is dropped as any other.
             report.refuse(skb, DropReason::Generic);
@@ -215,7 +220,8 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
         };
         // SAFETY: as above.
         let may_tell = unsafe { has_parent(self.context.sch.as_ptr()) && (*child).q.qlen != 0 };
-        // SAFETY: as above; the root lock is held and `to_free` valid. Nothing of the qdisc is borrowed, should the child enter it.
+        // SAFETY: as above; the root lock is held and `to_free` valid. Nothing of the qdisc is
+        // borrowed, should the child enter it.
         report.offer(len, may_tell, |to_free| unsafe {
             enqueue(skb.into_raw().as_ptr(), child, to_free)
         })
@@ -293,9 +299,10 @@ impl Arrivals<'_> {
 
     /// Lets a child take a packet of `len` bytes; was it queued?
     ///
-    /// The packet is counted before the child gets it. A full child drops another packet instead and takes that off our and our
-    /// parents' counters at once: without the new one they would be 0 for a moment, and a parent such as hfsc would hear that a child of its
-    /// is empty and never ask it again. `may_tell`: we have parents, and the child has something to drop.
+    /// The packet is counted before the child gets it. A full child drops another packet instead
+    /// and takes that off our and our parents' counters at once: without the new one they would be
+    /// 0 for a moment, and a parent such as hfsc would hear that a child of its is empty and never
+    /// ask it again. `may_tell`: we have parents, and the child has something to drop.
     #[inline]
     fn offer(
         &mut self,
@@ -371,8 +378,9 @@ impl<'a, T: Qdisc> Dequeuing<'a, T> {
     /// Takes the packet that the child in this place would send next.
     #[inline]
     pub fn take(&mut self, place: usize) -> Option<Skb> {
-        // SAFETY: the qdisc is live and its root lock held. The child is valid as long, since children are exchanged under it. Nobody peeks
-        // at our children, so there is no peeked packet to care for, and what `dequeue` returns is ours.
+        // SAFETY: the qdisc is live and its root lock held. The child is valid as long, since
+        // children are exchanged under it. Nobody peeks at our children, so there is no peeked
+        // packet to care for, and what `dequeue` returns is ours.
         unsafe {
             let child = child::<T>(self.context.sch.as_ptr(), place)?.as_ptr();
             let dequeue = (*child).dequeue?;

@@ -2,10 +2,10 @@
 /*
  * The generic netlink family.
  *
- * It has no nla_policy: what a request may carry is checked by knet's attr.rs, whose refusals name the attribute, the value
- * and what is allowed, which the kernel's cannot. For that resv_start_op must be beyond all commands, and the
- * kernel leaves the header's check to us, too. (And it is why these are genl_ops: split ones without a policy refuse
- * all attributes.)
+ * It has no nla_policy: what a request may carry is checked by knet's attr.rs, whose refusals name
+ * the attribute, the value and what is allowed, which the kernel's cannot. For that resv_start_op
+ * must be beyond all commands, and the kernel leaves the header's check to us, too. (And it is why
+ * these are genl_ops: split ones without a policy refuse all attributes.)
  */
 #include <linux/mutex.h>
 #include <net/genetlink.h>
@@ -189,8 +189,8 @@ void knt_genl_entry_cancel(const struct knt_dump *dump, void *entry)
 }
 
 /*
- * Says in which state what is dumped is. When it is in another one than before, the next message gets NLM_F_DUMP_INTR. The kernel takes
- * 0 for "not said".
+ * Says in which state what is dumped is. When it is in another one than before, the next message
+ * gets NLM_F_DUMP_INTR. The kernel takes 0 for "not said".
  */
 void knt_genl_dump_state(const struct knt_dump *dump, u32 number)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What knet_transport's Rust and C know of each other. Rust sees the kernel's own structures only as opaque
- * pointers: all that looks into them is C here, so that no layout has to be proven.
+ * What knet_transport's Rust and C know of each other. Rust sees the kernel's own structures only
+ * as opaque pointers: all that looks into them is C here, so that no layout has to be proven.
  *
- * Locks, outermost first: the socket's lock (lock_sock), knt_net.open_lock, knt_net.lock (bh), knt_sock.mem_lock (bh).
+ * Locks, outermost first: the socket's lock (lock_sock), knt_net.open_lock, knt_net.lock (bh),
+ * knt_sock.mem_lock (bh).
  */
 #ifndef KNET_TRANSPORT_H
 #define KNET_TRANSPORT_H
@@ -96,8 +97,8 @@ enum {
 };
 
 /*
- * What Rust does. The socket functions are called in process context, those marked L with the socket's lock;
- * timer and packet with bottom halves off. Errors are negative errnos.
+ * What Rust does. The socket functions are called in process context, those marked L with the
+ * socket's lock; timer and packet with bottom halves off. Errors are negative errnos.
  */
 struct knt_ops {
 	void *(*net_open)(struct knt_net *tn);			/* makes the namespace's state; NULL: no memory */
@@ -152,8 +153,9 @@ void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box);
 int knt_route(struct sock *sk, const struct knt_address *to, struct knt_path *path, u32 *mtu);
 
 /*
- * out.c: what an application wrote of a message, in pages that packets refer to. It has a reference to the socket, to
- * whose memory it counts. Writing is for one at a time and sleeps; all else is for any context.
+ * out.c: what an application wrote of a message, in pages that packets refer to. It has a reference
+ * to the socket, to whose memory it counts. Writing is for one at a time and sleeps; all else is
+ * for any context.
  */
 struct knt_out *knt_out_new(struct sock *sk, u32 length);	/* length 0: not known, or more than this call has */
 void knt_out_get(struct knt_out *out);
@@ -162,8 +164,8 @@ int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len);
 void knt_out_release(struct knt_out *out, u32 below);
 
 /*
- * segments.c: what came of a message, by offset. The packets count to the socket's memory until they are freed. May be
- * moved in memory; all zero: empty.
+ * segments.c: what came of a message, by offset. The packets count to the socket's memory until
+ * they are freed. May be moved in memory; all zero: empty.
  */
 struct knt_segments {
 	void *root;

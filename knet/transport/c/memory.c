@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What messages take is charged to their sockets, as TCP does: against the protocol's limit and the memory cgroup. A lock of its
- * own keeps the account, because what is charged in one context is freed in any other.
+ * What messages take is charged to their sockets, as TCP does: against the protocol's limit and the
+ * memory cgroup. A lock of its own keeps the account, because what is charged in one context is
+ * freed in any other.
  */
 #include "internal.h"
 

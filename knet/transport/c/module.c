@@ -2,9 +2,9 @@
 /*
  * Registration, in the order in which each part needs the next.
  *
- * What is registered refers to the module, and may only go with it. Rust's types see to it that it goes when the module's value is
- * dropped. That happens when nothing uses the module any more, or when its init fails; whoever finds other ways to drop it is
- * met here.
+ * What is registered refers to the module, and may only go with it. Rust's types see to it that it
+ * goes when the module's value is dropped. That happens when nothing uses the module any more, or
+ * when its init fails; whoever finds other ways to drop it is met here.
  */
 #include <linux/delay.h>
 #include <linux/module.h>
@@ -16,8 +16,8 @@ static bool knt_registered;
 static bool knt_ending;
 
 /*
- * Waits until the module's init has succeeded, if it is under way: until then it may fail, and nothing of Rust's may have been
- * called. Process context; the caller holds the module.
+ * Waits until the module's init has succeeded, if it is under way: until then it may fail, and
+ * nothing of Rust's may have been called. Process context; the caller holds the module.
  */
 int knt_wait_ready(void)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a network namespace has: a lock around Rust's state, a timer, and the UDP sockets that packets come in by. All but the lock
- * comes with the namespace's first Turnstile socket or its first configuration, so that a namespace without either has no open port.
+ * What a network namespace has: a lock around Rust's state, a timer, and the UDP sockets that
+ * packets come in by. All but the lock comes with the namespace's first Turnstile socket or its
+ * first configuration, so that a namespace without either has no open port.
  */
 #include <linux/random.h>
 #include <linux/timekeeping.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What an application wrote of a message. Short messages are in one allocation, and copied into their packet; others in
- * pages, in blocks of eight where they can be had, which packets refer to.
+ * What an application wrote of a message. Short messages are in one allocation, and copied into
+ * their packet; others in pages, in blocks of eight where they can be had, which packets refer to.
  */
 #include <linux/mm.h>
 #include <linux/uio.h>
@@ -77,8 +77,8 @@ void knt_out_put(struct knt_out *out)
 }
 
 /*
- * Frees what lies below an offset and is not needed for what lies above. What is not written yet stays, whatever the offset:
- * the writer may be copying into it.
+ * Frees what lies below an offset and is not needed for what lies above. What is not written yet
+ * stays, whatever the offset: the writer may be copying into it.
  */
 void knt_out_release(struct knt_out *out, u32 below)
 {

@@ -82,8 +82,8 @@ static void knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry 
 	ip->ihl = sizeof(*ip) / 4;
 	ip->tos = tos;
 	/*
-	 * A message keeps the packet length that it began with. If the path's MTU shrank meanwhile, IP makes fragments of the rest
-	 * of it; the next message fits again.
+	 * A message keeps the packet length that it began with. If the path's MTU shrank meanwhile, IP
+	 * makes fragments of the rest of it; the next message fits again.
 	 */
 	ip->frag_off = skb->len <= dst_mtu(dst) && !ip_mtu_locked(dst) ? htons(IP_DF) : 0;
 	ip->ttl = ip4_dst_hoplimit(dst);

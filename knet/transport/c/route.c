@@ -71,8 +71,8 @@ static struct dst_entry *knt_lookup6(struct net *net, const struct sock *sk, str
 #endif
 
 /*
- * The path from a socket to an address, and how long a packet may be on it. Chooses the source if the socket is not bound to
- * one. The route itself is not kept: packets find it by knt_route_get().
+ * The path from a socket to an address, and how long a packet may be on it. Chooses the source if
+ * the socket is not bound to one. The route itself is not kept: packets find it by knt_route_get().
  */
 int knt_route(struct sock *sk, const struct knt_address *to, struct knt_path *path, u32 *mtu)
 {

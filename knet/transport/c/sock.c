@@ -118,8 +118,8 @@ long knt_sock_timeout(struct sock *sk, bool send, bool dont_wait)
 }
 
 /*
- * Waits until ready() says true, a signal comes or the time is over; the socket's lock, which the caller has, is released
- * meanwhile. Sockets wake with knt_sock_readable() and the like.
+ * Waits until ready() says true, a signal comes or the time is over; the socket's lock, which the
+ * caller has, is released meanwhile. Sockets wake with knt_sock_readable() and the like.
  */
 int knt_sock_wait(struct sock *sk, long *timeout, bool (*ready)(void *), void *argument)
 {

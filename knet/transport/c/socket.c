@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sockets: what the kernel calls, and what is the same for all protocols. What happens to messages is Rust's.
- * AF_INET6 has a table of its own, because inet6_dgram_ops is not exported, and both have one so that an open socket holds this module.
+ * Sockets: what the kernel calls, and what is the same for all protocols. What happens to messages
+ * is Rust's. AF_INET6 has a table of its own, because inet6_dgram_ops is not exported, and both
+ * have one so that an open socket holds this module.
  */
 #include <linux/module.h>
 #include <linux/net.h>
@@ -65,8 +66,8 @@ static void knt_unhash(struct sock *sk)
 }
 
 /*
- * Also of a socket whose making failed in or after knt_init(). It gives its port back here, with the lock: sk_common_release()
- * calls knt_unhash() without.
+ * Also of a socket whose making failed in or after knt_init(). It gives its port back here, with
+ * the lock: sk_common_release() calls knt_unhash() without.
  */
 static void knt_destroy(struct sock *sk)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Messages in memory: what an application wrote, and what came from the network. Both count to a socket.
+//! Messages in memory: what an application wrote, and what came from the network. Both count to a
+//! socket.
 
 use crate::{
     bindings,
@@ -16,10 +17,11 @@ use kernel::error::{to_result, Error, Result};
 /// It keeps its socket, and counts to its memory.
 pub struct Written(NonNull<bindings::knt_out>);
 
-// SAFETY: the C side has references counted atomically, and an xarray with a lock of its own for the pages. Only
-// `append` and `release` change it. The first needs an exclusive reference to the one writer, and frees nothing. The second
-// needs one to the one `Written`, so that nobody reads meanwhile, and C lets it free only what lies below what was
-// appended, where the writer does not come any more.
+// SAFETY: the C side has references counted atomically, and an xarray with a lock of its own for
+// the pages. Only `append` and `release` change it. The first needs an exclusive reference to the
+// one writer, and frees nothing. The second needs one to the one `Written`, so that nobody reads
+// meanwhile, and C lets it free only what lies below what was appended, where the writer does not
+// come any more.
 unsafe impl Send for Written {}
 // SAFETY: as above.
 unsafe impl Sync for Written {}
@@ -68,22 +70,26 @@ impl Writer {
         message: &mut Sending<'_>,
         len: u32,
     ) -> Result<u32> {
-        // SAFETY: both live; the exclusive reference makes this the only writer, and the call is a `sendmsg`.
+        // SAFETY: both live; the exclusive reference makes this the only writer, and the call is a
+        // `sendmsg`.
         let done = unsafe { bindings::knt_out_write(self.0.as_raw(), message.as_raw(), len) };
         u32::try_from(done).map_err(|_| Error::from_errno(done))
     }
 }
 
-/// Frees what lies below `below`, from which nothing is to be sent any more, and of which all was appended.
+/// Frees what lies below `below`, from which nothing is to be sent any more, and of which all was
+/// appended.
 pub fn release(written: &mut Written, below: u32) {
-    // SAFETY: it lives, and nobody else reads or frees: there is one `Written`, and this is an exclusive reference to it.
+    // SAFETY: it lives, and nobody else reads or frees: there is one `Written`, and this is an
+    // exclusive reference to it.
     unsafe { bindings::knt_out_release(written.as_raw(), below) }
 }
 
 /// A packet that came.
 pub struct Skb(NonNull<bindings::sk_buff>);
 
-// SAFETY: a packet belongs to whoever has it, wherever that is: C has taken its device, route and socket off it.
+// SAFETY: a packet belongs to whoever has it, wherever that is: C has taken its device, route and
+// socket off it.
 unsafe impl Send for Skb {}
 
 impl Skb {
@@ -115,8 +121,8 @@ impl Segments {
         Self::default()
     }
 
-    /// Keeps bytes `offset..offset + len` of the message: those of `skb` from the `skip`-th on. They count to `sock`. `false`: there is no
-    /// memory, or the socket may have no more.
+    /// Keeps bytes `offset..offset + len` of the message: those of `skb` from the `skip`-th on.
+    /// They count to `sock`. `false`: there is no memory, or the socket may have no more.
     pub fn insert(&mut self, sock: &Sock, skb: Skb, offset: u32, skip: u32, len: u32) -> bool {
         let raw = skb.0.as_ptr();
         core::mem::forget(skb);
@@ -129,8 +135,8 @@ impl Segments {
         self.0.truesize
     }
 
-    /// Puts into `parts`, instead of what is there, what there is from `offset` on without a gap, up to `len` bytes and as many packets as
-    /// there is room for.
+    /// Puts into `parts`, instead of what is there, what there is from `offset` on without a gap,
+    /// up to `len` bytes and as many packets as there is room for.
     pub fn gather(&self, offset: u32, len: u32, parts: &mut Parts) {
         parts.clear();
         // SAFETY: there is room for as many parts as are asked for.
@@ -160,7 +166,8 @@ impl Drop for Segments {
 
 const PARTS: usize = 32;
 
-/// Packets of a message that follow each other, for copying without a lock. They stay alive meanwhile.
+/// Packets of a message that follow each other, for copying without a lock. They stay alive
+/// meanwhile.
 #[derive(Default)]
 pub struct Parts {
     parts: [bindings::knt_part; PARTS],

@@ -23,7 +23,8 @@ use pin_init::pin_init_from_closure;
 
 /// A generic netlink family, for the namespaces of a transport.
 ///
-/// Requests are checked strictly: reserved fields must be zero, and attributes that a command does not know are refused.
+/// Requests are checked strictly: reserved fields must be zero, and attributes that a command does
+/// not know are refused.
 pub trait Family: Transport {
     /// The family's name, at most 15 bytes.
     const NAME: &'static CStr;
@@ -39,7 +40,8 @@ pub trait Family: Transport {
     /// Somebody said [`Outbox::tell`]: now is the time to [`News::multicast`]. May sleep.
     fn news(net: &mut News<'_, Self>);
 
-    /// A device of the namespace came up, went down or changed: [`Control::fastest`] may be another. May sleep.
+    /// A device of the namespace came up, went down or changed: [`Control::fastest`] may be
+    /// another. May sleep.
     fn link_changed(net: &mut Control<'_, Self>);
 }
 
@@ -55,10 +57,12 @@ pub struct Command<T: Transport> {
 pub enum Run<T: Transport> {
     /// Answers with a message. It takes no attributes, and whoever wants may ask.
     Read(fn(&mut Control<'_, T>, &mut Message) -> Result),
-    /// Changes something. Needs `CAP_NET_ADMIN` in the user namespace that the network namespace belongs to.
+    /// Changes something. Needs `CAP_NET_ADMIN` in the user namespace that the network namespace
+    /// belongs to.
     Change(fn(&mut Control<'_, T>, Nest<'_>, &mut Extack) -> Result),
-    /// Answers with as many messages as it likes. It takes no attributes, and whoever wants may ask. Called again, with
-    /// the same [`Dump::position`], as long as there was no room for all of them.
+    /// Answers with as many messages as it likes. It takes no attributes, and whoever wants may
+    /// ask. Called again, with the same [`Dump::position`], as long as there was no room for all of
+    /// them.
     Dump(fn(&mut Control<'_, T>, &mut Dump<'_>) -> Result),
 }
 
@@ -75,14 +79,16 @@ impl Dump<'_> {
         unsafe { &mut (*self.raw.position).word }
     }
 
-    /// Says in which state what is dumped is: a number that differs after each change. A reader learns that the dump is
-    /// no picture of one moment by a flag (`NLM_F_DUMP_INTR`) of the messages that follow.
+    /// Says in which state what is dumped is: a number that differs after each change. A reader
+    /// learns that the dump is no picture of one moment by a flag (`NLM_F_DUMP_INTR`) of the
+    /// messages that follow.
     pub fn state(&mut self, number: u32) {
         // SAFETY: valid during the callback.
         unsafe { bindings::knt_genl_dump_state(self.raw, number) }
     }
 
-    /// Adds a message. `false`: there is no room, and nothing was added; go on with this one next time.
+    /// Adds a message. `false`: there is no room, and nothing was added; go on with this one next
+    /// time.
     ///
     /// # Errors
     /// `EMSGSIZE` for a message that fits no buffer.
@@ -121,14 +127,15 @@ pub struct Opening<'a>(NonNull<bindings::knt_net>, PhantomData<&'a ()>);
 impl Opening<'_> {
     /// # Safety
     ///
-    /// The namespace must live as long as the value, in process context and without locks that are taken within
-    /// RTNL.
+    /// The namespace must live as long as the value, in process context and without locks that are
+    /// taken within RTNL.
     pub(crate) unsafe fn from_raw(net: *mut bindings::knt_net) -> Self {
         // SAFETY: what lives is not at address 0.
         Self(unsafe { NonNull::new_unchecked(net) }, PhantomData)
     }
 
-    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Sleeps, and takes RTNL.
+    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Sleeps, and
+    /// takes RTNL.
     pub fn fastest(&mut self) -> Option<u64> {
         // SAFETY: the namespace lives, and this is a context for it by `from_raw`.
         match unsafe { bindings::knt_net_fastest(self.0.as_ptr()) } {
@@ -138,8 +145,8 @@ impl Opening<'_> {
     }
 }
 
-/// A namespace in a request, or in what the kernel does later: no socket is locked, so that the devices can be asked, and
-/// the state be made.
+/// A namespace in a request, or in what the kernel does later: no socket is locked, so that the
+/// devices can be asked, and the state be made.
 pub struct Control<'a, T: Transport>(Net<'a, T>);
 
 impl<'a, T: Transport> Deref for Control<'a, T> {
@@ -176,7 +183,8 @@ impl<T: Transport> Control<'_, T> {
 
     /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Sleeps.
     pub fn fastest(&mut self) -> Option<u64> {
-        // SAFETY: the namespace lives; the context is right by `from_raw`, and its lock is not held, as in `open`.
+        // SAFETY: the namespace lives; the context is right by `from_raw`, and its lock is not
+        // held, as in `open`.
         unsafe { Opening::from_raw(self.as_raw()) }.fastest()
     }
 }
@@ -207,7 +215,8 @@ impl Outbox {
 
     /// Has [`Family::news`] called soon, after the lock is released.
     pub fn tell(&self) {
-        // SAFETY: the namespace lives by the type's invariant, and waits for the call before it ends.
+        // SAFETY: the namespace lives by the type's invariant, and waits for the call before it
+        // ends.
         unsafe { bindings::knt_news(self.net) }
     }
 }
@@ -215,8 +224,8 @@ impl Outbox {
 impl<T: Family> News<'_, T> {
     /// Sends a message to all that listen to the group.
     ///
-    /// No other message is being made meanwhile, with which `fill` could mix this one up: none comes with a [`News`], which
-    /// this has exclusively.
+    /// No other message is being made meanwhile, with which `fill` could mix this one up: none
+    /// comes with a [`News`], which this has exclusively.
     ///
     /// # Errors
     /// `ENOMEM`, `ENOBUFS` (a listener's buffer is full; it is told so), or what `fill` returns.
@@ -237,8 +246,8 @@ impl<T: Family> News<'_, T> {
     }
 }
 
-/// The family is registered while this lives, and its transport with it: requests reach into the namespaces' state. All that
-/// [`Registration`] says holds for it.
+/// The family is registered while this lives, and its transport with it: requests reach into the
+/// namespaces' state. All that [`Registration`] says holds for it.
 #[pin_data]
 pub struct FamilyRegistration<T: Family> {
     // In the order in which they are dropped.
@@ -252,7 +261,8 @@ impl<T: Family> FamilyRegistration<T> {
     /// Makes the transport and the family known.
     ///
     /// # Errors
-    /// Those of [`Registration::new`] and of `genl_register_family`: `EEXIST` if there is one of that name.
+    /// Those of [`Registration::new`] and of `genl_register_family`: `EEXIST` if there is one of
+    /// that name.
     pub fn new(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             transport <- Registration::new(),
@@ -283,7 +293,8 @@ impl<T: Family> Registered<T> {
             unsafe { slot.write(value) };
             Ok(())
         };
-        // SAFETY: the value is initialised if the closure says `Ok`, and does not need to be cleaned up otherwise.
+        // SAFETY: the value is initialised if the closure says `Ok`, and does not need to be
+        // cleaned up otherwise.
         unsafe { pin_init_from_closure(init) }
     }
 }
@@ -371,7 +382,8 @@ unsafe extern "C" fn request<T: Family>(raw: *const bindings::knt_request) -> c_
     let raw = unsafe { &*raw };
     // SAFETY: as above.
     let (attrs, mut extack) = unsafe { parts(raw) };
-    // SAFETY: the request's socket holds the namespace; a request has no lock but those of generic netlink.
+    // SAFETY: the request's socket holds the namespace; a request has no lock but those of generic
+    // netlink.
     let mut net = unsafe { Control::<T>::from_raw(raw.tn) };
     let done = match command::<T>(raw.command) {
         Some(Run::Read(read)) => bare::<T>(attrs, &mut extack).and_then(|()| {
@@ -413,7 +425,8 @@ unsafe extern "C" fn dump_start<T: Family>(raw: *const bindings::knt_request) ->
 unsafe extern "C" fn dump<T: Family>(raw: *mut bindings::knt_dump) -> c_int {
     // SAFETY: the caller's, for the time of the call.
     let raw = unsafe { &*raw };
-    // SAFETY: the dump's socket holds the namespace, and a dump has no lock but that socket's for dumps.
+    // SAFETY: the dump's socket holds the namespace, and a dump has no lock but that socket's for
+    // dumps.
     let mut net = unsafe { Control::<T>::from_raw(raw.tn) };
     let Some(Run::Dump(run)) = command::<T>(raw.command) else {
         return EINVAL.to_errno();

@@ -3,15 +3,17 @@
 //!
 //! # How to write a transport
 //!
-//! 1. Make a type for what a network namespace keeps and implement [`Transport`]. All of a namespace's state, that of its
-//!    sockets too, is one value behind one lock: [`Net::lock`]. It comes to be with the namespace's first socket.
-//! 2. While the state is locked, packets to send are put into the [`Outbox`]; they leave when the lock is
-//!    released, which also sets the timer to [`Transport::next_timer`].
-//! 3. A socket is a [`Sock`]; it carries a number, its [`handle`](Sock::handle), by which the state knows it. A
-//!    [`SockRef`] keeps it, and with it the module and the namespace.
-//! 4. A [`Registration`] in the module's own value makes `socket(2)` work, as long as there is the module.
-//! 5. What a namespace shows and lets be changed is a generic netlink [`Family`]; a [`FamilyRegistration`], which has
-//!    a [`Registration`] in it, makes it known.
+//! 1. Make a type for what a network namespace keeps and implement [`Transport`]. All of a
+//!    namespace's state, that of its sockets too, is one value behind one lock: [`Net::lock`]. It
+//!    comes to be with the namespace's first socket.
+//! 2. While the state is locked, packets to send are put into the [`Outbox`]; they leave when the
+//!    lock is released, which also sets the timer to [`Transport::next_timer`].
+//! 3. A socket is a [`Sock`]; it carries a number, its [`handle`](Sock::handle), by which the state
+//!    knows it. A [`SockRef`] keeps it, and with it the module and the namespace.
+//! 4. A [`Registration`] in the module's own value makes `socket(2)` work, as long as there is the
+//!    module.
+//! 5. What a namespace shows and lets be changed is a generic netlink [`Family`]; a
+//!    [`FamilyRegistration`], which has a [`Registration`] in it, makes it known.
 //!
 //! # What safe code cannot do
 //!
@@ -34,8 +36,9 @@
 //!
 //! # Why all kernel-side `unsafe` is here
 //!
-//! The module on top says `forbid(unsafe_code)`: what it can get wrong is its own logic. What looks into the kernel's structures is
-//! C, because most of it is macros and inline functions; Rust sees only types of `c/knet_transport.h`.
+//! The module on top says `forbid(unsafe_code)`: what it can get wrong is its own logic. What looks
+//! into the kernel's structures is C, because most of it is macros and inline functions; Rust sees
+//! only types of `c/knet_transport.h`.
 
 mod bindings;
 mod buffer;

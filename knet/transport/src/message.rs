@@ -101,7 +101,8 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     /// # Safety
     ///
-    /// `raw` must be that of a call for `sock`, with the socket's lock, for as long as the value lives.
+    /// `raw` must be that of a call for `sock`, with the socket's lock, for as long as the value
+    /// lives.
     unsafe fn from_raw(raw: *mut bindings::msghdr, sock: &'a Sock) -> Option<Self> {
         Some(Self {
             raw: NonNull::new(raw)?,
@@ -117,7 +118,8 @@ pub struct Sending<'a>(Call<'a>);
 impl<'a> Sending<'a> {
     /// # Safety
     ///
-    /// `raw` must be that of a `sendmsg` for `sock`, with the socket's lock, for as long as the value lives.
+    /// `raw` must be that of a `sendmsg` for `sock`, with the socket's lock, for as long as the
+    /// value lives.
     pub(crate) unsafe fn from_raw(raw: *mut bindings::msghdr, sock: &'a Sock) -> Option<Self> {
         // SAFETY: promised by the caller.
         Some(Self(unsafe { Call::from_raw(raw, sock) }?))
@@ -150,13 +152,15 @@ impl<'a> Sending<'a> {
     }
 }
 
-/// What `recvmsg` is given: ancillary data is the application's memory, and there is only to be written.
+/// What `recvmsg` is given: ancillary data is the application's memory, and there is only to be
+/// written.
 pub struct Receiving<'a>(Call<'a>);
 
 impl<'a> Receiving<'a> {
     /// # Safety
     ///
-    /// `raw` must be that of a `recvmsg` for `sock`, with the socket's lock, for as long as the value lives.
+    /// `raw` must be that of a `recvmsg` for `sock`, with the socket's lock, for as long as the
+    /// value lives.
     pub(crate) unsafe fn from_raw(raw: *mut bindings::msghdr, sock: &'a Sock) -> Option<Self> {
         // SAFETY: promised by the caller.
         Some(Self(unsafe { Call::from_raw(raw, sock) }?))
@@ -180,7 +184,8 @@ impl<'a> Receiving<'a> {
         unsafe { bindings::knt_msg_set_flags(self.as_raw(), true, false) }
     }
 
-    /// Adds the message's number, its length, the offset of what was read, and its age in ns. Sleeps.
+    /// Adds the message's number, its length, the offset of what was read, and its age in ns.
+    /// Sleeps.
     pub fn put_info<T: Transport>(&mut self, _net: &mut Net<'_, T>, info: [u64; 4]) {
         // SAFETY: it lives, the call is a `recvmsg`, and there are four numbers.
         unsafe { bindings::knt_msg_put_info(self.as_raw(), info.as_ptr()) }

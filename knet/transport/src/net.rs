@@ -32,13 +32,13 @@ pub fn random() -> u64 {
 
 /// A network namespace, as the transport `T` sees it during a call.
 ///
-/// There is one in each call, and it cannot be copied or kept. [`Net::lock`] borrows it, and all that sleeps wants it: so
-/// nothing is locked twice, and nobody sleeps with the lock.
+/// There is one in each call, and it cannot be copied or kept. [`Net::lock`] borrows it, and all
+/// that sleeps wants it: so nothing is locked twice, and nobody sleeps with the lock.
 ///
 /// # Invariants
 ///
-/// The namespace lives for `'a`, and its state is `T`'s. Of the code that has this value, nobody has its lock but by a
-/// [`Locked`] that borrows it.
+/// The namespace lives for `'a`, and its state is `T`'s. Of the code that has this value, nobody
+/// has its lock but by a [`Locked`] that borrows it.
 pub struct Net<'a, T: Transport> {
     raw: NonNull<bindings::knt_net>,
     _lives: PhantomData<(&'a (), T)>,
@@ -47,8 +47,9 @@ pub struct Net<'a, T: Transport> {
 impl<T: Transport> Net<'_, T> {
     /// # Safety
     ///
-    /// `net` must live as long as the value, and its state be `T`'s: `T` is the transport that is registered. The caller
-    /// is called by C, which does not have the lock, and makes no other value of the same call.
+    /// `net` must live as long as the value, and its state be `T`'s: `T` is the transport that is
+    /// registered. The caller is called by C, which does not have the lock, and makes no other
+    /// value of the same call.
     pub(crate) unsafe fn from_raw(net: *mut bindings::knt_net) -> Self {
         // INVARIANT: promised by the caller.
         Self {
@@ -62,14 +63,17 @@ impl<T: Transport> Net<'_, T> {
         self.raw.as_ptr()
     }
 
-    /// Locks the state; `None` if there is none yet. Bottom halves are off until it is released: no sleeping.
+    /// Locks the state; `None` if there is none yet. Bottom halves are off until it is released: no
+    /// sleeping.
     pub fn lock(&mut self) -> Option<Locked<'_, T>> {
         // SAFETY: the namespace lives.
         let state = unsafe { bindings::knt_net_state(self.as_raw()) };
         let state = NonNull::new(state)?.cast();
-        // SAFETY: the namespace lives. The lock is not held by who called us: by the type's invariant that is who has a
-        // `Locked` that borrows `self`, which is borrowed exclusively here. A single processor, where the lock is none, has
-        // nobody else: bottom halves are off while it is held. Who forgot a `Locked` has no reference to the state any more, and waits here.
+        // SAFETY: the namespace lives. The lock is not held by who called us: by the type's
+        // invariant that is who has a `Locked` that borrows `self`, which is borrowed exclusively
+        // here. A single processor, where the lock is none, has nobody else: bottom halves are off
+        // while it is held. Who forgot a `Locked` has no reference to the state any more, and waits
+        // here.
         unsafe { bindings::knt_net_lock(self.as_raw()) };
         Some(Locked {
             net: self.raw,
@@ -106,8 +110,8 @@ pub struct Departure<'a> {
 }
 
 impl Outbox {
-    /// Adds a packet. `false`: no memory; it is longer than an IP packet, or its header than 144 bytes; or the payload is not
-    /// there any more, or not yet.
+    /// Adds a packet. `false`: no memory; it is longer than an IP packet, or its header than 144
+    /// bytes; or the payload is not there any more, or not yet.
     pub fn add(&mut self, departure: &Departure<'_>) -> bool {
         let (out, offset, len) = match departure.payload {
             Some((written, offset, len)) => (written.as_raw(), offset, len),
@@ -136,7 +140,8 @@ impl Outbox {
 ///
 /// # Invariants
 ///
-/// The namespace lives, its state is at `state`, and the lock is held and given back by this value alone.
+/// The namespace lives, its state is at `state`, and the lock is held and given back by this value
+/// alone.
 pub struct Locked<'a, T: Transport> {
     net: NonNull<bindings::knt_net>,
     state: NonNull<T::State>,

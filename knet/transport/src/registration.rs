@@ -23,10 +23,11 @@ use pin_init::pin_init_from_closure;
 
 /// The transport is registered while this lives, which is as long as the module.
 ///
-/// The kernel's tables then refer to the module and to `T`, and sockets and namespaces to the tables. So it can only be a part
-/// of the module's own value, in place: that cannot be forgotten or moved, and is dropped when nothing uses the module any
-/// more, or when its `init` fails, before which nothing of `T` is called. Should it be dropped at another time by whatever
-/// means, the transport stays, and the module with it.
+/// The kernel's tables then refer to the module and to `T`, and sockets and namespaces to the
+/// tables. So it can only be a part of the module's own value, in place: that cannot be forgotten
+/// or moved, and is dropped when nothing uses the module any more, or when its `init` fails, before
+/// which nothing of `T` is called. Should it be dropped at another time by whatever means, the
+/// transport stays, and the module with it.
 ///
 /// ```
 /// #[pin_data]
@@ -56,8 +57,8 @@ impl<T: Transport> Registration<T> {
     /// Makes the protocol known.
     ///
     /// # Errors
-    /// `EINVAL` if its place is not in the module's own data; `EBUSY` if there is one already; those of the kernel's
-    /// registration functions.
+    /// `EINVAL` if its place is not in the module's own data; `EBUSY` if there is one already;
+    /// those of the kernel's registration functions.
     pub fn new() -> impl PinInit<Self, Error> {
         let init = |slot: *mut Self| -> Result {
             // SAFETY: the table is static, and all of its functions are for the same transport.
@@ -71,7 +72,8 @@ impl<T: Transport> Registration<T> {
             unsafe { slot.write(value) };
             Ok(())
         };
-        // SAFETY: the value is initialised if the closure says `Ok`, and does not need to be cleaned up otherwise.
+        // SAFETY: the value is initialised if the closure says `Ok`, and does not need to be
+        // cleaned up otherwise.
         unsafe { pin_init_from_closure(init) }
     }
 }
@@ -154,8 +156,9 @@ unsafe extern "C" fn packet<T: Transport>(
     let arrival = unsafe { &*arrival };
     let arrival = Arrival {
         from: Path::from_raw(&arrival.from),
-        // SAFETY: the caller says how many bytes there are. They are in the packet or on the caller's stack, so that they
-        // live as long as both `arrival` and `skb`; whoever takes `skb` out of an `Arrival` cannot get at them any more.
+        // SAFETY: the caller says how many bytes there are. They are in the packet or on the
+        // caller's stack, so that they live as long as both `arrival` and `skb`; whoever takes
+        // `skb` out of an `Arrival` cannot get at them any more.
         head: unsafe { core::slice::from_raw_parts(arrival.head, arrival.head_len as usize) },
         len: arrival.len,
         device: arrival.device,
@@ -182,8 +185,8 @@ unsafe extern "C" fn sock_open<T: Transport>(sk: *mut bindings::sock) -> c_int {
 
 /// # Safety
 ///
-/// The socket must live during the call that the value is for, and be `T`'s: `T` is the transport that is registered. It is the
-/// only value of that call.
+/// The socket must live during the call that the value is for, and be `T`'s: `T` is the transport
+/// that is registered. It is the only value of that call.
 unsafe fn net_of<'a, T: Transport>(sk: *mut bindings::sock) -> Net<'a, T> {
     // SAFETY: the socket holds its namespace; the rest is promised by the caller.
     unsafe { Net::from_raw(bindings::knt_sock_net(sk)) }

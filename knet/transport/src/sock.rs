@@ -191,7 +191,8 @@ impl<'a> Caller<'a> {
     /// # Errors
     /// Those of [`Transport::sock_bind`].
     pub fn autobind<T: Transport>(&self, _net: &mut Net<'_, T>) -> Result {
-        // SAFETY: with the socket's lock. The namespace's is free for `sock_bind`: `_net` is not borrowed.
+        // SAFETY: with the socket's lock. The namespace's is free for `sock_bind`: `_net` is not
+        // borrowed.
         to_result(unsafe { bindings::knt_sock_autobind(self.as_raw()) })
     }
 
@@ -233,7 +234,8 @@ impl<'a> Caller<'a> {
     }
 
     fn wait_for<F: FnMut() -> bool>(&self, timeout: &mut Timeout, mut ready: F) -> Result {
-        // SAFETY: with the socket's lock, which may be released; `ask` is for an `F`, and that lives during the call.
+        // SAFETY: with the socket's lock, which may be released; `ask` is for an `F`, and that
+        // lives during the call.
         to_result(unsafe {
             bindings::knt_sock_wait(
                 self.as_raw(),

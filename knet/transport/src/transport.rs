@@ -52,7 +52,8 @@ impl Arrival<'_> {
         self.head
     }
 
-    /// The packet, which begins behind UDP's header. Its first bytes may be in it, and cannot be looked at any more.
+    /// The packet, which begins behind UDP's header. Its first bytes may be in it, and cannot be
+    /// looked at any more.
     pub fn into_skb(self) -> Skb {
         self.skb
     }
@@ -99,8 +100,9 @@ pub trait Transport: Sized + 'static {
     /// Those of `socket(2)`.
     fn sock_open(net: &mut Net<'_, Self>, sock: &Sock) -> Result;
 
-    /// A socket is closed. `abort`: what it has to send is dropped; otherwise it is waited for as long as `linger` says, and
-    /// sent afterwards. Called again, with neither, when the socket is freed.
+    /// A socket is closed. `abort`: what it has to send is dropped; otherwise it is waited for as
+    /// long as `linger` says, and sent afterwards. Called again, with neither, when the socket is
+    /// freed.
     fn sock_close(net: &mut Net<'_, Self>, sock: Caller<'_>, abort: bool, linger: Timeout);
 
     /// Gives a socket a port; 0: any. The socket's [`view`](Sock::view) has its address already.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Netlink attributes as bytes: just enough to write and read the qdisc's nests, and the transport's messages.
+//! Netlink attributes as bytes: just enough to write and read the qdisc's nests, and the
+//! transport's messages.
 //!
 //! An attribute is a `u16` length (header included), a `u16` number, the payload, and padding to a
 //! multiple of four; integers are in host byte order.
 
-/// Flag in an attribute's number: the payload is attributes again. The kernel's strict parser wants it.
+/// Flag in an attribute's number: the payload is attributes again. The kernel's strict parser wants
+/// it.
 pub const NESTED: u16 = 1 << 15;
 /// The bits of an attribute's number that are the number.
 const NUMBER: u16 = !(3 << 14);

@@ -86,7 +86,8 @@ impl Ports {
     /// Adds a port.
     ///
     /// # Errors
-    /// [`Error::NoDevice`]; [`Error::Refused`] and [`Error::OtherKind`], also if there is a qdisc already.
+    /// [`Error::NoDevice`]; [`Error::Refused`] and [`Error::OtherKind`], also if there is a qdisc
+    /// already.
     pub async fn add(&self, place: &Place, options: &Options) -> Result<(), Error> {
         self.add_with(place, &options.encode()).await
     }
@@ -101,7 +102,8 @@ impl Ports {
         .await
     }
 
-    /// Adds a port in the place of what is there; what is a port already is changed, as by [`Ports::change`].
+    /// Adds a port in the place of what is there; what is a port already is changed, as by
+    /// [`Ports::change`].
     ///
     /// # Errors
     /// [`Error::NoDevice`], [`Error::Refused`].
@@ -122,7 +124,8 @@ impl Ports {
     /// Sets these options of a port; the others, and what is queued, stay as they are.
     ///
     /// # Errors
-    /// [`Error::NoDevice`]; [`Error::Missing`], [`Error::OtherKind`]; [`Error::Refused`], which leaves the port as it was.
+    /// [`Error::NoDevice`]; [`Error::Missing`], [`Error::OtherKind`]; [`Error::Refused`], which
+    /// leaves the port as it was.
     pub async fn change(&self, place: &Place, options: &Options) -> Result<(), Error> {
         self.change_with(place, &options.encode()).await
     }
@@ -139,7 +142,8 @@ impl Ports {
         self.modify(Request::Del, 0, place, None).await
     }
 
-    /// Lists the ports, of one device or of all, in the kernel's order; on request with their classes.
+    /// Lists the ports, of one device or of all, in the kernel's order; on request with their
+    /// classes.
     ///
     /// # Errors
     /// [`Error::NoDevice`], [`Error::Refused`], [`Error::Malformed`].
@@ -238,8 +242,9 @@ impl Ports {
 
     /// The handle to name in a request that names none.
     ///
-    /// Without a handle the kernel takes both "add" and "change" for "replace" where there is a qdisc of another kind
-    /// (`__tc_modify_qdisc`, "This magic test requires explanation"). Who did not say replace does not mean it.
+    /// Without a handle the kernel takes both "add" and "change" for "replace" where there is a
+    /// qdisc of another kind (`__tc_modify_qdisc`, "This magic test requires explanation"). Who did
+    /// not say replace does not mean it.
     async fn handle_for(
         &self,
         request: Request,

@@ -4,7 +4,8 @@
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::{limits, DscpMap};
 
-/// Names of code points: RFC 2474 (CS), 2597 (AF), 3246 (EF), 8622 (LE). The first name of a code is the one printed.
+/// Names of code points: RFC 2474 (CS), 2597 (AF), 3246 (EF), 8622 (LE). The first name of a code
+/// is the one printed.
 const NAMES: &[(&str, u8)] = &[
     ("CS0", 0),
     ("LE", 1),

@@ -97,7 +97,8 @@ pub enum Request {
     Show,
 }
 
-/// Why the kernel refused. `Display` is one line: the kernel's own words if it gave any, else what its error code means here.
+/// Why the kernel refused. `Display` is one line: the kernel's own words if it gave any, else what
+/// its error code means here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The error code, positive.
@@ -186,7 +187,8 @@ impl Refusal {
 
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The kernel's part of the project begins its messages with the kind, which the reader knows.
+        // The kernel's part of the project begins its messages with the kind, which the reader
+        // knows.
         let message = self.message.as_deref().map(|m| {
             m.strip_prefix(self.what.kind())
                 .and_then(|m| m.strip_prefix(": "))
@@ -204,7 +206,8 @@ impl std::fmt::Display for Refusal {
 
 /// The kernel's words in an `NLMSG_ERROR`: `payload` is what follows its error code.
 ///
-/// That is the header of the refused request, the rest of the request unless that is capped, and attributes.
+/// That is the header of the refused request, the rest of the request unless that is capped, and
+/// attributes.
 fn message(payload: &[u8], flags: u16) -> Option<String> {
     if flags & NLM_F_ACK_TLVS == 0 {
         return None;

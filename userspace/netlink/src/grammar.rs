@@ -154,7 +154,8 @@ enum Part {
     Rate(u64),
 }
 
-/// A rate has to be an allowed share of the link, which the kernel knows best: here it has to be a rate.
+/// A rate has to be an allowed share of the link, which the kernel knows best: here it has to be a
+/// rate.
 fn part(info: &Info, value: &str) -> Result<Part, String> {
     if value.ends_with('%') {
         let ppb = number(info.range, value, units::parse_percent, PERCENT, &[])?;
@@ -261,7 +262,8 @@ fn outside(value: &str, range: Range, words: &[&str]) -> String {
     text
 }
 
-/// A whole number. Anything that looks like a number, but is none of the allowed ones, is out of range.
+/// A whole number. Anything that looks like a number, but is none of the allowed ones, is out of
+/// range.
 pub(crate) fn whole(range: Option<Range>, value: &str, words: &[&str]) -> Result<u32, String> {
     let read = |text: &str| match text.parse::<i128>() {
         Ok(number) => Some(u64::try_from(number).unwrap_or(u64::MAX)),

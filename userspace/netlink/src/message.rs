@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Messages of rtnetlink to and from the kernel.
 //!
-//! `netlink-packet-route` knows neither this kind nor its options: it hands unknown ones over as one attribute that holds
-//! the whole nest, and leaves `NLA_F_NESTED` out when it writes one, which the kernel refuses. So options go out as an
-//! attribute of no special type.
+//! `netlink-packet-route` knows neither this kind nor its options: it hands unknown ones over as
+//! one attribute that holds the whole nest, and leaves `NLA_F_NESTED` out when it writes one, which
+//! the kernel refuses. So options go out as an attribute of no special type.
 
 use netlink_packet_core::{DefaultNla, Nla};
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption, TcStats2, TcXstats};
@@ -186,7 +186,8 @@ pub(crate) fn found(message: &TcMessage, kind: &str) -> Option<Found> {
     })
 }
 
-/// The port in a message; `None` if it is about a qdisc of another kind. `dev` and `classes` remain to be filled in.
+/// The port in a message; `None` if it is about a qdisc of another kind. `dev` and `classes` remain
+/// to be filled in.
 pub(crate) fn port(message: &TcMessage) -> Result<Option<Port>, Malformed> {
     let parts = Parts::new(message);
     if parts.kind != uapi::KIND {
@@ -204,7 +205,8 @@ pub(crate) fn port(message: &TcMessage) -> Result<Option<Port>, Malformed> {
     }))
 }
 
-/// The kind and the id of the qdisc in a message, if it hangs at this place and was put there by somebody.
+/// The kind and the id of the qdisc in a message, if it hangs at this place and was put there by
+/// somebody.
 ///
 /// The qdisc that every device begins with has no id, and gives way to any other.
 pub(crate) fn occupant(message: &TcMessage, index: i32, parent: Id) -> Option<(String, Id)> {

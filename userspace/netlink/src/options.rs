@@ -29,7 +29,8 @@ pub enum Phantom {
 
 /// The options that were given; what is `None` was not.
 ///
-/// The kernel, not this type, has the last word on what is allowed: values out of range can be sent, and are refused there.
+/// The kernel, not this type, has the last word on what is allowed: values out of range can be
+/// sent, and are refused there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
     /// The rate that the whole port is shaped to.

@@ -75,7 +75,8 @@ impl Place {
         }
     }
 
-    /// Reads `[root | parent CLASSID] [handle HANDLE]` from the start of `words`, and gives what follows.
+    /// Reads `[root | parent CLASSID] [handle HANDLE]` from the start of `words`, and gives what
+    /// follows.
     ///
     /// Without `root` and `parent`, it is the root.
     pub fn parse<'a, W: AsRef<str>>(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Printing, as text that can be typed back and as JSON, by one set of calls.
 //!
-//! A [`Printer`] shows a value either as text or as JSON. The plugin has one over tc's own print functions, this crate
-//! one for text ([`Text`]) and one for JSON ([`crate::json::Json`]).
+//! A [`Printer`] shows a value either as text or as JSON. The plugin has one over tc's own print
+//! functions, this crate one for text ([`Text`]) and one for JSON ([`crate::json::Json`]).
 
 use std::fmt;
 
@@ -10,7 +10,8 @@ use turnstile_core::port::config::{Drain, Expiry, Order, Tokens};
 
 use crate::{dscp, units, Link, Options, Phantom};
 
-/// Shows values. Each call gives the key and value for JSON, and the words that text shows instead, which end in a space.
+/// Shows values. Each call gives the key and value for JSON, and the words that text shows instead,
+/// which end in a space.
 pub trait Printer {
     /// Text that JSON does not have.
     fn text(&mut self, shown: fmt::Arguments<'_>);

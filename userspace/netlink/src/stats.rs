@@ -21,7 +21,8 @@ macro_rules! statistics {
             /// Name of each, and what it is.
             pub const ABOUT: &'static [(&'static str, &'static str)] = &[$(($key, concat!($($about),+)),)*];
 
-            /// Reads `TCA_STATS_APP`. What the kernel does not report is 0, what it reports beyond these is left out.
+            /// Reads `TCA_STATS_APP`. What the kernel does not report is 0, what it reports beyond
+            /// these is left out.
             pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
                 let mut stats = Self::default();
                 for attribute in attributes(bytes) {
@@ -54,11 +55,14 @@ pub(crate) use statistics;
 statistics! {
     /// Statistics of a port.
     PortStats from port_stat {
-        /// bytes/s: the link rate in force, set or reported by the device. 0: unresolved, the device has reported none yet.
+        /// bytes/s: the link rate in force, set or reported by the device. 0: unresolved, the
+        /// device has reported none yet.
         link_rate: LINK_RATE64, "link-rate", Rate;
-        /// bytes/s, rounded down: the token group's rate in force. 0: tokens are not paced, since the link is unresolved.
+        /// bytes/s, rounded down: the token group's rate in force. 0: tokens are not paced, since
+        /// the link is unresolved.
         token_rate: TOKEN_RATE64, "token-rate", Rate;
-        /// ns: the token expiry in force; 0: off, or what auto comes to while the link is unresolved.
+        /// ns: the token expiry in force; 0: off, or what auto comes to while the link is
+        /// unresolved.
         token_expiry: TOKEN_EXPIRY, "token-expiry", TimeOrOff;
         /// Times a dequeue found packets but the link still busy with the one before.
         link_waits: LINK_WAITS, "link-waits", Count;
@@ -76,7 +80,8 @@ statistics! {
         token_limit: TOKEN_LIMIT, "token-limit", Count;
         /// ns: the slack in force, the lateness that the token group makes up for.
         token_slack: TOKEN_SLACK, "token-slack", Time;
-        /// Times the token group was served later than its slack, and did not make up for all of it.
+        /// Times the token group was served later than its slack, and did not make up for all of
+        /// it.
         slack_forfeits: SLACK_FORFEITS, "slack-forfeits", Count;
         /// ns: the lateness beyond the slack, in all.
         slack_forfeited: SLACK_FORFEITED, "slack-forfeited", Time;
@@ -84,7 +89,8 @@ statistics! {
 }
 
 statistics! {
-    /// Statistics of a class. At any time `offered_packets` = sent + `queued` + the five kinds of drops.
+    /// Statistics of a class. At any time `offered_packets` = sent + `queued` + the five kinds of
+    /// drops.
     ClassStats from band_stat {
         /// Packets that classification gave to this class.
         offered_packets: OFFERED_PACKETS, "offered-packets", Count;
@@ -150,7 +156,8 @@ statistics! {
 statistics! {
     /// What all markers of a class have in common.
     MarkingStats from band_stat {
-        /// Packets that went unmarked because their header could not be written to, for lack of memory.
+        /// Packets that went unmarked because their header could not be written to, for lack of
+        /// memory.
         unwritable: UNWRITABLE, "unwritable", Count;
     }
 }
@@ -206,7 +213,8 @@ pub enum Stats {
 }
 
 impl Stats {
-    /// Tells the two apart by their attributes' numbers. Attributes of neither kind, or none, count as a port's.
+    /// Tells the two apart by their attributes' numbers. Attributes of neither kind, or none, count
+    /// as a port's.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         for attribute in attributes(bytes) {
             if (band_stat::OFFERED_PACKETS..=band_stat::MAX).contains(&attribute?.number) {
@@ -276,7 +284,8 @@ impl PortStats {
     }
 }
 
-/// Shows a port's statistics. That the link is unresolved has a member of its own in JSON, where a rate of 0 would not say it to a person.
+/// Shows a port's statistics. That the link is unresolved has a member of its own in JSON, where a
+/// rate of 0 would not say it to a person.
 pub fn print_port_stats(stats: &PortStats, indent: &str, to: &mut dyn Printer) {
     let fields = stats.fields();
     if !stats.is_unresolved() {

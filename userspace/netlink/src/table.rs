@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The one table of options: what the grammar accepts, and what help texts, man pages and errors say about it.
+//! The one table of options: what the grammar accepts, and what help texts, man pages and errors
+//! say about it.
 
 use turnstile_core::port::config::limits::{self, Range};
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Rates, times, sizes and percentages: read as tc reads them, printed so that they read back the same.
+//! Rates, times, sizes and percentages: read as tc reads them, printed so that they read back the
+//! same.
 //!
 //! tc computes in `double`; here every number is an exact decimal, so that what has no rounding on
-//! paper has none here either. As in tc, units know no case, a bare rate is in bit/s, a bare time in
-//! microseconds, a bare size in bytes, sizes go by 1024, and what is left below one byte or one
-//! nanosecond is cut off. Hexadecimal numbers, `inf` and `nan`, which `strtod` lets through, are refused.
+//! paper has none here either. As in tc, units know no case, a bare rate is in bit/s, a bare time
+//! in microseconds, a bare size in bytes, sizes go by 1024, and what is left below one byte or one
+//! nanosecond is cut off. Hexadecimal numbers, `inf` and `nan`, which `strtod` lets through, are
+//! refused.
 
 use std::fmt::Write;
 
@@ -163,7 +165,8 @@ pub fn parse_size(text: &str) -> Option<u64> {
     read(text, SIZE_UNITS, 1)
 }
 
-/// Reads a percentage with its sign, in parts per billion. `None`: not a percentage. `u64::MAX`: that or more.
+/// Reads a percentage with its sign, in parts per billion. `None`: not a percentage. `u64::MAX`:
+/// that or more.
 pub fn parse_percent(text: &str) -> Option<u64> {
     read(text, &[("%", 10_000_000)], 1)
 }

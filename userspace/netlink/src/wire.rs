@@ -70,7 +70,8 @@ impl Options {
         to
     }
 
-    /// Reads what [`Options::encode`] or the kernel's dump wrote. Attributes it does not know are left out.
+    /// Reads what [`Options::encode`] or the kernel's dump wrote. Attributes it does not know are
+    /// left out.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut options = Self::default();
         for attribute in attributes(bytes) {

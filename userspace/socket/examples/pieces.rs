@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Sends one message that is much longer than any buffer, piece by piece, and reads it while it comes.
+//! Sends one message that is much longer than any buffer, piece by piece, and reads it while it
+//! comes.
 //!
 //! `cargo run -p turnstile-socket --example pieces [ADDRESS [MEBIBYTES]]`
 

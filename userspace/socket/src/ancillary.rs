@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ancillary data as bytes (cmsg(3)). The kernel copies it in and out byte by byte, so nothing has to be aligned in memory;
-//! only the offsets are.
+//! Ancillary data as bytes (cmsg(3)). The kernel copies it in and out byte by byte, so nothing has
+//! to be aligned in memory; only the offsets are.
 
 /// `struct cmsghdr`: a `size_t` for the length, level and type.
 const HEADER: usize = size_of::<usize>() + 8;

@@ -5,7 +5,8 @@ use std::io;
 
 /// Errors of the sockets.
 ///
-/// It turns into an [`io::Error`] of the kernel's kind, so that `?` works in functions that return those.
+/// It turns into an [`io::Error`] of the kernel's kind, so that `?` works in functions that return
+/// those.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel has no such sockets.
@@ -45,8 +46,8 @@ pub enum Error {
         /// What the caller would have taken.
         limit: usize,
     },
-    /// A message was begun on this socket and not written to its end. It can neither be continued nor taken back;
-    /// closing the socket aborts it.
+    /// A message was begun on this socket and not written to its end. It can neither be continued
+    /// nor taken back; closing the socket aborts it.
     #[error("a message was left unfinished on this socket; close it")]
     Abandoned,
     /// The socket does not receive any more.
@@ -68,7 +69,8 @@ impl Error {
         move |source| Self::Kernel { doing, source }
     }
 
-    /// From the kernel's answer to `socket(2)`, which says in several ways that it does not know the protocol.
+    /// From the kernel's answer to `socket(2)`, which says in several ways that it does not know
+    /// the protocol.
     pub(crate) fn open(source: io::Error) -> Self {
         match source.raw_os_error() {
             // EINVAL: protocol numbers above the kernel's last one.

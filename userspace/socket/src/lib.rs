@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Sockets of the Turnstile transport.
 //!
-//! A socket sends and receives *messages* of 1 byte to 1 GiB - 1, each of which arrives whole, once, or not at all; they come in no
-//! particular order. A message can be sent in one call, or [written](MessageWriter) and [read](MessageReader) piece by piece; small ones are
-//! never held up by large ones. How a message ended can be asked for ([`Completion`]).
+//! A socket sends and receives *messages* of 1 byte to 1 GiB - 1, each of which arrives whole,
+//! once, or not at all; they come in no particular order. A message can be sent in one call, or
+//! [written](MessageWriter) and [read](MessageReader) piece by piece; small ones are never held up
+//! by large ones. How a message ended can be asked for ([`Completion`]).
 //!
 //! ```no_run
 //! use turnstile_socket::{SendOptions, Socket};
@@ -16,8 +17,9 @@
 //! # Ok::<(), turnstile_socket::Error>(())
 //! ```
 //!
-//! [`Socket`] waits in its thread; with the feature `tokio`, `tokio::Socket` is the same for tasks. The folder `examples/` has
-//! programs that are complete. The kernel needs the module `turnstile`; `docs/sockets.md` describes its interface for other languages.
+//! [`Socket`] waits in its thread; with the feature `tokio`, `tokio::Socket` is the same for tasks.
+//! The folder `examples/` has programs that are complete. The kernel needs the module `turnstile`;
+//! `docs/sockets.md` describes its interface for other languages.
 
 mod ancillary;
 mod error;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is said about messages: options when they are sent, facts when they come, and how they ended.
+//! What is said about messages: options when they are sent, facts when they come, and how they
+//! ended.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -31,8 +32,9 @@ pub(crate) const LEVEL: i32 = uapi::SOL_TURNSTILE as i32;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SendOptions {
-    /// Bytes, 1 to [`MAX_LENGTH`]: the length of a message that is written piece by piece. The receiver schedules better if it knows.
-    /// With `send` it may be left out: it is the length of what is sent.
+    /// Bytes, 1 to [`MAX_LENGTH`]: the length of a message that is written piece by piece. The
+    /// receiver schedules better if it knows. With `send` it may be left out: it is the length of
+    /// what is sent.
     pub length: Option<u64>,
     /// When the message should be there, from now.
     pub deadline: Option<Duration>,
@@ -161,7 +163,8 @@ pub struct Completion {
     pub number: u32,
     /// Delivered, or why not.
     pub outcome: io::Result<()>,
-    /// From the send to the final acknowledgement, in whole microseconds. `None` if it was not delivered.
+    /// From the send to the final acknowledgement, in whole microseconds. `None` if it was not
+    /// delivered.
     pub elapsed: Option<Duration>,
     /// To whom it went, if the kernel says so.
     pub to: Option<SocketAddr>,

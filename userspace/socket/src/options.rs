@@ -58,7 +58,8 @@ macro_rules! socket_options {
             Ok(self.raw().get(Opt::ReceiveInfo)? != 0)
         }
 
-        /// Priority of messages that are sent without one, 0 (highest) to 7; `None`, as at first: as the receiver's policy says.
+        /// Priority of messages that are sent without one, 0 (highest) to 7; `None`, as at first:
+        /// as the receiver's policy says.
         ///
         /// # Errors
         /// EINVAL for others.
@@ -75,7 +76,8 @@ macro_rules! socket_options {
             Ok(u8::try_from(self.raw().get(Opt::DefaultPriority)?).ok())
         }
 
-        /// Bytes of the send buffer (`SO_SNDBUF`). The kernel doubles what is set, and limits it (`net.core.wmem_max`).
+        /// Bytes of the send buffer (`SO_SNDBUF`). The kernel doubles what is set, and limits it
+        /// (`net.core.wmem_max`).
         ///
         /// # Errors
         /// What the kernel says.
@@ -91,7 +93,8 @@ macro_rules! socket_options {
             self.raw().socket.send_buffer_size()
         }
 
-        /// Bytes of the receive buffer (`SO_RCVBUF`). The kernel doubles what is set, and limits it (`net.core.rmem_max`).
+        /// Bytes of the receive buffer (`SO_RCVBUF`). The kernel doubles what is set, and limits it
+        /// (`net.core.rmem_max`).
         ///
         /// # Errors
         /// What the kernel says.
@@ -107,8 +110,9 @@ macro_rules! socket_options {
             self.raw().socket.recv_buffer_size()
         }
 
-        /// What closing does with what was not delivered (`SO_LINGER`). `None`, as at first: it is delivered in the background. Zero: it is
-        /// aborted, and the receivers are told. Else closing waits for it, at most so long, in whole seconds.
+        /// What closing does with what was not delivered (`SO_LINGER`). `None`, as at first: it is
+        /// delivered in the background. Zero: it is aborted, and the receivers are told. Else
+        /// closing waits for it, at most so long, in whole seconds.
         ///
         /// # Errors
         /// What the kernel says.
@@ -140,7 +144,8 @@ macro_rules! socket_options {
             self.raw().socket.take_error()
         }
 
-        /// Ends one direction or both. What was sent is delivered; what waits to be read can be read.
+        /// Ends one direction or both. What was sent is delivered; what waits to be read can be
+        /// read.
         ///
         /// # Errors
         /// What the kernel says.

@@ -13,7 +13,8 @@ use crate::ancillary;
 use crate::message::{Completion, Info, Received, LEVEL};
 use crate::Error;
 
-/// Room for what comes with a read, and for what the error queue has: two addresses and a `sock_extended_err`.
+/// Room for what comes with a read, and for what the error queue has: two addresses and a
+/// `sock_extended_err`.
 const CONTROL: usize = ancillary::space(number::INFO_LEN) + ancillary::space(16 + 28) + 64;
 
 /// An option that is an `int`.
@@ -80,7 +81,8 @@ impl Raw {
         Self { socket, v6: false }
     }
 
-    /// The address as this socket's family has it: an AF_INET6 socket knows IPv4 as `::ffff:a.b.c.d`.
+    /// The address as this socket's family has it: an AF_INET6 socket knows IPv4 as
+    /// `::ffff:a.b.c.d`.
     pub(crate) fn address(&self, to: SocketAddr) -> SockAddr {
         match to.ip() {
             IpAddr::V4(ip) if self.v6 => SocketAddr::from((ip.to_ipv6_mapped(), to.port())).into(),
@@ -223,7 +225,8 @@ fn checked(result: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Room for an address of either family: the kernel is told how long this one is, and writes no more.
+/// Room for an address of either family: the kernel is told how long this one is, and writes no
+/// more.
 fn any_address() -> SockAddr {
     SocketAddr::from(([0u16; 8], 0)).into()
 }

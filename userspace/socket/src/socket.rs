@@ -21,8 +21,9 @@ pub(crate) const PIECE: usize = 64 * 1024;
 
 /// A socket of the transport, whose calls wait.
 ///
-/// It can be shared among threads: one may receive while another sends. Calls that send wait for each other, and so do calls
-/// that receive. Dropping it closes it; what was sent is delivered nevertheless (see [`Socket::set_linger`]).
+/// It can be shared among threads: one may receive while another sends. Calls that send wait for
+/// each other, and so do calls that receive. Dropping it closes it; what was sent is delivered
+/// nevertheless (see [`Socket::set_linger`]).
 ///
 /// ```no_run
 /// use turnstile_socket::{SendOptions, Socket};
@@ -56,8 +57,8 @@ fn lock<T>(half: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Socket {
-    /// A socket with a local address. Port 0: the kernel chooses one. An IPv6 address that is not specified
-    /// (`[::]`) takes IPv4, too, unless [`Socket::set_only_v6`] says otherwise.
+    /// A socket with a local address. Port 0: the kernel chooses one. An IPv6 address that is not
+    /// specified (`[::]`) takes IPv4, too, unless [`Socket::set_only_v6`] says otherwise.
     ///
     /// # Errors
     /// [`Error::NotLoaded`]; EADDRINUSE, EADDRNOTAVAIL.
@@ -81,7 +82,8 @@ impl Socket {
         lock(&self.receiving)
     }
 
-    /// Chooses a peer: [`Socket::send`] goes to it, nothing comes but from it, and messages that fail are told by the next call.
+    /// Chooses a peer: [`Socket::send`] goes to it, nothing comes but from it, and messages that
+    /// fail are told by the next call.
     ///
     /// # Errors
     /// EAFNOSUPPORT, EINVAL.
@@ -93,11 +95,13 @@ impl Socket {
             .map_err(Error::kernel("connect"))
     }
 
-    /// Sends a whole message, and gives its number for [`Completion`]s. Returns when all of it is in the send buffer.
+    /// Sends a whole message, and gives its number for [`Completion`]s. Returns when all of it is
+    /// in the send buffer.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for options out of range and messages of no bytes or more than [`crate::MAX_LENGTH`]; ENOBUFS for too many messages at once; with
-    /// a timeout set, EAGAIN: if a part was taken, the socket is good for no other message.
+    /// [`Error::Invalid`] for options out of range and messages of no bytes or more than
+    /// [`crate::MAX_LENGTH`]; ENOBUFS for too many messages at once; with a timeout set, EAGAIN: if
+    /// a part was taken, the socket is good for no other message.
     pub fn send_to(
         &self,
         data: &[u8],
@@ -135,8 +139,9 @@ impl Socket {
         Ok(message.number())
     }
 
-    /// Begins a message that is written piece by piece. Its length may be told ([`SendOptions::length`]), which is better for it, or is
-    /// known when it ends. Other calls that send wait until the writer is dropped.
+    /// Begins a message that is written piece by piece. Its length may be told
+    /// ([`SendOptions::length`]), which is better for it, or is known when it ends. Other calls
+    /// that send wait until the writer is dropped.
     ///
     /// # Errors
     /// [`Error::Invalid`], [`Error::Abandoned`]. The kernel is asked with the first write.
@@ -167,10 +172,12 @@ impl Socket {
         Ok(MessageWriter::new(&self.raw, sending, message))
     }
 
-    /// Reads what is there of one message: at least one byte. A read never goes beyond a message's end.
+    /// Reads what is there of one message: at least one byte. A read never goes beyond a message's
+    /// end.
     ///
     /// # Errors
-    /// [`Error::Shutdown`]; why an earlier message to the connected peer failed; EAGAIN if nothing is there and the socket does not wait.
+    /// [`Error::Shutdown`]; why an earlier message to the connected peer failed; EAGAIN if nothing
+    /// is there and the socket does not wait.
     pub fn recv(&self, data: &mut [u8]) -> Result<Received, Error> {
         self.receive(&mut self.lock_receiving(), data)
     }
@@ -186,7 +193,8 @@ impl Socket {
     /// Reads a message to its end. What is left of one that was not read to its end is passed over.
     ///
     /// # Errors
-    /// As [`Socket::recv`]; [`Error::TooLong`] for more than `limit` bytes, of which nothing is kept.
+    /// As [`Socket::recv`]; [`Error::TooLong`] for more than `limit` bytes, of which nothing is
+    /// kept.
     pub fn recv_message(&self, limit: usize) -> Result<Message, Error> {
         let mut state = self.lock_receiving();
         let mut piece = vec![0; PIECE];
@@ -206,8 +214,9 @@ impl Socket {
         }
     }
 
-    /// A reader of the next message, which is good for messages of any length. Waits until the message begins. What is left of one that
-    /// was not read to its end is passed over. Other calls that receive wait until the reader is dropped.
+    /// A reader of the next message, which is good for messages of any length. Waits until the
+    /// message begins. What is left of one that was not read to its end is passed over. Other calls
+    /// that receive wait until the reader is dropped.
     ///
     /// # Errors
     /// As [`Socket::recv`].
@@ -242,8 +251,8 @@ impl Socket {
         Ok(())
     }
 
-    /// The oldest completion that nobody took yet, if there is one: of each message if [`Socket::set_completions`] says so, else
-    /// of those that failed. Never waits.
+    /// The oldest completion that nobody took yet, if there is one: of each message if
+    /// [`Socket::set_completions`] says so, else of those that failed. Never waits.
     ///
     /// # Errors
     /// What the kernel says.
@@ -289,8 +298,9 @@ impl Socket {
         }
     }
 
-    /// Whether calls return EAGAIN instead of waiting. For such sockets, [`Socket::begin`] or `tokio` is the better way to send: a
-    /// `send` of which only a part was taken makes the socket useless.
+    /// Whether calls return EAGAIN instead of waiting. For such sockets, [`Socket::begin`] or
+    /// `tokio` is the better way to send: a `send` of which only a part was taken makes the socket
+    /// useless.
     ///
     /// # Errors
     /// What the kernel says.
@@ -341,7 +351,8 @@ mod tests {
     use crate::state::HELD;
     use std::io::{Read, Write};
 
-    /// A socket over one end of a pair of Unix sockets that keep records apart; MSG_EOR and addresses they do not know.
+    /// A socket over one end of a pair of Unix sockets that keep records apart; MSG_EOR and
+    /// addresses they do not know.
     fn pair() -> (Socket, socket2::Socket) {
         let kind = socket2::Type::SEQPACKET;
         let (a, b) = socket2::Socket::pair(socket2::Domain::UNIX, kind, None).unwrap();

@@ -53,7 +53,8 @@ impl Receiving {
     }
 }
 
-/// How much of a message of unknown length is held back: the kernel takes no empty write, so that something has to be left to end it with.
+/// How much of a message of unknown length is held back: the kernel takes no empty write, so that
+/// something has to be left to end it with.
 pub(crate) const HELD: usize = 64 * 1024;
 
 /// A message that is being sent.
@@ -234,7 +235,8 @@ impl Outgoing {
                 Ok(len)
             }
             Err(error) => {
-                // The message is still there if the call only did not want to wait; a real error has ended it.
+                // The message is still there if the call only did not want to wait; a real error
+                // has ended it.
                 let kind = error.kind();
                 if kind != io::ErrorKind::WouldBlock && kind != io::ErrorKind::Interrupted {
                     sending.open = false;

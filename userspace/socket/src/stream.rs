@@ -13,11 +13,12 @@ use crate::Error;
 
 /// Writes a message. To be ended by [`MessageWriter::finish`].
 ///
-/// Of a message without [`length`](crate::SendOptions::length), up to 64 KiB are held back until it is flushed or finished; one that is not longer goes at
-/// once, as with `send`. Of others nothing is held back.
+/// Of a message without [`length`](crate::SendOptions::length), up to 64 KiB are held back until it
+/// is flushed or finished; one that is not longer goes at once, as with `send`. Of others nothing
+/// is held back.
 ///
-/// If it is dropped before, after something was written, the message has no end: nothing else can be sent on that socket,
-/// and closing the socket aborts the message.
+/// If it is dropped before, after something was written, the message has no end: nothing else can
+/// be sent on that socket, and closing the socket aborts the message.
 ///
 /// ```no_run
 /// use std::io::Write;
@@ -57,7 +58,8 @@ impl<'a> MessageWriter<'a> {
         self.message.written()
     }
 
-    /// Ends the message, and gives its number. On a socket that does not wait, it can be called again after EAGAIN.
+    /// Ends the message, and gives its number. On a socket that does not wait, it can be called
+    /// again after EAGAIN.
     ///
     /// # Errors
     /// [`Error::TooLittle`]; [`Error::Invalid`] if nothing was written; what the kernel says.
@@ -76,7 +78,8 @@ impl Write for MessageWriter<'_> {
         Ok(self.message.write(self.raw, &mut self.sending, data)?)
     }
 
-    /// Sends what is held back, but for the last byte: a message of unknown length needs one to end with.
+    /// Sends what is held back, but for the last byte: a message of unknown length needs one to end
+    /// with.
     fn flush(&mut self) -> io::Result<()> {
         Ok(self.message.flush(self.raw, &mut self.sending)?)
     }
@@ -84,7 +87,8 @@ impl Write for MessageWriter<'_> {
 
 /// Reads a message, up to its end.
 ///
-/// If it is dropped before, the rest is passed over by the next [`Socket::reader`] or [`Socket::recv_message`].
+/// If it is dropped before, the rest is passed over by the next [`Socket::reader`] or
+/// [`Socket::recv_message`].
 ///
 /// ```no_run
 /// # let socket = turnstile_socket::Socket::bind("0.0.0.0:5000")?;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The border to C: the table that tc looks for, the functions in it, and tc's functions that they call.
+//! The border to C: the table that tc looks for, the functions in it, and tc's functions that they
+//! call.
 //!
-//! Layouts and signatures are those of `tc/tc_util.h`, `include/json_print.h` and `include/libnetlink.h` of iproute2. tc
-//! has one thread. No panic leaves a callback: tc would be aborted in the middle of a list.
+//! Layouts and signatures are those of `tc/tc_util.h`, `include/json_print.h` and
+//! `include/libnetlink.h` of iproute2. tc has one thread. No panic leaves a callback: tc would be
+//! aborted in the middle of a list.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
@@ -198,7 +200,8 @@ unsafe fn payload<'a>(attribute: *const RtAttr) -> &'a [u8] {
     }
     // SAFETY: not null, so it is an attribute.
     let length = usize::from(unsafe { (*attribute).len }).saturating_sub(size_of::<RtAttr>());
-    // SAFETY: as many bytes as its header says follow that header; tc has checked that they are in the message.
+    // SAFETY: as many bytes as its header says follow that header; tc has checked that they are in
+    // the message.
     unsafe { std::slice::from_raw_parts(attribute.add(1).cast(), length) }
 }
 
@@ -209,8 +212,8 @@ impl Request {
     /// Appends `TCA_OPTIONS` with this content.
     pub(crate) fn put_options(&mut self, content: &[u8]) -> Outcome {
         let length = c_int::try_from(content.len()).map_err(|error| error.to_string())?;
-        // SAFETY: the message is tc's, with room for `MAX_REQUEST` bytes, which addattr_l checks against; the content is
-        // `length` bytes long.
+        // SAFETY: the message is tc's, with room for `MAX_REQUEST` bytes, which addattr_l checks
+        // against; the content is `length` bytes long.
         match unsafe {
             addattr_l(
                 self.0,
@@ -239,8 +242,8 @@ impl Printer for Printing {
     fn text(&mut self, shown: fmt::Arguments<'_>) {
         for (at, line) in shown.to_string().split('\n').enumerate() {
             let line = c_string(line);
-            // SAFETY: strings that live through the calls; the format takes the one string that it is given. print_nl knows
-            // how -oneline ends lines. In JSON neither prints anything.
+            // SAFETY: strings that live through the calls; the format takes the one string that it
+            // is given. print_nl knows how -oneline ends lines. In JSON neither prints anything.
             unsafe {
                 if at > 0 {
                     print_nl();
@@ -258,7 +261,8 @@ impl Printer for Printing {
 
     fn string(&mut self, key: &str, value: &str, shown: fmt::Arguments<'_>) {
         let (key, value) = (c_string(key), c_string(value));
-        // SAFETY: strings that live through the call. In text it prints nothing, in JSON it takes no format.
+        // SAFETY: strings that live through the call. In text it prints nothing, in JSON it takes
+        // no format.
         unsafe {
             print_color_string(
                 PRINT_JSON,
@@ -273,8 +277,9 @@ impl Printer for Printing {
 
     fn number(&mut self, key: &str, value: &dyn fmt::Display, shown: fmt::Arguments<'_>) {
         let (key, value) = (c_string(key), c_string(&value.to_string()));
-        // SAFETY: the writer is null except in JSON, and then tc's; strings that live through the calls; the format takes the
-        // one string that it is given. tc's functions for numbers would round: they print %g.
+        // SAFETY: the writer is null except in JSON, and then tc's; strings that live through the
+        // calls; the format takes the one string that it is given. tc's functions for numbers would
+        // round: they print %g.
         unsafe {
             let writer = get_json_writer();
             if !writer.is_null() {
@@ -287,7 +292,8 @@ impl Printer for Printing {
 
     fn boolean(&mut self, key: &str, value: bool, shown: fmt::Arguments<'_>) {
         let key = c_string(key);
-        // SAFETY: a string that lives through the call. In text it prints nothing, in JSON it takes no format.
+        // SAFETY: a string that lives through the call. In text it prints nothing, in JSON it takes
+        // no format.
         unsafe { print_color_bool(PRINT_JSON, COLOR_NONE, key.as_ptr(), ptr::null(), value) };
         self.text(shown);
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `q_turnstile.so`: with it in its library folder, stock tc parses, prints and JSON-prints the turnstile qdisc; as `q_turnstile_pacer.so`, the
-//! host pacer.
+//! `q_turnstile.so`: with it in its library folder, stock tc parses, prints and JSON-prints the
+//! turnstile qdisc; as `q_turnstile_pacer.so`, the host pacer.
 //!
-//! tc loads `q_KIND.so` on first sight of a qdisc kind and looks for the variable `KIND_qdisc_util`, a table of functions
-//! (`ffi::QdiscUtil`, the same from iproute2 6.1 to 7.1). What the functions do is in here, by way of `turnstile_netlink`;
-//! how they are called from C, and call tc's own, is in `ffi`.
+//! tc loads `q_KIND.so` on first sight of a qdisc kind and looks for the variable
+//! `KIND_qdisc_util`, a table of functions (`ffi::QdiscUtil`, the same from iproute2 6.1 to 7.1).
+//! What the functions do is in here, by way of `turnstile_netlink`; how they are called from C, and
+//! call tc's own, is in `ffi`.
 //!
 //! tc finds the folder by `TC_LIB_DIR`, else it is the one that it was built with (on Debian
 //! `/usr/lib/x86_64-linux-gnu/tc`).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Runs the plugin in the machine's own tc. The kernel is not needed: refused words never get there, and what a kernel
-//! would report comes from a file, by way of `tc monitor file`.
+//! Runs the plugin in the machine's own tc. The kernel is not needed: refused words never get
+//! there, and what a kernel would report comes from a file, by way of `tc monitor file`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -256,7 +256,7 @@ fn the_pacer() {
         delay_max: 1_500_000,
         ..Stats::default()
     };
-    let kind = uapi::pacer::KIND;
+    let kind = turnstile_core::pacer::uapi::KIND;
     let dump = message_of(
         kind,
         NEW_QDISC,

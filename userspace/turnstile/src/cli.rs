@@ -10,8 +10,8 @@ use crate::message::{Recv, Send};
 use crate::pacer::PacerCommand;
 use crate::transport::{Events, Flows, Stats, TransportCommand};
 
-/// Configures and shows Turnstile: ports (token-prioritized network queues, qdisc kind "turnstile"), and the transport that sends messages
-/// when tokens come.
+/// Configures and shows Turnstile: ports (token-prioritized network queues, qdisc kind
+/// "turnstile"), and the transport that sends messages when tokens come.
 #[derive(Debug, Parser)]
 #[command(
     name = "turnstile",

@@ -11,7 +11,8 @@ use turnstile_netlink::{transport, GrammarError};
 pub(crate) enum Failure {
     /// What was typed makes no sense.
     Usage(String),
-    /// The kernel refused, or could not be asked; a message was not delivered; a file cannot be read.
+    /// The kernel refused, or could not be asked; a message was not delivered; a file cannot be
+    /// read.
     Kernel(String),
     /// Nobody reads what is printed.
     Output(io::Error),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The `turnstile` command. `cli` says what can be typed, `show` how ports are printed, `man` writes the man pages; `pacer`
-//! does the same for pacers; `transport`
-//! configures and watches the transport, `message` sends and receives, `bench` measures.
+//! The `turnstile` command. `cli` says what can be typed, `show` how ports are printed, `man`
+//! writes the man pages; `pacer` does the same for pacers; `transport` configures and watches the
+//! transport, `message` sends and receives, `bench` measures.
 //!
-//! Exit codes: 0, 1 if the kernel refused or could not be asked or a message was not delivered, 2 for words that make no sense.
+//! Exit codes: 0, 1 if the kernel refused or could not be asked or a message was not delivered, 2
+//! for words that make no sense.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -71,7 +72,8 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     }
 }
 
-/// Reads the words before anything else is done: what is mistyped needs no privileges to be told so.
+/// Reads the words before anything else is done: what is mistyped needs no privileges to be told
+/// so.
 fn port(cli: &Cli, command: &PortCommand) -> Result<(), Failure> {
     match command {
         PortCommand::Add(target) | PortCommand::Replace(target) | PortCommand::Change(target) => {
@@ -100,7 +102,8 @@ fn port(cli: &Cli, command: &PortCommand) -> Result<(), Failure> {
     }
 }
 
-/// Enters the network namespace that was asked for, with this thread and those that it starts later.
+/// Enters the network namespace that was asked for, with this thread and those that it starts
+/// later.
 fn enter(cli: &Cli) -> Result<(), Failure> {
     match &cli.netns {
         Some(name) => netns::enter(name).map_err(Failure::Kernel),

@@ -44,7 +44,8 @@ fn options() -> String {
     format!("Options of the pacer:\n{}", table::help())
 }
 
-/// Reads the words before anything else is done: what is mistyped needs no privileges to be told so.
+/// Reads the words before anything else is done: what is mistyped needs no privileges to be told
+/// so.
 pub(crate) fn run(cli: &Cli, command: &PacerCommand) -> Result<(), Failure> {
     match command {
         PacerCommand::Add(target)

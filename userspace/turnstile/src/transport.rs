@@ -121,7 +121,8 @@ fn write(text: &str) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// `turnstile transport …`. Words are read before anything else is done: what is mistyped needs no privileges to be told so.
+/// `turnstile transport …`. Words are read before anything else is done: what is mistyped needs no
+/// privileges to be told so.
 pub(crate) fn configure(cli: &Cli, command: &TransportCommand) -> Result<(), Failure> {
     match command {
         TransportCommand::Set { words } => {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Values of flags: sizes, times, rates and addresses in the units of the rest. Errors name what is allowed.
+//! Values of flags: sizes, times, rates and addresses in the units of the rest. Errors name what is
+//! allowed.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;

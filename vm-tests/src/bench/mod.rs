@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Counts what qdiscs cost: instructions per packet, Turnstile's port beside the stock ones.
 //!
-//! For a guest in which each instruction takes a nanosecond (`cargo xtask bench`); `knet_bench.ko` does the counting. Each
-//! set-up is measured twice: enqueue, dequeue and an empty dequeue called directly; and the whole transmit path, with the
-//! same packets on a device without a queue to be taken off.
+//! For a guest in which each instruction takes a nanosecond (`cargo xtask bench`); `knet_bench.ko`
+//! does the counting. Each set-up is measured twice: enqueue, dequeue and an empty dequeue called
+//! directly; and the whole transmit path, with the same packets on a device without a queue to be
+//! taken off.
 
 mod meter;
 mod packets;
@@ -21,11 +22,13 @@ use crate::stats::{self, Counters};
 use meter::{Measured, Meter, Mode, Ruler, DEV};
 use setups::{SetUp, ROOT};
 
-/// Packets of one measurement: a multiple of what the meter measures at a time, and of any number of bands.
+/// Packets of one measurement: a multiple of what the meter measures at a time, and of any number
+/// of bands.
 const PACKETS: u32 = 4096;
 /// Of super-packets, which cost as much as all of their segments.
 const SUPER_PACKETS: u32 = 512;
-/// What is loaded before the first measurement. All else that there is to load comes with the first `tc` command.
+/// What is loaded before the first measurement. All else that there is to load comes with the first
+/// `tc` command.
 const MODULES: &[&str] = &[
     "sch_turnstile",
     "sch_prio",
@@ -68,8 +71,8 @@ struct SetUpReport {
     waits: Waits,
 }
 
-/// How often the port had to wait, or let a token expire: then a figure is not that of a packet passing through.
-/// All 0 for other qdiscs.
+/// How often the port had to wait, or let a token expire: then a figure is not that of a packet
+/// passing through. All 0 for other qdiscs.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Waits {
@@ -78,7 +81,8 @@ struct Waits {
     expired: u64,
 }
 
-/// Measures all set-ups and sends the figures to the host as `figures.json`. Returns whether all could be measured.
+/// Measures all set-ups and sends the figures to the host as `figures.json`. Returns whether all
+/// could be measured.
 ///
 /// # Errors
 /// When nothing can be measured here.
@@ -232,8 +236,8 @@ impl Bench {
     }
 }
 
-/// That all of these classes got the same number of packets, and that it is not 0: otherwise the figure is not a mean over
-/// the bands. With no classes named there is nothing to look at.
+/// That all of these classes got the same number of packets, and that it is not 0: otherwise the
+/// figure is not a mean over the bands. With no classes named there is nothing to look at.
 fn spread_evenly(names: &[String], classes: &BTreeMap<String, Counters>) -> Result<()> {
     let sent: Vec<u64> = names
         .iter()

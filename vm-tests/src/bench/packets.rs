@@ -9,7 +9,8 @@ use turnstile_core::header::PORT;
 use crate::traffic::frame::{Frame, TPID_C};
 use crate::traffic::Packet;
 
-/// Bands of a port with six token priorities and no unscheduled one, and of the stock qdiscs beside it.
+/// Bands of a port with six token priorities and no unscheduled one, and of the stock qdiscs beside
+/// it.
 pub(super) const BANDS: usize = 8;
 /// The first UDP port of those that filters look for and flows are told apart by.
 pub(super) const FIRST_PORT: u16 = 1001;

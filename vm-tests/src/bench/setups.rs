@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is measured: Turnstile's port in several configurations, and stock qdiscs with the same packets.
+//! What is measured: Turnstile's port in several configurations, and stock qdiscs with the same
+//! packets.
 
 use super::meter::DEV;
 use super::packets::{self, PacketSet, BANDS, DSCPS, FIRST_PORT};
 
 /// Where all of them go.
 pub(super) const ROOT: &str = "root handle 1:";
-/// Eight bands: signal, six token priorities, data. Half of the device's 400 Gbit/s is for tokens, so that none waits for
-/// its release; and a token may take longer than it would on a real link of that speed, where an instruction takes less
-/// than a nanosecond.
+/// Eight bands: signal, six token priorities, data. Half of the device's 400 Gbit/s is for tokens,
+/// so that none waits for its release; and a token may take longer than it would on a real link of
+/// that speed, where an instruction takes less than a nanosecond.
 const PORT: &str = "priorities 6 unscheduled off tokens 50% token-expiry 1ms";
 /// The minor numbers of these bands.
 const PORT_MINORS: [u32; BANDS] = [0x1, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x2];

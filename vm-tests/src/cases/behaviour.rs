@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the port does with packets under overload.
 //!
-//! Everything is a ratio within one run: an emulated machine may be slow, and then all classes are. The
-//! link is slow, too, so that a machine which stands still for tens of milliseconds now and then does not
-//! look like a port that does: a pacing interval is 13 ms, a token expires after 104 ms, and the port makes
-//! up for as much lateness.
+//! Everything is a ratio within one run: an emulated machine may be slow, and then all classes are.
+//! The link is slow, too, so that a machine which stands still for tens of milliseconds now and
+//! then does not look like a port that does: a pacing interval is 13 ms, a token expires after 104
+//! ms, and the port makes up for as much lateness.
 
 use std::time::Duration;
 
@@ -45,7 +45,8 @@ const GROUP: f64 = LINK * TOKEN_SHARE;
 /// ns that a data packet of 1538 bytes takes on the link.
 const PACKET: f64 = 1538.0 * 8.0 / LINK * 1e9;
 
-/// Six priorities at 0.4 of the group's rate each: the first two get all, the third what is left, the others nothing.
+/// Six priorities at 0.4 of the group's rate each: the first two get all, the third what is left,
+/// the others nothing.
 fn strict_priority(ctx: &mut Ctx) -> Result<()> {
     let bottleneck = Bottleneck::new()?;
     for (tool, order) in [(Tool::Tc, "tokens-first"), (Tool::Turnstile, "data-first")] {
@@ -73,7 +74,8 @@ fn strict_priority(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// With more tokens than the group may send and more data than the link carries, tokens get their share and no more.
+/// With more tokens than the group may send and more data than the link carries, tokens get their
+/// share and no more.
 fn group_share(ctx: &mut Ctx, order: &str) -> Result<()> {
     let bottleneck = Bottleneck::new()?;
     // At 20 %, four tokens fall due while a frame is sent.
@@ -119,8 +121,8 @@ fn group_share(ctx: &mut Ctx, order: &str) -> Result<()> {
     Ok(())
 }
 
-/// On a link slow enough to see single packets: tokens first, a due token waits for the rest of a data packet; data first,
-/// it lets one more pass.
+/// On a link slow enough to see single packets: tokens first, a due token waits for the rest of a
+/// data packet; data first, it lets one more pass.
 fn order(ctx: &mut Ctx) -> Result<()> {
     let bottleneck = Bottleneck::new()?;
     let mut means = Vec::new();
@@ -219,7 +221,8 @@ fn no_burst(ctx: &mut Ctx) -> Result<()> {
 fn expiry(ctx: &mut Ctx) -> Result<()> {
     let bottleneck = Bottleneck::new()?;
     for (tool, words, limit) in [
-        // 8 pacing intervals of 84 bytes at 1 Mbit/s x 5.1787916 %, which is 103808000.25 ns, rounded up.
+        // 8 pacing intervals of 84 bytes at 1 Mbit/s x 5.1787916 %, which is 103808000.25 ns,
+        // rounded up.
         (Tool::Tc, "token-expiry auto jitter 0", Some(103_808_001)),
         (
             Tool::Turnstile,
@@ -305,7 +308,8 @@ fn token_limit(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Tokens at 90 % of their rate, 16 at a time: the default jitter sends them, and without it the queue is too short.
+/// Tokens at 90 % of their rate, 16 at a time: the default jitter sends them, and without it the
+/// queue is too short.
 fn bursts(ctx: &mut Ctx) -> Result<()> {
     const BURST: u64 = 16;
     const BURSTS: u64 = 40;
@@ -344,7 +348,8 @@ fn bursts(ctx: &mut Ctx) -> Result<()> {
     within("sent by default", parts[1], 0.99, 1.0)
 }
 
-/// The unscheduled band holds one packet: under overload almost all are dropped, on a link with room all pass.
+/// The unscheduled band holds one packet: under overload almost all are dropped, on a link with
+/// room all pass.
 fn unscheduled_holds_one(ctx: &mut Ctx) -> Result<()> {
     let bottleneck = Bottleneck::new()?;
     let unscheduled = bottleneck.flow(Packet::Unscheduled).bits_per_s(0.3 * LINK);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ports and modules that come and go while packets fly: nothing is lost but packets, least of all memory.
+//! Ports and modules that come and go while packets fly: nothing is lost but packets, least of all
+//! memory.
 
 use std::time::Duration;
 
@@ -24,8 +25,8 @@ pub(super) const CASES: &[Case] = &[
 const PORT: u32 = 0x1_0000;
 const DATA: u32 = PORT | class::DATA as u32;
 
-/// 500 ports on one device under a flood, with filters and children or without, deleted from the root
-/// or replaced.
+/// 500 ports on one device under a flood, with filters and children or without, deleted from the
+/// root or replaced.
 fn ports(ctx: &mut Ctx) -> Result<()> {
     const CYCLES: u32 = 500;
     const WARM_UP: u32 = 60;

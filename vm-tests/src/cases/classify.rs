@@ -429,7 +429,8 @@ fn any_bytes(ctx: &mut Ctx) -> Result<()> {
     ];
     for _ in 0..FRAMES {
         let mut frame = ctx.rng.pick(&seeds).unpadded();
-        // The addresses stay: frames to another host would not be looked at less, but frames to all would be answered.
+        // The addresses stay: frames to another host would not be looked at less, but frames to all
+        // would be answered.
         for _ in 0..ctx.rng.range(0..=6) {
             let at = 12 + ctx.rng.index(frame.len() - 12);
             ctx.rng.fill(&mut frame[at..at + 1]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Super-packets: split before they are queued, or queued whole and counted as the wire packets they stand for.
+//! Super-packets: split before they are queued, or queued whole and counted as the wire packets
+//! they stand for.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -216,7 +217,8 @@ fn tcp(ctx: &mut Ctx, mode: Mode) -> Result<()> {
 
 /// Caps are in wire packets. Split, a super-packet fills what room there is; whole, it fits or not.
 fn beyond_the_cap(_: &mut Ctx) -> Result<()> {
-    /// Class, packets of it, its cap, segments, how many of them are kept when split, and when whole.
+    /// Class, packets of it, its cap, segments, how many of them are kept when split, and when
+    /// whole.
     type Row = (u32, Packet, &'static str, u64, u64, u64);
     const ROWS: [Row; 5] = [
         (UNSCHEDULED, Packet::Unscheduled, "unscheduled 1", 3, 1, 0),
@@ -303,7 +305,8 @@ fn from_outside(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// A super-packet that claims to be TCP but is not: it cannot be split, and is dropped with all its segments.
+/// A super-packet that claims to be TCP but is not: it cannot be split, and is dropped with all its
+/// segments.
 fn unsplittable(_: &mut Ctx) -> Result<()> {
     const COUNT: u64 = 10;
     const SEGMENTS: u64 = 4;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Modules that are written with knet in safe code: the example of its documentation, and one that does its worst. And how pacers
-//! let go of what they listen with.
+//! Modules that are written with knet in safe code: the example of its documentation, and one that
+//! does its worst. And how pacers let go of what they listen with.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -51,7 +51,8 @@ fn arrived(socket: &RawSocket) -> Result<Vec<u8>> {
     Ok(numbers)
 }
 
-/// The example of knet's documentation works: packets pass in order, its limit holds below a slow parent, counters are right, and it goes.
+/// The example of knet's documentation works: packets pass in order, its limit holds below a slow
+/// parent, counters are right, and it goes.
 fn fifo(_: &mut Ctx) -> Result<()> {
     const LIMIT: u64 = 100;
     run_here("modprobe knet_fifo", "")?.success()?;
@@ -112,8 +113,9 @@ fn add(ns: &Netns) -> Result<Tc> {
     Ok(tc)
 }
 
-/// A module in safe code keeps packets for longer than their device lives and gives them away on another one, lets go of packets
-/// without a word, and unregisters its kind while qdiscs of it live, or never.
+/// A module in safe code keeps packets for longer than their device lives and gives them away on
+/// another one, lets go of packets without a word, and unregisters its kind while qdiscs of it
+/// live, or never.
 fn hostile(_: &mut Ctx) -> Result<()> {
     const UNREGISTER: u16 = 1;
     const FORGET: u16 = 2;
@@ -269,7 +271,8 @@ fn taps(ctx: &mut Ctx) -> Result<()> {
             "the pacers waited for {with} grace periods, as many pfifo for {without}"
         );
     }
-    // They are still there for a grace period, and nobody may take the module away until they are gone.
+    // They are still there for a grace period, and nobody may take the module away until they are
+    // gone.
     std::thread::sleep(Duration::from_millis(1));
     Ok(())
 }

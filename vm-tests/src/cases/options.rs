@@ -21,7 +21,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("options/add-replace-change-delete", verbs),
 ];
 
-/// One way to give one option: the words, the key in JSON, its value there, and the words that are printed.
+/// One way to give one option: the words, the key in JSON, its value there, and the words that are
+/// printed.
 struct Setting {
     words: &'static str,
     key: &'static str,
@@ -35,7 +36,8 @@ macro_rules! settings {
     };
 }
 
-/// Every option with its least, its greatest and its special values, and units that print as others.
+/// Every option with its least, its greatest and its special values, and units that print as
+/// others.
 const SETTINGS: &[Setting] = settings! {
     "link 1kbit" => "link": 125, "link 1kbit";
     "link 800gbit" => "link": 100_000_000_000_u64, "link 800gbit";
@@ -209,11 +211,13 @@ fn defaults(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Limits that jitter raises are shown as they are set, and beside them what is in force: by both tools.
+/// Limits that jitter raises are shown as they are set, and beside them what is in force: by both
+/// tools.
 fn in_force(_: &mut Ctx) -> Result<()> {
     let net = pair()?;
     let ns = &net.hosts[0].ns;
-    // At 10 Gbit/s an interval is 1297.6 ns: 39 are begun in 50 us. 103 tokens of 104 bytes take 165 474.4 ns.
+    // At 10 Gbit/s an interval is 1297.6 ns: 39 are begun in 50 us. 103 tokens of 104 bytes take
+    // 165 474.4 ns.
     for (words, limit, expiry, slack) in [
         ("", 103, 225_856, 60_381),
         ("token-limit 1 token-expiry 1us", 103, 225_856, 60_381),
@@ -293,7 +297,8 @@ fn options_of(text: &str) -> Result<String> {
     Ok(line[at..].trim_end().to_owned())
 }
 
-/// Random ports: what `show` prints makes the same port elsewhere, whichever tool prints and whichever reads.
+/// Random ports: what `show` prints makes the same port elsewhere, whichever tool prints and
+/// whichever reads.
 fn show_can_be_typed_back(ctx: &mut Ctx) -> Result<()> {
     let net = pair()?;
     let (here, there) = (&net.hosts[0].ns, &net.hosts[1].ns);
@@ -343,7 +348,8 @@ fn both_tools_agree(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// `add` where a port is, is refused; `replace` changes it; `change` where none is, is refused; `del` removes it.
+/// `add` where a port is, is refused; `replace` changes it; `change` where none is, is refused;
+/// `del` removes it.
 fn verbs(_: &mut Ctx) -> Result<()> {
     let net = pair()?;
     let ns = &net.hosts[0].ns;

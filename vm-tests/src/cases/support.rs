@@ -72,8 +72,9 @@ impl Bottleneck {
         tool.port(self.switch(), "add", &dev, options)
     }
 
-    /// Makes the port anew with these options, sends flows for `seconds`, and reads everything when the queues are empty.
-    /// When the machine stood still meanwhile, which changes rates, it does so again.
+    /// Makes the port anew with these options, sends flows for `seconds`, and reads everything when
+    /// the queues are empty. When the machine stood still meanwhile, which changes rates, it does
+    /// so again.
     pub(super) fn run(
         &self,
         ctx: &Ctx,
@@ -213,7 +214,8 @@ impl Outcome {
         Ok(class.packets as f64 / offered as f64)
     }
 
-    /// The rate at which a kind arrived, bit/s on the wire, from 300 ms after the load's start until its end.
+    /// The rate at which a kind arrived, bit/s on the wire, from 300 ms after the load's start
+    /// until its end.
     pub(super) fn steady_rate(&self, packet: Packet) -> f64 {
         const SETTLING: u64 = 3;
         let steady = self.first_bin + SETTLING..self.first_bin + self.bins;

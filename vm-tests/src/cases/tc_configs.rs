@@ -58,8 +58,8 @@ fn check(ns: &Netns, dev: &str, expected: &Value) -> Result<()> {
     Ok(())
 }
 
-/// How many tokens of a kind are sent. On ports of 10 Gbit/s a token expires after 10 us, and an emulated machine may be
-/// slower than that to send one.
+/// How many tokens of a kind are sent. On ports of 10 Gbit/s a token expires after 10 us, and an
+/// emulated machine may be slower than that to send one.
 const TOKENS: u64 = 20;
 /// How many other packets of a kind are sent.
 const OTHERS: u64 = 5;
@@ -301,7 +301,8 @@ fn bridge_switch(_: &mut Ctx) -> Result<()> {
             );
         }
     }
-    // A bridge made without further words waits before it forwards only if it speaks STP: it does not.
+    // A bridge made without further words waits before it forwards only if it speaks STP: it does
+    // not.
     wait_for_forwarding(switch)?;
     for (from, to) in [(0, 1), (1, 2), (2, 0)] {
         passes(&net, from, to)?;
@@ -309,7 +310,8 @@ fn bridge_switch(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Ports of a new bridge listen and learn for up to twice 15 s, and forward at once where STP is off.
+/// Ports of a new bridge listen and learn for up to twice 15 s, and forward at once where STP is
+/// off.
 fn wait_for_forwarding(switch: &Netns) -> Result<()> {
     for _ in 0..100 {
         let links = switch.run("bridge link")?;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The tools that experiments and timing tests rely on: links, shapes, recorder, pcap.
 //!
-//! In virtual time they are held to the nanosecond. Elsewhere links are slow, so that the machine keeps up, nothing may be early,
-//! and the best of many packets says how late the tools themselves are.
+//! In virtual time they are held to the nanosecond. Elsewhere links are slow, so that the machine
+//! keeps up, nothing may be early, and the best of many packets says how late the tools themselves
+//! are.
 
 use std::time::Duration;
 
@@ -46,8 +47,8 @@ const FRAME: u64 = MTU_PAYLOAD as u64 + 42;
 /// A packet on a device: when, and the bytes of its frame.
 type Seen = (u64, usize);
 
-/// From `h1` to `h2`, full frames and small ones, so many of each, all at once; gives what left the one and what
-/// came to the other.
+/// From `h1` to `h2`, full frames and small ones, so many of each, all at once; gives what left the
+/// one and what came to the other.
 fn burst(fabric: &Fabric, count: u64) -> Result<[Vec<Seen>; 2]> {
     let from = Capture::start(fabric.host(0), None)?;
     let to = Capture::start(fabric.host(1), None)?;
@@ -145,7 +146,8 @@ fn timing_on(ctx: &Ctx, link: Link, count: u64) -> Result<()> {
     }
     if !clock::is_simulated() {
         ensure!(range(&latency).0 >= 0, "arrivals are early");
-        // Each departure is told from the first, which may have been stamped late: only all of them together tell the rate.
+        // Each departure is told from the first, which may have been stamped late: only all of them
+        // together tell the rate.
         let (first, last) = (left[0].0, left[left.len() - 1].0);
         let taken = u128::from(last - first) * u128::from(link.rate);
         let least = (bits - last_bits) * 1_000_000_000 * 9 / 10;
@@ -188,7 +190,8 @@ fn stock_link(ctx: &mut Ctx) -> Result<()> {
         .sum();
     let rate = bits as f64 * 1e9 / (last - first) as f64;
     ctx.note(format!("{rate:.0} bit/s"));
-    // A burst of one frame, and the last packet's own time, are not in it. A machine that is late loses what it cannot save up.
+    // A burst of one frame, and the last packet's own time, are not in it. A machine that is late
+    // loses what it cannot save up.
     ensure!(
         rate > 0.3 * link.rate as f64 && rate < 1.1 * link.rate as f64,
         "{rate:.0} bit/s on a link of {}",
@@ -202,7 +205,8 @@ fn stock_link(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Every shape carries packets between its ends, as late as its links make them, and over all equal ways.
+/// Every shape carries packets between its ends, as late as its links make them, and over all equal
+/// ways.
 fn shapes(ctx: &mut Ctx) -> Result<()> {
     let (edge, core) = (
         Link::new(1_000_000_000, 1_000),

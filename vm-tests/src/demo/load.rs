@@ -9,8 +9,8 @@ use crate::topology::Net;
 use crate::traffic::{Flow, Packet};
 
 /// The bottleneck's rate in bit/s on the wire. Chosen so that a machine in software emulation is
-/// well able to send and forward the load (about 1800 packets/s), and that a pacing interval (2.6 ms) is longer
-/// than its timers are late: the port limits, not the emulation.
+/// well able to send and forward the load (about 1800 packets/s), and that a pacing interval (2.6
+/// ms) is longer than its timers are late: the port limits, not the emulation.
 pub(super) const LINK: u64 = 5_000_000;
 /// The token group's share of the link: 84/1622, the port's default.
 pub(super) const TOKEN_SHARE: f64 = 84.0 / 1622.0;

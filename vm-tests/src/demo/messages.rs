@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The demonstration's second part: messages of all lengths over a dumbbell, with Turnstile's transport over token-scheduled ports and
-//! with TCP over the same links.
+//! The demonstration's second part: messages of all lengths over a dumbbell, with Turnstile's
+//! transport over token-scheduled ports and with TCP over the same links.
 
 use std::time::Duration;
 

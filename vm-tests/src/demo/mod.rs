@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The demonstration: three hosts send signals, tokens, data and unscheduled packets through a switch to
-//! a fourth, above the capacity of its link; once with Turnstile on the switch's port, and once with
-//! each of the two stock set-ups that TOP section 4.1 says cannot do it. Then eight hosts send messages over two
-//! switches, with Turnstile's transport and with TCP (`messages`).
+//! The demonstration: three hosts send signals, tokens, data and unscheduled packets through a
+//! switch to a fourth, above the capacity of its link; once with Turnstile on the switch's port,
+//! and once with each of the two stock set-ups that TOP section 4.1 says cannot do it. Then eight
+//! hosts send messages over two switches, with Turnstile's transport and with TCP (`messages`).
 
 mod load;
 mod messages;
@@ -35,7 +35,8 @@ const STALL: Duration = Duration::from_millis(15);
 
 type Streams = BTreeMap<u16, Received>;
 
-/// Runs it and hands the figures to the host as `demo.json`. Returns whether the kernel took it well.
+/// Runs it and hands the figures to the host as `demo.json`. Returns whether the kernel took it
+/// well.
 ///
 /// # Errors
 /// When it cannot be run.
@@ -150,7 +151,8 @@ fn measure(net: &Net, switch: &Netns, dev: &str, set_up: &SetUp, base: f64) -> R
         let counters = counters[index];
         let stream = streams.get(&(index as u16));
         let wire_bits = stream.map_or(0, |stream| stream.wire_bytes) as f64 * 8.0;
-        // Stock queues do not measure it; what the sink saw beyond the idle path is nearly the same.
+        // Stock queues do not measure it; what the sink saw beyond the idle path is nearly the
+        // same.
         let sojourn = match (counters.sojourn, stream) {
             (_, None) => None,
             (Some((mean, max)), _) => Some((mean as f64, max as f64)),

@@ -4,8 +4,8 @@
 //! The stock ones are built as well as stock parts allow: wire lengths are counted as Turnstile
 //! counts them (`stab overhead 24 mpu 84`), the whole port is limited to the same rate by a `tbf`
 //! on top, queues have the same caps, and `u32` filters read the same bytes of the packets. The
-//! limiters' bursts are 20 ms of the link, so that a machine whose timers are late (emulation) costs
-//! them nothing; a token queue's burst is one token.
+//! limiters' bursts are 20 ms of the link, so that a machine whose timers are late (emulation)
+//! costs them nothing; a token queue's burst is one token.
 
 use anyhow::{Context, Result};
 use turnstile_core::header::PORT;
@@ -82,7 +82,8 @@ fn turnstile(dev: &str) -> SetUp {
     }
 }
 
-/// What a stock kernel can do to limit a group: a prio of priorities in a tbf in a prio of bands in the port's tbf.
+/// What a stock kernel can do to limit a group: a prio of priorities in a tbf in a prio of bands in
+/// the port's tbf.
 fn limited_group(dev: &str) -> SetUp {
     const SIGNAL: usize = 0;
     const UNSCHEDULED: usize = 8;
@@ -230,7 +231,8 @@ fn priomap(band: usize) -> String {
     vec![band.to_string(); 16].join(" ")
 }
 
-/// What the flat stock set-ups share: the port's limiter, the bands, the queues for signals and unscheduled packets.
+/// What the flat stock set-ups share: the port's limiter, the bands, the queues for signals and
+/// unscheduled packets.
 fn skeleton(dev: &str, bands: [usize; 9]) -> Vec<String> {
     let data_band = bands
         .iter()
@@ -262,7 +264,8 @@ fn filters(dev: &str, bands: [usize; 9]) -> Vec<String> {
         .collect()
 }
 
-/// A filter for a class, on UDP port and the first payload bytes (behind 20 bytes of IPv4 and 8 of UDP).
+/// A filter for a class, on UDP port and the first payload bytes (behind 20 bytes of IPv4 and 8 of
+/// UDP).
 fn filter(dev: &str, class: usize, parent: &str, to: &str) -> String {
     let at = |offset: usize, value: u8| format!("match u8 0x{value:02x} 0xff at {offset}");
     let matches = match class {

@@ -15,7 +15,8 @@ pub enum Need {
     Smp,
     /// A simulated clock. Skipped where time goes by itself.
     VirtualTime,
-    /// A kernel that does not look at each access to memory. Skipped under KASAN, where it would take minutes.
+    /// A kernel that does not look at each access to memory. Skipped under KASAN, where it would
+    /// take minutes.
     Speed,
     /// A kernel module of the stock kernel, by name. The case fails where it cannot be loaded.
     Module(&'static str),
@@ -63,8 +64,8 @@ impl Case {
         }
     }
 
-    /// With so many namespaces that the kernel may keep more than usual from the first time. If it leaves some objects it is run again, and
-    /// then has to leave no more than any other.
+    /// With so many namespaces that the kernel may keep more than usual from the first time. If it
+    /// leaves some objects it is run again, and then has to leave no more than any other.
     pub const fn crowded(self) -> Self {
         Self {
             crowded: true,

@@ -13,7 +13,8 @@ use super::case::{Case, Ctx};
 /// Runs `case` in this process, which must have one thread and ends afterwards.
 ///
 /// The process first gets a network namespace of its own and a private `/run/netns`: whatever the
-/// case makes vanishes with its last process, and a case run by hand leaves the user's namespaces alone.
+/// case makes vanishes with its last process, and a case run by hand leaves the user's namespaces
+/// alone.
 ///
 /// # Errors
 /// The case's error, a panic's text, or that the namespaces could not be made.
@@ -30,7 +31,8 @@ pub fn run_here(case: &Case, seed: u64) -> Result<()> {
     })
 }
 
-/// Gives this process, which must have one thread, namespaces of its own for the network and for mounts.
+/// Gives this process, which must have one thread, namespaces of its own for the network and for
+/// mounts.
 ///
 /// # Errors
 /// Without root.

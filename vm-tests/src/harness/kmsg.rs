@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 
 use crate::complaints;
 
-/// Whether a message of the kernel's log is a complaint, by the list that the host uses for the console.
+/// Whether a message of the kernel's log is a complaint, by the list that the host uses for the
+/// console.
 pub fn is_bad(message: &str) -> bool {
     complaints::complaint(message, Some(message)).is_some()
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Counts the kernel's objects: what was lost speaks in no log.
 //!
-//! After every case the harness compares the counts with those before it. A test of many cycles compares by itself, and
-//! more strictly: whatever is lost in each cycle shows as at least one object per cycle.
+//! After every case the harness compares the counts with those before it. A test of many cycles
+//! compares by itself, and more strictly: whatever is lost in each cycle shows as at least one
+//! object per cycle.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -15,24 +16,30 @@ use anyhow::{ensure, Context, Result};
 use super::case::Ctx;
 use crate::clock;
 
-/// Objects of a cache that a case may leave behind: the kernel keeps a few of everything that it has once used.
+/// Objects of a cache that a case may leave behind: the kernel keeps a few of everything that it
+/// has once used.
 const KEPT: u64 = 48;
-/// The same from the first time that many are needed, by a case that is [`crowded`](super::case::Case::crowded).
+/// The same from the first time that many are needed, by a case that is
+/// [`crowded`](super::case::Case::crowded).
 const KEPT_ONCE: u64 = 128;
-/// The same for the general caches where the machine's own work goes on beside the case: they are everyone's.
+/// The same for the general caches where the machine's own work goes on beside the case: they are
+/// everyone's.
 const KEPT_BY_ALL: u64 = 200;
-/// Objects of a general cache that a module keeps while it is loaded, for its files in sysfs above all. Some 20 were seen.
+/// Objects of a general cache that a module keeps while it is loaded, for its files in sysfs above
+/// all. Some 20 were seen.
 const KEPT_BY_MODULE: u64 = 64;
-/// Packets that each processor keeps at hand where several take turns (NAPI_SKB_CACHE_SIZE in net/core/skbuff.c, and room for it
-/// to grow): which of them a case runs on, and so what it fills, is chance.
+/// Packets that each processor keeps at hand where several take turns (NAPI_SKB_CACHE_SIZE in
+/// net/core/skbuff.c, and room for it to grow): which of them a case runs on, and so what it fills,
+/// is chance.
 const KEPT_BY_CPU: u64 = 128;
-/// How often a number that is too high is looked at again: RCU frees in batches, some seconds later.
+/// How often a number that is too high is looked at again: RCU frees in batches, some seconds
+/// later.
 const PATIENT: u32 = 8;
 /// How often they are counted until what was freed is gone.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Caches that a qdisc, its packets, filters and the module's own data come from. (Those with `cg` are for what
-/// processes ask for.)
+/// Caches that a qdisc, its packets, filters and the module's own data come from. (Those with `cg`
+/// are for what processes ask for.)
 fn matters(name: &str) -> bool {
     name.starts_with("skbuff") || (name.starts_with("kmalloc-") && !name.starts_with("kmalloc-cg-"))
 }
@@ -56,8 +63,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Looks until the numbers no longer fall: what is freed after a grace period, or kept for a while by a processor, is
-    /// not lost.
+    /// Looks until the numbers no longer fall: what is freed after a grace period, or kept for a
+    /// while by a processor, is not lost.
     ///
     /// # Errors
     /// The kernel does not tell.
@@ -126,7 +133,8 @@ impl Objects {
         Ok(counts)
     }
 
-    /// What there is more of than at `self`'s time, once it has had time to go; `None` if no more than the kernel keeps.
+    /// What there is more of than at `self`'s time, once it has had time to go; `None` if no more
+    /// than the kernel keeps.
     ///
     /// # Errors
     /// The kernel does not tell.
@@ -169,7 +177,8 @@ impl Objects {
     /// # Errors
     /// There is more of something.
     pub fn compare(&self, ctx: &Ctx, cycles: u32) -> Result<()> {
-        /// Processors keep free pages for themselves, some MiB of them: this is for what is lost in large pieces.
+        /// Processors keep free pages for themselves, some MiB of them: this is for what is lost in
+        /// large pieces.
         const SLACK_KB: u64 = 16 << 10;
         // One lost object in ten cycles would show, if there are many.
         let allowed = u64::from(cycles / 10).max(20);
@@ -221,7 +230,8 @@ impl Objects {
     }
 }
 
-/// How many objects of a cache may be left behind by a case during which so many modules were `loaded`.
+/// How many objects of a cache may be left behind by a case during which so many modules were
+/// `loaded`.
 fn kept(cache: &str, loaded: u64) -> u64 {
     let general = cache.starts_with("kmalloc-");
     let own = match (clock::is_simulated(), general) {
@@ -245,10 +255,11 @@ fn modules() -> Result<u64> {
     Ok(table.lines().count() as u64)
 }
 
-/// Has the caches give back what is empty, and what processors and KASAN keep for themselves: only then the numbers are exact.
+/// Has the caches give back what is empty, and what processors and KASAN keep for themselves: only
+/// then the numbers are exact.
 fn shrink() -> Result<()> {
-    // Kept open: each opening leaves an object of kmalloc-64 behind for a grace period, and there are dozens of caches. Counting
-    // must not change what it counts.
+    // Kept open: each opening leaves an object of kmalloc-64 behind for a grace period, and there
+    // are dozens of caches. Counting must not change what it counts.
     static FILES: OnceLock<Vec<File>> = OnceLock::new();
     for mut file in FILES.get_or_init(shrink_files) {
         file.write_all(b"1").context("shrinking a cache")?;

@@ -52,8 +52,8 @@ pub fn run_all(cases: &[&Case], options: Options) -> Result<bool> {
     let events = Events::from_env();
     // Whatever a case starts and leaves running becomes our child.
     nix::sys::prctl::set_child_subreaper(true).context("adopting orphans")?;
-    // A sleeper with slack wakes up with the first timer of a case that falls into it, and reads the clock, which takes a
-    // nanosecond where time is simulated: the case would be late by it.
+    // A sleeper with slack wakes up with the first timer of a case that falls into it, and reads
+    // the clock, which takes a nanosecond where time is simulated: the case would be late by it.
     clock::exact_timers();
     println!("vm-tests: {} cases, seed {}", cases.len(), options.seed);
     events.send(&Event::Plan { cases: cases.len() });
@@ -105,7 +105,8 @@ pub fn run_all(cases: &[&Case], options: Options) -> Result<bool> {
     Ok(failed == 0)
 }
 
-/// Lockdep switches itself off after its first report, and for other reasons too: then its silence would mean nothing.
+/// Lockdep switches itself off after its first report, and for other reasons too: then its silence
+/// would mean nothing.
 fn lockdep_is_off() -> Option<String> {
     let stats = std::fs::read_to_string("/proc/lockdep_stats").ok()?;
     let state = stats
@@ -164,8 +165,8 @@ fn judge(case: &Case, options: Options) -> Verdict {
     }
 }
 
-/// What the case loses each time. What the kernel keeps from the first time that it needs much of something is not lost: then running the case
-/// once more takes no more of it.
+/// What the case loses each time. What the kernel keeps from the first time that it needs much of
+/// something is not lost: then running the case once more takes no more of it.
 fn lost_again(case: &Case, options: Options, lost: &str, patience: Duration) -> Option<String> {
     let again = || -> Result<Option<String>> {
         let objects = Objects::now()?;

@@ -57,7 +57,8 @@ fn run() -> Result<()> {
     Events::from_env().send(&Event::Boot {
         kernel: kernel.trim(),
     });
-    // Emulated hosts forward in software on few CPUs: a burst may wait, but must not be lost on the way to the port.
+    // Emulated hosts forward in software on few CPUs: a burst may wait, but must not be lost on the
+    // way to the port.
     let _ = std::fs::write("/proc/sys/net/core/netdev_max_backlog", "10000");
     if let Err(error) = bring_loopback_up() {
         eprintln!("init: {error:#}");

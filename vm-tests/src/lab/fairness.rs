@@ -26,7 +26,8 @@ const MANY: usize = 256;
 const INTERVALS: [u64; 3] = [100, 10, 1];
 /// The least index that is called fair: the project's goal.
 const FAIR: f64 = 0.95;
-/// How far below what the tokens' share leaves a utilization may be: what is lost to the beginning and the end of the time looked at.
+/// How far below what the tokens' share leaves a utilization may be: what is lost to the beginning
+/// and the end of the time looked at.
 const ROUNDING: f64 = 0.001;
 
 fn run(lab: &mut Lab) -> Result<()> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the experiments with HULL have in common: the testbed of its section 5.2, its four schemes, and the wait in the congested port.
+//! What the experiments with HULL have in common: the testbed of its section 5.2, its four schemes,
+//! and the wait in the congested port.
 
 use anyhow::Result;
 use turnstile_core::pacer::uapi::stat;
@@ -14,12 +15,14 @@ use crate::traffic::messages::{mean, percentile, Transport};
 
 /// bit/s of each link.
 pub(super) const RATE: u64 = 1_000_000_000;
-/// Propagation delay of a link, ns. Hosts take no time here, and those of the testbed do: the links stand for them, so that a request of
-/// [`REQUEST`] bytes and an answer of 1 KB on the idle network together take the 160 us of HULL section 6.2.1.
+/// Propagation delay of a link, ns. Hosts take no time here, and those of the testbed do: the links
+/// stand for them, so that a request of [`REQUEST`] bytes and an answer of 1 KB on the idle network
+/// together take the 160 us of HULL section 6.2.1.
 const DELAY: u64 = 35_200;
 /// Bytes of a request's frame, as tc counts: headers with timestamps, and 16 bytes of payload.
 const REQUEST: usize = 82;
-/// What the congested port holds, bytes: a port of the testbed's switch "can grab up to ~700KB" (section 6.2.2).
+/// What the congested port holds, bytes: a port of the testbed's switch "can grab up to ~700KB"
+/// (section 6.2.2).
 const BUFFER: u32 = 700_000;
 /// What a sender's own port holds, bytes. TCP fills less.
 const HOST_BUFFER: u32 = 4_000_000;
@@ -110,7 +113,8 @@ impl Scheme {
             Marks::Queue(least) => vec![
                 root,
                 all,
-                // Between the two thresholds is nothing, so that nothing is left to chance; the average follows the queue closely.
+                // Between the two thresholds is nothing, so that nothing is left to chance; the
+                // average follows the queue closely.
                 format!(
                     "qdisc add dev DEV parent 1:2 handle 2: red limit {BUFFER} min {least} max {} avpkt 1514 burst {} \
                      probability 1 bandwidth {RATE}bit ecn",
@@ -125,7 +129,8 @@ impl Scheme {
         }
     }
 
-    /// Of a sender's device: it segments what TCP hands over (LSO), paces where the scheme says so, and sends at the link's rate.
+    /// Of a sender's device: it segments what TCP hands over (LSO), paces where the scheme says so,
+    /// and sends at the link's rate.
     fn host(&self) -> Vec<String> {
         let mut lines = vec![
             format!(
@@ -147,7 +152,8 @@ impl Scheme {
         self.marks != Marks::None
     }
 
-    /// How long packets of the first sender waited for the pacer's tokens on average, us, if there is one.
+    /// How long packets of the first sender waited for the pacer's tokens on average, us, if there
+    /// is one.
     pub(super) fn paced(&self, fabric: &Fabric) -> Result<Option<f64>> {
         if !self.pacer {
             return Ok(None);
@@ -220,8 +226,8 @@ impl Waits {
     }
 }
 
-/// How long whoever comes to the port in `from..until` (wall clock, ns) has to wait, looked at every 10 us: the paper's probes, one every
-/// ms, are answered so (section 5.2).
+/// How long whoever comes to the port in `from..until` (wall clock, ns) has to wait, looked at
+/// every 10 us: the paper's probes, one every ms, are answered so (section 5.2).
 pub(super) fn probed(passages: &[Passage], from: u64, until: u64) -> Waits {
     let mut queued = passages
         .iter()
@@ -278,7 +284,8 @@ mod tests {
             passage(1_000, Some(12_304)),
         ];
         let waits = probed(&all, 0, 40_000);
-        // At 0: the packet that just left; at 10 us: two are ahead, and the first has sent 10 us; then what is left of the second.
+        // At 0: the packet that just left; at 10 us: two are ahead, and the first has sent 10 us;
+        // then what is left of the second.
         assert_eq!(waits.0, [0.0, 4.608, 12.304, 14.608]);
         assert_eq!(of_data(&all, 0, 2_000).0, [0.0, 11.304]);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Short and long answers to one host (HULL table 4): what waits in its port, how long queries take, and what headroom costs the long ones.
+//! Short and long answers to one host (HULL table 4): what waits in its port, how long queries
+//! take, and what headroom costs the long ones.
 
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ const SERVERS: usize = 9;
 const CONNECTIONS: usize = 16;
 /// Percent of the link.
 const LOADS: [u32; 3] = [20, 40, 60];
-/// What DCTCP's long flows get of the link above a phantom queue that drains at 95 % (section 6.2.1).
+/// What DCTCP's long flows get of the link above a phantom queue that drains at 95 % (section
+/// 6.2.1).
 const PAPER_GAMMA: f64 = 0.87;
 /// From configuring to the start, and between messages alone.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -24,7 +24,8 @@ fn work() -> f64 {
     wire as f64 * 8e9 / RATE as f64
 }
 
-/// Eq. 3: what headroom costs a long flow. `gamma` is what the flows together get of the link, `rho` the load.
+/// Eq. 3: what headroom costs a long flow. `gamma` is what the flows together get of the link,
+/// `rho` the load.
 pub(super) fn slowdown(gamma: f64, rho: f64) -> f64 {
     (1.0 - rho) / (gamma - rho)
 }
@@ -91,7 +92,8 @@ impl Load {
     }
 }
 
-/// Section 3.2's model: each that is there gets the same. The mean time of jobs that need `work` each, alone at speed 1.
+/// Section 3.2's model: each that is there gets the same. The mean time of jobs that need `work`
+/// each, alone at speed 1.
 fn shared(arrivals: &[f64], work: f64, speed: f64) -> f64 {
     let mut coming = arrivals.iter().copied().peekable();
     // Arrival and what is left; all need the same, so that the first is done first.

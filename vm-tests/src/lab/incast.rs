@@ -35,7 +35,8 @@ const PAYLOAD: u64 = 1448;
 const BUFFER: u32 = 250 * 1514;
 /// DCTCP's marking threshold, packets (ExpressPass section 3.1).
 const THRESHOLD: u32 = 65;
-/// The shortest retransmission timeout, us: one tick of a kernel with 250 of them a second. The papers' simulators take 200.
+/// The shortest retransmission timeout, us: one tick of a kernel with 250 of them a second. The
+/// papers' simulators take 200.
 const RTO: u32 = 4_000;
 /// The port that the receiver listens on.
 const PORT: u16 = 5001;
@@ -70,8 +71,8 @@ fn run(lab: &mut Lab) -> Result<()> {
     for way in &ways {
         for host in 0..fabric.hosts() {
             let ns = fabric.host(host);
-            // By the route: the sysctl of a namespace is refused what the machine's administrator has not allowed to all. It asks
-            // for ECN, too, where the congestion control needs it.
+            // By the route: the sysctl of a namespace is refused what the machine's administrator
+            // has not allowed to all. It asks for ECN, too, where the congestion control needs it.
             fabric.tune_route(host, &format!("congctl {}", way.control))?;
             ns.sysctl("net/ipv4/tcp_rto_min_us", &RTO.to_string())?;
             ns.sysctl("net/ipv4/tcp_no_metrics_save", "1")?;
@@ -182,7 +183,8 @@ fn dctcp() -> Tcp {
         set_up: SetUp {
             name: "dctcp",
             title: "DCTCP, marked by RED above 65 packets",
-            // Between the two thresholds is nothing, so that nothing is left to chance; the average follows the queue closely.
+            // Between the two thresholds is nothing, so that nothing is left to chance; the average
+            // follows the queue closely.
             lines: queue(&[format!(
                 "qdisc add dev DEV parent 1:2 handle 2: red limit {BUFFER} min {least} max {} avpkt 1514 burst {THRESHOLD} \
                  probability 1 bandwidth {RATE}bit ecn",

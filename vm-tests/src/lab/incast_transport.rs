@@ -87,7 +87,8 @@ fn run(lab: &mut Lab) -> Result<()> {
                 format!("{name}, {senders} senders: the data queue stays within its bound"),
                 seen.longest <= bound(),
             );
-            // What is sent unscheduled is not spared the incast: that is why it is in the last band.
+            // What is sent unscheduled is not spared the incast: that is why it is in the last
+            // band.
             if !words.contains("unscheduled 64") {
                 lab.claim(
                     format!("{name}, {senders} senders: done within 10 % of the ideal time"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Short and long messages at once: the load of a web search over one link, with Turnstile's transport, TCP and DCTCP.
+//! Short and long messages at once: the load of a web search over one link, with Turnstile's
+//! transport, TCP and DCTCP.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,8 +30,10 @@ const BUFFER: u32 = 128_000;
 const THRESHOLD: u32 = 65;
 /// As in the experiment `incast`.
 const RTO: u32 = 4_000;
-/// TOP's priority function for these lengths (section 3.2: its parameters are for the workload): messages of up to 54 packets, of 148, 403, and so on to 21980
-/// packets. By default it is for messages of all lengths, and those of a megabyte or more, which are most of the load, have two priorities.
+/// TOP's priority function for these lengths (section 3.2: its parameters are for the workload):
+/// messages of up to 54 packets, of 148, 403, and so on to 21980 packets. By default it is for
+/// messages of all lengths, and those of a megabyte or more, which are most of the load, have two
+/// priorities.
 const PRIORITIES: &str = "priorities 8 priority-packets 3000 priority-a 50";
 /// The default. It is said: what the way before has set stays.
 const DEFAULT_PRIORITIES: &str = "priorities 6 priority-packets 20000 priority-a 1000";
@@ -152,7 +155,8 @@ fn run(lab: &mut Lab) -> Result<()> {
                     if class.below < u64::MAX {
                         lab.claim(times("mean"), summary.slowdown_mean <= mean);
                     }
-                    // Of all 300 it is that of the third slowest: a matter of the seed. Of the short ones it is not.
+                    // Of all 300 it is that of the third slowest: a matter of the seed. Of the
+                    // short ones it is not.
                     if class.from == 0 && class.below < u64::MAX {
                         lab.claim(times("99th percentile"), summary.slowdown_p99 <= most);
                     }

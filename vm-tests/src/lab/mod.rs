@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Experiments: a paper's figure or table on the real kernel code, next to what stock parts do in the same run.
+//! Experiments: a paper's figure or table on the real kernel code, next to what stock parts do in
+//! the same run.
 //!
-//! An experiment is a function that builds its network ([`crate::topology::Plan`]), configures the port in several ways
-//! (`setups`), sends a load ([`crate::traffic`]) and puts what it recorded ([`crate::recorder`]) into a
-//! [`Report`]. It runs on the virtual bed, where time is exact and every run gives the same bytes. `docs/lab.md` shows how to add one.
+//! An experiment is a function that builds its network ([`crate::topology::Plan`]), configures the
+//! port in several ways (`setups`), sends a load ([`crate::traffic`]) and puts what it recorded
+//! ([`crate::recorder`]) into a [`Report`]. It runs on the virtual bed, where time is exact and
+//! every run gives the same bytes. `docs/lab.md` shows how to add one.
 
 mod convergence;
 mod fairness;
@@ -54,7 +56,8 @@ pub struct Experiment {
     run: fn(&mut Lab) -> Result<()>,
 }
 
-/// All of them. To add one: a file with a `pub(super) const EXPERIMENT`, its `mod` line, and its name here.
+/// All of them. To add one: a file with a `pub(super) const EXPERIMENT`, its `mod` line, and its
+/// name here.
 pub const EXPERIMENTS: &[Experiment] = &[
     token_spacing::EXPERIMENT,
     token_priority::EXPERIMENT,
@@ -110,8 +113,8 @@ impl Lab {
         Ok(())
     }
 
-    /// Configures the switch's port, applies a load (flows by sending host) to host `to` for `duration`, and waits until what is
-    /// queued has arrived.
+    /// Configures the switch's port, applies a load (flows by sending host) to host `to` for
+    /// `duration`, and waits until what is queued has arrived.
     fn load(
         &self,
         fabric: &Fabric,
@@ -126,7 +129,8 @@ impl Lab {
         /// How long what is queued may take to arrive.
         const DRAIN: Duration = Duration::from_millis(2);
         fabric.requeue(switch, dev, &set_up.lines)?;
-        // Somebody has to be there, so that nobody answers that there is nobody; what is looked at has passed before.
+        // Somebody has to be there, so that nobody answers that there is nobody; what is looked at
+        // has passed before.
         let _deaf = fabric.host(to).enter(|| {
             UdpSocket::bind((Ipv4Addr::UNSPECIFIED, header::PORT)).context("binding the receiver")
         })?;
@@ -148,7 +152,8 @@ impl Lab {
     }
 }
 
-/// Runs an experiment and hands its report to the host. Returns whether all that is claimed holds and the kernel took it well.
+/// Runs an experiment and hands its report to the host. Returns whether all that is claimed holds
+/// and the kernel took it well.
 ///
 /// # Errors
 /// When there is no such experiment, the clock is not simulated, or it cannot be run.

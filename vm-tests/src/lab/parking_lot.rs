@@ -58,7 +58,8 @@ fn run(lab: &mut Lab) -> Result<()> {
                 outcome.drops.into(),
             ]);
             curve.push((bottlenecks as f64, rounded(least, 2)));
-            // The other is the paper's first form of the feedback, which has no target for the loss.
+            // The other is the paper's first form of the feedback, which has no target for the
+            // loss.
             if let (Some((_, percent)), "weighted") = (paper, name) {
                 lab.claim(
                     format!("{name}, {bottlenecks} bottlenecks: at least the paper's {percent} %"),

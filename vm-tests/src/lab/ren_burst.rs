@@ -26,7 +26,8 @@ const EMPTY: u64 = 2;
 const FULL: f64 = 0.95;
 /// Round trips over which the first flow's share beside a burst is taken.
 const MEAN: u64 = 10;
-/// Round trips by which an equation may be missed: they count in rounds, and packets come in trains that are somewhere in theirs.
+/// Round trips by which an equation may be missed: they count in rounds, and packets come in trains
+/// that are somewhere in theirs.
 const ROUNDING: f64 = 0.125;
 /// Bytes of data that the ports hold where there are no marks.
 const BUFFER: u64 = 1_000_000;
@@ -159,7 +160,8 @@ fn run(lab: &mut Lab) -> Result<()> {
         let offsets: Vec<u64> = (0..BURSTS).map(|_| lab.rng.range(0..=RTT)).collect();
         let product = RATE / 8 * RTT / 1_000_000_000;
         for (name, marks, buffer) in [
-            // One bandwidth-delay product for each flow, and the packet that comes in the instant in which another leaves.
+            // One bandwidth-delay product for each flow, and the packet that comes in the instant
+            // in which another leaves.
             ("REN", true, count as u64 * product + FRAME),
             ("none", false, BUFFER),
         ] {
@@ -258,7 +260,8 @@ fn waiting(outcome: &Outcome, burst: &Burst) -> Vec<(f64, f64)> {
     thinned(&points, 300)
 }
 
-/// The first flow's part of the link when a burst goes: round trips after its last packet, and per cent in each.
+/// The first flow's part of the link when a burst goes: round trips after its last packet, and per
+/// cent in each.
 fn shares(outcome: &Outcome, burst: &Burst) -> Vec<(f64, f64)> {
     (0..12)
         .map(|round| {

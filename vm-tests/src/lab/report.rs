@@ -45,7 +45,8 @@ pub struct SetUpLines {
 pub struct Table {
     /// What it shows.
     pub title: String,
-    /// With units. The paper's figure is in the column `paper`, behind the one that it is to be compared with.
+    /// With units. The paper's figure is in the column `paper`, behind the one that it is to be
+    /// compared with.
     pub columns: Vec<String>,
     /// A string or a number for each column.
     pub rows: Vec<Vec<Value>>,
@@ -154,7 +155,8 @@ pub struct Claim {
     pub holds: bool,
 }
 
-/// At most `most` points of a curve of steps: the greatest of each stretch of equal width, at its beginning.
+/// At most `most` points of a curve of steps: the greatest of each stretch of equal width, at its
+/// beginning.
 pub fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Vec::new();

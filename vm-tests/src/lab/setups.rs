@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Ways to configure a port: Turnstile, and what stock parts can do.
 //!
-//! The stock ones are built as well as stock parts allow: wire lengths are counted as Turnstile counts them (`stab overhead 24 mpu
-//! 84`), a `tbf` at the root holds the port to the link's rate, queues have the same caps, `u32` filters read the same bytes.
-//! Time is exact here, so that bursts are as small as a `tbf` takes: one frame, one token.
+//! The stock ones are built as well as stock parts allow: wire lengths are counted as Turnstile
+//! counts them (`stab overhead 24 mpu 84`), a `tbf` at the root holds the port to the link's rate,
+//! queues have the same caps, `u32` filters read the same bytes. Time is exact here, so that bursts
+//! are as small as a `tbf` takes: one frame, one token.
 
 use turnstile_core::header::PORT;
 
@@ -187,7 +188,8 @@ fn data_and_unscheduled(band: u8) -> Vec<String> {
     ]
 }
 
-/// A filter of qdisc `parent`, on the UDP port and the first payload bytes, behind 20 bytes of IPv4 and 8 of UDP.
+/// A filter of qdisc `parent`, on the UDP port and the first payload bytes, behind 20 bytes of IPv4
+/// and 8 of UDP.
 fn filter(parent: &str, class: &str, packet: Packet) -> String {
     let header = packet.header();
     let at = |offset: usize| format!("match u8 0x{:02x} 0xff at {}", header[offset], 28 + offset);

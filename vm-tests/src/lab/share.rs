@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What tokens and data get of a link in TOP's two work modes (fig. 3), and with what stock parts can do (section 4.1).
+//! What tokens and data get of a link in TOP's two work modes (fig. 3), and with what stock parts
+//! can do (section 4.1).
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Strict priority among tokens under overload, and what becomes of those that must wait (TOP sections 3.1 and 4.1).
+//! Strict priority among tokens under overload, and what becomes of those that must wait (TOP
+//! sections 3.1 and 4.1).
 
 use std::time::Duration;
 

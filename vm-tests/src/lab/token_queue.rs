@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Many token senders on one port: how long the queues get, tokens' and data's (TOP sections 4.3 and 5.1).
+//! Many token senders on one port: how long the queues get, tokens' and data's (TOP sections 4.3
+//! and 5.1).
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The spacing of tokens that leave a port: 84 bytes of every 1622 on the wire (ExpressPass section 2.1).
+//! The spacing of tokens that leave a port: 84 bytes of every 1622 on the wire (ExpressPass section
+//! 2.1).
 
 use std::time::Duration;
 
@@ -29,7 +30,8 @@ const SKIPPED: usize = 10;
 
 /// How regular the tokens left.
 struct Spacing {
-    /// The slope of a straight line through all departures, ns per token: a frame in front of the first or the last does not count.
+    /// The slope of a straight line through all departures, ns per token: a frame in front of the
+    /// first or the last does not count.
     mean: f64,
     least: u64,
     greatest: u64,

@@ -46,7 +46,8 @@ impl Tc {
             .request(what, self.ifindex, parent, handle, attributes)
     }
 
-    /// `tc qdisc … parent PARENT handle HANDLE KIND`, with what goes inside `TCA_OPTIONS`, if anything.
+    /// `tc qdisc … parent PARENT handle HANDLE KIND`, with what goes inside `TCA_OPTIONS`, if
+    /// anything.
     ///
     /// # Errors
     /// As [`Tc::request`].
@@ -123,7 +124,8 @@ impl Tc {
 
     /// The classes of the qdisc `handle`.
     ///
-    /// Not a list of all classes: that one ends at the first netem without a child, which fails to show its class.
+    /// Not a list of all classes: that one ends at the first netem without a child, which fails to
+    /// show its class.
     ///
     /// # Errors
     /// When the socket fails.

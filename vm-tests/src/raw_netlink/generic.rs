@@ -171,7 +171,8 @@ impl Generic {
         self.family
     }
 
-    /// Sends a request and waits for the acknowledgement; also gives the messages that came before it.
+    /// Sends a request and waits for the acknowledgement; also gives the messages that came before
+    /// it.
     ///
     /// # Errors
     /// When the socket fails; a refusal is an [`Answer`].
@@ -267,7 +268,8 @@ impl Generic {
         setsockopt(&self.netlink.socket, sockopt::RcvBufForce, &bytes).context("SO_RCVBUFFORCE")
     }
 
-    /// The events that come until nothing has come for a while. `None` among them: some were lost, because this socket's buffer was full.
+    /// The events that come until nothing has come for a while. `None` among them: some were lost,
+    /// because this socket's buffer was full.
     ///
     /// # Errors
     /// When the socket fails.

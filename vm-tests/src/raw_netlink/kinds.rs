@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `TCA_OPTIONS` of stock qdiscs, and a filter, that tests make thousands of times, where starting `tc` would take too
-//! long.
+//! `TCA_OPTIONS` of stock qdiscs, and a filter, that tests make thousands of times, where starting
+//! `tc` would take too long.
 //!
 //! Layouts: `include/uapi/linux/pkt_sched.h`.
 

@@ -23,7 +23,8 @@ pub const RATE: u64 = 10_000_000_000;
 pub const RTT: u64 = 48_000;
 /// Full packets that a link carries in a round trip.
 pub const BDP: u64 = RATE / 8 * RTT / 1_000_000_000 / FULL_WIRE;
-/// How long a burst's flows stay, and for how long the first flow is alone before each and after the last, round trips.
+/// How long a burst's flows stay, and for how long the first flow is alone before each and after
+/// the last, round trips.
 pub const STAYS: u64 = 40;
 /// What the ports of `tc-configs/ren-port.sh` have beside rate and period.
 const PORT: &str =
@@ -45,7 +46,8 @@ pub struct Burst {
 /// What came of it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Packets of data that waited at the port, whenever that changed: ns after the start, how many.
+    /// Packets of data that waited at the port, whenever that changed: ns after the start, how
+    /// many.
     pub queue: Vec<(u64, u64)>,
     /// The first flow's packets when they left the port.
     pub first: Vec<Passed>,
@@ -75,7 +77,8 @@ impl Outcome {
             .unwrap_or(0)
     }
 
-    /// How long after a burst came the queue is below `packets` again, once it was at its longest, ns; `None`: it is not until the burst goes.
+    /// How long after a burst came the queue is below `packets` again, once it was at its longest,
+    /// ns; `None`: it is not until the burst goes.
     pub fn drained(&self, burst: &Burst, packets: u64) -> Option<u64> {
         let stay = |at: &u64| (burst.came..burst.gone).contains(at);
         let longest = self.longest(burst.came, burst.gone);
@@ -98,8 +101,8 @@ impl Outcome {
         flows::rate(&self.first, from, until) / RATE as f64
     }
 
-    /// How long after a burst has gone a round trip begins in which the first flow has so much of the link, ns; `None`: there is none before
-    /// the next burst may come.
+    /// How long after a burst has gone a round trip begins in which the first flow has so much of
+    /// the link, ns; `None`: there is none before the next burst may come.
     pub fn recovered(&self, burst: &Burst, share: f64) -> Option<u64> {
         let last = burst.gone + (STAYS / 2) * RTT;
         let begins = std::iter::once(burst.gone)
@@ -112,8 +115,9 @@ impl Outcome {
     }
 }
 
-/// One flow, and bursts of `count` others: one for each of `offsets`, which says how much later than on time it comes, ns. `marks`: ports have REN's
-/// marker. Switches' ports hold `buffer` bytes of data.
+/// One flow, and bursts of `count` others: one for each of `offsets`, which says how much later
+/// than on time it comes, ns. `marks`: ports have REN's marker. Switches' ports hold `buffer` bytes
+/// of data.
 ///
 /// # Errors
 /// When something is refused or a socket fails.

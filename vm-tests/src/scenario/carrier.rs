@@ -29,8 +29,9 @@ impl Carrier {
             let ns = fabric.host(host);
             match self {
                 Self::Tcp(control, rto) => {
-                    // By the route: the sysctl of a namespace is refused what the machine's administrator has not allowed to all.
-                    // It asks for ECN, too, where the congestion control needs it.
+                    // By the route: the sysctl of a namespace is refused what the machine's
+                    // administrator has not allowed to all. It asks for ECN, too, where the
+                    // congestion control needs it.
                     fabric.tune_route(host, &format!("congctl {control}"))?;
                     ns.sysctl("net/ipv4/tcp_rto_min_us", &rto.to_string())?;
                     ns.sysctl("net/ipv4/tcp_no_metrics_save", "1")?;

@@ -24,19 +24,21 @@ const CLOSE: f64 = 0.1;
 /// What came of it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// bit/s of the first and the second flow, round trip by round trip, from the second's first packet on, in the mean of all runs. The first
-    /// ones are before it.
+    /// bit/s of the first and the second flow, round trip by round trip, from the second's first
+    /// packet on, in the mean of all runs. The first ones are before it.
     pub rates: Vec<(f64, f64)>,
     /// How many of these are before the second's first packet.
     pub before: usize,
-    /// Round trips, from the second's first packet on, until both were within a tenth of the fair share.
+    /// Round trips, from the second's first packet on, until both were within a tenth of the fair
+    /// share.
     pub converged: Option<usize>,
     /// Data packets that were dropped.
     pub drops: u64,
 }
 
-/// How often it is measured. At 10 Gbit/s a tenth of a share is four packets of a round trip, and chance moves a flow by as many; it joins at another moment of a
-/// round trip each time, and the means are looked at.
+/// How often it is measured. At 10 Gbit/s a tenth of a share is four packets of a round trip, and
+/// chance moves a flow by as many; it joins at another moment of a round trip each time, and the
+/// means are looked at.
 pub const fn runs(rate: u64) -> u64 {
     match rate {
         0..=40_000_000_000 => 8,

@@ -44,8 +44,8 @@ pub struct Outcome {
     pub seen: Seen,
 }
 
-/// Sends messages with these words for the transport, for a time, and records the data packets that leave by some ports
-/// (switch and device). What is under way at the end is given up.
+/// Sends messages with these words for the transport, for a time, and records the data packets that
+/// leave by some ports (switch and device). What is under way at the end is given up.
 ///
 /// # Errors
 /// When something is refused or a socket fails.
@@ -117,7 +117,8 @@ fn id(frame: &[u8]) -> Option<Id> {
     Some((from, u64::from_be_bytes(*cookie)))
 }
 
-/// Wire bytes of each message in `from..until`, ns after the start. Those of which nothing passed in that time are not in it.
+/// Wire bytes of each message in `from..until`, ns after the start. Those of which nothing passed
+/// in that time are not in it.
 pub fn bytes_by_message(passed: &[Passed], from: u64, until: u64) -> BTreeMap<Id, u64> {
     let mut bytes = BTreeMap::new();
     for packet in passed.iter().filter(|p| (from..until).contains(&p.at)) {

@@ -73,15 +73,17 @@ pub fn run(fabric: &Fabric, transport: Transport, senders: usize) -> Result<Outc
     })
 }
 
-/// ns until the last packet has arrived if the link to the receiver were busy with nothing but data from the first moment.
+/// ns until the last packet has arrived if the link to the receiver were busy with nothing but data
+/// from the first moment.
 pub fn ideal(senders: usize) -> f64 {
     let frame = FULL_WIRE as f64 * 8e9 / RATE as f64;
     (senders as f64 * PACKETS as f64 + 1.0) * frame + 2.0 * DELAY as f64
 }
 
-/// Bytes that the queue of the receiver's port can come to (ExpressPass section 2.1, TOP section 3.1): as much as passes between
-/// the earliest and the latest moment at which a token's packet may come. A token's wait is bounded by what its queues hold: one at
-/// the receiver's own port and one at the switch's to the sender. One packet is in transmission.
+/// Bytes that the queue of the receiver's port can come to (ExpressPass section 2.1, TOP section
+/// 3.1): as much as passes between the earliest and the latest moment at which a token's packet may
+/// come. A token's wait is bounded by what its queues hold: one at the receiver's own port and one
+/// at the switch's to the sender. One packet is in transmission.
 pub const fn bound() -> u64 {
     const QUEUES: u64 = 2;
     (QUEUES * TOKEN_LIMIT + 1) * 1514

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What transports are put through: a network, its ports, messages, and the figures that come of it.
+//! What transports are put through: a network, its ports, messages, and the figures that come of
+//! it.
 //!
-//! A scenario is run by an experiment ([`crate::lab`]), which shows its figures beside those of the papers, and by cases, which hold
-//! them to what must be.
+//! A scenario is run by an experiment ([`crate::lab`]), which shows its figures beside those of the
+//! papers, and by cases, which hold them to what must be.
 
 pub mod bursts;
 mod carrier;
@@ -26,7 +27,8 @@ pub const FULL_WIRE: u64 = 1538;
 /// Bytes of a message in a full packet of Turnstile, over IPv4.
 pub const FULL_PAYLOAD: u64 = 1450;
 
-/// The delay of each of `hops` links, ns, with which a token over all of them and the full packet for it together take `rtt` ns.
+/// The delay of each of `hops` links, ns, with which a token over all of them and the full packet
+/// for it together take `rtt` ns.
 pub const fn delay_for(rtt: u64, hops: u64, rate: u64) -> u64 {
     const fn wire(bytes: u64, rate: u64) -> u64 {
         bytes * 8 * 1_000_000_000 / rate

@@ -22,7 +22,8 @@ const SPAN: Duration = Duration::from_millis(10);
 /// What came of it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Utilization of each bottleneck by data, as a part of what data can have at most: the link without the tokens' share.
+    /// Utilization of each bottleneck by data, as a part of what data can have at most: the link
+    /// without the tokens' share.
     pub links: Vec<f64>,
     /// The part of a link that the flow over all of them had, on the same terms.
     pub long: f64,

@@ -29,14 +29,17 @@ pub(super) const FRAME: u32 = 1514;
 /// What a host's own queue holds, bytes: it is no switch, and its programs wait for it.
 const HOST_BUFFER: u32 = 1_000_000;
 
-/// A host's own port under Turnstile's transport: it paces its tokens itself, so that the port must not, and what it sends
-/// unscheduled is to leave before the next message's data, not after the last one's.
+/// A host's own port under Turnstile's transport: it paces its tokens itself, so that the port must
+/// not, and what it sends unscheduled is to leave before the next message's data, not after the
+/// last one's.
 const HOST_PORT: &str = "tokens 10% token-limit 64 token-expiry off unscheduled off";
 
-/// How ports queue, as exactly as the papers' switches: `jitter 0`. A link's buffer is what a switch's port holds of data; hosts hold more.
+/// How ports queue, as exactly as the papers' switches: `jitter 0`. A link's buffer is what a
+/// switch's port holds of data; hosts hold more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queues {
-    /// Ports for tokens; those of switches with these options beside the link's rate and the buffer.
+    /// Ports for tokens; those of switches with these options beside the link's rate and the
+    /// buffer.
     Tokens(String),
     /// One queue for all; what does not fit is dropped.
     DropTail,
@@ -97,7 +100,8 @@ impl Queues {
         ];
         if let (Self::Marked(packets), false) = (self, port.of_host) {
             let least = packets * FRAME;
-            // Between the two thresholds is nothing, so that nothing is left to chance; the average follows the queue closely.
+            // Between the two thresholds is nothing, so that nothing is left to chance; the average
+            // follows the queue closely.
             lines.push(format!(
                 "qdisc add dev DEV parent 1:2 handle 2: red limit {buffer} min {least} max {} avpkt {FRAME} burst {packets} \
                  probability 1 bandwidth {rate}bit ecn",
@@ -111,7 +115,8 @@ impl Queues {
 /// What the ports of a network have seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Packets of the data class that were dropped, at all ports. Where all packets are in one queue, that is all.
+    /// Packets of the data class that were dropped, at all ports. Where all packets are in one
+    /// queue, that is all.
     pub data_drops: u64,
     /// Packets of the unscheduled band that were dropped, at all ports.
     pub unscheduled_drops: u64,

@@ -20,7 +20,8 @@ pub const RTT: u64 = 48_000;
 pub const LENGTHS: [u64; 4] = [1, 10, 100, 400];
 /// How many of each length.
 const EACH: usize = 5;
-/// From one urgent message to the next, as a multiple of the time that it takes alone: without priority it shares the link with three others.
+/// From one urgent message to the next, as a multiple of the time that it takes alone: without
+/// priority it shares the link with three others.
 const ROOM: u64 = 6;
 /// Before a load, ns: what is under way is over then.
 const PAUSE: u64 = 2_000_000;
@@ -47,7 +48,8 @@ pub struct Outcome {
     pub seen: Seen,
 }
 
-/// A dumbbell of four pairs: the first has urgent messages (token priority 0), the others send without end (the last priority).
+/// A dumbbell of four pairs: the first has urgent messages (token priority 0), the others send
+/// without end (the last priority).
 ///
 /// # Errors
 /// When something is refused, a socket fails or an urgent message does not arrive.

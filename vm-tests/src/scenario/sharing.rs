@@ -65,8 +65,8 @@ fn jain(values: &[f64], count: usize) -> f64 {
     }
 }
 
-/// So many flows over a dumbbell of links of `rate` bit/s, looked at for `span` once `warm_up` has passed. They start one after the
-/// other within the first round trip.
+/// So many flows over a dumbbell of links of `rate` bit/s, looked at for `span` once `warm_up` has
+/// passed. They start one after the other within the first round trip.
 ///
 /// # Errors
 /// When something is refused or a socket fails.
@@ -91,7 +91,8 @@ pub fn run(
             Message::new(host, pairs + host, endless).at(rng.range(0..=RTT))
         })
         .collect();
-    // What a socket holds is far more than a flow has under way, or the application is what limits it.
+    // What a socket holds is far more than a flow has under way, or the application is what limits
+    // it.
     let buffer = ((16 << 20) / count.max(1)).clamp(256 << 10, 4 << 20);
     let words = format!("{words} link {rate}bit base-rtt {RTT}ns send-buffer {buffer}");
     let outcome = flows::run(&fabric, &words, &messages, &[("s1", "s2")], total)?;

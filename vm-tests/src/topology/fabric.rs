@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Networks of exact links: hosts and routing switches as namespaces.
 //!
-//! Every node is a namespace; its device towards node X is called X. Switches route (IPv4), over all shortest ways alike: several
-//! next hops are chosen by a hash of addresses and ports. Neighbours, routes and addresses are set
-//! beforehand, so that nothing travels but what is sent, and devices do not segment: every packet is a wire packet.
+//! Every node is a namespace; its device towards node X is called X. Switches route (IPv4), over
+//! all shortest ways alike: several next hops are chosen by a hash of addresses and ports.
+//! Neighbours, routes and addresses are set beforehand, so that nothing travels but what is sent,
+//! and devices do not segment: every packet is a wire packet.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,7 +17,8 @@ use super::plan::{NodeId, Plan};
 use crate::cmd::run_here;
 use crate::netns::Netns;
 
-/// The next hop of every route. It is no address of anybody: each device knows it by the Ethernet address of its peer.
+/// The next hop of every route. It is no address of anybody: each device knows it by the Ethernet
+/// address of its peer.
 const NEXT_HOP: &str = "169.254.0.1";
 
 /// A host or a switch.
@@ -55,8 +57,8 @@ impl Plan {
     /// Makes the network.
     ///
     /// # Errors
-    /// When it cannot be made: a host with several links, a node that cannot be reached, no root, a kernel without veth, netem,
-    /// mirred, matchall or the module.
+    /// When it cannot be made: a host with several links, a node that cannot be reached, no root, a
+    /// kernel without veth, netem, mirred, matchall or the module.
     pub fn build(self) -> Result<Fabric> {
         self.check()?;
         let wire = Netns::create("wire")?;
@@ -115,7 +117,8 @@ impl Fabric {
         Ok(&self.nodes[self.plan.find(name)?.0])
     }
 
-    /// The addresses of the hosts to which `node` has a way over its device `dev`: whose packets wait there.
+    /// The addresses of the hosts to which `node` has a way over its device `dev`: whose packets
+    /// wait there.
     ///
     /// # Errors
     /// When there is no such node, or no such neighbour.
@@ -130,7 +133,8 @@ impl Fabric {
         Ok(behind)
     }
 
-    /// How long a frame of `bytes` (from its Ethernet header on) is on its way from one host to another when it meets no other, ns.
+    /// How long a frame of `bytes` (from its Ethernet header on) is on its way from one host to
+    /// another when it meets no other, ns.
     ///
     /// # Errors
     /// When there is no way.
@@ -241,7 +245,8 @@ impl Fabric {
         }
         if node.address.is_none() {
             ns.sysctl("net/ipv4/ip_forward", "1")?;
-            // By addresses and ports. The seed is the kernel's own else, and ways differ from run to run.
+            // By addresses and ports. The seed is the kernel's own else, and ways differ from run
+            // to run.
             ns.sysctl("net/ipv4/fib_multipath_hash_policy", "1")?;
             ns.sysctl("net/ipv4/fib_multipath_hash_seed", "1")?;
         }
@@ -265,7 +270,8 @@ impl Fabric {
             .map(drop)
     }
 
-    /// Takes away the queue of a node's device and makes another, by lines of tc (`qdisc add dev DEV …`) that name the device `DEV`.
+    /// Takes away the queue of a node's device and makes another, by lines of tc
+    /// (`qdisc add dev DEV …`) that name the device `DEV`.
     ///
     /// # Errors
     /// When there is no such device, or a line is refused.

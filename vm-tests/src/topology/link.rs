@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Links of an exact rate, delay and buffer.
 //!
-//! veth hands a packet over at once and has neither. A direction of a link is therefore made of two parts:
+//! veth hands a packet over at once and has neither. A direction of a link is therefore made of two
+//! parts:
 //!
-//! - On the sending device, the buffer and the rate: by default a Turnstile port whose filter puts every packet into
-//!   the data class, which makes it a drop-tail FIFO of so many bytes in front of an exact shaper. It spaces packets by the
-//!   exact time that they take, rounded up to a nanosecond, without drift.
-//! - Behind it, in a namespace of its own (the *wire*), a `netem` that holds each packet for the time that it takes
-//!   at the rate, as a store-and-forward switch does, and for the propagation delay. Since packets come spaced, netem's
-//!   own rate never queues: it only adds, and its truncation to whole nanoseconds does not add up.
+//! - On the sending device, the buffer and the rate: by default a Turnstile port whose filter puts
+//!   every packet into the data class, which makes it a drop-tail FIFO of so many bytes in front of
+//!   an exact shaper. It spaces packets by the exact time that they take, rounded up to a
+//!   nanosecond, without drift.
+//! - Behind it, in a namespace of its own (the *wire*), a `netem` that holds each packet for the
+//!   time that it takes at the rate, as a store-and-forward switch does, and for the propagation
+//!   delay. Since packets come spaced, netem's own rate never queues: it only adds, and its
+//!   truncation to whole nanoseconds does not add up.
 //!
-//! A packet thus arrives (with its last bit) `wire length / rate + delay` after it left the queue: to the nanosecond in virtual
-//! time, and as well as timers are on other beds.
+//! A packet thus arrives (with its last bit) `wire length / rate + delay` after it left the queue:
+//! to the nanosecond in virtual time, and as well as timers are on other beds.
 
 use std::fmt::Write as _;
 
@@ -22,13 +25,14 @@ use crate::traffic::{MPU, OVERHEAD};
 pub enum Shaper {
     /// A Turnstile port with all packets in its data class: exact.
     Exact,
-    /// A stock `tbf` that may save up `burst` bytes. It counts whole nanoseconds per packet: 67 instead of 67.2 for a token at
-    /// 10 Gbit/s.
+    /// A stock `tbf` that may save up `burst` bytes. It counts whole nanoseconds per packet: 67
+    /// instead of 67.2 for a token at 10 Gbit/s.
     Tbf {
         /// At least one frame on the wire; more where timers are late.
         burst: u32,
     },
-    /// Nothing: the sender paces by itself. Rate and delay still count for how long a packet is on the wire.
+    /// Nothing: the sender paces by itself. Rate and delay still count for how long a packet is on
+    /// the wire.
     Off,
 }
 
@@ -66,8 +70,8 @@ impl Link {
         Self { shaper, ..self }
     }
 
-    /// How long a frame of `bytes` (as tc counts: from the Ethernet header on, at least 60) is on its way once it has
-    /// left the queue, ns.
+    /// How long a frame of `bytes` (as tc counts: from the Ethernet header on, at least 60) is on
+    /// its way once it has left the queue, ns.
     pub fn latency(&self, bytes: usize) -> u64 {
         self.serialisation(bytes) + self.delay
     }
@@ -100,7 +104,8 @@ impl Link {
         lines
     }
 
-    /// Lines for `tc -batch` in the wire's namespace: what comes in at `from` leaves by `to`, later.
+    /// Lines for `tc -batch` in the wire's namespace: what comes in at `from` leaves by `to`,
+    /// later.
     pub(super) fn wire_lines(&self, from: &str, to: &str) -> String {
         format!(
             "qdisc add dev {from} ingress\n\

@@ -77,8 +77,8 @@ impl Plan {
         plan
     }
 
-    /// `pairs` hosts on switch `s1`, as many on switch `s2`, and one link between. Hosts of the left come first: number i talks
-    /// to number `pairs` + i.
+    /// `pairs` hosts on switch `s1`, as many on switch `s2`, and one link between. Hosts of the
+    /// left come first: number i talks to number `pairs` + i.
     pub fn dumbbell(pairs: usize, edge: Link, middle: Link) -> Self {
         let mut plan = Self::new();
         let sides = [plan.switch("s1"), plan.switch("s2")];
@@ -92,7 +92,8 @@ impl Plan {
         plan
     }
 
-    /// Switches `l1`, `l2`, … with `hosts` each, all joined to each of the switches `s1`, `s2`, …. Hosts come leaf by leaf.
+    /// Switches `l1`, `l2`, … with `hosts` each, all joined to each of the switches `s1`, `s2`, ….
+    /// Hosts come leaf by leaf.
     pub fn leaf_spine(leaves: usize, spines: usize, hosts: usize, edge: Link, core: Link) -> Self {
         let mut plan = Self::new();
         let spines: Vec<NodeId> = (1..=spines)
@@ -111,8 +112,9 @@ impl Plan {
         plan
     }
 
-    /// A chain of switches `s1` … with `bottlenecks` links between them. Hosts 1 and 2 are at its ends; then come, for each
-    /// bottleneck, a host before and a host behind it, whose traffic crosses that link alone (ExpressPass fig. 2).
+    /// A chain of switches `s1` … with `bottlenecks` links between them. Hosts 1 and 2 are at its
+    /// ends; then come, for each bottleneck, a host before and a host behind it, whose traffic
+    /// crosses that link alone (ExpressPass fig. 2).
     pub fn parking_lot(bottlenecks: usize, edge: Link, core: Link) -> Self {
         let mut plan = Self::new();
         let switches: Vec<NodeId> = (1..=bottlenecks + 1)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Messages between hosts, over Turnstile's sockets or TCP: when each was asked for, and when the receiving application had read
-//! its last byte.
+//! Messages between hosts, over Turnstile's sockets or TCP: when each was asked for, and when the
+//! receiving application had read its last byte.
 //!
 //! One thread does it all: it sleeps until a message is due or a socket has something for it. Both
-//! transports are used alike: a message takes an idle `Channel` between its two hosts, a connection that is up already or a
-//! pair of Turnstile sockets, so that TCP is not charged for handshakes. One that finds none idle waits, and its time runs.
+//! transports are used alike: a message takes an idle `Channel` between its two hosts, a connection
+//! that is up already or a pair of Turnstile sockets, so that TCP is not charged for handshakes.
+//! One that finds none idle waits, and its time runs.
 
 mod channel;
 mod engine;
@@ -95,6 +96,7 @@ impl Message {
 pub struct Done {
     /// The message.
     pub message: Message,
-    /// ns from when it was asked for until its last byte was read; `None`: it was not there when time was up.
+    /// ns from when it was asked for until its last byte was read; `None`: it was not there when
+    /// time was up.
     pub took: Option<u64>,
 }

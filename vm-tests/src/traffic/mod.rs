@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Traffic: paced sources of Turnstile packets, sinks that count and time them, hand-made frames, TCP.
+//! Traffic: paced sources of Turnstile packets, sinks that count and time them, hand-made frames,
+//! TCP.
 //!
 //! Every UDP packet of a source carries, after Turnstile's own four bytes, a stamp by which a sink
 //! tells streams, losses, order and latency.

@@ -100,7 +100,8 @@ impl RawSocket {
             setsockopt(&socket, PacketVnetHdr, &1).context("setting PACKET_VNET_HDR")?;
         }
         setsockopt(&socket, sockopt::RcvBufForce, &(8 << 20)).context("setting SO_RCVBUFFORCE")?;
-        // A frame is sent when it is given to the socket, and not when those before it have left a queue.
+        // A frame is sent when it is given to the socket, and not when those before it have left a
+        // queue.
         setsockopt(&socket, sockopt::SndBufForce, &(32 << 20)).context("setting SO_SNDBUFFORCE")?;
         Ok(Self {
             socket,

@@ -211,7 +211,8 @@ impl Running {
         let priority = libc::c_int::try_from(flow.priority).context("SO_PRIORITY")?;
         // After the code point, which sets the priority too.
         setsockopt(&socket, sockopt::Priority, &priority).context("setting SO_PRIORITY")?;
-        // What waits in a queue of this host's own fills it: a source must not be held up by its queue.
+        // What waits in a queue of this host's own fills it: a source must not be held up by its
+        // queue.
         setsockopt(&socket, sockopt::SndBufForce, &(8 << 20)).context("setting SO_SNDBUFFORCE")?;
         if flow.segments > 1 {
             let size = libc::c_int::try_from(flow.payload).context("UDP_SEGMENT")?;
@@ -262,8 +263,8 @@ impl Running {
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                 self.sent.refused += segments as u64;
             }
-            // A sink that is not there answered an earlier packet by ICMP: not the source's business.
-            // This packet was not sent; it is still due.
+            // A sink that is not there answered an earlier packet by ICMP: not the source's
+            // business. This packet was not sent; it is still due.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                 self.sequence = self.sequence.wrapping_sub(segments as u32);
             }

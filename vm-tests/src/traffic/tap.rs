@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A tap on a device: when each stamped packet came in, to the nanosecond, and how long it was.
 //!
-//! It reads when it is asked to, many packets per call, and keeps no thread: receiving a million packets takes
-//! the time of receiving a million packets, and under virtual time none at all.
+//! It reads when it is asked to, many packets per call, and keeps no thread: receiving a million
+//! packets takes the time of receiving a million packets, and under virtual time none at all.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,7 +23,8 @@ use crate::netns::Netns;
 pub struct Tapped {
     /// ns of the wall clock when the device received it.
     pub at: u64,
-    /// Bytes of the frame, without a VLAN tag that the device has taken off. A super-packet is one long frame.
+    /// Bytes of the frame, without a VLAN tag that the device has taken off. A super-packet is one
+    /// long frame.
     pub len: u32,
     /// The sender's stream, from the (first) stamp.
     pub stream: u16,
@@ -52,7 +53,8 @@ impl std::fmt::Debug for Headers {
 impl Tap {
     /// Packets per call.
     const BATCH: usize = 1024;
-    /// Bytes that are kept of a packet: the stamp's end, behind Ethernet, two VLAN tags, IPv6 and UDP.
+    /// Bytes that are kept of a packet: the stamp's end, behind Ethernet, two VLAN tags, IPv6 and
+    /// UDP.
     const SNAP: usize = 96;
 
     /// On device `dev` of `ns`.
@@ -81,7 +83,8 @@ impl Tap {
         self.each(|_, _, _| Ok(()))
     }
 
-    /// What has come since the last call, in order. Frames that the device's own side sent are not among it.
+    /// What has come since the last call, in order. Frames that the device's own side sent are not
+    /// among it.
     ///
     /// # Errors
     /// When receiving fails, or something came that no source sent.

@@ -50,7 +50,8 @@ pub fn bulk(from: &Netns, to: &Netns, address: IpAddr, bytes: u64) -> Result<Dur
         }
         stream.shutdown(Shutdown::Write).context("closing")
     });
-    // Without a connection the reader would wait for ever: it is left behind, and ends with the process.
+    // Without a connection the reader would wait for ever: it is left behind, and ends with the
+    // process.
     sending?;
     let got = reader
         .join()

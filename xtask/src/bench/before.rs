@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What ports cost before: none may come to cost more again.
 
-/// For each set-up of ours its instructions per packet, called directly and by the whole transmit path less what that costs without a queue:
-/// as the command measured them before a packet that leaves at once needed one reading of the clock (docs/cost.md).
+/// For each set-up of ours its instructions per packet, called directly and by the whole transmit
+/// path less what that costs without a queue: as the command measured them before a packet that
+/// leaves at once needed one reading of the clock (docs/cost.md).
 pub(super) const BEFORE: &[(&str, f64, f64)] = &[
     ("turnstile/class-id", 271.0, 582.0),
     ("turnstile/header", 338.0, 649.0),

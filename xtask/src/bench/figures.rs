@@ -180,7 +180,8 @@ pub(super) mod tests {
     /// Packets of each measurement in the examples.
     const PACKETS: u64 = 8000;
 
-    /// A set-up with these costs in whole instructions: enqueue, dequeue, empty dequeue, transmit path.
+    /// A set-up with these costs in whole instructions: enqueue, dequeue, empty dequeue, transmit
+    /// path.
     fn set_up(name: &str, kind: &str, title: &str, costs: [u64; 4]) -> SetUp {
         let sums = |enqueue: u64, out: u64, empty: u64, out_calls: u64| Sums {
             packets: PACKETS,

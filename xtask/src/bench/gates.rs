@@ -4,7 +4,8 @@
 use super::before::BEFORE;
 use super::figures::{Boot, Costs, Waits};
 
-/// How far a figure of two boots may differ, instructions; or [`TOLERANCE_PART`] of it, if that is more.
+/// How far a figure of two boots may differ, instructions; or [`TOLERANCE_PART`] of it, if that is
+/// more.
 const TOLERANCE: f64 = 1.0;
 /// As a part of the figure.
 const TOLERANCE_PART: f64 = 0.001;
@@ -14,7 +15,8 @@ const GOAL_CLASS_ID: f64 = 220.0;
 const GOAL_HEADER: f64 = 280.0;
 /// The goal for one with a link rate.
 const GOAL_SHAPED: f64 = 270.0;
-/// The goal for the whole transmit path through a port with a link rate, less what the path costs without a queue.
+/// The goal for the whole transmit path through a port with a link rate, less what the path costs
+/// without a queue.
 const GOAL_SHAPED_PATH: f64 = 620.0;
 /// What a random number may cost: a tenth of what it does while the kernel's pool is not ready.
 const RANDOM_NUMBER: u64 = 400;
@@ -35,7 +37,8 @@ pub(super) struct Gate {
     pub(super) verdict: Result<String, String>,
 }
 
-/// All gates over the boots of a run, of which there is at least one. That boots agree is asked where there are several.
+/// All gates over the boots of a run, of which there is at least one. That boots agree is asked
+/// where there are several.
 pub(super) fn judge(boots: &[Boot]) -> Vec<Gate> {
     let mut gates = vec![
         Gate {
@@ -105,7 +108,8 @@ pub(super) fn limit(boot: &Boot, name: &str) -> Option<f64> {
     }
 }
 
-/// `Ok` with `detail` unless something is wrong. Two boots that are wrong in the same way are told of once.
+/// `Ok` with `detail` unless something is wrong. Two boots that are wrong in the same way are told
+/// of once.
 fn verdict(mut wrong: Vec<String>, detail: String) -> Result<String, String> {
     wrong.dedup();
     if wrong.is_empty() {

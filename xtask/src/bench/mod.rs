@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `cargo xtask bench`: has a guest count the instructions that qdiscs spend on a packet, and holds Turnstile's against
-//! those of the stock ones.
+//! `cargo xtask bench`: has a guest count the instructions that qdiscs spend on a packet, and holds
+//! Turnstile's against those of the stock ones.
 //!
-//! QEMU counts: each instruction of the guest is a nanosecond of its clock. So the figures do not depend on the machine or on
-//! what else runs there, and a second boot must give the same. `knet/bench/README.md` says what is measured, and how.
+//! QEMU counts: each instruction of the guest is a nanosecond of its clock. So the figures do not
+//! depend on the machine or on what else runs there, and a second boot must give the same.
+//! `knet/bench/README.md` says what is measured, and how.
 
 mod before;
 mod figures;
@@ -29,8 +30,8 @@ use crate::session::{Built, Session};
 use figures::Boot;
 use gates::Gate;
 
-/// The longest a boot with all measurements may take. It says nothing for most of that, and takes ten times as long where it
-/// has a tenth of a processor.
+/// The longest a boot with all measurements may take. It says nothing for most of that, and takes
+/// ten times as long where it has a tenth of a processor.
 const LIMITS: Limits = Limits {
     overall: Duration::from_secs(20 * 60),
     silence: Duration::from_secs(10 * 60),
@@ -66,11 +67,12 @@ pub(crate) fn command(env: &Env, options: &Options) -> Result<bool> {
     Ok(report.end())
 }
 
-/// Boots the guest twice, or `once`, prints the table, leaves `bench.txt`, `bench.json` and `bench.svg` in the folder `out`,
-/// and adds each gate to `report`. `session` is the `vm` bed's.
+/// Boots the guest twice, or `once`, prints the table, leaves `bench.txt`, `bench.json` and
+/// `bench.svg` in the folder `out`, and adds each gate to `report`. `session` is the `vm` bed's.
 ///
 /// # Errors
-/// The measuring module cannot be compiled, QEMU cannot be run, or a file cannot be written. A guest that fails is a failed case instead.
+/// The measuring module cannot be compiled, QEMU cannot be run, or a file cannot be written. A
+/// guest that fails is a failed case instead.
 pub(crate) fn run(
     env: &Env,
     session: &Session,

@@ -29,8 +29,8 @@ const GAP: f64 = 0.006;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(34, 34, 34);
 const FAINT: RGBColor = RGBColor(120, 120, 120);
-/// The parts of a direct call: enqueue, dequeue, empty dequeue. Ours are orange, others' blue; from palettes that
-/// colour-blind readers tell apart.
+/// The parts of a direct call: enqueue, dequeue, empty dequeue. Ours are orange, others' blue; from
+/// palettes that colour-blind readers tell apart.
 const OURS: [RGBColor; 3] = [
     RGBColor(190, 68, 2),
     RGBColor(246, 134, 30),

@@ -71,7 +71,8 @@ fn shortened(text: &str, most: usize) -> String {
     format!("{}…", cut.trim_end())
 }
 
-/// What an axis spans: all of the values, with a little room above, from 0 unless some are below it.
+/// What an axis spans: all of the values, with a little room above, from 0 unless some are below
+/// it.
 fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (mut low, mut high) = (0.0_f64, 0.0_f64);
     for value in values {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `cargo xtask lab`: experiments in virtual time. The guest measures (`vm-tests/src/lab`); here its findings become a table and a
-//! picture, and two runs are compared.
+//! `cargo xtask lab`: experiments in virtual time. The guest measures (`vm-tests/src/lab`); here
+//! its findings become a table and a picture, and two runs are compared.
 
 mod data;
 mod draw;
@@ -82,7 +82,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(report.end())
 }
 
-/// Runs all experiments twice, the second time on a busy machine; each claim and each comparison is a case of `report`.
+/// Runs all experiments twice, the second time on a busy machine; each claim and each comparison is
+/// a case of `report`.
 ///
 /// # Errors
 /// The guest's program does not tell what experiments there are.

@@ -25,7 +25,8 @@ fn bytes_per_sec(rate: &PacingRate) -> f64 {
 
 #[test]
 fn one_step_by_hand() {
-    // 10 Gbit/s with section 6.3's numbers: 9000 bytes in 7.2 us are 1.25 GB/s, so the rate stays but for the backlog's 375/s x 1600 bytes.
+    // 10 Gbit/s with section 6.3's numbers: 9000 bytes in 7.2 us are 1.25 GB/s, so the rate stays
+    // but for the backlog's 375/s x 1600 bytes.
     let law = law(7_200, 125_000_000, 375);
     let mut rate = PacingRate::new(1_250_000_000);
     rate.update(&law, 9_000, 1_600);

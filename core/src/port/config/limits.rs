@@ -37,7 +37,8 @@ pub const LINK: Range = range(125, 100_000_000_000, Unit::Rate);
 pub const TOKENS: Range = range(100_000, 500_000_000, Unit::Share);
 /// Number of token priorities.
 pub const PRIORITIES: Range = range(1, 8, Unit::Number);
-/// Parts per billion of the link: at what a phantom queue drains. A rate must come to such a share, too.
+/// Parts per billion of the link: at what a phantom queue drains. A rate must come to such a share,
+/// too.
 pub const PHANTOM_DRAIN: Range = range(10_000_000, 1_000_000_000, Unit::Share);
 /// Bytes in a phantom queue.
 pub const PHANTOM_MARK: Range = range(0, 1 << 30, Unit::Number);

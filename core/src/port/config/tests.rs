@@ -321,7 +321,8 @@ fn the_defaults_are_the_papers_but_for_jitter() {
     // 84 B + 1538 B at 10 Gbit/s: 1297.6 ns.
     assert_eq!(resolved.interval, Nanos(1298));
     assert_eq!(resolved.expiry, Some(Nanos(10_381)));
-    // With a larger share the interval is shorter, and frames are what counts; with a smaller one it is longer.
+    // With a larger share the interval is shorter, and frames are what counts; with a smaller one
+    // it is longer.
     let large = accepted(&|c| c.tokens = Tokens::Share(500_000_000));
     assert_eq!(large.expiry, Some(Nanos(10_381)));
     let small = accepted(&|c| c.tokens = Tokens::Share(10_000_000));
@@ -563,7 +564,8 @@ fn a_burst_of_a_poll_fits_at_every_speed_and_share() {
                 };
                 let resolved = config.validate(None).unwrap();
                 let expiry = resolved.expiry.unwrap();
-                // As many as a poll brings and the jitter holds up, but for the most that is held at all.
+                // As many as a poll brings and the jitter holds up, but for the most that is held
+                // at all.
                 let held = resolved
                     .token_rate
                     .duration(84 * (resolved.token_limit - 64));

@@ -50,12 +50,13 @@ pub struct Label {
     pub place: Place,
     /// The field's two bits.
     pub ecn: u8,
-    /// The packet belongs to a REN flow: the field has the meaning of [REN](crate::header::FLAG_REN), not of RFC 3168.
+    /// The packet belongs to a REN flow: the field has the meaning of
+    /// [REN](crate::header::FLAG_REN), not of RFC 3168.
     pub ren: bool,
 }
 
-/// Finds the ECN field of the outermost IP header, behind up to two VLAN tags. The arguments are those of
-/// [`classify`](crate::port::classify::classify).
+/// Finds the ECN field of the outermost IP header, behind up to two VLAN tags. The arguments are
+/// those of [`classify`](crate::port::classify::classify).
 ///
 /// `None`: neither IPv4 nor IPv6, or malformed, as far as `network` tells.
 #[inline]

@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
-//! HULL's phantom queue (*Less is More*, NSDI 2012, sections 2 and 5.1): a counter that grows by each packet that leaves and drains at
-//! less than the link's rate, and so says how long the queue would be on a link that is a little slower. Packets that find it above a
-//! threshold are marked: senders that heed the mark (DCTCP) leave the rest of the link free, and the real queue empty.
+//! HULL's phantom queue (*Less is More*, NSDI 2012, sections 2 and 5.1): a counter that grows by
+//! each packet that leaves and drains at less than the link's rate, and so says how long the queue
+//! would be on a link that is a little slower. Packets that find it above a threshold are marked:
+//! senders that heed the mark (DCTCP) leave the rest of the link free, and the real queue empty.
 //!
-//! It stands *in series* with the port and not beside its queue: it sees what leaves, never faster than the link, whatever
-//! happened before (section 2, remark 1).
+//! It stands *in series* with the port and not beside its queue: it sees what leaves, never faster
+//! than the link, whatever happened before (section 2, remark 1).
 //!
 //! # Exactness
 //!
 //! The backlog is kept in units in which a byte and what drains in a nanosecond are whole numbers
-//! ([`Rate`]'s volumes), so nothing is rounded: not the drain rate, which may be any share of any link, and not the time of a packet, however
-//! many there are.
+//! ([`Rate`]'s volumes), so nothing is rounded: not the drain rate, which may be any share of any
+//! link, and not the time of a packet, however many there are.
 //!
 //! # Which packets are marked
 //!
-//! A packet is judged by the backlog that it *finds*, before its own bytes are added. The paper leaves that open (section 5.1: incremented
-//! upon receiving a packet; if the counter exceeds the threshold, the packet is marked). With its own bytes, a packet of 1500 bytes
-//! would always exceed the threshold of 1 KB of the paper's experiments, on an idle link too.
+//! A packet is judged by the backlog that it *finds*, before its own bytes are added. The paper
+//! leaves that open (section 5.1: incremented upon receiving a packet; if the counter exceeds the
+//! threshold, the packet is marked). With its own bytes, a packet of 1500 bytes would always exceed
+//! the threshold of 1 KB of the paper's experiments, on an idle link too.
 //!
-//! A super-packet that leaves whole is judged as the wire packets that it stands for, as they follow each other on the link. It has one header, so
-//! it is marked if the first or the last of them would be; none between them finds more.
+//! A super-packet that leaves whole is judged as the wire packets that it stands for, as they
+//! follow each other on the link. It has one header, so it is marked if the first or the last of
+//! them would be; none between them finds more.
 //!
-//! The counter has no upper limit, as a queue with unlimited room: after traffic that does not heed marks, it takes as
-//! long to drain as such a queue would.
+//! The counter has no upper limit, as a queue with unlimited room: after traffic that does not heed
+//! marks, it takes as long to drain as such a queue would.
 
 use crate::queue::Meta;
 use crate::units::{Nanos, Rate, Volume};
@@ -73,8 +76,8 @@ impl Phantom {
         }
     }
 
-    /// Other parameters from `now` on: the rate at which it drains, the link's, and above how many bytes it marks. What is in the queue
-    /// stays, in whole bytes if the rate is another.
+    /// Other parameters from `now` on: the rate at which it drains, the link's, and above how many
+    /// bytes it marks. What is in the queue stays, in whole bytes if the rate is another.
     pub fn set(&mut self, drain: Rate, link: Rate, mark: u32, now: Nanos) {
         self.advance(now);
         if drain != self.drain {
@@ -93,15 +96,16 @@ impl Phantom {
         self.at = self.at.max(now);
     }
 
-    /// A packet leaves at `now`. Did it, or one of the segments that it stands for, find the queue above the threshold?
+    /// A packet leaves at `now`. Did it, or one of the segments that it stands for, find the queue
+    /// above the threshold?
     #[inline]
     pub fn leaves(&mut self, now: Nanos, meta: &Meta) -> bool {
         self.advance(now);
         let mut above = self.backlog > self.threshold;
         let mut last = meta.wire_len;
         if meta.segs > 1 {
-            // Segments are equally long but for the last, which is no longer. The queue does not drain faster than the link brings them, so
-            // it is longest after the last one.
+            // Segments are equally long but for the last, which is no longer. The queue does not
+            // drain faster than the link brings them, so it is longest after the last one.
             last = meta.wire_len.checked_div(meta.segs).unwrap_or(last);
             let before = meta.wire_len.wrapping_sub(last);
             self.backlog = self.backlog.plus(self.drain.volume(before.into()));

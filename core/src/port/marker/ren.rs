@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! REN's marks (*REN: Receiver-Driven Congestion Control Using Explicit Notification*, sections 3.2.1 to 3.2.3): the port measures in each
-//! sampling period, about a round trip, how many packets wait (*ql*) and how many more would have fit (*ti*, from the gaps in which the link was
-//! idle). *ql - ti* packets are marked over-utilized, and their grants will trigger no packet; or *ti - ql* packets are left under-utilized,
-//! and their grants will trigger two. All others are marked fully utilized: one.
+//! REN's marks (*REN: Receiver-Driven Congestion Control Using Explicit Notification*, sections
+//! 3.2.1 to 3.2.3): the port measures in each sampling period, about a round trip, how many packets
+//! wait (*ql*) and how many more would have fit (*ti*, from the gaps in which the link was idle).
+//! *ql - ti* packets are marked over-utilized, and their grants will trigger no packet; or *ti -
+//! ql* packets are left under-utilized, and their grants will trigger two. All others are marked
+//! fully utilized: one.
 //!
 //! | mark | ECN field | who leaves it |
 //! |---|---|---|
@@ -10,31 +12,37 @@
 //! | [`FULL`] | 01 | a port without |
 //! | [`OVER`] | 10 | a port with a queue |
 //!
-//! A mark is only ever raised, so that the narrowest port on a path decides (section 3.2.3). 11, which a router may have written that takes the
-//! field for RFC 3168's, is above all.
+//! A mark is only ever raised, so that the narrowest port on a path decides (section 3.2.3). 11,
+//! which a router may have written that takes the field for RFC 3168's, is above all.
 //!
 //! # When a mark is given
 //!
-//! The paper says that ql and ti are compared at the end of each period, and shows in its figures 5, 6 and 7 packets that are marked in the
-//! period in which their queue forms. It cannot be both:
-//! - Marks worked out at the end of a period and given in the next are late by a period, and take another one to act. When two flows start
-//!   together, all packets of two rounds are marked, nothing triggers a packet any more, and both flows stand still.
-//! - As in the figures, each packet that leaves is judged by the period that ends with it: it is marked over-utilized if there were less
-//!   than ql - ti such marks, left under-utilized if there were less than ti - ql. That is what [`Ren`] does.
+//! The paper says that ql and ti are compared at the end of each period, and shows in its figures
+//! 5, 6 and 7 packets that are marked in the period in which their queue forms. It cannot be both:
+//! - Marks worked out at the end of a period and given in the next are late by a period, and take
+//!   another one to act. When two flows start together, all packets of two rounds are marked,
+//!   nothing triggers a packet any more, and both flows stand still.
+//! - As in the figures, each packet that leaves is judged by the period that ends with it: it is
+//!   marked over-utilized if there were less than ql - ti such marks, left under-utilized if there
+//!   were less than ti - ql. That is what [`Ren`] does.
 //!
-//! A mark acts when it has gone round, a period after it was given. Until then the queue for which it was given is still there, or the gap. So the
-//! marks of the whole period count, and those before do not: with what was counted afresh in each period, queues were marked twice and gaps not at
-//! all that lay before the beginning of one, which a flow whose packets come at the same time of each period met again and again. The period that ends
-//! with a packet is kept in sixteen parts. Then a burst of m flows leaves the queue that the paper's equations (1) and (3) say, one bandwidth-delay
-//! product less each round, and the link full.
+//! A mark acts when it has gone round, a period after it was given. Until then the queue for which
+//! it was given is still there, or the gap. So the marks of the whole period count, and those
+//! before do not: with what was counted afresh in each period, queues were marked twice and gaps
+//! not at all that lay before the beginning of one, which a flow whose packets come at the same
+//! time of each period met again and again. The period that ends with a packet is kept in sixteen
+//! parts. Then a burst of m flows leaves the queue that the paper's equations (1) and (3) say, one
+//! bandwidth-delay product less each round, and the link full.
 //!
 //! # What a gap is
 //!
-//! The time in which the link had nothing to send, whatever it sends: packets of all bands, of REN flows or not, are no gaps. One that is longer than a
-//! period says only that there is room: it counts as one packet. Otherwise a flow that starts at full rate on an idle link would be told to double it.
+//! The time in which the link had nothing to send, whatever it sends: packets of all bands, of REN
+//! flows or not, are no gaps. One that is longer than a period says only that there is room: it
+//! counts as one packet. Otherwise a flow that starts at full rate on an idle link would be told to
+//! double it.
 //!
-//! The time of a packet is that of a full frame of 1538 bytes on the wire, the paper's MSS/C. What is compared is exact
-//! (see [`Rate`]'s volumes).
+//! The time of a packet is that of a full frame of 1538 bytes on the wire, the paper's MSS/C. What
+//! is compared is exact (see [`Rate`]'s volumes).
 
 use core::num::NonZeroU64;
 
@@ -86,7 +94,8 @@ pub struct Ren {
     link: Rate,
     /// When this period began.
     begin: Nanos,
-    /// Until when the link is busy with what was sent: the exact time, rounded up, and what it was rounded by.
+    /// Until when the link is busy with what was sent: the exact time, rounded up, and what it was
+    /// rounded by.
     busy: Nanos,
     carry: u64,
     /// The last period, in parts of [`Ren::part`]: the newest first, and one that is partly over.
@@ -95,7 +104,8 @@ pub struct Ren {
     newest: Nanos,
 }
 
-/// The last period is looked at in so many parts. What was in the oldest is taken to have come evenly.
+/// The last period is looked at in so many parts. What was in the oldest is taken to have come
+/// evenly.
 const PARTS: usize = 16;
 
 /// What there was in a part of a period.
@@ -132,7 +142,8 @@ impl Ren {
         }
     }
 
-    /// A packet of any band leaves at `now`, of `wire_len` bytes. `true`: a sampling period begins with it.
+    /// A packet of any band leaves at `now`, of `wire_len` bytes. `true`: a sampling period begins
+    /// with it.
     pub fn passes(&mut self, now: Nanos, wire_len: u32) -> bool {
         let begins = self.sample(now);
         let period = Nanos(self.period.get());
@@ -225,7 +236,8 @@ impl Ren {
         self.link.volume_in(idle) >= self.link.volume(bytes)
     }
 
-    /// The mark for a packet that leaves now, after [`Ren::passes`], while `queue` packets wait behind it.
+    /// The mark for a packet that leaves now, after [`Ren::passes`], while `queue` packets wait
+    /// behind it.
     pub fn judge(&self, now: Nanos, queue: u64) -> u8 {
         let last = self.last_period(now);
         // ql > ti + marks under way.

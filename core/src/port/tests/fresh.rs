@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Packets that somebody will ask for at once. The clock that these tests hand to a dequeue is wrong on purpose: nobody may look at it.
+//! Packets that somebody will ask for at once. The clock that these tests hand to a dequeue is
+//! wrong on purpose: nobody may look at it.
 
 use super::*;
 

@@ -79,7 +79,8 @@ pub struct Resolved {
     pub feedback: Feedback,
     /// Parts per billion of the token rate: a message's rate at first.
     pub initial_rate: u32,
-    /// Parts per billion of the token rate: a message's rate is never lower. Not 0, not above `initial_rate`.
+    /// Parts per billion of the token rate: a message's rate is never lower. Not 0, not above
+    /// `initial_rate`.
     pub min_rate: u32,
     /// Parts per billion.
     pub target_loss: u32,
@@ -97,11 +98,13 @@ pub struct Resolved {
     pub update_period: Option<Nanos>,
     /// The round-trip time before one was measured.
     pub base_rtt: Nanos,
-    /// A token that took longer sends nothing; `None`: they do not expire. At most a second, so that 32 bits of ns suffice.
+    /// A token that took longer sends nothing; `None`: they do not expire. At most a second, so
+    /// that 32 bits of ns suffice.
     pub token_expiry: Option<Nanos>,
     /// See [`Config::clock`].
     pub clock: Clock,
-    /// TOP's priority function. Under [`Policy::ExpressPass`] and [`Policy::Ren`], it has one priority.
+    /// TOP's priority function. Under [`Policy::ExpressPass`] and [`Policy::Ren`], it has one
+    /// priority.
     pub priority: PriorityFunction,
     /// Packets that may be sent without tokens; 0 but under [`Policy::Top`].
     pub unscheduled: u32,
@@ -168,9 +171,11 @@ impl Resolved {
         },
     };
 
-    /// Bytes on the link in the round-trip time before one was measured: what REN sends at first. At least 1.
+    /// Bytes on the link in the round-trip time before one was measured: what REN sends at first.
+    /// At least 1.
     pub fn base_bytes(&self) -> u32 {
-        // Seconds' worth and the rest apart: neither outgrows 64 bits, as the time is at most a second.
+        // Seconds' worth and the rest apart: neither outgrows 64 bits, as the time is at most a
+        // second.
         let (whole, part) = (self.link / S, self.link % S);
         let bytes = whole
             .saturating_mul(self.base_rtt.0)

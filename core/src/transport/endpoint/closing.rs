@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How messages end.
 //!
-//! A message takes more than half a kilobyte. So one that ends is taken out of the tables where it stands, and of all that is there
-//! only what its user keeps is moved.
+//! A message takes more than half a kilobyte. So one that ends is taken out of the tables where it
+//! stands, and of all that is there only what its user keeps is moved.
 
 use super::*;
 use crate::transport::host::Failure;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
-    /// Ends a message with a RESET. [`Host::out_done`] is not called. `None`: there is no such message any more.
+    /// Ends a message with a RESET. [`Host::out_done`] is not called. `None`: there is no such
+    /// message any more.
     pub fn abort<H: Host<O, I>>(&mut self, now: Nanos, id: OutId, host: &mut H) -> Option<O> {
         let index = self.out_at(id)?;
         self.leave_out(index);
@@ -20,7 +21,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.outs.remove_part(index, |out| out.user)
     }
 
-    /// Ends an incoming message with a RESET: its socket was closed. [`Host::in_failed`] is not called. `None`: there is no such message any more.
+    /// Ends an incoming message with a RESET: its socket was closed. [`Host::in_failed`] is not
+    /// called. `None`: there is no such message any more.
     pub fn refuse<H: Host<O, I>>(&mut self, now: Nanos, id: InId, host: &mut H) -> Option<I> {
         let index = self.in_at(id)?;
         self.leave_in(index);
@@ -32,7 +34,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.ins.remove_part(index, |message| message.user)
     }
 
-    /// Ends a message, whichever, with a RESET, calling [`Host::out_done`] or [`Host::in_failed`]. `false`: there is none left.
+    /// Ends a message, whichever, with a RESET, calling [`Host::out_done`] or [`Host::in_failed`].
+    /// `false`: there is none left.
     pub fn clear<H: Host<O, I>>(&mut self, now: Nanos, host: &mut H) -> bool {
         if let Some(index) = self.outs.next(0) {
             let id = self.out_id(index);
@@ -222,7 +225,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    // An event is some two hundred bytes. Each is made in a function of its own, so that no other has it on its stack.
+    // An event is some two hundred bytes. Each is made in a function of its own, so that no other
+    // has it on its stack.
 
     #[inline(never)]
     pub(super) fn tell_out_opened<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {

@@ -71,7 +71,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.begin(at.now, from, sync, (index, peer), (user, window), host);
     }
 
-    /// Memory for another message from this peer, now and when it is to be remembered: its index, and the peer's.
+    /// Memory for another message from this peer, now and when it is to be remembered: its index,
+    /// and the peer's.
     fn room_for_in(&mut self, from: &Address) -> Option<(u32, u32)> {
         let (index, _) = self.ins.vacant()?;
         let remembered = self.remembered.len().saturating_add(self.ins.len());
@@ -99,8 +100,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let number = self.next_number();
         let credit = Credit::new(&self.config);
         let (rtt, rto) = (self.config.base_rtt, self.config.rto);
-        // They follow the SYNC at once, and no port queues more than one of them: they have come when the link has carried them, headers and all,
-        // and a quarter of a round trip more, or they will not.
+        // They follow the SYNC at once, and no port queues more than one of them: they have come
+        // when the link has carried them, headers and all, and a quarter of a round trip more, or
+        // they will not.
         let whole = sync.unscheduled.saturating_add(sync.unscheduled / 8);
         let until = now + Nanos(rtt.0 / 4) + self.config.link_rate.duration(whole);
         // Without memory it is as if alone.
@@ -135,7 +137,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.arm(now, index);
     }
 
-    /// Makes a message and puts it into its table. It is large, so that nothing else should be on the stack with it.
+    /// Makes a message and puts it into its table. It is large, so that nothing else should be on
+    /// the stack with it.
     #[inline(never)]
     #[allow(clippy::too_many_arguments)] // those of `In::new`
     fn insert_in(

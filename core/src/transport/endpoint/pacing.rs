@@ -51,7 +51,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let mut standing = standing(&self.config, now, &facts);
         if message.half_open.is_some() && self.is_crowded() {
-            // A flood of SYNCs must not keep tokens from messages that data comes of, whatever it claims to be.
+            // A flood of SYNCs must not keep tokens from messages that data comes of, whatever it
+            // claims to be.
             standing.key = Key::LAST;
         }
         standing

@@ -263,7 +263,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.arm(at.now, index);
     }
 
-    /// Tokens may be given for bytes below `window`; what is less than before is not believed. `false`: there is no such message any more.
+    /// Tokens may be given for bytes below `window`; what is less than before is not believed.
+    /// `false`: there is no such message any more.
     pub fn window<H: Host<O, I>>(
         &mut self,
         now: Nanos,
@@ -278,7 +279,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return false;
         };
         message.window = message.window.max(window.min(MAX_LENGTH));
-        // The sender is told when it has half of it left, at the latest. One that was told all that the message needs knows enough.
+        // The sender is told when it has half of it left, at the latest. One that was told all that
+        // the message needs knows enough.
         let all = message.told >= message.length.unwrap_or(MAX_LENGTH);
         let left = message.told.saturating_sub(message.received);
         let room = message.window.saturating_sub(message.received);

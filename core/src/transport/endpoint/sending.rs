@@ -14,7 +14,8 @@ use crate::transport::wire::{Data, Fin, Mark, Resend, Token, MAX_LENGTH, MAX_MSS
 const BURST: u32 = 32;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
-    /// Begins a message: sends its SYNC, and what goes without tokens. What is written later, [`Endpoint::written`] tells.
+    /// Begins a message: sends its SYNC, and what goes without tokens. What is written later,
+    /// [`Endpoint::written`] tells.
     // Not into its caller: a message is large, and is made here.
     #[inline(never)]
     pub fn send<H: Host<O, I>>(
@@ -84,8 +85,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Some((index, self.peers.get(hash, to)?))
     }
 
-    /// More of a message is written: all bytes below `available`. `end`: that is all. What goes beyond the length that was given, or back, is
-    /// not believed. `false`: there is no such message any more.
+    /// More of a message is written: all bytes below `available`. `end`: that is all. What goes
+    /// beyond the length that was given, or back, is not believed. `false`: there is no such
+    /// message any more.
     pub fn written<H: Host<O, I>>(
         &mut self,
         now: Nanos,
@@ -300,7 +302,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                         out.tokens_invalid = out.tokens_invalid.saturating_add(1);
                         self.stats.count(Counter::TokenIdle);
                     }
-                    // The receiver should know why nothing comes: it names what was lost, or tells its window.
+                    // The receiver should know why nothing comes: it names what was lost, or tells
+                    // its window.
                     if why != Nothing::Unwritten && out.complain(at.now, self.config.base_rtt) {
                         self.ask(at.now, index, host);
                     }
@@ -385,14 +388,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         if code == ResetCode::Unknown && out.restart() {
-            // Its SYNC was forgotten before anything else came. It is sent again when the peer would have been asked.
+            // Its SYNC was forgotten before anything else came. It is sent again when the peer
+            // would have been asked.
             return;
         }
         self.out_done(now, index, Err(Failure::Reset(code)), host);
     }
 }
 
-/// Bytes of a message that go into the full packets that `wire` bytes of a link carry. At least one packet's.
+/// Bytes of a message that go into the full packets that `wire` bytes of a link carry. At least one
+/// packet's.
 fn base_payload(wire: u32, mss: u32, to: &Address) -> u32 {
     let packets = match NonZeroU32::new(mss.saturating_add(data_overhead(to))) {
         Some(packet) => wire / packet,
@@ -401,7 +406,8 @@ fn base_payload(wire: u32, mss: u32, to: &Address) -> u32 {
     packets.max(1).saturating_mul(mss)
 }
 
-/// Whether a token was under way for longer than `limit`, which is less than 2^31 ns. One from the future is not: clocks differ a little.
+/// Whether a token was under way for longer than `limit`, which is less than 2^31 ns. One from the
+/// future is not: clocks differ a little.
 fn is_late(clock: u32, token: &Token, limit: Nanos) -> bool {
     let delay = clock.wrapping_sub(token.timestamp);
     delay < 1 << 31 && u64::from(delay) > limit.0

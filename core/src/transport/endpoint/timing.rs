@@ -10,7 +10,8 @@ use crate::transport::wire::Mark;
 const TIMERS: u32 = 32;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
-    /// Does what is due: sends tokens, repeats, gives up. Call it at [`Endpoint::next_timer`]; at any other time it is harmless.
+    /// Does what is due: sends tokens, repeats, gives up. Call it at [`Endpoint::next_timer`]; at
+    /// any other time it is harmless.
     pub fn timer<H: Host<O, I>>(&mut self, now: Nanos, clock: u32, host: &mut H) {
         let at = At { now, clock };
         self.pace(at, host);
@@ -81,7 +82,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         if grant {
             if open {
-                // The sender takes for under way what it was not told of, and the last ACK may be lost, too.
+                // The sender takes for under way what it was not told of, and the last ACK may be
+                // lost, too.
                 self.in_ack(index, host);
             }
             self.grant(at, index, Mark::Full, host);

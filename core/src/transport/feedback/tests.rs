@@ -176,7 +176,8 @@ proptest! {
             prop_assert!((config.min_rate..=1_000_000_000).contains(&credit.rate));
             prop_assert!((weight_min..=weight_max).contains(&credit.weight));
             if period.lost == 0 {
-                // With a rate that is above max x (1 + target) nowhere, it cannot fall; a billionth is rounding.
+                // With a rate that is above max x (1 + target) nowhere, it cannot fall; a billionth
+                // is rounding.
                 prop_assert!(credit.rate + 2 >= before.rate);
             } else if period.answered == 0 {
                 prop_assert!(credit.rate <= before.rate && (period.lost < ENOUGH || credit.rate == config.min_rate));

@@ -92,7 +92,8 @@ fn no_more_than_fit_are_named_and_the_rest_later() {
     assert_eq!(rest, [(165, 170), (175, 180), (185, 190)]);
 }
 
-/// A sender that has nothing else to send says so each round trip: that must not keep a gap that was named long ago from being named again.
+/// A sender that has nothing else to send says so each round trip: that must not keep a gap that
+/// was named long ago from being named again.
 #[test]
 fn a_sender_that_asks_each_round_trip_is_told_again() {
     let mut gaps = Gaps::default();

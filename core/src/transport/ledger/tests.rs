@@ -50,7 +50,8 @@ fn what_is_old_is_given_up() {
 }
 
 proptest! {
-    /// However tokens and answers are lost, delayed and repeated: each token ends up answered, lost or outstanding.
+    /// However tokens and answers are lost, delayed and repeated: each token ends up answered, lost
+    /// or outstanding.
     #[test]
     fn every_token_is_accounted_for(steps in prop::collection::vec((0_u8..16, 0_usize..40), 1..1000), wrap in any::<bool>()) {
         let mut ledger = Ledger::new();

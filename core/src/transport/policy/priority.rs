@@ -7,13 +7,16 @@ const THRESHOLDS: usize = MAX_PRIORITY as usize;
 
 /// `floor(K * log_p(a * x + b))` (TOP section 3.2), exactly.
 ///
-/// `x`, in packets, is how long a message is, or whatever else stands for that; K priorities; `p` the packets of the longest usual
-/// message; `a` and `b` are adjustable. Priorities are 0..K, 0 the highest: what is longer than `p` has the lowest.
+/// `x`, in packets, is how long a message is, or whatever else stands for that; K priorities; `p`
+/// the packets of the longest usual message; `a` and `b` are adjustable. Priorities are 0..K, 0 the
+/// highest: what is longer than `p` has the lowest.
 ///
-/// Priority `i` begins where `(a x + b)^K` reaches `p^i`. That is worked out once, so that a look-up is a few comparisons.
+/// Priority `i` begins where `(a x + b)^K` reaches `p^i`. That is worked out once, so that a
+/// look-up is a few comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PriorityFunction {
-    /// Thousandths of a packet: the least `a x + b` of priorities 1 to 7; `u64::MAX` of those that there are not.
+    /// Thousandths of a packet: the least `a x + b` of priorities 1 to 7; `u64::MAX` of those that
+    /// there are not.
     thresholds: [u64; THRESHOLDS],
     /// Thousandths.
     a: u32,
@@ -31,7 +34,8 @@ impl PriorityFunction {
         priorities: 1,
     };
 
-    /// `priorities` is K, clamped to 1..=8, and `packets` is p, at least 2; `a` and `b` are in thousandths.
+    /// `priorities` is K, clamped to 1..=8, and `packets` is p, at least 2; `a` and `b` are in
+    /// thousandths.
     pub fn new(priorities: u32, packets: u32, a: u32, b: u32) -> Self {
         let priorities = priorities.clamp(1, u32::from(MAX_PRIORITY) + 1);
         let packets = packets.max(2);

@@ -97,7 +97,8 @@ impl fmt::Display for Malformed {
 
 /// Reads the packet in a UDP payload of `total_len` bytes that begins with `bytes`.
 ///
-/// `bytes` may be cut, but not before [`MAX_HEADER`]; what it has beyond `total_len` is not looked at.
+/// `bytes` may be cut, but not before [`MAX_HEADER`]; what it has beyond `total_len` is not looked
+/// at.
 #[inline]
 pub fn parse(bytes: &[u8], total_len: usize) -> Result<Packet, Malformed> {
     let bytes = bytes.get(..total_len).unwrap_or(bytes);

@@ -42,8 +42,8 @@ impl Spans {
         len: 0,
     };
 
-    /// Adds `start..end` after the others. `false`, and nothing is added, if it is empty, begins before the last one's end, ends
-    /// beyond [`MAX_LENGTH`], or there is no room.
+    /// Adds `start..end` after the others. `false`, and nothing is added, if it is empty, begins
+    /// before the last one's end, ends beyond [`MAX_LENGTH`], or there is no room.
     #[inline]
     pub fn push(&mut self, start: u32, end: u32) -> bool {
         let last = self.as_slice().last().map_or(0, |span| span.end);

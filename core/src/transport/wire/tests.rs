@@ -102,7 +102,8 @@ fn lengths_are_the_documented_ones() {
     assert_eq!(lengths, [36, 18, 22, 32, 16, 20, 16]);
     assert_eq!(MAX_HEADER, 144);
     assert_eq!(MAX_LENGTH, 1_073_741_823);
-    // An IPv4 token is a minimum Ethernet frame: 14 + 20 + 8 + 18 + 4 = 64, and 84 with preamble and gap.
+    // An IPv4 token is a minimum Ethernet frame: 14 + 20 + 8 + 18 + 4 = 64, and 84 with preamble
+    // and gap.
     assert_eq!(14 + 20 + 8 + TOKEN_LEN + 4 + 20, 84);
     assert_eq!(mss(1500, false), Some(1450));
     assert_eq!(mss(1500, true), Some(1430));

@@ -112,8 +112,9 @@ pub(super) unsafe extern "C" fn graft<T: Qdisc>(
     old: *mut *mut bindings::Qdisc,
     extack: *mut bindings::netlink_ext_ack,
 ) -> i32 {
-    // SAFETY: RTNL is held. On success the kernel gives us its reference to `new` and takes ours to `old`; as in
-    // `qdisc_replace`, what the old child still holds is dropped and taken off all counters. `child_place` gives a place that there is.
+    // SAFETY: RTNL is held. On success the kernel gives us its reference to `new` and takes ours to
+    // `old`; as in `qdisc_replace`, what the old child still holds is dropped and taken off all
+    // counters. `child_place` gives a place that there is.
     unsafe {
         let mut extack = Extack::from_raw(extack);
         let place = match child_place::<T>(class as u16, &mut extack) {
@@ -201,7 +202,8 @@ pub(super) unsafe extern "C" fn delete_class<T: Qdisc>(
 
 /// # Safety
 ///
-/// Called by the kernel for a live qdisc and one of its classes under RTNL, with a message under construction.
+/// Called by the kernel for a live qdisc and one of its classes under RTNL, with a message under
+/// construction.
 pub(super) unsafe extern "C" fn dump_class<T: Qdisc>(
     sch: *mut bindings::Qdisc,
     class: usize,
@@ -226,7 +228,8 @@ pub(super) unsafe extern "C" fn dump_class<T: Qdisc>(
 
 /// # Safety
 ///
-/// Called by the kernel for a live qdisc and one of its classes under RTNL; `dump` is under construction.
+/// Called by the kernel for a live qdisc and one of its classes under RTNL; `dump` is under
+/// construction.
 pub(super) unsafe extern "C" fn dump_class_stats<T: Qdisc>(
     sch: *mut bindings::Qdisc,
     class: usize,

@@ -17,7 +17,8 @@ use kernel::prelude::*;
 ///
 /// # Safety
 ///
-/// `attr` must be null or point to an attribute that lies wholly inside a message which outlives the result.
+/// `attr` must be null or point to an attribute that lies wholly inside a message which outlives
+/// the result.
 unsafe fn nest<'a>(attr: *const bindings::nlattr) -> Option<Nest<'a>> {
     if attr.is_null() {
         return None;
@@ -38,8 +39,8 @@ pub(super) unsafe extern "C" fn init<T: Qdisc>(
     options: *mut bindings::nlattr,
     extack: *mut bindings::netlink_ext_ack,
 ) -> i32 {
-    // SAFETY: RTNL is held and nobody else knows the qdisc. Its private area is zeroed, which is right for
-    // everything but what is set here.
+    // SAFETY: RTNL is held and nobody else knows the qdisc. Its private area is zeroed, which is
+    // right for everything but what is set here.
     unsafe {
         let area = private::<T>(sch);
         (*area).dev = bindings::knet_qdisc_dev(sch);
@@ -85,7 +86,8 @@ pub(super) unsafe extern "C" fn init<T: Qdisc>(
 
 /// # Safety
 ///
-/// Called under RTNL, and the device's own lock where it has one, for a live qdisc, by the link watch that `init` set up.
+/// Called under RTNL, and the device's own lock where it has one, for a live qdisc, by the link
+/// watch that `init` set up.
 pub(super) unsafe extern "C" fn link_changed<T: Qdisc>(sch: *mut bindings::Qdisc) {
     // SAFETY: called under RTNL while the qdisc is live.
     unsafe {
@@ -97,10 +99,11 @@ pub(super) unsafe extern "C" fn link_changed<T: Qdisc>(sch: *mut bindings::Qdisc
 
 /// # Safety
 ///
-/// Called by the kernel under RTNL, with the root lock held or for a qdisc that nobody else can reach.
+/// Called by the kernel under RTNL, with the root lock held or for a qdisc that nobody else can
+/// reach.
 pub(super) unsafe extern "C" fn reset<T: Qdisc>(sch: *mut bindings::Qdisc) {
-    // SAFETY: the kernel holds the lock, or nobody can reach the qdisc. A qdisc that never came to life has an
-    // initialised watchdog all the same.
+    // SAFETY: the kernel holds the lock, or nobody can reach the qdisc. A qdisc that never came to
+    // life has an initialised watchdog all the same.
     unsafe {
         let area = private::<T>(sch);
         bindings::qdisc_watchdog_cancel(&raw mut (*area).watchdog);
@@ -122,8 +125,9 @@ pub(super) unsafe extern "C" fn reset<T: Qdisc>(sch: *mut bindings::Qdisc) {
 ///
 /// The kernel's last call for the qdisc, under RTNL; also after a failed `init`.
 pub(super) unsafe extern "C" fn destroy<T: Qdisc>(sch: *mut bindings::Qdisc) {
-    // SAFETY: the last call for this qdisc; also after an `init` that failed at any point after the watchdog. RTNL is
-    // held. Filters go first: they tell the shared part which classes they let go of.
+    // SAFETY: the last call for this qdisc; also after an `init` that failed at any point after the
+    // watchdog. RTNL is held. Filters go first: they tell the shared part which classes they let go
+    // of.
     unsafe {
         let area = private::<T>(sch);
         if (*area).watching {

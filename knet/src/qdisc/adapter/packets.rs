@@ -14,13 +14,15 @@ use core::{marker::PhantomData, ptr, ptr::NonNull};
 
 /// # Safety
 ///
-/// The kernel gives a packet away, with the root lock held, to a live qdisc; `to_free` is a valid list.
+/// The kernel gives a packet away, with the root lock held, to a live qdisc; `to_free` is a valid
+/// list.
 pub(super) unsafe extern "C" fn enqueue<T: Qdisc>(
     skb: *mut bindings::sk_buff,
     sch: *mut bindings::Qdisc,
     to_free: *mut *mut bindings::sk_buff,
 ) -> i32 {
-    // SAFETY: the kernel gives us the packet and holds the root lock; the qdisc is live, or it could not be reached.
+    // SAFETY: the kernel gives us the packet and holds the root lock; the qdisc is live, or it
+    // could not be reached.
     unsafe {
         let skb = Skb::from_raw(NonNull::new_unchecked(skb));
         let arriving = Arriving {
@@ -74,8 +76,8 @@ pub(in crate::qdisc) unsafe fn enqueue_unusual<T: Qdisc>(
     }
 }
 
-/// Has everybody know what became of a packet of `len` bytes and of those that went for it; the verdict. What was queued is in the qdisc's
-/// own counters already.
+/// Has everybody know what became of a packet of `len` bytes and of those that went for it; the
+/// verdict. What was queued is in the qdisc's own counters already.
 ///
 /// # Safety
 ///
@@ -90,8 +92,9 @@ unsafe fn account_for(on: &Arrivals<'_>, sch: *mut bindings::Qdisc, len: u32) ->
         account_lost(sch, on.lost);
         let empty = (*sch).q.qlen == 0;
         let taken = on.queued.0 != 0 && !empty;
-        // What the parents do not count yet of what was queued. They do while they hear of drops: one that is empty for a moment
-        // tells its own parent, which gives up the class, and asks no more for the packet that is on its way in.
+        // What the parents do not count yet of what was queued. They do while they hear of drops:
+        // one that is empty for a moment tells its own parent, which gives up the class, and asks
+        // no more for the packet that is on its way in.
         let mut uncounted = sub(on.queued, on.ahead);
         if on.lost.0 != 0 || empty {
             count_at_parents(sch, uncounted);
@@ -261,7 +264,8 @@ pub(super) unsafe fn reset_peeked<T: Qdisc>(sch: *mut bindings::Qdisc) {
     }
 }
 
-/// Is it a packet of the qdisc's device? Only addresses are compared: another packet's device may be gone.
+/// Is it a packet of the qdisc's device? Only addresses are compared: another packet's device may
+/// be gone.
 ///
 /// # Safety
 ///
@@ -275,7 +279,8 @@ pub(in crate::qdisc) unsafe fn is_on_device<T: Qdisc>(
     skb.dev() == unsafe { (*private::<T>(sch)).dev }
 }
 
-/// A packet, of `len` bytes, that was to leave is none of the qdisc's device: who takes it would look at that.
+/// A packet, of `len` bytes, that was to leave is none of the qdisc's device: who takes it would
+/// look at that.
 ///
 /// # Safety
 ///
@@ -391,10 +396,11 @@ unsafe fn peeked<T: Qdisc>(
 
 /// Accounts for packets that were dropped while a parent asked for one, and was `given` one or not.
 ///
-/// A qdisc that gives nothing and is empty now must not say so in the middle of its parents' dequeue: htb would take the
-/// class out of the tree that it is walking, and go round for ever; and drr, ets and hfsc, which got nothing, would not
-/// come back for their other classes. So the packets stay in all counters until a moment later, when nobody is asking:
-/// then the parents are told, and the device is scheduled once more.
+/// A qdisc that gives nothing and is empty now must not say so in the middle of its parents'
+/// dequeue: htb would take the class out of the tree that it is walking, and go round for ever; and
+/// drr, ets and hfsc, which got nothing, would not come back for their other classes. So the
+/// packets stay in all counters until a moment later, when nobody is asking: then the parents are
+/// told, and the device is scheduled once more.
 ///
 /// # Safety
 ///
@@ -422,7 +428,8 @@ unsafe fn lose<T: Qdisc>(sch: *mut bindings::Qdisc, lost: (u32, u32), given: boo
 ///
 /// # Safety
 ///
-/// The qdisc must be valid and its root lock held, outside of any dequeue, and nothing of it or its parents borrowed.
+/// The qdisc must be valid and its root lock held, outside of any dequeue, and nothing of it or its
+/// parents borrowed.
 pub(super) unsafe extern "C" fn settle<T: Qdisc>(sch: *mut bindings::Qdisc) {
     // SAFETY: promised by the caller.
     unsafe {

@@ -56,7 +56,8 @@ impl Pacers {
         self.0.replace_with(place, &options.encode()).await
     }
 
-    /// Sets these options of a pacer; the others, what is queued, and which flows are associated, stay as they are.
+    /// Sets these options of a pacer; the others, what is queued, and which flows are associated,
+    /// stay as they are.
     ///
     /// # Errors
     /// As [`Ports::change`].

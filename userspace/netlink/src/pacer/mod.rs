@@ -35,7 +35,8 @@ use table::{Form, Info, OPTIONS};
 
 /// The options that were given.
 ///
-/// The kernel has the last word on what is allowed: values out of range can be sent, and are refused there.
+/// The kernel has the last word on what is allowed: values out of range can be sent, and are
+/// refused there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options([Option<u64>; OPTIONS.len()]);
 
@@ -100,7 +101,8 @@ impl Options {
         to
     }
 
-    /// Reads what [`Options::encode`] or the kernel's dump wrote. Attributes it does not know are left out.
+    /// Reads what [`Options::encode`] or the kernel's dump wrote. Attributes it does not know are
+    /// left out.
     ///
     /// # Errors
     /// Attributes that are cut short.

@@ -9,8 +9,8 @@ use crate::stats::{print_fields, statistics};
 use crate::table::Unit;
 
 statistics! {
-    /// Statistics of a pacer, in packets as they go over the wire. At any time, of either kind, packets offered are packets sent, queued, over limit, and
-    /// lost.
+    /// Statistics of a pacer, in packets as they go over the wire. At any time, of either kind,
+    /// packets offered are packets sent, queued, over limit, and lost.
     Stats from stat {
         /// bytes/s, rounded down: the token bucket's rate now.
         rate: RATE64, "rate", Rate;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The one table of a pacer's options: what the grammar accepts, what the attributes are, and what help texts, man pages and errors say of it.
+//! The one table of a pacer's options: what the grammar accepts, what the attributes are, and what
+//! help texts, man pages and errors say of it.
 
 use turnstile_core::pacer::config::limits;
 use turnstile_core::pacer::uapi::option;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Asking the kernel, over generic netlink.
 //!
-//! Calls wait for the kernel's answer, which it gives at once. The network namespace is that of the thread that connects.
+//! Calls wait for the kernel's answer, which it gives at once. The network namespace is that of the
+//! thread that connects.
 
 mod error;
 mod family;
@@ -78,7 +79,8 @@ impl Client {
         set(&mut self.wire, self.family, settings)
     }
 
-    /// The messages under way. They go on meanwhile: a message that begins or ends during the call may or may not be among them.
+    /// The messages under way. They go on meanwhile: a message that begins or ends during the call
+    /// may or may not be among them.
     ///
     /// # Errors
     /// [`Error::Refused`], [`Error::Malformed`].
@@ -104,7 +106,8 @@ impl Client {
         counters(&mut self.wire, self.family)
     }
 
-    /// From now on, events can be read. Those of all messages under way: at high rates, some are lost ([`Error::Overrun`]).
+    /// From now on, events can be read. Those of all messages under way: at high rates, some are
+    /// lost ([`Error::Overrun`]).
     ///
     /// # Errors
     /// [`Error::Socket`], [`Error::Protocol`] if the kernel knows no such group.

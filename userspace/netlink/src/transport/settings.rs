@@ -14,7 +14,8 @@ use crate::print::{Printer, Text};
 use crate::table::wrap;
 use crate::units;
 
-/// Options with values, by attribute number: those that a user gives, or all that the kernel reports.
+/// Options with values, by attribute number: those that a user gives, or all that the kernel
+/// reports.
 ///
 /// The kernel, not this type, has the last word on what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -179,7 +180,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Shows what is set: as words that can be typed back, or as members of JSON: rates in bytes/s, times in ns, shares as fractions.
+    /// Shows what is set: as words that can be typed back, or as members of JSON: rates in bytes/s,
+    /// times in ns, shares as fractions.
     pub fn print(&self, to: &mut dyn Printer) {
         for (option, value) in self.iter() {
             let (name, typed) = (option.name, word(option, value));

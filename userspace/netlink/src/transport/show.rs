@@ -127,7 +127,8 @@ pub fn counters() -> impl Iterator<Item = (String, u16, &'static str)> {
 
 /// Shows counters: in JSON all, in text as lines those that are not 0, or all.
 ///
-/// `values` are attribute numbers and values. A counter that is not known here has its number for a name.
+/// `values` are attribute numbers and values. A counter that is not known here has its number for a
+/// name.
 pub fn print_counters(values: &[(u16, u64)], all: bool, to: &mut dyn Printer) {
     let names: BTreeMap<u16, String> = counters().map(|(name, number, _)| (number, name)).collect();
     for (number, value) in values {

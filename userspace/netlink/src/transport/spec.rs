@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `docs/netlink/turnstile.yaml` is for programs that do not read Rust: its numbers have to be right. Both files are read as text here:
-//! what is in one must be in the other.
+//! `docs/netlink/turnstile.yaml` is for programs that do not read Rust: its numbers have to be
+//! right. Both files are read as text here: what is in one must be in the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,8 @@ fn kebab(name: &str) -> String {
     name.to_lowercase().replace('_', "-")
 }
 
-/// The constants of a module of uapi (empty: of the file itself) whose names begin so; `MAX` and `FIRST` are none of the interface's.
+/// The constants of a module of uapi (empty: of the file itself) whose names begin so; `MAX` and
+/// `FIRST` are none of the interface's.
 fn uapi(module: &str, prefix: &str) -> Numbers {
     let part = match module {
         "" => UAPI,

@@ -40,7 +40,8 @@ use crate::socket::PIECE;
 use crate::state::{Outgoing, Receiving, Sending};
 use crate::Error;
 
-/// A socket of the transport for tokio. See [`crate::Socket`]; what differs is that tasks wait instead of threads.
+/// A socket of the transport for tokio. See [`crate::Socket`]; what differs is that tasks wait
+/// instead of threads.
 #[derive(Debug)]
 pub struct Socket {
     fd: AsyncFd<Raw>,
@@ -70,7 +71,8 @@ impl Socket {
             .set_nonblocking(true)
             .map_err(Error::kernel("set up the socket"))?;
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
-        // SAFETY: `Raw` owns its descriptor, gives the same one whenever it is asked, and closes it when it is dropped.
+        // SAFETY: `Raw` owns its descriptor, gives the same one whenever it is asked, and closes it
+        // when it is dropped.
         let fd = unsafe { AsyncFd::register_with_interest(raw, interest) }
             .map_err(|error| Error::kernel("wait for the socket")(error.into()))?;
         Ok(Self {
@@ -96,7 +98,8 @@ impl Socket {
             .map_err(Error::kernel("connect"))
     }
 
-    /// Sends a whole message; see [`crate::Socket::send_to`]. If the future is dropped after a part was taken, nothing else can be sent on this socket.
+    /// Sends a whole message; see [`crate::Socket::send_to`]. If the future is dropped after a part
+    /// was taken, nothing else can be sent on this socket.
     ///
     /// # Errors
     /// As there.
@@ -152,7 +155,8 @@ impl Socket {
         }
     }
 
-    /// Begins a message that is written piece by piece; see [`crate::Socket::begin`]. Other tasks that send wait until the writer is dropped.
+    /// Begins a message that is written piece by piece; see [`crate::Socket::begin`]. Other tasks
+    /// that send wait until the writer is dropped.
     ///
     /// # Errors
     /// As there.
@@ -183,7 +187,8 @@ impl Socket {
         Ok(MessageWriter::new(&self.fd, sending, message))
     }
 
-    /// Reads what is there of one message; see [`crate::Socket::recv`]. If the future is dropped, nothing is lost.
+    /// Reads what is there of one message; see [`crate::Socket::recv`]. If the future is dropped,
+    /// nothing is lost.
     ///
     /// # Errors
     /// As there.
@@ -204,7 +209,8 @@ impl Socket {
         }
     }
 
-    /// Reads a message to its end; see [`crate::Socket::recv_message`]. If the future is dropped, what it read is lost, and the rest is passed over later.
+    /// Reads a message to its end; see [`crate::Socket::recv_message`]. If the future is dropped,
+    /// what it read is lost, and the rest is passed over later.
     ///
     /// # Errors
     /// As there.
@@ -270,7 +276,8 @@ impl Socket {
         Ok(())
     }
 
-    /// The next completion; see [`crate::Socket::completion`]. Waits without end if there is none to come: use `tokio::time::timeout`.
+    /// The next completion; see [`crate::Socket::completion`]. Waits without end if there is none
+    /// to come: use `tokio::time::timeout`.
     ///
     /// # Errors
     /// As [`crate::Socket::wait_completion`].

@@ -16,8 +16,8 @@ use crate::raw::Raw;
 use crate::state::{Outgoing, Receiving, Sending};
 use crate::Error;
 
-/// Writes a message; see [`crate::MessageWriter`]. To be ended by [`MessageWriter::finish`] or, as it is an
-/// [`AsyncWrite`], by its shutdown.
+/// Writes a message; see [`crate::MessageWriter`]. To be ended by [`MessageWriter::finish`] or, as
+/// it is an [`AsyncWrite`], by its shutdown.
 #[derive(Debug)]
 pub struct MessageWriter<'a> {
     fd: &'a AsyncFd<Raw>,

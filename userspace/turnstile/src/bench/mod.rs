@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `turnstile bench`: a server that takes messages, and a client that sends them as the papers' workloads do, over the transport or over TCP.
+//! `turnstile bench`: a server that takes messages, and a client that sends them as the papers'
+//! workloads do, over the transport or over TCP.
 //!
-//! A message's time is from the call that sends it until its sender knows that the receiver has all of it: the completion from the error
-//! queue, or over TCP an answer of one byte. Times are of `CLOCK_MONOTONIC`, in virtual time too.
+//! A message's time is from the call that sends it until its sender knows that the receiver has all
+//! of it: the completion from the error queue, or over TCP an answer of one byte. Times are of
+//! `CLOCK_MONOTONIC`, in virtual time too.
 
 mod plan;
 mod plot;
@@ -92,13 +94,15 @@ pub(crate) struct Client {
     /// How messages follow each other
     #[arg(long, value_enum, default_value_t = Pattern::Fixed)]
     pattern: Pattern,
-    /// Length of messages: bytes, web-search, data-mining, imc10, or a file with lines of bytes and the share of messages that are no longer
+    /// Length of messages: bytes, web-search, data-mining, imc10, or a file with lines of bytes and
+    /// the share of messages that are no longer
     #[arg(long, value_name = "SIZES", default_value = "64kb")]
     sizes: Sizes,
     /// Messages to send; with incast, rounds
     #[arg(short, long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     count: u32,
-    /// Messages under way at once; with poisson, no more than that [default: 1, 8 (incast) or 1024 (poisson)]
+    /// Messages under way at once; with poisson, no more than that [default: 1, 8 (incast) or 1024
+    /// (poisson)]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     parallel: Option<u32>,
     /// With poisson: what is offered, as a share of --link
@@ -107,7 +111,8 @@ pub(crate) struct Client {
     /// Rate of the link, for poisson and for slowdowns
     #[arg(long, value_name = "RATE", value_parser = value::rate)]
     link: Option<u64>,
-    /// Round-trip time without any load; with it and --link, slowdowns are reported: times over size / link + base RTT
+    /// Round-trip time without any load; with it and --link, slowdowns are reported: times over
+    /// size / link + base RTT
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     base_rtt: Option<Duration>,
     /// Another number gives other random sizes, times and receivers
@@ -130,7 +135,8 @@ pub(crate) struct Client {
         hide_default_value = true
     )]
     congestion: String,
-    /// TCP: a new connection for each message, whose handshake counts; else connections are made beforehand and kept
+    /// TCP: a new connection for each message, whose handshake counts; else connections are made
+    /// beforehand and kept
     #[arg(long)]
     new_connections: bool,
     /// With --json: each message

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Draws slowdowns, or completion times, over sizes: each message a dot, median and 99th percentile as lines.
+//! Draws slowdowns, or completion times, over sizes: each message a dot, median and 99th percentile
+//! as lines.
 
 use std::error::Error;
 

@@ -95,7 +95,8 @@ impl Shared<'_> {
         Sample { job, began, took }
     }
 
-    /// Hands a message to a thread; to a new one, if all others have theirs and no more than `most` are there.
+    /// Hands a message to a thread; to a new one, if all others have theirs and no more than `most`
+    /// are there.
     fn hand_out<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How long messages are: all alike, or as in the papers' traces.
 //!
-//! The traces are the step points that simulations of pFabric (SIGCOMM 2013) and pHost (CoNEXT 2015, which TOP takes them from, section 5.1) use:
-//! packets of 1460 bytes and the share of messages that are no longer, linear in between. Their means are 1.66 MB (web search) and
-//! 7.47 MB (data mining); ExpressPass (section 6.3) states 1.65 MB and 7.41 MB.
+//! The traces are the step points that simulations of pFabric (SIGCOMM 2013) and pHost (CoNEXT
+//! 2015, which TOP takes them from, section 5.1) use: packets of 1460 bytes and the share of
+//! messages that are no longer, linear in between. Their means are 1.66 MB (web search) and 7.47 MB
+//! (data mining); ExpressPass (section 6.3) states 1.65 MB and 7.41 MB.
 
 use std::fmt;
 use std::path::Path;

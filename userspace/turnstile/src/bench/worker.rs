@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Sends one message at a time, and tells how long it took until the receiver had it: over the transport, or over TCP.
+//! Sends one message at a time, and tells how long it took until the receiver had it: over the
+//! transport, or over TCP.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -84,7 +85,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends a message of `size` zeroes, waits until the receiver has it, and tells how long that took.
+    /// Sends a message of `size` zeroes, waits until the receiver has it, and tells how long that
+    /// took.
     pub(super) fn send(&mut self, to: SocketAddr, size: u64) -> Result<Duration, String> {
         let began = Instant::now();
         let outcome = match self {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ports at the bottom of trees of three and four levels. A port that drops tells all its parents; whatever they are, they
-//! must go on to ask it for packets.
+//! Ports at the bottom of trees of three and four levels. A port that drops tells all its parents;
+//! whatever they are, they must go on to ask it for packets.
 //!
-//! A parent such as hfsc looks at its child's length before it hands a packet on, and puts its class to rest when it hears that the child is empty.
-//! If it hears so while the packet is on its way in, the class rests for good: from then on the child never was empty.
+//! A parent such as hfsc looks at its child's length before it hands a packet on, and puts its
+//! class to rest when it hears that the child is empty. If it hears so while the packet is on its
+//! way in, the class rests for good: from then on the child never was empty.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -22,7 +23,8 @@ use crate::rng::Rng;
 use crate::topology::{Builder, Net};
 use crate::traffic::{Flow, Packet, Sink, Source};
 
-/// A qdisc with one child that our traffic goes to, and where there are classes, another class beside that.
+/// A qdisc with one child that our traffic goes to, and where there are classes, another class
+/// beside that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     HfscLs,
@@ -156,7 +158,8 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// The device sends packets of its own, also while the tree is only half there: what these were counted as is not counted.
+    /// The device sends packets of its own, also while the tree is only half there: what these were
+    /// counted as is not counted.
     fn begin(&mut self) -> Result<()> {
         let settled = self.settle()?;
         let levels = (0..self.levels.len()).map(handle).chain([PORT]);
@@ -198,8 +201,8 @@ impl Tree<'_> {
             Ok([open()?, open()?])
         })?;
         let header = Packet::Data.header();
-        // The fattest flow loses its oldest packets, until half of its bytes are gone: here another flow's packet goes, and there
-        // both the packet and the one before.
+        // The fattest flow loses its oldest packets, until half of its bytes are gone: here another
+        // flow's packet goes, and there both the packet and the one before.
         for (socket, len) in [(0, 1400), (0, 1400), (1, 40), (0, 1400), (1, 40), (1, 1400)]
             .into_iter()
             .cycle()

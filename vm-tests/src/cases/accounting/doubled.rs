@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A child that enters the port again: netem hands each copy it makes to the root of the tree, from inside its own `enqueue`.
+//! A child that enters the port again: netem hands each copy it makes to the root of the tree, from
+//! inside its own `enqueue`.
 
 use anyhow::{ensure, Result};
 use turnstile_core::port::uapi::{band_stat, class};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Tokens that expire while a parent asks for a packet: the port gives nothing and is empty, in the middle of that parent's
-//! dequeue. Its other classes must be served all the same, and it must come to an end.
+//! Tokens that expire while a parent asks for a packet: the port gives nothing and is empty, in the
+//! middle of that parent's dequeue. Its other classes must be served all the same, and it must come
+//! to an end.
 
 use std::time::Duration;
 
@@ -72,7 +73,8 @@ fn show(net: &Net) -> Result<String> {
     Ok(lines.join("; "))
 }
 
-/// A port and another class under one parent. Tokens expire in the port while the other class has packets.
+/// A port and another class under one parent. Tokens expire in the port while the other class has
+/// packets.
 fn sibling(ctx: &mut Ctx, parent: &str, on: &str) -> Result<()> {
     let net = Builder::pair().build()?;
     let ns = &net.hosts[0].ns;
@@ -94,7 +96,8 @@ fn sibling(ctx: &mut Ctx, parent: &str, on: &str) -> Result<()> {
         ..Flow::new(4, Packet::Other, to)
     };
     Source::run(ns, vec![tokens, other])?;
-    // Nothing is sent and nothing is asked meanwhile: a dump or a change would set the device going.
+    // Nothing is sent and nothing is asked meanwhile: a dump or a change would set the device
+    // going.
     std::thread::sleep(ms(2000));
     let got = sink.finish()?;
     let said = show(&net)?;
@@ -126,8 +129,9 @@ fn expired(net: &Net, said: &str) -> Result<()> {
     Ok(())
 }
 
-/// Two ports below htb: one drops all it has when it is asked, the other waits. htb goes round among its classes until one gives a packet, or
-/// until it is back where it began: at the class that must not go away meanwhile.
+/// Two ports below htb: one drops all it has when it is asked, the other waits. htb goes round
+/// among its classes until one gives a packet, or until it is back where it began: at the class
+/// that must not go away meanwhile.
 fn htb_round(ctx: &mut Ctx) -> Result<()> {
     let net = Builder::pair().build()?;
     let ns = &net.hosts[0].ns;

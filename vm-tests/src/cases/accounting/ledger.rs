@@ -212,8 +212,8 @@ pub(in crate::cases) fn describe_qdisc(qdisc: &Object) -> String {
     )
 }
 
-/// As [`settle`], and what the counter at the other end shows then. Neighbours may speak to each other at any
-/// time: what is read belongs together if nothing has moved in between.
+/// As [`settle`], and what the counter at the other end shows then. Neighbours may speak to each
+/// other at any time: what is read belongs together if nothing has moved in between.
 pub(in crate::cases) fn settle_with(
     tc: &mut Tc,
     ports: &[u32],

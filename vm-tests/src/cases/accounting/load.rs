@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Traffic of every kind that a port can meet, and that does not mind what becomes of it: devices that go
-//! down, addresses that vanish, queues that are deleted.
+//! Traffic of every kind that a port can meet, and that does not mind what becomes of it: devices
+//! that go down, addresses that vanish, queues that are deleted.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -133,7 +133,8 @@ impl Load {
             let _ = inside.send(());
             work(&stop)
         }));
-        // The namespace may be deleted once the thread is inside. One that cannot enter says so at the end.
+        // The namespace may be deleted once the thread is inside. One that cannot enter says so at
+        // the end.
         let _ = entered.recv();
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Packets in = packets out + drops by cause, queue lengths return to zero, in every place that a port can have and
-//! whatever is done to it meanwhile.
+//! Packets in = packets out + drops by cause, queue lengths return to zero, in every place that a
+//! port can have and whatever is done to it meanwhile.
 
 mod children;
 mod deep;
@@ -130,8 +130,9 @@ const HFSC: Place = Place {
             class add dev eth0 parent 1: classid 1:2 hfsc sc rate 100mbit ul rate 100mbit\n\
             qdisc add dev eth0 parent 1:2 handle 10: turnstile link 50mbit\n",
     peeks: true,
-    // After a reset, an hfsc class with a real-time curve that had packets never sends again, whatever its child: seen with 7.2.12
-    // and a pfifo, too. Its reset forgets the tree of such classes, but not that they are in it.
+    // After a reset, an hfsc class with a real-time curve that had packets never sends again,
+    // whatever its child: seen with 7.2.12 and a pfifo, too. Its reset forgets the tree of such
+    // classes, but not that they are in it.
     downs: false,
     ..ROOT
 };

@@ -2,8 +2,8 @@
 //! Parents that look at a token and take it later, if at all: it expires as any other, and what is
 //! counted stays right at all levels.
 //!
-//! netem takes from its child what it sends at once, and drr, ets and qfq take what they look at: here
-//! are those that wait, and what lets them see through.
+//! netem takes from its child what it sends at once, and drr, ets and qfq take what they look at:
+//! here are those that wait, and what lets them see through.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ const RED: &str = "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 band
 /// A qdisc, `2:`, and its class that the port hangs on.
 type Below = (&'static str, &'static str);
 
-/// The root, `1:`, with the class that the next one hangs on, and perhaps another, `2:`, between this
-/// and the port. Each lets a token of 60 bytes pass every 100 ms.
+/// The root, `1:`, with the class that the next one hangs on, and perhaps another, `2:`, between
+/// this and the port. Each lets a token of 60 bytes pass every 100 ms.
 const PARENTS: &[(&str, &str, Option<Below>)] = &[
     (HFSC_LS, "1:2", None),
     (HFSC_RT, "1:2", None),
@@ -128,7 +128,8 @@ fn send(net: &Net, count: u64) -> Result<(u64, Duration)> {
     Ok((got.packets, Duration::from_nanos(got.latency_max)))
 }
 
-/// All levels are empty, and have sent what the port has since the tree was whole, and dropped as many packets.
+/// All levels are empty, and have sent what the port has since the tree was whole, and dropped as
+/// many packets.
 fn check_levels(began: &Settled, settled: &Settled, levels: &[u32]) -> Result<()> {
     settled.check(PORT)?;
     let counted = |level: u32| -> Result<(u64, u64, u32)> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A port under traffic of every kind, and thousands of random operations on it. Afterwards, everything adds up.
+//! A port under traffic of every kind, and thousands of random operations on it. Afterwards,
+//! everything adds up.
 
 use std::time::{Duration, Instant};
 
@@ -28,8 +29,8 @@ pub(super) struct Place {
     pub(super) ports: &'static [u32],
     /// Ports behind these.
     pub(super) inner: &'static [u32],
-    /// A parent looks at packets before it takes them. It may have done so with one of the port's packets, which then is no longer in
-    /// its queue.
+    /// A parent looks at packets before it takes them. It may have done so with one of the port's
+    /// packets, which then is no longer in its queue.
     pub(super) peeks: bool,
     /// Graft children on the data class.
     pub(super) children: bool,
@@ -211,7 +212,8 @@ impl Work<'_> {
         let config = self.tc.get(port)?;
         self.note_whole(&config)?;
         let answer = self.tc.change_port(port, &any_options(rng))?;
-        // A rate may be no share of the link, a filter or the DSCP map may name a class that would go.
+        // A rate may be no share of the link, a filter or the DSCP map may name a class that would
+        // go.
         if answer.errno == 0 {
             self.counts.accepted += 1;
         } else {
@@ -295,8 +297,8 @@ impl Work<'_> {
         Load::start(self.net, &Mix::all(&self.ports), seed)
     }
 
-    /// Stops all traffic, waits until nothing is queued any more, and does the sums. Gives how many packets were sent
-    /// since the beginning.
+    /// Stops all traffic, waits until nothing is queued any more, and does the sums. Gives how many
+    /// packets were sent since the beginning.
     fn balance(&mut self) -> Result<u64> {
         if let Some(load) = self.load.take() {
             load.ask_to_stop();
@@ -334,7 +336,8 @@ impl Work<'_> {
         Ok(sent.0)
     }
 
-    /// Takes the link down. That resets the counts of what is queued, right or wrong: they are checked before.
+    /// Takes the link down. That resets the counts of what is queued, right or wrong: they are
+    /// checked before.
     fn link_down(&mut self, rng: &mut Rng) -> Result<()> {
         self.balance()?;
         let slow = attribute_u64(option::LINK_RATE64, 2_500_000);
@@ -406,7 +409,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Lets everything out that is queued. All classes are to be seen again, with what they counted before they went.
+    /// Lets everything out that is queued. All classes are to be seen again, with what they counted
+    /// before they went.
     fn hurry(&mut self) -> Result<()> {
         if self.down {
             self.up()?;
@@ -436,8 +440,8 @@ fn number(config: &Object, option: u16) -> Result<u32> {
     Ok(u32::from_ne_bytes(*content))
 }
 
-/// No class holds more than its cap, but for one packet of so many segments that a parent may have looked at. Does it hold
-/// that one for certain?
+/// No class holds more than its cap, but for one packet of so many segments that a parent may have
+/// looked at. Does it hold that one for certain?
 fn check_caps(class: &Object, config: &Object, looked_at: u32) -> Result<bool> {
     let cap = match u8::try_from(class.handle & 0xffff)? {
         class::SIGNAL => number(config, option::SIGNAL_LIMIT)?,

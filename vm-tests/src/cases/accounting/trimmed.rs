@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A change with less room than before: exactly what has no room any more is dropped, and is dropped as that.
+//! A change with less room than before: exactly what has no room any more is dropped, and is
+//! dropped as that.
 
 use std::collections::BTreeMap;
 

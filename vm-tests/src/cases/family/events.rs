@@ -138,7 +138,8 @@ pub(super) fn run(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// More at once than can be told: what is not told is counted by the kernel, and a listener that does not read learns that it missed some.
+/// More at once than can be told: what is not told is counted by the kernel, and a listener that
+/// does not read learns that it missed some.
 pub(super) fn lost(ctx: &mut Ctx) -> Result<()> {
     const MANY: u64 = 3000;
     let net = Builder::pair().build()?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Dumps of messages and peers: complete, and each message once, however many there are and whatever comes and goes.
+//! Dumps of messages and peers: complete, and each message once, however many there are and
+//! whatever comes and goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -151,7 +152,8 @@ pub(super) fn many(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// While messages come and go, those that stay are listed once in each dump, and the reader is told of the rest.
+/// While messages come and go, those that stay are listed once in each dump, and the reader is told
+/// of the rest.
 pub(super) fn churn(ctx: &mut Ctx) -> Result<()> {
     const STAY: usize = 700;
     let mut two = Two::new(PATIENT)?;

@@ -70,7 +70,8 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Any command, flags, version: nothing that a request can be must stop the family from answering the next one.
+/// Any command, flags, version: nothing that a request can be must stop the family from answering
+/// the next one.
 fn wild(ctx: &mut Ctx, bench: &mut Bench, good: &[u8]) -> Result<()> {
     for _ in 0..WILD {
         let rng = &mut ctx.rng;

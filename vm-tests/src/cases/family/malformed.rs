@@ -16,7 +16,8 @@ const NET_BYTE_ORDER: u16 = 0x4000;
 /// Netlink's header and generic netlink's.
 const HEAD: u32 = 16 + 4;
 
-/// What comes behind the header, the refusal's words, and which attribute is at fault, by its offset behind the headers.
+/// What comes behind the header, the refusal's words, and which attribute is at fault, by its
+/// offset behind the headers.
 fn refused() -> Vec<(Vec<u8>, &'static str, u32)> {
     let good = attribute_u32(config::PRIORITIES, 4);
     let after = |bytes: &[u8]| [&good[..], bytes].concat();

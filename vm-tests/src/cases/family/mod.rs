@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The generic netlink family `turnstile`, by hand-made requests.
 //!
-//! After each refusal the configuration is, byte for byte, what it was. So that no table passes because everything is
-//! refused, each comes with the nearest thing that must be accepted.
+//! After each refusal the configuration is, byte for byte, what it was. So that no table passes
+//! because everything is refused, each comes with the nearest thing that must be accepted.
 
 mod events;
 mod flows;

@@ -10,7 +10,8 @@ use super::Bench;
 use crate::cases::support::Verdicts;
 use crate::harness::Ctx;
 
-/// What a namespace begins with. Written out: it is what the documentation says, not what the code says.
+/// What a namespace begins with. Written out: it is what the documentation says, not what the code
+/// says.
 const DEFAULTS: &[Attr] = &[
     U32(config::POLICY, 1),
     U64(config::LINK_RATE64, 0),

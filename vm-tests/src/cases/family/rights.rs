@@ -37,7 +37,8 @@ pub(super) fn run(_: &mut Ctx) -> Result<()> {
     bench.set(&attributes)?.success()
 }
 
-/// Where another program has the transport's UDP port there is nothing to configure, and that is said.
+/// Where another program has the transport's UDP port there is nothing to configure, and that is
+/// said.
 pub(super) fn port_in_use(_: &mut Ctx) -> Result<()> {
     let mut bench = Bench::new()?;
     let any = std::net::Ipv4Addr::UNSPECIFIED;

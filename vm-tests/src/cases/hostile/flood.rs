@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! SYNCs and nothing else, from one host with tens of thousands of addresses: memory stays bounded, and others are served.
+//! SYNCs and nothing else, from one host with tens of thousands of addresses: memory stays bounded,
+//! and others are served.
 
 use std::io::IoSlice;
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
@@ -36,7 +37,8 @@ fn count() -> u64 {
 const BURST: u64 = 100;
 /// Where the flood pretends to come from: the last 16 bits vary.
 const SOURCES: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 0);
-/// KiB: what the transport may take for messages that are half open, and for what it remembers, with much room.
+/// KiB: what the transport may take for messages that are half open, and for what it remembers,
+/// with much room.
 const MEMORY: u64 = 96 << 10;
 
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {

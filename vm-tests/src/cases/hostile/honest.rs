@@ -13,7 +13,8 @@ use turnstile_socket::{SendOptions, Socket};
 use super::HONEST;
 use crate::netns::Netns;
 
-/// How long one of them may take. It would be milliseconds if the others did not keep the machine busy.
+/// How long one of them may take. It would be milliseconds if the others did not keep the machine
+/// busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sends messages one after the other, and reads them at the other end.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The transport among those who mean it ill: packets and calls that no well-behaved program makes. Nothing may be reported, nothing
-//! may stay behind, and everybody else is served.
+//! The transport among those who mean it ill: packets and calls that no well-behaved program makes.
+//! Nothing may be reported, nothing may stay behind, and everybody else is served.
 
 mod flood;
 mod honest;
@@ -28,7 +28,8 @@ const HONEST: u16 = 4000;
 /// The port that the others may have.
 const OTHER: u16 = 4001;
 
-/// Gives the victim a slow link, 50 Mbit/s: what it sends to the attackers, at the rate of its link, is not what is tested.
+/// Gives the victim a slow link, 50 Mbit/s: what it sends to the attackers, at the rate of its
+/// link, is not what is tested.
 fn slow(family: &mut Generic) -> Result<()> {
     let attributes = attribute_u64(config::LINK_RATE64, 6_250_000);
     let request = GenericRequest::new(command::TRANSPORT_SET, &attributes);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Packets of all kinds: random ones, right ones for no message, right ones for messages that are under way, replayed ones, and all
-//! of these with something wrong. They come from a host that has messages with the victim, so that they reach all states, and
-//! from one that pretends to be another.
+//! Packets of all kinds: random ones, right ones for no message, right ones for messages that are
+//! under way, replayed ones, and all of these with something wrong. They come from a host that has
+//! messages with the victim, so that they reach all states, and from one that pretends to be
+//! another.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -36,9 +37,11 @@ const MESSAGES: usize = 64;
 const SMALL: u32 = 1000;
 /// Bytes of each of the victim's messages.
 const TALK: usize = 3000;
-/// The victim opens its socket anew so often: what the attacker begins and never ends, a large message, is read before others.
+/// The victim opens its socket anew so often: what the attacker begins and never ends, a large
+/// message, is read before others.
 const REOPEN: u64 = 50;
-/// One in so many of the victim's messages is taken as it should be, so that some end well whatever the machine's speed.
+/// One in so many of the victim's messages is taken as it should be, so that some end well whatever
+/// the machine's speed.
 const TAKEN: u64 = 4;
 /// How often it is said that such a message has come.
 const CONFIRMED: u32 = 8;
@@ -292,7 +295,8 @@ impl Storm {
         }
     }
 
-    /// What a receiver says of the messages that are taken: tokens for all packets, then that all came.
+    /// What a receiver says of the messages that are taken: tokens for all packets, then that all
+    /// came.
     fn take(&mut self) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         for (cookie, said) in &mut self.taken {

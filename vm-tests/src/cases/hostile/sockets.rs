@@ -145,7 +145,8 @@ pub(super) fn options(ctx: &mut Ctx) -> Result<()> {
     works(&ns)
 }
 
-/// `sendmsg` with ancillary data: the message is sent, or refused with `EINVAL`, and then nothing of it is.
+/// `sendmsg` with ancillary data: the message is sent, or refused with `EINVAL`, and then nothing
+/// of it is.
 pub(super) fn ancillary(ctx: &mut Ctx) -> Result<()> {
     let ns = Netns::create("a")?;
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));

@@ -10,7 +10,8 @@ use crate::tool::Tool;
 use crate::topology::Builder;
 use crate::traffic::RawSocket;
 
-/// Random frames through a port that marks all that it may: each leaves as it came, or with the mark that it should have.
+/// Random frames through a port that marks all that it may: each leaves as it came, or with the
+/// mark that it should have.
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
     const FRAMES: usize = 3000;
     for ren in [false, true] {

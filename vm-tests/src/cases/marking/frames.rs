@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Frames with an ECN field, and what a mark makes of them, worked out byte by byte from the frame alone.
+//! Frames with an ECN field, and what a mark makes of them, worked out byte by byte from the frame
+//! alone.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -104,8 +105,8 @@ pub(super) fn ren_datagram(v6: bool, tags: usize, mark: u8, len: usize) -> Vec<u
     datagram(v6, tags, mark, PORT, &ren_payload(len))
 }
 
-/// A random one: IPv4 with and without options and fragments, IPv6 with and without extension headers, behind up to three tags, whole or cut
-/// short, or something else.
+/// A random one: IPv4 with and without options and fragments, IPv6 with and without extension
+/// headers, behind up to three tags, whole or cut short, or something else.
 pub(super) fn any(rng: &mut Rng) -> Sample {
     let tags = *rng.pick(&[0, 0, 0, 1, 1, 2]);
     let dscp = rng.range(0..=47) as u8;
@@ -145,7 +146,8 @@ pub(super) fn any(rng: &mut Rng) -> Sample {
             (Frame::ipv6(V6, dscp, 60, &options), true)
         }
         _ => match rng.range(0..=3) {
-            // IPX, a third tag, an IPv4 header that is too short, IPv6 that ends before its header does.
+            // IPX, a third tag, an IPv4 header that is too short, IPv6 that ends before its header
+            // does.
             0 => (Frame::new(0x8137, &payload), false),
             1 => (
                 tagged(Frame::udp4(V4, dscp, port, &payload), 1).tagged(TPID_C, 9),

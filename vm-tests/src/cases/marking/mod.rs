@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Markers: which packets are marked, and that nothing else happens to them. Frames are handed to the port's device as they are, and
-//! looked at where they leave it.
+//! Markers: which packets are marked, and that nothing else happens to them. Frames are handed to
+//! the port's device as they are, and looked at where they leave it.
 
 mod diff;
 mod frames;
@@ -30,15 +30,17 @@ pub(super) const CASES: &[Case] = &[
 
 const DEV: &str = "eth0";
 
-/// A phantom queue that marks all but the first packet, on a link on which that is sent in no time: what one full frame brings takes 120 ms
-/// to drain, and there are [`HEAT`] of them before a test begins.
+/// A phantom queue that marks all but the first packet, on a link on which that is sent in no time:
+/// what one full frame brings takes 120 ms to drain, and there are [`HEAT`] of them before a test
+/// begins.
 const HOT: &str = "link 10mbit phantom drain 1% mark 0";
 /// A phantom queue that marks nothing.
 const COLD: &str = "link 10mbit phantom drain 1% mark 1gb";
 /// Full frames that are sent before a test: a queue that lasts for five seconds.
 const HEAT: usize = 40;
 
-/// Two hosts, a port on the first one's device, a socket that puts frames into it and one that sees them leave.
+/// Two hosts, a port on the first one's device, a socket that puts frames into it and one that sees
+/// them leave.
 struct Probe {
     net: Net,
     socket: RawSocket,
@@ -113,8 +115,8 @@ fn data(ns: &Netns, dev: &str) -> Result<Counters> {
     classes.remove(&id).context("no data class")
 }
 
-/// The next frame on a device that one of the tests sent: what the kernel sends of its own is no datagram to port 9 and the like. `outgoing`:
-/// whether the device sends it.
+/// The next frame on a device that one of the tests sent: what the kernel sends of its own is no
+/// datagram to port 9 and the like. `outgoing`: whether the device sends it.
 fn next(tap: &RawSocket, outgoing: bool) -> Result<Vec<u8>> {
     loop {
         let frame = tap.receive(10_000)?.context("no frame came")?;

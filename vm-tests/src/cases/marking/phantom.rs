@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The phantom queue: whom it marks and whom not, super-packets, live change, counters, children, and TCP that heeds it.
+//! The phantom queue: whom it marks and whom not, super-packets, live change, counters, children,
+//! and TCP that heeds it.
 
 use std::time::Duration;
 
@@ -57,7 +58,8 @@ fn code_points(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Above the threshold, and not before: at 1 % of the link next to nothing drains while a burst leaves.
+/// Above the threshold, and not before: at 1 % of the link next to nothing drains while a burst
+/// leaves.
 fn threshold(ctx: &mut Ctx) -> Result<()> {
     const WIRE: u64 = 1538;
     for (mark, first) in [(0, 1), (3 * WIRE + WIRE / 2, 4), (9 * WIRE + WIRE / 2, 10)] {
@@ -84,7 +86,8 @@ fn threshold(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Split, each segment is judged for itself; whole, a super-packet is marked if its last segment would be.
+/// Split, each segment is judged for itself; whole, a super-packet is marked if its last segment
+/// would be.
 fn super_packets(ctx: &mut Ctx) -> Result<()> {
     const MSS: u16 = 1000;
     const SEGMENTS: usize = 6;
@@ -144,7 +147,8 @@ fn super_packets(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// On, off, another threshold, another rate, while packets pass; a refused change leaves all as it was.
+/// On, off, another threshold, another rate, while packets pass; a refused change leaves all as it
+/// was.
 fn live_change(_: &mut Ctx) -> Result<()> {
     for tool in Tool::ALL {
         let probe = Probe::new("link 10mbit")?;
@@ -387,7 +391,8 @@ fn netstat(ns: &Netns, name: &str) -> Result<u64> {
     anyhow::bail!("no counter {name}")
 }
 
-/// TCP with ECN through a port that marks: each mark arrives, no checksum is wrong, and nothing is lost.
+/// TCP with ECN through a port that marks: each mark arrives, no checksum is wrong, and nothing is
+/// lost.
 fn tcp(ctx: &mut Ctx) -> Result<()> {
     for words in ["split-gso", "no-split-gso"] {
         let net = Builder::pair().build()?;

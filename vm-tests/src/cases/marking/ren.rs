@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! REN's marks: which packets get which, that they are only ever raised, and that only REN flows have them.
+//! REN's marks: which packets get which, that they are only ever raised, and that only REN flows
+//! have them.
 
 use std::time::Duration;
 
@@ -24,15 +25,18 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("marking/ren-live-change", live_change),
 ];
 
-/// A link on which a full frame takes 123 ms, so that lateness of the machine's is no gap, and a period of eight of them.
+/// A link on which a full frame takes 123 ms, so that lateness of the machine's is no gap, and a
+/// period of eight of them.
 const SLOW: &str = "link 100kbit ren period 1s";
 const FRAME: Duration = Duration::from_micros(123_040);
 /// Payload of a full frame.
 const FULL: usize = 1472;
-/// For so long the link is idle before a test, so that its first frame begins a period, and finds room for one.
+/// For so long the link is idle before a test, so that its first frame begins a period, and finds
+/// room for one.
 const IDLE: Duration = Duration::from_millis(2500);
 
-/// A full frame of a REN flow that comes with this mark; over IPv6 and with tags as long as without.
+/// A full frame of a REN flow that comes with this mark; over IPv6 and with tags as long as
+/// without.
 fn frame(v6: bool, tags: usize, mark: u8) -> Vec<u8> {
     let headers = 4 * tags + if v6 { 20 } else { 0 };
     ren_datagram(v6, tags, mark, FULL - headers)
@@ -68,8 +72,8 @@ fn check_counters(counters: &Counters, expected: [u64; 5]) -> Result<()> {
     Ok(())
 }
 
-/// Six at once: the first goes and finds room for one; then four wait, less the one that would have fit: three are too many. When one less
-/// waits and two are marked, enough are.
+/// Six at once: the first goes and finds room for one; then four wait, less the one that would have
+/// fit: three are too many. When one less waits and two are marked, enough are.
 const BURST: [u8; 6] = [0, 2, 2, 1, 1, 1];
 
 fn queue(ctx: &mut Ctx) -> Result<()> {
@@ -99,7 +103,8 @@ fn gaps(ctx: &mut Ctx) -> Result<()> {
     std::thread::sleep(FRAME.mul_f64(3.3));
     left.extend(marks(&probe, &vec![frame(true, 0, 0); 4], 0)?);
     ctx.note(format!("{left:?}"));
-    // ti is 1, then 3. The first of the four goes at once, and finds nothing behind it; behind the next are two, one and none.
+    // ti is 1, then 3. The first of the four goes at once, and finds nothing behind it; behind the
+    // next are two, one and none.
     ensure!(left == [0, 0, 1, 1, 0], "{left:?}");
     check_counters(&probe.data()?, [5, 3, 2, 0, 0])
 }
@@ -158,7 +163,8 @@ fn two_ports(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Packets that are not of REN flows wait and take time as others do, but their ECN field is RFC 3168's.
+/// Packets that are not of REN flows wait and take time as others do, but their ECN field is RFC
+/// 3168's.
 fn other_flows(_: &mut Ctx) -> Result<()> {
     let probe = Probe::new("link 10mbit ren period 100ms")?;
     for v6 in [false, true] {

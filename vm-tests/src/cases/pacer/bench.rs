@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Where the pacer's cases measure: a pacer on one end of a link; on the other somebody who acknowledges, and a capture.
+//! Where the pacer's cases measure: a pacer on one end of a link; on the other somebody who
+//! acknowledges, and a capture.
 
 use std::time::Duration;
 
@@ -31,7 +32,8 @@ pub(super) const ECHO: u8 = ACK | ECE;
 /// What looks like one, and is none.
 pub(super) const NO_ECHO: [u8; 4] = [ACK, ECE, SYN | ACK | ECE, RST | ACK | ECE];
 
-/// Two hosts on a switch that marks one packet in five on its way to the second: TCP's acknowledgements say so.
+/// Two hosts on a switch that marks one packet in five on its way to the second: TCP's
+/// acknowledgements say so.
 pub(super) fn marked_link() -> Result<Net> {
     let net = Builder::bridged(2).build()?;
     for host in &net.hosts {
@@ -227,7 +229,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Associates flows that were not: each of them gets an acknowledgement with ECN-Echo, with `associate 100%`.
+    /// Associates flows that were not: each of them gets an acknowledgement with ECN-Echo, with
+    /// `associate 100%`.
     pub(super) fn associate(&mut self, flows: &[Flow]) -> Result<()> {
         let before = self.stat(stat::ASSOCIATED)?;
         for flow in flows {
@@ -300,7 +303,8 @@ pub(super) fn adds_up(stats: &Stats) -> Result<()> {
     Ok(())
 }
 
-/// The same while packets fly: the kernel reads its own count of what was sent a moment after the pacer's.
+/// The same while packets fly: the kernel reads its own count of what was sent a moment after the
+/// pacer's.
 pub(super) fn lanes_add_up(stats: &Stats) -> Result<()> {
     for first in [stat::PASS_OFFERED, stat::PACED_OFFERED] {
         let [offered, rest @ ..] = [0, 1, 2, 3, 4].map(|offset| stats.app(first + offset));
@@ -344,8 +348,8 @@ fn arrivals(captured: &Captured) -> Vec<Arrival> {
             })
         })
         .collect();
-    // veth leaves a packet with the processor that sent it, and of two processors either may be first to hand on what it has. The time is from
-    // before that, when the packet left its queue.
+    // veth leaves a packet with the processor that sent it, and of two processors either may be
+    // first to hand on what it has. The time is from before that, when the packet left its queue.
     arrivals.sort_by_key(|one| one.at);
     arrivals
 }
@@ -364,8 +368,9 @@ pub(super) fn of(arrivals: &[Arrival], flow: Flow) -> Result<Vec<Arrival>> {
     Ok(of)
 }
 
-/// That packets of these wire lengths, all handed over at the instant in which the first came, left as a bucket of `bucket` bytes at `rate`
-/// bytes/s lets them: to the nanosecond in simulated time, and not early by more than timestamps are off elsewhere.
+/// That packets of these wire lengths, all handed over at the instant in which the first came, left
+/// as a bucket of `bucket` bytes at `rate` bytes/s lets them: to the nanosecond in simulated time,
+/// and not early by more than timestamps are off elsewhere.
 pub(super) fn check_paced(
     what: &str,
     times: &[u64],

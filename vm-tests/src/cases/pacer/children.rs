@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What passes by goes through a child that drops, at either end of its queue or with all that it holds: it is counted.
+//! What passes by goes through a child that drops, at either end of its queue or with all that it
+//! holds: it is counted.
 
 use anyhow::{ensure, Context, Result};
 use turnstile_core::pacer::uapi::stat;

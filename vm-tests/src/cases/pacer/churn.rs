@@ -80,7 +80,8 @@ pub(super) fn changed(ctx: &mut Ctx) -> Result<()> {
     adds_up(&stats)
 }
 
-/// Pacers that come and go, with children and filters or without, under load, and then with a few packets each: nothing is left of them.
+/// Pacers that come and go, with children and filters or without, under load, and then with a few
+/// packets each: nothing is left of them.
 pub(super) fn come_and_go(ctx: &mut Ctx) -> Result<()> {
     const CYCLES: u32 = 100;
     let net = marked_link()?;
@@ -99,7 +100,8 @@ pub(super) fn come_and_go(ctx: &mut Ctx) -> Result<()> {
         queued > u64::from(CYCLES),
         "hardly any packet was queued when its pacer was deleted"
     );
-    // What the load leaves with the allocator would hide what a pacer leaves: the objects are counted without it.
+    // What the load leaves with the allocator would hide what a pacer leaves: the objects are
+    // counted without it.
     let socket = RawSocket::open(&net.hosts[0].ns, "eth0")?;
     let frame = Frame::udp4(net.hosts[1].v4, 0, 9, &[0; 1000]).bytes();
     let send = || (0..10).try_for_each(|_| socket.send(&frame).map(drop));

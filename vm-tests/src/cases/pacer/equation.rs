@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The bucket's rate follows HULL's equation 4, and packets leave when it says so, to the nanosecond.
+//! The bucket's rate follows HULL's equation 4, and packets leave when it says so, to the
+//! nanosecond.
 
 use std::time::Duration;
 
@@ -26,8 +27,9 @@ struct Burst {
     paced: usize,
 }
 
-/// A pacer's rate is a whole number of 1/256 bytes/s: it is less than two of them from what real numbers give, or, after intervals without a packet,
-/// less than 16 of them. This is that, in bytes/s.
+/// A pacer's rate is a whole number of 1/256 bytes/s: it is less than two of them from what real
+/// numbers give, or, after intervals without a packet, less than 16 of them. This is that, in
+/// bytes/s.
 const RATE_OFF: f64 = 16.0 / 256.0;
 
 /// What is found when packets left at the times that are given.
@@ -35,15 +37,18 @@ const RATE_OFF: f64 = 16.0 / 256.0;
 enum Found {
     /// This packet should have left then, and did not.
     Wrong { packet: usize, due: u64 },
-    /// All left when they should; for so many of them that could be one nanosecond or the next, for [`RATE_OFF`].
+    /// All left when they should; for so many of them that could be one nanosecond or the next, for
+    /// [`RATE_OFF`].
     Right { either: usize },
 }
 
-/// Follows equation 4 and a bucket in real numbers, interval by interval. Times are in ns since the pacer was made.
+/// Follows equation 4 and a bucket in real numbers, interval by interval. Times are in ns since the
+/// pacer was made.
 ///
-/// Beside the tokens it knows how far the pacer's may be from them: by as much as the rate is, for as long as the bucket was not full. So a packet may leave at one
-/// of two times where the time at which it is due is that near to a nanosecond's end; the one that was seen is taken. The difference does not grow
-/// from burst to burst, since a full bucket is full.
+/// Beside the tokens it knows how far the pacer's may be from them: by as much as the rate is, for
+/// as long as the bucket was not full. So a packet may leave at one of two times where the time at
+/// which it is due is that near to a nanosecond's end; the one that was seen is taken. The
+/// difference does not grow from burst to burst, since a full bucket is full.
 fn follow(law: &Law, bursts: &[Burst], seen: impl Fn(usize) -> Option<u64>) -> Found {
     let wire = WIRE as f64;
     let mut rate = law.initial as f64;
@@ -154,7 +159,8 @@ pub(super) fn is_followed(ctx: &mut Ctx) -> Result<()> {
             "{} of {sequence} came",
             times.len()
         );
-        // The kernel read the clock once between the two times that we did: at one of them all times must be right.
+        // The kernel read the clock once between the two times that we did: at one of them all
+        // times must be right.
         let as_if_made_at = |start: u64| {
             let bursts: Vec<Burst> = markers
                 .iter()

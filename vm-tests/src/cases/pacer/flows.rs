@@ -11,7 +11,8 @@ use crate::clock;
 use crate::harness::Ctx;
 use crate::tool::Tool;
 
-/// The rate stays what it was to begin with, to less than one part in a thousand per second, and for the first second exactly; every ACK with ECN-Echo counts.
+/// The rate stays what it was to begin with, to less than one part in a thousand per second, and
+/// for the first second exactly; every ACK with ECN-Echo counts.
 pub(super) const STEADY: &str = "interval 1s eta 0.1% beta 1 associate 100% idle 60s limit 10mb";
 const BUCKET: u64 = 3072;
 /// Slow enough for an emulated machine.
@@ -49,7 +50,8 @@ pub(super) fn passes_by(_: &mut Ctx) -> Result<()> {
     bench.adds_up()
 }
 
-/// A flow whose acknowledgement says ECN-Echo goes through the bucket, over both protocols; others pass by meanwhile.
+/// A flow whose acknowledgement says ECN-Echo goes through the bucket, over both protocols; others
+/// pass by meanwhile.
 pub(super) fn associated(ctx: &mut Ctx) -> Result<()> {
     const COUNT: u32 = 40;
     for flow in BOTH {
@@ -195,7 +197,8 @@ pub(super) fn bounded(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// A super-packet of a paced flow is paced segment by segment, or as a whole that is paid for; one that passes by stays whole.
+/// A super-packet of a paced flow is paced segment by segment, or as a whole that is paid for; one
+/// that passes by stays whole.
 pub(super) fn super_packets(_: &mut Ctx) -> Result<()> {
     const SEGMENTS: usize = 20;
     for flow in BOTH {

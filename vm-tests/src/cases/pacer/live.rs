@@ -26,7 +26,8 @@ fn waiting(options: &str, each: u32) -> Result<Bench> {
     Ok(bench)
 }
 
-/// A change keeps what waits, and what is associated; a rate that is given holds at once, for what waits, too.
+/// A change keeps what waits, and what is associated; a rate that is given holds at once, for what
+/// waits, too.
 pub(super) fn change(_: &mut Ctx) -> Result<()> {
     let mut bench = waiting("", 20)?;
     let before = bench.stats()?;
@@ -55,12 +56,14 @@ pub(super) fn change(_: &mut Ctx) -> Result<()> {
     bench.adds_up()
 }
 
-/// The queue has a cap, and a change that lowers it drops what came last. The kernel tells the sender.
+/// The queue has a cap, and a change that lowers it drops what came last. The kernel tells the
+/// sender.
 pub(super) fn limit(_: &mut Ctx) -> Result<()> {
     // Ten full frames.
     let mut bench = waiting("limit 15140", 20)?;
     let stats = bench.stats()?;
-    // One or two have left, since the bucket was full; more on a slow machine, and each makes room for another.
+    // One or two have left, since the bucket was full; more on a slow machine, and each makes room
+    // for another.
     let sent = stats.app(stat::PACED_SENT);
     let waits = u64::from(stats.qlen);
     ensure!(
@@ -97,7 +100,8 @@ pub(super) fn limit(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Whatever ends a pacer while packets wait and acknowledgements come in, nothing is left behind: the harness looks.
+/// Whatever ends a pacer while packets wait and acknowledgements come in, nothing is left behind:
+/// the harness looks.
 pub(super) fn delete(_: &mut Ctx) -> Result<()> {
     let mut bench = waiting("", 20)?;
     for tool in Tool::ALL {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The host pacer, qdisc kind `turnstile_pacer`, on the real kernel: through its commands, with real and with hand-made TCP.
+//! The host pacer, qdisc kind `turnstile_pacer`, on the real kernel: through its commands, with
+//! real and with hand-made TCP.
 
 mod bench;
 mod children;

@@ -131,7 +131,8 @@ pub(super) fn every_option(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Words and attributes that are refused, with the option, the value and what is allowed; the pacer stays as it was.
+/// Words and attributes that are refused, with the option, the value and what is allowed; the pacer
+/// stays as it was.
 pub(super) fn refused(_: &mut Ctx) -> Result<()> {
     let mut bench = Bench::new("beta 17")?;
     let before = bench.tc.get(PACER)?.options;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! No packet of a flow overtakes another, wherever the flow's packets wait when what becomes of them changes.
+//! No packet of a flow overtakes another, wherever the flow's packets wait when what becomes of
+//! them changes.
 
 use std::time::Duration;
 
@@ -50,10 +51,12 @@ pub(super) fn when_associated(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Packets wait for tokens for longer than T_i: their flow is not forgotten, and those that follow do not pass by.
+/// Packets wait for tokens for longer than T_i: their flow is not forgotten, and those that follow
+/// do not pass by.
 pub(super) fn when_idle(_: &mut Ctx) -> Result<()> {
     for flow in [Flow::v4(53), Flow::v6(54)] {
-        // 40 packets in 10 s, or in 2 s, since the backlog raises the rate once a second; and T_i is 1 s.
+        // 40 packets in 10 s, or in 2 s, since the backlog raises the rate once a second; and T_i
+        // is 1 s.
         let options = format!("{STEADY} idle 1s initial-rate 50kbit").replace("idle 60s ", "");
         let mut bench = Bench::new(&options)?;
         bench.associate(&[flow])?;

@@ -16,7 +16,8 @@ const COUNT: u32 = 30;
 /// Of a super-packet.
 const SEGMENTS: usize = 10;
 
-/// As a port's child, as its parent, and below a stock qdisc: paced packets are paced, and all arrive in order.
+/// As a port's child, as its parent, and below a stock qdisc: paced packets are paced, and all
+/// arrive in order.
 pub(super) fn beside_a_port(_: &mut Ctx) -> Result<()> {
     let pacer = format!("{STEADY} initial-rate 20mbit");
     let port = "link 100mbit data-limit 1mb";
@@ -154,7 +155,8 @@ pub(super) fn classes(_: &mut Ctx) -> Result<()> {
         "{}",
         answer.text
     );
-    // A filter that names class :2 paces what is not associated; one that names :1 lets pass what is.
+    // A filter that names class :2 paces what is not associated; one that names :1 lets pass what
+    // is.
     let unassociated = Flow::v4(41);
     bench
         .tc

@@ -9,7 +9,8 @@ use crate::harness::Ctx;
 use crate::raw_netlink::Tc;
 use crate::traffic::bulk;
 
-/// A switch marks one packet in five; the acknowledgements that say so associate the flow, and its super-packets are split and paced. All bytes arrive.
+/// A switch marks one packet in five; the acknowledgements that say so associate the flow, and its
+/// super-packets are split and paced. All bytes arrive.
 pub(super) fn with_marks(ctx: &mut Ctx) -> Result<()> {
     const BYTES: u64 = 4_000_000;
     let net = marked_link()?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Tagged packets, whether the tag is in the frame or beside it: their flows are found, and their tags stay.
+//! Tagged packets, whether the tag is in the frame or beside it: their flows are found, and their
+//! tags stay.
 
 use anyhow::{ensure, Result};
 use turnstile_core::pacer::uapi::stat;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which class a packet goes to, by `skb->priority` and by filters of every kind; and what becomes of a packet that
-//! a filter's action takes.
+//! Which class a packet goes to, by `skb->priority` and by filters of every kind; and what becomes
+//! of a packet that a filter's action takes.
 
 use std::net::IpAddr;
 
@@ -38,8 +38,8 @@ enum Fate {
 
 use Fate::{Class, Dropped, Missed, Taken};
 
-/// A line for `tc`, the `skb->priority` of the packets, and what becomes of them: datagrams to port 29813 that have no
-/// Turnstile header, which makes them data, or tokens of priority 2.
+/// A line for `tc`, the `skb->priority` of the packets, and what becomes of them: datagrams to port
+/// 29813 that have no Turnstile header, which makes them data, or tokens of priority 2.
 struct Row {
     filter: &'static str,
     priority: u32,
@@ -81,7 +81,8 @@ const ROWS: &[Row] = &[
         packet: Packet::Token(2),
         ..prioritized(DATA, Class(DATA))
     },
-    // Not a class of the port: of another qdisc, the port itself, missing, wrapping to one that is there.
+    // Not a class of the port: of another qdisc, the port itself, missing, wrapping to one that is
+    // there.
     prioritized(0x2_0011, Class(DATA)),
     prioritized(PORT, Class(DATA)),
     prioritized(PORT | 0x16, Class(DATA)),
@@ -246,8 +247,8 @@ fn reason(net: &Net, tc: &mut Tc, kind: &str) -> Result<u64> {
         let path = format!("{TRACE}/{file}");
         std::fs::write(&path, value).with_context(|| path)
     };
-    // The first event makes the kernel's buffer as large as this, for good. Some hundred pages, as it
-    // would be without asking, would count as lost.
+    // The first event makes the kernel's buffer as large as this, for good. Some hundred pages, as
+    // it would be without asking, would count as lost.
     set("buffer_size_kb", "32")?;
     set("trace", "")?;
     set("events/skb/kfree_skb/enable", "1")?;

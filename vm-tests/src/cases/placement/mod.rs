@@ -125,7 +125,8 @@ fn measure(net: &Net, count: u64) -> Result<Received> {
 fn shapers(ctx: &mut Ctx) -> Result<()> {
     const COUNT: u64 = 400;
     const SLOW: f64 = 10e6;
-    /// The parent, what is in front of the port, and whether the slow one counts bytes as on the wire.
+    /// The parent, what is in front of the port, and whether the slow one counts bytes as on the
+    /// wire.
     const ROWS: [(&str, &str, bool); 6] = [
         ("root handle 1: tbf rate 10mbit burst 20k limit 4mb", "link 100mbit", false),
         ("root handle 1: tbf rate 100mbit burst 60k limit 4mb", "link 10mbit", true),
@@ -289,8 +290,8 @@ fn child_shapes_data_only(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Children are put on the data class, replaced and deleted while packets come in. What goes through a child
-/// is seen there, and without one the port's own queue is used again.
+/// Children are put on the data class, replaced and deleted while packets come in. What goes
+/// through a child is seen there, and without one the port's own queue is used again.
 fn children_come_and_go(ctx: &mut Ctx) -> Result<()> {
     const ROUNDS: u32 = 40;
     let net = Builder::pair().build()?;

@@ -57,7 +57,8 @@ pub(in super::super) const CASES: &[Case] = &[
 /// What a veth reports, bytes/s.
 const VETH: u64 = 1_250_000_000;
 
-/// The kernel's default qdisc, which is one for all namespaces and shows in the first one only. As it was when this is dropped.
+/// The kernel's default qdisc, which is one for all namespaces and shows in the first one only. As
+/// it was when this is dropped.
 struct DefaultQdisc {
     before: String,
 }
@@ -141,8 +142,8 @@ impl Rates {
     }
 }
 
-/// Waits until all ports of a device, of which there are `count`, say these rates; drivers look at their ports' links when
-/// they have time.
+/// Waits until all ports of a device, of which there are `count`, say these rates; drivers look at
+/// their ports' links when they have time.
 fn settle(ns: &Netns, dev: &str, count: usize, wanted: Rates) -> Result<()> {
     let deadline = clock::monotonic() + 20_000_000_000;
     loop {
@@ -189,7 +190,8 @@ fn leave(ns: &Netns, dev: &str, before: u64, count: u64) -> Result<()> {
     }
 }
 
-/// Sends tokens and data out of a device that has an address, and looks whether all leave its ports, and none is held back.
+/// Sends tokens and data out of a device that has an address, and looks whether all leave its
+/// ports, and none is held back.
 fn passes(ns: &Netns, dev: &str) -> Result<()> {
     let (before, waits) = sent(ns, dev)?;
     let to = Ipv4Addr::new(10, 77, 0, 2);
@@ -207,7 +209,8 @@ fn address(ns: &Netns, dev: &str) -> Result<()> {
     neighbour(ns, dev)
 }
 
-/// Says where the neighbour is. A device that changes its own address, as a bond does with its first slave, forgets it.
+/// Says where the neighbour is. A device that changes its own address, as a bond does with its
+/// first slave, forgets it.
 fn neighbour(ns: &Netns, dev: &str) -> Result<()> {
     ns.ip(&format!(
         "neigh replace 10.77.0.2 lladdr 02:00:00:00:00:02 dev {dev} nud permanent"
@@ -224,7 +227,8 @@ fn veths(ns: &Netns, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// With `net.core.default_qdisc=turnstile` whatever takes a queue gets ports, and those that come up without a speed get it later.
+/// With `net.core.default_qdisc=turnstile` whatever takes a queue gets ports, and those that come
+/// up without a speed get it later.
 fn default_qdisc(ctx: &mut Ctx) -> Result<()> {
     let default = DefaultQdisc::set("turnstile")?;
     let ns = Netns::create("d1")?;
@@ -267,7 +271,8 @@ fn default_qdisc(ctx: &mut Ctx) -> Result<()> {
     settle(&ns, "tap9", 1, Rates::of(VETH / 10)).context("tap")?;
     ns.ip("link del tap9")?;
 
-    // veth and bond ask for no queue; who gives them mq gets a port on each queue, with the whole device's speed.
+    // veth and bond ask for no queue; who gives them mq gets a port on each queue, with the whole
+    // device's speed.
     ns.ip("link add s9 numtxqueues 4 type veth peer name p9 numtxqueues 4")?;
     ns.ip("link set s9 up")?;
     ns.ip("link set p9 up")?;
@@ -312,8 +317,8 @@ fn details(ns: &Netns, dev: &str) -> Result<(String, Value)> {
     Ok((text, json[0].clone()))
 }
 
-/// Both tools make such a port, say that it is unresolved, and can type back what they show; options that need a speed wait for it, others
-/// are in force.
+/// Both tools make such a port, say that it is unresolved, and can type back what they show;
+/// options that need a speed wait for it, others are in force.
 fn unresolved(_: &mut Ctx) -> Result<()> {
     let ns = Netns::create("u1")?;
     ns.ip("link add dum0 type dummy")?;
@@ -402,7 +407,8 @@ fn unresolved(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Behind a bottleneck what waits in an unresolved port leaves in the order of its bands, tokens of one band one after the other.
+/// Behind a bottleneck what waits in an unresolved port leaves in the order of its bands, tokens of
+/// one band one after the other.
 fn in_order(ctx: &mut Ctx) -> Result<()> {
     for (order, ranks) in [
         ("tokens-first", [0, 1, 2, 3, 4]),
@@ -480,7 +486,8 @@ fn in_order(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// What bonds and teams have in common: ports come, go and lose their links. `add` makes a device without ports.
+/// What bonds and teams have in common: ports come, go and lose their links. `add` makes a device
+/// without ports.
 fn with_ports(ns: &Netns, dev: &str, add: &str) -> Result<()> {
     ns.ip(add)?;
     ns.ip(&format!("link set {dev} up"))?;
@@ -488,7 +495,8 @@ fn with_ports(ns: &Netns, dev: &str, add: &str) -> Result<()> {
     address(ns, dev)?;
     stays(ns, dev, 1, Rates::UNRESOLVED).context("without ports")?;
 
-    // A port without a speed says nothing of the link. A dummy has a lock of its own, which its events are called with.
+    // A port without a speed says nothing of the link. A dummy has a lock of its own, which its
+    // events are called with.
     ns.ip("link add dum0 type dummy")?;
     ns.ip(&format!("link set dum0 master {dev}"))?;
     stays(ns, dev, 1, Rates::UNRESOLVED).context("with a port that reports no speed")?;

@@ -76,8 +76,8 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// A good request with a few things wrong inside `TCA_OPTIONS`. The header of the nest stays, or the kernel would
-/// read it as another request.
+/// A good request with a few things wrong inside `TCA_OPTIONS`. The header of the nest stays, or
+/// the kernel would read it as another request.
 fn mutated(rng: &mut Rng, good: &[u8]) -> Vec<u8> {
     let mut options = good.to_vec();
     for _ in 0..rng.range(1..=3) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Everything that must be refused, as tables: what is asked for, and what the refusal must say.
 //!
-//! After each refusal the port's dump is, byte for byte, what it was. So that no table passes because everything is
-//! refused, each comes with the nearest thing that must be accepted.
+//! After each refusal the port's dump is, byte for byte, what it was. So that no table passes
+//! because everything is refused, each comes with the nearest thing that must be accepted.
 
 mod attributes;
 mod fuzz;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What cannot be where: classes that are the port's own, children on the wrong class, filters on a class, a
-//! second port in the same place.
+//! What cannot be where: classes that are the port's own, children on the wrong class, filters on a
+//! class, a second port in the same place.
 
 use anyhow::{ensure, Context, Result};
 

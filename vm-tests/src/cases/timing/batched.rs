@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A machine that is not a switch: tokens come in bursts, as polls hand them over, and leave late.
 //!
-//! Here timers are never late. What makes the port late is what is above it: a `tbf` with a `prio`, in whose first band
-//! now and then a train of super-packets is put that takes the `tbf` 50 us. The port is not asked meanwhile, neither at the
-//! times that it said nor when something arrives; trains begin at random, so that tokens are late by 0 to 50 us.
+//! Here timers are never late. What makes the port late is what is above it: a `tbf` with a `prio`,
+//! in whose first band now and then a train of super-packets is put that takes the `tbf` 50 us. The
+//! port is not asked meanwhile, neither at the times that it said nor when something arrives;
+//! trains begin at random, so that tokens are late by 0 to 50 us.
 
 use anyhow::{ensure, Result};
 use turnstile_core::port::uapi::{band_stat, port_stat};
@@ -142,7 +143,8 @@ fn offer(
     Ok(outcome)
 }
 
-/// With the defaults, tokens at 90 % of their rate are sent, however they come and however late the port is served.
+/// With the defaults, tokens at 90 % of their rate are sent, however they come and however late the
+/// port is served.
 pub(super) fn sent(ctx: &mut Ctx) -> Result<()> {
     let mut bench = Bench::bare()?;
     for link in LINKS {
@@ -183,7 +185,8 @@ pub(super) fn sent(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// What the option is for: with the papers' limits, which `jitter 0` leaves alone, most of what comes in bursts is dropped.
+/// What the option is for: with the papers' limits, which `jitter 0` leaves alone, most of what
+/// comes in bursts is dropped.
 pub(super) fn exact_limits(ctx: &mut Ctx) -> Result<()> {
     let mut bench = Bench::bare()?;
     for link in LINKS {
@@ -211,7 +214,8 @@ pub(super) fn exact_limits(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// More tokens than may leave, more data than the link carries, and a port that is served late: the group has its share.
+/// More tokens than may leave, more data than the link carries, and a port that is served late: the
+/// group has its share.
 pub(super) fn share(ctx: &mut Ctx) -> Result<()> {
     /// Room and patience without end, but the papers' slack.
     const PATIENT: &str = "jitter 0 token-limit 1024 token-expiry off";
@@ -276,7 +280,8 @@ fn overload(ctx: &mut Ctx, bench: &mut Bench, options: &str, link: u64) -> Resul
         count: 0,
     };
     bench.wait_until(start)?;
-    // In the time of a burst the link carries 32 frames and their tokens: with these, and 40 with each burst, there are always some.
+    // In the time of a burst the link carries 32 frames and their tokens: with these, and 40 with
+    // each burst, there are always some.
     data.send(10 * SEGMENTS as u64)?;
     // Half as long as the tokens' time.
     let mut number = 0;
@@ -302,7 +307,8 @@ fn overload(ctx: &mut Ctx, bench: &mut Bench, options: &str, link: u64) -> Resul
         .filter(|arrival| arrival.stream == kind.packet().stream())
         .map(|arrival| arrival.at)
         .collect();
-    // From when the first one could have left: what holds it up is made up for like any other lateness.
+    // From when the first one could have left: what holds it up is made up for like any other
+    // lateness.
     let Some(last) = came.last() else {
         anyhow::bail!("no token came")
     };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Where the timing cases measure: a port on one end of a link, and a tap on the other that notes when each packet
-//! comes.
+//! Where the timing cases measure: a port on one end of a link, and a tap on the other that notes
+//! when each packet comes.
 //!
-//! In simulated time nothing between them takes time, so a packet comes at the nanosecond in which the port let it go.
-//! Everything is sent by the case's own thread, at instants that it sleeps until: what is sent at one instant arrives
-//! at the port at that instant, in that order. (`timing/bench` shows that this is so.)
+//! In simulated time nothing between them takes time, so a packet comes at the nanosecond in which
+//! the port let it go. Everything is sent by the case's own thread, at instants that it sleeps
+//! until: what is sent at one instant arrives at the port at that instant, in that order.
+//! (`timing/bench` shows that this is so.)
 
 use std::net::IpAddr;
 use std::net::UdpSocket;
@@ -186,8 +187,9 @@ impl Bench {
         Ok(bench)
     }
 
-    /// A link without a port; what is sent goes over a VLAN device above it. [`Bench::replace`] puts the port below, onto the
-    /// device that is the link's end, [`Bench::replace_on`] wherever one likes.
+    /// A link without a port; what is sent goes over a VLAN device above it. [`Bench::replace`]
+    /// puts the port below, onto the device that is the link's end, [`Bench::replace_on`] wherever
+    /// one likes.
     pub(super) fn vlan() -> Result<Self> {
         Self::new(true)
     }
@@ -237,8 +239,8 @@ impl Bench {
         self.replace_on("eth0", options)
     }
 
-    /// Puts a new port with these options onto the device `dev`. It has the papers' limits as they are, unless the options say
-    /// otherwise.
+    /// Puts a new port with these options onto the device `dev`. It has the papers' limits as they
+    /// are, unless the options say otherwise.
     pub(super) fn replace_on(&mut self, dev: &str, options: &str) -> Result<()> {
         let ns = &self.net.hosts[0].ns;
         let _ = ns.try_run(&format!("tc qdisc del dev {} root", self.dev))?;
@@ -254,7 +256,8 @@ impl Bench {
         self.tap.flush()
     }
 
-    /// Puts a new port with exactly these options below others, given as `PLACE KIND OPTIONS`, onto the link's end.
+    /// Puts a new port with exactly these options below others, given as `PLACE KIND OPTIONS`, onto
+    /// the link's end.
     pub(super) fn replace_below(
         &mut self,
         above: &[&str],
@@ -280,8 +283,8 @@ impl Bench {
         self.net.hosts[0].ns.tc(line).map(drop)
     }
 
-    /// Changes options of the port, given as netlink attributes: at one instant, which is returned. No program runs, and no
-    /// time passes but what reading the clock costs.
+    /// Changes options of the port, given as netlink attributes: at one instant, which is returned.
+    /// No program runs, and no time passes but what reading the clock costs.
     pub(super) fn change(&mut self, options: &[u8]) -> Result<Change> {
         let tc = self.tc.as_mut().context("there is no port")?;
         let not_before = clock::realtime();
@@ -332,8 +335,8 @@ impl Bench {
         clock::realtime()
     }
 
-    /// An instant that is soon, in no whole microsecond: what the kernel does in its ticks may make the next thread a
-    /// nanosecond late.
+    /// An instant that is soon, in no whole microsecond: what the kernel does in its ticks may make
+    /// the next thread a nanosecond late.
     pub(super) fn soon(&self) -> u64 {
         (self.now() + 1_000_000).next_multiple_of(1000) + 501
     }

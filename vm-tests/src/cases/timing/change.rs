@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A change in the middle of a stream: what was scheduled stays where it may, what follows has the new rate, and no packet
-//! is early, late or lost on the way.
+//! A change in the middle of a stream: what was scheduled stays where it may, what follows has the
+//! new rate, and no packet is early, late or lost on the way.
 
 use anyhow::{ensure, Result};
 use turnstile_core::port::uapi::{option, ORDER_DATA_FIRST, ORDER_TOKENS_FIRST};
@@ -22,8 +22,9 @@ fn token_share(ppb: u32) -> Vec<u8> {
     attribute_u32(option::TOKEN_SHARE, ppb)
 }
 
-/// The rate changes between two departures, at several moments. The packet that is next leaves at the old rate's time, or at the
-/// new rate's from the change on if that is sooner; the others follow at the new rate.
+/// The rate changes between two departures, at several moments. The packet that is next leaves at
+/// the old rate's time, or at the new rate's from the change on if that is sooner; the others
+/// follow at the new rate.
 pub(super) fn rate(ctx: &mut Ctx) -> Result<()> {
     let ten = Pace::share(10 * GBIT, SHARE);
     let tokens = [
@@ -83,7 +84,8 @@ pub(super) fn rate(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// One stream of equal packets of `wire` bytes, with a change after the 40th at several moments of the gap.
+/// One stream of equal packets of `wire` bytes, with a change after the 40th at several moments of
+/// the gap.
 fn turn(
     bench: &mut Bench,
     kind: Kind,

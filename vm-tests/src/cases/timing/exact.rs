@@ -27,7 +27,8 @@ pub(super) fn words(rate: u64) -> String {
         )
 }
 
-/// The share that a port gives to tokens unless told otherwise, 84/1622, as it keeps it: parts per billion.
+/// The share that a port gives to tokens unless told otherwise, 84/1622, as it keeps it: parts per
+/// billion.
 pub(super) const SHARE: u64 = 51_787_916;
 /// Wire bytes of a token over IPv4.
 pub(super) const TOKEN: u64 = 84;
@@ -141,8 +142,9 @@ impl Spacing {
     }
 }
 
-/// That packets left when exact arithmetic says, to the nanosecond and without drift: each in the first whole nanosecond
-/// in which those before it have passed at `pace`, counted from the first. `lens` are their wire lengths in order.
+/// That packets left when exact arithmetic says, to the nanosecond and without drift: each in the
+/// first whole nanosecond in which those before it have passed at `pace`, counted from the first.
+/// `lens` are their wire lengths in order.
 pub(super) fn check_schedule(
     what: &str,
     departures: &[u64],

@@ -12,7 +12,8 @@ use crate::raw_netlink::attribute_u64;
 /// ns between tokens at `tokens 84mbit`.
 const INTERVAL: u64 = 8000;
 
-/// Tokens that wait for exactly the expiry are sent, those that wait for one nanosecond more are not.
+/// Tokens that wait for exactly the expiry are sent, those that wait for one nanosecond more are
+/// not.
 pub(super) fn instant(ctx: &mut Ctx) -> Result<()> {
     const COUNT: u64 = 12;
     let mut bench = Bench::bare()?;
@@ -64,7 +65,8 @@ fn wire_84_for_v6() -> Vec<u8> {
     crate::raw_netlink::attribute_u32(option::OVERHEAD, 4)
 }
 
-/// Expired tokens take none of the shaper's time: the next one that is not leaves when the first of them would have.
+/// Expired tokens take none of the shaper's time: the next one that is not leaves when the first of
+/// them would have.
 pub(super) fn is_free(_: &mut Ctx) -> Result<()> {
     let mut bench = Bench::port("link 10gbit tokens 84mbit token-limit 64 token-expiry 20us")?;
     let mut senders = [0, 1, 3, 5]
@@ -107,7 +109,8 @@ pub(super) fn is_free(_: &mut Ctx) -> Result<()> {
     )
 }
 
-/// Tokens that have expired make room for a new one in a full queue: not at the instant of their expiry, but a nanosecond later.
+/// Tokens that have expired make room for a new one in a full queue: not at the instant of their
+/// expiry, but a nanosecond later.
 pub(super) fn makes_room(_: &mut Ctx) -> Result<()> {
     const EXPIRY: u64 = 50_000;
     let mut bench = Bench::bare()?;

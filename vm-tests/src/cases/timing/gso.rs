@@ -8,8 +8,9 @@ use super::exact::{check_schedule, Pace, GBIT};
 use crate::harness::Ctx;
 use crate::traffic::Tapped;
 
-/// The same packets, handed over one by one, as super-packets that the port splits, and as super-packets that it
-/// sends whole: each leaves at the same nanosecond, a whole one at that of its first packet.
+/// The same packets, handed over one by one, as super-packets that the port splits, and as
+/// super-packets that it sends whole: each leaves at the same nanosecond, a whole one at that of
+/// its first packet.
 pub(super) fn alike(ctx: &mut Ctx) -> Result<()> {
     const SEGMENTS: usize = 10;
     /// The last super-packet is shorter.

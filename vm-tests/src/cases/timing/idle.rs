@@ -10,7 +10,8 @@ use crate::harness::Ctx;
 /// How long nothing is sent, in ns after the last packet's time is over: not yet, just, for long.
 const PAUSES: [i64; 9] = [-3, -1, 0, 1, 2, 300, 10_000, 3_000_000, 2_000_000_000];
 
-/// After a pause, tokens and frames are spaced from the first one on: two packets never leave together.
+/// After a pause, tokens and frames are spaced from the first one on: two packets never leave
+/// together.
 pub(super) fn no_burst(ctx: &mut Ctx) -> Result<()> {
     const COUNT: u64 = 12;
     let link = Pace::bits(10 * GBIT);
@@ -32,7 +33,8 @@ pub(super) fn no_burst(ctx: &mut Ctx) -> Result<()> {
             let start = bench.soon();
             bench.wait_until(start)?;
             sender.send(COUNT)?;
-            // The exact end of the last packet's time is no whole ns: it counts if the queue was never idle.
+            // The exact end of the last packet's time is no whole ns: it counts if the queue was
+            // never idle.
             let end = pace.after(COUNT * wire);
             let again = end.saturating_add_signed(pause);
             bench.wait_until(start + again)?;
@@ -80,7 +82,8 @@ pub(super) fn link_between_tokens(_: &mut Ctx) -> Result<()> {
     let burst = 300_000;
     bench.wait_until(start + burst)?;
     data.send(6)?;
-    // And just before a token's time, so that frames and tokens are on the wire one after the other.
+    // And just before a token's time, so that frames and tokens are on the wire one after the
+    // other.
     let late = 672_000 - 100;
     bench.wait_until(start + late)?;
     data.send(3)?;

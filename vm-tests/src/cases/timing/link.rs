@@ -53,7 +53,8 @@ pub(super) fn frames(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Packets of random lengths, both protocols, whatever `overhead` and `mpu` say, with and without a child qdisc.
+/// Packets of random lengths, both protocols, whatever `overhead` and `mpu` say, with and without a
+/// child qdisc.
 pub(super) fn lengths(ctx: &mut Ctx) -> Result<()> {
     const COUNT: usize = 600;
     let mut bench = Bench::bare()?;
@@ -108,8 +109,8 @@ pub(super) fn lengths(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Over a VLAN device, with the port on it and below it. A tag that the device is to insert is not in the packet's length,
-/// neither for tc nor for the port; `overhead 28` makes up for it.
+/// Over a VLAN device, with the port on it and below it. A tag that the device is to insert is not
+/// in the packet's length, neither for tc nor for the port; `overhead 28` makes up for it.
 pub(super) fn vlan(ctx: &mut Ctx) -> Result<()> {
     let mut bench = Bench::vlan()?;
     let upper = format!("eth0.{VLAN}");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What leaves when, to the nanosecond, where the clock is simulated.
 //!
-//! Every expectation is worked out from the options by exact arithmetic ([`exact`]) or a few lines that state the
-//! rule, never by `turnstile_core`. No tolerance but the one that is stated.
+//! Every expectation is worked out from the options by exact arithmetic ([`exact`]) or a few lines
+//! that state the rule, never by `turnstile_core`. No tolerance but the one that is stated.
 
 mod batched;
 mod bench;
@@ -61,7 +61,8 @@ pub(super) const CASES: &[Case] = &[
     case("timing/batched-share", batched::share),
 ];
 
-/// So many where the kernel is as fast as it can be, a hundredth where it looks at each access to memory.
+/// So many where the kernel is as fast as it can be, a hundredth where it looks at each access to
+/// memory.
 fn scaled(count: u64) -> u64 {
     let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     if line.contains("kasan") {

@@ -13,8 +13,8 @@ use crate::traffic::{Packet, Tapped};
 /// ns between tokens at `tokens 84mbit`.
 const INTERVAL: u64 = 8000;
 
-/// Tokens of higher priority that arrive at any moment leave at the very next release: they wait for no more than the
-/// token in service, and nobody's release moves.
+/// Tokens of higher priority that arrive at any moment leave at the very next release: they wait
+/// for no more than the token in service, and nobody's release moves.
 pub(super) fn higher_priority(ctx: &mut Ctx) -> Result<()> {
     const ROUNDS: usize = 150;
     for order in ["tokens-first", "data-first"] {
@@ -33,7 +33,8 @@ pub(super) fn higher_priority(ctx: &mut Ctx) -> Result<()> {
         let mut release = 0;
         for round in 0..ROUNDS {
             release += ctx.rng.range(1..=4);
-            // Just after a release, just before one, and anywhere between; not at one, where order at one instant would count.
+            // Just after a release, just before one, and anywhere between; not at one, where order
+            // at one instant would count.
             let phase = match round % 4 {
                 0 => 1,
                 1 => INTERVAL - 1,
@@ -72,7 +73,8 @@ pub(super) fn higher_priority(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Strict priority by the book: `low` tokens of priority 7 at `start`, and others that arrive, one release per interval.
+/// Strict priority by the book: `low` tokens of priority 7 at `start`, and others that arrive, one
+/// release per interval.
 fn strict(start: u64, low: usize, arriving: &[(u64, usize)]) -> Vec<(u64, usize)> {
     let mut queued = [0_usize; 8];
     queued[7] = low;
@@ -92,8 +94,8 @@ fn strict(start: u64, low: usize, arriving: &[(u64, usize)]) -> Vec<(u64, usize)
     releases
 }
 
-/// On a busy link, a signal waits for the packet in service and nothing else; so does a token that is due, and with data
-/// first for one data packet more.
+/// On a busy link, a signal waits for the packet in service and nothing else; so does a token that
+/// is due, and with data first for one data packet more.
 pub(super) fn on_a_busy_link(ctx: &mut Ctx) -> Result<()> {
     /// A full frame's time.
     const SLOT: u64 = 12_304;
@@ -147,8 +149,8 @@ pub(super) fn on_a_busy_link(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// The order changes while the link is busy: a token that comes after the change is treated by the new order, one that waits
-/// already, too.
+/// The order changes while the link is busy: a token that comes after the change is treated by the
+/// new order, one that waits already, too.
 pub(super) fn changes(_: &mut Ctx) -> Result<()> {
     const SLOT: u64 = 12_304;
     const SHORT: u64 = 672;
@@ -187,8 +189,8 @@ pub(super) fn changes(_: &mut Ctx) -> Result<()> {
     compare("orders in turn", start, &arrivals, &want)
 }
 
-/// A port with more of both than it can send shares the link exactly as its configuration says, in which order ever: each
-/// departure is foretold.
+/// A port with more of both than it can send shares the link exactly as its configuration says, in
+/// which order ever: each departure is foretold.
 pub(super) fn shares(ctx: &mut Ctx) -> Result<()> {
     const TENTH: u64 = 100_000_000;
     let mut bench = Bench::bare()?;
@@ -251,8 +253,8 @@ pub(super) fn shares(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// What leaves when, from the rules: the first packet is data; then tokens that are due go before data, or (data first)
-/// after one data packet that passes them. Until one of them runs out.
+/// What leaves when, from the rules: the first packet is data; then tokens that are due go before
+/// data, or (data first) after one data packet that passes them. Until one of them runs out.
 fn both(link: u64, group: Pace, frame: u64, token: u64, data_first: bool) -> Vec<(u64, Packet)> {
     let link = Pace::bits(link);
     let (mut data_left, mut tokens_left) = (1500 - 1, 1000);
@@ -297,7 +299,8 @@ fn compare(what: &str, start: u64, came: &[Tapped], want: &[(u64, Packet)]) -> R
     Ok(())
 }
 
-/// Without tokens data has all of the link, without data the tokens have their share: no gap and no overlap.
+/// Without tokens data has all of the link, without data the tokens have their share: no gap and no
+/// overlap.
 pub(super) fn alone(_: &mut Ctx) -> Result<()> {
     for order in ["tokens-first", "data-first"] {
         let mut bench = Bench::port(&format!(

@@ -84,8 +84,8 @@ fn stream(bench: &mut Bench, kind: Kind, count: u64, pace: Pace) -> Result<Vec<u
     Ok(departures)
 }
 
-/// Every gap is within 1 ns of the ideal, the mean within 1e-6 of it, and no token is early or late by a
-/// nanosecond at the end of a million.
+/// Every gap is within 1 ns of the ideal, the mean within 1e-6 of it, and no token is early or late
+/// by a nanosecond at the end of a million.
 pub(super) fn tokens(ctx: &mut Ctx) -> Result<()> {
     let count = super::scaled(1_000_000);
     let mut rows = Vec::new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the papers promise of the transport, held to on exact links. The experiments of the same names show more.
+//! What the papers promise of the transport, held to on exact links. The experiments of the same
+//! names show more.
 
 use std::time::Duration;
 
@@ -32,7 +33,8 @@ pub(in crate::cases) const CASES: &[Case] = &[
     case("timing/transport/priority", urgent_first),
 ];
 
-/// No data packet is dropped, the data queue keeps its bound, and all is done within a tenth of the ideal time (TOP section 5.3).
+/// No data packet is dropped, the data queue keeps its bound, and all is done within a tenth of the
+/// ideal time (TOP section 5.3).
 fn many_to_one(ctx: &mut Ctx) -> Result<()> {
     let senders = 64;
     let fabric = incast::build(senders)?;
@@ -92,7 +94,8 @@ fn fair_to_many(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// A flow alone gets all that the tokens' share leaves of the link (ExpressPass section 3.1: 94.82 %).
+/// A flow alone gets all that the tokens' share leaves of the link (ExpressPass section 3.1: 94.82
+/// %).
 fn nothing_wasted(ctx: &mut Ctx) -> Result<()> {
     for (rate, span) in [(10_000_000_000, 10), (100_000_000_000, 2)] {
         for policy in ["policy expresspass", "policy top"] {

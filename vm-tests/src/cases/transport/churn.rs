@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Sockets, namespaces and the module itself go at any moment, with messages under way: nothing stays behind.
+//! Sockets, namespaces and the module itself go at any moment, with messages under way: nothing
+//! stays behind.
 
 use std::time::Duration;
 
@@ -49,7 +50,8 @@ fn forgotten() {
     std::thread::sleep(Duration::from_millis(1300));
 }
 
-/// Eight sockets on each host send to each other from two threads, while they are closed one by one in any order.
+/// Eight sockets on each host send to each other from two threads, while they are closed one by one
+/// in any order.
 fn all_at_once(net: &Net, rng: &mut Rng) -> Result<()> {
     const EACH: usize = 8;
     std::thread::scope(|scope| -> Result<()> {
@@ -149,7 +151,8 @@ fn one_namespace(ctx: &mut Ctx) -> Result<()> {
         senders.push(from);
     }
     std::thread::sleep(Duration::from_micros(ctx.rng.range(1..=3000)));
-    // The receiver's, a sender's, or the switch's goes first; sockets keep theirs alive for a while.
+    // The receiver's, a sender's, or the switch's goes first; sockets keep theirs alive for a
+    // while.
     let first = ctx.rng.index(3);
     if ctx.rng.one_in(2) {
         drop(net.switch.take());
@@ -191,7 +194,8 @@ fn unload() -> Result<()> {
     Ok(())
 }
 
-/// The module cannot go while a socket is open, and goes when the last one is closed; opening one loads it.
+/// The module cannot go while a socket is open, and goes when the last one is closed; opening one
+/// loads it.
 fn module_in_use(_: &mut Ctx) -> Result<()> {
     let net = pair()?;
     unload()?;
@@ -219,7 +223,8 @@ fn module_in_use(_: &mut Ctx) -> Result<()> {
     load()
 }
 
-/// 50 times the module comes, sockets are used, and the module goes, while packets come for it all the time.
+/// 50 times the module comes, sockets are used, and the module goes, while packets come for it all
+/// the time.
 fn modules(ctx: &mut Ctx) -> Result<()> {
     const LOADS: u32 = 50;
     const WARM_UP: u32 = 6;

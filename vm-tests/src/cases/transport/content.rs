@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Messages that tell what they are: each begins with its number, and every further byte follows from that number and its place.
-//! What is cut, shifted, mixed up or delivered twice shows.
+//! Messages that tell what they are: each begins with its number, and every further byte follows
+//! from that number and its place. What is cut, shifted, mixed up or delivered twice shows.
 
 use std::collections::BTreeMap;
 

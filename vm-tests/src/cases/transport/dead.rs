@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Peers that fall silent or come back without memory: both ends of a message learn of it, and in time.
+//! Peers that fall silent or come back without memory: both ends of a message learn of it, and in
+//! time.
 
 use std::time::{Duration, Instant};
 
@@ -29,15 +30,16 @@ pub(super) const CASES: &[Case] = &[
 
 /// What is configured as `timeout`.
 const TIMEOUT: Duration = Duration::from_millis(600);
-/// How much later than that it may be told, where time is simulated: a peer is asked at least so often, and its answer may have
-/// been the last that came.
+/// How much later than that it may be told, where time is simulated: a peer is asked at least so
+/// often, and its answer may have been the last that came.
 const SLACK: Duration = Duration::from_millis(50);
 
 fn set_timeout(net: &Net) -> Result<()> {
     configure_all(net, "timeout 600ms")
 }
 
-/// That a failure came in time: not before `timeout`, and where time is simulated also not much later.
+/// That a failure came in time: not before `timeout`, and where time is simulated also not much
+/// later.
 fn in_time(what: &str, took: Duration) -> Result<()> {
     ensure!(took >= TIMEOUT, "{what} after {took:?} of {TIMEOUT:?}");
     ensure!(
@@ -109,7 +111,8 @@ fn never_there(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// The link goes down in the middle: the sender is told, and who reads the message too; the reader's socket is good afterwards.
+/// The link goes down in the middle: the sender is told, and who reads the message too; the
+/// reader's socket is good afterwards.
 fn link_down(ctx: &mut Ctx) -> Result<()> {
     for policy in POLICIES {
         let net = pair()?;
@@ -129,7 +132,8 @@ fn link_down(ctx: &mut Ctx) -> Result<()> {
             "{policy}: reader after {there:?}, sender after {here:?}"
         ));
         if clock::is_simulated() {
-            // Each hears nothing from the moment on at which the other last spoke, which was a little before.
+            // Each hears nothing from the moment on at which the other last spoke, which was a
+            // little before.
             for (what, took) in [("the reader", there), ("the sender", here)] {
                 ensure!(
                     took <= TIMEOUT + SLACK && took + SLACK >= TIMEOUT,
@@ -191,8 +195,8 @@ fn namespace_gone(_: &mut Ctx) -> Result<()> {
         let to = receiver(&net.hosts[1].ns)?;
         let from = sender(&net.hosts[0].ns)?;
         begin(&from, &to, there)?;
-        // The last socket keeps a namespace alive, as it does everywhere: it goes first, and with it what it knows, but its
-        // host has no link any more by which to say so.
+        // The last socket keeps a namespace alive, as it does everywhere: it goes first, and with
+        // it what it knows, but its host has no link any more by which to say so.
         let name = net.hosts[gone].ns.name().to_owned();
         net.hosts[gone].ns.ip("link del eth0")?;
         drop(net.hosts.remove(gone));

@@ -271,7 +271,8 @@ fn shutdown_read(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// A descriptor that is closed while a call waits on it: the call ends in its own time, and nothing is lost.
+/// A descriptor that is closed while a call waits on it: the call ends in its own time, and nothing
+/// is lost.
 fn close_under_a_call(_: &mut Ctx) -> Result<()> {
     let net = pair()?;
     let to = receiver(&net.hosts[1].ns)?;

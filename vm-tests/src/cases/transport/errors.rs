@@ -352,7 +352,8 @@ fn max_outgoing(_: &mut Ctx) -> Result<()> {
     nothing_more(&to)
 }
 
-/// No socket has the port: connected sockets hear of it by the next call, others by the error queue.
+/// No socket has the port: connected sockets hear of it by the next call, others by the error
+/// queue.
 fn nobody_there(_: &mut Ctx) -> Result<()> {
     let net = pair()?;
     // The transport is there, but not on that port.

@@ -26,8 +26,8 @@ pub(super) const CASES: &[Case] = &[
 
 /// Hosts on either side of the one that all talk to or that talks to all.
 const OTHERS: usize = 4;
-/// Messages to or from each of them. In virtual time, all that a receiver takes from one address at once; emulated, a packet takes so long that
-/// minutes would pass.
+/// Messages to or from each of them. In virtual time, all that a receiver takes from one address at
+/// once; emulated, a packet takes so long that minutes would pass.
 fn each() -> u64 {
     if clock::is_simulated() {
         1000

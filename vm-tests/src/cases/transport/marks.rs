@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The transport's policy `ren` over ports with REN's marker: marks arrive, grants carry them back, and senders heed them.
+//! The transport's policy `ren` over ports with REN's marker: marks arrive, grants carry them back,
+//! and senders heed them.
 
 use std::collections::BTreeMap;
 
@@ -29,19 +30,22 @@ pub(super) const CASES: &[Case] = &[
 /// What the ports of `tc-configs/ren-port.sh` have beside rate and period.
 const GRANTS: &str =
     "tokens 20% priorities 1 token-limit 1024 token-expiry off jitter 0 order tokens-first unscheduled off";
-/// The hosts' link is what their own ports have; a round trip on it is short, but for what waits. 20 full packets are sent at first.
+/// The hosts' link is what their own ports have; a round trip on it is short, but for what waits.
+/// 20 full packets are sent at first.
 const HOSTS: &str = "policy ren link 50mbit base-rtt 5ms";
 /// The first port of the path, at the sender, is faster than the second, at the switch.
 const FIRST: &str = "link 50mbit";
 const SECOND: &str = "link 20mbit";
 const MARKER: &str = "ren period 5ms";
-/// Packets of a message that may be under way: twice what the link carries in `base-rtt`, and what is acknowledged at once.
+/// Packets of a message that may be under way: twice what the link carries in `base-rtt`, and what
+/// is acknowledged at once.
 const UNDER_WAY: u64 = 2 * 20 + 16;
 /// Messages that are sent at once, and bytes of each.
 const COUNT: u64 = 4;
 const LEN: usize = 150_000;
 
-/// Two hosts at a switch, with a port at the sender and one at the switch, behind which is the receiver.
+/// Two hosts at a switch, with a port at the sender and one at the switch, behind which is the
+/// receiver.
 fn path(marker: &str) -> Result<Net> {
     let net = hosts(&Builder::bridged(2).without_offloads())?;
     configure_all(&net, HOSTS)?;
@@ -109,7 +113,8 @@ fn heeded(ctx: &mut Ctx, net: &Net) -> Result<[u64; 3]> {
     Ok(["grant-over", "grant-under", "grant-held"].map(of))
 }
 
-/// The slower port's marks arrive, and so do the faster one's that are higher; each of them does what it says.
+/// The slower port's marks arrive, and so do the faster one's that are higher; each of them does
+/// what it says.
 fn two_ports(ctx: &mut Ctx, family: usize) -> Result<()> {
     let net = path(MARKER)?;
     send(&net, family, 1)?;
@@ -125,7 +130,8 @@ fn two_ports(ctx: &mut Ctx, family: usize) -> Result<()> {
         seen >= COUNT * (LEN / 1450) as u64,
         "{seen} packets of REN flows"
     );
-    // Both have a queue: four messages begin at once with more than the link carries, and the second is slower.
+    // Both have a queue: four messages begin at once with more than the link carries, and the
+    // second is slower.
     let [at_first, at_second] = each("ren-over");
     ensure!(
         at_first > 0 && at_second > 0,
@@ -178,8 +184,10 @@ fn loss(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Ports without a marker leave every packet as it was sent, under-utilized: not all grants that say so draw two packets, or each message would double what it has under
-/// way for as long as it lasts. What is under way waits for ten times as long as `base-rtt`, and is not taken for lost for that.
+/// Ports without a marker leave every packet as it was sent, under-utilized: not all grants that
+/// say so draw two packets, or each message would double what it has under way for as long as it
+/// lasts. What is under way waits for ten times as long as `base-rtt`, and is not taken for lost
+/// for that.
 fn no_marker(ctx: &mut Ctx) -> Result<()> {
     let net = path("")?;
     for family in 0..2 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Addresses: connecting, both versions of IP in one socket, link-local addresses, several addresses of a host.
+//! Addresses: connecting, both versions of IP in one socket, link-local addresses, several
+//! addresses of a host.
 
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -133,7 +134,8 @@ fn ipv6_only(_: &mut Ctx) -> Result<()> {
     nothing_more(&server)
 }
 
-/// The address that a device makes of its own (RFC 4291 appendix A): hosts have the Ethernet addresses 02:00:00:00:00:number.
+/// The address that a device makes of its own (RFC 4291 appendix A): hosts have the Ethernet
+/// addresses 02:00:00:00:00:number.
 fn link_local_of(number: u16) -> Ipv6Addr {
     Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, number)
 }
@@ -173,7 +175,8 @@ fn link_local(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// A host with two addresses: messages come from the one that the socket is bound to, and answers from the one that was asked.
+/// A host with two addresses: messages come from the one that the socket is bound to, and answers
+/// from the one that was asked.
 fn several_addresses(_: &mut Ctx) -> Result<()> {
     let net = pair()?;
     let [here, there] = [&net.hosts[0], &net.hosts[1]];

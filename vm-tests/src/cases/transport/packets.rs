@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is on the wire: ports, lengths, checksums, DSCP, and paths that take smaller packets than the first link.
+//! What is on the wire: ports, lengths, checksums, DSCP, and paths that take smaller packets than
+//! the first link.
 
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ struct Seen {
     frame: usize,
 }
 
-/// Reads a frame; `None` if it is none of the transport's. Checks all that is the same for all of them.
+/// Reads a frame; `None` if it is none of the transport's. Checks all that is the same for all of
+/// them.
 fn read(frame: &[u8]) -> Result<Option<Seen>> {
     const UDP: u8 = 17;
     let word = |at: usize| -> Result<u16> {
@@ -99,7 +101,8 @@ fn read(frame: &[u8]) -> Result<Option<Seen>> {
     }))
 }
 
-/// The Internet checksum's sum over `bytes`, begun with `first`; 0xffff over what holds its own checksum.
+/// The Internet checksum's sum over `bytes`, begun with `first`; 0xffff over what holds its own
+/// checksum.
 fn sum(first: u32, bytes: &[u8]) -> u16 {
     let mut sum = first;
     for pair in bytes.chunks(2) {
@@ -144,7 +147,8 @@ fn watched(net: &Net, lengths: &[usize]) -> Result<Vec<Seen>> {
     all(&capture.finish()?)
 }
 
-/// Both ports are the transport's, checksums are right, lengths are as documented, and each class has its DSCP.
+/// Both ports are the transport's, checksums are right, lengths are as documented, and each class
+/// has its DSCP.
 fn headers(ctx: &mut Ctx) -> Result<()> {
     // Signal, token, data, unscheduled.
     let classes = [[48, 46, 0, 1], [8, 16, 24, 32]];
@@ -218,7 +222,8 @@ fn mtu(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// A message that a slow reader holds back halfway, so that something can happen to the path. Gives what it did.
+/// A message that a slow reader holds back halfway, so that something can happen to the path. Gives
+/// what it did.
 fn halfway(net: &Net, version: usize, happens: &dyn Fn() -> Result<()>) -> Result<()> {
     const LEN: u64 = 1_000_000;
     let to = receiver(&net.hosts[1].ns)?;
@@ -268,7 +273,8 @@ fn mtu_falls(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// A router whose next link takes less than the sender's: from the start, and from the middle of a message on.
+/// A router whose next link takes less than the sender's: from the start, and from the middle of a
+/// message on.
 fn narrow_path(_: &mut Ctx) -> Result<()> {
     for version in 0..2 {
         for from_start in [true, false] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Paths that lose, reorder, repeat, delay and corrupt packets, in both directions: every message arrives whole and once.
+//! Paths that lose, reorder, repeat, delay and corrupt packets, in both directions: every message
+//! arrives whole and once.
 
 use anyhow::{Context, Result};
 use turnstile_socket::SendOptions;

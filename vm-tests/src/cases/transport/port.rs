@@ -87,7 +87,8 @@ fn one(net: &Net, from: &Socket, to: &Socket, len: usize, options: &SendOptions)
     done.outcome.context("a message failed")
 }
 
-/// Tokens of each priority are in its class, data is in the data class, and nothing else is in either.
+/// Tokens of each priority are in its class, data is in the data class, and nothing else is in
+/// either.
 fn classes(ctx: &mut Ctx) -> Result<()> {
     const LEN: usize = 58_000;
     const PACKETS: u64 = LEN as u64 / 1450;
@@ -168,7 +169,8 @@ fn unscheduled(_: &mut Ctx) -> Result<()> {
             at_once == packets,
             "{len} bytes: {at_once} unscheduled packets, not {packets}"
         );
-        // Where the machine is slow, the receiver may give tokens for what has come but was not looked at.
+        // Where the machine is slow, the receiver may give tokens for what has come but was not
+        // looked at.
         ensure!(
             match packets {
                 0 => waited >= 5,

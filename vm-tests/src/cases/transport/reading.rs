@@ -24,7 +24,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("transport/reading/poll", poll_tells),
 ];
 
-/// Short reads cut nothing off, long ones do not reach into the next message, and MSG_EOR stands at the end only.
+/// Short reads cut nothing off, long ones do not reach into the next message, and MSG_EOR stands at
+/// the end only.
 fn pieces(_: &mut Ctx) -> Result<()> {
     let net = pair()?;
     let to = receiver(&net.hosts[1].ns)?;
@@ -214,7 +215,8 @@ fn no_data(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// A message that is handed out while it arrives is read to its end before others, though they are complete.
+/// A message that is handed out while it arrives is read to its end before others, though they are
+/// complete.
 fn one_to_its_end(_: &mut Ctx) -> Result<()> {
     const LEN: usize = 1 << 20;
     const OTHERS: u64 = 10;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a socket tells by itself: reports on its error queue, epoll's edges; and sockets that several processes have.
+//! What a socket tells by itself: reports on its error queue, epoll's edges; and sockets that
+//! several processes have.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -28,7 +29,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("transport/reports/shared-by-processes", shared),
 ];
 
-/// Each message's delivery is reported once, by its number, with the time that it took and where it went.
+/// Each message's delivery is reported once, by its number, with the time that it took and where it
+/// went.
 fn completions(_: &mut Ctx) -> Result<()> {
     const COUNT: u32 = 20;
     let net = pair()?;
@@ -130,7 +132,8 @@ fn events(epoll: &Epoll, wait_ms: u16) -> Result<Vec<EpollFlags>> {
     Ok(events[..count].iter().map(EpollEvent::events).collect())
 }
 
-/// Edges: each new message is told once, whether or not what was there before has been read; and room when there had been none.
+/// Edges: each new message is told once, whether or not what was there before has been read; and
+/// room when there had been none.
 fn epoll_edges(_: &mut Ctx) -> Result<()> {
     const LEN: usize = 1_000_000;
     let net = pair()?;

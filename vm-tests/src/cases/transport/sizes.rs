@@ -136,7 +136,8 @@ fn together(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// The lengths of [`lengths`] for both versions of IP that have room for a number, with numbers from `first` on.
+/// The lengths of [`lengths`] for both versions of IP that have room for a number, with numbers
+/// from `first` on.
 fn numbered(first: u64) -> Vec<(u64, usize)> {
     let all = MSS.into_iter().flat_map(lengths);
     let long = all.filter(|&len| len as u64 >= content::MIN);

@@ -82,7 +82,8 @@ pub(super) fn loopback(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Messages that are written in pieces: of a length that is told, of one that is not, and of one that is kept back.
+/// Messages that are written in pieces: of a length that is told, of one that is not, and of one
+/// that is kept back.
 pub(super) fn pieces(ctx: &mut Ctx) -> Result<()> {
     const LEN: usize = 3_000_001;
     const PIECE: usize = 70_001;
@@ -159,7 +160,8 @@ pub(super) fn errors(_: &mut Ctx) -> Result<()> {
     let pair = Pair::new()?;
     let to = pair.to(false);
     let sender = socket(pair.sender(), any(to))?;
-    // Nobody listens. The namespace of the receiver must have a socket for there to be anybody who could say so.
+    // Nobody listens. The namespace of the receiver must have a socket for there to be anybody who
+    // could say so.
     let _other = socket(pair.receiver(), any(to))?;
     let number = sender.send_to(b"anybody?", to, &options())?;
     let Some(end) = sender.wait_completion(Some(PATIENCE))? else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Messages that are written and read piece by piece, of known and unknown length, and who waits for whom.
+//! Messages that are written and read piece by piece, of known and unknown length, and who waits
+//! for whom.
 
 use std::io::{self, Write};
 
@@ -55,7 +56,8 @@ fn unknown_length(ctx: &mut Ctx) -> Result<()> {
                 content::check(number, at, &buffer[..read.len])?;
                 let info = read.info.context("no TURNSTILE_INFO")?;
                 ensure!(info.offset == at, "{info:?} at {at}");
-                // As soon as the end is known, it is told; here the buffers do not reach that far at first.
+                // As soon as the end is known, it is told; here the buffers do not reach that far
+                // at first.
                 ensure!(
                     at > 0 || info.length.is_none(),
                     "the length is known to the first read: {info:?}"
@@ -191,7 +193,8 @@ fn settled(socket: &Socket, read: impl Fn(&Socket) -> io::Result<usize>) -> Resu
     anyhow::bail!("it keeps changing: {before}")
 }
 
-/// A reader that does not read stops the sender, and neither side holds more than its buffer. Then it reads, and all comes.
+/// A reader that does not read stops the sender, and neither side holds more than its buffer. Then
+/// it reads, and all comes.
 fn slow_reader(ctx: &mut Ctx) -> Result<()> {
     let net = pair()?;
     let to = receiver(&net.hosts[1].ns)?;
@@ -317,7 +320,8 @@ fn blocked_sender(_: &mut Ctx) -> Result<()> {
     delivered(&from, 1)
 }
 
-/// A long message that nobody reads holds up no short one on another socket, and one to another port neither.
+/// A long message that nobody reads holds up no short one on another socket, and one to another
+/// port neither.
 fn passed_by(_: &mut Ctx) -> Result<()> {
     let net = pair()?;
     let address = addresses(&net.hosts[1]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the transport's cases share: hosts with the module, sockets in them, and the calls that a test wants to make exactly.
+//! What the transport's cases share: hosts with the module, sockets in them, and the calls that a
+//! test wants to make exactly.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -20,7 +21,8 @@ use crate::topology::{Builder, Host, Net};
 
 /// The port that receivers have.
 pub(super) const PORT: u16 = 5000;
-/// Longer than anything takes that is going to happen. A case that waits for nothing fails with a word instead of being killed.
+/// Longer than anything takes that is going to happen. A case that waits for nothing fails with a
+/// word instead of being killed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(45);
 /// The policies.
 pub(super) const POLICIES: [&str; 3] = ["expresspass", "top", "ren"];
@@ -142,7 +144,8 @@ pub(super) fn nothing_more(socket: &impl AsFd) -> Result<()> {
     }
 }
 
-/// Waits until so many messages of the socket, from number 0 on, were delivered: each is reported once.
+/// Waits until so many messages of the socket, from number 0 on, were delivered: each is reported
+/// once.
 pub(super) fn delivered(socket: &Socket, count: u32) -> Result<()> {
     let mut reported = vec![false; count as usize];
     for so_far in 0..count {
@@ -197,7 +200,8 @@ pub(super) fn item(kind: u32, payload: &[u8]) -> Vec<u8> {
     item_of(SOL_TURNSTILE, kind, payload)
 }
 
-/// An item of ancillary data (cmsg(3)): its length with the header, level, type, payload, and padding.
+/// An item of ancillary data (cmsg(3)): its length with the header, level, type, payload, and
+/// padding.
 pub(super) fn item_of(level: u32, kind: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = (16 + payload.len()).to_ne_bytes().to_vec();
     bytes.extend(level.to_ne_bytes());

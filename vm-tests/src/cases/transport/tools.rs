@@ -84,7 +84,8 @@ pub(super) fn send_and_recv(ctx: &mut Ctx) -> Result<()> {
             let receiver =
                 Running::start(pair.receiver(), &format!("turnstile recv {PORT} --count 2"))?;
             wait_for_receiver(&pair, to)?;
-            // Read meanwhile: the message is longer than the receive buffer's half, and than a pipe.
+            // Read meanwhile: the message is longer than the receive buffer's half, and than a
+            // pipe.
             let receiving = std::thread::spawn(move || receiver.finish());
             let line = format!("turnstile send {to} {what} {flags}");
             let said = if what == "-" {

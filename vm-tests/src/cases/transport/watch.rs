@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `turnstile flows`, `stats` and `events`: what they show of a message that waits for its reader, and of its end.
+//! `turnstile flows`, `stats` and `events`: what they show of a message that waits for its reader,
+//! and of its end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,7 +40,8 @@ fn event(events: &mut Running, kind: &str) -> Result<Value> {
     }
 }
 
-/// Starts `turnstile events`, and changes the configuration until an event of that comes: from then on, none is missed.
+/// Starts `turnstile events`, and changes the configuration until an event of that comes: from then
+/// on, none is missed.
 fn watch(ns: &Netns) -> Result<Running> {
     let mut events = Running::start(ns, "turnstile -j events")?;
     let seen = AtomicBool::new(false);

@@ -40,8 +40,8 @@ nix::setsockopt_impl!(
     sockopt::SetStruct<'_, libc::c_int>
 );
 
-/// A reader of TCP is woken for so many bytes at most, and for the last of a message: its program is there for what it
-/// finds, not for each packet.
+/// A reader of TCP is woken for so many bytes at most, and for the last of a message: its program
+/// is there for what it finds, not for each packet.
 const GULP: u64 = 128 << 10;
 
 /// Receive buffer of a Turnstile socket: messages of up to half of it are handed over whole.
@@ -161,8 +161,8 @@ impl Channel {
 }
 
 impl Drop for Channel {
-    /// Ends it at once, with what is under way: nobody waits for that. A connection that says goodbye would outlive its network, and
-    /// repeat it for minutes.
+    /// Ends it at once, with what is under way: nobody waits for that. A connection that says
+    /// goodbye would outlive its network, and repeat it for minutes.
     fn drop(&mut self) {
         for socket in [&self.sender, &self.receiver] {
             // On a connection that is closed it fails, and is not needed.

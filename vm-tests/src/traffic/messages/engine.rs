@@ -46,7 +46,8 @@ pub struct Messages {
     timer: TimerFd,
     /// A channel that was given up is none.
     slots: Vec<Option<Slot>>,
-    /// Channels without a message, by their hosts. The last used is used first: it knows the network best.
+    /// Channels without a message, by their hosts. The last used is used first: it knows the
+    /// network best.
     idle: BTreeMap<(usize, usize), Vec<usize>>,
     /// Messages that found none.
     waiting: BTreeMap<(usize, usize), VecDeque<usize>>,
@@ -65,7 +66,8 @@ struct Run<'a> {
 }
 
 impl Messages {
-    /// Opens `channels` for each of the pairs of `places`: so many messages a pair can have under way at once.
+    /// Opens `channels` for each of the pairs of `places`: so many messages a pair can have under
+    /// way at once.
     ///
     /// # Errors
     /// When there is no such socket, or no connection comes about.
@@ -109,8 +111,9 @@ impl Messages {
         Ok(all)
     }
 
-    /// Sends messages, each at its time after the monotonic clock shows `start`, and waits until all have been read, at most
-    /// until `patience` after the start. What is not there by then is given up. The result is in the order of `messages`.
+    /// Sends messages, each at its time after the monotonic clock shows `start`, and waits until
+    /// all have been read, at most until `patience` after the start. What is not there by then is
+    /// given up. The result is in the order of `messages`.
     ///
     /// # Errors
     /// When a socket fails, or there is no channel between two hosts.
@@ -178,7 +181,8 @@ impl Messages {
         Ok(run.done)
     }
 
-    /// How long messages of these lengths take when there is nothing else, one after the other with a pause between.
+    /// How long messages of these lengths take when there is nothing else, one after the other with
+    /// a pause between.
     ///
     /// # Errors
     /// As [`Messages::run`], and when one takes longer than `patience`.
@@ -287,8 +291,9 @@ impl Messages {
             ensure!(read == 0, "{read} bytes came that nobody has sent");
             return Ok(());
         };
-        // Once: if there is more, epoll says so again. To ask until nothing is left costs a call that fails, and virtual time charges
-        // for those: at 100 Gbit/s the reader would never come to rest.
+        // Once: if there is more, epoll says so again. To ask until nothing is left costs a call
+        // that fails, and virtual time charges for those: at 100 Gbit/s the reader would never come
+        // to rest.
         job.unread -= slot.channel.receive(job.unread, &mut self.buffer)?;
         if job.unread > 0 {
             return Ok(());

@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::Done;
 
-/// How long messages take on the idle network, by length: measured for some, on a straight line between them.
+/// How long messages take on the idle network, by length: measured for some, on a straight line
+/// between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alone(Vec<(u64, u64)>);
 
@@ -16,7 +17,8 @@ impl Alone {
         Self(measured)
     }
 
-    /// ns for a message of so many bytes; beyond what was measured, that of the nearest. 0 when nothing was.
+    /// ns for a message of so many bytes; beyond what was measured, that of the nearest. 0 when
+    /// nothing was.
     pub fn time(&self, bytes: u64) -> f64 {
         let upper = self.0.partition_point(|(length, _)| *length < bytes);
         match (

@@ -11,13 +11,15 @@ pub struct Sizes {
     pub name: &'static str,
     /// Bytes of a unit.
     pub unit: u64,
-    /// A length in units, and how many of 1000 messages are at most that long. The first has 0, the last 1000.
+    /// A length in units, and how many of 1000 messages are at most that long. The first has 0, the
+    /// last 1000.
     pub points: &'static [(u64, u64)],
 }
 
-/// Answers and background of a cluster that serves web searches, measured for DCTCP (Alizadeh et al., SIGCOMM 2010, figure 4), in
-/// the form in which pFabric's and later simulations have it: packets of 1460 bytes, 1.67 MB on average. Half are below 80
-/// KB, and the longest tenth carries nearly all.
+/// Answers and background of a cluster that serves web searches, measured for DCTCP (Alizadeh et
+/// al., SIGCOMM 2010, figure 4), in the form in which pFabric's and later simulations have it:
+/// packets of 1460 bytes, 1.67 MB on average. Half are below 80 KB, and the longest tenth carries
+/// nearly all.
 pub const WEB_SEARCH: Sizes = Sizes {
     name: "web search",
     unit: 1460,
@@ -64,10 +66,12 @@ impl Sizes {
         units / 1000.0 * self.unit as f64
     }
 
-    /// Lengths from the shortest to the longest, bytes: every one of the first few units, and then so that a straight line
-    /// between two of them says how long a message of a length between them takes.
+    /// Lengths from the shortest to the longest, bytes: every one of the first few units, and then
+    /// so that a straight line between two of them says how long a message of a length between them
+    /// takes.
     pub fn grid(&self) -> Vec<u64> {
-        /// Up to here each length is one by itself: the first packets decide how many round trips it takes.
+        /// Up to here each length is one by itself: the first packets decide how many round trips
+        /// it takes.
         const EACH: u64 = 8;
         let last = self.points.last().map_or(1, |(units, _)| *units);
         let mut grid: Vec<u64> = (1..=EACH.min(last)).collect();
@@ -80,8 +84,8 @@ impl Sizes {
     }
 }
 
-/// `count` messages whose gaps are exponential, so that the payload of all together is `bits_per_s` on average; each between a pair
-/// of hosts chosen anew.
+/// `count` messages whose gaps are exponential, so that the payload of all together is `bits_per_s`
+/// on average; each between a pair of hosts chosen anew.
 pub fn poisson(
     rng: &mut Rng,
     sizes: &Sizes,

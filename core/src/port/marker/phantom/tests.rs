@@ -41,7 +41,8 @@ fn marked(phantom: &mut Phantom, gap: u64, count: u64) -> Vec<u64> {
     (0..count).filter(marked).collect()
 }
 
-/// Section 2: it simulates the queue of a link at 95 %. At line rate it grows by 5 % of what passes: 76.9 bytes a frame.
+/// Section 2: it simulates the queue of a link at 95 %. At line rate it grows by 5 % of what
+/// passes: 76.9 bytes a frame.
 #[test]
 fn hulls_figures() {
     // The 15th frame finds 14 x 76.9 = 1076.6 bytes, the one before it 999.7.
@@ -60,8 +61,9 @@ fn hulls_figures() {
     assert_eq!(phantom.backlog(Nanos(last + 100_000)), 0);
 }
 
-/// "To set aggregate transmission rates to be strictly less than the link capacity": what stays below the drain rate is not marked, however
-/// long; what is above it is, however little. At 95 % a frame is due every 12951.58 ns.
+/// "To set aggregate transmission rates to be strictly less than the link capacity": what stays
+/// below the drain rate is not marked, however long; what is above it is, however little. At 95 % a
+/// frame is due every 12951.58 ns.
 #[test]
 fn the_drain_rate_is_the_limit() {
     assert_eq!(marked(&mut hulls(), 12_952, 100_000), []);
@@ -71,8 +73,8 @@ fn the_drain_rate_is_the_limit() {
     assert_eq!((above[0], above.len() as u64), (14_546, 20_000 - 14_546));
 }
 
-/// Section 6.1: "the input rate into the PQ is limited to the line rate (because it's in series)", so that "it takes longer for it to build
-/// up as the drain rate increases".
+/// Section 6.1: "the input rate into the PQ is limited to the line rate (because it's in series)",
+/// so that "it takes longer for it to build up as the drain rate increases".
 #[test]
 fn a_higher_drain_rate_takes_longer_to_mark() {
     let first = |percent: u64| {

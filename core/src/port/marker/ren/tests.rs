@@ -37,7 +37,8 @@ impl Port {
         }
     }
 
-    /// In each slot these packets arrive, and then the first that waits leaves; `came` has the marks of those that have one.
+    /// In each slot these packets arrive, and then the first that waits leaves; `came` has the
+    /// marks of those that have one.
     fn run(&mut self, slots: &[&[&'static str]], came: &BTreeMap<&'static str, u8>) {
         let last = slots.len() + 10;
         for slot in 0..last {
@@ -60,7 +61,8 @@ fn marks(port: &Port, names: &[&'static str]) -> Vec<u8> {
     names.iter().map(|name| port.marks[name]).collect()
 }
 
-/// Fig. 5: H0 and H1 start at line rate and send two packets each, at the same time. A1 and B1 are marked.
+/// Fig. 5: H0 and H1 start at line rate and send two packets each, at the same time. A1 and B1 are
+/// marked.
 #[test]
 fn figure_5() {
     let mut port = Port::new(8);
@@ -72,7 +74,8 @@ fn figure_5() {
     );
 }
 
-/// Fig. 6: between A3, A4 and A5 two more packets would fit. A4 and A5 are left under-utilized, so that five packets fill the next round.
+/// Fig. 6: between A3, A4 and A5 two more packets would fit. A4 and A5 are left under-utilized, so
+/// that five packets fill the next round.
 #[test]
 fn figure_6() {
     let mut port = Port::new(8);
@@ -101,7 +104,8 @@ fn figure_7() {
     );
 }
 
-/// Section 3.2.3: what counts is ql - ti. A queue that forms after gaps is less than it seems, gaps after a queue are.
+/// Section 3.2.3: what counts is ql - ti. A queue that forms after gaps is less than it seems, gaps
+/// after a queue are.
 #[test]
 fn queue_and_gaps_are_set_off_against_each_other() {
     let mut port = Port::new(16);
@@ -117,8 +121,8 @@ fn queue_and_gaps_are_set_off_against_each_other() {
     );
 }
 
-/// Flows over one bottleneck: each packet comes back a round trip later as none, one or two, by its mark. How many packets wait at the end of
-/// each round, and how many left in it.
+/// Flows over one bottleneck: each packet comes back a round trip later as none, one or two, by its
+/// mark. How many packets wait at the end of each round, and how many left in it.
 fn rounds(frames: u64, bursts: &[u64], ends: &[(usize, u64)], rounds: u64) -> Vec<(usize, u64)> {
     let mut arriving: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for (flow, start) in bursts.iter().enumerate() {
@@ -154,8 +158,9 @@ fn rounds(frames: u64, bursts: &[u64], ends: &[(usize, u64)], rounds: u64) -> Ve
     seen
 }
 
-/// Equations (1) and (3): m flows that start together leave a queue of m - 1 bandwidth-delay products, which is one less each round; the link
-/// stays full ("without degradation of link utilization").
+/// Equations (1) and (3): m flows that start together leave a queue of m - 1 bandwidth-delay
+/// products, which is one less each round; the link stays full ("without degradation of link
+/// utilization").
 #[test]
 fn a_burst_drains_by_one_bandwidth_delay_product_a_round() {
     for frames in [4, 10, 40] {
@@ -216,7 +221,8 @@ fn what_others_leave_is_taken_in_the_rounds_of_equation_6() {
         while rest << needed < FRAMES {
             needed += 1;
         }
-        // So much comes in that round; in bunches, as two packets follow one grant, so that some of it may wait for the next.
+        // So much comes in that round; in bunches, as two packets follow one grant, so that some of
+        // it may wait for the next.
         let (queue, sent) = seen[13 + needed];
         let (_, next) = seen[14 + needed];
         assert!(
@@ -247,7 +253,8 @@ fn no_start_stops_everything() {
     }
 }
 
-/// A flow that starts at full rate on an idle link is not told to double it; one that sends a packet in a round is.
+/// A flow that starts at full rate on an idle link is not told to double it; one that sends a
+/// packet in a round is.
 #[test]
 fn what_an_idle_link_says() {
     let seen = rounds(10, &[35], &[], 10);
@@ -267,7 +274,8 @@ fn what_an_idle_link_says() {
     }
 }
 
-/// Only what leaves the link idle is a gap: other bands' packets, short ones, and rounding are none.
+/// Only what leaves the link idle is a gap: other bands' packets, short ones, and rounding are
+/// none.
 #[test]
 fn a_busy_link_has_no_gaps() {
     // A token of 84 bytes after each frame; 12976 ns together.

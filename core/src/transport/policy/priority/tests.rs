@@ -64,7 +64,8 @@ proptest! {
         let function = PriorityFunction::new(k, p, a, b);
         let argument = (f64::from(a) * x as f64 + f64::from(b)) / 1000.0;
         let exact = f64::from(k) * argument.ln() / f64::from(p).ln();
-        // Where the logarithm is a whole number but for rounding, either side may be right; `powers_are_exact` looks at those.
+        // Where the logarithm is a whole number but for rounding, either side may be right;
+        // `powers_are_exact` looks at those.
         prop_assume!((exact - exact.round()).abs() > 1e-9);
         let expected = exact.floor().clamp(0.0, f64::from(k - 1)) as u8;
         prop_assert_eq!(function.of(x), expected, "{}", exact);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Without the module: what is asked, and what is made of answers. And with it, of a family that every kernel has.
+//! Without the module: what is asked, and what is made of answers. And with it, of a family that
+//! every kernel has.
 
 use super::family::ctrl;
 use super::*;
@@ -155,7 +156,8 @@ fn refusals_in_words() {
     assert!(says(refused(16, None)).contains("busy"));
 }
 
-/// The controller describes itself on every kernel: the whole way, with a family that is always there.
+/// The controller describes itself on every kernel: the whole way, with a family that is always
+/// there.
 #[test]
 fn a_real_kernel_answers() {
     let mut wire = Wire::open().unwrap();
