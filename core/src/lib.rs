@@ -15,6 +15,7 @@
 //! | [`shaper`] | spacing packets at a rate, without drift |
 //! | [`units`] | nanoseconds and exact rates |
 //! | [`header`] | the start of a Turnstile packet |
+//! | [`options`] | the engine behind all options: tables, ranges, refusals |
 //! | [`pacer`] | HULL's host pacer: a token bucket whose rate follows the traffic, for the flows that met congestion |
 //! | [`transport`] | messages between hosts, scheduled by tokens: wire format, feedback, policies, state machines |
 //!
@@ -67,6 +68,7 @@
 extern crate std;
 
 pub mod header;
+pub mod options;
 pub mod pacer;
 pub mod port;
 pub mod queue;

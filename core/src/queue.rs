@@ -4,8 +4,8 @@
 //! The kernel module implements them over socket buffers and lists of these, the tests over a
 //! `VecDeque`.
 
+use crate::options::limits;
 use crate::port::band::Band;
-use crate::port::config::limits;
 use crate::port::marker::field::{Label, Place};
 use crate::units::Nanos;
 

@@ -3,7 +3,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use turnstile_netlink::table;
+use turnstile_netlink::Options;
 
 use crate::bench::BenchCommand;
 use crate::message::{Recv, Send};
@@ -123,7 +123,7 @@ pub(crate) struct Target {
 }
 
 fn options() -> String {
-    format!("Options of the port:\n{}", table::help())
+    format!("Options of the port:\n{}", Options::help())
 }
 
 #[cfg(test)]

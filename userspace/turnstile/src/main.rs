@@ -25,7 +25,7 @@ use clap::{CommandFactory, Parser};
 use turnstile_netlink::client::Ports;
 use turnstile_netlink::error::Error;
 use turnstile_netlink::place::Place;
-use turnstile_netlink::{parse, table};
+use turnstile_netlink::{parse, Options};
 
 use cli::{Cli, Command, Page, PortCommand, Target};
 use failure::Failure;
@@ -78,7 +78,7 @@ fn port(cli: &Cli, command: &PortCommand) -> Result<(), Failure> {
     match command {
         PortCommand::Add(target) | PortCommand::Replace(target) | PortCommand::Change(target) => {
             if target.words.iter().any(|word| word == "help") {
-                return Ok(io::stdout().write_all(table::help().as_bytes())?);
+                return Ok(io::stdout().write_all(Options::help().as_bytes())?);
             }
             let (place, words) = Place::parse(&target.dev, &target.words)?;
             let options = parse(words)?;

@@ -21,7 +21,7 @@ use turnstile_core::transport::uapi::{command, FAMILY_VERSION};
 pub use error::Error;
 
 use super::record::{Event, Message, Peer};
-use super::settings::Settings;
+use super::Settings;
 use crate::attr::{attributes, Malformed};
 use family::Family;
 use wire::{body, Kernel, Wire};
