@@ -297,8 +297,8 @@ mod tests {
             text,
             "port swp1 root handle 1: link 10gbit tokens 5% split-gso\n"
         );
-        let words: Vec<&str> = text.split_whitespace().skip(2).collect();
-        let (place, rest) = Place::parse("swp1", &words).unwrap();
+        let words: Vec<&str> = text.split_whitespace().skip(1).collect();
+        let (place, rest) = Place::parse(&words).unwrap();
         assert_eq!(
             (place.parent, place.handle),
             (Id::ROOT, Some(port().handle))

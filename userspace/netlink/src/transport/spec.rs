@@ -162,7 +162,10 @@ fn attributes_have_the_types_of_uapi() {
         let mut about = "";
         for line in part[..part.find("\n}").unwrap()].lines().map(str::trim) {
             if let Some(text) = line.strip_prefix("/// ") {
-                about = text;
+                // The type is in the first line of several.
+                if about.is_empty() {
+                    about = text;
+                }
             } else if let Some(rest) = line.strip_prefix("pub const ") {
                 if rest.starts_with("MAX:") {
                     continue;
@@ -173,6 +176,7 @@ fn attributes_have_the_types_of_uapi() {
                     kind => kind.unwrap(),
                 };
                 types.insert(kebab(rest.split(':').next().unwrap()), kind.to_owned());
+                about = "";
             }
         }
         assert_eq!(keys(item(sets, 2, module), 6, "type"), types, "{module}");
