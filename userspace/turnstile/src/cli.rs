@@ -98,7 +98,8 @@ pub(crate) enum Page {
     TcTurnstilePacer,
 }
 
-/// What to do with ports.
+/// What to do with ports. An alias that clap showed would be completed in the place of the name: help
+/// has it in words.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PortCommand {
     /// Add a port to a device that has no queueing discipline there
@@ -110,11 +111,11 @@ pub(crate) enum PortCommand {
     /// Set options of a port; those not given, and what is queued, stay
     #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Change(Target),
-    /// Delete a port
-    #[command(visible_alias = "delete")]
+    /// Delete a port [alias: delete]
+    #[command(alias = "delete")]
     Del(Spot),
-    /// Show ports as they can be typed back
-    #[command(visible_alias = "list")]
+    /// Show ports as they can be typed back [alias: list]
+    #[command(alias = "list")]
     Show(Only),
 }
 

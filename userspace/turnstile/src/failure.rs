@@ -13,7 +13,7 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (DONE, "done"),
     (
         USAGE,
-        "the words make no sense, or name a device that is not there",
+        "the words make no sense, or name a device or a network namespace that is not there",
     ),
     (
         REFUSED,

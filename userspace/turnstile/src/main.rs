@@ -17,6 +17,7 @@ mod message;
 mod netns;
 mod pacer;
 mod show;
+mod table;
 mod transport;
 mod value;
 
@@ -26,8 +27,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use turnstile_netlink::client::Ports;
 use turnstile_netlink::error::Error;
+use turnstile_netlink::parse;
 use turnstile_netlink::place::Place;
-use turnstile_netlink::{parse, table};
 
 use cli::{Cli, Command, Page, PortCommand};
 use diagnosis::Machine;
@@ -99,7 +100,7 @@ fn port(cli: &Cli, command: &PortCommand) -> Result<(), Failure> {
         PortCommand::Add(target) | PortCommand::Replace(target) | PortCommand::Change(target) => {
             let words = target.words();
             if words.iter().any(|word| word == "help") {
-                return Ok(io::stdout().write_all(table::help().as_bytes())?);
+                return Ok(io::stdout().write_all(turnstile_netlink::table::help().as_bytes())?);
             }
             let (place, words) = Place::parse(&words)?;
             let options = parse(words)?;
@@ -142,7 +143,7 @@ pub(crate) fn say_none(cli: &Cli, what: &str, dev: Option<&str>) {
 /// later.
 fn enter(cli: &Cli) -> Result<(), Failure> {
     match &cli.netns {
-        Some(name) => netns::enter(name).map_err(Failure::Kernel),
+        Some(name) => netns::enter(name),
         None => Ok(()),
     }
 }

@@ -29,11 +29,11 @@ pub(crate) enum PacerCommand {
     /// Set options of a pacer; those not given, what is queued, and the flows that are paced, stay
     #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Change(Target),
-    /// Delete a pacer
-    #[command(visible_alias = "delete")]
+    /// Delete a pacer [alias: delete]
+    #[command(alias = "delete")]
     Del(Spot),
-    /// Show pacers as they can be typed back
-    #[command(visible_alias = "list")]
+    /// Show pacers as they can be typed back [alias: list]
+    #[command(alias = "list")]
     Show(Only),
 }
 

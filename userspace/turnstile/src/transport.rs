@@ -28,8 +28,8 @@ pub(crate) enum TransportCommand {
             add = ArgValueCompleter::new(complete::words))]
         words: Vec<String>,
     },
-    /// Show the options as they can be typed back
-    #[command(visible_alias = "list")]
+    /// Show the options as they can be typed back [alias: list]
+    #[command(alias = "list")]
     Show,
 }
 

@@ -17,6 +17,7 @@ mod marking;
 mod options;
 mod pacer;
 mod placement;
+mod prompt;
 mod refused;
 mod support;
 mod tc_configs;
@@ -47,6 +48,7 @@ pub fn all() -> Vec<&'static Case> {
         timing::CASES,
         timing::TRANSPORT,
         tools::CASES,
+        prompt::CASES,
         family::CASES,
         hostile::CASES,
         transport::CASES,

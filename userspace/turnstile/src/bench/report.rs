@@ -8,6 +8,7 @@ use serde_json::{json, Value};
 
 use super::plan::Pattern;
 use super::run::{Run, Sample};
+use crate::table::{self, Layout};
 
 /// Classes of sizes: bytes, each up to the next.
 const CLASSES: &[(u64, u64, &str)] = &[
@@ -232,7 +233,12 @@ impl<'a> Report<'a> {
         if self.classes.iter().all(|class| class.slowdowns.is_empty()) {
             rows[0][7..].fill(String::new());
         }
-        out += &table(&rows);
+        let layout = Layout {
+            indent: 0,
+            gap: 2,
+            names: 1,
+        };
+        out += &table::text(rows, layout);
         if let [_, ..] = self.rounds.as_slice() {
             let mut sorted = self.rounds.clone();
             sorted.sort_unstable();
@@ -306,32 +312,6 @@ impl Class {
         }
         value
     }
-}
-
-/// Names to the left, numbers to the right.
-fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let widths: Vec<usize> = (0..N)
-        .map(|at| {
-            rows.iter()
-                .map(|row| row[at].chars().count())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if at == 0 {
-                write!(line, "{cell:<width$}")
-            } else {
-                write!(line, "  {cell:>width$}")
-            };
-        }
-        out += line.trim_end();
-        out.push('\n');
-    }
-    out
 }
 
 #[cfg(test)]
