@@ -6,7 +6,7 @@
 //! `init`, then the shared part, then the implementation itself, and says so in `live`.
 
 use super::{Context, Locked, Qdisc, Rtnl};
-use crate::{bindings, child::MAX_CHILDREN, extack::Extack, tap::Tap};
+use crate::{bindings, child::MAX_CHILDREN, tap::Tap, Extack};
 use core::{
     cell::UnsafeCell,
     marker::PhantomData,

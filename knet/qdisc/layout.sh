@@ -29,7 +29,7 @@ net_device: KNET_DEVICE_TYPE=type
 '
 types=$(echo "$wanted" | sed -n 's/:.*//p' | paste -sd,)
 
-echo "// Made by knet/layout.sh; do not edit."
+echo "// Made by knet/qdisc/layout.sh; do not edit."
 # pahole warns of BTF kinds that it does not know; none of them changes a layout.
 pahole -F btf,dwarf -C "$types" "$btf" 2>/dev/null | awk -v wanted="$wanted" '
 BEGIN {

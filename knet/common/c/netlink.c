@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* C faces of the kernel's inline functions and macros; see netlink.h. A part of each module's helpers.c. */
+/* C faces of the kernel's inline functions and macros; see netlink.h. */
 #include <net/netlink.h>
 #include "netlink.h"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Writing attributes into a netlink message.
-//!
-//! Both modules' knet crates have this file, each with its own bindings.
 
 use crate::bindings;
 use kernel::{
@@ -15,9 +13,10 @@ pub struct Message(*mut bindings::sk_buff);
 impl Message {
     /// # Safety
     ///
-    /// `skb` must be a netlink message that is being built, valid while this value lives.
-    pub(crate) unsafe fn from_raw(skb: *mut bindings::sk_buff) -> Self {
-        Message(skb)
+    /// `skb` must be a `struct sk_buff` with a netlink message that is being built, valid while this
+    /// value lives. Each crate has a type of its own for that, from its own bindings.
+    pub unsafe fn from_raw<T>(skb: *mut T) -> Self {
+        Message(skb.cast())
     }
 
     /// Adds a nested attribute and fills it. `EMSGSIZE`, and the message as it was, when there is

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Error messages for netlink requests.
-//!
-//! Both modules' knet crates have this file, each with its own bindings.
 
 use crate::bindings;
 use core::fmt::{self, Write};
@@ -38,9 +36,10 @@ impl Write for Message {
 impl Extack {
     /// # Safety
     ///
-    /// `extack` must be null or valid while this value lives.
-    pub(crate) unsafe fn from_raw(extack: *mut bindings::netlink_ext_ack) -> Self {
-        Extack(extack)
+    /// `extack` must be null or a `struct netlink_ext_ack` that is valid while this value lives. Each
+    /// crate has a type of its own for that, from its own bindings.
+    pub unsafe fn from_raw<T>(extack: *mut T) -> Self {
+        Extack(extack.cast())
     }
 
     /// Says which attribute of the request is to blame: the one that `attr`, a part of the request,

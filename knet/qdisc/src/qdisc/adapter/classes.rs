@@ -5,9 +5,8 @@ use super::{child, child_place, errno, private, with_lock};
 use crate::{
     bindings,
     dump::Stats,
-    extack::Extack,
-    message::Message,
     qdisc::{eopnotsupp, Locked, Qdisc},
+    Extack, Message,
 };
 use core::{ptr, ptr::NonNull};
 use kernel::error::{code::*, Result};
@@ -157,7 +156,7 @@ unsafe fn child_of<T: Qdisc>(
     class: usize,
 ) -> Option<NonNull<bindings::Qdisc>> {
     // SAFETY: nobody is told what is wrong with the class.
-    let mut nobody = unsafe { Extack::from_raw(ptr::null_mut()) };
+    let mut nobody = unsafe { Extack::from_raw::<bindings::netlink_ext_ack>(ptr::null_mut()) };
     let place = child_place::<T>(class as u16, &mut nobody).ok()?;
     // SAFETY: promised by the caller.
     unsafe { child::<T>(sch, place) }

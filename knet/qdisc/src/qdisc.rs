@@ -9,10 +9,9 @@ use crate::{
     child::Child,
     device::{Device, Medium},
     dump::Stats,
-    extack::Extack,
-    message::Message,
     skb::Skb,
     tap::Listener,
+    Extack, Message,
 };
 use core::{marker::PhantomData, ptr::NonNull};
 use kernel::prelude::*;

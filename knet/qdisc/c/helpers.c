@@ -3,7 +3,6 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include "knet.h"
-#include "netlink.c"
 
 /*
  * The segments of a GSO packet, linked by ->next, or NULL when it cannot be split. The caller keeps

@@ -26,8 +26,6 @@
 #include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
-#include <linux/workqueue.h>
-#include "netlink.h"
 
 /*
  * Where the packet path's fields are, for which bindgen has no names: members of anonymous

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Netlink messages, for the Rust that both modules share: knet/src/{attr,extack,message}.rs. */
+/* Netlink messages, for the Rust that both modules share: knet/common/src. */
 #ifndef KNET_NETLINK_H
 #define KNET_NETLINK_H
 

@@ -6,9 +6,8 @@ use crate::{
     attr::Nest,
     bindings,
     dump::Stats,
-    extack::Extack,
-    message::Message,
     qdisc::{Configuring, Qdisc, Rtnl},
+    Extack, Message,
 };
 use core::{ptr, slice};
 use kernel::prelude::*;

@@ -4,8 +4,6 @@
 //! The kernel has checked that the nest as a whole lies inside the message, and nothing more. A
 //! policy ([`Rule`]s) says what may be in it; [`parse`] refuses everything else with a message that
 //! names the attribute, which the C policies cannot do.
-//!
-//! Both modules' knet crates have this file, each with its own bindings.
 
 use crate::extack::Extack;
 use kernel::error::{code::*, Result};
@@ -66,7 +64,8 @@ const TYPE_MASK: u16 = 0x3fff;
 
 impl<'a> Nest<'a> {
     /// From what is behind the header.
-    pub(crate) fn new(content: &'a [u8]) -> Self {
+    #[must_use]
+    pub fn new(content: &'a [u8]) -> Self {
         Nest(content)
     }
 }

@@ -32,4 +32,7 @@ type __kernel_size_t = usize;
 type __kernel_ssize_t = isize;
 type __kernel_ptrdiff_t = isize;
 
-include!(concat!(env!("KNET_GENERATED"), "/bindings_generated.rs"));
+include!(concat!(
+    env!("KNET_GENERATED"),
+    "/qdisc/bindings_generated.rs"
+));

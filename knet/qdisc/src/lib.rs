@@ -82,21 +82,16 @@ mod bindings;
 mod child;
 mod device;
 mod dump;
-mod extack;
 mod layout;
-mod message;
 mod qdisc;
 mod skb;
 mod tap;
 mod time;
 
-pub mod attr;
-
 pub use child::{Child, MAX_CHILDREN};
 pub use device::{Device, Medium};
 pub use dump::{ClassStats, Stats};
-pub use extack::Extack;
-pub use message::Message;
+pub use knet_common::{attr, Extack, Message};
 pub use qdisc::{
     drop_queued, eopnotsupp, Arrivals, Arriving, Classified, Configuring, Context, Departures,
     Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing, Kind, Leaving, Locked, Qdisc,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Writing statistics dumps.
 
-use crate::{bindings, message::Message};
+use crate::{bindings, Message};
 use kernel::{error::to_result, prelude::*};
 
 /// A statistics dump under construction. Maps to C's `struct gnet_dump`.
