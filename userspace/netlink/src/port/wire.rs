@@ -172,7 +172,7 @@ pub fn decode_class_band(bytes: &[u8]) -> Result<Option<Band>, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::any_options;
+    use crate::port::testing::any_options;
     use proptest::prelude::*;
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
     /// docs/netlink.md is for programs that do not read Rust: its numbers have to be right.
     #[test]
     fn documented_numbers() {
-        let text = include_str!("../../../docs/netlink.md");
+        let text = include_str!("../../../../docs/netlink.md");
         let mut sections = text.split("\n## ");
         let mut section = |title: &str| sections.find(|part| part.starts_with(title)).unwrap();
         macro_rules! check {
