@@ -12,7 +12,7 @@ mod support;
 mod tools;
 mod transport;
 
-/// Every case, in the order they are run.
+/// The cases of every file, in the order they are run.
 const ALL: &[&[Case]] = &[
     guest::CASES,
     port::options::CASES,
@@ -58,4 +58,36 @@ const ALL: &[&[Case]] = &[
 /// Every case, in the order they are run.
 pub fn all() -> Vec<&'static Case> {
     ALL.iter().copied().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn theme(case: &Case) -> &str {
+        case.name.rsplit_once('/').expect(case.name).0
+    }
+
+    #[test]
+    fn names_are_unique_and_made_of_small_letters_digits_and_dashes() {
+        let mut seen = BTreeSet::new();
+        for case in all() {
+            assert!(seen.insert(case.name), "{} is there twice", case.name);
+            for part in case.name.split('/') {
+                let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+                assert!(!part.is_empty() && part.chars().all(plain), "{}", case.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_has_one_theme() {
+        for cases in ALL {
+            for case in *cases {
+                assert_eq!(theme(case), theme(&cases[0]), "{}", case.name);
+            }
+        }
+    }
 }
