@@ -1,123 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `cargo xtask demo`: has the guest measure Turnstile beside two stock set-ups, and shows what
-//! came out.
+//! The demonstration's figures as text, and what to see in them.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use turnstile_test_protocol::demo::{is_token, Class, Demo, SetUp};
 
-use crate::bed::Bed;
-use crate::demo_data::{is_token, Class, Demo, SetUp};
-use crate::env::{checkout, Env};
-use crate::follow;
-use crate::guest::Limits;
-use crate::image::RunConfig;
-use crate::plot;
-use crate::plot_messages;
-use crate::report::Report;
-use crate::session::Session;
+use crate::tables::aligned;
 
-/// The longest a demonstration may take.
-const LIMITS: Limits = Limits {
-    overall: Duration::from_secs(10 * 60),
-    silence: Duration::from_secs(2 * 60),
-};
-
-/// What the user asked for.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Options {
-    /// Measure nothing: show the figures of an earlier run again, from its demo.json
-    #[arg(long, value_name = "FILE")]
-    from: Option<PathBuf>,
-}
-
-/// Runs the demonstration; `false` if the guest was not well.
-///
-/// # Errors
-/// What is needed cannot be had or compiled, or the guest sent nothing to show.
-pub(crate) fn run(options: &Options) -> Result<bool> {
-    if let Some(file) = &options.from {
-        let out = checkout().join("out");
-        fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
-        print!("{}", show(file, &out)?);
-        return Ok(true);
-    }
-    let began = Instant::now();
-    let env = Env::open()?;
-    let lock = env.lock()?;
-    let (session, built) = Session::prepare_and_build(&env, Bed::Vm)?;
-    drop(lock);
-    let ready = began.elapsed();
-    let out = env.src.join("out");
-    let json = out.join("demo.json");
-    if json.exists() {
-        // A failed run must not show the figures of an earlier one.
-        fs::remove_file(&json).with_context(|| format!("cannot remove {}", json.display()))?;
-    }
-    let config = RunConfig {
-        mode: "demo".into(),
-        seed: 1,
-        timeout_scale: 1.0,
-        ..RunConfig::default()
-    };
-    let report = Report::new(env.ui.clone());
-    session.boot(&env, &built, &config, |guest| {
-        follow::run(&env, guest, "demo", LIMITS, &out, &report)
-    })?;
-    if !json.exists() {
-        bail!("the guest sent no demo.json");
-    }
-    env.ui.result(show(&json, &out)?);
-    let (total, ready) = (began.elapsed().as_secs_f64(), ready.as_secs_f64());
-    env.ui.result(format!(
-        "demo took {total:.0} s: {ready:.0} s to set up and build, {:.0} s in the guest",
-        total - ready
-    ));
-    Ok(report.totals().1 == 0)
-}
-
-/// Writes the tables and the pictures of a demo.json into the folder `out`; returns the tables.
-fn show(json: &Path, out: &Path) -> Result<String> {
-    let text = fs::read(json).with_context(|| format!("cannot read {}", json.display()))?;
-    let demo = Demo::read(&text)
-        .with_context(|| format!("{} holds no figures of a demo", json.display()))?;
-    if demo.setups.is_empty() {
-        bail!("{} holds no set-up", json.display());
-    }
-    let mut text = render(&demo);
-    let mut pictures = vec![("demo.svg", plot::draw(&demo)?)];
-    if let Some(messages) = &demo.messages {
-        text.push('\n');
-        text.push_str(&messages.render());
-        pictures.push(("demo-messages.svg", plot_messages::draw(messages)?));
-    }
-    let files = pictures.iter().map(|(name, data)| (*name, data));
-    for (name, data) in files.chain([("demo.txt", &text)]) {
-        let path = out.join(name);
-        fs::write(&path, data).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    let _ = writeln!(
-        text,
-        "\nin {}: {} (the pictures), demo.txt, demo.json",
-        out.display(),
-        pictures
-            .iter()
-            .map(|(name, _)| *name)
-            .collect::<Vec<_>>()
-            .join(", ")
-    );
-    Ok(text)
-}
+/// A class that gets less than this part of what it offers starves.
+const STARVING: f64 = 0.05;
+/// How far from its target, as a part of it, the token group's share may be to count as on it.
+const ON_TARGET: f64 = 0.1;
 
 /// The tables, and what to see in them.
-fn render(demo: &Demo) -> String {
+pub(super) fn render(demo: &Demo) -> String {
     let mut text = format!(
         "Turnstile on the stock kernel {}: one port of {}, {} s of the same load on each set-up\n",
         demo.kernel,
-        rate(demo.link_bit_s),
+        rate(demo.link()),
         demo.duration_s
     );
     for set_up in &demo.setups {
@@ -190,6 +90,7 @@ fn sum(name: &str, classes: &[&Class]) -> Class {
         name: name.into(),
         offered: classes.iter().map(|c| c.offered).sum(),
         sent: classes.iter().map(|c| c.sent).sum(),
+        received: classes.iter().map(|c| c.received).sum(),
         drops,
         share_percent: classes.iter().map(|c| c.share_percent).sum(),
         sojourn_mean_us: None,
@@ -212,7 +113,7 @@ fn comparison(demo: &Demo) -> String {
         )];
         row.extend(demo.setups.iter().map(|set_up| {
             demo.group_share(set_up, phase).map_or("-".into(), |share| {
-                format!("{share:.2} % {:<9}", demo.judge(share))
+                format!("{share:.2} % {:<9}", judge(demo, share))
             })
         }));
         rows.push(row);
@@ -221,7 +122,7 @@ fn comparison(demo: &Demo) -> String {
         text.push_str(&aligned(&rows));
     }
     for (n, set_up) in (1..).zip(&demo.setups) {
-        let starving = match set_up.starving() {
+        let starving = match starving(set_up) {
             none if none.is_empty() => String::new(),
             some => format!("; next to nothing left of {}", some.join(", ")),
         };
@@ -230,31 +131,28 @@ fn comparison(demo: &Demo) -> String {
     text
 }
 
-/// Columns: the first to the left, the others to the right, indented by two.
-pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::from("  ");
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if column == 0 {
-                write!(line, "{cell:<width$}")
-            } else {
-                write!(line, "  {cell:>width$}")
-            };
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
+/// What a share of the token group's is, in a word.
+fn judge(demo: &Demo, share: f64) -> &'static str {
+    let ratio = share / demo.token_share_percent;
+    if share < 0.01 {
+        "none"
+    } else if ratio > 1.0 + ON_TARGET {
+        "above"
+    } else if ratio < 1.0 - ON_TARGET {
+        "below"
+    } else {
+        "on target"
     }
-    text
+}
+
+/// The classes that got next to nothing of what they offered.
+fn starving(set_up: &SetUp) -> Vec<&str> {
+    set_up
+        .classes
+        .iter()
+        .filter(|c| c.offered > 0 && (c.sent as f64) < STARVING * c.offered as f64)
+        .map(|c| c.name.as_str())
+        .collect()
 }
 
 /// A rate in the unit that keeps it short.
@@ -281,9 +179,50 @@ fn micros(us: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::demo_data::tests::example;
+
+    /// A demonstration of two set-ups: one on target, one with tokens at a sixth of it.
+    pub(crate) fn example() -> Demo {
+        serde_json::from_str(&example_json()).expect("the example is a demo.json")
+    }
+
+    fn example_json() -> String {
+        let samples = |rate: f64| {
+            (0..20)
+                .map(|i| {
+                    format!(
+                        r#"{{"t":{},"rates":{{"signal":1e5,"token0":{},"token1":{},"data":5e6}}}}"#,
+                        f64::from(i) * 0.2 + 0.1,
+                        rate / 4.0,
+                        rate * 3.0 / 4.0
+                    )
+                })
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let set_up = |title: &str, rate: f64| {
+            format!(
+                r#"{{"name":"x","title":"{title}","commands":["tc qdisc add"],"notes":["a note"],
+                "classes":[
+                 {{"name":"signal","offered":10,"sent":10,"received":10,"drops":{{}},"share_percent":0.5,"sojourn_mean_us":null,"sojourn_max_us":null}},
+                 {{"name":"token0","offered":1000,"sent":900,"received":900,"drops":{{"expired":40,"over-limit":60}},"share_percent":1.3,"sojourn_mean_us":12.5,"sojourn_max_us":100.0}},
+                 {{"name":"token1","offered":1000,"sent":20,"received":20,"drops":{{"expired":980}},"share_percent":3.9,"sojourn_mean_us":2500.0,"sojourn_max_us":8000.0}},
+                 {{"name":"data","offered":500,"sent":400,"received":400,"drops":{{"over-limit":100}},"share_percent":25.0,"sojourn_mean_us":1.0,"sojourn_max_us":2.0}}],
+                "samples":[{}]}}"#,
+                samples(rate)
+            )
+        };
+        let target = 20e6 * 84.0 / 1622.0;
+        format!(
+            r#"{{"kernel":"7.2","link_bit_s":20000000,"duration_s":4.0,"token_share_percent":{},
+            "phases":[{{"what":"first","from":0.0,"until":2.0}},{{"what":"second","from":2.0,"until":4.0}}],
+            "setups":[{},{}]}}"#,
+            84.0 / 16.22,
+            set_up("turnstile: one shaper", target),
+            set_up("stock: one limiter each", target / 6.0)
+        )
+    }
 
     #[test]
     fn the_table_has_a_row_per_class_and_a_column_per_cause() {
@@ -329,5 +268,23 @@ mod tests {
         assert_eq!(rate(100e9), "100 Gbit/s");
         assert_eq!(micros(12.4), "12 us");
         assert_eq!(micros(12_345.0), "12.3 ms");
+    }
+
+    #[test]
+    fn the_groups_share_is_that_of_the_phases_inner_samples() {
+        let mut demo = example();
+        demo.setups[0].samples[0].rates.insert("token0".into(), 1e9);
+        let share = demo.group_share(&demo.setups[0], &demo.phases[0]);
+        assert!((share.unwrap() - 84.0 / 16.22).abs() < 1e-9);
+        assert_eq!(judge(&demo, share.unwrap()), "on target");
+        let low = demo.group_share(&demo.setups[1], &demo.phases[1]).unwrap();
+        assert_eq!(judge(&demo, low), "below");
+        assert_eq!(judge(&demo, 3.0 * 5.18), "above");
+        assert_eq!(judge(&demo, 0.0), "none");
+    }
+
+    #[test]
+    fn a_class_starves_that_gets_less_than_a_twentieth() {
+        assert_eq!(starving(&example().setups[0]), ["token1"]);
     }
 }
