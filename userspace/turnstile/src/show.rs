@@ -13,6 +13,7 @@ use turnstile_netlink::stats::{print_class_stats, print_marker_stats, print_port
 use turnstile_netlink::units;
 
 use crate::cli::Cli;
+use crate::table::{self, Layout};
 
 /// The whole output of `port show`.
 pub(crate) fn ports(ports: &[Port], cli: &Cli) -> String {
@@ -62,7 +63,7 @@ fn text(port: &Port, cli: &Cli) -> String {
         print_port_stats(&port.stats, "  ", &mut stats);
         out += &stats.finish();
         out.push('\n');
-        out += &table(&port.classes);
+        out += &class_table(&port.classes);
     }
     out
 }
@@ -85,7 +86,7 @@ pub(crate) fn counters_text(counters: &Counters) -> String {
 }
 
 /// A row per class, and a line per marker.
-fn table(classes: &[Class]) -> String {
+fn class_table(classes: &[Class]) -> String {
     let heads = [
         "class",
         "band",
@@ -122,23 +123,12 @@ fn table(classes: &[Class]) -> String {
             units::time_decimal(stats.sojourn_max),
         ]
     }));
-    let widths: Vec<usize> = (0..heads.len())
-        .map(|at| rows.iter().map(|row| row[at].len()).max().unwrap_or(0))
-        .collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::from(" ");
-        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            // Names to the left, numbers to the right.
-            let _ = if at < 2 {
-                write!(line, " {cell:<width$}")
-            } else {
-                write!(line, " {cell:>width$}")
-            };
-        }
-        out += line.trim_end();
-        out.push('\n');
-    }
+    let layout = Layout {
+        indent: 2,
+        gap: 1,
+        names: 2,
+    };
+    let mut out = table::text(rows, layout);
     for class in classes {
         if !class.markers.fields().is_empty() {
             let mut stats = Text::default();
@@ -297,8 +287,8 @@ mod tests {
             text,
             "port swp1 root handle 1: link 10gbit tokens 5% split-gso\n"
         );
-        let words: Vec<&str> = text.split_whitespace().skip(2).collect();
-        let (place, rest) = Place::parse("swp1", &words).unwrap();
+        let words: Vec<&str> = text.split_whitespace().skip(1).collect();
+        let (place, rest) = Place::parse(&words).unwrap();
         assert_eq!(
             (place.parent, place.handle),
             (Id::ROOT, Some(port().handle))

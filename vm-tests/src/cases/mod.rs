@@ -8,6 +8,7 @@ mod guest;
 mod knet;
 mod pacer;
 mod port;
+mod prompt;
 mod support;
 mod tools;
 mod transport;
@@ -35,6 +36,7 @@ const ALL: &[&[Case]] = &[
     port::timing::CASES,
     transport::timing::CASES,
     tools::CASES,
+    prompt::CASES,
     transport::netlink::CASES,
     transport::hostile::CASES,
     transport::CASES,

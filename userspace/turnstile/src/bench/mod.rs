@@ -26,6 +26,7 @@ use turnstile_socket::SendOptions;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
+use crate::message::socket_for;
 use crate::transport::json as as_json;
 use crate::{enter, value};
 use plan::{plan, Load, Pattern};
@@ -221,7 +222,7 @@ impl Client {
 }
 
 /// A word as it is typed.
-fn typed(value: impl ValueEnum) -> String {
+pub(crate) fn typed(value: impl ValueEnum) -> String {
     value
         .to_possible_value()
         .map_or_else(String::new, |value| value.get_name().to_owned())
@@ -231,6 +232,14 @@ fn run_client(cli: &Cli, client: &Client) -> Result<(), Failure> {
     let over = client.over()?;
     let load = client.load()?;
     enter(cli)?;
+    if let Over::Turnstile(_) = over {
+        // Without the transport, all messages would fail for one reason: say it once.
+        for ipv4 in [true, false] {
+            if let Some(to) = client.to.iter().find(|to| to.is_ipv4() == ipv4) {
+                socket_for(*to)?;
+            }
+        }
+    }
     let jobs = plan(&load);
     // Shown only where standard error is a terminal.
     let bar = ProgressBar::new(jobs.len() as u64);
@@ -257,7 +266,10 @@ fn run_client(cli: &Cli, client: &Client) -> Result<(), Failure> {
         report.text()
     };
     io::stdout().write_all(text.as_bytes())?;
-    if let Some(path) = &client.svg {
+    let failures = report.failures();
+    let failed: usize = failures.iter().map(|(_, count)| count).sum();
+    // Nothing can be drawn of nothing.
+    if let Some(path) = client.svg.as_ref().filter(|_| failed < jobs.len()) {
         let name = match client.congestion.as_str() {
             "" => protocol,
             congestion => format!("{protocol} ({congestion})"),
@@ -268,13 +280,14 @@ fn run_client(cli: &Cli, client: &Client) -> Result<(), Failure> {
             Failure::Kernel(format!("cannot write {}: {error}", path.display()))
         })?;
     }
-    match report.failures() {
-        None => Ok(()),
-        Some((count, first)) => Err(Failure::Kernel(format!(
-            "{count} of {} messages were not delivered; the first: {first}",
-            jobs.len()
-        ))),
+    if failures.is_empty() {
+        return Ok(());
     }
+    let mut why = format!("{failed} of {} messages were not delivered:", jobs.len());
+    for (cause, count) in failures {
+        why += &format!("\n  {count}: {cause}");
+    }
+    Err(Failure::Kernel(why))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde_json::{json, Value};
 
 use super::plan::Pattern;
 use super::run::{Run, Sample};
+use crate::table::{self, Layout};
 
 /// Classes of sizes: bytes, each up to the next.
 const CLASSES: &[(u64, u64, &str)] = &[
@@ -156,15 +157,22 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Messages that were not delivered, and why the first was not.
-    pub(crate) fn failures(&self) -> Option<(usize, &str)> {
-        let mut failed = self
-            .run
-            .samples
-            .iter()
-            .filter_map(|sample| sample.took.as_ref().err());
-        let first = failed.next()?;
-        Some((1 + failed.count(), first))
+    /// Why messages were not delivered, and how many for each reason: the most frequent first.
+    pub(crate) fn failures(&self) -> Vec<(&str, usize)> {
+        let mut causes: Vec<(&str, usize)> = Vec::new();
+        let samples = self.run.samples.iter();
+        for why in samples.filter_map(|sample| sample.took.as_ref().err()) {
+            match causes.iter_mut().find(|(cause, _)| cause == why) {
+                Some((_, count)) => *count += 1,
+                None => causes.push((why, 1)),
+            }
+        }
+        causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        causes
+    }
+
+    fn failed(&self) -> usize {
+        self.failures().iter().map(|(_, count)| count).sum()
     }
 
     fn delivered_bytes(&self) -> u64 {
@@ -181,10 +189,13 @@ impl<'a> Report<'a> {
         (self.delivered_bytes() as f64 / seconds) as u64
     }
 
-    /// A table.
+    /// A table; empty if no message was delivered, of which the failures say all.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         let good = self.run.samples.iter().filter(|s| s.took.is_ok()).count();
+        if good == 0 {
+            return out;
+        }
         let _ = writeln!(
             out,
             "{good} messages, {} bytes in {}: {}",
@@ -222,7 +233,12 @@ impl<'a> Report<'a> {
         if self.classes.iter().all(|class| class.slowdowns.is_empty()) {
             rows[0][7..].fill(String::new());
         }
-        out += &table(&rows);
+        let layout = Layout {
+            indent: 0,
+            gap: 2,
+            names: 1,
+        };
+        out += &table::text(rows, layout);
         if let [_, ..] = self.rounds.as_slice() {
             let mut sorted = self.rounds.clone();
             sorted.sort_unstable();
@@ -243,7 +259,11 @@ impl<'a> Report<'a> {
     pub(crate) fn json(&self, with_messages: bool) -> Value {
         let mut all = self.about.clone();
         all["messages"] = self.run.samples.len().into();
-        all["failed"] = self.failures().map_or(0, |(count, _)| count).into();
+        all["failed"] = self.failed().into();
+        let failures = self.failures().into_iter();
+        all["failures"] = failures
+            .map(|(cause, count)| json!({"cause": cause, "messages": count}))
+            .collect();
         all["bytes"] = self.delivered_bytes().into();
         all["elapsed"] = ns(self.run.lasted).into();
         all["goodput"] = self.goodput().into();
@@ -292,32 +312,6 @@ impl Class {
         }
         value
     }
-}
-
-/// Names to the left, numbers to the right.
-fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let widths: Vec<usize> = (0..N)
-        .map(|at| {
-            rows.iter()
-                .map(|row| row[at].chars().count())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if at == 0 {
-                write!(line, "{cell:<width$}")
-            } else {
-                write!(line, "  {cell:>width$}")
-            };
-        }
-        out += line.trim_end();
-        out.push('\n');
-    }
-    out
 }
 
 #[cfg(test)]
@@ -385,9 +379,26 @@ pub(super) mod tests {
              1-10 MB         1  3.220ms  3.220ms  3.220ms  3.220ms  3.220ms      2.00  2.00  2.00\n\
              all             3  1.088ms  21.60us  3.220ms  3.220ms  3.220ms      2.00  2.00  2.00\n"
         );
-        assert_eq!(report.failures(), None);
+        assert!(report.failures().is_empty());
         let plain = Report::new(&run, Pattern::Fixed, None, json!({})).text();
         assert!(!plain.contains("slowdown"), "{plain}");
+    }
+
+    #[test]
+    fn failures_by_their_cause() {
+        let mut run = run(&[1000; 6]);
+        for (at, why) in [(0, "dead"), (1, "lost"), (3, "lost"), (5, "lost")] {
+            run.samples[at].took = Err(why.to_owned());
+        }
+        let report = Report::new(&run, Pattern::Fixed, None, json!({}));
+        assert_eq!(report.failures(), [("lost", 3), ("dead", 1)]);
+        assert!(report.text().starts_with("2 messages, "));
+        for sample in &mut run.samples {
+            sample.took = Err("dead".to_owned());
+        }
+        let report = Report::new(&run, Pattern::Fixed, None, json!({}));
+        assert_eq!(report.text(), "");
+        assert_eq!(report.json(false)["failed"], 6);
     }
 
     #[test]
@@ -395,12 +406,13 @@ pub(super) mod tests {
         let mut run = run(&[1000, 1000, 1000, 1000]);
         run.samples[3].took = Err("lost".to_owned());
         let report = Report::new(&run, Pattern::Incast, Some(IDEAL), json!({"seed": 1}));
-        assert_eq!(report.failures(), Some((1, "lost")));
+        assert_eq!(report.failures(), [("lost", 1)]);
         let value = report.json(true);
         assert_eq!(
             (&value["seed"], &value["messages"], &value["failed"]),
             (&json!(1), &json!(4), &json!(1))
         );
+        assert_eq!(value["failures"], json!([{"cause": "lost", "messages": 1}]));
         // The first round only: 1 us later, and 21.6 us long.
         assert_eq!(value["rounds"], json!([22_600]));
         assert_eq!(value["classes"][0]["time"]["p50"], 21_600);
