@@ -32,28 +32,20 @@
 
 pub mod attr;
 #[cfg(feature = "client")]
-pub mod client;
-pub mod dscp;
-#[cfg(feature = "client")]
 pub mod error;
-pub mod grammar;
 #[cfg(feature = "client")]
 pub mod json;
 #[cfg(feature = "client")]
 pub mod message;
 pub mod options;
 pub mod pacer;
-pub mod place;
-pub mod print;
-pub mod stats;
-pub mod table;
+pub mod port;
 #[cfg(feature = "client")]
 pub mod transport;
-pub mod units;
-pub mod wire;
-
-#[cfg(test)]
-mod testing;
 
 pub use grammar::{parse, GrammarError};
-pub use options::{Link, Options, Phantom};
+pub use options::{dscp, grammar, print, units};
+#[cfg(feature = "client")]
+pub use port::client;
+pub use port::options::{Link, Options, Phantom};
+pub use port::{place, stats, table, wire};

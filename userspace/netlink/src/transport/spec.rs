@@ -162,11 +162,10 @@ fn attributes_have_the_types_of_uapi() {
         let mut about = "";
         for line in part[..part.find("\n}").unwrap()].lines().map(str::trim) {
             if let Some(text) = line.strip_prefix("/// ") {
-                // The type is in the first line of several.
-                if about.is_empty() {
-                    about = text;
-                }
+                // The type is in a comment's first line.
+                about = if about.is_empty() { text } else { about };
             } else if let Some(rest) = line.strip_prefix("pub const ") {
+                let about = std::mem::take(&mut about);
                 if rest.starts_with("MAX:") {
                     continue;
                 }
@@ -176,7 +175,6 @@ fn attributes_have_the_types_of_uapi() {
                     kind => kind.unwrap(),
                 };
                 types.insert(kebab(rest.split(':').next().unwrap()), kind.to_owned());
-                about = "";
             }
         }
         assert_eq!(keys(item(sets, 2, module), 6, "type"), types, "{module}");
