@@ -23,8 +23,8 @@ pub(crate) enum TransportCommand {
     /// Set options; those not given, and messages under way, stay
     #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Set {
-        /// Options of the transport
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true,
+        /// Options of the transport, each with its value
+        #[arg(value_name = "OPTIONS", required = true, trailing_var_arg = true, allow_hyphen_values = true,
             add = ArgValueCompleter::new(complete::words))]
         words: Vec<String>,
     },
