@@ -145,7 +145,7 @@ mod tests {
                  [ handle HANDLE ] [ OPTIONS ]",
                 "turnstile pacer del [dev] DEV [ root | parent CLASSID ] [ handle HANDLE ]",
                 "turnstile pacer show [ [dev] DEV ]",
-                "turnstile transport set OPTIONS ...",
+                "turnstile transport set OPTION VALUE ...",
                 "turnstile transport show",
                 "turnstile flows [ --watch [TIME] ] [ --peers ]",
                 "turnstile stats [ --all ]",
