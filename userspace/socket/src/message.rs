@@ -26,7 +26,8 @@ pub(crate) const LEVEL: i32 = uapi::SOL_TURNSTILE as i32;
 /// use turnstile_socket::SendOptions;
 ///
 /// let urgent = SendOptions { deadline: Some(Duration::from_millis(5)), ..SendOptions::default() };
-/// let shuffle = SendOptions { coflow: NonZeroU32::new(17), priority: Some(3), ..SendOptions::default() };
+/// let coflow = NonZeroU32::new(17);
+/// let shuffle = SendOptions { coflow, priority: Some(3), ..SendOptions::default() };
 /// # let _ = (urgent, shuffle);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

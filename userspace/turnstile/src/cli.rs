@@ -99,8 +99,8 @@ pub(crate) enum Page {
     TcTurnstilePacer,
 }
 
-/// What to do with ports. An alias that clap showed would be completed in the place of the name: help
-/// has it in words.
+/// What to do with ports. An alias that clap showed would be completed in the place of the name:
+/// help has it in words.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PortCommand {
     /// Add a port to a device that has no queueing discipline there

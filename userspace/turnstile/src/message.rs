@@ -38,7 +38,8 @@ pub(crate) struct Send {
     #[arg(long, value_name = "BYTES", value_parser = value::length)]
     size: Option<u64>,
     /// Send the message so many times
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
     /// Do not tell the receiver the length before the end
     #[arg(long)]
@@ -168,7 +169,9 @@ fn report(cli: &Cli, to: SocketAddr, sizes: &[u64], done: Completion) -> Result<
     }
     let ns = done.elapsed.map_or(0, |elapsed| elapsed.as_nanos());
     let line = if cli.json {
-        let value = json!({"number": done.number, "to": to.to_string(), "length": size, "elapsed": ns as u64});
+        let value = json!({
+            "number": done.number, "to": to.to_string(), "length": size, "elapsed": ns as u64,
+        });
         as_json(&value, cli)
     } else {
         let time = units::time_decimal(ns as u64);
@@ -250,7 +253,8 @@ mod tests {
     #[test]
     fn flags_of_send() {
         let send = parse(
-            "turnstile send 10.0.0.2:5000 --size 1mb --count 3 --unknown-size --deadline 5ms --coflow 9 --priority 7",
+            "turnstile send 10.0.0.2:5000 --size 1mb --count 3 --unknown-size --deadline 5ms \
+             --coflow 9 --priority 7",
         )
         .unwrap();
         assert_eq!(send.to, "10.0.0.2:5000".parse().unwrap());

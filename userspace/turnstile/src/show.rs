@@ -52,7 +52,8 @@ fn text(port: &Port, cli: &Cli) -> String {
         let (link, tokens) = (port.stats.link_in_force(), port.stats.tokens_in_force());
         let _ = writeln!(
             out,
-            "  in force: link {link} tokens {tokens} token-limit {} token-expiry {expiry} token-slack {}",
+            "  in force: link {link} tokens {tokens} token-limit {} token-expiry {expiry} \
+             token-slack {}",
             port.stats.token_limit,
             units::time_decimal(port.stats.token_slack)
         );
@@ -80,8 +81,8 @@ pub(crate) fn counters_text(counters: &Counters) -> String {
         qlen,
     } = counters;
     format!(
-        "  sent {bytes} bytes {packets} packets, dropped {drops}, overlimits {overlimits}, requeues {requeues}\n  \
-         backlog {backlog} bytes {qlen} packets\n"
+        "  sent {bytes} bytes {packets} packets, dropped {drops}, overlimits {overlimits}, \
+         requeues {requeues}\n  backlog {backlog} bytes {qlen} packets\n"
     )
 }
 
@@ -165,8 +166,8 @@ fn object(port: &Port, cli: &Cli) -> Value {
     if cli.details {
         let stats = &port.stats;
         let mut in_force = json!({
-            "link-rate": stats.link_rate, "token-rate": stats.token_rate, "token-limit": stats.token_limit,
-            "token-expiry": stats.token_expiry, "token-slack": stats.token_slack,
+            "link-rate": stats.link_rate, "token-rate": stats.token_rate,
+            "token-limit": stats.token_limit, "token-expiry": stats.token_expiry, "token-slack": stats.token_slack,
         });
         if stats.is_unresolved() {
             in_force["link"] = "unresolved".into();
@@ -318,10 +319,13 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
   filter-misses 0 gso-splits 0 gso-drops 0
   token-limit 8 token-slack 10.752us slack-forfeits 2
   slack-forfeited 1.5us
-  class band   offered sent over-limit expired trimmed purged child queued max-queued sojourn-mean sojourn-max
-  1:2   data         4    1          3       0       0      0     0      0          0          0ns         1ms
-  1:10  token0       0    0          0       0       0      0     0      0          0          0ns         0ns
-  1:2 phantom-seen 4 phantom-markable 0 phantom-marked 1 phantom-backlog 0 phantom-max 0
+  class band   offered sent over-limit expired trimmed purged child queued max-queued \
+               sojourn-mean sojourn-max
+\x20 1:2   data         4    1          3       0       0      0     0      0          0 \
+\x20        0ns         1ms
+\x20 1:10  token0       0    0          0       0       0      0     0      0          0 \
+\x20        0ns         0ns
+\x20 1:2 phantom-seen 4 phantom-markable 0 phantom-marked 1 phantom-backlog 0 phantom-max 0
 "
         );
     }
@@ -366,8 +370,8 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
         assert_eq!(
             port["in-force"],
             json!({
-                "link-rate": 1_250_000_000, "token-rate": 62_500_000, "token-limit": 8, "token-expiry": 10_752,
-                "token-slack": 10_752,
+                "link-rate": 1_250_000_000, "token-rate": 62_500_000, "token-limit": 8,
+                "token-expiry": 10_752, "token-slack": 10_752,
             })
         );
         assert_eq!((&port["bytes"], &port["drops"]), (&json!(1500), &json!(3)));

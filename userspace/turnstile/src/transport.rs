@@ -24,8 +24,8 @@ pub(crate) enum TransportCommand {
     #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Set {
         /// Options of the transport, each followed by its value
-        #[arg(value_name = "OPTION VALUE", required = true, trailing_var_arg = true, allow_hyphen_values = true,
-            add = ArgValueCompleter::new(complete::words))]
+        #[arg(value_name = "OPTION VALUE", required = true, trailing_var_arg = true,
+            allow_hyphen_values = true, add = ArgValueCompleter::new(complete::words))]
         words: Vec<String>,
     },
     /// Show the options as they can be typed back [alias: list]
@@ -40,7 +40,8 @@ pub(crate) struct Flows {
     #[arg(long)]
     peers: bool,
     /// Show them again and again, this long apart [default: 1s], until interrupted
-    #[arg(short, long, value_name = "TIME", value_parser = value::time, num_args = 0..=1, default_missing_value = "1s")]
+    #[arg(short, long, value_name = "TIME", value_parser = value::time, num_args = 0..=1,
+        default_missing_value = "1s")]
     watch: Option<Duration>,
 }
 
@@ -124,8 +125,8 @@ fn write(text: &str) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// `turnstile transport …`. Words are read before anything else is done: what is mistyped needs no
-/// privileges to be told so.
+/// `turnstile transport …`. Words are read before anything else is done: what is mistyped needs
+/// no privileges to be told so.
 pub(crate) fn configure(cli: &Cli, command: &TransportCommand) -> Result<(), Failure> {
     match command {
         TransportCommand::Set { words } => {

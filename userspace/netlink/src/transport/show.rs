@@ -172,7 +172,8 @@ mod tests {
         print_message(&message, &mut text);
         assert_eq!(
             text.finish(),
-            "number 7 out port 40000 to 10.0.0.2:5000 250000/1000000 window 300000 tokens 210 tokens-lost 1 \
+            "number 7 out port 40000 to 10.0.0.2:5000 250000/1000000 window 300000 tokens 210 \
+             tokens-lost 1 \
              packets 210 repeated 2 coflow 3 age 1.5ms"
         );
         message.direction = Some(Direction::In);

@@ -100,7 +100,8 @@ pub(crate) struct Client {
     #[arg(long, value_name = "SIZES", default_value = "64kb")]
     sizes: Sizes,
     /// Messages to send; with incast, rounds
-    #[arg(short, long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(short, long, value_name = "N", default_value_t = 100,
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     count: u32,
     /// Messages under way at once; with poisson, no more than that [default: 1, 8 (incast) or 1024
     /// (poisson)]
@@ -256,8 +257,9 @@ fn run_client(cli: &Cli, client: &Client) -> Result<(), Failure> {
     let ideal = ideal.map(|(link, base_rtt)| Ideal { link, base_rtt });
     let (protocol, pattern) = (typed(client.over), typed(client.pattern));
     let about = json!({
-        "over": protocol, "congestion": client.congestion, "pattern": pattern, "sizes": client.sizes.to_string(),
-        "parallel": load.parallel, "load": client.load, "link": client.link, "seed": client.seed,
+        "over": protocol, "congestion": client.congestion, "pattern": pattern,
+        "sizes": client.sizes.to_string(), "parallel": load.parallel,
+        "load": client.load, "link": client.link, "seed": client.seed,
     });
     let report = Report::new(&done, client.pattern, ideal, about);
     let text = if cli.json {
@@ -324,14 +326,16 @@ mod tests {
     #[test]
     fn flags() {
         let all = client(
-            "10.0.0.3:5000 --pattern poisson --sizes web-search --load 80% --link 10gbit --base-rtt 48us --seed 7 -c 1000",
+            "10.0.0.3:5000 --pattern poisson --sizes web-search --load 80% --link 10gbit \
+             --base-rtt 48us --seed 7 -c 1000",
         )
         .unwrap();
         let load = all.load().unwrap();
         assert_eq!((load.receivers, load.rate, load.parallel), (2, 1e9, 1024));
-        assert!(
-            matches!(client("--priority 3").unwrap().over(), Ok(Over::Turnstile(options)) if options.priority == Some(3))
-        );
+        match client("--priority 3").unwrap().over() {
+            Ok(Over::Turnstile(options)) => assert_eq!(options.priority, Some(3)),
+            _ => panic!("not over the transport"),
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Flags may stand anywhere, also among a port's words: `turnstile port add swp1 link 1gbit -n ns1`.
+//! Flags may stand anywhere, also among a port's words: `turnstile port add swp1 mpu 0 -n ns1`.
 
 use std::ffi::OsString;
 

@@ -17,7 +17,8 @@ pub(crate) fn turnstile() -> String {
     section(
         &mut page,
         "NAME",
-        "turnstile \\- token-prioritized network ports, and a transport that sends when tokens come",
+        "turnstile \\- token-prioritized network ports, and a transport that sends when tokens \
+         come",
     );
     let mut command = Cli::command();
     command.build();
@@ -25,21 +26,26 @@ pub(crate) fn turnstile() -> String {
     section(
         &mut page,
         "DESCRIPTION",
-        "A port is the queueing discipline of kind turnstile on a network device. It sends signals first, releases the packets \
-         called tokens from strict-priority queues at one common rate, gives data what the link has left, and drops tokens that \
-         waited too long to be of use. tc-turnstile(8) describes it. This command configures ports over netlink, with the words \
+        "A port is the queueing discipline of kind turnstile on a network device. It sends signals \
+         first, releases the packets called tokens from strict-priority queues at one common rate, \
+         gives data what the link has left, and drops tokens that waited too long to be of use. \
+         tc-turnstile(8) describes it. This command configures ports over netlink, with the words \
          that tc(8) would take, and needs neither tc nor its plugin.",
     );
     text(
         &mut page,
-        "A pacer is the queueing discipline of kind turnstile_pacer on a host's network device. It spaces out the packets of large TCP flows that meet congestion, and \
-         lets all others pass. tc-turnstile_pacer(8) describes it, its options and its statistics; pacer show -s prints the latter.",
+        "A pacer is the queueing discipline of kind turnstile_pacer on a host's network device. It \
+         spaces out the packets of large TCP flows that meet congestion, and lets all others pass. \
+         tc-turnstile_pacer(8) describes it, its options and its statistics; pacer show -s prints \
+         the latter.",
     );
     text(
         &mut page,
-        "The transport carries messages of up to 1 GiB between hosts. A receiver says with tokens when a sender may send a packet, and so whose message \
-         comes first and how fast. Programs use it by sockets of type SOCK_RDM and protocol 259; this command configures it in a network namespace, \
-         shows what is under way, sends and receives, and measures. It needs the module turnstile.",
+        "The transport carries messages of up to 1 GiB between hosts. A receiver says with tokens \
+         when a sender may send a packet, and so whose message comes first and how fast. Programs \
+         use it by sockets of type SOCK_RDM and protocol 259; this command configures it in a \
+         network namespace, shows what is under way, sends and receives, and measures. It needs \
+         the module turnstile.",
     );
     commands(&mut page, &command);
     flags(&mut page, &command);
@@ -90,9 +96,10 @@ fn commands(page: &mut Roff, command: &Command) {
     }
     text(
         page,
-        "Without root and parent, the device's root is meant. CLASSID is MAJOR:MINOR and HANDLE is MAJOR:, in hex. A line that \
-         port show prints can be typed back after turnstile port add, less its first word, and one of pacer show after turnstile pacer add; one that transport show prints, after turnstile transport set, less \
-         its first word.",
+        "Without root and parent, the device's root is meant. CLASSID is MAJOR:MINOR and HANDLE is \
+         MAJOR:, in hex. A line that port show prints can be typed back after turnstile port add, \
+         less its first word, and one of pacer show after turnstile pacer add; one that transport \
+         show prints, after turnstile transport set, less its first word.",
     );
 }
 
@@ -191,9 +198,11 @@ fn workloads(page: &mut Roff) {
     section(
         page,
         "WORKLOADS",
-        "A message's time is from the call that sends it until its sender knows that the receiver has all of it: the completion from the socket's error \
-         queue, or over TCP an answer of one byte. The slowdown is that time over size / link + base RTT, in which no header is counted. Percentiles are nearest ranks. \
-         A seed gives the same sizes, times and receivers on every machine.",
+        "A message's time is from the call that sends it until its sender knows that the receiver \
+         has all of it: the completion from the socket's error queue, or over TCP an answer of one \
+         byte. The slowdown is that time over size / link + base RTT, in which no header is \
+         counted. Percentiles are nearest ranks. A seed gives the same sizes, times and receivers \
+         on every machine.",
     );
     for (name, body) in [
         (
@@ -210,7 +219,8 @@ fn workloads(page: &mut Roff) {
     }
     text(
         page,
-        "All three are the points that the simulations of pFabric (SIGCOMM 2013) and pHost (CoNEXT 2015) draw from, linear in between, with packets of 1460 bytes.",
+        "All three are the points that the simulations of pFabric (SIGCOMM 2013) and pHost (CoNEXT \
+         2015) draw from, linear in between, with packets of 1460 bytes.",
     );
 }
 
@@ -219,8 +229,9 @@ fn transport(page: &mut Roff) {
     section(
         page,
         "OPTIONS OF THE TRANSPORT",
-        "They hold for a network namespace. transport set changes those that are given, all or none, at once and for messages under way. \
-         In JSON, rates are in bytes/s, times in ns, shares fractions of one.",
+        "They hold for a network namespace. transport set changes those that are given, all or \
+         none, at once and for messages under way. In JSON, rates are in bytes/s, times in ns, \
+         shares fractions of one.",
     );
     for option in OPTIONS {
         let words = vec![bold(option.name), roman(" "), italic(placeholder(option))];
@@ -256,14 +267,16 @@ fn examples(page: &mut Roff) {
         ),
         (
             "Which token queue drops most?",
-            "turnstile -sj port show swp1 | jq '.[].classes | max_by(.stats.\"over-limit\") | .band'",
+            "turnstile -sj port show swp1 | jq '.[].classes | max_by(.stats.\"over-limit\") | \
+             .band'",
         ),
         (
             "The same options for another port:",
             "turnstile port add swp2 $(turnstile port show swp1 | cut -d' ' -f3-)",
         ),
         (
-            "Messages with the earliest deadline first, and tokens that expire (clocks must agree):",
+            "Messages with the earliest deadline first, and tokens that expire (clocks must \
+             agree):",
             "turnstile transport set policy top schedule edf token-expiry 20us",
         ),
         (
@@ -280,11 +293,13 @@ fn examples(page: &mut Roff) {
              turnstile send 10.0.0.2:5000 file --priority 0",
         ),
         (
-            "The web search workload at 60 % of a 10 Gbit/s link to two servers, and the same over DCTCP:",
-            "turnstile bench server 5000\n\
-             turnstile bench client 10.0.0.2:5000 10.0.0.3:5000 --pattern poisson --sizes web-search --link 10gbit --base-rtt 48us -c 10000 --svg top.svg\n\
-             turnstile bench server 5001 --over tcp --congestion dctcp\n\
-             turnstile bench client 10.0.0.2:5001 10.0.0.3:5001 --over tcp --congestion dctcp --pattern poisson --sizes web-search --link 10gbit --base-rtt 48us -c 10000",
+            "The web search workload at 60 % of a 10 Gbit/s link to two servers, and the same over \
+             DCTCP:",
+            "turnstile bench server 5000\nturnstile bench client 10.0.0.2:5000 10.0.0.3:5000 \
+             --pattern poisson --sizes web-search --link 10gbit --base-rtt 48us -c 10000 --svg \
+             top.svg\nturnstile bench server 5001 --over tcp --congestion dctcp\nturnstile bench \
+             client 10.0.0.2:5001 10.0.0.3:5001 --over tcp --congestion dctcp --pattern poisson \
+             --sizes web-search --link 10gbit --base-rtt 48us -c 10000",
         ),
     ] {
         let lines: Vec<&str> = line.lines().collect();
@@ -300,9 +315,9 @@ fn exit_status(page: &mut Roff) {
     }
     text(
         page,
-        "An error is one line that names the option, the value and what is allowed. What the kernel \
-         refused, it left as it was. Lists that are empty are called so on standard error; with \
-         --json, [] says so.",
+        "An error is one line that names the option, the value and what is allowed. What the \
+         kernel refused, it left as it was. Lists that are empty are called so on standard error; \
+         with --json, [] says so.",
     );
 }
 

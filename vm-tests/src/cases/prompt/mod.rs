@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a user meets at the prompt: the `turnstile` command's answers, where they differ by machine.
+//! What a user meets at the prompt: the answers of the `turnstile` command that depend on the
+//! machine.
 
 use anyhow::{ensure, Context, Result};
 
