@@ -61,15 +61,6 @@ pub struct Attribute<'a> {
 }
 
 impl Attribute<'_> {
-    /// The payload as `u16`. `name` goes into the error.
-    pub fn u16(&self, name: &'static str) -> Result<u16, Malformed> {
-        let bytes = self
-            .payload
-            .first_chunk()
-            .ok_or_else(|| self.malformed(name))?;
-        Ok(u16::from_ne_bytes(*bytes))
-    }
-
     /// The payload as `u32`. `name` goes into the error.
     pub fn u32(&self, name: &'static str) -> Result<u32, Malformed> {
         let bytes = self

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is said about messages: options when they are sent, facts when they come, and how they
-//! ended.
+//! Options of a message that is sent, facts about one that is received, and completions.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -36,7 +35,7 @@ pub struct SendOptions {
     /// receiver schedules better if it knows. With `send` it may be left out: it is the length of
     /// what is sent.
     pub length: Option<u64>,
-    /// When the message should be there, from now.
+    /// Time from now within which the message should arrive.
     pub deadline: Option<Duration>,
     /// The coflow that the message belongs to.
     pub coflow: Option<NonZeroU32>,
@@ -134,7 +133,7 @@ pub struct Received {
     pub from: SocketAddr,
     /// Whether these were the message's last bytes.
     pub end_of_message: bool,
-    /// More about the message, unless it was switched off.
+    /// More about the message, unless `set_receive_info(false)` was called.
     pub info: Option<Info>,
 }
 
@@ -152,7 +151,7 @@ pub struct Message {
     pub data: Vec<u8>,
     /// Its sender.
     pub from: SocketAddr,
-    /// More about it, as of its last read, unless it was switched off.
+    /// More about it, as of its last read, unless `set_receive_info(false)` was called.
     pub info: Option<Info>,
 }
 

@@ -17,8 +17,9 @@ use crate::transport::{Events, Flows, Stats, TransportCommand};
 
 pub(crate) use anywhere::flags_first;
 
-/// Configures and shows Turnstile: ports (token-prioritized network queues, qdisc kind
-/// "turnstile"), and the transport that sends messages when tokens come.
+/// Configures, shows and uses Turnstile: ports (the qdisc "turnstile": priority queues for the
+/// tokens of receiver-driven transports), host pacers (the qdisc "turnstile_pacer"), and the
+/// transport, which carries messages as fast as their receiver lets them come.
 #[derive(Debug, Parser)]
 #[command(
     name = "turnstile",
@@ -65,7 +66,7 @@ pub(crate) enum Command {
     Stats(Stats),
     /// Print what happens to messages, as it happens
     Events(Events),
-    /// Send messages: a file, standard input, or bytes of a given number
+    /// Send messages: a file, standard input, or a given number of zero bytes
     Send(Send),
     /// Receive messages, and write them to standard output
     Recv(Recv),

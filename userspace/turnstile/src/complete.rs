@@ -23,15 +23,10 @@ const NAME: &str = "turnstile";
 /// A shell.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Shell {
-    /// bash
     Bash,
-    /// zsh
     Zsh,
-    /// fish
     Fish,
-    /// elvish
     Elvish,
-    /// PowerShell
     #[value(name = "powershell")]
     PowerShell,
 }

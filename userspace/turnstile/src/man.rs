@@ -7,6 +7,7 @@ use turnstile_netlink::table;
 
 mod command;
 mod pacer;
+mod synopsis;
 
 pub(crate) use command::turnstile;
 pub(crate) use pacer::tc_turnstile_pacer;
@@ -19,16 +20,8 @@ pub(crate) fn tc_turnstile() -> String {
         "NAME",
         "turnstile \\- token-prioritized queueing for receiver-driven transports",
     );
-    page.control("SH", ["SYNOPSIS"]);
-    page.text([
-        bold("tc qdisc add|replace|change"),
-        roman(" dev DEV ( root | parent CLASSID ) [ handle HANDLE ] "),
-        bold("turnstile"),
-    ]);
-    for info in table::OPTIONS {
-        page.control("br", []);
-        page.text([roman(info.synopsis())]);
-    }
+    let of_options = table::OPTIONS.iter().map(table::Info::synopsis);
+    synopsis::of_tc(&mut page, "turnstile", of_options);
     section(
         &mut page,
         "DESCRIPTION",

@@ -34,7 +34,7 @@ pub(crate) struct Send {
     /// File whose contents are the message; - for standard input
     #[arg(default_value = "-", conflicts_with = "size")]
     file: PathBuf,
-    /// Send a message of so many zeroes, instead of a file
+    /// Send so many zero bytes, instead of a file
     #[arg(long, value_name = "BYTES", value_parser = value::length)]
     size: Option<u64>,
     /// Send the message so many times
@@ -43,10 +43,10 @@ pub(crate) struct Send {
     /// Do not tell the receiver the length before the end
     #[arg(long)]
     unknown_size: bool,
-    /// When the message should be there, from now
+    /// Time within which the message should arrive, as 5ms
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     deadline: Option<Duration>,
-    /// The coflow that the message belongs to, 1 to 4294967295
+    /// Number of the coflow that the message belongs to, 1 to 4294967295
     #[arg(long, value_name = "N")]
     coflow: Option<NonZeroU32>,
     /// Priority of the message's tokens, 0 (first) to 7, whatever the receiver's policy says
@@ -57,13 +57,13 @@ pub(crate) struct Send {
 /// What to receive.
 #[derive(Debug, Args)]
 pub(crate) struct Recv {
-    /// Where to listen: a port, or one of an address
+    /// Where to listen: a port on all addresses, or one address and a port
     #[arg(value_name = "[ADDR:]PORT", value_parser = value::listen)]
     at: SocketAddr,
     /// End after so many messages
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
-    /// Do not write the messages: write a line about each
+    /// Write a line about each message instead of the message
     #[arg(long)]
     discard: bool,
 }

@@ -23,8 +23,8 @@ pub(crate) enum TransportCommand {
     /// Set options; those not given, and messages under way, stay
     #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Set {
-        /// Options of the transport
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true,
+        /// Options of the transport, each followed by its value
+        #[arg(value_name = "OPTION VALUE", required = true, trailing_var_arg = true, allow_hyphen_values = true,
             add = ArgValueCompleter::new(complete::words))]
         words: Vec<String>,
     },
@@ -39,7 +39,7 @@ pub(crate) struct Flows {
     /// Show the peers instead of the messages
     #[arg(long)]
     peers: bool,
-    /// Show them again and again, this long apart, until interrupted
+    /// Show them again and again, this long apart [default: 1s], until interrupted
     #[arg(short, long, value_name = "TIME", value_parser = value::time, num_args = 0..=1, default_missing_value = "1s")]
     watch: Option<Duration>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Flows {
 /// Which counters.
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
-    /// Show those that are 0, too
+    /// Show counters that are 0, too
     #[arg(short, long)]
     all: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Stats {
 /// How many events.
 #[derive(Debug, Args)]
 pub(crate) struct Events {
-    /// End after so many
+    /// End after so many events
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
 }

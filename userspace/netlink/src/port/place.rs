@@ -66,6 +66,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// What follows the device here.
+    pub const SYNOPSIS: &str = "[ root | parent CLASSID ] [ handle HANDLE ]";
+    /// What follows it in tc, where nothing stands for root.
+    pub const SYNOPSIS_OF_TC: &str = "( root | parent CLASSID ) [ handle HANDLE ]";
+
     /// The root of `dev`.
     pub fn root(dev: impl Into<String>) -> Self {
         Self {

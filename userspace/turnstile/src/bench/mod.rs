@@ -67,7 +67,7 @@ pub(crate) enum Over {
 /// Where to listen, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Server {
-    /// Where to listen: a port, or one of an address
+    /// Where to listen: a port on all addresses, or one address and a port
     #[arg(value_name = "[ADDR:]PORT", value_parser = value::listen)]
     at: SocketAddr,
     /// What messages come over
@@ -86,7 +86,7 @@ pub(crate) struct Server {
 /// What to send, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Client {
-    /// Receivers, each a server of this command
+    /// Receivers, on each of which turnstile bench server runs
     #[arg(value_name = "ADDR:PORT", value_parser = value::address, required = true)]
     to: Vec<SocketAddr>,
     /// What messages go over
@@ -125,7 +125,7 @@ pub(crate) struct Client {
     /// Do not tell receivers the length before the end
     #[arg(long)]
     unknown_size: bool,
-    /// When each message should be there
+    /// Time within which each message should arrive, as 5ms
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     deadline: Option<Duration>,
     /// TCP's congestion control, such as dctcp; without, the system's
@@ -140,7 +140,7 @@ pub(crate) struct Client {
     /// beforehand and kept
     #[arg(long)]
     new_connections: bool,
-    /// With --json: each message
+    /// With --json: print how long each message took
     #[arg(long)]
     samples: bool,
     /// Draw slowdowns (or times) over sizes into this file

@@ -7,8 +7,9 @@ use turnstile_core::transport::config::OPTIONS;
 use turnstile_netlink::transport::settings::{allowed, default, placeholder};
 use turnstile_netlink::transport::show::counters;
 
-use super::{example, options, page, section, statistics, tagged, text};
+use super::{example, options, page, section, statistics, synopsis, tagged, text};
 use crate::cli::Cli;
+use crate::failure::EXIT_CODES;
 
 /// The page.
 pub(crate) fn turnstile() -> String {
@@ -18,7 +19,9 @@ pub(crate) fn turnstile() -> String {
         "NAME",
         "turnstile \\- token-prioritized network ports, and a transport that sends when tokens come",
     );
-    synopsis(&mut page);
+    let mut command = Cli::command();
+    command.build();
+    synopsis::of_command(&mut page, &command);
     section(
         &mut page,
         "DESCRIPTION",
@@ -38,8 +41,6 @@ pub(crate) fn turnstile() -> String {
          comes first and how fast. Programs use it by sockets of type SOCK_RDM and protocol 259; this command configures it in a network namespace, \
          shows what is under way, sends and receives, and measures. It needs the module turnstile.",
     );
-    let mut command = Cli::command();
-    command.build();
     commands(&mut page, &command);
     flags(&mut page, &command);
     for path in [
@@ -58,59 +59,15 @@ pub(crate) fn turnstile() -> String {
     options(&mut page);
     statistics(&mut page);
     examples(&mut page);
-    section(
-        &mut page,
-        "EXIT STATUS",
-        "0: done. 1: the kernel refused, or could not be asked; port and transport are as they were; or a message was not delivered. 2: the words make no sense. \
-         Errors are one line that names the option, the value and what is allowed.",
-    );
+    exit_status(&mut page);
+    diagnostics(&mut page);
+    completion(&mut page);
     section(
         &mut page,
         "SEE ALSO",
         "tc-turnstile(8), tc-turnstile_pacer(8), tc(8), ip-netns(8)",
     );
     page.render()
-}
-
-fn synopsis(page: &mut Roff) {
-    page.control("SH", ["SYNOPSIS"]);
-    for (head, tail) in [
-        (
-            "turnstile port add|replace|change",
-            " DEV [ root | parent CLASSID ] [ handle HANDLE ] [ OPTIONS ]",
-        ),
-        (
-            "turnstile port del",
-            " DEV [ root | parent CLASSID ] [ handle HANDLE ]",
-        ),
-        ("turnstile port show", " [ DEV ]"),
-        (
-            "turnstile pacer add|replace|change",
-            " DEV [ root | parent CLASSID ] [ handle HANDLE ] [ OPTIONS ]",
-        ),
-        (
-            "turnstile pacer del",
-            " DEV [ root | parent CLASSID ] [ handle HANDLE ]",
-        ),
-        ("turnstile pacer show", " [ DEV ]"),
-        ("turnstile transport set", " OPTIONS"),
-        ("turnstile transport show", ""),
-        ("turnstile flows", " [ --peers ] [ --watch[=TIME] ]"),
-        ("turnstile stats", " [ --all ]"),
-        ("turnstile events", " [ --count N ]"),
-        ("turnstile send", " ADDR:PORT [ FILE | - ] [ FLAGS ]"),
-        ("turnstile recv", " [ADDR:]PORT [ FLAGS ]"),
-        ("turnstile bench server", " [ADDR:]PORT [ FLAGS ]"),
-        ("turnstile bench client", " ADDR:PORT ... [ FLAGS ]"),
-        ("turnstile completions", " SHELL"),
-        (
-            "turnstile man",
-            " [ turnstile | tc-turnstile | tc-turnstile_pacer ]",
-        ),
-    ] {
-        page.text([bold(head), roman(tail)]);
-        page.control("br", []);
-    }
 }
 
 /// All commands, with those below them.
@@ -203,7 +160,7 @@ fn flags(page: &mut Roff, command: &Command) {
     }
     text(
         page,
-        "Flags come before the device's name of port, and before the options of transport set, since what follows are words.",
+        "They may stand anywhere, also among the words of a port, a pacer or the transport.",
     );
 }
 
@@ -315,7 +272,7 @@ fn examples(page: &mut Roff) {
         ),
         (
             "Which messages are under way, every 200 ms:",
-            "turnstile flows --watch=200ms",
+            "turnstile flows --watch 200ms",
         ),
         (
             "Copy a file, with the highest priority:",
@@ -333,6 +290,66 @@ fn examples(page: &mut Roff) {
         let lines: Vec<&str> = line.lines().collect();
         example(page, about, &lines);
     }
+}
+
+fn exit_status(page: &mut Roff) {
+    section(page, "EXIT STATUS", "As of tc(8) and ip(8).");
+    for (code, meaning) in EXIT_CODES {
+        let heading = vec![bold(code.to_string())];
+        tagged(page, heading, &format!("{meaning}."));
+    }
+    text(
+        page,
+        "An error is one line that names the option, the value and what is allowed. What the kernel \
+         refused, it left as it was. Lists that are empty are called so on standard error; with \
+         --json, [] says so.",
+    );
+}
+
+fn diagnostics(page: &mut Roff) {
+    section(
+        page,
+        "DIAGNOSTICS",
+        "Behind some answers of the kernel this command looks for the reason:",
+    );
+    for (answer, about) in [
+        (
+            "no module ... for kernel ...",
+            "None is installed for the kernel that runs. The line says how to build it, and for \
+             which kernels there is one.",
+        ),
+        (
+            "the kernel refused the signature of module ...",
+            "Under secure boot, or with module.sig_enforce, the kernel loads modules only that are \
+             signed with a key which it knows. docs/secure-boot.md has how to make one and enrol \
+             it with mokutil(1).",
+        ),
+        (
+            "module ... was built for another kernel",
+            "Build it again for this one.",
+        ),
+        (
+            "not permitted: be root, or have CAP_NET_ADMIN",
+            "What changes a network namespace needs that capability in it; what shows it does not.",
+        ),
+        (
+            "UDP port 29813 ... is taken by ...",
+            "The transport opens this port when a network namespace first uses it, and needs it to \
+             itself.",
+        ),
+    ] {
+        tagged(page, vec![bold(answer)], about);
+    }
+}
+
+fn completion(page: &mut Roff) {
+    section(
+        page,
+        "COMPLETION",
+        "The script that turnstile completions prints has the shell ask this program at every Tab. \
+         For a bash of one's own, in ~/.bashrc:",
+    );
+    example(page, "", &["source <(turnstile completions bash)"]);
 }
 
 #[cfg(test)]

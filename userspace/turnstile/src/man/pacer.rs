@@ -2,10 +2,10 @@
 //! tc-turnstile_pacer(8).
 
 use clap_mangen::roff::{bold, italic, roman, Roff};
-use turnstile_netlink::pacer::table::{Form, OPTIONS};
+use turnstile_netlink::pacer::table::{Form, Info, OPTIONS};
 use turnstile_netlink::pacer::Stats;
 
-use super::{example, page, section, tagged, terms};
+use super::{example, page, section, synopsis, tagged, terms};
 
 /// The page.
 pub(crate) fn tc_turnstile_pacer() -> String {
@@ -15,16 +15,8 @@ pub(crate) fn tc_turnstile_pacer() -> String {
         "NAME",
         "turnstile_pacer \\- spaces out the packets of large flows that meet congestion",
     );
-    page.control("SH", ["SYNOPSIS"]);
-    page.text([
-        bold("tc qdisc add|replace|change"),
-        roman(" dev DEV ( root | parent CLASSID ) [ handle HANDLE ] "),
-        bold("turnstile_pacer"),
-    ]);
-    for info in OPTIONS {
-        page.control("br", []);
-        page.text([roman(info.synopsis())]);
-    }
+    let of_options = OPTIONS.iter().map(Info::synopsis);
+    synopsis::of_tc(&mut page, "turnstile_pacer", of_options);
     section(
         &mut page,
         "DESCRIPTION",

@@ -57,6 +57,12 @@ fn refusal(errno: &i32, message: Option<&str>) -> String {
     }
 }
 
+impl Error {
+    pub(super) fn protocol(error: impl std::fmt::Display) -> Self {
+        Self::Protocol(error.to_string())
+    }
+}
+
 impl From<SocketError> for Error {
     fn from(error: SocketError) -> Self {
         match &error {
