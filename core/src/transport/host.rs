@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What an endpoint and its user say to each other: addresses, ids, the traits that the user
+//! The interface between an endpoint and its user: addresses, ids, the traits that the user
 //! implements, and facts about messages.
 
 use super::wire::{ResetCode, Sync};
@@ -27,25 +27,25 @@ impl Address {
     }
 }
 
-/// Storage: arrays that do not grow. The kernel module gives memory that can be had in atomic
-/// context, the tests a `Vec`.
+/// Storage: arrays of fixed length. The kernel module allocates them in atomic context, tests use a
+/// `Vec`.
 pub trait Memory {
     /// An array.
     type Chunk<T>: AsRef<[T]> + AsMut<[T]>;
     /// An array of `len` items, the `i`-th being `fill(i)`. `None` if there is no memory.
     ///
-    /// One of these never takes more than [`CHUNK_BYTES`], unless a single item does.
+    /// No array takes more than [`CHUNK_BYTES`], unless a single item does.
     fn chunk<T>(len: usize, fill: impl FnMut(usize) -> T) -> Option<Self::Chunk<T>>;
 }
 
-/// The most bytes that are asked for at once: two pages of the kernel's usual size.
+/// The most bytes that are allocated at once: two of the kernel's usual pages.
 pub const CHUNK_BYTES: usize = 8192;
 
-/// An outgoing message. Ids are not reused until 2^32 messages later: one of a message that is no
-/// more is harmless.
+/// An outgoing message. Ids are reused after 2^32 messages, so that one of a message that has ended
+/// is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OutId {
-    /// Which of the messages under way; small numbers are used first.
+    /// Its place among the messages under way; small numbers are used first.
     pub index: u32,
     /// Which of the messages that had this index.
     pub generation: u32,
@@ -54,7 +54,7 @@ pub struct OutId {
 /// An incoming message. As [`OutId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InId {
-    /// Which of the messages under way; small numbers are used first.
+    /// Its place among the messages under way; small numbers are used first.
     pub index: u32,
     /// Which of the messages that had this index.
     pub generation: u32,
