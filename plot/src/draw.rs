@@ -118,7 +118,12 @@ impl Picture {
         let root = SVGBackend::with_string(svg, size).into_drawing_area();
         root.fill(&WHITE)?;
         let (head, rest) = root.split_vertically(HEAD);
-        head.draw_text(&self.title, &text(24, INK), (MARGIN, 16))?;
+        // A long title is still to be read to its end.
+        let size = match self.title.chars().count() {
+            0..=85 => 24,
+            _ => 19,
+        };
+        head.draw_text(&self.title, &text(size, INK), (MARGIN, 16))?;
         head.draw_text(&shortened(&self.below, 170), &text(14, FAINT), (MARGIN, 50))?;
         let (legend, mut rest) = rest.split_vertically(keys);
         draw_keys(&self.legend, WIDTH as i32, &legend)?;

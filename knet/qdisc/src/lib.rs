@@ -13,13 +13,13 @@
 //!    `new` gives what makes the qdisc in its place (`try_init!`). In `change`, alter nothing until
 //!    everything is checked; then take the lock with [`Configuring::lock`].
 //! 3. [`Qdisc::enqueue`] gets an owned [`Skb`] and an [`Arriving`], which lends it the qdisc. Keep
-//!    the packet and say [`Arriving::queued`]. If it is not that simple, say [`Arriving::unusual`]:
-//!    [`Qdisc::enqueue_unusual`] gets it with an [`Enqueuing`], which lends the qdisc and an
+//!    the packet and say [`Arriving::queued`]. If it is not that simple, say [`Arriving::slow`]:
+//!    [`Qdisc::enqueue_slow`] gets it with an [`Enqueuing`], which lends the qdisc and an
 //!    [`Arrivals`] to report to. Queue and say [`Arrivals::queued`], hand the packet to
 //!    [`Arrivals::refuse`], or pass it to a child with [`Enqueuing::give`]. To make room,
 //!    [`Arrivals::drop_queued`] an older one. A packet that is simply let go of is freed, but
 //!    nobody learns why.
-//! 4. [`Qdisc::dequeue`] gives the next packet away, [`Qdisc::dequeue_unusual`] does so where a
+//! 4. [`Qdisc::dequeue`] gives the next packet away, [`Qdisc::dequeue_slow`] does so where a
 //!    child is asked or packets are dropped. When the next one is not due yet, return `None` there
 //!    and ask for a wake-up with [`Context::wake_at`].
 //! 5. Classes: [`Qdisc::find_class`] and [`Qdisc::next_class`] say which minor numbers exist, from
@@ -95,7 +95,7 @@ pub use knet_common::{attr, Extack, Message};
 pub use qdisc::{
     drop_queued, eopnotsupp, Arrivals, Arriving, Classified, Configuring, Context, Departures,
     Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing, Kind, Leaving, Locked, Qdisc,
-    Registration, Rtnl, USUAL_FIELDS,
+    Registration, Rtnl, FAST_PATH_FIELDS,
 };
 pub use skb::{HeaderBuffer, Headers, Skb, SkbQueue, PRIVATE_LEN};
 pub use tap::{Heard, Listener};

@@ -104,20 +104,20 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     type Departure;
 
     /// Takes a packet if all there is to do is to queue it as it is ([`Arriving::queued`]). Any
-    /// other goes on to [`Qdisc::enqueue_unusual`] ([`Arriving::unusual`]).
+    /// other goes on to [`Qdisc::enqueue_slow`] ([`Arriving::slow`]).
     fn enqueue(skb: Skb, arriving: Arriving<'_, Self>) -> Enqueued;
 
     /// Takes a packet: keeps it, gives it to a child, or gives it back to be dropped, and says so
     /// to `on`.
-    fn enqueue_unusual(skb: Skb, known: Self::Arrival, on: &mut Enqueuing<'_, Self>);
+    fn enqueue_slow(skb: Skb, known: Self::Arrival, on: &mut Enqueuing<'_, Self>);
 
     /// Gives the packet to send next, if one may be sent now and that is all there is to do
     /// ([`Leaving::with`]), or says that nothing is queued ([`Leaving::empty`]). All else is for
-    /// [`Qdisc::dequeue_unusual`] ([`Leaving::unusual`]).
+    /// [`Qdisc::dequeue_slow`] ([`Leaving::slow`]).
     fn dequeue(leaving: Leaving<'_, Self>) -> Dequeued;
 
     /// Gives the packet to send next, if one may be sent now.
-    fn dequeue_unusual(known: Self::Departure, on: &mut Dequeuing<'_, Self>) -> Option<Skb>;
+    fn dequeue_slow(known: Self::Departure, on: &mut Dequeuing<'_, Self>) -> Option<Skb>;
 
     /// As [`Qdisc::dequeue`], for a parent that looks at the packet to send next. knet keeps the
     /// packet apart, as part of the qdisc's `qlen`, until that parent, or any, takes it, until
@@ -204,7 +204,7 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
 /// Where the fields of `struct Qdisc` are that a usual packet touches from its arrival until it has
 /// left, and how long they are: for who counts cache lines. [`Context::asked_at_once`] touches the
 /// first only if nothing is queued.
-pub const USUAL_FIELDS: [(usize, usize); 8] = {
+pub const FAST_PATH_FIELDS: [(usize, usize); 8] = {
     use bindings::{gnet_stats_basic_sync, gnet_stats_queue, qdisc_skb_head, Qdisc};
     use core::mem::offset_of;
     [

@@ -18,7 +18,6 @@ use crate::netns::Netns;
 use crate::topology::Fabric;
 
 pub use engine::Messages;
-pub(crate) use outcome::{mean, percentile};
 pub use outcome::{summary, Alone, Class};
 pub use sizes::{poisson, Sizes, WEB_SEARCH};
 

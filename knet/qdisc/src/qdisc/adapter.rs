@@ -28,7 +28,7 @@ use classes::{
 };
 use lifecycle::{change, destroy, dump, dump_stats, init, reset};
 use packets::{dequeue, enqueue, peek, settle};
-pub(super) use packets::{dequeue_unusual, enqueue_unusual, give_away, is_on_device};
+pub(super) use packets::{dequeue_slow, enqueue_slow, give_away, is_on_device};
 
 /// A qdisc's private area. What each packet needs comes first.
 #[repr(C)]

@@ -3,8 +3,8 @@
 
 use super::{
     adapter::{
-        child, count_at_parents, dequeue_unusual, enqueue_unusual, give_away, has_parent,
-        is_on_device, this, with_listener,
+        child, count_at_parents, dequeue_slow, enqueue_slow, give_away, has_parent, is_on_device,
+        this, with_listener,
     },
     add, counters, sub, Classified, Context, DropReason, Qdisc,
 };
@@ -55,13 +55,13 @@ impl<'a, T: Qdisc> Arriving<'a, T> {
         Enqueued::new(bindings::NET_XMIT_SUCCESS as i32)
     }
 
-    /// Anything else: goes on with [`Qdisc::enqueue_unusual`].
+    /// Anything else: goes on with [`Qdisc::enqueue_slow`].
     #[inline]
-    pub fn unusual(self, skb: Skb, known: T::Arrival) -> Enqueued {
+    pub fn slow(self, skb: Skb, known: T::Arrival) -> Enqueued {
         // SAFETY: the kernel called us for a live qdisc with the root lock held; `to_free` is its
         // list.
         Enqueued::new(unsafe {
-            enqueue_unusual::<T>(skb, known, self.context.sch.as_ptr(), self.to_free)
+            enqueue_slow::<T>(skb, known, self.context.sch.as_ptr(), self.to_free)
         })
     }
 }
@@ -104,11 +104,11 @@ impl<'a, T: Qdisc> Leaving<'a, T> {
         Dequeued(ptr::null_mut())
     }
 
-    /// Anything else: goes on with [`Qdisc::dequeue_unusual`].
+    /// Anything else: goes on with [`Qdisc::dequeue_slow`].
     #[inline]
-    pub fn unusual(self, known: T::Departure) -> Dequeued {
+    pub fn slow(self, known: T::Departure) -> Dequeued {
         // SAFETY: the kernel called us for a live qdisc with the root lock held.
-        Dequeued(unsafe { dequeue_unusual::<T>(self.context.sch.as_ptr(), known) })
+        Dequeued(unsafe { dequeue_slow::<T>(self.context.sch.as_ptr(), known) })
     }
 }
 

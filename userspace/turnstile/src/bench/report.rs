@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use serde_json::{json, Value};
+use turnstile_workload::figures::percentile;
 
 use super::plan::Pattern;
 use super::run::{Run, Sample};
@@ -39,12 +40,6 @@ impl Ideal {
     pub(crate) fn slowdown(&self, size: u64, took: Duration) -> f64 {
         took.as_secs_f64() / self.time(size)
     }
-}
-
-/// The value that `percent` of all do not exceed (nearest rank); `sorted` ascends and is not empty.
-pub(crate) fn percentile<T: Copy>(sorted: &[T], percent: f64) -> T {
-    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
-    sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
 /// The messages of a class.

@@ -37,7 +37,7 @@ pub(super) unsafe extern "C" fn enqueue<T: Qdisc>(
 ///
 /// As for [`enqueue`].
 #[inline(never)]
-pub(in crate::qdisc) unsafe fn enqueue_unusual<T: Qdisc>(
+pub(in crate::qdisc) unsafe fn enqueue_slow<T: Qdisc>(
     skb: Skb,
     known: T::Arrival,
     sch: *mut bindings::Qdisc,
@@ -60,7 +60,7 @@ pub(in crate::qdisc) unsafe fn enqueue_unusual<T: Qdisc>(
             _lock: PhantomData,
         },
     };
-    T::enqueue_unusual(skb, known, &mut on);
+    T::enqueue_slow(skb, known, &mut on);
 
     let on = &on.report;
     // SAFETY: the qdisc is valid and its root lock held.
@@ -153,7 +153,7 @@ pub(super) unsafe extern "C" fn peek<T: Qdisc>(
         (*area).peeking = true;
         let context = context::<T>(sch);
         let skb = T::peek(Leaving { context }).0;
-        // Otherwise `dequeue_unusual` has put it back, and has not counted it as sent.
+        // Otherwise `dequeue_slow` has put it back, and has not counted it as sent.
         if (&raw mut (*area).peeking).replace(false) {
             hold::<T>(sch, skb, true);
         }
@@ -326,7 +326,7 @@ pub(in crate::qdisc) unsafe fn give_away<T: Qdisc>(
 ///
 /// As for [`dequeue`].
 #[inline(never)]
-pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
+pub(in crate::qdisc) unsafe fn dequeue_slow<T: Qdisc>(
     sch: *mut bindings::Qdisc,
     known: T::Departure,
 ) -> *mut bindings::sk_buff {
@@ -342,7 +342,7 @@ pub(in crate::qdisc) unsafe fn dequeue_unusual<T: Qdisc>(
                 _lock: PhantomData,
             },
         };
-        let taken = T::dequeue_unusual(known, &mut on);
+        let taken = T::dequeue_slow(known, &mut on);
         let lost = on.report.lost;
         if peeking {
             return peeked::<T>(sch, taken, lost);

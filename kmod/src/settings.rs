@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a namespace keeps for the family.
+//! What a namespace keeps for the family of [`netlink`](crate::netlink).
 
-use super::Events;
+use crate::events::Events;
 use kernel::prelude::*;
 use turnstile_core::transport::config::{Config, Resolved};
 
 /// A namespace's configuration, and the events that wait to be told.
 pub(crate) struct Settings {
     /// As it was asked for. Always valid. What it comes to, the endpoint has.
-    pub(super) config: Config,
+    pub(crate) config: Config,
     pub(crate) events: Events,
 }
 
