@@ -239,8 +239,10 @@ mod tests {
     #[test]
     fn the_summaries_of_all_crates_are_added() {
         let log = "running 3 tests\n\
-                   test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
-                   test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n";
+                   test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; \
+                   finished in 0.00s\n\
+                   test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered \
+                   out\n";
         assert_eq!(totals(log), (13, 2));
         assert_eq!(totals("error[E0001]: no\n"), (0, 0));
     }

@@ -81,7 +81,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// How often to run the guest, each time with the next seed
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     pub repeat: u64,
     /// The longest one run of the guest may take
     #[arg(long, value_name = "SECONDS", default_value_t = GUEST_SECONDS)]

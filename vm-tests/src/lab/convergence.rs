@@ -12,7 +12,8 @@ use turnstile_test_protocol::lab::{Plot, Style, Table};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "convergence",
     title: "a second flow joins: round trips until both have their fair share",
-    source: "ExpressPass section 3.1 and fig. 7: within 3 round trips at 10 and at 100 Gbit/s, 10 % around the fair share",
+    source: "ExpressPass section 3.1 and fig. 7: within 3 round trips at 10 and at 100 Gbit/s, 10 \
+             % around the fair share",
     run,
 };
 
@@ -98,7 +99,9 @@ fn run(lab: &mut Lab) -> Result<()> {
     }
     lab.report.tables.push(table);
     lab.report.notes.push(format!(
-        "a dumbbell of two pairs; a token's way and its packet's way back take {} us. The rates are of data on the link in the middle, counted in intervals of a round trip, in the mean of all joins",
+        "a dumbbell of two pairs; a token's way and its packet's way back take {} us. The rates \
+         are of data on the link in the middle, counted in intervals of a round trip, in the mean \
+         of all joins",
         RTT / 1000
     ));
     Ok(())
