@@ -65,7 +65,8 @@ for deb in debs/*.deb; do
     [ -e "$deb" ] || continue
     dpkg-deb --fsys-tarfile "$deb" | tar -x -C image --wildcards --wildcards-match-slash \
         --exclude='*/kernel/drivers/[!np]*' --exclude='*/kernel/drivers/net/ethernet/*' \
-        --exclude='*/kernel/drivers/net/wireless/*' --exclude='*/kernel/sound/*' --exclude='*/kernel/fs/*'
+        --exclude='*/kernel/drivers/net/wireless/*' --exclude='*/kernel/sound/*' \
+        --exclude='*/kernel/fs/*'
 done
 rm -r debs
 if [ -d image/lib ] && [ ! -L image/lib ]; then

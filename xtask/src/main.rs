@@ -12,6 +12,7 @@ mod bench;
 mod cache;
 mod check_ko;
 mod chroot;
+mod columns;
 #[path = "../../vm-tests/src/complaints.rs"]
 mod complaints;
 mod cpio;

@@ -203,7 +203,9 @@ fn prepare(env: &Env, beds: &[Bed], options: &Options, report: &Report) -> Resul
                 let built = session.build(env, &programs)?;
                 let bed = session.tree.bed;
                 // Those for the stock kernel were looked at when they were built.
-                if bed != Bed::Vm {
+                if bed == Bed::Vm {
+                    host_checks::installation(env, &session, &built, report);
+                } else {
                     for module in &built.modules {
                         let chroot = &session.chroot;
                         host_checks::small_frames(env, chroot, bed.name(), report, module);
