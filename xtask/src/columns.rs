@@ -10,7 +10,7 @@ use anyhow::{bail, Context, Result};
 /// Characters, not bytes.
 const MOST: usize = 100;
 /// What lies in the checkout and is not written by hand.
-const FOLDERS: &[&str] = &["target", "out", ".git"];
+const FOLDERS: &[&str] = &["target", "out"];
 /// Nor are these: lists, pictures, a licence, patches in the form that patch(1) reads.
 const FILES: &[&str] = &["Cargo.lock", "LICENSE"];
 const SUFFIXES: &[&str] = &["svg", "patch", "pcap", "png"];
@@ -41,7 +41,9 @@ fn look(checkout: &Path, folder: &Path, wide: &mut Vec<String>) -> Result<()> {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let suffix = path.extension().unwrap_or_default().to_string_lossy();
-        if path.is_symlink() || FOLDERS.contains(&&*name) || FILES.contains(&&*name) {
+        let is_hidden = name.starts_with('.') && name != ".ci";
+        let is_made = FOLDERS.contains(&&*name) || FILES.contains(&&*name);
+        if path.is_symlink() || is_hidden || is_made {
             continue;
         }
         if path.is_dir() {
