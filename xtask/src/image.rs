@@ -86,7 +86,9 @@ for name in "$@"; do
     real=$(readlink -f "$path")
     echo "bin $name $real"
     # A static program has none.
-    ldd "$real" 2>/dev/null | grep -o '/[^ ]*' | while read -r lib; do echo "lib $lib $(readlink -f "$lib")"; done
+    ldd "$real" 2>/dev/null | grep -o '/[^ ]*' | while read -r lib; do
+        echo "lib $lib $(readlink -f "$lib")"
+    done
 done
 # Loaded by name when a thread is cancelled: iperf3 ends that way.
 lib=/usr/lib/x86_64-linux-gnu/libgcc_s.so.1

@@ -28,7 +28,7 @@ pub(crate) enum Shell {
     Fish,
     Elvish,
     #[value(name = "powershell")]
-    PowerShell,
+    Power,
 }
 
 /// Ends the program if it is the shell that asks.
