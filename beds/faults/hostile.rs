@@ -16,7 +16,7 @@ use kernel::{
     sync::{Arc, SetOnce, SpinLock},
 };
 use knet::{
-    attr::{self, Nest, Rule},
+    attr::{self, Nest, Policy, Rule},
     Arriving, Configuring, Dequeued, Dequeuing, Enqueued, Enqueuing, Extack, Kind, Leaving, Medium,
     Message, Qdisc, Registration, Rtnl, Skb, SkbQueue,
 };
@@ -84,8 +84,16 @@ const fn rule(number: u16) -> Rule {
         number,
         name: "wish",
         kind: attr::Kind::U32,
+        range: (0, u32::MAX as u64),
+        words: &[],
     }
 }
+
+const POLICY: Policy = Policy {
+    who: "knet_hostile",
+    rules: &[rule(1), rule(2), rule(3), rule(4), rule(5), rule(6)],
+    outside: |_, _, _| Ok(()),
+};
 
 #[vtable]
 impl Qdisc for Hostile {
@@ -108,12 +116,11 @@ impl Qdisc for Hostile {
         options: Option<Nest<'_>>,
         extack: &mut Extack,
     ) -> Result {
-        const RULES: &[Rule] = &[rule(1), rule(2), rule(3), rule(4), rule(5), rule(6)];
         let Some(options) = options else {
             return Ok(());
         };
         let mut wanted = 0;
-        attr::parse(options, RULES, Self::KIND, extack, |number, _, _| {
+        attr::parse(options, &POLICY, extack, |number, _, _| {
             wanted = number;
             Ok(())
         })?;
@@ -159,19 +166,19 @@ impl Qdisc for Hostile {
         ] {
             for ipv6 in [false, true] {
                 if skb.set_ecn(Medium::Ethernet, at, ipv6, 3) {
-                    return arriving.unusual(skb, ());
+                    return arriving.slow(skb, ());
                 }
             }
         }
         if all(|all| all.lets_go) == Some(true) {
-            return arriving.unusual(skb, ());
+            return arriving.slow(skb, ());
         }
         let len = skb.packet_len();
         all(|all| all.packets.push(skb));
         arriving.queued(len)
     }
 
-    fn enqueue_unusual(_skb: Skb, (): (), _on: &mut Enqueuing<'_, Self>) {}
+    fn enqueue_slow(_skb: Skb, (): (), _on: &mut Enqueuing<'_, Self>) {}
 
     fn dequeue(leaving: Leaving<'_, Self>) -> Dequeued {
         let next = all(|all| all.gives.then(|| all.packets.pop()).flatten());
@@ -184,7 +191,7 @@ impl Qdisc for Hostile {
         }
     }
 
-    fn dequeue_unusual((): (), _on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
+    fn dequeue_slow((): (), _on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
         None
     }
 

@@ -97,7 +97,8 @@ pub(crate) fn unsound(
 cd /out
 made=knet/examples/.fifo.o.cmd
 case $1 in transport_*) made=kmod/.turnstile_main.o.cmd ;; esac
-command=$(sed -n 's/^savedcmd_[^ ]* := //p' $made | sed 's/ --out-dir .*//; s/--crate-name [a-z]*//')
+command=$(sed -n 's/^savedcmd_[^ ]* := //p' $made |
+    sed 's/ --out-dir .*//; s/--crate-name [a-z]*//')
 export RUSTC_BOOTSTRAP=1
 eval "$command --crate-name $1 --emit=metadata=/tmp/$1.rmeta -Amissing_docs -Funsafe_code $2"
 "#;
@@ -281,7 +282,9 @@ mod tests {
     #[test]
     fn warnings_of_all_compilers_are_seen() {
         assert!(is_warning("warning: unused variable: `x`"));
-        assert!(is_warning("/src/knet/c/helpers.c:3:1: warning: unused"));
+        assert!(is_warning(
+            "/src/knet/qdisc/c/helpers.c:3:1: warning: unused"
+        ));
         assert!(is_warning("vmlinux.o: warning: objtool: falls through"));
         assert!(!is_warning("  RUSTC [M] qdisc/sch_turnstile_main.o"));
         assert!(!is_warning("#warnings: 0"));

@@ -14,7 +14,8 @@
 //! | `json` | JSON (feature `client`) |
 //!
 //! ```
-//! let options = turnstile_netlink::parse(&["link", "2.5gbit", "tokens", "5%", "order", "data-first"])?;
+//! let words = ["link", "2.5gbit", "tokens", "5%", "order", "data-first"];
+//! let options = turnstile_netlink::parse(&words)?;
 //! assert_eq!(options.to_string(), "link 2500mbit tokens 5% order data-first");
 //! assert_eq!(turnstile_netlink::Options::decode(&options.encode())?, options);
 //!

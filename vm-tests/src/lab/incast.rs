@@ -7,17 +7,19 @@ use std::time::Duration;
 
 use anyhow::{anyhow, Context, Result};
 
-use super::report::{number, rounded, thinned, Plot, Style, Table};
+use super::report::{number, rounded, thinned};
 use super::setups::SetUp;
 use super::{Experiment, Lab};
 use crate::clock;
 use crate::recorder::{lengths, longest, mean, passages, Passage, Recorder, Unit};
 use crate::topology::{Fabric, Link, Plan};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast",
     title: "n hosts send 50 packets each to one host at the same time, with TCP",
-    source: "TOP fig. 12 (n flows of 50 packets into one server: its algorithms have no incast problem, that is the ideal time); ExpressPass section 3.1 (K = 65)",
+    source: "TOP fig. 12 (n flows of 50 packets into one server: its algorithms have no incast \
+             problem, that is the ideal time); ExpressPass section 3.1 (K = 65)",
     run,
 };
 
@@ -136,8 +138,10 @@ fn run(lab: &mut Lab) -> Result<()> {
     );
     lab.report.plots.extend([time_plot, queue_plot]);
     lab.report.notes.push(format!(
-        "connections are set up beforehand; ideal: {PACKETS} full packets of each sender at the link's rate and one way through the switch. Links of {} \
-         Gbit/s and {} us, a buffer of {} packets, the shortest retransmission timeout {} ms (a tick; ExpressPass took 0.2)",
+        "connections are set up beforehand; ideal: {PACKETS} full packets of each sender at the \
+         link's rate and one way through the switch. Links of {} \
+         Gbit/s and {} us, a buffer of {} packets, the shortest retransmission timeout {} ms (a \
+         tick; ExpressPass took 0.2)",
         RATE / 1_000_000_000,
         DELAY / 1000,
         BUFFER / 1514,
@@ -186,7 +190,8 @@ fn dctcp() -> Tcp {
             // Between the two thresholds is nothing, so that nothing is left to chance; the average
             // follows the queue closely.
             lines: queue(&[format!(
-                "qdisc add dev DEV parent 1:2 handle 2: red limit {BUFFER} min {least} max {} avpkt 1514 burst {THRESHOLD} \
+                "qdisc add dev DEV parent 1:2 handle 2: red limit {BUFFER} min {least} max {} \
+                 avpkt 1514 burst {THRESHOLD} \
                  probability 1 bandwidth {RATE}bit ecn",
                 least + 1
             )]),

@@ -8,8 +8,8 @@
 
 use turnstile_core::header::PORT;
 
-use super::report::SetUpLines;
 use crate::traffic::Packet;
+use turnstile_test_protocol::lab::SetUpLines;
 
 /// Token priorities in use.
 pub(super) const PRIORITIES: u8 = 6;
@@ -52,7 +52,8 @@ pub(super) fn turnstile(rate: u64, options: &str) -> SetUp {
         name: "turnstile",
         title: "one shaper for all token priorities",
         lines: vec![format!(
-            "qdisc add dev DEV root handle 1: turnstile link {rate}bit jitter 0 data-limit {DATA_LIMIT} {options}"
+            "qdisc add dev DEV root handle 1: turnstile link {rate}bit jitter 0 data-limit \
+             {DATA_LIMIT} {options}"
         )
         .trim_end()
         .to_owned()],
@@ -162,7 +163,8 @@ fn flat(rate: u64, token_queue: &str) -> Vec<String> {
     lines
 }
 
-/// The limiter of the whole port and its bands; what no filter names goes to this one, counted from 0.
+/// The limiter of the whole port and its bands; what no filter names goes to this one, counted from
+/// 0.
 fn port(rate: u64, bands: u8, data: u8) -> Vec<String> {
     vec![
         format!(

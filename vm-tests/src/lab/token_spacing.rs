@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{ensure, Result};
 
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::setups::{interval, limiter_per_queue, nested, turnstile, SetUp, TOKEN_SHARE};
 use super::{Experiment, Lab};
 use crate::topology::{Fabric, Link, Plan, Shaper};
 use crate::traffic::{Flow, Packet};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "token-spacing",
@@ -104,8 +105,10 @@ fn run(lab: &mut Lab) -> Result<()> {
         }
     }
     lab.report.notes.push(format!(
-        "{TOKENS} tokens of one priority, offered at twice their rate; a gap is between the first bits of two tokens, the mean gap \
-         the slope of a straight line through all departures. limiter-per-queue gives one priority a sixth of the rate"
+        "{TOKENS} tokens of one priority, offered at twice their rate; a gap is between the first \
+         bits of two tokens, the mean gap \
+         the slope of a straight line through all departures. limiter-per-queue gives one priority \
+         a sixth of the rate"
     ));
     Ok(())
 }

@@ -103,7 +103,8 @@ impl Queues {
             // Between the two thresholds is nothing, so that nothing is left to chance; the average
             // follows the queue closely.
             lines.push(format!(
-                "qdisc add dev DEV parent 1:2 handle 2: red limit {buffer} min {least} max {} avpkt {FRAME} burst {packets} \
+                "qdisc add dev DEV parent 1:2 handle 2: red limit {buffer} min {least} max {} \
+                 avpkt {FRAME} burst {packets} \
                  probability 1 bandwidth {rate}bit ecn",
                 least + 1
             ));

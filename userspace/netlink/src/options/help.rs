@@ -58,53 +58,6 @@ impl<T: Table> Options<T> {
             (_, None) => String::new(),
         }
     }
-
-    /// What a shell may offer behind `words`, which are all that were typed of options so far.
-    pub fn completions<W: AsRef<str>>(words: &[W]) -> Vec<String> {
-        let entries = Self::entries();
-        let is = |word: &str| entries.iter().find(|entry| entry.name == word);
-        let last = words.last().map_or("", AsRef::as_ref);
-        if let Some(entry) = is(last).filter(|entry| entry.rows[0].form != Form::Flag) {
-            let off = entry.off().map(|(off, _)| off.to_owned());
-            return match entry.members() {
-                Some(members) => members
-                    .map(|(name, _)| name.to_owned())
-                    .chain(off)
-                    .collect(),
-                None => values(entry.rows[0].form),
-            };
-        }
-        // Within a group: a value, or the group's other words beside all that may follow it.
-        let group = words.iter().rev().find_map(|word| is(word.as_ref()));
-        let members = group.and_then(Entry::members).into_iter().flatten();
-        let members: Vec<_> = members.collect();
-        if let Some((_, row)) = members.iter().find(|(name, _)| *name == last) {
-            return values(without_words(row.form));
-        }
-        let after = words.iter().rev();
-        let after: Vec<_> = after
-            .take_while(|word| is(word.as_ref()).is_none())
-            .collect();
-        let off = after
-            .iter()
-            .any(|word| group.and_then(Entry::off).map(|(off, _)| off) == Some(word.as_ref()));
-        let left = members
-            .iter()
-            .map(|(name, _)| *name)
-            .filter(|name| !off && !after.iter().any(|word| word.as_ref() == *name));
-        let given = |entry: &Entry| {
-            words.iter().any(|word| {
-                let word = word.as_ref();
-                word == entry.name || word.strip_prefix("no-") == Some(entry.name)
-            })
-        };
-        let others: Vec<_> = entries
-            .iter()
-            .filter(|entry| !given(entry))
-            .cloned()
-            .collect();
-        left.map(str::to_owned).chain(starts(&others)).collect()
-    }
 }
 
 /// The words that start one of these options.
@@ -169,6 +122,23 @@ impl Entry {
         each.join("; ")
     }
 
+    /// The words that may follow, for a shell to complete: values that are words, or those of the
+    /// group.
+    pub fn words(&self) -> Vec<&'static str> {
+        match self.members() {
+            Some(members) => {
+                let off = self.off().map(|(off, _)| off);
+                members.map(|(name, _)| name).chain(off).collect()
+            }
+            None => values(self.rows[0].form),
+        }
+    }
+
+    /// Whether words of its own, each with a value, follow.
+    pub fn is_group(&self) -> bool {
+        self.members().is_some()
+    }
+
     /// Where rule and default come from; may be empty.
     pub fn source(&self) -> &'static str {
         self.rows[0].source
@@ -220,9 +190,9 @@ pub(super) fn without_words(form: Form) -> Form {
 }
 
 /// The words that a value may be.
-fn values(form: Form) -> Vec<String> {
+fn values(form: Form) -> Vec<&'static str> {
     let words = form.words().iter().map(|(word, _)| *word);
-    let others: Vec<&str> = match form {
+    let others: Vec<&'static str> = match form {
         Form::Choice(words) => words.to_vec(),
         Form::Map => vec!["default", "none"],
         Form::Number(range, _) if range.unit == Unit::Code => {
@@ -231,7 +201,7 @@ fn values(form: Form) -> Vec<String> {
         }
         _ => Vec::new(),
     };
-    words.chain(others).map(str::to_owned).collect()
+    words.chain(others).collect()
 }
 
 /// `text` in lines of at most `width` characters, broken between words.

@@ -95,7 +95,6 @@ fn reads_back<T: Table + PartialEq + std::fmt::Debug>(options: Options<T>) {
 
 fn does_no_harm<T: Table>(words: &[String], bytes: &[u8]) {
     let _ = (Options::<T>::parse(words), Options::<T>::decode(bytes));
-    let _ = Options::<T>::completions(words);
 }
 
 /// Bytes of any options, with one of them spoilt and the end cut off.

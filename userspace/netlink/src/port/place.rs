@@ -66,6 +66,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// What follows the device here.
+    pub const SYNOPSIS: &str = "[ root | parent CLASSID ] [ handle HANDLE ]";
+    /// What follows it in tc, where nothing stands for root.
+    pub const SYNOPSIS_OF_TC: &str = "( root | parent CLASSID ) [ handle HANDLE ]";
+
     /// The root of `dev`.
     pub fn root(dev: impl Into<String>) -> Self {
         Self {
@@ -75,53 +80,67 @@ impl Place {
         }
     }
 
-    /// Reads `[root | parent CLASSID] [handle HANDLE]` from the start of `words`, and gives what
-    /// follows.
+    /// Reads `[dev] DEVICE [root | parent CLASSID] [handle HANDLE]` from the start of `words`, and
+    /// gives what follows. The parts may come in any order if the device comes first or has `dev`
+    /// before it, as in tc's `root dev swp1 handle 1:`.
     ///
     /// Without `root` and `parent`, it is the root.
-    pub fn parse<'a, W: AsRef<str>>(
-        dev: &str,
-        mut words: &'a [W],
-    ) -> Result<(Self, &'a [W]), GrammarError> {
-        let (mut parent, mut handle) = (None, None);
-        loop {
-            let (word, taken) = match words {
-                [word, ..] if word.as_ref() == "root" => ("root", 1),
-                [word, ..] if word.as_ref() == "parent" => ("parent", 2),
-                [word, ..] if word.as_ref() == "handle" => ("handle", 2),
+    ///
+    /// # Errors
+    /// Values that are none, parts that are given twice, and no device at all.
+    pub fn parse<W: AsRef<str>>(words: &[W]) -> Result<(Self, &[W]), GrammarError> {
+        let (mut dev, mut parent, mut handle) = (None, None, None);
+        let mut left = words;
+        while let Some((word, rest)) = left.split_first() {
+            let keyword = match word.as_ref() {
+                keyword @ ("dev" | "root" | "parent" | "handle") => keyword,
+                name if dev.is_none() => {
+                    dev = Some(name.to_owned());
+                    left = rest;
+                    continue;
+                }
                 _ => break,
             };
-            let value = words.get(1).map_or("", AsRef::as_ref);
-            let (slot, id) = match word {
-                "root" => (&mut parent, Some(Id::ROOT)),
-                "parent" => (&mut parent, Id::parse(value)),
-                _ => (&mut handle, Id::parse(value).filter(|id| id.minor() == 0)),
-            };
-            let id = id.ok_or_else(|| match word {
-                _ if words.len() < taken => GrammarError::new(word, "needs a value"),
-                "parent" => GrammarError::new(
-                    word,
-                    format!("\"{value}\" is not a class id (MAJOR:MINOR in hex, as 1:10)"),
-                ),
-                _ => GrammarError::new(
-                    word,
-                    format!("\"{value}\" is not a qdisc handle (MAJOR: in hex, as 1:)"),
-                ),
-            })?;
-            if slot.replace(id).is_some() {
-                return Err(GrammarError::new(word, "the place is given twice"));
+            if keyword == "root" {
+                once(keyword, &mut parent, Id::ROOT)?;
+                left = rest;
+                continue;
             }
-            words = &words[taken..];
+            let (value, rest) = rest
+                .split_first()
+                .ok_or_else(|| GrammarError::new(keyword, "needs a value"))?;
+            let value = value.as_ref();
+            let not = |what: &str| GrammarError::new(keyword, format!("\"{value}\" is not {what}"));
+            match keyword {
+                "dev" => once(keyword, &mut dev, value.to_owned())?,
+                "parent" => {
+                    let id = Id::parse(value)
+                        .ok_or_else(|| not("a class id (MAJOR:MINOR in hex, as 1:10)"))?;
+                    once(keyword, &mut parent, id)?;
+                }
+                _ => {
+                    let id = Id::parse(value)
+                        .filter(|id| id.minor() == 0)
+                        .ok_or_else(|| not("a qdisc handle (MAJOR: in hex, as 1:)"))?;
+                    once(keyword, &mut handle, id)?;
+                }
+            }
+            left = rest;
         }
-        let parent = parent.unwrap_or(Id::ROOT);
-        Ok((
-            Self {
-                dev: dev.to_owned(),
-                parent,
-                handle,
-            },
-            words,
-        ))
+        let place = Self {
+            dev: dev.ok_or_else(|| GrammarError::new("dev", "no device is given"))?,
+            parent: parent.unwrap_or(Id::ROOT),
+            handle,
+        };
+        Ok((place, left))
+    }
+}
+
+/// Sets what may be given once.
+fn once<T>(keyword: &str, slot: &mut Option<T>, value: T) -> Result<(), GrammarError> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(GrammarError::new(keyword, "the place is given twice")),
     }
 }
 
@@ -150,14 +169,14 @@ mod tests {
     fn places() {
         let parse = |text: &str| {
             let words: Vec<&str> = text.split_whitespace().collect();
-            Place::parse("swp1", &words)
+            Place::parse(&words)
                 .map(|(place, rest)| (place, rest.join(" ")))
                 .map_err(|e| e.to_string())
         };
         let root = Place::root("swp1");
-        assert_eq!(parse(""), Ok((root.clone(), String::new())));
+        assert_eq!(parse("swp1"), Ok((root.clone(), String::new())));
         assert_eq!(
-            parse("link 1gbit"),
+            parse("swp1 link 1gbit"),
             Ok((root.clone(), "link 1gbit".to_owned()))
         );
         let named = Place {
@@ -165,25 +184,44 @@ mod tests {
             ..root.clone()
         };
         assert_eq!(
-            parse("root handle 1: link 1gbit"),
+            parse("swp1 root handle 1: link 1gbit"),
             Ok((named.clone(), "link 1gbit".to_owned()))
         );
-        assert_eq!(parse("handle 1: root"), Ok((named, String::new())));
+        assert_eq!(parse("swp1 handle 1: root"), Ok((named, String::new())));
+        // As tc has them, and devices that are called like one of these words.
+        for text in ["dev swp1", "root dev swp1", "dev swp1 root"] {
+            assert_eq!(parse(text), Ok((root.clone(), String::new())), "{text}");
+        }
+        let named_root = Place::root("root");
+        assert_eq!(
+            parse("dev root mpu 64"),
+            Ok((named_root, "mpu 64".to_owned()))
+        );
         let below = Place {
             parent: Id(0x1_0002),
             ..root
         };
-        assert_eq!(parse("parent 1:2 mpu 64"), Ok((below, "mpu 64".to_owned())));
+        assert_eq!(
+            parse("swp1 parent 1:2 mpu 64"),
+            Ok((below, "mpu 64".to_owned()))
+        );
         for (text, error) in [
-            ("root parent 1:2", "parent: the place is given twice"),
-            ("handle 1: handle 2:", "handle: the place is given twice"),
-            ("parent", "parent: needs a value"),
+            ("", "dev: no device is given"),
+            ("root", "dev: no device is given"),
+            ("dev", "dev: needs a value"),
+            ("swp1 dev swp2", "dev: the place is given twice"),
+            ("swp1 root parent 1:2", "parent: the place is given twice"),
             (
-                "parent x",
+                "swp1 handle 1: handle 2:",
+                "handle: the place is given twice",
+            ),
+            ("swp1 parent", "parent: needs a value"),
+            (
+                "swp1 parent x",
                 "parent: \"x\" is not a class id (MAJOR:MINOR in hex, as 1:10)",
             ),
             (
-                "handle 1:2",
+                "swp1 handle 1:2",
                 "handle: \"1:2\" is not a qdisc handle (MAJOR: in hex, as 1:)",
             ),
         ] {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! tc-turnstile_pacer(8).
 
-use clap_mangen::roff::{bold, roman, Roff};
+use clap_mangen::roff::{bold, Roff};
 use turnstile_core::pacer::config::Config;
+use turnstile_netlink::options::Options;
 use turnstile_netlink::pacer::Stats;
 
-use super::{each_option, example, option_lines, page, section, tagged};
+use super::{each_option, example, page, section, synopsis, tagged};
 
 /// The page.
 pub(crate) fn tc_turnstile_pacer() -> String {
@@ -15,20 +16,18 @@ pub(crate) fn tc_turnstile_pacer() -> String {
         "NAME",
         "turnstile_pacer \\- spaces out the packets of large flows that meet congestion",
     );
-    page.control("SH", ["SYNOPSIS"]);
-    page.text([
-        bold("tc qdisc add|replace|change"),
-        roman(" dev DEV ( root | parent CLASSID ) [ handle HANDLE ] "),
-        bold("turnstile_pacer"),
-    ]);
-    option_lines::<Config>(&mut page);
+    let of_options = Options::<Config>::synopsis();
+    synopsis::of_tc(&mut page, "turnstile_pacer", of_options.into_iter());
     section(
         &mut page,
         "DESCRIPTION",
-        "Where switches mark packets before a queue forms, as with the phantom queue of HULL, bursts are taken for congestion: those of network cards that segment \
-         what they are given, and those of TCP. turnstile_pacer is HULL's host pacer. It listens to the acknowledgements that the device receives. One with ECN-Echo has its \
-         flow paced with a certain probability: its packets go through a token bucket whose rate follows what the host sends. All other packets pass by at once. \
-         A flow that has been idle for a while is paced no more. It is meant for hosts that use DCTCP.",
+        "Where switches mark packets before a queue forms, as with the phantom queue of HULL, \
+         bursts are taken for congestion: those of network cards that segment what they are given, \
+         and those of TCP. turnstile_pacer is HULL's host pacer. It listens to the \
+         acknowledgements that the device receives. One with ECN-Echo has its flow paced with a \
+         certain probability: its packets go through a token bucket whose rate follows what the \
+         host sends. All other packets pass by at once. A flow that has been idle for a while is \
+         paced no more. It is meant for hosts that use DCTCP.",
     );
     section(
         &mut page,
@@ -36,7 +35,11 @@ pub(crate) fn tc_turnstile_pacer() -> String {
         "There are two, which cannot be added or deleted. For handle 1: they are",
     );
     for (class, about) in [
-        ("1:1", "What passes by. A child qdisc may be attached here, such as a port: tc qdisc add dev DEV parent 1:1 turnstile."),
+        (
+            "1:1",
+            "What passes by. A child qdisc may be attached here, such as a port: tc qdisc add \
+            dev DEV parent 1:1 turnstile.",
+        ),
         ("1:2", "What is paced."),
     ] {
         tagged(&mut page, vec![bold(class)], about);
@@ -44,15 +47,18 @@ pub(crate) fn tc_turnstile_pacer() -> String {
     section(
         &mut page,
         "CLASSIFICATION",
-        "A filter that names a class (tc filter add dev DEV parent 1: ... classid 1:2) has the last word. Without one, packets of TCP flows that are associated are paced, over IPv4 and IPv6, \
-         and all others pass by, fragments included. Flows whose ends have agreed on accurate ECN (RFC 9768) cannot be told from others, and their acknowledgements mean something else: do not use it \
-         with sysctl net.ipv4.tcp_ecn at 3 or above.",
+        "A filter that names a class (tc filter add dev DEV parent 1: ... classid 1:2) has the \
+         last word. Without one, packets of TCP flows that are associated are paced, over IPv4 and \
+         IPv6, and all others pass by, fragments included. Flows whose ends have agreed on \
+         accurate ECN (RFC 9768) cannot be told from others, and their acknowledgements mean \
+         something else: do not use it with sysctl net.ipv4.tcp_ecn at 3 or above.",
     );
     options(&mut page);
     section(
         &mut page,
         "STATISTICS",
-        "Beside what tc counts for every qdisc and class, a pacer reports these. In JSON, rates are in bytes/s and times in ns.",
+        "Beside what tc counts for every qdisc and class, a pacer reports these. In JSON, rates \
+         are in bytes/s and times in ns.",
     );
     for (name, about) in Stats::ABOUT {
         tagged(&mut page, vec![bold(*name)], about.trim());
@@ -77,18 +83,21 @@ pub(crate) fn tc_turnstile_pacer() -> String {
     example(
         &mut page,
         "A backup that is always paced:",
-        &["tc filter add dev eth0 parent 1: protocol ip flower ip_proto tcp dst_port 873 classid 1:2"],
+        &["tc filter add dev eth0 parent 1: protocol ip flower ip_proto tcp dst_port 873 classid \
+            1:2"],
     );
     section(
         &mut page,
         "NOTES",
-        "Acknowledgements have to come in by the device that the pacer is on. On a device with several transmit queues, a pacer at the root puts them under one lock; below the classes of mq, \
-         each of them hears all acknowledgements.",
+        "Acknowledgements have to come in by the device that the pacer is on. On a device with \
+         several transmit queues, a pacer at the root puts them under one lock; below the classes \
+         of mq, each of them hears all acknowledgements.",
     );
     section(
         &mut page,
         "FILES",
-        "q_turnstile_pacer.so in tc's library folder, or in $TC_LIB_DIR, teaches tc these words. Without it tc can only delete the qdisc.",
+        "q_turnstile_pacer.so in tc's library folder, or in $TC_LIB_DIR, teaches tc these words. \
+         Without it tc can only delete the qdisc.",
     );
     section(
         &mut page,
@@ -102,7 +111,8 @@ fn options(page: &mut Roff) {
     section(
         page,
         "OPTIONS",
-        "Rates, times and sizes have the units of tc(8). A change sets only the options that are given; what is queued, and which flows are paced, stays.",
+        "Rates, times and sizes have the units of tc(8). A change sets only the options that are \
+         given; what is queued, and which flows are paced, stays.",
     );
     each_option::<Config>(page);
 }

@@ -47,7 +47,8 @@ pub(super) fn there_and_back(_: &mut Ctx) -> Result<()> {
             );
         }
     }
-    let mixed = "policy ren link 25gbit token-share 4.5% base-rtt 30us timeout 3s rto 500us send-buffer 1mb dscp-data AF11";
+    let mixed = "policy ren link 25gbit token-share 4.5% base-rtt 30us timeout 3s rto 500us \
+                 send-buffer 1mb dscp-data AF11";
     ns.run(&format!("turnstile transport set {mixed}"))?;
     let now = shown(&ns)?;
     ns.run(&format!("turnstile transport set {defaults}"))?;
