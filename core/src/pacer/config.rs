@@ -96,8 +96,8 @@ options! {
 
     /// Whether super-packets (GSO) of paced flows are split into the packets that go over the wire,
     /// and each is paced. What passes by always stays whole. With no-split-gso each waits for a
-    /// full bucket, and takes as many tokens as it has bytes on the wire: that saves processor time,
-    /// and sends bursts of up to 64 KB.
+    /// full bucket, and takes as many tokens as it has bytes on the wire: that saves processor
+    /// time, and sends bursts of up to 64 KB.
     split_gso: bool = true, SPLIT_GSO "split-gso"
         Opt::of(Form::Flag).from("HULL, section 2.3: the pacer works after segmentation");
 

@@ -145,9 +145,9 @@ options! {
     priority_b: u32 = 0, PRIORITY_B "priority-b" count(0, 1_000_000_000, "thousandths");
 
     /// Which message comes first with policy top, and what its priority is taken from. srpt: the
-    /// shortest remaining, which gives the shortest mean; needs lengths that are known. las: the one
-    /// that got least so far, for lengths that are not. edf: the earliest deadline. coflow: the
-    /// coflow with least remaining.
+    /// shortest remaining, for the shortest mean completion time; it needs lengths that are known.
+    /// las: the one that got least so far, for lengths that are not. edf: the earliest deadline.
+    /// coflow: the coflow with least remaining.
     schedule: u32 = uapi::SCHEDULE_SRPT, SCHEDULE "schedule"
         Opt::choice(&["srpt", "las", "edf", "coflow"]);
 
@@ -174,8 +174,8 @@ options! {
     /// SYNCs can take; raise it where very many messages begin within a round trip.
     max_half_open: u32 = 1024, MAX_HALF_OPEN "max-half-open" messages(65_536);
 
-    /// How many finished messages are remembered, so that none is delivered twice. While it is full,
-    /// no message comes in: raise it where more end within a few timeouts.
+    /// How many finished messages are remembered, so that none is delivered twice. While as many
+    /// are, no message comes in: raise it where more end within a few timeouts.
     max_remembered: u32 = 65_536, MAX_REMEMBERED "max-remembered" messages(1 << 20);
 
     /// How long a peer may be silent before its messages fail. Longer survives longer outages, and

@@ -113,8 +113,8 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 /// # Errors
 ///
 /// `EINVAL`, with a message, for an attribute that is cut short, of another length than its rule
-/// says, given twice, out of its rule's range or without a rule; else what `each` returns. The answer
-/// also says where in the request the attribute is.
+/// says, given twice, out of its rule's range or without a rule; else what `each` returns. The
+/// answer also says where in the request the attribute is.
 pub fn parse<'a>(
     nest: Nest<'a>,
     policy: &Policy,

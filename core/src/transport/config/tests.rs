@@ -215,7 +215,10 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_values_are_refused_or_come_to_something(values in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>(), any::<bool>()), 0..6), device in any::<Option<u64>>()) {
+    fn any_values_are_refused_or_come_to_something(
+        values in prop::collection::vec(any::<(prop::sample::Index, u64, bool)>(), 0..6),
+        device in any::<Option<u64>>(),
+    ) {
         let mut config = Config::DEFAULT;
         for (option, value, small) in values {
             let option = option.get(OPTIONS);
@@ -225,7 +228,8 @@ proptest! {
         }
         match config.validate(device) {
             Ok(resolved) => {
-                prop_assert!(resolved.min_rate <= resolved.initial_rate && resolved.initial_rate <= 1_000_000_000);
+                prop_assert!(resolved.min_rate <= resolved.initial_rate);
+                prop_assert!(resolved.initial_rate <= 1_000_000_000);
                 prop_assert!(resolved.token_time != 0 && resolved.base_bytes() != 0);
             }
             Err(refusal) => prop_assert!(refusal.to_string().len() <= 78, "{}", refusal),

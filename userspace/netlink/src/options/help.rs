@@ -25,7 +25,8 @@ impl<T: Table> Options<T> {
                 text += &format!("        {line}\n");
             }
         }
-        text + "Rates, times and sizes have tc's units: 10gbit, 100mbps (bytes), 20us, 64kb; see tc(8).\n"
+        text + "Rates, times and sizes have tc's units: 10gbit, 100mbps (bytes), 20us, 64kb; \
+                see tc(8).\n"
     }
 
     /// The options as they are typed, in the order in which they are shown.
@@ -81,8 +82,8 @@ impl Entry {
         }
     }
 
-    /// What follows the word: `RATE|auto`, `{ period TIME | off }`; empty: nothing, and `no-` before
-    /// the word gives the opposite.
+    /// What follows the word: `RATE|auto`, `{ period TIME | off }`; empty: nothing, and `no-`
+    /// before the word gives the opposite.
     pub fn value(&self) -> String {
         let Some(members) = self.members() else {
             return value(self.rows[0].form);

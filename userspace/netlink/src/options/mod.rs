@@ -8,7 +8,7 @@
 //! | [`grammar`] | words as a user types them → [`Options`] |
 //! | [`mod@print`] | [`Options`] → text that can be typed back, or JSON |
 //! | [`wire`] | [`Options`] ⇄ netlink attributes |
-//! | [`help`] | help texts, synopses, what man pages and documentation say of options, completions |
+//! | [`help`] | help texts, synopses, what man pages, documentation and completions say |
 //! | [`units`], [`dscp`] | single values as words |
 
 use std::collections::BTreeMap;

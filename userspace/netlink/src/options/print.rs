@@ -60,8 +60,8 @@ impl Printer for Text {
     fn close(&mut self) {}
 }
 
-/// Shows the options that are given, as [`Options::parse`] reads them. In JSON rates are in bytes/s,
-/// times in ns, shares fractions. What only the kernel says is in JSON alone.
+/// Shows the options that are given, as [`Options::parse`] reads them. In JSON rates are in
+/// bytes/s, times in ns, shares fractions. What only the kernel says is in JSON alone.
 pub fn print_options<T: Table>(options: &Options<T>, to: &mut dyn Printer) {
     for entry in Options::<T>::entries() {
         let Some(members) = entry.members() else {

@@ -347,7 +347,8 @@ mod tests {
     proptest! {
         #[test]
         fn printing_reads_back(value: u64, ppb: u32, zeros in 0u32..19) {
-            for value in [value, value / 10u64.pow(zeros) * 10u64.pow(zeros), value >> zeros << zeros] {
+            let ten = 10u64.pow(zeros);
+            for value in [value, value / ten * ten, value >> zeros << zeros] {
                 prop_assert_eq!(parse_rate(&rate(value)), Some(value));
                 prop_assert_eq!(parse_rate(&rate_decimal(value)), Some(value));
                 prop_assert_eq!(parse_time(&time(value)), Some(value));
@@ -367,8 +368,9 @@ mod tests {
         #[test]
         fn close_to_what_tc_computes(mantissa in 0.0f64..1e6, unit in 0usize..19) {
             let (name, scale) = RATE_UNITS[unit];
-            let exact = parse_rate(&format!("{mantissa:.6}{name}")).unwrap() as f64;
-            let approximate = (format!("{mantissa:.6}").parse::<f64>().unwrap() * scale as f64 / 8.0).floor();
+            let text = format!("{mantissa:.6}");
+            let exact = parse_rate(&format!("{text}{name}")).unwrap() as f64;
+            let approximate = (text.parse::<f64>().unwrap() * scale as f64 / 8.0).floor();
             prop_assert!((exact - approximate).abs() <= 1.0 + approximate * 1e-12);
         }
     }

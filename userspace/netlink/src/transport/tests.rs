@@ -16,8 +16,9 @@ fn parse(text: &str) -> Result<Settings, String> {
 
 #[test]
 fn words_of_each_kind() {
-    let text = "policy ren link 25gbit token-share 5% initial-rate 50% update-period rtt base-rtt 48us \
-        token-expiry off clock tai priorities 8 schedule coflow unscheduled 1 timeout 2s send-buffer 1mb dscp-token EF";
+    let text = "policy ren link 25gbit token-share 5% initial-rate 50% update-period rtt \
+        base-rtt 48us token-expiry off clock tai priorities 8 schedule coflow unscheduled 1 \
+        timeout 2s send-buffer 1mb dscp-token EF";
     let settings = parse(text).unwrap();
     assert_eq!(
         settings.to_string(),
@@ -103,8 +104,8 @@ fn as_json() {
     print_options(&settings, &mut to);
     assert_eq!(
         to.finish(),
-        json!({"policy": "top", "link": "auto", "token-share": 0.05, "priorities": 6, "rto": 1_000_000,
-            "link-in-force": 1_250_000_000})
+        json!({"policy": "top", "link": "auto", "token-share": 0.05, "priorities": 6,
+            "rto": 1_000_000, "link-in-force": 1_250_000_000})
     );
     assert!(
         !settings.to_string().contains("link-in-force"),
