@@ -65,8 +65,8 @@ pub trait Queue: Sized {
 /// What is grafted on the data band, a child qdisc.
 ///
 /// The port only takes packets out. Whoever puts them in tells the port with
-/// [`Port::leaf_offered`](crate::port::Port::leaf_offered).
-pub trait Leaf<P> {
+/// [`Port::child_offered`](crate::port::Port::child_offered).
+pub trait Child<P> {
     /// How many packets are queued, as the child counts them.
     fn queued(&self) -> u64;
     /// Whether nothing is queued.
@@ -81,9 +81,9 @@ pub trait Leaf<P> {
 
 /// Nothing is grafted: the data band has the port's own queue only.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoLeaf;
+pub struct NoChild;
 
-impl<P> Leaf<P> for NoLeaf {
+impl<P> Child<P> for NoChild {
     #[inline]
     fn queued(&self) -> u64 {
         0

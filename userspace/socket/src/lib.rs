@@ -17,7 +17,7 @@
 //! # Ok::<(), turnstile_socket::Error>(())
 //! ```
 //!
-//! [`Socket`] waits in its thread; with the feature `tokio`, `tokio::Socket` is the same for tasks.
+//! [`Socket`] blocks its thread; with the feature `tokio`, `tokio::Socket` is the same for tasks.
 //! The folder `examples/` has programs that are complete. The kernel needs the module `turnstile`;
 //! `docs/sockets.md` describes its interface for other languages.
 
@@ -32,7 +32,7 @@ mod stream;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
-pub use error::Error;
+pub use error::{Error, OPENING};
 pub use message::{Completion, Info, Message, Received, SendOptions, MAX_LENGTH, MAX_PRIORITY};
 pub use socket::Socket;
 pub use stream::{MessageReader, MessageWriter};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is said about messages: options when they are sent, facts when they come, and how they
-//! ended.
+//! Options of a message that is sent, facts about one that is received, and completions.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -27,7 +26,8 @@ pub(crate) const LEVEL: i32 = uapi::SOL_TURNSTILE as i32;
 /// use turnstile_socket::SendOptions;
 ///
 /// let urgent = SendOptions { deadline: Some(Duration::from_millis(5)), ..SendOptions::default() };
-/// let shuffle = SendOptions { coflow: NonZeroU32::new(17), priority: Some(3), ..SendOptions::default() };
+/// let coflow = NonZeroU32::new(17);
+/// let shuffle = SendOptions { coflow, priority: Some(3), ..SendOptions::default() };
 /// # let _ = (urgent, shuffle);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,7 +36,7 @@ pub struct SendOptions {
     /// receiver schedules better if it knows. With `send` it may be left out: it is the length of
     /// what is sent.
     pub length: Option<u64>,
-    /// When the message should be there, from now.
+    /// Time from now within which the message should arrive.
     pub deadline: Option<Duration>,
     /// The coflow that the message belongs to.
     pub coflow: Option<NonZeroU32>,
@@ -134,7 +134,7 @@ pub struct Received {
     pub from: SocketAddr,
     /// Whether these were the message's last bytes.
     pub end_of_message: bool,
-    /// More about the message, unless it was switched off.
+    /// More about the message, unless `set_receive_info(false)` was called.
     pub info: Option<Info>,
 }
 
@@ -152,7 +152,7 @@ pub struct Message {
     pub data: Vec<u8>,
     /// Its sender.
     pub from: SocketAddr,
-    /// More about it, as of its last read, unless it was switched off.
+    /// More about it, as of its last read, unless `set_receive_info(false)` was called.
     pub info: Option<Info>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The sync socket.
+//! The blocking socket.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -19,7 +19,7 @@ use crate::Error;
 /// How much is read at once where nothing else says so.
 pub(crate) const PIECE: usize = 64 * 1024;
 
-/// A socket of the transport, whose calls wait.
+/// A blocking socket of the transport.
 ///
 /// It can be shared among threads: one may receive while another sends. Calls that send wait for
 /// each other, and so do calls that receive. Dropping it closes it; what was sent is delivered
@@ -82,8 +82,8 @@ impl Socket {
         lock(&self.receiving)
     }
 
-    /// Chooses a peer: [`Socket::send`] goes to it, nothing comes but from it, and messages that
-    /// fail are told by the next call.
+    /// Connects to a peer: [`Socket::send`] sends to it, only its messages are received, and the
+    /// failure of a message is the error of the next call.
     ///
     /// # Errors
     /// EAFNOSUPPORT, EINVAL.
@@ -95,13 +95,13 @@ impl Socket {
             .map_err(Error::kernel("connect"))
     }
 
-    /// Sends a whole message, and gives its number for [`Completion`]s. Returns when all of it is
-    /// in the send buffer.
+    /// Sends a whole message, and returns its number, by which its [`Completion`] is known. Returns
+    /// when all of it is in the send buffer.
     ///
     /// # Errors
     /// [`Error::Invalid`] for options out of range and messages of no bytes or more than
     /// [`crate::MAX_LENGTH`]; ENOBUFS for too many messages at once; with a timeout set, EAGAIN: if
-    /// a part was taken, the socket is good for no other message.
+    /// the kernel took a part only, no other message can be sent on the socket.
     pub fn send_to(
         &self,
         data: &[u8],
@@ -140,11 +140,11 @@ impl Socket {
     }
 
     /// Begins a message that is written piece by piece. Its length may be told
-    /// ([`SendOptions::length`]), which is better for it, or is known when it ends. Other calls
-    /// that send wait until the writer is dropped.
+    /// ([`SendOptions::length`]), so that the receiver can schedule by it, or is known when it
+    /// ends. Other calls that send block until the writer is dropped.
     ///
     /// # Errors
-    /// [`Error::Invalid`], [`Error::Abandoned`]. The kernel is asked with the first write.
+    /// [`Error::Invalid`], [`Error::Abandoned`]. The kernel is not called before the first write.
     pub fn begin(
         &self,
         to: impl ToSocketAddrs,
@@ -172,8 +172,8 @@ impl Socket {
         Ok(MessageWriter::new(&self.raw, sending, message))
     }
 
-    /// Reads what is there of one message: at least one byte. A read never goes beyond a message's
-    /// end.
+    /// Reads what has arrived of one message: at least one byte. A read never goes beyond a
+    /// message's end.
     ///
     /// # Errors
     /// [`Error::Shutdown`]; why an earlier message to the connected peer failed; EAGAIN if nothing
@@ -190,7 +190,7 @@ impl Socket {
         state.read(&self.raw, data)
     }
 
-    /// Reads a message to its end. What is left of one that was not read to its end is passed over.
+    /// Reads a whole message. The unread rest of an earlier one is discarded.
     ///
     /// # Errors
     /// As [`Socket::recv`]; [`Error::TooLong`] for more than `limit` bytes, of which nothing is
@@ -214,9 +214,9 @@ impl Socket {
         }
     }
 
-    /// A reader of the next message, which is good for messages of any length. Waits until the
-    /// message begins. What is left of one that was not read to its end is passed over. Other calls
-    /// that receive wait until the reader is dropped.
+    /// A reader of the next message, for messages of any length. Blocks until the message begins.
+    /// The unread rest of an earlier one is discarded. Other calls that receive block until the
+    /// reader is dropped.
     ///
     /// # Errors
     /// As [`Socket::recv`].
@@ -238,7 +238,7 @@ impl Socket {
         }
     }
 
-    /// Passes over what is left of a message.
+    /// Discards what is left of a message.
     fn skip(&self, state: &mut Receiving, piece: &mut [u8]) -> Result<(), Error> {
         while state.within {
             if let Err(error) = self.receive(state, piece) {
@@ -298,9 +298,9 @@ impl Socket {
         }
     }
 
-    /// Whether calls return EAGAIN instead of waiting. For such sockets, [`Socket::begin`] or
-    /// `tokio` is the better way to send: a `send` of which only a part was taken makes the socket
-    /// useless.
+    /// Whether calls return EAGAIN instead of blocking. On such sockets, send with
+    /// [`Socket::begin`] or `tokio`: after a `send` of which the kernel took a part only, no other
+    /// message can be sent.
     ///
     /// # Errors
     /// What the kernel says.

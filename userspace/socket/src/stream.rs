@@ -58,8 +58,8 @@ impl<'a> MessageWriter<'a> {
         self.message.written()
     }
 
-    /// Ends the message, and gives its number. On a socket that does not wait, it can be called
-    /// again after EAGAIN.
+    /// Ends the message, and returns its number. On a non-blocking socket it can be called again
+    /// after EAGAIN.
     ///
     /// # Errors
     /// [`Error::TooLittle`]; [`Error::Invalid`] if nothing was written; what the kernel says.
@@ -87,7 +87,7 @@ impl Write for MessageWriter<'_> {
 
 /// Reads a message, up to its end.
 ///
-/// If it is dropped before, the rest is passed over by the next [`Socket::reader`] or
+/// If it is dropped before, the rest is discarded by the next [`Socket::reader`] or
 /// [`Socket::recv_message`].
 ///
 /// ```no_run

@@ -9,6 +9,7 @@ mod guest;
 mod knet;
 mod pacer;
 mod port;
+mod prompt;
 mod support;
 mod tools;
 mod transport;
@@ -36,6 +37,7 @@ const ALL: &[&[Case]] = &[
     port::timing::CASES,
     transport::timing::CASES,
     tools::CASES,
+    prompt::CASES,
     transport::netlink::CASES,
     transport::hostile::CASES,
     transport::CASES,

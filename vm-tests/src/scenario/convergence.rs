@@ -30,8 +30,12 @@ pub struct Outcome {
     /// How many of these are before the second's first packet.
     pub before: usize,
     /// Round trips, from the second's first packet on, until both were within a tenth of the fair
-    /// share.
+    /// share, in the mean of all runs: the first such round trip, whatever follows.
     pub converged: Option<usize>,
+    /// The same of each run, shortest first; runs in which it never was so come last.
+    pub each: Vec<Option<usize>>,
+    /// Of the round trips that follow that one, in each run, the part in which both were as close.
+    pub kept: f64,
     /// Data packets that were dropped.
     pub drops: u64,
 }
@@ -56,6 +60,9 @@ pub fn run(words: &str, rate: u64) -> Result<Outcome> {
     let words = format!("{words} link {rate}bit base-rtt {RTT}ns");
     let (runs, mut drops) = (runs(rate), 0);
     let mut rates = vec![(0.0, 0.0); (BEFORE + TOGETHER) as usize];
+    let fair = rate as f64 * (1.0 - TOKEN_SHARE) / 2.0;
+    let is_close = |rate: f64| (rate / fair - 1.0).abs() <= CLOSE;
+    let (mut each, mut later, mut close) = (Vec::new(), 0_usize, 0_usize);
     for run in 0..runs {
         let messages = [
             Message::new(0, 2, ENDLESS),
@@ -70,15 +77,29 @@ pub fn run(words: &str, rate: u64) -> Result<Outcome> {
         let second = *second.context("the second flow has sent nothing")?;
         let begin = second.at.checked_sub(BEFORE * RTT);
         let begin = begin.context("the second flow has sent too early")?;
-        for (rates, from) in rates.iter_mut().zip((begin..).step_by(RTT as usize)) {
-            rates.0 += rate_of(passed, first, from) / runs as f64;
-            rates.1 += rate_of(passed, second.id, from) / runs as f64;
+        let mut together = Vec::new();
+        for (round, from) in (0..BEFORE + TOGETHER).zip((begin..).step_by(RTT as usize)) {
+            let pair = (
+                rate_of(passed, first, from),
+                rate_of(passed, second.id, from),
+            );
+            if let Some(rates) = rates.get_mut(round as usize) {
+                rates.0 += pair.0 / runs as f64;
+                rates.1 += pair.1 / runs as f64;
+            }
+            if round >= BEFORE {
+                together.push(is_close(pair.0) && is_close(pair.1));
+            }
         }
+        let touched = together.iter().position(|close| *close);
+        each.push(touched.map(|round| round + 1));
+        let rest = &together[touched.unwrap_or(together.len())..];
+        later += rest.len().saturating_sub(1);
+        close += rest.iter().skip(1).filter(|close| **close).count();
     }
-    let fair = rate as f64 * (1.0 - TOKEN_SHARE) / 2.0;
-    let is_close = |rate: f64| (rate / fair - 1.0).abs() <= CLOSE;
-    let after = rates.iter().skip(BEFORE as usize);
-    let converged = after
+    each.sort_by_key(|rounds| rounds.unwrap_or(usize::MAX));
+    let mean = rates.iter().skip(BEFORE as usize);
+    let converged = mean
         .map(|(one, other)| is_close(*one) && is_close(*other))
         .position(|close| close)
         .map(|round| round + 1);
@@ -86,6 +107,8 @@ pub fn run(words: &str, rate: u64) -> Result<Outcome> {
         rates,
         before: BEFORE as usize,
         converged,
+        each,
+        kept: close as f64 / later.max(1) as f64,
         drops,
     })
 }

@@ -40,8 +40,8 @@ use crate::socket::PIECE;
 use crate::state::{Outgoing, Receiving, Sending};
 use crate::Error;
 
-/// A socket of the transport for tokio. See [`crate::Socket`]; what differs is that tasks wait
-/// instead of threads.
+/// A non-blocking socket of the transport for tokio. See [`crate::Socket`]; what differs is that
+/// tasks wait instead of threads.
 #[derive(Debug)]
 pub struct Socket {
     fd: AsyncFd<Raw>,
@@ -210,7 +210,7 @@ impl Socket {
     }
 
     /// Reads a message to its end; see [`crate::Socket::recv_message`]. If the future is dropped,
-    /// what it read is lost, and the rest is passed over later.
+    /// what it read is lost, and the rest is discarded later.
     ///
     /// # Errors
     /// As there.
@@ -259,7 +259,7 @@ impl Socket {
         }
     }
 
-    /// Passes over what is left of a message.
+    /// Discards what is left of a message.
     async fn skip(
         &self,
         state: &mut MutexGuard<'_, Receiving>,
