@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What an experiment finds, as the host reads it: `NAME.json`.
+//! An experiment's report, as the host reads it from `NAME.json`.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// All of it.
+/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The experiment.
     pub name: String,
-    /// What it is about.
+    /// A title.
     pub title: String,
-    /// Where the paper's figures are from.
+    /// The source of the paper's figures.
     pub source: String,
     /// Release of the kernel.
     pub kernel: String,
-    /// Seed of all that is random.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// The ways to configure the port.
+    /// The set-ups of the port.
     pub setups: Vec<SetUpLines>,
     /// The tables.
     pub tables: Vec<Table>,
     /// The plots.
     pub plots: Vec<Plot>,
-    /// What is claimed, and whether the figures bear it out.
+    /// The claims, and whether they hold.
     pub claims: Vec<Claim>,
-    /// What to know about it.
+    /// Notes for the reader.
     pub notes: Vec<String>,
     /// Captures that were handed out.
     pub captures: Vec<String>,
 }
 
-/// A way to configure the port.
+/// A set-up of the port.
 #[derive(Clone, Debug, Serialize)]
 pub struct SetUpLines {
     /// For people.
@@ -69,7 +69,7 @@ impl Table {
     }
 }
 
-/// A number of a table, to so many decimals: what is written need not be longer than what is known.
+/// A number in a table, rounded to so many decimals: no more digits than are meaningful.
 pub fn number(value: f64, decimals: i32) -> Value {
     rounded(value, decimals).into()
 }
@@ -146,7 +146,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Something that the figures should bear out.
+/// A claim that the figures should support.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
     /// In words.
@@ -155,8 +155,8 @@ pub struct Claim {
     pub holds: bool,
 }
 
-/// At most `most` points of a curve of steps: the greatest of each stretch of equal width, at its
-/// beginning.
+/// Reduces a curve of steps to at most `most` points: the greatest of each stretch of equal width,
+/// at its beginning.
 pub fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Vec::new();

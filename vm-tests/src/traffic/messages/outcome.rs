@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What completion times tell: slowdowns by length.
+//! Summaries of completion times: slowdowns by length.
 
 use serde::Serialize;
 
 use super::Done;
 
-/// How long messages take on the idle network, by length: measured for some, on a straight line
-/// between them.
+/// Times of messages on the idle network, by length: measured for some lengths, interpolated
+/// linearly between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alone(Vec<(u64, u64)>);
 
@@ -35,14 +35,14 @@ impl Alone {
     }
 }
 
-/// Messages of some lengths.
+/// A class of messages by length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// How it is called.
+    /// Its name.
     pub name: &'static str,
     /// Bytes of the shortest.
     pub from: u64,
-    /// Bytes that none has.
+    /// The upper bound, exclusive, bytes.
     pub below: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct Summary {
     pub class: String,
     /// How many there were.
     pub messages: usize,
-    /// Those of them that did not arrive in time. They are in no other figure.
+    /// Those of them that did not arrive in time. No other figure includes them.
     pub missing: usize,
     /// Completion divided by completion alone: mean.
     pub slowdown_mean: f64,
@@ -107,7 +107,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The least value that so many of 100 do not exceed; 0 of none.
+/// A percentile: the least value that so many of 100 do not exceed; 0 of none.
 pub(crate) fn percentile(sorted: &[f64], percent: f64) -> f64 {
     let rank = (sorted.len() as f64 * percent / 100.0).ceil() as usize;
     let index = rank.clamp(1, sorted.len().max(1)) - 1;
