@@ -159,19 +159,19 @@ impl Qdisc for Hostile {
         ] {
             for ipv6 in [false, true] {
                 if skb.set_ecn(Medium::Ethernet, at, ipv6, 3) {
-                    return arriving.unusual(skb, ());
+                    return arriving.slow(skb, ());
                 }
             }
         }
         if all(|all| all.lets_go) == Some(true) {
-            return arriving.unusual(skb, ());
+            return arriving.slow(skb, ());
         }
         let len = skb.packet_len();
         all(|all| all.packets.push(skb));
         arriving.queued(len)
     }
 
-    fn enqueue_unusual(_skb: Skb, (): (), _on: &mut Enqueuing<'_, Self>) {}
+    fn enqueue_slow(_skb: Skb, (): (), _on: &mut Enqueuing<'_, Self>) {}
 
     fn dequeue(leaving: Leaving<'_, Self>) -> Dequeued {
         let next = all(|all| all.gives.then(|| all.packets.pop()).flatten());
@@ -184,7 +184,7 @@ impl Qdisc for Hostile {
         }
     }
 
-    fn dequeue_unusual((): (), _on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
+    fn dequeue_slow((): (), _on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
         None
     }
 

@@ -38,8 +38,8 @@
 //! # Markers
 //!
 //! They see what leaves, in [`Port::dequeue`] and its parts, and write to the data band's packets
-//! ([`Packet::set_ecn`]). A port that has one is in [`State::Other`], so that those who have none
-//! do not pay for them.
+//! ([`Packet::set_ecn`]). A port that has one [searches](leave) for what goes first, so that those
+//! who have none do not pay for them.
 //!
 //! # Lateness and idle time
 //!
@@ -80,9 +80,9 @@ mod marking;
 mod tests;
 pub mod uapi;
 
-pub use self::leaving::{Question, Step};
-use self::line::{Amount, Busy, Line};
-pub use self::line::{Slot, State};
+pub use self::leaving::{leave, Exit, Question, Step};
+pub use self::line::Slot;
+use self::line::{Amount, Backlogged, Line};
 use crate::port::band::Band;
 use crate::port::classify::Reading;
 pub use crate::port::config::TOKEN_SLACK_INTERVALS;
@@ -129,7 +129,7 @@ pub enum Dequeue<P> {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Port<Q: Queue> {
-    busy: Busy,
+    backlogged: Backlogged,
     /// Of a shaped link: nothing could have been sent since the last dequeue, once the link was
     /// free.
     idle: bool,
@@ -158,7 +158,7 @@ pub struct Port<Q: Queue> {
 impl<Q: Queue> Port<Q> {
     /// A port that holds nothing and takes nothing, until [`Port::begin`].
     pub const EMPTY: Self = Self {
-        busy: Busy::NONE,
+        backlogged: Backlogged::NONE,
         idle: true,
         grafted: false,
         order: Order::TokensFirst,
@@ -310,7 +310,7 @@ impl<Q: Queue> Port<Q> {
     fn note_detour(&mut self) {
         let detour =
             self.order == Order::DataFirst || self.passed || self.grafted || self.markers.any();
-        self.busy.note(self.link.is_some(), detour);
+        self.backlogged.note(self.link.is_some(), detour);
     }
 
     /// A packet was sent: whether it was data that passed is news for [`Port::note_detour`] only
@@ -362,7 +362,7 @@ impl<Q: Queue> Port<Q> {
         let line = self.line_mut(slot);
         line.drop_while(slot.band(), cause, sink, surplus);
         if line.queue.is_empty() {
-            self.busy.clear(slot.bit());
+            self.backlogged.clear(slot.bit());
         }
     }
 
@@ -440,10 +440,10 @@ impl<Q: Queue> Port<Q> {
         }
         // Whatever arrives: while there are no tokens the group is idle, and its schedule starts no
         // earlier than now.
-        if !self.busy.tokens() {
+        if !self.backlogged.tokens() {
             self.group.arrive(now);
         }
-        self.busy.set(slot.bit());
+        self.backlogged.set(slot.bit());
         self.line_mut(slot).push(now, packet, &meta);
         Ok(())
     }
@@ -471,10 +471,10 @@ impl<Q: Queue> Port<Q> {
     ) -> Result<(), Q::Packet> {
         let meta = packet.meta();
         let line = &mut self.lines[slot.index()];
-        if self.busy.any() || meta.segs != 1 || !line.has_room_for_first(&meta) {
+        if self.backlogged.any() || meta.segs != 1 || !line.has_room_for_first(&meta) {
             return Err(packet);
         }
-        self.busy.arrived_fresh(slot.bit());
+        self.backlogged.arrived_fresh(slot.bit());
         line.push(now, packet, &meta);
         Ok(())
     }
@@ -482,7 +482,7 @@ impl<Q: Queue> Port<Q> {
     /// Is the packet that is queued [fresh](Port::try_enqueue_fresh)?
     #[inline]
     pub fn is_fresh(&self) -> bool {
-        self.busy.is_fresh()
+        self.backlogged.is_fresh()
     }
 
     /// What time it is, if a fresh packet says so.
@@ -491,7 +491,7 @@ impl<Q: Queue> Port<Q> {
         if !self.is_fresh() {
             return None;
         }
-        let slot = self.busy.first_or_none();
+        let slot = self.backlogged.first_or_none();
         let head = self.lines[slot.index()].queue.front()?;
         Some(head.enqueued).filter(|&time| time != Self::NO_TIME)
     }
@@ -504,7 +504,7 @@ impl<Q: Queue> Port<Q> {
     /// that it waits for no time.
     #[inline]
     pub fn needs_no_clock(&self, slot: Slot) -> bool {
-        !slot.is_token() && self.busy == Busy::NONE
+        !slot.is_token() && self.backlogged == Backlogged::NONE
     }
 
     /// A fresh packet becomes one like any other, `now` or before: its arrival counts as what it is
@@ -514,11 +514,11 @@ impl<Q: Queue> Port<Q> {
         match self.fresh_time() {
             Some(time) => self.group.arrive(time),
             None => {
-                let slot = self.busy.first_or_none();
+                let slot = self.backlogged.first_or_none();
                 self.line_mut(slot).queue.set_front_enqueued(now);
             }
         }
-        self.busy.stale();
+        self.backlogged.stale();
     }
 
     /// [`Port::settle_here`] if there is one.
@@ -559,14 +559,14 @@ impl<Q: Queue> Port<Q> {
 
     /// A packet goes into the data band's child instead of the port's own queue.
     #[inline]
-    pub fn leaf_offered(&mut self, meta: Meta) {
-        self.line_mut(Slot::DATA).aside.leaf_offered(&meta);
+    pub fn child_offered(&mut self, meta: Meta) {
+        self.line_mut(Slot::DATA).aside.child_offered(&meta);
     }
 
     /// The child did not take it.
     #[inline]
-    pub fn leaf_refused(&mut self, meta: Meta) {
-        self.line_mut(Slot::DATA).aside.leaf_refused(&meta);
+    pub fn child_refused(&mut self, meta: Meta) {
+        self.line_mut(Slot::DATA).aside.child_refused(&meta);
     }
 
     #[inline]
@@ -604,7 +604,7 @@ impl<Q: Queue> Port<Q> {
     /// Whether nothing is in the port's own queues; a child may have packets.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        !self.busy.any()
+        !self.backlogged.any()
     }
 
     /// What is in a band's own queue.
@@ -619,7 +619,7 @@ impl<Q: Queue> Port<Q> {
         self.framing
     }
 
-    /// What [`classify_usual`](crate::port::classify::classify_usual) wants to know.
+    /// What [`classify_fast`](crate::port::classify::classify_fast) wants to know.
     #[inline]
     pub fn reading(&self) -> Reading {
         self.reading

@@ -63,9 +63,9 @@ pub trait Queue: Sized {
 
 /// A child qdisc, grafted on the data band.
 ///
-/// The port only dequeues from it. The code that enqueues tells the port with
-/// [`Port::leaf_offered`](crate::port::Port::leaf_offered).
-pub trait Leaf<P> {
+/// The port only takes packets out. Whoever puts them in tells the port with
+/// [`Port::child_offered`](crate::port::Port::child_offered).
+pub trait Child<P> {
     /// How many packets are queued, as the child counts them.
     fn queued(&self) -> u64;
     /// Whether nothing is queued.
@@ -79,9 +79,9 @@ pub trait Leaf<P> {
 
 /// No child: the data band has only the port's own queue.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoLeaf;
+pub struct NoChild;
 
-impl<P> Leaf<P> for NoLeaf {
+impl<P> Child<P> for NoChild {
     #[inline]
     fn queued(&self) -> u64 {
         0

@@ -8,7 +8,7 @@ use common::{Drops, Fifo, PerByte, Rng, P, PAPERS};
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::{Config, Expiry, Order};
 use turnstile_core::port::{Dequeue, Port};
-use turnstile_core::queue::NoLeaf;
+use turnstile_core::queue::NoChild;
 use turnstile_core::units::Nanos;
 
 const MBIT: u64 = 125_000;
@@ -155,7 +155,7 @@ fn run(config: &Config, load: Load, tokens: u64) -> Outcome {
                     let packet = P::new(0, 1514, 1, 24, 84);
                     port.enqueue(Nanos(now), Band::Data, packet, &mut drops);
                 }
-                match port.dequeue(Nanos(now), &mut NoLeaf, &mut drops) {
+                match port.dequeue(Nanos(now), &mut NoChild, &mut drops) {
                     Dequeue::Packet(packet, Band::Token(_)) => {
                         token_bytes += u64::from(packet.meta.wire_len);
                     }

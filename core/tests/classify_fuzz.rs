@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use turnstile_core::header;
 use turnstile_core::port::band::Band;
-use turnstile_core::port::classify::{classify, classify_usual, Reading, USEFUL_LEN};
+use turnstile_core::port::classify::{classify, classify_fast, Reading, USEFUL_LEN};
 use turnstile_core::port::config::Config;
 use turnstile_core::port::uapi::class;
 
@@ -150,7 +150,7 @@ proptest! {
         frame.extend_from_slice(&[2; 6]);
         frame.extend_from_slice(&protocol.to_be_bytes());
         frame.extend_from_slice(&network);
-        if let Some(minor) = classify_usual(&frame, Reading::of(&config), &config.dscp) {
+        if let Some(minor) = classify_fast(&frame, Reading::of(&config), &config.dscp) {
             let band = Band::from_minor(minor, &config).unwrap_or(Band::Data);
             prop_assert_eq!(band, classify(protocol, &network, Some(mac), &config));
         }
@@ -163,7 +163,7 @@ proptest! {
         frame.extend_from_slice(&network);
         let plain = network[0] == 0x45 || (network[0] == 0x60 && network[6] == 17);
         let plain = plain && (protocol == 0x0800 || protocol == 0x86dd);
-        prop_assert_eq!(classify_usual(&frame, Reading::of(&Config::DEFAULT), &Config::DEFAULT.dscp).is_some(), plain);
+        prop_assert_eq!(classify_fast(&frame, Reading::of(&Config::DEFAULT), &Config::DEFAULT.dscp).is_some(), plain);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 mod common;
 mod model;
 
-use common::{Child, Drops, Fifo, P};
+use common::{Drops, FakeChild, Fifo, P};
 use model::Model;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -171,7 +171,7 @@ fn op() -> impl Strategy<Value = Op> {
 struct Pair {
     port: Port<Fifo>,
     model: Model,
-    child: Child,
+    child: FakeChild,
     drops: Drops,
     now: u64,
     /// When the last dequeue said to ask again.
@@ -197,7 +197,7 @@ impl Pair {
         Self {
             port: Port::new(config, &resolved, Nanos(now)),
             model: Model::new(config, device.unwrap_or(0), now),
-            child: Child::default(),
+            child: FakeChild::default(),
             drops: Drops::default(),
             now,
             wait: None,
@@ -271,6 +271,14 @@ impl Pair {
         came
     }
 
+    /// A child is grafted, or no longer, which makes no difference as long as it is empty.
+    fn graft(&mut self, grafted: bool) {
+        if self.promised {
+            self.get();
+        }
+        self.port.set_grafted(grafted);
+    }
+
     fn apply(&mut self, op: &Op) {
         if self.promised && matches!(op, Op::Wait { .. } | Op::Sleep { .. }) {
             self.get();
@@ -279,10 +287,11 @@ impl Pair {
             Op::Put { band, len, segs } => self.put(*band, *len, *segs),
             Op::Flood { band, len, count } => (0..*count).for_each(|_| self.put(*band, *len, 1)),
             Op::ChildPut { len, refused } => {
+                self.graft(true);
                 let packet = self.packet(*len, 1);
-                self.port.leaf_offered(packet.meta);
+                self.port.child_offered(packet.meta);
                 if *refused {
-                    self.port.leaf_refused(packet.meta);
+                    self.port.child_refused(packet.meta);
                 } else {
                     self.child.packets.push_back(packet.clone());
                 }
@@ -291,6 +300,9 @@ impl Pair {
             Op::ChildThrottled(throttled) => {
                 self.child.throttled = *throttled;
                 self.model.child.throttled = *throttled;
+                if self.child.packets.is_empty() {
+                    self.graft(!*throttled);
+                }
             }
             Op::Get => drop(self.get()),
             Op::Drain => while self.get() {},

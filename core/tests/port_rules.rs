@@ -6,11 +6,11 @@ mod common;
 
 use std::collections::VecDeque;
 
-use common::{Child, Drops, Fifo, PerByte, Rng, P, PAPERS};
+use common::{Drops, FakeChild, Fifo, PerByte, Rng, P, PAPERS};
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::{Config, Expiry, Order, Tokens};
 use turnstile_core::port::{Dequeue, Enqueue, Port};
-use turnstile_core::queue::{DropCause, NoLeaf};
+use turnstile_core::queue::{DropCause, NoChild};
 use turnstile_core::units::Nanos;
 
 /// How far the bytes sent are ahead of a rate, in the worst of all intervals that end now.
@@ -163,7 +163,7 @@ impl Watched {
     fn get(&mut self) -> Dequeue<P> {
         let got = self
             .port
-            .dequeue(Nanos(self.now), &mut NoLeaf, &mut self.drops);
+            .dequeue(Nanos(self.now), &mut NoChild, &mut self.drops);
         self.note_drops(None);
         match &got {
             Dequeue::Packet(packet, band) => {
@@ -422,11 +422,12 @@ fn a_child_keeps_its_order_and_its_place() {
     };
     let resolved = config.validate(None).unwrap();
     let mut port = Port::<Fifo>::new(&config, &resolved, Nanos::ZERO);
-    let (mut child, mut drops, mut rng) = (Child::default(), Drops::default(), Rng(5));
+    port.set_grafted(true);
+    let (mut child, mut drops, mut rng) = (FakeChild::default(), Drops::default(), Rng(5));
     let (mut now, mut last, mut sent) = (Nanos::ZERO, 0, 0);
     for id in 1..20_000 {
         let packet = P::new(id, 60 + rng.below(1455) as u32, 1, 24, 84);
-        port.leaf_offered(packet.meta);
+        port.child_offered(packet.meta);
         child.packets.push_back(packet);
         loop {
             match port.dequeue(now, &mut child, &mut drops) {

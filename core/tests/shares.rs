@@ -7,7 +7,7 @@ use common::{Drops, Fifo, PerByte, Rng, P, PAPERS};
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::{Config, Order, Tokens};
 use turnstile_core::port::{Dequeue, Port};
-use turnstile_core::queue::NoLeaf;
+use turnstile_core::queue::NoChild;
 use turnstile_core::units::Nanos;
 
 const LINKS: [u64; 5] = [
@@ -97,7 +97,7 @@ impl Source {
     fn step(&mut self) -> Dequeue<P> {
         let got = self
             .port
-            .dequeue(Nanos(self.now), &mut NoLeaf, &mut self.drops);
+            .dequeue(Nanos(self.now), &mut NoChild, &mut self.drops);
         if let Dequeue::Packet(packet, band) = &got {
             self.sent += 1;
             match band {

@@ -11,6 +11,7 @@ use turnstile_core::transport::feedback::{Credit, Period};
 use turnstile_core::transport::jitter::{Due, Rng, NANO};
 use turnstile_core::transport::uapi;
 use turnstile_core::units::Nanos;
+use turnstile_workload::figures::jain;
 
 const RTT: u64 = 100_000;
 /// Tokens that wait in a port (TOP section 4.3).
@@ -227,12 +228,6 @@ fn two_messages_reach_their_fair_share_in_three_round_trips() {
     }
 }
 
-fn jain(parts: &[f64]) -> f64 {
-    let sum: f64 = parts.iter().sum();
-    let squares: f64 = parts.iter().map(|part| part * part).sum();
-    sum * sum / (parts.len() as f64 * squares)
-}
-
 #[test]
 fn many_messages_share_evenly() {
     for feedback in FEEDBACKS {
@@ -243,7 +238,7 @@ fn many_messages_share_evenly() {
             }
             model.run((100 + rtts as u64) * RTT);
             let parts: Vec<f64> = (0..256).map(|n| model.part(n, 100, 100 + rtts)).collect();
-            let (index, used) = (jain(&parts), parts.iter().sum::<f64>());
+            let (index, used) = (jain(&parts, parts.len()), parts.iter().sum::<f64>());
             println!("feedback {feedback}, {link} B/s, {rtts} round trips: Jain {index:.3}, used {used:.3}");
             assert!(index >= least && used >= 0.98);
         }

@@ -3,9 +3,9 @@
 
 use crate::budget::Place;
 use crate::errno::of_failure;
+use crate::events::Events;
 use crate::incoming::{Incoming, Reading};
 use crate::memory::ATOMIC;
-use crate::netlink::Events;
 use crate::outgoing::Outgoing;
 use crate::ports;
 use crate::socket::{Socket, Sockets};

@@ -2,9 +2,23 @@
 //! `turnstile.ko`: the Turnstile transport, messages in sockets.
 //!
 //! This crate only joins two others: `turnstile_core` is the protocol, `knet_transport` is the
-//! kernel. Read [`state`] for what a network namespace keeps and how packets come and go,
-//! [`socket`] for a socket's life, [`send`] and [`receive`] for its calls, [`budget`] for how a
-//! receive buffer is shared.
+//! kernel. Its modules, each of which uses only those above it:
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`errno`], [`memory`] | errors and memory, as the kernel has them |
+//! | [`budget`] | how a receive buffer is shared |
+//! | [`ports`] | which sockets have which ports |
+//! | [`incoming`], [`outgoing`] | what is kept for each message |
+//! | [`events`], [`settings`] | what is kept for netlink: events to tell, the configuration |
+//! | [`socket`] | what is kept for each socket, and the table of them |
+//! | [`host`] | what the endpoint needs of all these |
+//! | [`state`] | what a network namespace keeps; how packets come and go |
+//! | [`send`], [`receive`] | `sendmsg`, `recvmsg` |
+//! | [`calls`] | a socket's life, and its other calls |
+//! | [`netlink`] | the generic netlink family |
+//!
+//! The crate's root ties them to [`Transport`], and is used by none of them.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +29,9 @@ use knet_transport::{
 };
 
 mod budget;
+mod calls;
 mod errno;
+mod events;
 mod host;
 mod incoming;
 mod memory;
@@ -24,10 +40,11 @@ mod outgoing;
 mod ports;
 mod receive;
 mod send;
+mod settings;
 mod socket;
 mod state;
 
-use state::State;
+use state::{State, Turnstile};
 
 module! {
     type: Module,
@@ -58,9 +75,6 @@ impl kernel::InPlaceModule for Module {
     }
 }
 
-/// The transport.
-pub(crate) struct Turnstile;
-
 impl Transport for Turnstile {
     type State = State;
 
@@ -81,19 +95,19 @@ impl Transport for Turnstile {
     }
 
     fn sock_open(net: &mut Net<'_, Self>, sock: &Sock) -> Result {
-        socket::open(net, sock)
+        calls::open(net, sock)
     }
 
     fn sock_close(net: &mut Net<'_, Self>, sock: Caller<'_>, abort: bool, linger: Timeout) {
-        socket::close(net, sock, abort, linger);
+        calls::close(net, sock, abort, linger);
     }
 
     fn sock_bind(net: &mut Net<'_, Self>, sock: Busy<'_>, port: u16) -> Result<u16> {
-        socket::bind(net, sock, port)
+        calls::bind(net, sock, port)
     }
 
     fn sock_unbind(net: &mut Net<'_, Self>, sock: Busy<'_>) {
-        socket::unbind(net, sock);
+        calls::unbind(net, sock);
     }
 
     fn sock_moved(_net: &mut Net<'_, Self>, _sock: Busy<'_>) {
@@ -101,7 +115,7 @@ impl Transport for Turnstile {
     }
 
     fn sock_shutdown(net: &mut Net<'_, Self>, sock: Busy<'_>) {
-        socket::shutdown(net, sock);
+        calls::shutdown(net, sock);
     }
 
     fn send(
@@ -124,18 +138,18 @@ impl Transport for Turnstile {
     }
 
     fn poll(net: &mut Net<'_, Self>, sock: &Sock) -> Ready {
-        socket::poll(net, sock)
+        calls::poll(net, sock)
     }
 
     fn set_option(net: &mut Net<'_, Self>, sock: Busy<'_>, option: u32, value: i32) -> Result {
-        socket::set_option(net, sock, option, value)
+        calls::set_option(net, sock, option, value)
     }
 
     fn get_option(net: &mut Net<'_, Self>, sock: &Sock, option: u32) -> Result<i32> {
-        socket::get_option(net, sock, option)
+        calls::get_option(net, sock, option)
     }
 
     fn queued(net: &mut Net<'_, Self>, sock: &Sock, queue: Queue) -> u32 {
-        socket::queued(net, sock, queue)
+        calls::queued(net, sock, queue)
     }
 }

@@ -2,7 +2,7 @@
 //! The generic netlink family `turnstile`. `docs/netlink/turnstile.yaml` describes it, in the
 //! kernel's format.
 
-use crate::Turnstile;
+use crate::state::Turnstile;
 use core::ffi::CStr;
 use knet_transport::{Command, Control, Family, News, Run};
 use turnstile_core::transport::uapi::{self as uapi, command};
@@ -11,11 +11,7 @@ mod config;
 mod events;
 mod flows;
 mod info;
-mod settings;
 mod stats;
-
-pub(crate) use events::Events;
-pub(crate) use settings::Settings;
 
 impl Family for Turnstile {
     const NAME: &'static CStr = c"turnstile";

@@ -3,8 +3,7 @@
 
 use crate::errno;
 use crate::outgoing::{Open, Outgoing, OVERHEAD};
-use crate::state::State;
-use crate::Turnstile;
+use crate::state::{State, Turnstile};
 use kernel::prelude::*;
 use knet_transport::{
     now, Caller, Net, Outbox, Path, SendOptions, Sending, SockAddress, Timeout, Writer, Written,

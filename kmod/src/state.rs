@@ -5,10 +5,9 @@
 use crate::host::Surroundings;
 use crate::incoming::Incoming;
 use crate::memory::Kernel;
-use crate::netlink::Settings;
 use crate::outgoing::Outgoing;
+use crate::settings::Settings;
 use crate::socket::Sockets;
-use crate::Turnstile;
 use kernel::prelude::*;
 use knet_transport::{now, random, wall_clock, Arrival, Locked, Opening, Outbox};
 use turnstile_core::transport::config::{Clock, Resolved};
@@ -16,6 +15,9 @@ use turnstile_core::transport::endpoint::Endpoint;
 use turnstile_core::transport::host::Address;
 use turnstile_core::transport::wire;
 use turnstile_core::units::Nanos;
+
+/// The transport. The root of the crate says what it does (`impl Transport`).
+pub(crate) struct Turnstile;
 
 /// The endpoint, with what the sockets keep for each message.
 pub(crate) type Messages = Endpoint<Kernel, Outgoing, Incoming>;

@@ -64,7 +64,7 @@ impl Qdisc for Fifo {
     fn enqueue(skb: Skb, mut arriving: Arriving<'_, Self>) -> Enqueued {
         let (this, _) = arriving.qdisc();
         let Some(room) = this.room.checked_sub(1) else {
-            return arriving.unusual(skb, ());
+            return arriving.slow(skb, ());
         };
         let len = skb.packet_len();
         this.room = room;
@@ -72,7 +72,7 @@ impl Qdisc for Fifo {
         arriving.queued(len)
     }
 
-    fn enqueue_unusual(skb: Skb, (): (), on: &mut Enqueuing<'_, Self>) {
+    fn enqueue_slow(skb: Skb, (): (), on: &mut Enqueuing<'_, Self>) {
         on.report().refuse(skb, DropReason::OverLimit);
     }
 
@@ -86,7 +86,7 @@ impl Qdisc for Fifo {
         leaving.with(skb, len)
     }
 
-    fn dequeue_unusual((): (), _on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
+    fn dequeue_slow((): (), _on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
         None
     }
 

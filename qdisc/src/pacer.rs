@@ -48,6 +48,7 @@ use knet::{
     Rtnl, Skb, Stats,
 };
 use turnstile_core::{
+    pacer::uapi::{class, KIND},
     pacer::{
         config::{limits, Config},
         flows::{Flows, Slot, Slots},
@@ -55,7 +56,6 @@ use turnstile_core::{
         HostPacer, Lane, Next,
     },
     queue::{Framing, Packet},
-    pacer::uapi::{class, KIND},
     units::Nanos,
 };
 
@@ -315,7 +315,7 @@ impl Qdisc for TurnstilePacer {
     fn enqueue(skb: Skb, mut arriving: Arriving<'_, Self>) -> Enqueued {
         let (this, sch) = arriving.qdisc();
         if sch.has_filters() {
-            return arriving.unusual(skb, Arrival::Unknown);
+            return arriving.slow(skb, Arrival::Unknown);
         }
         let now = now();
         this.count(now, &skb);
@@ -325,17 +325,17 @@ impl Qdisc for TurnstilePacer {
         });
         let (this, _) = arriving.qdisc();
         if this.splits(&skb, lane) || lane == Lane::Pass && this.grafted {
-            return arriving.unusual(skb, Arrival::Goes(lane));
+            return arriving.slow(skb, Arrival::Goes(lane));
         }
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, this.framing());
         match this.pacer.enqueue(now, lane, packet) {
             Ok(()) => arriving.queued(len),
-            Err(packet) => arriving.unusual(packet.0, Arrival::NoRoom),
+            Err(packet) => arriving.slow(packet.0, Arrival::NoRoom),
         }
     }
 
-    fn enqueue_unusual(skb: Skb, known: Arrival, on: &mut Enqueuing<'_, Self>) {
+    fn enqueue_slow(skb: Skb, known: Arrival, on: &mut Enqueuing<'_, Self>) {
         let (skb, lane) = match known {
             Arrival::NoRoom => return on.report().refuse(skb, DropReason::OverLimit),
             Arrival::Goes(lane) => (skb, lane),
@@ -364,7 +364,7 @@ impl Qdisc for TurnstilePacer {
     fn dequeue(mut leaving: Leaving<'_, Self>) -> Dequeued {
         let this = leaving.qdisc();
         if this.grafted {
-            return leaving.unusual(None);
+            return leaving.slow(None);
         }
         if this.pacer.is_empty() {
             return leaving.empty();
@@ -378,12 +378,12 @@ impl Qdisc for TurnstilePacer {
                 }
                 None => leaving.empty(),
             },
-            Next::Wait(time) => leaving.unusual(Some(time)),
+            Next::Wait(time) => leaving.slow(Some(time)),
             Next::Nothing => leaving.empty(),
         }
     }
 
-    fn dequeue_unusual(known: Option<Nanos>, on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
+    fn dequeue_slow(known: Option<Nanos>, on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
         let wait = match known {
             Some(time) => time,
             None => {

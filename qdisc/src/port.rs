@@ -15,11 +15,11 @@ use knet::{
 };
 use turnstile_core::{
     port::band::Band,
-    port::classify::{classify, classify_usual},
+    port::classify::{classify, classify_fast},
     port::config::{limits, Config, Resolved},
-    port::{Dequeue, Enqueue, Port, Slot, State, Step},
-    queue::{Meta, Packet},
     port::uapi,
+    port::{leave, Dequeue, Enqueue, Exit, Port, Slot, Step},
+    queue::{Meta, Packet},
     units::Nanos,
 };
 
@@ -57,9 +57,9 @@ pub(crate) struct TurnstilePort {
 const _: () = {
     use core::mem::offset_of;
     use turnstile_core::port::layout::{lines_of, CACHE_LINE};
-    let [_, queued @ ..] = knet::USUAL_FIELDS;
+    let [_, queued @ ..] = knet::FAST_PATH_FIELDS;
     let filters = 1;
-    assert!(Port::<PortQueue>::TOKEN_LINES + lines_of(&knet::USUAL_FIELDS) + filters <= 7);
+    assert!(Port::<PortQueue>::TOKEN_LINES + lines_of(&knet::FAST_PATH_FIELDS) + filters <= 7);
     assert!(Port::<PortQueue>::LATE_TOKEN_LINES + lines_of(&queued) + filters <= 7);
     assert!(offset_of!(TurnstilePort, port) % CACHE_LINE == 0);
 };
@@ -78,7 +78,7 @@ impl TurnstilePort {
     /// Where the packet goes if that is easily said. In this order: `skb->priority` that names one
     /// of our classes (as prio and htb take it), filters, headers.
     #[inline]
-    fn usual_slot(&self, skb: &Skb, sch: Context<'_, Self>) -> Option<Slot> {
+    fn fast_slot(&self, skb: &Skb, sch: Context<'_, Self>) -> Option<Slot> {
         let handle = sch.handle();
         if handle != 0 {
             // The minor number, if the major number is ours; above all minor numbers otherwise.
@@ -90,14 +90,14 @@ impl TurnstilePort {
         if sch.has_filters() || sch.medium() != Medium::Ethernet {
             return None;
         }
-        let minor = classify_usual(skb.linear(), self.port.reading(), &self.port.config().dscp)?;
+        let minor = classify_fast(skb.linear(), self.port.reading(), &self.port.config().dscp)?;
         Some(self.port.class_slot(minor.into()).unwrap_or(Slot::DATA))
     }
 
     /// Leaves the filters' verdict and the long way through the headers behind. `None`: the packet
     /// is gone.
     #[inline(never)]
-    fn classify_unusual(skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Slot)> {
+    fn classify_slow(skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Slot)> {
         let (skb, named) = filters::ask(skb, on)?;
         let medium = on.context().medium();
         let (this, _) = on.qdisc();
@@ -164,9 +164,9 @@ impl TurnstilePort {
             let holds = child.is_some_and(|child| child.queued() != 0);
             this.child_holds_whole = whole || holds;
         }
-        this.port.leaf_offered(meta);
+        this.port.child_offered(meta);
         if !on.give(skb, CHILD) {
-            on.qdisc().0.port.leaf_refused(meta);
+            on.qdisc().0.port.child_refused(meta);
         }
     }
 
@@ -193,62 +193,44 @@ impl TurnstilePort {
     }
 }
 
-/// What leaves where that takes few steps and no clock. Not part of the caller, where it would make
-/// the other ways longer.
-#[inline(never)]
-fn dequeue_fresh<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
-    match leaving.qdisc().port.dequeue_fresh::<SHAPED>() {
-        Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
-        None => dequeue_found(leaving, None),
-    }
-}
-
-/// What leaves where that takes few steps. Not part of the caller, which has no register to save
-/// when nothing is queued.
-#[inline(never)]
-fn dequeue_first<const SHAPED: bool>(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
-    let now = now();
-    match leaving.qdisc().port.dequeue_first::<SHAPED>(now) {
-        Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
-        None => dequeue_found(leaving, Some(now)),
-    }
-}
-
-/// What leaves where more than the queues say what goes first: a child first of all. It calls
-/// nothing, and so has no register to save.
-#[inline(never)]
-fn dequeue_other(mut leaving: Leaving<'_, TurnstilePort>) -> Dequeued {
-    let sch = leaving.context();
-    let this = leaving.qdisc();
-    if this.grafted && child_holds(sch) != 0 {
-        return leaving.unusual(None);
-    }
-    if this.port.rests(false) {
-        return leaving.empty();
-    }
-    if this.port.goes_straight() {
-        return dequeue_fresh::<true>(leaving);
-    }
-    dequeue_found(leaving, None)
-}
-
-/// What leaves of the port's own queues, where it is not quite usual. `now`: if the clock was read.
-#[inline(never)]
-fn dequeue_found(mut leaving: Leaving<'_, TurnstilePort>, now: Option<Nanos>) -> Dequeued {
-    let this = leaving.qdisc();
-    let now = now
-        .or_else(|| this.port.fresh_time())
-        .unwrap_or_else(crate::port::now);
-    match this.port.dequeue_found(now) {
-        Some((packet, _, meta)) => leaving.with(packet.0, meta.len),
-        None => leaving.unusual(Some(now)),
-    }
-}
-
 /// How many packets the child holds.
 #[inline]
 fn child_holds(sch: Context<'_, TurnstilePort>) -> u64 {
     sch.child(CHILD).map_or(0, |child| child.queued().into())
+}
+
+impl Exit<PortQueue> for Leaving<'_, TurnstilePort> {
+    type Answer = Dequeued;
+
+    #[inline(always)]
+    fn port(&mut self) -> &mut Port<PortQueue> {
+        &mut self.qdisc().port
+    }
+
+    #[inline(always)]
+    fn child_holds(&mut self) -> bool {
+        child_holds(self.context()) != 0
+    }
+
+    #[inline(always)]
+    fn now(&mut self) -> Nanos {
+        now()
+    }
+
+    #[inline(always)]
+    fn empty(self) -> Dequeued {
+        Leaving::empty(self)
+    }
+
+    #[inline(always)]
+    fn packet(self, packet: PortPacket, _slot: Slot, meta: &Meta) -> Dequeued {
+        self.with(packet.0, meta.len)
+    }
+
+    #[inline(always)]
+    fn slow(self, now: Option<Nanos>) -> Dequeued {
+        Leaving::slow(self, now)
+    }
 }
 
 impl Filtered for TurnstilePort {
@@ -355,12 +337,12 @@ impl Qdisc for TurnstilePort {
     #[inline(always)]
     fn enqueue(skb: Skb, mut arriving: Arriving<'_, Self>) -> Enqueued {
         let (this, sch) = arriving.qdisc();
-        let Some(slot) = this.usual_slot(&skb, sch) else {
-            return arriving.unusual(skb, None);
+        let Some(slot) = this.fast_slot(&skb, sch) else {
+            return arriving.slow(skb, None);
         };
         if !slot.is_token() {
             if slot == Slot::DATA && this.grafted {
-                return arriving.unusual(skb, Some(slot));
+                return arriving.slow(skb, Some(slot));
             }
             if this.port.needs_no_clock(slot) && sch.asked_at_once() && skb.segments() == 1 {
                 let len = skb.packet_len();
@@ -370,14 +352,14 @@ impl Qdisc for TurnstilePort {
                     .try_enqueue_fresh(Port::<PortQueue>::NO_TIME, slot, packet)
                 {
                     Ok(()) => arriving.queued(len),
-                    Err(packet) => arriving.unusual(packet.0, Some(slot)),
+                    Err(packet) => arriving.slow(packet.0, Some(slot)),
                 };
             }
         }
         // The clock before all that is read of the packet, so that it is read once.
         let now = now();
         if skb.segments() > 1 {
-            return arriving.unusual(skb, Some(slot));
+            return arriving.slow(skb, Some(slot));
         }
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, this.port.framing());
@@ -388,14 +370,14 @@ impl Qdisc for TurnstilePort {
         };
         match queued {
             Ok(()) => arriving.queued(len),
-            Err(packet) => arriving.unusual(packet.0, Some(slot)),
+            Err(packet) => arriving.slow(packet.0, Some(slot)),
         }
     }
 
-    fn enqueue_unusual(skb: Skb, known: Option<Slot>, on: &mut Enqueuing<'_, Self>) {
+    fn enqueue_slow(skb: Skb, known: Option<Slot>, on: &mut Enqueuing<'_, Self>) {
         let (skb, slot) = match known {
             Some(slot) => (skb, slot),
-            None => match Self::classify_unusual(skb, on) {
+            None => match Self::classify_slow(skb, on) {
                 Some(place) => place,
                 None => return,
             },
@@ -408,45 +390,30 @@ impl Qdisc for TurnstilePort {
     }
 
     #[inline(always)]
-    fn dequeue(mut leaving: Leaving<'_, Self>) -> Dequeued {
-        match leaving.qdisc().port.state() {
-            State::Rest => leaving.empty(),
-            State::Fresh => dequeue_fresh::<false>(leaving),
-            State::Plain => dequeue_first::<false>(leaving),
-            State::ShapedRest => {
-                leaving.qdisc().port.rests(false);
-                leaving.empty()
-            }
-            State::ShapedFresh => dequeue_fresh::<true>(leaving),
-            State::Shaped => dequeue_first::<true>(leaving),
-            // Here, not there: an empty dequeue follows each packet.
-            State::Other if !leaving.qdisc().grafted && leaving.qdisc().port.rests(false) => {
-                leaving.empty()
-            }
-            State::Other => dequeue_other(leaving),
-        }
+    fn dequeue(leaving: Leaving<'_, Self>) -> Dequeued {
+        leave(leaving)
     }
 
-    fn dequeue_unusual(now: Option<Nanos>, on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
-        let leaf = child_holds(on.context());
+    fn dequeue_slow(now: Option<Nanos>, on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
+        let child = child_holds(on.context());
         let (this, report) = on.qdisc();
         let now = match now {
             Some(now) => now,
-            None if this.port.rests(leaf != 0) => return None,
+            None if this.port.rests(child != 0) => return None,
             None => crate::port::now(),
         };
-        let step = this.port.start_dequeue(now, leaf, &mut OnDequeue(report));
+        let step = this.port.start_slow(now, child, &mut OnDequeue(report));
         let dequeued = match step {
             Step::Done(dequeued) => dequeued,
             Step::Ask(question) => {
                 let packet = on.take(CHILD);
-                let leaf = child_holds(on.context());
+                let child = child_holds(on.context());
                 let (this, report) = on.qdisc();
                 // The child used the packet's private bytes, so its wire length is worked out
                 // again.
                 let packet = packet.map(|skb| PortPacket::new(skb, this.port.framing()));
                 this.port
-                    .end_dequeue(question, packet, leaf, &mut OnDequeue(report))
+                    .end_slow(question, packet, child, &mut OnDequeue(report))
             }
         };
         match dequeued {
@@ -467,7 +434,7 @@ impl Qdisc for TurnstilePort {
     }
 
     fn peek(leaving: Leaving<'_, Self>) -> Dequeued {
-        leaving.unusual(None)
+        leaving.slow(None)
     }
 
     fn peeked_expired(&mut self) -> bool {

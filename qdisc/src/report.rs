@@ -7,8 +7,8 @@ use kernel::prelude::*;
 use knet::{Child, ClassStats, Message, Stats};
 use turnstile_core::{
     port::band::Band,
-    stats::BandStats,
     port::uapi::{self, band_stat, port_stat},
+    stats::BandStats,
 };
 
 fn all(message: &mut Message, pad: u16, values: &[(u16, u64)]) -> Result {
@@ -127,13 +127,13 @@ pub(crate) fn class(
         band_stats.queued_packets = band_stats.queued_packets.wrapping_add(segs);
         band_stats.queued_bytes = band_stats.queued_bytes.wrapping_add(len);
     }
-    let leaf = child.filter(|_| band == Band::Data);
+    let child = child.filter(|_| band == Band::Data);
     let own_drops = band_stats.dropped();
     let InChild {
         held,
         held_bytes,
         dropped: child,
-    } = InChild::of(&band_stats, leaf, this.child_holds_whole);
+    } = InChild::of(&band_stats, child, this.child_holds_whole);
     let queued = band_stats.queued_packets.saturating_add(held);
     let backlog = band_stats.queued_bytes.saturating_add(held_bytes);
     stats.class(&ClassStats {

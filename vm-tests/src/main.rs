@@ -118,9 +118,9 @@ fn reported(result: Result<bool>) -> Result<bool> {
     if let Err(error) = &result {
         let events = Events::from_env();
         events.send(&Event::Fail {
-            case: "vm-tests",
+            case: "vm-tests".into(),
             ms: 0,
-            why: &format!("{error:#}"),
+            why: format!("{error:#}"),
         });
         events.send(&Event::Done {
             passed: 0,

@@ -85,7 +85,8 @@ pub(crate) fn lints(env: &Env, chroot: &Chroot, report: &Report) {
 
 /// The crates that only the kernel's build compiles, not cargo's.
 const MODULE_CRATES: &[&str] = &[
-    "knet/src/lib.rs",
+    "knet/common/src/lib.rs",
+    "knet/qdisc/src/lib.rs",
     "knet/transport/src/lib.rs",
     "qdisc/src/lib.rs",
     "kmod/src/lib.rs",

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
-use serde::Serialize;
+use turnstile_test_protocol::run::{RunConfig, PATH};
 
 use crate::cache::key;
 use crate::chroot::Chroot;
@@ -117,19 +117,6 @@ const PREPARE: &str = r#"
 strip --strip-debug "/out/lib/modules/$1/updates/"*.ko
 depmod -b /out "$1"
 "#;
-
-/// What the guest is to do, as its init reads it from `/etc/turnstile/run.json`.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct RunConfig {
-    /// `test`, `demo` or `shell`.
-    pub mode: String,
-    /// Cases to run: parts of names, separated by commas; empty for all.
-    pub filter: String,
-    /// Seed of everything random.
-    pub seed: u64,
-    /// Factor on the guest's time limits.
-    pub timeout_scale: f64,
-}
 
 /// The part of the image that does not change from run to run.
 #[derive(Clone, Debug)]
@@ -329,7 +316,7 @@ pub(crate) fn write(
         }
     }
     archive.file(
-        "etc/turnstile/run.json",
+        PATH.trim_start_matches('/'),
         0o644,
         &serde_json::to_vec(config)?,
     );

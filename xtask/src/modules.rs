@@ -281,7 +281,9 @@ mod tests {
     #[test]
     fn warnings_of_all_compilers_are_seen() {
         assert!(is_warning("warning: unused variable: `x`"));
-        assert!(is_warning("/src/knet/c/helpers.c:3:1: warning: unused"));
+        assert!(is_warning(
+            "/src/knet/qdisc/c/helpers.c:3:1: warning: unused"
+        ));
         assert!(is_warning("vmlinux.o: warning: objtool: falls through"));
         assert!(!is_warning("  RUSTC [M] qdisc/sch_turnstile_main.o"));
         assert!(!is_warning("#warnings: 0"));

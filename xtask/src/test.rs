@@ -23,12 +23,12 @@ use crate::follow;
 use crate::guest::{Limits, Machine};
 use crate::guest_build::{self, GuestPrograms};
 use crate::host_checks;
-use crate::image::RunConfig;
 use crate::lab;
 use crate::modules;
 use crate::qemu::Accelerator;
 use crate::report::Report;
 use crate::session::{Built, Session};
+use turnstile_test_protocol::run::{Mode, RunConfig};
 
 /// Words that stand, where cases are named, for what needs boots of its own: planted faults, a run
 /// that is compared with itself, the experiments, the cost of a packet.
@@ -290,10 +290,11 @@ fn guest(
     let filter = cases_of(&options.filter);
     if options.filter.is_empty() || !filter.is_empty() {
         let config = RunConfig {
-            mode: "test".into(),
+            mode: Mode::Test,
             filter: filter.join(","),
             seed,
             timeout_scale,
+            ..RunConfig::default()
         };
         test_cases(env, session, built, &config, options, report)?;
     }

@@ -108,7 +108,7 @@ pub fn classify(protocol: u16, network: &[u8], dest_mac: Option<[u8; 6]>, config
 /// a class that the port does not have; then it is data. `reading` is [`Reading::of`] the
 /// configuration that has the map.
 #[inline]
-pub fn classify_usual(frame: &[u8], reading: Reading, dscp: &DscpMap) -> Option<u8> {
+pub fn classify_fast(frame: &[u8], reading: Reading, dscp: &DscpMap) -> Option<u8> {
     /// With UDP and Turnstile headers.
     const IPV4_LEN: usize = 14 + 20 + 8 + header::LEN;
     const IPV6_LEN: usize = 14 + 40 + 8 + header::LEN;

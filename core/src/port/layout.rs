@@ -70,7 +70,7 @@ impl<Q: Queue> Port<Q> {
         + Slot::new(crate::port::band::Band::Token(0)).index() * size_of::<Line<Q>>();
 
     const TOKEN_FIELDS: [(usize, usize); 6] = [
-        (offset_of!(Self, busy), 4 + 4),
+        (offset_of!(Self, backlogged), 4 + 4),
         (offset_of!(Self, expiry), 8),
         (offset_of!(Self, classes), super::MINORS),
         (offset_of!(Self, framing), 4 + 2),

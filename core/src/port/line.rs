@@ -106,8 +106,8 @@ pub(super) struct Aside {
     dropped_bytes: u64,
     /// What was meant for a child, and of that what came out again, and how many packets it did not
     /// take.
-    leaf_offered: Amount,
-    leaf_sent: Amount,
+    child_offered: Amount,
+    child_sent: Amount,
     refused: u64,
     /// How many more wire packets were sent than there are [`Waits`] in the sum.
     no_waits: u64,
@@ -151,8 +151,8 @@ impl Aside {
         trimmed: 0,
         purged: 0,
         dropped_bytes: 0,
-        leaf_offered: Amount::NONE,
-        leaf_sent: Amount::NONE,
+        child_offered: Amount::NONE,
+        child_sent: Amount::NONE,
         refused: 0,
         no_waits: 0,
     };
@@ -176,18 +176,18 @@ impl Aside {
     }
 
     #[inline]
-    pub(super) fn leaf_offered(&mut self, meta: &Meta) {
-        self.leaf_offered.count(meta);
+    pub(super) fn child_offered(&mut self, meta: &Meta) {
+        self.child_offered.count(meta);
     }
 
     #[inline]
-    pub(super) fn leaf_refused(&mut self, meta: &Meta) {
+    pub(super) fn child_refused(&mut self, meta: &Meta) {
         add(&mut self.refused, meta.segs);
     }
 
     #[inline]
-    pub(super) fn leaf_sent(&mut self, meta: &Meta) {
-        self.leaf_sent.count(meta);
+    pub(super) fn child_sent(&mut self, meta: &Meta) {
+        self.child_sent.count(meta);
     }
 
     /// A packet that was taken from the queue to be sent is dropped instead. Its wait in the queue
@@ -328,8 +328,8 @@ impl<Q> Line<Q> {
             packets: aside.dropped(),
             bytes: aside.dropped_bytes,
         };
-        let sent = went.minus(dropped).plus(aside.leaf_sent);
-        let offered = came.plus(aside.over_limit).plus(aside.leaf_offered);
+        let sent = went.minus(dropped).plus(aside.child_sent);
+        let offered = came.plus(aside.over_limit).plus(aside.child_offered);
         BandStats {
             offered_packets: offered.packets,
             offered_bytes: offered.bytes,
@@ -421,16 +421,14 @@ impl Slot {
 
 const _: () = assert!(Band::MAX_PRIORITIES.is_power_of_two() && Slot::COUNT.is_power_of_two());
 
-/// How a dequeue begins.
+/// Which form of the exit a dequeue begins with: see [`leave`](super::leave).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(super) enum State {
     /// Nothing is queued, and there is neither a child nor a link rate: there is nothing to do.
     Rest,
-    /// Something is queued, and what goes first depends on nothing but that and the group's shaper:
-    /// [`Port::dequeue_first`](super::Port::dequeue_first) may be asked.
+    /// Something is queued, and what goes first depends on nothing but that and the group's shaper.
     Plain,
-    /// As [`State::Plain`], and what is queued is [fresh](super::Port::try_enqueue_fresh):
-    /// [`Port::dequeue_fresh`](super::Port::dequeue_fresh).
+    /// As [`State::Plain`], and what is queued is [fresh](super::Port::try_enqueue_fresh).
     Fresh,
     /// As [`State::Rest`], but there is a link rate: [`Port::rests`](super::Port::rests).
     ShapedRest,
@@ -447,9 +445,9 @@ pub enum State {
 ///
 /// In one word, since each dequeue asks both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Busy(u32);
+pub(super) struct Backlogged(u32);
 
-impl Busy {
+impl Backlogged {
     /// Nothing is queued, and there is no more to it.
     pub(super) const NONE: Self = Self(0);
 
@@ -535,14 +533,14 @@ impl Busy {
         }
     }
 
-    /// [`Busy::first`]; if there is none, a place whose queue is empty.
+    /// [`Backlogged::first`]; if there is none, a place whose queue is empty.
     #[inline]
     pub(super) fn first_or_none(self) -> Slot {
         // No band has the last place.
         Slot((self.0 | (1 << (Slot::COUNT - 1))).trailing_zeros())
     }
 
-    /// All but the [`Busy::first`].
+    /// All but the [`Backlogged::first`].
     #[inline]
     pub(super) fn but_first(self) -> Self {
         Self(self.0 & self.0.wrapping_sub(1))

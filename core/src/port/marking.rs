@@ -7,7 +7,7 @@ use crate::queue::{Meta, Queue};
 use crate::units::Nanos;
 
 impl<Q: Queue> Port<Q> {
-    /// A packet was taken from its queue, to be sent. `leaf`: how many packets the child holds.
+    /// A packet was taken from its queue, to be sent. `child`: how many packets the child holds.
     #[inline]
     pub(super) fn pass_markers(
         &mut self,
@@ -15,10 +15,10 @@ impl<Q: Queue> Port<Q> {
         slot: Slot,
         packet: &mut Q::Packet,
         meta: &Meta,
-        leaf: u64,
+        child: u64,
     ) {
         if self.markers.any() {
-            self.pass_those_on(now, slot, packet, meta, leaf);
+            self.pass_those_on(now, slot, packet, meta, child);
         }
     }
 
@@ -30,11 +30,11 @@ impl<Q: Queue> Port<Q> {
         slot: Slot,
         packet: &mut Q::Packet,
         meta: &Meta,
-        leaf: u64,
+        child: u64,
     ) {
         if slot == Slot::DATA {
             let queued = self.line_mut(Slot::DATA).queued().packets;
-            let queue = queued.saturating_add(leaf);
+            let queue = queued.saturating_add(child);
             self.markers.data_leaves(now, packet, meta, queue);
         } else {
             self.markers.other_leaves(now, meta);

@@ -10,7 +10,7 @@ mod unresolved;
 
 use super::*;
 use crate::port::config::{Expiry, Tokens};
-use crate::queue::{Leaf, NoLeaf};
+use crate::queue::{Child, NoChild};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::vec::Vec;
@@ -62,12 +62,12 @@ impl Queue for Fifo {
 
 /// A child; one that is throttled has packets and gives none.
 #[derive(Default)]
-struct Child {
+struct FakeChild {
     packets: VecDeque<P>,
     throttled: bool,
 }
 
-impl Leaf<P> for Child {
+impl Child<P> for FakeChild {
     fn queued(&self) -> u64 {
         self.packets.len() as u64
     }
@@ -89,7 +89,7 @@ impl Sink<P> for Vec<(u32, Band, DropCause)> {
 /// A port with what a test wants to look at.
 struct Bench {
     port: Port<Fifo>,
-    child: Child,
+    child: FakeChild,
     drops: Vec<(u32, Band, DropCause)>,
     now: Nanos,
 }
@@ -106,7 +106,7 @@ impl Bench {
         let port = Port::new(&config, &resolved, now);
         Self {
             port,
-            child: Child::default(),
+            child: FakeChild::default(),
             drops: Vec::new(),
             now,
         }

@@ -26,6 +26,6 @@ fn absurd_lengths_saturate() {
 
 #[test]
 fn no_leaf_has_nothing() {
-    assert!(Leaf::<u8>::is_empty(&NoLeaf));
-    assert_eq!(Leaf::<u8>::dequeue(&mut NoLeaf), None);
+    assert!(Child::<u8>::is_empty(&NoChild));
+    assert_eq!(Child::<u8>::dequeue(&mut NoChild), None);
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::Config;
-use turnstile_core::queue::{wire_len, DropCause, Leaf, Meta, Packet, Queue, Sink};
+use turnstile_core::queue::{wire_len, Child, DropCause, Meta, Packet, Queue, Sink};
 use turnstile_core::units::Nanos;
 
 /// The papers' switch: `jitter 0`, so that limit and expiry are as configured.
@@ -72,12 +72,12 @@ impl Queue for Fifo {
 
 /// A child qdisc; while throttled it has packets and gives none.
 #[derive(Clone, Debug, Default)]
-pub struct Child {
+pub struct FakeChild {
     pub packets: VecDeque<P>,
     pub throttled: bool,
 }
 
-impl Leaf<P> for Child {
+impl Child<P> for FakeChild {
     fn queued(&self) -> u64 {
         self.packets.len() as u64
     }

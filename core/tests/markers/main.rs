@@ -15,7 +15,7 @@ use turnstile_core::port::band::Band;
 use turnstile_core::port::config::{Config, Drain, Order, Phantom, Tokens};
 use turnstile_core::port::marker::field::{Label, Place};
 use turnstile_core::port::{Dequeue, Port};
-use turnstile_core::queue::{DropCause, Leaf, Meta, Packet, Queue, Sink};
+use turnstile_core::queue::{Child, DropCause, Meta, Packet, Queue, Sink};
 use turnstile_core::units::Nanos;
 
 /// A packet with an ECN field, if it is IP at all.
@@ -78,9 +78,9 @@ impl Queue for Fifo {
 }
 
 #[derive(Debug, Default)]
-struct Child(VecDeque<P>);
+struct FakeChild(VecDeque<P>);
 
-impl Leaf<P> for Child {
+impl Child<P> for FakeChild {
     fn queued(&self) -> u64 {
         self.0.len() as u64
     }
@@ -180,7 +180,7 @@ fn setup() -> impl Strategy<Value = Setup> {
 /// A port and its model.
 struct Bench {
     port: Port<Fifo>,
-    child: Child,
+    child: FakeChild,
     model: Model,
     setup: Setup,
     now: u64,
@@ -199,7 +199,7 @@ impl Bench {
         port.set_grafted(setup.child);
         Self {
             port,
-            child: Child::default(),
+            child: FakeChild::default(),
             model: Model::new(&setup.config, setup.speed, now),
             setup: setup.clone(),
             now,
@@ -242,7 +242,7 @@ impl Bench {
         let packet = self.packet();
         self.came.insert(packet.inner.id, packet.clone());
         if self.setup.child && band == Band::Data {
-            self.port.leaf_offered(packet.meta());
+            self.port.child_offered(packet.meta());
             self.child.0.push_back(packet);
         } else {
             self.port.enqueue(Nanos(self.now), band, packet, &mut Free);

@@ -10,7 +10,7 @@ use turnstile_core::queue::DropCause;
 use turnstile_core::stats::{BandStats, PortStats};
 use turnstile_core::units::Nanos;
 
-use crate::common::{Child, PerByte, P};
+use crate::common::{FakeChild, PerByte, P};
 
 /// When the next packet may leave: at exactly `at / per.bytes` ns.
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ pub(crate) struct Model {
     /// The last packet was data, and a token was due.
     passed: bool,
     idle: bool,
-    pub(crate) child: Child,
+    pub(crate) child: FakeChild,
     pub(crate) stats: Vec<BandStats>,
     pub(crate) port_stats: PortStats,
     pub(crate) drops: Vec<(P, Band, DropCause)>,
@@ -143,7 +143,7 @@ impl Model {
             group: Schedule::new(rates.tokens, 0, now),
             passed: false,
             idle: true,
-            child: Child::default(),
+            child: FakeChild::default(),
             stats: vec![BandStats::default(); Band::COUNT],
             port_stats: PortStats::default(),
             drops: Vec::new(),
@@ -310,6 +310,7 @@ impl Model {
             }
             if link.next() > now {
                 if nothing_queued {
+                    self.idle = true;
                     return Dequeue::Empty;
                 }
                 self.idle = only_tokens && self.group.next() > link.next();

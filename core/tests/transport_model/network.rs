@@ -9,7 +9,7 @@ use turnstile_core::port::band::Band;
 use turnstile_core::port::config::Config as PortConfig;
 use turnstile_core::port::marker::field::{Label, Place};
 use turnstile_core::port::{Dequeue, Port};
-use turnstile_core::queue::{DropCause, Meta, NoLeaf, Packet as PortPacket, Queue, Sink};
+use turnstile_core::queue::{DropCause, Meta, NoChild, Packet as PortPacket, Queue, Sink};
 use turnstile_core::transport::config::Resolved;
 use turnstile_core::transport::endpoint::Endpoint;
 use turnstile_core::transport::host::{Class, InId, OutId, Outgoing};
@@ -330,7 +330,7 @@ impl Network {
         loop {
             let now = self.now;
             let it = &mut self.nodes[node];
-            match it.port.dequeue(Nanos(now), &mut NoLeaf, &mut Drop) {
+            match it.port.dequeue(Nanos(now), &mut NoChild, &mut Drop) {
                 Dequeue::Packet(packet, band) => {
                     if matches!(band, Band::Data | Band::Unscheduled) {
                         it.data_bytes += u64::from(packet.meta.wire_len);

@@ -4,6 +4,8 @@
 use turnstile_core::port::band::Band;
 use turnstile_core::transport::config::Config;
 use turnstile_core::transport::uapi;
+use turnstile_workload::figures::{jain, percentile};
+use turnstile_workload::sizes::{self, PACKET, WEB_SEARCH};
 
 use super::crossing::assert_clean;
 use super::topology::{dumbbell, host_port, star};
@@ -89,13 +91,6 @@ fn incast_drops_no_data_and_takes_no_longer_than_the_link() {
     }
 }
 
-/// Jain's index of shares.
-fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|s| s * s).sum();
-    sum * sum / (shares.len() as f64 * squares)
-}
-
 /// ExpressPass section 3.1, figure 7: a second flow joins, and three round trips later both have
 /// their fair share within 10 %.
 #[test]
@@ -153,7 +148,7 @@ fn many_flows_share_fairly() {
         network.run_until(26_000_000);
         let after = received(&network);
         let shares: Vec<f64> = after.iter().zip(before).map(|(a, b)| a - b).collect();
-        let index = jain(&shares);
+        let index = jain(&shares, shares.len());
         // Bytes in 20 ms, as they are on the wire.
         let used = shares.iter().sum::<f64>() * 1538.0 / 1450.0 / (0.02 * G10 as f64);
         let (dropped, most) = data_queues(&network);
@@ -190,7 +185,7 @@ fn few_flows_share_fairly() {
     let config = expresspass(uapi::FEEDBACK_WEIGHTED);
     for pairs in [2, 4, 8] {
         let shares = shares(&config, pairs);
-        let index = jain(&shares);
+        let index = jain(&shares, shares.len());
         let used = shares.iter().sum::<f64>() * 1538.0 / 1450.0 / (0.04 * G10 as f64);
         println!("{pairs} flows: Jain {index:.4}, {used:.4} of the link");
         assert!(index > 0.9, "{pairs}: {index}");
@@ -201,7 +196,7 @@ fn few_flows_share_fairly() {
         fairness: 0,
         ..config
     };
-    let index = jain(&shares(&papers, 2));
+    let index = jain(&shares(&papers, 2), 2);
     assert!(index < 0.8, "{index}");
 }
 
@@ -263,32 +258,10 @@ fn a_parking_lot_is_used_well() {
     }
 }
 
-/// Sizes of the web-search workload (DCTCP, figure 4, as pFabric has them): bytes, and how many of
-/// a hundred are no longer.
-const WEB_SEARCH: [(f64, f64); 12] = [
-    (1.0, 0.0),
-    (10e3, 15.0),
-    (20e3, 20.0),
-    (30e3, 30.0),
-    (50e3, 40.0),
-    (80e3, 53.0),
-    (200e3, 60.0),
-    (1e6, 70.0),
-    (2e6, 80.0),
-    (5e6, 90.0),
-    (10e6, 97.0),
-    (30e6, 100.0),
-];
-
+/// A length of the web-search workload, bytes.
 fn web_search(network: &mut Network) -> u32 {
-    let at = network.below(1_000_000) as f64 / 10_000.0;
-    for pair in WEB_SEARCH.windows(2) {
-        let ((low, from), (high, to)) = (pair[0], pair[1]);
-        if at < to {
-            return (low + (high - low) * (at - from) / (to - from)).max(1.0) as u32;
-        }
-    }
-    1
+    let share = network.below(1_000_000) as f64 / 1e6;
+    (sizes::at(WEB_SEARCH, share) * f64::from(PACKET)) as u32
 }
 
 /// Completion alone, ns.
@@ -322,8 +295,9 @@ fn mixed_sizes(unscheduled: u32) -> [(f64, f64); 2] {
     for host in 0..8 {
         network.configure_node(2 + 2 * host + 1, small);
     }
-    // Mean 1.7 MB; 60 % of 10 Gbit/s.
-    let mean = 1_711_250.0 / (0.6 * G10 as f64) * 1e9;
+    // 60 % of 10 Gbit/s.
+    let bytes = sizes::mean(WEB_SEARCH) * f64::from(PACKET);
+    let mean = bytes / (0.6 * G10 as f64) * 1e9;
     let mut at = 2_000_000.0;
     for _ in 0..count {
         let u = (network.below(1 << 40) + 1) as f64 / (1_u64 << 40) as f64;
@@ -348,7 +322,7 @@ fn mixed_sizes(unscheduled: u32) -> [(f64, f64); 2] {
     let show = |name: &str, of: &mut Vec<f64>| {
         of.sort_by(f64::total_cmp);
         let (count, mean) = (of.len(), of.iter().sum::<f64>() / of.len() as f64);
-        let most = of[count * 99 / 100];
+        let most = percentile(of, 99.0);
         println!("{name}: {count} messages, slowdown {mean:.2}, 99th percentile {most:.2}");
         (mean, most)
     };

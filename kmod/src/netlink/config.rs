@@ -2,7 +2,7 @@
 //! Attributes to a configuration, and back.
 
 use crate::errno::in_use;
-use crate::Turnstile;
+use crate::state::Turnstile;
 use core::fmt::Display;
 use kernel::prelude::*;
 use knet_transport::{

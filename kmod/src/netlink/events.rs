@@ -1,51 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Events, for whoever listens to the group.
-//!
-//! They are noted while the namespace's state is locked, and made messages of afterwards, in a
-//! work item: what a listener costs is not paid by packets. When they come faster than they
-//! are told, some are lost, and the next one says how many.
+//! Events, for whoever listens to the group: messages are made of what
+//! [`Events`](crate::events::Events) has noted.
 
 use super::info;
 use crate::errno::of_failure;
-use crate::Turnstile;
+use crate::state::Turnstile;
 use kernel::prelude::*;
-use knet_transport::{News, Outbox, Reply};
+use knet_transport::{News, Reply};
 use turnstile_core::{
-    transport::{
-        host::{Event, Limit},
-        ring::Ring,
-    },
+    transport::host::{Event, Limit},
     transport::uapi::{self as uapi, command, config, message as attr},
 };
-
-/// How many can wait.
-const ROOM: usize = 256;
-
-/// Events that nobody was told yet.
-pub(crate) struct Events(Ring<KVVec<Event>>);
-
-impl Events {
-    pub(super) fn new() -> Result<Self> {
-        let room = KVVec::from_elem(Event::Configured, ROOM, GFP_KERNEL)?;
-        Ok(Self(Ring::new(room)))
-    }
-
-    /// Notes an event, if anybody listens.
-    pub(crate) fn note(&mut self, outbox: &Outbox, event: &Event) {
-        if outbox.is_heard() {
-            self.0.push(*event);
-            outbox.tell();
-        }
-    }
-}
 
 /// Tells what was noted.
 pub(super) fn tell(net: &mut News<'_, Turnstile>) {
     loop {
-        let Some((event, lost)) = net.lock().and_then(|mut state| {
-            let ring = &mut state.settings.events.0;
-            Some((ring.pop()?, ring.take_lost()))
-        }) else {
+        let Some((event, lost)) = net
+            .lock()
+            .and_then(|mut state| state.settings.events.take())
+        else {
             return;
         };
         if net
@@ -54,7 +27,7 @@ pub(super) fn tell(net: &mut News<'_, Turnstile>) {
         {
             if let Some(mut state) = net.lock() {
                 // This one, and those that it would have told of.
-                state.settings.events.0.lose(lost.saturating_add(1));
+                state.settings.events.lose(lost.saturating_add(1));
             }
         }
     }

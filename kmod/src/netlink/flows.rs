@@ -2,16 +2,15 @@
 //! Dumps of what is under way.
 
 use super::info;
-use crate::state::State;
-use crate::Turnstile;
+use crate::state::{State, Turnstile};
 use kernel::prelude::*;
 use knet_transport::{Control, Dump, Reply};
 use turnstile_core::{
+    transport::uapi::peer,
     transport::{
         host::PeerInfo,
         stats::{Counter, Stats},
     },
-    transport::uapi::peer,
     units::Nanos,
 };
 

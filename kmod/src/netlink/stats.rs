@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The counters.
 
-use crate::Turnstile;
+use crate::state::Turnstile;
 use kernel::prelude::*;
 use knet_transport::{Control, Reply};
 use turnstile_core::{transport::stats::Counter, transport::uapi::stat};

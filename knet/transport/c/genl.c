@@ -12,7 +12,6 @@
 #include "genl.h"
 #include "internal.h"
 /* For knet's attr.rs, extack.rs and message.rs. */
-#include "../../c/netlink.c"
 
 static struct genl_multicast_group knt_group;
 static struct genl_ops knt_commands[KNT_COMMANDS];

@@ -11,7 +11,6 @@
 
 #include <linux/types.h>
 
-#include "../../c/netlink.h"
 #include "genl.h"
 
 struct knt_net;

@@ -30,6 +30,6 @@ type __kernel_ssize_t = isize;
 type __kernel_ptrdiff_t = isize;
 
 include!(concat!(
-    env!("KNET_TRANSPORT_GENERATED"),
-    "/bindings_generated.rs"
+    env!("KNET_GENERATED"),
+    "/transport/bindings_generated.rs"
 ));

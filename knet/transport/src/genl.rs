@@ -6,11 +6,10 @@
 use crate::{
     attr::{self, Nest},
     bindings,
-    extack::Extack,
     net::{Net, Outbox},
     registration::Registration,
-    reply::Message,
     transport::Transport,
+    Extack, Reply as Message,
 };
 use core::{
     marker::{PhantomData, PhantomPinned},

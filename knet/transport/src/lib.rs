@@ -42,27 +42,19 @@
 
 mod bindings;
 mod buffer;
-#[path = "../../src/extack.rs"]
-mod extack;
 mod genl;
 mod message;
 mod net;
 mod registration;
-// What a request of generic netlink is answered with.
-#[path = "../../src/message.rs"]
-mod reply;
 mod sock;
 mod transport;
 
-#[path = "../../src/attr.rs"]
-pub mod attr;
-
 pub use buffer::{release, Parts, Segments, Skb, Writer, Written};
-pub use extack::Extack;
 pub use genl::{Command, Control, Dump, Family, FamilyRegistration, News, Opening, Run};
+// A message of generic netlink that answers is a reply: the transport has messages of its own.
+pub use knet_common::{attr, Extack, Message as Reply};
 pub use message::{ReceiveFlags, Receiving, Report, SendOptions, Sending, SockAddress};
 pub use net::{now, random, wall_clock, Departure, Locked, Net, Outbox};
 pub use registration::Registration;
-pub use reply::Message as Reply;
 pub use sock::{Busy, Caller, Sock, SockRef, Timeout, View};
 pub use transport::{Arrival, Path, Queue, Ready, Transport};

@@ -6,9 +6,9 @@ use crate::report::InChild;
 use kernel::prelude::*;
 use knet::{Child, ClassStats, Locked, Stats};
 use turnstile_core::{
+    pacer::uapi::{class, stat},
     pacer::Lane,
     stats::BandStats,
-    pacer::uapi::{class, stat},
 };
 
 /// Packets that were dropped by a change or a reset.

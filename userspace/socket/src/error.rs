@@ -3,14 +3,18 @@
 
 use std::io;
 
+/// What [`Error::Kernel`] was doing when there was no socket yet. `EADDRINUSE` then means that
+/// another program has the UDP port of the transport.
+pub const OPENING: &str = "open a socket";
+
 /// Errors of the sockets.
 ///
 /// It converts into an [`io::Error`] of the matching kind, so that `?` works in functions that
 /// return those.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel has no such sockets: the module `turnstile` is not loaded.
-    #[error("the turnstile transport is not loaded (modprobe turnstile)")]
+    /// The kernel has no such sockets.
+    #[error("the kernel has no turnstile transport")]
     NotLoaded,
     /// A value out of range, which the kernel would refuse.
     #[error("{field}: {value} is not in {range}")]
@@ -78,7 +82,7 @@ impl Error {
                 libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT | libc::EAFNOSUPPORT | libc::EINVAL,
             ) => Self::NotLoaded,
             _ => Self::Kernel {
-                doing: "open a socket",
+                doing: OPENING,
                 source,
             },
         }
@@ -130,10 +134,7 @@ mod tests {
             libc::EINVAL,
         ] {
             let error = Error::open(io::Error::from_raw_os_error(errno));
-            assert_eq!(
-                error.to_string(),
-                "the turnstile transport is not loaded (modprobe turnstile)"
-            );
+            assert_eq!(error.to_string(), "the kernel has no turnstile transport");
             assert_eq!(error.kind(), io::ErrorKind::Unsupported);
         }
         let other = Error::open(io::Error::from_raw_os_error(libc::EMFILE));

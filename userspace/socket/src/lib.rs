@@ -32,7 +32,7 @@ mod stream;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
-pub use error::Error;
+pub use error::{Error, OPENING};
 pub use message::{Completion, Info, Message, Received, SendOptions, MAX_LENGTH, MAX_PRIORITY};
 pub use socket::Socket;
 pub use stream::{MessageReader, MessageWriter};

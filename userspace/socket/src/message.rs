@@ -26,7 +26,8 @@ pub(crate) const LEVEL: i32 = uapi::SOL_TURNSTILE as i32;
 /// use turnstile_socket::SendOptions;
 ///
 /// let urgent = SendOptions { deadline: Some(Duration::from_millis(5)), ..SendOptions::default() };
-/// let shuffle = SendOptions { coflow: NonZeroU32::new(17), priority: Some(3), ..SendOptions::default() };
+/// let coflow = NonZeroU32::new(17);
+/// let shuffle = SendOptions { coflow, priority: Some(3), ..SendOptions::default() };
 /// # let _ = (urgent, shuffle);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -133,7 +134,7 @@ pub struct Received {
     pub from: SocketAddr,
     /// Whether these were the message's last bytes.
     pub end_of_message: bool,
-    /// More about the message, unless it was switched off.
+    /// More about the message, unless `set_receive_info(false)` was called.
     pub info: Option<Info>,
 }
 
@@ -151,7 +152,7 @@ pub struct Message {
     pub data: Vec<u8>,
     /// Its sender.
     pub from: SocketAddr,
-    /// More about it, as of its last read, unless it was switched off.
+    /// More about it, as of its last read, unless `set_receive_info(false)` was called.
     pub info: Option<Info>,
 }
 

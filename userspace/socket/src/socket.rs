@@ -19,7 +19,7 @@ use crate::Error;
 /// Default size of a read.
 pub(crate) const PIECE: usize = 64 * 1024;
 
-/// A socket of the transport, with blocking calls.
+/// A blocking socket of the transport.
 ///
 /// It can be shared among threads: one may receive while another sends. Calls that send wait for
 /// each other, and so do calls that receive. Dropping closes it; messages that were sent are still
@@ -84,7 +84,7 @@ impl Socket {
     }
 
     /// Connects to a peer: [`Socket::send`] sends to it, only its messages are received, and the
-    /// next call reports messages that failed.
+    /// failure of a message is the error of the next call.
     ///
     /// # Errors
     /// EAFNOSUPPORT, EINVAL.
@@ -96,13 +96,13 @@ impl Socket {
             .map_err(Error::kernel("connect"))
     }
 
-    /// Sends a whole message, and returns its number for [`Completion`]s once all of it is in the
-    /// send buffer.
+    /// Sends a whole message, and returns its number, by which its [`Completion`] is known. Returns
+    /// when all of it is in the send buffer.
     ///
     /// # Errors
     /// [`Error::Invalid`] for options out of range and messages of no bytes or more than
     /// [`crate::MAX_LENGTH`]; ENOBUFS for too many messages at once; with a timeout set, EAGAIN: if
-    /// a part was taken, the socket can send no other message.
+    /// the kernel took a part only, no other message can be sent on the socket.
     pub fn send_to(
         &self,
         data: &[u8],
@@ -140,12 +140,12 @@ impl Socket {
         Ok(message.number())
     }
 
-    /// Begins a message that is written in pieces. With [`SendOptions::length`] the receiver can
-    /// schedule by the length; without, it learns it at the end. Other calls that send wait until
-    /// the writer is dropped.
+    /// Begins a message that is written piece by piece. Its length may be told
+    /// ([`SendOptions::length`]), so that the receiver can schedule by it, or is known when it
+    /// ends. Other calls that send block until the writer is dropped.
     ///
     /// # Errors
-    /// [`Error::Invalid`], [`Error::Abandoned`]. The first system call is made by the first write.
+    /// [`Error::Invalid`], [`Error::Abandoned`]. The kernel is not called before the first write.
     pub fn begin(
         &self,
         to: impl ToSocketAddrs,
@@ -173,8 +173,8 @@ impl Socket {
         Ok(MessageWriter::new(&self.raw, sending, message))
     }
 
-    /// Reads available bytes of one message, at least one. A read never goes beyond a message's
-    /// end.
+    /// Reads what has arrived of one message: at least one byte. A read never goes beyond a
+    /// message's end.
     ///
     /// # Errors
     /// [`Error::Shutdown`]; why an earlier message to the connected peer failed; EAGAIN if nothing
@@ -191,8 +191,7 @@ impl Socket {
         state.read(&self.raw, data)
     }
 
-    /// Reads a message to its end. The rest of a message that was not read to its end is discarded
-    /// first.
+    /// Reads a whole message. The unread rest of an earlier one is discarded.
     ///
     /// # Errors
     /// As [`Socket::recv`]; [`Error::TooLong`] for a message of more than `limit` bytes, which is
@@ -216,9 +215,9 @@ impl Socket {
         }
     }
 
-    /// A reader of the next message, for messages of any length. Waits until the message begins.
-    /// The rest of a message that was not read to its end is discarded first. Other calls that
-    /// receive wait until the reader is dropped.
+    /// A reader of the next message, for messages of any length. Blocks until the message begins.
+    /// The unread rest of an earlier one is discarded. Other calls that receive block until the
+    /// reader is dropped.
     ///
     /// # Errors
     /// As [`Socket::recv`].
@@ -240,7 +239,7 @@ impl Socket {
         }
     }
 
-    /// Discards the rest of a message.
+    /// Discards what is left of a message.
     fn skip(&self, state: &mut Receiving, piece: &mut [u8]) -> Result<(), Error> {
         while state.within {
             if let Err(error) = self.receive(state, piece) {
@@ -300,9 +299,9 @@ impl Socket {
         }
     }
 
-    /// Whether calls return EAGAIN instead of waiting. Such sockets should send with
-    /// [`Socket::begin`], or be of `tokio`: after a `send` of which only a part was taken the
-    /// socket can send nothing else.
+    /// Whether calls return EAGAIN instead of blocking. On such sockets, send with
+    /// [`Socket::begin`] or `tokio`: after a `send` of which the kernel took a part only, no other
+    /// message can be sent.
     ///
     /// # Errors
     /// What the kernel says.

@@ -17,7 +17,7 @@ use crate::topology::{Builder, Net};
 use crate::traffic::frame::Frame;
 use crate::traffic::RawSocket;
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("knet/fifo", fifo),
     Case::new("knet/hostile", hostile).timeout_s(120),
     Case::new("knet/taps", taps)

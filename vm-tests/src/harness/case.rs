@@ -103,6 +103,9 @@ impl Ctx {
 
     /// Hands a file to the host.
     pub fn file(&self, name: &str, data: &str) {
-        self.events.send(&Event::File { name, data });
+        self.events.send(&Event::File {
+            name: name.into(),
+            data: data.into(),
+        });
     }
 }

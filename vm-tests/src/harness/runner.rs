@@ -60,7 +60,9 @@ pub fn run_all(cases: &[&Case], options: Options) -> Result<bool> {
     let (mut passed, mut failed) = (0, 0);
     for case in cases {
         println!("start {}", case.name);
-        events.send(&Event::Start { case: case.name });
+        events.send(&Event::Start {
+            case: case.name.into(),
+        });
         let began = Instant::now();
         let verdict = judge(case, options);
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -69,24 +71,24 @@ pub fn run_all(cases: &[&Case], options: Options) -> Result<bool> {
                 passed += 1;
                 println!("pass  {} ({ms} ms)", case.name);
                 events.send(&Event::Pass {
-                    case: case.name,
+                    case: case.name.into(),
                     ms,
                 });
             }
             Verdict::Skipped(why) => {
                 println!("skip  {}: {why}", case.name);
                 events.send(&Event::Skip {
-                    case: case.name,
-                    why: &why,
+                    case: case.name.into(),
+                    why,
                 });
             }
             Verdict::Failed(why) => {
                 failed += 1;
                 println!("FAIL  {} ({ms} ms): {why}", case.name);
                 events.send(&Event::Fail {
-                    case: case.name,
+                    case: case.name.into(),
                     ms,
-                    why: &why,
+                    why,
                 });
             }
         }
@@ -95,9 +97,9 @@ pub fn run_all(cases: &[&Case], options: Options) -> Result<bool> {
         failed += 1;
         println!("FAIL  lockdep: {why}");
         events.send(&Event::Fail {
-            case: "lockdep",
+            case: "lockdep".into(),
             ms: 0,
-            why: &why,
+            why,
         });
     }
     println!("vm-tests: {passed} passed, {failed} failed");

@@ -8,12 +8,13 @@ use anyhow::Result;
 
 use super::hull::{self, Scheme, Waits, DCTCP_30K, DCTCP_6K_PACER, HULL, SCHEMES, SWITCH, TCP};
 use super::hull_load::{slowdown, Load, LARGE, SMALL};
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::clock;
 use crate::recorder::{passages, Recorder};
 use crate::topology::Fabric;
 use crate::traffic::messages::{places, Messages};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hull-dynamic",

@@ -6,12 +6,13 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::hull::{self, Scheme, Waits, HULL, SCHEMES, SWITCH, UNPACED};
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::clock;
 use crate::recorder::{passages, Recorder};
 use crate::topology::Fabric;
 use crate::traffic::messages::{places, Message, Messages};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hull-static",

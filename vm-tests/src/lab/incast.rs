@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use anyhow::{anyhow, Context, Result};
 
-use super::report::{number, rounded, thinned, Plot, Style, Table};
+use super::report::{number, rounded, thinned};
 use super::setups::SetUp;
 use super::{Experiment, Lab};
 use crate::clock;
 use crate::recorder::{lengths, longest, mean, passages, Passage, Recorder, Unit};
 use crate::topology::{Fabric, Link, Plan};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast",

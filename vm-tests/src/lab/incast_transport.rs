@@ -3,11 +3,12 @@
 
 use anyhow::Result;
 
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::scenario::incast::{
     bound, build, configure, ideal, run as measure, BUFFER, DELAY, PACKETS,
 };
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast-transport",

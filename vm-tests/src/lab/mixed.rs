@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::report::{number, rounded, Plot, SetUpLines, Style, Table};
+use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::scenario::mixed::{run as measure, Load, Outcome, Way};
 use crate::scenario::{delay_for, Carrier, Queues};
 use crate::topology::Link;
-use crate::traffic::messages::{Class, Summary, WEB_SEARCH};
+use crate::traffic::messages::{summary, Class, WEB_SEARCH};
+use turnstile_test_protocol::lab::{Plot, SetUpLines, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "mixed",
@@ -125,7 +126,7 @@ fn run(lab: &mut Lab) -> Result<()> {
     let mut slow: BTreeMap<&str, [Vec<(&str, f64)>; 2]> = BTreeMap::new();
     let all = |outcome: &Outcome| {
         let [.., class] = CLASSES;
-        Summary::new(class, &outcome.done, &outcome.alone).slowdown_mean
+        summary(class, &outcome.done, &outcome.alone).slowdown_mean
     };
     let mut means = Vec::new();
     for way in ways() {
@@ -136,7 +137,7 @@ fn run(lab: &mut Lab) -> Result<()> {
         });
         let outcome = measure(&fabric, &load, &way, &messages)?;
         for ((class, goal), table) in CLASSES.into_iter().zip(GOALS).zip(&mut tables) {
-            let summary = Summary::new(class, &outcome.done, &outcome.alone);
+            let summary = summary(class, &outcome.done, &outcome.alone);
             if let Some((mean, most)) = goal {
                 let [ours, others] = slow.entry(class.name).or_default();
                 let figures = match way.carrier {

@@ -4,7 +4,7 @@
 //!
 //! An experiment is a function that builds its network ([`crate::topology::Plan`]), configures the
 //! port in several ways (`setups`), sends a load ([`crate::traffic`]) and puts what it recorded
-//! ([`crate::recorder`]) into a [`Report`]. It runs on the virtual bed, where time is exact and
+//! ([`crate::recorder`]) into the [`Findings`]. It runs on the virtual bed, where time is exact and
 //! every run gives the same bytes. `docs/lab.md` shows how to add one.
 
 mod convergence;
@@ -19,7 +19,7 @@ mod mixed;
 mod parking_lot;
 mod priority;
 mod ren_burst;
-pub mod report;
+mod report;
 mod setups;
 mod share;
 mod token_priority;
@@ -41,8 +41,8 @@ use crate::recorder::Recorder;
 use crate::rng::Rng;
 use crate::topology::Fabric;
 use crate::traffic::{Flow, Source};
-use report::{Claim, Report};
 use setups::SetUp;
+use turnstile_test_protocol::lab::{Claim, Findings};
 
 /// One experiment.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
 /// The argument of an experiment: its inputs, and the report for its results.
 #[derive(Debug)]
 pub struct Lab {
-    report: Report,
+    report: Findings,
     rng: Rng,
     events: Events,
     out: HandOut,
@@ -95,7 +95,7 @@ impl Lab {
     /// Shows progress on the terminal.
     fn progress(&self, text: &str) {
         println!("lab: {text}");
-        self.events.send(&Event::Progress { text });
+        self.events.send(&Event::Progress { text: text.into() });
     }
 
     /// Adds a claim to the report, and whether it holds.
@@ -169,7 +169,7 @@ pub fn run(name: &str, seed: u64) -> Result<bool> {
     isolate()?;
     let mut log = kmsg::Watch::start()?;
     let mut lab = Lab {
-        report: Report {
+        report: Findings {
             name: name.into(),
             title: experiment.title.into(),
             source: experiment.source.into(),
@@ -178,12 +178,7 @@ pub fn run(name: &str, seed: u64) -> Result<bool> {
                 .trim()
                 .into(),
             seed,
-            setups: Vec::new(),
-            tables: Vec::new(),
-            plots: Vec::new(),
-            claims: Vec::new(),
-            notes: Vec::new(),
-            captures: Vec::new(),
+            ..Findings::default()
         },
         rng: Rng::new(seed, name),
         events: Events::from_env(),

@@ -3,9 +3,10 @@
 
 use anyhow::Result;
 
-use super::report::{number, Plot, Style, Table};
+use super::report::number;
 use super::{Experiment, Lab};
 use crate::scenario::priority::{run as measure, RTT};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "priority",

@@ -8,8 +8,8 @@
 
 use turnstile_core::header::PORT;
 
-use super::report::SetUpLines;
 use crate::traffic::Packet;
+use turnstile_test_protocol::lab::SetUpLines;
 
 /// Token priorities in use.
 pub(super) const PRIORITIES: u8 = 6;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::setups::{
     interval, limiter_per_queue, nested, turnstile, SetUp, PRIORITIES, TOKEN_LIMIT, TOKEN_SHARE,
 };
@@ -14,6 +14,7 @@ use super::{Experiment, Lab};
 use crate::recorder::{passages, Passage};
 use crate::topology::{Fabric, Link, Plan};
 use crate::traffic::{Flow, Packet};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "token-priority",

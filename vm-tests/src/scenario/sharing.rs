@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use turnstile_workload::figures::jain;
 
 use super::delay_for;
 use super::flows::{self, Passed, ENDLESS};
@@ -54,17 +55,6 @@ impl Outcome {
     }
 }
 
-/// Jain's fairness index of `count` shares, of which those that are not listed are 0.
-fn jain(values: &[f64], count: usize) -> f64 {
-    let sum: f64 = values.iter().sum();
-    let squares: f64 = values.iter().map(|value| value * value).sum();
-    if squares == 0.0 {
-        0.0
-    } else {
-        sum * sum / (count as f64 * squares)
-    }
-}
-
 /// So many flows over a dumbbell of links of `rate` bit/s, looked at for `span` once `warm_up` has
 /// passed. They start one after the other within the first round trip.
 ///
@@ -104,16 +94,4 @@ pub fn run(
         rate,
         drops: outcome.seen.data_drops,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jains_index() {
-        assert_eq!(jain(&[5.0; 8], 8), 1.0);
-        assert_eq!(jain(&[1.0], 4), 0.25);
-        assert_eq!(jain(&[], 4), 0.0);
-    }
 }

@@ -18,8 +18,7 @@ use crate::netns::Netns;
 use crate::topology::Fabric;
 
 pub use engine::Messages;
-pub(crate) use outcome::{mean, percentile};
-pub use outcome::{Alone, Class, Summary};
+pub use outcome::{summary, Alone, Class};
 pub use sizes::{poisson, Sizes, WEB_SEARCH};
 
 /// The transport of messages.

@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use super::figures::Boot;
 use super::gates::Gate;
-use crate::demo::aligned;
+use crate::tables::aligned;
+use turnstile_test_protocol::bench::Boot;
 
 /// The table: a row for each set-up.
 pub(super) fn render(boot: &Boot) -> String {
@@ -58,7 +58,7 @@ pub(super) fn verdicts(gates: &[Gate]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures::tests::example;
+    use super::super::example::{example, plant};
     use super::super::gates::judge;
     use super::*;
 
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn verdicts_say_which_gate_fails_and_why() {
         let mut boot = example();
-        boot.plant("turnstile/class-id", 30.0);
+        plant(&mut boot, "turnstile/class-id", 30.0);
         let text = verdicts(&judge(&[boot]));
         assert!(
             text.contains("FAILS  8 bands, class id: at most 220: 240.0 of 220"),

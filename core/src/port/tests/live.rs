@@ -8,11 +8,12 @@ fn a_child_comes_after_the_own_queue_and_before_unscheduled() {
     let mut b = Bench::new(shaped());
     b.put(Band::Data, 0);
     b.put(Band::Unscheduled, 2);
+    b.port.set_grafted(true);
     let grafted = Bench::packet(1, 1514, 1);
-    b.port.leaf_offered(grafted.meta());
+    b.port.child_offered(grafted.meta());
     b.child.packets.push_back(grafted);
-    b.port.leaf_offered(Bench::packet(9, 3028, 2).meta());
-    b.port.leaf_refused(Bench::packet(9, 3028, 2).meta());
+    b.port.child_offered(Bench::packet(9, 3028, 2).meta());
+    b.port.child_refused(Bench::packet(9, 3028, 2).meta());
     let ids: Vec<_> = b.run(100_000).iter().map(|out| out.1).collect();
     assert_eq!(ids, [0, 1, 2]);
     let stats = b.port.stats(Band::Data);
@@ -27,6 +28,7 @@ fn a_child_comes_after_the_own_queue_and_before_unscheduled() {
 #[test]
 fn a_throttled_child_does_not_hold_up_what_is_below() {
     let mut b = Bench::new(shaped());
+    b.port.set_grafted(true);
     b.child.packets.push_back(Bench::packet(0, 1514, 1));
     b.child.throttled = true;
     b.put(Band::Unscheduled, 1);
@@ -199,7 +201,7 @@ fn a_clock_that_runs_backwards_breaks_nothing() {
     b.put(Band::Data, 2);
     assert_eq!(b.get(), Dequeue::Packet(2, Band::Data));
     assert_eq!(
-        b.port.dequeue(b.now, &mut NoLeaf, &mut b.drops),
+        b.port.dequeue(b.now, &mut NoChild, &mut b.drops),
         Dequeue::Empty
     );
 }

@@ -40,8 +40,8 @@ use crate::socket::PIECE;
 use crate::state::{Outgoing, Receiving, Sending};
 use crate::Error;
 
-/// A socket of the transport for tokio. See [`crate::Socket`]; what differs is that tasks wait
-/// instead of threads.
+/// A non-blocking socket of the transport for tokio. See [`crate::Socket`]; what differs is that
+/// tasks wait instead of threads.
 #[derive(Debug)]
 pub struct Socket {
     fd: AsyncFd<Raw>,

@@ -7,7 +7,7 @@ use anyhow::{ensure, Context, Result};
 use turnstile_core::pacer::uapi::{option, stat, KIND};
 
 use super::bench::{adds_up, lanes_add_up, marked_link, PACER};
-use crate::cases::accounting::load::{Load, Mix};
+use crate::cases::support::load::{Load, Mix};
 use crate::harness::{Ctx, Objects};
 use crate::raw_netlink::kinds::fifo;
 use crate::raw_netlink::{attribute_u32, attribute_u64, Request, Tc, ROOT};

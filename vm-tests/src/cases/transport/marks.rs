@@ -18,7 +18,7 @@ use crate::stats;
 use crate::tool::Tool;
 use crate::topology::{Builder, Net};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/marks/two-ports-ipv4", |ctx| two_ports(ctx, 0)).timeout_s(120),
     Case::new("transport/marks/two-ports-ipv6", |ctx| two_ports(ctx, 1)).timeout_s(120),
     Case::new("transport/marks/loss", loss)

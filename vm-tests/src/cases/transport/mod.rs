@@ -12,29 +12,32 @@ use crate::harness::{Case, Ctx};
 use crate::netns::Netns;
 use crate::topology::{Builder, Net};
 
-mod churn;
+pub(super) mod churn;
 mod content;
-mod dead;
-mod ends;
-mod errors;
-mod many;
-mod marks;
-mod names;
-mod options;
-mod packets;
-mod path;
-mod port;
-mod reading;
-mod reports;
+pub(super) mod dead;
+pub(super) mod ends;
+pub(super) mod errors;
+pub(super) mod hostile;
+pub(super) mod many;
+pub(super) mod marks;
+pub(super) mod names;
+pub(super) mod netlink;
+pub(super) mod options;
+pub(super) mod packets;
+pub(super) mod path;
+pub(super) mod port;
+pub(super) mod reading;
+pub(super) mod reports;
 mod settings;
-mod sizes;
+pub(super) mod sizes;
 mod smoke;
-mod streaming;
+pub(super) mod streaming;
 mod support;
+pub(super) mod timing;
 mod tools;
 mod watch;
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/smoke-ipv4", |ctx| smoke::sizes(ctx, false)),
     Case::new("transport/smoke-ipv6", |ctx| smoke::sizes(ctx, true)),
     Case::new("transport/smoke-loopback", smoke::loopback),
@@ -50,28 +53,6 @@ pub(super) const CASES: &[Case] = &[
     Case::new("transport/command-bench", tools::bench).timeout_s(120),
     Case::new("transport/examples", tools::examples).timeout_s(120),
 ];
-
-/// The themes that have files of their own.
-pub(super) fn themes() -> impl Iterator<Item = &'static [Case]> {
-    [
-        sizes::CASES,
-        reading::CASES,
-        streaming::CASES,
-        errors::CASES,
-        options::CASES,
-        ends::CASES,
-        names::CASES,
-        reports::CASES,
-        many::CASES,
-        marks::CASES,
-        path::CASES,
-        packets::CASES,
-        port::CASES,
-        dead::CASES,
-        churn::CASES,
-    ]
-    .into_iter()
-}
 
 /// The port that receivers listen on.
 const PORT: u16 = 4000;

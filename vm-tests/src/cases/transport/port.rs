@@ -16,7 +16,7 @@ use crate::stats::{self, Counters};
 use crate::tool::Tool;
 use crate::topology::{Builder, Net};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/port/classes", classes),
     Case::new("transport/port/unscheduled", unscheduled),
     Case::new("transport/port/at-the-host", at_the_host),

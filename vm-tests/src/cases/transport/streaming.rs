@@ -15,7 +15,7 @@ use super::support::{
 };
 use crate::harness::{Case, Ctx};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/streaming/unknown-length", unknown_length),
     Case::new("transport/streaming/hidden-length", hidden_length),
     Case::new("transport/streaming/byte-by-byte", byte_by_byte),

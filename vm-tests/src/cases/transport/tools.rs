@@ -224,7 +224,8 @@ pub(super) fn bench(ctx: &mut Ctx) -> Result<()> {
     let line = format!("turnstile bench client {to} --count 2 --sizes 1kb");
     let nobody = pair.sender().try_run(&line)?.failure()?;
     ensure!(
-        nobody.contains("2 of 2 messages were not delivered; the first: not delivered to"),
+        nobody.contains("2 of 2 messages were not delivered:\n  2: not delivered to")
+            && !nobody.contains("0 messages"),
         "{nobody}"
     );
     Ok(())

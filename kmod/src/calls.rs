@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A socket's life, and its calls but for [`send`](crate::send) and [`receive`](crate::receive).
+
+use crate::errno;
+use crate::incoming::Reading;
+use crate::outgoing::OVERHEAD;
+use crate::ports;
+use crate::state::{State, Turnstile};
+use kernel::prelude::*;
+use knet_transport::{now, random, Busy, Caller, Net, Outbox, Queue, Ready, Sock, Timeout};
+use turnstile_core::transport::host::OutId;
+use turnstile_core::transport::uapi::sockopt;
+use turnstile_core::units::Nanos;
+
+/// A socket is made.
+pub(crate) fn open(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Result {
+    let mut state = net.lock().ok_or(ENODEV)?;
+    let config = state.endpoint.config();
+    let (send, receive) = (config.send_buffer, config.receive_buffer);
+    state.sockets.add(sock)?;
+    // Twice, as if the application had set them.
+    sock.set_buffers(send.saturating_mul(2), receive.saturating_mul(2));
+    Ok(())
+}
+
+/// A socket is closed.
+pub(crate) fn close(
+    net: &mut Net<'_, Turnstile>,
+    sock: Caller<'_>,
+    abort: bool,
+    mut linger: Timeout,
+) {
+    let handle = sock.handle();
+    if handle == 0 {
+        return;
+    }
+    if let Some(mut state) = net.lock() {
+        let (state, outbox) = state.parts();
+        let mut port = 0;
+        if let Some(socket) = state.sockets.get_mut(handle) {
+            socket.closed = true;
+            port = socket.port;
+        }
+        state.sockets.ports.remove(port, handle);
+        state.refuse_all(handle, outbox);
+        state.abort(handle, abort, outbox);
+    }
+    let is_empty = |net: &mut Net<'_, Turnstile>| match net.lock() {
+        Some(state) => state
+            .sockets
+            .get(handle)
+            .is_none_or(|socket| socket.sending.is_empty()),
+        None => true,
+    };
+    // When the time is over, the rest is sent after the socket was closed.
+    let _ = sock.wait(net, &mut linger, is_empty);
+    sock.set_handle(0);
+    if let Some(mut state) = net.lock() {
+        let mut gone = None;
+        if let Some(socket) = state.sockets.get_mut(handle) {
+            if socket.sending.is_empty() {
+                gone = state.sockets.take(handle);
+            }
+        }
+        // What was not read is freed without the lock.
+        drop(state);
+        drop(gone);
+    }
+}
+
+/// Gives a socket a port.
+pub(crate) fn bind(net: &mut Net<'_, Turnstile>, sock: Busy<'_>, port: u16) -> Result<u16> {
+    let handle = sock.handle();
+    let view = sock.view();
+    let mut state = net.lock().ok_or(ENODEV)?;
+    let sockets = &mut state.sockets;
+    let port = if port != 0 {
+        Some(port).filter(|port| sockets.is_free(*port, &view))
+    } else {
+        ports::chosen(random()).find(|port| sockets.is_free(*port, &view))
+    };
+    let port = port.ok_or_else(errno::in_use)?;
+    sockets.ports.add(port, handle)?;
+    match sockets.get_mut(handle) {
+        Some(socket) => socket.port = port,
+        None => sockets.ports.remove(port, handle),
+    }
+    Ok(port)
+}
+
+/// Takes a socket's port away.
+pub(crate) fn unbind(net: &mut Net<'_, Turnstile>, sock: Busy<'_>) {
+    let handle = sock.handle();
+    if let Some(mut state) = net.lock() {
+        if let Some(socket) = state.sockets.get_mut(handle) {
+            let port = core::mem::take(&mut socket.port);
+            state.sockets.ports.remove(port, handle);
+        }
+    }
+}
+
+/// A socket is shut down: if for reading, what comes is refused.
+pub(crate) fn shutdown(net: &mut Net<'_, Turnstile>, sock: Busy<'_>) {
+    if !sock.view().no_receive {
+        return;
+    }
+    if let Some(mut state) = net.lock() {
+        let (state, outbox) = state.parts();
+        state.refuse_all(sock.handle(), outbox);
+    }
+}
+
+/// What could be done without waiting.
+pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
+    let Some(mut state) = net.lock() else {
+        return Ready::default();
+    };
+    let state = &mut *state;
+    let readable = state.readable(sock.handle()) != 0;
+    let Some(socket) = state.sockets.get_mut(sock.handle()) else {
+        return Ready::default();
+    };
+    let (size, free) = socket.room();
+    let writable = free >= size / 4;
+    socket.full |= !writable;
+    Ready { readable, writable }
+}
+
+/// Sets an option.
+pub(crate) fn set_option(
+    net: &mut Net<'_, Turnstile>,
+    sock: Busy<'_>,
+    option: u32,
+    value: i32,
+) -> Result {
+    let mut state = net.lock().ok_or(ENODEV)?;
+    let socket = state.sockets.get_mut(sock.handle()).ok_or(ENODEV)?;
+    let switch = match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(EINVAL),
+    };
+    match option {
+        sockopt::RECVINFO => socket.info = switch?,
+        sockopt::COMPLETIONS => socket.completions = switch?,
+        sockopt::DEFAULT_PRIORITY => {
+            socket.priority = match value {
+                -1 => None,
+                0..=7 => Some(value as u8),
+                _ => return Err(EINVAL),
+            }
+        }
+        _ => return Err(errno::no_option()),
+    }
+    Ok(())
+}
+
+/// Reads an option.
+pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32) -> Result<i32> {
+    let state = net.lock().ok_or(ENODEV)?;
+    let socket = state.sockets.get(sock.handle()).ok_or(ENODEV)?;
+    match option {
+        sockopt::RECVINFO => Ok(i32::from(socket.info)),
+        sockopt::COMPLETIONS => Ok(i32::from(socket.completions)),
+        sockopt::DEFAULT_PRIORITY => Ok(socket.priority.map_or(-1, i32::from)),
+        _ => Err(errno::no_option()),
+    }
+}
+
+/// How many bytes are in a queue.
+pub(crate) fn queued(net: &mut Net<'_, Turnstile>, sock: &Sock, queue: Queue) -> u32 {
+    let Some(mut state) = net.lock() else {
+        return 0;
+    };
+    match queue {
+        Queue::In => state.readable(sock.handle()),
+        Queue::Out => state.unacknowledged(sock.handle()),
+    }
+}
+
+impl State {
+    /// Refuses what comes for a socket.
+    fn refuse_all(&mut self, handle: u64, outbox: &mut Outbox) {
+        let now = now();
+        loop {
+            let Some(socket) = self.sockets.get_mut(handle) else {
+                return;
+            };
+            let Some(first) = socket.coming.cursor_front() else {
+                return;
+            };
+            let (number, id) = (*first.current().0, *first.current().1);
+            let (endpoint, mut surroundings) = self.split(outbox, now);
+            let message = endpoint.refuse(Nanos(now), id, &mut surroundings);
+            let Some(socket) = self.sockets.get_mut(handle) else {
+                return;
+            };
+            socket.coming.remove(&number);
+            socket.waiting.remove(&number);
+            if let Some(message) = message {
+                let window = message.window;
+                socket
+                    .budget
+                    .leave(message.place, window, message.reserved());
+            }
+            let being_read =
+                matches!(&socket.reading, Some(Reading::Coming(_, at)) if *at == number);
+            if being_read {
+                socket.reading = None;
+            }
+        }
+    }
+
+    /// Ends the message that is open on a socket, or all that it has to send.
+    fn abort(&mut self, handle: u64, all: bool, outbox: &mut Outbox) {
+        let now = now();
+        loop {
+            let Some(socket) = self.sockets.get_mut(handle) else {
+                return;
+            };
+            let (number, id) = if let Some(open) = socket.open.take() {
+                (open.number, open.id)
+            } else if let Some(first) = socket.sending.cursor_front().filter(|_| all) {
+                (*first.current().0, *first.current().1)
+            } else {
+                return;
+            };
+            self.abort_one(handle, number, id, now, outbox);
+        }
+    }
+
+    /// Ends a message that goes out.
+    pub(crate) fn abort_one(
+        &mut self,
+        handle: u64,
+        number: u32,
+        id: OutId,
+        now: u64,
+        outbox: &mut Outbox,
+    ) {
+        let (endpoint, mut surroundings) = self.split(outbox, now);
+        let message = endpoint.abort(Nanos(now), id, &mut surroundings);
+        if let Some(socket) = self.sockets.get_mut(handle) {
+            socket.sending.remove(&number);
+            if let Some(message) = message {
+                socket.freed(message.charged);
+            }
+        }
+    }
+
+    /// Bytes that no receiver has acknowledged.
+    fn unacknowledged(&mut self, handle: u64) -> u32 {
+        let Self {
+            endpoint, sockets, ..
+        } = self;
+        let Some(socket) = sockets.get(handle) else {
+            return 0;
+        };
+        let mut bytes = socket.queued;
+        for id in socket.sending.values() {
+            if endpoint.out_mut(*id).is_some() {
+                bytes = bytes.saturating_sub(OVERHEAD);
+            }
+        }
+        bytes
+    }
+}

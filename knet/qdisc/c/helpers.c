@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: GPL-2.0
+/* C faces of the kernel's inline functions and macros; see knet.h. */
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include "knet.h"
+
+/*
+ * The segments of a GSO packet, linked by ->next, or NULL when it cannot be split. The caller keeps
+ * the packet. As in sch_tbf and sch_cake: everything the device could do but GSO itself stays
+ * allowed.
+ */
+struct sk_buff *knet_skb_segment(struct sk_buff *skb)
+{
+	netdev_features_t features = netif_skb_features(skb);
+	struct sk_buff *segs = skb_gso_segment(skb, features & ~NETIF_F_GSO_MASK);
+
+	return IS_ERR(segs) ? NULL : segs;
+}
+
+void knet_skb_consume(struct sk_buff *skb)
+{
+	consume_skb(skb);
+}
+
+/*
+ * Can be called in any context: the packet is freed by a softirq, without a lock. What its
+ * destructor or its last reference to something else sets off cannot come back to the qdisc that
+ * lets go of it.
+ */
+void knet_skb_free_later(struct sk_buff *skb)
+{
+	dev_kfree_skb_irq(skb);
+}
+
+/*
+ * Writes the ECN field of the IP header that begins @at bytes into the packet, and mends what sums
+ * it up. The packet gets a header of its own first if it shares that with others: copies for taps
+ * or for other ports of a bridge stay as they are. False when there is no memory for that, and the
+ * packet is as it was.
+ */
+bool knet_skb_set_ecn(struct sk_buff *skb, unsigned int at, bool ipv6, u8 ecn)
+{
+	const unsigned int len = ipv6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+	const u8 mask = (u8)~INET_ECN_MASK;
+	__be32 from;
+	void *ip;
+
+	if (skb_shared(skb))
+		return false;
+	/* Any number may come here: the sum must not wrap. */
+	if (at > skb->len || skb->len - at < len || skb_ensure_writable(skb, at + len))
+		return false;
+	ip = skb->data + at;
+	if (!ipv6) {
+		ipv4_change_dsfield(ip, mask, ecn);
+		return true;
+	}
+	/* No checksum in the header, so what is known of the packet's changes with it; as in IP6_ECN_set_ce(). */
+	from = get_unaligned((__be32 *)ip);
+	ipv6_change_dsfield(ip, mask, ecn);
+	if (skb->ip_summed == CHECKSUM_COMPLETE)
+		skb->csum = csum_add(csum_sub(skb->csum, (__force __wsum)from),
+				     (__force __wsum)get_unaligned((__be32 *)ip));
+	return true;
+}
+
+struct net_device *knet_qdisc_dev(const struct Qdisc *sch)
+{
+	return qdisc_dev(sch);
+}
+
+void knet_tree_lock(struct Qdisc *sch)
+{
+	sch_tree_lock(sch);
+}
+
+void knet_tree_unlock(struct Qdisc *sch)
+{
+	sch_tree_unlock(sch);
+}
+
+void knet_lost(struct Qdisc *sch, unsigned int packets, unsigned int bytes)
+{
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen - packets);
+	qstats_backlog_sub(sch, bytes);
+	__qdisc_qstats_drop(sch, packets);
+}
+
+/* As in qdisc_lookup_rcu(), which is not exported. */
+static struct Qdisc *knet_parent(const struct Qdisc *sch)
+{
+	struct net_device *dev = qdisc_dev(sch);
+	u32 handle = TC_H_MAJ(sch->parent);
+	struct Qdisc *q = rcu_dereference(dev->qdisc);
+
+	if (!(q->flags & TCQ_F_BUILTIN) && q->handle == handle)
+		return q;
+	hash_for_each_possible_rcu(dev->qdisc_hash, q, hash, handle)
+		if (q->handle == handle)
+			return q;
+	return NULL;
+}
+
+/*
+ * Adds to the counters of all parents, or takes away by what wraps around. Unlike in
+ * qdisc_tree_reduce_backlog(), no class hears that its qdisc is empty, and nothing is counted as
+ * dropped.
+ */
+void knet_count_at_parents(struct Qdisc *sch, unsigned int packets, unsigned int bytes)
+{
+	rcu_read_lock();
+	while (sch->parent && sch->parent != TC_H_ROOT && !(sch->flags & TCQ_F_NOPARENT)) {
+		sch = knet_parent(sch);
+		if (!sch)
+			break;
+		WRITE_ONCE(sch->q.qlen, sch->q.qlen + packets);
+		WRITE_ONCE(sch->qstats.backlog, sch->qstats.backlog + bytes);
+	}
+	rcu_read_unlock();
+}
+
+bool knet_has_parent(const struct Qdisc *sch)
+{
+	return sch->parent && sch->parent != TC_H_ROOT && !(sch->flags & TCQ_F_NOPARENT);
+}
+
+static enum hrtimer_restart knet_settle(struct hrtimer *timer)
+{
+	struct knet_settling *settling = container_of(timer, struct knet_settling, timer);
+	struct netdev_queue *queue = settling->sch->dev_queue;
+	struct Qdisc *root;
+
+	rcu_read_lock();
+	root = rcu_dereference(queue->qdisc);
+	/* A device that is down has another root, and resets what it had. */
+	if (!(root->flags & TCQ_F_BUILTIN)) {
+		spin_lock(qdisc_lock(root));
+		if (rcu_access_pointer(queue->qdisc) == root)
+			settling->settle(settling->sch);
+		spin_unlock(qdisc_lock(root));
+		/* Who asked got nothing, and may have others to ask. */
+		__netif_schedule(root);
+	}
+	rcu_read_unlock();
+	return HRTIMER_NORESTART;
+}
+
+void knet_settling_init(struct knet_settling *settling, struct Qdisc *sch,
+			void (*settle)(struct Qdisc *sch))
+{
+	settling->sch = sch;
+	settling->settle = settle;
+	/* Soft: the root lock is taken in softirqs, not in interrupts. */
+	hrtimer_setup(&settling->timer, knet_settle, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+}
+
+void knet_settling_start(struct knet_settling *settling)
+{
+	hrtimer_start(&settling->timer, 0, HRTIMER_MODE_REL_SOFT);
+}
+
+void knet_settling_stop(struct knet_settling *settling)
+{
+	hrtimer_cancel(&settling->timer);
+}
+
+void knet_count_drops(struct Qdisc *sch, unsigned int packets)
+{
+	__qdisc_qstats_drop(sch, packets);
+}
+
+void knet_overlimit(struct Qdisc *sch)
+{
+	qdisc_qstats_overlimit(sch);
+}
+
+void knet_drop_enqueue(struct Qdisc *sch, struct sk_buff *skb, struct sk_buff **to_free,
+		       enum qdisc_drop_reason reason)
+{
+	tcf_set_qdisc_drop_reason(skb, reason);
+	__qdisc_drop(skb, to_free);
+}
+
+/* As all qdiscs do: the reason is what the classifier said, or what it was before. */
+void knet_drop_classified(struct sk_buff *skb, struct sk_buff **to_free)
+{
+	__qdisc_drop(skb, to_free);
+}
+
+void knet_drop_dequeue(struct Qdisc *sch, struct sk_buff *skb, enum qdisc_drop_reason reason)
+{
+	qdisc_dequeue_drop(sch, skb, reason);
+}
+
+void knet_drop_rtnl(struct sk_buff *skb)
+{
+	rtnl_kfree_skbs(skb, skb);
+}
+
+unsigned int knet_qdisc_qlen(const struct Qdisc *sch)
+{
+	return qdisc_qlen_sum(sch);
+}
+
+void knet_qdisc_purge(struct Qdisc *sch)
+{
+	qdisc_purge_queue(sch);
+}
+
+int knet_classify(struct sk_buff *skb, struct tcf_proto __rcu **list, struct tcf_result *res)
+{
+	struct tcf_proto *head = rcu_dereference_bh(*list);
+
+	if (!head)
+		return TC_ACT_UNSPEC;
+	return tcf_classify_qdisc(skb, head, res, false);
+}
+
+struct sk_buff *knet_dump_skb(struct gnet_dump *d)
+{
+	return d->skb;
+}
+
+int knet_class_stats(struct gnet_dump *d, u64 bytes, u64 packets, const struct gnet_stats_queue *queue)
+{
+	struct gnet_stats_queue q = *queue;
+	struct gnet_stats_basic_sync b;
+
+	gnet_stats_basic_sync_init(&b);
+	_bstats_set(&b, bytes, packets);
+	if (gnet_stats_copy_basic(d, NULL, &b, false) < 0)
+		return -EMSGSIZE;
+	return gnet_stats_copy_queue(d, NULL, &q, q.qlen) < 0 ? -EMSGSIZE : 0;
+}
+
+bool knet_walk_class(struct Qdisc *sch, unsigned long cl, struct qdisc_walker *walker)
+{
+	return tc_qdisc_stats_dump(sch, cl, walker);
+}
+
+/* bytes/s, or 0 when the device reports no speed. Needs RTNL, and the device's lock where it has one. */
+u64 knet_device_speed(struct net_device *dev)
+{
+	struct ethtool_link_ksettings settings;
+
+	if (netif_get_link_ksettings(dev, &settings) < 0 || settings.base.speed == SPEED_UNKNOWN)
+		return 0;
+	return (u64)settings.base.speed * (1000 * 1000 / 8);
+}
+
+/* What bfifo takes for its default limit. */
+unsigned int knet_device_queue_bytes(const struct net_device *dev)
+{
+	u64 bytes = (u64)(dev->tx_queue_len ?: DEFAULT_TX_QUEUE_LEN) * psched_mtu(dev);
+
+	return min_t(u64, bytes, UINT_MAX);
+}
+
+/* Changed and walked under RTNL. */
+static LIST_HEAD(knet_link_watches);
+/* Several kinds may be watching; one notifier does for all. */
+static unsigned int knet_link_watchers;
+static DEFINE_MUTEX(knet_link_watchers_lock);
+
+/*
+ * Calls those who are due. A notifier must not do that itself. What a bond reports is worked out
+ * from its slaves, whose locks that takes, while some events of a slave come with the slave's lock
+ * held; and events come in the middle of a change, before or after bonding and team have heard of
+ * it. Here no lock but RTNL is held, and all is settled.
+ */
+static void knet_link_settle(struct work_struct *work)
+{
+	struct knet_link_watch *watch;
+
+	rtnl_lock();
+	list_for_each_entry(watch, &knet_link_watches, node) {
+		struct net_device *dev = qdisc_dev(watch->sch);
+
+		if (!watch->due)
+			continue;
+		watch->due = false;
+		netdev_lock_ops(dev);
+		watch->changed(watch->sch);
+		netdev_unlock_ops(dev);
+	}
+	rtnl_unlock();
+}
+
+static DECLARE_WORK(knet_link_work, knet_link_settle);
+
+/* Something has changed on @dev: it counts for qdiscs on it, and on devices above it. */
+static void knet_link_changed(struct net_device *dev)
+{
+	struct knet_link_watch *watch;
+	bool due = false;
+
+	list_for_each_entry(watch, &knet_link_watches, node) {
+		struct net_device *watched = qdisc_dev(watch->sch);
+
+		if (watched == dev || netdev_has_upper_dev(dev, watched))
+			due = watch->due = true;
+	}
+	if (due)
+		schedule_work(&knet_link_work);
+}
+
+static int knet_netdev_event(struct notifier_block *nb, unsigned long event, void *ptr)
+{
+	struct netdev_notifier_changeupper_info *info = ptr;
+
+	ASSERT_RTNL();
+	switch (event) {
+	case NETDEV_UP:
+	case NETDEV_DOWN:
+	case NETDEV_CHANGE:
+	/* A port of a bond or team that takes part in sending, or no longer. */
+	case NETDEV_CHANGELOWERSTATE:
+	/* An active slave that is another. */
+	case NETDEV_BONDING_FAILOVER:
+	/* An option of the device that no other event tells of, a bond's active slave among them. */
+	case NETDEV_CHANGEINFODATA:
+		knet_link_changed(netdev_notifier_info_to_dev(ptr));
+		break;
+	case NETDEV_CHANGEUPPER:
+		/* The lower device no longer leads to the upper one if it was released. */
+		knet_link_changed(info->upper_dev);
+		break;
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block knet_netdev_notifier = {
+	.notifier_call = knet_netdev_event,
+};
+
+void knet_link_watch_add(struct knet_link_watch *watch, struct Qdisc *sch,
+			 void (*changed)(struct Qdisc *sch))
+{
+	ASSERT_RTNL();
+	watch->sch = sch;
+	watch->changed = changed;
+	watch->due = false;
+	list_add(&watch->node, &knet_link_watches);
+}
+
+void knet_link_watch_del(struct knet_link_watch *watch)
+{
+	ASSERT_RTNL();
+	list_del(&watch->node);
+}
+
+/* For each kind that may watch, without RTNL. Whoever comes first starts the notifier. */
+int knet_link_watch_start(void)
+{
+	int err = 0;
+
+	mutex_lock(&knet_link_watchers_lock);
+	if (!knet_link_watchers)
+		err = register_netdevice_notifier(&knet_netdev_notifier);
+	if (!err)
+		knet_link_watchers++;
+	mutex_unlock(&knet_link_watchers_lock);
+	return err;
+}
+
+/* For each successful start, without RTNL. After the last one neither the notifier nor the work item runs any more. */
+void knet_link_watch_stop(void)
+{
+	mutex_lock(&knet_link_watchers_lock);
+	if (!--knet_link_watchers) {
+		unregister_netdevice_notifier(&knet_netdev_notifier);
+		cancel_work_sync(&knet_link_work);
+	}
+	mutex_unlock(&knet_link_watchers_lock);
+}
+
+static int knet_tap_func(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
+			 struct net_device *orig_dev)
+{
+	struct knet_tap *tap = container_of(type, struct knet_tap, type);
+
+	tap->heard(tap, skb);
+	/* As every packet handler, we were given a reference. */
+	consume_skb(skb);
+	return NET_RX_SUCCESS;
+}
+
+void knet_tap_init(struct knet_tap *tap)
+{
+	spin_lock_init(&tap->lock);
+}
+
+/* Where taps end; made for the first one, and gone with the module. Under RTNL. */
+static struct workqueue_struct *knet_taps;
+
+static void knet_tap_end(struct work_struct *work)
+{
+	struct knet_tap *tap = container_of(to_rcu_work(work), struct knet_tap, end);
+
+	tap->ended(tap);
+}
+
+/* Not what the device sends: that is cloned for each who wants it. */
+int knet_tap_start(struct knet_tap *tap, struct net_device *dev,
+		   void (*heard)(struct knet_tap *tap, const struct sk_buff *skb),
+		   void (*ended)(struct knet_tap *tap))
+{
+	ASSERT_RTNL();
+	if (!knet_taps)
+		knet_taps = alloc_workqueue("knet_taps", WQ_UNBOUND, 1);
+	if (!knet_taps)
+		return -ENOMEM;
+	INIT_RCU_WORK(&tap->end, knet_tap_end);
+	tap->heard = heard;
+	tap->ended = ended;
+	tap->type.type = htons(ETH_P_ALL);
+	tap->type.ignore_outgoing = true;
+	tap->type.dev = dev;
+	tap->type.func = knet_tap_func;
+	dev_add_pack(&tap->type);
+	return 0;
+}
+
+/*
+ * dev_remove_pack() would wait for a grace period here, under RTNL, for each tap. Its device is in
+ * use for as long as anybody is in heard(): it is what the packet came from.
+ */
+void knet_tap_stop(struct knet_tap *tap)
+{
+	ASSERT_RTNL();
+	__dev_remove_pack(&tap->type);
+	queue_rcu_work(knet_taps, &tap->end);
+}
+
+void knet_tap_lock(struct knet_tap *tap)
+{
+	spin_lock_bh(&tap->lock);
+}
+
+void knet_tap_unlock(struct knet_tap *tap)
+{
+	spin_unlock_bh(&tap->lock);
+}
+
+u64 knet_random(void)
+{
+	return get_random_u64();
+}
+
+/* Kinds that were ever registered. */
+static LLIST_HEAD(knet_kinds);
+
+/* Whether the module's init has succeeded. Until then it can be taken away in spite of references to it. */
+bool knet_module_is_live(void)
+{
+	return READ_ONCE(THIS_MODULE->state) == MODULE_STATE_LIVE;
+}
+
+/*
+ * -EEXIST for a kind that is registered, or another one of its name. The notifier before the kind,
+ * since a qdisc must find it; it stays until the module goes, because qdiscs may live on when their
+ * kind is no longer registered. There is no lock: RTNL may be taken here the first time, and be
+ * held by who calls later.
+ */
+int knet_kind_register(struct knet_kind *kind)
+{
+	int err = 0;
+
+	/* A listener that is dropped after the module's exit may ask, too. */
+	if (THIS_MODULE->state != MODULE_STATE_COMING && !knet_module_is_live())
+		return -ENODEV;
+	if (xchg(&kind->registered, true))
+		return -EEXIST;
+	if (!kind->known) {
+		err = knet_link_watch_start();
+		if (!err) {
+			kind->known = true;
+			kind->ops.owner = THIS_MODULE;
+			llist_add(&kind->node, &knet_kinds);
+		}
+	}
+	if (!err)
+		err = register_qdisc(&kind->ops);
+	if (err)
+		smp_store_release(&kind->registered, false);
+	return err;
+}
+
+/*
+ * For a kind that is registered. The kernel's list has a lock that is not taken in softirqs, nor
+ * with them off: who is there leaves the kind registered until the module goes.
+ */
+void knet_kind_unregister(struct knet_kind *kind)
+{
+	if (in_interrupt())
+		return;
+	unregister_qdisc(&kind->ops);
+	smp_store_release(&kind->registered, false);
+}
+
+/*
+ * The kernel's last call into a module, after its exit or a failed init: it frees the values of the
+ * module's parameters. Nobody else runs here any more. What must not be left behind when the
+ * module's memory goes does not depend on what the module does with its Registration: Rust may
+ * forget any value.
+ */
+static void knet_last_call(void *unused)
+{
+	struct knet_kind *kind;
+
+	/* Taps first: with the last of them go listeners, which are dropped, and may let go of a Registration. */
+	if (knet_taps) {
+		/* Those whose grace period is not over are not in the queue yet. */
+		rcu_barrier();
+		destroy_workqueue(knet_taps);
+	}
+	llist_for_each_entry(kind, knet_kinds.first, node) {
+		if (xchg(&kind->registered, false))
+			unregister_qdisc(&kind->ops);
+		knet_link_watch_stop();
+	}
+}
+
+static int knet_no_value(const char *value, const struct kernel_param *param)
+{
+	return -EINVAL;
+}
+
+static const struct kernel_param_ops knet_last_call_ops = {
+	.set = knet_no_value,
+	.free = knet_last_call,
+};
+
+/* Takes no value, and is not in sysfs. */
+module_param_cb(knet, &knet_last_call_ops, NULL, 0);

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What bindgen reads from `c/knet.h`, with the configuration of the kernel being built for.
+//!
+//! The kernel crate's own bindings have no `Qdisc` and keep `net_device` opaque, so knet makes its
+//! own.
+
+// Some lints are newer than the oldest compiler.
+#![allow(unknown_lints, unnecessary_transmutes)]
+#![allow(
+    clippy::cast_lossless,
+    clippy::ptr_as_ptr,
+    clippy::ref_as_ptr,
+    clippy::undocumented_unsafe_blocks
+)]
+#![allow(
+    clippy::all,
+    dead_code,
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    improper_ctypes,
+    unreachable_pub,
+    unsafe_op_in_unsafe_fn,
+    unused_qualifications
+)]
+
+use kernel::ffi;
+
+// Blocklisted in bindgen, as in the kernel's own bindings.
+type __kernel_size_t = usize;
+type __kernel_ssize_t = isize;
+type __kernel_ptrdiff_t = isize;
+
+include!(concat!(
+    env!("KNET_GENERATED"),
+    "/qdisc/bindings_generated.rs"
+));
