@@ -16,7 +16,10 @@
 # The switches have to mark: fq_codel, RED, or a phantom queue. The other end needs DCTCP, too.
 set -eu
 
-[ $# -ge 1 ] && [ $# -le 3 ] || { echo "usage: ${0##*/} DEVICE [testbed|simulation] [PORT-RATE]" >&2; exit 2; }
+[ $# -ge 1 ] && [ $# -le 3 ] || {
+	echo "usage: ${0##*/} DEVICE [testbed|simulation] [PORT-RATE]" >&2
+	exit 2
+}
 dev=$1
 
 case ${2:-testbed} in

@@ -17,8 +17,12 @@ const INSTALL: &str = include_str!("../install.sh");
 
 /// The pages and completions that the `turnstile` command makes itself.
 const DOCUMENTS: &str = "
-for page in turnstile tc-turnstile tc-turnstile_pacer; do \"$1\"/turnstile man $page > \"$2\"/$page.8; done
-for shell in bash zsh fish; do \"$1\"/turnstile completions $shell > \"$2\"/turnstile.$shell; done
+for page in turnstile tc-turnstile tc-turnstile_pacer; do
+    \"$1\"/turnstile man $page > \"$2\"/$page.8
+done
+for shell in bash zsh fish; do
+    \"$1\"/turnstile completions $shell > \"$2\"/turnstile.$shell
+done
 ";
 
 /// Modules without what debuggers read, most of their bytes, and compressed as the kernel's own

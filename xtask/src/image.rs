@@ -381,7 +381,8 @@ mod tests {
     #[test]
     fn modules_come_with_what_they_need() {
         let dep = "kernel/net/sched/sch_fq.ko.xz:\n\
-                   kernel/net/sched/act_ct.ko.xz: kernel/net/nf_conntrack.ko.xz kernel/lib/crc.ko.xz\n\
+                   kernel/net/sched/act_ct.ko.xz: kernel/net/nf_conntrack.ko.xz \
+                   kernel/lib/crc.ko.xz\n\
                    kernel/net/nf_conntrack.ko.xz: kernel/net/defrag.ko.xz\n\
                    kernel/net/defrag.ko.xz:\n\
                    kernel/lib/crc.ko.xz:\n\

@@ -252,13 +252,14 @@ fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
         };
         let lab = &|(session, built): &Ready| {
             let began = Instant::now();
-            let result = lab::all_twice(env, session, built, LAB_SEED, report);
+            let whole = !options.filter.is_empty();
+            let result = lab::all(env, session, built, LAB_SEED, whole, report);
             ended("lab".into(), began, result);
         };
         let clock_runs = ready.iter().any(|(one, _)| !one.tree.bed.is_simulated());
         let (beside, line): (Vec<_>, Vec<_>) = ready
             .iter()
-            .partition(|(session, _)| session.tree.bed == Bed::Sanitize);
+            .partition(|(session, _)| session.tree.bed.is_simulated());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 if clock_runs {

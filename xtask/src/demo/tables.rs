@@ -207,11 +207,13 @@ pub(super) mod tests {
                 "classes":[
                  {{"name":"signal","offered":10,"sent":10,"received":10,"drops":{{}},
                   "share_percent":0.5,"sojourn_mean_us":null,"sojourn_max_us":null}},
-                 {{"name":"token0","offered":1000,"sent":900,"received":900,"drops":{{"expired":40,"over-limit":60}},
+                 {{"name":"token0","offered":1000,"sent":900,"received":900,
+                  "drops":{{"expired":40,"over-limit":60}},
                   "share_percent":1.3,"sojourn_mean_us":12.5,"sojourn_max_us":100.0}},
                  {{"name":"token1","offered":1000,"sent":20,"received":20,"drops":{{"expired":980}},
                   "share_percent":3.9,"sojourn_mean_us":2500.0,"sojourn_max_us":8000.0}},
-                 {{"name":"data","offered":500,"sent":400,"received":400,"drops":{{"over-limit":100}},
+                 {{"name":"data","offered":500,"sent":400,"received":400,
+                  "drops":{{"over-limit":100}},
                   "share_percent":25.0,"sojourn_mean_us":1.0,"sojourn_max_us":2.0}}],
                 "samples":[{}]}}"#,
                 samples(rate)

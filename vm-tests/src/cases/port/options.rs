@@ -84,7 +84,8 @@ const SETTINGS: &[Setting] = settings! {
     "phantom mark 0 drain 1%" =>
         "phantom": {"drain": {"share": 0.01}, "mark": 0}, "phantom drain 1% mark 0b";
     "phantom drain 10mbit mark 1gb" =>
-        "phantom": {"drain": {"rate": 1_250_000}, "mark": 1_073_741_824}, "phantom drain 10mbit mark 1gb";
+        "phantom": {"drain": {"rate": 1_250_000}, "mark": 1_073_741_824},
+        "phantom drain 10mbit mark 1gb";
     "phantom drain 100% mark 6000" =>
         "phantom": {"drain": {"share": 1}, "mark": 6000}, "phantom drain 100% mark 6000b";
     "phantom off" => "phantom": "off", "phantom off";

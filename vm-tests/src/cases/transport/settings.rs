@@ -5,8 +5,11 @@ use serde_json::Value;
 use turnstile_core::options::Form;
 use turnstile_core::transport::config::OPTIONS;
 
-use super::*;
+use anyhow::{ensure, Context, Result};
+
 use crate::cmd::json;
+use crate::harness::Ctx;
+use crate::netns::Netns;
 
 /// The words that `transport show` prints, less the first.
 fn shown(ns: &Netns) -> Result<String> {
