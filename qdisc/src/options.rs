@@ -8,7 +8,7 @@ use knet::{
     Extack, Message,
 };
 use turnstile_core::{
-    options::{Given, Kind, Opt, Problem, Table, Value},
+    options::{Given, Kind, Problem, Table, Value},
     pacer::{config as pacer, uapi as pacer_uapi},
     port::{config as port, uapi},
 };
@@ -22,7 +22,7 @@ pub(crate) trait Configured: Table {
 impl Configured for port::Config {
     const POLICY: Policy = Policy {
         who: uapi::KIND,
-        rules: &rules::<Self, { count(port::OPTIONS) }>(),
+        rules: &rules::<Self, { count::<port::Config>() }>(),
         outside: outside::<Self>,
     };
 }
@@ -30,7 +30,7 @@ impl Configured for port::Config {
 impl Configured for pacer::Config {
     const POLICY: Policy = Policy {
         who: pacer_uapi::KIND,
-        rules: &rules::<Self, { count(pacer::OPTIONS) }>(),
+        rules: &rules::<Self, { count::<pacer::Config>() }>(),
         outside: outside::<Self>,
     };
 }
@@ -82,10 +82,10 @@ fn outside<T: Table>(number: u16, value: u64, f: &mut fmt::Formatter<'_>) -> fmt
 }
 
 /// How many attributes the options have, and one for padding.
-const fn count(rows: &[Opt]) -> usize {
+const fn count<T: Table>() -> usize {
     let (mut all, mut i) = (1, 0);
-    while i < rows.len() {
-        all += 1 + rows[i].rate.is_some() as usize;
+    while i < T::OPTIONS.len() {
+        all += 1 + T::OPTIONS[i].rate.is_some() as usize;
         i += 1;
     }
     all
