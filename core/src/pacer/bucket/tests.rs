@@ -69,7 +69,10 @@ fn what_nobody_looked_at_is_bounded() {
 proptest! {
     /// However often somebody looks, the tokens are the same to a byte.
     #[test]
-    fn looking_changes_nothing(times in prop::collection::vec(0_u64..300_000, 1..50), take in 1_u32..200_000) {
+    fn looking_changes_nothing(
+        times in prop::collection::vec(0_u64..300_000, 1..50),
+        take in 1_u32..200_000,
+    ) {
         let mut looked = Bucket::new(&Config::DEFAULT, 1_000_000, Nanos(0));
         let mut not = looked.clone();
         looked.take(take);
@@ -86,8 +89,18 @@ proptest! {
     }
 
     #[test]
-    fn any_numbers_do_no_harm(config: (u64, u32, u32, u32), rate: u64, steps: Vec<(u64, u32, u64)>) {
-        let config = Config { interval: Nanos(config.0), eta: config.1, beta: config.2, bucket: config.3, ..Config::DEFAULT };
+    fn any_numbers_do_no_harm(
+        config: (u64, u32, u32, u32),
+        rate: u64,
+        steps: Vec<(u64, u32, u64)>,
+    ) {
+        let config = Config {
+            interval: Nanos(config.0),
+            eta: config.1,
+            beta: config.2,
+            bucket: config.3,
+            ..Config::DEFAULT
+        };
         let mut bucket = Bucket::new(&config, rate, Nanos(u64::MAX / 2));
         for (now, len, backlog) in steps {
             bucket.advance(Nanos(now), backlog);

@@ -111,7 +111,10 @@ fn what_is_no_tcp_or_not_whole() {
 
 proptest! {
     #[test]
-    fn any_bytes_do_no_harm(protocol in prop_oneof![Just(IPV4), Just(IPV6), Just(VLAN), any::<u16>()], bytes: Vec<u8>) {
+    fn any_bytes_do_no_harm(
+        protocol in prop_oneof![Just(IPV4), Just(IPV6), Just(VLAN), any::<u16>()],
+        bytes: Vec<u8>,
+    ) {
         let _ = segment(protocol, &bytes);
     }
 

@@ -161,7 +161,8 @@ proptest! {
             due: Nanos(of[2].into()),
         };
         let (a, b) = (facts(a, &has[..4]), facts(b, &has[4..]));
-        let (a, b) = (standing(&config, Nanos(now.into()), &a), standing(&config, Nanos(now.into()), &b));
+        let now = Nanos(now.into());
+        let (a, b) = (standing(&config, now, &a), standing(&config, now, &b));
         prop_assert!(a.priority < k as u8);
         prop_assert!(a.key >= b.key || a.priority <= b.priority);
     }
