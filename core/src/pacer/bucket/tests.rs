@@ -3,7 +3,7 @@ use super::*;
 use proptest::prelude::*;
 use std::vec::Vec;
 
-/// A rate that stays: the least weight, the least push, an interval of a second.
+/// A constant rate: the least eta, the least beta, an interval of a second.
 fn steady() -> Config {
     Config {
         interval: Nanos(1_000_000_000),
@@ -67,7 +67,7 @@ fn what_nobody_looked_at_is_bounded() {
 }
 
 proptest! {
-    /// However often somebody looks, the tokens are the same to a byte.
+    /// The number of calls of `advance` does not change the tokens by more than a byte.
     #[test]
     fn looking_changes_nothing(
         times in prop::collection::vec(0_u64..300_000, 1..50),

@@ -65,7 +65,7 @@ fn a_burst_comes_to_its_bytes() {
 
 #[test]
 fn no_rounding_adds_up_in_ten_million_steps() {
-    // Numbers that divide nothing evenly.
+    // Values that leave remainders in all divisions.
     let law = law(63_997, 123_456_789, 17);
     let mut rate = PacingRate::new(12_345_678);
     let mut exact = 12_345_678.0;
@@ -99,7 +99,7 @@ proptest! {
         }
     }
 
-    /// Many idle intervals at once are what they are one by one.
+    /// Many idle intervals at once give the same as one by one.
     #[test]
     fn idle_at_once(
         interval in 1_000_u64..1_000_000_000,
