@@ -67,6 +67,8 @@ pub(crate) struct Message {
     pub(crate) received: u32,
     /// Tokens' worth of data that came: of each of the network's windows.
     pub(crate) bytes_by: Vec<u32>,
+    /// What is not written at first is written no sooner.
+    pub(crate) held: u64,
 }
 
 /// All messages of a test.

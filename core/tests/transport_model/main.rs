@@ -8,6 +8,7 @@ mod attacks;
 mod crossing;
 mod fuzz;
 mod host;
+mod idle;
 mod network;
 mod ren;
 mod rules;

@@ -15,7 +15,8 @@ use turnstile_test_protocol::lab::{Plot, Style, Table};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fairness",
     title: "1 to 256 flows over one link: Jain's index and what data gets of the link",
-    source: "ExpressPass section 3.2 and fig. 9 (Jain's index over intervals of 100 ms, near 1), section 3.1 (data gets 94.82 % of the link)",
+    source: "ExpressPass section 3.2 and fig. 9 (Jain's index over intervals of 100 ms, near 1), \
+             section 3.1 (data gets 94.82 % of the link)",
     run,
 };
 
@@ -102,7 +103,8 @@ fn run(lab: &mut Lab) -> Result<()> {
     lab.report.tables.push(table);
     lab.report.plots.push(plot);
     lab.report.notes.push(
-        "a dumbbell of up to 16 pairs of hosts, links of 10 Gbit/s, 100 us for a token's way and its packet's way back; looked at from 20 ms after the start on. In 1 ms \
+        "a dumbbell of up to 16 pairs of hosts, links of 10 Gbit/s, 100 us for a token's way and \
+         its packet's way back; looked at from 20 ms after the start on. In 1 ms \
          256 flows can have 3 packets each: the index is then that of numbers like 2, 3 and 4"
             .into(),
     );

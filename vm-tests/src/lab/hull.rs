@@ -39,8 +39,11 @@ const PACER: u32 = 2 << 16;
 pub(super) const SWITCH: &str = "s1";
 
 /// Notes for readers of the report.
-pub(super) const TESTBED: &str = "links of 1 Gbit/s around a switch; 160 us for a request and an answer of 1 KB on the idle network, as the paper's testbed had at least. The \
-     receiver's port holds 700 KB. TCP hands super-packets to the senders' devices, which segment them (LSO), the pacer's before it paces; TCP has the kernel's own \
+pub(super) const TESTBED: &str = "links of 1 Gbit/s around a switch; 160 us for a request and an \
+                                  answer of 1 KB on the idle network, as the paper's testbed had \
+                                  at least. The \
+     receiver's port holds 700 KB. TCP hands super-packets to the senders' devices, which segment \
+     them (LSO), the pacer's before it paces; TCP has the kernel's own \
      parameters but for windows that limit nothing";
 
 /// The marking of the congested port.
@@ -117,7 +120,8 @@ impl Scheme {
                 // The two thresholds are adjacent, so that RED marks deterministically; the average
                 // follows the queue closely.
                 format!(
-                    "qdisc add dev DEV parent 1:2 handle 2: red limit {BUFFER} min {least} max {} avpkt 1514 burst {} \
+                    "qdisc add dev DEV parent 1:2 handle 2: red limit {BUFFER} min {least} max {} \
+                     avpkt 1514 burst {} \
                      probability 1 bandwidth {RATE}bit ecn",
                     least + 1,
                     least.div_ceil(1514)
@@ -125,7 +129,10 @@ impl Scheme {
             ],
             // As tc-configs/hull-port.sh.
             Marks::Phantom(drain, mark) => {
-                vec![format!("{root} unscheduled off phantom drain {drain}% mark {mark}b"), all]
+                vec![
+                    format!("{root} unscheduled off phantom drain {drain}% mark {mark}b"),
+                    all,
+                ]
             }
         }
     }
@@ -135,14 +142,16 @@ impl Scheme {
     fn host(&self) -> Vec<String> {
         let mut lines = vec![
             format!(
-                "qdisc add dev DEV root handle 1: turnstile link {RATE}bit jitter 0 data-limit {HOST_BUFFER}"
+                "qdisc add dev DEV root handle 1: turnstile link {RATE}bit jitter 0 data-limit \
+                 {HOST_BUFFER}"
             ),
             "filter add dev DEV parent 1: protocol all matchall classid 1:2".into(),
         ];
         if self.pacer {
             // As tc-configs/hull-host.sh.
             lines.push(
-                "qdisc add dev DEV parent 1:2 handle 2: turnstile_pacer interval 64us beta 16 idle 10ms eta 12.5% associate 12.5%".into(),
+                "qdisc add dev DEV parent 1:2 handle 2: turnstile_pacer interval 64us beta 16 idle \
+                 10ms eta 12.5% associate 12.5%".into(),
             );
         }
         lines

@@ -18,7 +18,8 @@ use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hull-dynamic",
-    title: "answers of 1 KB and 10 MB to one host at 20, 40 and 60 % load: queueing delay and completion with TCP, DCTCP and HULL",
+    title: "answers of 1 KB and 10 MB to one host at 20, 40 and 60 % load: queueing delay and \
+            completion with TCP, DCTCP and HULL",
     source: "HULL section 6.2, by what it says of table 4 and fig. 10; section 3.2, eq. 3",
     run,
 };
@@ -133,12 +134,15 @@ fn run(lab: &mut Lab) -> Result<()> {
     lab.report.notes.push(hull::TESTBED.into());
     lab.report.notes.push(Load::NOTE.into());
     lab.report.notes.push(
-        "delay in the port: what a packet finds that comes at any time, looked at every 10 us from the first to the last arrival of a request, as the paper's probes are \
-         answered. Its abstract has, \"in one configuration\", mean and 99 % of 329 and 3961 us with TCP, 78 and 556 with DCTCP-30K, 7 and 48 with HULL"
+        "delay in the port: what a packet finds that comes at any time, looked at every 10 us from \
+         the first to the last arrival of a request, as the paper's probes are \
+         answered. Its abstract has, \"in one configuration\", mean and 99 % of 329 and 3961 us \
+         with TCP, 78 and 556 with DCTCP-30K, 7 and 48 with HULL"
             .into(),
     );
     lab.report.notes.push(format!(
-        "gamma is what one flow with HULL gets of what it gets with DCTCP-30K, on the idle network; above the paper's phantom queue DCTCP lost 8 % more than the queue's 5 %, \
+        "gamma is what one flow with HULL gets of what it gets with DCTCP-30K, on the idle \
+         network; above the paper's phantom queue DCTCP lost 8 % more than the queue's 5 %, \
          here it loses {:.1} %: so 10 MB are slowed down less than there",
         100.0 * (0.95 - gamma)
     ));
@@ -340,7 +344,8 @@ fn claims(lab: &mut Lab, percent: u32, outcomes: &[Outcome], off: f64) {
             ] {
                 lab.claim(
                     format!(
-                        "{percent} % load: the {what} delay in the port is at least {times} times lower with HULL than with {}",
+                        "{percent} % load: the {what} delay in the port is at least {times} times \
+                         lower with HULL than with {}",
                         other.scheme.name
                     ),
                     times * figure(hull) <= figure(other),

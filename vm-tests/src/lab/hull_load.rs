@@ -41,9 +41,15 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) const NOTE: &'static str = "requests are Poisson, each to a random one of 9 servers with 16 connections each, that are up beforehand; load: of the link, by the wire bytes of \
-         what is 10 MB long. There are 40 requests for 1 KB to each for 10 MB in place of 4, so that a 99th percentile is one: they are a 250th of the bytes. As so few long ones can have \
-         any mean, the arrivals are, of 2000 draws, those for which ideal sharing (section 3.2) gives the mean nearest to that of endless ones, eq. 1; every scheme has the same. \
+    pub(super) const NOTE: &'static str =
+        "requests are Poisson, each to a random one of 9 servers \
+                                           with 16 connections each, that are up beforehand; load: \
+                                           of the link, by the wire bytes of \
+         what is 10 MB long. There are 40 requests for 1 KB to each for 10 MB in place of 4, so \
+         that a 99th percentile is one: they are a 250th of the bytes. As so few long ones can \
+         have \
+         any mean, the arrivals are, of 2000 draws, those for which ideal sharing (section 3.2) \
+         gives the mean nearest to that of endless ones, eq. 1; every scheme has the same. \
          A request's own way, which is idle, is added to each time";
 
     /// At `percent` of the link, from `servers` to the host behind them.

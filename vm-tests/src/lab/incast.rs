@@ -18,7 +18,8 @@ use turnstile_test_protocol::lab::{Plot, Style, Table};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast",
     title: "n hosts send 50 packets each to one host at the same time, with TCP",
-    source: "TOP fig. 12 (n flows of 50 packets into one server: its algorithms have no incast problem, that is the ideal time); ExpressPass section 3.1 (K = 65)",
+    source: "TOP fig. 12 (n flows of 50 packets into one server: its algorithms have no incast \
+             problem, that is the ideal time); ExpressPass section 3.1 (K = 65)",
     run,
 };
 
@@ -138,8 +139,10 @@ fn run(lab: &mut Lab) -> Result<()> {
     );
     lab.report.plots.extend([time_plot, queue_plot]);
     lab.report.notes.push(format!(
-        "connections are set up beforehand; ideal: {PACKETS} full packets of each sender at the link's rate and one way through the switch. Links of {} \
-         Gbit/s and {} us, a buffer of {} packets, the shortest retransmission timeout {} ms (a tick; ExpressPass took 0.2)",
+        "connections are set up beforehand; ideal: {PACKETS} full packets of each sender at the \
+         link's rate and one way through the switch. Links of {} \
+         Gbit/s and {} us, a buffer of {} packets, the shortest retransmission timeout {} ms (a \
+         tick; ExpressPass took 0.2)",
         RATE / 1_000_000_000,
         DELAY / 1000,
         BUFFER / 1514,
@@ -188,7 +191,8 @@ fn dctcp() -> Tcp {
             // The two thresholds are adjacent, so that RED marks deterministically; the average
             // follows the queue closely.
             lines: queue(&[format!(
-                "qdisc add dev DEV parent 1:2 handle 2: red limit {BUFFER} min {least} max {} avpkt 1514 burst {THRESHOLD} \
+                "qdisc add dev DEV parent 1:2 handle 2: red limit {BUFFER} min {least} max {} \
+                 avpkt 1514 burst {THRESHOLD} \
                  probability 1 bandwidth {RATE}bit ecn",
                 least + 1
             )]),

@@ -13,7 +13,8 @@ use turnstile_test_protocol::lab::{Plot, Style, Table};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast-transport",
     title: "n hosts send 50 packets each to one host at the same time, with Turnstile's transport",
-    source: "TOP section 5.3 and fig. 12 (n flows of 50 packets into one server: no incast problem, that is the ideal time); ExpressPass section 2.1 (the bound)",
+    source: "TOP section 5.3 and fig. 12 (n flows of 50 packets into one server: no incast \
+             problem, that is the ideal time); ExpressPass section 2.1 (the bound)",
     run,
 };
 
@@ -109,13 +110,16 @@ fn run(lab: &mut Lab) -> Result<()> {
     );
     lab.report.plots.extend([time_plot, queue_plot]);
     lab.report.notes.push(format!(
-        "links of 10 Gbit/s and {} us, a buffer of {} packets. Ideal: {PACKETS} full packets of each sender at the link's whole rate, from the first moment on, and one way \
-         through the switch; the tokens' share (5.18 %) and the round trip before the first packet are not in it",
+        "links of 10 Gbit/s and {} us, a buffer of {} packets. Ideal: {PACKETS} full packets of \
+         each sender at the link's whole rate, from the first moment on, and one way \
+         through the switch; the tokens' share (5.18 %) and the round trip before the first packet \
+         are not in it",
         DELAY / 1000,
         BUFFER / 1514,
     ));
     lab.report.notes.push(
-        "bound: the packets of all tokens that can pass in the longest time that a token can wait, 8 at the receiver's port and 8 at the switch's, and one packet"
+        "bound: the packets of all tokens that can pass in the longest time that a token can wait, \
+         8 at the receiver's port and 8 at the switch's, and one packet"
             .into(),
     );
     Ok(())

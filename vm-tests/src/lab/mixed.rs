@@ -18,7 +18,8 @@ use turnstile_test_protocol::lab::{Plot, SetUpLines, Style, Table};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "mixed",
     title: "messages of a web search at 60 % load: completion times with Turnstile, TCP and DCTCP",
-    source: "TOP section 5.2 (Poisson arrivals at load 0.6 over a dumbbell); DCTCP fig. 4 (lengths); the goals are the project's",
+    source: "TOP section 5.2 (Poisson arrivals at load 0.6 over a dumbbell); DCTCP fig. 4 \
+             (lengths); the goals are the project's",
     run,
 };
 
@@ -211,7 +212,8 @@ fn run(lab: &mut Lab) -> Result<()> {
     }
     let mean = means.iter().sum::<f64>() / means.len() as f64;
     lab.report.notes.push(format!(
-        "{BEST}: the slowdown of all messages in {DRAWS} draws of {COUNT}: {means:.2?}, {mean:.2} in the mean"
+        "{BEST}: the slowdown of all messages in {DRAWS} draws of {COUNT}: {means:.2?}, {mean:.2} \
+         in the mean"
     ));
     let [.., goal] = GOALS;
     lab.claim(
@@ -222,7 +224,10 @@ fn run(lab: &mut Lab) -> Result<()> {
         for (own, slowdown) in ours {
             for (other, more) in others {
                 lab.claim(
-                    format!("{own}: messages {class}: the 99th percentile of the slowdown is lower than with {other}"),
+                    format!(
+                        "{own}: messages {class}: the 99th percentile of the slowdown is lower \
+                             than with {other}"
+                    ),
                     slowdown < more,
                 );
             }
@@ -232,12 +237,16 @@ fn run(lab: &mut Lab) -> Result<()> {
     lab.report.tables.push(queues);
     lab.report.plots.push(plot);
     lab.report.notes.push(format!(
-        "4 and 4 hosts, links of 10 Gbit/s; a token's way and its packet's way back take {} us. The load is payload, as a part of the middle link. Times \
-         are those of the receiving application, from when the message was asked for; alone: the same length on the idle network, by the same transport",
+        "4 and 4 hosts, links of 10 Gbit/s; a token's way and its packet's way back take {} us. \
+         The load is payload, as a part of the middle link. Times \
+         are those of the receiving application, from when the message was asked for; alone: the \
+         same length on the idle network, by the same transport",
         RTT / 1000
     ));
     lab.report.notes.push(
-        "TCP's connections are up beforehand, and a message takes an idle one; the shortest retransmission timeout is 4 ms, a tick".into(),
+        "TCP's connections are up beforehand, and a message takes an idle one; the shortest \
+         retransmission timeout is 4 ms, a tick"
+            .into(),
     );
     Ok(())
 }
@@ -247,13 +256,15 @@ fn ways() -> [Way; 4] {
     [
         Way {
             name: BEST,
-            title: "Turnstile, policy top; ports take unscheduled packets as data; priorities for these lengths",
+            title: "Turnstile, policy top; ports take unscheduled packets as data; priorities for \
+                    these lengths",
             queues: Queues::Tokens("priorities 8 unscheduled off".into()),
             carrier: Carrier::Turnstile(format!("{TOP} {PRIORITIES}")),
         },
         Way {
             name: "by default",
-            title: "Turnstile, policy top; switches' ports hold one unscheduled packet, below all data (TOP section 4.4); six priorities",
+            title: "Turnstile, policy top; switches' ports hold one unscheduled packet, below all \
+                    data (TOP section 4.4); six priorities",
             queues: Queues::Tokens("unscheduled 1".into()),
             carrier: Carrier::Turnstile(format!("{TOP} {DEFAULT_PRIORITIES}")),
         },

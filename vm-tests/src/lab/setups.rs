@@ -52,7 +52,8 @@ pub(super) fn turnstile(rate: u64, options: &str) -> SetUp {
         name: "turnstile",
         title: "one shaper for all token priorities",
         lines: vec![format!(
-            "qdisc add dev DEV root handle 1: turnstile link {rate}bit jitter 0 data-limit {DATA_LIMIT} {options}"
+            "qdisc add dev DEV root handle 1: turnstile link {rate}bit jitter 0 data-limit \
+             {DATA_LIMIT} {options}"
         )
         .trim_end()
         .to_owned()],

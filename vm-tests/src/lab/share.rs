@@ -17,7 +17,8 @@ use turnstile_test_protocol::lab::{Plot, Style, Table};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "share",
     title: "what tokens and data get of a port, over time",
-    source: "TOP fig. 3 (modes a and b) and section 4.1, ExpressPass section 2.1: 5.18 % for tokens, 94.82 % for data",
+    source: "TOP fig. 3 (modes a and b) and section 4.1, ExpressPass section 2.1: 5.18 % for \
+             tokens, 94.82 % for data",
     run,
 };
 
@@ -151,8 +152,10 @@ fn run(lab: &mut Lab) -> Result<()> {
     lab.report.tables.extend([token_table, data_table]);
     lab.report.plots.extend([token_plot, data_plot]);
     lab.report.notes.push(format!(
-        "phases of {} us one after the other, each without its first {} us; two priorities of tokens, the higher at half the token rate at most. \
-         In the column `paper` is what the paper's switch would give: tokens their share or what they offer, data the rest or what it offers",
+        "phases of {} us one after the other, each without its first {} us; two priorities of \
+         tokens, the higher at half the token rate at most. \
+         In the column `paper` is what the paper's switch would give: tokens their share or what \
+         they offer, data the rest or what it offers",
         PHASE.as_micros(),
         SETTLING / 1000
     ));

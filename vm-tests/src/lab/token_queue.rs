@@ -16,7 +16,8 @@ use turnstile_test_protocol::lab::{Plot, Style, Table};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "token-queue",
     title: "queues at a port where the tokens of n hosts converge, with data beside",
-    source: "TOP section 4.3: 8 tokens per queue, so that a token waits for at most 8 pacing times; section 5.1: without a limit tokens take the data's bandwidth",
+    source: "TOP section 4.3: 8 tokens per queue, so that a token waits for at most 8 pacing \
+             times; section 5.1: without a limit tokens take the data's bandwidth",
     run,
 };
 
@@ -133,7 +134,8 @@ fn run(lab: &mut Lab) -> Result<()> {
     }
     lab.report.plots.extend([tokens, data]);
     lab.report.notes.push(format!(
-        "each sender sends tokens of one priority at the full token rate for {} us; data from one more host takes {:.0} % of the link",
+        "each sender sends tokens of one priority at the full token rate for {} us; data from one \
+         more host takes {:.0} % of the link",
         SPAN.as_micros(),
         DATA * 100.0
     ));

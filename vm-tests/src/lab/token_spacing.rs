@@ -105,8 +105,10 @@ fn run(lab: &mut Lab) -> Result<()> {
         }
     }
     lab.report.notes.push(format!(
-        "{TOKENS} tokens of one priority, offered at twice their rate; a gap is between the first bits of two tokens, the mean gap \
-         the slope of a straight line through all departures. limiter-per-queue gives one priority a sixth of the rate"
+        "{TOKENS} tokens of one priority, offered at twice their rate; a gap is between the first \
+         bits of two tokens, the mean gap \
+         the slope of a straight line through all departures. limiter-per-queue gives one priority \
+         a sixth of the rate"
     ));
     Ok(())
 }

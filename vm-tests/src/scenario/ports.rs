@@ -102,7 +102,8 @@ impl Queues {
             // The two thresholds are adjacent, so that RED marks deterministically; the average
             // follows the queue closely.
             lines.push(format!(
-                "qdisc add dev DEV parent 1:2 handle 2: red limit {buffer} min {least} max {} avpkt {FRAME} burst {packets} \
+                "qdisc add dev DEV parent 1:2 handle 2: red limit {buffer} min {least} max {} \
+                 avpkt {FRAME} burst {packets} \
                  probability 1 bandwidth {rate}bit ecn",
                 least + 1
             ));
