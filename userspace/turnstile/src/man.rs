@@ -6,6 +6,7 @@ use turnstile_netlink::stats::{ClassStats, MarkerStats, PortStats};
 use turnstile_netlink::table;
 
 mod command;
+mod ends;
 mod pacer;
 mod synopsis;
 
