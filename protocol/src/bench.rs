@@ -202,11 +202,14 @@ mod tests {
     const EARLIER: &str = r#"{"kernel":"7.2",
         "ruler":{"nops-100":100,"random-64":9,"ktime_get":48,"clock-10000":10048},"planned":["a"],
         "setups":[{"name":"a","kind":"turnstile","title":"t","packets":"p","commands":["tc x"],
-        "direct":{"qdisc":"turnstile","packets":10,"in":1000,"out":8000,"empty":400,"in-min":1,"in-max":2,"out-min":3,
+        "direct":{"qdisc":"turnstile","packets":10,"in":1000,"out":8000,"empty":400,"in-min":1,
+          "in-max":2,"out-min":3,
           "out-max":4,"empty-min":5,"empty-max":6,"out-calls":100},
-        "xmit":{"qdisc":"turnstile","packets":20,"in":40000,"out":0,"empty":0,"in-min":1,"in-max":2,"out-min":3,
+        "xmit":{"qdisc":"turnstile","packets":20,"in":40000,"out":0,"empty":0,"in-min":1,
+          "in-max":2,"out-min":3,
           "out-max":4,"empty-min":5,"empty-max":6,"out-calls":0},
-        "noqueue":{"qdisc":"noqueue","packets":10,"in":4000,"out":0,"empty":0,"in-min":1,"in-max":2,"out-min":3,
+        "noqueue":{"qdisc":"noqueue","packets":10,"in":4000,"out":0,"empty":0,"in-min":1,
+          "in-max":2,"out-min":3,
           "out-max":4,"empty-min":5,"empty-max":6,"out-calls":0},
         "waits":{"link-waits":1,"token-waits":2,"expired":3}}]}"#;
 

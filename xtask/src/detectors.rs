@@ -226,7 +226,8 @@ impl Seen {
             return Ok(());
         }
         Err(format!(
-            "expected {:?}; the case ended {ended:?}, the log said {complaints:?}, the guest died: {:?}",
+            "expected {:?}; the case ended {ended:?}, the log said {complaints:?}, the guest died: \
+             {:?}",
             fault.sign, self.died
         ))
     }

@@ -86,7 +86,9 @@ for name in "$@"; do
     real=$(readlink -f "$path")
     echo "bin $name $real"
     # A static program has none.
-    ldd "$real" 2>/dev/null | grep -o '/[^ ]*' | while read -r lib; do echo "lib $lib $(readlink -f "$lib")"; done
+    ldd "$real" 2>/dev/null | grep -o '/[^ ]*' | while read -r lib; do
+        echo "lib $lib $(readlink -f "$lib")"
+    done
 done
 # Loaded by name when a thread is cancelled: iperf3 ends that way.
 lib=/usr/lib/x86_64-linux-gnu/libgcc_s.so.1
@@ -379,7 +381,8 @@ mod tests {
     #[test]
     fn modules_come_with_what_they_need() {
         let dep = "kernel/net/sched/sch_fq.ko.xz:\n\
-                   kernel/net/sched/act_ct.ko.xz: kernel/net/nf_conntrack.ko.xz kernel/lib/crc.ko.xz\n\
+                   kernel/net/sched/act_ct.ko.xz: kernel/net/nf_conntrack.ko.xz \
+                   kernel/lib/crc.ko.xz\n\
                    kernel/net/nf_conntrack.ko.xz: kernel/net/defrag.ko.xz\n\
                    kernel/net/defrag.ko.xz:\n\
                    kernel/lib/crc.ko.xz:\n\

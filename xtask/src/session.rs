@@ -160,7 +160,7 @@ pub(crate) fn build(env: &Env, wanted: Option<&str>) -> Result<()> {
         let (session, built) = Session::prepare_and_build(env, Bed::Vm)?;
         (session.chroot, session.tree, built.modules, built.programs)
     };
-    let out = export(env, &chroot, &tree.release, &modules, &programs)?;
+    let out = export(env, &chroot, &tree, &modules, &programs)?;
     env.ui.result(out.display().to_string());
     Ok(())
 }

@@ -263,7 +263,8 @@ fn taps(ctx: &mut Ctx) -> Result<()> {
         }
     }
     ctx.note(format!(
-        "{PACERS} pfifo and {PACERS} pacers were deleted in {took:?}, which waited for grace periods {waited:?} times"
+        "{PACERS} pfifo and {PACERS} pacers were deleted in {took:?}, which waited for grace \
+         periods {waited:?} times"
     ));
     if let [without, with] = waited[..] {
         ensure!(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The test cases, one file per theme. To add a theme: a file with `pub(in crate::cases) const CASES`, its
+//! The test cases, one file per theme. To add a theme: a file with `pub(in crate::cases) const
+//! CASES`, its
 //! `mod` line here, and its name in [`all`]. `README.md` shows a case.
 
 use crate::harness::Case;

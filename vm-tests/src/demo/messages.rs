@@ -146,14 +146,15 @@ fn print(way: &Measured) {
     println!("\n{}", way.title);
     for class in &way.classes {
         println!(
-                "  {:<16}{:>4} messages, {} not there in time; slowdown mean {:.2}, 99 % {:.2}; time mean {:.1} ms",
-                class.class,
-                class.messages,
-                class.missing,
-                class.slowdown_mean,
-                class.slowdown_p99,
-                class.time_mean_us / 1e3
-            );
+            "  {:<16}{:>4} messages, {} not there in time; slowdown mean {:.2}, 99 % {:.2}; \
+                 time mean {:.1} ms",
+            class.class,
+            class.messages,
+            class.missing,
+            class.slowdown_mean,
+            class.slowdown_p99,
+            class.time_mean_us / 1e3
+        );
     }
     println!(
         "  {} data packets dropped; longest queue {} bytes ({})",

@@ -143,7 +143,8 @@ fn measure(net: &Net, switch: &Netns, dev: &str, set_up: &SetUp, base: f64) -> R
     notes.extend(shortfalls(&flows.concat(), &sent));
     if stalled > 0.01 {
         notes.push(format!(
-            "this machine was busy: its CPUs stood still for {:.0} % of the time, which changes the figures",
+            "this machine was busy: its CPUs stood still for {:.0} % of the time, which changes \
+             the figures",
             stalled * 100.0
         ));
     }
@@ -242,7 +243,8 @@ fn phase_notes(streams: &Streams, first: u64) -> Vec<String> {
                 bytes as f64 * 8.0 / seconds / LINK as f64 * 100.0
             };
             format!(
-                "{:.1}-{:.1} s, {}: token group {:.2} % of the link (its share is {:.2} %), data {:.1} %",
+                "{:.1}-{:.1} s, {}: token group {:.2} % of the link (its share is {:.2} %), data \
+                 {:.1} %",
                 phase.from,
                 phase.until,
                 phase.what,

@@ -1,40 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the demonstration finds, in the log.
 
-use turnstile_test_protocol::demo::SetUp;
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use turnstile_test_protocol::demo::{Class, SetUp};
+
+const COLUMNS: [&str; 9] = [
+    "class",
+    "offered",
+    "sent",
+    "received",
+    "over-limit",
+    "expired",
+    "share %",
+    "sojourn us",
+    "max us",
+];
 
 /// A table of one set-up, for the log.
 pub(super) fn print(set_up: &SetUp) {
     println!("\n{}", set_up.title);
-    println!(
-        "  {:<12}{:>9}{:>9}{:>9}{:>11}{:>9}{:>10}{:>14}{:>13}",
-        "class",
-        "offered",
-        "sent",
-        "received",
-        "over-limit",
-        "expired",
-        "share %",
-        "sojourn us",
-        "max us"
-    );
-    for class in &set_up.classes {
-        let number =
-            |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.0}"));
-        println!(
-            "  {:<12}{:>9}{:>9}{:>9}{:>11}{:>9}{:>10.2}{:>14}{:>13}",
-            class.name,
-            class.offered,
-            class.sent,
-            class.received,
-            class.drops.get("over-limit").copied().unwrap_or(0),
-            class.drops.get("expired").copied().unwrap_or(0),
-            class.share_percent,
-            number(class.sojourn_mean_us),
-            number(class.sojourn_max_us),
-        );
+    let mut table = Table::new();
+    table.load_preset(NOTHING).add_row(COLUMNS);
+    table.add_rows(set_up.classes.iter().map(row));
+    for (n, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((2, 0));
+        if n > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
+    println!("{}", table.trim_fmt());
     for note in &set_up.notes {
         println!("  {note}");
     }
+}
+
+fn row(class: &Class) -> [String; 9] {
+    let drops = |cause| class.drops.get(cause).copied().unwrap_or(0).to_string();
+    let time = |us: Option<f64>| us.map_or_else(|| "-".into(), |us| format!("{us:.0}"));
+    [
+        class.name.clone(),
+        class.offered.to_string(),
+        class.sent.to_string(),
+        class.received.to_string(),
+        drops("over-limit"),
+        drops("expired"),
+        format!("{:.2}", class.share_percent),
+        time(class.sojourn_mean_us),
+        time(class.sojourn_max_us),
+    ]
 }

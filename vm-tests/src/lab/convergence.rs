@@ -13,7 +13,8 @@ use turnstile_test_protocol::lab::{Plot, Style, Table};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "convergence",
     title: "a second flow joins: round trips until both have their fair share",
-    source: "ExpressPass section 3.1 and fig. 7: within 3 round trips at 10 and at 100 Gbit/s, 10 % around the fair share",
+    source: "ExpressPass section 3.1 and fig. 7: within 3 round trips at 10 and at 100 Gbit/s, 10 \
+             % around the fair share",
     run,
 };
 

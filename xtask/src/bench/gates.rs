@@ -187,7 +187,8 @@ fn waits(boots: &[Boot]) -> Result<String, String> {
                 expired,
             } = port.waits;
             format!(
-                "{}: {link_waits} waits for the link, {token_waits} for tokens' release, {expired} expired",
+                "{}: {link_waits} waits for the link, {token_waits} for tokens' release, {expired} \
+                 expired",
                 port.name
             )
         })

@@ -10,8 +10,10 @@ use turnstile_test_protocol::bench::Boot;
 /// The table: a row for each set-up.
 pub(super) fn render(boot: &Boot) -> String {
     let mut text = format!(
-        "Instructions per packet on the stock kernel {}: a qdisc called directly, and the whole transmit path less what it\n\
-         costs without a queue. Means over the bands in turn; where there are none, over 8 flows of UDP. Super-packets have 10\n\
+        "Instructions per packet on the stock kernel {}: a qdisc called directly, and the whole \
+         transmit path less what it\n\
+         costs without a queue. Means over the bands in turn; where there are none, over 8 flows \
+         of UDP. Super-packets have 10\n\
          segments, each of which counts as a packet.\n\n",
         boot.kernel
     );

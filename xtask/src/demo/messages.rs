@@ -11,13 +11,14 @@ use crate::tables::aligned;
 /// The tables.
 pub(super) fn render(messages: &Messages) -> String {
     let mut text = format!(
-            "Messages between {} hosts over two switches, links of {}, round trip {} ms, {} kB in a port, {} % load; the same messages with each transport\n",
-            messages.hosts,
-            rate(messages.link_bit_s as f64),
-            messages.rtt_ms,
-            messages.buffer_bytes as f64 / 1e3,
-            messages.load_percent
-        );
+        "Messages between {} hosts over two switches, links of {}, round trip {} ms, {} kB in \
+             a port, {} % load; the same messages with each transport\n",
+        messages.hosts,
+        rate(messages.link_bit_s as f64),
+        messages.rtt_ms,
+        messages.buffer_bytes as f64 / 1e3,
+        messages.load_percent
+    );
     for way in &messages.ways {
         let _ = writeln!(text, "\n{}", way.title);
         for command in &way.commands {
@@ -69,16 +70,20 @@ pub(super) mod tests {
         let way = |title: &str, slow: f64| {
             format!(
                 r#"{{"name":"x","title":"{title}","commands":["tc qdisc add"],"classes":[
-                {{"class":"short","messages":3,"missing":0,"slowdown_mean":{slow},"slowdown_median":1.0,"slowdown_p99":9.5,"slowdown_max":9.5,
+                {{"class":"short","messages":3,"missing":0,"slowdown_mean":{slow},
+                  "slowdown_median":1.0,"slowdown_p99":9.5,"slowdown_max":9.5,
                   "time_mean_us":50000.0,"time_median_us":1.0,"time_p99_us":90000.0}},
-                {{"class":"all","messages":5,"missing":1,"slowdown_mean":2.0,"slowdown_median":1.0,"slowdown_p99":4.0,"slowdown_max":9.5,
+                {{"class":"all","messages":5,"missing":1,"slowdown_mean":2.0,
+                  "slowdown_median":1.0,"slowdown_p99":4.0,"slowdown_max":9.5,
                   "time_mean_us":70000.0,"time_median_us":1.0,"time_p99_us":190000.0}}],
-                "data_drops":7,"unscheduled_drops":2,"longest_queue_bytes":12500,"longest_queue_at":"s1 to s2",
+                "data_drops":7,"unscheduled_drops":2,"longest_queue_bytes":12500,
+                "longest_queue_at":"s1 to s2",
                 "points":[[1450,40.5],[2900,50.0],[145000,800.0]]}}"#
             )
         };
         let text = format!(
-            r#"{{"link_bit_s":5000000,"rtt_ms":40.0,"buffer_bytes":48000,"hosts":8,"load_percent":60.0,"ways":[{},{}]}}"#,
+            r#"{{"link_bit_s":5000000,"rtt_ms":40.0,"buffer_bytes":48000,"hosts":8,
+            "load_percent":60.0,"ways":[{},{}]}}"#,
             way("turnstile: messages", 1.25),
             way("stock: TCP", 6.5)
         );

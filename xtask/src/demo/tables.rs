@@ -205,10 +205,16 @@ pub(super) mod tests {
             format!(
                 r#"{{"name":"x","title":"{title}","commands":["tc qdisc add"],"notes":["a note"],
                 "classes":[
-                 {{"name":"signal","offered":10,"sent":10,"received":10,"drops":{{}},"share_percent":0.5,"sojourn_mean_us":null,"sojourn_max_us":null}},
-                 {{"name":"token0","offered":1000,"sent":900,"received":900,"drops":{{"expired":40,"over-limit":60}},"share_percent":1.3,"sojourn_mean_us":12.5,"sojourn_max_us":100.0}},
-                 {{"name":"token1","offered":1000,"sent":20,"received":20,"drops":{{"expired":980}},"share_percent":3.9,"sojourn_mean_us":2500.0,"sojourn_max_us":8000.0}},
-                 {{"name":"data","offered":500,"sent":400,"received":400,"drops":{{"over-limit":100}},"share_percent":25.0,"sojourn_mean_us":1.0,"sojourn_max_us":2.0}}],
+                 {{"name":"signal","offered":10,"sent":10,"received":10,"drops":{{}},
+                  "share_percent":0.5,"sojourn_mean_us":null,"sojourn_max_us":null}},
+                 {{"name":"token0","offered":1000,"sent":900,"received":900,
+                  "drops":{{"expired":40,"over-limit":60}},
+                  "share_percent":1.3,"sojourn_mean_us":12.5,"sojourn_max_us":100.0}},
+                 {{"name":"token1","offered":1000,"sent":20,"received":20,"drops":{{"expired":980}},
+                  "share_percent":3.9,"sojourn_mean_us":2500.0,"sojourn_max_us":8000.0}},
+                 {{"name":"data","offered":500,"sent":400,"received":400,
+                  "drops":{{"over-limit":100}},
+                  "share_percent":25.0,"sojourn_mean_us":1.0,"sojourn_max_us":2.0}}],
                 "samples":[{}]}}"#,
                 samples(rate)
             )
@@ -216,7 +222,8 @@ pub(super) mod tests {
         let target = 20e6 * 84.0 / 1622.0;
         format!(
             r#"{{"kernel":"7.2","link_bit_s":20000000,"duration_s":4.0,"token_share_percent":{},
-            "phases":[{{"what":"first","from":0.0,"until":2.0}},{{"what":"second","from":2.0,"until":4.0}}],
+            "phases":[{{"what":"first","from":0.0,"until":2.0}},
+              {{"what":"second","from":2.0,"until":4.0}}],
             "setups":[{},{}]}}"#,
             84.0 / 16.22,
             set_up("turnstile: one shaper", target),

@@ -12,7 +12,8 @@ pub(super) fn example() -> Findings {
             "rows":[["one",1297.6,1297.6],["another",80,1297.6]]}],
         "plots":[
             {"title":"p","x":"time, us","y":"tokens","style":"steps",
-             "series":[{"name":"one","points":[[0.0,1.0],[1.0,3.0],[2.0,0.0]]},{"name":"two","points":[]}],
+             "series":[{"name":"one","points":[[0.0,1.0],[1.0,3.0],[2.0,0.0]]},
+               {"name":"two","points":[]}],
              "levels":[["limit",8.0]]},
             {"title":"q","x":"n","y":"ns","style":"line",
              "series":[{"name":"one","points":[[1.0,-1.0]]}],"levels":[]}],

@@ -51,6 +51,18 @@ pub(crate) struct Options {
     seed: u64,
 }
 
+/// Experiments that take half a minute or more: a run of all tests does each once. `cargo xtask
+/// test lab` and `cargo xtask lab all --twice` repeat them too.
+const LONG: &[&str] = &[
+    "convergence",
+    "fairness",
+    "parking-lot",
+    "mixed",
+    "hull-static",
+    "hull-dynamic",
+    "ren-burst",
+];
+
 /// All that a run left, by file.
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -83,21 +95,34 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(report.end())
 }
 
-/// Runs all experiments twice, the second time on a busy machine; each claim and each comparison is
-/// a case of `report`.
+/// Runs all experiments, and again on a busy machine all but the [`LONG`] ones, or if `whole` these
+/// too; each claim and each comparison is a case of `report`.
 ///
 /// # Errors
 /// The guest's program does not tell what experiments there are.
-pub(crate) fn all_twice(
+pub(crate) fn all(
     env: &Env,
     session: &Session,
     built: &Built,
     seed: u64,
+    whole: bool,
     report: &Report,
 ) -> Result<()> {
     let known = list(env, session, built)?;
-    let names: Vec<String> = known.into_iter().map(|(name, _)| name).collect();
-    experiments(env, session, built, &names, true, seed, report);
+    if let Some(gone) = LONG
+        .iter()
+        .find(|long| !known.iter().any(|(name, _)| name == *long))
+    {
+        bail!("{gone} is no experiment any more: take it out of LONG");
+    }
+    let names = known.into_iter().map(|(name, _)| name);
+    let (long, short): (Vec<_>, Vec<_>) = names.partition(|name| LONG.contains(&name.as_str()));
+    experiments(env, session, built, &short, true, seed, report);
+    experiments(env, session, built, &long, whole, seed, report);
+    if !whole {
+        let why = format!("cargo xtask test lab has {}", long.join(", "));
+        report.skipped("lab: the long ones again on a busy machine", &why);
+    }
     Ok(())
 }
 

@@ -66,7 +66,8 @@ pub(super) fn changed(ctx: &mut Ctx) -> Result<()> {
         stats = tc.get(PACER)?.stats;
     }
     ctx.note(format!(
-        "{CHANGES} changes; {} packets passed by, {} were paced, {} super-packets split; {} flows associated by {} echoes",
+        "{CHANGES} changes; {} packets passed by, {} were paced, {} super-packets split; {} flows \
+         associated by {} echoes",
         stats.app(stat::PASS_SENT),
         stats.app(stat::PACED_SENT),
         stats.app(stat::GSO_SPLITS),

@@ -288,7 +288,8 @@ fn from_outside(_: &mut Ctx) -> Result<()> {
                 offered(band_stat::OFFERED_PACKETS) == COUNT * SEGMENTS
                     && offered(band_stat::OFFERED_BYTES) == bytes
                     && data.stats.packets - before.packets == COUNT * SEGMENTS,
-                "{}, IPv6 {over_v6}: {COUNT} super-packets of {SEGMENTS} segments, {bytes} bytes: {}, {} bytes",
+                "{}, IPv6 {over_v6}: {COUNT} super-packets of {SEGMENTS} segments, {bytes} bytes: \
+                 {}, {} bytes",
                 mode.words(),
                 describe(data),
                 offered(band_stat::OFFERED_BYTES)

@@ -66,7 +66,8 @@ const SETTINGS: &[Setting] = settings! {
     "data-limit 1gb" => "data-limit": 1_073_741_824, "data-limit 1gb";
     "signal-limit 1" => "signal-limit": 1, "signal-limit 1";
     "signal-limit 100000" => "signal-limit": 100_000, "signal-limit 100000";
-    "dscp EF=token0,10=signal" => "dscp": {"10": "signal", "46": "token0"}, "dscp AF11=signal,EF=token0";
+    "dscp EF=token0,10=signal" =>
+        "dscp": {"10": "signal", "46": "token0"}, "dscp AF11=signal,EF=token0";
     "dscp none" => "dscp": {}, "dscp none";
     "dscp default" => "dscp": {"48": "signal", "56": "signal"}, "dscp CS6=signal,CS7=signal";
     "no-split-gso" => "split-gso": false, "no-split-gso";
@@ -78,10 +79,15 @@ const SETTINGS: &[Setting] = settings! {
     "jitter 0" => "jitter": 0, "jitter 0ns";
     "jitter 7" => "jitter": 7000, "jitter 7us";
     "jitter 10ms" => "jitter": 10_000_000, "jitter 10ms";
-    "phantom drain 95% mark 1kb" => "phantom": {"drain": {"share": 0.95}, "mark": 1024}, "phantom drain 95% mark 1kb";
-    "phantom mark 0 drain 1%" => "phantom": {"drain": {"share": 0.01}, "mark": 0}, "phantom drain 1% mark 0b";
-    "phantom drain 10mbit mark 1gb" => "phantom": {"drain": {"rate": 1_250_000}, "mark": 1_073_741_824}, "phantom drain 10mbit mark 1gb";
-    "phantom drain 100% mark 6000" => "phantom": {"drain": {"share": 1}, "mark": 6000}, "phantom drain 100% mark 6000b";
+    "phantom drain 95% mark 1kb" =>
+        "phantom": {"drain": {"share": 0.95}, "mark": 1024}, "phantom drain 95% mark 1kb";
+    "phantom mark 0 drain 1%" =>
+        "phantom": {"drain": {"share": 0.01}, "mark": 0}, "phantom drain 1% mark 0b";
+    "phantom drain 10mbit mark 1gb" =>
+        "phantom": {"drain": {"rate": 1_250_000}, "mark": 1_073_741_824},
+        "phantom drain 10mbit mark 1gb";
+    "phantom drain 100% mark 6000" =>
+        "phantom": {"drain": {"share": 1}, "mark": 6000}, "phantom drain 100% mark 6000b";
     "phantom off" => "phantom": "off", "phantom off";
     "ren period 1us" => "ren": {"period": 1000}, "ren period 1us";
     "ren period 1s" => "ren": {"period": 1_000_000_000}, "ren period 1s";
@@ -154,8 +160,9 @@ fn set_by_change(_: &mut Ctx) -> Result<()> {
             ns,
             "add",
             DEV,
-            "link 20mbit tokens 4% priorities 3 token-limit 9 token-expiry 3ms order data-first unscheduled 2 \
-             data-limit 100000 signal-limit 50 dscp EF=signal no-split-gso overhead 20 mpu 80 jitter 20us",
+            "link 20mbit tokens 4% priorities 3 token-limit 9 token-expiry 3ms order data-first \
+             unscheduled 2 data-limit 100000 signal-limit 50 dscp EF=signal no-split-gso \
+             overhead 20 mpu 80 jitter 20us",
         )?;
         for setting in SETTINGS {
             let before = shown(tool, ns)?;
@@ -174,9 +181,11 @@ fn set_by_change(_: &mut Ctx) -> Result<()> {
 /// What is not given has its documented default.
 fn defaults(_: &mut Ctx) -> Result<()> {
     let expected = json!({
-        "link": 1_250_000, "tokens": {"share": 0.051787916}, "priorities": 6, "token-limit": 8, "token-expiry": "auto",
+        "link": 1_250_000, "tokens": {"share": 0.051787916}, "priorities": 6,
+        "token-limit": 8, "token-expiry": "auto",
         "order": "tokens-first", "unscheduled": 1, "data-limit": 1_514_000, "signal-limit": 1000,
-        "dscp": {"48": "signal", "56": "signal"}, "split-gso": true, "overhead": 24, "mpu": 84, "jitter": 50_000,
+        "dscp": {"48": "signal", "56": "signal"}, "split-gso": true, "overhead": 24,
+        "mpu": 84, "jitter": 50_000,
         "phantom": "off", "ren": "off",
     });
     let net = pair()?;
@@ -270,19 +279,41 @@ fn json_through_jq(_: &mut Ctx) -> Result<()> {
     Tool::Tc.port(ns, "add", DEV, "link 20mbit dscp EF=token0 no-split-gso")?;
     for (line, filter) in [
         ("tc -j qdisc show dev eth0", ".[0].options.priorities == 6"),
-        ("tc -s -j qdisc show dev eth0", ".[0].options.dscp[\"46\"] == \"token0\""),
+        (
+            "tc -s -j qdisc show dev eth0",
+            ".[0].options.dscp[\"46\"] == \"token0\"",
+        ),
         ("tc -s -j -p qdisc show dev eth0", ".[0].qlen == 0"),
         ("tc -j class show dev eth0", "length == 9"),
-        ("tc -s -j class show dev eth0", "[.[].band] == [\"signal\",\"data\",\"unscheduled\",\"token0\",\"token1\",\"token2\",\"token3\",\"token4\",\"token5\"]"),
+        (
+            "tc -s -j class show dev eth0",
+            "[.[].band] == [\"signal\",\"data\",\"unscheduled\",\
+            \"token0\",\"token1\",\"token2\",\"token3\",\"token4\",\"token5\"]",
+        ),
         ("turnstile -j port show", "length == 1"),
-        ("turnstile -j port show eth0", ".[0].options.priorities == 6"),
-        ("turnstile -s -j port show eth0", ".[0].classes | length == 9"),
-        ("turnstile -s -j -p port show eth0", ".[0].options[\"split-gso\"] == false"),
+        (
+            "turnstile -j port show eth0",
+            ".[0].options.priorities == 6",
+        ),
+        (
+            "turnstile -s -j port show eth0",
+            ".[0].classes | length == 9",
+        ),
+        (
+            "turnstile -s -j -p port show eth0",
+            ".[0].options[\"split-gso\"] == false",
+        ),
     ] {
         let text = ns.run(line)?;
         // The filter is one word of the line: no blanks in it.
-        let output: Output = ns.enter(|| crate::cmd::run_here(&format!("jq -e {}", filter.replace(' ', "")), &text))?;
-        ensure!(output.ok, "`{line}` | jq '{filter}': {} {}: {text}", output.stdout.trim(), output.stderr.trim());
+        let jq = format!("jq -e {}", filter.replace(' ', ""));
+        let output: Output = ns.enter(|| crate::cmd::run_here(&jq, &text))?;
+        let said = [&output.stdout, &output.stderr].map(|text| text.trim());
+        ensure!(
+            output.ok,
+            "`{line}` | jq '{filter}': {}: {text}",
+            said.join(" ")
+        );
     }
     Ok(())
 }
@@ -338,11 +369,18 @@ fn show_can_be_typed_back(ctx: &mut Ctx) -> Result<()> {
 fn both_tools_agree(_: &mut Ctx) -> Result<()> {
     let net = pair()?;
     let ns = &net.hosts[0].ns;
-    for words in ["link 20mbit", "link 1.5gbit tokens 3mbit dscp EF=token0 unscheduled off token-expiry 1500ns data-limit 99999"] {
+    for words in [
+        "link 20mbit",
+        "link 1.5gbit tokens 3mbit dscp EF=token0 unscheduled off \
+         token-expiry 1500ns data-limit 99999",
+    ] {
         Tool::Tc.port(ns, "replace", DEV, words)?;
         let (tc, ours) = (shown(Tool::Tc, ns)?, shown(Tool::Turnstile, ns)?);
         ensure!(tc == ours, "tc shows {tc}, turnstile {ours}");
-        let (tc, ours) = (options_of(&Tool::Tc.show(ns, DEV)?)?, options_of(&Tool::Turnstile.show(ns, DEV)?)?);
+        let (tc, ours) = (
+            options_of(&Tool::Tc.show(ns, DEV)?)?,
+            options_of(&Tool::Turnstile.show(ns, DEV)?)?,
+        );
         ensure!(tc == ours, "tc shows `{tc}`, turnstile `{ours}`");
     }
     Ok(())

@@ -129,7 +129,8 @@ fn top_a(_: &mut Ctx) -> Result<()> {
     let (switch, dev) = net.port_to(1);
     switch.run(&format!("{FOLDER}/top-switch-port-a.sh {dev} 2mbit"))?;
     let expected = json!({
-        "link": 250_000, "tokens": {"share": 0.05}, "priorities": 6, "token-limit": 8, "token-expiry": "auto",
+        "link": 250_000, "tokens": {"share": 0.05}, "priorities": 6, "token-limit": 8,
+        "token-expiry": "auto",
         "jitter": 0, "order": "data-first", "unscheduled": "off",
     });
     check(switch, &dev, &expected)?;
@@ -155,7 +156,8 @@ fn top_b(_: &mut Ctx) -> Result<()> {
     let (switch, dev) = net.port_to(1);
     let expected = |priorities: u32, unscheduled: Value| {
         json!({
-            "tokens": {"share": 0.05}, "priorities": priorities, "token-limit": 8, "token-expiry": "auto",
+            "tokens": {"share": 0.05}, "priorities": priorities, "token-limit": 8,
+            "token-expiry": "auto",
             "jitter": 0,
             "order": "tokens-first", "unscheduled": unscheduled,
         })
@@ -186,7 +188,8 @@ fn expresspass(_: &mut Ctx) -> Result<()> {
     for (words, limit) in [("", 8), ("16", 16)] {
         switch.run(&format!("{FOLDER}/expresspass-port.sh {dev} 2mbit {words}"))?;
         let expected = json!({
-            "tokens": {"share": 0.051787916}, "priorities": 1, "token-limit": limit, "token-expiry": "off",
+            "tokens": {"share": 0.051787916}, "priorities": 1, "token-limit": limit,
+            "token-expiry": "off",
             "jitter": 0,
             "unscheduled": "off",
         });
@@ -228,7 +231,8 @@ fn ren(_: &mut Ctx) -> Result<()> {
     for (words, period) in [("", 48_000), ("100us", 100_000)] {
         switch.run(&format!("{FOLDER}/ren-port.sh {dev} 2mbit {words}"))?;
         let expected = json!({
-            "link": 250_000, "tokens": {"share": 0.2}, "priorities": 1, "token-expiry": "off", "jitter": 0,
+            "link": 250_000, "tokens": {"share": 0.2}, "priorities": 1, "token-expiry": "off",
+            "jitter": 0,
             "ren": {"period": period},
         });
         check(switch, &dev, &expected)?;
@@ -252,7 +256,8 @@ fn ren_host(_: &mut Ctx) -> Result<()> {
             host.ns.run(&format!("{FOLDER}/ren-host.sh eth0 {words}"))?;
         }
         let expected = json!({
-            "link": 6_250_000, "tokens": {"share": 0.2}, "priorities": 1, "token-limit": 1024, "ren": "off",
+            "link": 6_250_000, "tokens": {"share": 0.2}, "priorities": 1,
+            "token-limit": 1024, "ren": "off",
         });
         check(&host.ns, "eth0", &expected)?;
         let transport = cmd::json(&host.ns.run("turnstile -j transport show")?)?;
@@ -377,12 +382,14 @@ fn hull_host(_: &mut Ctx) -> Result<()> {
         (
             "",
             "root handle 1: ",
-            json!({"interval": 64_000, "eta": 0.125, "beta": 16, "associate": 0.125, "idle": 10_000_000}),
+            json!({"interval": 64_000, "eta": 0.125, "beta": 16, "associate": 0.125,
+            "idle": 10_000_000}),
         ),
         (
             "simulation 1gbit",
             "parent 1:2 handle 2: ",
-            json!({"interval": 7_200, "eta": 0.125, "beta": 375, "associate": 0.125, "idle": 1_000_000}),
+            json!({"interval": 7_200, "eta": 0.125, "beta": 375, "associate": 0.125,
+            "idle": 1_000_000}),
         ),
     ] {
         ns.run(&format!("{FOLDER}/hull-host.sh eth0 {words}"))?;

@@ -23,7 +23,8 @@ const CAUSES: [u16; 5] = [
 pub(in crate::cases) fn describe(class: &Object) -> String {
     let stats = &class.stats;
     format!(
-        "class {:x}:{:x}: offered {} sent {} queued {} over-limit {} expired {} trimmed {} purged {} child {} (qlen {} backlog {})",
+        "class {:x}:{:x}: offered {} sent {} queued {} over-limit {} expired {} trimmed {} purged \
+         {} child {} (qlen {} backlog {})",
         class.handle >> 16,
         class.handle & 0xffff,
         stats.app(band_stat::OFFERED_PACKETS),

@@ -132,7 +132,8 @@ fn classes(ctx: &mut Ctx) -> Result<()> {
         let [to_sender, to_receiver] = signals;
         let (to_sender, to_receiver) = (to_sender?, to_receiver?);
         ctx.note(format!(
-            "priority {priority}: {counts:?} tokens, {data} data, {to_receiver} and {to_sender} signals"
+            "priority {priority}: {counts:?} tokens, {data} data, {to_receiver} and {to_sender} \
+             signals"
         ));
         ensure!(
             (PACKETS..=PACKETS + PACKETS / 4).contains(&data),

@@ -232,7 +232,8 @@ fn slow_reader(ctx: &mut Ctx) -> Result<()> {
     }
     let (waiting, there) = (from.outgoing_queued()?, to.incoming_queued()?);
     ctx.note(format!(
-        "{sent} bytes were taken: {waiting} of {send_buffer} wait here, {there} of {receive_buffer} there"
+        "{sent} bytes were taken: {waiting} of {send_buffer} wait here, {there} of \
+         {receive_buffer} there"
     ));
     ensure!(
         sent < LEN && sent <= send_buffer + receive_buffer,

@@ -47,7 +47,8 @@ fn many_to_one(ctx: &mut Ctx) -> Result<()> {
             let ideal = incast::ideal(senders);
             let seen = &outcome.seen;
             ctx.note(format!(
-                "{policy}, {senders} senders: {last} ns, ideal {ideal}; longest data queue {} of {}",
+                "{policy}, {senders} senders: {last} ns, ideal {ideal}; longest data queue {} of \
+                 {}",
                 seen.longest,
                 incast::bound()
             ));

@@ -142,7 +142,8 @@ const QFQ: Place = Place {
 };
 
 const RED: Place = Place {
-    setup: "qdisc add dev eth0 root handle 1: red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 100mbit\n\
+    setup: "qdisc add dev eth0 root handle 1: red limit 400000 min 30000 max 90000 avpkt 1000 \
+            burst 55 bandwidth 100mbit\n\
             qdisc add dev eth0 parent 1:1 handle 10: turnstile link 50mbit\n",
     ..ROOT
 };

@@ -50,7 +50,8 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
             };
             ensure!(
                 left == expected,
-                "frame {n}, {} tags, ECN {field}:\n{:02x?}\nleft as\n{left:02x?}\ninstead of\n{expected:02x?}",
+                "frame {n}, {} tags, ECN {field}:\n{:02x?}\nleft as\n{left:02x?}\ninstead \
+                 of\n{expected:02x?}",
                 sample.tags,
                 sample.frame
             );

@@ -201,7 +201,10 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
         "link set spare up".into(),
         "link set spare2 up".into(),
     ])?;
-    ns.tc("qdisc add dev eth0 root handle 1: turnstile token-limit 100 unscheduled 100 token-expiry off")?;
+    ns.tc(
+        "qdisc add dev eth0 root handle 1: turnstile token-limit 100 unscheduled 100 \
+           token-expiry off",
+    )?;
     let mut tc = Tc::open(ns, "eth0")?;
     let mut wrong = Vec::new();
     for row in ROWS {

@@ -126,25 +126,37 @@ fn shapers(ctx: &mut Ctx) -> Result<()> {
     /// The parent, what is in front of the port, and whether the slow one counts bytes as on the
     /// wire.
     const ROWS: [(&str, &str, bool); 6] = [
-        ("root handle 1: tbf rate 10mbit burst 20k limit 4mb", "link 100mbit", false),
-        ("root handle 1: tbf rate 100mbit burst 60k limit 4mb", "link 10mbit", true),
         (
-            "root handle 1: htb default 2\nclass add dev eth0 parent 1: classid 1:2 htb rate 10mbit burst 20k cburst 20k",
+            "root handle 1: tbf rate 10mbit burst 20k limit 4mb",
             "link 100mbit",
             false,
         ),
         (
-            "root handle 1: htb default 2\nclass add dev eth0 parent 1: classid 1:2 htb rate 100mbit burst 60k cburst 60k",
+            "root handle 1: tbf rate 100mbit burst 60k limit 4mb",
             "link 10mbit",
             true,
         ),
         (
-            "root handle 1: hfsc default 2\nclass add dev eth0 parent 1: classid 1:2 hfsc sc rate 10mbit ul rate 10mbit",
+            "root handle 1: htb default 2\nclass add dev eth0 parent 1: classid 1:2 htb rate \
+             10mbit burst 20k cburst 20k",
             "link 100mbit",
             false,
         ),
         (
-            "root handle 1: hfsc default 2\nclass add dev eth0 parent 1: classid 1:2 hfsc sc rate 100mbit ul rate 100mbit",
+            "root handle 1: htb default 2\nclass add dev eth0 parent 1: classid 1:2 htb rate \
+             100mbit burst 60k cburst 60k",
+            "link 10mbit",
+            true,
+        ),
+        (
+            "root handle 1: hfsc default 2\nclass add dev eth0 parent 1: classid 1:2 hfsc sc rate \
+             10mbit ul rate 10mbit",
+            "link 100mbit",
+            false,
+        ),
+        (
+            "root handle 1: hfsc default 2\nclass add dev eth0 parent 1: classid 1:2 hfsc sc rate \
+             100mbit ul rate 100mbit",
             "link 10mbit",
             true,
         ),
@@ -232,7 +244,10 @@ fn child_shapes_data_only(ctx: &mut Ctx) -> Result<()> {
     const SECONDS: u64 = 1;
     let net = Builder::pair().build()?;
     let ns = &net.hosts[0].ns;
-    ns.tc("qdisc add dev eth0 root handle 10: turnstile link 100mbit token-expiry off token-limit 1000 signal-limit 1000")?;
+    ns.tc(
+        "qdisc add dev eth0 root handle 10: turnstile link 100mbit token-expiry off token-limit \
+           1000 signal-limit 1000",
+    )?;
     let mut tc = Tc::open(ns, "eth0")?;
     // 2 Mbit/s.
     tc.qdisc(

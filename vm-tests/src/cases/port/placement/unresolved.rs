@@ -355,7 +355,8 @@ fn unresolved(_: &mut Ctx) -> Result<()> {
             &ns,
             "change",
             "dum0",
-            "jitter 0 tokens 1mbit token-expiry 2ms phantom drain 900mbit mark 3000 ren period 48us",
+            "jitter 0 tokens 1mbit token-expiry 2ms phantom drain 900mbit mark 3000 ren period \
+             48us",
         )?;
         let port = stats::qdisc(&ns, "dum0", "1:")?;
         ensure!(

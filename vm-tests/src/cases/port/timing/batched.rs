@@ -157,7 +157,8 @@ pub(super) fn sent(ctx: &mut Ctx) -> Result<()> {
                     if late { ", late" } else { "" }
                 );
                 ctx.note(format!(
-                    "{what}: {:.2} % of {} tokens sent, {} queued at most, {} ns the longest wait, held up {} times",
+                    "{what}: {:.2} % of {} tokens sent, {} queued at most, {} ns the longest wait, \
+                     held up {} times",
                     outcome.part() * 100.0,
                     outcome.offered,
                     outcome.most,
@@ -193,7 +194,8 @@ pub(super) fn exact_limits(ctx: &mut Ctx) -> Result<()> {
         for burst in BURSTS {
             let outcome = offer(ctx, &mut bench, "jitter 0", link, burst, false)?;
             ctx.note(format!(
-                "link {}, bursts of {burst}, jitter 0: {:.2} % of {} tokens sent, {} queued at most, {} ns the longest wait",
+                "link {}, bursts of {burst}, jitter 0: {:.2} % of {} tokens sent, {} queued at \
+                 most, {} ns the longest wait",
                 words(link),
                 outcome.part() * 100.0,
                 outcome.offered,

@@ -133,7 +133,8 @@ fn turn(
         let allowed = sooner(not_before)..=sooner(not_after);
         ensure!(
             allowed.contains(&tail[0]),
-            "{what}: the next packet left {} ns after the last one of the old rate, instead of {:?}",
+            "{what}: the next packet left {} ns after the last one of the old rate, instead of \
+             {:?}",
             tail[0] - last,
             (allowed.start() - last, allowed.end() - last)
         );

@@ -133,7 +133,8 @@ pub(super) fn makes_room(_: &mut Ctx) -> Result<()> {
         let want = [refused, 3 * (1 - refused), 3 * refused + 1 - refused, 1];
         ensure!(
             came == want,
-            "{late} ns after the expiry: over limit, expired, queued, sent {came:?} instead of {want:?}"
+            "{late} ns after the expiry: over limit, expired, queued, sent {came:?} instead of \
+             {want:?}"
         );
         bench.arrivals_after(10_000_000)?;
     }

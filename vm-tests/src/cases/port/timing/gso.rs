@@ -54,7 +54,8 @@ pub(super) fn alike(ctx: &mut Ctx) -> Result<()> {
             let split = run(kind.supers(SEGMENTS), "split-gso")?;
             ensure!(
                 offsets(&split) == single_times,
-                "{what}: split super-packets left at other times than single packets: {:?} instead of {:?}",
+                "{what}: split super-packets left at other times than single packets: {:?} instead \
+                 of {:?}",
                 offsets(&split),
                 single_times
             );
@@ -62,7 +63,8 @@ pub(super) fn alike(ctx: &mut Ctx) -> Result<()> {
             let firsts: Vec<(u32, i64)> = single_times.iter().copied().step_by(SEGMENTS).collect();
             ensure!(
                 offsets(&whole) == firsts,
-                "{what}: whole super-packets left at other times than their first packets: {:?} instead of {:?}",
+                "{what}: whole super-packets left at other times than their first packets: {:?} \
+                 instead of {:?}",
                 offsets(&whole),
                 firsts
             );

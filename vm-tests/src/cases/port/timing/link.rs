@@ -119,7 +119,8 @@ pub(super) fn vlan(ctx: &mut Ctx) -> Result<()> {
             bench.replace_on(
                 dev,
                 &format!(
-                    "link 25gbit overhead {overhead} token-limit 200 token-expiry off data-limit 10mb"
+                    "link 25gbit overhead {overhead} token-limit 200 token-expiry off data-limit \
+                     10mb"
                 ),
             )?;
             for v6 in [false, true] {

@@ -59,14 +59,16 @@ pub(super) fn higher_priority(ctx: &mut Ctx) -> Result<()> {
         for (number, (came, (at, priority))) in arrivals.iter().zip(&want).enumerate() {
             ensure!(
                 came.at == *at && came.stream == Packet::Token(*priority as u8).stream(),
-                "{order}: release {number} gave stream {:#x} after {} ns, instead of priority {priority} after {} ns",
+                "{order}: release {number} gave stream {:#x} after {} ns, instead of priority \
+                 {priority} after {} ns",
                 came.stream,
                 came.at - start,
                 at - start
             );
         }
         ctx.note(format!(
-            "{order}: {} tokens of priority 0 to 6 overtook a backlog, each at the next release or after its betters",
+            "{order}: {} tokens of priority 0 to 6 overtook a backlog, each at the next release or \
+             after its betters",
             arriving.len()
         ));
     }
@@ -237,7 +239,8 @@ pub(super) fn shares(ctx: &mut Ctx) -> Result<()> {
             let share = bytes as f64 / span as f64 * 8e9 / link as f64;
             let asked = group.bytes_per_ns() * 8e9 / link as f64;
             ctx.note(format!(
-                "`{what}`: tokens {:.4} % of the link, configured {:.4} %; {} departures as foretold",
+                "`{what}`: tokens {:.4} % of the link, configured {:.4} %; {} departures as \
+                 foretold",
                 share * 100.0,
                 asked * 100.0,
                 want.len()
@@ -285,7 +288,8 @@ fn compare(what: &str, start: u64, came: &[Tapped], want: &[(u64, Packet)]) -> R
     for (number, (came, (at, packet))) in came.iter().zip(want).enumerate() {
         ensure!(
             came.at == start + at && came.stream == packet.stream(),
-            "{what}: departure {number} was stream {:#x} after {} ns, instead of {packet:?} after {at} ns",
+            "{what}: departure {number} was stream {:#x} after {} ns, instead of {packet:?} after \
+             {at} ns",
             came.stream,
             came.at as i64 - start as i64
         );

@@ -37,7 +37,8 @@ impl Row {
 
     fn line(&self) -> String {
         format!(
-            "link {}: {} tokens, ideal gap {} ns, gaps {}..{}, largest deviation {:.2} ns, error of the mean {:.1e}",
+            "link {}: {} tokens, ideal gap {} ns, gaps {}..{}, largest deviation {:.2} ns, error \
+             of the mean {:.1e}",
             words(self.link_bits_per_s),
             self.tokens,
             self.ideal_gap_ns,

@@ -139,7 +139,8 @@ fn htb_round(ctx: &mut Ctx) -> Result<()> {
         "tc -batch -",
         &format!(
             "{HTB}qdisc add dev eth0 parent 1:2 handle 10: {SLOW}\n\
-             qdisc add dev eth0 parent 1:3 handle 11: turnstile link 2kbit tokens 1% token-expiry off jitter 0\n"
+             qdisc add dev eth0 parent 1:3 handle 11: turnstile link 2kbit tokens 1% token-expiry \
+             off jitter 0\n"
         ),
     )?;
     let to = net.hosts[1].v4;

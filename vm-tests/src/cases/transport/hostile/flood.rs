@@ -93,7 +93,8 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
     let stats = family.read(command::STATS_GET)?;
     let number = |counter: Counter| stats.number(stat::FIRST + counter as u16).unwrap_or(0);
     ctx.note(format!(
-        "{count} SYNCs, {} came; at most {most} messages at once; available memory {before} -> {least} KiB at least; \
+        "{count} SYNCs, {} came; at most {most} messages at once; available memory {before} -> \
+         {least} KiB at least; \
          {} honest messages, the longest took {:?}",
         number(Counter::SyncReceived),
         served.messages,

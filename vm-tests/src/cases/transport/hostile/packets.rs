@@ -418,7 +418,8 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
     let (sent, begun, come) = sent?;
     let served = served?;
     ctx.note(format!(
-        "{sent} packets; {begun} messages to the attacker, {come} of the attacker's; {} honest ones, the longest took {:?}",
+        "{sent} packets; {begun} messages to the attacker, {come} of the attacker's; {} honest \
+         ones, the longest took {:?}",
         served.messages, served.longest
     ));
     ensure!(sent == COUNT, "{sent} of {COUNT} packets were sent");

@@ -205,7 +205,8 @@ pub(super) fn churn(ctx: &mut Ctx) -> Result<()> {
         over.store(true, Ordering::Relaxed);
         let rounds = churning.join().expect("the churning thread")?;
         ctx.note(format!(
-            "{dumps} dumps of up to {most} messages, {interrupted} of them interrupted, during {rounds} rounds"
+            "{dumps} dumps of up to {most} messages, {interrupted} of them interrupted, during \
+             {rounds} rounds"
         ));
         watched
     })?;
