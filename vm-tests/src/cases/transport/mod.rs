@@ -17,6 +17,7 @@ mod content;
 mod dead;
 mod ends;
 mod errors;
+mod kernel;
 mod many;
 mod marks;
 mod names;
@@ -69,6 +70,7 @@ pub(super) fn themes() -> impl Iterator<Item = &'static [Case]> {
         port::CASES,
         dead::CASES,
         churn::CASES,
+        kernel::CASES,
     ]
     .into_iter()
 }
