@@ -49,7 +49,8 @@ local f = {
     priority = ProtoField.uint8("turnstile.priority", "Priority", base.DEC),
     flags = ProtoField.uint8("turnstile.flags", "Flags", base.HEX),
     flag_unscheduled = ProtoField.bool("turnstile.flags.unscheduled", "Unscheduled", 8, nil, 0x01),
-    flag_unknown_size = ProtoField.bool("turnstile.flags.unknown_size", "Unknown size", 8, nil, 0x02),
+    flag_unknown_size = ProtoField.bool(
+        "turnstile.flags.unknown_size", "Unknown size", 8, nil, 0x02),
     flag_priority = ProtoField.bool("turnstile.flags.priority", "Priority given", 8, nil, 0x04),
     flag_probe = ProtoField.bool("turnstile.flags.probe", "Probe", 8, nil, 0x08),
     flag_grant = ProtoField.bool("turnstile.flags.grant", "Grant", 8, nil, 0x08),
@@ -59,7 +60,8 @@ local f = {
     reserved = ProtoField.uint16("turnstile.reserved", "Reserved", base.HEX),
     cookie = ProtoField.uint64("turnstile.cookie", "Cookie", base.HEX),
     source_port = ProtoField.uint16("turnstile.source_port", "Source port", base.DEC),
-    destination_port = ProtoField.uint16("turnstile.destination_port", "Destination port", base.DEC),
+    destination_port = ProtoField.uint16(
+        "turnstile.destination_port", "Destination port", base.DEC),
     length = ProtoField.uint32("turnstile.length", "Message length (bytes)", base.DEC),
     deadline = ProtoField.uint32("turnstile.deadline", "Deadline (us)", base.DEC),
     coflow = ProtoField.uint32("turnstile.coflow", "Coflow", base.DEC),
@@ -77,16 +79,23 @@ local f = {
     window = ProtoField.uint32("turnstile.window", "Window (bytes)", base.DEC),
     code = ProtoField.uint16("turnstile.code", "Code", base.DEC, codes),
     sync_in = ProtoField.framenum("turnstile.sync_in", "Opened in", base.NONE, frametype.REQUEST),
-    token_in = ProtoField.framenum("turnstile.token_in", "Answers the token in", base.NONE, frametype.REQUEST),
-    data_in = ProtoField.framenum("turnstile.data_in", "Answered in", base.NONE, frametype.RESPONSE),
+    token_in = ProtoField.framenum(
+        "turnstile.token_in", "Answers the token in", base.NONE, frametype.REQUEST),
+    data_in = ProtoField.framenum(
+        "turnstile.data_in", "Answered in", base.NONE, frametype.RESPONSE),
     token_time = ProtoField.relative_time("turnstile.token_time", "Time since the token"),
-    first_in = ProtoField.framenum("turnstile.first_in", "Sent first in", base.NONE, frametype.RETRANS_PREV),
+    first_in = ProtoField.framenum(
+        "turnstile.first_in", "Sent first in", base.NONE, frametype.RETRANS_PREV),
 }
 turnstile.fields = f
 
-local e_malformed = ProtoExpert.new("turnstile.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
-local e_repeated = ProtoExpert.new("turnstile.repeated", "These bytes were sent before", expert.group.SEQUENCE, expert.severity.NOTE)
-local e_reset = ProtoExpert.new("turnstile.reset", "The message failed", expert.group.SEQUENCE, expert.severity.WARN)
+local e_malformed = ProtoExpert.new(
+    "turnstile.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
+local e_repeated = ProtoExpert.new(
+    "turnstile.repeated", "These bytes were sent before", expert.group.SEQUENCE,
+    expert.severity.NOTE)
+local e_reset = ProtoExpert.new(
+    "turnstile.reset", "The message failed", expert.group.SEQUENCE, expert.severity.WARN)
 turnstile.experts = { e_malformed, e_repeated, e_reset }
 
 -- By cookie: { sync, source, destination, tokens = { [key] = { frame, time } }, answers = { [key] =
@@ -246,7 +255,8 @@ show[DATA] = function(tree, tvb, pinfo, message)
             link(tree, f.token_in, asked.frame)
             local seconds = pinfo.abs_ts - asked.time
             local whole = math.floor(seconds)
-            tree:add(f.token_time, NSTime.new(whole, math.floor((seconds - whole) * 1e9))):set_generated()
+            local nanos = math.floor((seconds - whole) * 1e9)
+            tree:add(f.token_time, NSTime.new(whole, nanos)):set_generated()
         end
         local first = message.data[offset]
         if first ~= nil and first < pinfo.number then
@@ -311,7 +321,8 @@ show[ACK] = function(tree, tvb)
     elseif window > MAX_LENGTH then
         wrong = "window"
     end
-    return wrong, string.format("%d, window %d%s", received, window, flag(tvb, 6) and ", final" or "")
+    local final = flag(tvb, 6) and ", final" or ""
+    return wrong, string.format("%d, window %d%s", received, window, final)
 end
 
 show[RESET] = function(tree, tvb)

@@ -6,11 +6,12 @@
 #   RATE  the link's rate (10gbit, …); auto: the device's own speed
 #   root  one port for the whole device (the default): token group and order hold exactly
 #   mq    one port per transmit queue: no lock between CPUs, for cards with many queues. Each port
-#         gets its part of the tokens' share, so that the sum is the same; order holds within a queue.
+#         gets its part of the tokens' share, so that the sum is the same; order holds within a
+#         queue.
 #
-# A host has no band for unscheduled packets: the transport hands over a message's first ones at once,
-# and a band of one packet would drop the rest here. They are data, as other traffic is; to share the
-# data band among flows, give it a child:
+# A host has no band for unscheduled packets: the transport hands over a message's first ones at
+# once, and a band of one packet would drop the rest here. They are data, as other traffic is; to
+# share the data band among flows, give it a child:
 #   tc qdisc add dev DEVICE parent 1:2 fq_codel
 set -eu
 

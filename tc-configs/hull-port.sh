@@ -8,9 +8,11 @@
 #   DRAIN  at what the phantom queue drains, of the link; 95% unless given. The rest is headroom.
 #   MARK   above how many bytes it marks; 1kb unless given
 #
-# HULL section 6 uses 95 % and 1 KB at 1 Gbit/s. The higher DRAIN, the lower MARK (section 6.1). Senders need DCTCP:
+# HULL section 6 uses 95 % and 1 KB at 1 Gbit/s. The higher DRAIN, the lower MARK (section 6.1).
+# Senders need DCTCP:
 #   sysctl net.ipv4.tcp_congestion_control=dctcp
-# and, unless they pace by themselves, HULL's pacer: bursts that leave a network card at once look like congestion.
+# and, unless they pace by themselves, HULL's pacer: bursts that leave a network card at once look
+# like congestion.
 set -eu
 
 [ $# -ge 1 ] && [ $# -le 4 ] || { echo "usage: ${0##*/} DEVICE [RATE] [DRAIN] [MARK]" >&2; exit 2; }

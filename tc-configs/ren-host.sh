@@ -4,11 +4,12 @@
 #
 # usage: ren-host.sh DEVICE [RATE] [RTT]
 #   RATE  the link's rate (10gbit, …); auto: the device's own speed
-#   RTT   the round trip of the idle network: what the link carries in it is sent at first, and is the most that a message has
-#         under way; 48us unless given, as the period of ren-port.sh
+#   RTT   the round trip of the idle network: what the link carries in it is sent at first, and is
+#         the most that a message has under way; 48us unless given, as the period of ren-port.sh
 #
-# The policy is the network namespace's, for all its devices. The host's port gives grants room, and marks nothing: what a host sends at
-# line rate at first is no queue of the network's. The switches' ports mark: ren-port.sh.
+# The policy is the network namespace's, for all its devices. The host's port gives grants room, and
+# marks nothing: what a host sends at line rate at first is no queue of the network's. The switches'
+# ports mark: ren-port.sh.
 set -eu
 
 [ $# -ge 1 ] && [ $# -le 3 ] || { echo "usage: ${0##*/} DEVICE [RATE] [RTT]" >&2; exit 2; }

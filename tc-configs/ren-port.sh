@@ -16,9 +16,10 @@ dev=$1
 rate=${2:-auto}
 period=${3:-48us}
 
-# REN does not ration grants: there is one for each data packet, and one that is lost is a packet that is not sent. So they
-# get one queue, with room for many, four times the share that full frames need, and they do not expire. jitter 0: grants that
-# were late are not made up for by a burst, as in the paper's network.
+# REN does not ration grants: there is one for each data packet, and one that is lost is a packet
+# that is not sent. So they get one queue, with room for many, four times the share that full frames
+# need, and they do not expire. jitter 0: grants that were late are not made up for by a burst, as
+# in the paper's network.
 tc qdisc replace dev "$dev" root handle 1: turnstile \
 	link "$rate" tokens 20% priorities 1 token-limit 1024 token-expiry off jitter 0 \
 	order tokens-first unscheduled off ren period "$period"

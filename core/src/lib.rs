@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Turnstile's algorithms, without a kernel, a clock or I/O.
 //!
-//! Everything here is a state machine that is handed the time. The kernel module runs it over
-//! socket buffers, the tests over plain structs, the simulator over whatever it likes: a packet is
-//! an opaque value that can say how long it is ([`queue::Packet`]).
+//! Everything here is a state machine that gets the time as an argument. The kernel module runs it
+//! over socket buffers, tests and models over plain structs: a packet is an opaque value that can
+//! say how long it is ([`queue::Packet`]).
 //!
 //! Where to go:
 //!
 //! | module | what is there |
 //! |---|---|
 //! | [`port`] | the switch or host port itself: start here. [`port::Port`] takes packets in and says which goes out, when |
-//! | [`queue`] | what the port needs to know of packets and queues: the traits that its user implements |
-//! | [`stats`] | what the port counts |
-//! | [`shaper`] | spacing packets at a rate, without drift |
+//! | [`queue`] | the traits for packets and queues that the port's user implements |
+//! | [`stats`] | the port's counters |
+//! | [`shaper`] | spaces packets at a rate, without drift |
 //! | [`units`] | nanoseconds and exact rates |
-//! | [`header`] | the start of a Turnstile packet |
-//! | [`pacer`] | HULL's host pacer: a token bucket whose rate follows the traffic, for the flows that met congestion |
+//! | [`header`] | the first four bytes of a Turnstile packet |
+//! | [`pacer`] | HULL's host pacer: a token bucket whose rate follows the traffic, for flows that met congestion |
 //! | [`transport`] | messages between hosts, scheduled by tokens: wire format, feedback, policies, state machines |
 //!
 //! ```
@@ -53,8 +53,8 @@
 //!
 //! # Rules of this crate
 //!
-//! The kernel is built with overflow checks, where a panic is a kernel BUG. So that none can be
-//! reached, whatever packets, users or clocks say:
+//! The kernel is built with overflow checks, and a panic there is a kernel BUG. No packet, user or
+//! clock may be able to cause one:
 //! - division only by constants or `NonZero` values, indexing only through `get` or a mask;
 //! - arithmetic on values from outside is saturating, wrapping or checked, on purpose;
 //! - no `u128` division and no floating point: the kernel does not link them.

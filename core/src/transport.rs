@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The transport: messages between hosts, scheduled by tokens that the receiver gives and the
-//! sender answers with data.
+//! The transport: messages between hosts. The receiver schedules them with tokens, which the sender
+//! answers with data.
 //!
-//! Nothing here does I/O or reads a clock: packets and times come in, packets and deadlines come
-//! out.
+//! Sans-I/O: packets and times are arguments, packets to send and deadlines are results; nothing
+//! here does I/O or reads a clock.
 //!
 //! | module | what is there |
 //! |---|---|
-//! | [`config`] | the options: ranges, defaults, checks and what they come to |
+//! | [`config`] | the options: ranges, defaults, checks, and the values that follow from them |
 //! | [`endpoint`] | all messages of a host: start here |
-//! | [`feedback`] | how fast a message is given tokens |
-//! | [`host`] | what its user implements, and the facts that it gives |
-//! | [`jitter`] | random numbers, and intervals that are varied by them |
-//! | [`policy`] | which message is given tokens first, and with which priority |
-//! | [`ring`] | events that wait to be told |
-//! | [`stats`] | what is counted |
-//! | [`wire`] | the packets: reading what anybody may have sent, and writing |
+//! | [`feedback`] | credit feedback: the rate of a message's tokens |
+//! | [`host`] | the traits that the endpoint's user implements, and the facts about messages that it gets |
+//! | [`jitter`] | random numbers, and randomized intervals between tokens |
+//! | [`policy`] | which message gets tokens first, and with which priority |
+//! | [`ring`] | a bounded queue of events for listeners |
+//! | [`stats`] | the counters |
+//! | [`wire`] | the wire format: parsing untrusted packets, and writing |
 
 pub mod config;
 pub mod endpoint;

@@ -10,17 +10,20 @@
  *
  *   packets  what is sent, in turn. Each write adds one packet:
  *                PRIORITY HEX [LENGTH [MSS]]
- *            skb->priority; the first bytes of an Ethernet frame; its length (zeros follow HEX); and, for a
- *            super-packet of TCP over IPv4, the bytes of payload in each segment. Opening it with O_TRUNC
- *            forgets the packets there were.
+ *            skb->priority; the first bytes of an Ethernet frame; its length (zeros follow HEX);
+ *            and, for a super-packet of TCP over IPv4, the bytes of payload in each segment.
+ *            Opening it with O_TRUNC forgets the packets there were.
  *   run      runs a measurement:
- *                direct DEVICE COUNT   the root qdisc's enqueue() and then dequeue() until it gives no more,
- *                                      called as the kernel does: softirqs off, root lock held.
- *                xmit DEVICE COUNT     dev_queue_xmit(): the whole path into the device. The qdisc does not get
- *                                      around its work: TCQ_F_CAN_BYPASS is off meanwhile.
- *                ruler                 is the counter fit for this? Times 100 instructions, 64 random numbers
- *                                      (7800 each while the pool is not seeded), a reading of the
- *                                      kernel's clock, and 10000 instructions by that clock.
+ *                direct DEVICE COUNT   the root qdisc's enqueue() and then dequeue() until it gives
+ *                                      no more, called as the kernel does: softirqs off, root lock
+ *                                      held.
+ *                xmit DEVICE COUNT     dev_queue_xmit(): the whole path into the device. The qdisc
+ *                                      does not get around its work: TCQ_F_CAN_BYPASS is off
+ *                                      meanwhile.
+ *                ruler                 is the counter fit for this? Times 100 instructions, 64
+ *                                      random numbers (7800 each while the pool is not seeded), a
+ *                                      reading of the kernel's clock, and 10000 instructions by
+ *                                      that clock.
  *   result   the last measurement, a line of JSON with sums over all packets. What two readings of
  *            the counter cost has been subtracted from each.
  *
@@ -153,7 +156,10 @@ static int set_gso(struct sk_buff *skb, unsigned int mss)
 	return 0;
 }
 
-/* A frame whose first header_len bytes are linear and whose rest, zeros, is in pages, as a socket makes it. */
+/*
+ * A frame whose first header_len bytes are linear and whose rest, zeros, is in pages, as a socket
+ * makes it.
+ */
 static struct sk_buff *make_packet(const u8 *header, unsigned int header_len, unsigned int len,
 				   u32 priority, unsigned int mss)
 {
@@ -183,7 +189,10 @@ static struct sk_buff *make_packet(const u8 *header, unsigned int header_len, un
 		skb_set_transport_header(skb, ETH_HLEN + ip_hdr(skb)->ihl * 4);
 	else
 		skb_set_transport_header(skb, ETH_HLEN + 40);
-	/* A flow of its own, known before the qdisc sees it: a socket or a network card has worked it out. */
+	/*
+	 * A flow of its own, known before the qdisc sees it: a socket or a network card has worked
+	 * it out.
+	 */
 	__skb_set_hash(skb, (packet_count + 1) * 0x9e3779b1, false, true);
 	err = mss ? set_gso(skb, mss) : 0;
 	if (!err)
@@ -394,8 +403,10 @@ static int measure(const char *mode, const char *name, unsigned int count)
 	if (err && q->enqueue)
 		empty_qdisc(q);
 	snprintf(result, sizeof(result),
-		 "{\"mode\":\"%s\",\"qdisc\":\"%s\",\"packets\":%u,\"bracket\":%llu,\"in\":%llu,\"out\":%llu,\"empty\":%llu,"
-		 "\"in-min\":%llu,\"in-max\":%llu,\"out-min\":%llu,\"out-max\":%llu,\"empty-min\":%llu,\"empty-max\":%llu,"
+		 "{\"mode\":\"%s\",\"qdisc\":\"%s\",\"packets\":%u,\"bracket\":%llu,"
+		 "\"in\":%llu,\"out\":%llu,\"empty\":%llu,"
+		 "\"in-min\":%llu,\"in-max\":%llu,\"out-min\":%llu,\"out-max\":%llu,"
+		 "\"empty-min\":%llu,\"empty-max\":%llu,"
 		 "\"out-calls\":%llu}\n",
 		 mode, q->ops->id, count, bracket, parts[0].sum, parts[1].sum, parts[2].sum,
 		 parts[0].min, parts[0].max, parts[1].min, parts[1].max, parts[2].min, parts[2].max,
@@ -431,7 +442,8 @@ static void ruler(void)
 	clock = ktime_get_ns() - clock;
 	local_irq_restore(flags);
 	snprintf(result, sizeof(result),
-		 "{\"mode\":\"ruler\",\"bracket\":%llu,\"nops-100\":%llu,\"random-64\":%llu,\"ktime_get\":%llu,\"clock-10000\":%llu}\n",
+		 "{\"mode\":\"ruler\",\"bracket\":%llu,\"nops-100\":%llu,\"random-64\":%llu,"
+		 "\"ktime_get\":%llu,\"clock-10000\":%llu}\n",
 		 bracket, hundred, random, get, clock);
 }
 

@@ -16,6 +16,8 @@ pub struct Output {
     pub line: String,
     /// Whether it exited with 0.
     pub ok: bool,
+    /// Its exit code; `None`: a signal ended it.
+    pub code: Option<i32>,
     /// Its standard output.
     pub stdout: String,
     /// Its standard error.
@@ -80,6 +82,7 @@ pub fn run_here(line: &str, input: &str) -> Result<Output> {
     Ok(Output {
         line: line.to_owned(),
         ok: output.status.success(),
+        code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     })

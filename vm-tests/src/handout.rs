@@ -54,7 +54,10 @@ impl HandOut {
         let Ok(data) = std::str::from_utf8(bytes) else {
             return Ok(false);
         };
-        self.events.send(&Event::File { name, data });
+        self.events.send(&Event::File {
+            name: name.into(),
+            data: data.into(),
+        });
         Ok(true)
     }
 }

@@ -11,14 +11,15 @@ use vm_tests::harness::{run_all, run_here, Case, Options, CLEANUP};
 use vm_tests::planted;
 
 const USAGE: &str = "\
-usage: vm-tests [--seed N] [--timeout-scale F] [NAME…]   run the cases whose names contain a NAME; all without
-       vm-tests --list [NAME…]                           print their names
-       vm-tests --demo                                   run the demonstration
-       vm-tests --lab NAME                               run an experiment (in virtual time)
-       vm-tests --lab-list                               print their names and titles
-       vm-tests --planted [NAME…]                        run the cases that commit a fault and must fail
-       vm-tests --bench                                  count instructions per packet; for a guest made for it
-       vm-tests --in-this-process NAME                   run one case without time limit or checks afterwards";
+usage: vm-tests [--seed N] [--timeout-scale F] [NAME…]
+                                        run the cases whose names contain a NAME; without, all
+       vm-tests --list [NAME…]          print their names
+       vm-tests --demo                  run the demonstration
+       vm-tests --lab NAME              run an experiment (in virtual time)
+       vm-tests --lab-list              print their names and titles
+       vm-tests --planted [NAME…]       run the cases that commit a fault and must fail
+       vm-tests --bench                 count instructions per packet; for a guest made for it
+       vm-tests --in-this-process NAME  run one case without time limit or checks afterwards";
 
 enum Job {
     Run,
@@ -118,9 +119,9 @@ fn reported(result: Result<bool>) -> Result<bool> {
     if let Err(error) = &result {
         let events = Events::from_env();
         events.send(&Event::Fail {
-            case: "vm-tests",
+            case: "vm-tests".into(),
             ms: 0,
-            why: &format!("{error:#}"),
+            why: format!("{error:#}"),
         });
         events.send(&Event::Done {
             passed: 0,

@@ -249,7 +249,8 @@ mod tests {
 
     #[test]
     fn symbols_that_the_kernel_lacks_are_named() {
-        let symvers = "0x00000000\tregister_qdisc\tvmlinux\tEXPORT_SYMBOL\t\n0x0\tkfree\tvmlinux\tEXPORT_SYMBOL\t\n";
+        let symvers = "0x00000000\tregister_qdisc\tvmlinux\tEXPORT_SYMBOL\t\n\
+                       0x0\tkfree\tvmlinux\tEXPORT_SYMBOL\t\n";
         assert_eq!(
             unknown("register_qdisc\nnot_there\n\n", symvers),
             ["not_there"]

@@ -386,7 +386,10 @@ pub(crate) fn on_path(program: &str) -> bool {
 /// One line that names what is missing.
 pub(crate) fn check_machine() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
-        bail!("xtask must run as root: it makes a Debian chroot and mounts into it (try: sudo -E env \"PATH=$PATH\" cargo xtask …)");
+        bail!(
+            "xtask must run as root: it makes a Debian chroot and mounts into it (try: sudo -E \
+               env \"PATH=$PATH\" cargo xtask …)"
+        );
     }
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         bail!("xtask needs an x86-64 Linux machine: the guest's kernel is Debian's amd64");
@@ -405,7 +408,9 @@ mod tests {
 
     #[test]
     fn the_mirror_is_the_machines_own_for_debian() {
-        let uris = "http://mirror.example/debian-security/\nhttp://mirror.example/x/debian/\nhttp://other.example/debian\n";
+        let uris = "http://mirror.example/debian-security/\n\
+                    http://mirror.example/x/debian/\n\
+                    http://other.example/debian\n";
         assert_eq!(
             debian_mirror(uris).as_deref(),
             Some("http://mirror.example/x/debian")
@@ -415,8 +420,10 @@ mod tests {
 
     #[test]
     fn proxies_and_checks_of_the_machine_are_kept() {
-        let dump = "Acquire \"\";\nAcquire::http \"\";\nAcquire::http::Proxy \"http://proxy.example:3142\";\n\
-                    Acquire::Check-Valid-Until \"false\";\nAcquire::http::Proxy-Auto-Detect \"/usr/bin/x\";\n\
+        let dump = "Acquire \"\";\nAcquire::http \"\";\nAcquire::http::Proxy \
+                    \"http://proxy.example:3142\";\n\
+                    Acquire::Check-Valid-Until \"false\";\nAcquire::http::Proxy-Auto-Detect \
+                    \"/usr/bin/x\";\n\
                     Acquire::Changelogs::URI \"y\";\n";
         let settings = apt_settings(dump);
         assert!(

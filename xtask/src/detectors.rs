@@ -13,12 +13,12 @@ use anyhow::{Context, Result};
 
 use crate::bed::Bed;
 use crate::env::Env;
-use crate::events::Event;
 use crate::guest::{Guest, Limits, Outcome, Watcher};
-use crate::image::RunConfig;
 use crate::log_scan::complaint;
 use crate::report::Report;
 use crate::session::{Built, Session};
+use turnstile_test_protocol::event::Event;
+use turnstile_test_protocol::run::{Mode, RunConfig};
 
 /// Where a fault can be noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,10 +159,11 @@ pub(crate) fn run(
             .map(|f| format!("planted/{}", f.name))
             .collect();
         let config = RunConfig {
-            mode: "planted".into(),
+            mode: Mode::Planted,
             filter: names.join(","),
             seed: 1,
             timeout_scale,
+            ..RunConfig::default()
         };
         let silent = matches!(faults[0].sign, Sign::Silence);
         let limits = Limits {
@@ -225,7 +226,8 @@ impl Seen {
             return Ok(());
         }
         Err(format!(
-            "expected {:?}; the case ended {ended:?}, the log said {complaints:?}, the guest died: {:?}",
+            "expected {:?}; the case ended {ended:?}, the log said {complaints:?}, the guest died: \
+             {:?}",
             fault.sign, self.died
         ))
     }

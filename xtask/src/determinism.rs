@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context, Result};
 
 use crate::env::Env;
-use crate::events::Event;
 use crate::guest::{Limits, Watcher};
-use crate::image::RunConfig;
 use crate::report::Report;
 use crate::session::{Built, Session};
+use turnstile_test_protocol::event::Event;
+use turnstile_test_protocol::run::{Mode, RunConfig};
 
 /// What is run: cases with much traffic, random operations, TCP, timers.
 const CASES: &str = "behaviour/,gso/,accounting/,classify/";
@@ -39,10 +39,11 @@ pub(crate) fn run(
 ) -> Result<()> {
     let began = Instant::now();
     let config = RunConfig {
-        mode: "test".into(),
+        mode: Mode::Test,
         filter: CASES.into(),
         seed,
         timeout_scale: 1.0,
+        ..RunConfig::default()
     };
     let once = || {
         session.boot(env, built, &config, |guest| {

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::env::Env;
-use crate::events::Event;
 use crate::guest::{Guest, Limits, Watcher};
 use crate::log_scan::scan;
 use crate::progress::{last_lines, Waiting};
 use crate::report::Report;
+use turnstile_test_protocol::event::Event;
 
 /// Lines of the guest's log shown when something failed.
 const TAIL_LINES: usize = 40;

@@ -12,9 +12,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
+use turnstile_test_protocol::event::Event;
 
 use crate::chroot::Chroot;
-use crate::events::{parse, Event, Lines};
+use crate::events::Lines;
 use crate::kernel::KernelTree;
 use crate::log_scan::{complaint, is_panic};
 use crate::qemu::{self, Accelerator};
@@ -168,7 +169,7 @@ impl Guest<'_> {
                 alive = Instant::now();
             }
             for line in news {
-                match parse(&line) {
+                match Event::parse(&line) {
                     Ok(Some(event)) => {
                         if matches!(event, Event::Done { .. }) {
                             done = Some(Instant::now());

@@ -9,10 +9,13 @@ use anyhow::Result;
 
 use crate::check_ko;
 use crate::chroot::Chroot;
+use crate::columns;
 use crate::env::Env;
+use crate::export;
 use crate::kernel::{self, KernelTree, NotOffered};
 use crate::modules;
 use crate::report::{reason, Report};
+use crate::session::{Built, Session};
 
 /// Runs the unit tests of all crates with the machine's cargo, which needs no set-up.
 pub(crate) fn unit_tests(env: &Env, report: &Report) {
@@ -72,6 +75,9 @@ pub(crate) fn lints(env: &Env, chroot: &Chroot, report: &Report) {
             &["doc", "--workspace", "--no-deps", "--locked"],
         ),
     ];
+    timed(report, "host: lines of at most 100 characters", || {
+        columns::check(&env.src)
+    });
     for (name, log, args) in checks {
         timed(report, name, || {
             let out = env.built(&format!("lints-{}", chroot.key()))?;
@@ -156,6 +162,19 @@ pub(crate) fn small_frames(
         &format!("module: no function takes much stack ({name}, {kernel})"),
         || check_ko::small_frames(env, chroot, module),
     );
+}
+
+/// Lays out what a machine with the stock kernel is to have, and installs it into a folder.
+pub(crate) fn installation(env: &Env, session: &Session, built: &Built, report: &Report) {
+    let (chroot, tree) = (&session.chroot, &session.tree);
+    let name = format!(
+        "install.sh: what it installs goes away again ({})",
+        tree.release
+    );
+    timed(report, &name, || {
+        let out = export::export(env, chroot, tree, &built.modules, &built.programs)?;
+        export::check(env, chroot, &tree.release, &out)
+    });
 }
 
 /// The modules that knet must make impossible; a case each.
@@ -245,8 +264,10 @@ mod tests {
     #[test]
     fn the_summaries_of_all_crates_are_added() {
         let log = "running 3 tests\n\
-                   test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
-                   test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n";
+                   test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; \
+                   finished in 0.00s\n\
+                   test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered \
+                   out\n";
         assert_eq!(totals(log), (13, 2));
         assert_eq!(totals("error[E0001]: no\n"), (0, 0));
     }

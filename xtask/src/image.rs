@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
-use serde::Serialize;
+use turnstile_test_protocol::run::{RunConfig, PATH};
 
 use crate::cache::key;
 use crate::chroot::Chroot;
@@ -86,7 +86,9 @@ for name in "$@"; do
     real=$(readlink -f "$path")
     echo "bin $name $real"
     # A static program has none.
-    ldd "$real" 2>/dev/null | grep -o '/[^ ]*' | while read -r lib; do echo "lib $lib $(readlink -f "$lib")"; done
+    ldd "$real" 2>/dev/null | grep -o '/[^ ]*' | while read -r lib; do
+        echo "lib $lib $(readlink -f "$lib")"
+    done
 done
 # Loaded by name when a thread is cancelled: iperf3 ends that way.
 lib=/usr/lib/x86_64-linux-gnu/libgcc_s.so.1
@@ -117,19 +119,6 @@ const PREPARE: &str = r#"
 strip --strip-debug "/out/lib/modules/$1/updates/"*.ko
 depmod -b /out "$1"
 "#;
-
-/// What the guest is to do, as its init reads it from `/etc/turnstile/run.json`.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct RunConfig {
-    /// `test`, `demo` or `shell`.
-    pub mode: String,
-    /// Cases to run: parts of names, separated by commas; empty for all.
-    pub filter: String,
-    /// Seed of everything random.
-    pub seed: u64,
-    /// Factor on the guest's time limits.
-    pub timeout_scale: f64,
-}
 
 /// The part of the image that does not change from run to run.
 #[derive(Clone, Debug)]
@@ -329,7 +318,7 @@ pub(crate) fn write(
         }
     }
     archive.file(
-        "etc/turnstile/run.json",
+        PATH.trim_start_matches('/'),
         0o644,
         &serde_json::to_vec(config)?,
     );
@@ -392,7 +381,8 @@ mod tests {
     #[test]
     fn modules_come_with_what_they_need() {
         let dep = "kernel/net/sched/sch_fq.ko.xz:\n\
-                   kernel/net/sched/act_ct.ko.xz: kernel/net/nf_conntrack.ko.xz kernel/lib/crc.ko.xz\n\
+                   kernel/net/sched/act_ct.ko.xz: kernel/net/nf_conntrack.ko.xz \
+                   kernel/lib/crc.ko.xz\n\
                    kernel/net/nf_conntrack.ko.xz: kernel/net/defrag.ko.xz\n\
                    kernel/net/defrag.ko.xz:\n\
                    kernel/lib/crc.ko.xz:\n\

@@ -45,22 +45,28 @@ const UNPACK: &str = r#"
 series=$1 release=$2
 cd /kernel
 mkdir headers src image
-dpkg-deb --fsys-tarfile debs/linux-headers-*.deb | tar -x -C headers --strip-components=4 --wildcards './usr/src/*'
+dpkg-deb --fsys-tarfile debs/linux-headers-*.deb |
+    tar -x -C headers --strip-components=4 --wildcards './usr/src/*'
 p=linux-source-$series
-dpkg-deb --fsys-tarfile debs/linux-source-*.deb | tar -xO --wildcards './usr/src/*.tar.xz' | xz -T0 -dc |
-    tar -x -C src --strip-components=1 --no-same-owner --wildcards --wildcards-match-slash --anchored \
-    --exclude="$p/drivers/*.[cS]" --exclude="$p/sound/*.[chS]" --exclude="$p/fs/*.c" --exclude="$p/net/*.c" \
-    --exclude="$p/mm/*.c" --exclude="$p/crypto/*.c" --exclude="$p/drivers/gpu/*.h" --exclude="$p/drivers/net/*.h" \
-    --exclude="$p/drivers/media/*.h" --exclude="$p/drivers/staging/*.h" --exclude="$p/drivers/scsi/*.h" \
-    --exclude="$p/drivers/infiniband/*.h" --exclude="$p/Documentation/*.[!K]*" --exclude="$p/tools/perf/*" \
-    --exclude="$p/tools/testing/*.[!K]*" --exclude="$p/arch/[!ux]*/*.[chS]" --exclude="$p/arch/*.dts" \
-    --exclude="$p/arch/*.dtsi"
+dpkg-deb --fsys-tarfile debs/linux-source-*.deb |
+    tar -xO --wildcards './usr/src/*.tar.xz' | xz -T0 -dc |
+    tar -x -C src --strip-components=1 --no-same-owner \
+    --wildcards --wildcards-match-slash --anchored \
+    --exclude="$p/drivers/*.[cS]" --exclude="$p/sound/*.[chS]" --exclude="$p/fs/*.c" \
+    --exclude="$p/net/*.c" --exclude="$p/mm/*.c" --exclude="$p/crypto/*.c" \
+    --exclude="$p/drivers/gpu/*.h" --exclude="$p/drivers/net/*.h" \
+    --exclude="$p/drivers/media/*.h" --exclude="$p/drivers/staging/*.h" \
+    --exclude="$p/drivers/scsi/*.h" --exclude="$p/drivers/infiniband/*.h" \
+    --exclude="$p/Documentation/*.[!K]*" --exclude="$p/tools/perf/*" \
+    --exclude="$p/tools/testing/*.[!K]*" --exclude="$p/arch/[!ux]*/*.[chS]" \
+    --exclude="$p/arch/*.dts" --exclude="$p/arch/*.dtsi"
 rm debs/linux-headers-*.deb debs/linux-source-*.deb
 for deb in debs/*.deb; do
     [ -e "$deb" ] || continue
     dpkg-deb --fsys-tarfile "$deb" | tar -x -C image --wildcards --wildcards-match-slash \
         --exclude='*/kernel/drivers/[!np]*' --exclude='*/kernel/drivers/net/ethernet/*' \
-        --exclude='*/kernel/drivers/net/wireless/*' --exclude='*/kernel/sound/*' --exclude='*/kernel/fs/*'
+        --exclude='*/kernel/drivers/net/wireless/*' --exclude='*/kernel/sound/*' \
+        --exclude='*/kernel/fs/*'
 done
 rm -r debs
 if [ -d image/lib ] && [ ! -L image/lib ]; then
@@ -88,7 +94,8 @@ release=$1; shift
 make -C src O=/kernel/build "$@" olddefconfig
 if ! cmp headers/.config build/.config; then
     diff headers/.config build/.config || true
-    echo "error: olddefconfig changed Debian's configuration: these compilers are not the ones that built the kernel"
+    echo "error: olddefconfig changed Debian's configuration:" \
+        "these compilers are not the ones that built the kernel"
     exit 1
 fi
 make -C src O=/kernel/build "$@" modules_prepare
@@ -371,7 +378,8 @@ fn check_rust(step: &mut Step, chroot: &Chroot, part: &Path, kernel: &Kernel) ->
     let script = r#"
 cd /kernel
 apt-get download -q "linux-headers-$1-amd64=$2" >&2
-dpkg-deb --fsys-tarfile linux-headers-*.deb | tar -xO --wildcards './usr/src/*/.config' | grep '^CONFIG_RUST=' || true
+dpkg-deb --fsys-tarfile linux-headers-*.deb |
+    tar -xO --wildcards './usr/src/*/.config' | grep '^CONFIG_RUST=' || true
 rm linux-headers-*.deb
 "#;
     let mut command = chroot

@@ -26,15 +26,18 @@ const SOURCE: &str = r#"
 cd /linux
 apt-get download -q "linux-source-$1=$2"
 p=linux-source-$1
-dpkg-deb --fsys-tarfile linux-source-*.deb | tar -xO --wildcards './usr/src/*.tar.xz' | xz -T0 -dc |
-    tar -x --strip-components=1 --no-same-owner --wildcards --wildcards-match-slash --anchored \
+dpkg-deb --fsys-tarfile linux-source-*.deb |
+    tar -xO --wildcards './usr/src/*.tar.xz' | xz -T0 -dc |
+    tar -x --strip-components=1 --no-same-owner \
+    --wildcards --wildcards-match-slash --anchored \
     --exclude="$p/drivers/[!abcprtn]*/*.[chS]" --exclude="$p/drivers/net/[!btv]*/*.[chS]" \
     --exclude="$p/drivers/n[!e]*/*.[chS]" --exclude="$p/drivers/p[!cn]*/*.[chS]" \
     --exclude="$p/drivers/a[!c]*/*.[chS]" --exclude="$p/drivers/b[!a]*/*.[chS]" \
-    --exclude="$p/drivers/r[!t]*/*.[chS]" --exclude="$p/drivers/t[!t]*/*.[chS]" --exclude="$p/sound/*.[chS]" \
-    --exclude="$p/fs/[!dehknprst]*/*.[ch]" --exclude="$p/Documentation/*.[!K]*" --exclude="$p/tools/perf/*" \
-    --exclude="$p/tools/testing/*.[!K]*" --exclude="$p/arch/[!ux]*/*.[chS]" --exclude="$p/arch/*.dts" \
-    --exclude="$p/arch/*.dtsi"
+    --exclude="$p/drivers/r[!t]*/*.[chS]" --exclude="$p/drivers/t[!t]*/*.[chS]" \
+    --exclude="$p/sound/*.[chS]" --exclude="$p/fs/[!dehknprst]*/*.[ch]" \
+    --exclude="$p/Documentation/*.[!K]*" --exclude="$p/tools/perf/*" \
+    --exclude="$p/tools/testing/*.[!K]*" --exclude="$p/arch/[!ux]*/*.[chS]" \
+    --exclude="$p/arch/*.dts" --exclude="$p/arch/*.dtsi"
 rm linux-source-*.deb
 patch -p1 < /beds/virtual/arch-um.patch
 "#;
@@ -66,8 +69,8 @@ cd /kernel/build
 cp include/config/kernel.release ..
 mv "$target" ..
 find . \( -path ./scripts -o -path ./tools \) -prune -o -type f \
-    \( -name '*.o' -o -name '*.a' -o -name '.*.cmd' -o -name 'vmlinux*' -o -name '.tmp_*' -o -name System.map \) \
-    -print0 | xargs -0 rm -f
+    \( -name '*.o' -o -name '*.a' -o -name '.*.cmd' -o -name 'vmlinux*' -o -name '.tmp_*' \
+    -o -name System.map \) -print0 | xargs -0 rm -f
 "#;
 
 /// The kernel of a bed, of the version of the stock kernel `stock`; built first if need be.
@@ -110,11 +113,19 @@ fn config(env: &Env, recipe: &Recipe) -> Result<String> {
     let mut text = String::new();
     for file in recipe.configs {
         let path = env.src.join("beds").join(file);
-        text += &fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        text.push('\n');
+        let file =
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        text += &settings(&file);
     }
     Ok(text)
+}
+
+/// The lines that set something: what comments say makes no other kernel.
+fn settings(file: &str) -> String {
+    let set = |line: &&str| line.starts_with("CONFIG_") || line.starts_with("# CONFIG_");
+    file.lines()
+        .filter(set)
+        .fold(String::new(), |text, line| text + line + "\n")
 }
 
 /// The source of the kernel's version, patched.
@@ -186,4 +197,16 @@ fn make(
         bail!("the build of bed {bed}'s kernel made no {}", recipe.target);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::settings;
+
+    #[test]
+    fn comments_make_no_other_kernel() {
+        let file = "# about it\nCONFIG_A=y\n\n# and\n# CONFIG_B is not set\n";
+        assert_eq!(settings(file), "CONFIG_A=y\n# CONFIG_B is not set\n");
+        assert_eq!(settings(&file.replace("about", "of")), settings(file));
+    }
 }

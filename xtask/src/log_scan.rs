@@ -71,10 +71,10 @@ mod tests {
         let log = "\
 [    0.000000] Linux version 7.2.12+deb13-amd64
 [    0.000000] smpboot: Allowing 2 CPUs, 0 hotplug CPUs
-[    0.010000] RETBleed: WARNING: Spectre v2 mitigation leaves CPU vulnerable to RETBleed attacks, data leaks possible!
+[    0.010000] RETBleed: WARNING: Spectre v2 mitigation leaves CPU vulnerable
 [    0.010000] CPU0: possible CPUs 2
 [    3.100000] sch_turnstile: loading out-of-tree module taints kernel.
-[    3.100000] sch_turnstile: module verification failed: signature and/or required key missing - tainting kernel
+[    3.100000] sch_turnstile: module verification failed: signature missing - tainting kernel
 case fifty-loads-leak-nothing
 Warning: a program's own
 WARNING: iperf3 says so

@@ -12,12 +12,11 @@ mod bench;
 mod cache;
 mod check_ko;
 mod chroot;
+mod columns;
 #[path = "../../vm-tests/src/complaints.rs"]
 mod complaints;
 mod cpio;
 mod demo;
-mod demo_data;
-mod demo_messages;
 mod detectors;
 mod determinism;
 mod env;
@@ -34,12 +33,11 @@ mod kernel_build;
 mod lab;
 mod log_scan;
 mod modules;
-mod plot;
-mod plot_messages;
 mod progress;
 mod qemu;
 mod report;
 mod session;
+mod tables;
 mod test;
 mod uml;
 mod versions;
@@ -57,13 +55,17 @@ use crate::session::Session;
 const AFTER_HELP: &str = "\
 Environment:
   TURNSTILE_CACHE    cache folder [default: $XDG_CACHE_HOME/turnstile or ~/.cache/turnstile]
-  TURNSTILE_MIRROR   URL of the Debian mirror, ending in /debian [default: the one this machine's apt uses]
-  TURNSTILE_KERNEL   kernel series or version, as 7.2 or 7.2.12+deb13 [default: the newest that is tested]
+  TURNSTILE_MIRROR   URL of the Debian mirror, ending in /debian
+                     [default: the one this machine's apt uses]
+  TURNSTILE_KERNEL   kernel series or version, as 7.2 or 7.2.12+deb13
+                     [default: the newest that is tested]
 
-Needs root, apt (Debian or alike), and network for the first run. What is made is kept in the cache folder.";
+Needs root, apt (Debian or alike), and network for the first run. What is made is kept in the cache
+folder.";
 
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", about = "Builds, tests and demonstrates Turnstile in a VM with Debian's stock kernel", after_help = AFTER_HELP)]
+#[command(name = "cargo xtask", about = "Builds, tests and demonstrates Turnstile in a VM with \
+                                         Debian's stock kernel", after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Job,

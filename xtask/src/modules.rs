@@ -97,7 +97,8 @@ pub(crate) fn unsound(
 cd /out
 made=knet/examples/.fifo.o.cmd
 case $1 in transport_*) made=kmod/.turnstile_main.o.cmd ;; esac
-command=$(sed -n 's/^savedcmd_[^ ]* := //p' $made | sed 's/ --out-dir .*//; s/--crate-name [a-z]*//')
+command=$(sed -n 's/^savedcmd_[^ ]* := //p' $made |
+    sed 's/ --out-dir .*//; s/--crate-name [a-z]*//')
 export RUSTC_BOOTSTRAP=1
 eval "$command --crate-name $1 --emit=metadata=/tmp/$1.rmeta -Amissing_docs -Funsafe_code $2"
 "#;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, Context, Result};
+use turnstile_test_protocol::run::{Mode, RunConfig};
 
 use crate::bed::Bed;
 use crate::cache::remove_tree;
@@ -14,7 +15,7 @@ use crate::env::Env;
 use crate::export::export;
 use crate::guest::{Guest, Machine};
 use crate::guest_build::{self, GuestPrograms};
-use crate::image::{self, Base, RunConfig};
+use crate::image::{self, Base};
 use crate::kernel::{self, KernelTree};
 use crate::kernel_build;
 use crate::modules;
@@ -125,7 +126,7 @@ impl Session {
         run: impl FnOnce(&Guest<'_>) -> Result<T>,
     ) -> Result<T> {
         let machine = self.machine(env)?;
-        let dir = RunDir::new(env, &format!("{}-{}", self.tree.bed, config.mode))?;
+        let dir = RunDir::new(env, &format!("{}-{}", self.tree.bed, config.mode.word()))?;
         image::write(env, self, built, config, &dir.0)?;
         let guest = Guest {
             chroot: &self.chroot,
@@ -159,7 +160,7 @@ pub(crate) fn build(env: &Env, wanted: Option<&str>) -> Result<()> {
         let (session, built) = Session::prepare_and_build(env, Bed::Vm)?;
         (session.chroot, session.tree, built.modules, built.programs)
     };
-    let out = export(env, &chroot, &tree.release, &modules, &programs)?;
+    let out = export(env, &chroot, &tree, &modules, &programs)?;
     env.ui.result(out.display().to_string());
     Ok(())
 }
@@ -171,11 +172,7 @@ pub(crate) fn build(env: &Env, wanted: Option<&str>) -> Result<()> {
 pub(crate) fn shell(env: &Env) -> Result<()> {
     let lock = env.lock()?;
     let (session, built) = Session::prepare_and_build(env, Bed::Vm)?;
-    let config = RunConfig {
-        mode: "shell".into(),
-        timeout_scale: 1.0,
-        ..RunConfig::default()
-    };
+    let config = RunConfig::of(Mode::Shell);
     session.boot(env, &built, &config, |guest| {
         drop(lock);
         env.ui

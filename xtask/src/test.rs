@@ -23,12 +23,12 @@ use crate::follow;
 use crate::guest::{Limits, Machine};
 use crate::guest_build::{self, GuestPrograms};
 use crate::host_checks;
-use crate::image::RunConfig;
 use crate::lab;
 use crate::modules;
 use crate::qemu::Accelerator;
 use crate::report::Report;
 use crate::session::{Built, Session};
+use turnstile_test_protocol::run::{Mode, RunConfig};
 
 /// Words that stand, where cases are named, for what needs boots of its own: planted faults, a run
 /// that is compared with itself, the experiments, the cost of a packet.
@@ -81,7 +81,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// How often to run the guest, each time with the next seed
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     pub repeat: u64,
     /// The longest one run of the guest may take
     #[arg(long, value_name = "SECONDS", default_value_t = GUEST_SECONDS)]
@@ -198,7 +203,9 @@ fn prepare(env: &Env, beds: &[Bed], options: &Options, report: &Report) -> Resul
                 let built = session.build(env, &programs)?;
                 let bed = session.tree.bed;
                 // Those for the stock kernel were looked at when they were built.
-                if bed != Bed::Vm {
+                if bed == Bed::Vm {
+                    host_checks::installation(env, &session, &built, report);
+                } else {
                     for module in &built.modules {
                         let chroot = &session.chroot;
                         host_checks::small_frames(env, chroot, bed.name(), report, module);
@@ -245,13 +252,14 @@ fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
         };
         let lab = &|(session, built): &Ready| {
             let began = Instant::now();
-            let result = lab::all_twice(env, session, built, LAB_SEED, report);
+            let whole = !options.filter.is_empty();
+            let result = lab::all(env, session, built, LAB_SEED, whole, report);
             ended("lab".into(), began, result);
         };
         let clock_runs = ready.iter().any(|(one, _)| !one.tree.bed.is_simulated());
         let (beside, line): (Vec<_>, Vec<_>) = ready
             .iter()
-            .partition(|(session, _)| session.tree.bed == Bed::Sanitize);
+            .partition(|(session, _)| session.tree.bed.is_simulated());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 if clock_runs {
@@ -290,10 +298,11 @@ fn guest(
     let filter = cases_of(&options.filter);
     if options.filter.is_empty() || !filter.is_empty() {
         let config = RunConfig {
-            mode: "test".into(),
+            mode: Mode::Test,
             filter: filter.join(","),
             seed,
             timeout_scale,
+            ..RunConfig::default()
         };
         test_cases(env, session, built, &config, options, report)?;
     }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
-//! All messages of a host, or of a network namespace: both directions, their timers, and the pacer
-//! of the tokens.
+//! The state machine of the transport for one host or network namespace: all messages of both
+//! directions, their timers, and the pacer of the tokens.
 //!
-//! [`Endpoint`] is handed packets and times, and calls its user's [`Host`]. After every call,
-//! [`Endpoint::next_timer`] says when [`Endpoint::timer`] is to be called. No call takes unbounded
-//! time: where there is more to do, the next timer is due at once.
+//! [`Endpoint`] gets packets and times, and calls its user's [`Host`]. After every call,
+//! [`Endpoint::next_timer`] says when to call [`Endpoint::timer`]. Every call takes bounded time:
+//! if more remains to be done, the next timer is due at once.
 //!
 //! `now` is a monotonic clock; `clock` is the low 32 bits of the expiry clock in ns, on which hosts
 //! should agree if tokens expire.
 //!
-//! # Who may do what
+//! # What forged packets can do
 //!
-//! A packet counts if its cookie and the address that it came from are those of a message. Cookies
-//! are 64 random bits, so that somebody who does not see the packets cannot draw data out, put data
-//! in, or end a message. What anybody can do is send SYNCs: messages of which nothing else has come
-//! are few (`max-half-open`; when there are more, a random one is dropped), are given few tokens,
-//! and as many messages from one address as `max-per-peer` allows.
+//! A packet is accepted if its cookie and its source address are those of a message. Cookies are 64
+//! random bits, so that an attacker who does not see the packets cannot draw data, inject data, or
+//! end a message. Anybody can send SYNCs. So half-open messages are bounded (`max-half-open`;
+//! beyond it a random one is dropped) and get few tokens, and one address can open `max-per-peer`
+//! messages.
 
 use super::config::Resolved;
 use super::heap::Heap;
@@ -51,8 +51,8 @@ const DATA_OVERHEAD: u32 = 14 + 20 + 8 + DATA_LEN as u32 + 24;
 const RESET_BURST: u32 = 64;
 const RESET_INTERVAL: Nanos = Nanos::MILLISECOND;
 
-/// See the module's documentation. `O` and `I` are what the user keeps for each outgoing and
-/// incoming message.
+/// See the module's documentation. `O` and `I` are the user's data for each outgoing and incoming
+/// message.
 pub struct Endpoint<M: Memory, O, I> {
     config: Resolved,
     stats: Stats,
@@ -72,15 +72,15 @@ pub struct Endpoint<M: Memory, O, I> {
     /// The indices of half-open messages, in no order.
     half_open: Paged<M, u32>,
     half_len: u32,
-    /// Until when the silent senders have had their turn to be asked.
+    /// When the next silent sender has its turn to be probed.
     asked: Nanos,
     resets: u32,
     resets_at: Nanos,
-    /// When each limit may be told of again.
+    /// When an event about each limit may be sent again.
     limited: [Nanos; 6],
 }
 
-/// When a packet came, by both clocks.
+/// A packet's time of arrival, by both clocks.
 #[derive(Clone, Copy)]
 struct At {
     now: Nanos,
@@ -90,8 +90,8 @@ struct At {
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// An endpoint without messages, which has to be [started](Self::start) before anything else.
     ///
-    /// It is large: a kernel has this constant copied to where it is to be, and starts it there.
-    /// Its stack has no room for one that is returned or moved.
+    /// It is large: the kernel module copies this constant into place and starts it there, since
+    /// the stack has no room for one that is returned or moved.
     pub const NEW: Self = Self {
         config: Resolved::NONE,
         stats: Stats::new(),
@@ -122,19 +122,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         endpoint.start(now, config, seed).then_some(endpoint)
     }
 
-    /// Begins, once. `seed` is random: with it, the order of its tables cannot be foreseen.
-    /// `false`: no memory.
+    /// Starts the endpoint, once. `seed` is random, so that the order of hash tables cannot be
+    /// predicted. `false`: no memory.
     pub fn start(&mut self, now: Nanos, config: &Resolved, seed: u64) -> bool {
         self.config = *config;
         self.seed = seed;
         self.rng = Rng::new(mix(seed));
         self.pacer.start(config.token_rate, TOKEN_WIRE_LEN, now);
         self.resets_at = now;
-        // The first of each, so that a packet can be looked up.
+        // The first chunk of each table, so that look-ups work.
         self.out_index.reserve(0) && self.in_index.reserve(0) && self.remembered.reserve(1)
     }
 
-    /// Another configuration, from now on.
+    /// Changes the configuration from now on.
     pub fn configure<H: Host<O, I>>(&mut self, now: Nanos, config: &Resolved, host: &mut H) {
         // Messages' own rates follow at their next update: they are shares.
         self.config = *config;
@@ -152,7 +152,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         &self.stats
     }
 
-    /// Something came that is no packet of the transport. Counts it.
+    /// Counts a datagram that is no packet of the transport.
     pub fn malformed(&mut self, why: Malformed) {
         self.stats.count(Counter::malformed(why));
     }
@@ -174,8 +174,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Some(&mut self.ins.get_mut(index)?.user)
     }
 
-    /// The first outgoing message from index `from` on, and the index to go on from. Takes a time
-    /// that grows with the most messages there ever were at once, as do the following: for dumps.
+    /// The first outgoing message from index `from` on, and the index to continue from. For dumps:
+    /// this and the following take time in proportion to the most messages there ever were at once.
     pub fn outgoing(&self, now: Nanos, from: u32) -> Option<(u32, OutId, Info, &O)> {
         let index = self.outs.next(from)?;
         let out = self.outs.get(index)?;
@@ -183,7 +183,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Some((next, self.out_id(index), out.info(now), &out.user))
     }
 
-    /// The first incoming message from index `from` on, and the index to go on from.
+    /// The first incoming message from index `from` on, and the index to continue from.
     pub fn incoming(&self, now: Nanos, from: u32) -> Option<(u32, InId, Info, &I)> {
         let index = self.ins.next(from)?;
         let message = self.ins.get(index)?;
@@ -192,7 +192,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Some((next, self.in_id(index), info, &message.user))
     }
 
-    /// The first peer from index `from` on, and the index to go on from.
+    /// The first peer from index `from` on, and the index to continue from.
     pub fn peers(&self, from: u32) -> Option<(u32, PeerInfo)> {
         let index = self.peers.all.next(from)?;
         let peer = self.peers.all.get(index)?;
@@ -212,8 +212,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         (self.outs.len(), self.ins.len(), self.remembered.len())
     }
 
-    /// A packet came. `ecn`: the two bits of its IP header. `payload`: what it came in; it is
-    /// dropped if it is not for [`Host::data`].
+    /// Handles a received packet. `ecn`: the two bits of its IP header. `payload`: the buffer that
+    /// it came in, which is dropped unless it goes to [`Host::data`].
     #[allow(clippy::too_many_arguments)] // facts of one packet
     pub fn packet<H: Host<O, I>>(
         &mut self,
@@ -235,8 +235,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Packet::Ack(ack) => self.on_ack(at, from, ack, host),
             Packet::Reset(reset) => self.on_reset(at, from, reset, host),
         }
-        // What came may have made a token due: whoever sends by timers that are late is clocked by
-        // the data that comes.
+        // Send tokens that are due by now: where timers are late, arriving data clocks them.
         self.pace(at, host);
     }
 
@@ -279,7 +278,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.ins.is(id.index, id.generation).then_some(id.index)
     }
 
-    /// The outgoing message of a packet. `Err`: whether there is one with another address.
+    /// The outgoing message that a packet belongs to. `Err`: whether its cookie is right and its
+    /// address is not.
     fn find_out(&self, cookie: Cookie, from: &Address) -> Result<u32, bool> {
         let mut other = false;
         let found = self.out_index.find(self.hash(cookie), |index| {
@@ -291,7 +291,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         found.ok_or(other)
     }
 
-    /// The incoming message of a packet. `Err`: whether there is one with another address.
+    /// The incoming message that a packet belongs to. `Err`: whether its cookie is right and its
+    /// address is not.
     fn find_in(&self, cookie: Cookie, from: &Address) -> Result<u32, bool> {
         let mut other = false;
         let found = self.in_index.find(self.hash(cookie), |index| {
@@ -303,7 +304,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         found.ok_or(other)
     }
 
-    /// Counts a signal for no message.
+    /// Counts a signal that belongs to no message.
     fn stray(&mut self, other: bool) {
         self.stats.count(if other {
             Counter::SignalAddress
@@ -312,7 +313,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         });
     }
 
-    /// Tells of a limit, at most once a second.
+    /// Sends an event about a limit, at most once a second.
     fn limit<H: Host<O, I>>(&mut self, now: Nanos, limit: Limit, host: &mut H) {
         if let Some(next) = self.limited.get_mut(limit as usize) {
             if now >= *next {
@@ -328,7 +329,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         signal(host, to, &Packet::Ack(ack));
     }
 
-    /// Sends a RESET to whom it may concern, unless many were sent lately.
+    /// Answers a packet of no known message with a RESET, up to a limit on their rate.
     fn reset<H: Host<O, I>>(
         &mut self,
         now: Nanos,
@@ -394,7 +395,7 @@ fn token_wire_len(to: &Address) -> u32 {
     }
 }
 
-/// What a packet of data occupies of the wire besides its payload.
+/// Bytes on the wire of a packet of data besides its payload.
 #[inline]
 fn data_overhead(to: &Address) -> u32 {
     if to.is_ipv4() {
@@ -404,7 +405,7 @@ fn data_overhead(to: &Address) -> u32 {
     }
 }
 
-/// Spreads all bits over all bits (the finalizer of splitmix64).
+/// Mixes the bits, so that each depends on all (the finalizer of splitmix64).
 #[inline]
 fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Credit feedback: how fast a message is given tokens, from how many of them were answered.
+//! Credit feedback (ExpressPass section 3.2): a message's token rate follows the part of its tokens
+//! that was answered.
 //!
-//! Ports drop tokens where there are more than the data they would call for has room. The rate
-//! follows that loss, once a round trip: a token that is lost costs next to nothing, so the rate
-//! may change in large steps.
+//! A port drops tokens that would call for more data than its link carries. The rate follows that
+//! loss once per round trip. A lost token costs next to nothing, so the rate may change in large
+//! steps.
 //!
 //! Rates are parts per billion of the host's token rate, and never more than all of it.
 //!
-//! The papers' formulas are taken further in three respects, all for what a packet-level model of a
-//! shared port showed:
-//! - Tokens that were answered or lost in a period were sent in the one before, at the rate of that
-//!   one. It is that rate that the loss is taken from. From the present one, which has fallen for
-//!   the same loss already, the rate would fall twice: two messages would leave a seventh of the
-//!   link unused.
-//! - A period with fewer tokens than [`ENOUGH`] moves the rate, and the weight, that much less.
-//!   Among hundreds of messages each has a token or less in a round trip; answered or lost, it says
-//!   little.
-//! - The more of the rate a message has, the less loss it aims at ([`Resolved::fairness`]; 0: as
-//!   ExpressPass has it). A full queue has room for a token each time one has left. A message with
-//!   most of the rate sends the next one evenly, and mostly gets the place; one with little of it
-//!   comes at any time, and mostly finds the queue full. With one target for both, of two messages
-//!   one has 95 % of the link after a few hundred round trips, and keeps it.
+//! This differs from the papers' formulas in three respects. A packet-level model of a shared port
+//! (`core/tests/transport_feedback.rs`) showed the need for each:
+//! - Tokens that were answered or lost in a period were sent in the period before, at its rate. So
+//!   the loss is subtracted from that rate. The present rate has already fallen for the same loss;
+//!   with it two messages would leave a seventh of the link unused.
+//! - A period with fewer tokens than [`ENOUGH`] moves rate and weight by proportionally less. Among
+//!   hundreds of messages each has one token or less per round trip, whose fate says little.
+//! - The higher a message's rate, the less loss it aims at ([`Resolved::fairness`]; 0: one target
+//!   for all, as ExpressPass has it). A full queue has room for one token each time one has left. A
+//!   message with most of the rate sends evenly and mostly gets that place; one with a low rate
+//!   comes at any time and mostly finds the queue full. With one target for both, one of two
+//!   messages has 95 % of the link after a few hundred round trips, and keeps it.
 use core::num::NonZeroU64;
 
 use super::config::{Feedback, Resolved};
@@ -28,32 +27,32 @@ use super::jitter::NANO;
 
 const WHOLE: u32 = 1_000_000_000;
 
-/// With as many tokens in a period, or more, the rate moves all the way to what the formula gives;
-/// with half as many, half of it.
+/// With at least as many tokens in a period the rate moves all the way to what the formula gives;
+/// with half as many, half of the way.
 pub const ENOUGH: u32 = 16;
 
-/// What became of a message's tokens in one period.
+/// The fate of a message's tokens in one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
-    /// Tokens that data came for.
+    /// Tokens that were answered with data.
     pub answered: u32,
-    /// Tokens taken for lost: a later one was answered, or none was for too long. One that met a
-    /// sender with nothing to send counts as lost, so that the rate follows what the sender has.
+    /// Tokens taken for lost: a later one was answered, or none was for too long. A token whose
+    /// sender has nothing to send counts as lost, so that the rate follows what the sender has.
     pub lost: u32,
 }
 
-/// The rate at which one message is given tokens.
+/// The token rate of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credit {
     rate: u32,
-    /// In the period before: the tokens that are heard of now were sent at that rate.
+    /// The rate of the period before, at which the tokens that are answered now were sent.
     before: u32,
     weight: u32,
     rising: bool,
 }
 
 impl Credit {
-    /// As the configuration has it at first.
+    /// The configuration's initial rate and weight.
     pub fn new(config: &Resolved) -> Self {
         Self {
             rate: config.initial_rate,
@@ -69,7 +68,7 @@ impl Credit {
         self.rate
     }
 
-    /// Brings it into the ranges of a configuration that was changed.
+    /// Clamps rate and weight to the ranges of a changed configuration.
     pub fn configure(&mut self, config: &Resolved) {
         self.rate = limit(self.rate.into(), config);
         self.before = limit(self.before.into(), config);
@@ -78,8 +77,9 @@ impl Credit {
             .clamp(config.weight_min.min(config.weight_max), config.weight_max);
     }
 
-    /// The rate for the next period. To be called once a period, which is a round-trip time or
-    /// [`Resolved::update_period`]. A period in which nothing became of any token changes nothing.
+    /// Works out the rate for the next period. To be called once per period, which is a round-trip
+    /// time or [`Resolved::update_period`]. A period in which no token was answered or lost changes
+    /// nothing.
     pub fn update(&mut self, config: &Resolved, period: &Period) {
         let answered = u64::from(period.answered);
         let lost = u64::from(period.lost);
@@ -91,7 +91,7 @@ impl Credit {
         let came = u64::from(self.before).wrapping_mul(answered) / tokens;
         let target = target(config, self.before);
         let goal = match config.feedback {
-            // To what came (ExpressPass, algorithm 1).
+            // Down to the rate that came through (ExpressPass, algorithm 1).
             Feedback::Midpoint if lost != 0 => came,
             Feedback::Midpoint => u64::from(midpoint(self.rate, WHOLE)),
             // lost / tokens <= target, both sides below 2^63.
@@ -130,15 +130,15 @@ impl Credit {
         let Some(rate) = NonZeroU64::new(self.rate.into()) else {
             return u64::MAX;
         };
-        // whole x 10^9 / rate. The rest is less than the rate, which is at most 10^9.
+        // whole x 10^9 / rate. The remainder is less than the rate, which is at most 10^9.
         let time = (whole / rate).saturating_mul(WHOLE.into());
         let rest = (whole % rate).wrapping_mul(WHOLE.into()) / rate;
         time.saturating_add(rest).max(1)
     }
 }
 
-/// The loss that a message aims at whose tokens were sent at a rate, which is at most 10^9:
-/// `target loss / (1 + fairness x rate)`.
+/// The target loss of a message with this token rate, which is at most 10^9: `target loss / (1 +
+/// fairness x rate)`.
 #[inline]
 fn target(config: &Resolved, rate: u32) -> u32 {
     let spread = u64::from(rate).saturating_mul(config.fairness.into());
@@ -149,16 +149,14 @@ fn target(config: &Resolved, rate: u32) -> u32 {
     u32::try_from(part).unwrap_or(config.target_loss)
 }
 
-/// `rate x (1 + loss)`: so many tokens must be sent for `rate` to come through. Both are at most
-/// 10^9.
+/// `rate x (1 + loss)`: the rate to send at so that `rate` comes through. Both are at most 10^9.
 #[inline]
 fn above(rate: u64, loss: u32) -> u64 {
     let factor = u64::from(WHOLE).wrapping_add(loss.into());
     rate.wrapping_mul(factor) / u64::from(WHOLE)
 }
 
-/// From `from` to `goal`, both at most 2 x 10^9: all the way if `certainty` is [`ENOUGH`], else so
-/// many parts of it.
+/// Moves from `from` towards `goal`, both at most 2 x 10^9: by `certainty` / [`ENOUGH`] of the way.
 #[inline]
 fn toward(from: u32, goal: u64, certainty: u64) -> u32 {
     let from = u64::from(from);

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-//! When a receiver asks for what is missing.
+//! Loss detection at the receiver: when a RESEND names the gaps in a message.
 //!
-//! Data comes in the order of the message, but for what was lost, what was sent again, and what the
-//! network reordered. So a gap is *pending* first, for a quarter of a round trip or until data for
-//! some later tokens has come, and is then *named* in a RESEND. A sender sends what was named
-//! first. So when data for tokens that were sent after the RESEND comes and the first gap is still
-//! there, something was lost again, and all gaps are named once more; not before a round trip has
-//! passed.
+//! Data comes in the order of the message, except for losses, retransmissions and reordering. A new
+//! gap is *pending* for a quarter of a round trip or until data for some later tokens has come, and
+//! is then *named* in a RESEND. A sender sends named bytes before anything new. So if data for
+//! tokens that were sent after the RESEND comes and the first gap is still there, something was
+//! lost again, and all gaps are named once more, but at most once per round trip.
 //!
-//! What is missing at the end is no gap. It is named when the sender says that it has sent all, or
-//! is silent.
+//! Bytes missing at the end are no gap. They are named when the sender says that it has sent all,
+//! or is silent.
 
 use super::ranges::Ranges;
 use super::wire::Spans;
 use crate::units::Nanos;
 
-/// How many ranges of a message are kept apart: with more gaps, what comes behind them is as if
-/// lost.
+/// The most ranges of a message that are kept: with more gaps, data behind them is dropped.
 pub(crate) const RANGES: usize = 32;
 
 /// See the module's documentation.
@@ -25,12 +23,12 @@ pub(crate) struct Gaps {
     /// Gaps between `named` and this are pending; 0: none.
     pending: u32,
     since: Nanos,
-    /// Data for so many tokens came since.
+    /// How many tokens have been answered since.
     later: u16,
     /// Gaps below this have been named, lastly at `at`.
     named: u32,
     at: Nanos,
-    /// Data for so many tokens from `sequence` on, which were sent after that, did not fill the
+    /// So many answers to tokens from `sequence` on, which were sent after that, did not fill the
     /// first gap, which begins at `head`.
     head: u32,
     sequence: u16,
@@ -38,8 +36,8 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    /// Data came; `token`: what it answered. `tolerance`: the ledger's. `next`: the next token's
-    /// number.
+    /// Data came. `token`: the token it answered. `tolerance`: the ledger's. `next`: the next
+    /// token's number.
     pub(crate) fn came(&mut self, now: Nanos, ranges: &Ranges<RANGES>, token: Option<u16>) {
         let contiguous = ranges.contiguous();
         let top = ranges.as_slice().last().map_or(0, |last| last.start);
@@ -60,7 +58,7 @@ impl Gaps {
         }
     }
 
-    /// All up to `limit` has been sent, says the sender.
+    /// The sender says that it has sent everything up to `limit`.
     pub(crate) fn all_sent(&mut self, now: Nanos, limit: u32) {
         if self.pending == 0 {
             (self.since, self.later) = (now, 0);
@@ -68,12 +66,12 @@ impl Gaps {
         self.pending = limit.max(1);
     }
 
-    /// When something is to be named, if nothing comes before.
+    /// When a gap will be named, unless data comes before.
     pub(crate) fn due(&self, rtt: Nanos) -> Option<Nanos> {
         (self.pending != 0).then(|| self.since + Nanos(rtt.0 / 4))
     }
 
-    /// What is to be named now.
+    /// The gaps to be named now.
     pub(crate) fn name(
         &mut self,
         now: Nanos,
@@ -99,7 +97,7 @@ impl Gaps {
         self.name_between(now, ranges, from, to, next)
     }
 
-    /// All that is missing below `limit`: nothing else helps.
+    /// Everything that is missing below `limit`, as the sender is silent.
     pub(crate) fn name_all(
         &mut self,
         now: Nanos,
@@ -127,7 +125,7 @@ impl Gaps {
             at = gap.end;
         }
         if ranges.missing(at, to).is_some() {
-            // The rest in its turn.
+            // More gaps than a RESEND holds: the rest stays pending.
             (self.pending, self.since, self.later) = (to, now, 0);
         } else {
             at = to;
@@ -136,7 +134,7 @@ impl Gaps {
         if spans.is_empty() {
             return None;
         }
-        // What is missing at the end will come in its turn: what is lost then are gaps again.
+        // Only up to the end of what has come: losses behind it will show as gaps again.
         self.named = self.named.max(at.min(ranges.end()));
         (self.at, self.head, self.misses, self.sequence) = (now, ranges.contiguous(), 0, next);
         Some(spans)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A priority queue of indices, in which each can be moved and removed.
+//! A priority queue of indices: a 4-ary heap whose entries can be moved and removed.
 //!
-//! A heap with four children for each node, and for each index its place. All operations take O(log
-//! n) in the worst case, not just on average: they are done with a lock held. (A pairing heap would
-//! be as fast on average, but a single removal can take O(n).)
+//! A table has each index's place in the heap. All operations take O(log n) in the worst case and
+//! not only on average, because they run with a lock held. (A pairing heap is as fast on average,
+//! but a single removal can take O(n).)
 
 use super::host::Memory;
 use super::paged::Paged;
 use super::slab::NONE;
 
-/// The queue: each index from 0 on is in it at most once, with a key; the least key comes first,
-/// and of equal ones any.
+/// The queue: each index is in it at most once, with a key; the least key comes first, equal keys
+/// in any order.
 pub(crate) struct Heap<M: Memory, K> {
     nodes: Paged<M, (K, u32)>,
     /// By index: where in `nodes`.
@@ -27,8 +27,8 @@ impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
         }
     }
 
-    /// Makes room for `index` and all below it: [`Heap::set`] works for these. `false` if there is
-    /// no memory.
+    /// Makes room for indices up to this one, so that [`Heap::set`] works for these. `false`: no
+    /// memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
         self.nodes.reserve(index, || (K::default(), NONE)) && self.places.reserve(index, || NONE)
     }
@@ -51,7 +51,7 @@ impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
         Some(self.at(*self.places.get(index)?)?.0)
     }
 
-    /// Gives an index a key, whether it is in the queue or not.
+    /// Inserts an index, or changes its key.
     pub(crate) fn set(&mut self, index: u32, key: K) {
         let Some(&place) = self.places.get(index) else {
             return;
@@ -70,7 +70,7 @@ impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
         }
     }
 
-    /// Takes an index out. Harmless if it is not in.
+    /// Removes an index, if it is in the queue.
     pub(crate) fn remove(&mut self, index: u32) {
         let Some(&place) = self.places.get(index) else {
             return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What an endpoint and its user say to each other: addresses, ids, the traits that the user
+//! The interface between an endpoint and its user: addresses, ids, the traits that the user
 //! implements, and facts about messages.
 
 use super::wire::{ResetCode, Sync};
@@ -27,25 +27,25 @@ impl Address {
     }
 }
 
-/// Storage: arrays that do not grow. The kernel module gives memory that can be had in atomic
-/// context, the tests a `Vec`.
+/// Storage: arrays of fixed length. The kernel module allocates them in atomic context, tests use a
+/// `Vec`.
 pub trait Memory {
     /// An array.
     type Chunk<T>: AsRef<[T]> + AsMut<[T]>;
     /// An array of `len` items, the `i`-th being `fill(i)`. `None` if there is no memory.
     ///
-    /// One of these never takes more than [`CHUNK_BYTES`], unless a single item does.
+    /// No array takes more than [`CHUNK_BYTES`], unless a single item does.
     fn chunk<T>(len: usize, fill: impl FnMut(usize) -> T) -> Option<Self::Chunk<T>>;
 }
 
-/// The most bytes that are asked for at once: two pages of the kernel's usual size.
+/// The most bytes that are allocated at once: two of the kernel's usual pages.
 pub const CHUNK_BYTES: usize = 8192;
 
-/// An outgoing message. Ids are not reused until 2^32 messages later: one of a message that is no
-/// more is harmless.
+/// An outgoing message. Ids are reused after 2^32 messages, so that one of a message that has ended
+/// is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OutId {
-    /// Which of the messages under way; small numbers are used first.
+    /// Its place among the messages under way; small numbers are used first.
     pub index: u32,
     /// Which of the messages that had this index.
     pub generation: u32,
@@ -54,13 +54,13 @@ pub struct OutId {
 /// An incoming message. As [`OutId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InId {
-    /// Which of the messages under way; small numbers are used first.
+    /// Its place among the messages under way; small numbers are used first.
     pub index: u32,
     /// Which of the messages that had this index.
     pub generation: u32,
 }
 
-/// How a packet is to be treated on its way: which band of a port, which DSCP.
+/// A packet's class: which band of a port it goes to, and which DSCP it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// SYNC, RESEND, FIN, ACK, RESET.
@@ -73,10 +73,10 @@ pub enum Class {
     Unscheduled,
 }
 
-/// Part of an outgoing message's data, that goes into a packet.
+/// The part of an outgoing message that goes into one packet.
 #[derive(Debug)]
 pub struct Slice<'a, O> {
-    /// What the user keeps for the message.
+    /// The user's data of the message.
     pub message: &'a mut O,
     /// Bytes of the message before it.
     pub offset: u32,
@@ -84,21 +84,21 @@ pub struct Slice<'a, O> {
     pub len: u32,
 }
 
-/// What the endpoint needs of its surroundings. `O` and `I` are what the user keeps for each
-/// outgoing and incoming message.
+/// What the endpoint needs from its user: randomness, sending, and a place for messages. `O` and
+/// `I` are the user's data for each outgoing and incoming message.
 ///
-/// Everything is called with the endpoint borrowed: it must not sleep or call the endpoint, and
+/// All methods are called with the endpoint borrowed: they must not sleep or call the endpoint, and
 /// should be short.
 pub trait Host<O, I> {
-    /// What a data packet came in: the kernel's socket buffer.
+    /// The buffer of a received data packet: the kernel's socket buffer.
     type Payload;
 
-    /// 64 random bits that nobody can foresee.
+    /// 64 unpredictable random bits.
     fn random(&mut self) -> u64;
 
-    /// A packet to send: `header`, then the data of `payload` if there is any. `ren`: the packet
-    /// belongs to a REN flow, and ports may mark it in its ECN field. It may get lost: the endpoint
-    /// does not want to know.
+    /// Sends a packet: `header`, then the data of `payload` if there is any. `ren`: the packet
+    /// belongs to a REN flow, and ports may mark its ECN field. Failures need not be reported: to
+    /// the endpoint the packet is lost.
     fn transmit(
         &mut self,
         to: &Address,
@@ -108,12 +108,11 @@ pub trait Host<O, I> {
         payload: Option<Slice<'_, O>>,
     );
 
-    /// Somebody begins a message. Returns what is to be kept for it, and how many bytes may come
-    /// for now.
+    /// A peer begins a message. Returns the user's data for it, and its first window in bytes.
     fn open(&mut self, from: &Address, sync: &Sync, id: InId) -> Result<(I, u32), Refusal>;
 
     /// New bytes of a message, `offset..offset + len`: those of `payload` from the `skip`-th data
-    /// byte on. They are told once. `false`: there is no memory for them, and they are as if lost.
+    /// byte on. Each byte is handed over once. `false`: no memory; the bytes count as lost.
     fn data(
         &mut self,
         id: InId,
@@ -124,25 +123,25 @@ pub trait Host<O, I> {
         payload: Self::Payload,
     ) -> bool;
 
-    /// The length of an incoming message, which was not known, is this.
+    /// An incoming message of unknown length has this length.
     fn in_length(&mut self, id: InId, message: &mut I, length: u32);
 
-    /// All bytes below `contiguous` have come, more than before.
+    /// All bytes below `contiguous` have come; the value only grows.
     fn in_progress(&mut self, id: InId, message: &mut I, contiguous: u32);
 
-    /// A message is complete. It is the user's from now on.
+    /// A message is complete, and no longer the endpoint's.
     fn in_done(&mut self, id: InId, message: I);
 
-    /// A message will not be completed.
+    /// A message failed and will not be completed.
     fn in_failed(&mut self, id: InId, message: I, why: Failure);
 
-    /// The peer has all bytes below `received`: they need not be kept.
+    /// The peer has all bytes below `received`: they can be freed.
     fn out_acked(&mut self, id: OutId, message: &mut O, received: u32);
 
     /// A message was delivered, or failed.
     fn out_done(&mut self, id: OutId, message: O, result: Result<(), Failure>);
 
-    /// Something to tell whoever listens.
+    /// An event for listeners.
     fn event(&mut self, event: &Event);
 }
 
@@ -151,7 +150,7 @@ pub trait Host<O, I> {
 pub enum Refusal {
     /// The sender is told.
     Reset(ResetCode),
-    /// As if the SYNC had not come: there is no room now. The sender will try again.
+    /// There is no room now: the SYNC is ignored, and the sender will repeat it.
     Ignore,
 }
 
@@ -188,7 +187,7 @@ pub struct Outgoing {
     /// Bytes; `None` if it is not known yet, or the peer is not to be told (TOP section 4.4,
     /// non-clairvoyant).
     pub length: Option<u32>,
-    /// When it should be there, from now on.
+    /// The time from now until it should have arrived.
     pub deadline: Option<Nanos>,
     /// The coflow that it belongs to; 0: none.
     pub coflow: u32,
@@ -200,7 +199,7 @@ pub struct Outgoing {
     pub available: u32,
 }
 
-/// Which way a message goes.
+/// A message's direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the peer.
@@ -227,7 +226,7 @@ pub struct Info {
     pub length: Option<u32>,
     /// Bytes. Out: acknowledged; in: received.
     pub received: u32,
-    /// Bytes. Out: sent at least once; in: below which tokens may be given.
+    /// Bytes. Out: sent at least once; in: the window, below which tokens may be given.
     pub window: u32,
     /// Priority of its tokens; out: that of the last one.
     pub priority: u8,
@@ -237,11 +236,11 @@ pub struct Info {
     pub rtt: Option<Nanos>,
     /// In: tokens sent; out: tokens that were valid.
     pub tokens: u64,
-    /// In: tokens taken for lost; out: tokens that were not valid.
+    /// In: tokens taken for lost; out: tokens that were invalid.
     pub tokens_lost: u64,
     /// Data packets: in: received; out: sent.
     pub packets: u64,
-    /// Data packets: in: that came again; out: sent again.
+    /// Data packets: in: duplicates; out: retransmissions.
     pub repeated: u64,
     /// Time since it began.
     pub age: Nanos,
@@ -261,9 +260,9 @@ pub struct PeerInfo {
     pub incoming: u32,
     /// Messages that go out to it.
     pub outgoing: u32,
-    /// Bytes that are missing of what comes in and is of known length.
+    /// Bytes still missing of incoming messages of known length.
     pub missing: u64,
-    /// Bytes not acknowledged of what goes out and is written.
+    /// Bytes of outgoing messages that are written and not acknowledged.
     pub unacknowledged: u64,
     /// The least round-trip time among its messages; `None` if none was measured.
     pub rtt: Option<Nanos>,
@@ -286,7 +285,7 @@ pub enum Limit {
     Memory,
 }
 
-/// Something that whoever listens may want to know.
+/// An event that listeners are told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A message began.
@@ -297,6 +296,6 @@ pub enum Event {
     Failed(Info, Failure),
     /// The configuration was changed.
     Configured,
-    /// A limit was met. At most one a second for each.
+    /// A limit was met. At most one event per second for each.
     Limited(Limit),
 }

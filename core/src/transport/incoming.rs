@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! One message at its receiver: what has come, what is missing, and whether it should be given
-//! another token.
+//! An incoming message: what has come, what is missing, and whether it should get another token.
 
 use super::feedback::Credit;
 use super::gaps::{Gaps, RANGES};
@@ -12,33 +11,34 @@ use super::ranges::{Range, Ranges};
 use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
 use crate::units::Nanos;
 
-/// How many tokens without an answer a message may have of which nothing but the SYNC has come, for
-/// each `rto`. A SYNC whose sender's address is forged draws no more than this.
+/// The most unanswered tokens of a half-open message per `rto`: a SYNC from a forged address draws
+/// no more.
 const HALF_OPEN_TOKENS: u32 = 8;
-/// The same, when many messages are half open.
+/// The same while many messages are half open.
 const CROWDED_TOKENS: u32 = 1;
-/// After so many tokens in a row without an answer, all that is missing is named, and the message
-/// pauses. Half of all tokens are lost where many messages meet: this many in a row are not.
+/// After so many unanswered tokens in a row the sender counts as silent: all that is missing is
+/// named, and the message pauses. Where many messages meet, half of all tokens are lost, but not
+/// this many in a row.
 const SILENT_TOKENS: u32 = 32;
 /// The same after so many round-trip times in a row in which tokens were given up and nothing came:
-/// a short message is given few at once.
+/// a short message gets few tokens at once.
 const SILENT_ROUNDS: u32 = 16;
-/// A silent sender is asked at least once in so many times `rto`: one that had nothing to send and
-/// then has learns of it no sooner.
+/// Probes of a silent sender back off to one per so many times `rto`. A sender that had nothing to
+/// send, and then has, may have to wait for one.
 const LONGEST_PAUSE: u32 = 4;
-/// Silent senders are asked one after the other, a quarter of `rto` apart: thousands of them at
-/// once would get more questions than a host can answer, whose answers then are the reason for
-/// more.
+/// Silent senders are probed in turn, a quarter of `rto` apart. Probes to thousands at once would
+/// be more than a host can answer, and answers that come too late cause more probes.
 const ASKED_APART: u64 = 4;
-/// So often a half-open message is given its tokens again after one `rto`, and then after twice the
-/// time each: where hundreds of messages meet at a port, the first tokens of some are all lost.
+/// So many times a half-open message gets its tokens again after one `rto`, and then after twice
+/// the time each (exponential backoff): where hundreds of messages meet at a port, some lose all of
+/// their first tokens.
 const EAGER_ROUNDS: u32 = 4;
-/// A half-open message is given its tokens again at least once in so many times `rto`.
+/// This backoff ends at so many times `rto`.
 const LONGEST_HALF_OPEN: u32 = 64;
-/// So many full packets are acknowledged at once.
+/// An ACK is sent once so many full packets have come.
 pub(crate) const ACK_PACKETS: u32 = 16;
 
-/// An incoming message. `I` is what the user keeps for it.
+/// An incoming message. `I` is the user's data for it.
 pub(crate) struct In<I> {
     pub(crate) user: I,
     pub(crate) cookie: Cookie,
@@ -52,26 +52,26 @@ pub(crate) struct In<I> {
     destination: u16,
     pub(crate) length: Option<u32>,
     pub(crate) mss: u32,
-    /// The user wants bytes below this.
+    /// The window: the user has room for bytes below this.
     pub(crate) window: u32,
-    /// The sender was told this window. Nothing beyond it is taken.
+    /// The window that the sender was told. Data beyond it is dropped.
     pub(crate) told: u32,
-    /// The sender was told that all below has come.
+    /// The sender was told that all bytes below this have come.
     pub(crate) acked: u32,
     pub(crate) ranges: Ranges<RANGES>,
     /// Bytes.
     pub(crate) received: u32,
     pub(crate) gaps: Gaps,
     pub(crate) ledger: Ledger,
-    /// Of the tokens' numbers at the last two ticks.
+    /// The next tokens' numbers at the last two ticks.
     marks: [u16; 2],
-    /// When tokens are looked at next, while any are outstanding.
+    /// The next tick, at which old tokens are given up; while any are outstanding.
     tick: Option<Nanos>,
     /// Data came since the last tick.
     busy: bool,
-    /// Tokens in a row without an answer.
+    /// Unanswered tokens in a row.
     silent: u32,
-    /// Ticks in a row that found tokens to give up, and no answer.
+    /// Ticks in a row that gave up tokens and saw no answer.
     silent_rounds: u32,
     /// The sender has said that it has nothing to send.
     idle: bool,
@@ -81,18 +81,18 @@ pub(crate) struct In<I> {
     silences: u32,
     /// No token before this.
     pub(crate) pause: Nanos,
-    /// Bytes below this go without tokens, and are waited for until then.
+    /// Bytes below this are sent without tokens, and expected until then.
     unscheduled: u32,
     unscheduled_until: Nanos,
     pub(crate) ren: bool,
-    /// REN: a grant is sent then if nothing comes.
+    /// REN: when to send a grant if nothing comes.
     pub(crate) grant: Option<Nanos>,
-    /// Its place among the half-open messages; `None`: data has come.
+    /// Its place among half-open messages; `None`: data has come.
     pub(crate) half_open: Option<u32>,
-    /// Tokens since this one count while half open, and it moves on then.
+    /// While half open, only tokens from this one on count, and it moves on then.
     half_base: u16,
     half_until: Nanos,
-    /// The how many-th such time this is.
+    /// How many times that was.
     half_rounds: u32,
     pub(crate) began: Nanos,
     pub(crate) heard: Nanos,
@@ -108,11 +108,12 @@ pub(crate) struct In<I> {
     pub(crate) tokens_lost: u64,
     pub(crate) packets: u64,
     pub(crate) repeated: u64,
-    /// When its tokens' intervals begin, and when, within the present one, its next token is due.
+    /// When the intervals of its tokens begin, and when within the present one its next token is
+    /// due.
     pub(crate) due: Due,
     pub(crate) next_token: Nanos,
     pub(crate) jitter: Jitter,
-    /// What its peer's and its coflow's sums have of it.
+    /// Its part in the sums of its peer and its coflow.
     pub(crate) noted_missing: u32,
     pub(crate) noted_remaining: u32,
     pub(crate) credit: Credit,
@@ -194,7 +195,7 @@ impl<I> In<I> {
         }
     }
 
-    /// Tokens may be given for bytes below this, as far as the sender knows.
+    /// The window that the sender knows: tokens may be given for bytes below it.
     #[inline]
     pub(crate) fn limit(&self) -> u32 {
         self.told.min(self.length.unwrap_or(MAX_LENGTH))
@@ -206,20 +207,21 @@ impl<I> In<I> {
         self.limit().saturating_sub(self.received)
     }
 
-    /// All has come.
+    /// Whether all bytes have come.
     #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         self.length == Some(self.received)
     }
 
-    /// The round-trip time, as far as it is known. Not below half of `base`: next to nothing, as on
-    /// a wire without delay, is soon exceeded, and all tokens on their way would count as lost.
+    /// The round-trip time, as far as it is known, but at least half of `base`. Without that bound,
+    /// on a link with next to no delay, any wait would exceed it and all tokens under way would
+    /// count as lost.
     #[inline]
     pub(crate) fn rtt(&self, base: Nanos) -> Nanos {
         self.rtt.map_or(base, |rtt| rtt.max(Nanos(base.0 / 2)))
     }
 
-    /// Bytes that are on their way without tokens.
+    /// Unscheduled bytes under way.
     fn unscheduled_left(&self, now: Nanos) -> u32 {
         if now >= self.unscheduled_until {
             return 0;
@@ -227,8 +229,7 @@ impl<I> In<I> {
         self.unscheduled.saturating_sub(self.received)
     }
 
-    /// Whether it should be given another token, disregarding rates; or when, if that is a matter
-    /// of time only.
+    /// Whether it should get another token, regardless of rates.
     pub(crate) fn wants(&self, now: Nanos, crowded: bool) -> bool {
         if self.ren || self.idle || now < self.pause || self.ledger.is_full() {
             return false;
@@ -246,8 +247,7 @@ impl<I> In<I> {
         self.is_allowed(crowded)
     }
 
-    /// Whether another token or grant may be sent, as far as that depends on whether anything has
-    /// come.
+    /// Whether another token or grant may be sent: a half-open message gets few.
     pub(crate) fn is_allowed(&self, crowded: bool) -> bool {
         let allowed = if crowded {
             CROWDED_TOKENS
@@ -258,7 +258,7 @@ impl<I> In<I> {
         self.half_open.is_none() || u32::from(sent) < allowed
     }
 
-    /// A token is sent now: its number.
+    /// Records that a token is sent. Returns its number.
     pub(crate) fn token(&mut self, now: Nanos, rtt: Nanos) -> u16 {
         if self.tick.is_none() {
             self.tick = Some(now + rtt);
@@ -269,7 +269,7 @@ impl<I> In<I> {
         self.ledger.send()
     }
 
-    /// A round-trip time was measured.
+    /// Takes a sample of the round-trip time.
     pub(crate) fn measured(&mut self, sample: Nanos) {
         self.least_rtt = self.least_rtt.min(sample);
         self.rtt = Some(match self.rtt {
@@ -279,7 +279,7 @@ impl<I> In<I> {
         });
     }
 
-    /// REN: data came that was sent with the SYNC. No grant was answered yet, so that nothing else
+    /// REN: data came that was sent with the SYNC. No grant has been answered yet, so only its age
     /// tells how long packets wait on their way.
     pub(crate) fn waited(&mut self, now: Nanos, base: Nanos) {
         let age = now - self.began;
@@ -289,7 +289,7 @@ impl<I> In<I> {
         }
     }
 
-    /// The sender shows that it is there and has more.
+    /// The sender shows that it is alive and has more to send.
     pub(crate) fn awake(&mut self) {
         self.busy = true;
         self.idle = false;
@@ -299,16 +299,16 @@ impl<I> In<I> {
         self.pause = Nanos::ZERO;
     }
 
-    /// The sender may have sent all there is. What is missing then was lost; but not while data
-    /// comes, which waits in the network where signals do not.
+    /// The sender may have sent everything. What is then missing was lost; but not while data still
+    /// comes, which signals overtake in queues.
     pub(crate) fn may_be_lost(&mut self, now: Nanos, base_rtt: Nanos) {
         if now - self.came >= self.rtt(base_rtt) {
             self.gaps.all_sent(now, self.limit());
         }
     }
 
-    /// The sender asks: it is given a token at once, if it was given none for a while. Whether it
-    /// answers tokens is another question.
+    /// The sender probes: a pause ends, and it gets a token at once. `silences` stays, as a probe
+    /// does not show that the sender answers tokens.
     pub(crate) fn asked(&mut self) {
         self.idle = false;
         self.pause = Nanos::ZERO;
@@ -346,7 +346,7 @@ impl<I> In<I> {
         Some(new)
     }
 
-    /// There was no memory for what was taken last.
+    /// Undoes the last addition: there was no memory for the data.
     pub(crate) fn put_back(&mut self, range: Range) {
         if self.ranges.remove(range.start, range.end) {
             let len = range.end.saturating_sub(range.start);
@@ -354,15 +354,15 @@ impl<I> In<I> {
         }
     }
 
-    /// What is to be asked for now.
+    /// The gaps that a RESEND should name now.
     pub(crate) fn resend(&mut self, now: Nanos, base_rtt: Nanos) -> Option<Spans> {
         let rtt = self.rtt(base_rtt);
         let (tolerance, next) = (self.ledger.tolerance(), self.ledger.next());
         self.gaps.name(now, &self.ranges, rtt, tolerance, next)
     }
 
-    /// What is due by the clock alone: a RESEND, perhaps; and how many tokens were given up because
-    /// they are too old. `asked`: until when the host's silent senders have had their turn.
+    /// Handles the timer: returns a RESEND if one is due, and how many tokens were given up as too
+    /// old. `asked`: when the next silent sender of the host has its turn.
     pub(crate) fn clock(
         &mut self,
         now: Nanos,
@@ -425,7 +425,7 @@ impl<I> In<I> {
         (self.resend(now, base_rtt), given_up)
     }
 
-    /// When [`In::clock`] has something to do.
+    /// When to call [`In::clock`].
     pub(crate) fn next_clock(&self, now: Nanos, base_rtt: Nanos) -> Nanos {
         let mut next = self.tick.unwrap_or(Nanos::MAX);
         if let Some(due) = self.gaps.due(self.rtt(base_rtt)) {
@@ -472,15 +472,14 @@ impl<I> In<I> {
 }
 
 /// Whether so many senders are silent that the next turn is more than a retransmission timeout away
-/// (see [`turn`]). Then tokens that nobody answers say that this sender is silent, too, and a
-/// question does not take that back. If it is about the only one, it is asked without waiting for
-/// more.
+/// (see [`turn`]). Then unanswered tokens mean that this sender is silent, too, and a probe from it
+/// does not change that. A single silent sender is probed without waiting for its turn.
 pub(crate) fn many_are_silent(now: Nanos, rto: Nanos, asked: Nanos) -> bool {
     asked > now + rto
 }
 
-/// The next turn to be asked, of all silent senders: now, if there are few. `asked` is when the
-/// next one's begins.
+/// Takes the next turn of all silent senders: now, if there are few. `asked` is when the turn after
+/// it begins.
 fn turn(now: Nanos, rto: Nanos, asked: &mut Nanos) -> Nanos {
     let turn = now.max(*asked);
     *asked = turn + Nanos(rto.0 / ASKED_APART);

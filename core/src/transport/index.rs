@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Finds items by a hash of what they are known by.
+//! A hash table of indices.
 //!
-//! Linear hashing: the table grows by one bucket at a time, by splitting one chain in two, so that
-//! no insertion takes long, and chains are short on average however many items there are. Items are
-//! indices from outside; the table keeps the links between them.
+//! Linear hashing: the table grows by one bucket at a time, by splitting one chain in two. So no
+//! insertion takes long, and chains are short on average for any number of items. Items are indices
+//! into the caller's slab; the table has the links between them.
 
 use super::host::Memory;
 use super::paged::Paged;
@@ -39,7 +39,7 @@ impl<M: Memory> Index<M> {
         }
     }
 
-    /// Makes room for `index` and all below it. `false` if there is no memory.
+    /// Makes room for indices up to this one. `false`: no memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
         let link = || Link {
             hash: 0,
@@ -69,7 +69,7 @@ impl<M: Memory> Index<M> {
         self.links.get(index).map_or(NONE, |link| link.next)
     }
 
-    /// The first item with this hash that `is` says yes to.
+    /// The first item with this hash for which `is` returns true.
     #[inline]
     pub(crate) fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut index = *self.buckets.get(self.bucket(hash))?;
@@ -82,7 +82,7 @@ impl<M: Memory> Index<M> {
         None
     }
 
-    /// Adds an item, which must not be in the table, and for which room was made.
+    /// Adds an item that is not in the table yet, and for which room was made.
     pub(crate) fn insert(&mut self, hash: u32, index: u32) {
         if self.links.get(index).is_none() {
             return;
@@ -95,7 +95,7 @@ impl<M: Memory> Index<M> {
         self.push(self.bucket(hash), hash, index);
     }
 
-    /// Takes an item out. Harmless if it is not in.
+    /// Removes an item, if it is in the table.
     pub(crate) fn remove(&mut self, index: u32) {
         let Some(&Link { hash, next }) = self.links.get(index) else {
             return;
@@ -130,7 +130,7 @@ impl<M: Memory> Index<M> {
         }
     }
 
-    /// One bucket more, if there is memory; the table works without.
+    /// Adds a bucket by splitting one, if there is memory; the table works without.
     fn grow(&mut self) {
         let (from, to) = (
             self.split,

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Random numbers, and intervals that are varied by them.
+//! Randomized intervals between tokens, and the random numbers for them.
 //!
-//! A host's pacer and a port's shaper are both exact. Where two messages come to a port in step,
-//! the port may drop the tokens of the same one each time, and one that has nearly all of the rate
-//! shuts out one that has little. ExpressPass (section 2.2) varies the intervals between tokens by
-//! 1 %, which is enough where pacers are not exact themselves;
-//! [`Config::DEFAULT`](super::config::Config::DEFAULT) lets a token be anywhere in its interval, so
-//! that from one to the next it is anything from nothing to two intervals ([`Rng::place`]). The
-//! intervals themselves vary little, so that a message that has all of the rate uses it; they do
-//! vary, lest two messages of one rate keep in step ([`Rng::drift`]).
+//! A host's pacer and a port's shaper are both exact. Where the tokens of two messages come to a
+//! port in step, the port may drop those of the same one each time, and a message with nearly all
+//! of the rate shuts out one with little. ExpressPass (section 2.2) varies the intervals between
+//! tokens by 1 %, which is enough where pacers are not exact themselves; by
+//! [`Config::DEFAULT`](super::config::Config::DEFAULT) a token is anywhere in its interval, and the
+//! gap between two is anything from nothing to two intervals ([`Rng::place`]). The intervals
+//! themselves vary little, so that a message with all of the rate uses it; they do vary, so that
+//! two messages of equal rate do not stay in step ([`Rng::drift`]).
 
 use crate::units::Nanos;
 
-/// Intervals are in units of 1/1024 ns: what is left over of one is made up for in the next.
+/// Intervals are in units of 1/1024 ns; the remainder of one is carried over to the next.
 pub const NANO: u64 = 1 << NANO_BITS;
 const NANO_BITS: u32 = 10;
 
-/// Random numbers for what nobody gains by guessing: splitmix64 (Steele, Lea and Flood, OOPSLA
-/// 2014). Cookies are made elsewhere.
+/// Random numbers that need not be unpredictable: splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
+/// Cookies come from [`Host::random`](super::host::Host::random).
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -27,7 +27,7 @@ impl Rng {
         Self(seed)
     }
 
-    /// The next number, all 64 bits alike.
+    /// The next number: 64 uniform bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -44,22 +44,22 @@ impl Rng {
         ((self.next_u64() >> 32).wrapping_mul(u64::from(below)) >> 32) as u32
     }
 
-    /// How long the next interval is: `interval` on average, varied by a quarter of `jitter`.
+    /// The length of the next interval: `interval` on average, varied by a quarter of `jitter`.
     #[inline]
     pub fn drift(&mut self, interval: u64, jitter: u32) -> u64 {
         self.vary(interval, jitter / 4)
     }
 
-    /// How far from the beginning of an interval its token is: `jitter` billionths of the interval,
-    /// around its middle, are all as likely.
+    /// A token's place in its interval: uniform over `jitter` billionths of the interval, around
+    /// its middle.
     #[inline]
     pub fn place(&mut self, interval: u64, jitter: u32) -> u64 {
         let half = interval.saturating_sub(interval / 2);
         self.vary(interval, jitter).saturating_sub(half)
     }
 
-    /// `interval`, varied: drawn from a range of `jitter` billionths of its length around it. On
-    /// average it is `interval`.
+    /// Varies `interval`: uniform over a range of `jitter` billionths of its length around it, so
+    /// that the mean is `interval`.
     #[inline]
     pub fn vary(&mut self, interval: u64, jitter: u32) -> u64 {
         if jitter == 0 {
@@ -100,8 +100,8 @@ impl Due {
         self.at
     }
 
-    /// A token was sent at `now`: the next is due `interval`, in 1/[`NANO`] ns, after this one was.
-    /// What was late is made up for, but no more than `slack` of it.
+    /// A token was sent at `now`: the next is due `interval`, in 1/[`NANO`] ns, after this one was
+    /// due. Lateness of up to `slack` is made up for.
     #[inline]
     pub fn advance(&mut self, now: Nanos, interval: u64, slack: Nanos) {
         let earliest = now - slack;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What became of a message's tokens, at the receiver that gave them.
+//! The fate of a message's tokens: which were answered, and which are lost. Kept by the receiver,
+//! which gives the tokens.
 //!
 //! A token is *outstanding* until it is *answered* by data that echoes its sequence number, or
-//! taken for *lost*: because tokens that were sent later have been answered, more than a tolerance
-//! for reordering; or because it is too old. A token taken for lost that is answered after all is
-//! counted back, and raises the tolerance.
+//! taken for *lost*: because more later tokens than a tolerance for reordering have been answered,
+//! or because it is too old. If a token taken for lost is answered after all, the count is
+//! corrected, and the tolerance grows.
 
-/// The most tokens that are outstanding: a quarter of the sequence numbers, so that they are told
-/// apart.
+/// The most outstanding tokens: a quarter of the sequence numbers, so that they are unambiguous.
 pub(crate) const MAX_OUTSTANDING: u32 = 1 << 14;
-/// The tolerance at first: as TCP's three duplicate acknowledgements (RFC 5681).
+/// The initial tolerance, as TCP's three duplicate acknowledgements (RFC 5681).
 const TOLERANCE: u16 = 3;
 /// The greatest tolerance.
 const MAX_TOLERANCE: u16 = 32;
@@ -19,7 +19,7 @@ const MAX_TOLERANCE: u16 = 32;
 pub(crate) struct Ledger {
     /// The next token's number.
     next: u16,
-    /// All before this one are answered or lost.
+    /// All tokens before this one are answered or lost.
     resolved: u16,
     /// One above the highest that was answered or given up. `resolved <= edge <= next`, and
     /// `edge - resolved` is at most the tolerance.
@@ -28,12 +28,12 @@ pub(crate) struct Ledger {
     bits: u64,
     tolerance: u16,
     outstanding: u32,
-    /// Since they were last taken.
+    /// Since the counts were last taken.
     answered: u32,
     lost: u32,
 }
 
-/// What an answer was.
+/// What kind of answer a DATA is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// To a token that was outstanding.
@@ -70,7 +70,7 @@ impl Ledger {
         self.outstanding
     }
 
-    /// So many later tokens are answered before one is taken for lost.
+    /// The tolerance: so many later tokens are answered before one is taken for lost.
     #[inline]
     pub(crate) fn tolerance(&self) -> u16 {
         self.tolerance
@@ -82,7 +82,7 @@ impl Ledger {
         u32::from(self.next.wrapping_sub(self.resolved)) >= MAX_OUTSTANDING
     }
 
-    /// A token is sent: its number.
+    /// Records that a token is sent. Returns its number.
     pub(crate) fn send(&mut self) -> u16 {
         let sequence = self.next;
         self.next = self.next.wrapping_add(1);
@@ -121,7 +121,7 @@ impl Ledger {
         Answer::Late
     }
 
-    /// All tokens before `sequence` that were not answered are lost. How many those are.
+    /// Gives up all unanswered tokens before `sequence`. Returns how many those are.
     pub(crate) fn give_up(&mut self, sequence: u16) -> u32 {
         let gone = sequence.wrapping_sub(self.resolved);
         if gone == 0 || gone > self.next.wrapping_sub(self.resolved) {
@@ -130,7 +130,7 @@ impl Ledger {
         self.resolve(gone)
     }
 
-    /// The next `count` tokens after `resolved` are resolved: those without an answer are lost.
+    /// Resolves the next `count` tokens after `resolved`: those without an answer are lost.
     fn resolve(&mut self, count: u16) -> u32 {
         // Only those before `edge` can have been answered, and these are at most as many as the
         // tolerance.
@@ -154,7 +154,7 @@ impl Ledger {
         self.edge = edge;
     }
 
-    /// How many tokens were answered, and how many lost, since this was last asked.
+    /// How many tokens were answered and how many lost since the last call.
     pub(crate) fn take(&mut self) -> (u32, u32) {
         (
             core::mem::take(&mut self.answered),

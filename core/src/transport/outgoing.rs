@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! One message at its sender: what is to be sent next, and when nothing has been heard for too
-//! long.
+//! An outgoing message: what to send next, and when its receiver has been silent for too long.
 //!
-//! The sender is passive once its SYNC is answered: each valid token draws one packet. It keeps two
-//! sets of bytes: those that a RESEND named, which go first, and those sent again lately, which are
-//! not sent once more within a round trip (TOP section 4.4).
+//! Once its SYNC is answered the sender is passive: each valid token draws one packet. It keeps two
+//! sets of bytes: those that a RESEND named, which go first, and those retransmitted lately, which
+//! are not sent once more within a round trip (TOP section 4.4).
 
 use super::host::{Address, Direction, Info, Outgoing};
 use super::incoming::ACK_PACKETS;
@@ -13,7 +12,7 @@ use super::seen::Seen;
 use super::wire::{Cookie, Span, Sync, MAX_LENGTH};
 use crate::units::Nanos;
 
-/// A part of a message that goes into a packet.
+/// The part of a message that goes into the next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) offset: u32,
@@ -22,18 +21,18 @@ pub(crate) struct Piece {
     pub(crate) again: bool,
 }
 
-/// Why nothing is sent for a token that is valid.
+/// Why a valid token sends nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nothing {
     /// The application has not written more.
     Unwritten,
-    /// The peer does not want more yet.
+    /// The peer's window is full.
     Window,
-    /// All has been sent, and what was lost has not been named.
+    /// All has been sent, and no loss has been named.
     Sent,
 }
 
-/// An outgoing message. `O` is what the user keeps for it.
+/// An outgoing message. `O` is the user's data for it.
 pub(crate) struct Out<O> {
     pub(crate) user: O,
     pub(crate) cookie: Cookie,
@@ -43,31 +42,31 @@ pub(crate) struct Out<O> {
     pub(crate) to: Address,
     source: u16,
     destination: u16,
-    /// Once it is known.
+    /// The length, once it is known.
     pub(crate) length: Option<u32>,
     /// The SYNC told the length.
     told: bool,
-    /// All below is written.
+    /// Bytes below this are written.
     pub(crate) available: u32,
-    /// All below was sent.
+    /// Bytes below this were sent.
     pub(crate) sent: u32,
-    /// All below was acknowledged.
+    /// Bytes below this were acknowledged.
     pub(crate) received: u32,
-    /// The peer wants bytes below this.
+    /// The peer's window: it wants bytes below this.
     pub(crate) window: u32,
     pub(crate) mss: u32,
     deadline: Option<Nanos>,
     coflow: u32,
     priority: Option<u8>,
-    /// What its peer's sum has of it.
+    /// Its part in its peer's sum.
     pub(crate) unacknowledged: u32,
-    /// Bytes that go without tokens, as the SYNC says.
+    /// Unscheduled bytes, as the SYNC announces them.
     pub(crate) unscheduled: u32,
-    /// Bytes that go without tokens and have not gone.
+    /// Unscheduled bytes that are not sent yet.
     pub(crate) burst: u32,
     /// Clocked by grants.
     pub(crate) ren: bool,
-    /// REN: bytes that the link carries in a round trip.
+    /// REN: bytes that the host's link carries in a round trip.
     pub(crate) line: u32,
     named: Ranges<16>,
     resent: Ranges<16>,
@@ -75,7 +74,7 @@ pub(crate) struct Out<O> {
     seen: Seen,
     /// The peer has answered.
     pub(crate) open: bool,
-    /// A token found nothing written.
+    /// A token came when no data was written.
     pub(crate) starved: bool,
     /// So many tokens in a row did.
     idle: u32,
@@ -83,13 +82,14 @@ pub(crate) struct Out<O> {
     unanswered: bool,
     began: Nanos,
     heard: Nanos,
-    /// When a SYNC, a probe or a FIN was sent last, but those for tokens that found nothing.
+    /// When a SYNC, probe or FIN was last sent, except those that answer a token for which there
+    /// was no data.
     asked: Nanos,
-    /// After such silence it asks again.
+    /// After this silence it probes again.
     patience: Nanos,
-    /// How often it asked before the peer answered.
+    /// How often it probed before the peer answered.
     syncs: u32,
-    /// When a token that found nothing was last answered by a signal.
+    /// When a token for which there was no data was last answered by a signal.
     complained: Option<Nanos>,
     rtt: Option<Nanos>,
     pub(crate) token_priority: u8,
@@ -109,12 +109,12 @@ const IDLE_TOKENS: u32 = 32;
 /// nothing to say, would be given up.
 const ASKED_IN_TIMEOUT: u64 = 8;
 
-/// What is to be done when a message's timer fires.
+/// What to do when a message's timer fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Nothing before this time.
     Later(Nanos),
-    /// Ask the peer: [`Out::sync`], or a FIN; and look again at this time.
+    /// Probe the peer, with [`Out::sync`] or a FIN; the timer fires again at this time.
     Ask(Nanos),
     /// The peer was silent for too long.
     Dead,
@@ -199,7 +199,7 @@ impl<O> Out<O> {
         }
     }
 
-    /// The length that a FIN has to tell.
+    /// The length to tell in a FIN.
     pub(crate) fn fin(&self) -> Option<u32> {
         if self.told {
             None
@@ -208,7 +208,7 @@ impl<O> Out<O> {
         }
     }
 
-    /// More is written, or the end is known. `false` if that contradicts what is known.
+    /// More is written, or the end is known. `false` if that contradicts earlier values.
     pub(crate) fn written(&mut self, available: u32, end: bool) -> bool {
         let most = self.length.unwrap_or(MAX_LENGTH);
         if available > most || available < self.available {
@@ -224,8 +224,8 @@ impl<O> Out<O> {
         true
     }
 
-    /// The peer has sent something: it is alive, and knows of the message. `news`: it was more than
-    /// an answer to a probe.
+    /// The peer has sent something, so it is alive and knows of the message. `news`: it was more
+    /// than an answer to a probe.
     pub(crate) fn heard(&mut self, now: Nanos, news: bool, rto: Nanos) {
         if !self.open {
             self.open = true;
@@ -236,8 +236,8 @@ impl<O> Out<O> {
             self.patience = rto;
         }
         if news {
-            // By steps: where answers take longer than `rto`, each of them would otherwise be
-            // followed by several questions.
+            // In steps: where answers take longer than `rto`, several probes would otherwise follow
+            // each.
             self.patience = rto.max(Nanos(self.patience.0 / 2));
         }
         self.heard = now;
@@ -248,29 +248,30 @@ impl<O> Out<O> {
         self.rtt.unwrap_or(base)
     }
 
-    /// Whether this token is the first with its number.
+    /// Records a token's number. `true` if it is new.
     pub(crate) fn accept(&mut self, sequence: u16) -> bool {
         self.seen.accept(sequence)
     }
 
-    /// REN: whether a grant may draw a packet; `more`: its second, which adds to what is under way.
+    /// REN: whether a grant may draw a packet; `more`: a second one, which adds to the data under
+    /// way.
     ///
-    /// REN trusts the ports to say when there is no room. One without a marker never does: there,
-    /// messages would double until most of what they send is dropped. A message has no use for more
-    /// than its host's link carries in a round trip. What is not acknowledged may be more, by what
-    /// is acknowledged at once; and as much again while something that was lost is missing, or
-    /// while packets that wait for longer than round trips took until then are taken for lost:
-    /// grants come for these that add to what is under way, too.
+    /// REN relies on the ports to mark when there is no room. Past a port without a marker the rate
+    /// of a message would double until most of its packets are dropped. So there is a cap: a
+    /// message needs no more under way than its host's link carries in a round trip. The
+    /// unacknowledged bytes may exceed that by what one ACK covers, and by as much again while a
+    /// loss is not repaired, or while packets that are queued for longer than the round trips seen
+    /// so far count as lost: grants for those add to the data under way, too.
     pub(crate) fn may_send(&self, more: bool) -> bool {
         let under_way = self.sent.saturating_sub(self.received);
         let batch = self.mss.saturating_mul(ACK_PACKETS);
         let times = if more { 1 } else { 2 };
         let most = self.line.saturating_mul(times).saturating_add(batch);
-        // What was lost is sent again whatever else there is.
+        // Retransmissions are always allowed.
         under_way < most || !more && !self.named.is_empty()
     }
 
-    /// What goes into the next packet.
+    /// Chooses the part for the next packet.
     pub(crate) fn next(&mut self, now: Nanos) -> Result<Piece, Nothing> {
         let next = self.take_next(now);
         self.idle = match next {
@@ -284,13 +285,14 @@ impl<O> Out<O> {
         if let Some(range) = self.named.first() {
             let len = range.end.saturating_sub(range.start).min(self.mss);
             let end = range.start.saturating_add(len);
-            // Taking from the front needs no room.
+            // Removing from the front needs no further range.
             self.named.remove(range.start, end);
             if self.resent.is_empty() {
                 self.resent_since = now;
             }
             if !self.resent.insert(range.start, end) {
-                // It forgets, and may send a packet again too early: only if the peer asks for it.
+                // Without room the set forgets, and a packet may be sent again too early, if the
+                // peer asks for it.
                 self.resent.clear();
             }
             return Ok(Piece {
@@ -344,10 +346,10 @@ impl<O> Out<O> {
         }
         let before = self.named.bytes();
         for span in spans {
-            // What was not sent goes out in its turn; what was acknowledged is there.
+            // Bytes that were never sent follow in order; acknowledged ones have arrived.
             let (start, end) = (span.start.max(self.received), span.end.min(self.sent));
             if start < end {
-                // Without room it is not noted. The peer names it again.
+                // Without room a span is ignored: the peer names it again.
                 self.named.insert(start, end);
             }
         }
@@ -361,8 +363,7 @@ impl<O> Out<O> {
         (too_soon, self.named.bytes() > before)
     }
 
-    /// The peer knows nothing of the message. If nothing of it was acknowledged, it begins once
-    /// more.
+    /// The peer does not know the message. If none of it was acknowledged, it begins again.
     pub(crate) fn restart(&mut self) -> bool {
         if self.received != 0 {
             return false;
@@ -376,12 +377,12 @@ impl<O> Out<O> {
         true
     }
 
-    /// An ACK. `true` if something is new. What contradicts is not believed.
+    /// Handles an ACK. `true` if it has news. Contradictory values are ignored.
     pub(crate) fn acknowledged(&mut self, received: u32, window: u32) -> bool {
         if received > self.sent {
             return false;
         }
-        // The first one lowers it: before, it was not known.
+        // The first one may lower the window, which was not known before.
         let window = if self.window == MAX_LENGTH && window < MAX_LENGTH {
             window.max(received)
         } else {
@@ -396,7 +397,7 @@ impl<O> Out<O> {
         news
     }
 
-    /// Whether a signal may be sent because a token found nothing: once in a round trip.
+    /// Whether a signal may be sent because there was no data for a token: once per round trip.
     pub(crate) fn complain(&mut self, now: Nanos, base_rtt: Nanos) -> bool {
         let rtt = self.rtt(base_rtt);
         if self.complained.is_some_and(|at| now - at < rtt) {
@@ -406,7 +407,7 @@ impl<O> Out<O> {
         true
     }
 
-    /// What is to be done now that the timer has fired. After `Ask`, the next time is later.
+    /// Handles the timer. After `Ask`, the next time is later.
     pub(crate) fn due(&mut self, now: Nanos, timeout: Nanos) -> Due {
         let dead = self.heard + timeout;
         if now >= dead {
@@ -424,7 +425,7 @@ impl<O> Out<O> {
         Due::Ask((now + self.patience).min(dead))
     }
 
-    /// When the timer is to fire first.
+    /// When the timer fires first.
     pub(crate) fn first_timer(&self) -> Nanos {
         self.began + self.patience
     }

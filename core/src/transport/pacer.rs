@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! All tokens of a host leave through here, at the token rate and no faster.
+//! The token pacer: all tokens of a host leave through it, no faster than the token rate.
 //!
-//! Each message that wants tokens is *waiting* until its next one is due by its own rate, and
-//! *ready* then. Of those that are ready, the policy's key chooses. One exact [`Shaper`] spaces
-//! what leaves.
+//! A message that wants tokens is *waiting* until its next one is due by its own rate, and then
+//! *ready*. Among ready messages the policy's key chooses. One exact [`Shaper`] spaces the tokens.
 //!
-//! While any message wants tokens the shaper is not idle, though it may have to wait for one to be
-//! due. It makes up for that, to a bound: messages' intervals vary, and a shaper that did not allow
-//! for it would iron the variation out, and lose its rate.
+//! While any message wants tokens the shaper is not idle, even if none is ready, and it makes up
+//! for such waits to a bound. Messages' intervals are randomized; a shaper that did not allow for
+//! that would even them out, and fall short of its rate.
 //!
-//! Two hosts that both pace exactly keep in step, and a port where their tokens meet drops those of
-//! the same one each time. So what the shaper lets go is late by a random part of an interval
-//! ([`Jitter`]), which changes no rate.
+//! Two hosts that both pace exactly stay in step, and a port where their tokens meet drops those of
+//! the same one each time. So each token leaves late by a random part of an interval ([`Jitter`]),
+//! which does not change the rate.
 
 use super::heap::Heap;
 use super::host::Memory;
@@ -20,18 +19,18 @@ use super::policy::Key;
 use crate::shaper::Shaper;
 use crate::units::{Nanos, Rate};
 
-/// How many intervals of the pacer it may make up for: as many tokens as a port's queue holds (TOP
+/// Lateness that the shaper makes up for, in intervals: as many tokens as a port's queue holds (TOP
 /// section 4.3).
 const SLACK_INTERVALS: u32 = 8;
 
-/// Intervals by which a [`Jitter`] may be late, besides a token's place in its interval. Two of
-/// them, one of a message and that of the pacer, are late by less than what the pacer makes up for.
+/// Intervals by which a [`Jitter`] may be late, besides a token's place in its interval. A
+/// message's and the pacer's together stay below the lateness that the pacer makes up for.
 const WANDER: u64 = 3;
 
-/// How late tokens are within their intervals: each token by a random part of its interval, and all
-/// by some intervals that wander slowly.
+/// Random lateness of tokens: of each by a part of its interval, and of all by a slowly drifting
+/// number of intervals.
 ///
-/// The intervals follow one another exactly, so that a message that has all of the rate uses it.
+/// The intervals follow one another exactly, so that a message with all of the rate uses it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Jitter {
     /// 1/1024 ns.
@@ -39,7 +38,7 @@ pub(crate) struct Jitter {
 }
 
 impl Jitter {
-    /// How late the next token is. `interval` in 1/1024 ns.
+    /// The lateness of the next token. `interval` is in 1/1024 ns.
     pub(crate) fn next(&mut self, rng: &mut Rng, interval: u64, jitter: u32) -> Nanos {
         let step = rng.drift(interval, jitter);
         self.late = self
@@ -70,7 +69,7 @@ impl Default for Key {
 }
 
 impl<M: Memory> Pacer<M> {
-    /// One that is to be [started](Self::start).
+    /// A pacer that has to be [started](Self::start).
     pub(crate) const NEW: Self = Self {
         shaper: Shaper::EMPTY,
         slack: Nanos::ZERO,
@@ -80,22 +79,23 @@ impl<M: Memory> Pacer<M> {
         ready: Heap::new(),
     };
 
-    /// From now on it is a pacer for tokens of `wire_len` bytes or a little more.
+    /// Starts it for tokens of `wire_len` bytes or a little more.
     pub(crate) fn start(&mut self, rate: Rate, wire_len: u32, now: Nanos) {
         self.slack = rate.duration(wire_len.saturating_mul(SLACK_INTERVALS));
         self.shaper = Shaper::new(rate, self.slack, now);
         self.gate = now;
     }
 
-    /// Another rate from now on.
+    /// Changes the rate from now on.
     pub(crate) fn set_rate(&mut self, rate: Rate, wire_len: u32, now: Nanos) {
         self.slack = rate.duration(wire_len.saturating_mul(SLACK_INTERVALS));
         self.shaper.set_rate(rate, self.slack, now, wire_len);
-        // What is late by a part of a long interval must not be so by a part of a short one.
+        // Lateness is a part of an interval: one of a long interval must not carry over to a short
+        // one.
         self.gate = now;
     }
 
-    /// How much lateness is made up for.
+    /// The lateness that is made up for.
     pub(crate) fn slack(&self) -> Nanos {
         self.slack
     }
@@ -105,7 +105,7 @@ impl<M: Memory> Pacer<M> {
         self.waiting.reserve(index) && self.ready.reserve(index)
     }
 
-    /// A message wants a token, at `at` at the earliest. If it is ready already, it stays so.
+    /// A message wants a token, at `at` at the earliest. A message that is ready stays ready.
     pub(crate) fn want(&mut self, now: Nanos, index: u32, at: Nanos) {
         if self.waiting.len() == 0 && self.ready.len() == 0 {
             self.shaper.arrive(now);
@@ -147,13 +147,13 @@ impl<M: Memory> Pacer<M> {
         }
     }
 
-    /// That message is ready, or its key is another now.
+    /// Makes that message ready, or changes its key.
     pub(crate) fn ready(&mut self, index: u32, key: Key) {
         self.waiting.remove(index);
         self.ready.set(index, key);
     }
 
-    /// The message that is to be given a token at `now`.
+    /// The message that gets a token at `now`.
     pub(crate) fn first(&self, now: Nanos) -> Option<(Key, u32)> {
         if self.shaper.ready(now) && now >= self.gate {
             self.ready.first()
@@ -162,7 +162,7 @@ impl<M: Memory> Pacer<M> {
         }
     }
 
-    /// A token leaves. `time`: what it takes at the pacer's rate, in 1/1024 ns.
+    /// A token leaves. `time`: its time at the pacer's rate, in 1/1024 ns.
     pub(crate) fn charge(
         &mut self,
         now: Nanos,
@@ -175,11 +175,11 @@ impl<M: Memory> Pacer<M> {
         self.gate = self.shaper.next() + self.jitter.next(rng, time, jitter);
     }
 
-    /// When there is something to do.
+    /// When the pacer next has something to do.
     pub(crate) fn next(&self) -> Option<Nanos> {
         let open = self.shaper.next().max(self.gate);
         if self.ready.len() != 0 {
-            // What becomes ready in the meantime is looked at then.
+            // Messages that become ready in the meantime are considered then.
             return Some(open);
         }
         let (at, _) = self.waiting.first()?;

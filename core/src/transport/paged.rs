@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! An array that grows by small pieces, and never moves what is in it.
+//! A growing array in chunks: it allocates little at once, and never moves its items.
 //!
-//! A tree of three levels: a root, directories, leaves. Each piece is at most [`CHUNK_BYTES`], so
-//! that it can be had in atomic context, and growing never copies. It does not shrink.
+//! A tree of three levels: a root, directories, leaves. No chunk exceeds [`CHUNK_BYTES`], so that
+//! it can be allocated in atomic context, and growing copies nothing. It does not shrink.
 
 use super::host::{Memory, CHUNK_BYTES};
 
@@ -44,8 +44,8 @@ impl<M: Memory, T> Paged<M, T> {
         self.len
     }
 
-    /// Grows to more than `index` items, if it has fewer. `false` if there is no memory, or it is
-    /// too long; it may have grown a little.
+    /// Grows to more than `index` items, if it has fewer. `false`: no memory, or too long; it may
+    /// have grown in part.
     #[inline]
     pub(crate) fn reserve(&mut self, index: u32, fill: impl FnMut() -> T) -> bool {
         index < self.len || self.grow(index, fill)

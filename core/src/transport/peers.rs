@@ -46,8 +46,8 @@ impl<M: Memory> Peers<M> {
         })
     }
 
-    /// The index of a peer, which is new if need be. `None`: no memory. One that has no messages is
-    /// to be [dropped](Peers::tidy).
+    /// The index of a peer, which is added if it is new. `None`: no memory. A peer without messages
+    /// has to be [dropped](Peers::tidy).
     pub(crate) fn get(&mut self, hash: u32, address: &Address) -> Option<u32> {
         if let Some(index) = self.find(hash, address) {
             return Some(index);
@@ -68,7 +68,7 @@ impl<M: Memory> Peers<M> {
         Some(index)
     }
 
-    /// Forgets a peer without messages.
+    /// Drops a peer that has no messages.
     pub(crate) fn tidy(&mut self, index: u32) {
         let idle = |peer: &Peer| peer.incoming == 0 && peer.outgoing == 0;
         if self.all.get(index).is_some_and(idle) {
@@ -128,12 +128,12 @@ impl<M: Memory> Coflows<M> {
         }
     }
 
-    /// What remains of a coflow.
+    /// The remaining bytes of a coflow.
     pub(crate) fn remaining(&self, index: u32) -> Option<u64> {
         self.all.get(index).map(|coflow| coflow.remaining)
     }
 
-    /// A message's part in what remains was `before` and is `after`.
+    /// Changes a message's part in the remaining bytes from `before` to `after`.
     pub(crate) fn change(&mut self, index: u32, before: u64, after: u64) {
         if let Some(coflow) = self.all.get_mut(index) {
             coflow.remaining = coflow

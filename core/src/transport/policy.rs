@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which message is given tokens first, and with which priority.
+//! Policies: which message gets tokens first, and with which priority.
 //!
-//! Both follow from one number, the message's weight: what remains of it (SRPT), what it has had
-//! (LAS), how soon it must be there (EDF), or what remains of its coflow. A token's priority is
-//! TOP's function of that number, in packets; among a host's own messages the number itself
-//! decides.
+//! Both follow from one number, the message's weight: its remaining bytes (SRPT), its attained
+//! service (LAS), the time to its deadline (EDF), or the remaining bytes of its coflow. A token's
+//! priority is TOP's function of that number, in packets; among a host's own messages the number
+//! itself decides.
 
 use core::num::NonZeroU64;
 
@@ -16,7 +16,7 @@ mod priority;
 
 pub use priority::PriorityFunction;
 
-/// What a policy looks at: a message that comes in.
+/// The facts of an incoming message that a policy uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Bytes, if the length is known.
@@ -25,10 +25,10 @@ pub struct Facts {
     pub received: u32,
     /// Bytes of a full-length packet.
     pub mss: u16,
-    /// When it should be there.
+    /// The deadline.
     pub deadline: Option<Nanos>,
-    /// Bytes that are missing of all messages of its coflow, if it has one; of those whose length
-    /// is not known, what has come.
+    /// Missing bytes of all messages of its coflow, if it has one; for those of unknown length the
+    /// bytes that have come.
     pub coflow: Option<u64>,
     /// The priority that the application wants.
     pub wish: Option<u8>,
@@ -36,10 +36,10 @@ pub struct Facts {
     pub due: Nanos,
 }
 
-/// Of two messages that may be given a token, the one with the smaller key is.
+/// An order of messages: among those that may get a token, the one with the smallest key does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(
-    /// What the policy goes by.
+    /// The policy's criterion.
     pub u64,
     /// Among equals: when its token is due.
     pub u64,
@@ -50,12 +50,12 @@ impl Key {
     pub const LAST: Self = Self(u64::MAX, u64::MAX);
 }
 
-/// Where a message stands.
+/// A message's rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// Its tokens' priority, 0 the highest. Less than [`PriorityFunction::priorities`].
     pub priority: u8,
-    /// Its place among the host's own messages.
+    /// Its order among the host's own messages.
     pub key: Key,
 }
 
@@ -63,11 +63,11 @@ pub struct Standing {
 const WEIGHT_BITS: u32 = 56;
 const MAX_WEIGHT: u64 = (1 << WEIGHT_BITS) - 1;
 
-/// Where a message stands now.
+/// A message's rank now.
 ///
-/// Under [`Policy::Top`] the priority comes first, so that what an application wishes for counts
-/// within its host too; without a wish, it says no other than the weight does. A key that was made
-/// earlier is not far wrong: weights change by a packet at a time.
+/// Under [`Policy::Top`] the priority comes first, so that an application's choice counts among its
+/// host's own messages too; without a choice, priority and weight agree. An older key is nearly
+/// right, as weights change by a packet at a time.
 pub fn standing(config: &Resolved, now: Nanos, facts: &Facts) -> Standing {
     if config.policy != Policy::Top {
         return Standing {
@@ -97,8 +97,8 @@ pub fn standing(config: &Resolved, now: Nanos, facts: &Facts) -> Standing {
     }
 }
 
-/// What is missing; of a message whose length is not known, what has come stands for it (TOP
-/// section 3.2, "non-clairvoyant").
+/// The missing bytes; for a message of unknown length, those that have come (TOP section 3.2,
+/// "non-clairvoyant").
 fn remaining(facts: &Facts) -> u64 {
     match facts.length {
         Some(length) => length.saturating_sub(facts.received).into(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Sets of bytes: a few ranges, in order.
+//! A set of bytes as a bounded, sorted list of ranges.
 
 /// `start..end`, not empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl<const N: usize> Ranges<N> {
         self.as_slice().last().map_or(0, |last| last.end)
     }
 
-    /// Up to where there is everything from 0 on.
+    /// The end of the contiguous bytes from 0 on.
     #[inline]
     pub(crate) fn contiguous(&self) -> u32 {
         match self.first() {
@@ -65,11 +65,11 @@ impl<const N: usize> Ranges<N> {
         }
     }
 
-    /// How many of the ranges end before `start` (not touching it): the place of the first that
-    /// does not.
+    /// How many ranges end before `start` without touching it, which is the index of the first
+    /// other one.
     #[inline]
     fn place(&self, start: u32) -> usize {
-        // What is new mostly comes at the end.
+        // New bytes mostly come at the end.
         let mut place = self.len;
         while let Some(before) = place.checked_sub(1) {
             match self.ranges.get(before) {
@@ -122,7 +122,7 @@ impl<const N: usize> Ranges<N> {
         self.replace(place, after, &[new])
     }
 
-    /// Takes `start..end` out. `false`, and nothing has changed, if that needs another range and
+    /// Removes `start..end`. `false`, and nothing has changed, if that needs another range and
     /// there is no room.
     pub(crate) fn remove(&mut self, start: u32, end: u32) -> bool {
         if start >= end {
@@ -160,7 +160,7 @@ impl<const N: usize> Ranges<N> {
         self.replace(place, after, rest)
     }
 
-    /// Puts `new` in the place of the ranges `from..to`.
+    /// Replaces the ranges `from..to` by `new`.
     fn replace(&mut self, from: usize, to: usize, new: &[Range]) -> bool {
         let gone = to.saturating_sub(from);
         let len = self.len.saturating_sub(gone).saturating_add(new.len());
@@ -172,8 +172,7 @@ impl<const N: usize> Ranges<N> {
             if to > self.len || rest > N {
                 return false;
             }
-            // `to..self.len` is within the array, and so is what it is moved to: `len` is at most
-            // N.
+            // `to..self.len` is within the array, and so is its destination: `len` is at most N.
             if rest < to {
                 let mut offset = 0;
                 while let Some(&range) = self.as_slice().get(to.saturating_add(offset)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Messages that were received whole: what comes of them again must not begin them anew.
+//! Finished incoming messages: delayed packets of theirs must not deliver them again.
 
 use super::heap::Heap;
 use super::host::{Address, Memory};
@@ -8,8 +8,8 @@ use super::slab::Slab;
 use super::wire::Cookie;
 use crate::units::Nanos;
 
-/// How long a message is remembered after its sender has confirmed that it knows: packets that the
-/// network delays for longer are taken for new.
+/// How long a message is remembered after its sender has confirmed its end: packets that the
+/// network delays for longer begin it again.
 pub(crate) const CONFIRMED: Nanos = Nanos(200 * Nanos::MILLISECOND.0);
 
 struct Entry {
@@ -18,7 +18,7 @@ struct Entry {
     length: u32,
 }
 
-/// The messages, by cookie and address, each until some time.
+/// The messages by cookie and address, each with the time at which it may be forgotten.
 pub(crate) struct Remembered<M: Memory> {
     entries: Slab<M, Entry>,
     index: Index<M>,
@@ -34,12 +34,12 @@ impl<M: Memory> Remembered<M> {
         }
     }
 
-    /// How many there are.
+    /// How many are remembered.
     pub(crate) fn len(&self) -> u32 {
         self.entries.len()
     }
 
-    /// Makes room for `count`. `false` if there is no memory.
+    /// Makes room for `count` messages. `false`: no memory.
     pub(crate) fn reserve(&mut self, count: u32) -> bool {
         let last = count.saturating_sub(1);
         self.entries.reserve(last) && self.index.reserve(last) && self.until.reserve(last)
@@ -78,7 +78,7 @@ impl<M: Memory> Remembered<M> {
         }
     }
 
-    /// The sender knows. `false` if the message is not remembered.
+    /// The sender has confirmed the end. `false` if the message is not remembered.
     pub(crate) fn confirm(
         &mut self,
         hash: u32,
@@ -101,7 +101,7 @@ impl<M: Memory> Remembered<M> {
         self.until.first().map(|(at, _)| at)
     }
 
-    /// Forgets one whose time is over. `false` if there is none.
+    /// Forgets a message whose time is over. `false` if there is none.
     pub(crate) fn forget(&mut self, now: Nanos) -> bool {
         match self.until.first() {
             Some((at, index)) if at <= now => {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A queue of fixed length that says what it lost.
+//! A bounded FIFO that counts what it loses.
 
 use core::ops::DerefMut;
 
-/// First in, first out. What does not fit is lost, and counted.
+/// Items that do not fit are lost, and counted.
 #[derive(Debug)]
 pub struct Ring<S> {
     storage: S,
@@ -14,8 +14,7 @@ pub struct Ring<S> {
 }
 
 impl<T: Copy, S: DerefMut<Target = [T]>> Ring<S> {
-    /// An empty queue, with room for as many items as `storage` has. What is in there does not
-    /// matter.
+    /// An empty queue with room for as many items as `storage` has, whose contents do not matter.
     pub const fn new(storage: S) -> Self {
         Self {
             storage,
@@ -64,7 +63,7 @@ impl<T: Copy, S: DerefMut<Target = [T]>> Ring<S> {
         item
     }
 
-    /// How many were lost since this was asked for the last time.
+    /// How many items were lost since the last call.
     pub fn take_lost(&mut self) -> u64 {
         core::mem::take(&mut self.lost)
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which tokens a sender has seen: each is answered once.
+//! The sender's replay window for tokens: each is answered once.
 
 /// How far behind the highest sequence number a token may be.
 pub(crate) const WINDOW: u16 = 512;
 
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// The sequence numbers seen of a message's tokens.
+/// The sequence numbers of a message's tokens that were seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     highest: u16,
@@ -23,7 +23,7 @@ impl Seen {
         }
     }
 
-    /// Whether this one is new. One that is more than [`WINDOW`] behind counts as seen.
+    /// Records a number. `true` if it is new; one more than [`WINDOW`] behind counts as seen.
     pub(crate) fn accept(&mut self, sequence: u16) -> bool {
         let ahead = sequence.wrapping_sub(self.highest);
         if ahead != 0 && ahead < 1 << 15 {

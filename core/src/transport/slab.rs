@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Items at small numbers, which are reused, with a count of how often: so that an old number can
-//! be told from a new one.
+//! A slab with generations: items at small indices, which are reused. Each use has a generation of
+//! its own, so that stale ids are detected.
 
 use super::host::Memory;
 use super::paged::Paged;
@@ -18,9 +18,9 @@ struct Entry<T> {
 /// The items.
 pub(crate) struct Slab<M: Memory, T> {
     entries: Paged<M, Entry<T>>,
-    /// The first free index below `fresh`.
+    /// Head of the list of free indices below `fresh`.
     free: u32,
-    /// From here on nothing was ever used.
+    /// Indices from here on were never used.
     fresh: u32,
     len: u32,
 }
@@ -41,7 +41,7 @@ impl<M: Memory, T> Slab<M, T> {
         self.len
     }
 
-    /// Makes room for items up to this index. `false` if there is no memory.
+    /// Makes room for items up to this index. `false`: no memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
         let empty = || Entry {
             generation: 0,
@@ -78,13 +78,12 @@ impl<M: Memory, T> Slab<M, T> {
         Some(index)
     }
 
-    /// Takes an item out.
+    /// Removes an item and returns it.
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
         self.remove_part(index, |item| item)
     }
 
-    /// Takes an item out, of which only a part is wanted. The rest is dropped, and need not be
-    /// moved for that.
+    /// Removes an item in place and returns a part of it, so that the rest is not moved.
     pub(crate) fn remove_part<P>(&mut self, index: u32, part: impl FnOnce(T) -> P) -> Option<P> {
         let entry = self.entries.get_mut(index)?;
         let item = part(entry.item.take()?);
@@ -105,7 +104,7 @@ impl<M: Memory, T> Slab<M, T> {
         self.entries.get_mut(index)?.item.as_mut()
     }
 
-    /// Whether this index is in use, in its this many-th generation.
+    /// Whether this index is in use, with this generation.
     #[inline]
     pub(crate) fn is(&self, index: u32, generation: u32) -> bool {
         self.entries
@@ -113,7 +112,7 @@ impl<M: Memory, T> Slab<M, T> {
             .is_some_and(|entry| entry.item.is_some() && entry.generation == generation)
     }
 
-    /// The generation of what is, or will be, at an index.
+    /// The generation of the present, or next, item at an index.
     pub(crate) fn generation(&self, index: u32) -> u32 {
         self.entries.get(index).map_or(0, |entry| entry.generation)
     }

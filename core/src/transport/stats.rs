@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the transport counts: one counter for each cause.
+//! The transport's counters: messages, packets by type, and one for each cause of a loss or
+//! refusal.
 
 use super::wire::{Malformed, ResetCode};
 
-/// Makes the counters' numbers, names and descriptions of one list.
+/// Makes numbers, names and descriptions of the counters from one list.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $counter:ident = $name:literal,)+) => {
         /// A counter. Its attribute's number is [`FIRST`](crate::transport::uapi::stat::FIRST) more
@@ -18,7 +19,7 @@ macro_rules! counters {
             /// All of them, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$counter,)+];
 
-            /// As it is shown: lower case, with underscores.
+            /// The name as it is shown: lower case, with underscores.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$counter => $name,)+
@@ -255,7 +256,7 @@ counters! {
 }
 
 impl Counter {
-    /// The counter of a field found wrong.
+    /// The counter of a malformed packet, by the field found wrong.
     pub const fn malformed(field: Malformed) -> Self {
         match field {
             Malformed::Size => Self::MalformedSize,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The packets of the transport, as they are in a UDP datagram's payload.
+//! The transport's wire format: its packets in the payload of UDP datagrams.
 //!
-//! `docs/wire-format.md` describes each field. All numbers are big-endian. [`parse`] takes what
-//! anybody may have sent: what it accepts is in range, and writing it gives the same bytes again.
-//! There is one way to write a packet, so a bit that this version does not know makes a packet
-//! malformed.
+//! `docs/wire-format.md` describes each field. All numbers are big-endian. [`parse`] takes
+//! untrusted bytes: all fields of a packet that it accepts are in range, and writing the packet
+//! gives the same bytes again. Each packet has one encoding, so a bit that this version does not
+//! know makes it malformed.
 //!
 //! A data packet's payload is not part of [`Packet`]: its user has it in a buffer, from
 //! [`DATA_LEN`] on.
@@ -19,10 +19,9 @@ pub const MAX_LENGTH: u32 = (1 << 30) - 1;
 pub const MAX_HEADER: usize = RESEND_LEN + MAX_SPANS * SPAN_LEN;
 /// How many spans a RESEND can name.
 pub const MAX_SPANS: usize = 16;
-/// The least that SYNC may give as [`Sync::mss`]. With less, tokens would outweigh what they ask
-/// for.
+/// The least [`Sync::mss`]. With less, tokens would take too large a part of the link.
 pub const MIN_MSS: u16 = 256;
-/// The most that SYNC may give as [`Sync::mss`]: what IPv4 can carry.
+/// The greatest [`Sync::mss`]: what an IPv4 packet can carry.
 pub const MAX_MSS: u16 = 65_535 - 28 - DATA_LEN as u16;
 /// The lowest token priority; 0 is the highest.
 pub const MAX_PRIORITY: u8 = 7;
@@ -59,15 +58,15 @@ pub const fn mss(mtu: u32, ipv6: bool) -> Option<u16> {
     }
 }
 
-/// What a message is known by at both ends, besides the peer's address: random, chosen by the
-/// sender, and what somebody who does not see the packets would have to guess.
+/// A message's name at both ends, besides the peer's address: random, chosen by the sender, and
+/// unknown to an attacker who does not see the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cookie(
     /// All 64 bits are random.
     pub u64,
 );
 
-/// Does not tell it: it is a secret.
+/// Hides it: it is a secret.
 impl fmt::Debug for Cookie {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Cookie(..)")
@@ -104,7 +103,7 @@ pub struct Sync {
     pub destination: u16,
     /// Bytes, 1..=[`MAX_LENGTH`]; `None`: not known yet ([`header::FLAG_UNKNOWN_SIZE`]).
     pub length: Option<u32>,
-    /// us from the sending of this packet until the message should be there; 0: no deadline.
+    /// us from the sending of this packet until the message should have arrived; 0: no deadline.
     pub deadline: u32,
     /// The coflow that the message belongs to; 0: none.
     pub coflow: u32,
@@ -122,7 +121,7 @@ pub struct Sync {
     pub ren: bool,
 }
 
-/// Lets the sender send one full-length packet, or what is left. From the receiver.
+/// Lets the sender send one full-length packet, or the rest if that is less. From the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     /// The message.
@@ -133,7 +132,7 @@ pub struct Token {
     pub timestamp: u32,
     /// 0 is the highest, [`MAX_PRIORITY`] the lowest.
     pub priority: u8,
-    /// `Some`: it answers one DATA, which met this on its way ([`header::FLAG_GRANT`]).
+    /// `Some`: it answers one DATA, which arrived with this mark ([`header::FLAG_GRANT`]).
     pub grant: Option<Mark>,
 }
 
@@ -175,7 +174,7 @@ pub struct Resend {
     pub spans: Spans,
 }
 
-/// Tells the length of a message that was not known. From the sender.
+/// Tells the length of a message that was opened without. From the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fin {
     /// The message.
@@ -189,12 +188,12 @@ pub struct Fin {
 pub struct Ack {
     /// The message.
     pub cookie: Cookie,
-    /// Bytes: all before this one have come. At most [`MAX_LENGTH`].
+    /// Bytes: all before this one have arrived. At most [`MAX_LENGTH`].
     pub received: u32,
-    /// Bytes: tokens will be given for those before this one. At most [`MAX_LENGTH`].
+    /// Bytes: the window, tokens will be given for those before this one. At most [`MAX_LENGTH`].
     pub window: u32,
-    /// From the receiver: all has come; from the sender: it knows that, and the receiver may forget
-    /// the message ([`header::FLAG_FINAL`]).
+    /// From the receiver: the message is complete; from the sender: it knows that, and the receiver
+    /// may forget the message ([`header::FLAG_FINAL`]).
     pub last: bool,
 }
 
@@ -213,15 +212,15 @@ pub struct Reset {
 pub enum ResetCode {
     /// Nobody listens on the port (`ECONNREFUSED`).
     NoSocket = 1,
-    /// The sender gave it up (`ECONNRESET`).
+    /// The sender gave up the message (`ECONNRESET`).
     Aborted = 2,
     /// The receiving socket was closed (`ECONNRESET`).
     Closed = 3,
-    /// There is no such message, perhaps no longer.
+    /// There is no such message, or no longer.
     Unknown = 4,
-    /// The receiver takes none so long (`EMSGSIZE`).
+    /// The receiver does not take messages of that length (`EMSGSIZE`).
     TooLong = 5,
-    /// What came contradicts what came before (`EPROTO`).
+    /// The packet contradicts earlier ones (`EPROTO`).
     Protocol = 6,
 }
 

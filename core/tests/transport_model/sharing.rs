@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How messages share links: the papers' experiments, in small.
+//! How messages share links: the papers' experiments at a small scale.
 
 use turnstile_core::port::band::Band;
 use turnstile_core::transport::config::Config;
 use turnstile_core::transport::uapi;
+use turnstile_workload::figures::{jain, percentile};
+use turnstile_workload::sizes::{self, PACKET, WEB_SEARCH};
 
 use super::crossing::assert_clean;
 use super::topology::{dumbbell, host_port, star};
@@ -89,13 +91,6 @@ fn incast_drops_no_data_and_takes_no_longer_than_the_link() {
     }
 }
 
-/// Jain's index of shares.
-fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|s| s * s).sum();
-    sum * sum / (shares.len() as f64 * squares)
-}
-
 /// ExpressPass section 3.1, figure 7: a second flow joins, and three round trips later both have
 /// their fair share within 10 %.
 #[test]
@@ -104,8 +99,8 @@ fn two_flows_share_fairly_within_three_round_trips() {
     const SEEDS: u64 = 16;
     for (name, feedback) in FEEDBACKS {
         for rate in [G10, G100] {
-            // How far the first is above its fair share, in each round trip after the second began,
-            // in the mean.
+            // The first flow's mean excess over its fair share, by round trip after the second
+            // began.
             let mut off = [0.0; 8];
             for seed in 0..SEEDS {
                 // Three links each way.
@@ -153,7 +148,7 @@ fn many_flows_share_fairly() {
         network.run_until(26_000_000);
         let after = received(&network);
         let shares: Vec<f64> = after.iter().zip(before).map(|(a, b)| a - b).collect();
-        let index = jain(&shares);
+        let index = jain(&shares, shares.len());
         // Bytes in 20 ms, as they are on the wire.
         let used = shares.iter().sum::<f64>() * 1538.0 / 1450.0 / (0.02 * G10 as f64);
         let (dropped, most) = data_queues(&network);
@@ -166,7 +161,7 @@ fn many_flows_share_fairly() {
     }
 }
 
-/// How many bytes each of some flows over one link gets from 20 to 60 ms after they began.
+/// Bytes that each of some flows over one link gets from 20 to 60 ms after they began.
 fn shares(config: &Config, pairs: usize) -> Vec<f64> {
     let mut network = dumbbell(pairs as u64, config, pairs, link(G10, 16_000));
     for pair in 0..pairs {
@@ -184,29 +179,29 @@ fn shares(config: &Config, pairs: usize) -> Vec<f64> {
     after.iter().zip(before).map(|(a, b)| a - b).collect()
 }
 
-/// Few flows have large parts of the link, and none keeps what another should have.
+/// Few flows, with large parts of the link each, share it fairly.
 #[test]
 fn few_flows_share_fairly() {
     let config = expresspass(uapi::FEEDBACK_WEIGHTED);
     for pairs in [2, 4, 8] {
         let shares = shares(&config, pairs);
-        let index = jain(&shares);
+        let index = jain(&shares, shares.len());
         let used = shares.iter().sum::<f64>() * 1538.0 / 1450.0 / (0.04 * G10 as f64);
         println!("{pairs} flows: Jain {index:.4}, {used:.4} of the link");
         assert!(index > 0.9, "{pairs}: {index}");
         assert!(used > 0.94, "{pairs}: {used}");
     }
-    // It is the option that does it.
+    // The option `fairness` is the cause.
     let papers = Config {
         fairness: 0,
         ..config
     };
-    let index = jain(&shares(&papers, 2));
+    let index = jain(&shares(&papers, 2), 2);
     assert!(index < 0.8, "{index}");
 }
 
-/// A flow over all of `links`, and one over each: how well the least used link is used for data, of
-/// what tokens leave.
+/// A flow over all of `links`, and one over each. Returns the data utilization of the least used
+/// link, as a part of what tokens leave.
 fn parking_lot(config: &Config, links: usize) -> f64 {
     // Hosts 0 (all links) and 1..=links (one each) send; `links + 1 + i` receives what `i` sends.
     let route = move |from: usize, to: usize| {
@@ -263,32 +258,10 @@ fn a_parking_lot_is_used_well() {
     }
 }
 
-/// Sizes of the web-search workload (DCTCP, figure 4, as pFabric has them): bytes, and how many of
-/// a hundred are no longer.
-const WEB_SEARCH: [(f64, f64); 12] = [
-    (1.0, 0.0),
-    (10e3, 15.0),
-    (20e3, 20.0),
-    (30e3, 30.0),
-    (50e3, 40.0),
-    (80e3, 53.0),
-    (200e3, 60.0),
-    (1e6, 70.0),
-    (2e6, 80.0),
-    (5e6, 90.0),
-    (10e6, 97.0),
-    (30e6, 100.0),
-];
-
+/// A length of the web-search workload, bytes.
 fn web_search(network: &mut Network) -> u32 {
-    let at = network.below(1_000_000) as f64 / 10_000.0;
-    for pair in WEB_SEARCH.windows(2) {
-        let ((low, from), (high, to)) = (pair[0], pair[1]);
-        if at < to {
-            return (low + (high - low) * (at - from) / (to - from)).max(1.0) as u32;
-        }
-    }
-    1
+    let share = network.below(1_000_000) as f64 / 1e6;
+    (sizes::at(WEB_SEARCH, share) * f64::from(PACKET)) as u32
 }
 
 /// Completion alone, ns.
@@ -303,7 +276,7 @@ fn alone(config: &Config, length: u32) -> u64 {
 /// at 60 % load on a dumbbell of 4 + 4 hosts, whose switches' ports hold so many unscheduled
 /// packets; 0: these are data.
 fn mixed_sizes(unscheduled: u32) -> [(f64, f64); 2] {
-    // More of them, if somebody wants to know better.
+    // More messages on request, for better statistics.
     let count: u64 = std::env::var("TURNSTILE_MODEL_MESSAGES").map_or(80, |c| c.parse().unwrap());
     let config = Config {
         unscheduled: 8,
@@ -322,8 +295,9 @@ fn mixed_sizes(unscheduled: u32) -> [(f64, f64); 2] {
     for host in 0..8 {
         network.configure_node(2 + 2 * host + 1, small);
     }
-    // Mean 1.7 MB; 60 % of 10 Gbit/s.
-    let mean = 1_711_250.0 / (0.6 * G10 as f64) * 1e9;
+    // 60 % of 10 Gbit/s.
+    let bytes = sizes::mean(WEB_SEARCH) * f64::from(PACKET);
+    let mean = bytes / (0.6 * G10 as f64) * 1e9;
     let mut at = 2_000_000.0;
     for _ in 0..count {
         let u = (network.below(1 << 40) + 1) as f64 / (1_u64 << 40) as f64;
@@ -348,7 +322,7 @@ fn mixed_sizes(unscheduled: u32) -> [(f64, f64); 2] {
     let show = |name: &str, of: &mut Vec<f64>| {
         of.sort_by(f64::total_cmp);
         let (count, mean) = (of.len(), of.iter().sum::<f64>() / of.len() as f64);
-        let most = of[count * 99 / 100];
+        let most = percentile(of, 99.0);
         println!("{name}: {count} messages, slowdown {mean:.2}, 99th percentile {most:.2}");
         (mean, most)
     };
@@ -368,13 +342,13 @@ fn mixed_sizes(unscheduled: u32) -> [(f64, f64); 2] {
 
 #[test]
 fn mixed_sizes_are_slowed_down_little() {
-    // Short ones wait for tokens after all where the link has no gap for what goes unscheduled,
-    // which is most of the time that it is busy.
+    // Where the link has no gap for unscheduled packets, which is most of its busy time, short
+    // messages still wait for tokens.
     let [short, every] = mixed_sizes(1);
     assert!(short.0 < 4.0 && every.0 < 2.0 && every.1 < 12.0);
 }
 
-/// As data, they wait for the packets that tokens have asked for, which are few.
+/// As data they wait behind scheduled packets, which are few.
 #[test]
 fn unscheduled_packets_that_are_data_arrive_almost_as_if_alone() {
     let [short, every] = mixed_sizes(0);

@@ -117,8 +117,11 @@ pub struct Refusal {
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
-
 const EINVAL: i32 = 22;
+
+/// What EPERM means, to ports, pacers and the transport alike.
+pub(crate) const NOT_ROOT: &str =
+    "not permitted: be root, or have CAP_NET_ADMIN in the network namespace";
 
 const NLMSGERR_ATTR_MSG: u16 = 1;
 const NLM_F_CAPPED: u16 = 0x100;
@@ -153,7 +156,17 @@ impl Refusal {
         }
     }
 
-    /// What to do about it, if that is known.
+    /// Whether the kernel does not know the qdisc's kind: its module is not there.
+    pub fn is_unknown_kind(&self) -> bool {
+        self.errno == ENOENT
+            && match (self.message.as_deref(), self.request) {
+                (Some(message), _) => message.contains("kind is unknown"),
+                (None, Request::Add | Request::Replace) => true,
+                _ => false,
+            }
+    }
+
+    /// What the answer means here, if it does not say so itself.
     fn hint(&self) -> Option<String> {
         let says = |part: &str| {
             self.message
@@ -161,16 +174,11 @@ impl Refusal {
                 .is_some_and(|message| message.contains(part))
         };
         let what = self.what;
-        let no_module = || {
-            format!(
-                "the kernel has no {} qdisc: load sch_turnstile",
-                what.kind()
-            )
-        };
+        if self.is_unknown_kind() {
+            return Some(format!("the kernel has no {} qdisc", what.kind()));
+        }
         Some(match (self.errno, self.request) {
-            (EPERM, _) => "needs CAP_NET_ADMIN in the network namespace".to_owned(),
-            (ENOENT, _) if says("kind is unknown") => no_module(),
-            (ENOENT, Request::Add | Request::Replace) if self.message.is_none() => no_module(),
+            (EPERM, _) => NOT_ROOT.to_owned(),
             (EINVAL, Request::Change | Request::Del) if says("must match existing") => {
                 format!("the qdisc there is not a {what}")
             }
@@ -274,17 +282,32 @@ mod tests {
             .to_string()
         };
         for (errno, message, request, line) in [
-            (22, Some("turnstile: mpu: 300 is not in 0..256"), Request::Add, "mpu: 300 is not in 0..256"),
+            (
+                22,
+                Some("turnstile: mpu: 300 is not in 0..256"),
+                Request::Add,
+                "mpu: 300 is not in 0..256",
+            ),
             (22, None, Request::Add, "Invalid argument (os error 22)"),
-            (EPERM, None, Request::Add, "needs CAP_NET_ADMIN in the network namespace"),
-            (ENOENT, None, Request::Add, "the kernel has no turnstile qdisc: load sch_turnstile"),
+            (EPERM, None, Request::Add, NOT_ROOT),
+            (
+                ENOENT,
+                None,
+                Request::Add,
+                "the kernel has no turnstile qdisc",
+            ),
             (
                 ENOENT,
                 Some("Specified qdisc kind is unknown."),
                 Request::Replace,
-                "Specified qdisc kind is unknown (the kernel has no turnstile qdisc: load sch_turnstile)",
+                "Specified qdisc kind is unknown (the kernel has no turnstile qdisc)",
             ),
-            (ENOENT, Some("Failed to find specified qdisc"), Request::Add, "Failed to find specified qdisc"),
+            (
+                ENOENT,
+                Some("Failed to find specified qdisc"),
+                Request::Add,
+                "Failed to find specified qdisc",
+            ),
             (
                 EEXIST,
                 Some("Exclusivity flag on, cannot modify"),
@@ -318,7 +341,7 @@ mod tests {
         let missing = refusal(ENOENT, None, Request::Change);
         assert_eq!(missing.to_string(), "there is no pacer here");
         let unknown = refusal(ENOENT, None, Request::Add);
-        let expected = "the kernel has no turnstile_pacer qdisc: load sch_turnstile";
+        let expected = "the kernel has no turnstile_pacer qdisc";
         assert_eq!(unknown.to_string(), expected);
     }
 

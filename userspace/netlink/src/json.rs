@@ -79,16 +79,19 @@ mod tests {
     #[test]
     fn every_option() {
         let value = as_json(
-            "link 10gbit tokens 5.1787916% priorities 6 token-limit 8 token-expiry auto order tokens-first unscheduled 1 \
-             data-limit 1514000 signal-limit 1000 dscp default split-gso overhead 24 mpu 84 \
-             jitter 50us",
+            "link 10gbit tokens 5.1787916% priorities 6 token-limit 8 token-expiry auto order \
+             tokens-first unscheduled 1 data-limit 1514000 signal-limit 1000 dscp default \
+             split-gso overhead 24 mpu 84 jitter 50us",
         );
         assert_eq!(
             value.to_string(),
             concat!(
-                r#"{"link":1250000000,"tokens":{"share":0.051787916},"priorities":6,"token-limit":8,"token-expiry":"auto","#,
-                r#""order":"tokens-first","unscheduled":1,"data-limit":1514000,"signal-limit":1000,"#,
-                r#""dscp":{"48":"signal","56":"signal"},"split-gso":true,"overhead":24,"mpu":84,"jitter":50000}"#
+                r#"{"link":1250000000,"tokens":{"share":0.051787916},"priorities":6,"#,
+                r#""token-limit":8,"token-expiry":"auto","#,
+                r#""order":"tokens-first","unscheduled":1,"#,
+                r#""data-limit":1514000,"signal-limit":1000,"#,
+                r#""dscp":{"48":"signal","56":"signal"},"split-gso":true,"#,
+                r#""overhead":24,"mpu":84,"jitter":50000}"#
             )
         );
     }
@@ -100,7 +103,8 @@ mod tests {
                 "link auto tokens 1gbit token-expiry 5us unscheduled off dscp none no-split-gso"
             ),
             json!({
-                "link": "auto", "tokens": {"rate": 125_000_000}, "token-expiry": 5000, "unscheduled": "off",
+                "link": "auto", "tokens": {"rate": 125_000_000}, "token-expiry": 5000,
+                "unscheduled": "off",
                 "dscp": {}, "split-gso": false,
             })
         );

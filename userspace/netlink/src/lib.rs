@@ -20,7 +20,8 @@
 //! | `transport` | the same for the transport, over generic netlink (feature `client`) |
 //!
 //! ```
-//! let options = turnstile_netlink::parse(&["link", "2.5gbit", "tokens", "5%", "order", "data-first"])?;
+//! let words = ["link", "2.5gbit", "tokens", "5%", "order", "data-first"];
+//! let options = turnstile_netlink::parse(&words)?;
 //! assert_eq!(options.to_string(), "link 2500mbit tokens 5% order data-first");
 //! assert_eq!(turnstile_netlink::Options::decode(&options.encode())?, options);
 //!
@@ -32,28 +33,20 @@
 
 pub mod attr;
 #[cfg(feature = "client")]
-pub mod client;
-pub mod dscp;
-#[cfg(feature = "client")]
 pub mod error;
-pub mod grammar;
 #[cfg(feature = "client")]
 pub mod json;
 #[cfg(feature = "client")]
 pub mod message;
 pub mod options;
 pub mod pacer;
-pub mod place;
-pub mod print;
-pub mod stats;
-pub mod table;
+pub mod port;
 #[cfg(feature = "client")]
 pub mod transport;
-pub mod units;
-pub mod wire;
-
-#[cfg(test)]
-mod testing;
 
 pub use grammar::{parse, GrammarError};
-pub use options::{Link, Options, Phantom};
+pub use options::{dscp, grammar, print, units};
+#[cfg(feature = "client")]
+pub use port::client;
+pub use port::options::{Link, Options, Phantom};
+pub use port::{place, stats, table, wire};

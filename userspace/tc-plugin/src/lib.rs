@@ -64,8 +64,8 @@ impl Kind for Port {
     fn parse_class() -> Outcome {
         const KIND: &str = uapi::KIND;
         Err(format!(
-            "{KIND}: classes cannot be added, changed or deleted: a port has one for each of its bands. \
-             Options belong to the port: tc qdisc change ... {KIND} help"
+            "{KIND}: classes cannot be added, changed or deleted: a port has one for each of its \
+             bands. Options belong to the port: tc qdisc change ... {KIND} help"
         ))
     }
 
@@ -115,8 +115,8 @@ impl Kind for Pacer {
     fn parse_class() -> Outcome {
         const KIND: &str = turnstile_core::pacer::uapi::KIND;
         Err(format!(
-            "{KIND}: classes cannot be added, changed or deleted: there are :1, what passes by, and :2, what is paced. \
-             Options belong to the pacer: tc qdisc change ... {KIND} help"
+            "{KIND}: classes cannot be added, changed or deleted: there are :1, what passes by, \
+             and :2, what is paced. Options belong to the pacer: tc qdisc change ... {KIND} help"
         ))
     }
 

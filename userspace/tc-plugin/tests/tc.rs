@@ -109,10 +109,20 @@ const NEW_CLASS: u16 = 40;
 fn refused_words_are_named() {
     let folder = Folder::new("refused");
     for (words, error) in [
-        ("priorities 9", "turnstile: priorities: \"9\" is not in 1..8"),
-        ("token-expiry 10parsecs", "turnstile: token-expiry: \"10parsecs\" is not a time (s, ms, us, ns), \"auto\" or \"off\""),
+        (
+            "priorities 9",
+            "turnstile: priorities: \"9\" is not in 1..8",
+        ),
+        (
+            "token-expiry 10parsecs",
+            "turnstile: token-expiry: \"10parsecs\" is not a time (s, ms, \
+            us, ns), \"auto\" or \"off\"",
+        ),
         ("link", "turnstile: link: needs a value: RATE|auto"),
-        ("prioritis 8", "turnstile: unknown word \"prioritis\"; the options are link, "),
+        (
+            "prioritis 8",
+            "turnstile: unknown word \"prioritis\"; the options are link, ",
+        ),
         ("link 1gbit help", "Usage: ... turnstile OPTIONS"),
         ("mpu \u{00fc}", "turnstile: mpu: \"\u{00fc}\" is not a size"),
     ] {
@@ -163,17 +173,21 @@ fn a_batch_goes_on_after_errors() {
 fn printed_options_can_be_typed_back() {
     let folder = Folder::new("printed");
     for words in [
-        "link 10gbit tokens 5.1787916% priorities 6 token-limit 8 token-expiry auto order tokens-first unscheduled 1 \
-         data-limit 1514000b signal-limit 1000 dscp CS6=signal,CS7=signal split-gso overhead 24 mpu 84 \
-         jitter 50us",
-        "link auto tokens 62500008bit priorities 1 token-limit 1024 token-expiry 5us order data-first unscheduled off \
-         data-limit 1mb signal-limit 1 dscp none no-split-gso overhead 0 mpu 0 jitter 0ns",
+        "link 10gbit tokens 5.1787916% priorities 6 token-limit 8 token-expiry auto order \
+         tokens-first unscheduled 1 data-limit 1514000b signal-limit 1000 dscp \
+         CS6=signal,CS7=signal split-gso overhead 24 mpu 84 jitter 50us",
+        "link auto tokens 62500008bit priorities 1 token-limit 1024 token-expiry 5us order \
+         data-first unscheduled off data-limit 1mb signal-limit 1 dscp none no-split-gso overhead \
+         0 mpu 0 jitter 0ns",
         "tokens 0.01% token-expiry off dscp 3=token7,EF=unscheduled",
     ] {
         let options: Options = parse(&words.split_whitespace().collect::<Vec<_>>()).unwrap();
         let dump = message(NEW_QDISC, 0x1_0000, u32::MAX, &options.encode(), &[]);
         let words: Vec<_> = words.split_whitespace().collect();
-        let expected = format!("qdisc turnstile 1: dev lo root refcnt 2 {} \n", words.join(" "));
+        let expected = format!(
+            "qdisc turnstile 1: dev lo root refcnt 2 {} \n",
+            words.join(" ")
+        );
         assert_eq!(folder.monitor(&[], &dump), expected);
     }
 }
@@ -217,9 +231,11 @@ fn statistics_of_ports_and_classes() {
         "  link-rate 10gbit token-rate 0bit token-expiry 10.368us\n  link-waits 0 ",
         " gso-drops 3\n",
         "class turnstile 1:10 dev lo parent 1: leaf 0: band token0 \n",
-        "  offered-packets 12 offered-bytes 0 over-limit 0 expired 4 trimmed 0 purged 0 child 0\n  queued 0 ",
+        "  offered-packets 12 offered-bytes 0 over-limit 0 expired 4 trimmed 0 purged 0 child \
+         0\n  queued 0 ",
         " sojourn-mean 0ns sojourn-max 1.5ms\n",
-        " sojourn-max 0ns\n  phantom-seen 20 phantom-markable 0 phantom-marked 5 phantom-backlog 0 phantom-max 0\n",
+        " sojourn-max 0ns\n  phantom-seen 20 phantom-markable 0 phantom-marked 5 phantom-backlog 0 \
+         phantom-max 0\n",
     ] {
         assert!(shown.contains(part), "{part:?} is not in\n{shown}");
     }
@@ -248,8 +264,8 @@ fn the_pacer() {
         let shown = String::from_utf8_lossy(&output.stderr);
         assert!(shown.starts_with(error), "{words}: {shown}");
     }
-    let words = "interval 64us eta 12.5% beta 16 associate 12.5% idle 10ms flows 64 bucket 3kb limit 128kb pass-limit 1514000b \
-                 initial-rate auto split-gso overhead 24 mpu 84";
+    let words = "interval 64us eta 12.5% beta 16 associate 12.5% idle 10ms flows 64 bucket 3kb \
+        limit 128kb pass-limit 1514000b initial-rate auto split-gso overhead 24 mpu 84";
     let options = Options::parse(&words.split_whitespace().collect::<Vec<_>>()).unwrap();
     let stats = Stats {
         rate: 1_250_000_000,

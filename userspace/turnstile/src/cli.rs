@@ -1,22 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What can be typed.
 
+mod anywhere;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
-use turnstile_netlink::table;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
+use turnstile_netlink::place::Place;
+use turnstile_netlink::{table, GrammarError};
 
 use crate::bench::BenchCommand;
+use crate::complete::{self, Shell};
+use crate::failure::EXIT_CODES;
 use crate::message::{Recv, Send};
 use crate::pacer::PacerCommand;
 use crate::transport::{Events, Flows, Stats, TransportCommand};
 
-/// Configures and shows Turnstile: ports (token-prioritized network queues, qdisc kind
-/// "turnstile"), and the transport that sends messages when tokens come.
+pub(crate) use anywhere::flags_first;
+
+/// Configures, shows and uses Turnstile: ports (the qdisc "turnstile": priority queues for the
+/// tokens of receiver-driven transports), host pacers (the qdisc "turnstile_pacer"), and the
+/// transport, which carries messages as fast as their receiver lets them come.
 #[derive(Debug, Parser)]
 #[command(
     name = "turnstile",
     version,
-    after_help = "See turnstile(8); tc-turnstile(8) and tc-turnstile_pacer(8) do the same with tc."
+    after_help = after_help()
 )]
 pub(crate) struct Cli {
     /// Print JSON
@@ -32,7 +40,8 @@ pub(crate) struct Cli {
     #[arg(short, long, global = true)]
     pub(crate) details: bool,
     /// Work in this network namespace (see ip-netns(8))
-    #[arg(short, long, global = true, value_name = "NAME")]
+    #[arg(short, long, global = true, value_name = "NAME",
+        add = ArgValueCandidates::new(complete::namespaces))]
     pub(crate) netns: Option<String>,
     /// What to do.
     #[command(subcommand)]
@@ -57,7 +66,7 @@ pub(crate) enum Command {
     Stats(Stats),
     /// Print what happens to messages, as it happens
     Events(Events),
-    /// Send messages: a file, standard input, or bytes of a given number
+    /// Send messages: a file, standard input, or a given number of zero bytes
     Send(Send),
     /// Receive messages, and write them to standard output
     Recv(Recv),
@@ -67,6 +76,7 @@ pub(crate) enum Command {
     /// Print a completion script for a shell
     Completions {
         /// Which shell
+        #[arg(value_enum)]
         shell: Shell,
     },
     /// Print a man page
@@ -89,37 +99,108 @@ pub(crate) enum Page {
     TcTurnstilePacer,
 }
 
-/// What to do with ports.
+/// What to do with ports. An alias that clap showed would be completed in the place of the name:
+/// help has it in words.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PortCommand {
     /// Add a port to a device that has no queueing discipline there
-    #[command(after_long_help = options(), after_help = "--help shows the options.")]
+    #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Add(Target),
     /// Add a port in the place of what is there, or change the port that is there
-    #[command(after_long_help = options(), after_help = "--help shows the options.")]
+    #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Replace(Target),
     /// Set options of a port; those not given, and what is queued, stay
-    #[command(after_long_help = options(), after_help = "--help shows the options.")]
+    #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Change(Target),
-    /// Delete a port
-    #[command(visible_alias = "delete")]
-    Del(Target),
-    /// Show ports as they can be typed back
-    #[command(visible_alias = "list")]
-    Show {
-        /// Only of this device
-        dev: Option<String>,
-    },
+    /// Delete a port [alias: delete]
+    #[command(alias = "delete")]
+    Del(Spot),
+    /// Show ports as they can be typed back [alias: list]
+    #[command(alias = "list")]
+    Show(Only),
 }
+
+/// What the short help of commands with options ends with.
+pub(crate) const OPTIONS_IN_HELP: &str = "--help shows the options.";
 
 /// Which port or pacer, and words for it.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// The device
-    pub(crate) dev: String,
+    /// The device; tc's word dev may stand before it
+    #[arg(value_name = "DEV", add = ArgValueCompleter::new(complete::device_or_place))]
+    dev: String,
     /// [root | parent CLASSID] [handle HANDLE], then options
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) words: Vec<String>,
+    #[arg(value_name = "WORDS", trailing_var_arg = true, allow_hyphen_values = true,
+        add = ArgValueCompleter::new(complete::words))]
+    words: Vec<String>,
+}
+
+impl Target {
+    /// All words in the order in which they were typed.
+    pub(crate) fn words(&self) -> Vec<String> {
+        std::iter::once(&self.dev)
+            .chain(&self.words)
+            .cloned()
+            .collect()
+    }
+}
+
+/// Which port or pacer, and nothing else.
+#[derive(Debug, Args)]
+pub(crate) struct Spot {
+    /// The device; tc's word dev may stand before it
+    #[arg(value_name = "DEV", add = ArgValueCompleter::new(complete::device_or_place))]
+    dev: String,
+    /// [root | parent CLASSID] [handle HANDLE]
+    #[arg(value_name = "PLACE", trailing_var_arg = true, allow_hyphen_values = true,
+        add = ArgValueCompleter::new(complete::words))]
+    words: Vec<String>,
+}
+
+impl Spot {
+    pub(crate) fn place(&self) -> Result<Place, GrammarError> {
+        let words: Vec<&String> = std::iter::once(&self.dev).chain(&self.words).collect();
+        match Place::parse(&words)? {
+            (place, []) => Ok(place),
+            (_, [word, ..]) => Err(GrammarError::new(
+                &format!("unknown word \"{word}\""),
+                "what may follow is root, parent and handle",
+            )),
+        }
+    }
+}
+
+/// Of which device.
+#[derive(Debug, Args)]
+pub(crate) struct Only {
+    /// Only of this device; tc's word dev may stand before it
+    #[arg(value_name = "DEV", num_args = 0..=2,
+        add = ArgValueCompleter::new(complete::device_or_place))]
+    dev: Vec<String>,
+}
+
+impl Only {
+    pub(crate) fn dev(&self) -> Result<Option<&str>, GrammarError> {
+        match self.dev.as_slice() {
+            [] => Ok(None),
+            [word] if word == "dev" => Err(GrammarError::new("dev", "needs a value")),
+            [dev] => Ok(Some(dev)),
+            [word, dev, ..] if word == "dev" => Ok(Some(dev)),
+            [_, word, ..] => Err(GrammarError::new(
+                &format!("unknown word \"{word}\""),
+                "what may follow is the name of one device",
+            )),
+        }
+    }
+}
+
+fn after_help() -> String {
+    let mut text = "Exit codes:\n".to_owned();
+    for (code, meaning) in EXIT_CODES {
+        let lines = table::wrap(meaning, 90).join("\n     ");
+        text += &format!("  {code}  {lines}\n");
+    }
+    text + "\nSee turnstile(8); tc-turnstile(8) and tc-turnstile_pacer(8) do the same with tc."
 }
 
 fn options() -> String {
@@ -146,17 +227,46 @@ mod tests {
         let Command::Port(PortCommand::Add(target)) = cli.command else {
             panic!("{:?}", cli.command)
         };
-        assert_eq!(target.dev, "swp1");
         assert_eq!(
-            target.words.join(" "),
-            "root handle 1: link 10gbit priorities -1"
+            target.words().join(" "),
+            "swp1 root handle 1: link 10gbit priorities -1"
         );
         let cli = Cli::try_parse_from(["turnstile", "port", "show", "-jps"]).unwrap();
         assert!(cli.json && cli.pretty && cli.stats);
         assert!(matches!(
             cli.command,
-            Command::Port(PortCommand::Show { dev: None })
+            Command::Port(PortCommand::Show(only)) if only.dev() == Ok(None)
         ));
+    }
+
+    #[test]
+    fn one_device_with_and_without_dev() {
+        let show = |words: &str| {
+            let line = format!("turnstile port show {words}");
+            let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+            let Command::Port(PortCommand::Show(only)) = cli.command else {
+                panic!("{:?}", cli.command)
+            };
+            only.dev()
+                .map(|dev| dev.map(str::to_owned))
+                .map_err(|error| error.to_string())
+        };
+        for words in ["lo", "dev lo"] {
+            assert_eq!(show(words), Ok(Some("lo".to_owned())));
+        }
+        assert_eq!(show("dev"), Err("dev: needs a value".to_owned()));
+        assert!(show("lo eth0")
+            .unwrap_err()
+            .contains("unknown word \"eth0\""));
+    }
+
+    #[test]
+    fn help_has_the_exit_codes() {
+        let help = Cli::command().render_help().to_string();
+        for (code, meaning) in EXIT_CODES {
+            let first = meaning.split_whitespace().next().unwrap();
+            assert!(help.contains(&format!("{code}  {first}")), "{help}");
+        }
     }
 
     #[test]

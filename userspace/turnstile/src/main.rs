@@ -3,46 +3,71 @@
 //! writes the man pages; `pacer` does the same for pacers; `transport` configures and watches the
 //! transport, `message` sends and receives, `bench` measures.
 //!
-//! Exit codes: 0, 1 if the kernel refused or could not be asked or a message was not delivered, 2
-//! for words that make no sense.
+//! `failure` has the exit codes, `diagnosis` finds out what is behind the kernel's short answers,
+//! `complete` completes words for shells.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod cli;
+mod complete;
+mod diagnosis;
 mod failure;
 mod man;
 mod message;
 mod netns;
 mod pacer;
 mod show;
+mod table;
 mod transport;
 mod value;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use turnstile_netlink::client::Ports;
 use turnstile_netlink::error::Error;
+use turnstile_netlink::parse;
 use turnstile_netlink::place::Place;
-use turnstile_netlink::{parse, table};
 
-use cli::{Cli, Command, Page, PortCommand, Target};
-use failure::Failure;
+use cli::{Cli, Command, Page, PortCommand};
+use diagnosis::Machine;
+use failure::{Failure, DONE, USAGE};
 
 fn main() -> ExitCode {
-    let (code, message) = match run(&Cli::parse()) {
-        Ok(()) => return ExitCode::SUCCESS,
-        // As with any program in a pipe: `turnstile port show | head -1`.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            return ExitCode::SUCCESS
+    complete::answer_the_shell();
+    let cli = match Cli::try_parse_from(cli::flags_first(std::env::args_os().collect())) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            // Help and version are no errors.
+            let code = if error.use_stderr() { USAGE } else { DONE };
+            return ExitCode::from(code);
         }
-        Err(Failure::Output(error)) => (1, format!("cannot write: {error}")),
-        Err(Failure::Kernel(message)) => (1, message),
-        Err(Failure::Usage(message)) => (2, message),
     };
-    let _ = writeln!(io::stderr(), "turnstile: {message}");
-    ExitCode::from(code)
+    match run(&cli) {
+        Ok(()) => ExitCode::from(DONE),
+        Err(failure) => {
+            if failure.code() != DONE {
+                say(&words(&failure));
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Tells the user something that is no output.
+pub(crate) fn say(what: &str) {
+    let _ = writeln!(io::stderr(), "turnstile: {what}");
+}
+
+/// What the user is told of a failure.
+fn words(failure: &Failure) -> String {
+    match failure {
+        Failure::Usage(why) | Failure::Kernel(why) => why.clone(),
+        Failure::Obstacle(what, why) => format!("{why}: {}", Machine::this().explain(*what)),
+        Failure::Output(error) => format!("cannot write: {error}"),
+    }
 }
 
 fn run(cli: &Cli) -> Result<(), Failure> {
@@ -56,11 +81,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Send(send) => message::send(cli, send),
         Command::Recv(recv) => message::recv(cli, recv),
         Command::Bench(command) => bench::bench(cli, command),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "turnstile", &mut script);
-            Ok(io::stdout().write_all(&script)?)
-        }
+        Command::Completions { shell } => Ok(io::stdout().write_all(&complete::script(*shell)?)?),
         Command::Man { page } => {
             let page = match page {
                 Page::Turnstile => man::turnstile(),
@@ -77,10 +98,11 @@ fn run(cli: &Cli) -> Result<(), Failure> {
 fn port(cli: &Cli, command: &PortCommand) -> Result<(), Failure> {
     match command {
         PortCommand::Add(target) | PortCommand::Replace(target) | PortCommand::Change(target) => {
-            if target.words.iter().any(|word| word == "help") {
-                return Ok(io::stdout().write_all(table::help().as_bytes())?);
+            let words = target.words();
+            if words.iter().any(|word| word == "help") {
+                return Ok(io::stdout().write_all(turnstile_netlink::table::help().as_bytes())?);
             }
-            let (place, words) = Place::parse(&target.dev, &target.words)?;
+            let (place, words) = Place::parse(&words)?;
             let options = parse(words)?;
             with_ports(cli, async |ports| match command {
                 PortCommand::Add(_) => ports.add(&place, &options).await,
@@ -88,36 +110,41 @@ fn port(cli: &Cli, command: &PortCommand) -> Result<(), Failure> {
                 _ => ports.change(&place, &options).await,
             })
         }
-        PortCommand::Del(Target { dev, words }) => {
-            let place = bare_place(dev, words)?;
+        PortCommand::Del(spot) => {
+            let place = spot.place()?;
             with_ports(cli, async |ports| ports.del(&place).await)
         }
-        PortCommand::Show { dev } => {
-            let ports = with_ports(cli, async |ports| {
-                ports.show(dev.as_deref(), cli.stats).await
-            })?;
+        PortCommand::Show(only) => {
+            let dev = only.dev()?;
+            let ports = with_ports(cli, async |ports| ports.show(dev, cli.stats).await)?;
+            if ports.is_empty() {
+                say_none(cli, "ports", dev);
+            }
             let shown = show::ports(&ports, cli);
             Ok(io::stdout().write_all(shown.as_bytes())?)
         }
     }
 }
 
+/// Says that a list is empty, of a device or of the namespace; in JSON, `[]` says so.
+pub(crate) fn say_none(cli: &Cli, what: &str, dev: Option<&str>) {
+    if cli.json {
+        return;
+    }
+    let place = match (dev, &cli.netns) {
+        (Some(dev), _) => format!("on {dev}"),
+        (None, Some(name)) => format!("in network namespace {name}"),
+        (None, None) => "in this network namespace".to_owned(),
+    };
+    say(&format!("no Turnstile {what} {place}"));
+}
+
 /// Enters the network namespace that was asked for, with this thread and those that it starts
 /// later.
 fn enter(cli: &Cli) -> Result<(), Failure> {
     match &cli.netns {
-        Some(name) => netns::enter(name).map_err(Failure::Kernel),
+        Some(name) => netns::enter(name),
         None => Ok(()),
-    }
-}
-
-/// A place, with no words behind it.
-fn bare_place(dev: &str, words: &[String]) -> Result<Place, Failure> {
-    match Place::parse(dev, words)? {
-        (place, []) => Ok(place),
-        (_, [word, ..]) => Err(Failure::Usage(format!(
-            "unknown word \"{word}\"; what may follow is root, parent and handle"
-        ))),
     }
 }
 

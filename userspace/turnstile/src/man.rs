@@ -7,6 +7,7 @@ use turnstile_netlink::table;
 
 mod command;
 mod pacer;
+mod synopsis;
 
 pub(crate) use command::turnstile;
 pub(crate) use pacer::tc_turnstile_pacer;
@@ -19,44 +20,57 @@ pub(crate) fn tc_turnstile() -> String {
         "NAME",
         "turnstile \\- token-prioritized queueing for receiver-driven transports",
     );
-    page.control("SH", ["SYNOPSIS"]);
-    page.text([
-        bold("tc qdisc add|replace|change"),
-        roman(" dev DEV ( root | parent CLASSID ) [ handle HANDLE ] "),
-        bold("turnstile"),
-    ]);
-    for info in table::OPTIONS {
-        page.control("br", []);
-        page.text([roman(info.synopsis())]);
-    }
+    let of_options = table::OPTIONS.iter().map(table::Info::synopsis);
+    synopsis::of_tc(&mut page, "turnstile", of_options);
     section(
         &mut page,
         "DESCRIPTION",
-        "In a receiver-driven transport a data packet is sent only when a token from its receiver arrives. Whoever forwards the \
-         tokens so decides what data there will be, and when. turnstile does that on every port: tokens wait in strict-priority \
-         queues that share one rate, such that the data they release fits the link they will come back over, and tokens that \
-         waited too long are dropped rather than sent to no use. An idle token group saves up nothing beyond one token.",
+        "In a receiver-driven transport a data packet is sent only when a token from its receiver \
+         arrives. Whoever forwards the tokens so decides what data there will be, and when. \
+         turnstile does that on every port: tokens wait in strict-priority queues that share one \
+         rate, such that the data they release fits the link they will come back over, and tokens \
+         that waited too long are dropped rather than sent to no use. An idle token group saves up \
+         nothing beyond one token.",
     );
     section(
         &mut page,
         "CLASSES",
-        "A port has one class per band. They come and go with its options and cannot be added or deleted. For handle 1: they are, \
-         from first to last to be sent (with order data-first, data goes before the tokens):",
+        "A port has one class per band. They come and go with its options and cannot be added or \
+         deleted. For handle 1: they are, from first to last to be sent (with order data-first, \
+         data goes before the tokens):",
     );
     for (class, about) in [
-        ("1:1 signal", "Connection set-up, acknowledgements and resend requests; ARP, neighbour discovery, routing and other control. Not shaped with the tokens."),
-        ("1:10 to 1:17 token0 to token7", "Tokens by priority, 0 the highest. All together are shaped to the token rate. Each queue has a cap, and tokens expire."),
-        ("1:2 data", "Data that tokens released, and all other traffic. A child qdisc may be attached here: tc qdisc add dev DEV parent 1:2 fq_codel."),
-        ("1:3 unscheduled", "Packets sent in the first round trip without a token. Sent only when there is nothing else."),
+        (
+            "1:1 signal",
+            "Connection set-up, acknowledgements and resend requests; ARP, neighbour \
+            discovery, routing and other control. Not shaped with the tokens.",
+        ),
+        (
+            "1:10 to 1:17 token0 to token7",
+            "Tokens by priority, 0 the highest. All together are \
+            shaped to the token rate. Each queue has a cap, and tokens expire.",
+        ),
+        (
+            "1:2 data",
+            "Data that tokens released, and all other traffic. A child qdisc may be \
+            attached here: tc qdisc add dev DEV parent 1:2 fq_codel.",
+        ),
+        (
+            "1:3 unscheduled",
+            "Packets sent in the first round trip without a token. Sent only when \
+            there is nothing else.",
+        ),
     ] {
         tagged(&mut page, vec![bold(class)], about);
     }
     section(
         &mut page,
         "CLASSIFICATION",
-        "The first of these that names a class counts: the packet's priority (SO_PRIORITY, or skbedit priority) if it is a class id of \
-         the port; filters attached to the port (tc filter add dev DEV parent 1: ... classid 1:10); the packet's headers: link-layer and \
-         network control is signal, a Turnstile header (UDP port 29813) says itself what the packet is; the dscp map; else it is data.",
+        "The first of these that names a class counts: the packet's priority (SO_PRIORITY, or \
+         skbedit priority) if it is a class id of the port; filters attached to the port (tc \
+         filter add dev DEV parent 1: ... classid 1:10); the packet's headers: link-layer and \
+         network control is signal, a Turnstile header (UDP port 29813) says itself what the \
+         packet is; the dscp map; else it is data.",
     );
     options(&mut page);
     statistics(&mut page);
@@ -74,9 +88,11 @@ pub(crate) fn tc_turnstile() -> String {
             "tc qdisc add dev veth0 parent 1:2 fq_codel",
         ],
     );
-    example(&mut page, "Credits of ExpressPass, which are not told apart by priority, recognized by their UDP port:", &[
+    example(&mut page, "Credits of ExpressPass, which are not told apart by priority, recognized \
+        by their UDP port:", &[
         "tc qdisc add dev swp1 root handle 1: turnstile priorities 1",
-        "tc filter add dev swp1 parent 1: protocol ip flower ip_proto udp dst_port 5001 classid 1:10",
+        "tc filter add dev swp1 parent 1: protocol ip flower ip_proto udp dst_port 5001 classid \
+         1:10",
     ]);
     example(
         &mut page,
@@ -86,7 +102,8 @@ pub(crate) fn tc_turnstile() -> String {
     section(
         &mut page,
         "FILES",
-        "q_turnstile.so in tc's library folder, or in $TC_LIB_DIR, teaches tc these words. Without it tc can only delete the qdisc.",
+        "q_turnstile.so in tc's library folder, or in $TC_LIB_DIR, teaches tc these words. Without \
+         it tc can only delete the qdisc.",
     );
     section(
         &mut page,
@@ -159,9 +176,10 @@ fn options(page: &mut Roff) {
     section(
         page,
         "OPTIONS",
-        "Rates, times and sizes have the units of tc(8): a rate is in bit, kbit, mbit, gbit or tbit per second (kibit, ... by 1024), or in bytes \
-         with bps, kbps, ...; a time in s, ms, us or ns; a size in b, kb, mb or gb (by 1024). Bare numbers are bit/s, us and bytes. \
-         A change sets only the options that are given.",
+        "Rates, times and sizes have the units of tc(8): a rate is in bit, kbit, mbit, gbit or \
+         tbit per second (kibit, ... by 1024), or in bytes with bps, kbps, ...; a time in s, ms, \
+         us or ns; a size in b, kb, mb or gb (by 1024). Bare numbers are bit/s, us and bytes. A \
+         change sets only the options that are given.",
     );
     for info in table::OPTIONS {
         let head = match info.value {
@@ -182,15 +200,16 @@ fn statistics(page: &mut Roff) {
     section(
         page,
         "STATISTICS",
-        "Beside what tc counts for every qdisc and class, a port reports these. In JSON, rates are in bytes/s and times in ns.",
+        "Beside what tc counts for every qdisc and class, a port reports these. In JSON, rates are \
+         in bytes/s and times in ns.",
     );
     for (name, about) in PortStats::ABOUT {
         tagged(page, vec![bold(*name)], about.trim());
     }
     text(
         page,
-        "A class reports these, in packets as they go over the wire. At any time, packets offered are packets sent, plus queued, plus \
-         the drops by cause.",
+        "A class reports these, in packets as they go over the wire. At any time, packets offered \
+         are packets sent, plus queued, plus the drops by cause.",
     );
     for (name, about) in ClassStats::ABOUT {
         tagged(page, vec![bold(*name)], about.trim());

@@ -34,19 +34,20 @@ pub(crate) struct Send {
     /// File whose contents are the message; - for standard input
     #[arg(default_value = "-", conflicts_with = "size")]
     file: PathBuf,
-    /// Send a message of so many zeroes, instead of a file
+    /// Send so many zero bytes, instead of a file
     #[arg(long, value_name = "BYTES", value_parser = value::length)]
     size: Option<u64>,
     /// Send the message so many times
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
     /// Do not tell the receiver the length before the end
     #[arg(long)]
     unknown_size: bool,
-    /// When the message should be there, from now
+    /// Time within which the message should arrive, as 5ms
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     deadline: Option<Duration>,
-    /// The coflow that the message belongs to, 1 to 4294967295
+    /// Number of the coflow that the message belongs to, 1 to 4294967295
     #[arg(long, value_name = "N")]
     coflow: Option<NonZeroU32>,
     /// Priority of the message's tokens, 0 (first) to 7, whatever the receiver's policy says
@@ -57,13 +58,13 @@ pub(crate) struct Send {
 /// What to receive.
 #[derive(Debug, Args)]
 pub(crate) struct Recv {
-    /// Where to listen: a port, or one of an address
+    /// Where to listen: a port on all addresses, or one address and a port
     #[arg(value_name = "[ADDR:]PORT", value_parser = value::listen)]
     at: SocketAddr,
     /// End after so many messages
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
-    /// Do not write the messages: write a line about each
+    /// Write a line about each message instead of the message
     #[arg(long)]
     discard: bool,
 }
@@ -82,7 +83,7 @@ pub(crate) fn send(cli: &Cli, send: &Send) -> Result<(), Failure> {
     let from_stdin = send.size.is_none() && send.file.as_os_str() == "-";
     if from_stdin && send.count > 1 {
         return Err(Failure::Usage(
-            "count: standard input can be sent once only; give a file or --size".to_owned(),
+            "--count: standard input can be sent once only; give a file or --size".to_owned(),
         ));
     }
     enter(cli)?;
@@ -168,7 +169,9 @@ fn report(cli: &Cli, to: SocketAddr, sizes: &[u64], done: Completion) -> Result<
     }
     let ns = done.elapsed.map_or(0, |elapsed| elapsed.as_nanos());
     let line = if cli.json {
-        let value = json!({"number": done.number, "to": to.to_string(), "length": size, "elapsed": ns as u64});
+        let value = json!({
+            "number": done.number, "to": to.to_string(), "length": size, "elapsed": ns as u64,
+        });
         as_json(&value, cli)
     } else {
         let time = units::time_decimal(ns as u64);
@@ -250,7 +253,8 @@ mod tests {
     #[test]
     fn flags_of_send() {
         let send = parse(
-            "turnstile send 10.0.0.2:5000 --size 1mb --count 3 --unknown-size --deadline 5ms --coflow 9 --priority 7",
+            "turnstile send 10.0.0.2:5000 --size 1mb --count 3 --unknown-size --deadline 5ms \
+             --coflow 9 --priority 7",
         )
         .unwrap();
         assert_eq!(send.to, "10.0.0.2:5000".parse().unwrap());

@@ -13,7 +13,7 @@ use turnstile_netlink::pacer::{print_options, print_stats, table, Options};
 use turnstile_netlink::place::{Id, Place};
 use turnstile_netlink::print::{Printer, Text};
 
-use crate::cli::{Cli, Target};
+use crate::cli::{Cli, Only, Spot, Target, OPTIONS_IN_HELP};
 use crate::failure::Failure;
 use crate::show;
 
@@ -21,23 +21,20 @@ use crate::show;
 #[derive(Debug, Subcommand)]
 pub(crate) enum PacerCommand {
     /// Add a pacer to a device that has no queueing discipline there
-    #[command(after_long_help = options(), after_help = "--help shows the options.")]
+    #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Add(Target),
     /// Add a pacer in the place of what is there, or change the pacer that is there
-    #[command(after_long_help = options(), after_help = "--help shows the options.")]
+    #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Replace(Target),
     /// Set options of a pacer; those not given, what is queued, and the flows that are paced, stay
-    #[command(after_long_help = options(), after_help = "--help shows the options.")]
+    #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Change(Target),
-    /// Delete a pacer
-    #[command(visible_alias = "delete")]
-    Del(Target),
-    /// Show pacers as they can be typed back
-    #[command(visible_alias = "list")]
-    Show {
-        /// Only of this device
-        dev: Option<String>,
-    },
+    /// Delete a pacer [alias: delete]
+    #[command(alias = "delete")]
+    Del(Spot),
+    /// Show pacers as they can be typed back [alias: list]
+    #[command(alias = "list")]
+    Show(Only),
 }
 
 fn options() -> String {
@@ -51,10 +48,11 @@ pub(crate) fn run(cli: &Cli, command: &PacerCommand) -> Result<(), Failure> {
         PacerCommand::Add(target)
         | PacerCommand::Replace(target)
         | PacerCommand::Change(target) => {
-            if target.words.iter().any(|word| word == "help") {
+            let words = target.words();
+            if words.iter().any(|word| word == "help") {
                 return Ok(io::stdout().write_all(table::help().as_bytes())?);
             }
-            let (place, words) = Place::parse(&target.dev, &target.words)?;
+            let (place, words) = Place::parse(&words)?;
             let options = Options::parse(words)?;
             crate::with(cli, Pacers::connect, async |pacers| match command {
                 PacerCommand::Add(_) => pacers.add(&place, &options).await,
@@ -62,16 +60,18 @@ pub(crate) fn run(cli: &Cli, command: &PacerCommand) -> Result<(), Failure> {
                 _ => pacers.change(&place, &options).await,
             })
         }
-        PacerCommand::Del(Target { dev, words }) => {
-            let place = crate::bare_place(dev, words)?;
+        PacerCommand::Del(spot) => {
+            let place = spot.place()?;
             crate::with(cli, Pacers::connect, async |pacers| {
                 pacers.del(&place).await
             })
         }
-        PacerCommand::Show { dev } => {
-            let found = crate::with(cli, Pacers::connect, async |pacers| {
-                pacers.show(dev.as_deref()).await
-            })?;
+        PacerCommand::Show(only) => {
+            let dev = only.dev()?;
+            let found = crate::with(cli, Pacers::connect, async |pacers| pacers.show(dev).await)?;
+            if found.is_empty() {
+                crate::say_none(cli, "pacers", dev);
+            }
             Ok(io::stdout().write_all(pacers(&found, cli).as_bytes())?)
         }
     }
@@ -169,8 +169,8 @@ mod tests {
             text,
             "pacer eth0 root handle 1: interval 7200ns eta 12.5% no-split-gso\n"
         );
-        let words: Vec<&str> = text.split_whitespace().skip(2).collect();
-        let (place, rest) = Place::parse("eth0", &words).unwrap();
+        let words: Vec<&str> = text.split_whitespace().skip(1).collect();
+        let (place, rest) = Place::parse(&words).unwrap();
         assert_eq!(place.handle, Some(pacer().handle));
         assert_eq!(Options::parse(rest).unwrap(), pacer().options);
     }

@@ -13,6 +13,7 @@ use turnstile_netlink::stats::{print_class_stats, print_marker_stats, print_port
 use turnstile_netlink::units;
 
 use crate::cli::Cli;
+use crate::table::{self, Layout};
 
 /// The whole output of `port show`.
 pub(crate) fn ports(ports: &[Port], cli: &Cli) -> String {
@@ -51,7 +52,8 @@ fn text(port: &Port, cli: &Cli) -> String {
         let (link, tokens) = (port.stats.link_in_force(), port.stats.tokens_in_force());
         let _ = writeln!(
             out,
-            "  in force: link {link} tokens {tokens} token-limit {} token-expiry {expiry} token-slack {}",
+            "  in force: link {link} tokens {tokens} token-limit {} token-expiry {expiry} \
+             token-slack {}",
             port.stats.token_limit,
             units::time_decimal(port.stats.token_slack)
         );
@@ -62,7 +64,7 @@ fn text(port: &Port, cli: &Cli) -> String {
         print_port_stats(&port.stats, "  ", &mut stats);
         out += &stats.finish();
         out.push('\n');
-        out += &table(&port.classes);
+        out += &class_table(&port.classes);
     }
     out
 }
@@ -79,13 +81,13 @@ pub(crate) fn counters_text(counters: &Counters) -> String {
         qlen,
     } = counters;
     format!(
-        "  sent {bytes} bytes {packets} packets, dropped {drops}, overlimits {overlimits}, requeues {requeues}\n  \
-         backlog {backlog} bytes {qlen} packets\n"
+        "  sent {bytes} bytes {packets} packets, dropped {drops}, overlimits {overlimits}, \
+         requeues {requeues}\n  backlog {backlog} bytes {qlen} packets\n"
     )
 }
 
 /// A row per class, and a line per marker.
-fn table(classes: &[Class]) -> String {
+fn class_table(classes: &[Class]) -> String {
     let heads = [
         "class",
         "band",
@@ -122,23 +124,12 @@ fn table(classes: &[Class]) -> String {
             units::time_decimal(stats.sojourn_max),
         ]
     }));
-    let widths: Vec<usize> = (0..heads.len())
-        .map(|at| rows.iter().map(|row| row[at].len()).max().unwrap_or(0))
-        .collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::from(" ");
-        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            // Names to the left, numbers to the right.
-            let _ = if at < 2 {
-                write!(line, " {cell:<width$}")
-            } else {
-                write!(line, " {cell:>width$}")
-            };
-        }
-        out += line.trim_end();
-        out.push('\n');
-    }
+    let layout = Layout {
+        indent: 2,
+        gap: 1,
+        names: 2,
+    };
+    let mut out = table::text(rows, layout);
     for class in classes {
         if !class.markers.fields().is_empty() {
             let mut stats = Text::default();
@@ -175,8 +166,8 @@ fn object(port: &Port, cli: &Cli) -> Value {
     if cli.details {
         let stats = &port.stats;
         let mut in_force = json!({
-            "link-rate": stats.link_rate, "token-rate": stats.token_rate, "token-limit": stats.token_limit,
-            "token-expiry": stats.token_expiry, "token-slack": stats.token_slack,
+            "link-rate": stats.link_rate, "token-rate": stats.token_rate,
+            "token-limit": stats.token_limit, "token-expiry": stats.token_expiry, "token-slack": stats.token_slack,
         });
         if stats.is_unresolved() {
             in_force["link"] = "unresolved".into();
@@ -297,8 +288,8 @@ mod tests {
             text,
             "port swp1 root handle 1: link 10gbit tokens 5% split-gso\n"
         );
-        let words: Vec<&str> = text.split_whitespace().skip(2).collect();
-        let (place, rest) = Place::parse("swp1", &words).unwrap();
+        let words: Vec<&str> = text.split_whitespace().skip(1).collect();
+        let (place, rest) = Place::parse(&words).unwrap();
         assert_eq!(
             (place.parent, place.handle),
             (Id::ROOT, Some(port().handle))
@@ -328,10 +319,13 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
   filter-misses 0 gso-splits 0 gso-drops 0
   token-limit 8 token-slack 10.752us slack-forfeits 2
   slack-forfeited 1.5us
-  class band   offered sent over-limit expired trimmed purged child queued max-queued sojourn-mean sojourn-max
-  1:2   data         4    1          3       0       0      0     0      0          0          0ns         1ms
-  1:10  token0       0    0          0       0       0      0     0      0          0          0ns         0ns
-  1:2 phantom-seen 4 phantom-markable 0 phantom-marked 1 phantom-backlog 0 phantom-max 0
+  class band   offered sent over-limit expired trimmed purged child queued max-queued \
+               sojourn-mean sojourn-max
+\x20 1:2   data         4    1          3       0       0      0     0      0          0 \
+\x20        0ns         1ms
+\x20 1:10  token0       0    0          0       0       0      0     0      0          0 \
+\x20        0ns         0ns
+\x20 1:2 phantom-seen 4 phantom-markable 0 phantom-marked 1 phantom-backlog 0 phantom-max 0
 "
         );
     }
@@ -376,8 +370,8 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
         assert_eq!(
             port["in-force"],
             json!({
-                "link-rate": 1_250_000_000, "token-rate": 62_500_000, "token-limit": 8, "token-expiry": 10_752,
-                "token-slack": 10_752,
+                "link-rate": 1_250_000_000, "token-rate": 62_500_000, "token-limit": 8,
+                "token-expiry": 10_752, "token-slack": 10_752,
             })
         );
         assert_eq!((&port["bytes"], &port["drops"]), (&json!(1500), &json!(3)));

@@ -5,28 +5,31 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCompleter;
 use serde_json::Value;
 use turnstile_netlink::json::Json;
 use turnstile_netlink::print::{Printer, Text};
 use turnstile_netlink::transport::show::{print_counters, print_event, print_message, print_peer};
 use turnstile_netlink::transport::{settings, Client, Error, Settings};
 
-use crate::cli::Cli;
+use crate::cli::{Cli, OPTIONS_IN_HELP};
+use crate::complete;
 use crate::failure::Failure;
-use crate::{enter, value};
+use crate::{enter, say, value};
 
 /// What to do with the transport.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TransportCommand {
     /// Set options; those not given, and messages under way, stay
-    #[command(after_long_help = options(), after_help = "--help shows the options.")]
+    #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Set {
-        /// Options of the transport
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        /// Options of the transport, each followed by its value
+        #[arg(value_name = "OPTION VALUE", required = true, trailing_var_arg = true,
+            allow_hyphen_values = true, add = ArgValueCompleter::new(complete::words))]
         words: Vec<String>,
     },
-    /// Show the options as they can be typed back
-    #[command(visible_alias = "list")]
+    /// Show the options as they can be typed back [alias: list]
+    #[command(alias = "list")]
     Show,
 }
 
@@ -36,15 +39,16 @@ pub(crate) struct Flows {
     /// Show the peers instead of the messages
     #[arg(long)]
     peers: bool,
-    /// Show them again and again, this long apart, until interrupted
-    #[arg(short, long, value_name = "TIME", value_parser = value::time, num_args = 0..=1, default_missing_value = "1s", require_equals = true)]
+    /// Show them again and again, this long apart [default: 1s], until interrupted
+    #[arg(short, long, value_name = "TIME", value_parser = value::time, num_args = 0..=1,
+        default_missing_value = "1s")]
     watch: Option<Duration>,
 }
 
 /// Which counters.
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
-    /// Show those that are 0, too
+    /// Show counters that are 0, too
     #[arg(short, long)]
     all: bool,
 }
@@ -52,7 +56,7 @@ pub(crate) struct Stats {
 /// How many events.
 #[derive(Debug, Args)]
 pub(crate) struct Events {
-    /// End after so many
+    /// End after so many events
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
 }
@@ -121,8 +125,8 @@ fn write(text: &str) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// `turnstile transport …`. Words are read before anything else is done: what is mistyped needs no
-/// privileges to be told so.
+/// `turnstile transport …`. Words are read before anything else is done: what is mistyped needs
+/// no privileges to be told so.
 pub(crate) fn configure(cli: &Cli, command: &TransportCommand) -> Result<(), Failure> {
     match command {
         TransportCommand::Set { words } => {
@@ -149,6 +153,7 @@ pub(crate) fn configure(cli: &Cli, command: &TransportCommand) -> Result<(), Fai
 pub(crate) fn flows(cli: &Cli, flows: &Flows) -> Result<(), Failure> {
     enter(cli)?;
     let mut client = Client::connect()?;
+    let mut was_empty = false;
     loop {
         let text = if flows.peers {
             let peers = client.peers()?;
@@ -164,6 +169,14 @@ pub(crate) fn flows(cli: &Cli, flows: &Flows) -> Result<(), Failure> {
             list(cli, items)
         };
         write(&text)?;
+        // Once, not every time that they are watched.
+        if text.is_empty() && !was_empty {
+            say(match flows.peers {
+                true => "no peers: no messages are under way",
+                false => "no messages are under way",
+            });
+        }
+        was_empty = text.is_empty();
         let Some(pause) = flows.watch else {
             return Ok(());
         };
@@ -179,8 +192,14 @@ pub(crate) fn flows(cli: &Cli, flows: &Flows) -> Result<(), Failure> {
 pub(crate) fn stats(cli: &Cli, stats: &Stats) -> Result<(), Failure> {
     enter(cli)?;
     let counters = Client::connect()?.counters()?;
-    let item = shown(cli, |to| print_counters(&counters, stats.all, to));
-    write(&one(cli, item))
+    let text = one(
+        cli,
+        shown(cli, |to| print_counters(&counters, stats.all, to)),
+    );
+    if text.is_empty() {
+        say("all counters are 0: nobody has used the transport in this network namespace yet");
+    }
+    write(&text)
 }
 
 /// `turnstile events`. One line, or one object of JSON, for each.
@@ -212,6 +231,27 @@ mod tests {
     use super::*;
     use clap::Parser;
     use turnstile_netlink::transport::Message;
+
+    #[test]
+    fn watched_in_every_spelling() {
+        let watch = |flags: &str| {
+            let line = format!("turnstile flows {flags}");
+            match Cli::try_parse_from(line.split_whitespace())
+                .unwrap()
+                .command
+            {
+                crate::cli::Command::Flows(flows) => flows.watch.map(|pause| pause.as_millis()),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(watch(""), None);
+        for flags in ["--watch", "--watch --peers", "-w", "-w -j"] {
+            assert_eq!(watch(flags), Some(1000), "{flags}");
+        }
+        for flags in ["--watch 20ms", "--watch=20ms", "-w 20ms", "-w20ms"] {
+            assert_eq!(watch(flags), Some(20), "{flags}");
+        }
+    }
 
     #[test]
     fn lists_as_lines_and_as_json() {

@@ -17,9 +17,15 @@ pub(crate) fn length(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A time of at least a nanosecond and at most a day: `20us`.
+/// A time of at least a nanosecond and at most a day: `20us`. tc takes a bare number for
+/// microseconds, which nobody expects of a flag: here it needs a unit.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     const DAY: u64 = 86_400_000_000_000;
+    if text.parse::<f64>().is_ok() {
+        return Err(format!(
+            "needs a unit: {text}s, {text}ms, {text}us or {text}ns"
+        ));
+    }
     match units::parse_time(text) {
         Some(ns) if (1..=DAY).contains(&ns) => Ok(Duration::from_nanos(ns)),
         Some(_) => Err("not in 1ns..86400s".to_owned()),
@@ -53,7 +59,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|error| format!("not an address with a port, as in 10.0.0.2:5000 ({error})"))?;
     let found = found.next().ok_or("no address has that name")?;
     match found.port() {
-        0 => Err("port 0 is nobody's".to_owned()),
+        0 => Err("port 0 cannot be used: 1 to 65535".to_owned()),
         _ => Ok(found),
     }
 }
@@ -61,9 +67,10 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 /// Where to listen: a port alone means all addresses of both IP versions.
 pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<u16>() {
-        Ok(0) => Err("port 0 is nobody's".to_owned()),
+        Ok(0) => Err("port 0 cannot be used: 1 to 65535".to_owned()),
         Ok(port) => Ok(SocketAddr::new(IpAddr::from([0u16; 8]), port)),
-        Err(_) => address(text).map_err(|why| format!("neither a port nor {why}")),
+        Err(_) if text.contains(':') => address(text),
+        Err(_) => Err("neither a port, 1 to 65535, nor an address with one".to_owned()),
     }
 }
 
@@ -78,7 +85,12 @@ mod tests {
         assert_eq!(length("1gb"), Err("not in 1b..1073741823b".to_owned()));
         assert_eq!(length("all"), Err("not a size (b, kb, mb, gb)".to_owned()));
         assert_eq!(time("20us"), Ok(Duration::from_micros(20)));
-        assert_eq!(time("0"), Err("not in 1ns..86400s".to_owned()));
+        assert_eq!(time("0ns"), Err("not in 1ns..86400s".to_owned()));
+        assert_eq!(time("5 s"), Err("not a time (s, ms, us, ns)".to_owned()));
+        for bare in ["5", "0", "0.5", "1e3"] {
+            let why = format!("needs a unit: {bare}s, {bare}ms, {bare}us or {bare}ns");
+            assert_eq!(time(bare), Err(why));
+        }
         assert_eq!(rate("10gbit"), Ok(1_250_000_000));
         assert_eq!(rate("1bit"), Err("not in 1kbit..800gbit".to_owned()));
         assert_eq!(load("60%"), Ok(0.6));
@@ -92,7 +104,10 @@ mod tests {
         assert!(address("10.0.0.1")
             .unwrap_err()
             .starts_with("not an address with a port"));
-        assert_eq!(address("10.0.0.1:0"), Err("port 0 is nobody's".to_owned()));
+        assert_eq!(
+            address("10.0.0.1:0"),
+            Err("port 0 cannot be used: 1 to 65535".to_owned())
+        );
         assert_eq!(listen("5000"), Ok("[::]:5000".parse().unwrap()));
         assert_eq!(
             listen("10.0.0.1:5000"),
@@ -100,6 +115,13 @@ mod tests {
         );
         assert!(listen("70000")
             .unwrap_err()
-            .starts_with("neither a port nor not an address"));
+            .starts_with("neither a port, 1 to 65535, nor an address"));
+        assert_eq!(
+            listen("10.0.0.1:0"),
+            Err("port 0 cannot be used: 1 to 65535".to_owned())
+        );
+        assert!(listen("nowhere:x")
+            .unwrap_err()
+            .starts_with("not an address with a port, as in 10.0.0.2:5000 ("));
     }
 }

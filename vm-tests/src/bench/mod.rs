@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::{ensure, Context, Result};
-use serde::Serialize;
+use turnstile_test_protocol::bench::{Boot, SetUp as Figures, Sums, Waits};
 
 use crate::events::{Event, Events};
 use crate::netns::Netns;
 use crate::stats::{self, Counters};
-use meter::{Measured, Meter, Mode, Ruler, DEV};
+use meter::{Meter, Mode, DEV};
 use setups::{SetUp, ROOT};
 
 /// Packets of one measurement: a multiple of what the meter measures at a time, and of any number
@@ -42,45 +42,6 @@ const MODULES: &[&str] = &[
     "cls_flower",
 ];
 
-/// All of it, as it is sent to the host.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Report {
-    /// Release of the kernel.
-    kernel: String,
-    /// Whether the clock counts instructions.
-    ruler: Ruler,
-    /// Names of all that was to be measured, whether it was or not.
-    planned: Vec<&'static str>,
-    /// What was measured.
-    setups: Vec<SetUpReport>,
-}
-
-/// What one set-up costs.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct SetUpReport {
-    name: &'static str,
-    kind: &'static str,
-    title: &'static str,
-    packets: &'static str,
-    commands: Vec<String>,
-    direct: Measured,
-    xmit: Measured,
-    noqueue: Measured,
-    waits: Waits,
-}
-
-/// How often the port had to wait, or let a token expire: then a figure is not that of a packet
-/// passing through. All 0 for other qdiscs.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Waits {
-    link_waits: u64,
-    token_waits: u64,
-    expired: u64,
-}
-
 /// Measures all set-ups and sends the figures to the host as `figures.json`. Returns whether all
 /// could be measured.
 ///
@@ -90,19 +51,21 @@ pub fn run() -> Result<bool> {
     let events = Events::from_env();
     let all = setups::all();
     let mut bench = Bench::new()?;
-    let mut report = Report {
+    let mut report = Boot {
         kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
             .context("the kernel's release")?
             .trim()
             .into(),
         ruler: bench.meter.ruler()?,
-        planned: all.iter().map(|set_up| set_up.name).collect(),
+        planned: all.iter().map(|set_up| set_up.name.into()).collect(),
         setups: Vec::new(),
     };
     println!("bench: {:?}", report.ruler);
     let mut failed = 0;
     for set_up in &all {
-        events.send(&Event::Start { case: set_up.name });
+        events.send(&Event::Start {
+            case: set_up.name.into(),
+        });
         let began = Instant::now();
         match bench.measure(set_up) {
             Ok(measured) => {
@@ -113,16 +76,16 @@ pub fn run() -> Result<bool> {
                 failed += 1;
                 println!("bench: {}: {error:#}", set_up.name);
                 events.send(&Event::Fail {
-                    case: set_up.name,
+                    case: set_up.name.into(),
                     ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-                    why: &format!("{error:#}"),
+                    why: format!("{error:#}"),
                 });
             }
         }
     }
     events.send(&Event::File {
-        name: "figures.json",
-        data: &serde_json::to_string(&report).context("writing figures.json")?,
+        name: "figures.json".into(),
+        data: serde_json::to_string(&report).context("writing figures.json")?,
     });
     events.send(&Event::Done {
         passed: report.setups.len(),
@@ -137,7 +100,7 @@ struct Bench {
     ns: Netns,
     meter: Meter,
     /// What the transmit path alone costs, by the packets sent.
-    noqueue: BTreeMap<Vec<String>, Measured>,
+    noqueue: BTreeMap<Vec<String>, Sums>,
 }
 
 impl Bench {
@@ -159,7 +122,7 @@ impl Bench {
         })
     }
 
-    fn measure(&mut self, set_up: &SetUp) -> Result<SetUpReport> {
+    fn measure(&mut self, set_up: &SetUp) -> Result<Figures> {
         self.meter.set_packets(&set_up.packets.lines)?;
         let noqueue = match self.noqueue.get(&set_up.packets.lines) {
             Some(known) => known.clone(),
@@ -188,11 +151,11 @@ impl Bench {
             } else {
                 Waits::default()
             };
-            Ok(SetUpReport {
-                name: set_up.name,
-                kind: set_up.kind,
-                title: set_up.title,
-                packets: set_up.packets.what,
+            Ok(Figures {
+                name: set_up.name.into(),
+                kind: set_up.kind.into(),
+                title: set_up.title.into(),
+                packets: set_up.packets.what.into(),
                 commands: set_up
                     .commands
                     .iter()
@@ -219,7 +182,7 @@ impl Bench {
     }
 
     /// Sends the set-up's packets through a root qdisc of this kind.
-    fn count(&self, mode: Mode, set_up: &SetUp, kind: &str) -> Result<Measured> {
+    fn count(&self, mode: Mode, set_up: &SetUp, kind: &str) -> Result<Sums> {
         let packets = if set_up.packets.are_super {
             SUPER_PACKETS
         } else {

@@ -196,7 +196,10 @@ fn turnstile() -> Vec<SetUp> {
 fn stock() -> Vec<SetUp> {
     let by_id = |handle| packets::class_ids(handle, STOCK_MINORS);
     let htb_class = |minor| {
-        format!("class add dev {DEV} parent 1: classid 1:{minor} htb rate 50gbit ceil 400gbit quantum 1514")
+        format!(
+            "class add dev {DEV} parent 1: classid 1:{minor} htb rate 50gbit ceil 400gbit \
+                 quantum 1514"
+        )
     };
     vec![
         SetUp::new("pfifo", "pfifo", "", "limit 1000", packets::flows()),

@@ -6,7 +6,7 @@ use anyhow::{ensure, Result};
 use crate::harness::{Case, Ctx};
 use crate::netns::Netns;
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("guest/namespaces", namespaces),
     Case::new("guest/module-loads", module_loads),
 ];

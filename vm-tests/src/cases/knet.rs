@@ -17,7 +17,7 @@ use crate::topology::{Builder, Net};
 use crate::traffic::frame::Frame;
 use crate::traffic::RawSocket;
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("knet/fifo", fifo),
     Case::new("knet/hostile", hostile).timeout_s(120),
     Case::new("knet/taps", taps)
@@ -263,7 +263,8 @@ fn taps(ctx: &mut Ctx) -> Result<()> {
         }
     }
     ctx.note(format!(
-        "{PACERS} pfifo and {PACERS} pacers were deleted in {took:?}, which waited for grace periods {waited:?} times"
+        "{PACERS} pfifo and {PACERS} pacers were deleted in {took:?}, which waited for grace \
+         periods {waited:?} times"
     ));
     if let [without, with] = waited[..] {
         ensure!(

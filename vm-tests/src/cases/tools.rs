@@ -27,7 +27,7 @@ const NEEDS: &[Need] = &[
     Need::Module("act_mirred"),
 ];
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("tools/link-timing", link_timing).needs(NEEDS),
     Case::new("tools/link-buffer", link_buffer).needs(NEEDS),
     Case::new("tools/stock-link", stock_link).needs(NEEDS),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use turnstile_test_protocol::demo;
 
 use crate::topology::Net;
 use crate::traffic::{Flow, Packet};
@@ -18,7 +18,7 @@ pub(super) const TOKEN_SHARE: f64 = 84.0 / 1622.0;
 pub(super) const DURATION: Duration = Duration::from_millis(12_500);
 
 /// A part of the load's story.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Phase {
     /// What the hosts do, for people.
     pub(super) what: &'static str,
@@ -26,6 +26,17 @@ pub(super) struct Phase {
     pub(super) from: f64,
     /// Seconds after the start.
     pub(super) until: f64,
+}
+
+impl Phase {
+    /// As it is reported.
+    pub(super) fn report(&self) -> demo::Phase {
+        demo::Phase {
+            what: self.what.into(),
+            from: self.from,
+            until: self.until,
+        }
+    }
 }
 
 /// The story. Signals run all through it.

@@ -5,13 +5,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use turnstile_test_protocol::messages::{Messages, Way as Measured};
 
 use crate::rng::Rng;
 use crate::scenario::mixed::{run as measure, Load, Way};
 use crate::scenario::{delay_for, Carrier, Queues};
 use crate::topology::Link;
-use crate::traffic::messages::{Class, Sizes, Summary};
+use crate::traffic::messages::{summary, Class, Sizes};
 
 /// bit/s: what a machine in software emulation forwards over three hops, tokens included.
 const RATE: u64 = 5_000_000;
@@ -24,13 +24,13 @@ const SIZES: Sizes = Sizes {
     name: "mixed",
     unit: 1450,
     points: &[
-        (1, 0),
-        (2, 300),
-        (6, 500),
-        (20, 700),
-        (60, 850),
-        (150, 950),
-        (300, 1000),
+        (1.0, 0.0),
+        (2.0, 0.3),
+        (6.0, 0.5),
+        (20.0, 0.7),
+        (60.0, 0.85),
+        (150.0, 0.95),
+        (300.0, 1.0),
     ],
 };
 const LOAD: Load = Load {
@@ -67,35 +67,8 @@ const CLASSES: [Class; 4] = [
     },
 ];
 
-/// What came of it.
-#[derive(Debug, Serialize)]
-pub(super) struct MessagesReport {
-    link_bit_s: u64,
-    rtt_ms: f64,
-    buffer_bytes: u32,
-    hosts: usize,
-    load_percent: f64,
-    ways: Vec<WayReport>,
-}
-
-/// One transport.
-#[derive(Debug, Serialize)]
-struct WayReport {
-    name: String,
-    title: String,
-    /// What a user types: at each port of a switch, and at each host.
-    commands: Vec<String>,
-    classes: Vec<Summary>,
-    data_drops: u64,
-    unscheduled_drops: u64,
-    longest_queue_bytes: u64,
-    longest_queue_at: String,
-    /// Length in bytes and completion in ms of each message.
-    points: Vec<(u64, f64)>,
-}
-
 /// Sends the same messages with each transport.
-pub(super) fn run(progress: impl Fn(&str)) -> Result<MessagesReport> {
+pub(super) fn run(progress: impl Fn(&str)) -> Result<Messages> {
     let messages = LOAD.messages(&mut Rng::new(1, "demo"));
     let fabric = LOAD.plan().build()?;
     let mut ways = Vec::new();
@@ -114,13 +87,13 @@ pub(super) fn run(progress: impl Fn(&str)) -> Result<MessagesReport> {
         if let Carrier::Turnstile(words) = &way.carrier {
             commands.push(format!("turnstile transport set {words}"));
         }
-        let report = WayReport {
+        let measured = Measured {
             name: way.name.into(),
             title: way.title.into(),
             commands,
             classes: CLASSES
                 .into_iter()
-                .map(|class| Summary::new(class, &outcome.done, &outcome.alone))
+                .map(|class| summary(class, &outcome.done, &outcome.alone))
                 .collect(),
             data_drops: outcome.seen.data_drops,
             unscheduled_drops: outcome.seen.unscheduled_drops,
@@ -135,13 +108,13 @@ pub(super) fn run(progress: impl Fn(&str)) -> Result<MessagesReport> {
                 })
                 .collect(),
         };
-        report.print();
-        ways.push(report);
+        print(&measured);
+        ways.push(measured);
     }
-    Ok(MessagesReport {
+    Ok(Messages {
         link_bit_s: RATE,
         rtt_ms: RTT as f64 / 1e6,
-        buffer_bytes: BUFFER,
+        buffer_bytes: BUFFER.into(),
         hosts: fabric.hosts(),
         load_percent: LOAD.load * 100.0,
         ways,
@@ -168,24 +141,23 @@ fn all() -> [Way; 2] {
     ]
 }
 
-impl WayReport {
-    /// A table for the log.
-    fn print(&self) {
-        println!("\n{}", self.title);
-        for class in &self.classes {
-            println!(
-                "  {:<16}{:>4} messages, {} not there in time; slowdown mean {:.2}, 99 % {:.2}; time mean {:.1} ms",
-                class.class,
-                class.messages,
-                class.missing,
-                class.slowdown_mean,
-                class.slowdown_p99,
-                class.time_mean_us / 1e3
-            );
-        }
+/// A table for the log.
+fn print(way: &Measured) {
+    println!("\n{}", way.title);
+    for class in &way.classes {
         println!(
-            "  {} data packets dropped; longest queue {} bytes ({})",
-            self.data_drops, self.longest_queue_bytes, self.longest_queue_at
+            "  {:<16}{:>4} messages, {} not there in time; slowdown mean {:.2}, 99 % {:.2}; \
+                 time mean {:.1} ms",
+            class.class,
+            class.messages,
+            class.missing,
+            class.slowdown_mean,
+            class.slowdown_p99,
+            class.time_mean_us / 1e3
         );
     }
+    println!(
+        "  {} data packets dropped; longest queue {} bytes ({})",
+        way.data_drops, way.longest_queue_bytes, way.longest_queue_at
+    );
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use turnstile_test_protocol::demo::{Class, Demo, Sample, SetUp as Measured};
 
 use crate::clock;
 use crate::events::{Event, Events};
@@ -22,7 +23,6 @@ use crate::stalls::StallMeter;
 use crate::topology::{Builder, Net};
 use crate::traffic::{Flow, Packet, Received, Sent, Sink, Source};
 use load::{CLASSES, DURATION, LINK, PHASES, TOKENS, TOKEN_SHARE};
-use report::{ClassReport, Report, Sample, SetUpReport};
 use setups::SetUp;
 
 /// Width of the plot's samples: a whole number of the sink's bins.
@@ -44,7 +44,7 @@ pub fn run() -> Result<bool> {
     let events = Events::from_env();
     let progress = |text: &str| {
         println!("demo: {text}");
-        events.send(&Event::Progress { text });
+        events.send(&Event::Progress { text: text.into() });
     };
     isolate()?;
     let mut log = kmsg::Watch::start()?;
@@ -52,7 +52,7 @@ pub fn run() -> Result<bool> {
     let net = Builder::bridged(4).build()?;
     let (switch, dev) = net.port_to(3);
     let base = base_path(&net)?;
-    let mut report = Report {
+    let mut found = Demo {
         kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
             .context("the kernel's release")?
             .trim()
@@ -60,7 +60,7 @@ pub fn run() -> Result<bool> {
         link_bit_s: LINK,
         duration_s: DURATION.as_secs_f64(),
         token_share_percent: TOKEN_SHARE * 100.0,
-        phases: PHASES.to_vec(),
+        phases: PHASES.iter().map(load::Phase::report).collect(),
         setups: Vec::new(),
         messages: None,
     };
@@ -72,16 +72,16 @@ pub fn run() -> Result<bool> {
         ));
         let measured =
             measure(&net, switch, &dev, &set_up, base).with_context(|| set_up.title.to_owned())?;
-        measured.print();
-        report.setups.push(measured);
+        report::print(&measured);
+        found.setups.push(measured);
     }
     // The second part has hosts of the same names.
     drop(net);
-    report.messages = Some(messages::run(progress)?);
-    let data = serde_json::to_string(&report).context("writing demo.json")?;
+    found.messages = Some(messages::run(progress)?);
+    let data = serde_json::to_string(&found).context("writing demo.json")?;
     events.send(&Event::File {
-        name: "demo.json",
-        data: &data,
+        name: "demo.json".into(),
+        data,
     });
     let complaints = log.complaints()?;
     for line in &complaints {
@@ -89,7 +89,7 @@ pub fn run() -> Result<bool> {
     }
     let failed = usize::from(!complaints.is_empty());
     events.send(&Event::Done {
-        passed: report.setups.len() + 1,
+        passed: found.setups.len() + 1,
         failed,
     });
     Ok(complaints.is_empty())
@@ -111,7 +111,7 @@ fn base_path(net: &Net) -> Result<f64> {
 }
 
 /// Configures the port, applies the load, and reads everything.
-fn measure(net: &Net, switch: &Netns, dev: &str, set_up: &SetUp, base: f64) -> Result<SetUpReport> {
+fn measure(net: &Net, switch: &Netns, dev: &str, set_up: &SetUp, base: f64) -> Result<Measured> {
     set_up.apply(switch)?;
     let sink = Sink::start(&net.hosts[3].ns)?;
     let bin = clock::nanos(Sink::BIN);
@@ -143,7 +143,8 @@ fn measure(net: &Net, switch: &Netns, dev: &str, set_up: &SetUp, base: f64) -> R
     notes.extend(shortfalls(&flows.concat(), &sent));
     if stalled > 0.01 {
         notes.push(format!(
-            "this machine was busy: its CPUs stood still for {:.0} % of the time, which changes the figures",
+            "this machine was busy: its CPUs stood still for {:.0} % of the time, which changes \
+             the figures",
             stalled * 100.0
         ));
     }
@@ -163,21 +164,21 @@ fn measure(net: &Net, switch: &Netns, dev: &str, set_up: &SetUp, base: f64) -> R
                 )
             }),
         };
-        ClassReport {
+        Class {
             name: (*name).into(),
             offered: counters.offered,
             sent: counters.sent,
             received: stream.map_or(0, |stream| stream.packets),
             drops: BTreeMap::from([
-                ("over-limit", counters.over_limit),
-                ("expired", counters.expired),
+                ("over-limit".into(), counters.over_limit),
+                ("expired".into(), counters.expired),
             ]),
             share_percent: rounded(wire_bits / DURATION.as_secs_f64() / LINK as f64 * 100.0, 3),
             sojourn_mean_us: sojourn.map(|(mean, _)| rounded(mean / 1e3, 1)),
             sojourn_max_us: sojourn.map(|(_, max)| rounded(max / 1e3, 1)),
         }
     });
-    Ok(SetUpReport {
+    Ok(Measured {
         name: set_up.name.into(),
         title: set_up.title.into(),
         commands: set_up.commands.clone(),
@@ -242,7 +243,8 @@ fn phase_notes(streams: &Streams, first: u64) -> Vec<String> {
                 bytes as f64 * 8.0 / seconds / LINK as f64 * 100.0
             };
             format!(
-                "{:.1}-{:.1} s, {}: token group {:.2} % of the link (its share is {:.2} %), data {:.1} %",
+                "{:.1}-{:.1} s, {}: token group {:.2} % of the link (its share is {:.2} %), data \
+                 {:.1} %",
                 phase.from,
                 phase.until,
                 phase.what,

@@ -74,7 +74,8 @@ fn turnstile(dev: &str) -> SetUp {
         name: "turnstile",
         title: "turnstile: one shaper for all token priorities",
         commands: vec![format!(
-            "tc qdisc add dev {dev} root handle 1: turnstile link {} jitter 0 data-limit {DATA_LIMIT}",
+            "tc qdisc add dev {dev} root handle 1: turnstile link {} jitter 0 data-limit \
+             {DATA_LIMIT}",
             words(LINK)
         )],
         notes: Vec::new(),
@@ -168,8 +169,12 @@ fn limiter_per_queue(dev: &str) -> SetUp {
         title: "stock: one limiter per token queue",
         commands,
         notes: vec![
-            "tokens-first order; each of the six token queues has a tbf of one sixth of the token rate".into(),
-            "whole port limited by a tbf at the root; classes chosen by u32 filters on the payload's first bytes".into(),
+            "tokens-first order; each of the six token queues has a tbf of one sixth of the token \
+             rate"
+                .into(),
+            "whole port limited by a tbf at the root; classes chosen by u32 filters on the \
+             payload's first bytes"
+                .into(),
         ],
         kind: Kind::Prio { bands },
     }
@@ -181,7 +186,8 @@ fn data_shaped(dev: &str) -> SetUp {
     let bands = [0, 7, 1, 2, 3, 4, 5, 6, 8];
     let mut commands = skeleton(dev, bands);
     commands.push(format!(
-        "tc qdisc add dev {dev} parent 2:2 handle {}: tbf rate {} burst {LIMITER_BURST} limit {DATA_LIMIT}",
+        "tc qdisc add dev {dev} parent 2:2 handle {}: tbf rate {} burst {LIMITER_BURST} limit \
+         {DATA_LIMIT}",
         handle(DATA),
         words(LINK * 95 / 100)
     ));
@@ -197,8 +203,12 @@ fn data_shaped(dev: &str) -> SetUp {
         title: "stock: data shaped to 95 %, the token group not",
         commands,
         notes: vec![
-            "data-first order (TOP fig. 3a), the one in which shaping the data can limit the tokens at all".into(),
-            "whole port limited by a tbf at the root; classes chosen by u32 filters on the payload's first bytes".into(),
+            "data-first order (TOP fig. 3a), the one in which shaping the data can limit the \
+             tokens at all"
+                .into(),
+            "whole port limited by a tbf at the root; classes chosen by u32 filters on the \
+             payload's first bytes"
+                .into(),
         ],
         kind: Kind::Prio { bands },
     }

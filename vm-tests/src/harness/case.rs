@@ -18,6 +18,8 @@ pub enum Need {
     /// A kernel that does not look at each access to memory. Skipped under KASAN, where it would
     /// take minutes.
     Speed,
+    /// A kernel whose own modules are signed. Skipped where they are not.
+    SignedModules,
     /// A kernel module of the stock kernel, by name. The case fails where it cannot be loaded.
     Module(&'static str),
     /// A program in PATH. The case fails where it is missing.
@@ -103,6 +105,9 @@ impl Ctx {
 
     /// Hands a file to the host.
     pub fn file(&self, name: &str, data: &str) {
-        self.events.send(&Event::File { name, data });
+        self.events.send(&Event::File {
+            name: name.into(),
+            data: data.into(),
+        });
     }
 }

@@ -60,7 +60,9 @@ pub fn run_all(cases: &[&Case], options: Options) -> Result<bool> {
     let (mut passed, mut failed) = (0, 0);
     for case in cases {
         println!("start {}", case.name);
-        events.send(&Event::Start { case: case.name });
+        events.send(&Event::Start {
+            case: case.name.into(),
+        });
         let began = Instant::now();
         let verdict = judge(case, options);
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -69,24 +71,24 @@ pub fn run_all(cases: &[&Case], options: Options) -> Result<bool> {
                 passed += 1;
                 println!("pass  {} ({ms} ms)", case.name);
                 events.send(&Event::Pass {
-                    case: case.name,
+                    case: case.name.into(),
                     ms,
                 });
             }
             Verdict::Skipped(why) => {
                 println!("skip  {}: {why}", case.name);
                 events.send(&Event::Skip {
-                    case: case.name,
-                    why: &why,
+                    case: case.name.into(),
+                    why,
                 });
             }
             Verdict::Failed(why) => {
                 failed += 1;
                 println!("FAIL  {} ({ms} ms): {why}", case.name);
                 events.send(&Event::Fail {
-                    case: case.name,
+                    case: case.name.into(),
                     ms,
-                    why: &why,
+                    why,
                 });
             }
         }
@@ -95,9 +97,9 @@ pub fn run_all(cases: &[&Case], options: Options) -> Result<bool> {
         failed += 1;
         println!("FAIL  lockdep: {why}");
         events.send(&Event::Fail {
-            case: "lockdep",
+            case: "lockdep".into(),
             ms: 0,
-            why: &why,
+            why,
         });
     }
     println!("vm-tests: {passed} passed, {failed} failed");
@@ -202,6 +204,11 @@ fn lacking(case: &Case) -> Result<Option<String>> {
                     return Ok(Some("needs a kernel without sanitizers".into()));
                 }
             }
+            Need::SignedModules => {
+                if !modules_are_signed()? {
+                    return Ok(Some("needs a kernel whose modules are signed".into()));
+                }
+            }
             Need::Module(name) => {
                 let status = Command::new("modprobe")
                     .arg(name)
@@ -221,6 +228,20 @@ fn lacking(case: &Case) -> Result<Option<String>> {
     }
     Ok(None)
 }
+
+/// Whether modules that came with the kernel end with what `scripts/sign-file` appends.
+fn modules_are_signed() -> Result<bool> {
+    let release =
+        std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
+    let module = format!("/lib/modules/{}/{SIGNED_MODULE}", release.trim());
+    let bytes = std::fs::read(&module).unwrap_or_default();
+    Ok(bytes.ends_with(SIGNATURE_MARKER))
+}
+
+/// A module of the kernel's own, below `/lib/modules` of its release.
+pub const SIGNED_MODULE: &str = "kernel/net/sched/sch_tbf.ko";
+/// What a signed module ends with.
+pub const SIGNATURE_MARKER: &[u8] = b"~Module signature appended~\n";
 
 /// Starts the case's process, and ends it with all of its group when its time is over.
 fn run_in_child(case: &Case, options: Options) -> Result<()> {

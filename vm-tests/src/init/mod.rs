@@ -14,9 +14,10 @@ use nix::sys::reboot::{reboot, RebootMode};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::{waitpid, WaitStatus};
 use nix::unistd::Pid;
+use turnstile_test_protocol::run::{self, Mode, RunConfig};
 
 use crate::events::{self, Event, Events};
-use crate::run_config::{self, Mode, RunConfig};
+use crate::run_config;
 
 /// The program that runs the cases and the demonstration.
 const VM_TESTS: &str = "/usr/bin/vm-tests";
@@ -49,13 +50,13 @@ fn run() -> Result<()> {
     mounts::mount_all()?;
     nix::unistd::sethostname("turnstile").context("setting the host name")?;
     power_off_on_signal()?;
-    let config = RunConfig::load(Path::new(run_config::PATH))?;
+    let config = run_config::load(Path::new(run::PATH))?;
     std::env::set_var(events::ENV, &config.events);
     Events::prepare(Path::new(&config.events));
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")
         .context("reading the kernel's release")?;
     Events::from_env().send(&Event::Boot {
-        kernel: kernel.trim(),
+        kernel: kernel.trim().into(),
     });
     // Emulated hosts forward in software on few CPUs: a burst may wait, but must not be lost on the
     // way to the port.
@@ -148,9 +149,9 @@ fn power_off_on_signal() -> Result<()> {
 fn give_up(why: &str) -> ! {
     let events = Events::from_env();
     events.send(&Event::Fail {
-        case: "init",
+        case: "init".into(),
         ms: 0,
-        why,
+        why: why.into(),
     });
     events.send(&Event::Done {
         passed: 0,

@@ -15,7 +15,8 @@ pub(super) const SESSION_ARGUMENT: &str = "--shell-session";
 const HELLO: &str = "
 Turnstile guest: tc, ip, bridge, jq, tcpdump, iperf3 and turnstile are here.
 
-  vm-tests --list                 the test cases; `vm-tests NAME` runs those whose names contain NAME
+  vm-tests --list                 the test cases
+  vm-tests NAME                   runs those whose names contain NAME
   vm-tests --demo                 the demonstration
   ls /tc-configs                  ready configurations
   ip link add veth0 type veth peer name veth1

@@ -2,16 +2,19 @@
 //! How soon two flows share a link (ExpressPass fig. 7).
 
 use anyhow::Result;
+use serde_json::Value;
 
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::scenario::convergence::{run as measure, runs, RTT};
 use crate::scenario::TOKEN_SHARE;
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "convergence",
     title: "a second flow joins: round trips until both have their fair share",
-    source: "ExpressPass section 3.1 and fig. 7: within 3 round trips at 10 and at 100 Gbit/s, 10 % around the fair share",
+    source: "ExpressPass section 3.1 and fig. 7: within 3 round trips at 10 and at 100 Gbit/s, 10 \
+             % around the fair share",
     run,
 };
 
@@ -25,6 +28,10 @@ const WAYS: [(&str, &str); 2] = [
     ("weighted", "policy expresspass feedback weighted"),
 ];
 
+fn rounds(rounds: Option<usize>) -> Value {
+    rounds.map_or_else(|| "never".into(), Value::from)
+}
+
 fn run(lab: &mut Lab) -> Result<()> {
     let mut table = Table::new(
         "round trips from the second flow's first packet on",
@@ -32,8 +39,12 @@ fn run(lab: &mut Lab) -> Result<()> {
             "feedback",
             "link, Gbit/s",
             "joins",
-            "until within 10 % of the fair share",
+            "until within 10 % of the fair share, in the mean",
             "paper",
+            "each join: least",
+            "median",
+            "most",
+            "as close afterwards, % of round trips",
             "first flow's share afterwards, %",
             "second flow's",
             "data packets dropped",
@@ -55,10 +66,12 @@ fn run(lab: &mut Lab) -> Result<()> {
                 name.into(),
                 gbit.into(),
                 runs(rate).into(),
-                outcome
-                    .converged
-                    .map_or_else(|| "never".into(), |rounds| rounds.into()),
+                rounds(outcome.converged),
                 PAPER.into(),
+                rounds(outcome.each.first().copied().flatten()),
+                rounds(outcome.each.get(outcome.each.len() / 2).copied().flatten()),
+                rounds(outcome.each.last().copied().flatten()),
+                number(100.0 * outcome.kept, 1),
                 number(share(|pair| pair.0), 1),
                 number(share(|pair| pair.1), 1),
                 outcome.drops.into(),
@@ -71,8 +84,8 @@ fn run(lab: &mut Lab) -> Result<()> {
             )
             .level("fair share", rounded(data / 2e9, 3));
             let curve = |pick: fn(&(f64, f64)) -> f64| {
-                let rounds = outcome.rates.iter().enumerate();
-                rounds
+                let points = outcome.rates.iter().enumerate();
+                points
                     .map(|(round, pair)| {
                         let at = round as f64 - outcome.before as f64;
                         (at, rounded(pick(pair) / 1e9, 3))
@@ -97,7 +110,10 @@ fn run(lab: &mut Lab) -> Result<()> {
     }
     lab.report.tables.push(table);
     lab.report.notes.push(format!(
-        "a dumbbell of two pairs; a token's way and its packet's way back take {} us. The rates are of data on the link in the middle, counted in intervals of a round trip, in the mean of all joins",
+        "a dumbbell of two pairs; a token's way and its packet's way back take {} us. Rates are of \
+         data on the link in the middle, counted in intervals of a round trip. In one round trip a \
+         tenth of a share is four packets at 10 Gbit/s, and chance moves a flow by as many: \
+         therefore the mean of all joins, and each of them beside it",
         RTT / 1000
     ));
     Ok(())

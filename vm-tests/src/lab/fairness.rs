@@ -1,33 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What many flows get of a link, and what all of them together (ExpressPass fig. 5 and 9).
+//! How evenly many flows share a link, and how much of it they use together (ExpressPass fig. 5 and
+//! 9).
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use super::report::{number, Plot, Style, Table};
+use super::report::number;
 use super::{Experiment, Lab};
 use crate::scenario::sharing::run as measure;
 use crate::scenario::TOKEN_SHARE;
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fairness",
     title: "1 to 256 flows over one link: Jain's index and what data gets of the link",
-    source: "ExpressPass section 3.2 and fig. 9 (Jain's index over intervals of 100 ms, near 1), section 3.1 (data gets 94.82 % of the link)",
+    source: "ExpressPass section 3.2 and fig. 9 (Jain's index over intervals of 100 ms, near 1), \
+             section 3.1 (data gets 94.82 % of the link)",
     run,
 };
 
 const RATE: u64 = 10_000_000_000;
 /// Flows.
 const COUNTS: [usize; 4] = [1, 4, 32, 256];
-/// For so many flows the project has a goal.
+/// The number of flows for which the project has a goal.
 const MANY: usize = 256;
-/// Over which Jain's index is taken (ExpressPass section 3.2), and shorter, ms.
+/// Intervals over which Jain's index is taken, ms: the paper's (ExpressPass section 3.2), and
+/// shorter ones.
 const INTERVALS: [u64; 3] = [100, 10, 1];
-/// The least index that is called fair: the project's goal.
+/// The project's goal: the least Jain's index that counts as fair.
 const FAIR: f64 = 0.95;
-/// How far below what the tokens' share leaves a utilization may be: what is lost to the beginning
-/// and the end of the time looked at.
+/// How far utilization may be below what the tokens' share leaves: the error at both ends of the
+/// interval.
 const ROUNDING: f64 = 0.001;
 
 fn run(lab: &mut Lab) -> Result<()> {
@@ -99,7 +103,8 @@ fn run(lab: &mut Lab) -> Result<()> {
     lab.report.tables.push(table);
     lab.report.plots.push(plot);
     lab.report.notes.push(
-        "a dumbbell of up to 16 pairs of hosts, links of 10 Gbit/s, 100 us for a token's way and its packet's way back; looked at from 20 ms after the start on. In 1 ms \
+        "a dumbbell of up to 16 pairs of hosts, links of 10 Gbit/s, 100 us for a token's way and \
+         its packet's way back; looked at from 20 ms after the start on. In 1 ms \
          256 flows can have 3 packets each: the index is then that of numbers like 2, 3 and 4"
             .into(),
     );

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Short and long answers to one host (HULL table 4): what waits in its port, how long queries
-//! take, and what headroom costs the long ones.
+//! Short and long answers to one host (HULL table 4): queueing delay in its port, completion times,
+//! and what headroom costs the long ones.
 
 use std::time::Duration;
 
@@ -8,16 +8,18 @@ use anyhow::Result;
 
 use super::hull::{self, Scheme, Waits, DCTCP_30K, DCTCP_6K_PACER, HULL, SCHEMES, SWITCH, TCP};
 use super::hull_load::{slowdown, Load, LARGE, SMALL};
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::clock;
 use crate::recorder::{passages, Recorder};
 use crate::topology::Fabric;
 use crate::traffic::messages::{places, Messages};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hull-dynamic",
-    title: "answers of 1 KB and 10 MB to one host at 20, 40 and 60 % load: queueing delay and completion with TCP, DCTCP and HULL",
+    title: "answers of 1 KB and 10 MB to one host at 20, 40 and 60 % load: queueing delay and \
+            completion with TCP, DCTCP and HULL",
     source: "HULL section 6.2, by what it says of table 4 and fig. 10; section 3.2, eq. 3",
     run,
 };
@@ -28,20 +30,20 @@ const SERVERS: usize = 9;
 const CONNECTIONS: usize = 16;
 /// Percent of the link.
 const LOADS: [u32; 3] = [20, 40, 60];
-/// What DCTCP's long flows get of the link above a phantom queue that drains at 95 % (section
-/// 6.2.1).
+/// The part of the link that DCTCP's long flows get above a phantom queue that drains at 95 %
+/// (section 6.2.1).
 const PAPER_GAMMA: f64 = 0.87;
-/// From configuring to the start, and between messages alone.
+/// Pause between configuring and the start, and between messages that are measured alone.
 const PAUSE: Duration = Duration::from_millis(20);
-/// For what is under way when the last message has begun.
+/// Time for messages still under way when the last has begun.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What came of a scheme under a load.
+/// The result of a scheme under a load.
 struct Outcome {
     scheme: Scheme,
-    /// Who comes to the port has to wait, us.
+    /// Delays at the port as sampled, us.
     port: Waits,
-    /// The data packets did, us.
+    /// Delays of the data packets, us.
     data: Waits,
     /// 1 KB, us.
     small: Waits,
@@ -132,12 +134,15 @@ fn run(lab: &mut Lab) -> Result<()> {
     lab.report.notes.push(hull::TESTBED.into());
     lab.report.notes.push(Load::NOTE.into());
     lab.report.notes.push(
-        "delay in the port: what a packet finds that comes at any time, looked at every 10 us from the first to the last arrival of a request, as the paper's probes are \
-         answered. Its abstract has, \"in one configuration\", mean and 99 % of 329 and 3961 us with TCP, 78 and 556 with DCTCP-30K, 7 and 48 with HULL"
+        "delay in the port: what a packet finds that comes at any time, looked at every 10 us from \
+         the first to the last arrival of a request, as the paper's probes are \
+         answered. Its abstract has, \"in one configuration\", mean and 99 % of 329 and 3961 us \
+         with TCP, 78 and 556 with DCTCP-30K, 7 and 48 with HULL"
             .into(),
     );
     lab.report.notes.push(format!(
-        "gamma is what one flow with HULL gets of what it gets with DCTCP-30K, on the idle network; above the paper's phantom queue DCTCP lost 8 % more than the queue's 5 %, \
+        "gamma is what one flow with HULL gets of what it gets with DCTCP-30K, on the idle \
+         network; above the paper's phantom queue DCTCP lost 8 % more than the queue's 5 %, \
          here it loses {:.1} %: so 10 MB are slowed down less than there",
         100.0 * (0.95 - gamma)
     ));
@@ -339,7 +344,8 @@ fn claims(lab: &mut Lab, percent: u32, outcomes: &[Outcome], off: f64) {
             ] {
                 lab.claim(
                     format!(
-                        "{percent} % load: the {what} delay in the port is at least {times} times lower with HULL than with {}",
+                        "{percent} % load: the {what} delay in the port is at least {times} times \
+                         lower with HULL than with {}",
                         other.scheme.name
                     ),
                     times * figure(hull) <= figure(other),

@@ -1,48 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Long flows into one port (HULL fig. 8): what waits there, and what the flows get.
+//! Long flows into one port (HULL fig. 8): queueing delay and throughput.
 
 use std::time::Duration;
 
 use anyhow::Result;
 
 use super::hull::{self, Scheme, Waits, HULL, SCHEMES, SWITCH, UNPACED};
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::clock;
 use crate::recorder::{passages, Recorder};
 use crate::topology::Fabric;
 use crate::traffic::messages::{places, Message, Messages};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hull-static",
-    title: "2 to 8 long flows into one port of 1 Gbit/s: queueing delay and throughput with TCP, DCTCP and HULL",
-    source: "HULL section 6.1, fig. 8, by what it says of it; without the pacer: sections 4.3 and 4.4",
+    title: "2 to 8 long flows into one port of 1 Gbit/s: queueing delay and throughput with TCP, \
+            DCTCP and HULL",
+    source: "HULL section 6.1, fig. 8, by what it says of it; without the pacer: sections 4.3 and \
+             4.4",
     run,
 };
 
 /// Flows.
 const COUNTS: [usize; 5] = [2, 3, 4, 6, 8];
-/// Before it is looked at, ns.
+/// Warm-up, ns.
 const WARM_UP: u64 = 100_000_000;
-/// What is looked at, ns.
+/// Measured interval, ns.
 const SPAN: u64 = 150_000_000;
-/// Of each flow, bytes: more than it can send.
+/// Length of each flow, bytes: more than it can send in that time.
 const ENDLESS: u64 = 64 << 20;
-/// From configuring to the start, ns.
+/// Pause between configuring and the start, ns.
 const LEAD: u64 = 1_000_000;
 /// The flows start within this time, ns.
 const APART: u64 = 1_000_000;
 
-/// What came of a run.
+/// The result of a run.
 struct Outcome {
-    /// Of the data packets.
+    /// Delays of the data packets.
     waits: Waits,
     /// Data on the wire, Mbit/s.
     throughput: f64,
     dropped: usize,
     /// Parts of the data packets that left with a mark, %.
     marked: f64,
-    /// What the first sender's packets waited for the pacer's tokens on average, us.
+    /// Mean wait of the first sender's packets for the pacer's tokens, us.
     paced: Option<f64>,
 }
 
@@ -119,15 +122,18 @@ fn run(lab: &mut Lab) -> Result<()> {
     claims(lab, &all);
     lab.report.notes.push(hull::TESTBED.into());
     lab.report.notes.push(format!(
-        "delay: of the data packets in the receiver's port, from {} to {} ms after the flows started within 1 ms; throughput: bytes on the wire, of which \
-         1448 of 1538 are payload. The paper's figures are those that it has in words; 4000 and 10 to 15 us are what its factors of 20 and of 2 to 3 make of 200 and 30. Section 4.4 has \"a few hundreds\" of us in the pacer",
+        "delay: of the data packets in the receiver's port, from {} to {} ms after the flows \
+         started within 1 ms; throughput: bytes on the wire, of which \
+         1448 of 1538 are payload. The paper's figures are those that it has in words; 4000 and 10 \
+         to 15 us are what its factors of 20 and of 2 to 3 make of 200 and 30. Section 4.4 has \"a \
+         few hundreds\" of us in the pacer",
         WARM_UP / 1_000_000,
         (WARM_UP + SPAN) / 1_000_000
     ));
     Ok(())
 }
 
-/// Those of fig. 8, and last of all what HULL is without its pacer.
+/// The schemes of fig. 8, and last HULL without its pacer.
 fn schemes() -> impl Iterator<Item = Scheme> {
     SCHEMES.into_iter().chain([UNPACED])
 }
@@ -143,26 +149,33 @@ fn claims(lab: &mut Lab, all: &[Vec<Outcome>]) {
         a.iter().zip(b).all(|(a, b)| holds(a, b))
     };
     lab.claim(
-        "the mean delay with DCTCP-30K is more than 10 times lower than with TCP (\"more than an order of magnitude\")",
+        "the mean delay with DCTCP-30K is more than 10 times lower than with TCP (\"more than an \
+         order of magnitude\")",
         each(dctcp, tcp, &|dctcp, tcp| 10.0 * mean(dctcp) < mean(tcp)),
     );
     let few = COUNTS.iter().filter(|count| **count < 4).count();
     lab.claim(
-        "fewer than 4 flows: the mean delay with HULL is at least 2 times lower than with DCTCP-6K and the pacer",
+        "fewer than 4 flows: the mean delay with HULL is at least 2 times lower than with DCTCP-6K \
+         and the pacer",
         each(&hull[..few], low, &|hull, low| 2.0 * mean(hull) <= mean(low)),
     );
     lab.claim(
-        "fewer than 4 flows: the 99th percentile with HULL is at least 3 times lower than with DCTCP-6K and the pacer, and 10 times lower than with DCTCP-30K",
+        "fewer than 4 flows: the 99th percentile with HULL is at least 3 times lower than with \
+         DCTCP-6K and the pacer, and 10 times lower than with DCTCP-30K",
         each(&hull[..few], low, &|hull, low| 3.0 * p99(hull) <= p99(low))
-            && each(&hull[..few], dctcp, &|hull, dctcp| 10.0 * p99(hull) <= p99(dctcp)),
+            && each(&hull[..few], dctcp, &|hull, dctcp| {
+                10.0 * p99(hull) <= p99(dctcp)
+            }),
     );
     lab.claim(
-        "with HULL the flows together get at most the phantom queue's 950 Mbit/s, and at least the paper's 870",
+        "with HULL the flows together get at most the phantom queue's 950 Mbit/s, and at least the \
+         paper's 870",
         hull.iter().all(|o| (870.0..=950.0).contains(&o.throughput)),
     );
     let most = COUNTS.iter().filter(|count| **count <= 4).count();
     lab.claim(
-        "up to 4 flows: without the pacer HULL's flows get less of the link, and wait at least twice as long (section 4.3)",
+        "up to 4 flows: without the pacer HULL's flows get less of the link, and wait at least \
+         twice as long (section 4.3)",
         each(&hull[..most], unpaced, &|hull, unpaced| {
             hull.throughput > unpaced.throughput && 2.0 * mean(hull) <= mean(unpaced)
         }),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! TCP under incast: the stock baseline for the transport (TOP fig. 12).
+//! TCP under incast: the baseline for `incast-transport` (TOP fig. 12).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,17 +7,19 @@ use std::time::Duration;
 
 use anyhow::{anyhow, Context, Result};
 
-use super::report::{number, rounded, thinned, Plot, Style, Table};
+use super::report::{number, rounded, thinned};
 use super::setups::SetUp;
 use super::{Experiment, Lab};
 use crate::clock;
 use crate::recorder::{lengths, longest, mean, passages, Passage, Recorder, Unit};
 use crate::topology::{Fabric, Link, Plan};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast",
     title: "n hosts send 50 packets each to one host at the same time, with TCP",
-    source: "TOP fig. 12 (n flows of 50 packets into one server: its algorithms have no incast problem, that is the ideal time); ExpressPass section 3.1 (K = 65)",
+    source: "TOP fig. 12 (n flows of 50 packets into one server: its algorithms have no incast \
+             problem, that is the ideal time); ExpressPass section 3.1 (K = 65)",
     run,
 };
 
@@ -31,7 +33,7 @@ const SENDERS: [usize; 4] = [8, 16, 32, 64];
 const PACKETS: u64 = 50;
 /// Payload of a full packet: 1500 less 20 of IPv4, 20 of TCP and 12 of timestamps.
 const PAYLOAD: u64 = 1448;
-/// What the switch's port holds, bytes: 250 full packets.
+/// Buffer of the switch's port, bytes: 250 full packets.
 const BUFFER: u32 = 250 * 1514;
 /// DCTCP's marking threshold, packets (ExpressPass section 3.1).
 const THRESHOLD: u32 = 65;
@@ -41,13 +43,13 @@ const RTO: u32 = 4_000;
 /// The port that the receiver listens on.
 const PORT: u16 = 5001;
 
-/// A congestion control with the queue that it goes with.
+/// A congestion control with its queue.
 struct Tcp {
     set_up: SetUp,
     control: &'static str,
 }
 
-/// What came of one run.
+/// The result of one run.
 struct Outcome {
     /// Completion times of the flows, ns, by rising time.
     times: Vec<u64>,
@@ -71,8 +73,9 @@ fn run(lab: &mut Lab) -> Result<()> {
     for way in &ways {
         for host in 0..fabric.hosts() {
             let ns = fabric.host(host);
-            // By the route: the sysctl of a namespace is refused what the machine's administrator
-            // has not allowed to all. It asks for ECN, too, where the congestion control needs it.
+            // As an attribute of the route: the namespace's sysctl refuses algorithms that the
+            // machine does not allow to all users. It also turns on ECN, where the congestion
+            // control needs it.
             fabric.tune_route(host, &format!("congctl {}", way.control))?;
             ns.sysctl("net/ipv4/tcp_rto_min_us", &RTO.to_string())?;
             ns.sysctl("net/ipv4/tcp_no_metrics_save", "1")?;
@@ -136,8 +139,10 @@ fn run(lab: &mut Lab) -> Result<()> {
     );
     lab.report.plots.extend([time_plot, queue_plot]);
     lab.report.notes.push(format!(
-        "connections are set up beforehand; ideal: {PACKETS} full packets of each sender at the link's rate and one way through the switch. Links of {} \
-         Gbit/s and {} us, a buffer of {} packets, the shortest retransmission timeout {} ms (a tick; ExpressPass took 0.2)",
+        "connections are set up beforehand; ideal: {PACKETS} full packets of each sender at the \
+         link's rate and one way through the switch. Links of {} \
+         Gbit/s and {} us, a buffer of {} packets, the shortest retransmission timeout {} ms (a \
+         tick; ExpressPass took 0.2)",
         RATE / 1_000_000_000,
         DELAY / 1000,
         BUFFER / 1514,
@@ -183,10 +188,11 @@ fn dctcp() -> Tcp {
         set_up: SetUp {
             name: "dctcp",
             title: "DCTCP, marked by RED above 65 packets",
-            // Between the two thresholds is nothing, so that nothing is left to chance; the average
+            // The two thresholds are adjacent, so that RED marks deterministically; the average
             // follows the queue closely.
             lines: queue(&[format!(
-                "qdisc add dev DEV parent 1:2 handle 2: red limit {BUFFER} min {least} max {} avpkt 1514 burst {THRESHOLD} \
+                "qdisc add dev DEV parent 1:2 handle 2: red limit {BUFFER} min {least} max {} \
+                 avpkt 1514 burst {THRESHOLD} \
                  probability 1 bandwidth {RATE}bit ecn",
                 least + 1
             )]),
@@ -200,7 +206,7 @@ fn measure(lab: &mut Lab, fabric: &Fabric, way: &Tcp, senders: usize) -> Result<
     fabric.requeue("s1", &dev, &way.set_up.lines)?;
     let (mut starts, receivers) = connect(fabric, senders)?;
     let recorder = Recorder::start(&fabric.node("s1")?.ns)?;
-    // What connections were set up with has passed.
+    // The packets of connection set-up have passed.
     let start = clock::monotonic() + 100_000_000;
     let began = clock::realtime() + (start - clock::monotonic());
     let sending: Vec<_> = starts
@@ -237,7 +243,7 @@ fn measure(lab: &mut Lab, fabric: &Fabric, way: &Tcp, senders: usize) -> Result<
     })
 }
 
-/// A thread that tells when all has come, ns of the monotonic clock.
+/// A thread that returns when all has come, ns of the monotonic clock.
 type Receiving = std::thread::JoinHandle<Result<u64>>;
 
 /// A connection from each sender to the last host.

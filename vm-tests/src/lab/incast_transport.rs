@@ -3,22 +3,24 @@
 
 use anyhow::Result;
 
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::scenario::incast::{
     bound, build, configure, ideal, run as measure, BUFFER, DELAY, PACKETS,
 };
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast-transport",
     title: "n hosts send 50 packets each to one host at the same time, with Turnstile's transport",
-    source: "TOP section 5.3 and fig. 12 (n flows of 50 packets into one server: no incast problem, that is the ideal time); ExpressPass section 2.1 (the bound)",
+    source: "TOP section 5.3 and fig. 12 (n flows of 50 packets into one server: no incast \
+             problem, that is the ideal time); ExpressPass section 2.1 (the bound)",
     run,
 };
 
 /// Hosts that send.
 const SENDERS: [usize; 4] = [8, 32, 64, 128];
-/// What is compared.
+/// The set-ups to compare.
 const WAYS: [(&str, &str); 3] = [
     (
         "expresspass",
@@ -87,8 +89,7 @@ fn run(lab: &mut Lab) -> Result<()> {
                 format!("{name}, {senders} senders: the data queue stays within its bound"),
                 seen.longest <= bound(),
             );
-            // What is sent unscheduled is not spared the incast: that is why it is in the last
-            // band.
+            // Unscheduled packets suffer the incast: that is why they have the last band.
             if !words.contains("unscheduled 64") {
                 lab.claim(
                     format!("{name}, {senders} senders: done within 10 % of the ideal time"),
@@ -109,13 +110,16 @@ fn run(lab: &mut Lab) -> Result<()> {
     );
     lab.report.plots.extend([time_plot, queue_plot]);
     lab.report.notes.push(format!(
-        "links of 10 Gbit/s and {} us, a buffer of {} packets. Ideal: {PACKETS} full packets of each sender at the link's whole rate, from the first moment on, and one way \
-         through the switch; the tokens' share (5.18 %) and the round trip before the first packet are not in it",
+        "links of 10 Gbit/s and {} us, a buffer of {} packets. Ideal: {PACKETS} full packets of \
+         each sender at the link's whole rate, from the first moment on, and one way \
+         through the switch; the tokens' share (5.18 %) and the round trip before the first packet \
+         are not in it",
         DELAY / 1000,
         BUFFER / 1514,
     ));
     lab.report.notes.push(
-        "bound: the packets of all tokens that can pass in the longest time that a token can wait, 8 at the receiver's port and 8 at the switch's, and one packet"
+        "bound: the packets of all tokens that can pass in the longest time that a token can wait, \
+         8 at the receiver's port and 8 at the switch's, and one packet"
             .into(),
     );
     Ok(())

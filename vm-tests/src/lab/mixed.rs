@@ -7,24 +7,26 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::report::{number, rounded, Plot, SetUpLines, Style, Table};
+use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::scenario::mixed::{run as measure, Load, Outcome, Way};
 use crate::scenario::{delay_for, Carrier, Queues};
 use crate::topology::Link;
-use crate::traffic::messages::{Class, Summary, WEB_SEARCH};
+use crate::traffic::messages::{summary, Class, WEB_SEARCH};
+use turnstile_test_protocol::lab::{Plot, SetUpLines, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "mixed",
     title: "messages of a web search at 60 % load: completion times with Turnstile, TCP and DCTCP",
-    source: "TOP section 5.2 (Poisson arrivals at load 0.6 over a dumbbell); DCTCP fig. 4 (lengths); the goals are the project's",
+    source: "TOP section 5.2 (Poisson arrivals at load 0.6 over a dumbbell); DCTCP fig. 4 \
+             (lengths); the goals are the project's",
     run,
 };
 
 const RATE: u64 = 10_000_000_000;
 /// A token's way to the sender and its packet's way back, ns.
 const RTT: u64 = 48_000;
-/// What a switch's port holds, bytes.
+/// Buffer of a switch's port, bytes.
 const BUFFER: u32 = 128_000;
 /// DCTCP's marking threshold, packets (ExpressPass section 3.1).
 const THRESHOLD: u32 = 65;
@@ -35,9 +37,9 @@ const RTO: u32 = 4_000;
 /// messages of all lengths, and those of a megabyte or more, which are most of the load, have two
 /// priorities.
 const PRIORITIES: &str = "priorities 8 priority-packets 3000 priority-a 50";
-/// The default. It is said: what the way before has set stays.
+/// The defaults, set explicitly because settings of the previous set-up would stay.
 const DEFAULT_PRIORITIES: &str = "priorities 6 priority-packets 20000 priority-a 1000";
-/// Messages: fewer than the 1000 of TOP section 5.2, for the sake of time.
+/// Messages: fewer than the 1000 of TOP section 5.2, to save time.
 const COUNT: usize = 300;
 
 const CLASSES: [Class; 4] = [
@@ -64,9 +66,9 @@ const CLASSES: [Class; 4] = [
 ];
 /// Goals for the slowdown, mean and 99th percentile, by class.
 const GOALS: [Option<(f64, f64)>; 4] = [Some((1.2, 3.0)), None, None, Some((1.6, 7.0))];
-/// How many times the messages are drawn for the mean of all of them.
+/// Number of draws that the mean of all messages is taken over.
 const DRAWS: u32 = 3;
-/// The set-up that is to reach them.
+/// The set-up that the goals are for.
 const BEST: &str = "turnstile";
 
 fn run(lab: &mut Lab) -> Result<()> {
@@ -121,11 +123,11 @@ fn run(lab: &mut Lab) -> Result<()> {
             )
         })
         .collect();
-    // Ours and others, and the 99th percentiles of their slowdowns, by the classes that have goals.
+    // The 99th percentiles of slowdowns, ours and others', by the classes that have goals.
     let mut slow: BTreeMap<&str, [Vec<(&str, f64)>; 2]> = BTreeMap::new();
     let all = |outcome: &Outcome| {
         let [.., class] = CLASSES;
-        Summary::new(class, &outcome.done, &outcome.alone).slowdown_mean
+        summary(class, &outcome.done, &outcome.alone).slowdown_mean
     };
     let mut means = Vec::new();
     for way in ways() {
@@ -136,7 +138,7 @@ fn run(lab: &mut Lab) -> Result<()> {
         });
         let outcome = measure(&fabric, &load, &way, &messages)?;
         for ((class, goal), table) in CLASSES.into_iter().zip(GOALS).zip(&mut tables) {
-            let summary = Summary::new(class, &outcome.done, &outcome.alone);
+            let summary = summary(class, &outcome.done, &outcome.alone);
             if let Some((mean, most)) = goal {
                 let [ours, others] = slow.entry(class.name).or_default();
                 let figures = match way.carrier {
@@ -151,12 +153,13 @@ fn run(lab: &mut Lab) -> Result<()> {
                             class.name
                         )
                     };
-                    // Of all 300, a few long ones make the mean: there it is taken of more.
+                    // A few long messages dominate the mean of all 300, so that goal is for several
+                    // draws.
                     if class.below < u64::MAX {
                         lab.claim(times("mean"), summary.slowdown_mean <= mean);
                     }
-                    // Of all 300 it is that of the third slowest: a matter of the seed. Of the
-                    // short ones it is not.
+                    // The 99th percentile of all 300 is the third slowest and depends on the seed;
+                    // that of short ones hardly does.
                     if class.from == 0 && class.below < u64::MAX {
                         lab.claim(times("99th percentile"), summary.slowdown_p99 <= most);
                     }
@@ -209,7 +212,8 @@ fn run(lab: &mut Lab) -> Result<()> {
     }
     let mean = means.iter().sum::<f64>() / means.len() as f64;
     lab.report.notes.push(format!(
-        "{BEST}: the slowdown of all messages in {DRAWS} draws of {COUNT}: {means:.2?}, {mean:.2} in the mean"
+        "{BEST}: the slowdown of all messages in {DRAWS} draws of {COUNT}: {means:.2?}, {mean:.2} \
+         in the mean"
     ));
     let [.., goal] = GOALS;
     lab.claim(
@@ -220,7 +224,10 @@ fn run(lab: &mut Lab) -> Result<()> {
         for (own, slowdown) in ours {
             for (other, more) in others {
                 lab.claim(
-                    format!("{own}: messages {class}: the 99th percentile of the slowdown is lower than with {other}"),
+                    format!(
+                        "{own}: messages {class}: the 99th percentile of the slowdown is lower \
+                             than with {other}"
+                    ),
                     slowdown < more,
                 );
             }
@@ -230,12 +237,16 @@ fn run(lab: &mut Lab) -> Result<()> {
     lab.report.tables.push(queues);
     lab.report.plots.push(plot);
     lab.report.notes.push(format!(
-        "4 and 4 hosts, links of 10 Gbit/s; a token's way and its packet's way back take {} us. The load is payload, as a part of the middle link. Times \
-         are those of the receiving application, from when the message was asked for; alone: the same length on the idle network, by the same transport",
+        "4 and 4 hosts, links of 10 Gbit/s; a token's way and its packet's way back take {} us. \
+         The load is payload, as a part of the middle link. Times \
+         are those of the receiving application, from when the message was asked for; alone: the \
+         same length on the idle network, by the same transport",
         RTT / 1000
     ));
     lab.report.notes.push(
-        "TCP's connections are up beforehand, and a message takes an idle one; the shortest retransmission timeout is 4 ms, a tick".into(),
+        "TCP's connections are up beforehand, and a message takes an idle one; the shortest \
+         retransmission timeout is 4 ms, a tick"
+            .into(),
     );
     Ok(())
 }
@@ -245,13 +256,15 @@ fn ways() -> [Way; 4] {
     [
         Way {
             name: BEST,
-            title: "Turnstile, policy top; ports take unscheduled packets as data; priorities for these lengths",
+            title: "Turnstile, policy top; ports take unscheduled packets as data; priorities for \
+                    these lengths",
             queues: Queues::Tokens("priorities 8 unscheduled off".into()),
             carrier: Carrier::Turnstile(format!("{TOP} {PRIORITIES}")),
         },
         Way {
             name: "by default",
-            title: "Turnstile, policy top; switches' ports hold one unscheduled packet, below all data (TOP section 4.4); six priorities",
+            title: "Turnstile, policy top; switches' ports hold one unscheduled packet, below all \
+                    data (TOP section 4.4); six priorities",
             queues: Queues::Tokens("unscheduled 1".into()),
             carrier: Carrier::Turnstile(format!("{TOP} {DEFAULT_PRIORITIES}")),
         },

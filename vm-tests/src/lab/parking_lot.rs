@@ -3,22 +3,24 @@
 
 use anyhow::Result;
 
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::scenario::parking_lot::run as measure;
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "parking-lot",
     title: "a flow over 1 to 6 bottlenecks, each shared with another flow: utilization",
-    source: "ExpressPass section 2.2 and fig. 3: 96.7 % with two bottlenecks, 92.2 % with six (83.3 and 60 % without feedback)",
+    source: "ExpressPass section 2.2 and fig. 3: 96.7 % with two bottlenecks, 92.2 % with six \
+             (83.3 and 60 % without feedback)",
     run,
 };
 
-/// What the paper has, percent, by bottlenecks; between these it has a curve.
+/// The paper's figures, percent, by number of bottlenecks; between these it has a curve.
 const PAPER: [(usize, f64); 2] = [(2, 96.7), (6, 92.2)];
 /// Bottlenecks.
 const MOST: usize = 6;
-/// What is compared: algorithm 1, and what is the default.
+/// The feedback to compare: algorithm 1, and the default.
 const WAYS: [(&str, &str); 2] = [
     ("midpoint", "policy expresspass feedback midpoint"),
     ("weighted", "policy expresspass feedback weighted"),
@@ -83,7 +85,9 @@ fn run(lab: &mut Lab) -> Result<()> {
     );
     lab.report.plots.push(plot);
     lab.report.notes.push(
-        "100 %: the link without the tokens' share, as in the paper. Links of 10 Gbit/s, as many flows of one bottleneck as there are; looked at for 10 ms".into(),
+        "100 %: the link without the tokens' share, as in the paper. Links of 10 Gbit/s, as many \
+         flows of one bottleneck as there are; looked at for 10 ms"
+            .into(),
     );
     Ok(())
 }

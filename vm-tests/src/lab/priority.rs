@@ -3,18 +3,20 @@
 
 use anyhow::Result;
 
-use super::report::{number, Plot, Style, Table};
+use super::report::number;
 use super::{Experiment, Lab};
 use crate::scenario::priority::{run as measure, RTT};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "priority",
     title: "urgent messages while three flows of the last priority saturate the link",
-    source: "TOP section 3.1 (tokens of higher priority first); the goal is the project's: 1.2 times the time alone",
+    source: "TOP section 3.1 (tokens of higher priority first); the goal is the project's: 1.2 \
+             times the time alone",
     run,
 };
 
-/// The goal: time under the load, as a multiple of the time alone.
+/// The project's goal: time under the load, as a multiple of the time alone.
 const GOAL: f64 = 1.2;
 
 fn run(lab: &mut Lab) -> Result<()> {
@@ -74,7 +76,8 @@ fn run(lab: &mut Lab) -> Result<()> {
     }
     lab.report.plots.push(plot);
     lab.report.notes.push(format!(
-        "a dumbbell of four pairs, links of 10 Gbit/s, {} us for a token's way and its packet's way back. `expresspass` knows no priorities and is what it is compared with",
+        "a dumbbell of four pairs, links of 10 Gbit/s, {} us for a token's way and its packet's \
+         way back. `expresspass` knows no priorities and is what it is compared with",
         RTT / 1000
     ));
     Ok(())

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Bursts come and go on one bottleneck (REN fig. 3 and 11).
+//! Bursts of flows that join one on its bottleneck and leave (REN fig. 3 and 11).
 
 use anyhow::Result;
 use serde_json::Value;
 
-use super::report::{number, rounded, thinned, Plot, SetUpLines, Style, Table};
+use super::report::{number, rounded, thinned};
 use super::{Experiment, Lab};
 use crate::scenario::bursts::{run as measure, Burst, Outcome, BDP, RATE, RTT};
+use turnstile_test_protocol::lab::{Plot, SetUpLines, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ren-burst",
-    title: "bursts of 1 to 4 flows come and go: the queue, and what the flow that was there before gets",
-    source: "REN fig. 3 and 11; equations (1) and (3): m flows that begin at line rate leave m bandwidth-delay products in the queue of a full link, which carries one \
+    title:
+        "bursts of 1 to 4 flows come and go: the queue, and what the flow that was there before \
+            gets",
+    source: "REN fig. 3 and 11; equations (1) and (3): m flows that begin at line rate leave m \
+             bandwidth-delay products in the queue of a full link, which carries one \
              each round; equation (6): the rounds until the link is full again",
     run,
 };
@@ -20,16 +24,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const COUNTS: [usize; 4] = [1, 2, 3, 4];
 /// Bursts in a run, each at a random time of the port's sampling period. The worst is shown.
 const BURSTS: usize = 3;
-/// A queue of less packets is none.
+/// A queue of fewer packets counts as empty.
 const EMPTY: u64 = 2;
-/// A flow that has so much of the link has it for itself.
+/// A flow with this part of the link counts as having all of it.
 const FULL: f64 = 0.95;
 /// Round trips over which the first flow's share beside a burst is taken.
 const MEAN: u64 = 10;
-/// Round trips by which an equation may be missed: they count in rounds, and packets come in trains
-/// that are somewhere in theirs.
+/// Round trips by which an equation may be missed: equations count whole rounds, and trains of
+/// packets begin anywhere in them.
 const ROUNDING: f64 = 0.125;
-/// Bytes of data that the ports hold where there are no marks.
+/// Buffer of the ports without marks, bytes of data.
 const BUFFER: u64 = 1_000_000;
 /// Bytes of a full frame, as tc counts.
 const FRAME: u64 = 1514;
@@ -37,7 +41,7 @@ const FRAME: u64 = 1514;
 /// Equation (6): rounds until a flow that has this part of a link has all of it.
 fn rounds(share: f64) -> u64 {
     let (mut rounds, mut has) = (1, 2.0 * share);
-    // Less than one packet in a round is nothing that could double.
+    // Less than one packet per round cannot double.
     while has < 1.0 && rounds < 64 {
         has *= 2.0;
         rounds += 1;
@@ -45,7 +49,7 @@ fn rounds(share: f64) -> u64 {
     rounds
 }
 
-/// A time in round trips. What does not come to pass is never.
+/// A time in round trips, or "never".
 fn trips(time: Option<u64>) -> f64 {
     time.map_or(f64::INFINITY, |time| time as f64 / RTT as f64)
 }
@@ -58,7 +62,7 @@ fn in_trips(trips: f64) -> Value {
     }
 }
 
-/// What is said of a run: the worst of its bursts.
+/// The result of a run: the worst of its bursts.
 struct Worst {
     /// Packets.
     longest: u64,
@@ -72,7 +76,7 @@ struct Worst {
     share: f64,
     /// Round trips.
     recovered: f64,
-    /// What equation (6) has, and whether all were as soon, but for [`ROUNDING`].
+    /// Equation (6)'s value, and whether all bursts kept to it within [`ROUNDING`].
     rounds: u64,
     in_time: bool,
 }
@@ -212,14 +216,21 @@ fn run(lab: &mut Lab) -> Result<()> {
 }
 
 const NOTES: [&str; 4] = [
-    "dumbbells of 2 to 5 pairs of hosts, links of 10 Gbit/s, 48 us for a grant's way and its packet's way back: 39 full packets a round trip. The worst of three bursts, which come \
+    "dumbbells of 2 to 5 pairs of hosts, links of 10 Gbit/s, 48 us for a grant's way and its \
+     packet's way back: 39 full packets a round trip. The worst of three bursts, which come \
      at random times of the port's sampling period and stay for 40 round trips",
-    "m flows at line rate beside one that fills the link bring m bandwidth-delay products more than the link can carry in that round trip; an idle sender could not empty the queue \
-     before m more have passed. \"Within 2 round trips\" can therefore be said of bursts of one flow only; of all, that it takes no longer than the link does",
-    "equation (6) is for the lesser of what the first flow had and its fair share, which the paper's analysis gives it. The round in which the others leave is not one of those \
+    "m flows at line rate beside one that fills the link bring m bandwidth-delay products more \
+     than the link can carry in that round trip; an idle sender could not empty the queue \
+     before m more have passed. \"Within 2 round trips\" can therefore be said of bursts of one \
+     flow only; of all, that it takes no longer than the link does",
+    "equation (6) is for the lesser of what the first flow had and its fair share, which the \
+     paper's analysis gives it. The round in which the others leave is not one of those \
      counted, and what of it is over before there is a gap cannot be marked: hence the eighth",
-    "the same transport without marks: every packet arrives as its sender made it, \"under-utilized\". A message has no more under way than its own link carries in base-rtt, and what \
-     is acknowledged at once: that is what stays in the queue, as in REN's fig. 3 with pHost and Homa, and why the first flow has the link again at once",
+    "the same transport without marks: every packet arrives as its sender made it, \
+     \"under-utilized\". A message has no more under way than its own link carries in base-rtt, \
+     and what \
+     is acknowledged at once: that is what stays in the queue, as in REN's fig. 3 with pHost and \
+     Homa, and why the first flow has the link again at once",
 ];
 
 fn claims(lab: &mut Lab, worst: &Worst, count: usize, dropped: u64) {
@@ -229,7 +240,10 @@ fn claims(lab: &mut Lab, worst: &Worst, count: usize, dropped: u64) {
         _ => format!("{count} flows"),
     };
     lab.claim(
-        format!("{flows}: the queue is below 2 packets within {least} round trips of their first packet, to an eighth"),
+        format!(
+            "{flows}: the queue is below 2 packets within {least} round trips of their first \
+                 packet, to an eighth"
+        ),
         worst.drained <= least as f64 + ROUNDING,
     );
     lab.claim(
@@ -237,11 +251,17 @@ fn claims(lab: &mut Lab, worst: &Worst, count: usize, dropped: u64) {
         worst.afterwards < EMPTY,
     );
     lab.claim(
-        format!("{flows}: when they are gone, the first has 95 % of the link within the rounds of equation (6), to an eighth"),
+        format!(
+            "{flows}: when they are gone, the first has 95 % of the link within the rounds of \
+                 equation (6), to an eighth"
+        ),
         worst.in_time,
     );
     lab.claim(
-        format!("{flows}: no data packet is dropped where the ports hold so many bandwidth-delay products, and one packet"),
+        format!(
+            "{flows}: no data packet is dropped where the ports hold so many bandwidth-delay \
+                 products, and one packet"
+        ),
         dropped == 0,
     );
 }

@@ -1,163 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What an experiment finds, as the host reads it: `NAME.json`.
+//! Helpers for an experiment's report: rounding, and curves with fewer points.
 
-use serde::Serialize;
 use serde_json::Value;
 
-/// All of it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// The experiment.
-    pub name: String,
-    /// What it is about.
-    pub title: String,
-    /// Where the paper's figures are from.
-    pub source: String,
-    /// Release of the kernel.
-    pub kernel: String,
-    /// Seed of all that is random.
-    pub seed: u64,
-    /// The ways to configure the port.
-    pub setups: Vec<SetUpLines>,
-    /// The tables.
-    pub tables: Vec<Table>,
-    /// The plots.
-    pub plots: Vec<Plot>,
-    /// What is claimed, and whether the figures bear it out.
-    pub claims: Vec<Claim>,
-    /// What to know about it.
-    pub notes: Vec<String>,
-    /// Captures that were handed out.
-    pub captures: Vec<String>,
-}
-
-/// A way to configure the port.
-#[derive(Clone, Debug, Serialize)]
-pub struct SetUpLines {
-    /// For people.
-    pub title: String,
-    /// Lines for `tc -batch`; `DEV` is the device.
-    pub lines: Vec<String>,
-}
-
-/// Rows of words and numbers.
-#[derive(Clone, Debug, Serialize)]
-pub struct Table {
-    /// What it shows.
-    pub title: String,
-    /// With units. The paper's figure is in the column `paper`, behind the one that it is to be
-    /// compared with.
-    pub columns: Vec<String>,
-    /// A string or a number for each column.
-    pub rows: Vec<Vec<Value>>,
-}
-
-impl Table {
-    /// Without rows.
-    pub fn new(title: &str, columns: &[&str]) -> Self {
-        Self {
-            title: title.into(),
-            columns: columns.iter().map(|&column| column.into()).collect(),
-            rows: Vec::new(),
-        }
-    }
-
-    /// Adds a row.
-    pub fn row(&mut self, cells: Vec<Value>) {
-        debug_assert_eq!(cells.len(), self.columns.len());
-        self.rows.push(cells);
-    }
-}
-
-/// A number of a table, to so many decimals: what is written need not be longer than what is known.
-pub fn number(value: f64, decimals: i32) -> Value {
+/// A number in a table, rounded to so many decimals: no more digits than are meaningful.
+pub(super) fn number(value: f64, decimals: i32) -> Value {
     rounded(value, decimals).into()
 }
 
 /// To so many decimals.
-pub fn rounded(value: f64, decimals: i32) -> f64 {
+pub(super) fn rounded(value: f64, decimals: i32) -> f64 {
     let factor = 10_f64.powi(decimals);
     let rounded = (value * factor).round() / factor;
     // No -0.
     rounded + 0.0
 }
 
-/// How the points of a series are joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Style {
-    /// By straight lines.
-    Line,
-    /// Each value holds until the next point.
-    Steps,
-}
-
-/// Curves over one axis.
-#[derive(Clone, Debug, Serialize)]
-pub struct Plot {
-    /// What it shows.
-    pub title: String,
-    /// The horizontal axis, with its unit.
-    pub x: String,
-    /// The vertical one.
-    pub y: String,
-    /// How points are joined.
-    pub style: Style,
-    /// The curves.
-    pub series: Vec<Series>,
-    /// Lines across: a name and a height; the paper's figure.
-    pub levels: Vec<(String, f64)>,
-}
-
-impl Plot {
-    /// Without curves.
-    pub fn new(title: &str, x: &str, y: &str, style: Style) -> Self {
-        Self {
-            title: title.into(),
-            x: x.into(),
-            y: y.into(),
-            style,
-            series: Vec::new(),
-            levels: Vec::new(),
-        }
-    }
-
-    /// With a line across.
-    pub fn level(mut self, name: &str, height: f64) -> Self {
-        self.levels.push((name.into(), height));
-        self
-    }
-
-    /// Adds a curve.
-    pub fn series(&mut self, name: &str, points: Vec<(f64, f64)>) {
-        self.series.push(Series {
-            name: name.into(),
-            points,
-        });
-    }
-}
-
-/// A curve.
-#[derive(Clone, Debug, Serialize)]
-pub struct Series {
-    /// For the legend.
-    pub name: String,
-    /// x and y, by rising x.
-    pub points: Vec<(f64, f64)>,
-}
-
-/// Something that the figures should bear out.
-#[derive(Clone, Debug, Serialize)]
-pub struct Claim {
-    /// In words.
-    pub text: String,
-    /// Whether they do.
-    pub holds: bool,
-}
-
-/// At most `most` points of a curve of steps: the greatest of each stretch of equal width, at its
-/// beginning.
-pub fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+/// Reduces a curve of steps to at most `most` points: the greatest of each stretch of equal width,
+/// at its beginning.
+pub(super) fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Vec::new();
     };

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What tokens and data get of a link in TOP's two work modes (fig. 3), and with what stock parts
-//! can do (section 4.1).
+//! The shares of tokens and data in TOP's two work modes (fig. 3), and with stock qdiscs (section
+//! 4.1).
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::setups::{data_shaped, limiter_per_queue, nested, turnstile, SetUp, TOKEN_SHARE};
 use super::{Experiment, Lab};
 use crate::recorder::{passages, Passage};
 use crate::topology::{Fabric, Link, Plan};
 use crate::traffic::{Flow, Packet};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "share",
     title: "what tokens and data get of a port, over time",
-    source: "TOP fig. 3 (modes a and b) and section 4.1, ExpressPass section 2.1: 5.18 % for tokens, 94.82 % for data",
+    source: "TOP fig. 3 (modes a and b) and section 4.1, ExpressPass section 2.1: 5.18 % for \
+             tokens, 94.82 % for data",
     run,
 };
 
@@ -26,12 +28,12 @@ const RATE: u64 = 10_000_000_000;
 const PHASE: Duration = Duration::from_millis(1);
 /// Width of the plot's bins, ns: some 19 tokens.
 const BIN: u64 = 25_000;
-/// At a phase's beginning, what was queued before still leaves.
+/// Left out at the beginning of a phase, when packets of the one before still leave.
 const SETTLING: u64 = 60_000;
 /// Propagation delay of the links, ns.
 const DELAY: u64 = 1_000;
 
-/// What is offered, as a part of the link.
+/// The offered load, as a part of the link.
 struct Phase {
     what: &'static str,
     tokens: f64,
@@ -150,15 +152,17 @@ fn run(lab: &mut Lab) -> Result<()> {
     lab.report.tables.extend([token_table, data_table]);
     lab.report.plots.extend([token_plot, data_plot]);
     lab.report.notes.push(format!(
-        "phases of {} us one after the other, each without its first {} us; two priorities of tokens, the higher at half the token rate at most. \
-         In the column `paper` is what the paper's switch would give: tokens their share or what they offer, data the rest or what it offers",
+        "phases of {} us one after the other, each without its first {} us; two priorities of \
+         tokens, the higher at half the token rate at most. \
+         In the column `paper` is what the paper's switch would give: tokens their share or what \
+         they offer, data the rest or what it offers",
         PHASE.as_micros(),
         SETTLING / 1000
     ));
     Ok(())
 }
 
-/// Who passed the port, and when the load began.
+/// The packets that passed the port, and when the load began.
 fn measure(lab: &mut Lab, fabric: &Fabric, set_up: &SetUp) -> Result<(Vec<Passage>, u64)> {
     let to = fabric.address(3);
     let (mut high, mut low, mut data) = (Vec::new(), Vec::new(), Vec::new());

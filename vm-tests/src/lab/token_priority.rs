@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Strict priority among tokens under overload, and what becomes of those that must wait (TOP
-//! sections 3.1 and 4.1).
+//! Strict priority among tokens under overload, and how long tokens wait (TOP sections 3.1 and
+//! 4.1).
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::setups::{
     interval, limiter_per_queue, nested, turnstile, SetUp, PRIORITIES, TOKEN_LIMIT, TOKEN_SHARE,
 };
@@ -14,11 +14,13 @@ use super::{Experiment, Lab};
 use crate::recorder::{passages, Passage};
 use crate::topology::{Fabric, Link, Plan};
 use crate::traffic::{Flow, Packet};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "token-priority",
     title: "who is served, and who waits, when tokens of six priorities overload a port",
-    source: "TOP section 3.1: strict priority, a token is dropped when it waited for 8 packet transmission times; section 4.1",
+    source: "TOP section 3.1: strict priority, a token is dropped when it waited for 8 packet \
+             transmission times; section 4.1",
     run,
 };
 
@@ -119,7 +121,8 @@ fn run(lab: &mut Lab) -> Result<()> {
             );
         } else {
             lab.report.notes.push(format!(
-                "{}: up to {off:.1} points off strict priority, {stale_in_all} stale tokens sent, longest wait {:.0} intervals",
+                "{}: up to {off:.1} points off strict priority, {stale_in_all} stale tokens sent, \
+                 longest wait {:.0} intervals",
                 set_up.name,
                 longest / interval(RATE)
             ));
@@ -131,14 +134,16 @@ fn run(lab: &mut Lab) -> Result<()> {
     );
     lab.report.plots.extend([served, waits]);
     lab.report.notes.push(format!(
-        "{PRIORITIES} hosts send tokens of one priority each at {OFFERED} of the token rate for {} us, a seventh saturates the link with data; then \
-         the lowest priority alone goes on. Token queues hold {TOKEN_LIMIT}. Stale: sent after more than 8 intervals",
+        "{PRIORITIES} hosts send tokens of one priority each at {OFFERED} of the token rate for {} \
+         us, a seventh saturates the link with data; then \
+         the lowest priority alone goes on. Token queues hold {TOKEN_LIMIT}. Stale: sent after \
+         more than 8 intervals",
         BUSY.as_micros()
     ));
     Ok(())
 }
 
-/// What strict priority serves of a priority, %.
+/// The part of a priority's tokens that strict priority serves, %.
 fn ideal(priority: u8) -> f64 {
     let left = 1.0 - OFFERED * f64::from(priority);
     (left / OFFERED).clamp(0.0, 1.0) * 100.0

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Many token senders on one port: how long the queues get, tokens' and data's (TOP sections 4.3
-//! and 5.1).
+//! Many token senders at one port: the lengths of token and data queues (TOP sections 4.3 and 5.1).
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use super::report::{number, rounded, thinned, Plot, Style, Table};
+use super::report::{number, rounded, thinned};
 use super::setups::{interval, nested, turnstile, unlimited, SetUp, TOKEN_LIMIT, TOKEN_SHARE};
 use super::{Experiment, Lab};
 use crate::recorder::{lengths, longest, passages, Passage, Unit};
 use crate::topology::{Fabric, Link, Plan};
 use crate::traffic::{Flow, Packet};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "token-queue",
     title: "queues at a port where the tokens of n hosts converge, with data beside",
-    source: "TOP section 4.3: 8 tokens per queue, so that a token waits for at most 8 pacing times; section 5.1: without a limit tokens take the data's bandwidth",
+    source: "TOP section 4.3: 8 tokens per queue, so that a token waits for at most 8 pacing \
+             times; section 5.1: without a limit tokens take the data's bandwidth",
     run,
 };
 
@@ -24,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const RATE: u64 = 10_000_000_000;
 /// How many hosts send tokens, each at the full token rate.
 const SENDERS: [usize; 5] = [1, 2, 4, 8, 16];
-/// What data takes of the link: all that the tokens' share leaves, but for a little.
+/// The data's part of the link: nearly all that the tokens' share leaves.
 const DATA: f64 = 0.94;
 /// For so long.
 const SPAN: Duration = Duration::from_micros(500);
@@ -133,14 +134,15 @@ fn run(lab: &mut Lab) -> Result<()> {
     }
     lab.report.plots.extend([tokens, data]);
     lab.report.notes.push(format!(
-        "each sender sends tokens of one priority at the full token rate for {} us; data from one more host takes {:.0} % of the link",
+        "each sender sends tokens of one priority at the full token rate for {} us; data from one \
+         more host takes {:.0} % of the link",
         SPAN.as_micros(),
         DATA * 100.0
     ));
     Ok(())
 }
 
-/// What tokens took of the link while the load lasted, %. The first interval is left out.
+/// The tokens' part of the link during the load, %. The first interval is left out.
 fn share(all: &[Passage], began: u64) -> f64 {
     let (from, until) = (
         began + SPAN.as_nanos() as u64 / 10,
@@ -165,7 +167,7 @@ fn dropped(all: &[Passage], counts: impl Fn(&Passage) -> bool) -> f64 {
     lost as f64 * 100.0 / mine.len().max(1) as f64
 }
 
-/// Who passed the port, and when the load began.
+/// The packets that passed the port, and when the load began.
 fn measure(
     lab: &mut Lab,
     fabric: &Fabric,

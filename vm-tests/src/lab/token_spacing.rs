@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{ensure, Result};
 
-use super::report::{number, rounded, Plot, Style, Table};
+use super::report::{number, rounded};
 use super::setups::{interval, limiter_per_queue, nested, turnstile, SetUp, TOKEN_SHARE};
 use super::{Experiment, Lab};
 use crate::topology::{Fabric, Link, Plan, Shaper};
 use crate::traffic::{Flow, Packet};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "token-spacing",
@@ -21,14 +22,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// bit/s.
 const RATES: [u64; 3] = [10_000_000_000, 40_000_000_000, 100_000_000_000];
-/// Tokens that are looked at.
+/// Tokens that are measured.
 const TOKENS: u32 = 1000;
 /// Of them, so many are in the plots.
 const PLOTTED: usize = 300;
-/// The first ones are not looked at: they meet an empty port.
+/// The first ones are not measured: they meet an empty port.
 const SKIPPED: usize = 10;
 
-/// How regular the tokens left.
+/// The regularity of departures.
 struct Spacing {
     /// The slope of a straight line through all departures, ns per token: a frame in front of the
     /// first or the last does not count.
@@ -104,8 +105,10 @@ fn run(lab: &mut Lab) -> Result<()> {
         }
     }
     lab.report.notes.push(format!(
-        "{TOKENS} tokens of one priority, offered at twice their rate; a gap is between the first bits of two tokens, the mean gap \
-         the slope of a straight line through all departures. limiter-per-queue gives one priority a sixth of the rate"
+        "{TOKENS} tokens of one priority, offered at twice their rate; a gap is between the first \
+         bits of two tokens, the mean gap \
+         the slope of a straight line through all departures. limiter-per-queue gives one priority \
+         a sixth of the rate"
     ));
     Ok(())
 }
@@ -144,7 +147,8 @@ fn measure(
     set_up: &SetUp,
 ) -> Result<Spacing> {
     let to = fabric.address(1);
-    // This one lets a sixth through: fewer tokens, or it takes as long as all others together.
+    // This set-up lets a sixth through: fewer tokens, or it would take as long as all others
+    // together.
     let tokens = if set_up.name == "limiter-per-queue" {
         TOKENS / 4
     } else {

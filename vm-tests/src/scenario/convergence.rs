@@ -14,14 +14,14 @@ use crate::traffic::messages::Message;
 pub const RTT: u64 = 100_000;
 /// How long the first flow is alone, round trips.
 const ALONE: u64 = 12;
-/// How long both are looked at, round trips.
+/// How long both are measured, round trips.
 const TOGETHER: u64 = 24;
-/// How many round trips before the second flow are told of.
+/// How many round trips before the second flow are reported.
 const BEFORE: u64 = 4;
 /// How far from the fair share is close enough.
 const CLOSE: f64 = 0.1;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// bit/s of the first and the second flow, round trip by round trip, from the second's first
@@ -30,15 +30,19 @@ pub struct Outcome {
     /// How many of these are before the second's first packet.
     pub before: usize,
     /// Round trips, from the second's first packet on, until both were within a tenth of the fair
-    /// share.
+    /// share, in the mean of all runs: the first such round trip, whatever follows.
     pub converged: Option<usize>,
-    /// Data packets that were dropped.
+    /// The same for each run, shortest first; runs in which that never happened come last.
+    pub each: Vec<Option<usize>>,
+    /// The part of the later round trips in which both were as close, over all runs.
+    pub kept: f64,
+    /// Data packets dropped.
     pub drops: u64,
 }
 
-/// How often it is measured. At 10 Gbit/s a tenth of a share is four packets of a round trip, and
-/// chance moves a flow by as many; it joins at another moment of a round trip each time, and the
-/// means are looked at.
+/// Number of joins. At 10 Gbit/s a tenth of a share is four packets of a round trip, and chance
+/// moves a flow by as many. Each join is at another moment of a round trip; each is reported, and
+/// so is the mean.
 pub const fn runs(rate: u64) -> u64 {
     match rate {
         0..=40_000_000_000 => 8,
@@ -56,6 +60,9 @@ pub fn run(words: &str, rate: u64) -> Result<Outcome> {
     let words = format!("{words} link {rate}bit base-rtt {RTT}ns");
     let (runs, mut drops) = (runs(rate), 0);
     let mut rates = vec![(0.0, 0.0); (BEFORE + TOGETHER) as usize];
+    let fair = rate as f64 * (1.0 - TOKEN_SHARE) / 2.0;
+    let is_close = |rate: f64| (rate / fair - 1.0).abs() <= CLOSE;
+    let (mut each, mut later, mut close) = (Vec::new(), 0_usize, 0_usize);
     for run in 0..runs {
         let messages = [
             Message::new(0, 2, ENDLESS),
@@ -70,15 +77,29 @@ pub fn run(words: &str, rate: u64) -> Result<Outcome> {
         let second = *second.context("the second flow has sent nothing")?;
         let begin = second.at.checked_sub(BEFORE * RTT);
         let begin = begin.context("the second flow has sent too early")?;
-        for (rates, from) in rates.iter_mut().zip((begin..).step_by(RTT as usize)) {
-            rates.0 += rate_of(passed, first, from) / runs as f64;
-            rates.1 += rate_of(passed, second.id, from) / runs as f64;
+        let mut together = Vec::new();
+        for (round, from) in (0..BEFORE + TOGETHER).zip((begin..).step_by(RTT as usize)) {
+            let pair = (
+                rate_of(passed, first, from),
+                rate_of(passed, second.id, from),
+            );
+            if let Some(rates) = rates.get_mut(round as usize) {
+                rates.0 += pair.0 / runs as f64;
+                rates.1 += pair.1 / runs as f64;
+            }
+            if round >= BEFORE {
+                together.push(is_close(pair.0) && is_close(pair.1));
+            }
         }
+        let touched = together.iter().position(|close| *close);
+        each.push(touched.map(|round| round + 1));
+        let rest = &together[touched.unwrap_or(together.len())..];
+        later += rest.len().saturating_sub(1);
+        close += rest.iter().skip(1).filter(|close| **close).count();
     }
-    let fair = rate as f64 * (1.0 - TOKEN_SHARE) / 2.0;
-    let is_close = |rate: f64| (rate / fair - 1.0).abs() <= CLOSE;
-    let after = rates.iter().skip(BEFORE as usize);
-    let converged = after
+    each.sort_by_key(|rounds| rounds.unwrap_or(usize::MAX));
+    let mean = rates.iter().skip(BEFORE as usize);
+    let converged = mean
         .map(|(one, other)| is_close(*one) && is_close(*other))
         .position(|close| close)
         .map(|round| round + 1);
@@ -86,6 +107,8 @@ pub fn run(words: &str, rate: u64) -> Result<Outcome> {
         rates,
         before: BEFORE as usize,
         converged,
+        each,
+        kept: close as f64 / later.max(1) as f64,
         drops,
     })
 }

@@ -165,7 +165,8 @@ impl Fabric {
             for (side, from, to) in [(0, a, b), (1, b, a)] {
                 writeln!(
                     ip,
-                    "link add {} netns {} address {} type veth peer name w{number}.{side} netns wire address {}",
+                    "link add {} netns {} address {} type veth peer name w{number}.{side} netns \
+                     wire address {}",
                     self.name(*to),
                     self.name(*from),
                     mac(1, number, side),

@@ -95,7 +95,8 @@ impl Link {
             ),
             Shaper::Tbf { burst } => writeln!(
                 lines,
-                "qdisc add dev {dev} root handle 1: stab overhead {OVERHEAD} mpu {MPU} linklayer ethernet \
+                "qdisc add dev {dev} root handle 1: stab overhead {OVERHEAD} mpu {MPU} linklayer \
+                 ethernet \
                  tbf rate {}bit burst {burst} limit {}",
                 self.rate, self.buffer
             ),
@@ -109,7 +110,8 @@ impl Link {
     pub(super) fn wire_lines(&self, from: &str, to: &str) -> String {
         format!(
             "qdisc add dev {from} ingress\n\
-             filter add dev {from} parent ffff: protocol all matchall action mirred egress redirect dev {to}\n\
+             filter add dev {from} parent ffff: protocol all matchall action mirred egress \
+             redirect dev {to}\n\
              qdisc add dev {to} root netem limit 10000000 delay {}ns rate {}bit {OVERHEAD}\n",
             self.delay, self.rate
         )

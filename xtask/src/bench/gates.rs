@@ -2,7 +2,7 @@
 //! What the figures must be like.
 
 use super::before::BEFORE;
-use super::figures::{Boot, Costs, Waits};
+use turnstile_test_protocol::bench::{Boot, Costs, Waits};
 
 /// How far a figure of two boots may differ, instructions; or [`TOLERANCE_PART`] of it, if that is
 /// more.
@@ -187,7 +187,8 @@ fn waits(boots: &[Boot]) -> Result<String, String> {
                 expired,
             } = port.waits;
             format!(
-                "{}: {link_waits} waits for the link, {token_waits} for tokens' release, {expired} expired",
+                "{}: {link_waits} waits for the link, {token_waits} for tokens' release, {expired} \
+                 expired",
                 port.name
             )
         })
@@ -295,7 +296,7 @@ fn agree(first: &Boot, others: &[Boot]) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures::tests::example;
+    use super::super::example::{example, plant, plant_in_dequeue};
     use super::*;
 
     /// The names of the gates that fail.
@@ -332,7 +333,7 @@ mod tests {
         // 210 + 10 = 220; half of tbf+prio is 340; before it was 271 and 338.
         let with = |name: &str, more: f64| {
             let mut boot = example();
-            boot.plant(name, more);
+            plant(&mut boot, name, more);
             boot
         };
         const BEFORE: &str = "than before";
@@ -353,16 +354,16 @@ mod tests {
     #[test]
     fn a_stock_qdisc_that_became_cheap_fails_the_ratio() {
         let mut boot = example();
-        boot.plant_in_dequeue(TBF_PRIO, -261.0);
+        plant_in_dequeue(&mut boot, TBF_PRIO, -261.0);
         expect(&[boot.clone()], &["half of tbf"]);
-        boot.plant_in_dequeue(PRIO, -171.0);
+        plant_in_dequeue(&mut boot, PRIO, -171.0);
         expect(&[boot], &["half of tbf", "prio alone"]);
     }
 
     #[test]
     fn a_second_boot_that_is_bad_fails_too() {
         let mut bad = example();
-        bad.plant(CLASS_ID, 140.0);
+        plant(&mut bad, CLASS_ID, 140.0);
         expect(
             &[example(), bad],
             &["half of tbf", "at most 220", "than before", "second boot"],
@@ -373,7 +374,7 @@ mod tests {
     fn boots_that_differ_by_more_than_the_tolerance_fail() {
         let with = |more: f64| {
             let mut boot = example();
-            boot.plant("pfifo", more);
+            plant(&mut boot, "pfifo", more);
             [example(), boot]
         };
         expect(&with(1.0), &[]);
@@ -382,7 +383,7 @@ mod tests {
         // A thousandth, where that is more.
         let dear = |more: f64| {
             let mut boots = with(4960.0);
-            boots[0].plant("pfifo", 4960.0 + more);
+            plant(&mut boots[0], "pfifo", 4960.0 + more);
             boots
         };
         expect(&dear(4.875), &[]);
@@ -441,14 +442,14 @@ mod tests {
         assert_eq!(limit(&boot, CLASS_ID), Some(220.0));
         assert_eq!(limit(&boot, HEADER), Some(280.0));
         assert_eq!(limit(&boot, PRIO), None);
-        boot.plant_in_dequeue(TBF_PRIO, -280.0);
+        plant_in_dequeue(&mut boot, TBF_PRIO, -280.0);
         assert_eq!(limit(&boot, CLASS_ID), Some(200.0));
     }
 
     #[test]
     fn a_figure_of_nothing_fails() {
         let mut boot = example();
-        boot.plant("pfifo", -40.0);
+        plant(&mut boot, "pfifo", -40.0);
         expect(&[boot], &["all set-ups"]);
     }
 }

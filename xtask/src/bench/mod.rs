@@ -7,9 +7,10 @@
 //! `knet/bench/README.md` says what is measured, and how.
 
 mod before;
-mod figures;
+#[cfg(test)]
+mod example;
 mod gates;
-mod plot;
+mod picture;
 mod table;
 
 use std::fs;
@@ -22,13 +23,13 @@ use crate::bed::Bed;
 use crate::env::Env;
 use crate::follow;
 use crate::guest::{Guest, Limits, Machine};
-use crate::image::RunConfig;
 use crate::modules;
 use crate::qemu::Accelerator;
 use crate::report::Report;
 use crate::session::{Built, Session};
-use figures::Boot;
 use gates::Gate;
+use turnstile_test_protocol::bench::Boot;
+use turnstile_test_protocol::run::{Mode, RunConfig};
 
 /// The longest a boot with all measurements may take. It says nothing for most of that, and takes
 /// ten times as long where it has a tenth of a processor.
@@ -105,7 +106,7 @@ pub(crate) fn run(
     let text = format!("{}\n{}", table::render(&boots[0]), table::verdicts(&gates));
     let contents = [
         text.clone(),
-        plot::draw(&boots[0])?,
+        picture::draw(&boots[0])?,
         format!("{:#}\n", to_json(&boots, &gates)),
     ];
     for (name, data) in OUTPUTS.iter().zip(&contents) {
@@ -138,12 +139,7 @@ fn boot(
     number: usize,
     report: &Report,
 ) -> Result<Result<Boot, String>> {
-    let config = RunConfig {
-        mode: "bench".into(),
-        seed: 1,
-        timeout_scale: 1.0,
-        ..RunConfig::default()
-    };
+    let config = RunConfig::of(Mode::Bench);
     session.boot(env, built, &config, |guest| {
         let counted = Guest {
             machine: Machine::Qemu(Accelerator::Counted),
@@ -156,7 +152,7 @@ fn boot(
             return Ok(Err("it sent no figures".into()));
         }
         let text = fs::read(&sent).with_context(|| format!("cannot read {}", sent.display()))?;
-        Ok(Boot::read(&text).map_err(|error| format!("{error:#}")))
+        Ok(Boot::read(&text))
     })
 }
 
@@ -197,7 +193,7 @@ fn to_json(boots: &[Boot], gates: &[Gate]) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use figures::tests::example;
+    use example::example;
 
     #[test]
     fn the_file_for_programs_has_all_boots_and_gates() {

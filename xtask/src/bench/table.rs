@@ -3,15 +3,17 @@
 
 use std::fmt::Write as _;
 
-use super::figures::Boot;
 use super::gates::Gate;
-use crate::demo::aligned;
+use crate::tables::aligned;
+use turnstile_test_protocol::bench::Boot;
 
 /// The table: a row for each set-up.
 pub(super) fn render(boot: &Boot) -> String {
     let mut text = format!(
-        "Instructions per packet on the stock kernel {}: a qdisc called directly, and the whole transmit path less what it\n\
-         costs without a queue. Means over the bands in turn; where there are none, over 8 flows of UDP. Super-packets have 10\n\
+        "Instructions per packet on the stock kernel {}: a qdisc called directly, and the whole \
+         transmit path less what it\n\
+         costs without a queue. Means over the bands in turn; where there are none, over 8 flows \
+         of UDP. Super-packets have 10\n\
          segments, each of which counts as a packet.\n\n",
         boot.kernel
     );
@@ -58,7 +60,7 @@ pub(super) fn verdicts(gates: &[Gate]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures::tests::example;
+    use super::super::example::{example, plant};
     use super::super::gates::judge;
     use super::*;
 
@@ -82,7 +84,7 @@ mod tests {
     #[test]
     fn verdicts_say_which_gate_fails_and_why() {
         let mut boot = example();
-        boot.plant("turnstile/class-id", 30.0);
+        plant(&mut boot, "turnstile/class-id", 30.0);
         let text = verdicts(&judge(&[boot]));
         assert!(
             text.contains("FAILS  8 bands, class id: at most 220: 240.0 of 220"),

@@ -2,8 +2,9 @@
 //! `cargo xtask lab`: experiments in virtual time. The guest measures (`vm-tests/src/lab`); here
 //! its findings become a table and a picture, and two runs are compared.
 
-mod data;
-mod draw;
+#[cfg(test)]
+mod example;
+mod picture;
 mod table;
 
 use std::collections::BTreeMap;
@@ -13,15 +14,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 
-use self::data::Findings;
 use crate::bed::Bed;
 use crate::determinism::{difference, on_a_busy_machine, output};
 use crate::env::{checkout, Env, OUT};
 use crate::follow;
 use crate::guest::{Limits, Nobody};
-use crate::image::RunConfig;
 use crate::report::Report;
 use crate::session::{Built, Session};
+use turnstile_test_protocol::lab::Findings;
+use turnstile_test_protocol::run::{Mode, RunConfig};
 
 /// The longest an experiment may take.
 const LIMITS: Limits = Limits {
@@ -49,6 +50,18 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
+
+/// Experiments that take half a minute or more: a run of all tests does each once. `cargo xtask
+/// test lab` and `cargo xtask lab all --twice` repeat them too.
+const LONG: &[&str] = &[
+    "convergence",
+    "fairness",
+    "parking-lot",
+    "mixed",
+    "hull-static",
+    "hull-dynamic",
+    "ren-burst",
+];
 
 /// All that a run left, by file.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -82,21 +95,34 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(report.end())
 }
 
-/// Runs all experiments twice, the second time on a busy machine; each claim and each comparison is
-/// a case of `report`.
+/// Runs all experiments, and again on a busy machine all but the [`LONG`] ones, or if `whole` these
+/// too; each claim and each comparison is a case of `report`.
 ///
 /// # Errors
 /// The guest's program does not tell what experiments there are.
-pub(crate) fn all_twice(
+pub(crate) fn all(
     env: &Env,
     session: &Session,
     built: &Built,
     seed: u64,
+    whole: bool,
     report: &Report,
 ) -> Result<()> {
     let known = list(env, session, built)?;
-    let names: Vec<String> = known.into_iter().map(|(name, _)| name).collect();
-    experiments(env, session, built, &names, true, seed, report);
+    if let Some(gone) = LONG
+        .iter()
+        .find(|long| !known.iter().any(|(name, _)| name == *long))
+    {
+        bail!("{gone} is no experiment any more: take it out of LONG");
+    }
+    let names = known.into_iter().map(|(name, _)| name);
+    let (long, short): (Vec<_>, Vec<_>) = names.partition(|name| LONG.contains(&name.as_str()));
+    experiments(env, session, built, &short, true, seed, report);
+    experiments(env, session, built, &long, whole, seed, report);
+    if !whole {
+        let why = format!("cargo xtask test lab has {}", long.join(", "));
+        report.skipped("lab: the long ones again on a busy machine", &why);
+    }
     Ok(())
 }
 
@@ -120,7 +146,7 @@ fn experiments(
 /// Shows an earlier run's findings; `false` if something that is claimed does not hold.
 fn again(file: &Path) -> Result<bool> {
     let json = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let findings = Findings::read(&json).with_context(|| file.display().to_string())?;
+    let findings = read(&json).with_context(|| file.display().to_string())?;
     let out = checkout().join(OUT_FOLDER);
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
     let name = findings.name.clone();
@@ -184,10 +210,11 @@ fn experiment(
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
     remove_old(&out, name)?;
     let config = RunConfig {
-        mode: "lab".into(),
+        mode: Mode::Lab,
         filter: name.into(),
         seed,
         timeout_scale: 1.0,
+        ..RunConfig::default()
     };
     let first = session.boot(env, built, &config, |guest| {
         follow::run(env, guest, &format!("lab-{name}"), LIMITS, &out, report)?;
@@ -196,7 +223,7 @@ fn experiment(
     let first = with_views(name, first)?;
     let text = show(name, &first, &out)?;
     env.ui.result(format!("\n{text}"));
-    let findings = Findings::read(&first[&format!("{name}.json")])?;
+    let findings = read(&first[&format!("{name}.json")])?;
     let broken: Vec<&str> = findings
         .claims
         .iter()
@@ -252,10 +279,17 @@ fn with_views(name: &str, mut files: Files) -> Result<Files> {
     let json = files
         .get(&format!("{name}.json"))
         .context("the guest left no findings; its log says why")?;
-    let findings = Findings::read(json)?;
+    let findings = read(json)?;
     files.insert(format!("{name}.txt"), table::render(&findings).into_bytes());
-    files.insert(format!("{name}.svg"), draw::draw(&findings)?.into_bytes());
+    files.insert(
+        format!("{name}.svg"),
+        picture::draw(&findings)?.into_bytes(),
+    );
     Ok(files)
+}
+
+fn read(json: &[u8]) -> Result<Findings> {
+    serde_json::from_slice(json).context("not the findings of an experiment")
 }
 
 fn compare(name: &str, first: &Files, again: &Files, began: Instant, report: &Report) {

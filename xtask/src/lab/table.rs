@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::data::{Findings, Table};
+use turnstile_test_protocol::lab::{Findings, Table};
+
+use crate::tables;
 
 /// All of it.
 pub(crate) fn render(findings: &Findings) -> String {
@@ -72,17 +74,6 @@ fn grid(table: &Table) -> String {
                 .collect()
         })
         .collect();
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| {
-            let cells = rows.iter().filter_map(|row| row.get(column));
-            let head = table.columns[column].trim().chars().count();
-            cells
-                .map(|cell| cell.chars().count())
-                .chain([head])
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
     let words: Vec<bool> = (0..columns)
         .map(|column| {
             table
@@ -91,22 +82,9 @@ fn grid(table: &Table) -> String {
                 .any(|row| row.get(column).is_some_and(Value::is_string))
         })
         .collect();
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut line = String::new();
-        for ((cell, width), words) in cells.zip(&widths).zip(&words) {
-            let _ = if *words {
-                write!(line, "  {cell:<width$}")
-            } else {
-                write!(line, "  {cell:>width$}")
-            };
-        }
-        format!("{}\n", line.trim_end())
-    };
-    let mut text = line(&mut table.columns.iter().map(|head| head.trim()));
-    for row in &rows {
-        text += &line(&mut row.iter().map(String::as_str));
-    }
-    text
+    let head = table.columns.iter().map(|head| head.trim().to_owned());
+    let all: Vec<_> = std::iter::once(head.collect()).chain(rows).collect();
+    tables::grid(&all, &words)
 }
 
 /// How many decimals a number was written with.
@@ -135,7 +113,7 @@ fn shown(cell: &Value, decimals: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::tests::example;
+    use super::super::example::example;
     use super::*;
 
     #[test]

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How messages end.
 //!
-//! A message takes more than half a kilobyte. So one that ends is taken out of the tables where it
-//! stands, and of all that is there only what its user keeps is moved.
+//! A message takes more than half a kilobyte of memory, and the kernel's stack is small. So one
+//! that ends is removed in place, and only the user's data of it is moved.
 
 use super::*;
 use crate::transport::host::Failure;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
-    /// Ends a message with a RESET. [`Host::out_done`] is not called. `None`: there is no such
-    /// message any more.
+    /// Aborts an outgoing message with a RESET. [`Host::out_done`] is not called. `None`: the
+    /// message has ended already.
     pub fn abort<H: Host<O, I>>(&mut self, now: Nanos, id: OutId, host: &mut H) -> Option<O> {
         let index = self.out_at(id)?;
         self.leave_out(index);
@@ -21,8 +21,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.outs.remove_part(index, |out| out.user)
     }
 
-    /// Ends an incoming message with a RESET: its socket was closed. [`Host::in_failed`] is not
-    /// called. `None`: there is no such message any more.
+    /// Ends an incoming message with a RESET because its socket was closed. [`Host::in_failed`] is
+    /// not called. `None`: the message has ended already.
     pub fn refuse<H: Host<O, I>>(&mut self, now: Nanos, id: InId, host: &mut H) -> Option<I> {
         let index = self.in_at(id)?;
         self.leave_in(index);
@@ -34,8 +34,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.ins.remove_part(index, |message| message.user)
     }
 
-    /// Ends a message, whichever, with a RESET, calling [`Host::out_done`] or [`Host::in_failed`].
-    /// `false`: there is none left.
+    /// Ends some message with a RESET, calling [`Host::out_done`] or [`Host::in_failed`]. `false`:
+    /// none is left.
     pub fn clear<H: Host<O, I>>(&mut self, now: Nanos, host: &mut H) -> bool {
         if let Some(index) = self.outs.next(0) {
             let id = self.out_id(index);
@@ -90,7 +90,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Takes an outgoing message out of all tables but that of messages.
+    /// Removes an outgoing message from all tables but the slab.
     fn leave_out(&mut self, index: u32) {
         let Some(out) = self.outs.get(index) else {
             return;
@@ -140,7 +140,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Takes an incoming message out of all tables but that of messages.
+    /// Removes an incoming message from all tables but the slab.
     fn leave_in(&mut self, index: u32) {
         self.no_longer_half_open(index);
         let Some(message) = self.ins.get_mut(index) else {
@@ -164,7 +164,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// A message has come whole.
+    /// Completes a message of which all data has arrived.
     pub(super) fn in_done<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let id = self.in_id(index);
         self.leave_in(index);
@@ -184,7 +184,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Tells the other side that all has come, or that this side knows.
+    /// Sends a final ACK: the receiver's says that the message is complete, the sender's that it
+    /// knows.
     pub(super) fn final_ack<H: Host<O, I>>(
         &mut self,
         to: &Address,
@@ -225,8 +226,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    // An event is some two hundred bytes. Each is made in a function of its own, so that no other
-    // has it on its stack.
+    // An event takes some two hundred bytes. Each is made in a function of its own, to keep it off
+    // the stack of others.
 
     #[inline(never)]
     pub(super) fn tell_out_opened<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {

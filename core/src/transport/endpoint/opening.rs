@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How messages begin to come in, and how few of them may be of which nothing else has come.
+//! How messages begin to come in, and the bound on half-open ones.
 
 use super::*;
 use crate::transport::feedback::Credit;
@@ -71,8 +71,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.begin(at.now, from, sync, (index, peer), (user, window), host);
     }
 
-    /// Memory for another message from this peer, now and when it is to be remembered: its index,
-    /// and the peer's.
+    /// Reserves memory for another message from this peer, also for remembering it later. Returns
+    /// the indices of message and peer.
     fn room_for_in(&mut self, from: &Address) -> Option<(u32, u32)> {
         let (index, _) = self.ins.vacant()?;
         let remembered = self.remembered.len().saturating_add(self.ins.len());
@@ -100,12 +100,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let number = self.next_number();
         let credit = Credit::new(&self.config);
         let (rtt, rto) = (self.config.base_rtt, self.config.rto);
-        // They follow the SYNC at once, and no port queues more than one of them: they have come
-        // when the link has carried them, headers and all, and a quarter of a round trip more, or
-        // they will not.
+        // Unscheduled packets follow the SYNC at once, and a port queues at most one of them. So
+        // they have arrived a quarter of a round trip after the link could have carried them,
+        // headers included, or are lost.
         let whole = sync.unscheduled.saturating_add(sync.unscheduled / 8);
         let until = now + Nanos(rtt.0 / 4) + self.config.link_rate.duration(whole);
-        // Without memory it is as if alone.
+        // Without memory the message counts as having no coflow.
         let coflow = (sync.coflow != 0)
             .then(|| (mix(u64::from(sync.coflow) ^ self.seed) >> 32) as u32)
             .and_then(|hash| self.coflows.join(hash, sync.coflow));
@@ -137,8 +137,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.arm(now, index);
     }
 
-    /// Makes a message and puts it into its table. It is large, so that nothing else should be on
-    /// the stack with it.
+    /// Makes a message and puts it into the slab, in a function of its own: a message is large, and
+    /// nothing else should share the stack with it.
     #[inline(never)]
     #[allow(clippy::too_many_arguments)] // those of `In::new`
     fn insert_in(
@@ -159,7 +159,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         ));
     }
 
-    /// The sender asks whether anybody is there, or has not heard yet that somebody is.
+    /// Answers a SYNC of a message that is known: a probe, or a repetition because no answer has
+    /// arrived yet.
     fn on_sync_again<H: Host<O, I>>(&mut self, now: Nanos, index: u32, sync: &Sync, host: &mut H) {
         let many_silent = many_are_silent(now, self.config.rto, self.asked);
         let Some(message) = self.ins.get_mut(index) else {
@@ -179,7 +180,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.arm(now, index);
     }
 
-    /// Acknowledges what has come of a message, and tells its window.
+    /// Acknowledges the data that has arrived, and tells the window.
     pub(super) fn in_ack<H: Host<O, I>>(&mut self, index: u32, host: &mut H) {
         let Some(message) = self.ins.get_mut(index) else {
             return;
@@ -196,13 +197,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.ack(&to, ack, host);
     }
 
-    /// Many messages are half open: each is given fewer tokens.
+    /// Whether so many messages are half open that each gets fewer tokens.
     pub(super) fn is_crowded(&self) -> bool {
         self.half_len > self.config.max_half_open / 4
     }
 
     fn drop_half_open<H: Host<O, I>>(&mut self, now: Nanos, host: &mut H) -> bool {
-        // The high bits of a product: as good as even.
+        // The high bits of a product: uniform, but for a negligible bias.
         let place = (host.random() >> 32).wrapping_mul(self.half_len.into()) >> 32;
         let place = u32::try_from(place).unwrap_or(0);
         let Some(&index) = self.half_open.get(place) else {
@@ -213,7 +214,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.half_len < before
     }
 
-    /// Something else than a SYNC has come of a message, or it ends.
+    /// A message is half open no longer: something else than a SYNC has come, or it ends.
     pub(super) fn no_longer_half_open(&mut self, index: u32) {
         let Some(message) = self.ins.get_mut(index) else {
             return;

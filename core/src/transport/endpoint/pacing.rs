@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which message is given the next token, and when.
+//! Which message gets the next token, and when.
 
 use super::*;
 use crate::transport::jitter::{Due, NANO};
@@ -8,7 +8,7 @@ use crate::transport::wire::Token;
 
 /// Tokens that are sent in one call.
 const TOKENS: u32 = 32;
-/// Messages that are looked at in one call, besides.
+/// Further messages that are looked at in one call.
 const LOOKS: u32 = 128;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
@@ -18,7 +18,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         number
     }
 
-    /// A message may want a token, or no longer.
+    /// Tells the pacer whether a message wants a token.
     pub(super) fn schedule(&mut self, now: Nanos, index: u32) {
         let crowded = self.is_crowded();
         let Some(message) = self.ins.get_mut(index) else {
@@ -28,7 +28,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.pacer.drop(index);
         } else if !self.pacer.holds(index) {
             if message.next_token < now {
-                // What it did not want is not made up for.
+                // Time in which it wanted no token is not made up for.
                 message.due = Due::new(now);
                 message.next_token = now;
             }
@@ -36,7 +36,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Where a message stands, by the policy.
+    /// A message's rank by the policy.
     fn standing(&self, now: Nanos, message: &In<I>) -> Standing {
         let facts = Facts {
             length: message.length,
@@ -51,8 +51,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let mut standing = standing(&self.config, now, &facts);
         if message.half_open.is_some() && self.is_crowded() {
-            // A flood of SYNCs must not keep tokens from messages that data comes of, whatever it
-            // claims to be.
+            // Messages of which data has come go first: a flood of SYNCs must not take their
+            // tokens, whatever priority it claims.
             standing.key = Key::LAST;
         }
         standing
@@ -83,7 +83,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             };
             let standing = self.standing(at.now, message);
             if standing.key > key {
-                // It has fallen back since.
+                // Its rank has fallen since.
                 self.pacer.ready(index, standing.key);
                 continue;
             }
@@ -117,7 +117,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let time = self.config.token_time;
         self.pacer
             .charge(at.now, wire_len, time, &mut self.rng, jitter);
-        // It waits again, unless it wants no more: the pacer is not idle in between.
+        // It waits again, unless it wants no more tokens; the pacer does not become idle in
+        // between.
         self.pacer.wait(index, message.next_token);
         self.stats.count(Counter::TokenSent);
         transmit(
@@ -137,7 +138,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.add(Counter::TokenLost, lost.into());
     }
 
-    /// Lets a message's rate follow what became of its tokens, once in a period.
+    /// Updates a message's rate from the fate of its tokens, once per period.
     pub(super) fn update(&mut self, now: Nanos, index: u32) {
         let config = &self.config;
         let Some(message) = self.ins.get_mut(index) else {

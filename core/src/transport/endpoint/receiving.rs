@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Incoming messages: what comes of them, and what their users do with them.
+//! Incoming messages: packets from their senders, and calls of the user.
 
 use super::*;
 use crate::header::FLAG_UNSCHEDULED;
@@ -8,7 +8,7 @@ use crate::transport::incoming::ACK_PACKETS;
 use crate::transport::ledger::Answer;
 use crate::transport::wire::{Data, Fin, Mark, Resend, Spans, Token, MAX_LENGTH};
 
-/// A round-trip time above this is a clock that was set.
+/// A sample of the round-trip time above this is ignored: the clock was set.
 const MAX_RTT: Nanos = Nanos(2 * Nanos::SECOND.0);
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
@@ -51,7 +51,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         message.awake();
         let contiguous = message.ranges.contiguous();
         if end > message.told {
-            // It was not asked for: the sender does not know the window.
+            // Nobody asked for it: the sender does not know the window.
             self.in_ack(index, host);
         }
         let Some(message) = self.ins.get_mut(index) else {
@@ -117,7 +117,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.stats.count(Counter::DataDuplicate);
             return self.final_ack(from, cookie, length, host);
         }
-        // It may have overtaken its SYNC; a sender that is wrong about the message will ask.
+        // It may have overtaken its SYNC, so no RESET; a sender whose message is gone will probe.
         self.stats.count(if other {
             Counter::DataAddress
         } else {
@@ -125,7 +125,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         });
     }
 
-    /// Notes which token DATA answers: its number, if there was one.
+    /// Records which token a DATA answers. Returns the token's number, if there is one.
     fn on_answer(&mut self, at: At, index: u32, data: &Data) -> Option<u16> {
         let message = self.ins.get_mut(index)?;
         let none = data.token == 0 && data.timestamp == 0;
@@ -135,7 +135,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
             return None;
         }
-        // An answer that is late tells best that round trips have become longer.
+        // Late answers are samples, too: they show best that round trips have become longer.
         if message.ledger.answer(data.token) != Answer::Unasked {
             let rtt = Nanos(at.clock.wrapping_sub(data.timestamp).into());
             if rtt <= MAX_RTT {
@@ -160,7 +160,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         signal(host, to, &Packet::Resend(Resend { cookie, spans }));
     }
 
-    /// Sends a grant, if there is anything to grant.
+    /// Sends a grant, if the message has anything left to grant.
     pub(super) fn grant<H: Host<O, I>>(&mut self, at: At, index: u32, mark: Mark, host: &mut H) {
         let base = self.config.base_rtt;
         let crowded = self.is_crowded();
@@ -192,7 +192,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         );
     }
 
-    /// Brings the sums of a message's peer and coflow up to date.
+    /// Updates the sums of a message's peer and coflow.
     pub(super) fn note_progress(&mut self, index: u32) {
         let Some(message) = self.ins.get_mut(index) else {
             return;
@@ -301,8 +301,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return false;
         };
         message.window = message.window.max(window.min(MAX_LENGTH));
-        // The sender is told when it has half of it left, at the latest. One that was told all that
-        // the message needs knows enough.
+        // Tell the sender at the latest when half of the window is left, unless it knows of all the
+        // window that the message needs.
         let all = message.told >= message.length.unwrap_or(MAX_LENGTH);
         let left = message.told.saturating_sub(message.received);
         let room = message.window.saturating_sub(message.received);

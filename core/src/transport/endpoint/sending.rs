@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Outgoing messages: what the user does with them, and what comes from their receivers.
+//! Outgoing messages: calls of the user, and packets from their receivers.
 
 use core::num::NonZeroU32;
 
@@ -14,9 +14,9 @@ use crate::transport::wire::{Data, Fin, Mark, Resend, Token, MAX_LENGTH, MAX_MSS
 const BURST: u32 = 32;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
-    /// Begins a message: sends its SYNC, and what goes without tokens. What is written later,
-    /// [`Endpoint::written`] tells.
-    // Not into its caller: a message is large, and is made here.
+    /// Begins a message: sends its SYNC and its unscheduled packets. [`Endpoint::written`]
+    /// announces data that is written later.
+    // Not inlined: a message is large and is made here, and the caller's stack is short.
     #[inline(never)]
     pub fn send<H: Host<O, I>>(
         &mut self,
@@ -75,7 +75,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Ok(self.out_id(index))
     }
 
-    /// Memory for another message to this peer: its index, and the peer's.
+    /// Reserves memory for another message to this peer. Returns the indices of message and peer.
     fn room_for_out(&mut self, to: &Address) -> Option<(u32, u32)> {
         let (index, _) = self.outs.vacant()?;
         if !(self.out_index.reserve(index) && self.out_timers.reserve(index)) {
@@ -85,9 +85,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Some((index, self.peers.get(hash, to)?))
     }
 
-    /// More of a message is written: all bytes below `available`. `end`: that is all. What goes
-    /// beyond the length that was given, or back, is not believed. `false`: there is no such
-    /// message any more.
+    /// More of a message is written: all bytes below `available`. `end`: that is all. Values that
+    /// exceed the length given, or are less than before, are ignored. `false`: the message has
+    /// ended.
     pub fn written<H: Host<O, I>>(
         &mut self,
         now: Nanos,
@@ -123,7 +123,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         true
     }
 
-    /// Brings the sum of a message's peer up to date.
+    /// Updates the sum of a message's peer.
     fn note_unacknowledged(&mut self, index: u32) {
         let Some(out) = self.outs.get_mut(index) else {
             return;
@@ -170,7 +170,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         signal(host, &out.to, &packet);
     }
 
-    /// Sends some of what goes without tokens.
+    /// Sends some of the unscheduled packets.
     pub(super) fn burst<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let mut count = 0_u32;
         loop {
@@ -181,7 +181,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             }
             if count == BURST {
-                // The rest at once, but not in this call.
+                // The rest follows at once, but in another call, which keeps each call short.
                 self.out_timers.set(index, now);
                 return;
             }
@@ -286,7 +286,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Answers a valid token with so many packets.
+    /// Answers a valid token with the given number of packets.
     fn answer<H: Host<O, I>>(
         &mut self,
         at: At,
@@ -391,7 +391,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Silence after which a peer is asked.
+    /// Silence after which a peer is probed.
     fn rto(&self, rtt: Nanos) -> Nanos {
         self.config.rto.max(rtt + rtt)
     }
@@ -401,7 +401,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.rto(self.outs.get(index).map_or(base, |out| out.rtt(base)))
     }
 
-    /// A RESET from the receiver of a message.
+    /// Handles a RESET from the receiver of a message.
     pub(super) fn on_out_reset<H: Host<O, I>>(
         &mut self,
         now: Nanos,
@@ -413,16 +413,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         if code == ResetCode::Unknown && out.restart() {
-            // Its SYNC was forgotten before anything else came. It is sent again when the peer
-            // would have been asked.
+            // The receiver has dropped the SYNC of a half-open message. The SYNC is sent again when
+            // a probe would be.
             return;
         }
         self.out_done(now, index, Err(Failure::Reset(code)), host);
     }
 }
 
-/// Bytes of a message that go into the full packets that `wire` bytes of a link carry. At least one
-/// packet's.
+/// Payload of the full packets that fit into `wire` bytes on a link; at least that of one packet.
 fn base_payload(wire: u32, mss: u32, to: &Address) -> u32 {
     let packets = match NonZeroU32::new(mss.saturating_add(data_overhead(to))) {
         Some(packet) => wire / packet,
@@ -431,8 +430,8 @@ fn base_payload(wire: u32, mss: u32, to: &Address) -> u32 {
     packets.max(1).saturating_mul(mss)
 }
 
-/// Whether a token was under way for longer than `limit`, which is less than 2^31 ns. One from the
-/// future is not: clocks differ a little.
+/// Whether a token was under way for longer than `limit`, which is less than 2^31 ns. A timestamp
+/// in the future has not expired: clocks differ a little.
 fn is_late(clock: u32, token: &Token, limit: Nanos) -> bool {
     let delay = clock.wrapping_sub(token.timestamp);
     delay < 1 << 31 && u64::from(delay) > limit.0

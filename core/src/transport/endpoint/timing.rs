@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is done when nothing comes.
+//! Timers: retransmissions, probes, and timeouts.
 
 use super::*;
 use crate::transport::host::Failure;
 use crate::transport::outgoing::Due;
 use crate::transport::wire::Mark;
 
-/// Timers of each kind that are looked at in one call.
+/// At most so many timers of each kind are handled in one call.
 const TIMERS: u32 = 32;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
-    /// Does what is due: sends tokens, repeats, gives up. Call it at [`Endpoint::next_timer`]; at
-    /// any other time it is harmless.
+    /// Does what is due: sends tokens, repeats signals, gives up silent peers. To be called at
+    /// [`Endpoint::next_timer`]; at any other time it is harmless.
     pub fn timer<H: Host<O, I>>(&mut self, now: Nanos, clock: u32, host: &mut H) {
         let at = At { now, clock };
         self.pace(at, host);
@@ -35,7 +35,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.pace(at, host);
     }
 
-    /// When [`Endpoint::timer`] has something to do. If that is over: at once.
+    /// When to call [`Endpoint::timer`] next. A time in the past means at once.
     pub fn next_timer(&self) -> Option<Nanos> {
         let first = |heap: &Heap<M, Nanos>| heap.first().map(|(at, _)| at);
         let all = [
@@ -47,14 +47,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         all.into_iter().flatten().min()
     }
 
-    /// A message's timer is to fire no later than now needed.
+    /// Moves a message's timer to an earlier time, if one is needed.
     pub(super) fn arm(&mut self, now: Nanos, index: u32) {
         let Some(message) = self.ins.get(index) else {
             return;
         };
         let dead = message.heard + self.config.timeout;
         let next = message.next_clock(now, self.config.base_rtt).min(dead);
-        // A timer that is early is harmless, and data comes more often than it fires.
+        // Never to a later one: a timer that fires early is harmless, and data comes more often
+        // than timers fire.
         if self.in_timers.key(index).is_none_or(|at| next < at) {
             self.in_timers.set(index, next);
         }
@@ -80,8 +81,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         if grant {
             if open {
-                // The sender takes for under way what it was not told of, and the last ACK may be
-                // lost, too.
+                // Without an ACK the sender takes the data for still under way, and the last ACK
+                // may be lost, too.
                 self.in_ack(index, host);
             }
             self.grant(at, index, Mark::Full, host);
@@ -92,7 +93,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     fn on_out_timer<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
-        // Asked first: what follows may set the timer.
+        // Read before what follows, which may set the timer.
         let due = match self.outs.get_mut(index) {
             Some(out) => out.due(now, self.config.timeout),
             None => return self.out_timers.remove(index),

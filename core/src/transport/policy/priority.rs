@@ -7,16 +7,16 @@ const THRESHOLDS: usize = MAX_PRIORITY as usize;
 
 /// `floor(K * log_p(a * x + b))` (TOP section 3.2), exactly.
 ///
-/// `x`, in packets, is how long a message is, or whatever else stands for that; K priorities; `p`
-/// the packets of the longest usual message; `a` and `b` are adjustable. Priorities are 0..K, 0 the
-/// highest: what is longer than `p` has the lowest.
+/// `x` is the length of a message in packets, or another measure in its place; K the number of
+/// priorities; `p` the packets of the longest usual message; `a` and `b` are adjustable. Priorities
+/// are 0..K, 0 the highest: messages longer than `p` have the lowest.
 ///
 /// Priority `i` begins where `(a x + b)^K` reaches `p^i`. That is worked out once, so that a
 /// look-up is a few comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PriorityFunction {
-    /// Thousandths of a packet: the least `a x + b` of priorities 1 to 7; `u64::MAX` of those that
-    /// there are not.
+    /// Thousandths of a packet: the least `a x + b` of priorities 1 to 7; `u64::MAX` for those that
+    /// do not exist.
     thresholds: [u64; THRESHOLDS],
     /// Thousandths.
     a: u32,
@@ -57,13 +57,13 @@ impl PriorityFunction {
         self.priorities
     }
 
-    /// The lowest priority that there is.
+    /// The lowest priority.
     #[inline]
     pub const fn lowest(&self) -> u8 {
         self.priorities.saturating_sub(1)
     }
 
-    /// The priority of `packets`. The fewer, the higher, which is a smaller number.
+    /// The priority of `packets`: fewer packets have a higher priority, that is a smaller number.
     #[inline]
     pub fn of(&self, packets: u64) -> u8 {
         let argument = packets

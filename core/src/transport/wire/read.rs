@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Reading packets that anybody may have sent.
+//! Parsing of untrusted packets.
 
 use super::*;
 
@@ -23,7 +23,7 @@ pub enum Malformed {
     Port,
     /// The message's length: 0, over [`MAX_LENGTH`], or given although it is not known.
     Length,
-    /// More sent unscheduled than there is, or some of a message whose length is not known.
+    /// More unscheduled bytes than the message has, or some of a message of unknown length.
     Unscheduled,
     /// The full length of DATA is out of range.
     Mss,
@@ -95,10 +95,9 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Reads the packet in a UDP payload of `total_len` bytes that begins with `bytes`.
+/// Parses the packet in a UDP payload of `total_len` bytes that begins with `bytes`.
 ///
-/// `bytes` may be cut, but not before [`MAX_HEADER`]; what it has beyond `total_len` is not looked
-/// at.
+/// `bytes` may be truncated, but not before [`MAX_HEADER`]; bytes beyond `total_len` are ignored.
 #[inline]
 pub fn parse(bytes: &[u8], total_len: usize) -> Result<Packet, Malformed> {
     let bytes = bytes.get(..total_len).unwrap_or(bytes);
@@ -117,7 +116,7 @@ pub fn parse(bytes: &[u8], total_len: usize) -> Result<Packet, Malformed> {
     }
 }
 
-/// Why [`header::parse`] gave nothing.
+/// The reason why [`header::parse`] failed.
 #[cold]
 fn not_ours(bytes: &[u8]) -> Malformed {
     match bytes.first_chunk::<{ header::LEN }>() {
@@ -297,7 +296,7 @@ fn bare(header: Header) -> Result<(), Malformed> {
     priority(header, 0)
 }
 
-/// What is left to read.
+/// The bytes that are left to read.
 #[derive(Clone, Copy)]
 struct Reader<'a>(&'a [u8]);
 

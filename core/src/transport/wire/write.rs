@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Writing packets.
+//! Serialization of packets.
 
 use core::mem;
 
 use super::{Cookie, Packet, MAX_HEADER};
 
 impl Packet {
-    /// Writes it, less a DATA's payload, to the start of `to`, and says how long it is.
+    /// Writes the packet, without a DATA's payload, to the start of `to`, and returns its length.
     ///
-    /// Fields that are out of range are written as they are, for the other end to refuse.
+    /// Fields that are out of range are written as they are; the other end refuses them.
     #[inline]
     pub fn write(&self, to: &mut [u8; MAX_HEADER]) -> usize {
         let mut out = Writer { rest: to, len: 0 };
@@ -64,7 +64,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// What does not fit is left out; all packets fit.
+    /// Bytes that do not fit are left out; all packets fit.
     #[inline]
     fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         if let Some((head, tail)) = mem::take(&mut self.rest).split_first_chunk_mut::<N>() {

@@ -12,19 +12,19 @@ mod wire;
 mod tests;
 
 use neli::consts::socket::NlFamily;
-use neli::nl::NlPayload;
 use neli::socket::synchronous::NlSocketHandle;
-use neli::types::Buffer;
 use neli::utils::Groups;
-use turnstile_core::transport::uapi::{command, FAMILY_VERSION};
+use turnstile_core::transport::uapi::{command, stat, FAMILY, GROUP_EVENTS};
 
 pub use error::Error;
 
-use super::record::{Event, Message, Peer};
+use super::record::{number, Event, Message, Peer};
 use super::settings::Settings;
-use crate::attr::{attributes, Malformed};
+use crate::attr::Malformed;
 use family::Family;
-use wire::{body, Kernel, Wire};
+use wire::{to_bytes, Body, Kernel, Wire};
+
+pub(super) use wire::{from_bytes, Attributes};
 
 /// A connection to the transport of a network namespace.
 ///
@@ -58,8 +58,8 @@ impl Client {
     /// # Errors
     /// [`Error::NotLoaded`], [`Error::Socket`].
     pub fn connect() -> Result<Self, Error> {
-        let mut wire = Wire::open()?;
-        let family = Family::find(&mut wire)?;
+        let family = Family::find(FAMILY, GROUP_EVENTS)?;
+        let wire = Wire::open()?;
         Ok(Self { wire, family })
     }
 
@@ -131,28 +131,16 @@ impl Client {
 }
 
 fn settings(kernel: &mut impl Kernel, family: Family) -> Result<Settings, Error> {
-    let answers = kernel.ask(
-        family.id,
-        command::TRANSPORT_GET,
-        FAMILY_VERSION,
-        &[],
-        false,
-    )?;
-    Ok(Settings::decode(
-        answers.first().map_or(&[], Vec::as_slice),
-    )?)
+    let none = Attributes::new();
+    let answers = kernel.ask(family.id, command::TRANSPORT_GET, none, false)?;
+    let bytes = answers.first().map(to_bytes).transpose()?;
+    Ok(Settings::decode(&bytes.unwrap_or_default())?)
 }
 
 fn set(kernel: &mut impl Kernel, family: Family, settings: &Settings) -> Result<(), Error> {
-    let attributes = settings.encode();
+    let attributes = from_bytes(&settings.encode())?;
     kernel
-        .ask(
-            family.id,
-            command::TRANSPORT_SET,
-            FAMILY_VERSION,
-            &attributes,
-            false,
-        )
+        .ask(family.id, command::TRANSPORT_SET, attributes, false)
         .map(drop)
 }
 
@@ -160,20 +148,21 @@ fn list<T>(
     kernel: &mut impl Kernel,
     family: Family,
     command: u8,
-    decode: impl Fn(&[u8]) -> Result<T, Malformed>,
+    decode: impl Fn(&Attributes) -> Result<T, Malformed>,
 ) -> Result<Vec<T>, Error> {
-    let answers = kernel.ask(family.id, command, FAMILY_VERSION, &[], true)?;
-    let records: Result<Vec<T>, Malformed> = answers.iter().map(|bytes| decode(bytes)).collect();
+    let answers = kernel.ask(family.id, command, Attributes::new(), true)?;
+    let records: Result<Vec<T>, Malformed> = answers.iter().map(decode).collect();
     Ok(records?)
 }
 
 fn counters(kernel: &mut impl Kernel, family: Family) -> Result<Vec<(u16, u64)>, Error> {
-    let answers = kernel.ask(family.id, command::STATS_GET, FAMILY_VERSION, &[], false)?;
+    let none = Attributes::new();
+    let answers = kernel.ask(family.id, command::STATS_GET, none, false)?;
     let mut counters = Vec::new();
-    for attribute in attributes(answers.first().map_or(&[], Vec::as_slice)) {
-        let attribute = attribute?;
-        if attribute.number != turnstile_core::transport::uapi::stat::PAD {
-            counters.push((attribute.number, attribute.u64("counter")?));
+    for attribute in answers.iter().take(1).flat_map(|answer| answer.iter()) {
+        let which = *attribute.nla_type().nla_type();
+        if which != stat::PAD {
+            counters.push((which, number(attribute, "counter")?));
         }
     }
     Ok(counters)
@@ -197,17 +186,18 @@ impl Events {
     /// # Errors
     /// [`Error::Overrun`], after which one can go on; [`Error::Malformed`].
     pub fn wait(&mut self) -> Result<Vec<Event>, Error> {
-        let (messages, _) = self.socket.recv::<u16, Buffer>()?;
+        let (messages, _) = self.socket.recv::<u16, Body>()?;
         let mut events = Vec::new();
         for message in messages {
             let message = message?;
             if *message.nl_type() != self.family {
                 continue;
             }
-            if let NlPayload::Payload(payload) = message.nl_payload() {
-                if payload.as_ref().first() == Some(&command::EVENT) {
-                    events.push(Event::decode(&body(payload.as_ref())?)?);
+            match message.get_payload() {
+                Some(body) if *body.cmd() == command::EVENT => {
+                    events.push(Event::decode(body.attrs())?);
                 }
+                _ => {}
             }
         }
         Ok(events)

@@ -3,9 +3,14 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use neli::attr::Attribute as _;
+use neli::genl::Nlattr;
+use neli::types::Buffer;
+use neli::FromBytes;
 use turnstile_core::transport::uapi::{self as uapi, message as m, peer as p};
 
-use crate::attr::{attributes, Attribute, Malformed};
+use super::client::Attributes;
+use crate::attr::Malformed;
 
 /// Which way a message goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,51 +136,69 @@ impl EventKind {
     }
 }
 
+/// An attribute.
+type Attribute = Nlattr<u16, Buffer>;
+
+/// The error that an attribute's payload means nothing.
+fn malformed(attribute: &Attribute, name: &'static str) -> Malformed {
+    Malformed::Value {
+        name,
+        bytes: attribute.nla_payload().as_ref().to_vec(),
+    }
+}
+
+/// The payload, an integer or an array of bytes. `name` goes into the error.
+pub(super) fn number<T: FromBytes>(
+    attribute: &Attribute,
+    name: &'static str,
+) -> Result<T, Malformed> {
+    attribute
+        .get_payload_as()
+        .map_err(|_| malformed(attribute, name))
+}
+
 /// An address of 16 bytes.
-fn address(attribute: &Attribute<'_>, name: &'static str) -> Result<IpAddr, Malformed> {
-    let bytes: [u8; 16] = attribute
-        .payload
-        .try_into()
-        .map_err(|_| attribute.malformed(name))?;
+fn address(attribute: &Attribute, name: &'static str) -> Result<IpAddr, Malformed> {
+    let bytes: [u8; 16] = number(attribute, name)?;
     Ok(Ipv6Addr::from(bytes).to_canonical())
 }
 
 impl Message {
     /// From the attributes of an answer. What is not known is left out.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(super) fn decode(attributes: &Attributes) -> Result<Self, Malformed> {
         let mut message = Self::default();
-        for attribute in attributes(bytes) {
-            message.take(&attribute?)?;
+        for attribute in attributes.iter() {
+            message.take(attribute)?;
         }
         Ok(message)
     }
 
-    fn take(&mut self, a: &Attribute<'_>) -> Result<(), Malformed> {
-        match a.number {
+    fn take(&mut self, a: &Attribute) -> Result<(), Malformed> {
+        match *a.nla_type().nla_type() {
             m::DIRECTION => {
-                self.direction = match a.u32("direction")? {
+                self.direction = match number(a, "direction")? {
                     uapi::DIRECTION_IN => Some(Direction::In),
                     uapi::DIRECTION_OUT => Some(Direction::Out),
-                    _ => return Err(a.malformed("direction")),
+                    _ => return Err(malformed(a, "direction")),
                 }
             }
             m::PEER => self.peer = Some(address(a, "peer")?),
-            m::LOCAL_PORT => self.local_port = a.u16("local-port")?,
-            m::PEER_PORT => self.peer_port = a.u16("peer-port")?,
-            m::NUMBER => self.number = a.u64("number")?,
-            m::LENGTH => self.length = Some(a.u64("length")?),
-            m::RECEIVED => self.received = a.u64("received")?,
-            m::WINDOW => self.window = a.u64("window")?,
-            m::PRIORITY => self.priority = Some(a.u32("priority")?),
-            m::RATE64 => self.rate = Some(a.u64("rate64")?),
-            m::RTT => self.rtt = Some(a.u64("rtt")?),
-            m::TOKENS => self.tokens = a.u64("tokens")?,
-            m::TOKENS_LOST => self.tokens_lost = a.u64("tokens-lost")?,
-            m::PACKETS => self.packets = a.u64("packets")?,
-            m::REPEATED => self.repeated = a.u64("repeated")?,
-            m::AGE => self.age = a.u64("age")?,
-            m::COFLOW => self.coflow = Some(a.u32("coflow")?),
-            m::DEADLINE => self.deadline = Some(a.u64("deadline")?),
+            m::LOCAL_PORT => self.local_port = number(a, "local-port")?,
+            m::PEER_PORT => self.peer_port = number(a, "peer-port")?,
+            m::NUMBER => self.number = number(a, "number")?,
+            m::LENGTH => self.length = Some(number(a, "length")?),
+            m::RECEIVED => self.received = number(a, "received")?,
+            m::WINDOW => self.window = number(a, "window")?,
+            m::PRIORITY => self.priority = Some(number(a, "priority")?),
+            m::RATE64 => self.rate = Some(number(a, "rate64")?),
+            m::RTT => self.rtt = Some(number(a, "rtt")?),
+            m::TOKENS => self.tokens = number(a, "tokens")?,
+            m::TOKENS_LOST => self.tokens_lost = number(a, "tokens-lost")?,
+            m::PACKETS => self.packets = number(a, "packets")?,
+            m::REPEATED => self.repeated = number(a, "repeated")?,
+            m::AGE => self.age = number(a, "age")?,
+            m::COFLOW => self.coflow = Some(number(a, "coflow")?),
+            m::DEADLINE => self.deadline = Some(number(a, "deadline")?),
             _ => {}
         }
         Ok(())
@@ -184,7 +207,7 @@ impl Message {
 
 impl Event {
     /// From the attributes of a notification. What is not known is left out.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(super) fn decode(attributes: &Attributes) -> Result<Self, Malformed> {
         let mut event = Self {
             kind: EventKind::Other(u32::MAX),
             error: None,
@@ -192,14 +215,13 @@ impl Event {
             lost: 0,
             message: Message::default(),
         };
-        for attribute in attributes(bytes) {
-            let attribute = attribute?;
-            match attribute.number {
-                m::EVENT => event.kind = EventKind::from_number(attribute.u32("event")?),
-                m::ERROR => event.error = Some(attribute.u32("error")?),
-                m::LIMIT => event.limit = u16::try_from(attribute.u32("limit")?).ok(),
-                m::LOST => event.lost = attribute.u64("lost")?,
-                _ => event.message.take(&attribute)?,
+        for attribute in attributes.iter() {
+            match *attribute.nla_type().nla_type() {
+                m::EVENT => event.kind = EventKind::from_number(number(attribute, "event")?),
+                m::ERROR => event.error = Some(number(attribute, "error")?),
+                m::LIMIT => event.limit = u16::try_from(number::<u32>(attribute, "limit")?).ok(),
+                m::LOST => event.lost = number(attribute, "lost")?,
+                _ => event.message.take(attribute)?,
             }
         }
         Ok(event)
@@ -208,17 +230,16 @@ impl Event {
 
 impl Peer {
     /// From the attributes of an answer. What is not known is left out.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(super) fn decode(attributes: &Attributes) -> Result<Self, Malformed> {
         let mut peer = Self::default();
-        for attribute in attributes(bytes) {
-            let a = attribute?;
-            match a.number {
-                p::ADDRESS => peer.address = Some(address(&a, "address")?),
-                p::INCOMING => peer.incoming = a.u32("incoming")?,
-                p::OUTGOING => peer.outgoing = a.u32("outgoing")?,
-                p::MISSING => peer.missing = a.u64("missing")?,
-                p::UNACKNOWLEDGED => peer.unacknowledged = a.u64("unacknowledged")?,
-                p::RTT => peer.rtt = Some(a.u64("rtt")?),
+        for a in attributes.iter() {
+            match *a.nla_type().nla_type() {
+                p::ADDRESS => peer.address = Some(address(a, "address")?),
+                p::INCOMING => peer.incoming = number(a, "incoming")?,
+                p::OUTGOING => peer.outgoing = number(a, "outgoing")?,
+                p::MISSING => peer.missing = number(a, "missing")?,
+                p::UNACKNOWLEDGED => peer.unacknowledged = number(a, "unacknowledged")?,
+                p::RTT => peer.rtt = Some(number(a, "rtt")?),
                 _ => {}
             }
         }
@@ -228,9 +249,14 @@ impl Peer {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::client::from_bytes;
     use super::*;
     use crate::attr::{put, put_u32, put_u64};
     use proptest::prelude::*;
+
+    pub(crate) fn read(bytes: &[u8]) -> Attributes {
+        from_bytes(bytes).unwrap()
+    }
 
     /// The attributes of a message that goes out, as the kernel writes them.
     pub(crate) fn outgoing() -> Vec<u8> {
@@ -256,7 +282,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_message() {
-        let message = Message::decode(&outgoing()).unwrap();
+        let message = Message::decode(&read(&outgoing())).unwrap();
         assert_eq!(
             message,
             Message {
@@ -284,16 +310,16 @@ pub(super) mod tests {
         let mut bytes = outgoing();
         put_u32(&mut bytes, m::EVENT, uapi::EVENT_FAILED);
         put_u32(&mut bytes, m::ERROR, 110);
-        let event = Event::decode(&bytes).unwrap();
+        let event = Event::decode(&read(&bytes)).unwrap();
         assert_eq!((event.kind, event.error), (EventKind::Failed, Some(110)));
-        assert_eq!(event.message, Message::decode(&outgoing()).unwrap());
+        assert_eq!(event.message, Message::decode(&read(&outgoing())).unwrap());
         assert_eq!((event.limit, event.lost), (None, 0));
 
         let mut bytes = Vec::new();
         put_u32(&mut bytes, m::EVENT, uapi::EVENT_LIMITED);
         put_u64(&mut bytes, m::LOST, 7);
         put_u32(&mut bytes, m::LIMIT, uapi::config::MAX_INCOMING.into());
-        let event = Event::decode(&bytes).unwrap();
+        let event = Event::decode(&read(&bytes)).unwrap();
         assert_eq!(event.limit, Some(uapi::config::MAX_INCOMING));
         assert_eq!((event.kind, event.lost), (EventKind::Limited, 7));
 
@@ -303,7 +329,7 @@ pub(super) mod tests {
         put_u32(&mut bytes, p::INCOMING, 2);
         put_u64(&mut bytes, p::MISSING, 9);
         put_u64(&mut bytes, p::RTT, 48_000);
-        let peer = Peer::decode(&bytes).unwrap();
+        let peer = Peer::decode(&read(&bytes)).unwrap();
         assert_eq!(peer.address, Some(address.into()));
         assert_eq!(
             (peer.incoming, peer.outgoing, peer.missing, peer.rtt),
@@ -315,19 +341,22 @@ pub(super) mod tests {
     fn nonsense_is_named() {
         let mut bytes = Vec::new();
         put(&mut bytes, m::PEER, &[10, 0, 0, 2]);
-        let error = Message::decode(&bytes).unwrap_err().to_string();
+        let error = Message::decode(&read(&bytes)).unwrap_err().to_string();
         assert!(error.contains("attribute peer"), "{error}");
         let mut bytes = Vec::new();
         put_u32(&mut bytes, m::DIRECTION, 2);
-        assert!(Message::decode(&bytes).is_err());
+        assert!(Message::decode(&read(&bytes)).is_err());
     }
 
     proptest! {
         #[test]
         fn any_bytes_do_no_harm(bytes: Vec<u8>, end: prop::sample::Index) {
-            let _ = (Message::decode(&bytes), Event::decode(&bytes), Peer::decode(&bytes));
             let whole = outgoing();
-            let _ = Event::decode(&whole[..end.index(whole.len())]);
+            for bytes in [&bytes, &whole[..end.index(whole.len())]] {
+                if let Ok(read) = from_bytes(bytes) {
+                    let _ = (Message::decode(&read), Event::decode(&read), Peer::decode(&read));
+                }
+            }
         }
     }
 }

@@ -160,18 +160,20 @@ mod tests {
     use super::*;
     use crate::json::Json;
     use crate::print::Text;
-    use crate::transport::record::{tests::outgoing, EventKind};
+    use crate::transport::record::tests::{outgoing, read};
+    use crate::transport::record::EventKind;
     use serde_json::json;
     use turnstile_core::transport::uapi::config;
 
     #[test]
     fn a_message_as_a_line_and_as_json() {
-        let mut message = Message::decode(&outgoing()).unwrap();
+        let mut message = Message::decode(&read(&outgoing())).unwrap();
         let mut text = Text::default();
         print_message(&message, &mut text);
         assert_eq!(
             text.finish(),
-            "number 7 out port 40000 to 10.0.0.2:5000 250000/1000000 window 300000 tokens 210 tokens-lost 1 \
+            "number 7 out port 40000 to 10.0.0.2:5000 250000/1000000 window 300000 tokens 210 \
+             tokens-lost 1 \
              packets 210 repeated 2 coflow 3 age 1.5ms"
         );
         message.direction = Some(Direction::In);
@@ -204,7 +206,7 @@ mod tests {
             error: Some(110),
             limit: None,
             lost: 0,
-            message: Message::decode(&outgoing()).unwrap(),
+            message: Message::decode(&read(&outgoing())).unwrap(),
         };
         let mut text = Text::default();
         print_event(&event, &mut text);

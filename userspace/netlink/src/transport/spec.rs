@@ -162,8 +162,10 @@ fn attributes_have_the_types_of_uapi() {
         let mut about = "";
         for line in part[..part.find("\n}").unwrap()].lines().map(str::trim) {
             if let Some(text) = line.strip_prefix("/// ") {
-                about = text;
+                // The type is in a comment's first line.
+                about = if about.is_empty() { text } else { about };
             } else if let Some(rest) = line.strip_prefix("pub const ") {
+                let about = std::mem::take(&mut about);
                 if rest.starts_with("MAX:") {
                     continue;
                 }

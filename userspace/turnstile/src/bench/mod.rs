@@ -26,6 +26,7 @@ use turnstile_socket::SendOptions;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
+use crate::message::socket_for;
 use crate::transport::json as as_json;
 use crate::{enter, value};
 use plan::{plan, Load, Pattern};
@@ -66,7 +67,7 @@ pub(crate) enum Over {
 /// Where to listen, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Server {
-    /// Where to listen: a port, or one of an address
+    /// Where to listen: a port on all addresses, or one address and a port
     #[arg(value_name = "[ADDR:]PORT", value_parser = value::listen)]
     at: SocketAddr,
     /// What messages come over
@@ -85,7 +86,7 @@ pub(crate) struct Server {
 /// What to send, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Client {
-    /// Receivers, each a server of this command
+    /// Receivers, on each of which turnstile bench server runs
     #[arg(value_name = "ADDR:PORT", value_parser = value::address, required = true)]
     to: Vec<SocketAddr>,
     /// What messages go over
@@ -99,7 +100,8 @@ pub(crate) struct Client {
     #[arg(long, value_name = "SIZES", default_value = "64kb")]
     sizes: Sizes,
     /// Messages to send; with incast, rounds
-    #[arg(short, long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(short, long, value_name = "N", default_value_t = 100,
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     count: u32,
     /// Messages under way at once; with poisson, no more than that [default: 1, 8 (incast) or 1024
     /// (poisson)]
@@ -124,7 +126,7 @@ pub(crate) struct Client {
     /// Do not tell receivers the length before the end
     #[arg(long)]
     unknown_size: bool,
-    /// When each message should be there
+    /// Time within which each message should arrive, as 5ms
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     deadline: Option<Duration>,
     /// TCP's congestion control, such as dctcp; without, the system's
@@ -139,7 +141,7 @@ pub(crate) struct Client {
     /// beforehand and kept
     #[arg(long)]
     new_connections: bool,
-    /// With --json: each message
+    /// With --json: print how long each message took
     #[arg(long)]
     samples: bool,
     /// Draw slowdowns (or times) over sizes into this file
@@ -162,7 +164,7 @@ pub(crate) fn bench(cli: &Cli, command: &BenchCommand) -> Result<(), Failure> {
 /// Refuses flags that mean nothing to the transport.
 fn only_tcp(flag: &str, given: bool, over: Protocol) -> Result<(), Failure> {
     if given && over != Protocol::Tcp {
-        return Err(Failure::Usage(format!("{flag}: only with --over tcp")));
+        return Err(Failure::Usage(format!("--{flag}: only with --over tcp")));
     }
     Ok(())
 }
@@ -175,7 +177,8 @@ impl Client {
         Ok(match self.over {
             Protocol::Tcp if of_transport => {
                 return Err(Failure::Usage(
-                    "priority, unknown-size and deadline: only with --over turnstile".to_owned(),
+                    "--priority, --unknown-size and --deadline: only with --over turnstile"
+                        .to_owned(),
                 ))
             }
             Protocol::Tcp => Over::Tcp {
@@ -203,7 +206,7 @@ impl Client {
         let link = match (self.pattern, self.link) {
             (Pattern::Poisson, None) => {
                 return Err(Failure::Usage(
-                    "link: poisson needs it, as in --link 10gbit".to_owned(),
+                    "--link: --pattern poisson needs it, as in --link 10gbit".to_owned(),
                 ))
             }
             (_, link) => link.unwrap_or(1),
@@ -221,7 +224,7 @@ impl Client {
 }
 
 /// A word as it is typed.
-fn typed(value: impl ValueEnum) -> String {
+pub(crate) fn typed(value: impl ValueEnum) -> String {
     value
         .to_possible_value()
         .map_or_else(String::new, |value| value.get_name().to_owned())
@@ -231,6 +234,14 @@ fn run_client(cli: &Cli, client: &Client) -> Result<(), Failure> {
     let over = client.over()?;
     let load = client.load()?;
     enter(cli)?;
+    if let Over::Turnstile(_) = over {
+        // Without the transport, all messages would fail for one reason: say it once.
+        for ipv4 in [true, false] {
+            if let Some(to) = client.to.iter().find(|to| to.is_ipv4() == ipv4) {
+                socket_for(*to)?;
+            }
+        }
+    }
     let jobs = plan(&load);
     // Shown only where standard error is a terminal.
     let bar = ProgressBar::new(jobs.len() as u64);
@@ -247,8 +258,9 @@ fn run_client(cli: &Cli, client: &Client) -> Result<(), Failure> {
     let ideal = ideal.map(|(link, base_rtt)| Ideal { link, base_rtt });
     let (protocol, pattern) = (typed(client.over), typed(client.pattern));
     let about = json!({
-        "over": protocol, "congestion": client.congestion, "pattern": pattern, "sizes": client.sizes.to_string(),
-        "parallel": load.parallel, "load": client.load, "link": client.link, "seed": client.seed,
+        "over": protocol, "congestion": client.congestion, "pattern": pattern,
+        "sizes": client.sizes.to_string(), "parallel": load.parallel,
+        "load": client.load, "link": client.link, "seed": client.seed,
     });
     let report = Report::new(&done, client.pattern, ideal, about);
     let text = if cli.json {
@@ -257,7 +269,10 @@ fn run_client(cli: &Cli, client: &Client) -> Result<(), Failure> {
         report.text()
     };
     io::stdout().write_all(text.as_bytes())?;
-    if let Some(path) = &client.svg {
+    let failures = report.failures();
+    let failed: usize = failures.iter().map(|(_, count)| count).sum();
+    // Nothing can be drawn of nothing.
+    if let Some(path) = client.svg.as_ref().filter(|_| failed < jobs.len()) {
         let name = match client.congestion.as_str() {
             "" => protocol,
             congestion => format!("{protocol} ({congestion})"),
@@ -268,13 +283,14 @@ fn run_client(cli: &Cli, client: &Client) -> Result<(), Failure> {
             Failure::Kernel(format!("cannot write {}: {error}", path.display()))
         })?;
     }
-    match report.failures() {
-        None => Ok(()),
-        Some((count, first)) => Err(Failure::Kernel(format!(
-            "{count} of {} messages were not delivered; the first: {first}",
-            jobs.len()
-        ))),
+    if failures.is_empty() {
+        return Ok(());
     }
+    let mut why = format!("{failed} of {} messages were not delivered:", jobs.len());
+    for (cause, count) in failures {
+        why += &format!("\n  {count}: {cause}");
+    }
+    Err(Failure::Kernel(why))
 }
 
 #[cfg(test)]
@@ -311,22 +327,27 @@ mod tests {
     #[test]
     fn flags() {
         let all = client(
-            "10.0.0.3:5000 --pattern poisson --sizes web-search --load 80% --link 10gbit --base-rtt 48us --seed 7 -c 1000",
+            "10.0.0.3:5000 --pattern poisson --sizes web-search --load 80% --link 10gbit \
+             --base-rtt 48us --seed 7 -c 1000",
         )
         .unwrap();
         let load = all.load().unwrap();
         assert_eq!((load.receivers, load.rate, load.parallel), (2, 1e9, 1024));
-        assert!(
-            matches!(client("--priority 3").unwrap().over(), Ok(Over::Turnstile(options)) if options.priority == Some(3))
-        );
+        match client("--priority 3").unwrap().over() {
+            Ok(Over::Turnstile(options)) => assert_eq!(options.priority, Some(3)),
+            _ => panic!("not over the transport"),
+        }
     }
 
     #[test]
     fn flags_that_make_no_sense() {
         for (flags, says) in [
-            ("--pattern poisson", "link: poisson needs it"),
-            ("--congestion dctcp", "congestion: only with --over tcp"),
-            ("--new-connections", "new-connections: only with --over tcp"),
+            ("--pattern poisson", "--link: --pattern poisson needs it"),
+            ("--congestion dctcp", "--congestion: only with --over tcp"),
+            (
+                "--new-connections",
+                "--new-connections: only with --over tcp",
+            ),
             ("--over tcp --priority 1", "only with --over turnstile"),
             ("--sizes web", "neither a size, nor one of web-search"),
             ("--load 60", "not a percentage"),

@@ -2,23 +2,23 @@
 //! Draws slowdowns, or completion times, over sizes: each message a dot, median and 99th percentile
 //! as lines.
 
-use std::error::Error;
+use turnstile_plot::{color, logarithmic, Axis, Color, Key, Layer, Panel, Picture, Row};
+use turnstile_workload::figures::percentile;
 
-use plotters::prelude::*;
-
-use super::report::{percentile, Ideal};
+use super::report::Ideal;
 use super::run::Run;
 
-const SIZE: (u32, u32) = (900, 560);
+/// Height of the panel, px.
+const HEIGHT: u32 = 520;
 /// More dots than that only hide each other.
 const DOTS: usize = 4000;
 /// Steps of sizes that a decade is divided into.
 const STEPS: f64 = 4.0;
-const FONT: &str = "sans-serif";
-const INK: RGBColor = RGBColor(34, 34, 34);
-// From a palette that colour-blind readers tell apart.
-const MEDIAN: RGBColor = RGBColor(0, 84, 140);
-const TAIL: RGBColor = RGBColor(190, 68, 2);
+/// The lines: a percentile, its name and its colour.
+const LINES: [(f64, &str, Color); 2] = [
+    (50.0, "median", color::SERIES[0]),
+    (99.0, "99th percentile", color::SERIES[1]),
+];
 
 /// A line of points, for each step of sizes that has messages.
 fn line(points: &[(f64, f64)], percent: f64) -> Vec<(f64, f64)> {
@@ -57,72 +57,34 @@ pub(crate) fn draw(run: &Run, ideal: Option<Ideal>, title: &str) -> Result<Strin
     } else {
         "completion time, us"
     };
-    let mut svg = String::new();
-    paint(&points, y, title, &mut svg).map_err(|error| format!("cannot draw: {error}"))?;
-    Ok(svg)
-}
-
-/// The powers of ten around all values.
-fn decades(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
-    let (least, most) = values.fold((f64::MAX, 0f64), |(least, most), value| {
-        (least.min(value), most.max(value))
-    });
-    let (low, high) = (least.log10().floor(), (most * 1.01).log10().ceil());
-    10f64.powf(low)..10f64.powf(high.max(low + 1.0))
-}
-
-fn paint(
-    points: &[(f64, f64)],
-    y: &str,
-    title: &str,
-    svg: &mut String,
-) -> Result<(), Box<dyn Error>> {
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
-    let text = |size: u32| (FONT, size).into_font().color(&INK);
-    let mut chart = ChartBuilder::on(&root)
-        .caption(title, text(18))
-        .margin(16)
-        .x_label_area_size(48)
-        .y_label_area_size(64)
-        .build_cartesian_2d(
-            decades(points.iter().map(|point| point.0)).log_scale(),
-            decades(points.iter().map(|point| point.1)).log_scale(),
-        )?;
-    chart
-        .configure_mesh()
-        .light_line_style(WHITE)
-        .bold_line_style(INK.mix(0.12))
-        .axis_style(INK.mix(0.5))
-        .label_style(text(14))
-        .axis_desc_style(text(14))
-        .x_desc("message length, bytes")
-        .y_desc(y)
-        .draw()?;
+    let spans = [
+        logarithmic(points.iter().map(|point| point.0)),
+        logarithmic(points.iter().map(|point| point.1)),
+    ];
     let every = points.len().div_ceil(DOTS);
-    let dots = points.iter().step_by(every);
-    chart.draw_series(dots.map(|point| Circle::new(*point, 2, INK.mix(0.15).filled())))?;
-    for (percent, name, color) in [(50.0, "median", MEDIAN), (99.0, "99th percentile", TAIL)] {
-        let line = line(points, percent);
-        chart.draw_series(
-            line.iter()
-                .map(|point| Circle::new(*point, 3, color.filled())),
-        )?;
-        chart
-            .draw_series(LineSeries::new(line, color.stroke_width(2)))?
-            .label(name)
-            .legend(move |(x, y)| {
-                PathElement::new(vec![(x, y), (x + 18, y)], color.stroke_width(2))
-            });
+    let dots = points.iter().copied().step_by(every).collect();
+    let mut layers = vec![Layer::Dots(dots, 2, color::GRAY)];
+    for (percent, _, color) in LINES {
+        let line = line(&points, percent);
+        layers.push(Layer::Dots(line.clone(), 3, color));
+        layers.push(Layer::Line(line, color));
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .label_font(text(14))
-        .background_style(WHITE.mix(0.8))
-        .draw()?;
-    root.present()?;
-    Ok(())
+    let picture = Picture {
+        title: title.to_owned(),
+        legend: LINES.map(|(_, name, color)| Key::new(name, color)).into(),
+        rows: vec![Row {
+            height: HEIGHT,
+            panels: vec![Panel {
+                x: Axis::log("message length, bytes", spans[0]),
+                y: Axis::log(y, spans[1]),
+                layers,
+                ..Panel::default()
+            }],
+            ..Row::default()
+        }],
+        ..Picture::default()
+    };
+    picture.svg()
 }
 
 #[cfg(test)]

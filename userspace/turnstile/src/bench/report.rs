@@ -5,9 +5,11 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use serde_json::{json, Value};
+use turnstile_workload::figures::percentile;
 
 use super::plan::Pattern;
 use super::run::{Run, Sample};
+use crate::table::{self, Layout};
 
 /// Classes of sizes: bytes, each up to the next.
 const CLASSES: &[(u64, u64, &str)] = &[
@@ -38,12 +40,6 @@ impl Ideal {
     pub(crate) fn slowdown(&self, size: u64, took: Duration) -> f64 {
         took.as_secs_f64() / self.time(size)
     }
-}
-
-/// The value that `percent` of all do not exceed (nearest rank); `sorted` ascends and is not empty.
-pub(crate) fn percentile<T: Copy>(sorted: &[T], percent: f64) -> T {
-    let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
-    sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
 /// The messages of a class.
@@ -156,15 +152,22 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Messages that were not delivered, and why the first was not.
-    pub(crate) fn failures(&self) -> Option<(usize, &str)> {
-        let mut failed = self
-            .run
-            .samples
-            .iter()
-            .filter_map(|sample| sample.took.as_ref().err());
-        let first = failed.next()?;
-        Some((1 + failed.count(), first))
+    /// Why messages were not delivered, and how many for each reason: the most frequent first.
+    pub(crate) fn failures(&self) -> Vec<(&str, usize)> {
+        let mut causes: Vec<(&str, usize)> = Vec::new();
+        let samples = self.run.samples.iter();
+        for why in samples.filter_map(|sample| sample.took.as_ref().err()) {
+            match causes.iter_mut().find(|(cause, _)| cause == why) {
+                Some((_, count)) => *count += 1,
+                None => causes.push((why, 1)),
+            }
+        }
+        causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        causes
+    }
+
+    fn failed(&self) -> usize {
+        self.failures().iter().map(|(_, count)| count).sum()
     }
 
     fn delivered_bytes(&self) -> u64 {
@@ -181,10 +184,13 @@ impl<'a> Report<'a> {
         (self.delivered_bytes() as f64 / seconds) as u64
     }
 
-    /// A table.
+    /// A table; empty if no message was delivered, of which the failures say all.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         let good = self.run.samples.iter().filter(|s| s.took.is_ok()).count();
+        if good == 0 {
+            return out;
+        }
         let _ = writeln!(
             out,
             "{good} messages, {} bytes in {}: {}",
@@ -222,7 +228,12 @@ impl<'a> Report<'a> {
         if self.classes.iter().all(|class| class.slowdowns.is_empty()) {
             rows[0][7..].fill(String::new());
         }
-        out += &table(&rows);
+        let layout = Layout {
+            indent: 0,
+            gap: 2,
+            names: 1,
+        };
+        out += &table::text(rows, layout);
         if let [_, ..] = self.rounds.as_slice() {
             let mut sorted = self.rounds.clone();
             sorted.sort_unstable();
@@ -243,7 +254,11 @@ impl<'a> Report<'a> {
     pub(crate) fn json(&self, with_messages: bool) -> Value {
         let mut all = self.about.clone();
         all["messages"] = self.run.samples.len().into();
-        all["failed"] = self.failures().map_or(0, |(count, _)| count).into();
+        all["failed"] = self.failed().into();
+        let failures = self.failures().into_iter();
+        all["failures"] = failures
+            .map(|(cause, count)| json!({"cause": cause, "messages": count}))
+            .collect();
         all["bytes"] = self.delivered_bytes().into();
         all["elapsed"] = ns(self.run.lasted).into();
         all["goodput"] = self.goodput().into();
@@ -294,120 +309,5 @@ impl Class {
     }
 }
 
-/// Names to the left, numbers to the right.
-fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let widths: Vec<usize> = (0..N)
-        .map(|at| {
-            rows.iter()
-                .map(|row| row[at].chars().count())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if at == 0 {
-                write!(line, "{cell:<width$}")
-            } else {
-                write!(line, "  {cell:>width$}")
-            };
-        }
-        out += line.trim_end();
-        out.push('\n');
-    }
-    out
-}
-
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-    use crate::bench::plan::Job;
-
-    const US: Duration = Duration::from_micros(1);
-
-    /// Messages that take twice their ideal time at 10 Gbit/s and 10 us.
-    pub(crate) fn run(sizes: &[u64]) -> Run {
-        let sample = |(at, size): (usize, &u64)| Sample {
-            job: Job {
-                at: Duration::ZERO,
-                size: *size,
-                to: 0,
-                round: at as u32 / 2,
-            },
-            began: US * at as u32,
-            took: Ok(Duration::from_nanos(2 * (10_000 + size * 4 / 5))),
-        };
-        let samples: Vec<Sample> = sizes.iter().enumerate().map(sample).collect();
-        let lasted = samples.iter().filter_map(end).max().unwrap();
-        Run { samples, lasted }
-    }
-
-    pub(crate) const IDEAL: Ideal = Ideal {
-        link: 1_250_000_000,
-        base_rtt: Duration::from_micros(10),
-    };
-
-    #[test]
-    fn nearest_ranks() {
-        let values: Vec<u32> = (1..=200).collect();
-        for (percent, value) in [
-            (0.0, 1),
-            (0.5, 1),
-            (50.0, 100),
-            (99.0, 198),
-            (99.9, 200),
-            (100.0, 200),
-        ] {
-            assert_eq!(percentile(&values, percent), value, "{percent}");
-        }
-        assert_eq!(percentile(&[7], 50.0), 7);
-    }
-
-    #[test]
-    fn four_digits() {
-        assert_eq!(brief_time(Duration::from_nanos(7)), "7.000ns");
-        assert_eq!(brief_time(Duration::from_nanos(123_456)), "123.5us");
-        assert_eq!(brief_time(Duration::ZERO), "0.000ns");
-        assert_eq!(brief_rate(1_250_000_000), "10.00gbit");
-    }
-
-    #[test]
-    fn a_table() {
-        let run = run(&[1000, 1000, 2_000_000]);
-        let report = Report::new(&run, Pattern::Fixed, Some(IDEAL), json!({}));
-        assert_eq!(
-            report.text(),
-            "3 messages, 2002000 bytes in 3.222ms: 4.971gbit\n\
-             size     messages     mean      p50      p95      p99      max  slowdown   p50   p99\n\
-             < 10 kB         2  21.60us  21.60us  21.60us  21.60us  21.60us      2.00  2.00  2.00\n\
-             1-10 MB         1  3.220ms  3.220ms  3.220ms  3.220ms  3.220ms      2.00  2.00  2.00\n\
-             all             3  1.088ms  21.60us  3.220ms  3.220ms  3.220ms      2.00  2.00  2.00\n"
-        );
-        assert_eq!(report.failures(), None);
-        let plain = Report::new(&run, Pattern::Fixed, None, json!({})).text();
-        assert!(!plain.contains("slowdown"), "{plain}");
-    }
-
-    #[test]
-    fn as_json_with_rounds_and_failures() {
-        let mut run = run(&[1000, 1000, 1000, 1000]);
-        run.samples[3].took = Err("lost".to_owned());
-        let report = Report::new(&run, Pattern::Incast, Some(IDEAL), json!({"seed": 1}));
-        assert_eq!(report.failures(), Some((1, "lost")));
-        let value = report.json(true);
-        assert_eq!(
-            (&value["seed"], &value["messages"], &value["failed"]),
-            (&json!(1), &json!(4), &json!(1))
-        );
-        // The first round only: 1 us later, and 21.6 us long.
-        assert_eq!(value["rounds"], json!([22_600]));
-        assert_eq!(value["classes"][0]["time"]["p50"], 21_600);
-        let slowdown = value["classes"][0]["slowdown"]["mean"].as_f64().unwrap();
-        assert!((slowdown - 2.0).abs() < 1e-9, "{slowdown}");
-        assert_eq!(value["classes"][1]["to"], Value::Null);
-        assert_eq!(value["samples"][3]["error"], "lost");
-        assert!(report.json(false).get("samples").is_none());
-    }
-}
+pub(super) mod tests;

@@ -125,7 +125,8 @@ mod tests {
     fn a_congestion_control_that_is_not_there() {
         let error = listen("127.0.0.1:0".parse().unwrap(), "surely-not").unwrap_err();
         assert!(
-            matches!(error, Failure::Kernel(why) if why.starts_with("congestion: the kernel does not take \"surely-not\""))
+            matches!(error, Failure::Kernel(why) if why.starts_with("congestion: the kernel does \
+                not take \"surely-not\""))
         );
     }
 }

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How long messages are: all alike, or as in the papers' traces.
-//!
-//! The traces are the step points that simulations of pFabric (SIGCOMM 2013) and pHost (CoNEXT
-//! 2015, which TOP takes them from, section 5.1) use: packets of 1460 bytes and the share of
-//! messages that are no longer, linear in between. Their means are 1.66 MB (web search) and 7.47 MB
-//! (data mining); ExpressPass (section 6.3) states 1.65 MB and 7.41 MB.
+//! How long messages are: all alike, as in the papers' traces, or as a file says.
 
 use std::fmt;
 use std::path::Path;
@@ -13,60 +8,7 @@ use std::str::FromStr;
 use fastrand::Rng;
 use turnstile_netlink::units;
 use turnstile_socket::MAX_LENGTH;
-
-/// Bytes of a packet in the traces.
-const PACKET: f64 = 1460.0;
-
-/// A trace: packets, and the share of messages that are no longer.
-type Points = [(f64, f64)];
-
-/// Web search (DCTCP, SIGCOMM 2010, figure 4).
-const WEB_SEARCH: &Points = &[
-    (6.0, 0.0),
-    (6.0, 0.15),
-    (13.0, 0.2),
-    (19.0, 0.3),
-    (33.0, 0.4),
-    (53.0, 0.53),
-    (133.0, 0.6),
-    (667.0, 0.7),
-    (1333.0, 0.8),
-    (3333.0, 0.9),
-    (6667.0, 0.97),
-    (20000.0, 1.0),
-];
-
-/// Data mining (VL2, SIGCOMM 2009, figure 2).
-const DATA_MINING: &Points = &[
-    (1.0, 0.0),
-    (1.0, 0.5),
-    (2.0, 0.6),
-    (3.0, 0.7),
-    (7.0, 0.8),
-    (267.0, 0.9),
-    (2107.0, 0.95),
-    (66667.0, 0.99),
-    (666667.0, 1.0),
-];
-
-/// Network traffic characteristics of data centers in the wild (Benson, Akella, Maltz; IMC 2010).
-const IMC10: &Points = &[
-    (1.0, 0.0),
-    (1.0, 0.5),
-    (2.0, 0.6),
-    (3.0, 0.7),
-    (5.0, 0.75),
-    (7.0, 0.8),
-    (40.0, 0.8125),
-    (72.0, 0.825),
-    (137.0, 0.85),
-    (267.0, 0.9),
-    (1187.0, 0.95),
-    (2107.0, 1.0),
-];
-
-/// The traces that have a name.
-pub(crate) const NAMED: &[&str] = &["web-search", "data-mining", "imc10"];
+use turnstile_workload::sizes::{at, mean, NAMED, PACKET};
 
 /// How long messages are.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,15 +29,13 @@ impl FromStr for Sizes {
 
     /// A size, a trace's name, or a file with lines of bytes and shares.
     fn from_str(text: &str) -> Result<Self, String> {
-        let trace = |points: &Points| Self {
-            name: text.to_owned(),
-            points: points.iter().map(|(x, p)| (x * PACKET, *p)).collect(),
-        };
-        match text {
-            "web-search" => return Ok(trace(WEB_SEARCH)),
-            "data-mining" => return Ok(trace(DATA_MINING)),
-            "imc10" => return Ok(trace(IMC10)),
-            _ => {}
+        let named = NAMED.iter().find(|(name, _)| *name == text);
+        if let Some((_, packets)) = named {
+            let bytes = |(x, p): &(f64, f64)| (x * f64::from(PACKET), *p);
+            return Ok(Self {
+                name: text.to_owned(),
+                points: packets.iter().map(bytes).collect(),
+            });
         }
         match units::parse_size(text) {
             Some(bytes) if (1..=MAX_LENGTH).contains(&bytes) => Ok(Self {
@@ -113,7 +53,7 @@ impl Sizes {
         let text = std::fs::read_to_string(path).map_err(|error| {
             format!(
                 "neither a size, nor one of {}, nor a file ({error})",
-                NAMED.join(", ")
+                NAMED.map(|(name, _)| name).join(", ")
             )
         })?;
         let mut points: Vec<(f64, f64)> = Vec::new();
@@ -151,12 +91,7 @@ impl Sizes {
 
     /// The mean, in bytes.
     pub(crate) fn mean(&self) -> f64 {
-        let first = self.points.first().map_or(0.0, |(x, p)| x * p);
-        let rest = self.points.windows(2).map(|pair| {
-            let ((x0, p0), (x1, p1)) = (pair[0], pair[1]);
-            (p1 - p0) * (x0 + x1) / 2.0
-        });
-        first + rest.sum::<f64>()
+        mean(&self.points)
     }
 
     /// The length of a message.
@@ -166,16 +101,7 @@ impl Sizes {
 
     /// The length that a share of all messages does not exceed.
     fn at(&self, share: f64) -> u64 {
-        let next = self.points.iter().position(|(_, p)| *p > share);
-        let bytes = match next {
-            Some(0) => self.points[0].0,
-            Some(at) => {
-                let ((x0, p0), (x1, p1)) = (self.points[at - 1], self.points[at]);
-                x0 + (x1 - x0) * (share - p0) / (p1 - p0)
-            }
-            None => self.points.last().map_or(1.0, |(x, _)| *x),
-        };
-        (bytes.round() as u64).clamp(1, MAX_LENGTH)
+        (at(&self.points, share).round() as u64).clamp(1, MAX_LENGTH)
     }
 }
 
@@ -201,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_is_drawn_has_the_mean_and_the_shares() {
-        for name in NAMED {
+        for (name, _) in NAMED {
             let sizes = sizes(name);
             let mut rng = Rng::with_seed(1);
             let drawn: Vec<u64> = (0..400_000).map(|_| sizes.draw(&mut rng)).collect();

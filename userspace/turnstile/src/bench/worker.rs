@@ -189,7 +189,10 @@ pub(super) fn control(socket: &socket2::Socket, congestion: &str) -> Result<(), 
     socket
         .set_tcp_congestion(congestion.as_bytes())
         .map_err(|error| {
-            format!("congestion: the kernel does not take \"{congestion}\" ({error}; see net.ipv4.tcp_allowed_congestion_control)")
+            format!(
+                "congestion: the kernel does not take \"{congestion}\" ({error}; see \
+                net.ipv4.tcp_allowed_congestion_control)"
+            )
         })
 }
 

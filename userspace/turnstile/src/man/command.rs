@@ -7,8 +7,9 @@ use turnstile_core::transport::config::OPTIONS;
 use turnstile_netlink::transport::settings::{allowed, default, placeholder};
 use turnstile_netlink::transport::show::counters;
 
-use super::{example, options, page, section, statistics, tagged, text};
+use super::{example, options, page, section, statistics, synopsis, tagged, text};
 use crate::cli::Cli;
+use crate::failure::EXIT_CODES;
 
 /// The page.
 pub(crate) fn turnstile() -> String {
@@ -16,30 +17,36 @@ pub(crate) fn turnstile() -> String {
     section(
         &mut page,
         "NAME",
-        "turnstile \\- token-prioritized network ports, and a transport that sends when tokens come",
+        "turnstile \\- token-prioritized network ports, and a transport that sends when tokens \
+         come",
     );
-    synopsis(&mut page);
+    let mut command = Cli::command();
+    command.build();
+    synopsis::of_command(&mut page, &command);
     section(
         &mut page,
         "DESCRIPTION",
-        "A port is the queueing discipline of kind turnstile on a network device. It sends signals first, releases the packets \
-         called tokens from strict-priority queues at one common rate, gives data what the link has left, and drops tokens that \
-         waited too long to be of use. tc-turnstile(8) describes it. This command configures ports over netlink, with the words \
+        "A port is the queueing discipline of kind turnstile on a network device. It sends signals \
+         first, releases the packets called tokens from strict-priority queues at one common rate, \
+         gives data what the link has left, and drops tokens that waited too long to be of use. \
+         tc-turnstile(8) describes it. This command configures ports over netlink, with the words \
          that tc(8) would take, and needs neither tc nor its plugin.",
     );
     text(
         &mut page,
-        "A pacer is the queueing discipline of kind turnstile_pacer on a host's network device. It spaces out the packets of large TCP flows that meet congestion, and \
-         lets all others pass. tc-turnstile_pacer(8) describes it, its options and its statistics; pacer show -s prints the latter.",
+        "A pacer is the queueing discipline of kind turnstile_pacer on a host's network device. It \
+         spaces out the packets of large TCP flows that meet congestion, and lets all others pass. \
+         tc-turnstile_pacer(8) describes it, its options and its statistics; pacer show -s prints \
+         the latter.",
     );
     text(
         &mut page,
-        "The transport carries messages of up to 1 GiB between hosts. A receiver says with tokens when a sender may send a packet, and so whose message \
-         comes first and how fast. Programs use it by sockets of type SOCK_RDM and protocol 259; this command configures it in a network namespace, \
-         shows what is under way, sends and receives, and measures. It needs the module turnstile.",
+        "The transport carries messages of up to 1 GiB between hosts. A receiver says with tokens \
+         when a sender may send a packet, and so whose message comes first and how fast. Programs \
+         use it by sockets of type SOCK_RDM and protocol 259; this command configures it in a \
+         network namespace, shows what is under way, sends and receives, and measures. It needs \
+         the module turnstile.",
     );
-    let mut command = Cli::command();
-    command.build();
     commands(&mut page, &command);
     flags(&mut page, &command);
     for path in [
@@ -58,59 +65,15 @@ pub(crate) fn turnstile() -> String {
     options(&mut page);
     statistics(&mut page);
     examples(&mut page);
-    section(
-        &mut page,
-        "EXIT STATUS",
-        "0: done. 1: the kernel refused, or could not be asked; port and transport are as they were; or a message was not delivered. 2: the words make no sense. \
-         Errors are one line that names the option, the value and what is allowed.",
-    );
+    exit_status(&mut page);
+    diagnostics(&mut page);
+    completion(&mut page);
     section(
         &mut page,
         "SEE ALSO",
         "tc-turnstile(8), tc-turnstile_pacer(8), tc(8), ip-netns(8)",
     );
     page.render()
-}
-
-fn synopsis(page: &mut Roff) {
-    page.control("SH", ["SYNOPSIS"]);
-    for (head, tail) in [
-        (
-            "turnstile port add|replace|change",
-            " DEV [ root | parent CLASSID ] [ handle HANDLE ] [ OPTIONS ]",
-        ),
-        (
-            "turnstile port del",
-            " DEV [ root | parent CLASSID ] [ handle HANDLE ]",
-        ),
-        ("turnstile port show", " [ DEV ]"),
-        (
-            "turnstile pacer add|replace|change",
-            " DEV [ root | parent CLASSID ] [ handle HANDLE ] [ OPTIONS ]",
-        ),
-        (
-            "turnstile pacer del",
-            " DEV [ root | parent CLASSID ] [ handle HANDLE ]",
-        ),
-        ("turnstile pacer show", " [ DEV ]"),
-        ("turnstile transport set", " OPTIONS"),
-        ("turnstile transport show", ""),
-        ("turnstile flows", " [ --peers ] [ --watch[=TIME] ]"),
-        ("turnstile stats", " [ --all ]"),
-        ("turnstile events", " [ --count N ]"),
-        ("turnstile send", " ADDR:PORT [ FILE | - ] [ FLAGS ]"),
-        ("turnstile recv", " [ADDR:]PORT [ FLAGS ]"),
-        ("turnstile bench server", " [ADDR:]PORT [ FLAGS ]"),
-        ("turnstile bench client", " ADDR:PORT ... [ FLAGS ]"),
-        ("turnstile completions", " SHELL"),
-        (
-            "turnstile man",
-            " [ turnstile | tc-turnstile | tc-turnstile_pacer ]",
-        ),
-    ] {
-        page.text([bold(head), roman(tail)]);
-        page.control("br", []);
-    }
 }
 
 /// All commands, with those below them.
@@ -133,9 +96,10 @@ fn commands(page: &mut Roff, command: &Command) {
     }
     text(
         page,
-        "Without root and parent, the device's root is meant. CLASSID is MAJOR:MINOR and HANDLE is MAJOR:, in hex. A line that \
-         port show prints can be typed back after turnstile port add, less its first word, and one of pacer show after turnstile pacer add; one that transport show prints, after turnstile transport set, less \
-         its first word.",
+        "Without root and parent, the device's root is meant. CLASSID is MAJOR:MINOR and HANDLE is \
+         MAJOR:, in hex. A line that port show prints can be typed back after turnstile port add, \
+         less its first word, and one of pacer show after turnstile pacer add; one that transport \
+         show prints, after turnstile transport set, less its first word.",
     );
 }
 
@@ -203,7 +167,7 @@ fn flags(page: &mut Roff, command: &Command) {
     }
     text(
         page,
-        "Flags come before the device's name of port, and before the options of transport set, since what follows are words.",
+        "They may stand anywhere, also among the words of a port, a pacer or the transport.",
     );
 }
 
@@ -234,9 +198,11 @@ fn workloads(page: &mut Roff) {
     section(
         page,
         "WORKLOADS",
-        "A message's time is from the call that sends it until its sender knows that the receiver has all of it: the completion from the socket's error \
-         queue, or over TCP an answer of one byte. The slowdown is that time over size / link + base RTT, in which no header is counted. Percentiles are nearest ranks. \
-         A seed gives the same sizes, times and receivers on every machine.",
+        "A message's time is from the call that sends it until its sender knows that the receiver \
+         has all of it: the completion from the socket's error queue, or over TCP an answer of one \
+         byte. The slowdown is that time over size / link + base RTT, in which no header is \
+         counted. Percentiles are nearest ranks. A seed gives the same sizes, times and receivers \
+         on every machine.",
     );
     for (name, body) in [
         (
@@ -253,7 +219,8 @@ fn workloads(page: &mut Roff) {
     }
     text(
         page,
-        "All three are the points that the simulations of pFabric (SIGCOMM 2013) and pHost (CoNEXT 2015) draw from, linear in between, with packets of 1460 bytes.",
+        "All three are the points that the simulations of pFabric (SIGCOMM 2013) and pHost (CoNEXT \
+         2015) draw from, linear in between, with packets of 1460 bytes.",
     );
 }
 
@@ -262,8 +229,9 @@ fn transport(page: &mut Roff) {
     section(
         page,
         "OPTIONS OF THE TRANSPORT",
-        "They hold for a network namespace. transport set changes those that are given, all or none, at once and for messages under way. \
-         In JSON, rates are in bytes/s, times in ns, shares fractions of one.",
+        "They hold for a network namespace. transport set changes those that are given, all or \
+         none, at once and for messages under way. In JSON, rates are in bytes/s, times in ns, \
+         shares fractions of one.",
     );
     for option in OPTIONS {
         let words = vec![bold(option.name), roman(" "), italic(placeholder(option))];
@@ -299,14 +267,16 @@ fn examples(page: &mut Roff) {
         ),
         (
             "Which token queue drops most?",
-            "turnstile -sj port show swp1 | jq '.[].classes | max_by(.stats.\"over-limit\") | .band'",
+            "turnstile -sj port show swp1 | jq '.[].classes | max_by(.stats.\"over-limit\") | \
+             .band'",
         ),
         (
             "The same options for another port:",
             "turnstile port add swp2 $(turnstile port show swp1 | cut -d' ' -f3-)",
         ),
         (
-            "Messages with the earliest deadline first, and tokens that expire (clocks must agree):",
+            "Messages with the earliest deadline first, and tokens that expire (clocks must \
+             agree):",
             "turnstile transport set policy top schedule edf token-expiry 20us",
         ),
         (
@@ -315,7 +285,7 @@ fn examples(page: &mut Roff) {
         ),
         (
             "Which messages are under way, every 200 ms:",
-            "turnstile flows --watch=200ms",
+            "turnstile flows --watch 200ms",
         ),
         (
             "Copy a file, with the highest priority:",
@@ -323,16 +293,78 @@ fn examples(page: &mut Roff) {
              turnstile send 10.0.0.2:5000 file --priority 0",
         ),
         (
-            "The web search workload at 60 % of a 10 Gbit/s link to two servers, and the same over DCTCP:",
-            "turnstile bench server 5000\n\
-             turnstile bench client 10.0.0.2:5000 10.0.0.3:5000 --pattern poisson --sizes web-search --link 10gbit --base-rtt 48us -c 10000 --svg top.svg\n\
-             turnstile bench server 5001 --over tcp --congestion dctcp\n\
-             turnstile bench client 10.0.0.2:5001 10.0.0.3:5001 --over tcp --congestion dctcp --pattern poisson --sizes web-search --link 10gbit --base-rtt 48us -c 10000",
+            "The web search workload at 60 % of a 10 Gbit/s link to two servers, and the same over \
+             DCTCP:",
+            "turnstile bench server 5000\nturnstile bench client 10.0.0.2:5000 10.0.0.3:5000 \
+             --pattern poisson --sizes web-search --link 10gbit --base-rtt 48us -c 10000 --svg \
+             top.svg\nturnstile bench server 5001 --over tcp --congestion dctcp\nturnstile bench \
+             client 10.0.0.2:5001 10.0.0.3:5001 --over tcp --congestion dctcp --pattern poisson \
+             --sizes web-search --link 10gbit --base-rtt 48us -c 10000",
         ),
     ] {
         let lines: Vec<&str> = line.lines().collect();
         example(page, about, &lines);
     }
+}
+
+fn exit_status(page: &mut Roff) {
+    section(page, "EXIT STATUS", "As of tc(8) and ip(8).");
+    for (code, meaning) in EXIT_CODES {
+        let heading = vec![bold(code.to_string())];
+        tagged(page, heading, &format!("{meaning}."));
+    }
+    text(
+        page,
+        "An error is one line that names the option, the value and what is allowed (bench client \
+         adds one for each cause of failures). What the kernel refused, it left as it was. Lists \
+         that are empty are called so on standard error; with --json, [] says so.",
+    );
+}
+
+fn diagnostics(page: &mut Roff) {
+    section(
+        page,
+        "DIAGNOSTICS",
+        "Behind some answers of the kernel this command looks for the reason:",
+    );
+    for (answer, about) in [
+        (
+            "no module ... for kernel ...",
+            "None is installed for the kernel that runs. The line says how to build it, and for \
+             which kernels there is one.",
+        ),
+        (
+            "the kernel refused the signature of module ...",
+            "Under secure boot, or with module.sig_enforce, the kernel loads modules only that are \
+             signed with a key which it knows. docs/secure-boot.md has how to make one and enrol \
+             it with mokutil(1).",
+        ),
+        (
+            "module ... was built for another kernel",
+            "Build it again for this one.",
+        ),
+        (
+            "not permitted: be root, or have CAP_NET_ADMIN",
+            "What changes a network namespace needs that capability in it; what shows it does not.",
+        ),
+        (
+            "UDP port 29813 ... is taken by ...",
+            "The transport opens this port when a network namespace first uses it, and needs it to \
+             itself.",
+        ),
+    ] {
+        tagged(page, vec![bold(answer)], about);
+    }
+}
+
+fn completion(page: &mut Roff) {
+    section(
+        page,
+        "COMPLETION",
+        "The script that turnstile completions prints has the shell ask this program at every Tab. \
+         For a bash of one's own, in ~/.bashrc:",
+    );
+    example(page, "", &["source <(turnstile completions bash)"]);
 }
 
 #[cfg(test)]

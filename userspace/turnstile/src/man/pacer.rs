@@ -2,10 +2,10 @@
 //! tc-turnstile_pacer(8).
 
 use clap_mangen::roff::{bold, italic, roman, Roff};
-use turnstile_netlink::pacer::table::{Form, OPTIONS};
+use turnstile_netlink::pacer::table::{Form, Info, OPTIONS};
 use turnstile_netlink::pacer::Stats;
 
-use super::{example, page, section, tagged, terms};
+use super::{example, page, section, synopsis, tagged, terms};
 
 /// The page.
 pub(crate) fn tc_turnstile_pacer() -> String {
@@ -15,23 +15,18 @@ pub(crate) fn tc_turnstile_pacer() -> String {
         "NAME",
         "turnstile_pacer \\- spaces out the packets of large flows that meet congestion",
     );
-    page.control("SH", ["SYNOPSIS"]);
-    page.text([
-        bold("tc qdisc add|replace|change"),
-        roman(" dev DEV ( root | parent CLASSID ) [ handle HANDLE ] "),
-        bold("turnstile_pacer"),
-    ]);
-    for info in OPTIONS {
-        page.control("br", []);
-        page.text([roman(info.synopsis())]);
-    }
+    let of_options = OPTIONS.iter().map(Info::synopsis);
+    synopsis::of_tc(&mut page, "turnstile_pacer", of_options);
     section(
         &mut page,
         "DESCRIPTION",
-        "Where switches mark packets before a queue forms, as with the phantom queue of HULL, bursts are taken for congestion: those of network cards that segment \
-         what they are given, and those of TCP. turnstile_pacer is HULL's host pacer. It listens to the acknowledgements that the device receives. One with ECN-Echo has its \
-         flow paced with a certain probability: its packets go through a token bucket whose rate follows what the host sends. All other packets pass by at once. \
-         A flow that has been idle for a while is paced no more. It is meant for hosts that use DCTCP.",
+        "Where switches mark packets before a queue forms, as with the phantom queue of HULL, \
+         bursts are taken for congestion: those of network cards that segment what they are given, \
+         and those of TCP. turnstile_pacer is HULL's host pacer. It listens to the \
+         acknowledgements that the device receives. One with ECN-Echo has its flow paced with a \
+         certain probability: its packets go through a token bucket whose rate follows what the \
+         host sends. All other packets pass by at once. A flow that has been idle for a while is \
+         paced no more. It is meant for hosts that use DCTCP.",
     );
     section(
         &mut page,
@@ -39,7 +34,11 @@ pub(crate) fn tc_turnstile_pacer() -> String {
         "There are two, which cannot be added or deleted. For handle 1: they are",
     );
     for (class, about) in [
-        ("1:1", "What passes by. A child qdisc may be attached here, such as a port: tc qdisc add dev DEV parent 1:1 turnstile."),
+        (
+            "1:1",
+            "What passes by. A child qdisc may be attached here, such as a port: tc qdisc add \
+            dev DEV parent 1:1 turnstile.",
+        ),
         ("1:2", "What is paced."),
     ] {
         tagged(&mut page, vec![bold(class)], about);
@@ -47,15 +46,18 @@ pub(crate) fn tc_turnstile_pacer() -> String {
     section(
         &mut page,
         "CLASSIFICATION",
-        "A filter that names a class (tc filter add dev DEV parent 1: ... classid 1:2) has the last word. Without one, packets of TCP flows that are associated are paced, over IPv4 and IPv6, \
-         and all others pass by, fragments included. Flows whose ends have agreed on accurate ECN (RFC 9768) cannot be told from others, and their acknowledgements mean something else: do not use it \
-         with sysctl net.ipv4.tcp_ecn at 3 or above.",
+        "A filter that names a class (tc filter add dev DEV parent 1: ... classid 1:2) has the \
+         last word. Without one, packets of TCP flows that are associated are paced, over IPv4 and \
+         IPv6, and all others pass by, fragments included. Flows whose ends have agreed on \
+         accurate ECN (RFC 9768) cannot be told from others, and their acknowledgements mean \
+         something else: do not use it with sysctl net.ipv4.tcp_ecn at 3 or above.",
     );
     options(&mut page);
     section(
         &mut page,
         "STATISTICS",
-        "Beside what tc counts for every qdisc and class, a pacer reports these. In JSON, rates are in bytes/s and times in ns.",
+        "Beside what tc counts for every qdisc and class, a pacer reports these. In JSON, rates \
+         are in bytes/s and times in ns.",
     );
     for (name, about) in Stats::ABOUT {
         tagged(&mut page, vec![bold(*name)], about.trim());
@@ -80,18 +82,21 @@ pub(crate) fn tc_turnstile_pacer() -> String {
     example(
         &mut page,
         "A backup that is always paced:",
-        &["tc filter add dev eth0 parent 1: protocol ip flower ip_proto tcp dst_port 873 classid 1:2"],
+        &["tc filter add dev eth0 parent 1: protocol ip flower ip_proto tcp dst_port 873 classid \
+            1:2"],
     );
     section(
         &mut page,
         "NOTES",
-        "Acknowledgements have to come in by the device that the pacer is on. On a device with several transmit queues, a pacer at the root puts them under one lock; below the classes of mq, \
-         each of them hears all acknowledgements.",
+        "Acknowledgements have to come in by the device that the pacer is on. On a device with \
+         several transmit queues, a pacer at the root puts them under one lock; below the classes \
+         of mq, each of them hears all acknowledgements.",
     );
     section(
         &mut page,
         "FILES",
-        "q_turnstile_pacer.so in tc's library folder, or in $TC_LIB_DIR, teaches tc these words. Without it tc can only delete the qdisc.",
+        "q_turnstile_pacer.so in tc's library folder, or in $TC_LIB_DIR, teaches tc these words. \
+         Without it tc can only delete the qdisc.",
     );
     section(
         &mut page,
@@ -105,7 +110,8 @@ fn options(page: &mut Roff) {
     section(
         page,
         "OPTIONS",
-        "Rates, times and sizes have the units of tc(8). A change sets only the options that are given; what is queued, and which flows are paced, stays.",
+        "Rates, times and sizes have the units of tc(8). A change sets only the options that are \
+         given; what is queued, and which flows are paced, stays.",
     );
     for info in OPTIONS {
         let head = match info.form {

@@ -7,7 +7,7 @@ use anyhow::{ensure, Context, Result};
 use turnstile_core::pacer::uapi::{option, stat, KIND};
 
 use super::bench::{adds_up, lanes_add_up, marked_link, PACER};
-use crate::cases::accounting::load::{Load, Mix};
+use crate::cases::support::load::{Load, Mix};
 use crate::harness::{Ctx, Objects};
 use crate::raw_netlink::kinds::fifo;
 use crate::raw_netlink::{attribute_u32, attribute_u64, Request, Tc, ROOT};
@@ -66,7 +66,8 @@ pub(super) fn changed(ctx: &mut Ctx) -> Result<()> {
         stats = tc.get(PACER)?.stats;
     }
     ctx.note(format!(
-        "{CHANGES} changes; {} packets passed by, {} were paced, {} super-packets split; {} flows associated by {} echoes",
+        "{CHANGES} changes; {} packets passed by, {} were paced, {} super-packets split; {} flows \
+         associated by {} echoes",
         stats.app(stat::PASS_SENT),
         stats.app(stat::PACED_SENT),
         stats.app(stat::GSO_SPLITS),

@@ -185,7 +185,8 @@ pub(super) fn is_followed(ctx: &mut Ctx) -> Result<()> {
         let Some(either) = right else {
             let (packet, start, due) = furthest;
             anyhow::bail!(
-                "T_r {interval} ns: whenever the pacer was made, times are wrong; if at {start}, packet {packet} should have left at {due}, and left at {}",
+                "T_r {interval} ns: whenever the pacer was made, times are wrong; if at {start}, \
+                 packet {packet} should have left at {due}, and left at {}",
                 times.get(packet).copied().unwrap_or(0)
             )
         };
@@ -194,7 +195,9 @@ pub(super) fn is_followed(ctx: &mut Ctx) -> Result<()> {
             "what could be one nanosecond or the next proves little, and that were {either} packets"
         );
         ctx.note(format!(
-            "T_r {interval} ns, eta {eta} ppb, beta {beta}: {sequence} packets left when they should, {either} of them too near to the end of a nanosecond to tell; {} updates of the rate",
+            "T_r {interval} ns, eta {eta} ppb, beta {beta}: {sequence} packets left when they \
+             should, {either} of them too near to the end of a nanosecond to tell; {} updates of \
+             the rate",
             bench.stat(stat::UPDATES)?
         ));
     }

@@ -16,7 +16,7 @@ mod vlan;
 
 use crate::harness::{Case, Need};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("pacer/options", options::every_option),
     Case::new("pacer/refused", options::refused),
     Case::new("pacer/passes-by", flows::passes_by),

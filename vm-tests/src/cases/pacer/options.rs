@@ -65,8 +65,10 @@ pub(super) fn every_option(_: &mut Ctx) -> Result<()> {
     let mut bench = Bench::bare()?;
     let ns = &bench.net.hosts[0].ns;
     let defaults = json!({
-        "interval": 64_000, "eta": 0.125, "beta": 16, "associate": 0.125, "idle": 10_000_000, "flows": 64, "bucket": 3072,
-        "limit": 131_072, "pass-limit": 1_514_000, "initial-rate": "auto", "split-gso": true, "overhead": 24, "mpu": 84,
+        "interval": 64_000, "eta": 0.125, "beta": 16, "associate": 0.125,
+        "idle": 10_000_000, "flows": 64, "bucket": 3072,
+        "limit": 131_072, "pass-limit": 1_514_000, "initial-rate": "auto",
+        "split-gso": true, "overhead": 24, "mpu": 84,
     });
     let mut verdicts = Verdicts::default();
     for (at, (words, key, value)) in SETTINGS.iter().enumerate() {

@@ -54,7 +54,10 @@ pub(super) fn beside_a_port(_: &mut Ctx) -> Result<()> {
             "above a limiter",
             [
                 line(Tool::Turnstile, "add", "root handle 1:", &pacer),
-                format!("tc qdisc add dev {DEV} parent 1:1 handle 9: tbf rate 20mbit burst 3000 limit 1000000"),
+                format!(
+                    "tc qdisc add dev {DEV} parent 1:1 handle 9: tbf rate 20mbit burst 3000 \
+                         limit 1000000"
+                ),
             ],
         ),
     ] {
@@ -88,15 +91,20 @@ pub(super) fn beside_a_port(_: &mut Ctx) -> Result<()> {
         }
         for flow in FLOWS.into_iter().chain(others) {
             let came = of(&arrivals, flow)?.len();
-            ensure!(came == COUNT as usize, "{what}: {came} of {COUNT} of {flow:?} came");
+            ensure!(
+                came == COUNT as usize,
+                "{what}: {came} of {COUNT} of {flow:?} came"
+            );
         }
         let stats = bench.stats()?;
         ensure!(
-            stats.app(stat::PACED_SENT) == 2 * (u64::from(COUNT) + SEGMENTS as u64) && stats.app(stat::WAITS) > 0,
+            stats.app(stat::PACED_SENT) == 2 * (u64::from(COUNT) + SEGMENTS as u64)
+                && stats.app(stat::WAITS) > 0,
             "{what}: {stats:?}"
         );
         ensure!(
-            stats.app(stat::PASS_SENT) >= 2 * (u64::from(COUNT) + SEGMENTS as u64) && stats.drops == 0,
+            stats.app(stat::PASS_SENT) >= 2 * (u64::from(COUNT) + SEGMENTS as u64)
+                && stats.drops == 0,
             "{what}: {stats:?}"
         );
         bench.adds_up()?;
@@ -113,8 +121,14 @@ pub(super) fn beside_a_port(_: &mut Ctx) -> Result<()> {
             stats::check_port(&bench.net.hosts[0].ns, DEV, "9:")?;
         }
         // They go in either order.
-        let first = if lines[0].contains("9:") { "parent 9:2" } else { "parent 1:1" };
-        bench.net.hosts[0].ns.tc(&format!("qdisc del dev {DEV} {first}"))?;
+        let first = if lines[0].contains("9:") {
+            "parent 9:2"
+        } else {
+            "parent 1:1"
+        };
+        bench.net.hosts[0]
+            .ns
+            .tc(&format!("qdisc del dev {DEV} {first}"))?;
         bench.send(FLOWS[0], 99, 1, FULL)?;
     }
     Ok(())

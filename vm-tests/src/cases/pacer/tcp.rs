@@ -18,7 +18,8 @@ pub(super) fn with_marks(ctx: &mut Ctx) -> Result<()> {
         anyhow::bail!("not two hosts")
     };
     host.ns.run(&format!(
-        "turnstile pacer add {DEV} root handle 1: initial-rate 1gbit associate 100% idle 60s limit 10mb"
+        "turnstile pacer add {DEV} root handle 1: initial-rate 1gbit associate 100% idle 60s limit \
+         10mb"
     ))?;
     let mut tc = Tc::open(&host.ns, DEV)?;
     for to in [peer.v4.into(), peer.v6.into()] {
@@ -27,7 +28,8 @@ pub(super) fn with_marks(ctx: &mut Ctx) -> Result<()> {
         let after = tc.get(0x1_0000)?.stats;
         let grown = |number| after.app(number) - before.app(number);
         ctx.note(format!(
-            "{to}: {} ms; {} echoes, {} flows associated; {} packets paced and {} passed by; waited {} ns on average; rate {} B/s",
+            "{to}: {} ms; {} echoes, {} flows associated; {} packets paced and {} passed by; \
+             waited {} ns on average; rate {} B/s",
             took.as_millis(),
             grown(stat::ECHOES),
             grown(stat::ASSOCIATED),

@@ -42,7 +42,8 @@ pub(super) fn tagged(_: &mut Ctx) -> Result<()> {
             ensure!(
                 paced == u64::from(COUNT) + 5
                     && came.iter().filter(|one| one.flow == flow).count() as u64 == paced,
-                "tag in the frame: {in_frame}; {paced} were paced; by the tagged device came {came:?}"
+                "tag in the frame: {in_frame}; {paced} were paced; by the tagged device came \
+                 {came:?}"
             );
             ensure!(stats.app(stat::GSO_SPLITS) == 1, "{stats:?}");
             bench.adds_up()?;

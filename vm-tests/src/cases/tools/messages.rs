@@ -31,7 +31,7 @@ pub(super) fn over_tcp(ctx: &mut Ctx) -> Result<()> {
     let sizes = Sizes {
         name: "some",
         unit: 100,
-        points: &[(1, 0), (30, 700), (500, 1000)],
+        points: &[(1.0, 0.0), (30.0, 0.7), (500.0, 1.0)],
     };
     let messages = poisson(&mut ctx.rng, &sizes, &pairs, 150, 0.5 * rate as f64);
     let start = clock::monotonic() + 10_000_000;

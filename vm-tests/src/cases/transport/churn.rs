@@ -11,14 +11,14 @@ use super::content;
 use super::support::{
     addresses, as_v6, configure_all, load, pair, receiver, send_once, sender, socket, unbound, PORT,
 };
-use crate::cases::accounting::load::{Load, Mix};
+use crate::cases::support::load::{Load, Mix};
 use crate::clock;
 use crate::cmd::run_here;
 use crate::harness::{Case, Ctx, Objects};
 use crate::rng::Rng;
 use crate::topology::{Builder, Net};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/churn/sockets", sockets).timeout_s(240),
     Case::new("transport/churn/namespaces", namespaces).timeout_s(240),
     Case::new("transport/churn/module-in-use", module_in_use).timeout_s(120),

@@ -17,7 +17,7 @@ use crate::harness::{Case, Ctx};
 use crate::netns::Netns;
 use crate::topology::{Builder, Net};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/dead/never-there", never_there).timeout_s(120),
     Case::new("transport/dead/link-down", link_down).timeout_s(120),
     Case::new("transport/dead/one-way", one_way).timeout_s(120),

@@ -15,7 +15,7 @@ use super::support::{
 };
 use crate::harness::{Case, Ctx};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/ends/close-delivers", close_delivers),
     Case::new("transport/ends/close-aborts-what-is-open", close_aborts),
     Case::new("transport/ends/receiver-closes", receiver_closes),

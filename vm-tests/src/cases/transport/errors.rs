@@ -16,7 +16,7 @@ use super::support::{
 };
 use crate::harness::{Case, Ctx};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/errors/sending", sending),
     Case::new("transport/errors/ancillary-data", ancillary_data),
     Case::new("transport/errors/open-message", open_message),

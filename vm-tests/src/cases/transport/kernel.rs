@@ -18,7 +18,7 @@ use super::support::{
 use crate::harness::{Case, Ctx};
 use crate::netns::Netns;
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/kernel/not-taken", not_taken),
     Case::new("transport/kernel/held-open", held_open),
     Case::new("transport/kernel/protocols", protocols),

@@ -15,7 +15,7 @@ use crate::harness::{Case, Ctx, Need};
 use crate::netns::Netns;
 use crate::topology::Builder;
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/many/to-one", to_one)
         .needs(&[Need::Module("sch_netem")])
         .timeout_s(120),

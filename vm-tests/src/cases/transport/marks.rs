@@ -18,7 +18,7 @@ use crate::stats;
 use crate::tool::Tool;
 use crate::topology::{Builder, Net};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/marks/two-ports-ipv4", |ctx| two_ports(ctx, 0)).timeout_s(120),
     Case::new("transport/marks/two-ports-ipv6", |ctx| two_ports(ctx, 1)).timeout_s(120),
     Case::new("transport/marks/loss", loss)
@@ -29,7 +29,8 @@ pub(super) const CASES: &[Case] = &[
 
 /// What the ports of `tc-configs/ren-port.sh` have beside rate and period.
 const GRANTS: &str =
-    "tokens 20% priorities 1 token-limit 1024 token-expiry off jitter 0 order tokens-first unscheduled off";
+    "tokens 20% priorities 1 token-limit 1024 token-expiry off jitter 0 order tokens-first \
+     unscheduled off";
 /// The hosts' link is what their own ports have; a round trip on it is short, but for what waits.
 /// 20 full packets are sent at first.
 const HOSTS: &str = "policy ren link 50mbit base-rtt 5ms";
@@ -101,7 +102,8 @@ fn heeded(ctx: &mut Ctx, net: &Net) -> Result<[u64; 3]> {
     let names = ["ren-under", "ren-full", "ren-over", "ren-kept"];
     let marks = |port: &stats::Counters| names.map(|name| port.get(name));
     ctx.note(format!(
-        "{names:?}: {:?} at the sender, {:?} at the switch; {} grants: {} over, {} under, {} held, {} idle",
+        "{names:?}: {:?} at the sender, {:?} at the switch; {} grants: {} over, {} under, {} held, \
+         {} idle",
         marks(&first),
         marks(&second),
         of("grant-received"),

@@ -16,7 +16,7 @@ use super::support::{
 };
 use crate::harness::{Case, Ctx};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/names/connected", connected),
     Case::new("transport/names/disconnected", disconnected),
     Case::new("transport/names/both-versions", both_versions),

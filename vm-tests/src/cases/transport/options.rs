@@ -9,7 +9,7 @@ use turnstile_core::transport::uapi::SOL_TURNSTILE;
 use super::support::{pair, refused, unbound};
 use crate::harness::{Case, Ctx};
 
-pub(super) const CASES: &[Case] = &[Case::new("transport/options/values", options)];
+pub(in crate::cases) const CASES: &[Case] = &[Case::new("transport/options/values", options)];
 
 /// An `int` option of the transport's level, to be set and read.
 macro_rules! int_option {

@@ -18,7 +18,7 @@ use crate::harness::{Case, Ctx};
 use crate::pcap::{Capture, Captured};
 use crate::topology::{Builder, Net};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/packets/headers", headers),
     Case::new("transport/packets/mtu", mtu),
     Case::new("transport/packets/mtu-falls", mtu_falls),

@@ -15,7 +15,7 @@ use crate::topology::Net;
 
 const NEEDS: &[Need] = &[Need::Module("sch_netem")];
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/path/loss-1", |ctx| bad(ctx, "loss 1%")).needs(NEEDS),
     Case::new("transport/path/loss-5", |ctx| bad(ctx, "loss 5%")).needs(NEEDS),
     Case::new("transport/path/reordering", |ctx| {

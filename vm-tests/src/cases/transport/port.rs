@@ -16,7 +16,7 @@ use crate::stats::{self, Counters};
 use crate::tool::Tool;
 use crate::topology::{Builder, Net};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/port/classes", classes),
     Case::new("transport/port/unscheduled", unscheduled),
     Case::new("transport/port/at-the-host", at_the_host),
@@ -132,7 +132,8 @@ fn classes(ctx: &mut Ctx) -> Result<()> {
         let [to_sender, to_receiver] = signals;
         let (to_sender, to_receiver) = (to_sender?, to_receiver?);
         ctx.note(format!(
-            "priority {priority}: {counts:?} tokens, {data} data, {to_receiver} and {to_sender} signals"
+            "priority {priority}: {counts:?} tokens, {data} data, {to_receiver} and {to_sender} \
+             signals"
         ));
         ensure!(
             (PACKETS..=PACKETS + PACKETS / 4).contains(&data),

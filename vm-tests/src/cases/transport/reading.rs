@@ -14,7 +14,7 @@ use super::support::{
 };
 use crate::harness::{Case, Ctx};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/reading/pieces", pieces),
     Case::new("transport/reading/peek", peek),
     Case::new("transport/reading/facts", facts),

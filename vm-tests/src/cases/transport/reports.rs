@@ -18,7 +18,7 @@ use super::support::{
 };
 use crate::harness::{Case, Ctx};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/reports/completions", completions),
     Case::new(
         "transport/reports/only-failures-unless-asked",

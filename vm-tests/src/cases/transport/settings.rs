@@ -4,8 +4,11 @@
 use serde_json::Value;
 use turnstile_core::transport::config::{Values, OPTIONS};
 
-use super::*;
+use anyhow::{ensure, Context, Result};
+
 use crate::cmd::json;
+use crate::harness::Ctx;
+use crate::netns::Netns;
 
 /// The words that `transport show` prints, less the first.
 fn shown(ns: &Netns) -> Result<String> {
@@ -47,7 +50,8 @@ pub(super) fn there_and_back(_: &mut Ctx) -> Result<()> {
             );
         }
     }
-    let mixed = "policy ren link 25gbit token-share 4.5% base-rtt 30us timeout 3s rto 500us send-buffer 1mb dscp-data 10";
+    let mixed = "policy ren link 25gbit token-share 4.5% base-rtt 30us timeout 3s rto 500us \
+                 send-buffer 1mb dscp-data 10";
     ns.run(&format!("turnstile transport set {mixed}"))?;
     let now = shown(&ns)?;
     ns.run(&format!("turnstile transport set {defaults}"))?;

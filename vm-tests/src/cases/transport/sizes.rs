@@ -14,7 +14,7 @@ use super::support::{
 };
 use crate::harness::{Case, Ctx, Need};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/sizes/edges", edges),
     Case::new("transport/sizes/together", together),
     Case::new("transport/sizes/64-mib", large)

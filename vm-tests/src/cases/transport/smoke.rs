@@ -3,10 +3,19 @@
 
 use std::io::Write;
 use std::net::Shutdown;
+use std::time::Duration;
 
 use anyhow::bail;
 
-use super::*;
+use std::net::SocketAddr;
+
+use anyhow::{ensure, Context, Result};
+use turnstile_socket::{SendOptions, Socket};
+
+use super::content::content;
+use super::support::{any, joined, receive, same, socket, Pair, PATIENCE};
+use crate::harness::Ctx;
+use crate::netns::Netns;
 
 /// Around what a packet holds, a page, a block of pages, and the send and receive buffers.
 const SIZES: &[usize] = &[
@@ -38,7 +47,7 @@ pub(super) fn sizes(ctx: &mut Ctx, ipv6: bool) -> Result<()> {
     for (i, size) in SIZES.iter().enumerate() {
         let data = content(ctx.seed ^ i as u64, *size);
         let number = sender
-            .send_to(&data, to, &options())
+            .send_to(&data, to, &SendOptions::default())
             .with_context(|| format!("sending {size} bytes"))?;
         let Some(end) = sender.wait_completion(Some(PATIENCE))? else {
             bail!("the message of {size} bytes was not delivered in time");
@@ -68,7 +77,7 @@ pub(super) fn loopback(ctx: &mut Ctx) -> Result<()> {
         let receiver = receive(socket(&ns, to)?, 2);
         let sender = socket(&ns, any(to))?;
         for size in [1, 3_000_000] {
-            sender.send_to(&content(ctx.seed, size), to, &options())?;
+            sender.send_to(&content(ctx.seed, size), to, &SendOptions::default())?;
         }
         let (_, messages) = joined(receiver)?;
         for message in messages {
@@ -92,13 +101,13 @@ pub(super) fn pieces(ctx: &mut Ctx) -> Result<()> {
     let ways = [
         SendOptions {
             length: Some(LEN as u64),
-            ..options()
+            ..SendOptions::default()
         },
-        options(),
+        SendOptions::default(),
         SendOptions {
             length: Some(LEN as u64),
             unknown_size: true,
-            ..options()
+            ..SendOptions::default()
         },
     ];
     let receiver = receive(socket(pair.receiver(), to)?, ways.len());
@@ -133,7 +142,7 @@ pub(super) fn many(ctx: &mut Ctx) -> Result<()> {
     for i in 0..COUNT {
         let mut data = content(i as u64, len(i));
         data[..8].copy_from_slice(&(i as u64).to_le_bytes());
-        sender.send_to(&data, to, &options())?;
+        sender.send_to(&data, to, &SendOptions::default())?;
     }
     let (_, messages) = joined(receiver)?;
     let mut seen = [false; COUNT];
@@ -163,7 +172,7 @@ pub(super) fn errors(_: &mut Ctx) -> Result<()> {
     // Nobody listens. The namespace of the receiver must have a socket for there to be anybody who
     // could say so.
     let _other = socket(pair.receiver(), any(to))?;
-    let number = sender.send_to(b"anybody?", to, &options())?;
+    let number = sender.send_to(b"anybody?", to, &SendOptions::default())?;
     let Some(end) = sender.wait_completion(Some(PATIENCE))? else {
         bail!("nobody listens, and nobody says so");
     };
@@ -181,7 +190,7 @@ pub(super) fn errors(_: &mut Ctx) -> Result<()> {
     ensure!(taken == Some(libc::EADDRINUSE), "a port twice: {taken:?}");
 
     sender.shutdown(Shutdown::Write)?;
-    let late = sender.send_to(b"late", to, &options());
+    let late = sender.send_to(b"late", to, &SendOptions::default());
     let errno = late.err().and_then(|error| error.errno());
     ensure!(errno == Some(libc::EPIPE), "after shutdown: {errno:?}");
     Ok(())
@@ -194,7 +203,7 @@ pub(super) fn close(ctx: &mut Ctx) -> Result<()> {
     let receiver = receive(socket(pair.receiver(), to)?, 1);
     let data = content(ctx.seed, 1_000_000);
     let sender = socket(pair.sender(), any(to))?;
-    sender.send_to(&data, to, &options())?;
+    sender.send_to(&data, to, &SendOptions::default())?;
     drop(sender);
     let (server, messages) = joined(receiver)?;
     same("message", &messages[0].data, &data)?;

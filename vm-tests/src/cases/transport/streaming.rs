@@ -15,7 +15,7 @@ use super::support::{
 };
 use crate::harness::{Case, Ctx};
 
-pub(super) const CASES: &[Case] = &[
+pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/streaming/unknown-length", unknown_length),
     Case::new("transport/streaming/hidden-length", hidden_length),
     Case::new("transport/streaming/byte-by-byte", byte_by_byte),
@@ -232,7 +232,8 @@ fn slow_reader(ctx: &mut Ctx) -> Result<()> {
     }
     let (waiting, there) = (from.outgoing_queued()?, to.incoming_queued()?);
     ctx.note(format!(
-        "{sent} bytes were taken: {waiting} of {send_buffer} wait here, {there} of {receive_buffer} there"
+        "{sent} bytes were taken: {waiting} of {send_buffer} wait here, {there} of \
+         {receive_buffer} there"
     ));
     ensure!(
         sent < LEN && sent <= send_buffer + receive_buffer,

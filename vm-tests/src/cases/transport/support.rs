@@ -2,17 +2,19 @@
 //! What the transport's cases share: hosts with the module, sockets in them, and the calls that a
 //! test wants to make exactly.
 
+use std::fmt::Debug;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{ensure, Context, Result};
+use anyhow::{anyhow, ensure, Context, Result};
 use nix::sys::socket::{recvmsg, MsgFlags, SockaddrStorage};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use socket2::{Domain, MsgHdr, Protocol, SockAddr, SockRef, Type};
 use turnstile_core::transport::uapi::{IPPROTO_TURNSTILE, SOL_TURNSTILE};
-use turnstile_socket::Socket;
+use turnstile_socket::{Message, Socket};
 
 use super::content::Ledger;
 use crate::cmd::run_here;
@@ -37,6 +39,35 @@ pub(super) fn load() -> Result<()> {
 /// Two hosts on one link, with the transport.
 pub(super) fn pair() -> Result<Net> {
     hosts(&Builder::pair())
+}
+
+/// Two hosts on one link, and which of them sends. Nobody has loaded the module: the first socket
+/// does, as on a user's machine.
+pub(super) struct Pair {
+    pub(super) net: Net,
+}
+
+impl Pair {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            net: Builder::pair().build()?,
+        })
+    }
+
+    /// Where the messages come from.
+    pub(super) fn sender(&self) -> &Netns {
+        &self.net.hosts[0].ns
+    }
+
+    /// Where they go.
+    pub(super) fn receiver(&self) -> &Netns {
+        &self.net.hosts[1].ns
+    }
+
+    /// The receiver's address.
+    pub(super) fn to(&self, ipv6: bool) -> SocketAddr {
+        addresses(&self.net.hosts[1])[usize::from(ipv6)]
+    }
 }
 
 /// Hosts as the builder says, with the transport.
@@ -67,16 +98,29 @@ pub(super) fn addresses(host: &Host) -> [SocketAddr; 2] {
 }
 
 /// A socket in `ns`, bound to `local`. Calls that never come back fail after [`PATIENCE`].
-pub(super) fn socket(ns: &Netns, local: &str) -> Result<Socket> {
-    let socket = ns.enter(|| Socket::bind(local).with_context(|| format!("binding to {local}")))?;
+pub(super) fn socket(
+    ns: &Netns,
+    local: impl ToSocketAddrs + Debug + Copy + Sync,
+) -> Result<Socket> {
+    let socket =
+        ns.enter(|| Socket::bind(local).with_context(|| format!("binding to {local:?}")))?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
     Ok(socket)
 }
 
+/// Any address of the family of `like`, and a port that the kernel chooses.
+pub(super) fn any(like: SocketAddr) -> SocketAddr {
+    let ip: IpAddr = match like {
+        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(ip, 0)
+}
+
 /// A receiver in `ns`: any address, IPv4 and IPv6, port [`PORT`].
 pub(super) fn receiver(ns: &Netns) -> Result<Socket> {
-    socket(ns, &format!("[::]:{PORT}"))
+    socket(ns, ("::", PORT))
 }
 
 /// A sender in `ns`: any address, IPv4 and IPv6, any port; it is told what becomes of its messages.
@@ -129,6 +173,42 @@ pub(super) fn receive_all(socket: &Socket, ledger: &mut Ledger) -> Result<()> {
         ledger.arrived(&message.data)?;
     }
     ledger.complete()
+}
+
+/// Receives messages in a thread of its own.
+pub(super) fn receive(socket: Socket, count: usize) -> JoinHandle<Result<(Socket, Vec<Message>)>> {
+    std::thread::spawn(move || {
+        let mut messages = Vec::new();
+        for i in 0..count {
+            let message = socket
+                .recv_message(1 << 30)
+                .with_context(|| format!("receiving message {i}"))?;
+            messages.push(message);
+        }
+        Ok((socket, messages))
+    })
+}
+
+/// What a thread gave.
+pub(super) fn joined<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
+    thread.join().map_err(|_| anyhow!("a thread panicked"))?
+}
+
+/// Fails if two messages differ, and says where.
+pub(super) fn same(what: &str, got: &[u8], sent: &[u8]) -> Result<()> {
+    ensure!(
+        got.len() == sent.len(),
+        "{what}: {} of {} bytes came",
+        got.len(),
+        sent.len()
+    );
+    let differs = got.iter().zip(sent).position(|(got, sent)| got != sent);
+    ensure!(
+        differs.is_none(),
+        "{what}: differs from byte {}",
+        differs.unwrap_or(0)
+    );
+    Ok(())
 }
 
 /// That nothing is there to be read.
@@ -258,7 +338,7 @@ fn polled(socket: &impl AsFd, wanted: PollFlags, limit: Option<&Timespec>) -> Re
 }
 
 /// That a call failed with this errno.
-pub(super) fn refused<T: std::fmt::Debug>(
+pub(super) fn refused<T: Debug>(
     what: &str,
     result: Result<T, impl Into<io::Error>>,
     errno: i32,

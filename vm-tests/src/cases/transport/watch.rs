@@ -7,8 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use super::tools::Running;
-use super::*;
+use std::time::Duration;
+
+use anyhow::{anyhow, ensure, Context, Result};
+use turnstile_socket::SendOptions;
+
+use super::content::content;
+use super::support::{any, joined, same, socket, Pair, PATIENCE, PORT};
 use crate::cmd::json;
+use crate::harness::Ctx;
+use crate::netns::Netns;
 
 /// Too much for the receiver's buffer: it stays under way until it is read.
 const LEN: usize = 30_000_000;
@@ -88,7 +96,7 @@ pub(super) fn a_message(ctx: &mut Ctx) -> Result<()> {
                 &SendOptions {
                     coflow: std::num::NonZeroU32::new(7),
                     priority: Some(3),
-                    ..options()
+                    ..SendOptions::default()
                 },
             )?;
             let end = sender

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What completion times tell: slowdowns by length.
+//! Summaries of completion times: slowdowns by length.
 
-use serde::Serialize;
+use turnstile_test_protocol::messages::Summary;
+use turnstile_workload::figures::{mean, percentile};
 
 use super::Done;
 
-/// How long messages take on the idle network, by length: measured for some, on a straight line
-/// between them.
+/// Times of messages on the idle network, by length: measured for some lengths, interpolated
+/// linearly between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alone(Vec<(u64, u64)>);
 
@@ -35,83 +36,44 @@ impl Alone {
     }
 }
 
-/// Messages of some lengths.
+/// A class of messages by length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// How it is called.
+    /// Its name.
     pub name: &'static str,
     /// Bytes of the shortest.
     pub from: u64,
-    /// Bytes that none has.
+    /// The upper bound, exclusive, bytes.
     pub below: u64,
 }
 
-/// The figures of a class.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Summary {
-    /// The class.
-    pub class: String,
-    /// How many there were.
-    pub messages: usize,
-    /// Those of them that did not arrive in time. They are in no other figure.
-    pub missing: usize,
-    /// Completion divided by completion alone: mean.
-    pub slowdown_mean: f64,
-    /// The median.
-    pub slowdown_median: f64,
-    /// The 99th percentile.
-    pub slowdown_p99: f64,
-    /// The greatest.
-    pub slowdown_max: f64,
-    /// Completion, us: mean.
-    pub time_mean_us: f64,
-    /// The median.
-    pub time_median_us: f64,
-    /// The 99th percentile.
-    pub time_p99_us: f64,
-}
-
-impl Summary {
-    /// Of the messages of `class` among `done`.
-    pub fn new(class: Class, done: &[Done], alone: &Alone) -> Self {
-        let of_class = |done: &&Done| (class.from..class.below).contains(&done.message.bytes);
-        let mut times = Vec::new();
-        let mut slowdowns = Vec::new();
-        let mut messages = 0;
-        for done in done.iter().filter(of_class) {
-            messages += 1;
-            if let Some(took) = done.took {
-                times.push(took as f64 / 1e3);
-                slowdowns.push(took as f64 / alone.time(done.message.bytes).max(1.0));
-            }
-        }
-        times.sort_by(f64::total_cmp);
-        slowdowns.sort_by(f64::total_cmp);
-        Self {
-            class: class.name.into(),
-            messages,
-            missing: messages - times.len(),
-            slowdown_mean: mean(&slowdowns),
-            slowdown_median: percentile(&slowdowns, 50.0),
-            slowdown_p99: percentile(&slowdowns, 99.0),
-            slowdown_max: percentile(&slowdowns, 100.0),
-            time_mean_us: mean(&times),
-            time_median_us: percentile(&times, 50.0),
-            time_p99_us: percentile(&times, 99.0),
+/// The figures of the messages of `class` among `done`.
+pub fn summary(class: Class, done: &[Done], alone: &Alone) -> Summary {
+    let of_class = |done: &&Done| (class.from..class.below).contains(&done.message.bytes);
+    let mut times = Vec::new();
+    let mut slowdowns = Vec::new();
+    let mut messages = 0;
+    for done in done.iter().filter(of_class) {
+        messages += 1;
+        if let Some(took) = done.took {
+            times.push(took as f64 / 1e3);
+            slowdowns.push(took as f64 / alone.time(done.message.bytes).max(1.0));
         }
     }
-}
-
-/// 0 of none.
-pub(crate) fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-/// The least value that so many of 100 do not exceed; 0 of none.
-pub(crate) fn percentile(sorted: &[f64], percent: f64) -> f64 {
-    let rank = (sorted.len() as f64 * percent / 100.0).ceil() as usize;
-    let index = rank.clamp(1, sorted.len().max(1)) - 1;
-    sorted.get(index).copied().unwrap_or(0.0)
+    times.sort_by(f64::total_cmp);
+    slowdowns.sort_by(f64::total_cmp);
+    Summary {
+        class: class.name.into(),
+        messages,
+        missing: messages - times.len(),
+        slowdown_mean: mean(&slowdowns),
+        slowdown_median: percentile(&slowdowns, 50.0),
+        slowdown_p99: percentile(&slowdowns, 99.0),
+        slowdown_max: percentile(&slowdowns, 100.0),
+        time_mean_us: mean(&times),
+        time_median_us: percentile(&times, 50.0),
+        time_p99_us: percentile(&times, 99.0),
+    }
 }
 
 #[cfg(test)]
@@ -145,18 +107,18 @@ mod tests {
             from: 0,
             below: 500,
         };
-        let summary = Summary::new(class, &all, &alone);
-        assert_eq!((summary.messages, summary.missing), (101, 1));
-        assert!((summary.slowdown_mean - 50.5).abs() < 1e-9);
-        assert_eq!(summary.slowdown_median, 50.0);
-        assert_eq!(summary.slowdown_p99, 99.0);
-        assert_eq!(summary.slowdown_max, 100.0);
-        assert_eq!(summary.time_p99_us, 99.0);
+        let short = summary(class, &all, &alone);
+        assert_eq!((short.messages, short.missing), (101, 1));
+        assert!((short.slowdown_mean - 50.5).abs() < 1e-9);
+        assert_eq!(short.slowdown_median, 50.0);
+        assert_eq!(short.slowdown_p99, 99.0);
+        assert_eq!(short.slowdown_max, 100.0);
+        assert_eq!(short.time_p99_us, 99.0);
         let none = Class {
             name: "none",
             from: 1000,
             below: 2000,
         };
-        assert_eq!(Summary::new(none, &all, &alone).slowdown_p99, 0.0);
+        assert_eq!(summary(none, &all, &alone).slowdown_p99, 0.0);
     }
 }

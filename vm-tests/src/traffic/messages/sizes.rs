@@ -1,69 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How long messages are and when they come.
+//! Distributions of message lengths, and Poisson arrivals.
+
+use turnstile_workload::sizes::{self, Points, PACKET};
 
 use super::Message;
 use crate::rng::Rng;
 
-/// A distribution of lengths by points of its cumulative distribution, uniform between two of them.
+/// A distribution of lengths.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// Its name.
     pub name: &'static str,
-    /// Bytes of a unit.
+    /// Bytes of a unit: every message is a whole number of them.
     pub unit: u64,
-    /// A length in units, and how many of 1000 messages are at most that long. The first has 0, the
-    /// last 1000.
-    pub points: &'static [(u64, u64)],
+    /// The lengths in units.
+    pub points: &'static Points,
 }
 
-/// Answers and background of a cluster that serves web searches, measured for DCTCP (Alizadeh et
-/// al., SIGCOMM 2010, figure 4), in the form in which pFabric's and later simulations have it:
-/// packets of 1460 bytes, 1.67 MB on average. Half are below 80 KB, and the longest tenth carries
-/// nearly all.
+/// The web search of the papers.
 pub const WEB_SEARCH: Sizes = Sizes {
     name: "web search",
-    unit: 1460,
-    points: &[
-        (1, 0),
-        (6, 150),
-        (13, 200),
-        (19, 300),
-        (33, 400),
-        (53, 530),
-        (133, 600),
-        (667, 700),
-        (1333, 800),
-        (3333, 900),
-        (6667, 970),
-        (20_000, 1000),
-    ],
+    unit: PACKET as u64,
+    points: sizes::WEB_SEARCH,
 };
 
 impl Sizes {
     /// A length, bytes.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
-        let at = uniform(rng) * 1000.0;
-        let mut units = 1.0;
-        for pair in self.points.windows(2) {
-            let ((low, from), (high, until)) = (pair[0], pair[1]);
-            let (low, high) = (low as f64, high as f64);
-            let (from, until) = (from as f64, until as f64);
-            units = high;
-            if at <= until {
-                units = low + (high - low) * (at - from) / (until - from);
-                break;
-            }
-        }
+        let units = sizes::at(self.points, uniform(rng));
         (units.round() as u64).max(1) * self.unit
     }
 
     /// The mean length, bytes.
     pub fn mean(&self) -> f64 {
-        let pairs = self.points.windows(2);
-        let units: f64 = pairs
-            .map(|pair| (pair[0].0 + pair[1].0) as f64 / 2.0 * (pair[1].1 - pair[0].1) as f64)
-            .sum();
-        units / 1000.0 * self.unit as f64
+        sizes::mean(self.points) * self.unit as f64
     }
 
     /// Lengths from the shortest to the longest, bytes: every one of the first few units, and then
@@ -73,7 +43,7 @@ impl Sizes {
         /// Up to here each length is one by itself: the first packets decide how many round trips
         /// it takes.
         const EACH: u64 = 8;
-        let last = self.points.last().map_or(1, |(units, _)| *units);
+        let last = self.points.last().map_or(1, |(units, _)| *units as u64);
         let mut grid: Vec<u64> = (1..=EACH.min(last)).collect();
         let mut units = EACH;
         while units < last {
@@ -115,18 +85,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_as_often_as_the_points_say() {
+    fn what_is_drawn_has_the_mean_and_the_shares() {
         let mut rng = Rng::new(1, "sizes");
         let drawn: Vec<u64> = (0..200_000).map(|_| WEB_SEARCH.draw(&mut rng)).collect();
-        for (units, part) in WEB_SEARCH.points {
-            let upto = drawn.iter().filter(|len| **len <= units * 1460).count();
+        assert_eq!(drawn.iter().min(), Some(&(6 * 1460)));
+        // The first point says that none is shorter.
+        for (units, part) in &WEB_SEARCH.points[1..] {
+            let most = *units as u64 * 1460;
+            let upto = drawn.iter().filter(|len| **len <= most).count() as f64 / 2e5;
             // Rounding to whole packets moves up to half a packet's worth of the steepest stretch.
-            let off = upto as f64 / 200.0 - *part as f64;
-            assert!(off.abs() < 20.0, "{units}: {off}");
+            assert!((upto - part).abs() < 0.02, "{units}: {upto}");
         }
         let mean = drawn.iter().sum::<u64>() as f64 / 2e5;
         assert!((mean / WEB_SEARCH.mean() - 1.0).abs() < 0.02, "{mean}");
-        assert!((WEB_SEARCH.mean() / 1.67e6 - 1.0).abs() < 0.01);
     }
 
     #[test]
@@ -145,7 +116,7 @@ mod tests {
         let sizes = Sizes {
             name: "fixed",
             unit: 1000,
-            points: &[(10, 0), (10, 1000)],
+            points: &[(10.0, 0.0), (10.0, 1.0)],
         };
         let all = poisson(&mut rng, &sizes, &[(0, 1), (1, 0)], 20_000, 1e9);
         let bits: u64 = all.iter().map(|m| m.bytes * 8).sum();

@@ -6,6 +6,7 @@ use std::io;
 use neli::err::SocketError;
 
 use crate::attr::Malformed;
+use crate::error::NOT_ROOT;
 
 // Numbers of asm-generic/errno.h.
 const EPERM: i32 = 1;
@@ -18,7 +19,7 @@ pub enum Error {
     #[error("cannot open a netlink socket: {0}")]
     Socket(#[source] SocketError),
     /// The family is not there.
-    #[error("the turnstile transport is not loaded (modprobe turnstile)")]
+    #[error("the kernel has no turnstile transport")]
     NotLoaded,
     /// What the kernel sent makes no sense.
     #[error(transparent)]
@@ -41,7 +42,7 @@ pub enum Error {
 
 /// The kernel's words if it gave any, else what its error code means.
 fn refusal(errno: &i32, message: Option<&str>) -> String {
-    let hint = (*errno == EPERM).then_some("needs CAP_NET_ADMIN in the network namespace");
+    let hint = (*errno == EPERM).then_some(NOT_ROOT);
     // The kernel's part of the project begins its messages with its name, which the reader knows.
     let message = message.map(|m| {
         m.strip_prefix("turnstile: ")
@@ -53,6 +54,12 @@ fn refusal(errno: &i32, message: Option<&str>) -> String {
         (Some(message), None) => message.to_owned(),
         (None, Some(hint)) => hint.to_owned(),
         (None, None) => io::Error::from_raw_os_error(*errno).to_string(),
+    }
+}
+
+impl Error {
+    pub(super) fn protocol(error: impl std::fmt::Display) -> Self {
+        Self::Protocol(error.to_string())
     }
 }
 

@@ -2,22 +2,23 @@
 //! Without the module: what is asked, and what is made of answers. And with it, of a family that
 //! every kernel has.
 
-use super::family::ctrl;
 use super::*;
 use crate::attr;
-use crate::transport::record;
+use crate::error::NOT_ROOT;
+use crate::transport::record::{self, tests::read};
 use turnstile_core::transport::uapi::{config, stat};
 
 /// Answers as it is told, and keeps what it was asked.
 struct Fake {
-    answer: Option<Result<Vec<Vec<u8>>, Error>>,
-    asked: Vec<(u16, u8, u8, Vec<u8>, bool)>,
+    answer: Option<Result<Vec<Attributes>, Error>>,
+    asked: Vec<(u16, u8, Vec<u8>, bool)>,
 }
 
 impl Fake {
     fn new(answer: Result<Vec<Vec<u8>>, Error>) -> Self {
+        let read = |answers: Vec<Vec<u8>>| answers.iter().map(|bytes| read(bytes)).collect();
         Self {
-            answer: Some(answer),
+            answer: Some(answer.map(read)),
             asked: Vec::new(),
         }
     }
@@ -28,19 +29,19 @@ impl Kernel for Fake {
         &mut self,
         family: u16,
         command: u8,
-        version: u8,
-        attributes: &[u8],
+        attributes: Attributes,
         dump: bool,
-    ) -> Result<Vec<Vec<u8>>, Error> {
-        self.asked
-            .push((family, command, version, attributes.to_vec(), dump));
+    ) -> Result<Vec<Attributes>, Error> {
+        let bytes = to_bytes(&attributes).unwrap();
+        self.asked.push((family, command, bytes, dump));
         self.answer.take().unwrap()
     }
 }
 
-// Numbers of asm-generic/errno-base.h.
+/// `EPERM` of asm-generic/errno-base.h.
 const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
+/// `GENL_ID_CTRL`: the family that knows the others.
+const CONTROLLER: u16 = 16;
 
 const FAMILY_31: Family = Family {
     id: 31,
@@ -54,45 +55,20 @@ fn refused(errno: i32, message: Option<&str>) -> Error {
     }
 }
 
+/// The controller is a family that every kernel has.
 #[test]
 fn the_family_and_its_group() {
-    let named = |name: &str, id: u32| {
-        let mut bytes = Vec::new();
-        attr::put_u32(&mut bytes, ctrl::GROUP_ID, id);
-        attr::put(
-            &mut bytes,
-            ctrl::GROUP_NAME,
-            &[name.as_bytes(), &[0]].concat(),
-        );
-        bytes
-    };
-    let mut groups = Vec::new();
-    attr::put(&mut groups, 1, &named("other", 5));
-    attr::put(&mut groups, 2, &named("events", 6));
-    let mut answer = Vec::new();
-    attr::put(&mut answer, ctrl::FAMILY_ID, &31u16.to_ne_bytes());
-    attr::put(&mut answer, ctrl::MCAST_GROUPS, &groups);
-    let mut kernel = Fake::new(Ok(vec![answer]));
-    assert_eq!(
-        Family::find(&mut kernel).unwrap(),
-        Family {
-            id: 31,
-            events: Some(6)
-        }
-    );
-    let mut name = Vec::new();
-    attr::put(&mut name, 2, b"turnstile\0");
-    assert_eq!(kernel.asked, [(0x10, 3, 2, name, false)]);
+    let controller = Family::find("nlctrl", "notify").unwrap();
+    assert_eq!((controller.id, controller.events), (CONTROLLER, Some(16)));
+    let other = Family::find("nlctrl", "no such group").unwrap();
+    assert_eq!(other.events, None);
 }
 
 #[test]
 fn without_the_module() {
-    let mut kernel = Fake::new(Err(refused(ENOENT, None)));
-    let error = Family::find(&mut kernel).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "the turnstile transport is not loaded (modprobe turnstile)"
-    );
+    let error = Family::find("no such family", "events").unwrap_err();
+    assert!(matches!(error, Error::NotLoaded), "{error:?}");
+    assert_eq!(error.to_string(), "the kernel has no turnstile transport");
 }
 
 #[test]
@@ -101,7 +77,7 @@ fn settings_there_and_back() {
     let given = Settings::parse(&words).unwrap();
     let mut kernel = Fake::new(Ok(vec![]));
     set(&mut kernel, FAMILY_31, &given).unwrap();
-    assert_eq!(kernel.asked, [(31, 2, 1, given.encode(), false)]);
+    assert_eq!(kernel.asked, [(31, 2, given.encode(), false)]);
 
     let mut answer = given.encode();
     attr::put_u64(&mut answer, config::LINK_IN_FORCE, 1_250_000_000);
@@ -109,7 +85,7 @@ fn settings_there_and_back() {
     let shown = settings(&mut kernel, FAMILY_31).unwrap();
     assert_eq!(shown.to_string(), "policy top rto 1ms");
     assert_eq!(shown.link_in_force, Some(1_250_000_000));
-    assert_eq!(kernel.asked, [(31, 1, 1, vec![], false)]);
+    assert_eq!(kernel.asked, [(31, 1, vec![], false)]);
 }
 
 #[test]
@@ -123,7 +99,7 @@ fn lists_and_counters() {
         Message::decode,
     );
     assert_eq!(all.unwrap().len(), 2);
-    assert_eq!(kernel.asked, [(31, 3, 1, vec![], true)]);
+    assert_eq!(kernel.asked, [(31, 3, vec![], true)]);
 
     let mut answer = Vec::new();
     attr::put_u64(&mut answer, stat::FIRST, 7);
@@ -131,7 +107,9 @@ fn lists_and_counters() {
     attr::put_u64(&mut answer, stat::FIRST + 1, 9);
     let mut kernel = Fake::new(Ok(vec![answer]));
     assert_eq!(counters(&mut kernel, FAMILY_31).unwrap(), [(2, 7), (3, 9)]);
-    let mut kernel = Fake::new(Ok(vec![vec![1, 2, 3]]));
+    let mut answer = Vec::new();
+    attr::put(&mut answer, stat::FIRST, &[1, 2, 3]);
+    let mut kernel = Fake::new(Ok(vec![answer]));
     assert!(matches!(
         counters(&mut kernel, FAMILY_31),
         Err(Error::Malformed(_))
@@ -145,43 +123,47 @@ fn refusals_in_words() {
         says(refused(22, Some("turnstile: rto: 2s is above timeout, 1s"))),
         "rto: 2s is above timeout, 1s"
     );
-    assert_eq!(
-        says(refused(EPERM, None)),
-        "needs CAP_NET_ADMIN in the network namespace"
-    );
+    assert_eq!(says(refused(EPERM, None)), NOT_ROOT);
     assert_eq!(
         says(refused(EPERM, Some("no."))),
-        "no (needs CAP_NET_ADMIN in the network namespace)"
+        format!("no ({NOT_ROOT})")
     );
     assert!(says(refused(16, None)).contains("busy"));
 }
 
-/// The controller describes itself on every kernel: the whole way, with a family that is always
-/// there.
+/// The whole way, with the controller, which describes itself on every kernel.
 #[test]
 fn a_real_kernel_answers() {
+    const GETFAMILY: u8 = 3;
+    const FAMILY_ID: u16 = 1;
+    const FAMILY_NAME: u16 = 2;
     let mut wire = Wire::open().unwrap();
-    let mut name = Vec::new();
-    attr::put(&mut name, ctrl::FAMILY_NAME, b"nlctrl\0");
+    let named = |name: &[u8]| {
+        let mut bytes = Vec::new();
+        attr::put(&mut bytes, FAMILY_NAME, name);
+        read(&bytes)
+    };
     let answers = wire
-        .ask(ctrl::ID, ctrl::GETFAMILY, ctrl::VERSION, &name, false)
+        .ask(CONTROLLER, GETFAMILY, named(b"nlctrl\0"), false)
         .unwrap();
-    let id = attributes(&answers[0])
-        .map(Result::unwrap)
-        .find(|attribute| attribute.number == ctrl::FAMILY_ID);
-    assert_eq!(id.unwrap().u16("id"), Ok(ctrl::ID));
+    let handle = answers[0].get_attr_handle();
+    assert_eq!(
+        handle.get_attr_payload_as::<u16>(FAMILY_ID).unwrap(),
+        CONTROLLER
+    );
     let all = wire
-        .ask(ctrl::ID, ctrl::GETFAMILY, ctrl::VERSION, &[], true)
+        .ask(CONTROLLER, GETFAMILY, Attributes::new(), true)
         .unwrap();
     assert!(!all.is_empty());
-    // A name that is too long is refused by the kernel's policy.
-    let mut name = Vec::new();
-    attr::put(&mut name, ctrl::FAMILY_NAME, &[b'x'; 64]);
+    // A name that is too long is refused by the kernel's policy, in words.
     let error = wire
-        .ask(ctrl::ID, ctrl::GETFAMILY, ctrl::VERSION, &name, false)
+        .ask(CONTROLLER, GETFAMILY, named(&[b'x'; 64]), false)
         .unwrap_err();
-    assert!(
-        matches!(error, Error::Refused { errno, .. } if errno > 0),
-        "{error:?}"
-    );
+    match error {
+        Error::Refused {
+            errno,
+            message: Some(message),
+        } => assert!(errno > 0 && !message.is_empty(), "{errno} {message}"),
+        other => panic!("{other:?}"),
+    }
 }

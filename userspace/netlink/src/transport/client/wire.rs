@@ -1,31 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Requests and answers of generic netlink, whatever the family.
 
-use neli::consts::nl::{NlmF, Nlmsg};
+use std::io::Cursor;
+
+use neli::attr::Attribute;
+use neli::consts::nl::{NlmF, Nlmsg, NlmsgerrAttr};
 use neli::consts::socket::NlFamily;
+use neli::genl::{Genlmsghdr, GenlmsghdrBuilder, NoUserHeader};
 use neli::nl::{NlPayload, NlmsghdrBuilder};
 use neli::socket::synchronous::NlSocketHandle;
-use neli::types::Buffer;
+use neli::types::{Buffer, GenlBuffer};
 use neli::utils::Groups;
+use neli::{FromBytesWithInput, ToBytes};
+use turnstile_core::transport::uapi::FAMILY_VERSION;
 
 use super::Error;
 
-/// Command, version, and two bytes that are not used.
-const GENERIC_HEADER: usize = 4;
-/// `NLMSGERR_ATTR_MSG`.
-const EXTACK_MESSAGE: u16 = 1;
+/// The attributes of a message, by their numbers.
+pub(in super::super) type Attributes = GenlBuffer<u16, Buffer>;
+/// A message, less netlink's header.
+pub(super) type Body = Genlmsghdr<u8, u16>;
 
 /// A socket that answers come from; tests have one of their own.
 pub(super) trait Kernel {
-    /// Sends a request to `family`, and gives what the answers have after the generic header.
+    /// Sends a request to `family`, and gives the attributes of the answers.
     fn ask(
         &mut self,
         family: u16,
         command: u8,
-        version: u8,
-        attributes: &[u8],
+        attributes: Attributes,
         dump: bool,
-    ) -> Result<Vec<Vec<u8>>, Error>;
+    ) -> Result<Vec<Attributes>, Error>;
 }
 
 /// A netlink socket.
@@ -47,29 +52,35 @@ impl Wire {
     }
 }
 
+// neli's own router would match answers to requests, too, but it drops the kernel's words of
+// errors when it gives them types.
 impl Kernel for Wire {
     fn ask(
         &mut self,
         family: u16,
         command: u8,
-        version: u8,
-        attributes: &[u8],
+        attributes: Attributes,
         dump: bool,
-    ) -> Result<Vec<Vec<u8>>, Error> {
+    ) -> Result<Vec<Attributes>, Error> {
         self.sequence = self.sequence.wrapping_add(1);
         let flags = if dump { NlmF::DUMP } else { NlmF::ACK };
-        let payload = [&[command, version, 0, 0], attributes].concat();
+        let body: Body = GenlmsghdrBuilder::<u8, u16, NoUserHeader>::default()
+            .cmd(command)
+            .version(FAMILY_VERSION)
+            .attrs(attributes)
+            .build()
+            .map_err(Error::protocol)?;
         let request = NlmsghdrBuilder::default()
             .nl_type(family)
             .nl_flags(NlmF::REQUEST | flags)
             .nl_seq(self.sequence)
-            .nl_payload(NlPayload::Payload(Buffer::from(payload)))
+            .nl_payload(NlPayload::Payload(body))
             .build()
-            .map_err(|error| Error::Protocol(error.to_string()))?;
+            .map_err(Error::protocol)?;
         self.socket.send(&request)?;
         let mut answers = Vec::new();
         loop {
-            let (messages, _) = self.socket.recv::<u16, Buffer>()?;
+            let (messages, _) = self.socket.recv::<u16, Body>()?;
             for message in messages {
                 let message = message?;
                 if *message.nl_seq() != self.sequence {
@@ -77,15 +88,11 @@ impl Kernel for Wire {
                 }
                 let done = *message.nl_type() == u16::from(Nlmsg::Done);
                 match message.nl_payload() {
-                    NlPayload::Payload(payload) => answers.push(body(payload.as_ref())?),
+                    NlPayload::Payload(body) => answers.push(body.attrs().clone()),
                     NlPayload::Ack(_) | NlPayload::Empty => return Ok(answers),
                     NlPayload::DumpExtAck(end) if *end.error() == 0 => return Ok(answers),
-                    NlPayload::DumpExtAck(end) => {
-                        return Err(refused(*end.error(), end.ext_ack().iter()))
-                    }
-                    NlPayload::Err(error) => {
-                        return Err(refused(*error.error(), error.ext_ack().iter()))
-                    }
+                    NlPayload::DumpExtAck(end) => return Err(refused(*end.error(), end.ext_ack())),
+                    NlPayload::Err(error) => return Err(refused(*error.error(), error.ext_ack())),
                 }
                 if done {
                     return Ok(answers);
@@ -95,25 +102,23 @@ impl Kernel for Wire {
     }
 }
 
-fn refused<'a>(
-    code: i32,
-    mut words: impl Iterator<Item = &'a neli::genl::Nlattr<neli::consts::nl::NlmsgerrAttr, Buffer>>,
-) -> Error {
-    let message = words.find(|word| u16::from(word.nla_type()) == EXTACK_MESSAGE);
+fn refused(code: i32, words: &GenlBuffer<NlmsgerrAttr, Buffer>) -> Error {
+    let words = words.get_attr_handle();
+    let message = words.get_attribute(NlmsgerrAttr::Msg);
     Error::Refused {
         errno: code.saturating_abs(),
-        message: message.map(|word| {
-            let text = word.nla_payload().as_ref();
-            let text = text.strip_suffix(&[0]).unwrap_or(text);
-            String::from_utf8_lossy(text).into_owned()
-        }),
+        message: message.and_then(|text| text.get_payload_as_with_len().ok()),
     }
 }
 
-/// What follows the generic header.
-pub(super) fn body(payload: &[u8]) -> Result<Vec<u8>, Error> {
-    payload
-        .get(GENERIC_HEADER..)
-        .map(<[u8]>::to_vec)
-        .ok_or_else(|| Error::Protocol("an answer is cut off".to_owned()))
+/// Attributes that are bytes already.
+pub(in super::super) fn from_bytes(bytes: &[u8]) -> Result<Attributes, Error> {
+    Attributes::from_bytes_with_input(&mut Cursor::new(bytes), bytes.len()).map_err(Error::protocol)
+}
+
+/// Attributes as the bytes that they are on the wire.
+pub(super) fn to_bytes(attributes: &Attributes) -> Result<Vec<u8>, Error> {
+    let mut bytes = Cursor::new(Vec::new());
+    attributes.to_bytes(&mut bytes).map_err(Error::protocol)?;
+    Ok(bytes.into_inner())
 }
