@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The first bytes of a Turnstile packet: all that a port needs to classify it.
+//! The first four bytes of a Turnstile packet, all that a port needs to classify it.
 //!
 //! Turnstile packets are UDP datagrams to [`PORT`]. Their payload starts with
 //!
@@ -10,7 +10,7 @@
 //! | 2 | flags, see [`FLAG_UNSCHEDULED`] and the others. A port looks at this one only, and ignores the rest |
 //! | 3 | reserved, 0 |
 //!
-//! What follows them is in [`transport::wire`](crate::transport::wire).
+//! The fields after them are in [`transport::wire`](crate::transport::wire).
 
 /// The UDP destination port: 0x7475, "tu".
 pub const PORT: u16 = 29813;
@@ -22,22 +22,22 @@ pub const LEN: usize = 4;
 pub const FLAG_UNSCHEDULED: u8 = 1 << 0;
 /// On [`Type::Sync`]: the message's length is not known yet.
 pub const FLAG_UNKNOWN_SIZE: u8 = 1 << 1;
-/// On [`Type::Sync`]: the priority byte is the application's wish, whatever the receiver's policy
-/// says.
+/// On [`Type::Sync`]: the priority byte is the application's choice, and overrides the receiver's
+/// policy.
 pub const FLAG_PRIORITY: u8 = 1 << 2;
-/// On [`Type::Sync`]: asks a receiver of which nothing was heard for an acknowledgement.
+/// On [`Type::Sync`]: a probe, which asks a silent receiver for an acknowledgement.
 pub const FLAG_PROBE: u8 = 1 << 3;
-/// On [`Type::Token`]: it answers exactly one data packet, and carries in [`MARK_MASK`] what that
-/// met on its way (REN).
+/// On [`Type::Token`]: a grant. It answers exactly one data packet, and has that packet's mark in
+/// [`MARK_MASK`] (REN).
 pub const FLAG_GRANT: u8 = 1 << 3;
-/// On a [`FLAG_GRANT`]: where the mark is, 0 to 2.
+/// On a [`FLAG_GRANT`]: the shift of the mark, which is 0 to 2.
 pub const MARK_SHIFT: u32 = 4;
 /// On a [`FLAG_GRANT`]: the mark's bits.
 pub const MARK_MASK: u8 = 3 << MARK_SHIFT;
-/// On [`Type::Ack`]: from the receiver: all has come; from the sender: it knows that.
+/// On [`Type::Ack`]: from the receiver: the message is complete; from the sender: it knows that.
 pub const FLAG_FINAL: u8 = 1 << 6;
-/// On [`Type::Sync`] and [`Type::Data`]: clocked by grants (REN); ports may mark the packet's ECN
-/// field. For a port, such data is data.
+/// On [`Type::Sync`] and [`Type::Data`]: of a message that grants clock (REN); ports may mark the
+/// packet's ECN field. Ports put such data into the data band.
 pub const FLAG_REN: u8 = 1 << 7;
 
 /// What a packet is for.
@@ -52,7 +52,7 @@ pub enum Type {
     Data = 3,
     /// Names what is missing.
     Resend = 4,
-    /// Tells the length of a message that was not known.
+    /// Tells the length of a message that was opened without.
     Fin = 5,
     /// Acknowledges.
     Ack = 6,

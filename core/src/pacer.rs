@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! HULL's host pacer (section 4.2): spaces out the packets of large flows that meet congestion, and
-//! lets all others pass.
+//! HULL's host pacer (section 4.2): paces the packets of large flows that met congestion, and lets
+//! all others pass by.
 //!
-//! Network cards and TCP send bursts, which a phantom queue takes for congestion. The pacer sits
+//! Network cards and TCP send bursts, which a phantom queue mistakes for congestion. The pacer sits
 //! between the host and its link:
 //!
 //! ```text
@@ -13,26 +13,26 @@
 //!
 //! | module | what is there |
 //! |---|---|
-//! | [`HostPacer`] | the two queues, and which packet goes next, when |
-//! | `law` | equation 4: the bucket's rate follows what the host sends |
-//! | `bucket` | tokens, exactly |
+//! | [`HostPacer`] | the two queues: which packet leaves next, and when |
+//! | `law` | equation 4: the bucket's rate follows the rate at which the host sends |
+//! | `bucket` | the token bucket, in exact arithmetic |
 //! | [`flows`] | the flow association table: filled by ECN-Echo with probability p_a, aged by T_i |
 //! | [`key`] | which flow a packet belongs to, and whether it brings an ECN-Echo |
 //! | [`config`] | the options |
 //!
-//! The transport's pacer, `transport::pacer`, is something else: it spaces the tokens that a
-//! receiver gives.
+//! Not to be confused with `transport::pacer`, which spaces the tokens that a receiver gives.
 //!
-//! What the paper leaves open, and what we do:
-//! - M_r is all that the host sends, also what passes by: section 4.2 counts "the number of bytes
-//!   it receives from the host", so that the rate matches the "aggregate transmission rate".
-//! - Bytes are bytes on the wire, as the bucket's tokens are.
-//! - Where the link is busy, packets that pass by wait, too. What came before a packet that is due,
-//!   or at the same time, leaves before it: it may be of the same flow, which was associated in
-//!   between. With what came after it, it takes turns: what passes by waits for no more than one
-//!   packet, and a host that sends nothing but such packets cannot shut out the paced ones. What a
-//!   child qdisc holds has no order that we know of, and takes turns.
-//! - A packet that is longer than the bucket is deep leaves when the bucket is full, and the debt
+//! What the paper leaves open, and how we decided:
+//! - M_r counts all that the host sends, also packets that pass by: section 4.2 counts "the number
+//!   of bytes it receives from the host", so that the rate matches the "aggregate transmission
+//!   rate".
+//! - Bytes are bytes on the wire, for M_r as for the bucket.
+//! - Where the link is busy, packets that pass by are queued, too. One that came before a paced
+//!   packet that is due, or at the same time, leaves before it: both may be of one flow, which was
+//!   associated in between. Those that came after it alternate with paced ones: a packet that
+//!   passes by waits for at most one paced packet, and a host that sends only such packets cannot
+//!   starve the paced ones. The order in a child qdisc is unknown to us, so it alternates as well.
+//! - A packet that is longer than the bucket's depth leaves when the bucket is full, and the debt
 //!   is paid before the next one leaves.
 
 pub(crate) mod bucket;
@@ -48,16 +48,16 @@ use crate::units::Nanos;
 use bucket::Bucket;
 use config::Config;
 
-/// One of the two ways through the pacer.
+/// One of the two lanes through the pacer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Past the bucket.
+    /// Passes by the bucket.
     Pass,
     /// Through the bucket.
     Paced,
 }
 
-/// What may leave.
+/// What may leave now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The first packet of this lane.
@@ -68,11 +68,11 @@ pub enum Next {
     Nothing,
 }
 
-/// A pacer, without the table: whoever owns both asks the one ([`flows::Flows::lookup`]) where a
-/// packet goes in the other.
+/// A pacer without the flow table. The owner of both asks the table ([`flows::Flows::lookup`]) for
+/// a packet's lane.
 ///
 /// For each packet that the host sends call [`HostPacer::arrive`] and then [`HostPacer::enqueue`];
-/// for what may leave, [`HostPacer::next`] and then [`HostPacer::dequeue`].
+/// to send, [`HostPacer::next`] and then [`HostPacer::dequeue`].
 pub struct HostPacer<Q: Queue> {
     config: Config,
     bucket: Bucket,
@@ -109,7 +109,7 @@ impl<Q: Queue> HostPacer<Q> {
         &self.config
     }
 
-    /// What one lane did.
+    /// The statistics of a lane.
     pub fn stats(&self, lane: Lane) -> &BandStats {
         match lane {
             Lane::Pass => &self.pass_stats,
@@ -127,20 +127,20 @@ impl<Q: Queue> HostPacer<Q> {
         self.waits
     }
 
-    /// R_tb at `now` in bytes/s, rounded down, and how often it was worked out.
+    /// R_tb at `now` in bytes/s, rounded down, and how often it was updated.
     pub fn rate(&mut self, now: Nanos) -> (u64, u64) {
         self.bucket.advance(now, self.backlog);
         (self.bucket.bytes_per_sec(), self.bucket.updates())
     }
 
-    /// When the packet came that is next to leave the bucket; `now`, if there is none. For
+    /// The time of arrival of the packet that leaves the bucket next; `now`, if there is none. For
     /// [`flows::Flows::lookup`].
     #[inline]
     pub fn waiting_since(&self, now: Nanos) -> Nanos {
         self.paced.front().map_or(now, |first| first.enqueued)
     }
 
-    /// The host hands over `wire_len` bytes: they count for the rate, wherever they go.
+    /// The host sends `wire_len` bytes, which count towards the rate in either lane.
     #[inline]
     pub fn arrive(&mut self, now: Nanos, wire_len: u32) {
         self.bucket.advance(now, self.backlog);
@@ -173,7 +173,7 @@ impl<Q: Queue> HostPacer<Q> {
         stats.queued(&meta);
         queue.push(packet);
         if lane == Lane::Paced {
-            // Time first: what has passed until now passed with the backlog of before.
+            // Time first: until now the backlog was the one before this packet.
             self.bucket.advance(now, self.backlog);
             self.backlog = self.backlog.saturating_add(meta.wire_len.into());
         }
@@ -234,7 +234,7 @@ impl<Q: Queue> HostPacer<Q> {
         Some(packet)
     }
 
-    /// A child qdisc got a packet of `segs` wire packets and `len` bytes that passes by.
+    /// A packet of `segs` wire packets and `len` bytes that passes by went to the child qdisc.
     pub fn child_offered(&mut self, len: u32, segs: u32) {
         crate::stats::add(&mut self.pass_stats.offered_packets, segs);
         crate::stats::add(&mut self.pass_stats.offered_bytes, len);
@@ -247,7 +247,7 @@ impl<Q: Queue> HostPacer<Q> {
         crate::stats::add(&mut self.pass_stats.sent_bytes, len);
     }
 
-    /// Other options from now on. `dropped` gets what the new limits have no room for, the packets
+    /// Changes the options from now on. `dropped` gets the packets beyond the new limits, those
     /// that came last.
     pub fn change(
         &mut self,
@@ -265,7 +265,7 @@ impl<Q: Queue> HostPacer<Q> {
         self.trim(Lane::Paced, config.limit, &mut dropped);
     }
 
-    /// Keeps the first packets of a lane, as many as have room.
+    /// Trims a lane to the first packets that have room.
     fn trim(&mut self, lane: Lane, limit: u32, dropped: &mut impl FnMut(Q::Packet)) {
         let (queue, stats) = match lane {
             Lane::Pass => (&mut self.pass, &mut self.pass_stats),
@@ -295,7 +295,7 @@ impl<Q: Queue> HostPacer<Q> {
         }
     }
 
-    /// Drops everything. The rate stays.
+    /// Drops all packets. The rate stays.
     pub fn reset(&mut self, mut dropped: impl FnMut(Q::Packet)) {
         for lane in [Lane::Pass, Lane::Paced] {
             let (queue, stats) = match lane {
@@ -313,7 +313,7 @@ impl<Q: Queue> HostPacer<Q> {
     }
 }
 
-/// bytes/s: the rate to begin with.
+/// The initial rate, bytes/s.
 fn initial(config: &Config, speed: Option<u64>) -> u64 {
     config
         .initial_rate

@@ -1,52 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a port needs to know of packets, and the traits that its user implements.
+//! Packets and queues as a port sees them: the traits that its user implements.
 //!
-//! The kernel module implements them over socket buffers and lists of these, the tests over a
-//! `VecDeque`.
+//! The kernel module implements them over lists of socket buffers, the tests over a `VecDeque`.
 
 use crate::port::band::Band;
 use crate::port::config::limits;
 use crate::port::marker::field::{Label, Place};
 use crate::units::Nanos;
 
-/// What a port wants to know of a packet.
+/// The facts of a packet that a port uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// Bytes, as tc counts them.
     pub len: u32,
     /// Bytes on the wire, all segments of a super-packet together. See [`wire_len`].
     pub wire_len: u32,
-    /// Packets on the wire: the segments of a super-packet, otherwise 1.
+    /// Wire packets: the segments of a super-packet, otherwise 1.
     pub segs: u32,
     /// When it was put into the port's queue.
     pub enqueued: Nanos,
 }
 
-/// A packet, or a super-packet that goes out as several.
+/// A packet, or a GSO super-packet that leaves as several.
 pub trait Packet {
     /// The facts. They stay the same while the packet is queued.
     fn meta(&self) -> Meta;
-    /// Notes the time of arrival, which [`Packet::meta`] gives back.
+    /// Sets the time of arrival, which [`Packet::meta`] returns.
     fn set_enqueued(&mut self, now: Nanos);
-    /// What a marker needs to know of it. `None`: it is nothing that could be marked. `ethernet`:
-    /// as [`Port::set_ethernet`] was told.
+    /// The fields that a marker reads. `None`: the packet cannot be marked. `ethernet`: as given to
+    /// [`Port::set_ethernet`].
     ///
     /// [`Port::set_ethernet`]: crate::port::Port::set_ethernet
     #[inline]
     fn label(&self, _ethernet: bool) -> Option<Label> {
         None
     }
-    /// Writes the two bits of the ECN field that [`Packet::label`] has found at `place`, and
-    /// nothing else. `false`: it could not, and nothing has changed.
+    /// Writes the two bits of the ECN field that [`Packet::label`] found at `place`, and nothing
+    /// else. `false`: that failed, and nothing has changed.
     #[inline]
     fn set_ecn(&mut self, _ethernet: bool, _place: Place, _ecn: u8) -> bool {
         false
     }
 }
 
-/// A first-in, first-out queue without a bound; the port does the bounding.
+/// An unbounded FIFO; the port enforces the bounds.
 pub trait Queue: Sized {
-    /// One in which nothing is queued.
+    /// An empty queue.
     const EMPTY: Self;
     /// What is queued.
     type Packet: Packet;
@@ -62,7 +61,7 @@ pub trait Queue: Sized {
     fn is_empty(&self) -> bool;
 }
 
-/// What is grafted on the data band, a child qdisc.
+/// A child qdisc, grafted on the data band.
 ///
 /// The port only takes packets out. Whoever puts them in tells the port with
 /// [`Port::child_offered`](crate::port::Port::child_offered).
@@ -74,12 +73,11 @@ pub trait Child<P> {
     fn is_empty(&self) -> bool {
         self.queued() == 0
     }
-    /// The next packet, if there is one that may go now: a child that shapes may have packets and
-    /// give none.
+    /// The next packet that may leave now. A child that shapes may have packets and give none.
     fn dequeue(&mut self) -> Option<P>;
 }
 
-/// Nothing is grafted: the data band has the port's own queue only.
+/// No child: the data band has only the port's own queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoChild;
 
@@ -94,7 +92,7 @@ impl<P> Child<P> for NoChild {
     }
 }
 
-/// Where packets go that the port drops.
+/// The receiver of packets that the port drops.
 pub trait Sink<P> {
     /// `packet`, which belonged to `band`, is dropped. The port has counted it.
     fn dropped(&mut self, packet: P, band: Band, cause: DropCause);
@@ -113,7 +111,7 @@ pub enum DropCause {
     Purged,
 }
 
-/// How long packets are on the wire, beside their own length.
+/// Framing: how much longer packets are on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     overhead: u16,
@@ -121,13 +119,13 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Packets are as long as they are.
+    /// No framing.
     pub const EMPTY: Self = Self {
         overhead: 0,
         mpu: 0,
     };
 
-    /// So many bytes more for each packet, and at least `mpu`. Both are below 2^16 in a valid
+    /// `overhead` more bytes for each packet, and at least `mpu`. Both are below 2^16 in a valid
     /// configuration.
     #[inline]
     pub const fn new(overhead: u32, mpu: u32) -> Self {

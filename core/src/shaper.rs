@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Spacing packets at a rate.
+//! A shaper: spaces packets at a rate, without drift.
 //!
-//! A [`Shaper`] knows when the next packet may leave. Whoever owns it asks [`Shaper::ready`], sends
-//! one packet and [`Shaper::charge`]s its length, which moves the next time by what the packet
-//! takes at the rate.
+//! A [`Shaper`] knows when the next packet may leave. Its owner asks [`Shaper::ready`], sends one
+//! packet and [`Shaper::charge`]s its length, which moves that time by the packet's time at the
+//! rate.
 //!
-//! While there is a backlog, the schedule advances from itself and not from the time of the call: a
-//! late timer delays one packet and not all that follow. Lateness can be made up for to a bound,
-//! the *slack*: the schedule is never further behind the clock than that, so a long stall is not
-//! followed by a long burst.
+//! While there is a backlog, the schedule advances from the scheduled time and not from the time of
+//! the call: a late timer delays one packet and not all that follow. Lateness is made up for up to
+//! a bound, the *slack*: the schedule is never further behind the clock than that, so no long burst
+//! follows a long stall.
 //!
 //! Idle time earns nothing. Call [`Shaper::arrive`] when the queue goes from empty to
 //! non-empty: then the first packet may leave at once, and the second its transmission time later.
@@ -18,8 +18,8 @@ use crate::units::{Nanos, Rate};
 
 /// The schedule of what leaves at a rate. See the module's documentation.
 ///
-/// In this order, because a cache line begins with `next` where the port has it so: all that a
-/// token needs but for the first two fields is in one.
+/// The fields' order is that of cache lines: the port aligns `next` with the start of one, which
+/// then has all that a token needs but the first two fields.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Shaper {
@@ -28,30 +28,30 @@ pub struct Shaper {
     slack: Nanos,
     /// The first nanosecond in which the next packet may leave: the exact time, rounded up.
     next: Nanos,
-    /// By how little it was rounded up; see [`Rate::advance`].
+    /// The rounding of `next`, as a carry; see [`Rate::advance`].
     carry: u64,
-    /// What packets of the last two lengths that were learned take: the next one is likely to be of
-    /// these, and then no division is needed.
+    /// The times of the last two lengths that were charged: the next packet is likely to have one
+    /// of these, and then needs no division.
     last: Taken,
     other: Taken,
     rate: Rate,
 }
 
-/// What a schedule will be.
+/// The next state of a schedule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct After {
     next: Nanos,
     carry: u64,
 }
 
-/// What a packet of some length takes.
+/// The time of a packet of some length.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     wire_len: u32,
     /// The time that the packet takes, rounded up to a whole nanosecond, or one more if it takes
     /// exactly such.
     up: Nanos,
-    /// By how much it was rounded up, as a carry.
+    /// The rounding of `whole`, as a carry.
     by: u64,
 }
 
@@ -79,17 +79,17 @@ impl Taken {
     fn after(&self, carry: u64, parts: u64) -> (Nanos, u64) {
         let (rest, below) = carry.overflowing_sub(self.by);
         let time = Nanos(self.up.0.wrapping_sub(u64::from(below)));
-        // A mask and no branch: which way it goes is as good as random.
+        // A mask instead of a branch, which would be unpredictable.
         let borrowed = parts & u64::from(below).wrapping_neg();
         (time, rest.wrapping_add(borrowed))
     }
 }
 
 impl Shaper {
-    /// So many bytes from the beginning on are all that a usual packet needs.
+    /// The fast path uses only so many bytes from the beginning on.
     pub(crate) const HOT: usize = core::mem::offset_of!(Self, rate);
 
-    /// One that stands for none: to be set up with [`Shaper::begin`].
+    /// A placeholder, to be set up with [`Shaper::begin`].
     pub const EMPTY: Self = Self {
         parts: 1,
         slack: Nanos::ZERO,
@@ -109,7 +109,7 @@ impl Shaper {
         shaper
     }
 
-    /// Begins anew, as [`Shaper::new`] would.
+    /// Starts afresh, as [`Shaper::new`] would.
     pub fn begin(&mut self, rate: Rate, slack: Nanos, now: Nanos) {
         (self.next, self.slack) = (now, slack);
         self.set(rate);
@@ -145,8 +145,8 @@ impl Shaper {
         now >= self.next
     }
 
-    /// A packet of `wire_len` bytes leaves at `now`. Returned is the time that is forfeited: by how
-    /// much this is later than the slack allows.
+    /// A packet of `wire_len` bytes leaves at `now`. Returns the time that is forfeited: the
+    /// lateness beyond the slack.
     #[inline(always)]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) -> Nanos {
         let mut forfeited = Nanos::ZERO;
@@ -167,8 +167,8 @@ impl Shaper {
         forfeited
     }
 
-    /// [`Shaper::charge`], if a packet may leave at `now`, no time is forfeited, and it is of one
-    /// of the last two lengths. `None`, and nothing has changed, otherwise.
+    /// [`Shaper::charge`] without a division, if a packet may leave at `now`, no time is forfeited,
+    /// and its length is one of the last two. Otherwise `None`, and nothing has changed.
     #[inline(always)]
     pub(crate) fn try_charge(&mut self, now: Nanos, wire_len: u32) -> Option<()> {
         let late = now.0.checked_sub(self.next.0)?;
@@ -188,9 +188,8 @@ impl Shaper {
         Some(())
     }
 
-    /// What the schedule is once a packet of `wire_len` bytes has left at `now`, before which
-    /// nothing was there to be shaped. `None`: it may not leave yet, or is of none of the last two
-    /// lengths.
+    /// The schedule after a packet of `wire_len` bytes that leaves at `now`, when the shaper was
+    /// idle before. `None`: the packet may not leave yet, or its length is none of the last two.
     #[inline(always)]
     pub(crate) fn plan(&self, now: Nanos, wire_len: u32) -> Option<After> {
         if self.next > now {
@@ -216,16 +215,15 @@ impl Shaper {
         })
     }
 
-    /// The packet of [`Shaper::plan`] leaves.
+    /// The packet of [`Shaper::plan`] leaves: takes over the planned schedule.
     #[inline(always)]
     pub(crate) fn follow(&mut self, after: After) {
         (self.next, self.carry) = (after.next, after.carry);
     }
 
-    /// What is shaped was idle until `now`, so that its schedule starts no earlier.
+    /// The shaper was idle until `now`: its schedule starts no earlier.
     ///
-    /// To the nanosecond: if the next packet could leave exactly now, the fraction that this was
-    /// rounded up by stays.
+    /// If the next packet could leave at exactly this nanosecond, the rounding of its time stays.
     #[inline]
     pub fn arrive(&mut self, now: Nanos) {
         if self.next < now {
@@ -233,11 +231,11 @@ impl Shaper {
         }
     }
 
-    /// Another rate and slack from now on. The time of the next packet stays (rounded up to a
-    /// nanosecond), but is at most what `wire_len` bytes take at the new rate after `now`: the debt
-    /// of a packet sent at a rate that was much lower must not stall the port.
+    /// Changes rate and slack from now on. The time of the next packet stays (rounded up to a
+    /// nanosecond), but is at most the time of `wire_len` bytes at the new rate after `now`: the
+    /// debt of a packet sent at a much lower rate must not stall the port.
     ///
-    /// With the same rate nothing changes but the slack.
+    /// With the same rate only the slack changes.
     pub fn set_rate(&mut self, rate: Rate, slack: Nanos, now: Nanos, wire_len: u32) {
         self.slack = slack;
         if rate == self.rate {

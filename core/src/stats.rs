@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a port counts.
+//! A port's statistics.
 
 use crate::queue::{DropCause, Meta};
 use crate::units::Nanos;
 
-/// What one band did. Packets are wire packets: a super-packet counts as the segments it stands
-/// for.
+/// The statistics of one band. Packets are wire packets: a super-packet counts as the segments it
+/// stands for.
 ///
 /// At any time `offered = sent + queued + over_limit + expired + trimmed + purged`; for the data
 /// band with a child, plus `refused`, what is queued in the child and what the child dropped of it.
@@ -27,7 +27,7 @@ pub struct BandStats {
     pub trimmed: u64,
     /// Packets dropped by a reset.
     pub purged: u64,
-    /// Bytes of all that was dropped for these four reasons.
+    /// Bytes of the packets dropped for these four reasons.
     pub dropped_bytes: u64,
     /// Packets that a child refused on arrival.
     pub refused: u64,
@@ -39,21 +39,19 @@ pub struct BandStats {
     pub max_packets: u64,
     /// The most bytes ever queued at once.
     pub max_bytes: u64,
-    /// ns: the sum of the times that what left had spent in the port's own queue: 0 for a packet
-    /// that was asked for at once, when it came into an empty port. See
-    /// [`BandStats::sojourn_mean`].
+    /// ns: the sum of the sojourn times of packets that left the port's own queue; 0 for a fresh
+    /// packet, which came into an empty port and left at once. See [`BandStats::sojourn_mean`].
     pub sojourn_total: u64,
-    /// Of how many packets that is the sum; a super-packet is one here.
+    /// The number of packets in that sum; a super-packet is one here.
     pub sojourn_count: u64,
     /// ns: the longest of these times.
     pub sojourn_max: u64,
 }
 
 impl BandStats {
-    /// The mean time that what left had spent in the port's own queue; zero if nothing left.
+    /// The mean sojourn time of packets that left the port's own queue; zero if none did.
     ///
-    /// Should the sum ever outgrow 64 bits, sum and count are halved, and the older half weighs
-    /// less.
+    /// Should the sum exceed 64 bits, sum and count are halved, so that older packets weigh less.
     pub fn sojourn_mean(&self) -> Nanos {
         Nanos(
             self.sojourn_total
@@ -91,7 +89,7 @@ impl BandStats {
 
     #[inline]
     pub(crate) fn unqueued(&mut self, meta: &Meta) {
-        // What was added comes off again: a packet's facts stay the same while it is queued.
+        // The same values as were added: a packet's facts do not change while it is queued.
         self.queued_packets = self.queued_packets.wrapping_sub(u64::from(meta.segs));
         self.queued_bytes = self.queued_bytes.wrapping_sub(u64::from(meta.len));
     }
@@ -120,8 +118,7 @@ impl BandStats {
         }
     }
 
-    /// After `time` was added, and the sum has wrapped: as if what was there before had been half
-    /// of it.
+    /// Repairs a sum that wrapped when `time` was added: the part before counts half.
     #[cold]
     fn halve_sojourn(&mut self, time: Nanos) {
         let before = self.sojourn_total.wrapping_sub(time.0);
@@ -148,7 +145,7 @@ pub(crate) fn add(counter: &mut u64, n: u32) {
     *counter = counter.wrapping_add(u64::from(n));
 }
 
-/// What is in a band's own queue now.
+/// The length of a band's own queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
     /// Packets on the wire.
@@ -157,7 +154,7 @@ pub struct Queued {
     pub bytes: u64,
 }
 
-/// What the port as a whole did.
+/// The statistics of the port as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStats {
     /// Times a dequeue found packets but the link still busy with the one before.

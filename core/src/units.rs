@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Nanoseconds and exact rates.
 //!
-//! A rate is kept as a fraction, `bytes` every `per_ns` nanoseconds, and the time that a packet
-//! takes as whole nanoseconds plus a remainder that is carried to the next packet. So a sequence
-//! of packets ends when exact arithmetic says it ends, however long it is.
+//! A rate is a fraction, `bytes` every `per_ns` nanoseconds, and a packet's time is whole
+//! nanoseconds plus a remainder that is carried over to the next packet. So a sequence of packets,
+//! however long, ends at the time that exact arithmetic gives.
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -85,16 +85,17 @@ impl Rate {
     /// The highest rate there is: 2^42 - 1 bytes/s, 35 Tbit/s.
     pub const MAX_BYTES_PER_SEC: u64 = (1 << Self::BYTES_BITS) - 1;
 
-    /// The longest packet that is timed as it is, 4 MiB - 1; a longer one is timed as this.
+    /// The longest packet that is timed by its own length, 4 MiB - 1; a longer one is timed as
+    /// this.
     ///
     /// With it, `length x bytes` fits 64 bits. The longest thing that Linux hands to a device is a
     /// GSO super-packet of 512 KiB.
     pub const MAX_LEN: u32 = (1 << 22) - 1;
 
-    /// No limit: whatever is sent at this rate takes no time.
+    /// No limit: packets at this rate take no time.
     ///
-    /// So that what is not held back goes the same way as what is. No number of bytes says how fast
-    /// it is; [`Rate::bytes_per_sec`] says 0.
+    /// With it, unshaped packets take the same path as shaped ones. It has no value in bytes;
+    /// [`Rate::bytes_per_sec`] gives 0.
     pub const UNLIMITED: Self = Self {
         bytes: NonZeroU64::MIN,
         per_ns: NonZeroU64::MIN,
@@ -172,14 +173,14 @@ impl Rate {
         divide(dividend, self.per_ns)
     }
 
-    /// `bytes` as a [`Volume`]: what takes so many bytes' time at this rate.
+    /// `bytes` as a [`Volume`].
     #[inline]
     pub(crate) fn volume(&self, bytes: u64) -> Volume {
         // per_ns < 2^60: below 2^124.
         Volume(u128::from(bytes).wrapping_mul(u128::from(self.per_ns.get())))
     }
 
-    /// What passes in `time` at this rate.
+    /// The volume that passes in `time` at this rate.
     #[inline]
     pub(crate) fn volume_in(&self, time: Nanos) -> Volume {
         // bytes < 2^42: below 2^106.
@@ -191,14 +192,14 @@ impl Rate {
         divide(volume.0, self.per_ns)
     }
 
-    /// The carry with which a sequence of packets starts that may begin at a whole nanosecond. See
+    /// The initial carry of a sequence of packets that starts at a whole nanosecond. See
     /// [`Rate::advance`].
     #[inline]
     pub(crate) fn fresh(&self) -> u64 {
         self.bytes.get().wrapping_sub(1)
     }
 
-    /// How long `len` bytes take after a packet that left `carry`: whole nanoseconds, and the new
+    /// The time of `len` bytes after a packet that left `carry`: whole nanoseconds, and the new
     /// carry.
     ///
     /// A carry is a part of a nanosecond, in units of 1/`bytes` ns; it belongs to this rate. It
@@ -216,33 +217,32 @@ impl Rate {
         (Nanos(time), parts % self.bytes)
     }
 
-    /// How many units of a carry make a nanosecond.
+    /// Units of a carry per nanosecond.
     #[inline]
     pub(crate) fn parts(&self) -> u64 {
         self.bytes.get()
     }
 
-    /// How long `len` bytes take, rounded up to a nanosecond. `len` saturates at [`Rate::MAX_LEN`].
+    /// The time of `len` bytes, rounded up to a nanosecond. `len` saturates at [`Rate::MAX_LEN`].
     #[inline]
     pub fn duration(&self, len: u32) -> Nanos {
         self.advance(len, self.fresh()).0
     }
 }
 
-/// An exact amount of what flows at a [`Rate`]: in units of which a byte has `per_ns` and a
-/// nanosecond brings `bytes`, so that neither bytes nor time leave a remainder. It belongs to its
-/// rate.
+/// An exact amount of bytes at a [`Rate`], in a unit of which a byte is `per_ns` and a nanosecond's
+/// flow `bytes`, so that neither bytes nor time leave a remainder. It is valid with its rate only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Volume(u128);
 
 impl Volume {
-    /// As much as there can be, rather than more.
+    /// Saturating addition.
     #[inline]
     pub(crate) fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// Nothing, rather than less.
+    /// Saturating subtraction.
     #[inline]
     pub(crate) fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))

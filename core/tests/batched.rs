@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A port on a late machine: tokens that come in bursts, and timers that are late. With the
-//! defaults it drops none that come at less than their rate, and keeps to its share when more come.
+//! The port on a late machine (`jitter`): bursts of tokens and late timers. With the defaults it
+//! drops no tokens that come below their rate, and keeps to its share when more come.
 
 mod common;
 
@@ -21,7 +21,7 @@ const LINKS: [u64; 6] = [
     40_000 * MBIT,
     100_000 * MBIT,
 ];
-/// Up to what one poll of a device hands over.
+/// Burst lengths up to that of one NAPI poll.
 const BURSTS: [u64; 4] = [1, 8, 32, 64];
 const SHARE: u32 = 51_787_916;
 /// ns: how late timers are at most.
@@ -36,23 +36,25 @@ enum Late {
     Any,
 }
 
-/// What is done to a port.
+/// A load, and how late the machine is.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     link: u64,
-    /// There is a link rate; otherwise the port is asked whenever something comes or is due.
+    /// The port is shaped to the link rate; otherwise it is asked whenever a packet comes or is
+    /// due.
     shaped: bool,
     order: Order,
     burst: u64,
     /// Tokens offered, in per cent of the tokens' rate.
     percent: u64,
-    /// Frames: the data queue is never empty.
+    /// Full frames keep the data queue from becoming empty.
     data: bool,
     /// Bytes of a token.
     len: u32,
-    /// Tokens of a burst go to so many priorities.
+    /// The tokens of a burst have so many priorities.
     priorities: u8,
-    /// A burst is queued as a whole before the port is asked; otherwise it is asked after each.
+    /// A burst is queued as a whole before the port is asked; otherwise it is asked after each
+    /// packet.
     whole: bool,
     late: Late,
     /// Bursts come late, too.
@@ -77,13 +79,13 @@ impl Load {
     }
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug)]
 #[allow(dead_code)] // what is only shown
 struct Outcome {
     offered: u64,
     sent: u64,
-    /// Bytes of tokens that were sent, against those that the share of the link is in this time.
+    /// Bytes of tokens sent, relative to the token group's share of the link.
     share: f64,
     max_queue: u64,
     max_wait: u64,
@@ -122,10 +124,10 @@ fn run(config: &Config, load: Load, tokens: u64) -> Outcome {
     };
     let (mut now, mut number, mut offered, mut token_bytes) = (0, 0, 0, 0);
     let mut arrival = 0;
-    // What the timer is set for, and when it fires.
+    // The time that the timer is set for, and when it fires.
     let (mut due, mut timer) = (u64::MAX, u64::MAX);
     while offered < tokens {
-        // Whatever comes first.
+        // The next event.
         let arrives = arrival <= timer;
         now = now.max(arrival.min(timer));
         let mut bursts = 1;
@@ -159,7 +161,7 @@ fn run(config: &Config, load: Load, tokens: u64) -> Outcome {
                     }
                     Dequeue::Packet(..) => {}
                     Dequeue::Wait(time) => {
-                        // As the kernel: what is set for this time already stays.
+                        // As in the kernel, a timer that is set for this time already stays.
                         if std::mem::replace(&mut due, time.0) != time.0 || timer == u64::MAX {
                             timer = time.0 + late(&mut rng);
                         }
@@ -192,7 +194,7 @@ fn run(config: &Config, load: Load, tokens: u64) -> Outcome {
     }
 }
 
-/// Enough that the last burst does not count.
+/// Enough tokens that the last burst does not matter.
 fn tokens(burst: u64) -> u64 {
     100 * burst + 2_000
 }
@@ -240,8 +242,8 @@ fn with_the_defaults_99_per_cent_of_tokens_are_sent() {
     }
 }
 
-/// When bursts run into each other because timers are late, tokens of the lowest of many priorities
-/// wait for more than one burst's higher ones, as strict priority has it.
+/// When late timers make bursts overlap, tokens of the lowest of many priorities wait for the
+/// higher ones of more than one burst, by strict priority.
 #[test]
 fn with_six_priorities_few_of_the_lowest_expire() {
     for load in loads() {
@@ -268,7 +270,7 @@ fn with_the_defaults_the_share_is_kept_under_overload() {
     }
 }
 
-/// What the option is for: without it, bursts and late timers cost most of the tokens.
+/// Why the option exists: without it, bursts and late timers cost most of the tokens.
 #[test]
 fn without_jitter_bursts_and_late_timers_cost_tokens() {
     for link in LINKS {
@@ -280,11 +282,11 @@ fn without_jitter_bursts_and_late_timers_cost_tokens() {
         let single = Load::tokens(link, 1, Late::By(0));
         assert_eq!(run(&PAPERS, single, tokens(1)).sent(), 1.0);
     }
-    // As many as fit, but late: 8 intervals are 10.4 us.
+    // A burst that fits, but served late: 8 intervals are 10.4 us.
     let load = Load::tokens(10_000 * MBIT, 8, Late::By(LATE));
     let outcome = run(&PAPERS, load, tokens(8));
     assert!(outcome.sent() < 0.6, "{outcome:?}");
-    // Room and patience alone are not enough: the schedule does not make up for that much.
+    // A long queue and no expiry are not enough: lateness beyond the slack is forfeited.
     let patient = Config {
         token_limit: 1024,
         token_expiry: Expiry::Off,
@@ -297,7 +299,7 @@ fn without_jitter_bursts_and_late_timers_cost_tokens() {
     };
     let outcome = run(&patient, load, 30_000);
     assert!(outcome.share < 0.9, "{outcome:?}");
-    // What was counted as forfeited is the time that is missing.
+    // The time counted as forfeited is exactly the share that is missing.
     let time = outcome.share + outcome.forfeited as f64 / outcome.time as f64;
     assert!((time - 1.0).abs() < 0.001, "{outcome:?}");
     assert!(outcome.forfeits > 0, "{outcome:?}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Classification of random bytes, of packets cut short and of packets with bytes changed: always a
-//! band that the port has, and never a panic.
+//! Fuzzing of the classifier with random bytes, truncated packets and packets with changed bytes:
+//! the result is always a band that the port has, and nothing panics.
 
 use proptest::prelude::*;
 use turnstile_core::header;
@@ -17,7 +17,7 @@ fn ethertype() -> impl Strategy<Value = u16> {
     prop_oneof![4 => prop::sample::select(&ETHERTYPES[..4]), 1 => prop::sample::select(&ETHERTYPES[..]), 1 => any::<u16>()]
 }
 
-/// Bytes that look like headers more often than chance has it.
+/// Bytes that look like headers more often than random ones.
 fn network() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         4 => any::<u8>(),
@@ -35,7 +35,7 @@ fn config() -> impl Strategy<Value = Config> {
                 unscheduled,
                 ..Config::DEFAULT
             };
-            // Not a valid map, even.
+            // Not even a valid map.
             config.dscp.0[..32].copy_from_slice(&some);
             config
         },
@@ -106,7 +106,7 @@ proptest! {
     ) {
         let band = classify(protocol, &network, mac, &config);
         prop_assert!(band.exists(&config), "{band}");
-        // Nothing beyond what is useful changes much: it is only ever cut to data.
+        // Truncated to the useful length, it has the same band or is data.
         let cut = classify(protocol, network.get(..USEFUL_LEN).unwrap_or(&network), mac, &config);
         prop_assert!(cut == band || cut == Band::Data);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Shapers against exact arithmetic: ten million packets at each rate, and not a nanosecond of
+//! Shapers against exact arithmetic: ten million packets at each rate, without a nanosecond of
 //! drift.
 
 mod common;
@@ -121,7 +121,7 @@ fn exact_up_to_the_end_of_time_and_then_it_stays_there() {
 
 #[test]
 fn at_least_the_time_lies_between_any_two_packets() {
-    // However the calls come: early ones are not made, late ones make up to the slack.
+    // Calls at random times: never early; lateness is made up for up to the slack.
     let slack = 5000;
     for bytes in [10 * MBIT, GBIT, 10 * GBIT] {
         let exact = PerByte::of_rate(bytes);
@@ -131,8 +131,8 @@ fn at_least_the_time_lies_between_any_two_packets() {
             Nanos(slack),
             Nanos(0),
         );
-        // How far what was sent is ahead of the rate, at most over all intervals that end here; in
-        // 1 / exact.bytes ns.
+        // How far the bytes sent are ahead of the rate: the maximum over all intervals that end
+        // here, in 1 / exact.bytes ns.
         let (mut ahead, mut before, mut worst) = (0_u128, 0, 0);
         let mut cost = 0;
         for _ in 0..500_000 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The host pacer against a model of it: random operations with random options, and every verdict,
-//! time, packet and rate is the same.
+//! The host pacer against a model: under random operations with random options, all verdicts,
+//! times, packets and rates agree.
 //!
 //! The model is equation 4 and a token bucket in 128-bit integers, interval by interval.
 
@@ -101,7 +101,7 @@ impl Model {
             if backlog == 0 && self.arrived == 0 {
                 let times = (now - self.end) / interval + 1;
                 let rate = self.decay(times);
-                // What the intervals after the first came to: a geometric series.
+                // The sum over the intervals after the first: a geometric series.
                 let sum = (self.rate - rate) * BILLION / eta - self.rate;
                 let full = i128::from(self.config.bucket) * BYTE;
                 self.tokens = full.min(self.tokens + sum.max(0) * interval);
@@ -213,7 +213,7 @@ enum Op {
         segs: u32,
     },
     Drain,
-    /// Dequeue at each of the times that it asks for, so often.
+    /// So many dequeues, each at the time that the last one asked for.
     Follow(usize),
     Sleep(u64),
     Look,
@@ -284,7 +284,7 @@ impl Both {
         }
     }
 
-    /// Takes what may leave now; when to come again.
+    /// Dequeues what may leave now. Returns when to ask again.
     fn drain(&mut self) -> Next {
         loop {
             let now = Nanos(self.now);
@@ -324,7 +324,7 @@ impl Both {
                     }
                 }
             }
-            // The model knows no limit to what it makes up for while packets wait.
+            // The model has no bound on the intervals that it catches up with while packets wait.
             Op::Sleep(time) if !self.model.queues[1].is_empty() => {
                 self.now += time.min(self.model.config.interval.0 * 1_000);
                 self.step(Op::Look);
@@ -366,8 +366,8 @@ proptest! {
     }
 }
 
-/// A flow is associated while packets of it wait to pass by: those that follow, through the bucket,
-/// do not overtake them.
+/// A flow is associated while its packets wait to pass by: later ones, through the bucket, do not
+/// overtake them.
 #[test]
 fn what_came_before_leaves_before() {
     let config = Config {
@@ -395,13 +395,13 @@ fn what_came_before_leaves_before() {
     assert_eq!(order, [0, 1, 2, 3, 4, 5, 6]);
 }
 
-/// A sender that keeps the bucket busy, for long: 10^6 packets, each at the time that the model
-/// gives.
+/// A sender that keeps the bucket busy for 10^6 packets, each of which leaves at the time that the
+/// model gives.
 #[test]
 fn as_the_model_in_a_long_run() {
     let config = Config {
         initial_rate: Some(1_250_000_000),
-        // Numbers that divide nothing evenly.
+        // Values that leave remainders in all divisions.
         interval: Nanos(7_193),
         eta: 123_456_789,
         beta: 377,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The port against a model of it: random operations in random configurations, and every verdict,
-//! time, drop and counter is the same.
+//! The port against a model: under random operations in random configurations, all verdicts, times,
+//! drops and counters agree.
 
 mod common;
 mod model;
@@ -45,17 +45,17 @@ enum Op {
     },
     ChildThrottled(bool),
     Get,
-    /// Dequeue until there is nothing to get now.
+    /// Dequeue until nothing may leave now.
     Drain,
-    /// Come back when the last dequeue said, less or more some ns, and dequeue.
+    /// Dequeue at the time that the last dequeue said, give or take some ns.
     Wait {
         off: i64,
     },
-    /// Dequeue at each of the times it asks for, so often.
+    /// So many dequeues, each at the time that the last one asked for.
     Follow {
         times: usize,
     },
-    /// In parts of a token's time on the present link.
+    /// Let time pass, in parts of a token's time on the present link.
     Sleep {
         percent: u64,
     },
@@ -121,7 +121,7 @@ fn config() -> impl Strategy<Value = Config> {
                     overhead,
                     mpu,
                     jitter,
-                    // It makes no difference to what leaves when.
+                    // This has no effect on what leaves when.
                     phantom: (mpu % 3 == 0).then_some(Phantom {
                         drain: Drain::Share(950_000_000),
                         mark: 1000,
@@ -167,20 +167,20 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Both, side by side.
+/// Port and model side by side.
 struct Pair {
     port: Port<Fifo>,
     model: Model,
     child: FakeChild,
     drops: Drops,
     now: u64,
-    /// The last time that a dequeue said to come back.
+    /// When the last dequeue said to ask again.
     wait: Option<u64>,
     next_id: u64,
     /// What the device last reported.
     device: Option<u64>,
     sent: u64,
-    /// Somebody has promised to ask before time passes.
+    /// A dequeue before time passes was promised, as `Context::asked_at_once` does.
     promised: bool,
     /// How often.
     fresh: u64,
@@ -219,7 +219,7 @@ impl Pair {
         let packet = self.packet(len, segs);
         let expected = self.model.enqueue(self.now, band, packet.clone());
         let now = Nanos(self.now);
-        // Every other one with the promise to ask at once, which `apply` keeps.
+        // Every other packet with the promise of a dequeue at once, which `apply` keeps.
         let left = if self.next_id % 2 == 0 {
             let slot = self.port.slot(band);
             let now = match self.port.needs_no_clock(slot) {
@@ -241,7 +241,7 @@ impl Pair {
         assert_eq!(verdict, expected);
     }
 
-    /// The time of a fresh packet for which nobody looked at the clock.
+    /// The time of a fresh packet, for which the clock is not read.
     fn tell(&self, packet: &mut P) {
         if packet.meta.enqueued == Port::<Fifo>::NO_TIME {
             packet.meta.enqueued = Nanos(self.now);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What must hold of any port, checked from the outside: order, conservation, strict priority,
-//! expiry, caps, no release before its time, and that nothing waits without a reason. No model of
-//! the port is used here.
+//! Invariants of the port, checked from the outside without a model: order, conservation, strict
+//! priority, expiry, caps, no early release, and no packet that waits without a reason.
 
 mod common;
 
@@ -14,7 +13,7 @@ use turnstile_core::port::{Dequeue, Enqueue, Port};
 use turnstile_core::queue::{DropCause, NoChild};
 use turnstile_core::units::Nanos;
 
-/// How far what was sent is ahead of a rate, over the worst of all intervals that end now.
+/// How far the bytes sent are ahead of a rate, in the worst of all intervals that end now.
 struct Ahead {
     per: PerByte,
     by: u128,
@@ -48,7 +47,7 @@ impl Ahead {
     }
 }
 
-/// A port whose every answer is checked.
+/// A port with all of its answers checked.
 struct Watched {
     port: Port<Fifo>,
     config: Config,
@@ -112,7 +111,7 @@ impl Watched {
         }
     }
 
-    /// Drops must be of the head, and right.
+    /// Drops must come from the head and have the right cause.
     fn note_drops(&mut self, arriving: Option<u64>) {
         for (packet, band, cause) in self.drops.0.drain(..) {
             let segs = u64::from(packet.meta.segs);
@@ -259,8 +258,8 @@ fn random_config(rng: &mut Rng) -> Config {
     }
 }
 
-/// Random traffic above and below capacity. `late`: how late, in ns at most, the port is asked
-/// after it said when.
+/// Random traffic above and below capacity. `late`: how late the port is asked at most, ns after
+/// the time that it said.
 fn random_traffic(rng: &mut Rng, late: u64, steps: u32) -> Watched {
     let mut port = Watched::new(random_config(rng));
     let frame = port.link.per.duration(1538);
@@ -287,7 +286,7 @@ fn random_traffic(rng: &mut Rng, late: u64, steps: u32) -> Watched {
         match port.get() {
             Dequeue::Packet(..) => {}
             Dequeue::Wait(time) => {
-                // Now and then something arrives in the meantime.
+                // Sometimes a packet arrives in the meantime.
                 port.now += match rng.below(3) {
                     0 => rng.below(time.0 - port.now),
                     _ => time.0 - port.now + rng.below(late + 1),
@@ -306,8 +305,8 @@ fn any_port_keeps_the_rules() {
         let late = if seed % 2 == 0 { 0 } else { 100_000 };
         let port = random_traffic(&mut rng, late, 4000);
         port.check_counters();
-        // No interval carries more than the rate, one packet and what lateness may make up for:
-        // that of the timer, and of tokens that waited for other packets.
+        // No interval carries more than the rate, one packet, and lateness that is made up for: of
+        // the timer, and of tokens that waited for other packets.
         let waits = PerByte::of_rate(port.port.resolved().link).duration(2 * 1538 + 84);
         let slack = port.tokens.per.duration(8 * 84).max(waits + 1);
         assert!(
@@ -373,7 +372,7 @@ fn without_lateness_the_link_carries_no_two_packets_at_once() {
     }
 }
 
-/// Takes what there is now; says when to come back.
+/// Dequeues what may leave now. Returns when to ask again.
 fn drain(port: &mut Watched) -> u64 {
     loop {
         match port.get() {
@@ -386,8 +385,8 @@ fn drain(port: &mut Watched) -> u64 {
 
 #[test]
 fn to_wait_is_never_longer_than_needed() {
-    // Up to the time that it said, a port gives nothing; at that time it gives something, unless it
-    // expires.
+    // Before the time that it said a port gives nothing; at that time it gives a packet, unless
+    // that expires.
     for seed in 0..60 {
         let mut rng = Rng(1000 + seed);
         let config = Config {

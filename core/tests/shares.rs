@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How tokens and data share a link, in both orders, over long times and at all speeds.
+//! The shares of tokens and data on a link, in both orders, over long times and at all speeds.
 
 mod common;
 
@@ -20,7 +20,7 @@ const LINKS: [u64; 5] = [
 const ORDERS: [Order; 2] = [Order::TokensFirst, Order::DataFirst];
 const SHARE: u32 = 51_787_916;
 
-/// Keeps queues filled, and counts what leaves.
+/// Keeps queues filled, and counts departures.
 struct Source {
     port: Port<Fifo>,
     drops: Drops,
@@ -82,7 +82,7 @@ impl Source {
         }
     }
 
-    /// Runs a port that is shaped until `end`, asking up to `late` ns after it said.
+    /// Runs a shaped port until `end`, asking it up to `late` ns after the time that it said.
     fn run(&mut self, end: u64, late: u64) {
         while self.now < end {
             self.fill();
@@ -108,7 +108,7 @@ impl Source {
         got
     }
 
-    /// Runs an unshaped port on a device that takes the next packet when the one before is out.
+    /// Runs an unshaped port on a device that takes the next packet when the one before is sent.
     fn run_device(&mut self, link: PerByte, end: u64) {
         while self.now < end {
             self.fill();
@@ -173,7 +173,7 @@ fn larger_shares_are_kept_too() {
             let mut s = Source::of_share(link, true, order, share);
             s.run(PerByte::of_rate(link).duration(1538 * 20_000), 0);
             let tokens = carries(PerByte::of_share(link, share), s.now);
-            // What fell due during the last two frames has yet to go.
+            // Tokens that fell due during the last two frames are still queued.
             let off = s.token_bytes.abs_diff(tokens);
             assert!(off <= 20 * 84, "{share} {order:?}: {off} bytes off");
         }
@@ -232,7 +232,7 @@ fn on_a_device_that_is_slower_than_it_says_tokens_do_not_starve() {
         let tokens = carries(PerByte::of_share(link, SHARE), s.now);
         let off = s.token_bytes.abs_diff(tokens);
         assert!(off <= 2 * 84, "{order:?}: {off} bytes off");
-        // So slow that there is a token due after each frame: one for one.
+        // So slow that a token is due after each frame: they alternate.
         let mut s = Source::new(link, false, order);
         s.run_device(PerByte::of_rate(link / 5), 100_000_000);
         let (tokens, frames) = (s.token_bytes / 84, s.data_bytes / 1538);
@@ -257,7 +257,7 @@ fn an_idle_group_takes_nothing_and_data_takes_all() {
             .abs_diff(carries(PerByte::of_rate(link), s.now));
         assert!(off <= 1538, "{order:?}: {off} bytes off");
         assert_eq!(s.token_bytes, 0);
-        // And when tokens come, they find no debt and have no credit.
+        // Tokens that come then find neither debt nor credit.
         s.tokens = true;
         let (start, before) = (s.now, s.data_bytes);
         s.run(start + 100_000_000, 0);
@@ -292,7 +292,7 @@ fn tokens_alone_take_no_more_than_their_share() {
 
 #[test]
 fn data_first_waits_for_no_more_than_a_token_in_service() {
-    // Frames at 50 % to 94 % of a link, tokens without end.
+    // Frames at 50 % to 94 % of a link, and always tokens.
     let link = 1_250_000_000;
     let per = PerByte::of_rate(link);
     for percent in [50, 75, 90, 94] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `docs/transport-options.md` is what the tables in the code say.
+//! The tables of `docs/transport-options.md` agree with those in the code.
 
 use std::fmt::Write as _;
 

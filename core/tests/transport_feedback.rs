@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Credit feedback at a shared port: a model of single tokens, in which ports drop what has no room
-//! in a queue of eight, and data comes a round trip later. How soon two messages are given the
-//! same, how even many are, and how much of the link is used.
+//! Credit feedback in a token-level model: ports drop tokens that do not fit into a queue of eight,
+//! and data comes a round trip later. Tested are convergence of two messages, fairness of many, and
+//! utilization.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,7 +23,7 @@ const GBIT_100: u64 = 12_500_000_000;
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A message's token is due; the number says whether it still is.
+    /// A message's token is due, if the number is still current.
     Send(usize, u64),
     /// A token gets to the port of this number.
     Arrive(usize, u64, usize),
@@ -41,7 +41,7 @@ struct Flow {
     credit: Credit,
     /// When the next token's interval begins.
     due: Due,
-    /// Changes when the time of the next token does.
+    /// Incremented when the next token is rescheduled; events with an older number are stale.
     turn: u64,
     next: u64,
     sent: u64,
@@ -55,7 +55,7 @@ struct Model {
     config: Resolved,
     rng: Rng,
     flows: Vec<Flow>,
-    /// In 1/NANO ns: when each port will have sent all that it has.
+    /// When each port's queue will be empty, in 1/NANO ns.
     free_at: Vec<u64>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
 }
@@ -166,14 +166,14 @@ impl Model {
                 flow.due.hasten(Nanos(now), interval);
                 let next = flow.next.min(flow.due.at().0 + interval / NANO);
                 self.send_at(n, next.max(now));
-                // Hosts do not measure in step.
+                // Hosts do not update at the same times.
                 let next = now + RTT * 9 / 10 + u64::from(self.rng.below(RTT as u32 / 5));
                 self.events.push(Reverse((next, Event::Update(n))));
             }
         }
     }
 
-    /// Tokens that a port passes in a round-trip time.
+    /// Tokens that a port lets pass per round-trip time.
     fn share(&self) -> f64 {
         (RTT * NANO) as f64 / self.config.token_time as f64
     }
@@ -196,8 +196,8 @@ fn config(feedback: u32, link: u64) -> Config {
 
 const FEEDBACKS: [u32; 2] = [uapi::FEEDBACK_MIDPOINT, uapi::FEEDBACK_WEIGHTED];
 
-/// How far from its fair share each of two messages is 3 round trips after the second one began,
-/// and how much of the link both use from then on.
+/// The deviation of two messages from their fair share 3 round trips after the second began, and
+/// the utilization from then on.
 fn two(feedback: u32, link: u64, seed: u64) -> (f64, f64, f64) {
     let mut model = Model::new(config(feedback, link), 1, seed);
     model.open(0, [0, 0]);
@@ -245,7 +245,7 @@ fn many_messages_share_evenly() {
     }
 }
 
-/// ExpressPass fig. 3: one message crosses all ports, and at each one it meets another.
+/// ExpressPass fig. 3 (parking lot): one message crosses all ports, and meets another at each.
 #[test]
 fn a_parking_lot_is_used_as_well_as_in_the_paper() {
     for feedback in FEEDBACKS {

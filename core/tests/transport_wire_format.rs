@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `docs/wire-format.md` against the code: its examples, its counters, its numbers; and the
-//! dissector for Wireshark against both.
+//! `docs/wire-format.md` against the code: its examples, counters and numbers; and Wireshark's
+//! dissector against both.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ const DISSECTOR: &str = include_str!("../../docs/turnstile.lua");
 
 const COOKIE: Cookie = Cookie(0x0123_4567_89ab_cdef);
 
-/// What the text says of its examples.
+/// The packets of the text's examples.
 fn described() -> [(&'static str, Packet); 7] {
     let mut spans = Spans::EMPTY;
     assert!(spans.push(0, 1450) && spans.push(2900, 5800));
@@ -210,8 +210,8 @@ fn capture(payloads: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// The examples through Wireshark's own program, where there is one: all fields, the links between
-/// packets, and a complaint about each malformed packet, and only those.
+/// Runs the examples through tshark, where it is installed: it must show all fields and the links
+/// between packets, and report each malformed packet and no other.
 #[test]
 fn wireshark_shows_all_fields() {
     if Command::new("tshark").arg("-v").output().is_err() {

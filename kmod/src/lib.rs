@@ -24,8 +24,13 @@
 
 use kernel::prelude::*;
 use knet_transport::{
-    Arrival, Busy, Caller, FamilyRegistration, Locked, Net, Opening, Queue, Ready, ReceiveFlags,
-    Receiving, Sending, Sock, Timeout, Transport,
+    Ancillary, Arrival, Busy, Caller, FamilyRegistration, Locked, Net, Numbers, Opening, Queue,
+    Ready, ReceiveFlags, Receiving, Refused, ReportNumbers, Sending, Sock, Timeout, Transport,
+};
+use turnstile_core::header;
+use turnstile_core::transport::{
+    uapi::{self, ancillary},
+    wire,
 };
 
 mod budget;
@@ -76,6 +81,27 @@ impl kernel::InPlaceModule for Module {
 }
 
 impl Transport for Turnstile {
+    const NUMBERS: Numbers = Numbers {
+        names: [c"TURNSTILE", c"TURNSTILEv6"],
+        header: wire::MAX_HEADER as u32,
+        udp_port: header::PORT,
+        protocol: uapi::IPPROTO_TURNSTILE,
+        level: uapi::SOL_TURNSTILE,
+        ancillary: Ancillary {
+            length: ancillary::LENGTH,
+            deadline: ancillary::DEADLINE,
+            coflow: ancillary::COFLOW,
+            priority: ancillary::PRIORITY,
+            unknown_size: ancillary::UNKNOWN_SIZE,
+            info: ancillary::INFO,
+        },
+        report: ReportNumbers {
+            origin: uapi::EE_ORIGIN,
+            delivered: uapi::EE_DELIVERED,
+            failed: uapi::EE_FAILED,
+        },
+    };
+
     type State = State;
 
     fn open(net: &mut Opening<'_>) -> Option<KBox<State>> {
@@ -92,6 +118,10 @@ impl Transport for Turnstile {
 
     fn packet(state: &mut Locked<'_, Self>, arrival: Arrival<'_>) {
         state::packet(state, arrival);
+    }
+
+    fn refused(state: &mut Locked<'_, Self>, why: Refused) {
+        state::refused(state, why);
     }
 
     fn sock_open(net: &mut Net<'_, Self>, sock: &Sock) -> Result {

@@ -9,10 +9,11 @@ use crate::outgoing::Outgoing;
 use crate::settings::Settings;
 use crate::socket::Sockets;
 use kernel::prelude::*;
-use knet_transport::{now, random, wall_clock, Arrival, Locked, Opening, Outbox};
+use knet_transport::{now, random, wall_clock, Arrival, Locked, Opening, Outbox, Refused};
 use turnstile_core::transport::config::{Clock, Resolved};
 use turnstile_core::transport::endpoint::Endpoint;
 use turnstile_core::transport::host::Address;
+use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::wire;
 use turnstile_core::units::Nanos;
 
@@ -116,6 +117,15 @@ pub(crate) fn packet(state: &mut Locked<'_, Turnstile>, arrival: Arrival<'_>) {
         &mut surroundings,
     );
     state.settle(outbox);
+}
+
+/// A datagram came that is not for the transport, or could not be read.
+pub(crate) fn refused(state: &mut Locked<'_, Turnstile>, why: Refused) {
+    state.endpoint.refused(match why {
+        Refused::Port => Counter::RefusedPort,
+        Refused::Address => Counter::RefusedAddress,
+        Refused::Unreadable => Counter::Unreadable,
+    });
 }
 
 impl State {

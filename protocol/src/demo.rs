@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::messages::Messages;
 
-/// All of it.
+/// The report.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Demo {
     /// Release of the guest's kernel.
@@ -20,7 +20,7 @@ pub struct Demo {
     pub token_share_percent: f64,
     /// The parts of the load's story.
     pub phases: Vec<Phase>,
-    /// The ways to configure the port.
+    /// The set-ups of the port.
     pub setups: Vec<SetUp>,
     /// The second part.
     #[serde(default)]
@@ -52,7 +52,7 @@ pub struct SetUp {
     pub classes: Vec<Class>,
     /// The rates over time.
     pub samples: Vec<Sample>,
-    /// What to know about it.
+    /// Notes for the reader.
     #[serde(default)]
     pub notes: Vec<String>,
 }

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What an experiment finds: `NAME.json`.
+//! An experiment's report: `NAME.json`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// All of it.
+/// The report.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Findings {
     /// The experiment.
     pub name: String,
-    /// What it is about.
+    /// A title.
     pub title: String,
-    /// Where the paper's figures are from.
+    /// The source of the paper's figures.
     pub source: String,
     /// Release of the guest's kernel.
     pub kernel: String,
-    /// Seed of all that is random.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// The ways to configure the port.
+    /// The set-ups of the port.
     pub setups: Vec<SetUpLines>,
     /// The tables.
     pub tables: Vec<Table>,
     /// The plots.
     pub plots: Vec<Plot>,
-    /// What is claimed, and whether the figures bear it out.
+    /// The claims, and whether they hold.
     pub claims: Vec<Claim>,
-    /// What to know about it.
+    /// Notes for the reader.
     pub notes: Vec<String>,
     /// Names of the captures that came with it.
     pub captures: Vec<String>,
 }
 
-/// A way to configure the port.
+/// A set-up of the port.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct SetUpLines {
     /// For people.
@@ -133,7 +133,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Something that the figures should bear out.
+/// A claim that the figures should support.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Claim {
     /// In words.

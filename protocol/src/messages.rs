@@ -43,15 +43,15 @@ pub struct Way {
     pub points: Vec<(u64, f64)>,
 }
 
-/// Messages of some lengths. A slowdown is the completion time divided by that of the same length
-/// on the idle network.
+/// A class of messages by length. A slowdown is the completion time divided by that of the same
+/// length on the idle network.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Summary {
     /// Which.
     pub class: String,
     /// How many there were.
     pub messages: usize,
-    /// Those of them that did not arrive in time. They are in no other figure.
+    /// Those of them that did not arrive in time. No other figure includes them.
     pub missing: usize,
     /// Mean.
     pub slowdown_mean: f64,

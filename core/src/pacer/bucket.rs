@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The token bucket.
+//! HULL's token bucket, in exact arithmetic.
 //!
 //! Tokens flow in at the rate of [`PacingRate`], which changes every T_r, up to the bucket's depth;
-//! a packet takes as many as it has bytes on the wire. A token is cut so fine that a nanosecond at
-//! any rate brings a whole number of pieces: nothing is ever rounded but the time at which there
-//! are enough, up to the next nanosecond.
+//! a packet takes as many as it has bytes on the wire. Tokens are counted in *pieces* so small that
+//! at any rate a nanosecond brings a whole number of them. So only the time at which there are
+//! enough is rounded, up to the next nanosecond.
 //!
-//! Nothing happens by itself: whoever calls says what time it is, and what should have happened
-//! since the last call is done then.
+//! The bucket is lazy: each call gets the time, and first does what was due since the last call.
 
 use crate::pacer::config::Config;
 use crate::pacer::law::{Law, PacingRate, UNITS};
@@ -17,9 +16,9 @@ use core::num::NonZeroU64;
 /// Pieces of a byte: a rate's unit is one piece per nanosecond. 2^37.9.
 const BYTE: i64 = (UNITS * 1_000_000_000) as i64;
 
-/// How many intervals that nobody looked at are made up for one by one while packets wait. If the
-/// device has taken none for longer, there are enough tokens for what the bucket holds, and the
-/// rate has long been what the backlog makes of it.
+/// The most intervals that are caught up with one by one while packets wait. If the device has
+/// taken no packet for longer, the bucket has filled, and the rate has settled at what the backlog
+/// gives.
 const MAX_LATE: u32 = 1024;
 
 /// The bucket.
@@ -32,7 +31,7 @@ pub(crate) struct Bucket {
     /// Pieces. At most `depth`; below 0 after a packet that was longer than that. Its absolute
     /// value is below 2^61.
     tokens: i64,
-    /// Up to when tokens have flowed in.
+    /// Tokens have flowed in until this time.
     upto: Nanos,
     /// When the rate changes next. After `upto`.
     next: Nanos,
@@ -71,8 +70,8 @@ impl Bucket {
         i64::from(self.depth).wrapping_mul(BYTE)
     }
 
-    /// Other options from now on. What is in the bucket stays, as far as there is room. The next
-    /// interval, if it gets shorter, ends sooner.
+    /// Changes the options from now on. Tokens in the bucket stay, up to the new depth. A shorter
+    /// interval takes effect with the present one.
     pub(crate) fn change(&mut self, config: &Config, bytes_per_sec: Option<u64>, now: Nanos) {
         self.law = Law::new(config);
         let soon = self.upto.max(now) + Nanos(self.law.interval());
@@ -88,19 +87,19 @@ impl Bucket {
         self.rate.units() / UNITS
     }
 
-    /// How often the rate was worked out.
+    /// How often the rate was updated.
     pub(crate) fn updates(&self) -> u64 {
         self.updates
     }
 
-    /// `bytes` come from the host. [`Bucket::advance`] comes before.
+    /// `bytes` come from the host. Call [`Bucket::advance`] before.
     #[inline]
     pub(crate) fn arrive(&mut self, bytes: u32) {
         self.arrived = self.arrived.saturating_add(bytes.into());
     }
 
-    /// It is `now`, and `backlog` bytes have been waiting since the last call. A clock that goes
-    /// back stands still.
+    /// Advances to `now`; `backlog` bytes have been waiting since the last call. A clock that goes
+    /// backwards counts as standing still.
     pub(crate) fn advance(&mut self, now: Nanos, backlog: u64) {
         let mut late = 0_u32;
         while now >= self.next {
@@ -122,8 +121,8 @@ impl Bucket {
         self.flow_until(now);
     }
 
-    /// Intervals in which nothing happened, up to the last whole one before `now`. `now` is not
-    /// before `next`.
+    /// Skips intervals in which nothing happened, up to the last whole one before `now`, which is
+    /// not before `next`.
     fn rest(&mut self, now: Nanos) {
         self.flow_until(self.next);
         let interval = NonZeroU64::new(self.law.interval()).unwrap_or(NonZeroU64::MIN);
@@ -153,14 +152,15 @@ impl Bucket {
         self.tokens = self.tokens.saturating_add(pieces).min(self.full());
     }
 
-    /// Pieces that must be in the bucket before a packet may leave: what it takes, or a full bucket
-    /// if it takes more.
+    /// Pieces that must be in the bucket before a packet may leave: those it takes, or a full
+    /// bucket if it takes more.
     #[inline]
     fn needed(&self, wire_len: u32) -> i64 {
         i64::from(wire_len.min(self.depth)).wrapping_mul(BYTE)
     }
 
-    /// Are there enough tokens for a packet of `wire_len` bytes? [`Bucket::advance`] comes before.
+    /// Whether there are enough tokens for a packet of `wire_len` bytes. Call [`Bucket::advance`]
+    /// before.
     #[inline]
     pub(crate) fn is_due(&self, wire_len: u32) -> bool {
         self.tokens >= self.needed(wire_len)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which flows are paced: HULL's flow association table (section 4.2).
+//! HULL's flow association table (section 4.2): the flows that are paced.
 //!
 //! Each acknowledgement with ECN-Echo associates its flow with probability p_a, so that a flow of
 //! few packets is unlikely to be paced. The table is bounded; a flow for which there is no room is
-//! not paced this time.
+//! not associated.
 //!
 //! An association "times out after some time, T_i, so that idle flows will eventually be
-//! reclassified as latency sensitive": we take that as the time since the flow's last packet, or
-//! the last acknowledgement that was drawn for it. A flow whose packets wait for tokens is not
-//! forgotten, or its next packet would overtake them. Packets leave the bucket in the order in
-//! which they came, so none of a flow is there if its last one came before the one that is next to
-//! leave ([`Flows::lookup`]'s `waiting_since`).
+//! reclassified as latency sensitive": we measure T_i from the flow's last packet, or the last
+//! acknowledgement that was drawn for it. A flow whose packets wait for tokens is not aged, or its
+//! next packet would overtake them. Packets leave the bucket in order of arrival, so a flow has
+//! none there if its last packet came before the one that leaves next ([`Flows::lookup`]'s
+//! `waiting_since`).
 
 use crate::pacer::config::Config;
 use crate::pacer::key::FlowKey;
@@ -20,15 +20,14 @@ use crate::units::Nanos;
 /// No slot.
 const NONE: u16 = u16::MAX;
 
-/// A place in the table. Give the table as many as it is to have entries, in any state.
+/// A slot of the table. The table takes as many as it should have entries, with any contents.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// The first entry of the chain that has this slot's number: nothing of the entry that is in
-    /// this slot.
+    /// The head of the hash chain with this slot's number; unrelated to the entry in this slot.
     chain: u16,
-    /// The next in the entry's chain, or among the free ones.
+    /// The next entry in the chain, or in the list of free slots.
     next: u16,
-    /// The entries that were touched just before and after this one.
+    /// Links of the LRU list: the entries that were used just before and after this one.
     older: u16,
     newer: u16,
     hash: u32,
@@ -37,7 +36,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// A place with nothing in it.
+    /// An empty slot.
     pub const EMPTY: Self = Self {
         chain: NONE,
         next: NONE,
@@ -53,15 +52,15 @@ impl Slot {
     };
 }
 
-/// Memory for the table: at most 4096 slots are used of it.
+/// Memory for the table, of which at most 4096 slots are used.
 pub trait Slots {
     /// All slots.
     fn slots(&self) -> &[Slot];
-    /// All slots, to write to.
+    /// All slots, mutably.
     fn slots_mut(&mut self) -> &mut [Slot];
 }
 
-/// What the table counts.
+/// The table's statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowStats {
     /// Flows in the table now.
@@ -88,7 +87,7 @@ pub struct Flows<S> {
     rng: Rng,
     associate: u32,
     idle: Nanos,
-    /// When the packet came that is next to leave the bucket, when that was last said.
+    /// The latest `waiting_since`: the time of arrival of the packet that leaves the bucket next.
     waiting_since: Nanos,
     stats: FlowStats,
 }
@@ -98,7 +97,7 @@ fn bump(counter: &mut u64) {
 }
 
 impl<S: Slots> Flows<S> {
-    /// An empty table in `slots`. `seed` should be one that nobody can guess.
+    /// An empty table in `slots`. `seed` should be unpredictable.
     pub fn new(config: &Config, slots: S, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let mut flows = Self {
@@ -117,21 +116,21 @@ impl<S: Slots> Flows<S> {
         flows
     }
 
-    /// Other options from now on; flows stay associated.
+    /// Changes the options from now on; flows stay associated.
     pub fn change(&mut self, config: &Config) {
         self.associate = config.associate;
         self.idle = config.idle;
     }
 
-    /// Other slots from now on. The flows that were touched last stay, as many as there is room
-    /// for. Gives the old slots, which hold nothing of use any more.
+    /// Moves the table to other slots. The flows that were used last stay, as many as there is room
+    /// for. Returns the old slots, whose contents do not matter any more.
     pub fn resize(&mut self, slots: S) -> S {
         let (oldest, max_flows) = (self.oldest, self.stats.max_flows);
         let old = core::mem::replace(&mut self.slots, slots);
         self.clear();
         let room = self.capacity();
         let mut number = old.slots().len().min(usize::from(NONE));
-        // From the oldest to the newest, without the first ones if there are too many.
+        // From the least to the most recently used, without the first ones if there are too many.
         let mut count = 0_usize;
         let mut at = oldest;
         while let (Some(slot), Some(rest)) =
@@ -191,7 +190,7 @@ impl<S: Slots> Flows<S> {
         self.slots.slots_mut().get_mut(usize::from(number))
     }
 
-    /// The number of the slot with the chain that `hash` belongs to.
+    /// The slot that has the head of the chain for `hash`.
     #[inline]
     fn bucket(&self, hash: u32) -> u16 {
         let capacity = self.capacity() as u64;
@@ -228,7 +227,7 @@ impl<S: Slots> Flows<S> {
         self.stats.max_flows = self.stats.max_flows.max(self.stats.flows);
     }
 
-    /// Makes it the entry that was touched last.
+    /// Makes it the most recently used entry.
     fn append(&mut self, number: u16) {
         let newest = self.newest;
         if let Some(slot) = self.slot_mut(number) {
@@ -241,7 +240,7 @@ impl<S: Slots> Flows<S> {
         self.newest = number;
     }
 
-    /// Takes it out of the order of age.
+    /// Removes it from the LRU list.
     fn unlink(&mut self, number: u16) {
         let Some(&Slot { older, newer, .. }) = self.slot(number) else {
             return;
@@ -284,8 +283,8 @@ impl<S: Slots> Flows<S> {
         self.stats.flows = self.stats.flows.saturating_sub(1);
     }
 
-    /// Forgets the flows that have been idle for too long at `now`, oldest first, up to one that
-    /// may have packets in the bucket.
+    /// Ages out the flows that have been idle for too long at `now`, least recently used first, up
+    /// to one that may have packets in the bucket.
     pub fn age(&mut self, now: Nanos) {
         while let Some(&Slot { touched, .. }) = self.slot(self.oldest) {
             if now - touched < self.idle || touched >= self.waiting_since {
@@ -296,8 +295,7 @@ impl<S: Slots> Flows<S> {
         }
     }
 
-    /// An acknowledgement with ECN-Echo came for `flow`, which is the direction in which packets go
-    /// out.
+    /// An acknowledgement with ECN-Echo came for `flow`, which is the outgoing direction.
     pub fn echo(&mut self, now: Nanos, flow: &FlowKey) {
         bump(&mut self.stats.echoes);
         if self.rng.below(1_000_000_000) >= self.associate {
@@ -315,8 +313,8 @@ impl<S: Slots> Flows<S> {
         }
     }
 
-    /// Is the flow of a packet that comes from the host at `now` to be paced? `waiting_since` is
-    /// when the packet came that is next to leave the bucket; `now`, if there is none.
+    /// Whether the flow of a packet that the host sends at `now` is to be paced. `waiting_since` is
+    /// the time of arrival of the packet that leaves the bucket next; `now`, if there is none.
     #[inline]
     pub fn lookup(&mut self, now: Nanos, flow: &FlowKey, waiting_since: Nanos) -> bool {
         self.note_waiting(waiting_since);
@@ -333,7 +331,7 @@ impl<S: Slots> Flows<S> {
         }
     }
 
-    /// When the packet came that is next to leave the bucket.
+    /// The time of arrival of the packet that leaves the bucket next.
     #[inline]
     pub fn note_waiting(&mut self, since: Nanos) {
         self.waiting_since = since;

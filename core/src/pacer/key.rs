@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which TCP flow a packet belongs to, and whether it brings an ECN-Echo.
+//! The TCP flow that a packet belongs to, and whether it carries an ECN-Echo.
 
 /// A TCP flow in one direction: addresses and ports. An IPv4 address is in its mapped form,
 /// `::ffff:a.b.c.d`.
@@ -10,12 +10,13 @@ pub struct FlowKey {
     pub(super) ports: [u8; 4],
 }
 
-/// What a TCP packet says.
+/// The facts of a TCP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The flow it belongs to.
     pub flow: FlowKey,
-    /// It acknowledges, and says that what it acknowledges met congestion (RFC 3168 section 6.1.3).
+    /// It is an acknowledgement with ECN-Echo: the packets that it acknowledges met congestion (RFC
+    /// 3168 section 6.1.3).
     ///
     /// In a SYN the flag means something else (section 6.1.1), and so it does between two ends that
     /// have agreed on accurate ECN (RFC 9768), which cannot be seen from here: there it is a bit of
@@ -31,7 +32,7 @@ const TCP: u8 = 6;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const DESTINATION: u8 = 60;
-/// How many VLAN tags and IPv6 extension headers are looked behind.
+/// The most VLAN tags and IPv6 extension headers that are skipped.
 const MAX_TAGS: u32 = 2;
 const MAX_EXTENSIONS: u32 = 8;
 
@@ -55,8 +56,8 @@ impl FlowKey {
         }
     }
 
-    /// A hash that an outsider who does not know `seed` cannot predict well enough to fill one
-    /// chain of the table; chains are bounded by the table's size anyway.
+    /// A keyed hash: without `seed` it cannot be predicted well enough to fill one chain of the
+    /// table. The table's size bounds chains in any case.
     #[inline]
     pub(crate) fn hash(&self, seed: u64) -> u32 {
         let mut hash = seed;
@@ -74,7 +75,7 @@ impl FlowKey {
     }
 }
 
-/// The TCP segment that a packet is. `None`: it is none, malformed, or a later fragment.
+/// Parses a TCP packet. `None`: it is no TCP, malformed, or a later fragment.
 ///
 /// - `protocol` is the ethertype in host order.
 /// - `network` starts right after that ethertype, at a VLAN tag's two bytes of priority and id if
@@ -129,7 +130,7 @@ fn ipv6(packet: &[u8]) -> Option<Segment> {
     let destination = *header.get(24..)?.first_chunk()?;
     let mut extensions = 0..MAX_EXTENSIONS;
     while next != TCP {
-        // Fragments, and what is encrypted, are no TCP to us.
+        // Fragments and encrypted packets are not recognized as TCP.
         if !matches!(next, HOP_BY_HOP | ROUTING | DESTINATION) {
             return None;
         }

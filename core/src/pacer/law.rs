@@ -8,9 +8,9 @@
 //! R_tb <- (1 - eta) x R_tb + eta x M_r / T_r + beta x Q_tb
 //! ```
 //!
-//! A rate is a whole number of [`UNITS`] per byte/s. What the two divisions leave over is carried
-//! to the next time, so that no rounding adds up: the rate is less than two units from what real
-//! numbers would give, however often it is worked out.
+//! A rate is a whole number of [`UNITS`] per byte/s. The remainders of both divisions are carried
+//! over, so that roundings do not add up: the rate is always less than two units from the result in
+//! real numbers.
 
 use crate::pacer::config::Config;
 use crate::units::Rate;
@@ -28,7 +28,7 @@ const BILLION_NZ: NonZeroU64 = match NonZeroU64::new(BILLION) {
 
 /// The highest rate: 35 Tbit/s. Below 2^50 units.
 const MAX: u64 = Rate::MAX_BYTES_PER_SEC << UNIT_BITS;
-/// More bytes than this are counted as this, per interval and as backlog.
+/// Bytes per interval, and of backlog, saturate at this.
 const MAX_BYTES: u64 = 1 << 40;
 
 /// The constants of the equation.
@@ -63,9 +63,9 @@ impl Law {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PacingRate {
     units: u64,
-    /// What is left over of eta x M_r / T_r, in 1/T_r units.
+    /// The remainder of eta x M_r / T_r, in 1/T_r units.
     rest_in: u64,
-    /// What is left over of eta x R_tb, in 10^-9 units.
+    /// The remainder of eta x R_tb, in 10^-9 units.
     rest_out: u64,
 }
 
@@ -120,8 +120,7 @@ impl PacingRate {
     /// `times` times T_r have passed in which nothing arrived and nothing waited: (1 - eta)^times
     /// of the rate is left.
     ///
-    /// Gives what the rate has come to in that time: the sum of the rates at the beginning of each
-    /// interval, in units.
+    /// Returns the sum of the rates at the beginning of each interval, in units.
     pub(crate) fn decay(&mut self, law: &Law, times: u64) -> u64 {
         let before = self.units;
         self.units = times_power(before, keep(law.eta), times);

@@ -157,9 +157,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.count(Counter::malformed(why));
     }
 
-    /// Counts a datagram that could not even be read.
-    pub fn unreadable(&mut self) {
-        self.stats.count(Counter::Unreadable);
+    /// Counts a datagram that is none of the transport's, or could not even be read.
+    pub fn refused(&mut self, why: Counter) {
+        self.stats.count(why);
     }
 
     /// What the user keeps for a message.

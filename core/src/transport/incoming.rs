@@ -73,7 +73,11 @@ pub(crate) struct In<I> {
     silent: u32,
     /// Ticks in a row that gave up tokens and saw no answer.
     silent_rounds: u32,
-    /// Silences in a row, for the backoff.
+    /// The sender has said that it has nothing to send.
+    idle: bool,
+    /// It has ever said so.
+    rested: bool,
+    /// How often it was silent in a row.
     silences: u32,
     /// No token before this.
     pub(crate) pause: Nanos,
@@ -155,6 +159,8 @@ impl<I> In<I> {
             busy: false,
             silent: 0,
             silent_rounds: 0,
+            idle: false,
+            rested: false,
             silences: 0,
             pause: Nanos::ZERO,
             unscheduled: sync.unscheduled.min(window),
@@ -225,7 +231,7 @@ impl<I> In<I> {
 
     /// Whether it should get another token, regardless of rates.
     pub(crate) fn wants(&self, now: Nanos, crowded: bool) -> bool {
-        if self.ren || now < self.pause || self.ledger.is_full() {
+        if self.ren || self.idle || now < self.pause || self.ledger.is_full() {
             return false;
         }
         let outstanding = self.ledger.outstanding();
@@ -277,7 +283,8 @@ impl<I> In<I> {
     /// tells how long packets wait on their way.
     pub(crate) fn waited(&mut self, now: Nanos, base: Nanos) {
         let age = now - self.began;
-        if self.least_rtt == Nanos::MAX && age > self.rtt(base) {
+        // Unless the sender's application took its time.
+        if self.least_rtt == Nanos::MAX && age > self.rtt(base) && !self.rested {
             self.rtt = Some(age);
         }
     }
@@ -285,6 +292,7 @@ impl<I> In<I> {
     /// The sender shows that it is alive and has more to send.
     pub(crate) fn awake(&mut self) {
         self.busy = true;
+        self.idle = false;
         self.silent = 0;
         self.silent_rounds = 0;
         self.silences = 0;
@@ -302,10 +310,31 @@ impl<I> In<I> {
     /// The sender probes: a pause ends, and it gets a token at once. `silences` stays, as a probe
     /// does not show that the sender answers tokens.
     pub(crate) fn asked(&mut self) {
+        self.idle = false;
         self.pause = Nanos::ZERO;
     }
 
-    /// Adds the first new part of `start..end` to the set, and returns it.
+    /// The sender says that it has sent all bytes below `sent`, and has no more for now. If they
+    /// have come, it is given no token until it asks. An older word than the last data is ignored.
+    pub(crate) fn idle(&mut self, now: Nanos, base_rtt: Nanos, sent: u32) {
+        if sent < self.ranges.end() {
+            return;
+        }
+        if sent == self.received {
+            (self.idle, self.rested) = (true, true);
+            (self.silent, self.silent_rounds, self.silences) = (0, 0, 0);
+        } else if now - self.came >= self.rtt(base_rtt) {
+            self.gaps.all_sent(now, sent);
+        }
+    }
+
+    /// A grant is due for which nothing need have come.
+    pub(crate) fn is_grant_due(&self, now: Nanos) -> bool {
+        let due = self.grant.is_some_and(|grant| now >= grant);
+        due && now >= self.pause && !self.idle
+    }
+
+    /// The first new part of `start..end`, which is in the set now.
     pub(crate) fn take(&mut self, start: u32, end: u32) -> Option<Range> {
         let new = self.ranges.missing(start, end)?;
         if !self.ranges.insert(new.start, new.end) {
@@ -357,9 +386,11 @@ impl<I> In<I> {
             }
             self.busy = false;
             self.tick = (self.ledger.outstanding() != 0).then_some(now + rtt);
-            all = self.silent >= SILENT_TOKENS
+            let silent = self.silent >= SILENT_TOKENS
                 || self.silent_rounds >= SILENT_ROUNDS && many_are_silent(now, rto, *asked)
                 || self.silences != 0 && lost != 0;
+            // One that has nothing to send is not silent.
+            all = silent && !self.idle;
         }
         if self.unscheduled != 0 && now >= self.unscheduled_until {
             all |= self.received < self.unscheduled;
@@ -409,7 +440,7 @@ impl<I> In<I> {
         if self.pause > now {
             next = next.min(self.pause);
         }
-        if let Some(grant) = self.grant {
+        if let Some(grant) = self.grant.filter(|_| !self.idle) {
             next = next.min(grant.max(self.pause));
         }
         next

@@ -76,6 +76,10 @@ pub(crate) struct Out<O> {
     pub(crate) open: bool,
     /// A token came when no data was written.
     pub(crate) starved: bool,
+    /// So many tokens in a row did.
+    idle: u32,
+    /// The last question was not answered.
+    unanswered: bool,
     began: Nanos,
     heard: Nanos,
     /// When a SYNC, probe or FIN was last sent, except those that answer a token for which there
@@ -97,7 +101,11 @@ pub(crate) struct Out<O> {
 
 /// The longest time between two SYNCs or probes.
 const MAX_PATIENCE: Nanos = Nanos::SECOND;
-/// A peer is probed at least so often in each `timeout`: otherwise one that is alive, but has
+/// After so many tokens in a row that found nothing written, the receiver is told that there is
+/// nothing. An application that writes piece by piece is given no fewer: the receiver of a message
+/// of which nothing comes pauses about then (`SILENT_TOKENS`).
+const IDLE_TOKENS: u32 = 32;
+/// In each `timeout` a peer is asked at least so often: otherwise one that is there, but has
 /// nothing to say, would be given up.
 const ASKED_IN_TIMEOUT: u64 = 8;
 
@@ -153,6 +161,8 @@ impl<O> Out<O> {
             seen: Seen::new(),
             open: false,
             starved: false,
+            idle: 0,
+            unanswered: false,
             began: now,
             heard: now,
             asked: now,
@@ -263,6 +273,15 @@ impl<O> Out<O> {
 
     /// Chooses the part for the next packet.
     pub(crate) fn next(&mut self, now: Nanos) -> Result<Piece, Nothing> {
+        let next = self.take_next(now);
+        self.idle = match next {
+            Err(Nothing::Unwritten) => self.idle.saturating_add(1),
+            _ => 0,
+        };
+        next
+    }
+
+    fn take_next(&mut self, now: Nanos) -> Result<Piece, Nothing> {
         if let Some(range) = self.named.first() {
             let len = range.end.saturating_sub(range.start).min(self.mss);
             let end = range.start.saturating_add(len);
@@ -302,9 +321,25 @@ impl<O> Out<O> {
         })
     }
 
-    /// Handles a RESEND that names these spans. Returns how many parts are not sent again because
-    /// they were within a round trip, and whether anything is newly scheduled for retransmission:
-    /// the peer names its gaps in answer to each probe, and that alone is no news.
+    /// Whether the receiver should be told that there is nothing to send until more is written. One
+    /// that does not answer that is asked whether it knows the message at all.
+    pub(crate) fn is_idle(&self) -> bool {
+        let nothing = self.sent == self.available && self.length != Some(self.available);
+        let nothing = nothing && self.sent != 0;
+        nothing && self.named.is_empty() && self.idle >= IDLE_TOKENS && !self.unanswered
+    }
+
+    /// More was written after a token found nothing, and the receiver is told that now. Should that
+    /// be lost, it is told again no later than at the time that this returns.
+    pub(crate) fn woken(&mut self, now: Nanos, rto: Nanos) -> Nanos {
+        (self.starved, self.idle) = (false, 0);
+        self.patience = rto;
+        now + rto
+    }
+
+    /// A RESEND names these. Returns how many parts are not sent again, because they were within a
+    /// round trip; and whether anything is to be sent again that was not before: the peer names
+    /// what it misses whenever it is asked, and that alone is no news.
     pub(crate) fn name(&mut self, now: Nanos, spans: &[Span], base_rtt: Nanos) -> (u32, bool) {
         if now - self.resent_since >= self.rtt(base_rtt) {
             self.resent.clear();
@@ -384,6 +419,7 @@ impl<O> Out<O> {
         if now < ask {
             return Due::Later(ask.min(dead));
         }
+        self.unanswered = self.heard < self.asked;
         self.asked = now;
         self.patience = (self.patience + self.patience).min(longest);
         Due::Ask((now + self.patience).min(dead))

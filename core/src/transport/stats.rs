@@ -243,11 +243,16 @@ counters! {
     MalformedWindow = "malformed_window",
     /// Malformed: no known reason for a reset.
     MalformedCode = "malformed_code",
-    /// UDP datagrams of which not even the headers could be had: no memory, or a bad checksum.
+    /// UDP datagrams that were not taken: their headers could not be had, for want of memory.
     Unreadable = "unreadable",
     /// Grants that did not send, or not twice, what their mark says: as much is under way as the
     /// link carries.
     GrantHeld = "grant_held",
+    /// UDP datagrams that were not taken: they come from another port than the transport's.
+    RefusedPort = "refused_port",
+    /// UDP datagrams that were not taken: they are for a broadcast or multicast address, or come
+    /// from nobody's address.
+    RefusedAddress = "refused_address",
 }
 
 impl Counter {

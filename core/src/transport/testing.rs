@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory for unit tests, which can be made to run out.
+//! Memory for unit tests that can be made to run out.
 
 use std::cell::Cell;
 use std::vec::Vec;
@@ -10,7 +10,7 @@ std::thread_local! {
     static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// So many more chunks can be had by this thread.
+/// So many more chunks can be allocated by this thread.
 pub(crate) fn chunks_left(count: usize) {
     LEFT.with(|left| left.set(count));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the property tests share: packets, queues, a child, a sink, and fractions.
+//! Shared by the property tests: packets, queues, a child, a sink, and fractions.
 #![allow(dead_code, unreachable_pub, missing_docs)] // each test uses a part of it
 
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use turnstile_core::port::config::Config;
 use turnstile_core::queue::{wire_len, Child, DropCause, Meta, Packet, Queue, Sink};
 use turnstile_core::units::Nanos;
 
-/// The papers' switch: what tokens may wait is as configured.
+/// The papers' switch: `jitter 0`, so that limit and expiry are as configured.
 pub const PAPERS: Config = Config {
     jitter: Nanos::ZERO,
     ..Config::DEFAULT
@@ -70,7 +70,7 @@ impl Queue for Fifo {
     }
 }
 
-/// A child; one that is throttled has packets and gives none.
+/// A child qdisc; while throttled it has packets and gives none.
 #[derive(Clone, Debug, Default)]
 pub struct FakeChild {
     pub packets: VecDeque<P>,
@@ -90,7 +90,7 @@ impl Child<P> for FakeChild {
     }
 }
 
-/// What was dropped, in order.
+/// The dropped packets, in order.
 #[derive(Debug, Default)]
 pub struct Drops(pub Vec<(P, Band, DropCause)>);
 
@@ -139,7 +139,7 @@ impl PerByte {
     }
 }
 
-/// Small and repeatable: splitmix64.
+/// A small seeded generator: splitmix64.
 pub struct Rng(pub u64);
 
 impl Rng {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The markers in a port, against a model of them: long random runs of packets of all kinds through
-//! ports of all kinds, and every packet leaves with the mark that the model gives it.
+//! The markers in a port against a model: in long random runs of all kinds of packets and
+//! configurations, every packet leaves with the mark that the model gives it.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -177,7 +177,7 @@ fn setup() -> impl Strategy<Value = Setup> {
         )
 }
 
-/// A port with its model.
+/// A port and its model.
 struct Bench {
     port: Port<Fifo>,
     child: FakeChild,
@@ -249,7 +249,7 @@ impl Bench {
         }
     }
 
-    /// One packet leaves, if one may; otherwise when to come back, if at all.
+    /// Dequeues one packet, if one may leave; otherwise returns when to ask again, if at all.
     fn get(&mut self) -> Result<(), Option<u64>> {
         match self
             .port
@@ -262,7 +262,7 @@ impl Bench {
                 assert_eq!(packet.ecn, expected, "{before:?} of {band}");
                 self.left += 1;
                 if self.setup.config.link.is_none() {
-                    // It occupies the link all the same.
+                    // It still occupies the link.
                     let bytes = u64::from(packet.meta().wire_len);
                     self.now += (bytes * 1_000_000_000).div_ceil(self.setup.speed);
                 }
@@ -273,7 +273,7 @@ impl Bench {
         }
     }
 
-    /// Sends all there is, each packet when it is due or a little later.
+    /// Dequeues all packets, each when it is due or a little later.
     fn drain(&mut self) {
         loop {
             match self.get() {
@@ -355,7 +355,7 @@ proptest! {
     }
 }
 
-/// That the runs above come to something: every kind of outcome, often.
+/// The runs above cover every kind of outcome, and often.
 #[test]
 fn random_runs_see_every_outcome() {
     let config = Config {

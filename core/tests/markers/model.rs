@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The markers once more, as plainly as they can be said: in times instead of volumes, with
-//! fractions of 128 bits.
+//! A straightforward model of the markers: in times instead of volumes, with 128-bit fractions.
 
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::{Config, Drain};
@@ -9,7 +8,7 @@ use turnstile_core::port::marker::MarkStats;
 use crate::common::PerByte;
 use crate::P;
 
-/// A phantom queue, as the time at which it would be empty: at exactly `empty / per.bytes` ns.
+/// A phantom queue, as the exact time at which it will be empty: `empty / per.bytes` ns.
 struct Phantom {
     per: PerByte,
     mark: u32,
@@ -30,8 +29,8 @@ impl Phantom {
         (held / self.per.ns) as u64
     }
 
-    /// `len` bytes come at `now`, or when the last came if that was later: do they find more than
-    /// the threshold, if that `counts`?
+    /// `len` bytes come at `now`, or at the time of the last if that was later. Returns whether
+    /// they find more than the threshold, if that `counts`.
     fn add(&mut self, now: u64, len: u32, counts: bool) -> bool {
         let found = self.held(now);
         self.now = self.now.max(now);
@@ -55,7 +54,7 @@ impl Phantom {
     }
 }
 
-/// REN's marker, all in whole packets and exact fractions.
+/// REN's marker, in whole packets and exact fractions.
 struct Ren {
     period: u64,
     begin: u64,
@@ -118,7 +117,7 @@ impl Ren {
         begins
     }
 
-    /// The sum of what the period until `now` has of these.
+    /// The sum of these over the sampling period until `now`.
     fn sum(&self, now: u64, all: impl Iterator<Item = (u64, u64)>) -> u64 {
         let (mut sum, mut oldest) = (0, 0);
         for (number, amount) in all {
@@ -218,7 +217,8 @@ impl Model {
         }
     }
 
-    /// A packet leaves, and `behind` of the data band are left: its ECN field afterwards.
+    /// A packet leaves, with `behind` packets left in the data band. Returns its ECN field
+    /// afterwards.
     pub(crate) fn leaves(&mut self, now: u64, band: Band, packet: &P, behind: u64) -> Option<u8> {
         let meta = packet.inner.meta;
         if let Some(ren) = &mut self.ren {
@@ -274,7 +274,7 @@ impl Model {
             }
         };
         *counter += u64::from(segs);
-        // What it will do: nothing, one packet, two.
+        // The mark, by what its grant will draw: no packet, one, two.
         let means = after.min(2);
         if means == mark {
             let given = (ren.number, means);

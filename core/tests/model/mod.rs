@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The port once more, as plainly as it can be said: no bit tricks, no caches, 128-bit fractions.
+//! A straightforward model of the port: no bit tricks, no caches, 128-bit fractions.
 
 use std::collections::VecDeque;
 
@@ -39,7 +39,7 @@ impl Schedule {
         }
     }
 
-    /// By how much this is later than the slack allows.
+    /// The lateness beyond the slack.
     fn charge(&mut self, now: u64, len: u32) -> u64 {
         let least = now.saturating_sub(self.slack);
         let forfeited = least.saturating_sub(self.next());
@@ -58,7 +58,7 @@ impl Schedule {
     }
 }
 
-/// What a configuration comes to.
+/// The values that follow from a configuration.
 struct Rates {
     link: PerByte,
     tokens: PerByte,
@@ -71,13 +71,13 @@ impl Rates {
         papers.max(self.link.duration(2 * 1538 + 84)) + jitter
     }
 
-    /// The least that a token queue holds, and the least time that a token may wait.
+    /// `jitter`'s floors of the token limit and of the expiry.
     fn floors(&self, jitter: u64) -> (u64, u64) {
         if jitter == 0 {
             return (0, 0);
         }
-        // Tokens of 84 bytes whose time is begun within the jitter, and a poll's 64.
-        // At no rate none is, since all go at once.
+        // Tokens of 84 bytes whose time is begun within the jitter, and a poll's 64. Without a rate
+        // there are none: all leave at once.
         let due = u128::from(jitter) * self.tokens.bytes;
         let begun = due.checked_div(84 * self.tokens.ns).unwrap_or(0) + 1;
         let limit = (64 + begun).min(4096) as u64;
@@ -88,7 +88,7 @@ impl Rates {
 fn rates(config: &Config, device: u64) -> Rates {
     let link = config.link.unwrap_or(device);
     if link == 0 {
-        // Nothing is known that a share could be taken of.
+        // The link's speed is unknown, so no share can be taken of it.
         let tokens = match config.tokens {
             Tokens::Share(_) => PerByte::NONE,
             Tokens::Rate(rate) => PerByte::of_rate(rate),
@@ -204,7 +204,7 @@ impl Model {
             .sum()
     }
 
-    /// Whether a band may hold so much.
+    /// Whether a band has room for so much.
     fn allowed(&self, band: Band, packets: u64, bytes: u64) -> bool {
         let config = &self.config;
         match band {
@@ -419,7 +419,7 @@ impl Model {
         }
     }
 
-    /// The counters of a band as they should be.
+    /// The expected counters of a band.
     pub(crate) fn stats(&self, band: Band) -> BandStats {
         let (queued_packets, queued_bytes) = (self.packets(band), self.bytes(band));
         BandStats {

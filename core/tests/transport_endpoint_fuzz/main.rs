@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ten million packets into an endpoint, from peers that know the cookies and say whatever they
-//! like, and from somebody who knows all but the cookies. Nothing panics, what the endpoint says
-//! and keeps stays within bounds, no byte of a message is told twice, and who does not know a
-//! cookie moves nothing.
+//! Fuzzing of an endpoint with ten million packets: from peers that know the cookies and send
+//! anything well-formed, and from an attacker who knows everything but the cookies. Nothing panics,
+//! memory and answers stay within bounds, no byte of a message is handed over twice, and without a
+//! cookie nothing changes.
 // Shifts before masks, as everybody reads them; later versions of the lint agree.
 #![allow(clippy::precedence)]
 
@@ -23,7 +23,7 @@ use turnstile_core::units::Nanos;
 use user::{peer, In, Io, Out, Std};
 
 const PACKETS: u64 = 10_000_000;
-/// What one call may send: tokens before and after, and a burst for each of its timers.
+/// The most that one call may send: tokens before and after, and a burst for each timer.
 const MOST_PER_CALL: u32 = 32 * 32 + 256;
 const PEERS: u8 = 4;
 
@@ -69,7 +69,7 @@ fn fuzz(policy: u32, packets: u64) {
     let mut received = 0;
     for _ in 0..packets {
         let random = rng.next();
-        // Mostly some us, sometimes long enough for timers, seldom for time-outs.
+        // Mostly some us, sometimes long enough for timers, rarely for timeouts.
         now += Nanos(match random % 4096 {
             0 => random >> 37,
             1..=63 => random >> 44,
@@ -92,7 +92,7 @@ fn fuzz(policy: u32, packets: u64) {
                 if let Some(&id) = outs.last() {
                     let more = (random >> 40) as u32 % 5000;
                     if let Some(out) = endpoint.out_mut(id) {
-                        // Whether the endpoint believes it or not.
+                        // Valid or not.
                         out.available = out.available.saturating_add(more);
                         let available = out.available;
                         endpoint.written(now, id, available, random >> 20 & 1 != 0, &mut io);
@@ -150,7 +150,7 @@ fn fuzz(policy: u32, packets: u64) {
         assert!(remembered <= config.max_remembered);
     }
     assert!(received > packets / 64 * 60);
-    // It did not just refuse.
+    // It did not refuse everything.
     let stats = endpoint.stats();
     for counter in [
         Counter::InDelivered,
@@ -178,7 +178,7 @@ fn fuzz(policy: u32, packets: u64) {
         );
     }
     assert!(io.taken > 1 << 20 && io.sent_data > 1000 && io.ended > 1000);
-    // And it lets go of everything in the end.
+    // In the end everything is freed.
     while endpoint.clear(now, &mut io) {}
     while let Some(at) = endpoint.next_timer() {
         now = now.max(at);
@@ -203,7 +203,7 @@ fn ren_takes_whatever_peers_say() {
     fuzz(uapi::POLICY_REN, PACKETS / 3);
 }
 
-/// All that is known of a message, but for how long it has been there.
+/// The facts of a message, except its age.
 fn facts(endpoint: &Endpoint<Std, Out, In>) -> Vec<Info> {
     let mut facts = Vec::new();
     let mut next = 0;
@@ -281,7 +281,7 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
     }
     assert_eq!(facts(&endpoint), before);
     assert_eq!((io.taken, io.sent_data, io.ended), (bytes, data, 0));
-    // What was answered are RESETs, and no more than the limit on these.
+    // The only answers are RESETs, within their limit.
     let stats = endpoint.stats();
     assert_eq!(u64::from(io.sent), stats.get(Counter::ResetSentUnknown));
     assert!(io.sent <= 64 && stats.get(Counter::ResetSuppressed) > 1000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Packets that are well-formed, and say anything.
+//! Well-formed packets with arbitrary contents.
 
 use turnstile_core::transport::wire::*;
 

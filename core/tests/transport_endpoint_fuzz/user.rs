@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The endpoint's user, which checks what it is told.
+//! The endpoint's user, which checks every call.
 
 use turnstile_core::transport::host::*;
 use turnstile_core::transport::wire::*;
@@ -27,7 +27,7 @@ pub(crate) struct Out {
     pub(crate) acked: u32,
 }
 
-/// Bytes that were told, as starts and ends.
+/// Bytes that were handed over, as starts and ends.
 pub(crate) struct In {
     told: Vec<(u32, u32)>,
     pub(crate) window: u32,

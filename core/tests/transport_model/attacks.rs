@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Packets of somebody who means no good.
+//! Attacks: floods of SYNCs, forged packets, replayed tokens.
 
 use turnstile_core::header::{FLAG_REN, FLAG_UNSCHEDULED};
 use turnstile_core::transport::config::Config;
@@ -58,7 +58,7 @@ fn a_flood_of_syncs_leaves_memory_bounded_and_others_served() {
     }
     let (_, incoming, _) = network.endpoint(0).counts();
     assert!(incoming <= Config::DEFAULT.max_half_open + 100);
-    // It is as much after a tenth of them as after all.
+    // Memory is the same after a tenth of them as after all.
     println!("{} B allocated, {incoming} messages", after[99]);
     assert!(after[99] <= after[9] + 200_000 && after[99] < 16 << 20);
     let stats = network.endpoint(0).stats();
@@ -80,14 +80,15 @@ fn a_flood_of_syncs_leaves_memory_bounded_and_others_served() {
         long / 1000
     );
     // Ten million in a second are two thirds of what the link carries: most are forgotten before
-    // their data could come. Who asks again comes through, and who is there is not disturbed.
-    // Alone, it takes 36 ms, and the others 0.1 ms each.
+    // their data could come. Messages that repeat their SYNC come through, and those under way are
+    // not disturbed. Alone, it takes 36 ms, and the others 0.1 ms each.
     assert!(times[100] < 300_000_000 && long < 45_000_000);
     // Those that began with it time out, and nothing is left.
     assert_clean(&mut network, 3);
 }
 
-/// Somebody knows all but the cookie, and can forge addresses: he moves no byte, and ends nothing.
+/// An attacker who knows everything but the cookie, and can forge addresses, moves no byte and ends
+/// nothing.
 #[test]
 fn who_does_not_know_the_cookie_moves_no_byte() {
     let mut network = star(1, &Config::DEFAULT, 3, link(), false);
@@ -170,7 +171,7 @@ fn who_does_not_know_the_cookie_moves_no_byte() {
     assert_clean(&mut network, 2);
 }
 
-/// Somebody has seen the cookie, but cannot forge the address.
+/// An attacker has seen the cookie, but cannot forge the address.
 #[test]
 fn who_has_the_cookie_but_not_the_address_moves_no_byte() {
     let mut network = star(1, &Config::DEFAULT, 3, link(), false);
@@ -215,7 +216,7 @@ fn who_has_the_cookie_but_not_the_address_moves_no_byte() {
     assert_clean(&mut network, 2);
 }
 
-/// Tokens that come again or late draw nothing, and are counted.
+/// Duplicate and late tokens draw nothing, and are counted.
 #[test]
 fn tokens_that_come_again_draw_nothing() {
     let link = Link {
@@ -226,8 +227,8 @@ fn tokens_that_come_again_draw_nothing() {
     network.send_at(2_000_000, 0, 1, 1_450_000);
     network.run_to_the_end(1_000_000_000);
     let stats = network.endpoint(0).stats();
-    // Each would come four times: two links that repeat all. The switch's port has no room for most
-    // of them.
+    // Each would come four times, as two links duplicate everything; the switch's port has no room
+    // for most.
     let stats = (
         stats.get(Counter::DataSent),
         stats.get(Counter::TokenDuplicate),

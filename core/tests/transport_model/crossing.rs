@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Messages cross, whatever the network does.
+//! Messages of all kinds arrive over networks that lose, reorder and duplicate.
 
 use turnstile_core::transport::config::Config;
 
@@ -49,7 +49,7 @@ fn any_size_crosses_a_perfect_network() {
     }
 }
 
-/// All messages have arrived and ended well, and nothing is left behind.
+/// Checks that all messages were delivered and that no state is left.
 #[track_caller]
 pub(crate) fn assert_clean(network: &mut Network, hosts: usize) {
     for (number, message) in network.registry.messages.iter().enumerate() {
@@ -59,7 +59,7 @@ pub(crate) fn assert_clean(network: &mut Network, hosts: usize) {
         assert_eq!(result, Ok(()), "{number}");
         assert_eq!(message.failed_in, None, "{number}");
     }
-    // What is repeated late is over then, and what was finished forgotten.
+    // By then late retransmissions are over, and finished messages forgotten.
     let end = network.now + 13_000_000_000;
     assert!(
         !network.run_until(end),
@@ -91,7 +91,7 @@ fn all_kinds(seed: u64, config: &Config, link: Link, v6: bool, count: usize) -> 
         let length = 1 + network.below(9 * 10_u64.pow(digits)) as u32;
         let mut what = network.plain(length);
         match network.below(4) {
-            // Written bit by bit; of unknown length, too.
+            // Written in pieces; of unknown length, too.
             0 => what.available = network.below(u64::from(length)) as u32,
             1 => {
                 what.length = None;
@@ -151,7 +151,7 @@ fn whatever_is_lost_repeated_or_late_each_message_arrives_once() {
         ("reorders 10 %", 0, 0, 100_000),
         ("all", 30_000, 30_000, 100_000),
     ];
-    // More of them, if somebody wants to look for longer.
+    // More runs on request.
     let rounds = std::env::var("TURNSTILE_MODEL_ROUNDS").map_or(1, |r| r.parse().unwrap());
     for round in 0..rounds {
         for (name, config) in configs() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Millions of packets, most of them wrong in some way, through one endpoint, while its user does
-//! whatever comes to his mind.
+//! Millions of packets, most of them wrong in some way, through one endpoint, with random calls of
+//! its user in between.
 
 use std::collections::HashMap;
 
@@ -14,10 +14,10 @@ use turnstile_core::units::Nanos;
 
 use super::host::{address, next, number, Std};
 
-/// A user that checks what it is told, and remembers cookies.
+/// A user that checks every call, and remembers cookies.
 struct User {
     random: u64,
-    /// Of each incoming message: up to where its bytes are known to have come, and which beyond.
+    /// For each incoming message: the end of its contiguous bytes, and those beyond.
     coming: HashMap<(u32, u32), Vec<(u32, u32)>>,
     /// With the peer's number.
     cookies: Vec<(Cookie, usize)>,
@@ -254,7 +254,7 @@ impl Fuzz {
         }
     }
 
-    /// The packet as it is after some bits have flipped, if it is still one.
+    /// The packet after some bits have flipped, if it is still valid.
     fn flip(&mut self, packet: &Packet) -> Option<Packet> {
         let mut bytes = [0; MAX_HEADER];
         let len = packet.write(&mut bytes);
@@ -367,7 +367,7 @@ impl Fuzz {
         }
     }
 
-    /// All that is left is over after some time.
+    /// After some time all messages have ended.
     fn finish(&mut self) {
         let end = self.now + 60_000_000_000;
         while let Some(at) = self.endpoint.next_timer() {

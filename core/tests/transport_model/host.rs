@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What an endpoint's user is here: it checks that each message's bytes come once, and only once
-//! all have.
+//! The endpoint's user in the model: it checks that each byte of a message comes once, and
+//! completion only when all have come.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -52,7 +52,7 @@ pub(crate) fn number(ip: &[u8; 16]) -> usize {
     usize::from(u16::from_be_bytes([ip[14], ip[15]]))
 }
 
-/// A message, as the test knows it.
+/// The test's view of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) to: usize,
@@ -60,13 +60,15 @@ pub(crate) struct Message {
     pub(crate) began: u64,
     /// When it was delivered to the receiver.
     pub(crate) delivered: Option<u64>,
-    /// What the sender was told, and when.
+    /// The result that the sender was told, and when.
     pub(crate) result: Option<(u64, Result<(), Failure>)>,
     pub(crate) failed_in: Option<Failure>,
     /// Bytes that have come.
     pub(crate) received: u32,
     /// Tokens' worth of data that came: of each of the network's windows.
     pub(crate) bytes_by: Vec<u32>,
+    /// What is not written at first is written no sooner.
+    pub(crate) held: u64,
 }
 
 /// All messages of a test.
@@ -79,14 +81,14 @@ pub(crate) struct Registry {
     pub(crate) bytes: u64,
 }
 
-/// What is kept for an outgoing message: its number.
+/// The user's data for an outgoing message: its number.
 #[derive(Debug)]
 pub(crate) struct Out {
     pub(crate) message: usize,
     pub(crate) acked: u32,
 }
 
-/// What is kept for an incoming message.
+/// The user's data for an incoming message.
 #[derive(Debug)]
 pub(crate) struct In {
     /// Known when the first data comes.
@@ -130,7 +132,7 @@ pub(crate) struct Io<'a> {
     pub(crate) no_memory: u64,
 }
 
-/// What a port does with messages.
+/// How a listening port treats messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Policy {
     Refuse(ResetCode),

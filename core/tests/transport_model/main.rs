@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The transport in a model network: hosts with the real endpoint, switches with the real port,
-//! links that lose, reorder and repeat.
+//! links that lose, reorder and duplicate.
 //!
 //! Time is virtual and everything is seeded: a run is the same each time.
 
@@ -8,6 +8,7 @@ mod attacks;
 mod crossing;
 mod fuzz;
 mod host;
+mod idle;
 mod network;
 mod ren;
 mod rules;

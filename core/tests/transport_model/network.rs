@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Events, links, and ports in the hosts and switches.
+//! The model network: events, links, and the ports of hosts and switches.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -89,7 +89,7 @@ impl Sink<Flying> for Drop {
     fn dropped(&mut self, _: Flying, _: Band, _: DropCause) {}
 }
 
-/// What a link does to packets. Parts per million, and ns.
+/// A link's impairments, in parts per million and ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Link {
     pub(crate) rate: u64,
@@ -117,7 +117,7 @@ struct HostState {
     timer: u64,
     v6: bool,
     window: u32,
-    /// The application reads what has come after this time, ns.
+    /// The application reads received bytes after this time, ns.
     read_delay: u64,
     no_memory: u64,
     ports: HashMap<u16, Policy>,
@@ -235,7 +235,7 @@ impl Network {
         host::next(&mut self.random) % n
     }
 
-    /// Does something with a host's endpoint, and sends what that gives.
+    /// Calls a function on a host's endpoint, and sends the packets that it gives.
     pub(crate) fn with<R>(
         &mut self,
         host: usize,
@@ -304,7 +304,7 @@ impl Network {
     fn forward(&mut self, packet: Flying) {
         let key = (packet.from, packet.to);
         let route = self.routes.entry(key).or_insert_with(|| {
-            // Who is not there is beyond the host's own port.
+            // Packets to a host that does not exist get no further than the sender's own port.
             let known = key.1 < self.hosts.len();
             let mut route = (self.route)(key.0, key.1.min(self.hosts.len() - 1));
             route.truncate(if known { usize::MAX } else { 1 });
@@ -391,7 +391,7 @@ impl Network {
         });
     }
 
-    /// Lets time pass until `end`, or until nothing is left to happen. Whether something is.
+    /// Runs until `end`, or until no event is left. Returns whether one is.
     pub(crate) fn run_until(&mut self, end: u64) -> bool {
         while let Some(&Reverse((time, _, slot))) = self.events.peek() {
             if time > end {
@@ -428,7 +428,7 @@ impl Network {
         false
     }
 
-    /// Lets time pass until all messages have ended at both sides, or `end`.
+    /// Runs until all messages have ended at both sides, or `end`.
     pub(crate) fn run_to_the_end(&mut self, end: u64) {
         let mut from = 0;
         while from < self.registry.messages.len() && self.now < end {

@@ -73,8 +73,8 @@ fn waited(network: &Network) -> (u64, u64) {
     (data.over_limit, data.max_packets)
 }
 
-/// A port without a marker says that there is room for ever. Without a bound of their own, messages
-/// double until the port drops most of what they send, and even one that is alone stands still.
+/// A port without a marker always reports room. Without a cap of their own, messages would double
+/// their rate until the port drops most of their packets, and even a single one would stall.
 #[test]
 fn without_marks_no_more_is_under_way_than_the_link_carries() {
     // What is acknowledged at once.
@@ -100,9 +100,9 @@ fn without_marks_no_more_is_under_way_than_the_link_carries() {
     }
 }
 
-/// Four messages over a link of which each takes the fourth part, and that is slower than the
-/// hosts': their packets wait for many round trips, and are taken for lost meanwhile. What grants
-/// that are sent for that draw adds to what is under way, but not for ever.
+/// Four messages share a link that is slower than the hosts': their packets wait for many round
+/// trips, and are taken for lost meanwhile. The grants sent for that draw further packets, which
+/// add to those under way, but only up to a bound.
 #[test]
 fn what_waits_for_long_is_not_taken_for_lost_for_ever() {
     const COUNT: usize = 4;
@@ -118,8 +118,8 @@ fn what_waits_for_long_is_not_taken_for_lost_for_ever() {
     assert!(most <= COUNT as u64 * (2 * BDP + 16), "{most}");
 }
 
-/// What is sent at first is what the link carries in a round trip, headers and all: a message alone
-/// never waits.
+/// The initial burst is what the link carries in a round trip, headers included: a message alone is
+/// never queued.
 #[test]
 fn the_first_round_is_at_the_links_rate() {
     let mut network = pairs(1, 1, true, BUFFER);
@@ -134,8 +134,8 @@ fn the_first_round_is_at_the_links_rate() {
     assert_eq!(waited(&network), (0, 1));
 }
 
-/// Grants that are lost are packets that are not sent. The port sees the gaps, and others are sent
-/// twice for.
+/// A lost grant is a packet that is not sent. The port sees the gap as free capacity, and other
+/// grants draw two packets.
 #[test]
 fn lost_grants_are_made_up_for() {
     let took = |loss| {
@@ -157,9 +157,9 @@ fn lost_grants_are_made_up_for() {
     }
 }
 
-/// All grants are lost for a while: one is sent for each round trip in which nothing came, and what
-/// it draws is doubled each time. The acknowledgements were lost, too: what is taken for under way
-/// must not hold that up.
+/// All grants are lost for a while: then one is sent for each round trip in which nothing came, and
+/// the number of packets doubles each time. The acknowledgements were lost, too: data that only
+/// seems to be under way must not hold that up.
 #[test]
 fn a_message_gets_going_again() {
     let mut network = pairs(1, 1, true, BUFFER);
@@ -183,8 +183,8 @@ fn a_message_gets_going_again() {
     assert!(full.is_some_and(|rounds| rounds <= 7), "{full:?}");
 }
 
-/// As many messages as leave each other's packets waiting for round trips: the first packets answer
-/// no grant, and that they take long tells how long the path is.
+/// So many messages that packets are queued for several round trips: the first ones answer no
+/// grant, and their delay is the first measure of the path.
 #[test]
 fn what_waits_among_many_is_not_sent_twice() {
     for count in [16, 64] {
@@ -246,7 +246,7 @@ fn a_round_trip_that_grows_is_measured() {
     assert!(took.max().unwrap() * 100 <= ideal * 105);
 }
 
-/// Grants for which there is nothing left to send make no noise.
+/// Grants for which nothing is left to send cause no signals.
 #[test]
 fn nothing_is_sent_twice_where_nothing_is_lost() {
     for length in [1, 1450, 10 * 1450, 60 * 1450, 3_000_000] {
@@ -263,7 +263,7 @@ fn nothing_is_sent_twice_where_nothing_is_lost() {
     }
 }
 
-/// What came of a burst. Times in us.
+/// The result of a burst. Times in us.
 struct Burst {
     network: Network,
     /// Packets in the queue at the link, each us from when the burst begins.
@@ -274,8 +274,8 @@ struct Burst {
     stops: usize,
 }
 
-/// A flow has the link for itself; `phase` ns into a sampling period so many others begin, stay for
-/// 40 round trips, and stop.
+/// A flow is alone on the link; `phase` ns into a sampling period so many others begin, last for 40
+/// round trips, and stop.
 fn burst(count: usize, phase: u64, buffer: u32) -> Burst {
     const STAYS: u64 = 40;
     let all = count + 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! TOP's rules: priorities, tokens that expire at the sender, unscheduled packets, lengths that are
-//! not known. And how messages fail.
+//! TOP's rules: priorities, expiry of tokens at the sender, unscheduled packets, unknown lengths.
+//! And the failures of messages.
 
 use turnstile_core::port::band::Band;
 use turnstile_core::transport::config::Config;
@@ -52,8 +52,8 @@ fn beside_load(config: &Config, kind: Kind, load: bool) -> u64 {
     took(&network, message)
 }
 
-/// Issue: a high-priority message's time under a saturating low-priority load is within 1.2 x of
-/// its time alone.
+/// The goal: under a saturating load of low priority a message of high priority takes at most 1.2
+/// times its time alone.
 #[test]
 fn a_short_message_hardly_notices_long_ones() {
     let config = Config::DEFAULT;
@@ -63,7 +63,7 @@ fn a_short_message_hardly_notices_long_ones() {
         println!("{kind:?}: alone {alone} ns, beside load {beside} ns");
         assert!(beside * 10 <= alone * 12, "{kind:?}: {alone} {beside}");
     }
-    // All alike, it waits for its share: what is shown is the policy's doing.
+    // Without priorities it waits for its share, so the result above is due to the policy.
     let policy = uapi::POLICY_EXPRESSPASS;
     let config = Config { policy, ..config };
     let alone = beside_load(&config, Kind::Plain, false);
@@ -72,12 +72,12 @@ fn a_short_message_hardly_notices_long_ones() {
     assert!(beside * 2 > alone * 3);
 }
 
-/// Tokens wait at a port behind others of higher priority, for long, since ports do not let tokens
-/// expire here; then they all go. The most data that is queued before their receiver, bytes.
+/// Tokens wait long at a port behind others of higher priority, since ports have no expiry here;
+/// then all leave at once. Returns the longest data queue before their receiver, bytes.
 fn after_a_wait(token_expiry: u64) -> u64 {
     let config = Config {
         schedule: uapi::SCHEDULE_LAS,
-        // No feedback to speak of: tokens are sent that are not answered.
+        // Hardly any feedback: unanswered tokens halve the rate at most.
         min_rate: 500_000_000,
         token_expiry,
         ..Config::DEFAULT
@@ -141,7 +141,8 @@ fn unscheduled_packets_save_a_round_trip() {
     assert_clean(&mut network, 2);
 }
 
-/// They are dropped where they meet, do no harm to what has tokens, and arrive nonetheless.
+/// Unscheduled packets are dropped where they meet, do not harm scheduled data, and their messages
+/// still arrive.
 #[test]
 fn unscheduled_packets_that_meet_are_sent_again_with_tokens() {
     let config = Config {
@@ -166,8 +167,8 @@ fn unscheduled_packets_that_meet_are_sent_again_with_tokens() {
     assert_clean(&mut network, 17);
 }
 
-/// However a message's end is delayed, its receiver takes none twice: SYNCs that come again are
-/// answered, not opened.
+/// Delayed packets at a message's end do not deliver it twice: repeated SYNCs are answered and open
+/// nothing.
 #[test]
 fn what_was_delivered_is_remembered() {
     let link = Link {
@@ -195,7 +196,7 @@ fn a_dead_peer_ends_in_a_time_out_at_both_sides() {
         timeout: 1_000_000_000,
         ..Config::DEFAULT
     };
-    // It dies before it hears anything, and in the middle.
+    // A host dies before it hears anything, and in the middle of a message.
     for (dies, receiver) in [(0, true), (4_000_000, true), (4_000_000, false)] {
         let mut network = star(1, &config, 2, link(), false);
         let message = network.send_at(BEGIN, 0, 1, 10_000_000);
@@ -231,7 +232,7 @@ fn a_receiver_that_will_not_says_why() {
         assert_eq!(result, Err(Failure::Reset(code)));
         assert!(at < BEGIN + 50_000);
     }
-    // One that has no room now is asked until it has.
+    // A receiver without room is sent the SYNC again until it has some.
     let mut network = star(1, &Config::DEFAULT, 2, link(), false);
     network.set_port(1, 2, Policy::Ignore);
     network.send_at(BEGIN, 0, 1, 10_000);
@@ -271,7 +272,7 @@ fn who_ends_a_message_tells_the_other() {
     assert_eq!(network.endpoint(0).counts(), (0, 0, 0));
 }
 
-/// The host's port has room for what goes unscheduled.
+/// The host's port has room for unscheduled packets.
 #[test]
 fn a_hosts_own_port_drops_nothing() {
     let config = Config {
@@ -291,8 +292,8 @@ fn a_hosts_own_port_drops_nothing() {
     assert_clean(&mut network, 2);
 }
 
-/// A REN sender does not know the window when it begins: what it sends beyond is not taken, and
-/// comes later.
+/// A REN sender does not know the window when it begins: data beyond the window is dropped, and
+/// sent again later.
 #[test]
 fn a_burst_beyond_the_window_arrives() {
     let config = Config {
@@ -309,8 +310,8 @@ fn a_burst_beyond_the_window_arrives() {
     assert_clean(&mut network, 2);
 }
 
-/// A configuration that is changed under way takes effect at once: a link that was slow holds
-/// nothing up.
+/// A change of the configuration takes effect at once, also for messages that were paced for a slow
+/// link.
 #[test]
 fn a_faster_link_is_used_at_once() {
     let slow = Config {
@@ -331,8 +332,7 @@ fn a_faster_link_is_used_at_once() {
     assert_clean(&mut network, 2);
 }
 
-/// Messages that wait for their turn are not talked about all the time: neither side makes more of
-/// the other's question than it is.
+/// Waiting messages cause few probes: neither side counts a probe as news.
 #[test]
 fn messages_that_wait_ask_ever_more_rarely() {
     // 100 Mbit/s, so that most wait for half a second; and a receive buffer that few fit into.
@@ -364,8 +364,8 @@ fn messages_that_wait_ask_ever_more_rarely() {
     assert_clean(&mut network, 2);
 }
 
-/// A thousand messages whose senders fall silent are asked no more often than a host can answer;
-/// and come when they can.
+/// A thousand messages whose senders fall silent are probed no more often than a host can answer,
+/// and arrive when the senders are back.
 #[test]
 fn silent_senders_are_asked_one_after_the_other() {
     const COUNT: u64 = 1000;
@@ -379,7 +379,7 @@ fn silent_senders_are_asked_one_after_the_other() {
         let stats = network.endpoint(1).stats();
         stats.get(Counter::ResendSent) + stats.get(Counter::TokenSent)
     };
-    // What was open is silent by now, what was half open is asked rarely.
+    // By now open messages are silent, and the probes of half-open ones have backed off.
     network.run_until(1_000_000_000);
     let before = sent(&mut network);
     network.run_until(3_000_000_000);

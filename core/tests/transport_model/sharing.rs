@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How messages share links: the papers' experiments, in small.
+//! How messages share links: the papers' experiments at a small scale.
 
 use turnstile_core::port::band::Band;
 use turnstile_core::transport::config::Config;
@@ -99,8 +99,8 @@ fn two_flows_share_fairly_within_three_round_trips() {
     const SEEDS: u64 = 16;
     for (name, feedback) in FEEDBACKS {
         for rate in [G10, G100] {
-            // How far the first is above its fair share, in each round trip after the second began,
-            // in the mean.
+            // The first flow's mean excess over its fair share, by round trip after the second
+            // began.
             let mut off = [0.0; 8];
             for seed in 0..SEEDS {
                 // Three links each way.
@@ -161,7 +161,7 @@ fn many_flows_share_fairly() {
     }
 }
 
-/// How many bytes each of some flows over one link gets from 20 to 60 ms after they began.
+/// Bytes that each of some flows over one link gets from 20 to 60 ms after they began.
 fn shares(config: &Config, pairs: usize) -> Vec<f64> {
     let mut network = dumbbell(pairs as u64, config, pairs, link(G10, 16_000));
     for pair in 0..pairs {
@@ -179,7 +179,7 @@ fn shares(config: &Config, pairs: usize) -> Vec<f64> {
     after.iter().zip(before).map(|(a, b)| a - b).collect()
 }
 
-/// Few flows have large parts of the link, and none keeps what another should have.
+/// Few flows, with large parts of the link each, share it fairly.
 #[test]
 fn few_flows_share_fairly() {
     let config = expresspass(uapi::FEEDBACK_WEIGHTED);
@@ -191,7 +191,7 @@ fn few_flows_share_fairly() {
         assert!(index > 0.9, "{pairs}: {index}");
         assert!(used > 0.94, "{pairs}: {used}");
     }
-    // It is the option that does it.
+    // The option `fairness` is the cause.
     let papers = Config {
         fairness: 0,
         ..config
@@ -200,8 +200,8 @@ fn few_flows_share_fairly() {
     assert!(index < 0.8, "{index}");
 }
 
-/// A flow over all of `links`, and one over each: how well the least used link is used for data, of
-/// what tokens leave.
+/// A flow over all of `links`, and one over each. Returns the data utilization of the least used
+/// link, as a part of what tokens leave.
 fn parking_lot(config: &Config, links: usize) -> f64 {
     // Hosts 0 (all links) and 1..=links (one each) send; `links + 1 + i` receives what `i` sends.
     let route = move |from: usize, to: usize| {
@@ -276,7 +276,7 @@ fn alone(config: &Config, length: u32) -> u64 {
 /// at 60 % load on a dumbbell of 4 + 4 hosts, whose switches' ports hold so many unscheduled
 /// packets; 0: these are data.
 fn mixed_sizes(unscheduled: u32) -> [(f64, f64); 2] {
-    // More of them, if somebody wants to know better.
+    // More messages on request, for better statistics.
     let count: u64 = std::env::var("TURNSTILE_MODEL_MESSAGES").map_or(80, |c| c.parse().unwrap());
     let config = Config {
         unscheduled: 8,
@@ -342,13 +342,13 @@ fn mixed_sizes(unscheduled: u32) -> [(f64, f64); 2] {
 
 #[test]
 fn mixed_sizes_are_slowed_down_little() {
-    // Short ones wait for tokens after all where the link has no gap for what goes unscheduled,
-    // which is most of the time that it is busy.
+    // Where the link has no gap for unscheduled packets, which is most of its busy time, short
+    // messages still wait for tokens.
     let [short, every] = mixed_sizes(1);
     assert!(short.0 < 4.0 && every.0 < 2.0 && every.1 < 12.0);
 }
 
-/// As data, they wait for the packets that tokens have asked for, which are few.
+/// As data they wait behind scheduled packets, which are few.
 #[test]
 fn unscheduled_packets_that_are_data_arrive_almost_as_if_alone() {
     let [short, every] = mixed_sizes(0);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Networks that more than one test runs on.
+//! Networks for several tests.
 
 use turnstile_core::port::config::{Config as PortConfig, Expiry, Tokens};
 use turnstile_core::transport::config::Config;
 
 use super::*;
 
-/// The papers' switch: what tokens may wait is as configured.
+/// The papers' switch: `jitter 0`, so that limit and expiry are as configured.
 pub(crate) const PAPERS: PortConfig = PortConfig {
     jitter: Nanos::ZERO,
     ..PortConfig::DEFAULT

@@ -40,6 +40,15 @@ static bool knt_source(const struct sk_buff *skb, struct knt_arrival *arrival)
 	return false;
 }
 
+/* No packet of the transport: counted there, and named to who watches drops. */
+static int knt_refuse(struct knt_net *tn, struct sk_buff *skb, enum knt_refused why,
+		      enum skb_drop_reason reason)
+{
+	knt_ops->refused(tn, why);
+	kfree_skb_reason(skb, reason);
+	return 0;
+}
+
 /* UDP's encap_rcv: the checksum is right, and skb begins with UDP's header. Always takes the packet. */
 int knt_receive(struct sock *udp, struct sk_buff *skb)
 {
@@ -48,25 +57,28 @@ int knt_receive(struct sock *udp, struct sk_buff *skb)
 	u8 copy[KNT_MAX_HEADER];
 	u32 len;
 
-	if (!tn || !knt_net_state(tn))
-		goto drop;
-	if (skb->pkt_type != PACKET_HOST || udp_hdr(skb)->source != htons(KNT_UDP_PORT))
-		goto drop;
-	if (!knt_source(skb, &arrival))
-		goto drop;
+	/* The port is being opened or closed: nobody counts yet, or any more. */
+	if (!tn || !knt_net_state(tn)) {
+		kfree_skb_reason(skb, SKB_DROP_REASON_SOCKET_CLOSE);
+		return 0;
+	}
+	if (skb->pkt_type != PACKET_HOST || !knt_source(skb, &arrival))
+		return knt_refuse(tn, skb, KNT_REFUSED_ADDRESS, SKB_DROP_REASON_IP_INVALID_DEST);
+	if (udp_hdr(skb)->source != knt_udp_port())
+		return knt_refuse(tn, skb, KNT_REFUSED_PORT, SKB_DROP_REASON_SOCKET_FILTER);
 	len = skb->len - sizeof(struct udphdr);
 	arrival.len = len;
-	arrival.head_len = min_t(u32, len, KNT_MAX_HEADER);
+	arrival.head_len = min(len, knt_ops->numbers.header);
 	if (skb_headlen(skb) >= sizeof(struct udphdr) + arrival.head_len) {
 		arrival.head = skb->data + sizeof(struct udphdr);
 	} else {
 		/* What is in pages stays there: the payload is kept as it is. */
 		if (skb_copy_bits(skb, sizeof(struct udphdr), copy, arrival.head_len))
-			goto drop;
+			goto unreadable;
 		arrival.head = copy;
 	}
 	if (!pskb_pull(skb, sizeof(struct udphdr)))
-		goto drop;
+		goto unreadable;
 	/* What Rust has may be kept longer than the device. */
 	skb->dev = NULL;
 	skb_dst_drop(skb);
@@ -75,9 +87,8 @@ int knt_receive(struct sock *udp, struct sk_buff *skb)
 	skb_orphan(skb);
 	knt_ops->packet(tn, &arrival, skb);
 	return 0;
-drop:
-	kfree_skb(skb);
-	return 0;
+unreadable:
+	return knt_refuse(tn, skb, KNT_REFUSED_UNREADABLE, SKB_DROP_REASON_HDR_TRUNC);
 }
 
 void knt_skb_free(struct sk_buff *skb)

@@ -57,6 +57,11 @@ static inline struct knt_sock *knt_sk(const struct sock *sk)
 
 extern const struct knt_ops *knt_ops;
 
+static inline __be16 knt_udp_port(void)
+{
+	return htons(knt_ops->numbers.udp_port);
+}
+
 int knt_wait_ready(void);
 bool knt_stays(void);
 void knt_wait_unused(void);

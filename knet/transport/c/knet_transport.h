@@ -22,13 +22,33 @@ struct sk_buff;
 struct sk_buff_head;
 struct sock;
 
-/* The UDP port of both ends, and the protocol's and the options' numbers: core/src/uapi/transport.rs has them too. */
-#define KNT_UDP_PORT 29813
-#define KNT_PROTOCOL 259
-#define KNT_LEVEL 29813
+/* The longest header that a transport may have behind UDP's. */
+#define KNT_MAX_HEADER 256
 
-/* The longest header that Turnstile puts behind UDP's. */
-#define KNT_MAX_HEADER 144
+/* Ancillary data, by what it is for. */
+enum {
+	KNT_CMSG_LENGTH,
+	KNT_CMSG_DEADLINE,
+	KNT_CMSG_COFLOW,
+	KNT_CMSG_PRIORITY,
+	KNT_CMSG_UNKNOWN_SIZE,
+	KNT_CMSG_INFO,
+	KNT_CMSGS,
+};
+
+/* What programs and peers know the transport by. */
+struct knt_numbers {
+	const char *name;	/* in /proc/net/protocols */
+	const char *name6;
+	u32 header;		/* the longest behind UDP's, at most KNT_MAX_HEADER */
+	u16 udp_port;		/* of both ends */
+	u16 protocol;		/* of socket(2) */
+	u32 level;		/* of options and ancillary data */
+	u32 ancillary[KNT_CMSGS];
+	u8 ee_origin;		/* of reports: struct sock_extended_err */
+	u8 ee_delivered;
+	u8 ee_failed;
+};
 
 /* A peer as seen from a local address; IPv4 is mapped. */
 struct knt_path {
@@ -45,6 +65,13 @@ struct knt_arrival {
 	u32 len;		/* how many bytes there are behind it */
 	u32 device;		/* the index of the one that it came in by */
 	u8 ecn;
+};
+
+/* Why a datagram is not one for the transport. */
+enum knt_refused {
+	KNT_REFUSED_PORT,	/* from another port than the transport's */
+	KNT_REFUSED_ADDRESS,	/* to many, or from nobody's address */
+	KNT_REFUSED_UNREADABLE,	/* its headers cannot be had */
 };
 
 /* A packet to send. */
@@ -100,10 +127,12 @@ enum {
  * socket's lock; timer and packet with bottom halves off. Errors are negative errnos.
  */
 struct knt_ops {
+	struct knt_numbers numbers;
 	void *(*net_open)(struct knt_net *tn);			/* makes the namespace's state; NULL: no memory */
 	void (*net_close)(void *state);
 	void (*timer)(struct knt_net *tn);
 	void (*packet)(struct knt_net *tn, const struct knt_arrival *arrival, struct sk_buff *skb); /* takes skb */
+	void (*refused)(struct knt_net *tn, u32 why);		/* enum knt_refused; as packet */
 	int (*sock_open)(struct sock *sk);
 	void (*sock_close)(struct sock *sk, bool abort, long linger);	/* L; perhaps twice */
 	int (*sock_bind)(struct sock *sk, u16 port);		/* L; 0: any; returns the port */

@@ -6,19 +6,16 @@
 #include <net/ipv6.h>
 #include "internal.h"
 
-/* Ancillary data of level KNT_LEVEL, as in core/src/uapi/transport.rs. */
-enum {
-	KNT_CMSG_LENGTH = 1,
-	KNT_CMSG_DEADLINE,
-	KNT_CMSG_COFLOW,
-	KNT_CMSG_PRIORITY,
-	KNT_CMSG_UNKNOWN_SIZE,
-	KNT_CMSG_INFO,
-};
+/* What ancillary data is for, KNT_CMSG_*; KNT_CMSGS: nothing that is known. */
+static u32 knt_cmsg(const struct cmsghdr *cmsg)
+{
+	u32 what;
 
-#define KNT_EE_ORIGIN 8
-#define KNT_EE_DELIVERED 1
-#define KNT_EE_FAILED 2
+	for (what = 0; what < KNT_CMSGS; what++)
+		if (cmsg->cmsg_type == knt_ops->numbers.ancillary[what])
+			break;
+	return what;
+}
 
 static int knt_destination(struct sock *sk, struct msghdr *msg, struct knt_address *to)
 {
@@ -50,10 +47,11 @@ static int knt_destination(struct sock *sk, struct msghdr *msg, struct knt_addre
 
 static int knt_ancillary(const struct cmsghdr *cmsg, struct knt_send_options *options)
 {
+	u32 what = knt_cmsg(cmsg);
 	u64 wide = 0;
 	u32 narrow = 0;
 
-	switch (cmsg->cmsg_type) {
+	switch (what) {
 	case KNT_CMSG_LENGTH:
 	case KNT_CMSG_DEADLINE:
 		if (cmsg->cmsg_len != CMSG_LEN(sizeof(wide)))
@@ -71,7 +69,7 @@ static int knt_ancillary(const struct cmsghdr *cmsg, struct knt_send_options *op
 		return -EINVAL;
 	}
 
-	switch (cmsg->cmsg_type) {
+	switch (what) {
 	case KNT_CMSG_LENGTH:
 		if (!wide)
 			return -EINVAL;
@@ -123,7 +121,7 @@ int knt_msg_send_options(struct sock *sk, struct msghdr *msg, struct knt_send_op
 	for_each_cmsghdr(cmsg, msg) {
 		if (!CMSG_OK(msg, cmsg))
 			return -EINVAL;
-		if (cmsg->cmsg_level != KNT_LEVEL)
+		if (cmsg->cmsg_level != knt_ops->numbers.level)
 			continue;
 		err = knt_ancillary(cmsg, options);
 		if (err)
@@ -176,12 +174,15 @@ void knt_msg_set_flags(struct msghdr *msg, bool end, bool truncated)
 
 void knt_msg_put_info(struct msghdr *msg, const u64 info[4])
 {
-	put_cmsg(msg, KNT_LEVEL, KNT_CMSG_INFO, 4 * sizeof(u64), (void *)info);
+	const struct knt_numbers *numbers = &knt_ops->numbers;
+
+	put_cmsg(msg, numbers->level, numbers->ancillary[KNT_CMSG_INFO], 4 * sizeof(u64), (void *)info);
 }
 
 /* Queues a report of what became of a message, for knt_msg_receive_error(). Any context. */
 void knt_sock_report(struct sock *sk, const struct knt_report *report)
 {
+	const struct knt_numbers *numbers = &knt_ops->numbers;
 	struct sock_exterr_skb *serr;
 	struct sk_buff *skb;
 
@@ -194,8 +195,8 @@ void knt_sock_report(struct sock *sk, const struct knt_report *report)
 	serr = SKB_EXT_ERR(skb);
 	memset(serr, 0, sizeof(*serr));
 	serr->ee.ee_errno = report->error;
-	serr->ee.ee_origin = KNT_EE_ORIGIN;
-	serr->ee.ee_type = report->error ? KNT_EE_FAILED : KNT_EE_DELIVERED;
+	serr->ee.ee_origin = numbers->ee_origin;
+	serr->ee.ee_type = report->error ? numbers->ee_failed : numbers->ee_delivered;
 	serr->ee.ee_info = report->info;
 	serr->ee.ee_data = report->number;
 	if (sock_queue_err_skb(sk, skb))
@@ -221,7 +222,7 @@ int knt_msg_receive_error(struct sock *sk, struct msghdr *msg, size_t len)
 		return -EAGAIN;
 	memset(&error, 0, sizeof(error));
 	error.ee = SKB_EXT_ERR(skb)->ee;
-	if (error.ee.ee_origin == KNT_EE_ORIGIN && !skb_copy_bits(skb, 0, &peer, sizeof(peer))) {
+	if (error.ee.ee_origin == knt_ops->numbers.ee_origin && !skb_copy_bits(skb, 0, &peer, sizeof(peer))) {
 		size = knt_fill_name(sk, &error.offender, &peer);
 		knt_msg_set_source(sk, msg, &peer);
 	} else {

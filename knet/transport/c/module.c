@@ -51,6 +51,8 @@ int knt_register(const struct knt_ops *ops, const void *place)
 	/* Only what is in the module's data is certain to be dropped when the module ends, and not before. */
 	if (!within_module_core((unsigned long)place, THIS_MODULE))
 		return -EINVAL;
+	if (ops->numbers.header > KNT_MAX_HEADER)
+		return -EINVAL;
 	mutex_lock(&knt_mutex);
 	err = -EBUSY;
 	if (knt_registered)

@@ -81,8 +81,8 @@ u64 knt_random(void)
 /* A UDP socket on the port, with knt_receive() for what comes. Does what udp_tunnel.ko does, without needing it. */
 static int knt_udp_open(struct knt_net *tn, int family, struct socket **result)
 {
-	struct sockaddr_in6 any6 = { .sin6_family = AF_INET6, .sin6_port = htons(KNT_UDP_PORT) };
-	struct sockaddr_in any4 = { .sin_family = AF_INET, .sin_port = htons(KNT_UDP_PORT) };
+	struct sockaddr_in6 any6 = { .sin6_family = AF_INET6, .sin6_port = knt_udp_port() };
+	struct sockaddr_in any4 = { .sin_family = AF_INET, .sin_port = knt_udp_port() };
 	struct socket *sock;
 	int err;
 

@@ -61,8 +61,8 @@ static void knt_push_udp(struct sk_buff *skb)
 	struct udphdr *udp = __skb_push(skb, sizeof(*udp));
 
 	skb_reset_transport_header(skb);
-	udp->source = htons(KNT_UDP_PORT);
-	udp->dest = htons(KNT_UDP_PORT);
+	udp->source = knt_udp_port();
+	udp->dest = knt_udp_port();
 	udp->len = htons(skb->len);
 	udp->check = 0;
 }

@@ -16,8 +16,8 @@ static struct dst_entry *knt_lookup4(struct net *net, const struct sock *sk, __b
 		.flowi4_proto = IPPROTO_UDP,
 		.daddr = *to,
 		.saddr = *from,
-		.fl4_sport = htons(KNT_UDP_PORT),
-		.fl4_dport = htons(KNT_UDP_PORT),
+		.fl4_sport = knt_udp_port(),
+		.fl4_dport = knt_udp_port(),
 	};
 	struct rtable *rt;
 
@@ -47,8 +47,8 @@ static struct dst_entry *knt_lookup6(struct net *net, const struct sock *sk, str
 		.flowi6_proto = IPPROTO_UDP,
 		.daddr = *to,
 		.saddr = *from,
-		.fl6_sport = htons(KNT_UDP_PORT),
-		.fl6_dport = htons(KNT_UDP_PORT),
+		.fl6_sport = knt_udp_port(),
+		.fl6_dport = knt_udp_port(),
 	};
 	struct dst_entry *dst;
 

@@ -33,6 +33,7 @@ static int knt_init(struct sock *sk)
 	if (err)
 		return err;
 	knt_sk(sk)->opened = true;
+	sock_prot_inuse_add(sock_net(sk), sk->sk_prot, 1);
 	return knt_ops->sock_open(sk);
 }
 
@@ -44,7 +45,6 @@ static void knt_close(struct sock *sk, long timeout)
 	release_sock(sk);
 	sk_common_release(sk);
 }
-
 
 static int knt_get_port(struct sock *sk, unsigned short port)
 {
@@ -77,6 +77,7 @@ static void knt_destroy(struct sock *sk)
 	knt_ops->sock_close(sk, false, 0);
 	knt_unhash(sk);
 	release_sock(sk);
+	sock_prot_inuse_add(sock_net(sk), sk->sk_prot, -1);
 }
 
 static void knt_rehash(struct sock *sk)
@@ -133,7 +134,7 @@ static int knt_setsockopt(struct sock *sk, int level, int option, sockptr_t from
 	if (level == SOL_IPV6 && option == IPV6_V6ONLY && sk->sk_family == AF_INET6)
 		return ipv6_setsockopt(sk, level, option, from, len);
 #endif
-	if (level != KNT_LEVEL)
+	if (level != knt_ops->numbers.level)
 		return -ENOPROTOOPT;
 	if (len < sizeof(value))
 		return -EINVAL;
@@ -153,7 +154,7 @@ static int knt_getsockopt(struct sock *sk, int level, int option, char __user *t
 	if (level == SOL_IPV6 && option == IPV6_V6ONLY && sk->sk_family == AF_INET6)
 		return ipv6_getsockopt(sk, level, option, to, len_to);
 #endif
-	if (level != KNT_LEVEL)
+	if (level != knt_ops->numbers.level)
 		return -ENOPROTOOPT;
 	if (get_user(len, len_to))
 		return -EFAULT;
@@ -266,7 +267,6 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 	.sysctl_rmem = knt_memory_least
 
 static struct proto knt_proto = {
-	.name = "TURNSTILE",
 	KNT_PROTO,
 	.connect = ip4_datagram_connect,
 	.release_cb = ip4_datagram_release_cb,
@@ -296,14 +296,12 @@ static const struct proto_ops knt_inet_ops = {
 
 static struct inet_protosw knt_inet = {
 	.type = SOCK_RDM,
-	.protocol = KNT_PROTOCOL,
 	.prot = &knt_proto,
 	.ops = &knt_inet_ops,
 };
 
 #if IS_ENABLED(CONFIG_IPV6)
 static struct proto knt6_proto = {
-	.name = "TURNSTILEv6",
 	KNT_PROTO,
 	.connect = ip6_datagram_connect,
 	.release_cb = ip6_datagram_release_cb,
@@ -337,7 +335,6 @@ static const struct proto_ops knt_inet6_ops = {
 
 static struct inet_protosw knt_inet6 = {
 	.type = SOCK_RDM,
-	.protocol = KNT_PROTOCOL,
 	.prot = &knt6_proto,
 	.ops = &knt_inet6_ops,
 };
@@ -353,6 +350,12 @@ int knt_sockets_register(void)
 	knt_memory_limits[1] = max(pages / 8, 160UL);
 	knt_memory_limits[2] = max(pages / 6, 192UL);
 
+	strscpy(knt_proto.name, knt_ops->numbers.name);
+	knt_inet.protocol = knt_ops->numbers.protocol;
+#if IS_ENABLED(CONFIG_IPV6)
+	strscpy(knt6_proto.name, knt_ops->numbers.name6);
+	knt_inet6.protocol = knt_ops->numbers.protocol;
+#endif
 	err = proto_register(&knt_proto, 1);
 	if (err)
 		return err;

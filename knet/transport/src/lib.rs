@@ -57,4 +57,6 @@ pub use message::{ReceiveFlags, Receiving, Report, SendOptions, Sending, SockAdd
 pub use net::{now, random, wall_clock, Departure, Locked, Net, Outbox};
 pub use registration::Registration;
 pub use sock::{Busy, Caller, Sock, SockRef, Timeout, View};
-pub use transport::{Arrival, Path, Queue, Ready, Transport};
+pub use transport::{
+    Ancillary, Arrival, Numbers, Path, Queue, Ready, Refused, ReportNumbers, Transport,
+};

@@ -8,7 +8,7 @@ use crate::{
     message::{ReceiveFlags, Receiving, Sending},
     net::Net,
     sock::{Busy, Caller, Sock, Timeout},
-    transport::{Arrival, Path, Queue, Transport},
+    transport::{Arrival, Path, Queue, Refused, Transport},
 };
 use core::{
     marker::{PhantomData, PhantomPinned},
@@ -89,11 +89,38 @@ impl<T: Transport> PinnedDrop for Registration<T> {
 struct Table<T>(PhantomData<T>);
 
 impl<T: Transport> Table<T> {
+    const NUMBERS: bindings::knt_numbers = {
+        let numbers = T::NUMBERS;
+        let ancillary = numbers.ancillary;
+        let mut types = [0; bindings::KNT_CMSGS as usize];
+        types[bindings::KNT_CMSG_LENGTH as usize] = ancillary.length;
+        types[bindings::KNT_CMSG_DEADLINE as usize] = ancillary.deadline;
+        types[bindings::KNT_CMSG_COFLOW as usize] = ancillary.coflow;
+        types[bindings::KNT_CMSG_PRIORITY as usize] = ancillary.priority;
+        types[bindings::KNT_CMSG_UNKNOWN_SIZE as usize] = ancillary.unknown_size;
+        types[bindings::KNT_CMSG_INFO as usize] = ancillary.info;
+        assert!(numbers.header <= bindings::KNT_MAX_HEADER);
+        bindings::knt_numbers {
+            name: numbers.names[0].as_ptr().cast(),
+            name6: numbers.names[1].as_ptr().cast(),
+            header: numbers.header,
+            udp_port: numbers.udp_port,
+            protocol: numbers.protocol,
+            level: numbers.level,
+            ancillary: types,
+            ee_origin: numbers.report.origin,
+            ee_delivered: numbers.report.delivered,
+            ee_failed: numbers.report.failed,
+        }
+    };
+
     const OPS: bindings::knt_ops = bindings::knt_ops {
+        numbers: Self::NUMBERS,
         net_open: Some(net_open::<T>),
         net_close: Some(net_close::<T>),
         timer: Some(timer::<T>),
         packet: Some(packet::<T>),
+        refused: Some(refused::<T>),
         sock_open: Some(sock_open::<T>),
         sock_close: Some(sock_close::<T>),
         sock_bind: Some(sock_bind::<T>),
@@ -169,6 +196,22 @@ unsafe extern "C" fn packet<T: Transport>(
     let mut net = unsafe { Net::<T>::from_raw(tn) };
     if let Some(mut state) = net.lock() {
         T::packet(&mut state, arrival);
+    };
+}
+
+/// # Safety
+///
+/// Called by the C side only, as `struct knt_ops` says.
+unsafe extern "C" fn refused<T: Transport>(tn: *mut bindings::knt_net, why: u32) {
+    let why = match why {
+        bindings::knt_refused_KNT_REFUSED_PORT => Refused::Port,
+        bindings::knt_refused_KNT_REFUSED_ADDRESS => Refused::Address,
+        _ => Refused::Unreadable,
+    };
+    // SAFETY: no packets come in any more when the namespace ends.
+    let mut net = unsafe { Net::<T>::from_raw(tn) };
+    if let Some(mut state) = net.lock() {
+        T::refused(&mut state, why);
     };
 }
 

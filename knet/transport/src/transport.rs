@@ -9,6 +9,7 @@ use crate::{
     net::{Locked, Net},
     sock::{Busy, Caller, Sock, Timeout},
 };
+use core::ffi::CStr;
 use kernel::{alloc::KBox, error::Result};
 
 /// A peer as seen from a local address. IPv4 addresses are mapped (`::ffff:a.b.c.d`).
@@ -47,7 +48,7 @@ pub struct Arrival<'a> {
 }
 
 impl Arrival<'_> {
-    /// The first bytes behind UDP's header, at most 144.
+    /// The first bytes behind UDP's header, at most [`Numbers::header`].
     pub fn head(&self) -> &[u8] {
         self.head
     }
@@ -57,6 +58,64 @@ impl Arrival<'_> {
     pub fn into_skb(self) -> Skb {
         self.skb
     }
+}
+
+/// Why a datagram is not one for the transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It is from another port than the transport's.
+    Port,
+    /// It is for a broadcast or multicast address, or from nobody's address.
+    Address,
+    /// Its headers cannot be had.
+    Unreadable,
+}
+
+/// What programs and peers know a transport by.
+#[derive(Clone, Copy)]
+pub struct Numbers {
+    /// Its name in `/proc/net/protocols`: over IPv4, and over IPv6.
+    pub names: [&'static CStr; 2],
+    /// The longest header that it puts behind UDP's, at most 256 bytes.
+    pub header: u32,
+    /// The UDP port of both ends.
+    pub udp_port: u16,
+    /// Its number for `socket(2)`.
+    pub protocol: u16,
+    /// The level of its socket options and ancillary data.
+    pub level: u32,
+    /// Ancillary data of `sendmsg` and, the last, of `recvmsg`.
+    pub ancillary: Ancillary,
+    /// Its reports on the error queue (`struct sock_extended_err`).
+    pub report: ReportNumbers,
+}
+
+/// Types of ancillary data.
+#[derive(Clone, Copy)]
+pub struct Ancillary {
+    /// `u64`: the message's length.
+    pub length: u32,
+    /// `u64`, ns from now.
+    pub deadline: u32,
+    /// `u32`.
+    pub coflow: u32,
+    /// `u32`.
+    pub priority: u32,
+    /// `u32`: 0 or 1.
+    pub unknown_size: u32,
+    /// Four `u64`.
+    pub info: u32,
+}
+
+/// What tells a transport's reports from others, and from each other.
+#[derive(Clone, Copy)]
+pub struct ReportNumbers {
+    /// `ee_origin`.
+    pub origin: u8,
+    /// `ee_type` of a message that was delivered.
+    pub delivered: u8,
+    /// `ee_type` of a message that failed.
+    pub failed: u8,
 }
 
 /// What `poll` says beside errors.
@@ -79,6 +138,9 @@ pub enum Queue {
 
 /// A transport. There is one in a module.
 pub trait Transport: Sized + 'static {
+    /// What others know it by.
+    const NUMBERS: Numbers;
+
     /// What a network namespace keeps, its sockets included.
     type State: Send + 'static;
 
@@ -93,6 +155,9 @@ pub trait Transport: Sized + 'static {
 
     /// A packet came in.
     fn packet(state: &mut Locked<'_, Self>, arrival: Arrival<'_>);
+
+    /// A datagram came to the transport's port and was dropped.
+    fn refused(state: &mut Locked<'_, Self>, why: Refused);
 
     /// A socket is made.
     ///

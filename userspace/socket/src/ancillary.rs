@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ancillary data as bytes (cmsg(3)). The kernel copies it in and out byte by byte, so nothing has
-//! to be aligned in memory; only the offsets are.
+//! Ancillary data (cmsg(3)) as bytes. The kernel copies it byte by byte, so that only offsets are
+//! aligned, not the buffer.
 
 /// `struct cmsghdr`: a `size_t` for the length, level and type.
 const HEADER: usize = size_of::<usize>() + 8;
@@ -9,7 +9,7 @@ const fn aligned(len: usize) -> usize {
     len.next_multiple_of(size_of::<usize>())
 }
 
-/// Room that one item takes (`CMSG_SPACE`).
+/// Space that one item takes (`CMSG_SPACE`).
 pub(crate) const fn space(len: usize) -> usize {
     aligned(HEADER) + aligned(len)
 }
@@ -31,7 +31,7 @@ pub(crate) struct Item<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// The items in what the kernel wrote. What is cut off ends them.
+/// Iterates over the items that the kernel wrote, up to the first that is cut off.
 pub(crate) fn items(mut bytes: &[u8]) -> impl Iterator<Item = Item<'_>> {
     std::iter::from_fn(move || {
         let (len, rest) = bytes.split_first_chunk::<{ size_of::<usize>() }>()?;
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn laid_out_as_the_c_library_says() {
-        // SAFETY: both only compute.
+        // SAFETY: both are pure arithmetic.
         let (space_of_8, len_of_5) = unsafe { (libc::CMSG_SPACE(8), libc::CMSG_LEN(5)) };
         assert_eq!(space(8), space_of_8 as usize);
         let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What can go wrong, in words for people.
+//! The sockets' error type.
 
 use std::io;
 
@@ -9,21 +9,21 @@ pub const OPENING: &str = "open a socket";
 
 /// Errors of the sockets.
 ///
-/// It turns into an [`io::Error`] of the kernel's kind, so that `?` works in functions that return
-/// those.
+/// It converts into an [`io::Error`] of the matching kind, so that `?` works in functions that
+/// return those.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel has no such sockets.
     #[error("the kernel has no turnstile transport")]
     NotLoaded,
-    /// A value that the kernel would not take.
+    /// A value out of range, which the kernel would refuse.
     #[error("{field}: {value} is not in {range}")]
     Invalid {
-        /// What it was given for.
+        /// The option or argument.
         field: &'static str,
-        /// What was given.
+        /// The value.
         value: u64,
-        /// What is allowed.
+        /// The allowed values.
         range: &'static str,
     },
     /// More was written than was announced.
@@ -31,10 +31,10 @@ pub enum Error {
     TooMuch {
         /// What was announced.
         length: u64,
-        /// What would have been written in all.
+        /// The total that would have been written.
         written: u64,
     },
-    /// The writer was finished too early.
+    /// A writer was finished before all announced bytes were written.
     #[error("the message was announced with {length} bytes, and only {written} are written")]
     TooLittle {
         /// What was announced.
@@ -42,27 +42,27 @@ pub enum Error {
         /// What was written.
         written: u64,
     },
-    /// A message is longer than the caller wants to have.
+    /// A message is longer than the caller's limit.
     #[error("a message from {from} is longer than {limit} bytes")]
     TooLong {
         /// Its sender.
         from: std::net::SocketAddr,
-        /// What the caller would have taken.
+        /// The caller's limit.
         limit: usize,
     },
-    /// A message was begun on this socket and not written to its end. It can neither be continued
-    /// nor taken back; closing the socket aborts it.
+    /// A message was begun on this socket and its writer dropped before the end. It can be neither
+    /// continued nor withdrawn; closing the socket aborts it.
     #[error("a message was left unfinished on this socket; close it")]
     Abandoned,
     /// The socket does not receive any more.
     #[error("the socket was shut down")]
     Shutdown,
-    /// The kernel refused.
+    /// A system call failed.
     #[error("cannot {doing}: {source}")]
     Kernel {
-        /// What it was asked for.
+        /// The call.
         doing: &'static str,
-        /// Why not.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -73,8 +73,8 @@ impl Error {
         move |source| Self::Kernel { doing, source }
     }
 
-    /// From the kernel's answer to `socket(2)`, which says in several ways that it does not know
-    /// the protocol.
+    /// From an error of `socket(2)`: several of them mean that the kernel does not know the
+    /// protocol.
     pub(crate) fn open(source: io::Error) -> Self {
         match source.raw_os_error() {
             // EINVAL: protocol numbers above the kernel's last one.
@@ -88,7 +88,7 @@ impl Error {
         }
     }
 
-    /// The kind that an [`io::Error`] of this would have.
+    /// The kind of the [`io::Error`] that this converts into.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::NotLoaded => io::ErrorKind::Unsupported,
@@ -102,7 +102,7 @@ impl Error {
         }
     }
 
-    /// The kernel's error number, if it was the kernel that refused.
+    /// The kernel's error number, if a system call failed.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Kernel { source, .. } => source.raw_os_error(),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Sockets of the Turnstile transport.
 //!
-//! A socket sends and receives *messages* of 1 byte to 1 GiB - 1, each of which arrives whole,
-//! once, or not at all; they come in no particular order. A message can be sent in one call, or
-//! [written](MessageWriter) and [read](MessageReader) piece by piece; small ones are never held up
-//! by large ones. How a message ended can be asked for ([`Completion`]).
+//! A socket sends and receives *messages* of 1 byte to 1 GiB - 1. Each arrives whole and once, or
+//! not at all; their order is not kept. A message can be sent in one call, or
+//! [written](MessageWriter) and [read](MessageReader) in pieces. A [`Completion`] tells how a
+//! message ended.
 //!
 //! ```no_run
 //! use turnstile_socket::{SendOptions, Socket};
@@ -17,8 +17,8 @@
 //! # Ok::<(), turnstile_socket::Error>(())
 //! ```
 //!
-//! [`Socket`] blocks its thread; with the feature `tokio`, `tokio::Socket` is the same for tasks.
-//! The folder `examples/` has programs that are complete. The kernel needs the module `turnstile`;
+//! The calls of [`Socket`] block; with the feature `tokio`, `tokio::Socket` is the same for tasks.
+//! The folder `examples/` has complete programs. The kernel needs the module `turnstile`;
 //! `docs/sockets.md` describes its interface for other languages.
 
 mod ancillary;

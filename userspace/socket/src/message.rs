@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Options of a message that is sent, facts about one that is received, and completions.
+//! Types for messages: options for sending, facts about received ones, and completions.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -18,7 +18,7 @@ pub const MAX_PRIORITY: u8 = 7;
 
 pub(crate) const LEVEL: i32 = uapi::SOL_TURNSTILE as i32;
 
-/// How a message is to be sent. The default leaves everything to the receiver's policy.
+/// Options of a message. The default leaves everything to the receiver's policy.
 ///
 /// ```
 /// use std::num::NonZeroU32;
@@ -32,22 +32,22 @@ pub(crate) const LEVEL: i32 = uapi::SOL_TURNSTILE as i32;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SendOptions {
-    /// Bytes, 1 to [`MAX_LENGTH`]: the length of a message that is written piece by piece. The
-    /// receiver schedules better if it knows. With `send` it may be left out: it is the length of
-    /// what is sent.
+    /// Bytes, 1 to [`MAX_LENGTH`]: the length of a message that is written in pieces. If the
+    /// receiver knows it, it can schedule by it. `send` needs no length: it takes that of the data.
     pub length: Option<u64>,
-    /// Time from now within which the message should arrive.
+    /// The time from now until the message should have arrived.
     pub deadline: Option<Duration>,
     /// The coflow that the message belongs to.
     pub coflow: Option<NonZeroU32>,
-    /// Priority of the message's tokens, 0 (highest) to 7, whatever the receiver's policy says.
+    /// Priority of the message's tokens, 0 (highest) to 7, instead of the one that the receiver's
+    /// policy gives.
     pub priority: Option<u8>,
-    /// Do not tell the receiver the length before the end, though it may be known here.
+    /// Tell the receiver the length only at the end, even if it is known here.
     pub unknown_size: bool,
 }
 
 impl SendOptions {
-    /// Checks the ranges, and gives the ancillary data.
+    /// Checks the ranges, and returns the ancillary data.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, Error> {
         let mut to = Vec::new();
         if let Some(length) = self.length {
@@ -81,7 +81,7 @@ impl SendOptions {
     }
 }
 
-/// Refuses lengths that no message has.
+/// Refuses lengths out of range.
 pub(crate) fn check_length(length: u64) -> Result<(), Error> {
     if (1..=MAX_LENGTH).contains(&length) {
         return Ok(());
@@ -93,21 +93,21 @@ pub(crate) fn check_length(length: u64) -> Result<(), Error> {
     })
 }
 
-/// Facts about the message that was read from.
+/// Facts about a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Info {
-    /// The message's number among those that came to this socket.
+    /// The message's number on this socket, counted in order of arrival.
     pub number: u64,
     /// Its length in bytes; `None`: the sender has not told it yet.
     pub length: Option<u64>,
-    /// Where in the message the bytes are that were read.
+    /// Offset in the message of the bytes that were read.
     pub offset: u64,
-    /// How long ago its first packet came.
+    /// Time since its first packet came.
     pub elapsed: Duration,
 }
 
 impl Info {
-    /// Finds it in ancillary data.
+    /// Parses it from ancillary data.
     pub(crate) fn decode(control: &[u8]) -> Option<Self> {
         let payload = ancillary::items(control)
             .find(|item| item.level == LEVEL && item.kind == number::INFO as i32)?
@@ -125,7 +125,7 @@ impl Info {
     }
 }
 
-/// What a read gave.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
     /// Bytes that were read; at least one.
@@ -148,7 +148,7 @@ impl Received {
 /// A whole message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// What is in it.
+    /// Its bytes.
     pub data: Vec<u8>,
     /// Its sender.
     pub from: SocketAddr,
@@ -156,17 +156,17 @@ pub struct Message {
     pub info: Option<Info>,
 }
 
-/// How a message that was sent ended.
+/// The end of a message that was sent.
 #[derive(Debug)]
 pub struct Completion {
-    /// Which: what `send` or `begin` gave.
+    /// The message's number, as `send` or `begin` returned it.
     pub number: u32,
-    /// Delivered, or why not.
+    /// Whether it was delivered, or why not.
     pub outcome: io::Result<()>,
     /// From the send to the final acknowledgement, in whole microseconds. `None` if it was not
     /// delivered.
     pub elapsed: Option<Duration>,
-    /// To whom it went, if the kernel says so.
+    /// The peer, if the kernel reports it.
     pub to: Option<SocketAddr>,
 }
 
@@ -174,7 +174,7 @@ pub struct Completion {
 const EXTENDED_ERR: usize = 16;
 
 impl Completion {
-    /// Finds it in what the error queue gave. `None`: it was something else.
+    /// Parses it from the error queue's ancillary data. `None`: that was something else.
     pub(crate) fn decode(control: &[u8]) -> Option<Self> {
         ancillary::items(control).find_map(|item| Self::from_item(&item))
     }
@@ -214,7 +214,7 @@ impl Completion {
     }
 }
 
-/// Reads a `struct sockaddr_in` or `sockaddr_in6`.
+/// Parses a `struct sockaddr_in` or `sockaddr_in6`.
 fn address(bytes: &[u8]) -> Option<SocketAddr> {
     let (family, rest) = bytes.split_first_chunk::<2>()?;
     let (port, rest) = rest.split_first_chunk::<2>()?;

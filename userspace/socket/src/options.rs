@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Options and facts of sockets, the same for both kinds.
+//! Socket options and state, for sync and tokio sockets alike.
 
 /// The methods that sync and tokio sockets have in common; both have a `raw()`.
 macro_rules! socket_options {
@@ -26,7 +26,8 @@ macro_rules! socket_options {
                 .ok_or_else(|| std::io::ErrorKind::NotConnected.into())
         }
 
-        /// Whether the delivery of each message is told, not only failures. Off at first.
+        /// Whether there is a completion for each delivered message, and not only for failures. Off
+        /// by default.
         ///
         /// # Errors
         /// What the kernel says.
@@ -42,7 +43,7 @@ macro_rules! socket_options {
             Ok(self.raw().get(Opt::Completions)? != 0)
         }
 
-        /// Whether reads come with an [`Info`](crate::Info). On at first.
+        /// Whether reads return an [`Info`](crate::Info). On by default.
         ///
         /// # Errors
         /// What the kernel says.
@@ -58,8 +59,8 @@ macro_rules! socket_options {
             Ok(self.raw().get(Opt::ReceiveInfo)? != 0)
         }
 
-        /// Priority of messages that are sent without one, 0 (highest) to 7; `None`, as at first:
-        /// as the receiver's policy says.
+        /// Priority of messages that are sent without one, 0 (highest) to 7. `None`, the default,
+        /// leaves it to the receiver's policy.
         ///
         /// # Errors
         /// EINVAL for others.
@@ -110,9 +111,9 @@ macro_rules! socket_options {
             self.raw().socket.recv_buffer_size()
         }
 
-        /// What closing does with what was not delivered (`SO_LINGER`). `None`, as at first: it is
-        /// delivered in the background. Zero: it is aborted, and the receivers are told. Else
-        /// closing waits for it, at most so long, in whole seconds.
+        /// What closing does with undelivered messages (`SO_LINGER`). `None`, the default: they are
+        /// delivered in the background. Zero: they are aborted, and the receivers are told.
+        /// Otherwise closing waits for them, for at most this time, in whole seconds.
         ///
         /// # Errors
         /// What the kernel says.
@@ -128,7 +129,7 @@ macro_rules! socket_options {
             self.raw().socket.linger()
         }
 
-        /// Whether an IPv6 socket is left alone by IPv4 (`IPV6_V6ONLY`).
+        /// Whether an IPv6 socket refuses IPv4 (`IPV6_V6ONLY`).
         ///
         /// # Errors
         /// What the kernel says.
@@ -144,8 +145,8 @@ macro_rules! socket_options {
             self.raw().socket.take_error()
         }
 
-        /// Ends one direction or both. What was sent is delivered; what waits to be read can be
-        /// read.
+        /// Shuts down one direction or both. Messages that were sent are delivered; received bytes
+        /// can still be read.
         ///
         /// # Errors
         /// What the kernel says.
@@ -153,7 +154,7 @@ macro_rules! socket_options {
             self.raw().socket.shutdown(how)
         }
 
-        /// Bytes that wait to be read (`SIOCINQ`).
+        /// Bytes that can be read (`SIOCINQ`).
         ///
         /// # Errors
         /// What the kernel says.

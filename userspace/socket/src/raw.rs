@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The system calls, once each: nothing here waits for more than its call does, or repeats it.
+//! Thin wrappers of the system calls: each makes one call, without retries or further waits.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use crate::ancillary;
 use crate::message::{Completion, Info, Received, LEVEL};
 use crate::Error;
 
-/// Room for what comes with a read, and for what the error queue has: two addresses and a
+/// Space for the ancillary data of a read, or of the error queue: two addresses and a
 /// `sock_extended_err`.
 const CONTROL: usize = ancillary::space(number::INFO_LEN) + ancillary::space(16 + 28) + 64;
 
@@ -81,7 +81,7 @@ impl Raw {
         Self { socket, v6: false }
     }
 
-    /// The address as this socket's family has it: an AF_INET6 socket knows IPv4 as
+    /// Converts an address to this socket's family: an AF_INET6 socket has IPv4 as
     /// `::ffff:a.b.c.d`.
     pub(crate) fn address(&self, to: SocketAddr) -> SockAddr {
         match to.ip() {
@@ -130,14 +130,14 @@ impl Raw {
         }))
     }
 
-    /// The oldest completion that nobody took yet.
+    /// Takes the oldest completion from the error queue.
     pub(crate) fn completion(&self) -> io::Result<Option<Completion>> {
         loop {
             let mut from = any_address();
             let mut control = [MaybeUninit::zeroed(); CONTROL];
             let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
             match self.receive_into(&mut [], &mut from, &mut control, flags) {
-                // What is no completion is left out.
+                // Skip other entries of the error queue.
                 Ok((_, _, used)) => match Completion::decode(&filled(&control, used)) {
                     None => {}
                     found => return Ok(found),
@@ -155,7 +155,7 @@ impl Raw {
         control: &mut [MaybeUninit<u8>],
         flags: libc::c_int,
     ) -> io::Result<(usize, socket2::RecvFlags, usize)> {
-        // SAFETY: the kernel, which is all that writes there, writes initialized bytes.
+        // SAFETY: only the kernel writes there, and it writes initialized bytes.
         let data = unsafe { &mut *(std::ptr::from_mut(data) as *mut [MaybeUninit<u8>]) };
         let mut buffers = [MaybeUninitSlice::new(data)];
         let mut message = MsgHdrMut::new()
@@ -168,7 +168,7 @@ impl Raw {
 
     /// Sets an option.
     pub(crate) fn set(&self, option: Opt, value: libc::c_int) -> io::Result<()> {
-        // SAFETY: the value is an int, of which the length is told, and outlives the call.
+        // SAFETY: the value is an int, its length is passed, and it outlives the call.
         let result = unsafe {
             libc::setsockopt(
                 self.as_raw_fd(),
@@ -185,7 +185,7 @@ impl Raw {
     pub(crate) fn get(&self, option: Opt) -> io::Result<libc::c_int> {
         let mut value: libc::c_int = 0;
         let mut len = size_of_val(&value) as libc::socklen_t;
-        // SAFETY: there is room for an int, which is what is told, and both outlive the call.
+        // SAFETY: there is room for an int, whose length is passed, and both outlive the call.
         let result = unsafe {
             libc::getsockopt(
                 self.as_raw_fd(),
@@ -198,7 +198,7 @@ impl Raw {
         checked(result).map(|()| value)
     }
 
-    /// Bytes that wait: to be read (`SIOCINQ`), or to be acknowledged (`SIOCOUTQ`).
+    /// Bytes that can be read (`SIOCINQ`), or are not acknowledged (`SIOCOUTQ`).
     pub(crate) fn queued(&self, outgoing: bool) -> io::Result<usize> {
         let request = if outgoing {
             libc::TIOCOUTQ
@@ -211,7 +211,7 @@ impl Raw {
         checked(result).map(|()| usize::try_from(bytes).unwrap_or(0))
     }
 
-    /// The descriptor, without anything else.
+    /// Gives up the descriptor.
     pub(crate) fn into_fd(self) -> OwnedFd {
         self.socket.into()
     }
@@ -225,8 +225,7 @@ fn checked(result: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Room for an address of either family: the kernel is told how long this one is, and writes no
-/// more.
+/// Space for an address of either family. The kernel gets its length, and writes no more.
 fn any_address() -> SockAddr {
     SocketAddr::from(([0u16; 8], 0)).into()
 }

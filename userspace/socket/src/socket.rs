@@ -16,14 +16,14 @@ use crate::state::{Outgoing, Receiving, Sending};
 use crate::stream::{MessageReader, MessageWriter};
 use crate::Error;
 
-/// How much is read at once where nothing else says so.
+/// Default size of a read.
 pub(crate) const PIECE: usize = 64 * 1024;
 
 /// A blocking socket of the transport.
 ///
 /// It can be shared among threads: one may receive while another sends. Calls that send wait for
-/// each other, and so do calls that receive. Dropping it closes it; what was sent is delivered
-/// nevertheless (see [`Socket::set_linger`]).
+/// each other, and so do calls that receive. Dropping closes it; messages that were sent are still
+/// delivered (see [`Socket::set_linger`]).
 ///
 /// ```no_run
 /// use turnstile_socket::{SendOptions, Socket};
@@ -42,7 +42,7 @@ pub struct Socket {
     receiving: Mutex<Receiving>,
 }
 
-/// The first of the addresses that a name stands for.
+/// The first address that a name resolves to.
 fn resolve(to: impl ToSocketAddrs) -> Result<SocketAddr, Error> {
     let found = to.to_socket_addrs().map_err(Error::kernel("resolve"))?;
     found
@@ -51,14 +51,15 @@ fn resolve(to: impl ToSocketAddrs) -> Result<SocketAddr, Error> {
         .ok_or_else(|| Error::kernel("resolve")(std::io::ErrorKind::AddrNotAvailable.into()))
 }
 
-/// Both halves' fields are consistent whenever they are unlocked, panic or not.
+/// Ignores poisoning: both halves' fields are consistent whenever they are unlocked, even after a
+/// panic.
 fn lock<T>(half: &Mutex<T>) -> MutexGuard<'_, T> {
     half.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Socket {
-    /// A socket with a local address. Port 0: the kernel chooses one. An IPv6 address that is not
-    /// specified (`[::]`) takes IPv4, too, unless [`Socket::set_only_v6`] says otherwise.
+    /// A socket bound to a local address. Port 0: the kernel chooses one. The unspecified IPv6
+    /// address (`[::]`) takes IPv4, too, unless [`Socket::set_only_v6`] says otherwise.
     ///
     /// # Errors
     /// [`Error::NotLoaded`]; EADDRINUSE, EADDRNOTAVAIL.
@@ -193,8 +194,8 @@ impl Socket {
     /// Reads a whole message. The unread rest of an earlier one is discarded.
     ///
     /// # Errors
-    /// As [`Socket::recv`]; [`Error::TooLong`] for more than `limit` bytes, of which nothing is
-    /// kept.
+    /// As [`Socket::recv`]; [`Error::TooLong`] for a message of more than `limit` bytes, which is
+    /// discarded.
     pub fn recv_message(&self, limit: usize) -> Result<Message, Error> {
         let mut state = self.lock_receiving();
         let mut piece = vec![0; PIECE];
@@ -227,7 +228,7 @@ impl Socket {
         Ok(MessageReader::new(self, state, piece, first))
     }
 
-    /// Reads the beginning of a message.
+    /// Reads the first bytes of a message.
     fn first(&self, state: &mut Receiving, piece: &mut [u8]) -> Result<Received, Error> {
         loop {
             self.skip(state, piece)?;
@@ -251,8 +252,8 @@ impl Socket {
         Ok(())
     }
 
-    /// The oldest completion that nobody took yet, if there is one: of each message if
-    /// [`Socket::set_completions`] says so, else of those that failed. Never waits.
+    /// Takes the oldest completion, if there is one: there is one for each message with
+    /// [`Socket::set_completions`], otherwise for each that failed. Never waits.
     ///
     /// # Errors
     /// What the kernel says.
@@ -276,12 +277,12 @@ impl Socket {
             if left.is_some_and(|left| left.is_zero()) {
                 return Ok(None);
             }
-            // In whole milliseconds, and not early.
+            // Rounded up to whole milliseconds.
             let wait = left.map_or(PollTimeout::NONE, |left| {
                 let ms = left.as_nanos().div_ceil(1_000_000);
                 PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX)
             });
-            // Errors are told without being asked for.
+            // POLLERR is reported without being requested.
             let mut fds = [PollFd::new(self.raw.as_fd(), PollFlags::empty())];
             match poll(&mut fds, wait) {
                 Ok(0) | Err(Errno::EINTR) => continue,
@@ -308,7 +309,7 @@ impl Socket {
         self.raw.socket.set_nonblocking(nonblocking)
     }
 
-    /// How long calls that receive wait.
+    /// The timeout of calls that receive.
     ///
     /// # Errors
     /// What the kernel says.
@@ -316,7 +317,7 @@ impl Socket {
         self.raw.socket.set_read_timeout(timeout)
     }
 
-    /// How long calls that send wait.
+    /// The timeout of calls that send.
     ///
     /// # Errors
     /// What the kernel says.

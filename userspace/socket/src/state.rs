@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a socket remembers between calls, the same for both kinds of sockets.
+//! A socket's state between calls, for sync and tokio sockets alike.
 
 use std::io;
 
@@ -9,12 +9,12 @@ use crate::message::{check_length, Received, SendOptions, MAX_LENGTH};
 use crate::raw::Raw;
 use crate::Error;
 
-/// The sending half: whoever holds it may send.
+/// The sending half; its lock is held to send.
 #[derive(Debug, Default)]
 pub(crate) struct Sending {
     /// The number of the next message.
     next: u32,
-    /// A message was begun and not ended.
+    /// A message was begun and its writer dropped before the end.
     open: bool,
 }
 
@@ -42,7 +42,7 @@ impl Receiving {
             }
             Ok(None) => Err(Error::Shutdown),
             Err(error) => {
-                // What failed was the message, unless the call only did not want to wait.
+                // The message has failed, unless the call would only have had to wait.
                 let kind = error.kind();
                 if kind != io::ErrorKind::WouldBlock && kind != io::ErrorKind::Interrupted {
                     self.within = false;
@@ -53,8 +53,8 @@ impl Receiving {
     }
 }
 
-/// How much of a message of unknown length is held back: the kernel takes no empty write, so that
-/// something has to be left to end it with.
+/// Bytes of a message of unknown length that are buffered: the kernel takes no empty write, so that
+/// some have to be left for the call that ends it.
 pub(crate) const HELD: usize = 64 * 1024;
 
 /// A message that is being sent.
@@ -74,7 +74,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Checks what can be checked before the kernel is asked.
+    /// Checks options before any system call.
     pub(crate) fn new(
         sending: &Sending,
         to: Option<SockAddr>,
@@ -95,7 +95,7 @@ impl Outgoing {
         })
     }
 
-    /// The same for a message that is sent in one go: its length is known.
+    /// The same for a message that is sent whole, whose length is known.
     pub(crate) fn whole(
         sending: &Sending,
         to: Option<SockAddr>,
@@ -139,7 +139,7 @@ impl Outgoing {
         self.written
     }
 
-    /// Takes some of `data`, at least a byte.
+    /// Takes at least one byte of `data`.
     pub(crate) fn write(
         &mut self,
         raw: &Raw,
@@ -158,7 +158,7 @@ impl Outgoing {
             return Ok(0);
         }
         let len = if self.length.is_some() {
-            // It ends by itself.
+            // With an announced length the message ends by itself.
             self.send(raw, sending, data, after < longest)?
         } else {
             if self.held.len() >= HELD {
@@ -172,7 +172,7 @@ impl Outgoing {
         Ok(len)
     }
 
-    /// Sends what is held back, but for the last byte.
+    /// Sends all buffered bytes but the last.
     pub(crate) fn flush(&mut self, raw: &Raw, sending: &mut Sending) -> Result<(), Error> {
         while self.held.len() > 1 {
             self.send_held(raw, sending, 1)?;
@@ -180,7 +180,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Ends the message. If that would have to wait, it can be called again.
+    /// Ends the message. Can be called again if it would have had to wait.
     pub(crate) fn finish(&mut self, raw: &Raw, sending: &mut Sending) -> Result<(), Error> {
         match self.length {
             Some(length) if self.written < length => {
@@ -203,7 +203,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Sends of what is held back all but `keep` bytes, or less.
+    /// Sends buffered bytes, all but `keep` or fewer.
     fn send_held(&mut self, raw: &Raw, sending: &mut Sending, keep: usize) -> Result<(), Error> {
         let held = std::mem::take(&mut self.held);
         let sent = self.send(raw, sending, &held[..held.len() - keep], true);
@@ -235,8 +235,8 @@ impl Outgoing {
                 Ok(len)
             }
             Err(error) => {
-                // The message is still there if the call only did not want to wait; a real error
-                // has ended it.
+                // If the call would only have had to wait, the message goes on; a real error has
+                // ended it.
                 let kind = error.kind();
                 if kind != io::ErrorKind::WouldBlock && kind != io::ErrorKind::Interrupted {
                     sending.open = false;

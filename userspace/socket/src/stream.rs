@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Messages of any length, piece by piece.
+//! Writer and reader for messages in pieces.
 
 use std::io::{self, BufRead, Read, Write};
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use crate::Error;
 
 /// Writes a message. To be ended by [`MessageWriter::finish`].
 ///
-/// Of a message without [`length`](crate::SendOptions::length), up to 64 KiB are held back until it
-/// is flushed or finished; one that is not longer goes at once, as with `send`. Of others nothing
-/// is held back.
+/// Of a message without [`length`](crate::SendOptions::length), up to 64 KiB are buffered until it
+/// is flushed or finished; if it is no longer than that, it is sent in one call, as with `send`.
+/// Messages with a length are not buffered.
 ///
-/// If it is dropped before, after something was written, the message has no end: nothing else can
-/// be sent on that socket, and closing the socket aborts the message.
+/// If the writer is dropped before, after something was written, the message stays open: nothing
+/// else can be sent on that socket, and closing the socket aborts the message.
 ///
 /// ```no_run
 /// use std::io::Write;
@@ -78,8 +78,7 @@ impl Write for MessageWriter<'_> {
         Ok(self.message.write(self.raw, &mut self.sending, data)?)
     }
 
-    /// Sends what is held back, but for the last byte: a message of unknown length needs one to end
-    /// with.
+    /// Sends the buffered bytes but the last: a message of unknown length needs one to end with.
     fn flush(&mut self) -> io::Result<()> {
         Ok(self.message.flush(self.raw, &mut self.sending)?)
     }
@@ -87,8 +86,8 @@ impl Write for MessageWriter<'_> {
 
 /// Reads a message, up to its end.
 ///
-/// If it is dropped before, the rest is discarded by the next [`Socket::reader`] or
-/// [`Socket::recv_message`].
+/// If the reader is dropped before, the next [`Socket::reader`] or [`Socket::recv_message`]
+/// discards the rest.
 ///
 /// ```no_run
 /// # let socket = turnstile_socket::Socket::bind("0.0.0.0:5000")?;
@@ -102,7 +101,7 @@ pub struct MessageReader<'a> {
     socket: &'a Socket,
     state: MutexGuard<'a, Receiving>,
     piece: Vec<u8>,
-    /// What of `piece` was not read yet.
+    /// The part of `piece` that is not read yet.
     unread: std::ops::Range<usize>,
     last: Received,
 }

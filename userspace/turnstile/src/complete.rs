@@ -27,8 +27,7 @@ pub(crate) enum Shell {
     Zsh,
     Fish,
     Elvish,
-    #[value(name = "powershell")]
-    PowerShell,
+    Powershell,
 }
 
 /// Ends the program if it is the shell that asks.

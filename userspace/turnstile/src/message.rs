@@ -83,7 +83,7 @@ pub(crate) fn send(cli: &Cli, send: &Send) -> Result<(), Failure> {
     let from_stdin = send.size.is_none() && send.file.as_os_str() == "-";
     if from_stdin && send.count > 1 {
         return Err(Failure::Usage(
-            "count: standard input can be sent once only; give a file or --size".to_owned(),
+            "--count: standard input can be sent once only; give a file or --size".to_owned(),
         ));
     }
     enter(cli)?;

@@ -59,7 +59,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|error| format!("not an address with a port, as in 10.0.0.2:5000 ({error})"))?;
     let found = found.next().ok_or("no address has that name")?;
     match found.port() {
-        0 => Err("port 0 is nobody's".to_owned()),
+        0 => Err("port 0 cannot be used: 1 to 65535".to_owned()),
         _ => Ok(found),
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 /// Where to listen: a port alone means all addresses of both IP versions.
 pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<u16>() {
-        Ok(0) => Err("port 0 is nobody's".to_owned()),
+        Ok(0) => Err("port 0 cannot be used: 1 to 65535".to_owned()),
         Ok(port) => Ok(SocketAddr::new(IpAddr::from([0u16; 8]), port)),
         Err(_) if text.contains(':') => address(text),
         Err(_) => Err("neither a port, 1 to 65535, nor an address with one".to_owned()),
@@ -104,7 +104,10 @@ mod tests {
         assert!(address("10.0.0.1")
             .unwrap_err()
             .starts_with("not an address with a port"));
-        assert_eq!(address("10.0.0.1:0"), Err("port 0 is nobody's".to_owned()));
+        assert_eq!(
+            address("10.0.0.1:0"),
+            Err("port 0 cannot be used: 1 to 65535".to_owned())
+        );
         assert_eq!(listen("5000"), Ok("[::]:5000".parse().unwrap()));
         assert_eq!(
             listen("10.0.0.1:5000"),
@@ -113,7 +116,10 @@ mod tests {
         assert!(listen("70000")
             .unwrap_err()
             .starts_with("neither a port, 1 to 65535, nor an address"));
-        assert_eq!(listen("10.0.0.1:0"), Err("port 0 is nobody's".to_owned()));
+        assert_eq!(
+            listen("10.0.0.1:0"),
+            Err("port 0 cannot be used: 1 to 65535".to_owned())
+        );
         assert!(listen("nowhere:x")
             .unwrap_err()
             .starts_with("not an address with a port, as in 10.0.0.2:5000 ("));

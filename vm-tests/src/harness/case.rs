@@ -18,6 +18,8 @@ pub enum Need {
     /// A kernel that does not look at each access to memory. Skipped under KASAN, where it would
     /// take minutes.
     Speed,
+    /// A kernel whose own modules are signed. Skipped where they are not.
+    SignedModules,
     /// A kernel module of the stock kernel, by name. The case fails where it cannot be loaded.
     Module(&'static str),
     /// A program in PATH. The case fails where it is missing.

@@ -12,4 +12,4 @@ mod runner;
 pub use case::{Case, Ctx, Need};
 pub use child::{isolate, run_here};
 pub use objects::Objects;
-pub use runner::{run_all, Options, CLEANUP};
+pub use runner::{run_all, Options, CLEANUP, SIGNATURE_MARKER, SIGNED_MODULE};

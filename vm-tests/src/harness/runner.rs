@@ -204,6 +204,11 @@ fn lacking(case: &Case) -> Result<Option<String>> {
                     return Ok(Some("needs a kernel without sanitizers".into()));
                 }
             }
+            Need::SignedModules => {
+                if !modules_are_signed()? {
+                    return Ok(Some("needs a kernel whose modules are signed".into()));
+                }
+            }
             Need::Module(name) => {
                 let status = Command::new("modprobe")
                     .arg(name)
@@ -223,6 +228,20 @@ fn lacking(case: &Case) -> Result<Option<String>> {
     }
     Ok(None)
 }
+
+/// Whether modules that came with the kernel end with what `scripts/sign-file` appends.
+fn modules_are_signed() -> Result<bool> {
+    let release =
+        std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
+    let module = format!("/lib/modules/{}/{SIGNED_MODULE}", release.trim());
+    let bytes = std::fs::read(&module).unwrap_or_default();
+    Ok(bytes.ends_with(SIGNATURE_MARKER))
+}
+
+/// A module of the kernel's own, below `/lib/modules` of its release.
+pub const SIGNED_MODULE: &str = "kernel/net/sched/sch_tbf.ko";
+/// What a signed module ends with.
+pub const SIGNATURE_MARKER: &[u8] = b"~Module signature appended~\n";
 
 /// Starts the case's process, and ends it with all of its group when its time is over.
 fn run_in_child(case: &Case, options: Options) -> Result<()> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What many flows get of a link, and what all of them together (ExpressPass fig. 5 and 9).
+//! How evenly many flows share a link, and how much of it they use together (ExpressPass fig. 5 and
+//! 9).
 
 use std::time::Duration;
 
@@ -22,14 +23,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const RATE: u64 = 10_000_000_000;
 /// Flows.
 const COUNTS: [usize; 4] = [1, 4, 32, 256];
-/// For so many flows the project has a goal.
+/// The number of flows for which the project has a goal.
 const MANY: usize = 256;
-/// Over which Jain's index is taken (ExpressPass section 3.2), and shorter, ms.
+/// Intervals over which Jain's index is taken, ms: the paper's (ExpressPass section 3.2), and
+/// shorter ones.
 const INTERVALS: [u64; 3] = [100, 10, 1];
-/// The least index that is called fair: the project's goal.
+/// The project's goal: the least Jain's index that counts as fair.
 const FAIR: f64 = 0.95;
-/// How far below what the tokens' share leaves a utilization may be: what is lost to the beginning
-/// and the end of the time looked at.
+/// How far utilization may be below what the tokens' share leaves: the error at both ends of the
+/// interval.
 const ROUNDING: f64 = 0.001;
 
 fn run(lab: &mut Lab) -> Result<()> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the experiments with HULL have in common: the testbed of its section 5.2, its four schemes,
-//! and the wait in the congested port.
+//! Shared by the HULL experiments: the testbed of section 5.2, its four schemes, and the queueing
+//! delay at the congested port.
 
 use anyhow::Result;
 use turnstile_core::pacer::uapi::stat;
@@ -16,29 +16,29 @@ use crate::traffic::messages::Transport;
 
 /// bit/s of each link.
 pub(super) const RATE: u64 = 1_000_000_000;
-/// Propagation delay of a link, ns. Hosts take no time here, and those of the testbed do: the links
-/// stand for them, so that a request of [`REQUEST`] bytes and an answer of 1 KB on the idle network
-/// together take the 160 us of HULL section 6.2.1.
+/// Propagation delay of a link, ns. Hosts take no time here, but did in the testbed: the links'
+/// delay includes it, so that a request of [`REQUEST`] bytes and an answer of 1 KB on the idle
+/// network together take the 160 us of HULL section 6.2.1.
 const DELAY: u64 = 35_200;
 /// Bytes of a request's frame, as tc counts: headers with timestamps, and 16 bytes of payload.
 const REQUEST: usize = 82;
-/// What the congested port holds, bytes: a port of the testbed's switch "can grab up to ~700KB"
+/// Buffer of the congested port, bytes: a port of the testbed's switch "can grab up to ~700KB"
 /// (section 6.2.2).
 const BUFFER: u32 = 700_000;
-/// What a sender's own port holds, bytes. TCP fills less.
+/// Buffer of a sender's own port, bytes. TCP fills less.
 const HOST_BUFFER: u32 = 4_000_000;
 /// The shortest retransmission timeout: the kernel's own, us.
 const RTO: u32 = 200_000;
-/// The least bytes of a frame that carries more than an acknowledgement.
+/// The shortest frame that is more than an acknowledgement, bytes.
 const DATA: usize = 100;
-/// Between two looks at the port, ns.
+/// Sampling interval of the port, ns.
 const LOOK: u64 = 10_000;
 /// The pacer's handle, `2:`.
 const PACER: u32 = 2 << 16;
 /// The switch.
 pub(super) const SWITCH: &str = "s1";
 
-/// About all of it, for people.
+/// Notes for readers of the report.
 pub(super) const TESTBED: &str = "links of 1 Gbit/s around a switch; 160 us for a request and an \
                                   answer of 1 KB on the idle network, as the paper's testbed had \
                                   at least. The \
@@ -46,18 +46,18 @@ pub(super) const TESTBED: &str = "links of 1 Gbit/s around a switch; 160 us for 
      them (LSO), the pacer's before it paces; TCP has the kernel's own \
      parameters but for windows that limit nothing";
 
-/// What the congested port marks.
+/// The marking of the congested port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Marks {
     /// Nothing: it drops what does not fit.
     None,
-    /// What finds so many bytes queued.
+    /// Packets that find so many bytes queued.
     Queue(u32),
     /// By a phantom queue: drain in percent of the link, threshold in bytes.
     Phantom(u32, u32),
 }
 
-/// One of the schemes that are compared.
+/// A scheme to compare.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scheme {
     pub(super) name: &'static str,
@@ -95,7 +95,7 @@ pub(super) const HULL: Scheme = Scheme {
     marks: Marks::Phantom(95, 1_000),
     pacer: true,
 };
-/// HULL's marks alone, for what the pacer is worth.
+/// HULL's marks without its pacer, to show what the pacer adds.
 pub(super) const UNPACED: Scheme = Scheme {
     name: "phantom-unpaced",
     title: "DCTCP and the phantom queue, but no pacer",
@@ -117,8 +117,8 @@ impl Scheme {
             Marks::Queue(least) => vec![
                 root,
                 all,
-                // Between the two thresholds is nothing, so that nothing is left to chance; the
-                // average follows the queue closely.
+                // The two thresholds are adjacent, so that RED marks deterministically; the average
+                // follows the queue closely.
                 format!(
                     "qdisc add dev DEV parent 1:2 handle 2: red limit {BUFFER} min {least} max {} \
                      avpkt 1514 burst {} \
@@ -236,8 +236,8 @@ impl Waits {
     }
 }
 
-/// How long whoever comes to the port in `from..until` (wall clock, ns) has to wait, looked at
-/// every 10 us: the paper's probes, one every ms, are answered so (section 5.2).
+/// The queueing delay that a packet would meet at the port, sampled every 10 us in `from..until`
+/// (wall clock, ns), as the paper's probes do every ms (section 5.2).
 pub(super) fn probed(passages: &[Passage], from: u64, until: u64) -> Waits {
     let mut queued = passages
         .iter()
@@ -261,7 +261,7 @@ pub(super) fn probed(passages: &[Passage], from: u64, until: u64) -> Waits {
     Waits::new(waits)
 }
 
-/// How long the data packets that came to the port in `from..until` (wall clock, ns) waited.
+/// The queueing delays of data packets that came to the port in `from..until` (wall clock, ns).
 pub(super) fn of_data(passages: &[Passage], from: u64, until: u64) -> Waits {
     let waits = passages
         .iter()

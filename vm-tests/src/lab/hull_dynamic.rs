@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Short and long answers to one host (HULL table 4): what waits in its port, how long queries
-//! take, and what headroom costs the long ones.
+//! Short and long answers to one host (HULL table 4): queueing delay in its port, completion times,
+//! and what headroom costs the long ones.
 
 use std::time::Duration;
 
@@ -30,20 +30,20 @@ const SERVERS: usize = 9;
 const CONNECTIONS: usize = 16;
 /// Percent of the link.
 const LOADS: [u32; 3] = [20, 40, 60];
-/// What DCTCP's long flows get of the link above a phantom queue that drains at 95 % (section
-/// 6.2.1).
+/// The part of the link that DCTCP's long flows get above a phantom queue that drains at 95 %
+/// (section 6.2.1).
 const PAPER_GAMMA: f64 = 0.87;
-/// From configuring to the start, and between messages alone.
+/// Pause between configuring and the start, and between messages that are measured alone.
 const PAUSE: Duration = Duration::from_millis(20);
-/// For what is under way when the last message has begun.
+/// Time for messages still under way when the last has begun.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What came of a scheme under a load.
+/// The result of a scheme under a load.
 struct Outcome {
     scheme: Scheme,
-    /// Who comes to the port has to wait, us.
+    /// Delays at the port as sampled, us.
     port: Waits,
-    /// The data packets did, us.
+    /// Delays of the data packets, us.
     data: Waits,
     /// 1 KB, us.
     small: Waits,

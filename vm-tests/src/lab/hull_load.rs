@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The load of HULL section 6.2, and what its model of section 3.2 says of it.
+//! The load of HULL section 6.2, and the prediction of its model (section 3.2).
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub(super) const SMALL: u64 = 1_000;
 const COUNT: usize = 16;
 /// Short ones for each of them.
 const SHORT: usize = 40;
-/// Draws of which the most typical is taken.
+/// Number of draws, of which the most typical is used.
 const DRAWS: usize = 2_000;
 
 /// ns that a long answer fills the link: 1448 of 1538 bytes of a full packet are payload.
@@ -24,19 +24,19 @@ fn work() -> f64 {
     wire as f64 * 8e9 / RATE as f64
 }
 
-/// Eq. 3: what headroom costs a long flow. `gamma` is what the flows together get of the link,
-/// `rho` the load.
+/// Eq. 3: the slowdown of a long flow by headroom. `gamma` is the part of the link that the flows
+/// get together, `rho` the load.
 pub(super) fn slowdown(gamma: f64, rho: f64) -> f64 {
     (1.0 - rho) / (gamma - rho)
 }
 
-/// What is asked for.
+/// The requests.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     pub(super) messages: Vec<Message>,
     /// ns from the beginning until requests end.
     pub(super) span: u64,
-    /// When the long ones are asked for, ns, by rising time.
+    /// When the long ones are requested, ns, ascending.
     arrivals: Vec<f64>,
 }
 
@@ -98,11 +98,11 @@ impl Load {
     }
 }
 
-/// Section 3.2's model: each that is there gets the same. The mean time of jobs that need `work`
-/// each, alone at speed 1.
+/// Section 3.2's model, processor sharing: all present jobs get the same. Returns the mean time of
+/// jobs of `work` each, at total speed 1.
 fn shared(arrivals: &[f64], work: f64, speed: f64) -> f64 {
     let mut coming = arrivals.iter().copied().peekable();
-    // Arrival and what is left; all need the same, so that the first is done first.
+    // Arrival and remaining work; all need the same, so that the first is done first.
     let mut there: VecDeque<(f64, f64)> = VecDeque::new();
     let (mut now, mut total) = (0.0, 0.0);
     loop {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Long flows into one port (HULL fig. 8): what waits there, and what the flows get.
+//! Long flows into one port (HULL fig. 8): queueing delay and throughput.
 
 use std::time::Duration;
 
@@ -27,23 +27,23 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Flows.
 const COUNTS: [usize; 5] = [2, 3, 4, 6, 8];
-/// Before it is looked at, ns.
+/// Warm-up, ns.
 const WARM_UP: u64 = 100_000_000;
-/// What is looked at, ns.
+/// Measured interval, ns.
 const SPAN: u64 = 150_000_000;
 /// The flows start within this time, ns.
 const APART: u64 = 1_000_000;
 
-/// What came of a run.
+/// The result of a run.
 struct Outcome {
-    /// Of the data packets.
+    /// Delays of the data packets.
     waits: Waits,
     /// Data on the wire, Mbit/s.
     throughput: f64,
     dropped: usize,
     /// Parts of the data packets that left with a mark, %.
     marked: f64,
-    /// What the first sender's packets waited for the pacer's tokens on average, us.
+    /// Mean wait of the first sender's packets for the pacer's tokens, us.
     paced: Option<f64>,
 }
 
@@ -131,7 +131,7 @@ fn run(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Those of fig. 8, and last of all what HULL is without its pacer.
+/// The schemes of fig. 8, and last HULL without its pacer.
 fn schemes() -> impl Iterator<Item = Scheme> {
     SCHEMES.into_iter().chain([UNPACED])
 }

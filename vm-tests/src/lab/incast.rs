@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! TCP under incast: the stock baseline for the transport (TOP fig. 12).
+//! TCP under incast: the baseline for `incast-transport` (TOP fig. 12).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -32,13 +32,13 @@ const PAYLOAD: u64 = 1448;
 /// The port that the receiver listens on.
 const PORT: u16 = 5001;
 
-/// A congestion control with the queue that it goes with.
+/// A congestion control with its queue.
 struct Tcp {
     set_up: SetUp,
     control: &'static str,
 }
 
-/// What came of one run.
+/// The result of one run.
 struct Outcome {
     /// Completion times of the flows, ns, by rising time.
     times: Vec<u64>,
@@ -62,8 +62,9 @@ fn run(lab: &mut Lab) -> Result<()> {
     for way in &ways {
         for host in 0..fabric.hosts() {
             let ns = fabric.host(host);
-            // By the route: the sysctl of a namespace is refused what the machine's administrator
-            // has not allowed to all. It asks for ECN, too, where the congestion control needs it.
+            // As an attribute of the route: the namespace's sysctl refuses algorithms that the
+            // machine does not allow to all users. It also turns on ECN, where the congestion
+            // control needs it.
             fabric.tune_route(host, &format!("congctl {}", way.control))?;
             ns.sysctl("net/ipv4/tcp_rto_min_us", &RTO.to_string())?;
             ns.sysctl("net/ipv4/tcp_no_metrics_save", "1")?;
@@ -176,7 +177,7 @@ fn dctcp() -> Tcp {
         set_up: SetUp {
             name: "dctcp",
             title: "DCTCP, marked by RED above 65 packets",
-            // Between the two thresholds is nothing, so that nothing is left to chance; the average
+            // The two thresholds are adjacent, so that RED marks deterministically; the average
             // follows the queue closely.
             lines: queue(&[format!(
                 "qdisc add dev DEV parent 1:2 handle 2: red limit {BUFFER} min {least} max {} \
@@ -194,7 +195,7 @@ fn measure(lab: &mut Lab, fabric: &Fabric, way: &Tcp, senders: usize) -> Result<
     fabric.requeue("s1", &dev, &way.set_up.lines)?;
     let (mut starts, receivers) = connect(fabric, senders)?;
     let recorder = Recorder::start(&fabric.node("s1")?.ns)?;
-    // What connections were set up with has passed.
+    // The packets of connection set-up have passed.
     let start = clock::monotonic() + 100_000_000;
     let began = clock::realtime() + (start - clock::monotonic());
     let sending: Vec<_> = starts
@@ -231,7 +232,7 @@ fn measure(lab: &mut Lab, fabric: &Fabric, way: &Tcp, senders: usize) -> Result<
     })
 }
 
-/// A thread that tells when all has come, ns of the monotonic clock.
+/// A thread that returns when all has come, ns of the monotonic clock.
 type Receiving = std::thread::JoinHandle<Result<u64>>;
 
 /// A connection from each sender to the last host.

@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Hosts that send.
 const SENDERS: [usize; 4] = [8, 32, 64, 128];
-/// What is compared.
+/// The set-ups to compare.
 const WAYS: [(&str, &str); 3] = [
     (
         "expresspass",
@@ -89,8 +89,7 @@ fn run(lab: &mut Lab) -> Result<()> {
                 format!("{name}, {senders} senders: the data queue stays within its bound"),
                 seen.longest <= bound(),
             );
-            // What is sent unscheduled is not spared the incast: that is why it is in the last
-            // band.
+            // Unscheduled packets suffer the incast: that is why they have the last band.
             if !words.contains("unscheduled 64") {
                 lab.claim(
                     format!("{name}, {senders} senders: done within 10 % of the ideal time"),

@@ -26,16 +26,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const RATE: u64 = 10_000_000_000;
 /// A token's way to the sender and its packet's way back, ns.
 const RTT: u64 = 48_000;
-/// What a switch's port holds, bytes.
+/// Buffer of a switch's port, bytes.
 const BUFFER: u32 = 128_000;
 /// TOP's priority function for these lengths (section 3.2: its parameters are for the workload):
 /// messages of up to 54 packets, of 148, 403, and so on to 21980 packets. By default it is for
 /// messages of all lengths, and those of a megabyte or more, which are most of the load, have two
 /// priorities.
 const PRIORITIES: &str = "priorities 8 priority-packets 3000 priority-a 50";
-/// The default. It is said: what the way before has set stays.
+/// The defaults, set explicitly because settings of the previous set-up would stay.
 const DEFAULT_PRIORITIES: &str = "priorities 6 priority-packets 20000 priority-a 1000";
-/// Messages: fewer than the 1000 of TOP section 5.2, for the sake of time.
+/// Messages: fewer than the 1000 of TOP section 5.2, to save time.
 const COUNT: usize = 300;
 
 const CLASSES: [Class; 4] = [
@@ -62,9 +62,9 @@ const CLASSES: [Class; 4] = [
 ];
 /// Goals for the slowdown, mean and 99th percentile, by class.
 const GOALS: [Option<(f64, f64)>; 4] = [Some((1.2, 3.0)), None, None, Some((1.6, 7.0))];
-/// How many times the messages are drawn for the mean of all of them.
+/// Number of draws that the mean of all messages is taken over.
 const DRAWS: u32 = 3;
-/// The set-up that is to reach them.
+/// The set-up that the goals are for.
 const BEST: &str = "turnstile";
 
 fn run(lab: &mut Lab) -> Result<()> {
@@ -119,7 +119,7 @@ fn run(lab: &mut Lab) -> Result<()> {
             )
         })
         .collect();
-    // Ours and others, and the 99th percentiles of their slowdowns, by the classes that have goals.
+    // The 99th percentiles of slowdowns, ours and others', by the classes that have goals.
     let mut slow: BTreeMap<&str, [Vec<(&str, f64)>; 2]> = BTreeMap::new();
     let all = |outcome: &Outcome| {
         let [.., class] = CLASSES;
@@ -149,12 +149,13 @@ fn run(lab: &mut Lab) -> Result<()> {
                             class.name
                         )
                     };
-                    // Of all 300, a few long ones make the mean: there it is taken of more.
+                    // A few long messages dominate the mean of all 300, so that goal is for several
+                    // draws.
                     if class.below < u64::MAX {
                         lab.claim(times("mean"), summary.slowdown_mean <= mean);
                     }
-                    // Of all 300 it is that of the third slowest: a matter of the seed. Of the
-                    // short ones it is not.
+                    // The 99th percentile of all 300 is the third slowest and depends on the seed;
+                    // that of short ones hardly does.
                     if class.from == 0 && class.below < u64::MAX {
                         lab.claim(times("99th percentile"), summary.slowdown_p99 <= most);
                     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Experiments: a paper's figure or table on the real kernel code, next to what stock parts do in
-//! the same run.
+//! Experiments: a paper's figure or table with the real kernel code, next to what stock qdiscs or
+//! TCP do in the same run.
 //!
 //! An experiment is a function that builds its network ([`crate::topology::Plan`]), configures the
 //! port in several ways (`setups`), sends a load ([`crate::traffic`]) and puts what it recorded
@@ -48,17 +48,17 @@ use setups::SetUp;
 /// One experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// As it is called on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it is about.
+    /// A title.
     pub title: &'static str,
-    /// Where the figures are from that it is compared with.
+    /// The source of the figures that it is compared with.
     pub source: &'static str,
     run: fn(&mut Lab) -> Result<()>,
 }
 
-/// All of them. To add one: a file with a `pub(super) const EXPERIMENT`, its `mod` line, and its
-/// name here.
+/// All experiments. To add one: a file with a `pub(super) const EXPERIMENT`, its `mod` line, and
+/// its name here.
 pub const EXPERIMENTS: &[Experiment] = &[
     token_spacing::EXPERIMENT,
     token_priority::EXPERIMENT,
@@ -76,7 +76,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     ren_burst::EXPERIMENT,
 ];
 
-/// What an experiment is handed, and where it puts what it finds.
+/// The argument of an experiment: its inputs, and the report for its results.
 #[derive(Debug)]
 pub struct Lab {
     report: Findings,
@@ -85,7 +85,7 @@ pub struct Lab {
     out: HandOut,
 }
 
-/// What a load left at a recorded switch.
+/// What a load left at a recorded switch: captures and times.
 struct Outcome {
     captured: Captured,
     /// Wall clock at the load's start, ns.
@@ -93,13 +93,13 @@ struct Outcome {
 }
 
 impl Lab {
-    /// Tells the person who waits.
+    /// Shows progress on the terminal.
     fn progress(&self, text: &str) {
         println!("lab: {text}");
         self.events.send(&Event::Progress { text: text.into() });
     }
 
-    /// Adds to the report what is claimed, and whether it holds.
+    /// Adds a claim to the report, and whether it holds.
     fn claim(&mut self, text: impl Into<String>, holds: bool) {
         let text = text.into();
         self.report.claims.push(Claim { text, holds });
@@ -125,11 +125,11 @@ impl Lab {
         flows: Vec<(usize, Vec<Flow>)>,
         duration: Duration,
     ) -> Result<Outcome> {
-        /// How long what is queued may take to arrive.
+        /// Time for queued packets to arrive after the load.
         const DRAIN: Duration = Duration::from_millis(2);
         fabric.requeue(switch, dev, &set_up.lines)?;
-        // Somebody has to be there, so that nobody answers that there is nobody; what is looked at
-        // has passed before.
+        // A bound socket, or the host would answer by ICMP. Nobody reads it: results come from
+        // captures.
         let _deaf = fabric.host(to).enter(|| {
             UdpSocket::bind((Ipv4Addr::UNSPECIFIED, header::PORT)).context("binding the receiver")
         })?;
@@ -151,8 +151,8 @@ impl Lab {
     }
 }
 
-/// Runs an experiment and hands its report to the host. Returns whether all that is claimed holds
-/// and the kernel took it well.
+/// Runs an experiment and hands its report to the host. Returns whether all claims hold and the
+/// kernel's log is clean.
 ///
 /// # Errors
 /// When there is no such experiment, the clock is not simulated, or it cannot be run.

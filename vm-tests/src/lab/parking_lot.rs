@@ -16,11 +16,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What the paper has, percent, by bottlenecks; between these it has a curve.
+/// The paper's figures, percent, by number of bottlenecks; between these it has a curve.
 const PAPER: [(usize, f64); 2] = [(2, 96.7), (6, 92.2)];
 /// Bottlenecks.
 const MOST: usize = 6;
-/// What is compared: algorithm 1, and what is the default.
+/// The feedback to compare: algorithm 1, and the default.
 const WAYS: [(&str, &str); 2] = [
     ("midpoint", "policy expresspass feedback midpoint"),
     ("weighted", "policy expresspass feedback weighted"),

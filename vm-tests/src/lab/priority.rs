@@ -16,7 +16,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The goal: time under the load, as a multiple of the time alone.
+/// The project's goal: time under the load, as a multiple of the time alone.
 const GOAL: f64 = 1.2;
 
 fn run(lab: &mut Lab) -> Result<()> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Bursts come and go on one bottleneck (REN fig. 3 and 11).
+//! Bursts of flows that join one on its bottleneck and leave (REN fig. 3 and 11).
 
 use anyhow::Result;
 use serde_json::Value;
@@ -24,16 +24,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const COUNTS: [usize; 4] = [1, 2, 3, 4];
 /// Bursts in a run, each at a random time of the port's sampling period. The worst is shown.
 const BURSTS: usize = 3;
-/// A queue of less packets is none.
+/// A queue of fewer packets counts as empty.
 const EMPTY: u64 = 2;
-/// A flow that has so much of the link has it for itself.
+/// A flow with this part of the link counts as having all of it.
 const FULL: f64 = 0.95;
 /// Round trips over which the first flow's share beside a burst is taken.
 const MEAN: u64 = 10;
-/// Round trips by which an equation may be missed: they count in rounds, and packets come in trains
-/// that are somewhere in theirs.
+/// Round trips by which an equation may be missed: equations count whole rounds, and trains of
+/// packets begin anywhere in them.
 const ROUNDING: f64 = 0.125;
-/// Bytes of data that the ports hold where there are no marks.
+/// Buffer of the ports without marks, bytes of data.
 const BUFFER: u64 = 1_000_000;
 /// Bytes of a full frame, as tc counts.
 const FRAME: u64 = 1514;
@@ -41,7 +41,7 @@ const FRAME: u64 = 1514;
 /// Equation (6): rounds until a flow that has this part of a link has all of it.
 fn rounds(share: f64) -> u64 {
     let (mut rounds, mut has) = (1, 2.0 * share);
-    // Less than one packet in a round is nothing that could double.
+    // Less than one packet per round cannot double.
     while has < 1.0 && rounds < 64 {
         has *= 2.0;
         rounds += 1;
@@ -49,7 +49,7 @@ fn rounds(share: f64) -> u64 {
     rounds
 }
 
-/// A time in round trips. What does not come to pass is never.
+/// A time in round trips, or "never".
 fn trips(time: Option<u64>) -> f64 {
     time.map_or(f64::INFINITY, |time| time as f64 / RTT as f64)
 }
@@ -62,7 +62,7 @@ fn in_trips(trips: f64) -> Value {
     }
 }
 
-/// What is said of a run: the worst of its bursts.
+/// The result of a run: the worst of its bursts.
 struct Worst {
     /// Packets.
     longest: u64,
@@ -76,7 +76,7 @@ struct Worst {
     share: f64,
     /// Round trips.
     recovered: f64,
-    /// What equation (6) has, and whether all were as soon, but for [`ROUNDING`].
+    /// Equation (6)'s value, and whether all bursts kept to it within [`ROUNDING`].
     rounds: u64,
     in_time: bool,
 }

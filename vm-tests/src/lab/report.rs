@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Figures in the form in which findings have them.
+//! Helpers for an experiment's report: rounding, and curves with fewer points.
 
 use serde_json::Value;
 
-/// A number of a table, to so many decimals: what is written need not be longer than what is known.
+/// A number in a table, rounded to so many decimals: no more digits than are meaningful.
 pub(super) fn number(value: f64, decimals: i32) -> Value {
     rounded(value, decimals).into()
 }
@@ -16,8 +16,8 @@ pub(super) fn rounded(value: f64, decimals: i32) -> f64 {
     rounded + 0.0
 }
 
-/// At most `most` points of a curve of steps: the greatest of each stretch of equal width, at its
-/// beginning.
+/// Reduces a curve of steps to at most `most` points: the greatest of each stretch of equal width,
+/// at its beginning.
 pub(super) fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Vec::new();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ways to configure a port: Turnstile, and what stock parts can do.
+//! Set-ups of a port: Turnstile, and the stock qdiscs that come closest.
 //!
-//! The stock ones are built as well as stock parts allow: wire lengths are counted as Turnstile
-//! counts them (`stab overhead 24 mpu 84`), a `tbf` at the root holds the port to the link's rate,
-//! queues have the same caps, `u32` filters read the same bytes. Time is exact here, so that bursts
-//! are as small as a `tbf` takes: one frame, one token.
+//! The stock ones are as good as stock qdiscs allow: wire lengths are counted as Turnstile counts
+//! them (`stab overhead 24 mpu 84`), a `tbf` at the root holds the port to the link's rate, queues
+//! have the same caps, `u32` filters read the same bytes. Time is exact here, so that bursts are as
+//! small as a `tbf` takes: one frame, one token.
 
 use turnstile_core::header::PORT;
 
@@ -19,7 +19,7 @@ pub(super) const TOKEN_WIRE: u64 = 84;
 /// Bytes that the data queue holds.
 pub(super) const DATA_LIMIT: u64 = 375_000;
 
-/// One way.
+/// A set-up.
 #[derive(Clone, Debug)]
 pub(super) struct SetUp {
     /// Short, for columns and file names.
@@ -38,7 +38,7 @@ impl SetUp {
     }
 }
 
-/// ns between two tokens on a link of so many bit/s, at the default share.
+/// Interval of tokens on a link of so many bit/s, at the default share, ns.
 pub(super) fn interval(rate: u64) -> f64 {
     TOKEN_WIRE as f64 * 8e9 / (rate as f64 * TOKEN_SHARE)
 }
@@ -103,7 +103,7 @@ pub(super) fn limiter_per_queue(rate: u64) -> SetUp {
     }
 }
 
-/// Strict priority with nothing that limits tokens.
+/// Strict priority; tokens are not limited.
 pub(super) fn unlimited(rate: u64) -> SetUp {
     SetUp {
         name: "unlimited",
@@ -160,8 +160,8 @@ fn flat(rate: u64, token_queue: &str) -> Vec<String> {
     lines
 }
 
-/// The limiter of the whole port and its bands; what no filter names goes to this one, counted from
-/// 0.
+/// The limiter of the whole port and its bands; packets that no filter matches go to this band,
+/// counted from 0.
 fn port(rate: u64, bands: u8, data: u8) -> Vec<String> {
     vec![
         format!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What tokens and data get of a link in TOP's two work modes (fig. 3), and with what stock parts
-//! can do (section 4.1).
+//! The shares of tokens and data in TOP's two work modes (fig. 3), and with stock qdiscs (section
+//! 4.1).
 
 use std::time::Duration;
 
@@ -28,12 +28,12 @@ const RATE: u64 = 10_000_000_000;
 const PHASE: Duration = Duration::from_millis(1);
 /// Width of the plot's bins, ns: some 19 tokens.
 const BIN: u64 = 25_000;
-/// At a phase's beginning, what was queued before still leaves.
+/// Left out at the beginning of a phase, when packets of the one before still leave.
 const SETTLING: u64 = 60_000;
 /// Propagation delay of the links, ns.
 const DELAY: u64 = 1_000;
 
-/// What is offered, as a part of the link.
+/// The offered load, as a part of the link.
 struct Phase {
     what: &'static str,
     tokens: f64,
@@ -162,7 +162,7 @@ fn run(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Who passed the port, and when the load began.
+/// The packets that passed the port, and when the load began.
 fn measure(lab: &mut Lab, fabric: &Fabric, set_up: &SetUp) -> Result<(Vec<Passage>, u64)> {
     let to = fabric.address(3);
     let (mut high, mut low, mut data) = (Vec::new(), Vec::new(), Vec::new());

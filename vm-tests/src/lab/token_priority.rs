@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Strict priority among tokens under overload, and what becomes of those that must wait (TOP
-//! sections 3.1 and 4.1).
+//! Strict priority among tokens under overload, and how long tokens wait (TOP sections 3.1 and
+//! 4.1).
 
 use std::time::Duration;
 
@@ -143,7 +143,7 @@ fn run(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// What strict priority serves of a priority, %.
+/// The part of a priority's tokens that strict priority serves, %.
 fn ideal(priority: u8) -> f64 {
     let left = 1.0 - OFFERED * f64::from(priority);
     (left / OFFERED).clamp(0.0, 1.0) * 100.0

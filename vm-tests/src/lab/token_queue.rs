@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Many token senders on one port: how long the queues get, tokens' and data's (TOP sections 4.3
-//! and 5.1).
+//! Many token senders at one port: the lengths of token and data queues (TOP sections 4.3 and 5.1).
 
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const RATE: u64 = 10_000_000_000;
 /// How many hosts send tokens, each at the full token rate.
 const SENDERS: [usize; 5] = [1, 2, 4, 8, 16];
-/// What data takes of the link: all that the tokens' share leaves, but for a little.
+/// The data's part of the link: nearly all that the tokens' share leaves.
 const DATA: f64 = 0.94;
 /// For so long.
 const SPAN: Duration = Duration::from_micros(500);
@@ -143,7 +142,7 @@ fn run(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// What tokens took of the link while the load lasted, %. The first interval is left out.
+/// The tokens' part of the link during the load, %. The first interval is left out.
 fn share(all: &[Passage], began: u64) -> f64 {
     let (from, until) = (
         began + SPAN.as_nanos() as u64 / 10,
@@ -168,7 +167,7 @@ fn dropped(all: &[Passage], counts: impl Fn(&Passage) -> bool) -> f64 {
     lost as f64 * 100.0 / mine.len().max(1) as f64
 }
 
-/// Who passed the port, and when the load began.
+/// The packets that passed the port, and when the load began.
 fn measure(
     lab: &mut Lab,
     fabric: &Fabric,

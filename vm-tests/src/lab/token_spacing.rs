@@ -22,14 +22,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// bit/s.
 const RATES: [u64; 3] = [10_000_000_000, 40_000_000_000, 100_000_000_000];
-/// Tokens that are looked at.
+/// Tokens that are measured.
 const TOKENS: u32 = 1000;
 /// Of them, so many are in the plots.
 const PLOTTED: usize = 300;
-/// The first ones are not looked at: they meet an empty port.
+/// The first ones are not measured: they meet an empty port.
 const SKIPPED: usize = 10;
 
-/// How regular the tokens left.
+/// The regularity of departures.
 struct Spacing {
     /// The slope of a straight line through all departures, ns per token: a frame in front of the
     /// first or the last does not count.
@@ -147,7 +147,8 @@ fn measure(
     set_up: &SetUp,
 ) -> Result<Spacing> {
     let to = fabric.address(1);
-    // This one lets a sixth through: fewer tokens, or it takes as long as all others together.
+    // This set-up lets a sixth through: fewer tokens, or it would take as long as all others
+    // together.
     let tokens = if set_up.name == "limiter-per-queue" {
         TOKENS / 4
     } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A flow has a link for itself, and bursts of others come and go (REN sections 2.3 and 5.2).
+//! Bursts of flows that join one on its link and leave (REN sections 2.3 and 5.2).
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -26,10 +26,10 @@ pub const BDP: u64 = RATE / 8 * RTT / 1_000_000_000 / FULL_WIRE;
 /// How long a burst's flows stay, and for how long the first flow is alone before each and after
 /// the last, round trips.
 pub const STAYS: u64 = 40;
-/// What the ports of `tc-configs/ren-port.sh` have beside rate and period.
+/// The options of `tc-configs/ren-port.sh` besides rate and period.
 const PORT: &str =
     "tokens 20% priorities 1 token-limit 1024 token-expiry off order tokens-first unscheduled off";
-/// The port that is looked at.
+/// The port that is observed.
 const AT: (&str, &str) = ("s1", "s2");
 
 /// One burst, as the port saw it. Times are ns after the start.
@@ -41,17 +41,16 @@ pub struct Burst {
     pub gone: u64,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Packets of data that waited at the port, whenever that changed: ns after the start, how
-    /// many.
+    /// The port's data queue at each change: ns after the start, packets.
     pub queue: Vec<(u64, u64)>,
     /// The first flow's packets when they left the port.
     pub first: Vec<Passed>,
     /// The bursts.
     pub bursts: Vec<Burst>,
-    /// What all ports saw.
+    /// The statistics of all ports.
     pub seen: Seen,
     /// The port's lines for `tc`.
     pub lines: Vec<String>,
@@ -75,8 +74,8 @@ impl Outcome {
             .unwrap_or(0)
     }
 
-    /// How long after a burst came the queue is below `packets` again, once it was at its longest,
-    /// ns; `None`: it is not until the burst goes.
+    /// Time from a burst's first packet until the queue, past its longest, is below `packets`
+    /// again, ns; `None`: not before the burst leaves.
     pub fn drained(&self, burst: &Burst, packets: u64) -> Option<u64> {
         let stay = |at: &u64| (burst.came..burst.gone).contains(at);
         let longest = self.longest(burst.came, burst.gone);
@@ -99,8 +98,8 @@ impl Outcome {
         flows::rate(&self.first, from, until) / RATE as f64
     }
 
-    /// How long after a burst has gone a round trip begins in which the first flow has so much of
-    /// the link, ns; `None`: there is none before the next burst may come.
+    /// Time from a burst's last packet until a round trip begins in which the first flow has this
+    /// part of the link, ns; `None`: not before the next burst may come.
     pub fn recovered(&self, burst: &Burst, share: f64) -> Option<u64> {
         let last = burst.gone + (STAYS / 2) * RTT;
         let begins = std::iter::once(burst.gone)
@@ -113,9 +112,8 @@ impl Outcome {
     }
 }
 
-/// One flow, and bursts of `count` others: one for each of `offsets`, which says how much later
-/// than on time it comes, ns. `marks`: ports have REN's marker. Switches' ports hold `buffer` bytes
-/// of data.
+/// One flow, and bursts of `count` others: one for each of `offsets`, by which it is delayed, ns.
+/// `marks`: ports have REN's marker. Switches' ports hold `buffer` bytes of data.
 ///
 /// # Errors
 /// When something is refused or a socket fails.
@@ -134,7 +132,7 @@ pub fn run(count: usize, offsets: &[u64], marks: bool, buffer: u32) -> Result<Ou
     let places = places(&fabric);
     let pairs: Vec<_> = (1..all).map(|flow| (flow, all + flow)).collect();
     let mut first = Messages::open(transport, &places, &[(0, all)], 1)?;
-    // They are given up when their time is over, sockets and all.
+    // They are aborted when their time is over, by closing the sockets.
     let mut sets = offsets
         .iter()
         .map(|_| Messages::open(transport, &places, &pairs, 1))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Transports as they are configured.
+//! Transports to compare, with their configuration.
 
 use anyhow::{Context, Result};
 
@@ -7,7 +7,7 @@ use crate::cmd::run_here;
 use crate::topology::Fabric;
 use crate::traffic::messages::Transport;
 
-/// A transport as it is configured.
+/// A transport with its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// TCP with this congestion control, and its shortest retransmission timeout in us.
@@ -29,13 +29,13 @@ impl Carrier {
             let ns = fabric.host(host);
             match self {
                 Self::Tcp(control, rto) => {
-                    // By the route: the sysctl of a namespace is refused what the machine's
-                    // administrator has not allowed to all. It asks for ECN, too, where the
+                    // As an attribute of the route: the namespace's sysctl refuses algorithms that
+                    // the machine does not allow to all users. It also turns on ECN, where the
                     // congestion control needs it.
                     fabric.tune_route(host, &format!("congctl {control}"))?;
                     ns.sysctl("net/ipv4/tcp_rto_min_us", &rto.to_string())?;
                     ns.sysctl("net/ipv4/tcp_no_metrics_save", "1")?;
-                    // Windows are to limit nothing.
+                    // Large enough that windows limit nothing.
                     ns.sysctl("net/ipv4/tcp_rmem", "4096 2097152 33554432")?;
                     ns.sysctl("net/ipv4/tcp_wmem", "4096 262144 33554432")?;
                 }

@@ -14,14 +14,14 @@ use crate::traffic::messages::Message;
 pub const RTT: u64 = 100_000;
 /// How long the first flow is alone, round trips.
 const ALONE: u64 = 12;
-/// How long both are looked at, round trips.
+/// How long both are measured, round trips.
 const TOGETHER: u64 = 24;
-/// How many round trips before the second flow are told of.
+/// How many round trips before the second flow are reported.
 const BEFORE: u64 = 4;
 /// How far from the fair share is close enough.
 const CLOSE: f64 = 0.1;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// bit/s of the first and the second flow, round trip by round trip, from the second's first
@@ -32,17 +32,17 @@ pub struct Outcome {
     /// Round trips, from the second's first packet on, until both were within a tenth of the fair
     /// share, in the mean of all runs: the first such round trip, whatever follows.
     pub converged: Option<usize>,
-    /// The same of each run, shortest first; runs in which it never was so come last.
+    /// The same for each run, shortest first; runs in which that never happened come last.
     pub each: Vec<Option<usize>>,
-    /// Of the round trips that follow that one, in each run, the part in which both were as close.
+    /// The part of the later round trips in which both were as close, over all runs.
     pub kept: f64,
-    /// Data packets that were dropped.
+    /// Data packets dropped.
     pub drops: u64,
 }
 
-/// How often it is measured. At 10 Gbit/s a tenth of a share is four packets of a round trip, and
-/// chance moves a flow by as many; it joins at another moment of a round trip each time, and the
-/// means are looked at.
+/// Number of joins. At 10 Gbit/s a tenth of a share is four packets of a round trip, and chance
+/// moves a flow by as many. Each join is at another moment of a round trip; each is reported, and
+/// so is the mean.
 pub const fn runs(rate: u64) -> u64 {
     match rate {
         0..=40_000_000_000 => 8,

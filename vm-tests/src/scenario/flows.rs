@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Messages without end over Turnstile's ports, and what of them passes where.
+//! Endless messages over Turnstile's ports, and their packets as recorded at some of these.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,13 +16,13 @@ use crate::topology::Fabric;
 use crate::traffic::messages::{places, Message, Messages};
 use crate::traffic::{Packet, MPU, OVERHEAD};
 
-/// Bytes of a message that outlasts what is looked at: alone, it fills 10 Gbit/s for 57 ms.
+/// Bytes of a message that outlasts the measurement: alone, it fills 10 Gbit/s for 57 ms.
 pub const ENDLESS: u64 = 64 << 20;
 
-/// A message, as the packets on the wire tell it: its sender and its cookie.
+/// A message as packets on the wire name it: its sender and its cookie.
 pub type Id = (Ipv4Addr, u64);
 
-/// A packet with data of a message, where it passed.
+/// A data packet that passed a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
     /// ns after the start.
@@ -33,7 +33,7 @@ pub struct Passed {
     pub wire: u64,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The data packets that left by each recorded port, by time.
@@ -42,8 +42,8 @@ pub struct Outcome {
     pub seen: Seen,
 }
 
-/// Sends messages with these words for the transport, for a time, and records the data packets that
-/// leave by some ports (switch and device). What is under way at the end is given up.
+/// Sends messages for a time, with these options of the transport, and records the data packets
+/// that leave some ports (switch and device). Messages under way at the end are aborted.
 ///
 /// # Errors
 /// When something is refused or a socket fails.
@@ -104,7 +104,7 @@ pub fn data(captured: &Captured, dev: &str, began: u64) -> Result<Vec<Passed>> {
     Ok(passed)
 }
 
-/// Of a packet of Turnstile over IPv4.
+/// The flow of a Turnstile packet over IPv4.
 fn id(frame: &[u8]) -> Option<Id> {
     const ETHERNET: usize = 14;
     const UDP: usize = 8;

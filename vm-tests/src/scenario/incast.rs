@@ -16,7 +16,7 @@ pub const RATE: u64 = 10_000_000_000;
 pub const DELAY: u64 = 4_000;
 /// Full packets that each sends.
 pub const PACKETS: u64 = 50;
-/// What a switch's port holds, bytes: 250 full packets.
+/// Buffer of a switch's port, bytes: 250 full packets.
 pub const BUFFER: u32 = 250 * 1514;
 
 /// The star: the last host receives.
@@ -27,7 +27,7 @@ pub fn build(senders: usize) -> Result<Fabric> {
     Plan::star(senders + 1, Link::new(RATE, DELAY).buffer(BUFFER)).build()
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// ns until each message had been read, by rising time.
@@ -44,7 +44,7 @@ pub fn configure(fabric: &Fabric, words: &str) -> Result<Transport> {
     Carrier::Turnstile(words.to_owned()).configure(fabric)
 }
 
-/// So many of the fabric's hosts send to its last.
+/// Runs an incast: so many of the fabric's hosts send to its last.
 ///
 /// # Errors
 /// When a socket fails or a message does not arrive in 5 s.
@@ -78,10 +78,10 @@ pub fn ideal(senders: usize) -> f64 {
     (senders as f64 * PACKETS as f64 + 1.0) * frame + 2.0 * DELAY as f64
 }
 
-/// Bytes that the queue of the receiver's port can come to (ExpressPass section 2.1, TOP section
-/// 3.1): as much as passes between the earliest and the latest moment at which a token's packet may
-/// come. A token's wait is bounded by what its queues hold: one at the receiver's own port and one
-/// at the switch's to the sender. One packet is in transmission.
+/// Bound on the data queue of the receiver's port, bytes (ExpressPass section 2.1, TOP section
+/// 3.1): what the link carries between the earliest and the latest moment at which a token's packet
+/// may come. The token queues bound a token's wait: one at the receiver's own port and one at the
+/// switch's port to the sender. One packet is in transmission.
 pub const fn bound() -> u64 {
     const QUEUES: u64 = 2;
     (QUEUES * TOKEN_LIMIT + 1) * 1514

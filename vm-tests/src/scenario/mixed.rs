@@ -15,7 +15,7 @@ use crate::traffic::messages::{places, poisson, Alone, Done, Message, Messages, 
 /// The port that all messages pass: switch and device.
 const MIDDLE: (&str, &str) = ("s1", "s2");
 
-/// What carries the messages, over which ports.
+/// A transport with the queues of its ports.
 #[derive(Clone, Debug)]
 pub struct Way {
     /// Short.
@@ -41,7 +41,7 @@ pub struct Load {
     pub count: usize,
     /// Payload of the messages, as a part of what the link in the middle carries.
     pub load: f64,
-    /// How many messages two hosts can have under way before they wait for each other.
+    /// How many messages between two hosts can be under way at once.
     pub channels: usize,
     /// How long all may take together, beyond the last one's start.
     pub patience: Duration,
@@ -68,7 +68,7 @@ impl Load {
     }
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Every message.
@@ -98,7 +98,7 @@ pub fn run(fabric: &Fabric, load: &Load, way: &Way, messages: &[Message]) -> Res
     let start = clock::monotonic() + clock::nanos(load.pause);
     let last = messages.iter().map(|m| m.at).max().unwrap_or(0);
     let patience = Duration::from_nanos(last) + load.patience;
-    // A port's own queue tells its greatest length, a child of it does not.
+    // A port reports the greatest length of its own queue, but not of a child's.
     let watch = match way.queues {
         Queues::Marked(_) => Some(Watch::start(fabric, MIDDLE)?),
         _ => None,

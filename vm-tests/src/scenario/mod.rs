@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What transports are put through: a network, its ports, messages, and the figures that come of
-//! it.
+//! Scenarios for transports: a network, its ports, messages, and the figures that result.
 //!
-//! A scenario is run by an experiment ([`crate::lab`]), which shows its figures beside those of the
-//! papers, and by cases, which hold them to what must be.
+//! Experiments ([`crate::lab`]) run a scenario to show its figures beside those of the papers, and
+//! cases run it to check them against bounds.
 
 pub mod bursts;
 mod carrier;

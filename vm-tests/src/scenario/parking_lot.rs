@@ -14,12 +14,12 @@ use crate::traffic::messages::Message;
 pub const RATE: u64 = 10_000_000_000;
 /// The long flow's round-trip time where there is one bottleneck, ns.
 const RTT: u64 = 100_000;
-/// Before it is looked at.
+/// Warm-up.
 const WARM_UP: Duration = Duration::from_millis(4);
-/// How long it is looked at.
+/// Measured interval.
 const SPAN: Duration = Duration::from_millis(10);
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Utilization of each bottleneck by data, as a part of what data can have at most: the link

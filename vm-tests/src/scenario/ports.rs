@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The queues of all ports of a network, and what went through them.
+//! The queues of all ports of a network, and their statistics.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const PORT: u32 = 1 << 16;
 const DATA: u32 = 2;
 const UNSCHEDULED: u32 = 3;
 const TOKENS: u32 = 0x10;
-/// Counters of packets that did not get through.
+/// Counters of dropped packets.
 const DROPS: [u16; 5] = [
     band_stat::OVER_LIMIT,
     band_stat::EXPIRED,
@@ -26,12 +26,11 @@ const DROPS: [u16; 5] = [
 
 /// Bytes of a full frame, as tc counts.
 pub(super) const FRAME: u32 = 1514;
-/// What a host's own queue holds, bytes: it is no switch, and its programs wait for it.
+/// Limit of a host's own queue, bytes: programs wait for it, so that it drops nothing.
 const HOST_BUFFER: u32 = 1_000_000;
 
 /// A host's own port under Turnstile's transport: it paces its tokens itself, so that the port must
-/// not, and what it sends unscheduled is to leave before the next message's data, not after the
-/// last one's.
+/// not, and its unscheduled packets should leave in order with data, not after all of it.
 const HOST_PORT: &str = "tokens 10% token-limit 64 token-expiry off unscheduled off";
 
 /// How ports queue, as exactly as the papers' switches: `jitter 0`. A link's buffer is what a
@@ -53,7 +52,7 @@ impl Queues {
     /// # Errors
     /// When tc refuses.
     pub fn apply(&self, fabric: &Fabric) -> Result<()> {
-        // A program for each node, not for each port: there may be hundreds.
+        // One run of tc per node, not per port: there may be hundreds.
         let mut nodes: BTreeMap<String, String> = BTreeMap::new();
         for port in fabric.ports() {
             let text = nodes.entry(port.node.clone()).or_default();
@@ -100,7 +99,7 @@ impl Queues {
         ];
         if let (Self::Marked(packets), false) = (self, port.of_host) {
             let least = packets * FRAME;
-            // Between the two thresholds is nothing, so that nothing is left to chance; the average
+            // The two thresholds are adjacent, so that RED marks deterministically; the average
             // follows the queue closely.
             lines.push(format!(
                 "qdisc add dev DEV parent 1:2 handle 2: red limit {buffer} min {least} max {} \
@@ -113,7 +112,7 @@ impl Queues {
     }
 }
 
-/// What the ports of a network have seen.
+/// Statistics over the ports of a network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Packets of the data class that were dropped, at all ports. Where all packets are in one
@@ -133,7 +132,7 @@ impl Seen {
     /// Since the queues were made.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the statistics cannot be read.
     pub fn read(fabric: &Fabric) -> Result<Self> {
         let mut seen = Self::default();
         for port in fabric.ports() {

@@ -20,10 +20,10 @@ pub const RTT: u64 = 48_000;
 pub const LENGTHS: [u64; 4] = [1, 10, 100, 400];
 /// How many of each length.
 const EACH: usize = 5;
-/// From one urgent message to the next, as a multiple of the time that it takes alone: without
-/// priority it shares the link with three others.
+/// Interval of urgent messages, as a multiple of their time alone: without priority they share the
+/// link with three others.
 const ROOM: u64 = 6;
-/// Before a load, ns: what is under way is over then.
+/// Pause before a load, ns, in which earlier messages end.
 const PAUSE: u64 = 2_000_000;
 
 /// The urgent messages of one length.
@@ -39,7 +39,7 @@ pub struct OfLength {
     pub longest: u64,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// By length.

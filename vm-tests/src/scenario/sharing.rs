@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Many flows share a link: what each gets, and what all get (ExpressPass section 3.2).
+//! Many flows share a link: fairness and utilization (ExpressPass section 3.2).
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ const RTT: u64 = 100_000;
 /// How many pairs of hosts there are at most.
 const HOSTS: usize = 16;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Data packets on the link in the middle.
     pub passed: Vec<Passed>,
     /// How many flows there were.
     pub flows: usize,
-    /// From when on it is looked at, ns after the start.
+    /// Beginning of the measured interval, ns after the start.
     pub from: u64,
-    /// Until when.
+    /// Its end.
     pub until: u64,
     /// Rate of the links, bit/s.
     pub rate: u64,
@@ -49,7 +49,7 @@ impl Outcome {
         sum / f64::max(count, 1.0)
     }
 
-    /// What part of the link data takes, preambles and gaps included.
+    /// The data's part of the link, preambles and gaps included.
     pub fn utilization(&self) -> f64 {
         flows::rate(&self.passed, self.from, self.until) / self.rate as f64
     }
@@ -73,7 +73,7 @@ pub fn run(
     let fabric = Plan::dumbbell(pairs, link, link).build()?;
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let total = warm_up + span;
-    // One alone must not be at its end before the time is.
+    // One flow alone must not end before the measurement.
     let endless = ENDLESS.max(rate / 8000 * nanos(total) / 1_000_000);
     let messages: Vec<_> = (0..count)
         .map(|flow| {
@@ -81,8 +81,8 @@ pub fn run(
             Message::new(host, pairs + host, endless).at(rng.range(0..=RTT))
         })
         .collect();
-    // What a socket holds is far more than a flow has under way, or the application is what limits
-    // it.
+    // A socket's buffer is far larger than what a flow has under way, so that the application
+    // limits nothing.
     let buffer = ((16 << 20) / count.max(1)).clamp(256 << 10, 4 << 20);
     let words = format!("{words} link {rate}bit base-rtt {RTT}ns send-buffer {buffer}");
     let outcome = flows::run(&fabric, &words, &messages, &[("s1", "s2")], total)?;

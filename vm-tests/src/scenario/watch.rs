@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Looks at a queue again and again: for those that do not tell how long they have been at most.
+//! Samples the length of a queue, for qdiscs that do not report its maximum.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::clock;
 use crate::raw_netlink::Tc;
 use crate::topology::Fabric;
 
-/// Between two looks, ns: some 16 full packets at 10 Gbit/s.
+/// Sampling interval, ns: some 16 full packets at 10 Gbit/s.
 const PAUSE: u64 = 20_000;
 
-/// A thread that looks at a port's queue.
+/// A thread that samples a port's queue.
 #[derive(Debug)]
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
@@ -41,7 +41,7 @@ impl Watch {
         Ok(Self { stop, thread })
     }
 
-    /// The most bytes that it held when it was looked at.
+    /// The most bytes that were seen.
     pub(super) fn finish(self) -> Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread

@@ -66,7 +66,7 @@ impl Frame {
     }
 
     /// An IPv6 UDP datagram from port 1 to `port`. Its checksum is left 0, which receivers refuse
-    /// but a port does not look at.
+    /// and a port ignores.
     pub fn udp6(to: Ipv6Addr, dscp: u8, port: u16, payload: &[u8]) -> Self {
         Self::ipv6(to, dscp, 17, &udp(port, payload))
     }

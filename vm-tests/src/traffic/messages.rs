@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Messages between hosts, over Turnstile's sockets or TCP: when each was asked for, and when the
-//! receiving application had read its last byte.
+//! Messages between hosts, over Turnstile's sockets or TCP, with their completion times: from the
+//! request to send until the receiving application has read the last byte.
 //!
-//! One thread does it all: it sleeps until a message is due or a socket has something for it. Both
-//! transports are used alike: a message takes an idle `Channel` between its two hosts, a connection
-//! that is up already or a pair of Turnstile sockets, so that TCP is not charged for handshakes.
-//! One that finds none idle waits, and its time runs.
+//! One thread does all of it: it sleeps until a message is due or a socket is ready. Both
+//! transports are used alike: a message takes an idle `Channel` between its two hosts, which is an
+//! open connection or a pair of Turnstile sockets, so that TCP is not charged for handshakes. A
+//! message that finds no idle channel waits, and its time runs.
 
 mod channel;
 mod engine;
@@ -21,7 +21,7 @@ pub use engine::Messages;
 pub use outcome::{summary, Alone, Class};
 pub use sizes::{poisson, Sizes, WEB_SEARCH};
 
-/// What carries messages.
+/// The transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP, with the congestion control that the hosts' routes name.
@@ -49,7 +49,7 @@ pub fn places(fabric: &Fabric) -> Vec<Place<'_>> {
         .collect()
 }
 
-/// A message that is to be sent.
+/// A message to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Index of the host that sends it.
@@ -58,9 +58,9 @@ pub struct Message {
     pub to: usize,
     /// Its length, at least 1.
     pub bytes: u64,
-    /// When it is asked for, ns after the start.
+    /// When it is requested, ns after the start.
     pub at: u64,
-    /// Turnstile: the priority of its tokens, in place of what the policy says.
+    /// Turnstile: the priority of its tokens, instead of the policy's.
     pub priority: Option<u8>,
 }
 
@@ -90,12 +90,12 @@ impl Message {
     }
 }
 
-/// What became of a message.
+/// The result for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     /// The message.
     pub message: Message,
-    /// ns from when it was asked for until its last byte was read; `None`: it was not there when
-    /// time was up.
+    /// Completion time: ns from the request until its last byte was read; `None`: it did not arrive
+    /// in time.
     pub took: Option<u64>,
 }

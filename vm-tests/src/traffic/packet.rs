@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the packets of a source contain.
+//! The contents of a source's packets.
 
 use turnstile_core::header::{Header, Type, FLAG_UNSCHEDULED, LEN};
 
@@ -62,7 +62,7 @@ impl Packet {
     }
 }
 
-/// Tells a packet from all others of a run.
+/// Identifies a packet in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// The flow's number.

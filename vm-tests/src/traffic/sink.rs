@@ -20,7 +20,7 @@ use super::packet::{stamp_of, wire_length};
 use crate::clock;
 use crate::netns::Netns;
 
-/// What came of one stream.
+/// The packets received of one stream.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// Packets.
@@ -135,7 +135,7 @@ impl Sink {
         })
     }
 
-    /// What has come so far.
+    /// The packets received so far.
     pub fn so_far(&self) -> BTreeMap<u16, Received> {
         self.streams
             .lock()
@@ -143,7 +143,7 @@ impl Sink {
             .clone()
     }
 
-    /// Ends, once nothing has come for a moment, and gives what has come.
+    /// Stops once nothing has come for a moment, and returns what was received.
     ///
     /// # Errors
     /// When receiving failed.

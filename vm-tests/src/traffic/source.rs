@@ -18,7 +18,7 @@ use crate::netns::Netns;
 /// A stream of equal packets at a constant rate.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Told apart by it at the sink.
+    /// The stream's number, by which a sink identifies it.
     pub stream: u16,
     /// What each packet is.
     pub packet: Packet,
@@ -209,10 +209,10 @@ impl Running {
         }
         .context("setting the code point")?;
         let priority = libc::c_int::try_from(flow.priority).context("SO_PRIORITY")?;
-        // After the code point, which sets the priority too.
+        // After IP_TOS, which sets the priority too.
         setsockopt(&socket, sockopt::Priority, &priority).context("setting SO_PRIORITY")?;
-        // What waits in a queue of this host's own fills it: a source must not be held up by its
-        // queue.
+        // Packets in this host's own queue count against the socket's buffer, and must not hold up
+        // the source.
         setsockopt(&socket, sockopt::SndBufForce, &(8 << 20)).context("setting SO_SNDBUFFORCE")?;
         if flow.segments > 1 {
             let size = libc::c_int::try_from(flow.payload).context("UDP_SEGMENT")?;
@@ -263,8 +263,8 @@ impl Running {
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                 self.sent.refused += segments as u64;
             }
-            // A sink that is not there answered an earlier packet by ICMP: not the source's
-            // business. This packet was not sent; it is still due.
+            // An ICMP error for an earlier packet, because no sink listens: to be ignored. This
+            // packet was not sent and is still due.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                 self.sequence = self.sequence.wrapping_sub(segments as u32);
             }
@@ -277,7 +277,7 @@ impl Running {
 }
 
 fn send(flows: Vec<Flow>, start: u64, stop: &AtomicBool) -> Result<Vec<Sent>> {
-    /// Long sleeps are cut so that a stop is seen.
+    /// Long sleeps are split so that a stop is noticed.
     const GLANCE: u64 = 50_000_000;
     clock::exact_timers();
     let mut running = flows

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A tap on a device: when each stamped packet came in, to the nanosecond, and how long it was.
 //!
-//! It reads when it is asked to, many packets per call, and keeps no thread: receiving a million
-//! packets takes the time of receiving a million packets, and under virtual time none at all.
+//! It has no thread and reads only on request, many packets per call, so that it costs little real
+//! time and no virtual time.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -75,7 +75,7 @@ impl Tap {
         })
     }
 
-    /// Forgets what has come until now.
+    /// Discards what has come until now.
     ///
     /// # Errors
     /// When receiving fails.

@@ -263,8 +263,30 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.arm(at.now, index);
     }
 
-    /// Opens the window: tokens may be given for bytes below `window`. A smaller value than before
-    /// is ignored. `false`: the message has ended.
+    /// The sender has sent all that there is for now: an ACK of its own.
+    pub(super) fn on_idle<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        ack: &Ack,
+        host: &mut H,
+    ) {
+        let base = self.config.base_rtt;
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        message.heard = now;
+        if ack.received > message.limit() {
+            return self.stats.count(Counter::SignalContradiction);
+        }
+        message.idle(now, base, ack.received);
+        self.in_ack(index, host);
+        self.schedule(now, index);
+        self.arm(now, index);
+    }
+
+    /// Tokens may be given for bytes below `window`; what is less than before is not believed.
+    /// `false`: there is no such message any more.
     pub fn window<H: Host<O, I>>(
         &mut self,
         now: Nanos,

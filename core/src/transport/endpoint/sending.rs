@@ -107,9 +107,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return true;
         }
         let wake = out.starved && out.available > out.sent;
-        out.starved &= !wake;
         let ended = out.open && !knew && out.length.is_some();
         self.note_unacknowledged(index);
+        if wake {
+            let rto = self.rto_of(index);
+            if let Some(out) = self.outs.get_mut(index) {
+                let again = out.woken(now, rto);
+                self.out_timers.set(index, again);
+            }
+        }
         if ended || wake {
             self.ask(now, index, host);
         }
@@ -130,7 +136,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Sends a FIN if there is a length to tell, otherwise a SYNC; the peer answers either.
+    /// Sends a FIN if there is something to tell, an ACK if there is nothing to send, and otherwise
+    /// a SYNC; the peer answers each of them.
     pub(super) fn ask<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let Some(out) = self.outs.get_mut(index) else {
             return;
@@ -141,6 +148,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 Packet::Fin(Fin {
                     cookie: out.cookie,
                     length,
+                })
+            }
+            _ if out.open && out.is_idle() => {
+                self.stats.count(Counter::AckSent);
+                Packet::Ack(Ack {
+                    cookie: out.cookie,
+                    received: out.sent,
+                    window: 0,
+                    last: false,
                 })
             }
             _ => {
@@ -302,9 +318,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                         out.tokens_invalid = out.tokens_invalid.saturating_add(1);
                         self.stats.count(Counter::TokenIdle);
                     }
-                    // Tell the receiver why nothing comes: it then names what was lost, or sends
-                    // its window.
-                    if why != Nothing::Unwritten && out.complain(at.now, self.config.base_rtt) {
+                    // The receiver should know why nothing comes: it names what was lost, tells its
+                    // window, or gives no more tokens until there is something to send.
+                    let tell = why != Nothing::Unwritten || out.is_idle();
+                    if tell && out.complain(at.now, self.config.base_rtt) {
                         self.ask(at.now, index, host);
                     }
                     return;
@@ -335,6 +352,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         host: &mut H,
     ) {
         self.stats.count(Counter::AckReceived);
+        // A receiver's window is no less than what it has. Of a message from a host to itself both
+        // ends are here.
+        if !ack.last && ack.window < ack.received {
+            return match self.find_in(ack.cookie, from) {
+                Ok(index) => self.on_idle(at.now, index, ack, host),
+                Err(other) => self.stray(other),
+            };
+        }
         let index = match self.find_out(ack.cookie, from) {
             Ok(index) => index,
             Err(other) => {

@@ -74,9 +74,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         let (spans, given_up) = message.clock(at.now, base, rto, &mut self.asked);
         self.stats.add(Counter::TokenGivenUp, given_up.into());
-        let grant = message
-            .grant
-            .is_some_and(|grant| at.now >= grant && at.now >= message.pause);
+        let grant = message.is_grant_due(at.now);
         let open = message.half_open.is_none() && message.missing() != 0;
         if let Some(spans) = spans {
             self.send_resend(&from, cookie, spans, host);

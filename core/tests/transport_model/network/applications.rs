@@ -57,9 +57,15 @@ impl Network {
             failed_in: None,
             received: 0,
             bytes_by: Vec::new(),
+            held: 0,
         });
         self.at(at.max(self.now), Event::Send(from, number, what));
         number
+    }
+
+    /// What is not written of a message at first is not written before this time.
+    pub(crate) fn hold(&mut self, number: usize, until: u64) {
+        self.registry.messages[number].held = until;
     }
 
     pub(super) fn send(&mut self, from: usize, number: usize, what: Outgoing) {
@@ -103,8 +109,9 @@ impl Network {
         let more = (self.below(64_000) as u32 + 1).min(left);
         let pause = self.below(3) * self.below(200_000);
         let end = more == left;
+        let held = self.registry.messages[number].held;
         self.at(
-            self.now + pause,
+            (self.now + pause).max(held),
             Event::Write(host, id, available + more, end),
         );
     }

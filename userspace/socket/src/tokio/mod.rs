@@ -49,7 +49,7 @@ pub struct Socket {
     receiving: Mutex<Receiving>,
 }
 
-/// Whether the call only did not want to wait.
+/// Whether the call would only have had to wait.
 fn would_block(error: &Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
@@ -71,8 +71,8 @@ impl Socket {
             .set_nonblocking(true)
             .map_err(Error::kernel("set up the socket"))?;
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
-        // SAFETY: `Raw` owns its descriptor, gives the same one whenever it is asked, and closes it
-        // when it is dropped.
+        // SAFETY: `Raw` owns its descriptor, always returns the same one, and closes it when it is
+        // dropped.
         let fd = unsafe { AsyncFd::register_with_interest(raw, interest) }
             .map_err(|error| Error::kernel("wait for the socket")(error.into()))?;
         Ok(Self {
@@ -137,7 +137,7 @@ impl Socket {
         Ok(message.number())
     }
 
-    /// Writes once, when it can be done.
+    /// Writes once, when the socket is writable.
     async fn write(
         &self,
         sending: &mut Sending,
@@ -155,8 +155,8 @@ impl Socket {
         }
     }
 
-    /// Begins a message that is written piece by piece; see [`crate::Socket::begin`]. Other tasks
-    /// that send wait until the writer is dropped.
+    /// Begins a message that is written in pieces; see [`crate::Socket::begin`]. Other tasks that
+    /// send wait until the writer is dropped.
     ///
     /// # Errors
     /// As there.
@@ -187,7 +187,7 @@ impl Socket {
         Ok(MessageWriter::new(&self.fd, sending, message))
     }
 
-    /// Reads what is there of one message; see [`crate::Socket::recv`]. If the future is dropped,
+    /// Reads available bytes of one message; see [`crate::Socket::recv`]. If the future is dropped,
     /// nothing is lost.
     ///
     /// # Errors
@@ -244,7 +244,7 @@ impl Socket {
         Ok(MessageReader::new(&self.fd, state, piece, first))
     }
 
-    /// Reads the beginning of a message.
+    /// Reads the first bytes of a message.
     async fn first(
         &self,
         state: &mut MutexGuard<'_, Receiving>,
@@ -259,7 +259,7 @@ impl Socket {
         }
     }
 
-    /// Discards what is left of a message.
+    /// Discards the rest of a message.
     async fn skip(
         &self,
         state: &mut MutexGuard<'_, Receiving>,
@@ -276,8 +276,8 @@ impl Socket {
         Ok(())
     }
 
-    /// The next completion; see [`crate::Socket::completion`]. Waits without end if there is none
-    /// to come: use `tokio::time::timeout`.
+    /// The next completion; see [`crate::Socket::completion`]. Waits for ever if none comes: use
+    /// `tokio::time::timeout`.
     ///
     /// # Errors
     /// As [`crate::Socket::wait_completion`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Messages of any length, piece by piece.
+//! Writer and reader for messages in pieces.
 
 use std::io;
 use std::net::SocketAddr;
@@ -61,7 +61,7 @@ impl<'a> MessageWriter<'a> {
         self.poll(cx, Outgoing::finish)
     }
 
-    /// Does something with the message, when it can be done.
+    /// Calls a function on the message, when the socket is writable.
     fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -107,7 +107,7 @@ pub struct MessageReader<'a> {
     fd: &'a AsyncFd<Raw>,
     state: MutexGuard<'a, Receiving>,
     piece: Vec<u8>,
-    /// What of `piece` was not read yet.
+    /// The part of `piece` that is not read yet.
     unread: std::ops::Range<usize>,
     last: Received,
 }

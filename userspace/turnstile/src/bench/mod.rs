@@ -164,7 +164,7 @@ pub(crate) fn bench(cli: &Cli, command: &BenchCommand) -> Result<(), Failure> {
 /// Refuses flags that mean nothing to the transport.
 fn only_tcp(flag: &str, given: bool, over: Protocol) -> Result<(), Failure> {
     if given && over != Protocol::Tcp {
-        return Err(Failure::Usage(format!("{flag}: only with --over tcp")));
+        return Err(Failure::Usage(format!("--{flag}: only with --over tcp")));
     }
     Ok(())
 }
@@ -177,7 +177,8 @@ impl Client {
         Ok(match self.over {
             Protocol::Tcp if of_transport => {
                 return Err(Failure::Usage(
-                    "priority, unknown-size and deadline: only with --over turnstile".to_owned(),
+                    "--priority, --unknown-size and --deadline: only with --over turnstile"
+                        .to_owned(),
                 ))
             }
             Protocol::Tcp => Over::Tcp {
@@ -205,7 +206,7 @@ impl Client {
         let link = match (self.pattern, self.link) {
             (Pattern::Poisson, None) => {
                 return Err(Failure::Usage(
-                    "link: poisson needs it, as in --link 10gbit".to_owned(),
+                    "--link: --pattern poisson needs it, as in --link 10gbit".to_owned(),
                 ))
             }
             (_, link) => link.unwrap_or(1),
@@ -341,9 +342,12 @@ mod tests {
     #[test]
     fn flags_that_make_no_sense() {
         for (flags, says) in [
-            ("--pattern poisson", "link: poisson needs it"),
-            ("--congestion dctcp", "congestion: only with --over tcp"),
-            ("--new-connections", "new-connections: only with --over tcp"),
+            ("--pattern poisson", "--link: --pattern poisson needs it"),
+            ("--congestion dctcp", "--congestion: only with --over tcp"),
+            (
+                "--new-connections",
+                "--new-connections: only with --over tcp",
+            ),
             ("--over tcp --priority 1", "only with --over turnstile"),
             ("--sizes web", "neither a size, nor one of web-search"),
             ("--load 60", "not a percentage"),

@@ -24,12 +24,14 @@ pub(crate) enum Obstacle {
     PortTaken,
 }
 
+/// Tries to load the module of this name; an error is in modprobe's words.
+type Modprobe = dyn Fn(&str) -> Result<(), String>;
+
 /// What is asked for the reason.
 pub(crate) struct Machine {
     /// Where `/proc`, `/sys` and `/lib/modules` are.
     root: PathBuf,
-    /// Tries to load a module; gives what went wrong, in modprobe's words.
-    modprobe: Box<dyn Fn(&str) -> Result<(), String>>,
+    modprobe: Box<Modprobe>,
 }
 
 impl Machine {

@@ -315,9 +315,9 @@ fn exit_status(page: &mut Roff) {
     }
     text(
         page,
-        "An error is one line that names the option, the value and what is allowed. What the \
-         kernel refused, it left as it was. Lists that are empty are called so on standard error; \
-         with --json, [] says so.",
+        "An error is one line that names the option, the value and what is allowed (bench client \
+         adds one for each cause of failures). What the kernel refused, it left as it was. Lists \
+         that are empty are called so on standard error; with --json, [] says so.",
     );
 }
 

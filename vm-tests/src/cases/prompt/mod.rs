@@ -13,6 +13,7 @@ mod taken;
 mod words;
 
 const PORT: &[Need] = &[Need::Module("sch_turnstile")];
+const SIGNED: &[Need] = &[Need::SignedModules, Need::Module("sch_turnstile")];
 const BOTH: &[Need] = &[Need::Module("sch_turnstile"), Need::Module("turnstile")];
 
 pub(super) const CASES: &[Case] = &[
@@ -21,6 +22,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("prompt/nothing-to-say", words::nothing_to_say).needs(BOTH),
     Case::new("prompt/not-root", words::not_root).needs(BOTH),
     Case::new("prompt/no-module", missing::no_module).needs(BOTH),
+    Case::new("prompt/refused-signature", missing::refused_signature).needs(SIGNED),
     Case::new("prompt/udp-port-taken", taken::udp_port).needs(BOTH),
 ];
 

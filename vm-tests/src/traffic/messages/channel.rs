@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Sockets that carry one message after the other from a host to another.
+//! Channels: sockets that carry one message after the other between two hosts.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -40,14 +40,14 @@ nix::setsockopt_impl!(
     sockopt::SetStruct<'_, libc::c_int>
 );
 
-/// A reader of TCP is woken for so many bytes at most, and for the last of a message: its program
-/// is there for what it finds, not for each packet.
+/// A TCP reader is woken for so many bytes, or the rest of a message, and not for each packet
+/// (SO_RCVLOWAT).
 const GULP: u64 = 128 << 10;
 
 /// Receive buffer of a Turnstile socket: messages of up to half of it are handed over whole.
 const RECEIVE_BUFFER: usize = 16 << 20;
 
-/// What a message takes from one host to another.
+/// A channel from one host to another.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) transport: Transport,
@@ -161,8 +161,8 @@ impl Channel {
 }
 
 impl Drop for Channel {
-    /// Ends it at once, with what is under way: nobody waits for that. A connection that says
-    /// goodbye would outlive its network, and repeat it for minutes.
+    /// Aborts it at once, with the data under way. A connection that was closed in order would
+    /// outlive its network and retransmit for minutes.
     fn drop(&mut self) {
         for socket in [&self.sender, &self.receiver] {
             // On a connection that is closed it fails, and is not needed.

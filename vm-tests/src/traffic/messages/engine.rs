@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Sends messages when they are due, reads them as they come, and takes the time.
+//! The engine: sends messages when they are due, reads them as they come, and measures the time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ use crate::clock;
 
 /// Bytes that are read at once.
 const READ: usize = 1 << 20;
-/// What the timer is called among the events.
+/// The timer's token among epoll's events.
 const TIMER: u64 = u64::MAX;
 
 /// A message under way.
@@ -35,7 +35,7 @@ struct Job {
 struct Slot {
     channel: Channel,
     job: Option<Job>,
-    /// Whether its sender is waited for.
+    /// Whether epoll waits for its sender.
     blocked: bool,
 }
 
@@ -44,19 +44,19 @@ struct Slot {
 pub struct Messages {
     epoll: Epoll,
     timer: TimerFd,
-    /// A channel that was given up is none.
+    /// `None`: a channel that was given up.
     slots: Vec<Option<Slot>>,
-    /// Channels without a message, by their hosts. The last used is used first: it knows the
-    /// network best.
+    /// Idle channels, by their hosts. The last used is used first: its estimates of the network are
+    /// the freshest.
     idle: BTreeMap<(usize, usize), Vec<usize>>,
-    /// Messages that found none.
+    /// Messages that wait for a channel.
     waiting: BTreeMap<(usize, usize), VecDeque<usize>>,
     /// Of zeros, as long as the longest message.
     zeros: Vec<u8>,
     buffer: Vec<u8>,
 }
 
-/// A list of messages while it is worked on.
+/// The state of a run.
 struct Run<'a> {
     messages: &'a [Message],
     /// The monotonic clock at its start.
@@ -112,8 +112,8 @@ impl Messages {
     }
 
     /// Sends messages, each at its time after the monotonic clock shows `start`, and waits until
-    /// all have been read, at most until `patience` after the start. What is not there by then is
-    /// given up. The result is in the order of `messages`.
+    /// all have been read, at most until `patience` after the start. Messages that have not arrived
+    /// by then are given up. The result is in the order of `messages`.
     ///
     /// # Errors
     /// When a socket fails, or there is no channel between two hosts.
@@ -181,8 +181,8 @@ impl Messages {
         Ok(run.done)
     }
 
-    /// How long messages of these lengths take when there is nothing else, one after the other with
-    /// a pause between.
+    /// Measures the times of messages of these lengths on the idle network, one after the other
+    /// with a pause between.
     ///
     /// # Errors
     /// As [`Messages::run`], and when one takes longer than `patience`.
@@ -249,7 +249,7 @@ impl Messages {
         self.send(run, index)
     }
 
-    /// Hands the socket what it takes.
+    /// Writes as much as the socket takes.
     fn send(&mut self, run: &Run<'_>, index: usize) -> Result<()> {
         let Some(Some(slot)) = self.slots.get_mut(index) else {
             return Ok(());
@@ -258,7 +258,8 @@ impl Messages {
             return Ok(());
         };
         if job.unsent > 0 {
-            // As long as the longest. What the socket does not take, it takes when epoll says so.
+            // The slice is as long as the longest message. The socket takes the rest when epoll
+            // says so.
             let sent = slot.channel.send(&self.zeros[..job.unsent as usize])?;
             job.unsent = job.unsent.checked_sub(sent).with_context(|| {
                 format!(
@@ -291,9 +292,9 @@ impl Messages {
             ensure!(read == 0, "{read} bytes came that nobody has sent");
             return Ok(());
         };
-        // Once: if there is more, epoll says so again. To ask until nothing is left costs a call
-        // that fails, and virtual time charges for those: at 100 Gbit/s the reader would never come
-        // to rest.
+        // Only once: if there is more, epoll says so again. Reading until nothing is left would
+        // cost a failing call, which virtual time charges for: at 100 Gbit/s the reader would never
+        // come to rest.
         job.unread -= slot.channel.receive(job.unread, &mut self.buffer)?;
         if job.unread > 0 {
             return Ok(());

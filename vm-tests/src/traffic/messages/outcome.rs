@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What completion times tell: slowdowns by length.
+//! Summaries of completion times: slowdowns by length.
 
 use turnstile_test_protocol::messages::Summary;
 use turnstile_workload::figures::{mean, percentile};
 
 use super::Done;
 
-/// How long messages take on the idle network, by length: measured for some, on a straight line
-/// between them.
+/// Times of messages on the idle network, by length: measured for some lengths, interpolated
+/// linearly between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alone(Vec<(u64, u64)>);
 
@@ -36,14 +36,14 @@ impl Alone {
     }
 }
 
-/// Messages of some lengths.
+/// A class of messages by length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// How it is called.
+    /// Its name.
     pub name: &'static str,
     /// Bytes of the shortest.
     pub from: u64,
-    /// Bytes that none has.
+    /// The upper bound, exclusive, bytes.
     pub below: u64,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How long messages are and when they come.
+//! Distributions of message lengths, and Poisson arrivals.
 
 use turnstile_workload::sizes::{self, Points, PACKET};
 
