@@ -27,6 +27,8 @@ mod tests {
     use super::*;
     use crate::attr::put_u32;
     use proptest::prelude::*;
+    use turnstile_core::options::Kind;
+    use turnstile_core::port::config::OPTIONS;
 
     /// docs/netlink.md is for programs that do not read Rust: its numbers have to be right.
     #[test]
@@ -49,9 +51,33 @@ mod tests {
                 assert!(rows.last().unwrap().starts_with(&format!("| {} |", uapi::$module::MAX)));
             };
         }
-        check!("Options", option: PAD LINK_RATE64 TOKEN_SHARE TOKEN_RATE64 PRIORITIES TOKEN_LIMIT
-            TOKEN_EXPIRY ORDER UNSCHEDULED DATA_LIMIT SIGNAL_LIMIT DSCP_MAP SPLIT_GSO OVERHEAD MPU
-            PHANTOM_SHARE PHANTOM_RATE64 PHANTOM_MARK REN_PERIOD JITTER);
+        let options = section("Options");
+        let mut numbers = vec![uapi::option::PAD];
+        for row in OPTIONS {
+            for (number, kind) in [(Some(row.number), row.kind), (row.rate, Kind::U64)] {
+                let Some(number) = number else { continue };
+                numbers.push(number);
+                let start = format!("| {number} | `");
+                let documented = options.lines().find(|line| line.starts_with(&start));
+                let documented = documented.unwrap_or_else(|| panic!("no {start}"));
+                let kind = match kind {
+                    Kind::U32 => "| u32",
+                    Kind::U64 => "| u64",
+                    Kind::Map => "| 64 bytes",
+                };
+                assert!(documented.contains(kind), "{documented}");
+                let word = format!("| `{}` |", row.name);
+                assert!(documented.contains(&word), "{documented}");
+                let range = row.form.range().filter(|_| number == row.number);
+                if let Some(range) = range {
+                    let allowed = format!("{}..{}", range.min, range.max);
+                    assert!(documented.contains(&allowed), "{documented}");
+                }
+            }
+        }
+        numbers.sort();
+        let all: Vec<u16> = (uapi::option::PAD..=uapi::option::MAX).collect();
+        assert_eq!(numbers, all);
         assert!(section("Classes").contains(&format!("| {} | `CLASS_BAND` |", uapi::CLASS_BAND)));
         check!("Statistics of the port", port_stat: PAD
             LINK_RATE64 TOKEN_RATE64 TOKEN_EXPIRY LINK_WAITS TOKEN_WAITS
