@@ -3,11 +3,10 @@
 
 use clap::{Arg, Command, CommandFactory};
 use clap_mangen::roff::{bold, italic, roman, Roff};
-use turnstile_core::transport::config::OPTIONS;
-use turnstile_netlink::transport::settings::{allowed, default, placeholder};
+use turnstile_core::transport::config::Config;
 use turnstile_netlink::transport::show::counters;
 
-use super::{ends, example, options, page, section, statistics, synopsis, tagged, text};
+use super::{each_option, ends, example, options, page, section, statistics, synopsis, tagged, text};
 use crate::cli::Cli;
 
 /// The page.
@@ -232,17 +231,7 @@ fn transport(page: &mut Roff) {
          none, at once and for messages under way. In JSON, rates are in bytes/s, times in ns, \
          shares fractions of one.",
     );
-    for option in OPTIONS {
-        let words = vec![bold(option.name), roman(" "), italic(placeholder(option))];
-        tagged(page, words, option.doc.trim());
-        page.control("br", []);
-        let range = allowed(option);
-        if !range.is_empty() {
-            page.text([italic("Allowed: "), roman(format!("{range}."))]);
-            page.control("br", []);
-        }
-        page.text([italic("Default: "), roman(format!("{}.", default(option)))]);
-    }
+    each_option::<Config>(page);
     section(
         page,
         "COUNTERS OF THE TRANSPORT",
@@ -309,6 +298,7 @@ fn examples(page: &mut Roff) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use turnstile_netlink::transport::Settings;
 
     #[test]
     fn every_command_flag_option_and_counter_is_there() {
@@ -317,12 +307,8 @@ mod tests {
             let escaped = what.replace('-', "\\-");
             assert!(page.contains(&escaped), "{what} is not in\n{page}");
         };
-        for option in OPTIONS {
-            has(&format!(
-                "\\fB{}\\fR \\fI{}\\fR",
-                option.name,
-                placeholder(option)
-            ));
+        for entry in Settings::entries() {
+            has(&format!("\\fB{}\\fR \\fI{}\\fR", entry.name, entry.value()));
         }
         for (name, _, about) in counters() {
             has(&format!("\\fB{name}\\fR"));

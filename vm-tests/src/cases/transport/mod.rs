@@ -8,6 +8,7 @@ mod content;
 pub(super) mod dead;
 pub(super) mod ends;
 pub(super) mod errors;
+pub(super) mod kernel;
 pub(super) mod hostile;
 pub(super) mod many;
 pub(super) mod marks;
