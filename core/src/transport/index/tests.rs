@@ -10,7 +10,9 @@ use crate::transport::testing::{chunks_left, Std};
 proptest! {
     /// Items with equal hashes are told apart, whatever has come and gone.
     #[test]
-    fn finds_what_is_in(steps in prop::collection::vec((any::<bool>(), 0_u32..300, 0_u32..40), 1..800)) {
+    fn finds_what_is_in(
+        steps in prop::collection::vec((any::<bool>(), 0_u32..300, 0_u32..40), 1..800),
+    ) {
         let mut index = Index::<Std>::new();
         prop_assert!(index.reserve(299));
         let mut model: BTreeMap<u32, u32> = BTreeMap::new();

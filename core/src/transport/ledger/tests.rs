@@ -53,7 +53,10 @@ proptest! {
     /// However tokens and answers are lost, delayed and repeated: each token ends up answered, lost
     /// or outstanding.
     #[test]
-    fn every_token_is_accounted_for(steps in prop::collection::vec((0_u8..16, 0_usize..40), 1..1000), wrap in any::<bool>()) {
+    fn every_token_is_accounted_for(
+        steps in prop::collection::vec((0_u8..16, 0_usize..40), 1..1000),
+        wrap in any::<bool>(),
+    ) {
         let mut ledger = Ledger::new();
         if wrap {
             for _ in 0..65_000_u32 {

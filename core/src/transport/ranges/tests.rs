@@ -20,7 +20,9 @@ fn is_canonical<const N: usize>(ranges: &Ranges<N>) -> bool {
 
 proptest! {
     #[test]
-    fn is_a_set_with_a_bound(steps in prop::collection::vec((0_u8..3, 0_u32..100, 0_u32..12), 1..200)) {
+    fn is_a_set_with_a_bound(
+        steps in prop::collection::vec((0_u8..3, 0_u32..100, 0_u32..12), 1..200),
+    ) {
         let mut ranges = Ranges::<5>::new();
         for (what, start, len) in steps {
             let end = start + len;
