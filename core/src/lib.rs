@@ -15,6 +15,7 @@
 //! | [`shaper`] | spaces packets at a rate, without drift |
 //! | [`units`] | nanoseconds and exact rates |
 //! | [`header`] | the first four bytes of a Turnstile packet |
+//! | [`options`] | the engine behind all options: tables, ranges, refusals |
 //! | [`pacer`] | HULL's host pacer: a token bucket whose rate follows the traffic, for flows that met congestion |
 //! | [`transport`] | messages between hosts, scheduled by tokens: wire format, feedback, policies, state machines |
 //!
@@ -46,9 +47,12 @@
 //! let mut port = Port::<Fifo>::new(&config, &resolved, now);
 //! port.enqueue(now, Band::Token(0), token(), &mut Free);
 //! port.enqueue(now, Band::Token(0), token(), &mut Free);
-//! assert!(matches!(port.dequeue(now, &mut NoChild, &mut Free), Dequeue::Packet(_, Band::Token(0))));
-//! // The link is free again after 67.2 ns, the next token is due after 84 B at 5.1787916 % of 10 Gbit/s.
-//! assert!(matches!(port.dequeue(now, &mut NoChild, &mut Free), Dequeue::Wait(Nanos(1_001_298))));
+//! let first = port.dequeue(now, &mut NoChild, &mut Free);
+//! assert!(matches!(first, Dequeue::Packet(_, Band::Token(0))));
+//! // The link is free again after 67.2 ns; the next token is due after 84 B at 5.1787916 % of
+//! // 10 Gbit/s.
+//! let second = port.dequeue(now, &mut NoChild, &mut Free);
+//! assert!(matches!(second, Dequeue::Wait(Nanos(1_001_298))));
 //! ```
 //!
 //! # Rules of this crate
@@ -67,6 +71,7 @@
 extern crate std;
 
 pub mod header;
+pub mod options;
 pub mod pacer;
 pub mod port;
 pub mod queue;

@@ -40,6 +40,7 @@
 //! table says.
 
 use crate::filters::{self, FilterEvents, Filtered};
+use crate::options::{self, refuse};
 use crate::packet::{PortPacket, PortQueue};
 use kernel::{alloc::KVVec, prelude::*};
 use knet::{
@@ -48,9 +49,10 @@ use knet::{
     Rtnl, Skb, Stats,
 };
 use turnstile_core::{
+    options::limits,
     pacer::uapi::{class, KIND},
     pacer::{
-        config::{limits, Config},
+        config::Config,
         flows::{Flows, Slot, Slots},
         key::{self, FlowKey},
         HostPacer, Lane, Next,
@@ -59,11 +61,19 @@ use turnstile_core::{
     units::Nanos,
 };
 
-mod options;
 mod report;
 
 fn now() -> Nanos {
     Nanos(knet::now())
+}
+
+/// Changes `config` as the request says.
+fn apply(config: &mut Config, nest: Option<Nest<'_>>, extack: &mut Extack) -> Result {
+    if let Some(nest) = nest {
+        options::apply(config, nest, extack)?;
+    }
+    let checked = config.validate();
+    checked.map_err(|refusal| refuse::<Config>(extack, refusal))
 }
 
 /// Memory for the flow association table.
@@ -257,11 +267,8 @@ impl Qdisc for TurnstilePacer {
         let speed = device.speed();
         let mut config = Config::DEFAULT;
         let limit = u64::from(device.queue_bytes());
-        config.pass_limit = limit.clamp(limits::PASS_LIMIT.min, limits::PASS_LIMIT.max) as u32;
-        if let Some(nest) = nest {
-            options::apply(&mut config, nest, extack)?;
-        }
-        options::check(&config, extack)?;
+        config.pass_limit = limit.clamp(limits::QUEUE.min, limits::QUEUE.max) as u32;
+        apply(&mut config, nest, extack)?;
         let flows = Flows::new(&config, Memory::new(config.flows)?, knet::random());
         on.listen(Associations(flows))?;
         Ok(try_init!(Self {
@@ -286,8 +293,7 @@ impl Qdisc for TurnstilePacer {
             return Err(EINVAL);
         };
         let mut config = old;
-        options::apply(&mut config, nest, extack)?;
-        options::check(&config, extack)?;
+        apply(&mut config, Some(nest), extack)?;
         let memory = match config.flows == old.flows {
             true => None,
             false => Some(Memory::new(config.flows)?),

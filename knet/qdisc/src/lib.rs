@@ -8,8 +8,8 @@
 //!
 //! 1. Make a type for what a qdisc keeps per instance: queues ([`SkbQueue`]), its options.
 //!    Implement [`Qdisc`] for it; `#[vtable]` is needed on the `impl`.
-//! 2. [`Qdisc::new`] and [`Qdisc::change`] read the options: [`attr::parse`] with a table of
-//!    [`attr::Rule`]s checks form, you check ranges, and [`Extack::refuse`] says what is wrong.
+//! 2. [`Qdisc::new`] and [`Qdisc::change`] read the options: [`attr::parse`] with an
+//!    [`attr::Policy`] checks form and ranges, and [`Extack::refuse`] says what else is wrong.
 //!    `new` gives what makes the qdisc in its place (`try_init!`). In `change`, alter nothing until
 //!    everything is checked; then take the lock with [`Configuring::lock`].
 //! 3. [`Qdisc::enqueue`] gets an owned [`Skb`] and an [`Arriving`], which lends it the qdisc. Keep

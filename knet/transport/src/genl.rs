@@ -4,7 +4,7 @@
 //! C headers: [`include/net/genetlink.h`](srctree/include/net/genetlink.h), `c/genl.h`.
 
 use crate::{
-    attr::{self, Nest},
+    attr::{self, Nest, Policy},
     bindings,
     net::{Net, Outbox},
     registration::Registration,
@@ -370,7 +370,12 @@ unsafe fn parts<'a>(request: &'a bindings::knt_request) -> (Nest<'a>, Extack) {
 
 /// Refuses all attributes.
 fn bare<T: Family>(attrs: Nest<'_>, extack: &mut Extack) -> Result {
-    attr::parse(attrs, &[], T::WHO, extack, |_, _, _| Ok(()))
+    let none = Policy {
+        who: T::WHO,
+        rules: &[],
+        outside: |_, _, _| Ok(()),
+    };
+    attr::parse(attrs, &none, extack, |_, _, _| Ok(()))
 }
 
 /// # Safety

@@ -5,8 +5,9 @@ mod anywhere;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
+use turnstile_netlink::options::help::wrap;
 use turnstile_netlink::place::Place;
-use turnstile_netlink::{table, GrammarError};
+use turnstile_netlink::{GrammarError, Options};
 
 use crate::bench::BenchCommand;
 use crate::complete::{self, Shell};
@@ -197,14 +198,14 @@ impl Only {
 fn after_help() -> String {
     let mut text = "Exit codes:\n".to_owned();
     for (code, meaning) in EXIT_CODES {
-        let lines = table::wrap(meaning, 90).join("\n     ");
+        let lines = wrap(meaning, 90).join("\n     ");
         text += &format!("  {code}  {lines}\n");
     }
     text + "\nSee turnstile(8); tc-turnstile(8) and tc-turnstile_pacer(8) do the same with tc."
 }
 
 fn options() -> String {
-    format!("Options of the port:\n{}", table::help())
+    format!("Options of the port:\n{}", Options::help())
 }
 
 #[cfg(test)]

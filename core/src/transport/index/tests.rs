@@ -8,7 +8,7 @@ use super::*;
 use crate::transport::testing::{chunks_left, Std};
 
 proptest! {
-    /// Items with equal hashes are told apart, whatever has come and gone.
+    /// Items with equal hashes are told apart after any insertions and removals.
     #[test]
     fn finds_what_is_in(
         steps in prop::collection::vec((any::<bool>(), 0_u32..300, 0_u32..40), 1..800),

@@ -40,7 +40,11 @@ proptest! {
             } else {
                 before.union(&span).copied().collect()
             };
-            let done = if what == 0 { ranges.remove(start, end) } else { ranges.insert(start, end) };
+            let done = if what == 0 {
+                ranges.remove(start, end)
+            } else {
+                ranges.insert(start, end)
+            };
             let runs = wanted.iter().filter(|&&b| b == 0 || !wanted.contains(&(b - 1))).count();
             prop_assert_eq!(done, runs <= 5);
             prop_assert_eq!(&bytes(&ranges), if done { &wanted } else { &before });
