@@ -16,7 +16,7 @@ use kernel::{
     sync::{Arc, SetOnce, SpinLock},
 };
 use knet::{
-    attr::{self, Nest, Rule},
+    attr::{self, Nest, Policy, Rule},
     Arriving, Configuring, Dequeued, Dequeuing, Enqueued, Enqueuing, Extack, Kind, Leaving, Medium,
     Message, Qdisc, Registration, Rtnl, Skb, SkbQueue,
 };
@@ -84,16 +84,24 @@ const fn rule(number: u16) -> Rule {
         number,
         name: "wish",
         kind: attr::Kind::U32,
+        range: (0, u32::MAX as u64),
+        words: &[],
     }
 }
+
+const POLICY: Policy = Policy {
+    who: "knet_hostile",
+    rules: &[rule(1), rule(2), rule(3), rule(4), rule(5), rule(6)],
+    outside: |_, _, _| Ok(()),
+};
 
 #[vtable]
 impl Qdisc for Hostile {
     const KIND: &'static str = "knet_hostile";
     type Shared = ();
     type Listener = ();
-    type Arrival = ();
-    type Departure = ();
+    type EnqueueHint = ();
+    type DequeueHint = ();
 
     fn new<'a>(
         _on: &'a mut Configuring<'_, Self>,
@@ -108,12 +116,11 @@ impl Qdisc for Hostile {
         options: Option<Nest<'_>>,
         extack: &mut Extack,
     ) -> Result {
-        const RULES: &[Rule] = &[rule(1), rule(2), rule(3), rule(4), rule(5), rule(6)];
         let Some(options) = options else {
             return Ok(());
         };
         let mut wanted = 0;
-        attr::parse(options, RULES, Self::KIND, extack, |number, _, _| {
+        attr::parse(options, &POLICY, extack, |number, _, _| {
             wanted = number;
             Ok(())
         })?;

@@ -15,6 +15,7 @@
 //! | [`shaper`] | spaces packets at a rate, without drift |
 //! | [`units`] | nanoseconds and exact rates |
 //! | [`header`] | the first four bytes of a Turnstile packet |
+//! | [`options`] | the engine behind all options: tables, ranges, refusals |
 //! | [`pacer`] | HULL's host pacer: a token bucket whose rate follows the traffic, for flows that met congestion |
 //! | [`transport`] | messages between hosts, scheduled by tokens: wire format, feedback, policies, state machines |
 //!
@@ -70,6 +71,7 @@
 extern crate std;
 
 pub mod header;
+pub mod options;
 pub mod pacer;
 pub mod port;
 pub mod queue;

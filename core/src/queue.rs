@@ -3,8 +3,8 @@
 //!
 //! The kernel module implements them over lists of socket buffers, the tests over a `VecDeque`.
 
+use crate::options::limits;
 use crate::port::band::Band;
-use crate::port::config::limits;
 use crate::port::marker::field::{Label, Place};
 use crate::units::Nanos;
 

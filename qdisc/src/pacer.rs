@@ -40,6 +40,7 @@
 //! table says.
 
 use crate::filters::{self, FilterEvents, Filtered};
+use crate::options::{self, refuse};
 use crate::packet::{PortPacket, PortQueue};
 use kernel::{alloc::KVVec, prelude::*};
 use knet::{
@@ -48,9 +49,10 @@ use knet::{
     Rtnl, Skb, Stats,
 };
 use turnstile_core::{
+    options::limits,
     pacer::uapi::{class, KIND},
     pacer::{
-        config::{limits, Config},
+        config::Config,
         flows::{Flows, Slot, Slots},
         key::{self, FlowKey},
         HostPacer, Lane, Next,
@@ -59,11 +61,19 @@ use turnstile_core::{
     units::Nanos,
 };
 
-mod options;
 mod report;
 
 fn now() -> Nanos {
     Nanos(knet::now())
+}
+
+/// Changes `config` as the request says.
+fn apply(config: &mut Config, nest: Option<Nest<'_>>, extack: &mut Extack) -> Result {
+    if let Some(nest) = nest {
+        options::apply(config, nest, extack)?;
+    }
+    let checked = config.validate();
+    checked.map_err(|refusal| refuse::<Config>(extack, refusal))
 }
 
 /// Memory for the flow association table.
@@ -133,7 +143,7 @@ pub(crate) struct TurnstilePacer {
 }
 
 /// What is known of a packet that is not just queued.
-pub(crate) enum Arrival {
+pub(crate) enum Hint {
     /// Nothing: filters have to be asked.
     Unknown,
     /// Its way.
@@ -257,11 +267,8 @@ impl Qdisc for TurnstilePacer {
         let speed = device.speed();
         let mut config = Config::DEFAULT;
         let limit = u64::from(device.queue_bytes());
-        config.pass_limit = limit.clamp(limits::PASS_LIMIT.min, limits::PASS_LIMIT.max) as u32;
-        if let Some(nest) = nest {
-            options::apply(&mut config, nest, extack)?;
-        }
-        options::check(&config, extack)?;
+        config.pass_limit = limit.clamp(limits::QUEUE.min, limits::QUEUE.max) as u32;
+        apply(&mut config, nest, extack)?;
         let flows = Flows::new(&config, Memory::new(config.flows)?, knet::random());
         on.listen(Associations(flows))?;
         Ok(try_init!(Self {
@@ -286,8 +293,7 @@ impl Qdisc for TurnstilePacer {
             return Err(EINVAL);
         };
         let mut config = old;
-        options::apply(&mut config, nest, extack)?;
-        options::check(&config, extack)?;
+        apply(&mut config, Some(nest), extack)?;
         let memory = match config.flows == old.flows {
             true => None,
             false => Some(Memory::new(config.flows)?),
@@ -307,15 +313,15 @@ impl Qdisc for TurnstilePacer {
         Ok(())
     }
 
-    type Arrival = Arrival;
+    type EnqueueHint = Hint;
     /// When there will be enough tokens for the first packet, if that is all that is wanting.
-    type Departure = Option<Nanos>;
+    type DequeueHint = Option<Nanos>;
 
     #[inline(always)]
     fn enqueue(skb: Skb, mut arriving: Arriving<'_, Self>) -> Enqueued {
         let (this, sch) = arriving.qdisc();
         if sch.has_filters() {
-            return arriving.slow(skb, Arrival::Unknown);
+            return arriving.slow(skb, Hint::Unknown);
         }
         let now = now();
         this.count(now, &skb);
@@ -325,21 +331,21 @@ impl Qdisc for TurnstilePacer {
         });
         let (this, _) = arriving.qdisc();
         if this.splits(&skb, lane) || lane == Lane::Pass && this.grafted {
-            return arriving.slow(skb, Arrival::Goes(lane));
+            return arriving.slow(skb, Hint::Goes(lane));
         }
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, this.framing());
         match this.pacer.enqueue(now, lane, packet) {
             Ok(()) => arriving.queued(len),
-            Err(packet) => arriving.slow(packet.0, Arrival::NoRoom),
+            Err(packet) => arriving.slow(packet.0, Hint::NoRoom),
         }
     }
 
-    fn enqueue_slow(skb: Skb, known: Arrival, on: &mut Enqueuing<'_, Self>) {
+    fn enqueue_slow(skb: Skb, known: Hint, on: &mut Enqueuing<'_, Self>) {
         let (skb, lane) = match known {
-            Arrival::NoRoom => return on.report().refuse(skb, DropReason::OverLimit),
-            Arrival::Goes(lane) => (skb, lane),
-            Arrival::Unknown => match Self::classify(skb, on) {
+            Hint::NoRoom => return on.report().refuse(skb, DropReason::OverLimit),
+            Hint::Goes(lane) => (skb, lane),
+            Hint::Unknown => match Self::classify(skb, on) {
                 Some(place) => place,
                 None => return,
             },

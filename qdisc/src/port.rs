@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The packet path: classify, split, queue, release.
+//! The qdisc kind `turnstile`: classify, split, queue, release.
 
 use crate::{
     classes::Classes,
@@ -14,9 +14,10 @@ use knet::{
     Enqueuing, Extack, HeaderBuffer, Leaving, Locked, Medium, Message, Qdisc, Rtnl, Skb, Stats,
 };
 use turnstile_core::{
+    options::limits,
     port::band::Band,
     port::classify::{classify, classify_fast},
-    port::config::{limits, Config, Resolved},
+    port::config::{Config, Resolved},
     port::uapi,
     port::{leave, Dequeue, Enqueue, Exit, Port, Slot, Step},
     queue::{Meta, Packet},
@@ -71,7 +72,24 @@ pub(crate) fn now() -> Nanos {
 fn check(config: &Config, speed: Option<u64>, extack: &mut Extack) -> Result<Resolved> {
     config
         .validate(speed)
-        .map_err(|invalid| refuse(extack, invalid))
+        .map_err(|refusal| refuse::<Config>(extack, refusal))
+}
+
+/// Changes `config` as the request says, and says what it comes to.
+fn apply(
+    config: &mut Config,
+    nest: Option<Nest<'_>>,
+    speed: Option<u64>,
+    extack: &mut Extack,
+) -> Result<Resolved> {
+    if let Some(nest) = nest {
+        let before = *config;
+        let given = options::apply(config, nest, extack)?;
+        config
+            .settle(&before, given)
+            .map_err(|refusal| refuse::<Config>(extack, refusal))?;
+    }
+    check(config, speed, extack)
 }
 
 impl TurnstilePort {
@@ -261,11 +279,8 @@ impl Qdisc for TurnstilePort {
         let speed = device.speed();
         let mut config = Config::DEFAULT;
         let limit = u64::from(device.queue_bytes());
-        config.data_limit = limit.clamp(limits::DATA_LIMIT.min, limits::DATA_LIMIT.max) as u32;
-        if let Some(nest) = nest {
-            options::apply(&mut config, nest, extack)?;
-        }
-        let resolved = check(&config, speed, extack)?;
+        config.data_limit = limit.clamp(limits::QUEUE.min, limits::QUEUE.max) as u32;
+        let resolved = apply(&mut config, nest, speed, extack)?;
         on.shared().set(&config);
         Ok(try_init!(Self {
             port: Port::EMPTY,
@@ -297,10 +312,9 @@ impl Qdisc for TurnstilePort {
         else {
             return Err(EINVAL);
         };
-        options::apply(&mut config, nest, extack)?;
-        let resolved = check(&config, speed, extack)?;
+        let resolved = apply(&mut config, Some(nest), speed, extack)?;
         if let Some(minor) = on.shared().bound_but_gone(&config) {
-            return Err(refuse(
+            return Err(refuse::<Config>(
                 extack,
                 format_args!("class :{minor:x} would go, but filters name it"),
             ));
@@ -330,9 +344,9 @@ impl Qdisc for TurnstilePort {
     }
 
     /// Where the packet goes, if that is known.
-    type Arrival = Option<Slot>;
+    type EnqueueHint = Option<Slot>;
     /// When it was asked for, if the clock was read.
-    type Departure = Option<Nanos>;
+    type DequeueHint = Option<Nanos>;
 
     #[inline(always)]
     fn enqueue(skb: Skb, mut arriving: Arriving<'_, Self>) -> Enqueued {

@@ -3,7 +3,8 @@
 
 use core::fmt;
 
-use crate::port::config::{limits, Config};
+use crate::options::limits;
+use crate::port::config::Config;
 use crate::port::uapi::class;
 
 /// Where a packet is queued.

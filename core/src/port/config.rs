@@ -1,645 +1,197 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The options of a port: defaults, ranges, and what they come to on a given link.
-//!
-//! The kernel module and the command line check with [`Config::validate`] and [`limits`] alike, so
-//! that a person reads the same words from both.
+//! The options of a port: the table of them, and what they come to on a given link.
 
-use core::fmt;
+use crate::options::{limits, options, Form, Given, Opt, Range, Refusal, Table, Unit};
+use crate::port::uapi::{self, option as number};
+use crate::units::Nanos;
 
-use crate::port::band::Band;
-use crate::port::uapi::{self, class};
-use crate::units::{Nanos, Rate};
+mod resolved;
+mod values;
 
-pub mod limits;
+pub use resolved::{
+    Resolved, EXPIRY_INTERVALS, FRAME_WIRE_LEN, MAX_LIMIT_FLOOR, POLL_PACKETS,
+    TOKEN_SLACK_INTERVALS, TOKEN_WIRE_LEN, TOKEN_WIRE_LEN_V6,
+};
+pub use values::{Drain, DscpMap, Expiry, Order, Phantom, Tokens};
 
-/// The token group's rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tokens {
-    /// Parts per billion of the link.
-    Share(u32),
-    /// bytes/s on the wire.
-    Rate(u64),
-}
+const PACKETS: Unit = Unit::Count("packets");
 
-/// At what rate a phantom queue drains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drain {
-    /// Parts per billion of the link.
-    Share(u32),
-    /// bytes/s on the wire.
-    Rate(u64),
-}
+options! {
+    /// How a port is configured.
+    ///
+    /// The fields are as the user gave them; [`Config::validate`] says whether they are allowed.
+    /// [`Config::DEFAULT`] is what `tc qdisc add dev … root turnstile` gives, but for `data_limit`:
+    /// the qdisc takes that from the device.
+    pub struct Config;
 
-/// A phantom queue; see [`crate::port::marker::phantom`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Phantom {
-    /// The rate at which it drains.
-    pub drain: Drain,
-    /// Bytes: packets that find more in it are marked.
-    pub mark: u32,
-}
+    /// The rate that the whole port is shaped to, counted in bytes on the wire (see overhead and
+    /// mpu). With auto the port is not shaped, and percentages are of the speed that the device
+    /// reports, also when that changes: when the link comes up, when a bond or team gets or loses a
+    /// port. A speed that is no longer reported stays in force. While there is none the port is
+    /// unresolved, which its statistics say: bands go in their order, but tokens are not paced by a
+    /// percentage and do not expire by auto, and no marker works that needs the speed. Set a rate
+    /// on devices that never report a speed, such as dummy, ifb and most tunnels, and on veth if it
+    /// is to be a link, since its 10 Gbit/s hold nothing back. Everything then waits for that rate,
+    /// even if the device could send faster.
+    link: Option<u64> = None, LINK_RATE64 "link"
+        Opt::number_or(limits::LINK, &[("auto", 0)])
+            .from("every band of a switch port shares its link (TOP fig. 3)");
 
-/// When a waiting token is no longer worth sending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expiry {
-    /// After [`EXPIRY_INTERVALS`].
-    Auto,
-    /// Never.
-    Off,
-    /// When it has waited longer than this.
-    After(Nanos),
-}
+    /// The rate of all tokens together: the port releases one token per pacing interval, and while
+    /// none wait it saves up no more than that one. Each token draws a data packet over the link
+    /// the other way, so that this decides how much of that link data can fill. A percentage is of
+    /// this port's link, and follows it; it is kept to a ten-millionth of a percent. Raise it if
+    /// packets are smaller than full frames and the link the other way stays idle; too high, and
+    /// data queues up there. Lower it to leave room for traffic that needs no tokens.
+    tokens: Tokens = Tokens::Share(51_787_916), TOKEN_SHARE | TOKEN_RATE64 "tokens"
+        Opt::part(limits::TOKENS)
+            .from("84 / (84 + 1538): one minimum-size token for each full-size frame \
+                   (ExpressPass section 2.1)");
 
-impl Expiry {
-    /// From [`uapi::option::TOKEN_EXPIRY`].
-    pub const fn from_attr(ns: u64) -> Self {
-        match ns {
-            uapi::EXPIRY_OFF => Self::Off,
-            uapi::EXPIRY_AUTO => Self::Auto,
-            ns => Self::After(Nanos(ns)),
-        }
+    /// Number of token queues, served in strict priority. Tokens of a lower priority than the last
+    /// queue's go to the last queue. Fewer are enough where a transport uses fewer: with 1 all
+    /// tokens are alike.
+    priorities: u8 = 6, PRIORITIES "priorities"
+        Opt::number(limits::PRIORITIES)
+            .from("eight hardware queues, less one for signals and one for data (TOP fig. 3)");
+
+    /// How many tokens each token queue holds. A token that finds its queue full is dropped, unless
+    /// an expired one makes room; its data is then not sent, and a later token asks for it. More
+    /// loses fewer tokens of senders that burst, and lets data arrive in larger bursts. With jitter
+    /// a queue may hold more.
+    token_limit: u32 = 8, TOKEN_LIMIT "token-limit"
+        Opt::number(Range::new(1, 1024, PACKETS))
+            .from("TOP section 4.3: 8 tokens per queue, as in ExpressPass");
+
+    /// How long a token may wait. One that has waited longer is dropped, since the data that it
+    /// would draw could no longer arrive in its slot. auto: eight pacing intervals (of 84 bytes at
+    /// the rate of tokens), or eight full frames with their tokens on the link if that is longer;
+    /// at the default rate it is the same. off: never; then low priorities may draw data late, when
+    /// others have taken its place. With jitter a token may wait longer.
+    token_expiry: Expiry = Expiry::Auto, TOKEN_EXPIRY "token-expiry"
+        Opt::number_or(
+            Range::new(1, 10_000_000_000, Unit::Time),
+            &[("auto", uapi::EXPIRY_AUTO), ("off", uapi::EXPIRY_OFF)],
+        ).from("TOP section 3.1, rule R2; eight pacing times per hop: section 4.3");
+
+    /// Whether tokens go before data or after it. With data-first, a token that is due lets one
+    /// data packet pass, and no more, so that data which fills the link leaves tokens their share:
+    /// data waits less, and tokens wait for a frame more. Signals are always first and unscheduled
+    /// packets last.
+    order: Order = Order::TokensFirst, ORDER "order"
+        Opt::choice(&["tokens-first", "data-first"])
+            .from("TOP fig. 3b (tokens-first) and fig. 3a (data-first)");
+
+    /// How many packets the unscheduled band holds: packets sent in the first round trip without a
+    /// token, which go when there is nothing else. More lets more short messages arrive at once,
+    /// and makes the worst wait of a queue longer. off: no such band; its packets are data.
+    unscheduled: u32 = 1, UNSCHEDULED "unscheduled"
+        Opt::number_or(Range::new(1, 1024, PACKETS), &[("off", 0)])
+            .from("TOP section 4.4: exactly one full-length packet");
+
+    /// How many bytes the data band's own queue holds, as bfifo does. It does not count for a child
+    /// qdisc on the data class. Raise it if data that tokens drew is dropped; lower it to bound how
+    /// long other traffic may wait here.
+    data_limit: u32 = 1514 * 1000, DATA_LIMIT "data-limit"
+        Opt::number(limits::QUEUE)
+            .usually("transmit queue length (1000 if 0) x (MTU + link-layer header)")
+            .from("as tc-bfifo(8)");
+
+    /// How many packets the signal band holds. Signals go first, so that few ever wait; the limit
+    /// is for what floods the port.
+    signal_limit: u32 = 1000, SIGNAL_LIMIT "signal-limit"
+        Opt::number(Range::new(1, 100_000, PACKETS))
+            .from("as tc-pfifo(8) with the usual transmit queue length");
+
+    /// The class of packets that neither their socket priority, nor a filter, nor their headers
+    /// gave to one, by their DSCP: CODE=BAND[,CODE=BAND...]. A CODE is 0..63 or a name (CS0..CS7,
+    /// AF11..AF43, EF, LE), a BAND is signal, data, unscheduled or token0..token7. Codes that are
+    /// not named are data. The map replaces the one in force as a whole. none: all are data. Use it
+    /// for transports that mark their packets and have no Turnstile header; whoever may send such a
+    /// code gets that class.
+    dscp: DscpMap = DscpMap::DEFAULT, DSCP_MAP "dscp"
+        Opt::of(Form::Map)
+            .from("network control traffic (RFC 4594 section 3.2)");
+
+    /// Whether super-packets (GSO) are split into the packets that go over the wire before they are
+    /// queued. With no-split-gso they stay whole, which saves processor time, and count as the
+    /// packets that they stand for; but a whole one cannot be interrupted: others wait for up to
+    /// 64 KB.
+    split_gso: bool = true, SPLIT_GSO "split-gso"
+        Opt::of(Form::Flag).from("as tc-cake(8)");
+
+    /// Bytes that each packet takes on the wire beside what the kernel counts. The default is
+    /// Ethernet's. Set it to what the link adds, such as a tunnel's headers below this device; too
+    /// low, and the port sends more than the link carries.
+    overhead: u32 = 24, OVERHEAD "overhead"
+        Opt::number(limits::OVERHEAD)
+            .from("Ethernet: frame check sequence 4, preamble 8, inter-packet gap 12 (IEEE 802.3)");
+
+    /// The least that a packet takes on the wire, overhead included. The default is Ethernet's; 0
+    /// for links that do not pad short packets.
+    mpu: u32 = 84, MPU "mpu"
+        Opt::number(limits::MPU)
+            .from("Ethernet: minimum frame 64, preamble 8, inter-packet gap 12 (IEEE 802.3)");
+
+    /// How late this machine may be: interrupts that are held back, softirqs and timers that wait.
+    /// Tokens then come in bursts and leave late. So that none is lost which came at less than the
+    /// tokens' rate, the port lets each token queue hold at least 64 tokens (what one poll of a
+    /// device hands over) and those that fall due within TIME, does not let a token expire before
+    /// such a queue could have been sent, and makes up for lateness of eight intervals (of two
+    /// frames and a token, if that is longer) and TIME. TIME is for tokens that come late and for
+    /// leaving late, together. A smaller token-limit or token-expiry is raised to that: statistics
+    /// have what is in force. Raise it where tokens are lost on an otherwise idle path; larger
+    /// queues and bursts are what it costs. With 0 nothing is raised: for machines that are never
+    /// late, and for the papers' bounds on queues.
+    jitter: Nanos = Nanos(50_000), JITTER "jitter"
+        Opt::number(Range::new(0, 10_000_000, Unit::Time))
+            .from("one poll: NAPI's budget; 0: TOP section 4.3 counts eight intervals of jitter");
+
+    /// Phantom queue of the data band: a counter that each data packet which leaves raises by its
+    /// bytes on the wire, and that drains at a percentage of the link or at a rate. A packet that
+    /// finds more than mark bytes in it is marked Congestion Experienced if its ECN field says
+    /// ECT(0) or ECT(1); no packet is held up or dropped, and packets of REN flows are not marked.
+    /// Use it with a congestion control that heeds marks by their number, such as dctcp: data then
+    /// stays below the drain rate, and the queue empty. The rest of the link is the price; it is
+    /// for what is no data, tokens included. Of a queue that is on, drain or mark can be changed
+    /// alone.
+    phantom: Option<Phantom> = None, PHANTOM_SHARE | PHANTOM_RATE64 "phantom drain"
+        Opt::part_or(limits::DRAIN, &[("off", uapi::PHANTOM_OFF as u64)])
+            .from("HULL sections 2 and 6: drain 95% and mark 1kb at 1 Gbit/s; the higher the \
+                   drain rate, the lower the mark");
+
+    /// The sampling period of REN's marks on the data band. In each period the port compares how
+    /// many packets wait with how many more would have fit; so many packets of REN flows are marked
+    /// over-utilized or left under-utilized, all others are marked fully utilized, and a mark is
+    /// only ever raised. REN flows are those of transports with policy ren (see turnstile(8)); no
+    /// other packet is touched. Turn it on where such transports run. The period should be the
+    /// longest round trip of an idle network, and the same on all ports of a path: shorter, and
+    /// flows answer to noise; longer, and they answer late.
+    ren: Option<Nanos> = None, REN_PERIOD "ren period"
+        Opt::number_or(Range::new(1_000, 1_000_000_000, Unit::Time), &[("off", uapi::REN_OFF)])
+            .from("REN section 3.2; its testbed of 10 Gbit/s has a round trip and a period of 48us \
+                   (section 5.2)");
+
+    also {
+        /// Packets that find more than this in the phantom queue are marked. Less keeps the queue
+        /// shorter, and marks flows that would have fit.
+        phantom: Option<Phantom>, PHANTOM_MARK "phantom mark"
+            Opt::number(Range::new(0, 1 << 30, Unit::Size));
     }
-
-    /// For [`uapi::option::TOKEN_EXPIRY`].
-    pub const fn to_attr(self) -> u64 {
-        match self {
-            Self::Off => uapi::EXPIRY_OFF,
-            Self::Auto => uapi::EXPIRY_AUTO,
-            Self::After(time) => time.0,
-        }
-    }
 }
 
-/// Which of tokens and data goes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// TOP fig. 3b.
-    TokensFirst,
-    /// TOP fig. 3a.
-    DataFirst,
-}
-
-impl Order {
-    /// From [`uapi::option::ORDER`]; `None` if it is no order.
-    pub const fn from_attr(order: u32) -> Option<Self> {
-        match order {
-            uapi::ORDER_TOKENS_FIRST => Some(Self::TokensFirst),
-            uapi::ORDER_DATA_FIRST => Some(Self::DataFirst),
-            _ => None,
-        }
-    }
-
-    /// For [`uapi::option::ORDER`].
-    pub const fn to_attr(self) -> u32 {
-        match self {
-            Self::TokensFirst => uapi::ORDER_TOKENS_FIRST,
-            Self::DataFirst => uapi::ORDER_DATA_FIRST,
-        }
-    }
-}
-
-/// For each DSCP the minor number of the class (see [`class`]) that its packets go to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DscpMap(
-    /// Indexed by the code point.
-    pub [u8; 64],
-);
-
-impl DscpMap {
-    /// All packets are data.
-    pub const NONE: Self = Self([class::DATA; 64]);
-
-    /// CS6 and CS7, network control (RFC 4594), are signals; all others are data.
-    pub const DEFAULT: Self = {
-        let mut map = Self::NONE;
-        map.0[48] = class::SIGNAL;
-        map.0[56] = class::SIGNAL;
-        map
-    };
-
-    /// The class of `code`, of which the low six bits count.
-    #[inline]
-    pub const fn get(&self, code: u8) -> u8 {
-        self.0[(code & 63) as usize]
-    }
-}
-
-/// How a port is configured.
-///
-/// The fields are as the user gave them; [`Config::validate`] says whether they are allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// bytes/s: the rate that the whole port is shaped to. `None`: unshaped, at the device's speed,
-    /// if that is known.
-    pub link: Option<u64>,
-    /// The token group's rate.
-    pub tokens: Tokens,
-    /// Number of token priorities.
-    pub priorities: u8,
-    /// Packets: cap of each token queue.
-    pub token_limit: u32,
-    /// When a token is dropped.
-    pub token_expiry: Expiry,
-    /// Which of tokens and data goes first.
-    pub order: Order,
-    /// Packets: cap of the unscheduled band. 0: no such band, its packets are data.
-    pub unscheduled: u32,
-    /// Bytes: cap of the data band's own queue.
-    pub data_limit: u32,
-    /// Packets: cap of the signal band.
-    pub signal_limit: u32,
-    /// Where packets go that nothing else classified.
-    pub dscp: DscpMap,
-    /// Split super-packets into wire packets before they are queued.
-    pub split_gso: bool,
-    /// Bytes added to each packet for what the wire carries beside it.
-    pub overhead: u32,
-    /// Bytes: the least that a packet occupies on the wire.
-    pub mpu: u32,
-    /// How late this machine's timers and softirqs may be. Unless it is zero, it floors the token
-    /// queues' limit, the expiry and the group's slack: see `Lateness` in `config.rs`.
-    pub jitter: Nanos,
-    /// The data band's phantom queue.
-    pub phantom: Option<Phantom>,
-    /// The sampling period of the data band's REN marker, if there is one.
-    pub ren: Option<Nanos>,
-}
-
-/// How many pacing intervals the token group may make up for when it was served late (TOP section
-/// 4.3).
-pub const TOKEN_SLACK_INTERVALS: u32 = 8;
-/// How many packets one poll of a network device hands over at most (NAPI's budget): tokens come in
-/// such bursts.
-pub const POLL_PACKETS: u32 = 64;
-/// Packets: [`Config::jitter`] raises the limit of a token queue to no more than this.
-pub const MAX_LIMIT_FLOOR: u32 = 4096;
-/// For how many pacing intervals, or full frames with their tokens if that is longer, a token is
-/// worth sending unless the user says otherwise (TOP section 3.1, R2: 8 packet transmission times).
-/// At the default share the two are the same. With a larger share intervals are shorter, but a
-/// token still has to wait for frames.
-pub const EXPIRY_INTERVALS: u32 = 8;
-/// Bytes that a token occupies on the wire: a minimum Ethernet frame (ExpressPass section 2.1).
-pub const TOKEN_WIRE_LEN: u32 = 84;
-/// Bytes that a token over IPv6 occupies on the wire.
-pub const TOKEN_WIRE_LEN_V6: u32 = 104;
-/// Bytes that a full-length frame occupies on the wire (ExpressPass section 2.1).
-pub const FRAME_WIRE_LEN: u32 = 1538;
+/// All options.
+pub const OPTIONS: &[Opt] = <Config as Table>::OPTIONS;
 
 impl Config {
-    /// What `tc qdisc add dev … root turnstile` gives, but for `data_limit`: the qdisc takes that
-    /// from the device.
-    pub const DEFAULT: Self = Self {
-        link: None,
-        // 84 / (84 + 1538): one token for each full-length packet (ExpressPass section 2.1).
-        tokens: Tokens::Share(51_787_916),
-        // TOP fig. 3: eight queues, less signals and data.
-        priorities: 6,
-        // TOP section 4.3, after ExpressPass.
-        token_limit: 8,
-        token_expiry: Expiry::Auto,
-        order: Order::TokensFirst,
-        // TOP section 4.4.
-        unscheduled: 1,
-        data_limit: 1514 * 1000,
-        // As a pfifo.
-        signal_limit: 1000,
-        dscp: DscpMap::DEFAULT,
-        split_gso: true,
-        // Ethernet: frame check sequence 4, preamble 8, inter-packet gap 12.
-        overhead: 24,
-        // Ethernet: minimum frame 64, preamble 8, inter-packet gap 12.
-        mpu: 84,
-        // Interrupt moderation and a late softirq on an ordinary machine.
-        jitter: Nanos(50_000),
-        phantom: None,
-        ren: None,
-    };
-
-    /// Checks every option, and works out what they come to.
+    /// Completes a configuration that took a request's attributes one by one: see [`Table::take`].
+    /// `before` is as it was.
     ///
-    /// `device_speed` is in bytes/s; it counts where [`Config::link`] is not given. Without either
-    /// the port is [unresolved](Resolved::is_unresolved), and a rate is refused only if no link at
-    /// all has it as a share.
-    pub fn validate(&self, device_speed: Option<u64>) -> Result<Resolved, Invalid> {
-        if let Some(link) = self.link {
-            within("link", link, limits::LINK)?;
-        }
-        if let Tokens::Share(ppb) = self.tokens {
-            within("tokens", ppb.into(), limits::TOKENS)?;
-        }
-        within("priorities", self.priorities.into(), limits::PRIORITIES)?;
-        within("token-limit", self.token_limit.into(), limits::TOKEN_LIMIT)?;
-        if let Expiry::After(time) = self.token_expiry {
-            within("token-expiry", time.0, limits::TOKEN_EXPIRY)?;
-        }
-        if self.unscheduled != 0 {
-            within("unscheduled", self.unscheduled.into(), limits::UNSCHEDULED)?;
-        }
-        within("data-limit", self.data_limit.into(), limits::DATA_LIMIT)?;
-        within(
-            "signal-limit",
-            self.signal_limit.into(),
-            limits::SIGNAL_LIMIT,
-        )?;
-        within("overhead", self.overhead.into(), limits::OVERHEAD)?;
-        within("mpu", self.mpu.into(), limits::MPU)?;
-        within("jitter", self.jitter.0, limits::JITTER)?;
-        self.validate_dscp()?;
-        if let Some(phantom) = &self.phantom {
-            if let Drain::Share(ppb) = phantom.drain {
-                within("phantom drain", ppb.into(), limits::PHANTOM_DRAIN)?;
-            }
-            within("phantom mark", phantom.mark.into(), limits::PHANTOM_MARK)?;
-        }
-        if let Some(period) = self.ren {
-            within("ren period", period.0, limits::REN_PERIOD)?;
-        }
-
-        let link = self.link.or(device_speed).filter(|&link| link != 0);
-        // Of an unknown link the slowest and the fastest that there may be.
-        let (slowest, fastest) = match link.map(usable) {
-            Some(link) => (link, link),
-            None => (limits::LINK.min, Rate::MAX_BYTES_PER_SEC),
-        };
-        if let Tokens::Rate(rate) = self.tokens {
-            if !(token_range(slowest).0..=token_range(fastest).1).contains(&rate) {
-                return Err(not_a_share("tokens", rate, limits::TOKENS));
-            }
-        }
-        if let Some(Phantom {
-            drain: Drain::Rate(rate),
-            ..
-        }) = self.phantom
-        {
-            if !(drain_range(slowest).0..=drain_range(fastest).1).contains(&rate) {
-                return Err(not_a_share("phantom drain", rate, limits::PHANTOM_DRAIN));
-            }
-        }
-        match link {
-            Some(link) => self.resolve(usable(link)),
-            None => self.unresolved(),
-        }
-        // Not reached: all that makes a rate of nothing is out of the ranges above.
-        .ok_or(Invalid {
-            option: "link",
-            what: Problem::OutOfRange {
-                value: link.unwrap_or(0),
-                range: limits::LINK,
-            },
-        })
-    }
-
-    fn validate_dscp(&self) -> Result<(), Invalid> {
-        for (code, &minor) in (0_u8..).zip(self.dscp.0.iter()) {
-            let what = match Band::from_any_minor(minor) {
-                None => Problem::NoClass { code, minor },
-                Some(band) if band.exists(self) => continue,
-                Some(Band::Token(priority)) => Problem::NoPriority {
-                    code,
-                    priority,
-                    priorities: self.priorities,
-                },
-                Some(_) => Problem::NoUnscheduled { code },
-            };
-            return Err(Invalid {
-                option: "dscp",
-                what,
-            });
-        }
-        Ok(())
-    }
-
-    /// What a configuration that was valid comes to at another device speed, in bytes/s.
+    /// # Errors
     ///
-    /// Where [`Tokens::Rate`] or [`Drain::Rate`] is no longer an allowed share, it is the nearest
-    /// that is. `None` if the speed is needed and 0.
-    pub fn resolve_for_speed(&self, device_speed: u64) -> Option<Resolved> {
-        let link = self.link.unwrap_or(device_speed);
-        if link == 0 {
-            None
-        } else {
-            self.resolve(usable(link))
-        }
-    }
-
-    fn resolve(&self, link: u64) -> Option<Resolved> {
-        let token_rate = match self.tokens {
-            Tokens::Share(ppb) => Rate::from_share(link, ppb)?,
-            Tokens::Rate(rate) => Rate::from_bytes_per_sec(clamp(rate, token_range(link)))?,
-        };
-        let link_rate = Rate::from_bytes_per_sec(link)?;
-        let drain = match self.phantom.map(|phantom| phantom.drain) {
-            Some(Drain::Share(ppb)) => Some(Rate::from_share(link, ppb)?),
-            Some(Drain::Rate(rate)) => {
-                Some(Rate::from_bytes_per_sec(clamp(rate, drain_range(link)))?)
-            }
-            None => None,
-        };
-        let lateness = Lateness::new(self.jitter, token_rate, link_rate);
-        let expiry = match self.token_expiry {
-            Expiry::Auto => {
-                let frame_and_token = FRAME_WIRE_LEN + TOKEN_WIRE_LEN;
-                Some(
-                    token_rate
-                        .duration(TOKEN_WIRE_LEN * EXPIRY_INTERVALS)
-                        .max(link_rate.duration(frame_and_token * EXPIRY_INTERVALS)),
-                )
-            }
-            Expiry::Off => None,
-            Expiry::After(time) => Some(time),
-        };
-        Some(Resolved {
-            drain,
-            link,
-            shaped: self.link.is_some(),
-            link_rate,
-            token_rate,
-            interval: token_rate.duration(TOKEN_WIRE_LEN),
-            token_limit: self.token_limit.max(lateness.limit),
-            slack: lateness.slack,
-            expiry: expiry.map(|time| time.max(lateness.expiry)),
-        })
-    }
-
-    /// What it comes to while nobody knows the link's speed: what follows from the speed is left
-    /// out, and holds nothing back. Rates and times that were given as such are in force.
-    fn unresolved(&self) -> Option<Resolved> {
-        let token_rate = match self.tokens {
-            Tokens::Share(_) => Rate::UNLIMITED,
-            Tokens::Rate(rate) => Rate::from_bytes_per_sec(rate)?,
-        };
-        let drain = match self.phantom.map(|phantom| phantom.drain) {
-            Some(Drain::Rate(rate)) => Some(Rate::from_bytes_per_sec(rate)?),
-            Some(Drain::Share(_)) | None => None,
-        };
-        let lateness = Lateness::new(self.jitter, token_rate, Rate::UNLIMITED);
-        let expiry = match self.token_expiry {
-            Expiry::Auto | Expiry::Off => None,
-            Expiry::After(time) => Some(time),
-        };
-        Some(Resolved {
-            drain,
-            link: 0,
-            shaped: false,
-            link_rate: Rate::UNLIMITED,
-            token_rate,
-            interval: token_rate.duration(TOKEN_WIRE_LEN),
-            token_limit: self.token_limit.max(lateness.limit),
-            slack: lateness.slack,
-            expiry: expiry.map(|time| time.max(lateness.expiry)),
-        })
-    }
-}
-
-/// A link speed that rates can be made of. Devices may be faster than what a port can be shaped to.
-fn usable(link: u64) -> u64 {
-    link.clamp(limits::LINK.min, Rate::MAX_BYTES_PER_SEC)
-}
-
-/// The lowest and the highest token rate that are allowed shares of the link: 0.01 % and 50 %, in
-/// whole bytes/s.
-fn token_range(link: u64) -> (u64, u64) {
-    let lowest = (link / 10_000).saturating_add(u64::from(link % 10_000 != 0));
-    (lowest, link / 2)
-}
-
-/// The lowest and the highest rate at which a phantom queue on the link may drain: 1 % and all of
-/// it.
-fn drain_range(link: u64) -> (u64, u64) {
-    let lowest = (link / 100).saturating_add(u64::from(link % 100 != 0));
-    (lowest, link)
-}
-
-/// The rate in the range that is nearest to `rate`.
-fn clamp(rate: u64, (lowest, highest): (u64, u64)) -> u64 {
-    rate.max(lowest).min(highest)
-}
-
-fn not_a_share(option: &'static str, rate: u64, range: limits::Range) -> Invalid {
-    Invalid {
-        option,
-        what: Problem::NotAShare { rate, range },
-    }
-}
-
-#[inline]
-pub(crate) fn within(
-    option: &'static str,
-    value: u64,
-    range: limits::Range,
-) -> Result<(), Invalid> {
-    if range.contains(value) {
-        Ok(())
-    } else {
-        Err(Invalid {
-            option,
-            what: Problem::OutOfRange { value, range },
-        })
-    }
-}
-
-/// What a port on a late machine needs, so that it drops none of the tokens that come at less than
-/// their rate.
-///
-/// Papers count on switches, which serve each packet when it is due. Linux takes up to
-/// [`POLL_PACKETS`] from a device at once, and serves them up to [`Config::jitter`] late. With
-/// intervals of I, polls of N tokens and a jitter of J:
-///
-/// - A token that is due may have to wait for the frame in service and, with data first, for one
-///   more: for two frames and a token. The papers' buffer bound counts eight intervals of jitter
-///   (TOP section 4.3). The longer of the two is what the group makes up for anyway; J comes on
-///   top. That is the *slack*: lateness within it moves no schedule.
-/// - So the schedule lets N tokens go within N I of their arrival, and they have gone when it is
-///   late by J at most. In J ceil(J / I) of them fall due: so many of the poll before may still be
-///   there when the next one comes. The queue's *limit* is at least N + ceil(J / I).
-/// - The last token of such a queue leaves when the others have, which takes as many intervals, and
-///   the slack later. It is dropped for its age after that: that is what the *expiry* is at least.
-///   Intervals are of tokens over IPv6 here, which are longer.
-///
-/// Without jitter, there is no such floor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Lateness {
-    /// Packets: the least that a token queue holds.
-    limit: u32,
-    /// The least time after which a token is dropped.
-    expiry: Nanos,
-    /// How much lateness the token group makes up for.
-    slack: Nanos,
-}
-
-impl Lateness {
-    fn new(jitter: Nanos, token_rate: Rate, link_rate: Rate) -> Self {
-        let slack = token_rate
-            .duration(TOKEN_WIRE_LEN * TOKEN_SLACK_INTERVALS)
-            .max(link_rate.duration(2 * FRAME_WIRE_LEN + TOKEN_WIRE_LEN))
-            + jitter;
-        if jitter == Nanos::ZERO {
-            return Self {
-                limit: 0,
-                expiry: Nanos::ZERO,
-                slack,
-            };
-        }
-        // Whole tokens, and one more for a part of one. Without a rate none become due: all go at
-        // once.
-        let due = if token_rate == Rate::UNLIMITED {
-            0
-        } else {
-            token_rate.bytes_of(token_rate.volume_in(jitter)) / u64::from(TOKEN_WIRE_LEN)
-        };
-        let limit = due
-            .saturating_add(1)
-            .saturating_add(POLL_PACKETS.into())
-            .min(MAX_LIMIT_FLOOR.into()) as u32;
-        Self {
-            limit,
-            // Below the longest length that is timed as it is: see the assertion.
-            expiry: token_rate.duration(limit.saturating_mul(TOKEN_WIRE_LEN_V6)) + slack,
-            slack,
-        }
-    }
-}
-
-const _: () = assert!(MAX_LIMIT_FLOOR * TOKEN_WIRE_LEN_V6 <= Rate::MAX_LEN);
-
-/// What a valid [`Config`] comes to on its link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resolved {
-    /// bytes/s: the link's speed, set or reported by the device. 0: not known.
-    pub link: u64,
-    /// Whether the port is shaped to that speed.
-    pub shaped: bool,
-    /// The same speed, exactly. [`Rate::UNLIMITED`] while it is not known.
-    pub link_rate: Rate,
-    /// The token group's rate. [`Rate::UNLIMITED`] if it is a share of a link whose speed is not
-    /// known.
-    pub token_rate: Rate,
-    /// How long a token of 84 wire bytes takes at the token rate, rounded up.
-    pub interval: Nanos,
-    /// The rate at which the phantom queue drains, if there is one and the rate is known.
-    pub drain: Option<Rate>,
-    /// A token that has waited longer is dropped; `None`: never. Where it follows from the rates,
-    /// it is exact, and rounded up.
-    pub expiry: Option<Nanos>,
-    /// Packets: cap of each token queue.
-    pub token_limit: u32,
-    /// How much lateness the token group makes up for.
-    pub slack: Nanos,
-}
-
-impl Resolved {
-    /// What stands where nothing is configured yet.
-    pub const EMPTY: Self = Self {
-        link: 0,
-        shaped: false,
-        link_rate: Rate::UNLIMITED,
-        token_rate: Rate::UNLIMITED,
-        interval: Nanos::ZERO,
-        drain: None,
-        expiry: None,
-        token_limit: 0,
-        slack: Nanos::ZERO,
-    };
-
-    /// The link's speed is neither set nor reported by the device. It may become known:
-    /// [`Config::resolve_for_speed`].
-    pub fn is_unresolved(&self) -> bool {
-        self.link == 0
-    }
-}
-
-/// Why a configuration is refused. `Display` gives one line of at most 70 characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Invalid {
-    /// The option's name, as the user types it.
-    pub option: &'static str,
-    /// What is wrong with it.
-    pub what: Problem,
-}
-
-/// What is wrong with an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// Too low or too high.
-    OutOfRange {
-        /// What was given.
-        value: u64,
-        /// What is allowed.
-        range: limits::Range,
-    },
-    /// A rate that is too low or too high for the link.
-    NotAShare {
-        /// bytes/s.
-        rate: u64,
-        /// The shares of the link that are allowed.
-        range: limits::Range,
-    },
-    /// The DSCP map names a number that is no class of any port.
-    NoClass {
-        /// The code point.
-        code: u8,
-        /// The number.
-        minor: u8,
-    },
-    /// The DSCP map names a token priority that the port does not have.
-    NoPriority {
-        /// The code point.
-        code: u8,
-        /// The priority.
-        priority: u8,
-        /// How many the port has.
-        priorities: u8,
-    },
-    /// The DSCP map names the unscheduled band, which the port does not have.
-    NoUnscheduled {
-        /// The code point.
-        code: u8,
-    },
-}
-
-impl fmt::Display for Invalid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.option, self.what)
-    }
-}
-
-impl core::error::Error for Invalid {}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::OutOfRange { value, range } => match range.unit {
-                limits::Unit::Number => write!(f, "{value} is not in {range}"),
-                limits::Unit::Rate => write!(f, "{value} B/s is not in {range}"),
-                limits::Unit::Share => write!(f, "{} is not in {range}", limits::Percent(value)),
-                limits::Unit::Time => write!(f, "{value} ns is not in {range}"),
-            },
-            Self::NotAShare { rate, range } => {
-                write!(f, "{rate} B/s is not in {range} of the link")
-            }
-            Self::NoClass { code, minor } => write!(f, "code {code}: {minor} is not a class"),
-            Self::NoPriority {
-                code,
-                priority,
-                priorities: 1,
-            } => {
-                write!(
-                    f,
-                    "code {code} goes to token{priority}, but there is 1 priority"
-                )
-            }
-            Self::NoPriority {
-                code,
-                priority,
-                priorities,
-            } => write!(
-                f,
-                "code {code} goes to token{priority}, but there are {priorities} priorities"
-            ),
-            Self::NoUnscheduled { code } => {
-                write!(f, "code {code} goes to unscheduled, which is off")
-            }
-        }
+    /// What does not go together in the request.
+    pub fn settle(&mut self, before: &Self, given: Given) -> Result<(), Refusal> {
+        values::settle(&mut self.phantom, before.phantom, given)
     }
 }
 

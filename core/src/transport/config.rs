@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The options of a namespace's transport: ranges, defaults, and what they come to.
-//!
-//! One table, [`OPTIONS`], is what the kernel module reads and writes attributes by, what the
-//! command line takes words from, and what the documentation lists. [`Config::validate`] checks all
-//! of it and gives [`Resolved`], which an endpoint runs by.
+//! The options of a namespace's transport: the table of them, and what they come to.
 
-use core::fmt;
-
-use crate::port::config::limits::{self, Range, Unit};
+use crate::options::{limits, options, Opt, Problem, Range, Refusal, Table, Unit};
 use crate::transport::uapi::{self as uapi, config as number};
 use crate::units::Nanos;
 
@@ -20,386 +14,234 @@ pub use resolved::{Clock, Dscp, Feedback, Policy, Resolved, Schedule};
 /// The link rate, bytes/s, where neither the user nor a device says one: 10 Gbit/s.
 pub const USUAL_LINK: u64 = 1_250_000_000;
 
-const fn range(min: u64, max: u64, unit: Unit) -> Range {
-    Range { min, max, unit }
-}
-
-/// What an option may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Values {
-    /// One of these words; the value is the word's place.
-    Choice(&'static [&'static str]),
-    /// A number.
-    Number(Range),
-    /// A number, or 0, which has a word.
-    NumberOr(Range, &'static str),
-}
-
-impl Values {
-    /// Whether `value` is allowed.
-    pub const fn contains(&self, value: u64) -> bool {
-        match self {
-            Self::Choice(words) => value < words.len() as u64,
-            Self::Number(range) => range.contains(value),
-            Self::NumberOr(range, _) => value == 0 || range.contains(value),
-        }
-    }
-}
-
-impl fmt::Display for Values {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Choice(words) => {
-                let mut between = "";
-                for word in *words {
-                    write!(f, "{between}{word}")?;
-                    between = "|";
-                }
-                Ok(())
-            }
-            Self::Number(range) => write!(f, "{range}"),
-            Self::NumberOr(range, zero) => write!(f, "{range} or {zero}"),
-        }
-    }
-}
-
-/// An attribute's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Of 32 bits.
-    U32(u32),
-    /// Of 64 bits.
-    U64(u64),
-}
-
-impl Value {
-    /// The number, whatever its width.
-    pub const fn get(self) -> u64 {
-        match self {
-            Self::U32(value) => value as u64,
-            Self::U64(value) => value,
-        }
-    }
-}
-
-/// A row of [`OPTIONS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opt {
-    /// The attribute's number, of [`uapi::config`](number).
-    pub number: u16,
-    /// As the user types it.
-    pub name: &'static str,
-    /// What it means, in a line or two.
-    pub doc: &'static str,
-    /// What it may be.
-    pub values: Values,
-    /// Without the user's doing. Its variant is the attribute's width.
-    pub default: Value,
-}
-
-trait Width: Copy {
-    fn value(self) -> Value;
-    fn set(&mut self, value: Value) -> bool;
-}
-
-impl Width for u32 {
-    #[inline]
-    fn value(self) -> Value {
-        Value::U32(self)
-    }
-    #[inline]
-    fn set(&mut self, value: Value) -> bool {
-        match value {
-            Value::U32(value) => {
-                *self = value;
-                true
-            }
-            Value::U64(_) => false,
-        }
-    }
-}
-
-impl Width for u64 {
-    #[inline]
-    fn value(self) -> Value {
-        Value::U64(self)
-    }
-    #[inline]
-    fn set(&mut self, value: Value) -> bool {
-        match value {
-            Value::U64(value) => {
-                *self = value;
-                true
-            }
-            Value::U32(_) => false,
-        }
-    }
-}
-
-macro_rules! value {
-    (u32, $value:expr) => {
-        Value::U32($value)
-    };
-    (u64, $value:expr) => {
-        Value::U64($value)
-    };
-}
-
-/// Makes the struct and the table of one list.
-macro_rules! options {
-    ($($(#[doc = $doc:literal])+ $field:ident: $width:ident = $default:expr, $number:ident $name:literal $values:expr;)+) => {
-        /// How a namespace's transport is configured. Each field is an attribute's value.
-        ///
-        /// The fields are as the user gave them; [`Config::validate`] says whether they are
-        /// allowed.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct Config {
-            $($(#[doc = $doc])+ pub $field: $width,)+
-        }
-
-        impl Config {
-            /// What a new namespace has.
-            pub const DEFAULT: Self = Self { $($field: $default,)+ };
-
-            /// The attribute `number`; `None` if that is none of the configuration's.
-            pub fn get(&self, number: u16) -> Option<Value> {
-                match number {
-                    $(number::$number => Some(self.$field.value()),)+
-                    _ => None,
-                }
-            }
-
-            /// Sets the attribute `number`. `false` if that is none of the configuration's, or of
-            /// another width. Whether the value is allowed, [`Config::validate`] says.
-            pub fn set(&mut self, number: u16, value: Value) -> bool {
-                match number {
-                    $(number::$number => self.$field.set(value),)+
-                    _ => false,
-                }
-            }
-        }
-
-        /// All options, in the order of their numbers.
-        pub const OPTIONS: &[Opt] = &[$(Opt {
-            number: number::$number,
-            name: $name,
-            doc: concat!($($doc),+),
-            values: $values,
-            default: value!($width, Config::DEFAULT.$field),
-        },)+];
-    };
-}
-
 const WHOLE: u64 = 1_000_000_000;
 const US: u64 = 1000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
-const MAX_MESSAGES: u64 = 65_536;
 
-const fn numbers(min: u64, max: u64) -> Values {
-    Values::Number(range(min, max, Unit::Number))
+const fn count(min: u64, max: u64, things: &'static str) -> Opt {
+    Opt::number(Range::new(min, max, Unit::Count(things)))
 }
 
-const fn shares(min: u64, max: u64) -> Values {
-    Values::Number(range(min, max, Unit::Share))
+const fn messages(max: u64) -> Opt {
+    count(1, max, "messages")
+}
+
+const fn shares(min: u64, max: u64) -> Opt {
+    Opt::number(Range::new(min, max, Unit::Share))
 }
 
 const fn times(min: u64, max: u64) -> Range {
-    range(min, max, Unit::Time)
+    Range::new(min, max, Unit::Time)
 }
+
+const BUFFER: Opt = Opt::number(Range::new(1 << 16, 1 << 30, Unit::Size));
+const CODE: Opt = Opt::number(limits::DSCP);
 
 options! {
-    /// How messages share the tokens, and where tokens come from.
-    policy: u32 = uapi::POLICY_TOP, POLICY "policy" Values::Choice(&["expresspass", "top", "ren"]);
-    /// bytes/s: the link that tokens are for; 0: the fastest device that is up and reports a speed,
-    /// 10 Gbit/s if none does.
-    link: u64 = 0, LINK_RATE64 "link" Values::NumberOr(limits::LINK, "auto");
-    /// Parts per billion of the link: the rate of all tokens together. 84 / (84 + 1538)
-    /// (ExpressPass section 2.1).
-    token_share: u32 = 51_787_916, TOKEN_SHARE "token-share" Values::Number(limits::TOKENS);
-    /// How a message's rate follows the tokens that were lost.
-    feedback: u32 = uapi::FEEDBACK_WEIGHTED, FEEDBACK "feedback" Values::Choice(&["midpoint", "weighted"]);
-    /// Parts per billion of the token rate: a message's rate at first. With all of it, messages
-    /// that share a port are alike after the first loss.
+    /// How a namespace's transport is configured. Each field is an attribute's value.
+    ///
+    /// The fields are as the user gave them; [`Config::validate`] says whether they are allowed.
+    /// [`Config::DEFAULT`] is what a new namespace has.
+    pub struct Config;
+
+    /// How messages share the tokens, and where tokens come from. top: the receiver paces tokens
+    /// with priorities, and the schedule says which message comes first; the choice for mixed
+    /// loads. expresspass: the same with one priority, all messages alike; for comparison, and for
+    /// ports with one queue of tokens. ren: the receiver grants a packet for each one that comes,
+    /// at rates that marks of the ports steer; it needs ports with ren on.
+    policy: u32 = uapi::POLICY_TOP, POLICY "policy"
+        Opt::choice(&["expresspass", "top", "ren"]);
+
+    /// The link that tokens are for. auto: that of the fastest device that is up and reports a
+    /// speed, 10 Gbit/s if none does. Set it where the path is slower than the device, or devices
+    /// report nothing: too high, and tokens queue up and expire in the ports; too low, and the rest
+    /// of the link stays idle.
+    link: u64 = 0, LINK_RATE64 "link"
+        Opt::number_or(limits::LINK, &[("auto", 0)]);
+
+    /// The rate of all tokens together, of the link. It should be that of the ports' tokens. Raise
+    /// it if packets are smaller than full frames; too high, and data queues up.
+    token_share: u32 = 51_787_916, TOKEN_SHARE "token-share"
+        Opt::number(limits::TOKENS)
+            .from("84 / (84 + 1538): one minimum-size token for each full-size frame \
+                   (ExpressPass section 2.1)");
+
+    /// How a message's rate of tokens follows the tokens that were lost. weighted: towards the
+    /// greatest rate by a weight that grows while little is lost, with a target for the loss; for
+    /// networks where several links are busy. midpoint: ExpressPass's first algorithm, halfway to
+    /// the greatest rate, or down to what came; simpler, and less even.
+    feedback: u32 = uapi::FEEDBACK_WEIGHTED, FEEDBACK "feedback"
+        Opt::choice(&["midpoint", "weighted"]).from("midpoint: ExpressPass, algorithm 1");
+
+    /// A message's rate at first, of the rate of all tokens. With all of it, messages that share a
+    /// port are alike after the first loss, and a short message is not held up; less wastes fewer
+    /// tokens where many messages begin at once, and takes longer to fill a link.
     initial_rate: u32 = 1_000_000_000, INITIAL_RATE "initial-rate" shares(10_000, WHOLE);
-    /// Parts per billion of the token rate: a message's rate is never lower.
+
+    /// A message's rate is never lower than this, of the rate of all tokens. It must not be above
+    /// initial-rate. Lower it where more messages than its inverse share a link; they then take
+    /// longer to find out that the link is free again.
     min_rate: u32 = 4_000_000, MIN_RATE "min-rate" shares(10_000, WHOLE);
-    /// Parts per billion: the token loss that the feedback aims at.
+
+    /// The loss of tokens that the feedback aims at. More fills links better whose users come and
+    /// go, and wastes more tokens.
     target_loss: u32 = 100_000_000, TARGET_LOSS "target-loss" shares(0, WHOLE / 2);
-    /// Parts per billion: the weight of the greatest rate at first (`weighted`).
+
+    /// The weight of the greatest rate at first, with feedback weighted. More reaches the greatest
+    /// rate sooner, and overshoots further. It must not be below weight-min, or above weight-max.
     weight_initial: u32 = 62_500_000, WEIGHT_INITIAL "weight-initial" shares(100_000, WHOLE);
-    /// Parts per billion: the least weight, which is what brings messages of different rates
-    /// together.
+
+    /// The least weight, which is what brings messages of different rates together. More does so
+    /// sooner, and loses more tokens when all is even.
     weight_min: u32 = 50_000_000, WEIGHT_MIN "weight-min" shares(100_000, WHOLE);
-    /// Parts per billion: the greatest weight.
+
+    /// The greatest weight. More takes a link that became free sooner.
     weight_max: u32 = 500_000_000, WEIGHT_MAX "weight-max" shares(100_000, WHOLE);
-    /// Parts per billion of the interval between a message's tokens: how large a part of it a token
-    /// may be anywhere in.
+
+    /// How large a part of the interval between a message's tokens a token may be anywhere in. It
+    /// keeps senders from falling into step, which would lose one of them all its tokens. Less is
+    /// for measurements.
     jitter: u32 = 1_000_000_000, JITTER "jitter" shares(0, WHOLE);
-    /// ns between updates of a message's rate; 0: its round-trip time.
-    update_period: u64 = 0, UPDATE_PERIOD "update-period" Values::NumberOr(times(US, S), "rtt");
-    /// ns: the round-trip time before one was measured; REN sends what the link carries in it at
-    /// first, and has about twice that under way of a message at most.
-    base_rtt: u64 = 50 * US, BASE_RTT "base-rtt" Values::Number(times(US, S));
-    /// ns: a token that took longer from the receiver to the sender sends nothing; 0: they do not
-    /// expire. Clocks must agree.
-    token_expiry: u64 = 0, TOKEN_EXPIRY "token-expiry" Values::NumberOr(times(US, S), "off");
-    /// The clock that tokens are stamped with.
-    clock: u32 = uapi::CLOCK_REALTIME, CLOCK "clock" Values::Choice(&["realtime", "tai"]);
-    /// Number of token priorities, K of TOP's priority function.
-    priorities: u32 = 6, PRIORITIES "priorities" Values::Number(limits::PRIORITIES);
-    /// Packets: p of TOP's priority function, the longest usual message.
-    priority_packets: u32 = 20_000, PRIORITY_PACKETS "priority-packets" numbers(2, 1 << 22);
-    /// Thousandths: a of TOP's priority function.
-    priority_a: u32 = 1000, PRIORITY_A "priority-a" numbers(1, 1_000_000);
-    /// Thousandths of a packet: b of TOP's priority function.
-    priority_b: u32 = 0, PRIORITY_B "priority-b" numbers(0, 1_000_000_000);
-    /// Which message comes first under `top`, and what its priority is taken from.
-    schedule: u32 = uapi::SCHEDULE_SRPT, SCHEDULE "schedule" Values::Choice(&["srpt", "las", "edf", "coflow"]);
-    /// Packets: messages of no more are sent at once, without tokens (`top`; m of TOP section 4.4):
-    /// in a port's lowest band, as data where it has none; 0: none.
-    unscheduled: u32 = 0, UNSCHEDULED "unscheduled" Values::NumberOr(range(1, 1024, Unit::Number), "off");
-    /// Messages that may come in at once.
-    max_incoming: u32 = 4096, MAX_INCOMING "max-incoming" numbers(1, MAX_MESSAGES);
-    /// Messages that may go out at once.
-    max_outgoing: u32 = 4096, MAX_OUTGOING "max-outgoing" numbers(1, MAX_MESSAGES);
-    /// Messages that may come in from one address at once.
-    max_per_peer: u32 = 1024, MAX_PER_PEER "max-per-peer" numbers(1, MAX_MESSAGES);
-    /// Messages of which nothing has come but the SYNC.
-    max_half_open: u32 = 1024, MAX_HALF_OPEN "max-half-open" numbers(1, MAX_MESSAGES);
-    /// Finished messages that are remembered, so that none is delivered twice. While it is full, no
-    /// message comes in.
-    max_remembered: u32 = 65_536, MAX_REMEMBERED "max-remembered" numbers(1, 1 << 20);
-    /// ns: how long a peer may be silent.
-    timeout: u64 = 10 * S, TIMEOUT "timeout" Values::Number(times(100 * MS, 3600 * S));
-    /// ns: after it a SYNC is repeated for the first time. Not longer than the timeout.
-    rto: u64 = 2 * MS, RTO "rto" Values::Number(times(200 * US, S));
-    /// Bytes: a socket's send buffer at first.
-    send_buffer: u32 = 4 << 20, SEND_BUFFER "send-buffer" numbers(1 << 16, 1 << 30);
-    /// Bytes: a socket's receive buffer at first.
-    receive_buffer: u32 = 4 << 20, RECEIVE_BUFFER "receive-buffer" numbers(1 << 16, 1 << 30);
-    /// DSCP of SYNC, RESEND, FIN, ACK and RESET: CS6, network control (RFC 4594); a port takes it
-    /// for a signal.
-    dscp_signal: u32 = 48, DSCP_SIGNAL "dscp-signal" Values::Number(limits::DSCP);
-    /// DSCP of tokens: EF, small, paced and wanted early (RFC 3246).
-    dscp_token: u32 = 46, DSCP_TOKEN "dscp-token" Values::Number(limits::DSCP);
-    /// DSCP of data: none in particular.
-    dscp_data: u32 = 0, DSCP_DATA "dscp-data" Values::Number(limits::DSCP);
-    /// DSCP of unscheduled data: LE, lower effort than all others (RFC 8622).
-    dscp_unscheduled: u32 = 1, DSCP_UNSCHEDULED "dscp-unscheduled" Values::Number(limits::DSCP);
-    /// How much less loss a message aims at the more of the token rate it has: the target divided
-    /// by 1 + this x its part of the rate (`weighted`). 0: all aim at the target, as in
+
+    /// How often a message's rate is worked out anew. rtt: once in its round-trip time. A fixed
+    /// time is for paths whose round trips cannot be measured well; shorter than the round trip,
+    /// and the rate answers twice to the same loss.
+    update_period: u64 = 0, UPDATE_PERIOD "update-period"
+        Opt::number_or(times(US, S), &[("rtt", 0)]);
+
+    /// The round-trip time before one was measured. With policy ren a message sends what the link
+    /// carries in it at first, and has about twice that under way at most. Set it to the longest
+    /// round trip of the idle network: longer, and more data is sent on trust; shorter, and long
+    /// messages cannot fill the link.
+    base_rtt: u64 = 50 * US, BASE_RTT "base-rtt" Opt::number(times(US, S));
+
+    /// How long a token may take from the receiver to the sender; one that took longer sends
+    /// nothing. off: they do not expire. It keeps late tokens from drawing data that nobody has
+    /// planned for, and needs clocks that agree to within this time (see clock).
+    token_expiry: u64 = 0, TOKEN_EXPIRY "token-expiry"
+        Opt::number_or(times(US, S), &[("off", 0)]);
+
+    /// The clock that tokens are stamped with. tai is what PTP disciplines. It only counts with
+    /// token-expiry, and must be the same on all hosts.
+    clock: u32 = uapi::CLOCK_REALTIME, CLOCK "clock" Opt::choice(&["realtime", "tai"]);
+
+    /// Number of token priorities, K of TOP's priority function. Not more than the ports have:
+    /// tokens of lower priorities share the ports' last queue.
+    priorities: u32 = 6, PRIORITIES "priorities" Opt::number(limits::PRIORITIES);
+
+    /// The longest usual message, p of TOP's priority function. Messages of no more are spread over
+    /// the priorities; what is longer has the last one. Set it to what your messages are, so that
+    /// neither all are alike nor all priorities but the first few empty.
+    priority_packets: u32 = 20_000, PRIORITY_PACKETS "priority-packets"
+        count(2, 1 << 22, "packets");
+
+    /// a of TOP's priority function, in thousandths. It moves where priorities begin: more gives
+    /// the same message a lower priority.
+    priority_a: u32 = 1000, PRIORITY_A "priority-a" count(1, 1_000_000, "thousandths");
+
+    /// b of TOP's priority function, in thousandths of a packet. It moves the shortest messages to
+    /// lower priorities.
+    priority_b: u32 = 0, PRIORITY_B "priority-b" count(0, 1_000_000_000, "thousandths");
+
+    /// Which message comes first with policy top, and what its priority is taken from. srpt: the
+    /// shortest remaining, for the shortest mean completion time; it needs lengths that are known.
+    /// las: the one that got least so far, for lengths that are not. edf: the earliest deadline.
+    /// coflow: the coflow with least remaining.
+    schedule: u32 = uapi::SCHEDULE_SRPT, SCHEDULE "schedule"
+        Opt::choice(&["srpt", "las", "edf", "coflow"]);
+
+    /// Messages of no more packets are sent at once, without tokens, with policy top: in a port's
+    /// lowest band, as data where it has none. It saves short messages a round trip while the
+    /// network is idle; on busy links such packets are dropped, and sent again for tokens.
+    unscheduled: u32 = 0, UNSCHEDULED "unscheduled"
+        Opt::number_or(Range::new(1, 1024, Unit::Count("packets")), &[("off", 0)])
+            .from("m of TOP section 4.4");
+
+    /// How many messages may come in at once. Each takes memory here; what is beyond waits at its
+    /// sender, and asks again.
+    max_incoming: u32 = 4096, MAX_INCOMING "max-incoming" messages(65_536);
+
+    /// How many messages may go out at once. Each takes memory; a program that begins one more gets
+    /// the error ENOBUFS.
+    max_outgoing: u32 = 4096, MAX_OUTGOING "max-outgoing" messages(65_536);
+
+    /// How many messages may come in from one address at once, so that one sender cannot take the
+    /// places of all.
+    max_per_peer: u32 = 1024, MAX_PER_PEER "max-per-peer" messages(65_536);
+
+    /// How many messages there may be of which nothing has come but the SYNC. It bounds what forged
+    /// SYNCs can take; raise it where very many messages begin within a round trip.
+    max_half_open: u32 = 1024, MAX_HALF_OPEN "max-half-open" messages(65_536);
+
+    /// How many finished messages are remembered, so that none is delivered twice. While as many
+    /// are, no message comes in: raise it where more end within a few timeouts.
+    max_remembered: u32 = 65_536, MAX_REMEMBERED "max-remembered" messages(1 << 20);
+
+    /// How long a peer may be silent before its messages fail. Longer survives longer outages, and
+    /// tells programs later.
+    timeout: u64 = 10 * S, TIMEOUT "timeout" Opt::number(times(100 * MS, 3600 * S));
+
+    /// After this time a SYNC that nobody answered is repeated for the first time; then it doubles.
+    /// Not longer than the timeout. Set it to a few round trips: shorter repeats for nothing,
+    /// longer waits after a loss.
+    rto: u64 = 2 * MS, RTO "rto" Opt::number(times(200 * US, S));
+
+    /// A socket's send buffer at first; programs can set their own (SO_SNDBUF). More lets a program
+    /// run further ahead of the network.
+    send_buffer: u32 = 4 << 20, SEND_BUFFER "send-buffer" BUFFER;
+
+    /// A socket's receive buffer at first; programs can set their own (SO_RCVBUF). Tokens are only
+    /// given for what fits: less holds up long messages.
+    receive_buffer: u32 = 4 << 20, RECEIVE_BUFFER "receive-buffer" BUFFER;
+
+    /// DSCP of SYNC, RESEND, FIN, ACK and RESET, which a port takes for signals. Change these four
+    /// to fit the plan of a network whose switches sort by DSCP.
+    dscp_signal: u32 = 48, DSCP_SIGNAL "dscp-signal"
+        CODE.from("network control (RFC 4594)");
+
+    /// DSCP of tokens, which are small, paced and wanted early.
+    dscp_token: u32 = 46, DSCP_TOKEN "dscp-token"
+        CODE.from("expedited forwarding (RFC 3246)");
+
+    /// DSCP of data.
+    dscp_data: u32 = 0, DSCP_DATA "dscp-data" CODE.from("none in particular");
+
+    /// DSCP of unscheduled data, which should go after all else.
+    dscp_unscheduled: u32 = 1, DSCP_UNSCHEDULED "dscp-unscheduled"
+        CODE.from("lower effort than all others (RFC 8622)");
+
+    /// How much less loss a message aims at the more of the token rate it has: target-loss divided
+    /// by 1 + this x its part of the rate, with feedback weighted. 0: all aim at the same, as in
     /// ExpressPass; then few messages share a link unfairly. More is fairer, and wastes more where
     /// messages cross several busy links.
-    fairness: u32 = 3, FAIRNESS "fairness" numbers(0, 64);
-}
+    fairness: u32 = 3, FAIRNESS "fairness" count(0, 64, "");
 
-/// The option of an attribute's number.
-pub fn option(number: u16) -> Option<&'static Opt> {
-    OPTIONS.iter().find(|option| option.number == number)
-}
-
-/// Why a configuration is refused. `Display` gives one line of at most 78 characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The option's name, as the user types it.
-    pub option: &'static str,
-    /// What was given.
-    pub value: u64,
-    /// What is wrong with it.
-    pub what: Problem,
-}
-
-/// What is wrong with an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// Not one of what it may be.
-    Not(Values),
-    /// It must not be less than another option, which is this.
-    Below(&'static str, u64),
-    /// It must not be more than another option, which is this.
-    Above(&'static str, u64),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = match option_named(self.option).map(|option| option.values) {
-            Some(Values::Number(range) | Values::NumberOr(range, _)) => range.unit,
-            _ => Unit::Number,
-        };
-        let shown = |value| Shown { value, unit };
-        write!(f, "{}: {} is ", self.option, shown(self.value))?;
-        match self.what {
-            Problem::Not(Values::Choice(words)) => {
-                write!(f, "none of {}", Values::Choice(words))
-            }
-            Problem::Not(values) => write!(f, "not in {values}"),
-            Problem::Below(other, value) => write!(f, "below {other}, {}", shown(value)),
-            Problem::Above(other, value) => write!(f, "above {other}, {}", shown(value)),
-        }
+    reported {
+        /// The link rate in force.
+        u64, LINK_IN_FORCE "link-in-force" Opt::number(limits::LINK);
     }
 }
 
-fn option_named(name: &str) -> Option<&'static Opt> {
-    OPTIONS.iter().find(|option| option.name == name)
-}
-
-/// A value in its unit. Rates are bytes/s.
-struct Shown {
-    value: u64,
-    unit: Unit,
-}
-
-impl fmt::Display for Shown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.unit {
-            Unit::Number => write!(f, "{}", self.value),
-            Unit::Rate => write!(f, "{} B/s", self.value),
-            Unit::Share => write!(f, "{}", limits::Percent(self.value)),
-            Unit::Time => write!(f, "{}", limits::Time(self.value)),
-        }
-    }
-}
+/// All options, in the order of their numbers.
+pub const OPTIONS: &[Opt] = <Config as Table>::OPTIONS;
 
 impl Config {
-    /// [`Config::set`] for an attribute of 32 bits.
-    pub fn set_u32(&mut self, number: u16, value: u32) -> bool {
-        self.set(number, Value::U32(value))
-    }
-
-    /// [`Config::set`] for an attribute of 64 bits.
-    pub fn set_u64(&mut self, number: u16, value: u64) -> bool {
-        self.set(number, Value::U64(value))
-    }
-
     /// Checks every option, and works out what they come to.
     ///
     /// `device_rate` is the speed of the fastest device, in bytes/s; it counts where
     /// [`Config::link`] is 0. Without it, that is [`USUAL_LINK`].
     pub fn validate(&self, device_rate: Option<u64>) -> Result<Resolved, Refusal> {
-        for option in OPTIONS {
-            let value = self.get(option.number).map_or(0, Value::get);
-            if !option.values.contains(value) {
-                return Err(Refusal {
-                    option: option.name,
-                    value,
-                    what: Problem::Not(option.values),
-                });
-            }
-        }
+        self.check()?;
         self.ordered(number::INITIAL_RATE, number::MIN_RATE, Problem::Below)?;
         self.ordered(number::WEIGHT_INITIAL, number::WEIGHT_MIN, Problem::Below)?;
         self.ordered(number::WEIGHT_MAX, number::WEIGHT_INITIAL, Problem::Below)?;
         self.ordered(number::RTO, number::TIMEOUT, Problem::Above)?;
-        match self.resolve(device_rate) {
-            Some(resolved) => Ok(resolved),
-            // All shares of all links are rates; but a fault in that must not be a panic.
-            None => Err(Refusal {
-                option: "link",
-                value: self.link,
-                what: Problem::Not(Values::NumberOr(limits::LINK, "auto")),
-            }),
-        }
+        // All shares of all links are rates; but a fault in that must not be a panic.
+        self.resolve(device_rate).ok_or(Refusal {
+            option: "link",
+            what: Problem::Said("no rate can be made of it"),
+        })
     }
 
     /// Refuses `one` if it is `wrong` compared with `other`.
@@ -407,21 +249,21 @@ impl Config {
         &self,
         one: u16,
         other: u16,
-        wrong: fn(&'static str, u64) -> Problem,
+        wrong: fn(u64, &'static str, u64, Unit) -> Problem,
     ) -> Result<(), Refusal> {
-        let value = |number| self.get(number).map_or(0, Value::get);
-        let name = |number| option(number).map_or("", |option| option.name);
-        let what = wrong(name(other), value(other));
+        let value = |number| self.get(number).and_then(|value| value.number());
+        let (Some(row), Some(limit)) = (Self::option(one), Self::option(other)) else {
+            return Ok(());
+        };
+        let (one, other) = (value(one).unwrap_or(0), value(other).unwrap_or(0));
+        let unit = row.form.range().map_or(Unit::Count(""), |range| range.unit);
+        let what = wrong(one, limit.name, other, unit);
         let is_wrong = match what {
-            Problem::Below(..) => value(one) < value(other),
-            _ => value(one) > value(other),
+            Problem::Below(..) => one < other,
+            _ => one > other,
         };
         if is_wrong {
-            return Err(Refusal {
-                option: name(one),
-                value: value(one),
-                what,
-            });
+            return Err(row.refuse(what));
         }
         Ok(())
     }

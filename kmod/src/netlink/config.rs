@@ -3,55 +3,70 @@
 
 use crate::errno::in_use;
 use crate::state::Turnstile;
-use core::fmt::Display;
+use core::fmt::{self, Display};
 use kernel::prelude::*;
 use knet_transport::{
-    attr::{self, Kind, Nest, Rule, Value as Attr},
+    attr::{self, Nest, Policy, Rule, Value as Attr},
     now, Control, Extack, Locked, Reply,
 };
 use turnstile_core::{
-    transport::config::{Config, Opt, Resolved, Value, OPTIONS},
+    options::{Given, Kind, Opt, Problem, Table, Value},
+    transport::config::{Config, Resolved, OPTIONS},
     transport::uapi::{self as uapi, config as number},
     units::Nanos,
 };
 
 /// What `transport-set` takes: every option, and what a reader of the configuration gets beside
 /// them.
-const RULES: &[Rule] = &rules();
+const POLICY: Policy = Policy {
+    who: uapi::FAMILY,
+    rules: &rules(),
+    outside,
+};
 
-const OTHERS: [Rule; 2] = [
-    Rule {
-        number: number::PAD,
+const REPORTED: &[Opt] = <Config as Table>::REPORTED;
+
+const fn rules() -> [Rule; OPTIONS.len() + REPORTED.len() + 1] {
+    let pad = Rule {
+        number: Config::PAD,
         name: "pad",
-        kind: Kind::Pad,
-    },
-    Rule {
-        number: number::LINK_IN_FORCE,
-        name: "link-in-force",
-        kind: Kind::U64,
-    },
-];
-
-const fn rules() -> [Rule; OPTIONS.len() + OTHERS.len()] {
-    let [pad, in_force] = OTHERS;
-    let mut rules = [pad; OPTIONS.len() + OTHERS.len()];
+        kind: attr::Kind::Pad,
+        range: (0, 0),
+        words: &[],
+    };
+    let mut rules = [pad; OPTIONS.len() + REPORTED.len() + 1];
     let mut i = 0;
     while i < OPTIONS.len() {
-        rules[i] = rule(&OPTIONS[i]);
+        rules[i] = rule(&OPTIONS[i], OPTIONS[i].form.ends());
         i += 1;
     }
-    rules[i] = in_force;
+    let mut j = 0;
+    while j < REPORTED.len() {
+        // It is refused whatever it is.
+        rules[i + j] = rule(&REPORTED[j], (0, u64::MAX));
+        j += 1;
+    }
     rules
 }
 
-const fn rule(option: &Opt) -> Rule {
+const fn rule(row: &Opt, range: (u64, u64)) -> Rule {
     Rule {
-        number: option.number,
-        name: option.name,
-        kind: match option.default {
-            Value::U32(_) => Kind::U32,
-            Value::U64(_) => Kind::U64,
+        number: row.number,
+        name: row.name,
+        kind: match row.kind {
+            Kind::U32 => attr::Kind::U32,
+            Kind::U64 => attr::Kind::U64,
+            Kind::Map => attr::Kind::Bytes(64),
         },
+        range,
+        words: row.form.words(),
+    }
+}
+
+fn outside(number: u16, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match Config::option(number) {
+        Some(row) => row.refuse(Problem::Not(value, row.form)).fmt(f),
+        None => Ok(()),
     }
 }
 
@@ -70,13 +85,11 @@ pub(super) fn get(net: &mut Control<'_, Turnstile>, message: &mut Reply) -> Resu
         Some(link) => link,
         None => config.validate(net.fastest()).map_err(|_| EINVAL)?.link,
     };
-    for option in OPTIONS {
-        match config.get(option.number) {
-            Some(Value::U32(value)) => message.u32(option.number, value)?,
-            Some(Value::U64(value)) => message.u64(option.number, value, number::PAD)?,
-            None => {}
-        }
-    }
+    config.each(|number, value| match value {
+        Value::U32(value) => message.u32(number, value),
+        Value::U64(value) => message.u64(number, value, number::PAD),
+        Value::Map(map) => message.bytes(number, &map),
+    })?;
     message.u64(number::LINK_IN_FORCE, link, number::PAD)
 }
 
@@ -168,22 +181,18 @@ fn changed(
 }
 
 fn parse(config: &mut Config, attrs: Nest<'_>, extack: &mut Extack) -> Result {
-    attr::parse(
-        attrs,
-        RULES,
-        uapi::FAMILY,
-        extack,
-        |number, value, extack| {
-            if number == number::LINK_IN_FORCE {
-                return Err(refuse(extack, "link-in-force: can only be read"));
-            }
-            let _known = match value {
-                Attr::U32(value) => config.set_u32(number, value),
-                Attr::U64(value) => config.set_u64(number, value),
-                // `RULES` has none.
-                Attr::Bytes(_) => false,
-            };
-            Ok(())
-        },
-    )
+    let mut given = Given::default();
+    attr::parse(attrs, &POLICY, extack, |number, value, extack| {
+        if let Some(row) = REPORTED.iter().find(|row| row.number == number) {
+            let read = row.refuse(Problem::Said("can only be read"));
+            return Err(refuse(extack, read));
+        }
+        let value = match value {
+            Attr::U32(value) => Value::U32(value),
+            Attr::U64(value) => Value::U64(value),
+            Attr::Bytes(bytes) => Value::Map(*bytes.first_chunk().ok_or(EINVAL)?),
+        };
+        let taken = config.take(&mut given, number, value);
+        taken.map_err(|refusal| refuse(extack, refusal))
+    })
 }

@@ -2,10 +2,11 @@
 //! Reading netlink attributes, with a policy.
 //!
 //! The kernel has checked that the nest as a whole lies inside the message, and nothing more. A
-//! policy ([`Rule`]s) says what may be in it; [`parse`] refuses everything else with a message that
-//! names the attribute, which the C policies cannot do.
+//! [`Policy`] says what may be in it, in which range; [`parse`] refuses everything else with a
+//! message that names the attribute, the value and what is allowed, which the C policies cannot do.
 
 use crate::extack::Extack;
+use core::fmt;
 use kernel::error::{code::*, Result};
 
 /// What an attribute must look like.
@@ -41,6 +42,38 @@ pub struct Rule {
     pub name: &'static str,
     /// Its form.
     pub kind: Kind,
+    /// The lowest and the highest number that it may be (`NLA_POLICY_FULL_RANGE`).
+    pub range: (u64, u64),
+    /// Words of numbers outside the range that it may be, too.
+    pub words: &'static [(&'static str, u64)],
+}
+
+impl Rule {
+    /// Whether it may be this number.
+    fn allows(&self, number: u64) -> bool {
+        let (min, max) = self.range;
+        (min <= number && number <= max) || self.words.iter().any(|(_, word)| *word == number)
+    }
+}
+
+/// What a request may carry. Maps to C's `struct nla_policy[]`.
+pub struct Policy {
+    /// Whose refusals these are: messages begin with it.
+    pub who: &'static str,
+    /// At most 64.
+    pub rules: &'static [Rule],
+    /// Words the refusal of an attribute's number that its rule does not allow: only whoever has
+    /// the options knows in what unit users think of it.
+    pub outside: fn(u16, u64, &mut fmt::Formatter<'_>) -> fmt::Result,
+}
+
+/// [`Policy::outside`] for a number.
+struct Outside<'a>(&'a Policy, u16, u64);
+
+impl fmt::Display for Outside<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.0.outside)(self.1, self.2, f)
+    }
 }
 
 /// An attribute's value, checked against its [`Rule`].
@@ -80,12 +113,11 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 /// # Errors
 ///
 /// `EINVAL`, with a message, for an attribute that is cut short, of another length than its rule
-/// says, given twice or not in `rules` (at most 64 of them); else what `each` returns. The answer
-/// also says where in the request the attribute is.
+/// says, given twice, out of its rule's range or without a rule; else what `each` returns. The
+/// answer also says where in the request the attribute is.
 pub fn parse<'a>(
     nest: Nest<'a>,
-    rules: &[Rule],
-    who: &str,
+    policy: &Policy,
     extack: &mut Extack,
     mut each: impl FnMut(u16, Value<'a>, &mut Extack) -> Result,
 ) -> Result {
@@ -93,7 +125,7 @@ pub fn parse<'a>(
     let mut seen: u64 = 0;
     while !rest.is_empty() {
         let at = rest;
-        if let Err(error) = next(&mut rest, &mut seen, rules, who, extack, &mut each) {
+        if let Err(error) = next(&mut rest, &mut seen, policy, extack, &mut each) {
             extack.blame(at);
             return Err(error);
         }
@@ -105,11 +137,11 @@ pub fn parse<'a>(
 fn next<'a>(
     rest: &mut &'a [u8],
     seen: &mut u64,
-    rules: &[Rule],
-    who: &str,
+    policy: &Policy,
     extack: &mut Extack,
     each: &mut impl FnMut(u16, Value<'a>, &mut Extack) -> Result,
 ) -> Result {
+    let Policy { who, rules, .. } = policy;
     let (Some(len), Some(number)) = (u16_at(rest, 0), u16_at(rest, 2)) else {
         return Err(extack.refuse(
             EINVAL,
@@ -162,5 +194,11 @@ fn next<'a>(
             ));
         }
     };
-    each(number, value, extack)
+    let outside = match value {
+        Value::U32(value) if !rule.allows(value.into()) => u64::from(value),
+        Value::U64(value) if !rule.allows(value) => value,
+        _ => return each(number, value, extack),
+    };
+    let outside = Outside(policy, number, outside);
+    Err(extack.refuse(EINVAL, format_args!("{who}: {outside}")))
 }

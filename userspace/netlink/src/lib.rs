@@ -5,19 +5,13 @@
 //!
 //! | module | what is there |
 //! |---|---|
-//! | [`grammar`] | words as a user types them → [`Options`] |
-//! | [`mod@print`] | [`Options`] and statistics → text that can be typed back, or JSON |
-//! | [`table`] | the one table of options behind grammar, help texts and man pages |
-//! | [`wire`] | [`Options`] ⇄ netlink attributes |
-//! | [`stats`] | statistics of ports and classes |
-//! | [`pacer`] | all of this for the host pacer |
-//! | [`units`], [`dscp`] | single values as words |
-//! | [`place`] | device, parent and handle |
+//! | [`options`] | options of every kind: words ⇄ options ⇄ attributes, printing, help |
+//! | [`port`] | the port: its [`Options`], statistics, place, client |
+//! | [`pacer`] | the same for the host pacer |
+//! | `transport` | the same for the transport, over generic netlink (feature `client`) |
 //! | [`attr`] | netlink attributes as bytes |
-//! | `client` | the async client: add, replace, change, delete, list (feature `client`) |
 //! | `message`, `error` | messages of rtnetlink, and why the kernel refused (feature `client`) |
 //! | `json` | JSON (feature `client`) |
-//! | `transport` | the same for the transport, over generic netlink (feature `client`) |
 //!
 //! ```
 //! let words = ["link", "2.5gbit", "tokens", "5%", "order", "data-first"];
@@ -44,9 +38,8 @@ pub mod port;
 #[cfg(feature = "client")]
 pub mod transport;
 
-pub use grammar::{parse, GrammarError};
+pub use options::grammar::GrammarError;
 pub use options::{dscp, grammar, print, units};
 #[cfg(feature = "client")]
 pub use port::client;
-pub use port::options::{Link, Options, Phantom};
-pub use port::{place, stats, table, wire};
+pub use port::{parse, place, stats, wire, Options};

@@ -235,7 +235,7 @@ pub(crate) fn class(message: &TcMessage) -> Result<Option<Class>, Malformed> {
 mod tests {
     use super::*;
     use crate::attr::{put, put_u32};
-    use crate::{parse, Link};
+    use crate::parse;
     use netlink_packet_core::{Emitable, Parseable};
 
     fn bytes_of(message: &TcMessage) -> Vec<u8> {
@@ -246,10 +246,7 @@ mod tests {
 
     #[test]
     fn request_as_the_kernel_wants_it() {
-        let options = Options {
-            mpu: Some(64),
-            ..Options::default()
-        };
+        let options = parse(&["mpu", "64"]).unwrap();
         let place = Place {
             dev: "swp1".into(),
             parent: Id::new(1, 2),
@@ -340,7 +337,10 @@ mod tests {
             (3, Id::new(1, 0), Id::ROOT)
         );
         assert_eq!(port.options, options);
-        assert_eq!(port.options.link, Some(Link::Rate(125_000_000)));
+        assert_eq!(
+            port.options.get(uapi::option::LINK_RATE64),
+            Some(125_000_000)
+        );
         assert_eq!(port.stats, stats);
         let counters = Counters {
             bytes: 1500,

@@ -16,7 +16,7 @@ use turnstile_core::port::uapi;
 use turnstile_netlink::print::{print_options, Printer};
 use turnstile_netlink::stats::{print_class_stats, print_port_stats, Stats};
 use turnstile_netlink::wire::decode_class_band;
-use turnstile_netlink::{pacer, parse, table, Options};
+use turnstile_netlink::{pacer, parse, Options};
 
 use ffi::{Printing, Request};
 
@@ -55,7 +55,7 @@ impl Kind for Port {
     fn parse_qdisc(words: &[String], request: &mut Request) -> Outcome {
         const KIND: &str = uapi::KIND;
         if asks_for_help(words) {
-            return Err(usage(KIND, &table::help()));
+            return Err(usage(KIND, &Options::help()));
         }
         let options = parse(words).map_err(|error| format!("{KIND}: {error}"))?;
         request.put_options(&options.encode())
@@ -106,7 +106,7 @@ impl Kind for Pacer {
     fn parse_qdisc(words: &[String], request: &mut Request) -> Outcome {
         const KIND: &str = turnstile_core::pacer::uapi::KIND;
         if asks_for_help(words) {
-            return Err(usage(KIND, &pacer::table::help()));
+            return Err(usage(KIND, &pacer::Options::help()));
         }
         let options = pacer::Options::parse(words).map_err(|error| format!("{KIND}: {error}"))?;
         request.put_options(&options.encode())
@@ -123,7 +123,7 @@ impl Kind for Pacer {
     fn print_qdisc(options: &[u8], to: &mut Printing) -> Outcome {
         let options = pacer::Options::decode(options)
             .map_err(|error| format!("{}: {error}", turnstile_core::pacer::uapi::KIND))?;
-        pacer::print_options(&options, to);
+        print_options(&options, to);
         Ok(())
     }
 

@@ -121,7 +121,15 @@ fn refused_words_are_named() {
         ("link", "turnstile: link: needs a value: RATE|auto"),
         (
             "prioritis 8",
-            "turnstile: unknown word \"prioritis\"; the options are link, ",
+            "turnstile: unknown word \"prioritis\": did you mean \"priorities\"?",
+        ),
+        (
+            "colour 8",
+            "turnstile: unknown word \"colour\": the options are link, tokens, ",
+        ),
+        (
+            "tokens 5",
+            "turnstile: tokens: \"5\" has no unit: did you mean 5%?",
         ),
         ("link 1gbit help", "Usage: ... turnstile OPTIONS"),
         ("mpu \u{00fc}", "turnstile: mpu: \"\u{00fc}\" is not a size"),
@@ -160,11 +168,11 @@ fn a_batch_goes_on_after_errors() {
     let output = folder.tc(&["-force", "-batch", "-"], batch);
     let shown = String::from_utf8_lossy(&output.stderr);
     assert!(
-        shown.contains("turnstile: mpu: \"999\" is not in 0..256"),
+        shown.contains("turnstile: mpu: \"999\" is not in 0b..256b"),
         "{shown}"
     );
     assert!(
-        shown.contains("turnstile: order: \"none\" is not "),
+        shown.contains("turnstile: order: \"none\" is none of tokens-first|data-first"),
         "{shown}"
     );
 }
@@ -254,7 +262,7 @@ fn the_pacer() {
         ),
         (
             "gamma 1",
-            "turnstile_pacer: unknown word: \"gamma\"; the options are interval, ",
+            "turnstile_pacer: unknown word \"gamma\": the options are interval, ",
         ),
         ("help", "Usage: ... turnstile_pacer OPTIONS"),
     ] {

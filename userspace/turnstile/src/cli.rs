@@ -5,8 +5,9 @@ mod anywhere;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
+use turnstile_netlink::options::help::wrap;
 use turnstile_netlink::place::Place;
-use turnstile_netlink::{table, GrammarError};
+use turnstile_netlink::{GrammarError, Options};
 
 use crate::bench::BenchCommand;
 use crate::complete::{self, Shell};
@@ -197,14 +198,14 @@ impl Only {
 fn after_help() -> String {
     let mut text = "Exit codes:\n".to_owned();
     for (code, meaning) in EXIT_CODES {
-        let lines = table::wrap(meaning, 90).join("\n     ");
+        let lines = wrap(meaning, 90).join("\n     ");
         text += &format!("  {code}  {lines}\n");
     }
     text + "\nSee turnstile(8); tc-turnstile(8) and tc-turnstile_pacer(8) do the same with tc."
 }
 
 fn options() -> String {
-    format!("Options of the port:\n{}", table::help())
+    format!("Options of the port:\n{}", Options::help())
 }
 
 #[cfg(test)]
@@ -258,6 +259,25 @@ mod tests {
         assert!(show("lo eth0")
             .unwrap_err()
             .contains("unknown word \"eth0\""));
+    }
+
+    #[test]
+    fn ports_and_pacers_are_helped_alike() {
+        let mut command = Cli::command();
+        command.build();
+        let mut help = |path: &[&str]| {
+            let mut found = &mut command;
+            for name in path {
+                found = found.find_subcommand_mut(name).unwrap();
+            }
+            found.render_help().to_string()
+        };
+        for verb in ["add", "replace", "change", "del", "show"] {
+            let alike = help(&["port", verb]).replace("port", "pacer");
+            // The lines about flags name both.
+            let bare = |text: &str| text.lines().take(4).collect::<Vec<_>>().join("\n");
+            assert_eq!(bare(&alike), bare(&help(&["pacer", verb])), "{verb}");
+        }
     }
 
     #[test]

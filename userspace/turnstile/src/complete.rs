@@ -11,8 +11,8 @@ use std::io;
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::env::Shells;
 use clap_complete::{CompleteEnv, CompletionCandidate};
-use turnstile_core::transport::config;
-use turnstile_netlink::{pacer, table, transport};
+use turnstile_netlink::options::Entry;
+use turnstile_netlink::{pacer, port, transport};
 
 use crate::cli::Cli;
 
@@ -147,51 +147,18 @@ impl Found {
     }
 }
 
-/// An option: its word, and what stands for its value.
-struct Known {
-    name: &'static str,
-    value: String,
-}
-
-impl Known {
-    /// The words that its value may begin with: `auto` of `RATE|auto`, `drain` and `off` of
-    /// `{ drain PERCENT mark BYTES | off }`.
-    fn values(&self) -> impl Iterator<Item = &str> {
-        let words = self.value.split(|c: char| c == '|' || c.is_whitespace());
-        words.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
-    }
-
-    /// Whether words of its own, each with a value, follow.
-    fn has_parts(&self) -> bool {
-        self.value.starts_with('{')
-    }
-}
-
 /// The options of a port, a pacer or the transport, and whether a place comes before them.
-fn options(before: &[String]) -> (Vec<Known>, bool) {
+fn options(before: &[String]) -> (Vec<Entry>, bool) {
     let has = |word: &str| before.iter().any(|typed| typed == word);
     if ["del", "delete"].into_iter().any(has) {
-        return (Vec::new(), true);
+        (Vec::new(), true)
+    } else if has("transport") {
+        (transport::Settings::entries(), false)
+    } else if has("pacer") {
+        (pacer::Options::entries(), true)
+    } else {
+        (port::Options::entries(), true)
     }
-    if has("transport") {
-        let of = |option: &config::Opt| Known {
-            name: option.name,
-            value: transport::settings::placeholder(option),
-        };
-        return (config::OPTIONS.iter().map(of).collect(), false);
-    }
-    if has("pacer") {
-        let of = |info: &pacer::table::Info| Known {
-            name: info.name,
-            value: info.form.placeholder().to_owned(),
-        };
-        return (pacer::table::OPTIONS.iter().map(of).collect(), true);
-    }
-    let of = |info: &table::Info| Known {
-        name: info.name,
-        value: info.value.to_owned(),
-    };
-    (table::OPTIONS.iter().map(of).collect(), true)
 }
 
 /// What may follow the words before.
@@ -206,17 +173,18 @@ fn next(before: &[String]) -> Vec<Found> {
     let last = last.filter_map(|(at, word)| Some((at, find(word)?))).next();
     if let Some((at, option)) = last {
         let since = &before[at + 1..];
-        let is_part = |word: &String| option.values().any(|part| part == word);
+        let words = option.words();
+        let is_part = |word: &String| words.iter().any(|part| part == word);
         match since {
-            [] if !option.value.is_empty() => {
-                return option.values().map(Found::bare).collect();
+            [] if !option.value().is_empty() => {
+                return words.into_iter().map(Found::bare).collect();
             }
             // A part waits for its value, which no list has.
-            [.., word] if option.has_parts() && is_part(word) && word != "off" => return found,
-            _ if option.has_parts() && !since.iter().any(|word| word == "off") => {
-                let more = option.values().filter(|part| *part != "off");
-                let more = more.filter(|part| !since.iter().any(|word| word == part));
-                found.extend(more.map(Found::bare));
+            [.., word] if option.is_group() && is_part(word) && word != "off" => return found,
+            _ if option.is_group() && !since.iter().any(|word| word == "off") => {
+                let more = words.iter().filter(|part| **part != "off");
+                let more = more.filter(|part| !since.iter().any(|word| word == *part));
+                found.extend(more.copied().map(Found::bare));
             }
             _ => {}
         }
@@ -239,12 +207,13 @@ fn next(before: &[String]) -> Vec<Found> {
         {
             continue;
         }
-        let about = (!option.value.is_empty()).then(|| option.value.clone());
+        let about = Some(option.value()).filter(|value| !value.is_empty());
+        let is_flag = about.is_none();
         found.push(Found {
             word: option.name.to_owned(),
             about,
         });
-        if option.value.is_empty() {
+        if is_flag {
             found.push(Found::bare(format!("no-{}", option.name)));
         }
     }

@@ -100,7 +100,8 @@ fn port(cli: &Cli, command: &PortCommand) -> Result<(), Failure> {
         PortCommand::Add(target) | PortCommand::Replace(target) | PortCommand::Change(target) => {
             let words = target.words();
             if words.iter().any(|word| word == "help") {
-                return Ok(io::stdout().write_all(turnstile_netlink::table::help().as_bytes())?);
+                let help = turnstile_netlink::Options::help();
+                return Ok(io::stdout().write_all(help.as_bytes())?);
             }
             let (place, words) = Place::parse(&words)?;
             let options = parse(words)?;

@@ -2,10 +2,13 @@
 //! The man pages. What they have in common comes from the tables behind grammar and statistics.
 
 use clap_mangen::roff::{bold, italic, roman, Inline, Roff};
+use turnstile_core::options::Table;
+use turnstile_core::port::config::Config;
+use turnstile_netlink::options::Options;
 use turnstile_netlink::stats::{ClassStats, MarkerStats, PortStats};
-use turnstile_netlink::table;
 
 mod command;
+mod ends;
 mod pacer;
 mod synopsis;
 
@@ -20,8 +23,8 @@ pub(crate) fn tc_turnstile() -> String {
         "NAME",
         "turnstile \\- token-prioritized queueing for receiver-driven transports",
     );
-    let of_options = table::OPTIONS.iter().map(table::Info::synopsis);
-    synopsis::of_tc(&mut page, "turnstile", of_options);
+    let of_options = Options::<Config>::synopsis();
+    synopsis::of_tc(&mut page, "turnstile", of_options.into_iter());
     section(
         &mut page,
         "DESCRIPTION",
@@ -156,8 +159,10 @@ fn terms(page: &mut Roff, range: &str, default: &str, source: &str) {
         page.control("br", []);
     }
     page.text([italic("Default: "), roman(format!("{default}."))]);
-    page.control("br", []);
-    page.text([italic("Source: "), roman(format!("{source}."))]);
+    if !source.is_empty() {
+        page.control("br", []);
+        page.text([italic("Source: "), roman(format!("{source}."))]);
+    }
 }
 
 fn example(page: &mut Roff, about: &str, lines: &[&str]) {
@@ -171,6 +176,22 @@ fn example(page: &mut Roff, about: &str, lines: &[&str]) {
     page.control("RE", []);
 }
 
+/// An entry for each option of a table.
+fn each_option<T: Table>(page: &mut Roff) {
+    for entry in Options::<T>::entries() {
+        let name = entry.name;
+        let head = match entry.value() {
+            value if value.is_empty() => {
+                vec![bold(name), roman(" | "), bold(format!("no-{name}"))]
+            }
+            value => vec![bold(name), roman(" "), italic(value)],
+        };
+        tagged(page, head, &entry.about());
+        let default = Options::<T>::default_of(&entry);
+        terms(page, &entry.allowed(), &default, entry.source());
+    }
+}
+
 /// All options of a port.
 fn options(page: &mut Roff) {
     section(
@@ -181,18 +202,7 @@ fn options(page: &mut Roff) {
          us or ns; a size in b, kb, mb or gb (by 1024). Bare numbers are bit/s, us and bytes. A \
          change sets only the options that are given.",
     );
-    for info in table::OPTIONS {
-        let head = match info.value {
-            "" => vec![
-                bold(info.name),
-                roman(" | "),
-                bold(format!("no-{}", info.name)),
-            ],
-            value => vec![bold(info.name), roman(" "), italic(value)],
-        };
-        tagged(page, head, info.about);
-        terms(page, &info.range(), info.default, info.source);
-    }
+    each_option::<Config>(page);
 }
 
 /// All statistics of ports and classes.
@@ -231,8 +241,8 @@ mod tests {
     fn pages_are_whole() {
         for (name, page) in [("TURNSTILE", turnstile()), ("TC-TURNSTILE", tc_turnstile())] {
             assert!(page.contains(&format!(".TH {name} 8 ")), "{page}");
-            for info in table::OPTIONS {
-                let name = info.name.replace('-', "\\-");
+            for entry in Options::<Config>::entries() {
+                let name = entry.name.replace('-', "\\-");
                 assert!(
                     page.contains(&format!("\\fB{name}\\fR")),
                     "{name} is not in\n{page}"

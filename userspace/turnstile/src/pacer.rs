@@ -9,7 +9,7 @@ use serde_json::Value;
 use turnstile_core::pacer::uapi::KIND;
 use turnstile_netlink::json::Json;
 use turnstile_netlink::pacer::client::{Pacer, Pacers};
-use turnstile_netlink::pacer::{print_options, print_stats, table, Options};
+use turnstile_netlink::pacer::{print_options, print_stats, Options};
 use turnstile_netlink::place::{Id, Place};
 use turnstile_netlink::print::{Printer, Text};
 
@@ -26,7 +26,7 @@ pub(crate) enum PacerCommand {
     /// Add a pacer in the place of what is there, or change the pacer that is there
     #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Replace(Target),
-    /// Set options of a pacer; those not given, what is queued, and the flows that are paced, stay
+    /// Set options of a pacer; those not given, and what is queued, stay
     #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Change(Target),
     /// Delete a pacer [alias: delete]
@@ -38,7 +38,7 @@ pub(crate) enum PacerCommand {
 }
 
 fn options() -> String {
-    format!("Options of the pacer:\n{}", table::help())
+    format!("Options of the pacer:\n{}", Options::help())
 }
 
 /// Reads the words before anything else is done: what is mistyped needs no privileges to be told
@@ -50,7 +50,7 @@ pub(crate) fn run(cli: &Cli, command: &PacerCommand) -> Result<(), Failure> {
         | PacerCommand::Change(target) => {
             let words = target.words();
             if words.iter().any(|word| word == "help") {
-                return Ok(io::stdout().write_all(table::help().as_bytes())?);
+                return Ok(io::stdout().write_all(Options::help().as_bytes())?);
             }
             let (place, words) = Place::parse(&words)?;
             let options = Options::parse(words)?;

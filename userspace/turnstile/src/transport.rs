@@ -8,9 +8,9 @@ use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 use serde_json::Value;
 use turnstile_netlink::json::Json;
-use turnstile_netlink::print::{Printer, Text};
+use turnstile_netlink::print::{print_options, Printer, Text};
 use turnstile_netlink::transport::show::{print_counters, print_event, print_message, print_peer};
-use turnstile_netlink::transport::{settings, Client, Error, Settings};
+use turnstile_netlink::transport::{Client, Error, Settings};
 
 use crate::cli::{Cli, OPTIONS_IN_HELP};
 use crate::complete;
@@ -62,7 +62,7 @@ pub(crate) struct Events {
 }
 
 fn options() -> String {
-    format!("Options of the transport:\n{}", settings::help())
+    format!("Options of the transport:\n{}", Settings::help())
 }
 
 /// Something that is shown, as text or as JSON.
@@ -131,7 +131,7 @@ pub(crate) fn configure(cli: &Cli, command: &TransportCommand) -> Result<(), Fai
     match command {
         TransportCommand::Set { words } => {
             if words.iter().any(|word| word == "help") {
-                return write(&settings::help());
+                return write(&Settings::help());
             }
             let settings = Settings::parse(words)?;
             enter(cli)?;
@@ -142,7 +142,7 @@ pub(crate) fn configure(cli: &Cli, command: &TransportCommand) -> Result<(), Fai
             let settings = Client::connect()?.settings()?;
             let line = shown(cli, |to| {
                 to.text(format_args!("transport "));
-                settings.print(to);
+                print_options(&settings, to);
             });
             write(&one(cli, line))
         }
@@ -275,7 +275,7 @@ mod tests {
         let cli = Cli::parse_from(["turnstile", "transport", "show"]);
         let line = shown(&cli, |to| {
             to.text(format_args!("transport "));
-            settings.print(to);
+            print_options(&settings, to);
         });
         assert_eq!(one(&cli, line), "transport policy ren\n");
     }

@@ -35,7 +35,7 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 
 /// A rate in bytes/s: `10gbit`.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
-    let range = turnstile_core::port::config::limits::LINK;
+    let range = turnstile_core::options::limits::LINK;
     match units::parse_rate(text) {
         Some(rate) if range.contains(rate) => Ok(rate),
         Some(_) => Err(format!("not in {range}")),

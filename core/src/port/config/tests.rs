@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 use super::*;
+use crate::options::{Share, Value};
+use crate::port::uapi::class;
+use crate::units::Rate;
 use std::format;
 use std::string::{String, ToString};
 
@@ -22,7 +25,8 @@ fn accepted(change: impl Fn(&mut Config)) -> Resolved {
 }
 
 /// Both ends of an option's range are accepted, the values next to them refused, with these words.
-fn ends(option: &str, range: limits::Range, shown: &str, set: impl Fn(&mut Config, u64)) {
+fn ends(option: &str, shown: &str, set: impl Fn(&mut Config, u64)) {
+    let range = Config::named(option).unwrap().form.range().unwrap();
     accepted(|c| set(c, range.min));
     accepted(|c| set(c, range.max));
     for value in range.min.checked_sub(1).into_iter().chain([range.max + 1]) {
@@ -35,45 +39,34 @@ fn ends(option: &str, range: limits::Range, shown: &str, set: impl Fn(&mut Confi
 
 #[test]
 fn every_range_ends_where_it_should() {
-    ends("link", limits::LINK, "1kbit..800gbit", |c, v| {
-        c.link = Some(v)
-    });
-    ends("tokens", limits::TOKENS, "0.01%..50%", |c, v| {
+    ends("link", "1kbit..800gbit or auto", |c, v| c.link = Some(v));
+    ends("tokens", "0.01%..50%", |c, v| {
         c.tokens = Tokens::Share(v as u32)
     });
-    ends("priorities", limits::PRIORITIES, "1..8", |c, v| {
-        c.priorities = v as u8
-    });
-    ends("token-limit", limits::TOKEN_LIMIT, "1..1024", |c, v| {
+    ends("priorities", "1..8", |c, v| c.priorities = v as u8);
+    ends("token-limit", "1..1024 packets", |c, v| {
         c.token_limit = v as u32
     });
-    ends("token-expiry", limits::TOKEN_EXPIRY, "1ns..10s", |c, v| {
-        c.token_expiry = Expiry::After(Nanos(v));
-    });
-    ends(
-        "data-limit",
-        limits::DATA_LIMIT,
-        "1600..1073741824",
-        |c, v| c.data_limit = v as u32,
-    );
-    ends("signal-limit", limits::SIGNAL_LIMIT, "1..100000", |c, v| {
+    ends("data-limit", "1600b..1gb", |c, v| c.data_limit = v as u32);
+    ends("signal-limit", "1..100000 packets", |c, v| {
         c.signal_limit = v as u32
     });
-    ends("overhead", limits::OVERHEAD, "0..256", |c, v| {
-        c.overhead = v as u32
-    });
-    ends("mpu", limits::MPU, "0..256", |c, v| c.mpu = v as u32);
-    ends("jitter", limits::JITTER, "0ns..10ms", |c, v| {
-        c.jitter = Nanos(v)
-    });
+    ends("overhead", "0b..256b", |c, v| c.overhead = v as u32);
+    ends("mpu", "0b..256b", |c, v| c.mpu = v as u32);
+    ends("jitter", "0ns..10ms", |c, v| c.jitter = Nanos(v));
     assert_eq!(limits::DSCP.to_string(), "0..63");
     // 0 stands for off.
-    accepted(|c| c.unscheduled = 0);
-    accepted(|c| c.unscheduled = 1024);
+    for limit in [0, 1, 1024] {
+        accepted(|c| c.unscheduled = limit);
+    }
     assert_eq!(
         refusal(|c| c.unscheduled = 1025),
-        "unscheduled: 1025 is not in 1..1024"
+        "unscheduled: 1025 is not in 1..1024 packets or off"
     );
+    let after = |ns| Expiry::After(Nanos(ns));
+    for expiry in [Expiry::Off, Expiry::Auto, after(1), after(10_000_000_000)] {
+        accepted(|c| c.token_expiry = expiry);
+    }
 }
 
 #[test]
@@ -84,7 +77,7 @@ fn refusals_name_the_option_the_value_and_the_range() {
     );
     assert_eq!(
         refusal(|c| c.link = Some(100)),
-        "link: 100 B/s is not in 1kbit..800gbit"
+        "link: 800bit is not in 1kbit..800gbit or auto"
     );
     assert_eq!(
         refusal(|c| c.tokens = Tokens::Share(600_000_001)),
@@ -92,11 +85,11 @@ fn refusals_name_the_option_the_value_and_the_range() {
     );
     assert_eq!(
         refusal(|c| c.tokens = Tokens::Rate(900_000_000)),
-        "tokens: 900000000 B/s is not in 0.01%..50% of the link"
+        "tokens: 7200mbit is not in 1mbit..5gbit, 0.01%..50% of link"
     );
     assert_eq!(
         refusal(|c| c.token_expiry = Expiry::After(Nanos(20_000_000_000))),
-        "token-expiry: 20000000000 ns is not in 1ns..10s"
+        "token-expiry: 20s is not in 1ns..10s, auto or off"
     );
 }
 
@@ -172,14 +165,14 @@ fn without_a_speed_a_rate_is_a_share_of_some_link() {
     for config in [tokens(0), tokens(fastest / 2 + 1), tokens(u64::MAX)] {
         let refusal = config.validate(None).unwrap_err().to_string();
         assert!(
-            refusal.ends_with("is not in 0.01%..50% of the link"),
+            refusal.ends_with("is not in 0.01%..50% of any link"),
             "{refusal}"
         );
     }
     for config in [drain(0), drain(1), drain(fastest + 1), drain(u64::MAX)] {
         let refusal = config.validate(None).unwrap_err().to_string();
         assert!(
-            refusal.ends_with("is not in 1%..100% of the link"),
+            refusal.ends_with("is not in 1%..100% of any link"),
             "{refusal}"
         );
     }
@@ -187,93 +180,31 @@ fn without_a_speed_a_rate_is_a_share_of_some_link() {
 
 #[test]
 fn a_map_names_only_bands_that_the_port_has() {
-    assert_eq!(
-        refusal(|c| c.dscp.0[8] = 7),
-        "dscp: code 8: 7 is not a class"
-    );
+    assert_eq!(refusal(|c| c.dscp.0[8] = 7), "dscp: CS1: 7 is not a class");
     assert_eq!(
         refusal(|c| c.dscp.0[63] = 0x18),
-        "dscp: code 63: 24 is not a class"
+        "dscp: 63: 24 is not a class"
     );
-    assert_eq!(
-        refusal(|c| c.dscp.0[0] = 0),
-        "dscp: code 0: 0 is not a class"
-    );
+    assert_eq!(refusal(|c| c.dscp.0[0] = 0), "dscp: CS0: 0 is not a class");
     assert_eq!(
         refusal(|c| (c.priorities, c.dscp.0[34]) = (4, 0x15)),
-        "dscp: code 34 goes to token5, but there are 4 priorities"
+        "dscp: AF41 goes to token5, but there are 4 priorities"
     );
     assert_eq!(
         refusal(|c| (c.priorities, c.dscp.0[34]) = (1, 0x11)),
-        "dscp: code 34 goes to token1, but there is 1 priority"
+        "dscp: AF41 goes to token1, but there is 1 priority"
     );
     assert_eq!(
         refusal(|c| (c.unscheduled, c.dscp.0[8]) = (0, 3)),
-        "dscp: code 8 goes to unscheduled, which is off"
+        "dscp: CS1 goes to unscheduled, which is off"
     );
     accepted(|c| (c.priorities, c.dscp.0[34]) = (6, 0x15));
     accepted(|c| c.dscp.0[8] = 3);
 }
 
 #[test]
-fn every_message_fits_70_characters() {
-    let range = |unit| limits::Range {
-        unit,
-        ..limits::DATA_LIMIT
-    };
-    let out = |value, range| Problem::OutOfRange { value, range };
-    let longest = [
-        ("token-expiry", out(u64::MAX, limits::TOKEN_EXPIRY)),
-        ("link", out(u64::MAX, limits::LINK)),
-        ("tokens", out(u32::MAX.into(), limits::TOKENS)),
-        (
-            "signal-limit",
-            out(u32::MAX.into(), range(limits::Unit::Number)),
-        ),
-        (
-            "tokens",
-            Problem::NotAShare {
-                rate: u64::MAX,
-                range: limits::TOKENS,
-            },
-        ),
-        (
-            "phantom drain",
-            Problem::NotAShare {
-                rate: u64::MAX,
-                range: limits::PHANTOM_DRAIN,
-            },
-        ),
-        ("phantom drain", out(u32::MAX.into(), limits::PHANTOM_DRAIN)),
-        ("phantom mark", out(u32::MAX.into(), limits::PHANTOM_MARK)),
-        ("jitter", out(u64::MAX, limits::JITTER)),
-        ("ren period", out(u64::MAX, limits::REN_PERIOD)),
-        (
-            "dscp",
-            Problem::NoClass {
-                code: 63,
-                minor: 255,
-            },
-        ),
-        (
-            "dscp",
-            Problem::NoPriority {
-                code: 63,
-                priority: 7,
-                priorities: 6,
-            },
-        ),
-        ("dscp", Problem::NoUnscheduled { code: 63 }),
-    ];
-    for (option, what) in longest {
-        let text = Invalid { option, what }.to_string();
-        assert!(text.len() <= 70, "{}: {text}", text.len());
-    }
-}
-
-#[test]
 fn percentages_have_all_digits_and_no_more() {
-    let shown = |ppb| limits::Percent(ppb).to_string();
+    let shown = |ppb| crate::options::Percent(ppb).to_string();
     assert_eq!(shown(51_787_916), "5.1787916%");
     assert_eq!(shown(100_000), "0.01%");
     assert_eq!(shown(500_000_000), "50%");
@@ -422,22 +353,100 @@ fn an_absurd_device_speed_is_used_as_far_as_it_goes() {
 }
 
 #[test]
-fn attributes_lead_back() {
-    for expiry in [Expiry::Off, Expiry::Auto, Expiry::After(Nanos(5))] {
-        assert_eq!(Expiry::from_attr(expiry.to_attr()), expiry);
+fn every_attribute_leads_back() {
+    for config in [
+        Config::DEFAULT,
+        Config {
+            link: Some(GBIT),
+            tokens: Share::Rate(GBIT / 10),
+            token_expiry: Expiry::After(Nanos(5)),
+            order: Order::DataFirst,
+            split_gso: false,
+            phantom: phantom(Drain::Rate(GBIT / 2)),
+            ren: Some(Nanos(48_000)),
+            ..Config::DEFAULT
+        },
+    ] {
+        let mut copy = Config {
+            priorities: 1,
+            token_expiry: Expiry::Off,
+            dscp: DscpMap::NONE,
+            ..Config::DEFAULT
+        };
+        let mut given = Given::default();
+        let copied = config.each(|number, value| copy.take(&mut given, number, value));
+        assert_eq!(copied, Ok(()));
+        copy.settle(&Config::DEFAULT, given).unwrap();
+        assert_eq!(copy, config);
     }
-    assert_eq!(
-        (Expiry::Off.to_attr(), Expiry::Auto.to_attr()),
-        (0, u64::MAX)
-    );
-    for order in [Order::TokensFirst, Order::DataFirst] {
-        assert_eq!(Order::from_attr(order.to_attr()), Some(order));
+}
+
+#[test]
+fn attributes_that_mean_nothing_are_not_taken() {
+    let mut config = Config::DEFAULT;
+    for (attribute, value) in [
+        (number::ORDER, Value::U32(2)),
+        (number::ORDER, Value::U64(1)),
+        (number::SPLIT_GSO, Value::U32(2)),
+        (number::PRIORITIES, Value::U32(256)),
+        (number::DSCP_MAP, Value::U32(1)),
+        (number::LINK_RATE64, Value::U32(1)),
+        (number::TOKEN_SHARE, Value::U64(1)),
+        (number::TOKEN_RATE64, Value::U32(1)),
+        (number::PHANTOM_MARK, Value::U64(1)),
+        (number::PAD, Value::U32(1)),
+        (number::MAX + 1, Value::U32(1)),
+    ] {
+        assert!(!config.set(attribute, value), "{attribute} {value:?}");
     }
-    assert_eq!(
-        (Order::TokensFirst.to_attr(), Order::DataFirst.to_attr()),
-        (0, 1)
-    );
-    assert_eq!(Order::from_attr(2), None);
+    assert_eq!(config, Config::DEFAULT);
+}
+
+/// A request's attributes, and what they make of a phantom queue.
+#[test]
+fn parts_of_a_phantom_queue_go_together() {
+    let set = |before: Option<Phantom>, request: &[(u16, Value)]| {
+        let before = Config {
+            phantom: before,
+            ..Config::DEFAULT
+        };
+        let mut config = before;
+        let mut given = Given::default();
+        for (number, value) in request {
+            config
+                .take(&mut given, *number, *value)
+                .map_err(|refusal| refusal.to_string())?;
+        }
+        let settled = config.settle(&before, given);
+        settled.map(|()| config.phantom).map_err(|r| r.to_string())
+    };
+    let share = |ppb| (number::PHANTOM_SHARE, Value::U32(ppb));
+    let rate = (number::PHANTOM_RATE64, Value::U64(7));
+    let mark = |bytes| (number::PHANTOM_MARK, Value::U32(bytes));
+    let on = phantom(Drain::Share(950_000_000));
+    let with = |drain, mark| Ok(Some(Phantom { drain, mark }));
+    assert_eq!(set(on, &[]), Ok(on));
+    assert_eq!(set(None, &[]), Ok(None));
+    assert_eq!(set(on, &[share(0)]), Ok(None));
+    assert_eq!(set(None, &[share(0)]), Ok(None));
+    assert_eq!(set(None, &[mark(5), rate]), with(Drain::Rate(7), 5));
+    assert_eq!(set(on, &[mark(0)]), with(Drain::Share(950_000_000), 0));
+    let half = 500_000_000;
+    assert_eq!(set(on, &[share(half)]), with(Drain::Share(half), 1000));
+    for both in [[share(half), rate], [rate, share(0)]] {
+        let refused = set(on, &both).unwrap_err();
+        assert_eq!(refused, "phantom drain: both a share and a rate");
+    }
+    for request in [[share(0), mark(5)], [mark(5), share(0)]] {
+        for before in [on, None] {
+            let refused = Err("phantom mark: the phantom queue is off".to_string());
+            assert_eq!(set(before, &request), refused);
+        }
+    }
+    let refused = set(None, &[rate]).unwrap_err();
+    assert_eq!(refused, "phantom drain: needs phantom mark, too");
+    let refused = set(None, &[mark(5)]).unwrap_err();
+    assert_eq!(refused, "phantom mark: needs phantom drain, too");
 }
 
 /// HULL's figures: 95 % of the link, 1 KB (table 3).
@@ -462,16 +471,21 @@ fn a_phantom_queue_drains_at_a_share_or_at_a_rate() {
     let refused = |drain| refusal(|c| c.phantom = phantom(drain));
     assert_eq!(
         refused(Drain::Share(9_999_999)),
-        "phantom drain: 0.9999999% is not in 1%..100%"
+        "phantom drain: 0.9999999% is not in 1%..100% or off"
     );
     assert_eq!(
         refused(Drain::Share(1_000_000_001)),
-        "phantom drain: 100.0000001% is not in 1%..100%"
+        "phantom drain: 100.0000001% is not in 1%..100% or off"
     );
-    for rate in [0, GBIT / 10 - 1, 10 * GBIT + 1, u64::MAX] {
+    for (rate, shown) in [
+        (0, "0bit"),
+        (GBIT / 10 - 1, "99999992bit"),
+        (10 * GBIT + 1, "10000000008bit"),
+        (u64::MAX, "147573952tbit"),
+    ] {
         assert_eq!(
             refused(Drain::Rate(rate)),
-            std::format!("phantom drain: {rate} B/s is not in 1%..100% of the link")
+            std::format!("phantom drain: {shown} is not in 100mbit..10gbit, 1%..100% of link")
         );
     }
     let mark = |mark| Phantom {
@@ -482,7 +496,7 @@ fn a_phantom_queue_drains_at_a_share_or_at_a_rate() {
     accepted(|c| c.phantom = Some(mark(1 << 30)));
     assert_eq!(
         refusal(|c| c.phantom = Some(mark((1 << 30) + 1))),
-        "phantom mark: 1073741825 is not in 0..1073741824"
+        "phantom mark: 1073741825b is not in 0b..1gb"
     );
 }
 
@@ -507,10 +521,10 @@ fn a_sampling_period_is_a_round_trip() {
     for ns in [1_000, 48_000, 1_000_000_000] {
         accepted(|c| c.ren = Some(Nanos(ns)));
     }
-    for ns in [0, 999, 1_000_000_001, u64::MAX] {
+    for ns in [999, 1_000_000_001, u64::MAX] {
         assert_eq!(
             refusal(|c| c.ren = Some(Nanos(ns))),
-            std::format!("ren period: {ns} ns is not in 1us..1s")
+            std::format!("ren period: {ns}ns is not in 1us..1s or off")
         );
     }
 }

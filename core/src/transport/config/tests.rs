@@ -5,19 +5,23 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::options::{Kind, Value};
 
 fn refused(config: Config) -> String {
     config.validate(None).unwrap_err().to_string()
 }
 
-fn with(name: &str, value: u64) -> Config {
-    let option = option_named(name).unwrap();
-    let value = match option.default {
-        Value::U32(_) => Value::U32(value as u32),
-        Value::U64(_) => Value::U64(value),
-    };
+fn value(option: &Opt, value: u64) -> Value {
+    match option.kind {
+        Kind::U32 => Value::U32(value as u32),
+        _ => Value::U64(value),
+    }
+}
+
+fn with(name: &str, number: u64) -> Config {
+    let option = Config::named(name).unwrap();
     let mut config = Config::DEFAULT;
-    assert!(config.set(option.number, value));
+    assert!(config.set(option.number, value(option, number)));
     config
 }
 
@@ -88,26 +92,23 @@ fn the_table_has_every_attribute_that_can_be_set_in_order() {
     let expected: Vec<u16> = (number::POLICY..number::LINK_IN_FORCE).collect();
     assert_eq!(numbers, expected);
     for option in OPTIONS {
-        assert_eq!(Config::DEFAULT.get(option.number), Some(option.default));
-        assert!(option.doc.trim().len() > 20 && !option.name.contains('_'));
-        assert_eq!(option_named(option.name), Some(option));
+        assert!(option.doc.trim().len() > 10 && !option.name.contains('_'));
         // A value of the other width is not taken.
         let mut config = Config::DEFAULT;
-        let (narrow, wide) = (
-            config.set_u32(option.number, 77),
-            config.set_u64(option.number, 77),
-        );
+        let narrow = config.set(option.number, Value::U32(77));
+        let wide = config.set(option.number, Value::U64(77));
         assert!(narrow != wide);
-        assert_eq!(narrow, matches!(option.default, Value::U32(_)));
-        assert_eq!(config.get(option.number).map(Value::get), Some(77));
+        assert_eq!(narrow, option.kind == Kind::U32);
+        let set = config.get(option.number);
+        assert_eq!(set.and_then(|value| value.number()), Some(77));
         for other in OPTIONS.iter().filter(|other| other.number != option.number) {
-            assert_eq!(config.get(other.number), Some(other.default));
+            assert_eq!(config.get(other.number), Config::DEFAULT.get(other.number));
         }
     }
     let mut config = Config::DEFAULT;
     for none in [0, number::PAD, number::LINK_IN_FORCE, u16::MAX] {
         assert_eq!(config.get(none), None);
-        assert!(!config.set_u32(none, 1) && !config.set_u64(none, 1));
+        assert!(!config.set(none, Value::U32(1)) && !config.set(none, Value::U64(1)));
     }
     assert_eq!(config, Config::DEFAULT);
 }
@@ -115,17 +116,14 @@ fn the_table_has_every_attribute_that_can_be_set_in_order() {
 #[test]
 fn every_option_is_refused_beyond_its_range_and_named() {
     for option in OPTIONS {
-        let beyond: &[u64] = match option.values {
-            Values::Choice(words) => &[words.len() as u64, u64::from(u32::MAX)],
-            Values::Number(range) if range.min == 0 => &[range.max + 1],
-            Values::Number(range) => &[range.min - 1, range.max + 1],
-            Values::NumberOr(range, _) if range.min == 1 => &[range.max + 1],
-            Values::NumberOr(range, _) => &[range.min - 1, range.max + 1],
-        };
-        for &value in beyond {
+        let (min, max) = option.form.ends();
+        let below = min
+            .checked_sub(1)
+            .filter(|below| !option.form.contains(*below));
+        for value in below.into_iter().chain([max + 1]) {
             let config = with(option.name, value);
             let refusal = config.validate(None).unwrap_err();
-            assert_eq!((refusal.option, refusal.value), (option.name, value));
+            assert_eq!(refusal, option.refuse(Problem::Not(value, option.form)));
             let text = refusal.to_string();
             assert!(
                 text.starts_with(option.name) && text.len() <= 78,
@@ -144,7 +142,7 @@ fn refusals_read_well() {
     );
     assert_eq!(
         refused(with("link", 7)),
-        "link: 7 B/s is not in 1kbit..800gbit or auto"
+        "link: 56bit is not in 1kbit..800gbit or auto"
     );
     assert_eq!(
         refused(with("token-share", 99_999)),
@@ -185,12 +183,9 @@ fn refusals_read_well() {
 #[test]
 fn ends_of_ranges_are_allowed() {
     for option in OPTIONS {
-        let ends = match option.values {
-            Values::Choice(words) => [0, words.len() as u64 - 1, 0],
-            Values::Number(range) => [range.min, range.max, range.max],
-            Values::NumberOr(range, _) => [range.min, range.max, 0],
-        };
-        for value in ends {
+        let (min, max) = option.form.ends();
+        let words = option.form.words().iter().map(|(_, value)| *value);
+        for value in [min, max].into_iter().chain(words) {
             let mut config = with(option.name, value);
             // What must not be beyond this follows it.
             match option.name {
@@ -220,16 +215,21 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_values_are_refused_or_come_to_something(values in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>(), any::<bool>()), 0..6), device in any::<Option<u64>>()) {
+    fn any_values_are_refused_or_come_to_something(
+        values in prop::collection::vec(any::<(prop::sample::Index, u64, bool)>(), 0..6),
+        device in any::<Option<u64>>(),
+    ) {
         let mut config = Config::DEFAULT;
         for (option, value, small) in values {
             let option = option.get(OPTIONS);
             let value = if small { value % 70_000 } else { value };
-            prop_assert!(config.set_u32(option.number, value as u32) | config.set_u64(option.number, value));
+            let value = self::value(option, value);
+            prop_assert!(config.set(option.number, value));
         }
         match config.validate(device) {
             Ok(resolved) => {
-                prop_assert!(resolved.min_rate <= resolved.initial_rate && resolved.initial_rate <= 1_000_000_000);
+                prop_assert!(resolved.min_rate <= resolved.initial_rate);
+                prop_assert!(resolved.initial_rate <= 1_000_000_000);
                 prop_assert!(resolved.token_time != 0 && resolved.base_bytes() != 0);
             }
             Err(refusal) => prop_assert!(refusal.to_string().len() <= 78, "{}", refusal),

@@ -1,46 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! DSCP maps as words: `CS6=signal,46=token0`.
 
+use turnstile_core::options::dscp::{Code, NAMES};
+use turnstile_core::options::limits;
 use turnstile_core::port::band::Band;
-use turnstile_core::port::config::{limits, DscpMap};
-
-/// Names of code points: RFC 2474 (CS), 2597 (AF), 3246 (EF), 8622 (LE). The first name of a code
-/// is the one printed.
-const NAMES: &[(&str, u8)] = &[
-    ("CS0", 0),
-    ("LE", 1),
-    ("CS1", 8),
-    ("AF11", 10),
-    ("AF12", 12),
-    ("AF13", 14),
-    ("CS2", 16),
-    ("AF21", 18),
-    ("AF22", 20),
-    ("AF23", 22),
-    ("CS3", 24),
-    ("AF31", 26),
-    ("AF32", 28),
-    ("AF33", 30),
-    ("CS4", 32),
-    ("AF41", 34),
-    ("AF42", 36),
-    ("AF43", 38),
-    ("CS5", 40),
-    ("EF", 46),
-    ("CS6", 48),
-    ("CS7", 56),
-];
-
-/// The code point's name, or its number.
-fn name(code: u8) -> String {
-    NAMES
-        .iter()
-        .find(|(_, known)| *known == code)
-        .map_or_else(|| code.to_string(), |(name, _)| (*name).to_owned())
-}
+use turnstile_core::port::config::DscpMap;
 
 /// The code point of this name or number.
-fn code(text: &str) -> Result<u8, String> {
+pub(super) fn code(text: &str) -> Result<u8, String> {
     if let Some((_, code)) = NAMES
         .iter()
         .find(|(name, _)| name.eq_ignore_ascii_case(text))
@@ -88,17 +55,23 @@ pub fn parse(text: &str) -> Result<DscpMap, String> {
 /// The codes of `map` that are not data, with their bands.
 ///
 /// A number that is no class, which the kernel never reports, counts as data.
-pub fn entries(map: &DscpMap) -> impl Iterator<Item = (u8, Band)> + '_ {
+pub fn entries(map: &[u8; 64]) -> impl Iterator<Item = (u8, Band)> + '_ {
     (0u8..)
-        .zip(map.0)
+        .zip(*map)
         .filter_map(|(code, minor)| Some((code, Band::from_any_minor(minor)?)))
         .filter(|(_, band)| *band != Band::Data)
 }
 
+/// Whether each code has a band that some port has.
+pub(super) fn is_map(map: &[u8; 64]) -> bool {
+    map.iter()
+        .all(|minor| Band::from_any_minor(*minor).is_some())
+}
+
 /// The map as [`parse`] reads it back.
-pub fn print(map: &DscpMap) -> String {
+pub fn print(map: &[u8; 64]) -> String {
     let entries: Vec<_> = entries(map)
-        .map(|(code, band)| format!("{}={band}", name(code)))
+        .map(|(code, band)| format!("{}={band}", Code(code.into())))
         .collect();
     if entries.is_empty() {
         "none".to_owned()
@@ -115,13 +88,13 @@ mod tests {
     fn words() {
         assert_eq!(parse("default"), Ok(DscpMap::DEFAULT));
         assert_eq!(parse("CS6=signal,56=signal"), Ok(DscpMap::DEFAULT));
-        assert_eq!(print(&DscpMap::DEFAULT), "CS6=signal,CS7=signal");
-        assert_eq!(print(&DscpMap::NONE), "none");
+        assert_eq!(print(&DscpMap::DEFAULT.0), "CS6=signal,CS7=signal");
+        assert_eq!(print(&DscpMap::NONE.0), "none");
         assert_eq!(parse("none"), Ok(DscpMap::NONE));
         assert_eq!(parse("0=data"), Ok(DscpMap::NONE));
         let map = parse("ef=token0,af43=token7,le=unscheduled,3=token1,63=signal").unwrap();
         assert_eq!(
-            print(&map),
+            print(&map.0),
             "LE=unscheduled,3=token1,AF43=token7,EF=token0,63=signal"
         );
     }
@@ -167,7 +140,7 @@ mod tests {
     #[test]
     fn every_code_has_one_way_back() {
         for number in 0..64 {
-            assert_eq!(code(&name(number)), Ok(number));
+            assert_eq!(code(&Code(number.into()).to_string()), Ok(number));
         }
     }
 }

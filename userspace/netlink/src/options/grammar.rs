@@ -4,12 +4,9 @@
 use std::fmt;
 use std::iter::Peekable;
 
-use turnstile_core::port::config::limits::{self, Range};
-use turnstile_core::port::config::{Drain, Expiry, Order, Tokens};
-use turnstile_core::units::Nanos;
+use turnstile_core::options::{Form, Kind, Opt, Range, Table, Unit, Value};
 
-use crate::table::{self, Info, Key};
-use crate::{dscp, units, Link, Options, Phantom};
+use super::{dscp, help, units, Entry, Options};
 
 /// Words that are no options. `Display` names the word, the value, and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,255 +27,201 @@ impl fmt::Display for GrammarError {
 
 impl std::error::Error for GrammarError {}
 
-/// Reads `word value word value …`.
-///
-/// Each option may be given once. What is not given stays `None`.
-pub fn parse<W: AsRef<str>>(words: &[W]) -> Result<Options, GrammarError> {
-    let mut options = Options::default();
-    let mut seen = Vec::new();
-    let mut words = words.iter().map(AsRef::as_ref).peekable();
-    while let Some(word) = words.next() {
-        let (info, on) = find(word).ok_or_else(|| {
-            GrammarError(format!(
-                "unknown word \"{word}\"; the options are {}",
-                table::names()
-            ))
-        })?;
-        if seen.contains(&info.key) {
-            return Err(GrammarError(format!("{}: given twice", info.name)));
-        }
-        seen.push(info.key);
-        let outcome = if info.value.is_empty() {
-            options.split_gso = Some(on);
-            Ok(())
-        } else if info.key == Key::Phantom {
-            phantom(info, &mut words).map(|phantom| options.phantom = Some(phantom))
-        } else if info.key == Key::Ren {
-            ren(info, &mut words).map(|period| options.ren = Some(period))
-        } else {
-            match words.next() {
-                Some(value) => set(&mut options, info, value),
-                None => Err(format!("needs a value: {}", info.value)),
+impl<T: Table> Options<T> {
+    /// Reads `word value word value …`. Each option may be given once.
+    ///
+    /// # Errors
+    /// What is wrong with which word.
+    pub fn parse<W: AsRef<str>>(words: &[W]) -> Result<Self, GrammarError> {
+        let entries = Entry::all(T::OPTIONS);
+        let mut options = Self::default();
+        let mut words = words.iter().map(AsRef::as_ref).peekable();
+        while let Some(word) = words.next() {
+            let Some((entry, on)) = find(&entries, word) else {
+                let unknown = format!("unknown word \"{word}\"");
+                return Err(GrammarError::new(&unknown, meant(&entries, word)));
+            };
+            let wrong = |why| GrammarError::new(entry.name, why);
+            if entry.rows.iter().any(|row| options.given(row).is_some()) {
+                return Err(wrong("given twice".to_owned()));
             }
-        };
-        outcome.map_err(|why| GrammarError(format!("{}: {why}", info.name)))?;
+            let row = entry.rows[0];
+            if row.form == Form::Flag {
+                options.set(row.number, Value::U32(on.into()));
+            } else if entry.members().is_some() {
+                options.group(entry, &mut words).map_err(wrong)?;
+            } else {
+                let needs = || wrong(format!("needs a value: {}", help::value(row.form)));
+                let text = words.next().ok_or_else(needs)?;
+                let (number, value) = read(row, row.form, text).map_err(wrong)?;
+                options.set(number, value);
+            }
+        }
+        Ok(options)
     }
-    Ok(options)
+
+    /// The word that turns a group off, or at least one of its members with a value.
+    fn group<'a>(
+        &mut self,
+        entry: &Entry,
+        words: &mut Peekable<impl Iterator<Item = &'a str>>,
+    ) -> Result<(), String> {
+        let row = entry.rows[0];
+        if let Some((off, value)) = entry.off() {
+            if words.next_if_eq(&off).is_some() {
+                self.set(row.number, fitting(row, value));
+                return Ok(());
+            }
+        }
+        let find = |word: &str| entry.members()?.find(|(name, _)| *name == word);
+        let mut some = false;
+        while let Some((name, row)) = words.peek().copied().and_then(find) {
+            words.next();
+            if self.given(row).is_some() {
+                return Err(format!("{name}: given twice"));
+            }
+            let form = help::without_words(row.form);
+            let text = words
+                .next()
+                .ok_or_else(|| format!("{name}: needs a value: {}", help::value(form)))?;
+            let (number, value) = read(row, form, text).map_err(|why| format!("{name}: {why}"))?;
+            self.set(number, value);
+            some = true;
+        }
+        match words.peek() {
+            _ if some => Ok(()),
+            None => Err(format!("needs a value: {}", entry.value())),
+            Some(word) => {
+                let members = entry.members().into_iter().flatten().map(|(name, _)| name);
+                let all: Vec<_> = members.chain(entry.off().map(|(word, _)| word)).collect();
+                Err(format!("\"{word}\" is not {}", either(&all)))
+            }
+        }
+    }
 }
 
 /// The option that `word` starts, and whether it is not negated.
-fn find(word: &str) -> Option<(&'static Info, bool)> {
-    table::OPTIONS.iter().find_map(|info| {
-        if word == info.name {
-            Some((info, true))
-        } else if info.value.is_empty() && word.strip_prefix("no-") == Some(info.name) {
-            Some((info, false))
+fn find<'a>(entries: &'a [Entry], word: &str) -> Option<(&'a Entry, bool)> {
+    entries.iter().find_map(|entry| {
+        if word == entry.name {
+            Some((entry, true))
+        } else if entry.rows[0].form == Form::Flag && word.strip_prefix("no-") == Some(entry.name) {
+            Some((entry, false))
         } else {
             None
         }
     })
 }
 
-pub(crate) const RATE: &str =
-    "a rate (bit, kbit, mbit, gbit, tbit; kibit, ...; bps, kbps, ... for bytes)";
-pub(crate) const TIME: &str = "a time (s, ms, us, ns)";
-const SIZE: &str = "a size (b, kb, mb, gb)";
-pub(crate) const PERCENT: &str = "a percentage";
-
-fn set(options: &mut Options, info: &Info, value: &str) -> Result<(), String> {
-    match info.key {
-        Key::Link => {
-            options.link = Some(match value {
-                "auto" => Link::Auto,
-                _ => Link::Rate(number(
-                    info.range,
-                    value,
-                    units::parse_rate,
-                    RATE,
-                    &["auto"],
-                )?),
-            });
-        }
-        Key::Tokens => options.tokens = Some(tokens(info, value)?),
-        Key::TokenExpiry => {
-            options.token_expiry = Some(match value {
-                "auto" => Expiry::Auto,
-                "off" => Expiry::Off,
-                _ => Expiry::After(Nanos(number(
-                    info.range,
-                    value,
-                    units::parse_time,
-                    TIME,
-                    &["auto", "off"],
-                )?)),
-            });
-        }
-        Key::Order => {
-            options.order = Some(match value {
-                "tokens-first" => Order::TokensFirst,
-                "data-first" => Order::DataFirst,
-                _ => {
-                    return Err(format!(
-                        "\"{value}\" is not \"tokens-first\" or \"data-first\""
-                    ))
-                }
-            });
-        }
-        Key::Unscheduled => {
-            options.unscheduled = Some(match value {
-                "off" => 0,
-                _ => whole(info.range, value, &["off"])?,
-            });
-        }
-        Key::Dscp => options.dscp = Some(dscp::parse(value)?),
-        Key::Priorities => options.priorities = Some(whole(info.range, value, &[])?),
-        Key::TokenLimit => options.token_limit = Some(whole(info.range, value, &[])?),
-        Key::SignalLimit => options.signal_limit = Some(whole(info.range, value, &[])?),
-        Key::DataLimit => options.data_limit = Some(bytes(info.range, value)?),
-        Key::Overhead => options.overhead = Some(bytes(info.range, value)?),
-        Key::Mpu => options.mpu = Some(bytes(info.range, value)?),
-        Key::Jitter => {
-            let ns = number(info.range, value, units::parse_time, TIME, &[])?;
-            options.jitter = Some(Nanos(ns));
-        }
-        Key::SplitGso | Key::Phantom | Key::Ren => {}
-    }
-    Ok(())
-}
-
-/// A part of the link.
-enum Part {
-    /// Parts per billion.
-    Share(u32),
-    /// bytes/s.
-    Rate(u64),
-}
-
-/// A rate has to be an allowed share of the link, which the kernel knows best: here it has to be a
-/// rate.
-fn part(info: &Info, value: &str) -> Result<Part, String> {
-    if value.ends_with('%') {
-        let ppb = number(info.range, value, units::parse_percent, PERCENT, &[])?;
-        return Ok(Part::Share(u32::try_from(ppb).unwrap_or(u32::MAX)));
-    }
-    match units::parse_rate(value) {
-        Some(rate) if rate > 0 => Ok(Part::Rate(rate)),
-        Some(_) => Err(format!("\"{value}\" is less than a byte per second")),
-        None => Err(format!(
-            "\"{value}\" is not a percentage (5.5%), nor {RATE}"
-        )),
-    }
-}
-
-fn tokens(info: &Info, value: &str) -> Result<Tokens, String> {
-    part(info, value).map(|part| match part {
-        Part::Share(ppb) => Tokens::Share(ppb),
-        Part::Rate(rate) => Tokens::Rate(rate),
-    })
-}
-
-/// `off`, or one or both of `drain PERCENT|RATE` and `mark BYTES`.
-fn phantom<'a>(
-    info: &Info,
-    words: &mut Peekable<impl Iterator<Item = &'a str>>,
-) -> Result<Phantom, String> {
-    if words.next_if_eq(&"off").is_some() {
-        return Ok(Phantom::Off);
-    }
-    let (mut drain, mut mark) = (None, None);
-    while let Some(word) = words.next_if(|word| matches!(*word, "drain" | "mark")) {
-        let twice = match word {
-            "drain" => drain.is_some(),
-            _ => mark.is_some(),
-        };
-        if twice {
-            return Err(format!("{word}: given twice"));
-        }
-        let value = words.next().ok_or(format!("{word}: needs a value"))?;
-        let wrong = |why| format!("{word}: {why}");
-        if word == "drain" {
-            drain = Some(match part(info, value).map_err(wrong)? {
-                Part::Share(ppb) => Drain::Share(ppb),
-                Part::Rate(rate) => Drain::Rate(rate),
-            });
-        } else {
-            mark = Some(bytes(Some(limits::PHANTOM_MARK), value).map_err(wrong)?);
-        }
-    }
-    match (drain, mark, words.peek()) {
-        (None, None, None) => Err(format!("needs a value: {}", info.value)),
-        (None, None, Some(word)) => {
-            Err(format!("\"{word}\" is not \"drain\", \"mark\" or \"off\""))
-        }
-        _ => Ok(Phantom::On { drain, mark }),
-    }
-}
-
-/// `off`, or `period TIME`.
-fn ren<'a>(
-    info: &Info,
-    words: &mut impl Iterator<Item = &'a str>,
-) -> Result<Option<Nanos>, String> {
-    match words.next() {
-        None => Err(format!("needs a value: {}", info.value)),
-        Some("off") => Ok(None),
-        Some("period") => {
-            let value = words.next().ok_or("period: needs a value: TIME")?;
-            let period = number(info.range, value, units::parse_time, TIME, &[]);
-            period
-                .map(|ns| Some(Nanos(ns)))
-                .map_err(|why| format!("period: {why}"))
-        }
-        Some(word) => Err(format!("\"{word}\" is not \"period\" or \"off\"")),
-    }
-}
-
-/// A number in the range of its option, or why not. `words` may stand in its place.
-pub(crate) fn number(
-    range: Option<Range>,
-    value: &str,
-    read: fn(&str) -> Option<u64>,
-    kind: &str,
-    words: &[&str],
-) -> Result<u64, String> {
-    let Some(number) = read(value) else {
-        return Err(match words {
-            [] => format!("\"{value}\" is not {kind}"),
-            [one] => format!("\"{value}\" is not {kind}, nor \"{one}\""),
-            [first, .., last] => format!("\"{value}\" is not {kind}, \"{first}\" or \"{last}\""),
-        });
+/// What somebody may have meant by a word that is no option; else all that there are.
+fn meant(entries: &[Entry], word: &str) -> String {
+    let lower = word.to_lowercase();
+    let members = entries.iter().flat_map(|entry| &entry.rows);
+    let names = help::starts(entries);
+    let closest = names
+        .iter()
+        .min_by_key(|name| strsim::damerau_levenshtein(name, &lower));
+    let near = |name: &&String| {
+        strsim::damerau_levenshtein(name, &lower) <= (lower.chars().count() + 1) / 3
     };
-    match range {
-        Some(range) if !range.contains(number) => Err(outside(value, range, words)),
-        _ => Ok(number),
+    let of_group = members.map(|row| row.name).find(|name| {
+        let (_, member) = name.split_once(' ').unwrap_or_default();
+        !member.is_empty() && member == lower
+    });
+    match of_group.or(closest.filter(near).map(String::as_str)) {
+        Some(name) => format!("did you mean \"{name}\"?"),
+        None => format!("the options are {}", names.join(", ")),
     }
 }
 
-fn outside(value: &str, range: Range, words: &[&str]) -> String {
-    let mut text = format!("\"{value}\" is not in {range}");
-    for word in words {
-        text += &format!(", nor \"{word}\"");
-    }
-    text
+const RATE: &str = "a rate (bit, kbit, mbit, gbit, tbit; kibit, ...; bps, kbps, ... for bytes)";
+
+/// A value as words, in the row's attribute for it; or why it is none.
+fn read(row: &Opt, form: Form, text: &str) -> Result<(u16, Value), String> {
+    let word = form.words().iter().find(|(word, _)| *word == text);
+    let value = match form {
+        _ if word.is_some() => word.map_or(0, |(_, value)| *value),
+        Form::Choice(words) => match words.iter().position(|word| *word == text) {
+            Some(at) => at as u64,
+            None => return Err(format!("\"{text}\" is none of {form}")),
+        },
+        Form::Map => return Ok((row.number, Value::Map(dscp::parse(text)?.0))),
+        Form::Part(..) if !text.ends_with('%') => {
+            return Ok((row.rate.unwrap_or(row.number), Value::U64(rate(text)?)));
+        }
+        Form::Number(range, _) | Form::Part(range, _) => measure(form, range, text)?,
+        Form::Flag => 0,
+    };
+    Ok((row.number, fitting(row, value)))
 }
 
-/// A whole number. Anything that looks like a number, but is none of the allowed ones, is out of
-/// range.
-pub(crate) fn whole(range: Option<Range>, value: &str, words: &[&str]) -> Result<u32, String> {
-    let read = |text: &str| match text.parse::<i128>() {
+/// The number as the row's attribute has it: what is in range fits.
+fn fitting(row: &Opt, value: u64) -> Value {
+    match row.kind {
+        Kind::U32 => Value::U32(u32::try_from(value).unwrap_or(u32::MAX)),
+        _ => Value::U64(value),
+    }
+}
+
+/// A rate that stands for a share of the link. Whether it is an allowed one, the kernel knows best:
+/// here it has to be a rate.
+fn rate(text: &str) -> Result<u64, String> {
+    if units::is_bare(text) && text.parse::<f64>().is_ok_and(|number| number <= 100.0) {
+        return Err(format!("\"{text}\" has no unit: did you mean {text}%?"));
+    }
+    match units::parse_rate(text) {
+        Some(rate) if rate > 0 => Ok(rate),
+        Some(_) => Err(format!("\"{text}\" is less than a byte per second")),
+        None => Err(format!("\"{text}\" is not a percentage (5.5%), nor {RATE}")),
+    }
+}
+
+/// A number in its range, or why not.
+fn measure(form: Form, range: Range, text: &str) -> Result<u64, String> {
+    let (number, kind) = match range.unit {
+        Unit::Count(_) => (whole(text), "a whole number"),
+        Unit::Rate => (units::parse_rate(text), RATE),
+        Unit::Share => (units::parse_percent(text), "a percentage"),
+        Unit::Time => (units::parse_time(text), "a time (s, ms, us, ns)"),
+        Unit::Size | Unit::Bytes => (units::parse_size(text), "a size (b, kb, mb, gb)"),
+        Unit::Code => return dscp::code(text).map(u64::from),
+    };
+    match number {
+        Some(number) if range.contains(number) => Ok(number),
+        Some(_) => Err(format!("\"{text}\" is not in {form}")),
+        None if range.unit == Unit::Share && units::is_bare(text) => Err(format!(
+            "\"{text}\" is not a percentage: did you mean {text}%?"
+        )),
+        None => {
+            let mut words: Vec<_> = form.words().iter().map(|(word, _)| *word).collect();
+            Err(match words.pop() {
+                None => format!("\"{text}\" is not {kind}"),
+                Some(last) if words.is_empty() => {
+                    format!("\"{text}\" is not {kind}, nor \"{last}\"")
+                }
+                Some(last) => format!("\"{text}\" is not {kind}, {} or \"{last}\"", quoted(&words)),
+            })
+        }
+    }
+}
+
+/// Anything that looks like a whole number, but is none that can be, is beyond all ranges.
+fn whole(text: &str) -> Option<u64> {
+    match text.parse::<i128>() {
         Ok(number) => Some(u64::try_from(number).unwrap_or(u64::MAX)),
         Err(_) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => Some(u64::MAX),
         Err(_) => None,
-    };
-    number(range, value, read, "a whole number", words)
-        .map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+    }
 }
 
-/// A size in bytes.
-pub(crate) fn bytes(range: Option<Range>, value: &str) -> Result<u32, String> {
-    number(range, value, units::parse_size, SIZE, &[])
-        .map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
+fn quoted(words: &[&str]) -> String {
+    let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    words.join(", ")
 }
 
-#[cfg(test)]
-mod tests;
+fn either(words: &[&str]) -> String {
+    match words {
+        [most @ .., last] if !most.is_empty() => format!("{} or \"{last}\"", quoted(most)),
+        _ => quoted(words),
+    }
+}

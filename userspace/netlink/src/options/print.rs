@@ -6,9 +6,9 @@
 
 use std::fmt;
 
-use turnstile_core::port::config::{Drain, Expiry, Order, Tokens};
+use turnstile_core::options::{Form, Table, Unit, Value};
 
-use crate::{dscp, units, Link, Options, Phantom};
+use super::{dscp, units, Options};
 
 /// Shows values. Each call gives the key and value for JSON, and the words that text shows instead,
 /// which end in a space.
@@ -60,136 +60,118 @@ impl Printer for Text {
     fn close(&mut self) {}
 }
 
-/// Shows the options that are given, as [`crate::parse`] reads them.
-pub fn print_options(options: &Options, to: &mut dyn Printer) {
-    match options.link {
-        Some(Link::Auto) => to.string("link", "auto", format_args!("link auto ")),
-        Some(Link::Rate(rate)) => {
-            to.number("link", &rate, format_args!("link {} ", units::rate(rate)))
-        }
-        None => {}
-    }
-    if let Some(tokens) = options.tokens {
-        to.open("tokens");
-        match tokens {
-            Tokens::Share(ppb) => to.number(
-                "share",
-                &units::share(ppb),
-                format_args!("tokens {} ", units::percent(ppb)),
-            ),
-            Tokens::Rate(rate) => {
-                to.number("rate", &rate, format_args!("tokens {} ", units::rate(rate)))
+/// Shows the options that are given, as [`Options::parse`] reads them. In JSON rates are in
+/// bytes/s, times in ns, shares fractions. What only the kernel says is in JSON alone.
+pub fn print_options<T: Table>(options: &Options<T>, to: &mut dyn Printer) {
+    for entry in Options::<T>::entries() {
+        let Some(members) = entry.members() else {
+            let row = entry.rows[0];
+            if let Some((_, value)) = options.given(row) {
+                show(entry.name, row.form, &value, to);
             }
-        }
-        to.close();
-    }
-    count("priorities", options.priorities, to);
-    count("token-limit", options.token_limit, to);
-    match options.token_expiry {
-        Some(Expiry::Auto) => to.string("token-expiry", "auto", format_args!("token-expiry auto ")),
-        Some(Expiry::Off) => to.string("token-expiry", "off", format_args!("token-expiry off ")),
-        Some(Expiry::After(time)) => {
-            to.number(
-                "token-expiry",
-                &time.0,
-                format_args!("token-expiry {} ", units::time(time.0)),
-            );
-        }
-        None => {}
-    }
-    if let Some(order) = options.order {
-        let word = match order {
-            Order::TokensFirst => "tokens-first",
-            Order::DataFirst => "data-first",
+            continue;
         };
-        to.string("order", word, format_args!("order {word} "));
-    }
-    match options.unscheduled {
-        Some(0) => to.string("unscheduled", "off", format_args!("unscheduled off ")),
-        packets => count("unscheduled", packets, to),
-    }
-    if let Some(bytes) = options.data_limit {
-        to.number(
-            "data-limit",
-            &bytes,
-            format_args!("data-limit {} ", units::size(bytes.into())),
-        );
-    }
-    count("signal-limit", options.signal_limit, to);
-    if let Some(map) = options.dscp {
-        to.open("dscp");
-        to.text(format_args!("dscp {} ", dscp::print(&map)));
-        for (code, band) in dscp::entries(&map) {
-            to.string(&code.to_string(), &band.to_string(), format_args!(""));
-        }
-        to.close();
-    }
-    if let Some(on) = options.split_gso {
-        to.boolean(
-            "split-gso",
-            on,
-            format_args!("{}split-gso ", if on { "" } else { "no-" }),
-        );
-    }
-    count("overhead", options.overhead, to);
-    count("mpu", options.mpu, to);
-    if let Some(jitter) = options.jitter {
-        let time = units::time(jitter.0);
-        to.number("jitter", &jitter.0, format_args!("jitter {time} "));
-    }
-    match options.phantom {
-        Some(Phantom::Off) => to.string("phantom", "off", format_args!("phantom off ")),
-        Some(Phantom::On { drain, mark }) => {
-            to.open("phantom");
-            to.text(format_args!("phantom "));
-            match drain {
-                Some(Drain::Share(ppb)) => {
-                    to.open("drain");
-                    let percent = units::percent(ppb);
-                    to.number(
-                        "share",
-                        &units::share(ppb),
-                        format_args!("drain {percent} "),
-                    );
-                    to.close();
+        let given: Vec<_> = members
+            .filter_map(|(name, row)| Some((name, row.form, options.given(row)?.1)))
+            .collect();
+        let off = given.iter().find_map(|(_, form, value)| word(*form, value));
+        let name = entry.name;
+        match off {
+            Some(off) => to.string(name, off, format_args!("{name} {off} ")),
+            None if given.is_empty() => {}
+            None => {
+                to.open(name);
+                to.text(format_args!("{name} "));
+                for (member, form, value) in given {
+                    show(member, form, &value, to);
                 }
-                Some(Drain::Rate(rate)) => {
-                    to.open("drain");
-                    to.number("rate", &rate, format_args!("drain {} ", units::rate(rate)));
-                    to.close();
-                }
-                None => {}
+                to.close();
             }
-            if let Some(bytes) = mark {
-                to.number(
-                    "mark",
-                    &bytes,
-                    format_args!("mark {} ", units::size(bytes.into())),
-                );
-            }
-            to.close();
         }
-        None => {}
     }
-    match options.ren {
-        Some(None) => to.string("ren", "off", format_args!("ren off ")),
-        Some(Some(period)) => {
-            to.open("ren");
-            let time = units::time(period.0);
-            to.number("period", &period.0, format_args!("ren period {time} "));
-            to.close();
+    for row in T::REPORTED {
+        if let Some(value) = options.get(row.number) {
+            to.number(row.name, &value, format_args!(""));
         }
-        None => {}
     }
 }
 
-fn count(key: &str, value: Option<u32>, to: &mut dyn Printer) {
-    if let Some(value) = value {
-        to.number(key, &value, format_args!("{key} {value} "));
+fn show(name: &str, form: Form, value: &Value, to: &mut dyn Printer) {
+    let typed = typed(form, value);
+    let text = format!("{name} {typed} ");
+    let number = value.number().unwrap_or(0);
+    let share = || units::share(u32::try_from(number).unwrap_or(u32::MAX));
+    match (form, value) {
+        (Form::Flag, _) => {
+            let no = if number == 0 { "no-" } else { "" };
+            to.boolean(name, number != 0, format_args!("{no}{name} "));
+        }
+        (Form::Choice(_), _) => to.string(name, &typed, format_args!("{text}")),
+        (Form::Map, Value::Map(map)) => {
+            to.open(name);
+            to.text(format_args!("{text}"));
+            for (code, band) in dscp::entries(map) {
+                to.string(&code.to_string(), &band.to_string(), format_args!(""));
+            }
+            to.close();
+        }
+        (Form::Map, _) => {}
+        _ if word(form, value).is_some() => to.string(name, &typed, format_args!("{text}")),
+        (Form::Part(..), Value::U64(rate)) => {
+            to.open(name);
+            to.number("rate", rate, format_args!("{text}"));
+            to.close();
+        }
+        (Form::Part(..), _) => {
+            to.open(name);
+            to.number("share", &share(), format_args!("{text}"));
+            to.close();
+        }
+        (Form::Number(range, _), _) if range.unit == Unit::Share => {
+            to.number(name, &share(), format_args!("{text}"));
+        }
+        (Form::Number(..), _) => to.number(name, &number, format_args!("{text}")),
     }
 }
 
-impl fmt::Display for Options {
+/// The word that stands for the value.
+fn word(form: Form, value: &Value) -> Option<&'static str> {
+    let number = value.number()?;
+    let mut words = form.words().iter();
+    let (word, _) = words.find(|(_, word)| *word == number)?;
+    // A rate is never a word.
+    match (form, value) {
+        (Form::Part(..), Value::U64(_)) => None,
+        _ => Some(word),
+    }
+}
+
+/// A value as it is typed.
+pub(super) fn typed(form: Form, value: &Value) -> String {
+    if let Some(word) = word(form, value) {
+        return word.to_owned();
+    }
+    let number = match value {
+        Value::Map(map) => return dscp::print(map),
+        value => value.number().unwrap_or(0),
+    };
+    match form {
+        Form::Choice(words) => usize::try_from(number)
+            .ok()
+            .and_then(|at| words.get(at))
+            .map_or_else(|| number.to_string(), |word| (*word).to_owned()),
+        Form::Part(..) if matches!(value, Value::U64(_)) => units::rate(number),
+        Form::Number(range, _) | Form::Part(range, _) => match range.unit {
+            Unit::Rate => units::rate(number),
+            // So few that no unit is needed to read them.
+            Unit::Bytes => number.to_string(),
+            unit => unit.show(number).to_string(),
+        },
+        Form::Flag | Form::Map => number.to_string(),
+    }
+}
+
+impl<T: Table> fmt::Display for Options<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = Text::default();
         print_options(self, &mut text);

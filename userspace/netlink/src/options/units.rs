@@ -10,7 +10,7 @@
 
 use std::fmt::Write;
 
-use turnstile_core::port::config::limits::Percent;
+use turnstile_core::options::Unit;
 
 /// The units of a rate, in bit/s.
 const RATE_UNITS: &[(&str, u64)] = &[
@@ -171,13 +171,6 @@ pub fn parse_percent(text: &str) -> Option<u64> {
     read(text, &[("%", 10_000_000)], 1)
 }
 
-/// `value` in the largest of `units` (ascending) that divides it evenly.
-fn whole(value: u128, units: &[(&str, u64)]) -> String {
-    let even = |(_, scale): &&(&str, u64)| value != 0 && value % u128::from(*scale) == 0;
-    let (name, scale) = units.iter().rev().find(even).unwrap_or(&units[0]);
-    format!("{}{name}", value / u128::from(*scale))
-}
-
 /// `value` as a decimal in the largest of `units` (ascending, powers of ten) that is not above it.
 fn decimal(value: u128, units: &[(&str, u64)]) -> String {
     let (name, scale) = units
@@ -207,32 +200,39 @@ const RATE_NAMES: &[(&str, u64)] = &[
     ("gbit", 1_000_000_000),
     ("tbit", 1_000_000_000_000),
 ];
+/// Whether `text` is a number without a unit. What that is in differs from command to command, so
+/// that words which are easily mistaken should ask for one.
+pub fn is_bare(text: &str) -> bool {
+    matches!(Decimal::split(text), Some((_, "")))
+}
+
 const TIME_NAMES: &[(&str, u64)] = &[
     ("ns", 1),
     ("us", 1_000),
     ("ms", 1_000_000),
     ("s", 1_000_000_000),
 ];
-const SIZE_NAMES: &[(&str, u64)] = &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
-
 /// A rate in bytes/s as [`parse_rate`] reads it back: `10gbit`.
 pub fn rate(bytes: u64) -> String {
-    whole(u128::from(bytes) * 8, RATE_NAMES)
+    let value = u128::from(bytes) * 8;
+    let even = |(_, scale): &&(&str, u64)| value != 0 && value % u128::from(*scale) == 0;
+    let (name, scale) = RATE_NAMES.iter().rev().find(even).unwrap_or(&RATE_NAMES[0]);
+    format!("{}{name}", value / u128::from(*scale))
 }
 
 /// A time in ns as [`parse_time`] reads it back: `1500ns`.
 pub fn time(ns: u64) -> String {
-    whole(u128::from(ns), TIME_NAMES)
+    Unit::Time.show(ns).to_string()
 }
 
 /// A size in bytes as [`parse_size`] reads it back: `64kb`.
 pub fn size(bytes: u64) -> String {
-    whole(u128::from(bytes), SIZE_NAMES)
+    Unit::Size.show(bytes).to_string()
 }
 
 /// Parts per billion as [`parse_percent`] reads them back: `5.1787916%`.
 pub fn percent(ppb: u32) -> String {
-    Percent(ppb.into()).to_string()
+    Unit::Share.show(ppb.into()).to_string()
 }
 
 /// Parts per billion as a fraction of one: `0.051787916`.
@@ -347,7 +347,8 @@ mod tests {
     proptest! {
         #[test]
         fn printing_reads_back(value: u64, ppb: u32, zeros in 0u32..19) {
-            for value in [value, value / 10u64.pow(zeros) * 10u64.pow(zeros), value >> zeros << zeros] {
+            let ten = 10u64.pow(zeros);
+            for value in [value, value / ten * ten, value >> zeros << zeros] {
                 prop_assert_eq!(parse_rate(&rate(value)), Some(value));
                 prop_assert_eq!(parse_rate(&rate_decimal(value)), Some(value));
                 prop_assert_eq!(parse_time(&time(value)), Some(value));
@@ -367,8 +368,9 @@ mod tests {
         #[test]
         fn close_to_what_tc_computes(mantissa in 0.0f64..1e6, unit in 0usize..19) {
             let (name, scale) = RATE_UNITS[unit];
-            let exact = parse_rate(&format!("{mantissa:.6}{name}")).unwrap() as f64;
-            let approximate = (format!("{mantissa:.6}").parse::<f64>().unwrap() * scale as f64 / 8.0).floor();
+            let text = format!("{mantissa:.6}");
+            let exact = parse_rate(&format!("{text}{name}")).unwrap() as f64;
+            let approximate = (text.parse::<f64>().unwrap() * scale as f64 / 8.0).floor();
             prop_assert!((exact - approximate).abs() <= 1.0 + approximate * 1e-12);
         }
     }

@@ -5,8 +5,7 @@ use turnstile_core::pacer::uapi::stat;
 
 use crate::attr::{attributes, Malformed};
 use crate::print::Printer;
-use crate::stats::{print_fields, statistics};
-use crate::table::Unit;
+use crate::stats::{print_fields, statistics, Unit};
 
 statistics! {
     /// Statistics of a pacer, in packets as they go over the wire. At any time, of either kind,

@@ -5,8 +5,20 @@ use turnstile_core::port::uapi::{band_stat, port_stat};
 
 use crate::attr::{attributes, Malformed};
 use crate::print::Printer;
-use crate::table::Unit;
 use crate::units;
+
+/// What a statistic counts in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// A number of something.
+    Count,
+    /// bytes/s.
+    Rate,
+    /// ns.
+    Time,
+    /// ns, where 0 stands for `off`.
+    TimeOrOff,
+}
 
 /// A struct of statistics, one `u64` each, with its decoding and printing.
 macro_rules! statistics {

@@ -19,7 +19,7 @@ use turnstile_core::transport::uapi::{command, stat, FAMILY, GROUP_EVENTS};
 pub use error::Error;
 
 use super::record::{number, Event, Message, Peer};
-use super::settings::Settings;
+use super::Settings;
 use crate::attr::Malformed;
 use family::Family;
 use wire::{to_bytes, Body, Kernel, Wire};

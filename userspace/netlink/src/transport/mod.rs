@@ -5,7 +5,7 @@
 //!
 //! | module | what is there |
 //! |---|---|
-//! | [`settings`] | words as a user types them ⇄ [`Settings`] ⇄ attributes; help texts, all from the one table in `turnstile_core` |
+//! | [`Settings`] | the options of a transport: words ⇄ options ⇄ attributes |
 //! | [`record`] | messages, peers and events as structs |
 //! | [`show`] | these as text and as JSON |
 //! | [`client`] | asking the kernel |
@@ -22,12 +22,15 @@
 
 pub mod client;
 pub mod record;
-pub mod settings;
 pub mod show;
 
 #[cfg(test)]
 mod spec;
+#[cfg(test)]
+mod tests;
 
 pub use client::{Client, Error, Events};
 pub use record::{Direction, Event, EventKind, Message, Peer};
-pub use settings::Settings;
+
+/// The options of a transport.
+pub type Settings = crate::options::Options<turnstile_core::transport::config::Config>;

@@ -6,7 +6,8 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
-use turnstile_core::transport::config::option;
+use turnstile_core::options::Table;
+use turnstile_core::transport::config::Config;
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::uapi::stat;
 
@@ -96,7 +97,7 @@ pub fn print_event(event: &Event, to: &mut dyn Printer) {
         to.string("error", &why, format_args!(""));
     }
     if let Some(limit) = event.limit {
-        let name = option(limit).map_or("memory", |option| option.name);
+        let name = Config::option(limit).map_or("memory", |option| option.name);
         to.string("limit", name, format_args!("{name} "));
     }
     if event.lost != 0 {

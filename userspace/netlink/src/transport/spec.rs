@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use turnstile_core::transport::config::{Values, OPTIONS};
+use turnstile_core::transport::config::OPTIONS;
 
 const SPEC: &str = include_str!("../../../../docs/netlink/turnstile.yaml");
 const UAPI: &str = include_str!("../../../../core/src/transport/uapi.rs");
@@ -187,18 +187,19 @@ fn ranges_are_those_in_force() {
     let names = uapi("config", "");
     let mut with_range = BTreeSet::new();
     for option in OPTIONS {
-        let (range, zero) = match option.values {
-            Values::Choice(_) => continue,
-            Values::Number(range) => (range, false),
-            Values::NumberOr(range, _) => (range, true),
+        let Some(range) = option.form.range() else {
+            continue;
         };
         // The file has the constants' names, not the words.
         let number = u64::from(option.number);
         let name = names.iter().find(|(_, n)| **n == number).unwrap().0;
-        let least = if zero { 0 } else { range.min };
+        // A range in that file has no holes.
+        let words = option.form.words().iter().map(|(_, value)| *value);
+        let least = words.clone().fold(range.min, u64::min);
+        let most = words.fold(range.max, u64::max);
         assert_eq!(
             limits_of(config, name),
-            (least.to_string(), range.max.to_string()),
+            (least.to_string(), most.to_string()),
             "{name}"
         );
         with_range.insert(name.clone());

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! tc-turnstile_pacer(8).
 
-use clap_mangen::roff::{bold, italic, roman, Roff};
-use turnstile_netlink::pacer::table::{Form, Info, OPTIONS};
+use clap_mangen::roff::{bold, Roff};
+use turnstile_core::pacer::config::Config;
+use turnstile_netlink::options::Options;
 use turnstile_netlink::pacer::Stats;
 
-use super::{example, page, section, synopsis, tagged, terms};
+use super::{each_option, example, page, section, synopsis, tagged};
 
 /// The page.
 pub(crate) fn tc_turnstile_pacer() -> String {
@@ -15,8 +16,8 @@ pub(crate) fn tc_turnstile_pacer() -> String {
         "NAME",
         "turnstile_pacer \\- spaces out the packets of large flows that meet congestion",
     );
-    let of_options = OPTIONS.iter().map(Info::synopsis);
-    synopsis::of_tc(&mut page, "turnstile_pacer", of_options);
+    let of_options = Options::<Config>::synopsis();
+    synopsis::of_tc(&mut page, "turnstile_pacer", of_options.into_iter());
     section(
         &mut page,
         "DESCRIPTION",
@@ -113,29 +114,19 @@ fn options(page: &mut Roff) {
         "Rates, times and sizes have the units of tc(8). A change sets only the options that are \
          given; what is queued, and which flows are paced, stays.",
     );
-    for info in OPTIONS {
-        let head = match info.form {
-            Form::Flag => vec![
-                bold(info.name),
-                roman(" | "),
-                bold(format!("no-{}", info.name)),
-            ],
-            form => vec![bold(info.name), roman(" "), italic(form.placeholder())],
-        };
-        tagged(page, head, info.about);
-        terms(page, &info.range(), info.default, info.source);
-    }
+    each_option::<Config>(page);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use turnstile_netlink::pacer::Options;
 
     #[test]
     fn page_is_whole() {
         let page = tc_turnstile_pacer();
-        for info in OPTIONS {
-            let name = info.name.replace('-', "\\-");
+        for entry in Options::entries() {
+            let name = entry.name.replace('-', "\\-");
             assert!(
                 page.contains(&format!("\\fB{name}\\fR")),
                 "{name} is not in\n{page}"

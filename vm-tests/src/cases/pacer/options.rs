@@ -145,24 +145,23 @@ pub(super) fn refused(_: &mut Ctx) -> Result<()> {
         ("beta 0", "beta: \"0\" is not in 1..1000000"),
         ("associate 101%", "associate: \"101%\" is not in 0%..100%"),
         ("idle 61s", "idle: \"61s\" is not in 10us..60s"),
-        ("flows 0", "flows: \"0\" is not in 1..4096"),
-        ("bucket 2mb", "bucket: \"2mb\" is not in 64..1048576"),
-        ("limit 10", "limit: \"10\" is not in 1600..1073741824"),
-        (
-            "pass-limit 10",
-            "pass-limit: \"10\" is not in 1600..1073741824",
-        ),
+        ("flows 0", "flows: \"0\" is not in 1..4096 flows"),
+        ("bucket 2mb", "bucket: \"2mb\" is not in 64b..1mb"),
+        ("limit 10", "limit: \"10\" is not in 1600b..1gb"),
+        ("pass-limit 10", "pass-limit: \"10\" is not in 1600b..1gb"),
         (
             "initial-rate 1tbit",
-            "initial-rate: \"1tbit\" is not in 1kbit..800gbit, nor \"auto\"",
+            "initial-rate: \"1tbit\" is not in 1kbit..800gbit or auto",
         ),
-        ("overhead 257", "overhead: \"257\" is not in 0..256"),
-        ("mpu 257", "mpu: \"257\" is not in 0..256"),
+        ("overhead 257", "overhead: \"257\" is not in 0b..256b"),
+        ("mpu 257", "mpu: \"257\" is not in 0b..256b"),
         ("beta", "beta: needs a value: N"),
         (
             "gamma 1",
-            "unknown word: \"gamma\"; the options are interval, eta, ",
+            "unknown word \"gamma\": the options are interval, eta, ",
         ),
+        ("intervall 5us", "did you mean \"interval\"?"),
+        ("eta 5", "did you mean 5%?"),
         ("eta 5% eta 6%", "eta: given twice"),
     ] {
         for tool in Tool::ALL {
@@ -181,7 +180,7 @@ pub(super) fn refused(_: &mut Ctx) -> Result<()> {
     for (attributes, error) in [
         (
             attribute_u64(option::INTERVAL, 999),
-            "interval: 999 ns is not in 1us..1s",
+            "interval: 999ns is not in 1us..1s",
         ),
         (
             u32_of(option::ETA, 999_999),
@@ -198,35 +197,35 @@ pub(super) fn refused(_: &mut Ctx) -> Result<()> {
         ),
         (
             attribute_u64(option::IDLE, u64::MAX),
-            "idle: 18446744073709551615 ns is not in 10us..60s",
+            "idle: 18446744073709551615ns is not in 10us..60s",
         ),
-        (u32_of(option::FLOWS, 4097), "flows: 4097 is not in 1..4096"),
+        (
+            u32_of(option::FLOWS, 4097),
+            "flows: 4097 is not in 1..4096 flows",
+        ),
         (
             u32_of(option::FLOWS, u32::MAX),
-            "flows: 4294967295 is not in 1..4096",
+            "flows: 4294967295 is not in 1..4096 flows",
         ),
-        (
-            u32_of(option::BUCKET, 63),
-            "bucket: 63 is not in 64..1048576",
-        ),
+        (u32_of(option::BUCKET, 63), "bucket: 63b is not in 64b..1mb"),
         (
             u32_of(option::LIMIT, u32::MAX),
-            "limit: 4294967295 is not in 1600..1073741824",
+            "limit: 4294967295b is not in 1600b..1gb",
         ),
         (
             u32_of(option::PASS_LIMIT, 0),
-            "pass-limit: 0 is not in 1600..1073741824",
+            "pass-limit: 0b is not in 1600b..1gb",
         ),
         (
             attribute_u64(option::INITIAL_RATE64, 124),
-            "initial-rate: 124 B/s is not in 1kbit..800gbit",
+            "initial-rate: 992bit is not in 1kbit..800gbit or auto",
         ),
         (u32_of(option::SPLIT_GSO, 2), "split-gso: 2 is not in 0..1"),
         (
             u32_of(option::OVERHEAD, 257),
-            "overhead: 257 is not in 0..256",
+            "overhead: 257b is not in 0b..256b",
         ),
-        (u32_of(option::MPU, 257), "mpu: 257 is not in 0..256"),
+        (u32_of(option::MPU, 257), "mpu: 257b is not in 0b..256b"),
         (u32_of(option::MAX + 1, 1), "unknown attribute 15"),
         (u32_of(option::INTERVAL, 1), "interval: 4 bytes, not 8"),
         (attribute_u64(option::BETA, 1), "beta: 8 bytes, not 4"),
@@ -238,7 +237,7 @@ pub(super) fn refused(_: &mut Ctx) -> Result<()> {
         // What comes before the fault has no effect.
         (
             [u32_of(option::BETA, 5), u32_of(option::MPU, 999)].concat(),
-            "mpu: 999 is not in 0..256",
+            "mpu: 999b is not in 0b..256b",
         ),
     ] {
         let verdict = || -> Result<()> {

@@ -2,7 +2,8 @@
 //! `turnstile transport`: what is set is shown, can be typed back, and holds for one namespace.
 
 use serde_json::Value;
-use turnstile_core::transport::config::{Values, OPTIONS};
+use turnstile_core::options::Form;
+use turnstile_core::transport::config::OPTIONS;
 
 use anyhow::{ensure, Context, Result};
 
@@ -35,10 +36,9 @@ pub(super) fn there_and_back(_: &mut Ctx) -> Result<()> {
             "{} is not in {defaults}",
             option.name
         );
-        let words: Vec<String> = match option.values {
-            Values::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
-            Values::NumberOr(_, zero) => vec![zero.to_owned()],
-            Values::Number(_) => Vec::new(),
+        let words: Vec<&str> = match option.form {
+            Form::Choice(words) => words.to_vec(),
+            form => form.words().iter().map(|(word, _)| *word).collect(),
         };
         for word in words {
             let pair = format!("{} {word}", option.name);
@@ -51,7 +51,7 @@ pub(super) fn there_and_back(_: &mut Ctx) -> Result<()> {
         }
     }
     let mixed = "policy ren link 25gbit token-share 4.5% base-rtt 30us timeout 3s rto 500us \
-                 send-buffer 1mb dscp-data 10";
+                 send-buffer 1mb dscp-data AF11";
     ns.run(&format!("turnstile transport set {mixed}"))?;
     let now = shown(&ns)?;
     ns.run(&format!("turnstile transport set {defaults}"))?;
@@ -94,6 +94,9 @@ pub(super) fn refused(_: &mut Ctx) -> Result<()> {
         ),
         ("rto 5s", "rto: \"5s\" is not in 200us..1s"),
         ("priorities 6 speed 1gbit", "unknown word \"speed\""),
+        ("policie top", "did you mean \"policy\"?"),
+        ("target-loss 5", "did you mean 5%?"),
+        ("dscp-token EE", "CS0..CS7, AF11..AF43, EF, LE"),
         ("timeout 200ms rto 1s", "rto: 1s is above timeout, 200ms"),
         (
             "jitter 5% weight-min 60%",

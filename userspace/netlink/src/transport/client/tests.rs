@@ -84,7 +84,7 @@ fn settings_there_and_back() {
     let mut kernel = Fake::new(Ok(vec![answer]));
     let shown = settings(&mut kernel, FAMILY_31).unwrap();
     assert_eq!(shown.to_string(), "policy top rto 1ms");
-    assert_eq!(shown.link_in_force, Some(1_250_000_000));
+    assert_eq!(shown.get(config::LINK_IN_FORCE), Some(1_250_000_000));
     assert_eq!(kernel.asked, [(31, 1, vec![], false)]);
 }
 

@@ -44,19 +44,19 @@ use Attr::{Dscp, U32, U64};
 const REFUSED: &[(&[Attr], &[&str])] = &[
     (
         &[U64(option::LINK_RATE64, 1)],
-        &["link: 1 B/s is not in 1kbit..800gbit"],
+        &["link: 8bit is not in 1kbit..800gbit or auto"],
     ),
     (
         &[U64(option::LINK_RATE64, 124)],
-        &["link: 124 B/s is not in 1kbit..800gbit"],
+        &["link: 992bit is not in 1kbit..800gbit or auto"],
     ),
     (
         &[U64(option::LINK_RATE64, 100_000_000_001)],
-        &["link: 100000000001 B/s is not in 1kbit..800gbit"],
+        &["link: 800000000008bit is not in 1kbit..800gbit or auto"],
     ),
     (
         &[U64(option::LINK_RATE64, u64::MAX)],
-        &["link: 18446744073709551615 B/s is not in 1kbit..800gbit"],
+        &["link: 147573952tbit is not in 1kbit..800gbit or auto"],
     ),
     (
         &[U32(option::TOKEN_SHARE, 0)],
@@ -76,26 +76,26 @@ const REFUSED: &[(&[Attr], &[&str])] = &[
     ),
     (
         &[U64(option::TOKEN_RATE64, 0)],
-        &["tokens: 0 B/s is not in 0.01%..50% of the link"],
+        &["tokens: 0bit is not in 1mbit..5gbit, 0.01%..50% of link"],
     ),
     (
         &[U64(option::TOKEN_RATE64, 124_999)],
-        &["tokens: 124999 B/s is not in 0.01%..50% of the link"],
+        &["tokens: 999992bit is not in 1mbit..5gbit, 0.01%..50% of link"],
     ),
     (
         &[U64(option::TOKEN_RATE64, 625_000_001)],
-        &["tokens: 625000001 B/s is not in 0.01%..50% of the link"],
+        &["tokens: 5000000008bit is not in 1mbit..5gbit, 0.01%..50% of link"],
     ),
     (
         &[U64(option::TOKEN_RATE64, u64::MAX)],
-        &["tokens: 18446744073709551615 B/s is not in 0.01%..50% of the"],
+        &["tokens: 147573952tbit is not in 1mbit..5gbit, 0.01%..50% of link"],
     ),
     (
         &[
             U64(option::LINK_RATE64, 1000),
             U64(option::TOKEN_RATE64, 501),
         ],
-        &["tokens: 501 B/s is not in 0.01%..50% of the link"],
+        &["tokens: 4008bit is not in 8bit..4kbit, 0.01%..50% of link"],
     ),
     (
         &[
@@ -129,92 +129,95 @@ const REFUSED: &[(&[Attr], &[&str])] = &[
     ),
     (
         &[U32(option::TOKEN_LIMIT, 0)],
-        &["token-limit: 0 is not in 1..1024"],
+        &["token-limit: 0 is not in 1..1024 packets"],
     ),
     (
         &[U32(option::TOKEN_LIMIT, 1025)],
-        &["token-limit: 1025 is not in 1..1024"],
+        &["token-limit: 1025 is not in 1..1024 packets"],
     ),
     (
         &[U32(option::TOKEN_LIMIT, u32::MAX)],
-        &["token-limit: 4294967295 is not in 1..1024"],
+        &["token-limit: 4294967295 is not in 1..1024 packets"],
     ),
     (
         &[U64(option::TOKEN_EXPIRY, 10_000_000_001)],
-        &["token-expiry: 10000000001 ns is not in 1ns..10s"],
+        &["token-expiry: 10000000001ns is not in 1ns..10s, auto or off"],
     ),
     (
         &[U64(option::TOKEN_EXPIRY, u64::MAX - 1)],
-        &["token-expiry: 18446744073709551614 ns is not in 1ns..10s"],
+        &["token-expiry: 18446744073709551614ns is not in 1ns..10s, auto or off"],
     ),
-    (&[U32(option::ORDER, 2)], &["order: 2 is not in 0..1"]),
+    (
+        &[U32(option::ORDER, 2)],
+        &["order: 2 is none of tokens-first|data-first"],
+    ),
     (
         &[U32(option::ORDER, u32::MAX)],
-        &["order: 4294967295 is not in 0..1"],
+        &["order: 4294967295 is none of tokens-first|data-first"],
     ),
     (
         &[U32(option::UNSCHEDULED, 1025)],
-        &["unscheduled: 1025 is not in 1..1024"],
+        &["unscheduled: 1025 is not in 1..1024 packets or off"],
     ),
     (
         &[U32(option::UNSCHEDULED, u32::MAX)],
-        &["unscheduled: 4294967295 is not in 1..1024"],
+        &["unscheduled: 4294967295 is not in 1..1024 packets or off"],
     ),
     (
         &[U32(option::DATA_LIMIT, 0)],
-        &["data-limit: 0 is not in 1600..1073741824"],
+        &["data-limit: 0b is not in 1600b..1gb"],
     ),
     (
         &[U32(option::DATA_LIMIT, 1599)],
-        &["data-limit: 1599 is not in 1600..1073741824"],
+        &["data-limit: 1599b is not in 1600b..1gb"],
     ),
     (
         &[U32(option::DATA_LIMIT, (1 << 30) + 1)],
-        &["data-limit: 1073741825 is not in 1600..1073741824"],
+        &["data-limit: 1073741825b is not in 1600b..1gb"],
     ),
     (
         &[U32(option::DATA_LIMIT, u32::MAX)],
-        &["data-limit: 4294967295 is not in 1600..1073741824"],
+        &["data-limit: 4294967295b is not in 1600b..1gb"],
     ),
     (
         &[U32(option::SIGNAL_LIMIT, 0)],
-        &["signal-limit: 0 is not in 1..100000"],
+        &["signal-limit: 0 is not in 1..100000 packets"],
     ),
     (
         &[U32(option::SIGNAL_LIMIT, 100_001)],
-        &["signal-limit: 100001 is not in 1..100000"],
+        &["signal-limit: 100001 is not in 1..100000 packets"],
     ),
     (
         &[U32(option::SIGNAL_LIMIT, u32::MAX)],
-        &["signal-limit: 4294967295 is not in 1..100000"],
+        &["signal-limit: 4294967295 is not in 1..100000 packets"],
     ),
-    (&[Dscp(0, 0)], &["dscp: code 0: 0 is not a class"]),
-    (&[Dscp(63, 4)], &["dscp: code 63: 4 is not a class"]),
+    (&[Dscp(0, 0)], &["dscp: CS0: 0 is not a class"]),
+    (&[Dscp(63, 4)], &["dscp: 63: 4 is not a class"]),
     (
         &[Dscp(46, class::TOKENS + 8)],
-        &["dscp: code 46: 24 is not a class"],
+        &["dscp: EF: 24 is not a class"],
     ),
-    (&[Dscp(46, 255)], &["dscp: code 46: 255 is not a class"]),
+    (&[Dscp(46, 255)], &["dscp: EF: 255 is not a class"]),
     // Six priorities are the default.
     (
         &[Dscp(46, class::TOKENS + 6)],
-        &["dscp: code 46 goes to token6, but there are 6 priorities"],
+        &["dscp: EF goes to token6, but there are 6 priorities"],
     ),
     (
         &[U32(option::PRIORITIES, 2), Dscp(10, class::TOKENS + 2)],
-        &["dscp: code 10 goes to token2, but there are 2 priorities"],
+        &["dscp: AF11 goes to token2, but there are 2 priorities"],
     ),
     (
         &[Dscp(10, class::TOKENS + 1), U32(option::PRIORITIES, 1)],
-        &["dscp: code 10 goes to token1, but there is 1 priority"],
+        &["dscp: AF11 goes to token1, but there is 1 priority"],
     ),
     (
         &[U32(option::UNSCHEDULED, 0), Dscp(8, class::UNSCHEDULED)],
-        &["dscp: code 8 goes to unscheduled, which is off"],
+        &["dscp: CS1 goes to unscheduled, which is off"],
     ),
     (
         &[Dscp(8, class::UNSCHEDULED), U32(option::UNSCHEDULED, 0)],
-        &["dscp: code 8 goes to unscheduled, which is off"],
+        &["dscp: CS1 goes to unscheduled, which is off"],
     ),
     (
         &[U32(option::SPLIT_GSO, 2)],
@@ -226,24 +229,24 @@ const REFUSED: &[(&[Attr], &[&str])] = &[
     ),
     (
         &[U32(option::OVERHEAD, 257)],
-        &["overhead: 257 is not in 0..256"],
+        &["overhead: 257b is not in 0b..256b"],
     ),
     (
         &[U32(option::OVERHEAD, u32::MAX)],
-        &["overhead: 4294967295 is not in 0..256"],
+        &["overhead: 4294967295b is not in 0b..256b"],
     ),
-    (&[U32(option::MPU, 257)], &["mpu: 257 is not in 0..256"]),
+    (&[U32(option::MPU, 257)], &["mpu: 257b is not in 0b..256b"]),
     (
         &[U32(option::MPU, u32::MAX)],
-        &["mpu: 4294967295 is not in 0..256"],
+        &["mpu: 4294967295b is not in 0b..256b"],
     ),
     (
         &[U64(option::JITTER, 10_000_001)],
-        &["jitter: 10000001 ns is not in 0ns..10ms"],
+        &["jitter: 10000001ns is not in 0ns..10ms"],
     ),
     (
         &[U64(option::JITTER, u64::MAX)],
-        &["jitter: 18446744073709551615 ns is not in 0ns..10ms"],
+        &["jitter: 18446744073709551615ns is not in 0ns..10ms"],
     ),
     // What comes before the refused attribute must not take effect either.
     (
@@ -252,39 +255,39 @@ const REFUSED: &[(&[Attr], &[&str])] = &[
             U32(option::DATA_LIMIT, 50_000),
             U32(option::MPU, 300),
         ],
-        &["mpu: 300 is not in 0..256"],
+        &["mpu: 300b is not in 0b..256b"],
     ),
     (
         &[
             U32(option::PHANTOM_SHARE, 9_999_999),
             U32(option::PHANTOM_MARK, 0),
         ],
-        &["phantom drain: 0.9999999% is not in 1%..100%"],
+        &["phantom drain: 0.9999999% is not in 1%..100% or off"],
     ),
     (
         &[
             U32(option::PHANTOM_SHARE, u32::MAX),
             U32(option::PHANTOM_MARK, 0),
         ],
-        &["phantom drain: 429.4967295% is not in 1%..100%"],
+        &["phantom drain: 429.4967295% is not in 1%..100% or off"],
     ),
     (
         &[U64(option::PHANTOM_RATE64, 0), U32(option::PHANTOM_MARK, 0)],
-        &["phantom drain: 0 B/s is not in 1%..100% of the link"],
+        &["phantom drain: 0bit is not in 100mbit..10gbit, 1%..100% of link"],
     ),
     (
         &[
             U64(option::PHANTOM_RATE64, u64::MAX),
             U32(option::PHANTOM_MARK, 0),
         ],
-        &["phantom drain: 18446744073709551615 B/s is not in 1%..100%"],
+        &["phantom drain: 147573952tbit is not in 100mbit..10gbit, 1%..100% of "],
     ),
     (
         &[
             U32(option::PHANTOM_SHARE, 950_000_000),
             U32(option::PHANTOM_MARK, (1 << 30) + 1),
         ],
-        &["phantom mark: 1073741825 is not in 0..1073741824"],
+        &["phantom mark: 1073741825b is not in 0b..1gb"],
     ),
     (
         &[
@@ -318,15 +321,15 @@ const REFUSED: &[(&[Attr], &[&str])] = &[
     ),
     (
         &[U64(option::REN_PERIOD, 999)],
-        &["ren period: 999 ns is not in 1us..1s"],
+        &["ren period: 999ns is not in 1us..1s or off"],
     ),
     (
         &[U64(option::REN_PERIOD, 1_000_000_001)],
-        &["ren period: 1000000001 ns is not in 1us..1s"],
+        &["ren period: 1000000001ns is not in 1us..1s or off"],
     ),
     (
         &[U64(option::REN_PERIOD, u64::MAX)],
-        &["ren period: 18446744073709551615 ns is not in 1us..1s"],
+        &["ren period: 18446744073709551615ns is not in 1us..1s or off"],
     ),
 ];
 

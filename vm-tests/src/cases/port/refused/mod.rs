@@ -8,6 +8,7 @@ mod attributes;
 mod fuzz;
 mod malformed;
 mod places;
+mod ranges;
 mod words;
 
 use anyhow::{ensure, Context, Result};
@@ -23,6 +24,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
         .needs(&[Need::Module("dummy"), Need::Module("ifb")])
         .timeout_s(180),
     Case::new("refused/attributes", attributes::run),
+    Case::new("refused/ranges", ranges::run),
     Case::new("refused/malformed", malformed::run),
     Case::new("refused/places", places::run).timeout_s(120),
     Case::new("refused/fuzz", fuzz::run).timeout_s(120),

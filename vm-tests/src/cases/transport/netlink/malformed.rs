@@ -94,6 +94,11 @@ fn refused() -> Vec<(Vec<u8>, &'static str, u32)> {
             8,
         ),
         (
+            after(&attribute_u64(config::TIMEOUT, 5_000)),
+            "timeout: 5us is not in 100ms..3600s",
+            8,
+        ),
+        (
             after(&attribute_u64(config::LINK_IN_FORCE, 1)),
             "link-in-force: can only be read",
             8,

@@ -2,7 +2,8 @@
 //! Every option: its default, and that it is what it was set to.
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::transport::config::{Values, OPTIONS};
+use turnstile_core::options::{Kind, Table};
+use turnstile_core::transport::config::{Config, OPTIONS};
 use turnstile_core::transport::uapi::{command, config, POLICY_REN, SCHEDULE_EDF};
 
 use super::Attr::{self, U32, U64};
@@ -69,12 +70,12 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
     }
     // One at a time, to an end of its range that is not the default.
     for option in OPTIONS {
-        let default = option.default.get();
-        let ends = match option.values {
-            Values::Choice(words) => [0, words.len() as u64 - 1],
-            Values::Number(range) | Values::NumberOr(range, _) => [range.min, range.max],
-        };
-        for value in ends {
+        let default = Config::DEFAULT
+            .get(option.number)
+            .and_then(|value| value.number());
+        let default = default.context("a number")?;
+        let (least, most) = option.form.ends();
+        for value in [least, most] {
             // These must be in order, and the least is set before the greatest.
             let value = match option.number {
                 config::WEIGHT_INITIAL => value.clamp(100_000_000, 200_000_000),
@@ -85,11 +86,9 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
                 config::RTO => value.min(90_000_000),
                 _ => value,
             };
-            let attr = match option.default {
-                turnstile_core::transport::config::Value::U32(_) => {
-                    U32(option.number, u32::try_from(value).context("a range")?)
-                }
-                turnstile_core::transport::config::Value::U64(_) => U64(option.number, value),
+            let attr = match option.kind {
+                Kind::U64 => U64(option.number, value),
+                _ => U32(option.number, u32::try_from(value).context("a range")?),
             };
             verdicts.row(
                 &format!("{} {value} (default {default})", option.name),

@@ -21,15 +21,15 @@ const REFUSED: &[(&[Attr], &str)] = &[
     ),
     (
         &[U64(config::LINK_RATE64, 124)],
-        "link: 124 B/s is not in 1kbit..800gbit or auto",
+        "link: 992bit is not in 1kbit..800gbit or auto",
     ),
     (
         &[U64(config::LINK_RATE64, 100_000_000_001)],
-        "link: 100000000001 B/s is not in 1kbit..800gbit or auto",
+        "link: 800000000008bit is not in 1kbit..800gbit or auto",
     ),
     (
         &[U64(config::LINK_RATE64, u64::MAX)],
-        "link: 18446744073709551615 B/s is not in 1kbit..800gbit or auto",
+        "link: 147573952tbit is not in 1kbit..800gbit or auto",
     ),
     (
         &[U32(config::TOKEN_SHARE, 99_999)],
@@ -138,23 +138,23 @@ const REFUSED: &[(&[Attr], &str)] = &[
     ),
     (
         &[U32(config::PRIORITY_PACKETS, 1)],
-        "priority-packets: 1 is not in 2..4194304",
+        "priority-packets: 1 is not in 2..4194304 packets",
     ),
     (
         &[U32(config::PRIORITY_PACKETS, 4_194_305)],
-        "priority-packets: 4194305 is not in 2..4194304",
+        "priority-packets: 4194305 is not in 2..4194304 packets",
     ),
     (
         &[U32(config::PRIORITY_A, 0)],
-        "priority-a: 0 is not in 1..1000000",
+        "priority-a: 0 is not in 1..1000000 thousandths",
     ),
     (
         &[U32(config::PRIORITY_A, 1_000_001)],
-        "priority-a: 1000001 is not in 1..1000000",
+        "priority-a: 1000001 is not in 1..1000000 thousandths",
     ),
     (
         &[U32(config::PRIORITY_B, 1_000_000_001)],
-        "priority-b: 1000000001 is not in 0..1000000000",
+        "priority-b: 1000000001 is not in 0..1000000000 thousandths",
     ),
     (
         &[U32(config::SCHEDULE, 4)],
@@ -162,47 +162,47 @@ const REFUSED: &[(&[Attr], &str)] = &[
     ),
     (
         &[U32(config::UNSCHEDULED, 1025)],
-        "unscheduled: 1025 is not in 1..1024 or off",
+        "unscheduled: 1025 is not in 1..1024 packets or off",
     ),
     (
         &[U32(config::MAX_INCOMING, 0)],
-        "max-incoming: 0 is not in 1..65536",
+        "max-incoming: 0 is not in 1..65536 messages",
     ),
     (
         &[U32(config::MAX_INCOMING, 65_537)],
-        "max-incoming: 65537 is not in 1..65536",
+        "max-incoming: 65537 is not in 1..65536 messages",
     ),
     (
         &[U32(config::MAX_OUTGOING, 0)],
-        "max-outgoing: 0 is not in 1..65536",
+        "max-outgoing: 0 is not in 1..65536 messages",
     ),
     (
         &[U32(config::MAX_OUTGOING, 65_537)],
-        "max-outgoing: 65537 is not in 1..65536",
+        "max-outgoing: 65537 is not in 1..65536 messages",
     ),
     (
         &[U32(config::MAX_PER_PEER, 0)],
-        "max-per-peer: 0 is not in 1..65536",
+        "max-per-peer: 0 is not in 1..65536 messages",
     ),
     (
         &[U32(config::MAX_PER_PEER, 65_537)],
-        "max-per-peer: 65537 is not in 1..65536",
+        "max-per-peer: 65537 is not in 1..65536 messages",
     ),
     (
         &[U32(config::MAX_HALF_OPEN, 0)],
-        "max-half-open: 0 is not in 1..65536",
+        "max-half-open: 0 is not in 1..65536 messages",
     ),
     (
         &[U32(config::MAX_HALF_OPEN, 65_537)],
-        "max-half-open: 65537 is not in 1..65536",
+        "max-half-open: 65537 is not in 1..65536 messages",
     ),
     (
         &[U32(config::MAX_REMEMBERED, 0)],
-        "max-remembered: 0 is not in 1..1048576",
+        "max-remembered: 0 is not in 1..1048576 messages",
     ),
     (
         &[U32(config::MAX_REMEMBERED, 1_048_577)],
-        "max-remembered: 1048577 is not in 1..1048576",
+        "max-remembered: 1048577 is not in 1..1048576 messages",
     ),
     (
         &[U64(config::TIMEOUT, 99_999_999)],
@@ -222,19 +222,19 @@ const REFUSED: &[(&[Attr], &str)] = &[
     ),
     (
         &[U32(config::SEND_BUFFER, 65_535)],
-        "send-buffer: 65535 is not in 65536..1073741824",
+        "send-buffer: 65535b is not in 64kb..1gb",
     ),
     (
         &[U32(config::SEND_BUFFER, (1 << 30) + 1)],
-        "send-buffer: 1073741825 is not in 65536..1073741824",
+        "send-buffer: 1073741825b is not in 64kb..1gb",
     ),
     (
         &[U32(config::RECEIVE_BUFFER, 65_535)],
-        "receive-buffer: 65535 is not in 65536..1073741824",
+        "receive-buffer: 65535b is not in 64kb..1gb",
     ),
     (
         &[U32(config::RECEIVE_BUFFER, u32::MAX)],
-        "receive-buffer: 4294967295 is not in 65536..1073741824",
+        "receive-buffer: 4294967295b is not in 64kb..1gb",
     ),
     (
         &[U32(config::DSCP_SIGNAL, 64)],
