@@ -100,8 +100,8 @@ impl Qdisc for Hostile {
     const KIND: &'static str = "knet_hostile";
     type Shared = ();
     type Listener = ();
-    type Arrival = ();
-    type Departure = ();
+    type EnqueueHint = ();
+    type DequeueHint = ();
 
     fn new<'a>(
         _on: &'a mut Configuring<'_, Self>,

@@ -47,9 +47,12 @@
 //! let mut port = Port::<Fifo>::new(&config, &resolved, now);
 //! port.enqueue(now, Band::Token(0), token(), &mut Free);
 //! port.enqueue(now, Band::Token(0), token(), &mut Free);
-//! assert!(matches!(port.dequeue(now, &mut NoChild, &mut Free), Dequeue::Packet(_, Band::Token(0))));
-//! // The link is free again after 67.2 ns, the next token is due after 84 B at 5.1787916 % of 10 Gbit/s.
-//! assert!(matches!(port.dequeue(now, &mut NoChild, &mut Free), Dequeue::Wait(Nanos(1_001_298))));
+//! let first = port.dequeue(now, &mut NoChild, &mut Free);
+//! assert!(matches!(first, Dequeue::Packet(_, Band::Token(0))));
+//! // The link is free again after 67.2 ns; the next token is due after 84 B at 5.1787916 % of
+//! // 10 Gbit/s.
+//! let second = port.dequeue(now, &mut NoChild, &mut Free);
+//! assert!(matches!(second, Dequeue::Wait(Nanos(1_001_298))));
 //! ```
 //!
 //! # Rules of this crate

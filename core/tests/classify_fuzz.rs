@@ -14,15 +14,25 @@ const ETHERTYPES: [u16; 10] = [
 ];
 
 fn ethertype() -> impl Strategy<Value = u16> {
-    prop_oneof![4 => prop::sample::select(&ETHERTYPES[..4]), 1 => prop::sample::select(&ETHERTYPES[..]), 1 => any::<u16>()]
+    prop_oneof![
+        4 => prop::sample::select(&ETHERTYPES[..4]),
+        1 => prop::sample::select(&ETHERTYPES[..]),
+        1 => any::<u16>(),
+    ]
 }
+
+/// Bytes of IP versions, tags, ethertypes, next headers, the UDP port and Turnstile types.
+const HEADERS: [u8; 19] = [
+    0x45, 0x46, 0x60, 0x81, 0x88, 0xa8, 0x86, 0xdd, 0x08, 17, 43, 44, 51, 58, 60, 0x74, 0x75, 0x12,
+    0x13,
+];
 
 /// Bytes that look like headers more often than random ones.
 fn network() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         4 => any::<u8>(),
         1 => Just(0_u8),
-        1 => prop::sample::select(&[0x45_u8, 0x46, 0x60, 0x81, 0x88, 0xa8, 0x86, 0xdd, 0x08, 17, 43, 44, 51, 58, 60, 0x74, 0x75, 0x12, 0x13][..]),
+        1 => prop::sample::select(&HEADERS[..]),
     ];
     prop::collection::vec(byte, 0..200)
 }
@@ -95,7 +105,11 @@ fn valid() -> impl Strategy<Value = (u16, Vec<u8>, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 5_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 5_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn anything_has_a_band_that_the_port_has(
@@ -112,17 +126,25 @@ proptest! {
     }
 
     #[test]
-    fn a_valid_packet_is_a_token_and_a_truncated_one_data((protocol, network, priority) in valid(), cut in any::<prop::sample::Index>()) {
+    fn a_valid_packet_is_a_token_and_a_truncated_one_data(
+        (protocol, network, priority) in valid(),
+        cut in any::<prop::sample::Index>(),
+    ) {
         let mut config = Config { priorities: 8, ..Config::DEFAULT };
         // If a cut packet went by its DSCP, it would be a signal.
         config.dscp.0 = [class::SIGNAL; 64];
         prop_assert_eq!(classify(protocol, &network, None, &config), Band::Token(priority as u8));
         let len = cut.index(network.len());
-        prop_assert_eq!(classify(protocol, &network[..len], None, &config), Band::Data, "{} of {}", len, network.len());
+        let band = classify(protocol, &network[..len], None, &config);
+        prop_assert_eq!(band, Band::Data, "{} of {}", len, network.len());
     }
 
     #[test]
-    fn a_changed_byte_is_never_a_fault((protocol, mut network, _) in valid(), at in any::<prop::sample::Index>(), value in any::<u8>()) {
+    fn a_changed_byte_is_never_a_fault(
+        (protocol, mut network, _) in valid(),
+        at in any::<prop::sample::Index>(),
+        value in any::<u8>(),
+    ) {
         let at = at.index(network.len());
         network[at] = value;
         let band = classify(protocol, &network, None, &Config::DEFAULT);
@@ -132,7 +154,16 @@ proptest! {
     #[test]
     fn the_short_way_leads_to_the_same_band(
         (protocol, mut network, _) in prop_oneof![valid(), (ethertype(), network(), Just(0))],
-        changes in prop::collection::vec((any::<prop::sample::Index>(), prop_oneof![any::<u8>(), prop::sample::select(&[0x45_u8, 0x60, 6, 17, 0, 12, 32][..])]), 0..4),
+        changes in prop::collection::vec(
+            (
+                any::<prop::sample::Index>(),
+                prop_oneof![
+                    any::<u8>(),
+                    prop::sample::select(&[0x45_u8, 0x60, 6, 17, 0, 12, 32][..]),
+                ],
+            ),
+            0..4,
+        ),
         cut in any::<prop::sample::Index>(),
         mac in prop_oneof![any::<[u8; 6]>(), Just([2; 6]), Just([1, 0x80, 0xc2, 0, 0, 14])],
         padding in 0_usize..20,
@@ -163,7 +194,8 @@ proptest! {
         frame.extend_from_slice(&network);
         let plain = network[0] == 0x45 || (network[0] == 0x60 && network[6] == 17);
         let plain = plain && (protocol == 0x0800 || protocol == 0x86dd);
-        prop_assert_eq!(classify_fast(&frame, Reading::of(&Config::DEFAULT), &Config::DEFAULT.dscp).is_some(), plain);
+        let class = classify_fast(&frame, Reading::of(&Config::DEFAULT), &Config::DEFAULT.dscp);
+        prop_assert_eq!(class.is_some(), plain);
     }
 
     #[test]

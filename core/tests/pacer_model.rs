@@ -358,7 +358,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn as_the_model(config in config(), start in 0_u64..1 << 60, ops in prop::collection::vec(op(), 1..400)) {
+    fn as_the_model(
+        config in config(),
+        start in 0_u64..1 << 60,
+        ops in prop::collection::vec(op(), 1..400),
+    ) {
         let mut both = Both::new(config, start);
         for op in ops {
             both.step(op);

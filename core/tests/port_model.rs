@@ -151,8 +151,10 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         30 => (band(), len(), prop_oneof![9 => Just(1_u32), 1 => 2_u32..6])
             .prop_map(|(band, len, segs)| Op::Put { band, len, segs }),
-        6 => (band(), len(), 2_usize..14).prop_map(|(band, len, count)| Op::Flood { band, len, count }),
-        3 => (len(), prop::bool::weighted(0.2)).prop_map(|(len, refused)| Op::ChildPut { len, refused }),
+        6 => (band(), len(), 2_usize..14)
+            .prop_map(|(band, len, count)| Op::Flood { band, len, count }),
+        3 => (len(), prop::bool::weighted(0.2))
+            .prop_map(|(len, refused)| Op::ChildPut { len, refused }),
         1 => any::<bool>().prop_map(Op::ChildThrottled),
         25 => Just(Op::Get),
         3 => Just(Op::Drain),
@@ -372,7 +374,11 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 800,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn any_operations_give_what_the_model_gives(

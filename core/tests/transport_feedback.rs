@@ -218,7 +218,10 @@ fn two_messages_reach_their_fair_share_in_three_round_trips() {
             let mean = |of: fn(&(f64, f64, f64)) -> f64| runs.iter().map(of).sum::<f64>() / 20.0;
             let worst = runs.iter().map(|run| run.0).fold(0.0, f64::max);
             let (off, soon, later) = (mean(|run| run.0), mean(|run| run.1), mean(|run| run.2));
-            println!("feedback {feedback}, {link} B/s: off by {off:.3} (at worst {worst:.3}), used {soon:.3}, {later:.3}");
+            println!(
+                "feedback {feedback}, {link} B/s: off by {off:.3} (at worst {worst:.3}), \
+                 used {soon:.3}, {later:.3}"
+            );
             // At 10 Gbit/s, a message has 39 tokens in a round trip: chance alone is a tenth of
             // that.
             let bound = if link == GBIT_10 { 0.3 } else { 0.15 };
@@ -239,7 +242,10 @@ fn many_messages_share_evenly() {
             model.run((100 + rtts as u64) * RTT);
             let parts: Vec<f64> = (0..256).map(|n| model.part(n, 100, 100 + rtts)).collect();
             let (index, used) = (jain(&parts, parts.len()), parts.iter().sum::<f64>());
-            println!("feedback {feedback}, {link} B/s, {rtts} round trips: Jain {index:.3}, used {used:.3}");
+            println!(
+                "feedback {feedback}, {link} B/s, {rtts} round trips: \
+                 Jain {index:.3}, used {used:.3}"
+            );
             assert!(index >= least && used >= 0.98);
         }
     }

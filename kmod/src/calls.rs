@@ -7,7 +7,9 @@ use crate::outgoing::OVERHEAD;
 use crate::ports;
 use crate::state::{State, Turnstile};
 use kernel::prelude::*;
-use knet_transport::{now, random, Busy, Caller, Net, Outbox, Queue, Ready, Sock, Timeout};
+use knet_transport::{
+    now, random, Caller, LockedSock, Net, Outbox, Ready, Sock, SockQueue, Timeout,
+};
 use turnstile_core::transport::host::OutId;
 use turnstile_core::transport::uapi::sockopt;
 use turnstile_core::units::Nanos;
@@ -69,7 +71,7 @@ pub(crate) fn close(
 }
 
 /// Gives a socket a port.
-pub(crate) fn bind(net: &mut Net<'_, Turnstile>, sock: Busy<'_>, port: u16) -> Result<u16> {
+pub(crate) fn bind(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>, port: u16) -> Result<u16> {
     let handle = sock.handle();
     let view = sock.view();
     let mut state = net.lock().ok_or(ENODEV)?;
@@ -89,7 +91,7 @@ pub(crate) fn bind(net: &mut Net<'_, Turnstile>, sock: Busy<'_>, port: u16) -> R
 }
 
 /// Takes a socket's port away.
-pub(crate) fn unbind(net: &mut Net<'_, Turnstile>, sock: Busy<'_>) {
+pub(crate) fn unbind(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
     let handle = sock.handle();
     if let Some(mut state) = net.lock() {
         if let Some(socket) = state.sockets.get_mut(handle) {
@@ -100,7 +102,7 @@ pub(crate) fn unbind(net: &mut Net<'_, Turnstile>, sock: Busy<'_>) {
 }
 
 /// A socket is shut down: if for reading, what comes is refused.
-pub(crate) fn shutdown(net: &mut Net<'_, Turnstile>, sock: Busy<'_>) {
+pub(crate) fn shutdown(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
     if !sock.view().no_receive {
         return;
     }
@@ -129,7 +131,7 @@ pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
 /// Sets an option.
 pub(crate) fn set_option(
     net: &mut Net<'_, Turnstile>,
-    sock: Busy<'_>,
+    sock: LockedSock<'_>,
     option: u32,
     value: i32,
 ) -> Result {
@@ -168,13 +170,13 @@ pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32)
 }
 
 /// How many bytes are in a queue.
-pub(crate) fn queued(net: &mut Net<'_, Turnstile>, sock: &Sock, queue: Queue) -> u32 {
+pub(crate) fn queued(net: &mut Net<'_, Turnstile>, sock: &Sock, queue: SockQueue) -> u32 {
     let Some(mut state) = net.lock() else {
         return 0;
     };
     match queue {
-        Queue::In => state.readable(sock.handle()),
-        Queue::Out => state.unacknowledged(sock.handle()),
+        SockQueue::In => state.readable(sock.handle()),
+        SockQueue::Out => state.unacknowledged(sock.handle()),
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the endpoint needs of its surroundings: the sockets, and the way out.
+//! The endpoint's [`Host`]: messages to and from the sockets, and packets out.
 
 use crate::budget::Place;
 use crate::errno::of_failure;

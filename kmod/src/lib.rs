@@ -24,8 +24,9 @@
 
 use kernel::prelude::*;
 use knet_transport::{
-    Ancillary, Arrival, Busy, Caller, FamilyRegistration, Locked, Net, Numbers, Opening, Queue,
-    Ready, ReceiveFlags, Receiving, Refused, ReportNumbers, Sending, Sock, Timeout, Transport,
+    Ancillary, Arrival, Caller, FamilyRegistration, Locked, LockedSock, Net, Numbers, Opening,
+    Ready, ReceiveFlags, Receiving, Refused, ReportNumbers, Sending, Sock, SockQueue, Timeout,
+    Transport,
 };
 use turnstile_core::header;
 use turnstile_core::transport::{
@@ -132,19 +133,19 @@ impl Transport for Turnstile {
         calls::close(net, sock, abort, linger);
     }
 
-    fn sock_bind(net: &mut Net<'_, Self>, sock: Busy<'_>, port: u16) -> Result<u16> {
+    fn sock_bind(net: &mut Net<'_, Self>, sock: LockedSock<'_>, port: u16) -> Result<u16> {
         calls::bind(net, sock, port)
     }
 
-    fn sock_unbind(net: &mut Net<'_, Self>, sock: Busy<'_>) {
+    fn sock_unbind(net: &mut Net<'_, Self>, sock: LockedSock<'_>) {
         calls::unbind(net, sock);
     }
 
-    fn sock_moved(_net: &mut Net<'_, Self>, _sock: Busy<'_>) {
+    fn sock_moved(_net: &mut Net<'_, Self>, _sock: LockedSock<'_>) {
         // Addresses are looked at when a message comes.
     }
 
-    fn sock_shutdown(net: &mut Net<'_, Self>, sock: Busy<'_>) {
+    fn sock_shutdown(net: &mut Net<'_, Self>, sock: LockedSock<'_>) {
         calls::shutdown(net, sock);
     }
 
@@ -171,7 +172,12 @@ impl Transport for Turnstile {
         calls::poll(net, sock)
     }
 
-    fn set_option(net: &mut Net<'_, Self>, sock: Busy<'_>, option: u32, value: i32) -> Result {
+    fn set_option(
+        net: &mut Net<'_, Self>,
+        sock: LockedSock<'_>,
+        option: u32,
+        value: i32,
+    ) -> Result {
         calls::set_option(net, sock, option, value)
     }
 
@@ -179,7 +185,7 @@ impl Transport for Turnstile {
         calls::get_option(net, sock, option)
     }
 
-    fn queued(net: &mut Net<'_, Self>, sock: &Sock, queue: Queue) -> u32 {
+    fn queued(net: &mut Net<'_, Self>, sock: &Sock, queue: SockQueue) -> u32 {
         calls::queued(net, sock, queue)
     }
 }

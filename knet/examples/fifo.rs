@@ -46,8 +46,8 @@ impl Qdisc for Fifo {
     // that are not just queued or sent.
     type Shared = ();
     type Listener = ();
-    type Arrival = ();
-    type Departure = ();
+    type EnqueueHint = ();
+    type DequeueHint = ();
 
     fn new<'a>(
         _on: &'a mut Configuring<'_, Self>,

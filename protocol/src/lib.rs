@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the test guest (`vm-tests`) and the host that boots it (`xtask`) write to each other, all
 //! of it JSON: what a boot is for ([`run`]), what happens meanwhile ([`event`]), and what was
-//! measured, by `demo` ([`demo`], [`messages`]), `lab` ([`lab`]) and `bench` ([`bench`]).
+//! measured, by `demo` ([`demo`], [`messages`]), `lab` ([`lab`]) and `bench` ([`mod@bench`]).
 //!
 //! Each form is written once, here, and both sides use it. Figures of earlier runs are files that
 //! people keep and show again (`cargo xtask demo --from FILE`), so fields are added, never renamed:

@@ -143,7 +143,7 @@ pub(crate) struct TurnstilePacer {
 }
 
 /// What is known of a packet that is not just queued.
-pub(crate) enum Arrival {
+pub(crate) enum Hint {
     /// Nothing: filters have to be asked.
     Unknown,
     /// Its way.
@@ -313,15 +313,15 @@ impl Qdisc for TurnstilePacer {
         Ok(())
     }
 
-    type Arrival = Arrival;
+    type EnqueueHint = Hint;
     /// When there will be enough tokens for the first packet, if that is all that is wanting.
-    type Departure = Option<Nanos>;
+    type DequeueHint = Option<Nanos>;
 
     #[inline(always)]
     fn enqueue(skb: Skb, mut arriving: Arriving<'_, Self>) -> Enqueued {
         let (this, sch) = arriving.qdisc();
         if sch.has_filters() {
-            return arriving.slow(skb, Arrival::Unknown);
+            return arriving.slow(skb, Hint::Unknown);
         }
         let now = now();
         this.count(now, &skb);
@@ -331,21 +331,21 @@ impl Qdisc for TurnstilePacer {
         });
         let (this, _) = arriving.qdisc();
         if this.splits(&skb, lane) || lane == Lane::Pass && this.grafted {
-            return arriving.slow(skb, Arrival::Goes(lane));
+            return arriving.slow(skb, Hint::Goes(lane));
         }
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, this.framing());
         match this.pacer.enqueue(now, lane, packet) {
             Ok(()) => arriving.queued(len),
-            Err(packet) => arriving.slow(packet.0, Arrival::NoRoom),
+            Err(packet) => arriving.slow(packet.0, Hint::NoRoom),
         }
     }
 
-    fn enqueue_slow(skb: Skb, known: Arrival, on: &mut Enqueuing<'_, Self>) {
+    fn enqueue_slow(skb: Skb, known: Hint, on: &mut Enqueuing<'_, Self>) {
         let (skb, lane) = match known {
-            Arrival::NoRoom => return on.report().refuse(skb, DropReason::OverLimit),
-            Arrival::Goes(lane) => (skb, lane),
-            Arrival::Unknown => match Self::classify(skb, on) {
+            Hint::NoRoom => return on.report().refuse(skb, DropReason::OverLimit),
+            Hint::Goes(lane) => (skb, lane),
+            Hint::Unknown => match Self::classify(skb, on) {
                 Some(place) => place,
                 None => return,
             },

@@ -2,7 +2,8 @@
 //! The kernel's packets as `turnstile_core` sees them.
 
 use knet::{
-    Arrivals, Departures, DropReason, HeaderBuffer, Locked, Medium, Qdisc, Rtnl, Skb, SkbQueue,
+    DequeueReport, DropReason, EnqueueReport, HeaderBuffer, Locked, Medium, Qdisc, Rtnl, Skb,
+    SkbQueue,
 };
 use turnstile_core::{
     port::band::Band,
@@ -112,7 +113,7 @@ fn reason(cause: DropCause) -> DropReason {
 }
 
 /// Where packets go that the port drops while one comes in.
-pub(crate) struct OnEnqueue<'a, 'b>(pub(crate) &'a mut Arrivals<'b>);
+pub(crate) struct OnEnqueue<'a, 'b>(pub(crate) &'a mut EnqueueReport<'b>);
 
 impl Sink<PortPacket> for OnEnqueue<'_, '_> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, cause: DropCause) {
@@ -124,7 +125,7 @@ impl Sink<PortPacket> for OnEnqueue<'_, '_> {
 }
 
 /// Where packets go that the port drops while one goes out.
-pub(crate) struct OnDequeue<'a, 'b>(pub(crate) &'a mut Departures<'b>);
+pub(crate) struct OnDequeue<'a, 'b>(pub(crate) &'a mut DequeueReport<'b>);
 
 impl Sink<PortPacket> for OnDequeue<'_, '_> {
     fn dropped(&mut self, packet: PortPacket, _band: Band, cause: DropCause) {

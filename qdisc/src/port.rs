@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The packet path: classify, split, queue, release.
+//! The qdisc kind `turnstile`: classify, split, queue, release.
 
 use crate::{
     classes::Classes,
@@ -344,9 +344,9 @@ impl Qdisc for TurnstilePort {
     }
 
     /// Where the packet goes, if that is known.
-    type Arrival = Option<Slot>;
+    type EnqueueHint = Option<Slot>;
     /// When it was asked for, if the clock was read.
-    type Departure = Option<Nanos>;
+    type DequeueHint = Option<Nanos>;
 
     #[inline(always)]
     fn enqueue(skb: Skb, mut arriving: Arriving<'_, Self>) -> Enqueued {

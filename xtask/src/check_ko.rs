@@ -63,6 +63,19 @@ pub(crate) fn vermagic(env: &Env, chroot: &Chroot, tree: &KernelTree, module: &P
     )
 }
 
+/// The module says its version, which is the workspace's.
+///
+/// # Errors
+/// What it says instead.
+pub(crate) fn version(env: &Env, chroot: &Chroot, module: &Path) -> Result<()> {
+    let said = tool(env, chroot, module, "modinfo", &["-F", "version"])?;
+    let wanted = env!("CARGO_PKG_VERSION");
+    if said.trim() == wanted {
+        return Ok(());
+    }
+    bail!("its version is \"{}\", not {wanted}", said.trim())
+}
+
 /// Every symbol that the module takes from the kernel is one that the kernel exports.
 ///
 /// # Errors

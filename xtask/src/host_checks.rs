@@ -140,6 +140,11 @@ fn inspect(env: &Env, chroot: &Chroot, tree: &KernelTree, report: &Report, modul
         &format!("module: version magic is the kernel's ({name}, {series})"),
         || check_ko::vermagic(env, chroot, tree, module),
     );
+    timed(
+        report,
+        &format!("module: says its version ({name}, {series})"),
+        || check_ko::version(env, chroot, module),
+    );
 }
 
 /// Looks at how much stack the functions of a module take that was built for `kernel`: each

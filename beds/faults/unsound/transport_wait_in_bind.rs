@@ -3,8 +3,8 @@
 //!
 //! Waiting releases the socket's lock, and the kernel is in the middle of binding it.
 
-use knet_transport::{Busy, Net, Timeout, Transport};
+use knet_transport::{LockedSock, Net, Timeout, Transport};
 
-pub fn bind<T: Transport>(net: &mut Net<'_, T>, sock: Busy<'_>, mut timeout: Timeout) {
+pub fn bind<T: Transport>(net: &mut Net<'_, T>, sock: LockedSock<'_>, mut timeout: Timeout) {
     drop(sock.wait(net, &mut timeout, |_| true));
 }

@@ -2,9 +2,9 @@
 //! How many cache lines of a port a token touches.
 //!
 //! A line that is not in the cache costs some hundred instructions' time, which a count of
-//! instructions does not show. So the fields that a usual token needs stand together, and the build
-//! fails if they no longer do: who embeds a port can add these numbers to its own and assert what
-//! they come to.
+//! instructions does not show. So the fields that a token on the fast path needs stand together,
+//! and the build fails if they no longer do: who embeds a port can add these numbers to its own and
+//! assert what they come to.
 
 use core::mem::{offset_of, size_of};
 
@@ -51,7 +51,7 @@ const fn end_line((offset, size): (usize, usize)) -> usize {
 }
 
 impl<Q: Queue> Port<Q> {
-    /// Cache lines of the port that a usual token touches from its arrival until it has left, by
+    /// Cache lines of the port that a token on the fast path touches until it has left, by
     /// the class that it names or by its header, where the port is not shaped: the first two, with
     /// the words of the port and the group's shaper, and its band's.
     pub const TOKEN_LINES: usize = lines_of(&Self::TOKEN_FIELDS);

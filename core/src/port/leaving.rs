@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What leaves next.
+//! Dequeue: which packet leaves next, and when to come back if none may.
 //!
 //! [`Port::dequeue`] says it for any port. [`fast`] has the place where the paths part, and the
 //! fast one; here is the slow one: [`Port::start_slow`] and [`Port::end_slow`], with the child's

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a port is made of: one queue with its caps and counters, by how often they are needed, and
-//! the word that says which of them have packets.
+//! A band's queue with its caps and counters, what each packet changes first; and the bit mask of
+//! the bands that are backlogged.
 
 use crate::port::band::Band;
 use crate::queue::{DropCause, Meta, Packet, Queue, Sink};
@@ -440,10 +440,8 @@ pub(super) enum State {
     Other,
 }
 
-/// Which bands have packets: a bit each, by [`Slot`]; and whether there is more than that to what
-/// goes first.
-///
-/// In one word, since each dequeue asks both.
+/// Which bands are backlogged: a bit each, by [`Slot`]. And whether a dequeue can use the [head
+/// form](super::leave) of the fast path, since each dequeue asks for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Backlogged(u32);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Where packets pass the markers.
+//! Where packets pass the markers: on their way out of a port, one by one.
 
 use super::line::Slot;
 use super::Port;

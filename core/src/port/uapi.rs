@@ -69,7 +69,8 @@ pub const REN_OFF: u64 = 0;
 
 /// [`option::TOKEN_EXPIRY`]: tokens never expire.
 pub const EXPIRY_OFF: u64 = 0;
-/// [`option::TOKEN_EXPIRY`]: eight pacing intervals, or full frames with their tokens if that is longer (TOP section 3.1, R2).
+/// [`option::TOKEN_EXPIRY`]: eight pacing intervals, or full frames with their tokens if that is
+/// longer (TOP section 3.1, R2).
 pub const EXPIRY_AUTO: u64 = u64::MAX;
 
 /// [`option::ORDER`]: signal, tokens, data, unscheduled (TOP fig. 3b).

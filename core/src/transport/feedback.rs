@@ -137,8 +137,8 @@ impl Credit {
     }
 }
 
-/// The target loss of a message with this token rate, which is at most 10^9: `target loss / (1 +
-/// fairness x rate)`.
+/// The target loss of a message with this token rate, which is at most 10^9:
+/// `target loss / (1 + fairness x rate)`.
 #[inline]
 fn target(config: &Resolved, rate: u32) -> u32 {
     let spread = u64::from(rate).saturating_mul(config.fairness.into());

@@ -12,7 +12,7 @@ pub struct Address {
     pub ip: [u8; 16],
     /// The local address; IPv4 as `::ffff:a.b.c.d`.
     pub local: [u8; 16],
-    /// The interface, where the address means something on one link only (`fe80::/10`); otherwise 0.
+    /// The interface of a link-local address (`fe80::/10`); otherwise 0.
     pub scope: u32,
 }
 

@@ -154,12 +154,14 @@ pub mod config {
 
 /// [`config::POLICY`]: ExpressPass. One priority, all messages alike.
 pub const POLICY_EXPRESSPASS: u32 = 0;
-/// [`config::POLICY`]: TOP. Tokens have priorities; [`config::SCHEDULE`] says which messages come first.
+/// [`config::POLICY`]: TOP. Tokens have priorities; [`config::SCHEDULE`] says which messages come
+/// first.
 pub const POLICY_TOP: u32 = 1;
 /// [`config::POLICY`]: REN. A grant for each data packet.
 pub const POLICY_REN: u32 = 2;
 
-/// [`config::FEEDBACK`]: ExpressPass, algorithm 1: to the middle between the rate and the greatest one, or down to what came.
+/// [`config::FEEDBACK`]: ExpressPass, algorithm 1: to the middle between the rate and the greatest
+/// one, or down to what came.
 pub const FEEDBACK_MIDPOINT: u32 = 0;
 /// [`config::FEEDBACK`]: with a weight w and a target loss.
 pub const FEEDBACK_WEIGHTED: u32 = 1;
@@ -169,7 +171,8 @@ pub const CLOCK_REALTIME: u32 = 0;
 /// [`config::CLOCK`]: `CLOCK_TAI`, what PTP disciplines.
 pub const CLOCK_TAI: u32 = 1;
 
-/// [`config::SCHEDULE`]: shortest remaining first; messages of unknown size by what has come of them.
+/// [`config::SCHEDULE`]: shortest remaining first; messages of unknown size by what has come of
+/// them.
 pub const SCHEDULE_SRPT: u32 = 0;
 /// [`config::SCHEDULE`]: least attained service first.
 pub const SCHEDULE_LAS: u32 = 1;

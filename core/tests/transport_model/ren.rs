@@ -335,7 +335,8 @@ fn bursts_come_and_go() {
                 .unwrap()
                 - burst.stops;
             println!(
-                "{count} flows, {phase} ns: {most} packets wait, {drained} us; beside them {share}, {recovered} us"
+                "{count} flows, {phase} ns: {most} packets wait, {drained} us; \
+                 beside them {share}, {recovered} us"
             );
             assert_eq!(dropped, 0);
             assert!(most.abs_diff(count as u64 * BDP) <= 1);

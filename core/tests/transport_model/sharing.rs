@@ -79,7 +79,8 @@ fn incast_drops_no_data_and_takes_no_longer_than_the_link() {
             let ideal = 60_000 + senders as u64 * 50 * FRAME * 1_000_000_000 / G10;
             let (dropped, most) = data_queues(&network);
             println!(
-                "policy {}, {senders} senders: {} us, ideal {} us; {dropped} dropped, at most {most} B queued",
+                "policy {}, {senders} senders: {} us, ideal {} us; \
+                 {dropped} dropped, at most {most} B queued",
                 config.policy,
                 took / 1000,
                 ideal / 1000

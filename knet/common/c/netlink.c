@@ -16,7 +16,10 @@ int knet_put_u64(struct sk_buff *skb, int type, u64 value, int pad)
 	return nla_put_u64_64bit(skb, type, value, pad);
 }
 
-/* tc reads these nests without looking for NLA_F_NESTED, so the flag stays off as in the other qdiscs. */
+/*
+ * tc reads these nests without looking for NLA_F_NESTED, so the flag stays off as in the other
+ * qdiscs.
+ */
 struct nlattr *knet_nest_start(struct sk_buff *skb, int type)
 {
 	return nla_nest_start_noflag(skb, type);
@@ -37,7 +40,10 @@ void knet_extack_set(struct netlink_ext_ack *extack, const char *message)
 	NL_SET_ERR_MSG_FMT(extack, "%s", message);
 }
 
-/* Where the message that answers says the fault is. Only its distance from the request's start is used. */
+/*
+ * Where the message that answers says the fault is. Only its distance from the request's start is
+ * used.
+ */
 void knet_extack_blame(struct netlink_ext_ack *extack, const void *attr)
 {
 	NL_SET_BAD_ATTR(extack, attr);

@@ -36,8 +36,8 @@ impl Write for Message {
 impl Extack {
     /// # Safety
     ///
-    /// `extack` must be null or a `struct netlink_ext_ack` that is valid while this value lives. Each
-    /// crate has a type of its own for that, from its own bindings.
+    /// `extack` must be null or a `struct netlink_ext_ack` that is valid while this value lives.
+    /// Each crate has a type of its own for that, from its own bindings.
     pub unsafe fn from_raw<T>(extack: *mut T) -> Self {
         Extack(extack.cast())
     }

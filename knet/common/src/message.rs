@@ -13,8 +13,8 @@ pub struct Message(*mut bindings::sk_buff);
 impl Message {
     /// # Safety
     ///
-    /// `skb` must be a `struct sk_buff` with a netlink message that is being built, valid while this
-    /// value lives. Each crate has a type of its own for that, from its own bindings.
+    /// `skb` must be a `struct sk_buff` with a netlink message that is being built, valid while
+    /// this value lives. Each crate has a type of its own for that, from its own bindings.
     pub unsafe fn from_raw<T>(skb: *mut T) -> Self {
         Message(skb.cast())
     }

@@ -55,7 +55,10 @@ bool knet_skb_set_ecn(struct sk_buff *skb, unsigned int at, bool ipv6, u8 ecn)
 		ipv4_change_dsfield(ip, mask, ecn);
 		return true;
 	}
-	/* No checksum in the header, so what is known of the packet's changes with it; as in IP6_ECN_set_ce(). */
+	/*
+	 * No checksum in the header, so what is known of the packet's changes with it; as in
+	 * IP6_ECN_set_ce().
+	 */
 	from = get_unaligned((__be32 *)ip);
 	ipv6_change_dsfield(ip, mask, ecn);
 	if (skb->ip_summed == CHECKSUM_COMPLETE)
@@ -221,7 +224,8 @@ struct sk_buff *knet_dump_skb(struct gnet_dump *d)
 	return d->skb;
 }
 
-int knet_class_stats(struct gnet_dump *d, u64 bytes, u64 packets, const struct gnet_stats_queue *queue)
+int knet_class_stats(struct gnet_dump *d, u64 bytes, u64 packets,
+		     const struct gnet_stats_queue *queue)
 {
 	struct gnet_stats_queue q = *queue;
 	struct gnet_stats_basic_sync b;
@@ -238,7 +242,10 @@ bool knet_walk_class(struct Qdisc *sch, unsigned long cl, struct qdisc_walker *w
 	return tc_qdisc_stats_dump(sch, cl, walker);
 }
 
-/* bytes/s, or 0 when the device reports no speed. Needs RTNL, and the device's lock where it has one. */
+/*
+ * bytes/s, or 0 when the device reports no speed. Needs RTNL, and the device's lock where it has
+ * one.
+ */
 u64 knet_device_speed(struct net_device *dev)
 {
 	struct ethtool_link_ksettings settings;
@@ -363,7 +370,10 @@ int knet_link_watch_start(void)
 	return err;
 }
 
-/* For each successful start, without RTNL. After the last one neither the notifier nor the work item runs any more. */
+/*
+ * For each successful start, without RTNL. After the last one neither the notifier nor the work
+ * item runs any more.
+ */
 void knet_link_watch_stop(void)
 {
 	mutex_lock(&knet_link_watchers_lock);
@@ -450,7 +460,10 @@ u64 knet_random(void)
 /* Kinds that were ever registered. */
 static LLIST_HEAD(knet_kinds);
 
-/* Whether the module's init has succeeded. Until then it can be taken away in spite of references to it. */
+/*
+ * Whether the module's init has succeeded. Until then it can be taken away in spite of references
+ * to it.
+ */
 bool knet_module_is_live(void)
 {
 	return READ_ONCE(THIS_MODULE->state) == MODULE_STATE_LIVE;
@@ -508,7 +521,10 @@ static void knet_last_call(void *unused)
 {
 	struct knet_kind *kind;
 
-	/* Taps first: with the last of them go listeners, which are dropped, and may let go of a Registration. */
+	/*
+	 * Taps first: with the last of them go listeners, which are dropped, and may let go of a
+	 * Registration.
+	 */
 	if (knet_taps) {
 		/* Those whose grace period is not over are not in the queue yet. */
 		rcu_barrier();

@@ -52,7 +52,9 @@ void knet_skb_consume(struct sk_buff *skb);
 void knet_skb_free_later(struct sk_buff *skb);
 bool knet_skb_set_ecn(struct sk_buff *skb, unsigned int at, bool ipv6, u8 ecn);
 
-/* Accounting on a qdisc. All need the qdisc's root lock, or that nobody else can reach the qdisc. */
+/*
+ * Accounting on a qdisc. All need the qdisc's root lock, or that nobody else can reach the qdisc.
+ */
 struct net_device *knet_qdisc_dev(const struct Qdisc *sch);
 void knet_tree_lock(struct Qdisc *sch);
 void knet_tree_unlock(struct Qdisc *sch);
@@ -94,7 +96,8 @@ int knet_classify(struct sk_buff *skb, struct tcf_proto __rcu **list, struct tcf
 
 /* Dumps */
 struct sk_buff *knet_dump_skb(struct gnet_dump *d);
-int knet_class_stats(struct gnet_dump *d, u64 bytes, u64 packets, const struct gnet_stats_queue *queue);
+int knet_class_stats(struct gnet_dump *d, u64 bytes, u64 packets,
+		     const struct gnet_stats_queue *queue);
 bool knet_walk_class(struct Qdisc *sch, unsigned long cl, struct qdisc_walker *walker);
 
 /* Devices */
@@ -105,7 +108,8 @@ unsigned int knet_device_queue_bytes(const struct net_device *dev);
  * A qdisc that wants to hear when its device's speed may be another: when the device's link, or
  * that of a device below it, comes up, goes down or changes, and when a device below it comes or
  * goes. Nodes are added and removed under RTNL.
- * @changed is called with RTNL and the device's own lock where it has one, as tc calls a qdisc, but from a work item:
+ * @changed is called with RTNL and the device's own lock where it has one, as tc calls a qdisc, but
+ * from a work item:
  * after whatever changed is done with, and not in the middle of it.
  */
 struct knet_link_watch {

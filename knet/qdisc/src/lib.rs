@@ -15,9 +15,9 @@
 //! 3. [`Qdisc::enqueue`] gets an owned [`Skb`] and an [`Arriving`], which lends it the qdisc. Keep
 //!    the packet and say [`Arriving::queued`]. If it is not that simple, say [`Arriving::slow`]:
 //!    [`Qdisc::enqueue_slow`] gets it with an [`Enqueuing`], which lends the qdisc and an
-//!    [`Arrivals`] to report to. Queue and say [`Arrivals::queued`], hand the packet to
-//!    [`Arrivals::refuse`], or pass it to a child with [`Enqueuing::give`]. To make room,
-//!    [`Arrivals::drop_queued`] an older one. A packet that is simply let go of is freed, but
+//!    [`EnqueueReport`] to report to. Queue and say [`EnqueueReport::queued`], hand the packet to
+//!    [`EnqueueReport::refuse`], or pass it to a child with [`Enqueuing::give`]. To make room,
+//!    [`EnqueueReport::drop_queued`] an older one. A packet that is simply let go of is freed, but
 //!    nobody learns why.
 //! 4. [`Qdisc::dequeue`] gives the next packet away, [`Qdisc::dequeue_slow`] does so where a
 //!    child is asked or packets are dropped. When the next one is not due yet, return `None` there
@@ -93,8 +93,8 @@ pub use device::{Device, Medium};
 pub use dump::{ClassStats, Stats};
 pub use knet_common::{attr, Extack, Message};
 pub use qdisc::{
-    drop_queued, eopnotsupp, Arrivals, Arriving, Classified, Configuring, Context, Departures,
-    Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing, Kind, Leaving, Locked, Qdisc,
+    drop_queued, eopnotsupp, Arriving, Classified, Configuring, Context, DequeueReport, Dequeued,
+    Dequeuing, DropReason, EnqueueReport, Enqueued, Enqueuing, Kind, Leaving, Locked, Qdisc,
     Registration, Rtnl, FAST_PATH_FIELDS,
 };
 pub use skb::{HeaderBuffer, Headers, Skb, SkbQueue, PRIVATE_LEN};

@@ -22,7 +22,7 @@ mod passage;
 
 pub use adapter::{Kind, Registration};
 pub use passage::{
-    Arrivals, Arriving, Departures, Dequeued, Dequeuing, Enqueued, Enqueuing, Leaving,
+    Arriving, DequeueReport, Dequeued, Dequeuing, EnqueueReport, Enqueued, Enqueuing, Leaving,
 };
 
 /// Why a packet is dropped, as tools like `dropwatch` show it. Maps to C's
@@ -98,10 +98,10 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     ) -> Result;
 
     /// What [`Qdisc::enqueue`] has found out about a packet that is not just queued.
-    type Arrival;
+    type EnqueueHint;
 
     /// What [`Qdisc::dequeue`] has found out when there is more to do.
-    type Departure;
+    type DequeueHint;
 
     /// Takes a packet if all there is to do is to queue it as it is ([`Arriving::queued`]). Any
     /// other goes on to [`Qdisc::enqueue_slow`] ([`Arriving::slow`]).
@@ -109,7 +109,7 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
 
     /// Takes a packet: keeps it, gives it to a child, or gives it back to be dropped, and says so
     /// to `on`.
-    fn enqueue_slow(skb: Skb, known: Self::Arrival, on: &mut Enqueuing<'_, Self>);
+    fn enqueue_slow(skb: Skb, known: Self::EnqueueHint, on: &mut Enqueuing<'_, Self>);
 
     /// Gives the packet to send next, if one may be sent now and that is all there is to do
     /// ([`Leaving::with`]), or says that nothing is queued ([`Leaving::empty`]). All else is for
@@ -117,7 +117,7 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     fn dequeue(leaving: Leaving<'_, Self>) -> Dequeued;
 
     /// Gives the packet to send next, if one may be sent now.
-    fn dequeue_slow(known: Self::Departure, on: &mut Dequeuing<'_, Self>) -> Option<Skb>;
+    fn dequeue_slow(known: Self::DequeueHint, on: &mut Dequeuing<'_, Self>) -> Option<Skb>;
 
     /// As [`Qdisc::dequeue`], for a parent that looks at the packet to send next. knet keeps the
     /// packet apart, as part of the qdisc's `qlen`, until that parent, or any, takes it, until
@@ -201,9 +201,9 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
     const CLASSES_ARE_FIXED: &'static str = "the qdisc makes its classes itself";
 }
 
-/// Where the fields of `struct Qdisc` are that a usual packet touches from its arrival until it has
-/// left, and how long they are: for who counts cache lines. [`Context::asked_at_once`] touches the
-/// first only if nothing is queued.
+/// Where the fields of `struct Qdisc` are that a packet on the fast path touches from its arrival
+/// until it has left, and how long they are: for who counts cache lines. [`Context::asked_at_once`]
+/// touches the first only if nothing is queued.
 pub const FAST_PATH_FIELDS: [(usize, usize); 8] = {
     use bindings::{gnet_stats_basic_sync, gnet_stats_queue, qdisc_skb_head, Qdisc};
     use core::mem::offset_of;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The generic netlink family, as Rust sees it. Only opaque structures: all that looks into them is in genl.c. */
+/*
+ * The generic netlink family, as Rust sees it. Only opaque structures: all that looks into them is
+ * in genl.c.
+ */
 #ifndef KNET_TRANSPORT_GENL_H
 #define KNET_TRANSPORT_GENL_H
 
@@ -51,7 +54,8 @@ struct knt_genl_ops {
 	int (*dump_start)(const struct knt_request *request);
 	int (*dump)(struct knt_dump *dump);	/* 0: all is written; 1: there is more */
 	void (*news)(struct knt_net *tn);	/* after knt_news() */
-	void (*link_changed)(struct knt_net *tn); /* after a device of the namespace came up, went down or changed */
+	/* after a device of the namespace came up, went down or changed */
+	void (*link_changed)(struct knt_net *tn);
 };
 
 /* A family, for as long as it is registered. One at a time, with one multicast group. */

@@ -49,7 +49,10 @@ static int knt_refuse(struct knt_net *tn, struct sk_buff *skb, enum knt_refused 
 	return 0;
 }
 
-/* UDP's encap_rcv: the checksum is right, and skb begins with UDP's header. Always takes the packet. */
+/*
+ * UDP's encap_rcv: the checksum is right, and skb begins with UDP's header. Always takes the
+ * packet.
+ */
 int knt_receive(struct sock *udp, struct sk_buff *skb)
 {
 	struct knt_net *tn = rcu_dereference_sk_user_data(udp);

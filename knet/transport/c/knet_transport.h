@@ -131,7 +131,8 @@ struct knt_ops {
 	void *(*net_open)(struct knt_net *tn);			/* makes the namespace's state; NULL: no memory */
 	void (*net_close)(void *state);
 	void (*timer)(struct knt_net *tn);
-	void (*packet)(struct knt_net *tn, const struct knt_arrival *arrival, struct sk_buff *skb); /* takes skb */
+	/* takes skb */
+	void (*packet)(struct knt_net *tn, const struct knt_arrival *arrival, struct sk_buff *skb);
 	void (*refused)(struct knt_net *tn, u32 why);		/* enum knt_refused; as packet */
 	int (*sock_open)(struct sock *sk);
 	void (*sock_close)(struct sock *sk, bool abort, long linger);	/* L; perhaps twice */
@@ -185,7 +186,8 @@ int knt_route(struct sock *sk, const struct knt_address *to, struct knt_path *pa
  * to the socket, to whose memory it counts. Writing is for one at a time and sleeps; all else is
  * for any context.
  */
-struct knt_out *knt_out_new(struct sock *sk, u32 length);	/* length 0: not known, or more than this call has */
+/* length 0: not known, or more than this call has */
+struct knt_out *knt_out_new(struct sock *sk, u32 length);
 void knt_out_get(struct knt_out *out);
 void knt_out_put(struct knt_out *out);
 int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len);
@@ -207,9 +209,10 @@ struct knt_part {
 	u32 len;
 };
 
-bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb, u32 offset, u32 skip,
-			 u32 len);
-u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len, struct knt_part *parts, u32 max);
+bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
+			 u32 offset, u32 skip, u32 len);
+u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len,
+			struct knt_part *parts, u32 max);
 void knt_segments_consume(struct knt_segments *segments, u32 below);
 int knt_part_copy(const struct knt_part *part, struct msghdr *msg);
 

@@ -37,7 +37,8 @@ static int knt_destination(struct sock *sk, struct msghdr *msg, struct knt_addre
 			return -EINVAL;
 		*(struct in6_addr *)to->ip = sin6->sin6_addr;
 		to->port = ntohs(sin6->sin6_port);
-		if (msg->msg_namelen >= sizeof(*sin6) && __ipv6_addr_needs_scope_id(ipv6_addr_type(&sin6->sin6_addr)))
+		if (msg->msg_namelen >= sizeof(*sin6) &&
+		    __ipv6_addr_needs_scope_id(ipv6_addr_type(&sin6->sin6_addr)))
 			to->scope = sin6->sin6_scope_id;
 	} else {
 		return -EAFNOSUPPORT;
@@ -176,7 +177,8 @@ void knt_msg_put_info(struct msghdr *msg, const u64 info[4])
 {
 	const struct knt_numbers *numbers = &knt_ops->numbers;
 
-	put_cmsg(msg, numbers->level, numbers->ancillary[KNT_CMSG_INFO], 4 * sizeof(u64), (void *)info);
+	put_cmsg(msg, numbers->level, numbers->ancillary[KNT_CMSG_INFO], 4 * sizeof(u64),
+		 (void *)info);
 }
 
 /* Queues a report of what became of a message, for knt_msg_receive_error(). Any context. */
@@ -222,7 +224,8 @@ int knt_msg_receive_error(struct sock *sk, struct msghdr *msg, size_t len)
 		return -EAGAIN;
 	memset(&error, 0, sizeof(error));
 	error.ee = SKB_EXT_ERR(skb)->ee;
-	if (error.ee.ee_origin == knt_ops->numbers.ee_origin && !skb_copy_bits(skb, 0, &peer, sizeof(peer))) {
+	if (error.ee.ee_origin == knt_ops->numbers.ee_origin &&
+	    !skb_copy_bits(skb, 0, &peer, sizeof(peer))) {
 		size = knt_fill_name(sk, &error.offender, &peer);
 		knt_msg_set_source(sk, msg, &peer);
 	} else {

@@ -30,14 +30,20 @@ int knt_wait_ready(void)
 	return 0;
 }
 
-/* Whether the module is in use or may be, so that nothing can be unregistered. Then the module stays, too. */
+/*
+ * Whether the module is in use or may be, so that nothing can be unregistered. Then the module
+ * stays, too.
+ */
 bool knt_stays(void)
 {
 	WRITE_ONCE(knt_ending, true);
 	return READ_ONCE(THIS_MODULE->state) == MODULE_STATE_LIVE && try_module_get(THIS_MODULE);
 }
 
-/* Waits until nobody but a failing init holds the module: whoever waits in knt_wait_ready() leaves. */
+/*
+ * Waits until nobody but a failing init holds the module: whoever waits in knt_wait_ready()
+ * leaves.
+ */
 void knt_wait_unused(void)
 {
 	while (module_refcount(THIS_MODULE) > 1)
@@ -48,7 +54,10 @@ int knt_register(const struct knt_ops *ops, const void *place)
 {
 	int err;
 
-	/* Only what is in the module's data is certain to be dropped when the module ends, and not before. */
+	/*
+	 * Only what is in the module's data is certain to be dropped when the module ends, and not
+	 * before.
+	 */
 	if (!within_module_core((unsigned long)place, THIS_MODULE))
 		return -EINVAL;
 	if (ops->numbers.header > KNT_MAX_HEADER)

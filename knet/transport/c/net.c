@@ -78,7 +78,10 @@ u64 knt_random(void)
 	return get_random_u64();
 }
 
-/* A UDP socket on the port, with knt_receive() for what comes. Does what udp_tunnel.ko does, without needing it. */
+/*
+ * A UDP socket on the port, with knt_receive() for what comes. Does what udp_tunnel.ko does,
+ * without needing it.
+ */
 static int knt_udp_open(struct knt_net *tn, int family, struct socket **result)
 {
 	struct sockaddr_in6 any6 = { .sin6_family = AF_INET6, .sin6_port = knt_udp_port() };

@@ -191,7 +191,10 @@ u32 knt_out_copied(const struct knt_out *out)
 	return out->room;
 }
 
-/* Puts a part of what is written into a packet, as a copy or by reference. What is not written is nobody's to see. */
+/*
+ * Puts a part of what is written into a packet, as a copy or by reference. What is not written is
+ * nobody's to see.
+ */
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy)
 {
 	u32 written = smp_load_acquire(&out->written);

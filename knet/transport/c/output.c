@@ -36,7 +36,8 @@ bool knt_outbox_add(struct knt_outbox *box, const struct knt_departure *departur
 	/* A datagram has no more than this, whichever IP it goes by. */
 	if (departure->head_len > KNT_MAX_HEADER || (out && departure->len > KNT_MAX_PAYLOAD))
 		return false;
-	skb = alloc_skb(headroom + departure->head_len + (copy ? departure->len : 0), GFP_ATOMIC | __GFP_NOWARN);
+	skb = alloc_skb(headroom + departure->head_len + (copy ? departure->len : 0),
+			GFP_ATOMIC | __GFP_NOWARN);
 	if (!skb)
 		return false;
 	skb_reserve(skb, headroom);
@@ -119,7 +120,10 @@ static void knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry 
 }
 #endif
 
-/* Sends what was collected. Any context in which packets may be sent, without the namespace's lock. */
+/*
+ * Sends what was collected. Any context in which packets may be sent, without the namespace's
+ * lock.
+ */
 void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 {
 	struct sk_buff *skb, *next;

@@ -9,7 +9,8 @@
 #include <net/transp_v6.h>
 #include "internal.h"
 
-static struct dst_entry *knt_lookup4(struct net *net, const struct sock *sk, __be32 *to, __be32 *from, int device)
+static struct dst_entry *knt_lookup4(struct net *net, const struct sock *sk, __be32 *to,
+				     __be32 *from, int device)
 {
 	struct flowi4 flow = {
 		.flowi4_oif = device,
@@ -39,8 +40,8 @@ static struct dst_entry *knt_lookup4(struct net *net, const struct sock *sk, __b
 }
 
 #if IS_ENABLED(CONFIG_IPV6)
-static struct dst_entry *knt_lookup6(struct net *net, const struct sock *sk, struct in6_addr *to, struct in6_addr *from,
-				     int device)
+static struct dst_entry *knt_lookup6(struct net *net, const struct sock *sk, struct in6_addr *to,
+				     struct in6_addr *from, int device)
 {
 	struct flowi6 flow = {
 		.flowi6_oif = device,

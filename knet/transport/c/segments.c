@@ -34,7 +34,10 @@ static void knt_segment_destruct(struct sk_buff *skb)
 	sock_put(sk);
 }
 
-/* The payload alone in a packet of its own; the old one is freed. NULL if there is no memory, and the old one is kept. */
+/*
+ * The payload alone in a packet of its own; the old one is freed. NULL if there is no memory, and
+ * the old one is kept.
+ */
 static struct sk_buff *knt_segment_compact(struct sk_buff *skb, u32 skip, u32 len)
 {
 	struct sk_buff *copy = alloc_skb(len, GFP_ATOMIC | __GFP_NOWARN);
@@ -50,8 +53,8 @@ static struct sk_buff *knt_segment_compact(struct sk_buff *skb, u32 skip, u32 le
 }
 
 /* Takes the packet. False: no memory, or more than the socket may have. */
-bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb, u32 offset, u32 skip,
-			 u32 len)
+bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
+			 u32 offset, u32 skip, u32 len)
 {
 	struct rb_node **link = &knt_root(segments)->rb_node, *parent = NULL;
 	struct knt_segment_cb *seg;
@@ -103,8 +106,12 @@ drop:
 	return false;
 }
 
-/* The packets that hold offset.. on, as far as they are without a gap and up to len bytes; how many there are. */
-u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len, struct knt_part *parts, u32 max)
+/*
+ * The packets that hold offset.. on, as far as they are without a gap and up to len bytes; how
+ * many there are.
+ */
+u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len,
+			struct knt_part *parts, u32 max)
 {
 	struct rb_node *node = rb_first(knt_root(segments));
 	u32 count = 0;

@@ -146,7 +146,8 @@ static int knt_setsockopt(struct sock *sk, int level, int option, sockptr_t from
 	return err;
 }
 
-static int knt_getsockopt(struct sock *sk, int level, int option, char __user *to, int __user *len_to)
+static int knt_getsockopt(struct sock *sk, int level, int option, char __user *to,
+			  int __user *len_to)
 {
 	int value, len;
 
@@ -345,7 +346,10 @@ int knt_sockets_register(void)
 	unsigned long pages = totalram_pages();
 	int err;
 
-	/* A sixth of the memory for all messages together; beyond a tenth, no socket gets more than the least. */
+	/*
+	 * A sixth of the memory for all messages together; beyond a tenth, no socket gets more than the
+	 * least.
+	 */
 	knt_memory_limits[0] = max(pages / 10, 128UL);
 	knt_memory_limits[1] = max(pages / 8, 160UL);
 	knt_memory_limits[2] = max(pages / 6, 192UL);

@@ -380,7 +380,9 @@ fn bare<T: Family>(attrs: Nest<'_>, extack: &mut Extack) -> Result {
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_genl_ops` says.
+/// - C guarantees: `request` and its attributes are valid until the return, and the namespace
+///   lives. Process context, may sleep; other requests may run at the same time.
+/// - Rust gives 0 or a negative errno, and keeps nothing of `request`.
 unsafe extern "C" fn request<T: Family>(raw: *const bindings::knt_request) -> c_int {
     // SAFETY: the caller's, for the time of the call.
     let raw = unsafe { &*raw };
@@ -416,7 +418,8 @@ unsafe extern "C" fn request<T: Family>(raw: *const bindings::knt_request) -> c_
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_genl_ops` says.
+/// - C guarantees: as for `request`; no message of the dump was made yet.
+/// - Rust gives 0, and C goes on with `dump`; or a negative errno, and it does not.
 unsafe extern "C" fn dump_start<T: Family>(raw: *const bindings::knt_request) -> c_int {
     // SAFETY: the caller's, for the time of the call.
     let (attrs, mut extack) = unsafe { parts(&*raw) };
@@ -425,7 +428,10 @@ unsafe extern "C" fn dump_start<T: Family>(raw: *const bindings::knt_request) ->
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_genl_ops` says.
+/// - C guarantees: `dump` is the one that `dump_start` allowed, its message has room, and the
+///   namespace lives. Process context, may sleep.
+/// - Rust gives 0 when all is written, 1 when there is more, or a negative errno, and keeps
+///   nothing of `dump` but its position.
 unsafe extern "C" fn dump<T: Family>(raw: *mut bindings::knt_dump) -> c_int {
     // SAFETY: the caller's, for the time of the call.
     let raw = unsafe { &*raw };
@@ -441,7 +447,9 @@ unsafe extern "C" fn dump<T: Family>(raw: *mut bindings::knt_dump) -> c_int {
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_genl_ops` says.
+/// - C guarantees: `tn` is an open namespace, and stays so during the call. A work item, may sleep;
+///   after `knt_news()`, perhaps once for several.
+/// - Rust tells all that was noted until then.
 unsafe extern "C" fn news<T: Family>(tn: *mut bindings::knt_net) {
     // SAFETY: the namespace waits for this call before it ends.
     T::news(&mut News(unsafe { Net::from_raw(tn) }));
@@ -449,7 +457,9 @@ unsafe extern "C" fn news<T: Family>(tn: *mut bindings::knt_net) {
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_genl_ops` says.
+/// - C guarantees: `tn` is a namespace, and stays so during the call. A work item, may sleep; a
+///   device came up, went down or changed.
+/// - Rust does not rely on being called once for each change.
 unsafe extern "C" fn link_changed<T: Family>(tn: *mut bindings::knt_net) {
     // SAFETY: as for `news`; a work item has no locks.
     T::link_changed(&mut unsafe { Control::from_raw(tn) });

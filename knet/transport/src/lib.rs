@@ -56,7 +56,7 @@ pub use knet_common::{attr, Extack, Message as Reply};
 pub use message::{ReceiveFlags, Receiving, Report, SendOptions, Sending, SockAddress};
 pub use net::{now, random, wall_clock, Departure, Locked, Net, Outbox};
 pub use registration::Registration;
-pub use sock::{Busy, Caller, Sock, SockRef, Timeout, View};
+pub use sock::{Caller, LockedSock, Sock, SockRef, Timeout, View};
 pub use transport::{
-    Ancillary, Arrival, Numbers, Path, Queue, Ready, Refused, ReportNumbers, Transport,
+    Ancillary, Arrival, Numbers, Path, Ready, Refused, ReportNumbers, SockQueue, Transport,
 };

@@ -7,8 +7,8 @@ use crate::{
     genl::Opening,
     message::{ReceiveFlags, Receiving, Sending},
     net::Net,
-    sock::{Busy, Caller, Sock, Timeout},
-    transport::{Arrival, Path, Queue, Refused, Transport},
+    sock::{Caller, LockedSock, Sock, Timeout},
+    transport::{Arrival, Path, Refused, SockQueue, Transport},
 };
 use core::{
     marker::{PhantomData, PhantomPinned},
@@ -138,7 +138,10 @@ impl<T: Transport> Table<T> {
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `tn` is a namespace that has no state yet. Process context, with its
+///   `open_lock`; nothing else of it is called meanwhile.
+/// - Rust gives the state, made with `KBox::into_raw`, or null; C gives it back by
+///   `net_close` once.
 unsafe extern "C" fn net_open<T: Transport>(tn: *mut bindings::knt_net) -> *mut c_void {
     // SAFETY: the namespace lives while it is being opened.
     match T::open(&mut unsafe { Opening::from_raw(tn) }) {
@@ -149,7 +152,9 @@ unsafe extern "C" fn net_open<T: Transport>(tn: *mut bindings::knt_net) -> *mut 
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `state` is what `net_open` gave. Nothing of the namespace runs any more, or it
+///   was never opened: this is the last call.
+/// - Rust frees it, and keeps no reference to it.
 unsafe extern "C" fn net_close<T: Transport>(state: *mut c_void) {
     // SAFETY: made by `net_open`, and given back once.
     drop(unsafe { KBox::<T::State>::from_raw(state.cast()) });
@@ -157,7 +162,9 @@ unsafe extern "C" fn net_close<T: Transport>(state: *mut c_void) {
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `tn` is an open namespace, and stays so during the call. A softirq, or bottom
+///   halves off; without the namespace's lock.
+/// - Rust takes the lock itself, does not sleep, and has released it on return.
 unsafe extern "C" fn timer<T: Transport>(tn: *mut bindings::knt_net) {
     // SAFETY: the timer is cancelled before the namespace ends.
     let mut net = unsafe { Net::<T>::from_raw(tn) };
@@ -168,7 +175,11 @@ unsafe extern "C" fn timer<T: Transport>(tn: *mut bindings::knt_net) {
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `tn` is an open namespace, and stays so during the call. `arrival` and the bytes
+///   that it points to are valid until the return, the bytes at most as long as `skb`. `skb` is
+///   owned by nobody else, has no device and no route. Bottom halves are off; without the
+///   namespace's lock.
+/// - Rust takes `skb` in any case, keeps nothing of `arrival`, and does not sleep.
 unsafe extern "C" fn packet<T: Transport>(
     tn: *mut bindings::knt_net,
     arrival: *const bindings::knt_arrival,
@@ -201,7 +212,8 @@ unsafe extern "C" fn packet<T: Transport>(
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: as for `packet`; the datagram is still C's.
+/// - Rust only notes it, and does not sleep.
 unsafe extern "C" fn refused<T: Transport>(tn: *mut bindings::knt_net, why: u32) {
     let why = match why {
         bindings::knt_refused_KNT_REFUSED_PORT => Refused::Port,
@@ -217,7 +229,9 @@ unsafe extern "C" fn refused<T: Transport>(tn: *mut bindings::knt_net, why: u32)
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `sk` is a socket that is being made, in an open namespace that it holds. Process
+///   context, may sleep.
+/// - Rust gives 0 or a negative errno. C calls `sock_close` later in either case.
 unsafe extern "C" fn sock_open<T: Transport>(sk: *mut bindings::sock) -> c_int {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };
@@ -238,9 +252,9 @@ unsafe fn net_of<'a, T: Transport>(sk: *mut bindings::sock) -> Net<'a, T> {
 /// # Safety
 ///
 /// The caller has the socket's lock.
-unsafe fn busy<'a>(sk: *mut bindings::sock) -> Busy<'a> {
+unsafe fn locked_sock<'a>(sk: *mut bindings::sock) -> LockedSock<'a> {
     // SAFETY: the socket lives during the call, which has its lock.
-    unsafe { Busy::new(Sock::from_raw(sk)) }
+    unsafe { LockedSock::new(Sock::from_raw(sk)) }
 }
 
 /// # Safety
@@ -253,7 +267,10 @@ unsafe fn caller<'a>(sk: *mut bindings::sock) -> Caller<'a> {
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `sk` is a socket whose `sock_open` was called. Process context, with the
+///   socket's lock. Called again with `abort` false and `linger` 0 before the socket is freed.
+/// - Rust may release the lock while it waits, has it on return, and does no harm when
+///   called twice.
 unsafe extern "C" fn sock_close<T: Transport>(
     sk: *mut bindings::sock,
     abort: bool,
@@ -268,10 +285,12 @@ unsafe extern "C" fn sock_close<T: Transport>(
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `sk` is an open socket without a port. Process context, with the socket's lock,
+///   which is kept.
+/// - Rust gives a port of 1 to 65535, or a negative errno; does not release the lock.
 unsafe extern "C" fn sock_bind<T: Transport>(sk: *mut bindings::sock, port: u16) -> c_int {
     // SAFETY: called with the lock.
-    let sock = unsafe { busy(sk) };
+    let sock = unsafe { locked_sock(sk) };
     // SAFETY: the socket lives during the call, and is `T`'s as its table is.
     let mut net = unsafe { net_of::<T>(sk) };
     answer(T::sock_bind(&mut net, sock, port).map(c_int::from))
@@ -279,10 +298,12 @@ unsafe extern "C" fn sock_bind<T: Transport>(sk: *mut bindings::sock, port: u16)
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `sk` is an open socket that has a port. Process context, with the socket's lock,
+///   which is kept.
+/// - Rust gives up the port; does not release the lock.
 unsafe extern "C" fn sock_unbind<T: Transport>(sk: *mut bindings::sock) {
     // SAFETY: called with the lock.
-    let sock = unsafe { busy(sk) };
+    let sock = unsafe { locked_sock(sk) };
     // SAFETY: the socket lives during the call, and is `T`'s as its table is.
     let mut net = unsafe { net_of::<T>(sk) };
     T::sock_unbind(&mut net, sock);
@@ -290,10 +311,12 @@ unsafe extern "C" fn sock_unbind<T: Transport>(sk: *mut bindings::sock) {
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `sk` is an open socket with a port. Process context, with the socket's lock,
+///   which is kept.
+/// - Rust does not release the lock.
 unsafe extern "C" fn sock_moved<T: Transport>(sk: *mut bindings::sock) {
     // SAFETY: called with the lock.
-    let sock = unsafe { busy(sk) };
+    let sock = unsafe { locked_sock(sk) };
     // SAFETY: the socket lives during the call, and is `T`'s as its table is.
     let mut net = unsafe { net_of::<T>(sk) };
     T::sock_moved(&mut net, sock);
@@ -301,10 +324,12 @@ unsafe extern "C" fn sock_moved<T: Transport>(sk: *mut bindings::sock) {
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `sk` is an open socket, and its view says already how it is shut down. Process
+///   context, with the socket's lock, which is kept.
+/// - Rust does not release the lock.
 unsafe extern "C" fn sock_shutdown<T: Transport>(sk: *mut bindings::sock, _how: c_int) {
     // SAFETY: called with the lock.
-    let sock = unsafe { busy(sk) };
+    let sock = unsafe { locked_sock(sk) };
     // SAFETY: the socket lives during the call, and is `T`'s as its table is.
     let mut net = unsafe { net_of::<T>(sk) };
     T::sock_shutdown(&mut net, sock);
@@ -312,7 +337,10 @@ unsafe extern "C" fn sock_shutdown<T: Transport>(sk: *mut bindings::sock, _how: 
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `sk` is an open socket, `msg` a `sendmsg`'s with `len` bytes. Process context,
+///   with the socket's lock.
+/// - Rust may release the lock while it waits, has it on return; gives no more than `len`,
+///   or a negative errno; keeps nothing of `msg`.
 unsafe extern "C" fn send<T: Transport>(
     sk: *mut bindings::sock,
     msg: *mut bindings::msghdr,
@@ -331,7 +359,10 @@ unsafe extern "C" fn send<T: Transport>(
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `sk` is an open socket, `msg` a `recvmsg`'s with room for `len` bytes. Process
+///   context, with the socket's lock.
+/// - Rust may release the lock while it waits, has it on return; gives no more than `len`,
+///   or a negative errno; keeps nothing of `msg`.
 unsafe extern "C" fn receive<T: Transport>(
     sk: *mut bindings::sock,
     msg: *mut bindings::msghdr,
@@ -352,7 +383,9 @@ unsafe extern "C" fn receive<T: Transport>(
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `sk` is an open socket, and stays so during the call. Process context, without
+///   the socket's lock.
+/// - Rust does not sleep.
 unsafe extern "C" fn poll<T: Transport>(sk: *mut bindings::sock) -> u32 {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };
@@ -365,14 +398,15 @@ unsafe extern "C" fn poll<T: Transport>(sk: *mut bindings::sock) -> u32 {
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `sk` is an open socket. Process context, with the socket's lock, which is kept.
+/// - Rust gives 0 or a negative errno; does not release the lock.
 unsafe extern "C" fn set_option<T: Transport>(
     sk: *mut bindings::sock,
     option: c_int,
     value: c_int,
 ) -> c_int {
     // SAFETY: called with the lock.
-    let sock = unsafe { busy(sk) };
+    let sock = unsafe { locked_sock(sk) };
     // SAFETY: the socket lives during the call, and is `T`'s as its table is.
     let mut net = unsafe { net_of::<T>(sk) };
     answer(T::set_option(&mut net, sock, option as u32, value).map(|()| 0))
@@ -380,7 +414,9 @@ unsafe extern "C" fn set_option<T: Transport>(
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `sk` is an open socket, and stays so during the call. Process context, without
+///   the socket's lock.
+/// - Rust gives no value below -1 that is not an errno.
 unsafe extern "C" fn get_option<T: Transport>(sk: *mut bindings::sock, option: c_int) -> c_int {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };
@@ -391,16 +427,18 @@ unsafe extern "C" fn get_option<T: Transport>(sk: *mut bindings::sock, option: c
 
 /// # Safety
 ///
-/// Called by the C side only, as `struct knt_ops` says.
+/// - C guarantees: `sk` is an open socket, and stays so during the call; `which` is one of
+///   `KNT_QUEUE_*`. Process context, without the socket's lock.
+/// - Rust gives no negative number.
 unsafe extern "C" fn queued<T: Transport>(sk: *mut bindings::sock, which: c_int) -> c_int {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };
     // SAFETY: the socket lives during the call, and is `T`'s as its table is.
     let mut net = unsafe { net_of::<T>(sk) };
     let queue = if which == bindings::KNT_QUEUE_IN as c_int {
-        Queue::In
+        SockQueue::In
     } else {
-        Queue::Out
+        SockQueue::Out
     };
     let bytes = T::queued(&mut net, sock, queue);
     c_int::try_from(bytes).unwrap_or(c_int::MAX)

@@ -146,9 +146,9 @@ impl Sock {
 
 /// A socket during a call of the application, which has the socket's lock.
 #[derive(Clone, Copy)]
-pub struct Busy<'a>(&'a Sock, PhantomData<*mut ()>);
+pub struct LockedSock<'a>(&'a Sock, PhantomData<*mut ()>);
 
-impl Deref for Busy<'_> {
+impl Deref for LockedSock<'_> {
     type Target = Sock;
 
     fn deref(&self) -> &Sock {
@@ -156,7 +156,7 @@ impl Deref for Busy<'_> {
     }
 }
 
-impl<'a> Busy<'a> {
+impl<'a> LockedSock<'a> {
     /// # Safety
     ///
     /// The caller has the socket's lock, in process context, for as long as the value lives.
@@ -167,12 +167,12 @@ impl<'a> Busy<'a> {
 
 /// A socket during a call of the application that may wait: to write, to read, or to close.
 #[derive(Clone, Copy)]
-pub struct Caller<'a>(Busy<'a>);
+pub struct Caller<'a>(LockedSock<'a>);
 
 impl<'a> Deref for Caller<'a> {
-    type Target = Busy<'a>;
+    type Target = LockedSock<'a>;
 
-    fn deref(&self) -> &Busy<'a> {
+    fn deref(&self) -> &LockedSock<'a> {
         &self.0
     }
 }
@@ -180,10 +180,10 @@ impl<'a> Deref for Caller<'a> {
 impl<'a> Caller<'a> {
     /// # Safety
     ///
-    /// As for [`Busy::new`]; and nothing depends on the lock not being released in between.
+    /// As for [`LockedSock::new`]; and nothing depends on the lock not being released in between.
     pub(crate) unsafe fn new(sock: &'a Sock) -> Self {
         // SAFETY: promised by the caller.
-        Self(unsafe { Busy::new(sock) })
+        Self(unsafe { LockedSock::new(sock) })
     }
 
     /// Gives the socket a port, if it has none. Sleeps.

@@ -7,7 +7,7 @@ use crate::{
     genl::Opening,
     message::{ReceiveFlags, Receiving, Sending},
     net::{Locked, Net},
-    sock::{Busy, Caller, Sock, Timeout},
+    sock::{Caller, LockedSock, Sock, Timeout},
 };
 use core::ffi::CStr;
 use kernel::{alloc::KBox, error::Result};
@@ -129,7 +129,7 @@ pub struct Ready {
 
 /// What `SIOCINQ` and `SIOCOUTQ` ask.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Queue {
+pub enum SockQueue {
     /// Bytes that can be read.
     In,
     /// Bytes that no receiver has acknowledged.
@@ -174,16 +174,16 @@ pub trait Transport: Sized + 'static {
     ///
     /// # Errors
     /// `EADDRINUSE`.
-    fn sock_bind(net: &mut Net<'_, Self>, sock: Busy<'_>, port: u16) -> Result<u16>;
+    fn sock_bind(net: &mut Net<'_, Self>, sock: LockedSock<'_>, port: u16) -> Result<u16>;
 
     /// Takes a socket's port away.
-    fn sock_unbind(net: &mut Net<'_, Self>, sock: Busy<'_>);
+    fn sock_unbind(net: &mut Net<'_, Self>, sock: LockedSock<'_>);
 
     /// A bound socket's local address is another one now: it was connected, or is no longer.
-    fn sock_moved(net: &mut Net<'_, Self>, sock: Busy<'_>);
+    fn sock_moved(net: &mut Net<'_, Self>, sock: LockedSock<'_>);
 
     /// A socket is shut down; its [`view`](Sock::view) says how.
-    fn sock_shutdown(net: &mut Net<'_, Self>, sock: Busy<'_>);
+    fn sock_shutdown(net: &mut Net<'_, Self>, sock: LockedSock<'_>);
 
     /// `sendmsg` of `len` bytes; returns how many were taken.
     ///
@@ -215,7 +215,8 @@ pub trait Transport: Sized + 'static {
     ///
     /// # Errors
     /// `ENOPROTOOPT`, `EINVAL`.
-    fn set_option(net: &mut Net<'_, Self>, sock: Busy<'_>, option: u32, value: i32) -> Result;
+    fn set_option(net: &mut Net<'_, Self>, sock: LockedSock<'_>, option: u32, value: i32)
+        -> Result;
 
     /// Reads an option of the transport's level; not below -1.
     ///
@@ -224,5 +225,5 @@ pub trait Transport: Sized + 'static {
     fn get_option(net: &mut Net<'_, Self>, sock: &Sock, option: u32) -> Result<i32>;
 
     /// How many bytes are in a queue.
-    fn queued(net: &mut Net<'_, Self>, sock: &Sock, queue: Queue) -> u32;
+    fn queued(net: &mut Net<'_, Self>, sock: &Sock, queue: SockQueue) -> u32;
 }

@@ -262,6 +262,25 @@ mod tests {
     }
 
     #[test]
+    fn ports_and_pacers_are_helped_alike() {
+        let mut command = Cli::command();
+        command.build();
+        let mut help = |path: &[&str]| {
+            let mut found = &mut command;
+            for name in path {
+                found = found.find_subcommand_mut(name).unwrap();
+            }
+            found.render_help().to_string()
+        };
+        for verb in ["add", "replace", "change", "del", "show"] {
+            let alike = help(&["port", verb]).replace("port", "pacer");
+            // The lines about flags name both.
+            let bare = |text: &str| text.lines().take(4).collect::<Vec<_>>().join("\n");
+            assert_eq!(bare(&alike), bare(&help(&["pacer", verb])), "{verb}");
+        }
+    }
+
+    #[test]
     fn help_has_the_exit_codes() {
         let help = Cli::command().render_help().to_string();
         for (code, meaning) in EXIT_CODES {

@@ -8,6 +8,7 @@ use turnstile_netlink::options::Options;
 use turnstile_netlink::stats::{ClassStats, MarkerStats, PortStats};
 
 mod command;
+mod ends;
 mod pacer;
 mod synopsis;
 

@@ -26,7 +26,7 @@ pub(crate) enum PacerCommand {
     /// Add a pacer in the place of what is there, or change the pacer that is there
     #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Replace(Target),
-    /// Set options of a pacer; those not given, what is queued, and the flows that are paced, stay
+    /// Set options of a pacer; those not given, and what is queued, stay
     #[command(after_long_help = options(), after_help = OPTIONS_IN_HELP)]
     Change(Target),
     /// Delete a pacer [alias: delete]

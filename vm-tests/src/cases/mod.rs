@@ -44,6 +44,7 @@ const ALL: &[&[Case]] = &[
     transport::sizes::CASES,
     transport::reading::CASES,
     transport::streaming::CASES,
+    transport::kernel::CASES,
     transport::errors::CASES,
     transport::options::CASES,
     transport::ends::CASES,

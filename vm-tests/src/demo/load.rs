@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use turnstile_test_protocol::demo;
 
+pub(super) use crate::scenario::TOKEN_SHARE;
 use crate::topology::Net;
 use crate::traffic::{Flow, Packet};
 
@@ -12,8 +13,6 @@ use crate::traffic::{Flow, Packet};
 /// well able to send and forward the load (about 1800 packets/s), and that a pacing interval (2.6
 /// ms) is longer than its timers are late: the port limits, not the emulation.
 pub(super) const LINK: u64 = 5_000_000;
-/// The token group's share of the link: 84/1622, the port's default.
-pub(super) const TOKEN_SHARE: f64 = 84.0 / 1622.0;
 /// How long the load lasts.
 pub(super) const DURATION: Duration = Duration::from_millis(12_500);
 

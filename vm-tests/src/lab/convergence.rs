@@ -3,12 +3,12 @@
 
 use anyhow::Result;
 use serde_json::Value;
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::scenario::convergence::{run as measure, runs, RTT};
 use crate::scenario::TOKEN_SHARE;
-use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "convergence",

@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 use super::report::number;
 use super::{Experiment, Lab};
 use crate::scenario::sharing::run as measure;
 use crate::scenario::TOKEN_SHARE;
-use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fairness",

@@ -4,6 +4,8 @@
 
 use anyhow::Result;
 use turnstile_core::pacer::uapi::stat;
+use turnstile_test_protocol::lab::SetUpLines;
+use turnstile_workload::figures::{mean, percentile};
 
 use super::Lab;
 use crate::raw_netlink::Tc;
@@ -11,8 +13,6 @@ use crate::recorder::Passage;
 use crate::scenario::Carrier;
 use crate::topology::{Fabric, Link, Plan};
 use crate::traffic::messages::Transport;
-use turnstile_test_protocol::lab::SetUpLines;
-use turnstile_workload::figures::{mean, percentile};
 
 /// bit/s of each link.
 pub(super) const RATE: u64 = 1_000_000_000;

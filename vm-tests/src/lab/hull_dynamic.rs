@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 use super::hull::{self, Scheme, Waits, DCTCP_30K, DCTCP_6K_PACER, HULL, SCHEMES, SWITCH, TCP};
 use super::hull_load::{slowdown, Load, LARGE, SMALL};
@@ -14,7 +15,6 @@ use crate::clock;
 use crate::recorder::{passages, Recorder};
 use crate::topology::Fabric;
 use crate::traffic::messages::{places, Messages};
-use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hull-dynamic",

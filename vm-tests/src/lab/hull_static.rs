@@ -4,15 +4,17 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 use super::hull::{self, Scheme, Waits, HULL, SCHEMES, SWITCH, UNPACED};
 use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::clock;
 use crate::recorder::{passages, Recorder};
+use crate::scenario::flows::ENDLESS;
+use crate::scenario::LEAD;
 use crate::topology::Fabric;
 use crate::traffic::messages::{places, Message, Messages};
-use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "hull-static",
@@ -29,10 +31,6 @@ const COUNTS: [usize; 5] = [2, 3, 4, 6, 8];
 const WARM_UP: u64 = 100_000_000;
 /// Measured interval, ns.
 const SPAN: u64 = 150_000_000;
-/// Length of each flow, bytes: more than it can send in that time.
-const ENDLESS: u64 = 64 << 20;
-/// Pause between configuring and the start, ns.
-const LEAD: u64 = 1_000_000;
 /// The flows start within this time, ns.
 const APART: u64 = 1_000_000;
 

@@ -6,14 +6,16 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use anyhow::{anyhow, Context, Result};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 use super::report::{number, rounded, thinned};
 use super::setups::SetUp;
 use super::{Experiment, Lab};
 use crate::clock;
 use crate::recorder::{lengths, longest, mean, passages, Passage, Recorder, Unit};
+use crate::scenario::incast::{BUFFER, DELAY, PACKETS, RATE};
+use crate::scenario::{RTO, THRESHOLD};
 use crate::topology::{Fabric, Link, Plan};
-use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast",
@@ -23,23 +25,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// bit/s.
-const RATE: u64 = 10_000_000_000;
-/// Propagation delay of a link, ns (ExpressPass section 3.3).
-const DELAY: u64 = 4_000;
 /// Hosts that send.
 const SENDERS: [usize; 4] = [8, 16, 32, 64];
-/// Full packets that each sends.
-const PACKETS: u64 = 50;
 /// Payload of a full packet: 1500 less 20 of IPv4, 20 of TCP and 12 of timestamps.
 const PAYLOAD: u64 = 1448;
-/// Buffer of the switch's port, bytes: 250 full packets.
-const BUFFER: u32 = 250 * 1514;
-/// DCTCP's marking threshold, packets (ExpressPass section 3.1).
-const THRESHOLD: u32 = 65;
-/// The shortest retransmission timeout, us: one tick of a kernel with 250 of them a second. The
-/// papers' simulators take 200.
-const RTO: u32 = 4_000;
 /// The port that the receiver listens on.
 const PORT: u16 = 5001;
 

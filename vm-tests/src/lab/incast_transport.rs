@@ -2,13 +2,13 @@
 //! Turnstile's transport under incast (TOP section 5.3).
 
 use anyhow::Result;
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::scenario::incast::{
     bound, build, configure, ideal, run as measure, BUFFER, DELAY, PACKETS,
 };
-use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast-transport",

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
+use turnstile_test_protocol::lab::{Plot, SetUpLines, Style, Table};
 
 use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::scenario::mixed::{run as measure, Load, Outcome, Way};
-use crate::scenario::{delay_for, Carrier, Queues};
+use crate::scenario::{delay_for, Carrier, Queues, RTO, THRESHOLD};
 use crate::topology::Link;
 use crate::traffic::messages::{summary, Class, WEB_SEARCH};
-use turnstile_test_protocol::lab::{Plot, SetUpLines, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "mixed",
@@ -28,10 +28,6 @@ const RATE: u64 = 10_000_000_000;
 const RTT: u64 = 48_000;
 /// Buffer of a switch's port, bytes.
 const BUFFER: u32 = 128_000;
-/// DCTCP's marking threshold, packets (ExpressPass section 3.1).
-const THRESHOLD: u32 = 65;
-/// As in the experiment `incast`.
-const RTO: u32 = 4_000;
 /// TOP's priority function for these lengths (section 3.2: its parameters are for the workload):
 /// messages of up to 54 packets, of 148, 403, and so on to 21980 packets. By default it is for
 /// messages of all lengths, and those of a megabyte or more, which are most of the load, have two

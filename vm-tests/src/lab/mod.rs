@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
 use turnstile_core::header;
+use turnstile_test_protocol::lab::{Claim, Findings};
 
 use crate::clock;
 use crate::events::{Event, Events};
@@ -39,10 +40,10 @@ use crate::harness::{isolate, kmsg};
 use crate::pcap::{self, Captured};
 use crate::recorder::Recorder;
 use crate::rng::Rng;
+use crate::scenario::LEAD;
 use crate::topology::Fabric;
 use crate::traffic::{Flow, Source};
 use setups::SetUp;
-use turnstile_test_protocol::lab::{Claim, Findings};
 
 /// One experiment.
 #[derive(Clone, Copy, Debug)]
@@ -124,8 +125,6 @@ impl Lab {
         flows: Vec<(usize, Vec<Flow>)>,
         duration: Duration,
     ) -> Result<Outcome> {
-        /// Pause before the load starts, ns.
-        const LEAD: u64 = 1_000_000;
         /// Time for queued packets to arrive after the load.
         const DRAIN: Duration = Duration::from_millis(2);
         fabric.requeue(switch, dev, &set_up.lines)?;

@@ -2,11 +2,11 @@
 //! Utilization of several bottlenecks in a row (ExpressPass fig. 3).
 
 use anyhow::Result;
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 use super::report::{number, rounded};
 use super::{Experiment, Lab};
 use crate::scenario::parking_lot::run as measure;
-use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "parking-lot",

@@ -2,11 +2,11 @@
 //! Urgent messages under a load that saturates the link (TOP section 3.1).
 
 use anyhow::Result;
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 use super::report::number;
 use super::{Experiment, Lab};
 use crate::scenario::priority::{run as measure, RTT};
-use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "priority",

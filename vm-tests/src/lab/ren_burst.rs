@@ -3,11 +3,11 @@
 
 use anyhow::Result;
 use serde_json::Value;
+use turnstile_test_protocol::lab::{Plot, SetUpLines, Style, Table};
 
 use super::report::{number, rounded, thinned};
 use super::{Experiment, Lab};
 use crate::scenario::bursts::{run as measure, Burst, Outcome, BDP, RATE, RTT};
-use turnstile_test_protocol::lab::{Plot, SetUpLines, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ren-burst",

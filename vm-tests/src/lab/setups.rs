@@ -8,17 +8,14 @@
 
 use turnstile_core::header::PORT;
 
+pub(super) use crate::scenario::{TOKEN_LIMIT, TOKEN_SHARE};
 use crate::traffic::Packet;
 use turnstile_test_protocol::lab::SetUpLines;
 
 /// Token priorities in use.
 pub(super) const PRIORITIES: u8 = 6;
-/// Cap of a token queue, packets (TOP section 4.3).
-pub(super) const TOKEN_LIMIT: u64 = 8;
 /// Bytes of a token on the wire.
 pub(super) const TOKEN_WIRE: u64 = 84;
-/// The token group's share of the link (ExpressPass section 2.1).
-pub(super) const TOKEN_SHARE: f64 = 84.0 / 1622.0;
 /// Bytes that the data queue holds.
 pub(super) const DATA_LIMIT: u64 = 375_000;
 

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 use super::report::{number, rounded};
 use super::setups::{data_shaped, limiter_per_queue, nested, turnstile, SetUp, TOKEN_SHARE};
@@ -12,7 +13,6 @@ use super::{Experiment, Lab};
 use crate::recorder::{passages, Passage};
 use crate::topology::{Fabric, Link, Plan};
 use crate::traffic::{Flow, Packet};
-use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "share",

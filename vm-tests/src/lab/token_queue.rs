@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 use super::report::{number, rounded, thinned};
 use super::setups::{interval, nested, turnstile, unlimited, SetUp, TOKEN_LIMIT, TOKEN_SHARE};
@@ -11,7 +12,6 @@ use super::{Experiment, Lab};
 use crate::recorder::{lengths, longest, passages, Passage, Unit};
 use crate::topology::{Fabric, Link, Plan};
 use crate::traffic::{Flow, Packet};
-use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "token-queue",

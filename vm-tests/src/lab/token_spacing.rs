@@ -5,13 +5,13 @@
 use std::time::Duration;
 
 use anyhow::{ensure, Result};
+use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 use super::report::{number, rounded};
 use super::setups::{interval, limiter_per_queue, nested, turnstile, SetUp, TOKEN_SHARE};
 use super::{Experiment, Lab};
 use crate::topology::{Fabric, Link, Plan, Shaper};
 use crate::traffic::{Flow, Packet};
-use turnstile_test_protocol::lab::{Plot, Style, Table};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "token-spacing",

@@ -9,7 +9,7 @@ use anyhow::{anyhow, Context, Result};
 use turnstile_core::port::uapi::band_stat;
 
 use super::flows::{self, Passed, ENDLESS};
-use super::{delay_for, Carrier, Queues, Seen, FULL_WIRE};
+use super::{delay_for, Carrier, Queues, Seen, FULL_WIRE, LEAD};
 use crate::clock;
 use crate::raw_netlink::Tc;
 use crate::recorder::{lengths, mean, passages, Recorder, Unit};
@@ -29,8 +29,6 @@ pub const STAYS: u64 = 40;
 /// The options of `tc-configs/ren-port.sh` besides rate and period.
 const PORT: &str =
     "tokens 20% priorities 1 token-limit 1024 token-expiry off order tokens-first unscheduled off";
-/// From configuring to the start, ns.
-const LEAD: u64 = 1_000_000;
 /// The port that is observed.
 const AT: (&str, &str) = ("s1", "s2");
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{ensure, Result};
 use turnstile_core::header;
 
-use super::{Carrier, Queues, Seen};
+use super::{Carrier, Queues, Seen, LEAD};
 use crate::clock;
 use crate::pcap::{Capture, Captured};
 use crate::recorder;
@@ -18,8 +18,6 @@ use crate::traffic::{Packet, MPU, OVERHEAD};
 
 /// Bytes of a message that outlasts the measurement: alone, it fills 10 Gbit/s for 57 ms.
 pub const ENDLESS: u64 = 64 << 20;
-/// From configuring to the start, ns.
-const LEAD: u64 = 1_000_000;
 
 /// A message as packets on the wire name it: its sender and its cookie.
 pub type Id = (Ipv4Addr, u64);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Result};
 
-use super::{Carrier, Queues, Seen, FULL_PAYLOAD, FULL_WIRE};
+use super::{Carrier, Queues, Seen, FULL_PAYLOAD, FULL_WIRE, TOKEN_LIMIT};
 use crate::clock;
 use crate::topology::{Fabric, Link, Plan};
 use crate::traffic::messages::{places, Message, Messages, Transport};
@@ -18,8 +18,6 @@ pub const DELAY: u64 = 4_000;
 pub const PACKETS: u64 = 50;
 /// Buffer of a switch's port, bytes: 250 full packets.
 pub const BUFFER: u32 = 250 * 1514;
-/// Tokens that a port's queue holds: the default, without jitter.
-const TOKEN_LIMIT: u64 = 8;
 
 /// The star: the last host receives.
 ///

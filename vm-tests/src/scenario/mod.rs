@@ -21,6 +21,15 @@ pub use ports::{Queues, Seen};
 
 /// The token group's share of a link (ExpressPass section 2.1).
 pub const TOKEN_SHARE: f64 = 84.0 / 1622.0;
+/// Cap of a token queue, packets (TOP section 4.3): the default, without jitter.
+pub const TOKEN_LIMIT: u64 = 8;
+/// DCTCP's marking threshold at 10 Gbit/s, packets (ExpressPass section 3.1).
+pub const THRESHOLD: u32 = 65;
+/// The shortest retransmission timeout of TCP, us: one tick of a kernel with 250 of them a second.
+/// The papers' simulators take 200.
+pub const RTO: u32 = 4_000;
+/// From configuring to the start of a load, ns.
+pub const LEAD: u64 = 1_000_000;
 /// Bytes of a full packet on the wire.
 pub const FULL_WIRE: u64 = 1538;
 /// Bytes of a message in a full packet of Turnstile, over IPv4.

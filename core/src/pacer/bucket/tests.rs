@@ -3,7 +3,7 @@ use super::*;
 use proptest::prelude::*;
 use std::vec::Vec;
 
-/// A rate that stays: the least weight, the least push, an interval of a second.
+/// A constant rate: the least eta, the least beta, an interval of a second.
 fn steady() -> Config {
     Config {
         interval: Nanos(1_000_000_000),
@@ -67,9 +67,12 @@ fn what_nobody_looked_at_is_bounded() {
 }
 
 proptest! {
-    /// However often somebody looks, the tokens are the same to a byte.
+    /// The number of calls of `advance` does not change the tokens by more than a byte.
     #[test]
-    fn looking_changes_nothing(times in prop::collection::vec(0_u64..300_000, 1..50), take in 1_u32..200_000) {
+    fn looking_changes_nothing(
+        times in prop::collection::vec(0_u64..300_000, 1..50),
+        take in 1_u32..200_000,
+    ) {
         let mut looked = Bucket::new(&Config::DEFAULT, 1_000_000, Nanos(0));
         let mut not = looked.clone();
         looked.take(take);
@@ -86,8 +89,18 @@ proptest! {
     }
 
     #[test]
-    fn any_numbers_do_no_harm(config: (u64, u32, u32, u32), rate: u64, steps: Vec<(u64, u32, u64)>) {
-        let config = Config { interval: Nanos(config.0), eta: config.1, beta: config.2, bucket: config.3, ..Config::DEFAULT };
+    fn any_numbers_do_no_harm(
+        config: (u64, u32, u32, u32),
+        rate: u64,
+        steps: Vec<(u64, u32, u64)>,
+    ) {
+        let config = Config {
+            interval: Nanos(config.0),
+            eta: config.1,
+            beta: config.2,
+            bucket: config.3,
+            ..Config::DEFAULT
+        };
         let mut bucket = Bucket::new(&config, rate, Nanos(u64::MAX / 2));
         for (now, len, backlog) in steps {
             bucket.advance(Nanos(now), backlog);

@@ -186,7 +186,8 @@ proptest! {
         2 => (0_u64..3_000).prop_map(Op::Leave),
         1 => (1_usize..12).prop_map(Op::Resize),
     ], 1..600)) {
-        let (mut flows, mut model, mut capacity) = (table(capacity, ALWAYS), Model::default(), capacity);
+        let (mut flows, mut model) = (table(capacity, ALWAYS), Model::default());
+        let mut capacity = capacity;
         let (mut now, mut since) = (10_000_u64, 10_000_u64);
         for op in ops {
             match op {
@@ -217,7 +218,10 @@ proptest! {
                 }
             }
             let stats = flows.stats();
-            prop_assert_eq!((stats.flows, stats.table_full, stats.aged), (model.entries.len() as u64, model.full, model.aged));
+            prop_assert_eq!(
+                (stats.flows, stats.table_full, stats.aged),
+                (model.entries.len() as u64, model.full, model.aged)
+            );
         }
     }
 }

@@ -63,7 +63,7 @@ fn ipv6_with_extension_headers() {
     let mut payload = std::vec![TCP, 0, 0xc2, 4, 0, 1, 0, 0];
     payload.extend(tcp_header(1, 2, ECHO));
     assert!(segment(IPV6, &ipv6_packet(HOP_BY_HOP, &payload)).is_some_and(|found| found.echo));
-    // A chain without end.
+    // An endless chain of extension headers.
     let endless = ipv6_packet(HOP_BY_HOP, &[0; 200]);
     assert_eq!(segment(IPV6, &endless), None);
 }
@@ -111,7 +111,10 @@ fn what_is_no_tcp_or_not_whole() {
 
 proptest! {
     #[test]
-    fn any_bytes_do_no_harm(protocol in prop_oneof![Just(IPV4), Just(IPV6), Just(VLAN), any::<u16>()], bytes: Vec<u8>) {
+    fn any_bytes_do_no_harm(
+        protocol in prop_oneof![Just(IPV4), Just(IPV6), Just(VLAN), any::<u16>()],
+        bytes: Vec<u8>,
+    ) {
         let _ = segment(protocol, &bytes);
     }
 
@@ -119,7 +122,7 @@ proptest! {
     fn any_cut_does_no_harm(cut in 0_usize..100) {
         let packet = ipv6_packet(TCP, &tcp_header(1, 2, ECHO));
         let cut = cut.min(packet.len());
-        // Ports and flags have to be there; what is behind them does not.
+        // Ports and flags have to be present, the bytes behind them not.
         prop_assert_eq!(segment(IPV6, &packet[..cut]).is_some(), cut >= 54);
     }
 }

@@ -65,7 +65,7 @@ fn a_burst_comes_to_its_bytes() {
 
 #[test]
 fn no_rounding_adds_up_in_ten_million_steps() {
-    // Numbers that divide nothing evenly.
+    // Values that leave remainders in all divisions.
     let law = law(63_997, 123_456_789, 17);
     let mut rate = PacingRate::new(12_345_678);
     let mut exact = 12_345_678.0;
@@ -81,8 +81,11 @@ fn no_rounding_adds_up_in_ten_million_steps() {
 proptest! {
     #[test]
     fn as_real_numbers(
-        interval in 1_000_u64..1_000_000_000, eta in 1_000_000_u32..=1_000_000_000, beta in 1_u32..1_000,
-        start in 0_u64..1_000_000_000, steps in prop::collection::vec((0_u64..100_000, 0_u64..100_000), 1..200),
+        interval in 1_000_u64..1_000_000_000,
+        eta in 1_000_000_u32..=1_000_000_000,
+        beta in 1_u32..1_000,
+        start in 0_u64..1_000_000_000,
+        steps in prop::collection::vec((0_u64..100_000, 0_u64..100_000), 1..200),
     ) {
         let law = law(interval, eta, beta);
         let (mut rate, mut exact) = (PacingRate::new(start), start as f64);
@@ -91,14 +94,18 @@ proptest! {
             exact = real(&law, exact, arrived, backlog);
             prop_assume!(exact < 1e11);
             let error = (bytes_per_sec(&rate) - exact).abs();
-            prop_assert!(error < 2.0 / UNITS as f64 + exact * 1e-12, "{} {exact}", bytes_per_sec(&rate));
+            let bound = 2.0 / UNITS as f64 + exact * 1e-12;
+            prop_assert!(error < bound, "{} {exact}", bytes_per_sec(&rate));
         }
     }
 
-    /// Many idle intervals at once are what they are one by one.
+    /// Many idle intervals at once give the same as one by one.
     #[test]
     fn idle_at_once(
-        interval in 1_000_u64..1_000_000_000, eta in 1_000_000_u32..=1_000_000_000, start in 0_u64..100_000_000_000, times in 1_u64..3_000,
+        interval in 1_000_u64..1_000_000_000,
+        eta in 1_000_000_u32..=1_000_000_000,
+        start in 0_u64..100_000_000_000,
+        times in 1_u64..3_000,
     ) {
         let law = law(interval, eta, 1);
         let (mut at_once, mut one_by_one) = (PacingRate::new(start), PacingRate::new(start));
@@ -116,7 +123,15 @@ proptest! {
     }
 
     #[test]
-    fn any_numbers_do_no_harm(interval: u64, eta: u32, beta: u32, start: u64, arrived: u64, backlog: u64, times: u64) {
+    fn any_numbers_do_no_harm(
+        interval: u64,
+        eta: u32,
+        beta: u32,
+        start: u64,
+        arrived: u64,
+        backlog: u64,
+        times: u64,
+    ) {
         let law = law(interval, eta, beta);
         let mut rate = PacingRate::new(start);
         rate.update(&law, arrived, backlog);

@@ -180,7 +180,8 @@ proptest! {
                 // is rounding.
                 prop_assert!(credit.rate + 2 >= before.rate);
             } else if period.answered == 0 {
-                prop_assert!(credit.rate <= before.rate && (period.lost < ENOUGH || credit.rate == config.min_rate));
+                prop_assert!(credit.rate <= before.rate);
+                prop_assert!(period.lost < ENOUGH || credit.rate == config.min_rate);
             }
         }
     }

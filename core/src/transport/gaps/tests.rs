@@ -58,7 +58,7 @@ fn it_is_named_again_when_later_tokens_did_not_fill_it() {
     let mut have = ranges(&[(0, 10), (20, 30)]);
     gaps.came(Nanos(5000), &have, Some(1));
     assert!(gaps.name(Nanos(5250), &have, RTT, 3, 9).is_some());
-    // Data for tokens that were sent before the RESEND says nothing.
+    // Data for tokens that were sent before the RESEND does not show a second loss.
     for token in 2..9 {
         have.insert(30, 30 + u32::from(token));
         gaps.came(Nanos(5300), &have, Some(token));
@@ -117,7 +117,7 @@ fn all_names_the_end_too() {
         spans(gaps.name_all(Nanos(5000), &have, 100, 0)),
         [(10, 20), (30, 100)]
     );
-    // It was no gap: what is lost there then is one.
+    // That was no gap; a loss there is one now.
     let have = ranges(&[(0, 40), (50, 60)]);
     gaps.came(Nanos(5001), &have, Some(1));
     assert_eq!(gaps.due(RTT), Some(Nanos(5251)));

@@ -8,7 +8,9 @@ use crate::transport::testing::{chunks_left, Std};
 
 proptest! {
     #[test]
-    fn the_first_is_the_least(steps in prop::collection::vec((0_u8..4, 0_u32..60, 0_u16..100), 1..600)) {
+    fn the_first_is_the_least(
+        steps in prop::collection::vec((0_u8..4, 0_u32..60, 0_u16..100), 1..600),
+    ) {
         let mut heap = Heap::<Std, u16>::new();
         prop_assert!(heap.reserve(59));
         let mut model: BTreeMap<u32, u16> = BTreeMap::new();

@@ -8,9 +8,11 @@ use super::*;
 use crate::transport::testing::{chunks_left, Std};
 
 proptest! {
-    /// Items with equal hashes are told apart, whatever has come and gone.
+    /// Items with equal hashes are told apart after any insertions and removals.
     #[test]
-    fn finds_what_is_in(steps in prop::collection::vec((any::<bool>(), 0_u32..300, 0_u32..40), 1..800)) {
+    fn finds_what_is_in(
+        steps in prop::collection::vec((any::<bool>(), 0_u32..300, 0_u32..40), 1..800),
+    ) {
         let mut index = Index::<Std>::new();
         prop_assert!(index.reserve(299));
         let mut model: BTreeMap<u32, u32> = BTreeMap::new();

@@ -26,7 +26,7 @@ fn the_fourth_later_answer_loses_one() {
     ledger.answer(9);
     assert_eq!(ledger.take(), (2, 1));
     assert_eq!(ledger.outstanding(), 2);
-    // What was late by 8 makes that the tolerance.
+    // An answer that is late by 8 raises the tolerance to 8.
     assert_eq!(ledger.answer(1), Answer::Late);
     assert_eq!(ledger.answer(10), Answer::Unasked);
     assert_eq!(ledger.tolerance, 9);
@@ -53,7 +53,10 @@ proptest! {
     /// However tokens and answers are lost, delayed and repeated: each token ends up answered, lost
     /// or outstanding.
     #[test]
-    fn every_token_is_accounted_for(steps in prop::collection::vec((0_u8..16, 0_usize..40), 1..1000), wrap in any::<bool>()) {
+    fn every_token_is_accounted_for(
+        steps in prop::collection::vec((0_u8..16, 0_usize..40), 1..1000),
+        wrap in any::<bool>(),
+    ) {
         let mut ledger = Ledger::new();
         if wrap {
             for _ in 0..65_000_u32 {
@@ -95,13 +98,14 @@ proptest! {
                 answered += i64::from(a);
                 lost += i64::from(l);
             } else if pick == 8 {
-                prop_assert!(ledger.outstanding() <= u32::from(ledger.next.wrapping_sub(ledger.resolved)));
+                let sent = ledger.next.wrapping_sub(ledger.resolved);
+                prop_assert!(ledger.outstanding() <= u32::from(sent));
                 prop_assert!(ledger.edge.wrapping_sub(ledger.resolved) <= ledger.tolerance);
             }
         }
         let (a, l) = ledger.take();
         let all = answered + i64::from(a) + lost + i64::from(l) + i64::from(ledger.outstanding());
-        // Counting back what was lost before the last `take` finds nothing to take from.
+        // A loss counted before the last `take` is not subtracted after it.
         prop_assert!(all >= sent, "{all} {sent}");
         ledger.give_up(ledger.next());
         prop_assert_eq!(ledger.outstanding(), 0);

@@ -53,7 +53,7 @@ fn what_was_named_goes_first_and_once_in_a_round_trip() {
     for _ in 0..5 {
         out.next(Nanos(200)).unwrap();
     }
-    // What is not sent yet goes in its turn.
+    // Bytes that were never sent follow in order.
     let named = [span(1000, 2500), span(4000, 9000)];
     assert_eq!(out.name(Nanos(300), &named, BASE), (0, true));
     let pieces: Vec<_> = (0..4).map(|_| out.next(Nanos(300))).collect();
@@ -65,14 +65,14 @@ fn what_was_named_goes_first_and_once_in_a_round_trip() {
     ];
     assert_eq!(pieces, wanted);
     assert_eq!(out.name(Nanos(1299), &named, BASE), (2, true));
-    // It is to be sent again already: whoever says so once more has nothing new to say.
+    // The span is scheduled already: naming it once more is no news.
     assert_eq!(out.name(Nanos(1299), &named, BASE), (2, false));
-    // Of the second, what was sent in between.
+    // Of the second span, the part sent in between.
     assert_eq!(out.next(Nanos(1299)), piece(5000, 1000, true));
     assert_eq!(out.next(Nanos(1299)), piece(6000, 1000, false));
     assert_eq!(out.name(Nanos(1300), &named[..1], BASE), (0, true));
     assert_eq!(out.next(Nanos(1300)), piece(1000, 1000, true));
-    // What was acknowledged in the meantime is there.
+    // Bytes acknowledged in the meantime have arrived.
     assert!(out.acknowledged(2500, 10_000));
     assert_eq!(out.next(Nanos(1300)), piece(7000, 1000, false));
 }
@@ -89,7 +89,7 @@ fn nothing_goes_beyond_the_window_or_what_is_written() {
     assert!(out.acknowledged(1000, 2200));
     assert_eq!(out.next(Nanos(200)), piece(1500, 700, false));
     assert_eq!(out.next(Nanos(200)), Err(Nothing::Window));
-    // Windows do not shrink, and nobody has what was not sent.
+    // Windows do not shrink, and bytes that were not sent cannot be acknowledged.
     assert!(!out.acknowledged(1000, 1500));
     assert_eq!(out.window, 2200);
     assert!(!out.acknowledged(2201, 9000));
@@ -117,7 +117,7 @@ fn a_silent_peer_is_asked_ever_more_rarely_and_given_up() {
     assert_eq!(out.due(Nanos(2100), timeout), Due::Ask(Nanos(6100)));
     assert!(!out.sync(Nanos(2100)).probe);
     assert_eq!(out.due(Nanos(6100), timeout), Due::Ask(Nanos(14_100)));
-    // An answer to a probe shows that it is there, but not that it should be asked more often.
+    // An answer to a probe shows that the peer is alive, but does not reset the backoff.
     out.heard(Nanos(7000), false, Nanos(2000));
     assert!(out.sync(Nanos(7000)).probe);
     assert_eq!(out.due(Nanos(8000), timeout), Due::Later(Nanos(9000)));
@@ -130,7 +130,7 @@ fn a_silent_peer_is_asked_ever_more_rarely_and_given_up() {
 fn news_makes_it_ask_sooner_by_steps() {
     let (mut out, timeout) = (out(Some(1000), 1000), Nanos::SECOND);
     out.heard(Nanos(100), true, Nanos(2000));
-    // 2, 4 and 8 us after each other.
+    // Backoff: 2, 4 and 8 us after each other.
     assert_eq!(out.due(Nanos(2100), timeout), Due::Ask(Nanos(6100)));
     assert_eq!(out.due(Nanos(6100), timeout), Due::Ask(Nanos(14_100)));
     for (at, next) in [(7000, 11_000), (8000, 10_000), (9000, 11_000)] {
@@ -152,7 +152,7 @@ fn a_peer_that_answers_is_never_given_up() {
                 Due::Later(next) => now = next,
                 Due::Ask(next) => {
                     asked += 1;
-                    // What it answers to every fourth question is all that comes.
+                    // The peer only answers every fourth probe.
                     if asked % 4 == 3 {
                         out.heard(now, false, Nanos(2000));
                     }
@@ -169,7 +169,7 @@ fn the_deadline_is_from_the_packet_on() {
     let mut out = out(Some(1000), 1000);
     assert_eq!(out.sync(Nanos(100)).deadline, 5000);
     assert_eq!(out.sync(Nanos(1_000_100)).deadline, 4000);
-    // Over is not the same as none.
+    // A deadline that is over differs from none.
     assert_eq!(out.sync(Nanos(9_000_000)).deadline, 1);
 }
 

@@ -66,7 +66,7 @@ fn srpt_goes_by_what_remains_and_las_by_what_came() {
     };
     first(&top(uapi::SCHEDULE_SRPT), nearly, FACTS);
     first(&top(uapi::SCHEDULE_LAS), FACTS, nearly);
-    // Of unknown length: by what came, both.
+    // Of unknown length: both by the bytes that have come.
     let unknown = |received| Facts {
         length: None,
         received,
@@ -80,7 +80,7 @@ fn srpt_goes_by_what_remains_and_las_by_what_came() {
     assert_eq!(priority(top(uapi::SCHEDULE_SRPT), FACTS), 2);
     assert_eq!(priority(top(uapi::SCHEDULE_SRPT), nearly), 0);
     assert_eq!(priority(top(uapi::SCHEDULE_LAS), nearly), 2);
-    // Equals take turns.
+    // Equal weights take turns.
     let earlier = Facts {
         due: Nanos(499),
         ..FACTS
@@ -161,7 +161,8 @@ proptest! {
             due: Nanos(of[2].into()),
         };
         let (a, b) = (facts(a, &has[..4]), facts(b, &has[4..]));
-        let (a, b) = (standing(&config, Nanos(now.into()), &a), standing(&config, Nanos(now.into()), &b));
+        let now = Nanos(now.into());
+        let (a, b) = (standing(&config, now, &a), standing(&config, now, &b));
         prop_assert!(a.priority < k as u8);
         prop_assert!(a.key >= b.key || a.priority <= b.priority);
     }

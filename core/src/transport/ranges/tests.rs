@@ -20,7 +20,9 @@ fn is_canonical<const N: usize>(ranges: &Ranges<N>) -> bool {
 
 proptest! {
     #[test]
-    fn is_a_set_with_a_bound(steps in prop::collection::vec((0_u8..3, 0_u32..100, 0_u32..12), 1..200)) {
+    fn is_a_set_with_a_bound(
+        steps in prop::collection::vec((0_u8..3, 0_u32..100, 0_u32..12), 1..200),
+    ) {
         let mut ranges = Ranges::<5>::new();
         for (what, start, len) in steps {
             let end = start + len;
@@ -38,7 +40,11 @@ proptest! {
             } else {
                 before.union(&span).copied().collect()
             };
-            let done = if what == 0 { ranges.remove(start, end) } else { ranges.insert(start, end) };
+            let done = if what == 0 {
+                ranges.remove(start, end)
+            } else {
+                ranges.insert(start, end)
+            };
             let runs = wanted.iter().filter(|&&b| b == 0 || !wanted.contains(&(b - 1))).count();
             prop_assert_eq!(done, runs <= 5);
             prop_assert_eq!(&bytes(&ranges), if done { &wanted } else { &before });

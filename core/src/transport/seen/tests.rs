@@ -8,7 +8,10 @@ use super::*;
 proptest! {
     /// Against a set of all numbers, without wrapping: each once, unless too old.
     #[test]
-    fn each_is_accepted_once(steps in prop::collection::vec((0_u8..8, 0_i64..700), 1..400), start in 0_u16..3) {
+    fn each_is_accepted_once(
+        steps in prop::collection::vec((0_u8..8, 0_i64..700), 1..400),
+        start in 0_u16..3,
+    ) {
         let mut seen = Seen::new();
         let mut all = HashSet::new();
         let mut highest: i64 = -1;

@@ -9,7 +9,9 @@ use crate::transport::testing::{chunks_left, Std};
 
 proptest! {
     #[test]
-    fn is_a_map_with_small_keys(steps in prop::collection::vec((any::<bool>(), any::<u16>()), 1..400)) {
+    fn is_a_map_with_small_keys(
+        steps in prop::collection::vec((any::<bool>(), any::<u16>()), 1..400),
+    ) {
         let mut slab = Slab::<Std, u16>::new();
         let mut model: HashMap<(u32, u32), u16> = HashMap::new();
         let mut gone = Vec::new();

@@ -514,7 +514,11 @@ proptest! {
     }
 
     #[test]
-    fn what_is_accepted_is_written_as_it_was_read(packet in any_packet(), at in 0_usize..40, to in any::<u8>()) {
+    fn what_is_accepted_is_written_as_it_was_read(
+        packet in any_packet(),
+        at in 0_usize..40,
+        to in any::<u8>(),
+    ) {
         let mut all = bytes(&packet, payload(&packet));
         let len = all.len();
         all[at % len] = to;

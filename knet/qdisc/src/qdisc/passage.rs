@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The ways of packets through a qdisc where children, filters and drops come in.
+//! What a qdisc gets on the fast path ([`Arriving`], [`Leaving`]) and on the slow one, where
+//! children, filters and drops come in ([`Enqueuing`], [`Dequeuing`]).
 
 use super::{
     adapter::{
@@ -57,7 +58,7 @@ impl<'a, T: Qdisc> Arriving<'a, T> {
 
     /// Anything else: goes on with [`Qdisc::enqueue_slow`].
     #[inline]
-    pub fn slow(self, skb: Skb, known: T::Arrival) -> Enqueued {
+    pub fn slow(self, skb: Skb, known: T::EnqueueHint) -> Enqueued {
         // SAFETY: the kernel called us for a live qdisc with the root lock held; `to_free` is its
         // list.
         Enqueued::new(unsafe {
@@ -106,7 +107,7 @@ impl<'a, T: Qdisc> Leaving<'a, T> {
 
     /// Anything else: goes on with [`Qdisc::dequeue_slow`].
     #[inline]
-    pub fn slow(self, known: T::Departure) -> Dequeued {
+    pub fn slow(self, known: T::DequeueHint) -> Dequeued {
         // SAFETY: the kernel called us for a live qdisc with the root lock held.
         Dequeued(unsafe { dequeue_slow::<T>(self.context.sch.as_ptr(), known) })
     }
@@ -117,13 +118,13 @@ impl<'a, T: Qdisc> Leaving<'a, T> {
 /// The qdisc is borrowed from it, and so is not while a child or a filter runs.
 pub struct Enqueuing<'a, T: Qdisc> {
     pub(super) context: Context<'a, T>,
-    pub(super) report: Arrivals<'a>,
+    pub(super) report: EnqueueReport<'a>,
 }
 
 impl<'a, T: Qdisc> Enqueuing<'a, T> {
     /// The qdisc, and where to report what happens to packets.
     #[inline]
-    pub fn qdisc(&mut self) -> (&mut T, &mut Arrivals<'a>) {
+    pub fn qdisc(&mut self) -> (&mut T, &mut EnqueueReport<'a>) {
         // SAFETY: knet makes one of these for each packet that enters or leaves, from a live qdisc
         // under its root lock, when nothing of it is borrowed; of two, the outer one is inside
         // `classify`, `give` or `take`, mutably borrowed, until the inner one is gone.
@@ -138,7 +139,7 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
 
     /// Where to report what happens to packets.
     #[inline]
-    pub fn report(&mut self) -> &mut Arrivals<'a> {
+    pub fn report(&mut self) -> &mut EnqueueReport<'a> {
         &mut self.report
     }
 
@@ -229,7 +230,7 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
 }
 
 /// Where it is reported what happens to packets while one comes in.
-pub struct Arrivals<'a> {
+pub struct EnqueueReport<'a> {
     pub(super) sch: NonNull<bindings::Qdisc>,
     pub(super) to_free: *mut *mut bindings::sk_buff,
     /// Newly queued: packets and bytes.
@@ -245,7 +246,7 @@ pub struct Arrivals<'a> {
     pub(super) _lock: PhantomData<&'a ()>,
 }
 
-impl Arrivals<'_> {
+impl EnqueueReport<'_> {
     /// A packet of `len` bytes ([`Skb::packet_len`]) was put into a queue.
     #[inline]
     pub fn queued(&mut self, len: u32) {
@@ -345,13 +346,13 @@ impl Arrivals<'_> {
 pub struct Dequeuing<'a, T: Qdisc> {
     pub(super) context: Context<'a, T>,
     pub(super) peeking: bool,
-    pub(super) report: Departures<'a>,
+    pub(super) report: DequeueReport<'a>,
 }
 
 impl<'a, T: Qdisc> Dequeuing<'a, T> {
     /// The qdisc, and where to report packets that are dropped instead of sent.
     #[inline]
-    pub fn qdisc(&mut self) -> (&mut T, &mut Departures<'a>) {
+    pub fn qdisc(&mut self) -> (&mut T, &mut DequeueReport<'a>) {
         // SAFETY: as for `Enqueuing::qdisc`.
         (unsafe { this(self.context.sch.as_ptr()) }, &mut self.report)
     }
@@ -390,13 +391,13 @@ impl<'a, T: Qdisc> Dequeuing<'a, T> {
 }
 
 /// Where packets are reported that are dropped instead of sent.
-pub struct Departures<'a> {
+pub struct DequeueReport<'a> {
     pub(super) sch: NonNull<bindings::Qdisc>,
     pub(super) lost: (u32, u32),
     pub(super) _lock: PhantomData<&'a ()>,
 }
 
-impl Departures<'_> {
+impl DequeueReport<'_> {
     /// A packet that was in a queue is dropped.
     pub fn drop_queued(&mut self, skb: Skb, reason: DropReason) {
         self.lost = add(self.lost, skb.packet_len());

@@ -6,9 +6,10 @@ use clap_mangen::roff::{bold, italic, roman, Roff};
 use turnstile_core::transport::config::Config;
 use turnstile_netlink::transport::show::counters;
 
-use super::{each_option, example, options, page, section, statistics, synopsis, tagged, text};
+use super::{
+    each_option, ends, example, options, page, section, statistics, synopsis, tagged, text,
+};
 use crate::cli::Cli;
-use crate::failure::EXIT_CODES;
 
 /// The page.
 pub(crate) fn turnstile() -> String {
@@ -64,9 +65,9 @@ pub(crate) fn turnstile() -> String {
     options(&mut page);
     statistics(&mut page);
     examples(&mut page);
-    exit_status(&mut page);
-    diagnostics(&mut page);
-    completion(&mut page);
+    ends::exit_status(&mut page);
+    ends::diagnostics(&mut page);
+    ends::completion(&mut page);
     section(
         &mut page,
         "SEE ALSO",
@@ -294,66 +295,6 @@ fn examples(page: &mut Roff) {
         let lines: Vec<&str> = line.lines().collect();
         example(page, about, &lines);
     }
-}
-
-fn exit_status(page: &mut Roff) {
-    section(page, "EXIT STATUS", "As of tc(8) and ip(8).");
-    for (code, meaning) in EXIT_CODES {
-        let heading = vec![bold(code.to_string())];
-        tagged(page, heading, &format!("{meaning}."));
-    }
-    text(
-        page,
-        "An error is one line that names the option, the value and what is allowed (bench client \
-         adds one for each cause of failures). What the kernel refused, it left as it was. Lists \
-         that are empty are called so on standard error; with --json, [] says so.",
-    );
-}
-
-fn diagnostics(page: &mut Roff) {
-    section(
-        page,
-        "DIAGNOSTICS",
-        "Behind some answers of the kernel this command looks for the reason:",
-    );
-    for (answer, about) in [
-        (
-            "no module ... for kernel ...",
-            "None is installed for the kernel that runs. The line says how to build it, and for \
-             which kernels there is one.",
-        ),
-        (
-            "the kernel refused the signature of module ...",
-            "Under secure boot, or with module.sig_enforce, the kernel loads modules only that are \
-             signed with a key which it knows. docs/secure-boot.md has how to make one and enrol \
-             it with mokutil(1).",
-        ),
-        (
-            "module ... was built for another kernel",
-            "Build it again for this one.",
-        ),
-        (
-            "not permitted: be root, or have CAP_NET_ADMIN",
-            "What changes a network namespace needs that capability in it; what shows it does not.",
-        ),
-        (
-            "UDP port 29813 ... is taken by ...",
-            "The transport opens this port when a network namespace first uses it, and needs it to \
-             itself.",
-        ),
-    ] {
-        tagged(page, vec![bold(answer)], about);
-    }
-}
-
-fn completion(page: &mut Roff) {
-    section(
-        page,
-        "COMPLETION",
-        "The script that turnstile completions prints has the shell ask this program at every Tab. \
-         For a bash of one's own, in ~/.bashrc:",
-    );
-    example(page, "", &["source <(turnstile completions bash)"]);
 }
 
 #[cfg(test)]

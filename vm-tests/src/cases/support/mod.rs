@@ -12,6 +12,7 @@ use anyhow::{bail, ensure, Context, Result};
 use crate::clock;
 use crate::harness::Ctx;
 use crate::netns::Netns;
+pub(in crate::cases) use crate::scenario::TOKEN_SHARE;
 use crate::stalls::StallMeter;
 use crate::stats::{self, Counters};
 use crate::tool::Tool;
@@ -20,8 +21,6 @@ use crate::traffic::{Flow, Packet, Received, Sent, Sink, Source};
 
 /// The handle of every port in the tests.
 pub(in crate::cases) const PORT: &str = "1:";
-/// The default share of the token group.
-pub(in crate::cases) const TOKEN_SHARE: f64 = 84.0 / 1622.0;
 
 /// What the loads here can bear: on a link of 1 Mbit/s, tokens and data make up for 100 ms.
 const STALL: Duration = Duration::from_millis(60);

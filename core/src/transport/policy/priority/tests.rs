@@ -57,10 +57,20 @@ fn one_priority_is_all_there_is() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn it_is_the_formula(k in 1_u32..=8, p in prop_oneof![2_u32..=100, 2_u32..=1 << 22], a in 1_u32..=1_000_000, b in 0_u32..=1_000_000_000, x in prop_oneof![0_u64..100, 0_u64..1 << 22]) {
+    fn it_is_the_formula(
+        k in 1_u32..=8,
+        p in prop_oneof![2_u32..=100, 2_u32..=1 << 22],
+        a in 1_u32..=1_000_000,
+        b in 0_u32..=1_000_000_000,
+        x in prop_oneof![0_u64..100, 0_u64..1 << 22],
+    ) {
         let function = PriorityFunction::new(k, p, a, b);
         let argument = (f64::from(a) * x as f64 + f64::from(b)) / 1000.0;
         let exact = f64::from(k) * argument.ln() / f64::from(p).ln();
@@ -72,7 +82,14 @@ proptest! {
     }
 
     #[test]
-    fn longer_messages_are_never_more_urgent(k in 1_u32..=8, p in 2_u32..=1 << 22, a in 1_u32..=1_000_000, b in 0_u32..=1_000_000_000, x in 0_u64..1 << 22, more in 0_u64..1 << 22) {
+    fn longer_messages_are_never_more_urgent(
+        k in 1_u32..=8,
+        p in 2_u32..=1 << 22,
+        a in 1_u32..=1_000_000,
+        b in 0_u32..=1_000_000_000,
+        x in 0_u64..1 << 22,
+        more in 0_u64..1 << 22,
+    ) {
         let function = PriorityFunction::new(k, p, a, b);
         prop_assert!(function.of(x) <= function.of(x + more));
     }

@@ -5,8 +5,8 @@ use super::{account_lost, context, count_at_parents, private, report_lost, this}
 use crate::{
     bindings,
     qdisc::{
-        counters, sub, Arrivals, Arriving, Departures, Dequeuing, DropReason, Enqueuing, Leaving,
-        Qdisc,
+        counters, sub, Arriving, DequeueReport, Dequeuing, DropReason, EnqueueReport, Enqueuing,
+        Leaving, Qdisc,
     },
     skb::Skb,
 };
@@ -39,7 +39,7 @@ pub(super) unsafe extern "C" fn enqueue<T: Qdisc>(
 #[inline(never)]
 pub(in crate::qdisc) unsafe fn enqueue_slow<T: Qdisc>(
     skb: Skb,
-    known: T::Arrival,
+    known: T::EnqueueHint,
     sch: *mut bindings::Qdisc,
     to_free: *mut *mut bindings::sk_buff,
 ) -> i32 {
@@ -47,7 +47,7 @@ pub(in crate::qdisc) unsafe fn enqueue_slow<T: Qdisc>(
     let mut on = Enqueuing {
         // SAFETY: the caller's qdisc.
         context: unsafe { context::<T>(sch) },
-        report: Arrivals {
+        report: EnqueueReport {
             // SAFETY: no qdisc is at address 0.
             sch: unsafe { NonNull::new_unchecked(sch) },
             to_free,
@@ -83,7 +83,7 @@ pub(in crate::qdisc) unsafe fn enqueue_slow<T: Qdisc>(
 ///
 /// As for [`enqueue`].
 #[inline(never)]
-unsafe fn account_for(on: &Arrivals<'_>, sch: *mut bindings::Qdisc, len: u32) -> i32 {
+unsafe fn account_for(on: &EnqueueReport<'_>, sch: *mut bindings::Qdisc, len: u32) -> i32 {
     // SAFETY: the qdisc is valid and its root lock held.
     unsafe {
         if on.refused != 0 {
@@ -328,7 +328,7 @@ pub(in crate::qdisc) unsafe fn give_away<T: Qdisc>(
 #[inline(never)]
 pub(in crate::qdisc) unsafe fn dequeue_slow<T: Qdisc>(
     sch: *mut bindings::Qdisc,
-    known: T::Departure,
+    known: T::DequeueHint,
 ) -> *mut bindings::sk_buff {
     // SAFETY: the kernel holds the root lock; the qdisc is live, or it could not be reached.
     unsafe {
@@ -336,7 +336,7 @@ pub(in crate::qdisc) unsafe fn dequeue_slow<T: Qdisc>(
         let mut on = Dequeuing {
             context: context::<T>(sch),
             peeking,
-            report: Departures {
+            report: DequeueReport {
                 sch: NonNull::new_unchecked(sch),
                 lost: (0, 0),
                 _lock: PhantomData,
