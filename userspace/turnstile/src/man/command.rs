@@ -6,7 +6,9 @@ use clap_mangen::roff::{bold, italic, roman, Roff};
 use turnstile_core::transport::config::Config;
 use turnstile_netlink::transport::show::counters;
 
-use super::{each_option, ends, example, options, page, section, statistics, synopsis, tagged, text};
+use super::{
+    each_option, ends, example, options, page, section, statistics, synopsis, tagged, text,
+};
 use crate::cli::Cli;
 
 /// The page.
