@@ -22,7 +22,7 @@ pub(crate) fn port(this: &TurnstilePort, stats: &mut Stats) -> Result {
     let resolved = this.port.resolved();
     let port = this.port.port_stats();
     let events = &this.events;
-    stats.app(|message| {
+    stats.own(|message| {
         all(
             message,
             port_stat::PAD,
@@ -144,7 +144,7 @@ pub(crate) fn class(
         drops: own_drops.saturating_add(child) as u32,
         overlimits: 0,
     })?;
-    stats.app(|message| {
+    stats.own(|message| {
         all(
             message,
             band_stat::PAD,

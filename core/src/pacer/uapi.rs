@@ -39,7 +39,7 @@ pub mod option {
     pub const MAX: u16 = 14;
 }
 
-/// Attributes inside `TCA_STATS_APP` of the qdisc. All are `u64`.
+/// Attributes inside `TCA_XSTATS` of the qdisc. All are `u64`.
 ///
 /// Packets are wire packets: a GSO super-packet counts as the segments it stands for. At any time,
 /// of either kind, `OFFERED = SENT + QUEUED + OVER_LIMIT + LOST`.

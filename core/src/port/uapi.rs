@@ -78,7 +78,7 @@ pub const ORDER_TOKENS_FIRST: u32 = 0;
 /// [`option::ORDER`]: signal, data, tokens, unscheduled (TOP fig. 3a).
 pub const ORDER_DATA_FIRST: u32 = 1;
 
-/// Attributes inside `TCA_STATS_APP` of the qdisc. All are `u64`.
+/// Attributes inside `TCA_XSTATS` of the qdisc. All are `u64`.
 pub mod port_stat {
     /// Padding for 64-bit attributes; carries nothing.
     pub const PAD: u16 = 1;
@@ -114,12 +114,12 @@ pub mod port_stat {
     pub const MAX: u16 = 14;
 }
 
-/// Attributes inside `TCA_STATS_APP` of a class. All are `u64`.
+/// Attributes inside `TCA_XSTATS` of a class. All are `u64`.
 ///
 /// Packets are wire packets: a GSO super-packet counts as the segments it stands for. At any time
 /// `OFFERED = sent (TCA_STATS_BASIC) + queued + every drop below`.
 ///
-/// The numbers continue well above [`port_stat`]'s: whoever prints `TCA_STATS_APP` (tc hands it to
+/// The numbers continue well above [`port_stat`]'s: whoever prints `TCA_XSTATS` (tc hands it to
 /// its plugin without saying whose it is) can tell the two apart.
 pub mod band_stat {
     /// Padding for 64-bit attributes; carries nothing.

@@ -224,6 +224,32 @@ struct sk_buff *knet_dump_skb(struct gnet_dump *d)
 	return d->skb;
 }
 
+unsigned int knet_dump_len(const struct gnet_dump *d)
+{
+	return d->skb->len;
+}
+
+/*
+ * Keeps the attribute that was written at `from` for TCA_XSTATS, and takes it out of the message
+ * again. gnet_stats_copy_app() would write it into TCA_STATS_APP, too, which programs that collect
+ * statistics of qdiscs read as fq's, whatever the kind. gnet_stats_copy() and
+ * gnet_stats_finish_copy() free it, as what gnet_stats_copy_app() keeps.
+ */
+int knet_dump_own(struct gnet_dump *d, unsigned int from)
+{
+	const struct nlattr *own = (const struct nlattr *)(d->skb->data + from);
+	int len = nla_len(own);
+	void *kept = kmemdup(nla_data(own), len, GFP_ATOMIC);
+
+	nlmsg_trim(d->skb, own);
+	if (!kept)
+		return -ENOMEM;
+	kfree(d->xstats);
+	d->xstats = kept;
+	d->xstats_len = len;
+	return 0;
+}
+
 int knet_class_stats(struct gnet_dump *d, u64 bytes, u64 packets,
 		     const struct gnet_stats_queue *queue)
 {

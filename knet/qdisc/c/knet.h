@@ -96,6 +96,8 @@ int knet_classify(struct sk_buff *skb, struct tcf_proto __rcu **list, struct tcf
 
 /* Dumps */
 struct sk_buff *knet_dump_skb(struct gnet_dump *d);
+unsigned int knet_dump_len(const struct gnet_dump *d);
+int knet_dump_own(struct gnet_dump *d, unsigned int from);
 int knet_class_stats(struct gnet_dump *d, u64 bytes, u64 packets,
 		     const struct gnet_stats_queue *queue);
 bool knet_walk_class(struct Qdisc *sch, unsigned long cl, struct qdisc_walker *walker);

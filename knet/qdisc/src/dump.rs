@@ -45,10 +45,18 @@ impl Stats {
         to_result(unsafe { bindings::knet_class_stats(self.0, stats.bytes, stats.packets, &queue) })
     }
 
-    /// The qdisc's or class's own statistics (`TCA_STATS_APP`), as attributes.
-    pub fn app(&mut self, fill: impl FnOnce(&mut Message) -> Result) -> Result {
+    /// The qdisc's or class's own statistics (`TCA_XSTATS`), as attributes.
+    pub fn own(&mut self, fill: impl FnOnce(&mut Message) -> Result) -> Result {
         // SAFETY: valid by `from_raw`; the dump's message is valid as long as the dump.
-        let mut message = unsafe { Message::from_raw(bindings::knet_dump_skb(self.0)) };
-        message.nest(bindings::TCA_STATS_APP as u16, fill)
+        let (mut message, from) = unsafe {
+            (
+                Message::from_raw(bindings::knet_dump_skb(self.0)),
+                bindings::knet_dump_len(self.0),
+            )
+        };
+        message.nest(bindings::TCA_XSTATS as u16, fill)?;
+        // SAFETY: valid by `from_raw`; the message ended at `from`, where it now has the attribute
+        // that was just completed, and nothing behind it.
+        to_result(unsafe { bindings::knet_dump_own(self.0, from) })
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn pacer(
         (stat::FILTER_MISSES, events.filters.misses),
         (stat::GSO_SPLITS, events.gso_splits),
     ];
-    stats.app(|message| {
+    stats.own(|message| {
         values
             .iter()
             .try_for_each(|&(number, value)| message.u64(number, value, stat::PAD))

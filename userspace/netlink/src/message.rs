@@ -111,7 +111,7 @@ fn payload(attribute: &DefaultNla) -> Vec<u8> {
 struct Parts {
     kind: String,
     options: Vec<u8>,
-    app: Vec<u8>,
+    own: Vec<u8>,
     counters: Counters,
 }
 
@@ -127,6 +127,7 @@ impl Parts {
                     }
                 }
                 TcAttribute::Stats2(stats) => stats.iter().for_each(|stat| parts.count(stat)),
+                TcAttribute::Xstats(TcXstats::Other(own)) => parts.own.clone_from(own),
                 _ => {}
             }
         }
@@ -147,7 +148,6 @@ impl Parts {
                 counters.backlog = queue.backlog;
                 counters.qlen = queue.qlen;
             }
-            TcStats2::App(TcXstats::Other(bytes)) => self.app.clone_from(bytes),
             // Sent beside the 32-bit count when that has overflowed.
             TcStats2::Other(other) if other.kind() == TCA_STATS_PKT64 => {
                 if let Some(bytes) = payload(other).first_chunk() {
@@ -168,8 +168,8 @@ pub(crate) struct Found {
     /// What is inside `TCA_OPTIONS`.
     pub(crate) options: Vec<u8>,
     pub(crate) counters: Counters,
-    /// What is inside `TCA_STATS_APP`.
-    pub(crate) app: Vec<u8>,
+    /// What is inside `TCA_XSTATS`.
+    pub(crate) own: Vec<u8>,
 }
 
 /// The qdisc in a message; `None` if it is of another kind. `dev` remains to be filled in.
@@ -182,7 +182,7 @@ pub(crate) fn found(message: &TcMessage, kind: &str) -> Option<Found> {
         parent: id(message.header.parent),
         options: parts.options,
         counters: parts.counters,
-        app: parts.app,
+        own: parts.own,
     })
 }
 
@@ -200,7 +200,7 @@ pub(crate) fn port(message: &TcMessage) -> Result<Option<Port>, Malformed> {
         parent: id(message.header.parent),
         options: Options::decode(&parts.options)?,
         counters: parts.counters,
-        stats: PortStats::decode(&parts.app)?,
+        stats: PortStats::decode(&parts.own)?,
         classes: Vec::new(),
     }))
 }
@@ -226,8 +226,8 @@ pub(crate) fn class(message: &TcMessage) -> Result<Option<Class>, Malformed> {
         band: decode_class_band(&parts.options)?,
         leaf: Some(Id(message.header.info)).filter(|leaf| leaf.0 != 0),
         counters: parts.counters,
-        stats: ClassStats::decode(&parts.app)?,
-        markers: MarkerStats::decode(&parts.app)?,
+        stats: ClassStats::decode(&parts.own)?,
+        markers: MarkerStats::decode(&parts.own)?,
     }))
 }
 
@@ -292,7 +292,7 @@ mod tests {
     }
 
     /// A dump as the kernel writes it.
-    fn dump(kind: &str, options: &[u8], app: &[u8], pkt64: bool) -> TcMessage {
+    fn dump(kind: &str, options: &[u8], own: &[u8], pkt64: bool) -> TcMessage {
         let mut bytes = vec![0; 4];
         for word in [3u32, 0x1_0000, u32::MAX, 0x9_0000] {
             bytes.extend(word.to_ne_bytes());
@@ -312,8 +312,8 @@ mod tests {
         if pkt64 {
             put(&mut stats, TCA_STATS_PKT64, &(1u64 << 33).to_ne_bytes());
         }
-        put(&mut stats, 4 | NESTED, app);
         put(&mut bytes, 7 | NESTED, &stats);
+        put(&mut bytes, 4, own);
         TcMessage::parse(bytes.as_slice()).unwrap()
     }
 

@@ -21,6 +21,7 @@ const ALL: &[&[Case]] = &[
     port::tc_configs::CASES,
     port::behaviour::CASES,
     port::classify::CASES,
+    port::dump::CASES,
     port::refused::CASES,
     port::placement::CASES,
     port::placement::unresolved::CASES,

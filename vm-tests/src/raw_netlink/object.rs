@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::{attributes_of, TCA_KIND, TCA_OPTIONS, TCMSG};
 
+const TCA_XSTATS: u16 = 4;
 const TCA_STATS2: u16 = 7;
 const STATS_BASIC: u16 = 1;
 const STATS_QUEUE: u16 = 3;
@@ -35,8 +36,10 @@ pub struct Stats {
     pub drops: u32,
     /// Times that something was held back.
     pub overlimits: u32,
-    /// `TCA_STATS_APP` of a port, its classes or a pacer, by attribute number.
+    /// `TCA_XSTATS` of a port, its classes or a pacer, by attribute number.
     pub app: BTreeMap<u16, u64>,
+    /// `TCA_STATS_APP`, where kinds of the kernel have structures of their own.
+    pub foreign: Vec<u8>,
 }
 
 impl Stats {
@@ -45,7 +48,7 @@ impl Stats {
         self.app.get(&number).copied().unwrap_or(0)
     }
 
-    fn read(nest: &[u8], kind: &str) -> Self {
+    fn read(nest: &[u8]) -> Self {
         let mut stats = Self::default();
         let word = |bytes: &[u8], at: usize| {
             let word = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
@@ -70,13 +73,7 @@ impl Stats {
                     stats.drops = word(content, 8);
                     stats.overlimits = word(content, 16);
                 }
-                STATS_APP if KINDS.contains(&kind) => {
-                    stats.app = attributes_of(content)
-                        .into_iter()
-                        .filter(|(_, value)| value.len() == 8)
-                        .map(|(number, value)| (number & NUMBER, long(value)))
-                        .collect();
-                }
+                STATS_APP => stats.foreign = content.to_vec(),
                 _ => {}
             }
         }
@@ -116,6 +113,7 @@ impl Object {
             info: word(16),
             ..Self::default()
         };
+        let mut own = Vec::new();
         for (number, content) in attributes_of(&body[TCMSG..]) {
             match number & NUMBER {
                 TCA_KIND => {
@@ -124,9 +122,19 @@ impl Object {
                         .to_owned();
                 }
                 TCA_OPTIONS => object.options = content.to_vec(),
-                TCA_STATS2 => object.stats = Stats::read(content, &object.kind),
+                TCA_STATS2 => object.stats = Stats::read(content),
+                TCA_XSTATS => own = content.to_vec(),
                 _ => {}
             }
+        }
+        if KINDS.contains(&object.kind.as_str()) {
+            let counters = attributes_of(&own)
+                .into_iter()
+                .filter_map(|(number, value)| {
+                    let value = <[u8; 8]>::try_from(value).ok()?;
+                    Some((number & NUMBER, u64::from_ne_bytes(value)))
+                });
+            object.stats.app = counters.collect();
         }
         Ok(object)
     }

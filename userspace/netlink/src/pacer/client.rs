@@ -82,7 +82,7 @@ impl Pacers {
         for found in self.0.qdiscs(dev).await? {
             pacers.push(Pacer {
                 options: Options::decode(&found.options)?,
-                stats: Stats::decode(&found.app)?,
+                stats: Stats::decode(&found.own)?,
                 dev: found.dev,
                 handle: found.handle,
                 parent: found.parent,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a pacer counts: its `TCA_STATS_APP`.
+//! What a pacer counts: its `TCA_XSTATS`.
 
 use turnstile_core::pacer::uapi::stat;
 

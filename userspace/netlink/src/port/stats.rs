@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the kernel counts: `TCA_STATS_APP` of a port and of its classes.
+//! What the kernel counts: `TCA_XSTATS` of a port and of its classes.
 
 use turnstile_core::port::uapi::{band_stat, port_stat};
 
@@ -33,7 +33,7 @@ macro_rules! statistics {
             /// Name of each, and what it is.
             pub const ABOUT: &'static [(&'static str, &'static str)] = &[$(($key, concat!($($about),+)),)*];
 
-            /// Reads `TCA_STATS_APP`. What the kernel does not report is 0, what it reports beyond
+            /// Reads `TCA_XSTATS`. What the kernel does not report is 0, what it reports beyond
             /// these is left out.
             pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
                 let mut stats = Self::default();
@@ -186,7 +186,7 @@ pub struct MarkerStats {
 }
 
 impl MarkerStats {
-    /// Reads them from a class's `TCA_STATS_APP`.
+    /// Reads them from a class's `TCA_XSTATS`.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut stats = Self::default();
         for attribute in attributes(bytes) {

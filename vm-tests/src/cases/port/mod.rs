@@ -5,6 +5,7 @@ pub(super) mod accounting;
 pub(super) mod behaviour;
 pub(super) mod churn;
 pub(super) mod classify;
+pub(super) mod dump;
 pub(super) mod gso;
 pub(super) mod marking;
 pub(super) mod options;
