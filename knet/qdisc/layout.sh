@@ -7,16 +7,22 @@ set -eu
 
 btf=${1:-}
 command -v pahole >/dev/null || { echo "layout.sh: pahole is needed (package pahole)" >&2; exit 1; }
-[ -r "$btf" ] || { echo "layout.sh: no BTF: neither the build tree's vmlinux nor /sys/kernel/btf/vmlinux" >&2; exit 1; }
+[ -r "$btf" ] || {
+	echo "layout.sh: no BTF: neither the build tree's vmlinux nor /sys/kernel/btf/vmlinux" >&2
+	exit 1
+}
 
 # structure: the fields used. Bit fields cannot be asked for, members of anonymous unions only as
-# CONSTANT=field, the constant being one of knet.h.
+# CONSTANT=field, the constant being one of knet.h. A line that is indented continues the one above.
 wanted='
-Qdisc: enqueue dequeue flags handle parent dev_queue q bstats running qstats KNET_QDISC_PRIVATE=privdata
+Qdisc: enqueue dequeue flags handle parent dev_queue q bstats running qstats
+    KNET_QDISC_PRIVATE=privdata
 netdev_queue: KNET_QUEUE_QDISC=qdisc KNET_QUEUE_STATE=state
 gnet_stats_basic_sync: bytes packets
-Qdisc_ops: next cl_ops id priv_size static_flags enqueue dequeue peek init reset destroy change dump dump_stats owner
-Qdisc_class_ops: graft leaf qlen_notify find change delete walk tcf_block bind_tcf unbind_tcf dump dump_stats
+Qdisc_ops: next cl_ops id priv_size static_flags enqueue dequeue peek init reset destroy change
+    dump dump_stats owner
+Qdisc_class_ops: graft leaf qlen_notify find change delete walk tcf_block bind_tcf unbind_tcf dump
+    dump_stats
 qdisc_watchdog: timer qdisc
 qdisc_skb_cb: pkt_len pkt_segs data
 qdisc_walker: stop skip count
@@ -24,9 +30,11 @@ gnet_stats_queue: qlen backlog drops requeues overlimits
 tcf_result:
 tcmsg: tcm_handle tcm_info
 nlattr: nla_len nla_type
-sk_buff: cb len data_len head data KNET_SKB_NEXT=next KNET_SKB_DEV=dev KNET_SKB_PRIORITY=priority KNET_SKB_PROTOCOL=protocol KNET_SKB_NETWORK_HEADER=network_header
+sk_buff: cb len data_len head data KNET_SKB_NEXT=next KNET_SKB_DEV=dev
+    KNET_SKB_PRIORITY=priority KNET_SKB_PROTOCOL=protocol KNET_SKB_NETWORK_HEADER=network_header
 net_device: KNET_DEVICE_TYPE=type
 '
+wanted=$(echo "$wanted" | sed -e ':a' -e 'N' -e '$!ba' -e 's/\n  */ /g')
 types=$(echo "$wanted" | sed -n 's/:.*//p' | paste -sd,)
 
 echo "// Made by knet/qdisc/layout.sh; do not edit."
@@ -68,7 +76,8 @@ type != "" && match($0, /\/\* +[0-9]+ +[0-9]+ \*\//) {
 }
 # Only that of the whole: unnamed structures within have one, too, further to the right.
 type != "" && match($0, /^\t\/\* size: [0-9]+,/) {
-	printf "const _: () = assert!(size_of::<bindings::%s>() == %d);\n", type, substr($0, RSTART + 10, RLENGTH - 11)
+	size = substr($0, RSTART + 10, RLENGTH - 11)
+	printf "const _: () = assert!(size_of::<bindings::%s>() == %d);\n", type, size
 	delete missing[type]
 }
 /^}/ { type = "" }

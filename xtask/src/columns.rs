@@ -10,7 +10,7 @@ use anyhow::{bail, Context, Result};
 /// Characters, not bytes.
 const MOST: usize = 100;
 /// What lies in the checkout and is not written by hand.
-const FOLDERS: &[&str] = &["target", "out"];
+const FOLDERS: &[&str] = &["target", "out", "proptest-regressions"];
 /// Nor are these: lists, pictures, a licence, patches in the form that patch(1) reads.
 const FILES: &[&str] = &["Cargo.lock", "LICENSE"];
 const SUFFIXES: &[&str] = &["svg", "patch", "pcap", "png"];

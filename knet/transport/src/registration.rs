@@ -101,8 +101,8 @@ impl<T: Transport> Table<T> {
         types[bindings::KNT_CMSG_INFO as usize] = ancillary.info;
         assert!(numbers.header <= bindings::KNT_MAX_HEADER);
         bindings::knt_numbers {
-            name: numbers.names[0].as_ptr().cast(),
-            name6: numbers.names[1].as_ptr().cast(),
+            name: numbers.names[0].to_bytes_with_nul().as_ptr().cast(),
+            name6: numbers.names[1].to_bytes_with_nul().as_ptr().cast(),
             header: numbers.header,
             udp_port: numbers.udp_port,
             protocol: numbers.protocol,

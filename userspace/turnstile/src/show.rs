@@ -167,7 +167,8 @@ fn object(port: &Port, cli: &Cli) -> Value {
         let stats = &port.stats;
         let mut in_force = json!({
             "link-rate": stats.link_rate, "token-rate": stats.token_rate,
-            "token-limit": stats.token_limit, "token-expiry": stats.token_expiry, "token-slack": stats.token_slack,
+            "token-limit": stats.token_limit, "token-expiry": stats.token_expiry,
+            "token-slack": stats.token_slack,
         });
         if stats.is_unresolved() {
             in_force["link"] = "unresolved".into();

@@ -34,7 +34,7 @@ impl Field for Option<Phantom> {
         }
     }
 
-    /// What is not on is made one with a part missing, which [`settle`] completes or refuses.
+    /// What is not on is made one with a part missing, which `settle` completes or refuses.
     fn set(&mut self, number: u16, value: Value) -> bool {
         let phantom = self.get_or_insert(Phantom {
             drain: OFF,

@@ -56,7 +56,7 @@ pub trait Exit<Q: Queue>: Sized {
 ///   data-first, has no child and no marker), and the head of that queue is a single packet;
 /// - *search*, for any other port.
 ///
-/// The [`State`] is one word that says which of them to begin with.
+/// The `State` is one word that says which of them to begin with.
 #[inline(always)]
 pub fn leave<Q: Queue, E: Exit<Q>>(mut exit: E) -> E::Answer {
     match exit.port().backlogged.state() {

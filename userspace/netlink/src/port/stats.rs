@@ -22,7 +22,9 @@ pub enum Unit {
 
 /// A struct of statistics, one `u64` each, with its decoding and printing.
 macro_rules! statistics {
-    ($(#[$doc:meta])* $name:ident from $module:ident { $($(#[doc = $about:literal])+ $field:ident: $number:ident, $key:literal, $unit:ident;)* }) => {
+    ($(#[$doc:meta])* $name:ident from $module:ident {
+        $($(#[doc = $about:literal])+ $field:ident: $number:ident, $key:literal, $unit:ident;)*
+    }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct $name {
@@ -31,7 +33,8 @@ macro_rules! statistics {
 
         impl $name {
             /// Name of each, and what it is.
-            pub const ABOUT: &'static [(&'static str, &'static str)] = &[$(($key, concat!($($about),+)),)*];
+            pub const ABOUT: &'static [(&'static str, &'static str)] =
+                &[$(($key, concat!($($about),+)),)*];
 
             /// Reads `TCA_XSTATS`. What the kernel does not report is 0, what it reports beyond
             /// these is left out.
@@ -399,7 +402,8 @@ mod tests {
         assert_eq!(
             text.finish(),
             "  link-rate 10gbit token-rate 517.87916mbit token-expiry off\n  \
-             link-waits 0 token-waits 2 filter-drops 0\n  filter-misses 0 gso-splits 0 gso-drops 0\n  \
+             link-waits 0 token-waits 2 filter-drops 0\n  \
+             filter-misses 0 gso-splits 0 gso-drops 0\n  \
              token-limit 0 token-slack 0ns slack-forfeits 0\n  slack-forfeited 0ns"
         );
     }
@@ -484,7 +488,8 @@ mod tests {
         assert_eq!(
             text(markers),
             plain
-                + "\n  phantom-seen 10 phantom-markable 7 phantom-marked 3 phantom-backlog 1001 phantom-max 2048\
+                + "\n  phantom-seen 10 phantom-markable 7 phantom-marked 3 \
+                   phantom-backlog 1001 phantom-max 2048\
                    \n  ren-seen 0 ren-under 0 ren-full 0 ren-over 5 ren-kept 0 ren-periods 0\
                    \n  unwritable 0"
         );

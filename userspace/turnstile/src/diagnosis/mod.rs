@@ -70,7 +70,7 @@ impl Machine {
             .lines()
             .find_map(|line| line.strip_prefix("CapEff:"))
             .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-        effective.is_some_and(|set| set >> capability & 1 == 1)
+        effective.is_some_and(|set| (set >> capability) & 1 == 1)
     }
 }
 
