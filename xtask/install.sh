@@ -88,6 +88,11 @@ files() {
 	END
 }
 
+if [ "$action" = uninstall ] && [ ! -e "$root$prefix/sbin/turnstile" ]; then
+	echo "install.sh: nothing is installed below $root$prefix: give the PREFIX of then" >&2
+	exit 1
+fi
+
 # Modules of an earlier installation may be compressed in another way.
 for name in sch_turnstile turnstile; do
 	rm -f "$root$modules/$name.ko" "$root$modules/$name.ko".*

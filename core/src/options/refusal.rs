@@ -7,7 +7,8 @@ use super::dscp::Code;
 use super::units::Rates;
 use super::{Form, Range, Unit};
 
-/// Why a configuration is refused. `Display` gives one line of at most 78 characters.
+/// Why a configuration is refused. `Display` gives one line, which fits the kernel's extended
+/// acknowledgement of 79 characters with the kind of qdisc or the family before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The option's name, as the user types it.
@@ -76,7 +77,7 @@ impl fmt::Display for Problem {
             } => {
                 write!(f, "{} is not in ", Unit::Rate.show(rate))?;
                 match allowed {
-                    Some((min, max)) => write!(f, "{}, {range} of link", Rates(min, max)),
+                    Some((min, max)) => write!(f, "{}", Rates(min, max)),
                     None => write!(f, "{range} of any link"),
                 }
             }

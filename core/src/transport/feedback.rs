@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Credit feedback (ExpressPass section 3.2): a message's token rate follows the part of its tokens
+//! Credit feedback (ExpressPass section 2.2): a message's token rate follows the part of its tokens
 //! that was answered.
 //!
 //! A port drops tokens that would call for more data than its link carries. The rate follows that

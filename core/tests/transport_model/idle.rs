@@ -2,10 +2,12 @@
 //! Messages that are held open while the application has nothing to write.
 
 use turnstile_core::transport::config::Config;
+use turnstile_core::transport::host::Outgoing;
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::uapi;
 
 use super::crossing::assert_clean;
+use super::host::{address, Message, Out};
 use super::topology::star;
 use super::*;
 
@@ -58,6 +60,63 @@ fn a_message_that_is_held_open_draws_few_tokens() {
                 assert!(idle < most, "{idle}");
                 assert!(took < 8_000_000, "it goes on at once: {took} ns");
             }
+        }
+    }
+}
+
+/// Of a message that was held open for a while only the end is left to tell. The packet that tells
+/// it is lost: how long until the message is delivered, ns.
+fn end_alone(policy: u32, hold: u64) -> u64 {
+    let length = 20 * 1450;
+    let config = Config {
+        policy,
+        ..Config::DEFAULT
+    };
+    let mut network = star(1, &config, 2, link(0), false);
+    network.run_until(BEGIN);
+    let number = network.registry.messages.len();
+    network.registry.messages.push(Message {
+        to: 1,
+        length,
+        began: network.now,
+        delivered: None,
+        result: None,
+        failed_in: None,
+        received: 0,
+        bytes_by: Vec::new(),
+        held: 0,
+    });
+    let what = Outgoing {
+        length: None,
+        available: length,
+        ..network.plain(length)
+    };
+    let to = address(1, 0, false);
+    let out = Out {
+        message: number,
+        acked: 0,
+    };
+    let id = network.with(0, |endpoint, io, now, _| {
+        endpoint.send(nanos(now), &to, &what, out, io).unwrap()
+    });
+    network.run_until(hold);
+    network.set_loss(0, 1_000_000);
+    network.with(0, |endpoint, io, now, _| {
+        endpoint.written(nanos(now), id, length, true, io)
+    });
+    network.run_until(hold + 20_000);
+    network.set_loss(0, 0);
+    network.run_to_the_end(hold + 20_000_000_000);
+    network.registry.messages[number].delivered.unwrap() - hold
+}
+
+#[test]
+fn the_end_alone_is_told_again_soon() {
+    for policy in [uapi::POLICY_TOP, uapi::POLICY_EXPRESSPASS, uapi::POLICY_REN] {
+        for hold in (0..10).map(|i| 1_000_000_000 + i * 370_000_000) {
+            let took = end_alone(policy, hold);
+            // A SYNC is repeated after 2 ms for the first time (`rto`), and so is the end.
+            assert!(took < 4_000_000, "{policy}, {hold}: {took} ns");
         }
     }
 }

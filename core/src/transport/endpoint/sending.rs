@@ -109,7 +109,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let wake = out.starved && out.available > out.sent;
         let ended = out.open && !knew && out.length.is_some();
         self.note_unacknowledged(index);
-        if wake {
+        if wake || ended {
             let rto = self.rto_of(index);
             if let Some(out) = self.outs.get_mut(index) {
                 let again = out.woken(now, rto);

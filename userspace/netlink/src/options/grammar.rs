@@ -146,8 +146,9 @@ fn read(row: &Opt, form: Form, text: &str) -> Result<(u16, Value), String> {
             None => return Err(format!("\"{text}\" is none of {form}")),
         },
         Form::Map => return Ok((row.number, Value::Map(dscp::parse(text)?.0))),
-        Form::Part(..) if !text.ends_with('%') => {
-            return Ok((row.rate.unwrap_or(row.number), Value::U64(rate(text)?)));
+        Form::Part(range, _) if !text.ends_with('%') => {
+            let rate = rate(text, range)?;
+            return Ok((row.rate.unwrap_or(row.number), Value::U64(rate)));
         }
         Form::Number(range, _) | Form::Part(range, _) => measure(form, range, text)?,
         Form::Flag => 0,
@@ -165,15 +166,24 @@ fn fitting(row: &Opt, value: u64) -> Value {
 
 /// A rate that stands for a share of the link. Whether it is an allowed one, the kernel knows best:
 /// here it has to be a rate.
-fn rate(text: &str) -> Result<u64, String> {
+fn rate(text: &str, range: Range) -> Result<u64, String> {
     if units::is_bare(text) && text.parse::<f64>().is_ok_and(|number| number <= 100.0) {
-        return Err(format!("\"{text}\" has no unit: did you mean {text}%?"));
+        return Err(match is_share(text, range) {
+            true => format!("\"{text}\" has no unit: did you mean {text}%?"),
+            false => format!("\"{text}\" has no unit; as a percentage it is not in {range}"),
+        });
     }
     match units::parse_rate(text) {
         Some(rate) if rate > 0 => Ok(rate),
         Some(_) => Err(format!("\"{text}\" is less than a byte per second")),
         None => Err(format!("\"{text}\" is not a percentage (5.5%), nor {RATE}")),
     }
+}
+
+/// Whether a number without a unit would be in the range as a percentage.
+fn is_share(text: &str, range: Range) -> bool {
+    let share = units::parse_percent(&format!("{text}%"));
+    units::is_bare(text) && share.is_some_and(|share| range.contains(share))
 }
 
 /// A number in its range, or why not.
@@ -189,7 +199,7 @@ fn measure(form: Form, range: Range, text: &str) -> Result<u64, String> {
     match number {
         Some(number) if range.contains(number) => Ok(number),
         Some(_) => Err(format!("\"{text}\" is not in {form}")),
-        None if range.unit == Unit::Share && units::is_bare(text) => Err(format!(
+        None if range.unit == Unit::Share && is_share(text, range) => Err(format!(
             "\"{text}\" is not a percentage: did you mean {text}%?"
         )),
         None => {

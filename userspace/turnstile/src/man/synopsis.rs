@@ -79,7 +79,9 @@ fn arguments(command: &Command) -> String {
         1..=FEW => words.extend(flags.into_iter().map(flag)),
         _ => words.push("[ FLAGS ]".to_owned()),
     }
-    words.iter().fold(String::new(), |text, word| text + " " + word)
+    words
+        .iter()
+        .fold(String::new(), |text, word| text + " " + word)
 }
 
 /// A flag without a value, other than help.

@@ -30,22 +30,11 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("tokens 5", &["tokens", "\"5\"", "did you mean 5%?"]),
     ("tokns 5%", &["\"tokns\"", "did you mean \"tokens\"?"]),
     // Of the 10 Gbit/s that a veth reports; only the kernel knows that.
-    (
-        "tokens 999kbit",
-        &["tokens", "999kbit", "1mbit..5gbit", "0.01%..50% of link"],
-    ),
-    (
-        "tokens 5001mbit",
-        &["tokens", "5001mbit", "1mbit..5gbit", "0.01%..50% of link"],
-    ),
+    ("tokens 999kbit", &["tokens", "999kbit", "1mbit..5gbit"]),
+    ("tokens 5001mbit", &["tokens", "5001mbit", "1mbit..5gbit"]),
     (
         "link 1gbit tokens 501mbit",
-        &[
-            "tokens",
-            "501mbit",
-            "100kbit..500mbit",
-            "0.01%..50% of link",
-        ],
+        &["tokens", "501mbit", "100kbit..500mbit"],
     ),
     ("tokens 5% tokens 1gbit", &["tokens", "twice"]),
     ("tokens", &["tokens", "value", "PERCENT|RATE"]),
@@ -174,21 +163,11 @@ const REFUSED: &[(&str, &[&str])] = &[
     // Of the 10 Gbit/s that a veth reports.
     (
         "phantom drain 99mbit mark 0",
-        &[
-            "phantom drain",
-            "99mbit",
-            "100mbit..10gbit",
-            "1%..100% of link",
-        ],
+        &["phantom drain", "99mbit", "100mbit..10gbit"],
     ),
     (
         "phantom drain 10001mbit mark 0",
-        &[
-            "phantom drain",
-            "10001mbit",
-            "100mbit..10gbit",
-            "1%..100% of link",
-        ],
+        &["phantom drain", "10001mbit", "100mbit..10gbit"],
     ),
     (
         "phantom drain 95% mark 1073741825",
