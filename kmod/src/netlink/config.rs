@@ -175,11 +175,17 @@ fn changed(
     extack: &mut Extack,
 ) -> Result<Resolved> {
     parse(config, attrs, extack)?;
+    resolve(config, device, extack)
+}
+
+#[inline(never)]
+fn resolve(config: &Config, device: Option<u64>, extack: &mut Extack) -> Result<Resolved> {
     config
         .validate(device)
         .map_err(|refusal| refuse(extack, refusal))
 }
 
+#[inline(never)]
 fn parse(config: &mut Config, attrs: Nest<'_>, extack: &mut Extack) -> Result {
     let mut given = Given::default();
     attr::parse(attrs, &POLICY, extack, |number, value, extack| {

@@ -38,8 +38,9 @@ pub struct Stats {
     pub overlimits: u32,
     /// `TCA_XSTATS` of a port, its classes or a pacer, by attribute number.
     pub app: BTreeMap<u16, u64>,
-    /// `TCA_STATS_APP`, where kinds of the kernel have structures of their own.
-    pub foreign: Vec<u8>,
+    /// Bytes of `TCA_STATS_APP`, where kinds of the kernel have structures of their own. What is in
+    /// them changes with time alone.
+    pub foreign: usize,
 }
 
 impl Stats {
@@ -73,7 +74,7 @@ impl Stats {
                     stats.drops = word(content, 8);
                     stats.overlimits = word(content, 16);
                 }
-                STATS_APP => stats.foreign = content.to_vec(),
+                STATS_APP => stats.foreign = content.len(),
                 _ => {}
             }
         }

@@ -33,7 +33,7 @@ fn statistics_place(_: &mut Ctx) -> Result<()> {
         "{kinds:?}"
     );
     for object in &found {
-        let (foreign, own) = (object.stats.foreign.len(), object.stats.app.len());
+        let (foreign, own) = (object.stats.foreign, object.stats.app.len());
         match object.kind.as_str() {
             "fq" => ensure!(foreign != 0, "fq: no statistics of its own"),
             kind => ensure!(

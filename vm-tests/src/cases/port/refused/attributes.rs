@@ -280,7 +280,7 @@ const REFUSED: &[(&[Attr], &[&str])] = &[
             U64(option::PHANTOM_RATE64, u64::MAX),
             U32(option::PHANTOM_MARK, 0),
         ],
-        &["phantom drain: 147573952tbit is not in 100mbit..10gbit, 1%..100% of "],
+        &["phantom drain: 147573952tbit is not in 100mbit..10gbit"],
     ),
     (
         &[

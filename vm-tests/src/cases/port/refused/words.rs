@@ -253,7 +253,7 @@ const SPEEDLESS: &[(&str, &[&str])] = &[
     ),
     (
         "link 1gbit tokens 600mbit",
-        &["tokens", "0.01%..50%", "link"],
+        &["tokens", "600mbit", "100kbit..500mbit"],
     ),
 ];
 
