@@ -45,7 +45,7 @@ pub struct Outcome {
 /// so is the mean.
 pub const fn runs(rate: u64) -> u64 {
     match rate {
-        0..=40_000_000_000 => 8,
+        0..=40_000_000_000 => 24,
         _ => 2,
     }
 }
