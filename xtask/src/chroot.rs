@@ -71,6 +71,8 @@ const PACKAGES: &[&str] = &[
     "ethtool",
     "tcpdump",
     "procps",
+    "nftables",
+    "wireguard-tools",
     "cpio",
     "qemu-system-x86",
     "seabios",

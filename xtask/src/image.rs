@@ -32,7 +32,7 @@ const VERSION: &str = "1";
 const PROGRAMS: &[&str] = &[
     "dash", "ip", "tc", "bridge", "ss", "nstat", "rtmon", "ping", "arping", "jq", "iperf3",
     "tcpdump", "ethtool", "kmod", "ps", "free", "pgrep", "pkill", "sysctl", "vmstat", "slabtop",
-    "top", "busybox",
+    "top", "nft", "wg", "busybox",
 ];
 /// Names under which kmod is called.
 const KMOD_NAMES: &[&str] = &["modprobe", "insmod", "rmmod", "lsmod", "modinfo", "depmod"];
@@ -77,6 +77,23 @@ const MODULES: &[&str] = &[
     "pktgen",
     "tcp_dctcp",
     "tcp_bbr",
+    "nf_tables",
+    "nft_ct",
+    "nft_nat",
+    "nft_masq",
+    "nft_chain_nat",
+    "nft_reject_inet",
+    "nf_conntrack",
+    "nf_nat",
+    "wireguard",
+    "esp4",
+    "esp6",
+    "xfrm_user",
+    "gcm",
+    "ccm",
+    "aesni_intel",
+    "seqiv",
+    "echainiv",
 ];
 
 /// Prints what to copy: `bin NAME FILE`, `lib NAME FILE`, `applet NAME`.
