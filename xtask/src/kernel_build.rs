@@ -30,7 +30,8 @@ dpkg-deb --fsys-tarfile linux-source-*.deb |
     tar -xO --wildcards './usr/src/*.tar.xz' | xz -T0 -dc |
     tar -x --strip-components=1 --no-same-owner \
     --wildcards --wildcards-match-slash --anchored \
-    --exclude="$p/drivers/[!abcprtn]*/*.[chS]" --exclude="$p/drivers/net/[!btv]*/*.[chS]" \
+    --exclude="$p/drivers/[!abcprtn]*/*.[chS]" --exclude="$p/drivers/net/[!btvw]*/*.[chS]" \
+    --exclude="$p/drivers/net/w[!i]*/*.[chS]" --exclude="$p/drivers/net/wirel*/*.[chS]" \
     --exclude="$p/drivers/n[!e]*/*.[chS]" --exclude="$p/drivers/p[!cn]*/*.[chS]" \
     --exclude="$p/drivers/a[!c]*/*.[chS]" --exclude="$p/drivers/b[!a]*/*.[chS]" \
     --exclude="$p/drivers/r[!t]*/*.[chS]" --exclude="$p/drivers/t[!t]*/*.[chS]" \
