@@ -36,6 +36,7 @@ mod ranges;
 mod remembered;
 pub mod ring;
 mod seen;
+mod shares;
 mod slab;
 pub mod stats;
 #[cfg(test)]

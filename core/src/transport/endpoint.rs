@@ -28,6 +28,7 @@ use super::pacer::Pacer;
 use super::paged::Paged;
 use super::peers::{Coflows, Peers};
 use super::remembered::Remembered;
+use super::shares::Shares;
 use super::slab::Slab;
 use super::stats::{Counter, Stats};
 use super::wire::{Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER};
@@ -67,6 +68,7 @@ pub struct Endpoint<M: Memory, O, I> {
     in_timers: Heap<M, Nanos>,
     pacer: Pacer<M>,
     peers: Peers<M>,
+    shares: Shares<M>,
     coflows: Coflows<M>,
     remembered: Remembered<M>,
     /// The indices of half-open messages, in no order.
@@ -106,6 +108,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         in_timers: Heap::new(),
         pacer: Pacer::NEW,
         peers: Peers::new(),
+        shares: Shares::new(),
         coflows: Coflows::new(),
         remembered: Remembered::new(),
         half_open: Paged::new(),
@@ -407,7 +410,7 @@ fn data_overhead(to: &Address) -> u32 {
 
 /// Mixes the bits, so that each depends on all (the finalizer of splitmix64).
 #[inline]
-fn mix(value: u64) -> u64 {
+pub(super) fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

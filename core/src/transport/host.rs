@@ -171,7 +171,7 @@ pub enum SendError {
     /// The length is 0 or more than [`MAX_LENGTH`](super::wire::MAX_LENGTH) (`EMSGSIZE`), or less
     /// than what is already written.
     Length,
-    /// `max-outgoing` messages are under way (`ENOBUFS`).
+    /// There is no place for it now: see [`Outgoing::user`] (`EAGAIN`, or who calls waits).
     TooMany,
     /// No memory (`ENOMEM`).
     NoMemory,
@@ -197,6 +197,10 @@ pub struct Outgoing {
     pub mss: u16,
     /// Bytes that are written already.
     pub available: u32,
+    /// Whom it counts for: a number of a user. A message may begin while the user's messages, and
+    /// twice those of them to the same peer, are together fewer than the places that are free of
+    /// `max-outgoing`. So a user alone may have half of them, and a quarter to one peer.
+    pub user: u32,
 }
 
 /// A message's direction.

@@ -9,6 +9,7 @@ use super::host::{Address, Direction, Info, Outgoing};
 use super::incoming::ACK_PACKETS;
 use super::ranges::Ranges;
 use super::seen::Seen;
+use super::shares::Shared;
 use super::wire::{Cookie, Span, Sync, MAX_LENGTH};
 use crate::units::Nanos;
 
@@ -39,6 +40,8 @@ pub(crate) struct Out<O> {
     pub(crate) number: u64,
     /// Its index in the table of peers.
     pub(crate) peer: u32,
+    /// Where it counts among the messages that go out.
+    pub(crate) shared: Shared,
     pub(crate) to: Address,
     source: u16,
     destination: u16,
@@ -137,6 +140,7 @@ impl<O> Out<O> {
             cookie,
             number,
             peer,
+            shared: Shared::NOWHERE,
             to: *to,
             source: what.source,
             destination: what.destination,

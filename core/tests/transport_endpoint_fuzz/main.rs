@@ -55,6 +55,7 @@ fn outgoing(rng: &mut Rng) -> Outgoing {
         priority: None,
         mss: 1450,
         available,
+        user: 0,
     }
 }
 
@@ -230,6 +231,8 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
         let what = Outgoing {
             available: 60_000,
             length: Some(60_000),
+            // Each has a place for one.
+            user: n as u32,
             ..outgoing(&mut rng)
         };
         let out = Out {

@@ -357,6 +357,7 @@ impl Fuzz {
             priority: None,
             mss: self.below(2000) as u16,
             available,
+            user: self.below(3) as u32,
         };
         let sent = self
             .endpoint

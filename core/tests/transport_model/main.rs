@@ -6,6 +6,7 @@
 
 mod attacks;
 mod crossing;
+mod failing;
 mod fuzz;
 mod host;
 mod idle;

@@ -97,6 +97,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         self.out_index.remove(index);
         self.out_timers.remove(index);
+        self.shares.leave(out.shared);
         if let Some(peer) = self.peers.all.get_mut(out.peer) {
             peer.outgoing = peer.outgoing.saturating_sub(1);
             let left = out.unacknowledged;

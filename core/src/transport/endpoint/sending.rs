@@ -8,6 +8,7 @@ use crate::header::{FLAG_REN, FLAG_UNSCHEDULED};
 use crate::transport::config::Policy;
 use crate::transport::host::{Failure, Outgoing, SendError};
 use crate::transport::outgoing::{Nothing, Piece};
+use crate::transport::shares::Shared;
 use crate::transport::wire::{Data, Fin, Mark, Resend, Token, MAX_LENGTH, MAX_MSS, MIN_MSS};
 
 /// Packets that are sent without tokens in one call.
@@ -30,12 +31,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if most == 0 || most > MAX_LENGTH || what.available > most {
             return Err((SendError::Length, message));
         }
-        if self.outs.len() >= self.config.max_outgoing {
+        if !self.may_send(what.user, Some(to)) {
             self.stats.count(Counter::OutLimit);
             self.limit(now, Limit::Outgoing, host);
             return Err((SendError::TooMany, message));
         }
-        let Some((index, peer)) = self.room_for_out(to) else {
+        let Some((index, peer, shared)) = self.room_for_out(to, what.user) else {
             self.stats.count(Counter::OutNoMemory);
             self.limit(now, Limit::Memory, host);
             return Err((SendError::NoMemory, message));
@@ -48,6 +49,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let number = self.next_number();
         let rto = self.rto(self.config.base_rtt);
         let mut out = Out::new(message, cookie, number, peer, to, &what, now, rto);
+        out.shared = shared;
         if self.config.policy == Policy::Ren {
             out.ren = true;
             out.line = base_payload(self.config.base_bytes(), out.mss, to);
@@ -75,14 +77,30 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Ok(self.out_id(index))
     }
 
-    /// Reserves memory for another message to this peer. Returns the indices of message and peer.
-    fn room_for_out(&mut self, to: &Address) -> Option<(u32, u32)> {
+    /// Whether a user may begin another message to a peer; `None`: to one that has none of the
+    /// user's. [`Outgoing::user`] has the rule.
+    pub fn may_send(&self, user: u32, to: Option<&Address>) -> bool {
+        let free = self.config.max_outgoing.saturating_sub(self.outs.len());
+        let peer = to.and_then(|to| self.peers.find(self.hash_address(to), to));
+        self.shares.may_begin(self.seed, user, peer, free)
+    }
+
+    /// Reserves memory for another message to this peer, and takes a place for it. Returns the
+    /// indices of message and peer.
+    fn room_for_out(&mut self, to: &Address, user: u32) -> Option<(u32, u32, Shared)> {
         let (index, _) = self.outs.vacant()?;
         if !(self.out_index.reserve(index) && self.out_timers.reserve(index)) {
             return None;
         }
         let hash = self.hash_address(to);
-        Some((index, self.peers.get(hash, to)?))
+        let peer = self.peers.get(hash, to)?;
+        match self.shares.join(self.seed, user, peer) {
+            Some(shared) => Some((index, peer, shared)),
+            None => {
+                self.peers.tidy(peer);
+                None
+            }
+        }
     }
 
     /// More of a message is written: all bytes below `available`. `end`: that is all. Values that

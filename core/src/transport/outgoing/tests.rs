@@ -15,6 +15,7 @@ fn out(length: Option<u32>, available: u32) -> Out<()> {
         priority: None,
         mss: 1000,
         available,
+        user: 0,
     };
     let address = Address::default();
     Out::new(
