@@ -38,9 +38,12 @@ use crate::units::Nanos;
 mod closing;
 mod opening;
 mod pacing;
+mod paths;
 mod receiving;
 mod sending;
 mod timing;
+
+pub(super) use paths::shorter;
 
 /// Bytes on the wire by which an IPv6 token is longer than an IPv4 one, which is as short as
 /// Ethernet allows.
@@ -69,6 +72,8 @@ pub struct Endpoint<M: Memory, O, I> {
     pacer: Pacer<M>,
     peers: Peers<M>,
     shares: Shares<M>,
+    /// What was learnt of paths.
+    paths: paths::Paths<M>,
     coflows: Coflows<M>,
     remembered: Remembered<M>,
     /// The indices of half-open messages, in no order.
@@ -109,6 +114,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         pacer: Pacer::NEW,
         peers: Peers::new(),
         shares: Shares::new(),
+        paths: Paged::new(),
         coflows: Coflows::new(),
         remembered: Remembered::new(),
         half_open: Paged::new(),

@@ -138,6 +138,13 @@ pub trait Host<O, I> {
     /// The peer has all bytes below `received`: they can be freed.
     fn out_acked(&mut self, id: OutId, message: &mut O, received: u32);
 
+    /// Whether nobody has the message's socket any more: it is given up sooner when the peer wants
+    /// no more of it.
+    fn is_orphan(&self, message: &O) -> bool {
+        let _ = message;
+        false
+    }
+
     /// A message was delivered, or failed.
     fn out_done(&mut self, id: OutId, message: O, result: Result<(), Failure>);
 
@@ -163,6 +170,21 @@ pub enum Failure {
     Reset(ResetCode),
     /// Too many messages of which nothing but a SYNC had come. Only for incoming ones.
     Crowded,
+    /// The peer was silent, and this was said of the way to it. Only for outgoing ones.
+    Unreachable(Unreachable),
+}
+
+/// What ICMP says of a packet that could not be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unreachable {
+    /// Nobody there has the transport's UDP port (`ECONNREFUSED`).
+    Port,
+    /// There is no way to the host, or it is down (`EHOSTUNREACH`).
+    Host,
+    /// There is no way to its network (`ENETUNREACH`).
+    Network,
+    /// A router does not let it pass (`EACCES`).
+    Prohibited,
 }
 
 /// Why [`Endpoint::send`](super::endpoint::Endpoint::send) did not begin a message.

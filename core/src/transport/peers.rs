@@ -14,6 +14,9 @@ pub(crate) struct Peer {
     pub(crate) missing: u64,
     pub(crate) unacknowledged: u64,
     pub(crate) rtt: Nanos,
+    /// Packets to it carry no more bytes than this until then: see `endpoint/paths.rs`.
+    pub(crate) most: u32,
+    pub(crate) most_until: Nanos,
 }
 
 /// A coflow: messages that belong together.
@@ -63,6 +66,8 @@ impl<M: Memory> Peers<M> {
             missing: 0,
             unacknowledged: 0,
             rtt: Nanos::MAX,
+            most: u32::MAX,
+            most_until: Nanos::ZERO,
         })?;
         self.index.insert(hash, index);
         Some(index)

@@ -253,6 +253,12 @@ counters! {
     /// UDP datagrams that were not taken: they are for a broadcast or multicast address, or come
     /// from nobody's address.
     RefusedAddress = "refused_address",
+    /// Times that shorter packets are tried on a path, as longer ones do not get through.
+    PathNarrowed = "path_narrowed",
+    /// ICMP errors about packets of messages under way.
+    UnreachableReceived = "unreachable_received",
+    /// ICMP errors that belong to no message under way, or say less than its peer did.
+    UnreachableIgnored = "unreachable_ignored",
 }
 
 impl Counter {

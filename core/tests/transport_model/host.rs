@@ -130,6 +130,8 @@ pub(crate) struct Io<'a> {
     pub(crate) ports: &'a HashMap<u16, Policy>,
     /// Fails one in so many [`Host::data`]; 0: none.
     pub(crate) no_memory: u64,
+    /// All sockets are closed.
+    pub(crate) closed: bool,
 }
 
 /// How a listening port treats messages.
@@ -283,6 +285,10 @@ impl Host<Out, In> for Io<'_> {
             );
         }
         assert!(entry.result.replace((self.now, result)).is_none());
+    }
+
+    fn is_orphan(&self, _: &Out) -> bool {
+        self.closed
     }
 
     fn event(&mut self, _: &Event) {}

@@ -99,6 +99,8 @@ pub(crate) struct Link {
     /// So many packets are delayed by up to `late` more.
     pub(crate) reorder: u64,
     pub(crate) late: u64,
+    /// Longer IP packets vanish, bytes; 0: none.
+    pub(crate) mtu: u32,
 }
 
 /// An output port and its link.
@@ -121,6 +123,8 @@ struct HostState {
     read_delay: u64,
     no_memory: u64,
     ports: HashMap<u16, Policy>,
+    /// Its sockets are closed.
+    closed: bool,
     /// It neither sends nor receives any more.
     dead: bool,
 }
@@ -190,6 +194,7 @@ impl Network {
             read_delay: 0,
             no_memory: 0,
             ports: HashMap::new(),
+            closed: false,
             dead: false,
         });
         self.hosts.len() - 1
@@ -253,6 +258,7 @@ impl Network {
             readable: Vec::new(),
             ports: &state.ports,
             no_memory: state.no_memory,
+            closed: state.closed,
         };
         let result = what(&mut state.endpoint, &mut io, now, clock);
         let (sent, readable) = (io.sent, io.readable);
@@ -352,7 +358,8 @@ impl Network {
     fn carry(&mut self, node: usize, mut packet: Flying) {
         let link = self.nodes[node].link;
         packet.hop += 1;
-        if self.chance(link.loss) {
+        let long = link.mtu != 0 && packet.meta.len > link.mtu + 14;
+        if long || self.chance(link.loss) {
             self.nodes[node].lost += 1;
             return;
         }

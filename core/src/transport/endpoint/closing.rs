@@ -5,7 +5,7 @@
 //! that ends is removed in place, and only the user's data of it is moved.
 
 use super::*;
-use crate::transport::host::Failure;
+use crate::transport::host::{Failure, Unreachable};
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Aborts an outgoing message with a RESET. [`Host::out_done`] is not called. `None`: the
@@ -128,6 +128,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Err(failure) => {
                 self.stats.count(match failure {
                     Failure::TimedOut | Failure::Crowded => Counter::OutTimeout,
+                    Failure::Unreachable(Unreachable::Port) => Counter::OutRefused,
+                    Failure::Unreachable(_) => Counter::OutTimeout,
                     Failure::Reset(ResetCode::NoSocket) => Counter::OutRefused,
                     Failure::Reset(ResetCode::TooLong) => Counter::OutTooLong,
                     Failure::Reset(ResetCode::Protocol) => Counter::OutProtocol,
@@ -216,7 +218,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         self.leave_in(index);
         self.stats.count(match why {
-            Failure::TimedOut => Counter::InTimeout,
+            Failure::TimedOut | Failure::Unreachable(_) => Counter::InTimeout,
             Failure::Crowded => Counter::HalfOpenDropped,
             Failure::Reset(ResetCode::Aborted | ResetCode::Unknown) => Counter::InAborted,
             Failure::Reset(_) => Counter::InProtocol,

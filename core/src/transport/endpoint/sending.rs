@@ -27,8 +27,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         message: O,
         host: &mut H,
     ) -> Result<OutId, (SendError, O)> {
-        let most = what.length.unwrap_or(MAX_LENGTH);
-        if most == 0 || most > MAX_LENGTH || what.available > most {
+        let whole = what.length.unwrap_or(MAX_LENGTH);
+        if whole == 0 || whole > MAX_LENGTH || what.available > whole {
             return Err((SendError::Length, message));
         }
         if !self.may_send(what.user, Some(to)) {
@@ -41,8 +41,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.limit(now, Limit::Memory, host);
             return Err((SendError::NoMemory, message));
         };
+        self.recall_path(now, peer, to);
+        let most = u16::try_from(self.most_of(now, peer)).unwrap_or(MAX_MSS);
         let what = Outgoing {
-            mss: what.mss.clamp(MIN_MSS, MAX_MSS),
+            mss: what.mss.min(most).clamp(MIN_MSS, MAX_MSS),
             ..*what
         };
         let cookie = Cookie(host.random());
@@ -55,10 +57,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             out.line = base_payload(self.config.base_bytes(), out.mss, to);
             out.burst = out.line;
         } else if what.length == Some(what.available)
-            && most <= self.config.unscheduled.saturating_mul(what.mss.into())
+            && whole <= self.config.unscheduled.saturating_mul(what.mss.into())
         {
-            out.unscheduled = most;
-            out.burst = most;
+            out.unscheduled = whole;
+            out.burst = whole;
         }
         let first = out.first_timer();
         let sync = out.sync(now);
@@ -121,7 +123,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return false;
         };
         let knew = out.length.is_some();
-        if !out.written(available, end) {
+        if !out.written(now, available, end) {
             return true;
         }
         let wake = out.starved && out.available > out.sent;
@@ -191,6 +193,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Sends some of the unscheduled packets.
     pub(super) fn burst<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let mut count = 0_u32;
+        let Some(peer) = self.outs.get(index).map(|out| out.peer) else {
+            return;
+        };
+        let most = self.most_of(now, peer);
         loop {
             let Some(out) = self.outs.get_mut(index) else {
                 return;
@@ -203,7 +209,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.out_timers.set(index, now);
                 return;
             }
-            let Ok(piece) = out.next(now) else {
+            let Ok(piece) = out.next(now, most) else {
                 return;
             };
             out.burst = out.burst.saturating_sub(piece.len);
@@ -313,7 +319,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         packets: u32,
         host: &mut H,
     ) {
+        let Some(peer) = self.outs.get(index).map(|out| out.peer) else {
+            return;
+        };
         for number in 0..packets {
+            let most = self.most_of(at.now, peer);
             let Some(out) = self.outs.get_mut(index) else {
                 return;
             };
@@ -321,8 +331,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.stats.count(Counter::GrantHeld);
                 return;
             }
-            match out.next(at.now) {
+            match out.next(at.now, most) {
                 Ok(piece) => {
+                    if let Some(tried) = out.stuck(at.now, self.config.rto) {
+                        self.narrow(at.now, index, tried);
+                    }
+                    let Some(out) = self.outs.get_mut(index) else {
+                        return;
+                    };
                     if number == 0 {
                         out.tokens = out.tokens.saturating_add(1);
                         self.stats.count(Counter::TokenValid);
@@ -397,7 +413,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return self.stats.count(Counter::SignalContradiction);
         }
         let before = out.received;
-        let news = out.acknowledged(ack.received, ack.window);
+        let news = out.acknowledged(at.now, ack.received, ack.window);
         out.heard(at.now, news, rto);
         if out.received > before && !ack.last {
             host.out_acked(id, &mut out.user, ack.received);

@@ -95,12 +95,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     fn on_out_timer<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         // Read before what follows, which may set the timer.
         let due = match self.outs.get_mut(index) {
-            Some(out) => out.due(now, self.config.timeout),
+            Some(out) => {
+                let orphan = host.is_orphan(&out.user);
+                out.due(now, self.config.timeout, orphan)
+            }
             None => return self.out_timers.remove(index),
         };
         match due {
             Due::Later(next) => self.out_timers.set(index, next),
-            Due::Dead => return self.out_done(now, index, Err(Failure::TimedOut), host),
+            Due::Dead => {
+                let soft = self.outs.get(index).and_then(|out| out.soft);
+                let why = soft.map_or(Failure::TimedOut, Failure::Unreachable);
+                return self.out_done(now, index, Err(why), host);
+            }
             Due::Ask(next) => {
                 self.out_timers.set(index, next);
                 self.ask(now, index, host);

@@ -209,6 +209,16 @@ impl Network {
             .change(&config, &resolved, Nanos(self.now), &mut Drop);
     }
 
+    /// A link carries no longer IP packets from now on; 0: any.
+    pub(crate) fn set_mtu(&mut self, node: usize, mtu: u32) {
+        self.nodes[node].link.mtu = mtu;
+    }
+
+    /// A host's applications close their sockets.
+    pub(crate) fn close(&mut self, host: usize) {
+        self.hosts[host].closed = true;
+    }
+
     pub(crate) fn kill(&mut self, host: usize) {
         self.hosts[host].dead = true;
     }
