@@ -9,7 +9,7 @@ use super::policy::PriorityFunction;
 
 mod resolved;
 
-pub use resolved::{Clock, Dscp, Feedback, Policy, Resolved, Schedule};
+pub use resolved::{Clock, Dscp, Feedback, Policy, Resolved, Schedule, Speed};
 
 /// The link rate, bytes/s, where neither the user nor a device says one: 10 Gbit/s.
 pub const USUAL_LINK: u64 = 1_250_000_000;
@@ -230,7 +230,8 @@ impl Config {
     /// Checks every option, and works out what they come to.
     ///
     /// `device_rate` is the speed of the fastest device, in bytes/s; it counts where
-    /// [`Config::link`] is 0. Without it, that is [`USUAL_LINK`].
+    /// [`Config::link`] is 0, for devices whose own is not known. Without it, that is
+    /// [`USUAL_LINK`].
     pub fn validate(&self, device_rate: Option<u64>) -> Result<Resolved, Refusal> {
         self.check()?;
         self.ordered(number::INITIAL_RATE, number::MIN_RATE, Problem::Below)?;

@@ -9,6 +9,7 @@ mod crossing;
 mod fuzz;
 mod host;
 mod idle;
+mod links;
 mod network;
 mod ren;
 mod rules;
