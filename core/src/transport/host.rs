@@ -268,7 +268,8 @@ pub struct PeerInfo {
     pub rtt: Option<Nanos>,
 }
 
-/// A link that messages come in by.
+/// A link that messages come in by. [`uapi::transport::link`](crate::transport::uapi::link) has an
+/// attribute for each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkInfo {
     /// The host's number for the device; 0: devices without a speed, which share this link, or one

@@ -201,7 +201,8 @@ impl<M: Memory> Links<M> {
     pub(crate) fn due(&self, now: Nanos) -> Option<u32> {
         let wakes = self.wakes.iter().take(self.used).enumerate();
         let (link, at) = wakes.min_by_key(|(_, at)| **at)?;
-        u32::try_from(link).ok().filter(|_| *at <= now)
+        let is_due = *at <= now && *at != NEVER;
+        u32::try_from(link).ok().filter(|_| is_due)
     }
 
     /// When any pacer next has something to do.
