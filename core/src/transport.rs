@@ -27,6 +27,7 @@ mod incoming;
 mod index;
 pub mod jitter;
 mod ledger;
+mod links;
 mod outgoing;
 mod pacer;
 mod paged;

@@ -9,7 +9,9 @@ use crate::outgoing::Outgoing;
 use crate::settings::Settings;
 use crate::socket::Sockets;
 use kernel::prelude::*;
-use knet_transport::{now, random, wall_clock, Arrival, Locked, Opening, Outbox, Refused};
+use knet_transport::{
+    now, random, wall_clock, Arrival, Device, Locked, Opening, Outbox, Refused,
+};
 use turnstile_core::transport::config::{Clock, Resolved};
 use turnstile_core::transport::endpoint::Endpoint;
 use turnstile_core::transport::host::Address;
@@ -93,6 +95,11 @@ pub(crate) fn timer(state: &mut Locked<'_, Turnstile>) {
 
 /// A packet came.
 pub(crate) fn packet(state: &mut Locked<'_, Turnstile>, arrival: Arrival<'_>) {
+    let link = arrival.link;
+    let device = match state.endpoint.has_link(link) {
+        true => Device::Silent,
+        false => state.device(link),
+    };
     let (state, outbox) = state.parts();
     let packet = match wire::parse(arrival.head(), arrival.len as usize) {
         Ok(packet) => packet,
@@ -107,10 +114,14 @@ pub(crate) fn packet(state: &mut Locked<'_, Turnstile>, arrival: Arrival<'_>) {
     let now = now();
     let (endpoint, mut surroundings) = state.split(outbox, now);
     surroundings.device = arrival.device;
+    if let Device::Speed(rate) = device {
+        endpoint.set_link(Nanos(now), link, rate);
+    }
     endpoint.packet(
         Nanos(now),
         clock,
         &from,
+        link,
         arrival.ecn,
         &packet,
         arrival.into_skb(),

@@ -9,7 +9,7 @@ use super::policy::PriorityFunction;
 
 mod resolved;
 
-pub use resolved::{Clock, Dscp, Feedback, Policy, Resolved, Schedule};
+pub use resolved::{Clock, Dscp, Feedback, Policy, Resolved, Schedule, Speed};
 
 /// The link rate, bytes/s, where neither the user nor a device says one: 10 Gbit/s.
 pub const USUAL_LINK: u64 = 1_250_000_000;
@@ -53,14 +53,16 @@ options! {
     policy: u32 = uapi::POLICY_TOP, POLICY "policy"
         Opt::choice(&["expresspass", "top", "ren"]);
 
-    /// The link that tokens are for. auto: that of the fastest device that is up and reports a
-    /// speed, 10 Gbit/s if none does. Set it where the path is slower than the device, or devices
-    /// report nothing: too high, and tokens queue up and expire in the ports; too low, and the rest
-    /// of the link stays idle.
+    /// The speed of the links that tokens are for: each device that data comes by has its own, and
+    /// its own tokens. auto: what the device reports; those that report none share one link, as
+    /// fast as the fastest device that is up, 10 Gbit/s if none reports any. Set it, for all
+    /// devices alike, where paths are slower than the devices, or devices report nothing: too high,
+    /// and tokens queue up and expire in the ports; too low, and the rest of the link stays
+    /// idle.
     link: u64 = 0, LINK_RATE64 "link"
         Opt::number_or(limits::LINK, &[("auto", 0)]);
 
-    /// The rate of all tokens together, of the link. It should be that of the ports' tokens. Raise
+    /// The rate of a link's tokens together, of the link. It should be that of the ports' tokens. Raise
     /// it if packets are smaller than full frames; too high, and data queues up.
     token_share: u32 = 51_787_916, TOKEN_SHARE "token-share"
         Opt::number(limits::TOKENS)
@@ -230,7 +232,8 @@ impl Config {
     /// Checks every option, and works out what they come to.
     ///
     /// `device_rate` is the speed of the fastest device, in bytes/s; it counts where
-    /// [`Config::link`] is 0. Without it, that is [`USUAL_LINK`].
+    /// [`Config::link`] is 0, for devices whose own is not known. Without it, that is
+    /// [`USUAL_LINK`].
     pub fn validate(&self, device_rate: Option<u64>) -> Result<Resolved, Refusal> {
         self.check()?;
         self.ordered(number::INITIAL_RATE, number::MIN_RATE, Problem::Below)?;

@@ -294,6 +294,21 @@ pub struct PeerInfo {
     pub rtt: Option<Nanos>,
 }
 
+/// A link that messages come in by. [`uapi::transport::link`](crate::transport::uapi::link) has an
+/// attribute for each field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// The host's number for the device; 0: devices without a speed, which share this link, or one
+    /// that is gone.
+    pub device: u32,
+    /// Bytes/s: the link rate in force.
+    pub rate: u64,
+    /// Bytes/s: the rate of all tokens for it, rounded down.
+    pub token_rate: u64,
+    /// Messages that come in by it.
+    pub incoming: u32,
+}
+
 /// A limit of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {

@@ -6,6 +6,7 @@ use super::gaps::{Gaps, RANGES};
 use super::host::{Address, Direction, Info};
 use super::jitter::Due;
 use super::ledger::Ledger;
+use super::links::SHARED;
 use super::pacer::Jitter;
 use super::ranges::{Range, Ranges};
 use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
@@ -48,6 +49,8 @@ pub(crate) struct In<I> {
     /// Its index in the table of coflows, if it has one.
     pub(crate) coflow_entry: Option<u32>,
     pub(crate) from: Address,
+    /// The link that it comes by.
+    pub(crate) link: u32,
     source: u16,
     destination: u16,
     pub(crate) length: Option<u32>,
@@ -143,6 +146,7 @@ impl<I> In<I> {
             peer,
             coflow_entry: None,
             from: *from,
+            link: SHARED,
             source: sync.source,
             destination: sync.destination,
             length: sync.length,

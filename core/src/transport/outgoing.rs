@@ -8,6 +8,7 @@
 use super::endpoint::shorter;
 use super::host::{Address, Direction, Info, Outgoing, Unreachable};
 use super::incoming::ACK_PACKETS;
+use super::links::SHARED;
 use super::ranges::Ranges;
 use super::seen::Seen;
 use super::shares::Shared;
@@ -70,7 +71,8 @@ pub(crate) struct Out<O> {
     pub(crate) burst: u32,
     /// Clocked by grants.
     pub(crate) ren: bool,
-    /// REN: bytes that the host's link carries in a round trip.
+    /// REN: the link that grants come by, and bytes that it carries in a round trip.
+    pub(crate) link: u32,
     pub(crate) line: u32,
     named: Ranges<16>,
     resent: Ranges<16>,
@@ -179,6 +181,7 @@ impl<O> Out<O> {
             unscheduled: 0,
             burst: 0,
             ren: false,
+            link: SHARED,
             line: 0,
             named: Ranges::new(),
             resent: Ranges::new(),

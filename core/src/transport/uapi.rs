@@ -68,6 +68,8 @@ pub mod command {
     pub const STATS_GET: u8 = 5;
     /// Multicast to [`super::GROUP_EVENTS`].
     pub const EVENT: u8 = 6;
+    /// Dumps the links that messages come in by, for each of which tokens are paced.
+    pub const LINK_GET: u8 = 7;
 }
 
 /// Attributes of [`command::TRANSPORT_GET`] and [`command::TRANSPORT_SET`].
@@ -76,8 +78,9 @@ pub mod config {
     pub const PAD: u16 = 1;
     /// `u32`: [`super::POLICY_EXPRESSPASS`], …
     pub const POLICY: u16 = 2;
-    /// `u64`, bytes/s: the link that tokens are for; 0: the fastest device that is up and reports a
-    /// speed, 10 Gbit/s if none does.
+    /// `u64`, bytes/s: the speed of each device's link, which tokens are for; 0: what the device
+    /// reports; those that report none share one as fast as the fastest device that is up, 10
+    /// Gbit/s if none reports any.
     pub const LINK_RATE64: u16 = 3;
     /// `u32`, parts per billion of the link: the rate of all tokens together.
     pub const TOKEN_SHARE: u16 = 4;
@@ -271,6 +274,23 @@ pub mod peer {
     pub const RTT: u16 = 7;
     /// The highest attribute number in use.
     pub const MAX: u16 = 7;
+}
+
+/// Attributes of a [`command::LINK_GET`] dump.
+pub mod link {
+    /// Padding for 64-bit attributes; carries nothing.
+    pub const PAD: u16 = 1;
+    /// `u32`: the device's index; absent: the link that devices without a speed share, or that of
+    /// a device that is gone.
+    pub const DEVICE: u16 = 2;
+    /// `u64`, bytes/s: the link rate in force.
+    pub const RATE: u16 = 3;
+    /// `u64`, bytes/s: the rate of all tokens for it together, rounded down.
+    pub const TOKEN_RATE: u16 = 4;
+    /// `u32`: messages that come in by it.
+    pub const INCOMING: u16 = 5;
+    /// The highest attribute number in use.
+    pub const MAX: u16 = 5;
 }
 
 /// Attributes of [`command::STATS_GET`]. All are `u64`; those of `transport::stats` are listed

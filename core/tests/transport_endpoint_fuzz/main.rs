@@ -26,6 +26,8 @@ const PACKETS: u64 = 10_000_000;
 /// The most that one call may send: tokens before and after, and a burst for each timer.
 const MOST_PER_CALL: u32 = 32 * 32 + 256;
 const PEERS: u8 = 4;
+/// Device 0 and a few others have no link of their own.
+const DEVICES: u32 = 40;
 
 fn config(policy: u32) -> Config {
     Config {
@@ -132,6 +134,7 @@ fn fuzz(policy: u32, packets: u64) {
                     now,
                     now.0 as u32,
                     &from,
+                    (random >> 56) as u32 % DEVICES,
                     random as u8 & 3,
                     &packet,
                     (),
@@ -254,7 +257,7 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
             ren: false,
         });
         // It may be refused; once is enough.
-        endpoint.packet(now, 0, &peer(0), 0, &sync, (), &mut io);
+        endpoint.packet(now, 0, &peer(0), 0, 0, &sync, (), &mut io);
     }
     let secrets = io.cookies.clone();
     let (before, bytes, data) = (facts(&endpoint), io.taken, io.sent_data);
@@ -280,7 +283,7 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
         if secret || matches!(packet, Packet::Sync(_)) {
             continue;
         }
-        endpoint.packet(now, 0, &from, 0, &packet, (), &mut io);
+        endpoint.packet(now, 0, &from, 0, 0, &packet, (), &mut io);
     }
     assert_eq!(facts(&endpoint), before);
     assert_eq!((io.taken, io.sent_data, io.ended), (bytes, data, 0));

@@ -333,10 +333,12 @@ impl Fuzz {
         };
         let from = address(from, 9, false);
         let ecn = self.below(4) as u8;
+        let device = self.below(40) as u32;
         self.endpoint.packet(
             now,
             self.now as u32,
             &from,
+            device,
             ecn,
             &packet,
             (),

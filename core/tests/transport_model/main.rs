@@ -10,6 +10,7 @@ mod failing;
 mod fuzz;
 mod host;
 mod idle;
+mod links;
 mod network;
 mod ren;
 mod rules;

@@ -138,6 +138,11 @@ enum Event {
     Write(usize, OutId, u32, bool),
 }
 
+/// The number by which a host knows the device that this port sends to.
+pub(crate) fn device(node: &usize) -> u32 {
+    *node as u32 + 1
+}
+
 /// Where packets go: the ports on the way from one host to another.
 pub(crate) type Route = Box<dyn Fn(usize, usize) -> Vec<usize>>;
 
@@ -215,6 +220,11 @@ impl Network {
             lost: 0,
         });
         self.nodes.len() - 1
+    }
+
+    /// The function that says where packets go says something else from now on.
+    pub(crate) fn reroute(&mut self) {
+        self.routes.clear();
     }
 
     fn at(&mut self, time: u64, event: Event) {
@@ -385,11 +395,14 @@ impl Network {
             return;
         }
         let from = address(packet.from, packet.to, packet.v6);
+        let route = self.routes.get(&(packet.from, packet.to));
+        let device = route.and_then(|route| route.last()).map_or(0, device);
         self.with(packet.to, |endpoint, io, now, clock| {
             endpoint.packet(
                 Nanos(now),
                 clock,
                 &from,
+                device,
                 packet.ecn,
                 &packet.packet,
                 packet.payload,

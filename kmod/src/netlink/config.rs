@@ -7,7 +7,7 @@ use core::fmt::{self, Display};
 use kernel::prelude::*;
 use knet_transport::{
     attr::{self, Nest, Policy, Rule, Value as Attr},
-    now, Control, Extack, Locked, Reply,
+    now, Control, Device, Extack, Locked, Reply,
 };
 use turnstile_core::{
     options::{Given, Kind, Opt, Problem, Table, Value},
@@ -77,13 +77,13 @@ fn refuse(extack: &mut Extack, what: impl Display) -> Error {
 /// `transport-get`.
 pub(super) fn get(net: &mut Control<'_, Turnstile>, message: &mut Reply) -> Result {
     let (config, link) = match net.lock() {
-        Some(state) => (state.settings.config, Some(state.endpoint.config().link)),
+        Some(state) => (state.settings.config, Some(state.endpoint.config().speed.link)),
         // Nobody has used the namespace yet, and reading is no use.
         None => (Config::DEFAULT, None),
     };
     let link = match link {
         Some(link) => link,
-        None => config.validate(net.fastest()).map_err(|_| EINVAL)?.link,
+        None => config.validate(net.fastest()).map_err(|_| EINVAL)?.speed.link,
     };
     config.each(|number, value| match value {
         Value::U32(value) => message.u32(number, value),
@@ -142,6 +142,7 @@ fn change(
     let resolved = changed(&mut config, attrs, device, extack)?;
     state.settings.config = config;
     put_in_force(&mut state, &resolved);
+    links(&mut state);
     Ok(())
 }
 
@@ -155,6 +156,25 @@ pub(super) fn link_changed(net: &mut Control<'_, Turnstile>) {
     if let Ok(resolved) = state.settings.resolve(device) {
         if resolved != *state.endpoint.config() {
             put_in_force(&mut state, &resolved);
+        }
+    }
+    links(&mut state);
+}
+
+/// The devices were asked: tells the endpoint of those that it has links for. There are few of
+/// them. Others it is told of when first a packet comes by them.
+fn links(state: &mut Locked<'_, Turnstile>) {
+    let mut next = 0;
+    while let Some((after, link)) = state.endpoint.links(next) {
+        next = after;
+        let device = state.device(link.device);
+        let endpoint = &mut state.endpoint;
+        match device {
+            _ if link.device == 0 => {}
+            Device::Speed(rate) => endpoint.set_link(Nanos(now()), link.device, rate),
+            Device::Gone => endpoint.link_gone(link.device),
+            // Without a cable many do not say: it keeps the speed that it had.
+            Device::Silent => {}
         }
     }
 }

@@ -20,6 +20,7 @@ static bool knt_source(const struct sk_buff *skb, struct knt_arrival *arrival)
 		ipv6_addr_set_v4mapped(ip->daddr, local);
 		arrival->from.scope = 0;
 		arrival->device = inet_iif(skb);
+		arrival->link = inet_sdif(skb) ?: skb->skb_iif;
 		arrival->ecn = ip->tos & INET_ECN_MASK;
 		return true;
 	}
@@ -32,6 +33,7 @@ static bool knt_source(const struct sk_buff *skb, struct knt_arrival *arrival)
 		*from = ip->saddr;
 		*local = ip->daddr;
 		arrival->device = inet6_iif(skb);
+		arrival->link = inet6_sdif(skb) ?: skb->skb_iif;
 		arrival->from.scope = ipv6_iface_scope_id(from, arrival->device);
 		arrival->ecn = ipv6_get_dsfield(ip) & INET_ECN_MASK;
 		return true;

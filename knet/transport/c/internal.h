@@ -12,6 +12,7 @@
 #include <net/inet_sock.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
+#include <linux/xarray.h>
 #include <net/sock.h>
 #include "knet_transport.h"
 
@@ -36,6 +37,7 @@ struct knt_net {
 	} routes[KNT_ROUTES];
 	struct work_struct news;	/* genl.c */
 	bool link_changed;
+	struct xarray speeds;		/* link.c */
 };
 
 struct knt_sock {

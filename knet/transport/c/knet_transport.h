@@ -64,6 +64,7 @@ struct knt_arrival {
 	u32 head_len;
 	u32 len;		/* how many bytes there are behind it */
 	u32 device;		/* the index of the one that it came in by */
+	u32 link;		/* the same; with a VRF, of the one below */
 	u8 ecn;
 };
 

@@ -168,6 +168,7 @@ static int __net_init knt_net_init(struct net *net)
 	mutex_init(&tn->open_lock);
 	tn->armed = U64_MAX;
 	knt_news_init(tn);
+	xa_init(&tn->speeds);
 	hrtimer_setup(&tn->timer, knt_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 	return 0;
 }
@@ -197,6 +198,7 @@ static void __net_exit knt_net_exit(struct net *net)
 		knt_ops->net_close(tn->state);
 	tn->state = NULL;
 	knt_routes_drop(tn);
+	xa_destroy(&tn->speeds);
 }
 
 static struct pernet_operations knt_pernet = {

@@ -133,8 +133,8 @@ impl Opening<'_> {
         Self(unsafe { NonNull::new_unchecked(net) }, PhantomData)
     }
 
-    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Sleeps, and
-    /// takes RTNL.
+    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Also asks
+    /// all the others, for [`Locked::device`](crate::Locked::device). Sleeps, and takes RTNL.
     pub fn fastest(&mut self) -> Option<u64> {
         // SAFETY: the namespace lives, and this is a context for it by `from_raw`.
         match unsafe { bindings::knt_net_fastest(self.0.as_ptr()) } {
@@ -180,7 +180,8 @@ impl<T: Transport> Control<'_, T> {
         to_result(unsafe { bindings::knt_net_open(self.as_raw()) })
     }
 
-    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Sleeps.
+    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Also asks
+    /// all the others, for [`Locked::device`](crate::Locked::device). Sleeps.
     pub fn fastest(&mut self) -> Option<u64> {
         // SAFETY: the namespace lives; the context is right by `from_raw`, and its lock is not
         // held, as in `open`.

@@ -200,6 +200,7 @@ unsafe extern "C" fn packet<T: Transport>(
         head: unsafe { core::slice::from_raw_parts(arrival.head, arrival.head_len as usize) },
         len: arrival.len,
         device: arrival.device,
+        link: arrival.link,
         ecn: arrival.ecn,
         skb,
     };

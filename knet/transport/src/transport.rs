@@ -41,6 +41,8 @@ pub struct Arrival<'a> {
     pub len: u32,
     /// Index of the device that it came in by.
     pub device: u32,
+    /// The same; with a VRF, of the device below, which has a speed.
+    pub link: u32,
     /// The ECN field of IP's header.
     pub ecn: u8,
     pub(crate) head: &'a [u8],

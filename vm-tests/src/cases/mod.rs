@@ -56,6 +56,7 @@ const ALL: &[&[Case]] = &[
     transport::path::CASES,
     transport::packets::CASES,
     transport::port::CASES,
+    transport::uplinks::CASES,
     transport::dead::CASES,
     transport::churn::CASES,
 ];

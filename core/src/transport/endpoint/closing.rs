@@ -149,12 +149,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        let (peer, missing) = (message.peer, message.noted_missing);
+        let (peer, missing, link) = (message.peer, message.noted_missing, message.link);
         let (coflow, remaining) = (message.coflow_entry, message.noted_remaining);
         let tokens = message.ledger.take();
         self.in_index.remove(index);
         self.in_timers.remove(index);
-        self.pacer.drop(index);
+        self.links.leave(link, index);
         self.count_tokens(tokens);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_sub(1);
@@ -276,7 +276,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// The facts of an incoming message.
     pub(super) fn in_info(&self, now: Nanos, message: &In<I>) -> Info {
-        let all = self.config.token_rate.bytes_per_sec();
+        let all = self.links.speed(message.link).token_rate.bytes_per_sec();
         let ppb = u64::from(message.credit.rate());
         // Below 2^42 x 10^9 / 10^9, thousands and the rest apart.
         let rate = (all / 1_000_000_000)

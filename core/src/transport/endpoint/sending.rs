@@ -54,7 +54,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         out.shared = shared;
         if self.config.policy == Policy::Ren {
             out.ren = true;
-            out.line = base_payload(self.config.base_bytes(), out.mss, to);
+            let speed = self.links.speed(out.link);
+            out.line = base_payload(self.config.base_bytes(speed), out.mss, to);
             out.burst = out.line;
         } else if what.length == Some(what.available)
             && whole <= self.config.unscheduled.saturating_mul(what.mss.into())
@@ -285,6 +286,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         out.heard(at.now, true, rto);
+        if out.ren && out.link != at.link {
+            // Packets leave by the link that grants come by.
+            out.link = at.link;
+            let speed = self.links.speed(out.link);
+            out.line = base_payload(self.config.base_bytes(speed), out.mss, from);
+        }
         let expiry = self.config.token_expiry;
         let verdict = if !out.accept(token.sequence) {
             Err(Counter::TokenDuplicate)

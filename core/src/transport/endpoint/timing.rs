@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::transport::host::Failure;
+use crate::transport::links::SHARED;
 use crate::transport::outgoing::Due;
 use crate::transport::wire::Mark;
 
@@ -13,7 +14,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Does what is due: sends tokens, repeats signals, gives up silent peers. To be called at
     /// [`Endpoint::next_timer`]; at any other time it is harmless.
     pub fn timer<H: Host<O, I>>(&mut self, now: Nanos, clock: u32, host: &mut H) {
-        let at = At { now, clock };
+        let link = SHARED;
+        let at = At { now, clock, link };
         self.pace(at, host);
         for _ in 0..TIMERS {
             match self.in_timers.first() {
@@ -42,7 +44,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             first(&self.in_timers),
             first(&self.out_timers),
             self.remembered.next(),
-            self.pacer.next(),
+            self.links.next(),
         ];
         all.into_iter().flatten().min()
     }

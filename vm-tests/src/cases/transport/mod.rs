@@ -27,6 +27,7 @@ pub(super) mod streaming;
 mod support;
 pub(super) mod timing;
 mod tools;
+pub(super) mod uplinks;
 mod watch;
 
 pub(in crate::cases) const CASES: &[Case] = &[
