@@ -42,18 +42,8 @@ impl Surroundings<'_> {
 
     /// The socket for a message of `from` to a port of the address `to`.
     fn find(&self, from: &SockAddress, to: &[u8; 16], port: u16) -> Option<u64> {
-        let mut best = (0, None);
-        let mut next = 0;
-        while let Some(handle) = self.sockets.ports.next(port, next) {
-            next = handle.saturating_add(1);
-            if let Some(socket) = self.sockets.get(handle) {
-                let score = ports::fits(&socket.sock.view(), from, to, self.device);
-                if score > best.0 {
-                    best = (score, Some(handle));
-                }
-            }
-        }
-        best.1
+        let from = ports::peer(from);
+        self.sockets.ports.find(port, &from, to, &[self.device])
     }
 }
 

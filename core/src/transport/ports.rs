@@ -18,13 +18,13 @@ const ANY_IPV4: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0
 const IPV4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
 /// A sorted map, each of whose operations takes O(log n).
-pub trait Sorted<K, V> {
+pub trait Sorted<K: Copy, V: Copy> {
     /// Memory for one entry.
     type Room;
     /// The first entry whose key is at least this one.
-    fn at_least(&self, key: &K) -> Option<(&K, &V)>;
+    fn at_least(&self, key: &K) -> Option<(K, V)>;
     /// The last entry whose key is at most this one.
-    fn at_most(&self, key: &K) -> Option<(&K, &V)>;
+    fn at_most(&self, key: &K) -> Option<(K, V)>;
     /// The entry with this key.
     fn get(&self, key: &K) -> Option<&V>;
     /// The same, to be changed.
@@ -38,11 +38,11 @@ pub trait Sorted<K, V> {
 /// Makes sorted maps.
 pub trait Maps {
     /// A map.
-    type Of<K: Ord, V>: Sorted<K, V>;
+    type Of<K: Ord + Copy, V: Copy>: Sorted<K, V>;
     /// An empty one.
-    fn map<K: Ord, V>() -> Self::Of<K, V>;
+    fn map<K: Ord + Copy, V: Copy>() -> Self::Of<K, V>;
     /// Memory for an entry of such a map; `None` if there is none.
-    fn room<K: Ord, V>() -> Option<RoomOf<Self, K, V>>;
+    fn room<K: Ord + Copy, V: Copy>() -> Option<RoomOf<Self, K, V>>;
 }
 
 type RoomOf<M, K, V> = <<M as Maps>::Of<K, V> as Sorted<K, V>>::Room;
@@ -263,9 +263,9 @@ impl<M: Maps> Ports<M> {
             self.claims
                 .at_most(&(claim, Owner::Shares(u32::MAX), u64::MAX))
         };
-        let others = |found: Option<(&Claimed, &())>| {
+        let others = |found: Option<(Claimed, ())>| {
             found.is_some_and(|((at, of, _), ())| {
-                *at == claim && (owner == Owner::Alone || *of != owner)
+                at == claim && (owner == Owner::Alone || of != owner)
             })
         };
         others(first) || others(last())
@@ -364,7 +364,7 @@ impl<M: Maps> Ports<M> {
     /// How many sockets have a name.
     fn members_of(&self, name: &Name) -> u32 {
         match self.members.at_most(&(*name, u32::MAX)) {
-            Some(((at, place), _)) if at == name => place.saturating_add(1),
+            Some(((at, place), _)) if at == *name => place.saturating_add(1),
             _ => 0,
         }
     }
@@ -443,13 +443,13 @@ impl<M: Maps> Ports<M> {
 
     fn one_of(&self, name: &Name, from: &Peer) -> Option<u64> {
         let ((at, last), handle) = self.members.at_most(&(*name, u32::MAX))?;
-        if at != name {
+        if at != *name {
             return None;
         }
-        if *last == 0 {
-            return Some(*handle);
+        if last == 0 {
+            return Some(handle);
         }
-        let members = u64::from(*last).saturating_add(1);
+        let members = u64::from(last).saturating_add(1);
         let place = u64::from(spread(self.secret, from)).saturating_mul(members) >> 32;
         self.members.get(&(*name, place as u32)).copied()
     }

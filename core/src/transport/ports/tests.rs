@@ -22,15 +22,16 @@ fn steps<T>(what: impl FnOnce() -> T) -> (T, u32) {
 
 struct Std;
 
-impl<K: Ord, V> Sorted<K, V> for BTreeMap<K, V> {
+impl<K: Ord + Copy, V: Copy> Sorted<K, V> for BTreeMap<K, V> {
     type Room = ();
-    fn at_least(&self, key: &K) -> Option<(&K, &V)> {
+    fn at_least(&self, key: &K) -> Option<(K, V)> {
         step();
-        self.range(key..).next()
+        self.range(key..).next().map(|(key, value)| (*key, *value))
     }
-    fn at_most(&self, key: &K) -> Option<(&K, &V)> {
+    fn at_most(&self, key: &K) -> Option<(K, V)> {
         step();
-        self.range(..=key).next_back()
+        let last = self.range(..=key).next_back();
+        last.map(|(key, value)| (*key, *value))
     }
     fn get(&self, key: &K) -> Option<&V> {
         step();
@@ -51,11 +52,11 @@ impl<K: Ord, V> Sorted<K, V> for BTreeMap<K, V> {
 }
 
 impl Maps for Std {
-    type Of<K: Ord, V> = BTreeMap<K, V>;
-    fn map<K: Ord, V>() -> BTreeMap<K, V> {
+    type Of<K: Ord + Copy, V: Copy> = BTreeMap<K, V>;
+    fn map<K: Ord + Copy, V: Copy>() -> BTreeMap<K, V> {
         BTreeMap::new()
     }
-    fn room<K: Ord, V>() -> Option<()> {
+    fn room<K: Ord + Copy, V: Copy>() -> Option<()> {
         Some(())
     }
 }
