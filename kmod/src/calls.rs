@@ -95,6 +95,7 @@ pub(crate) fn bind(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>, port: u16
         }
         if let (Some((name, owner)), Some(rooms)) = (taken, rooms.take()) {
             ports.add(rooms, sock.handle(), name, owner);
+            state.endpoint.prepare();
             return Ok(name.port());
         }
         if port != 0 || tried < TRIES {
@@ -136,6 +137,7 @@ pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
         return Ready::default();
     };
     let state = &mut *state;
+    state.endpoint.prepare();
     let readable = state.readable(sock.handle()) != 0;
     let Some(socket) = state.sockets.get_mut(sock.handle()) else {
         return Ready::default();

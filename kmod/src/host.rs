@@ -5,7 +5,7 @@ use crate::budget::Place;
 use crate::errno::of_failure;
 use crate::events::Events;
 use crate::incoming::{Incoming, Reading};
-use crate::memory::ATOMIC;
+use crate::memory::atomic;
 use crate::outgoing::Outgoing;
 use crate::ports;
 use crate::socket::{Socket, Sockets};
@@ -102,11 +102,11 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         if view.no_receive {
             return Err(Refusal::Reset(ResetCode::Closed));
         }
-        let slot = RBTreeNodeReservation::new(ATOMIC).map_err(|_| Refusal::Ignore)?;
+        let slot = RBTreeNodeReservation::new(atomic()).map_err(|_| Refusal::Ignore)?;
         let number = socket.next_incoming;
         socket
             .coming
-            .try_create_and_insert(number, id, ATOMIC)
+            .try_create_and_insert(number, id, atomic())
             .map_err(|_| Refusal::Ignore)?;
         socket.budget.resize(view.receive_buffer);
         let (mut place, mut window) = socket.budget.admit(sync.length);
@@ -116,7 +116,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         } else if place == Place::Shared
             && socket
                 .waiting
-                .try_create_and_insert(number, id, ATOMIC)
+                .try_create_and_insert(number, id, atomic())
                 .is_err()
         {
             socket.budget.leave(Place::Shared, window, 0);

@@ -3,7 +3,7 @@
 
 use crate::budget::{Budget, Place};
 use crate::incoming::{Incoming, Reading};
-use crate::memory::ATOMIC;
+use crate::memory::atomic;
 use crate::outgoing::Open;
 use crate::ports::Ports;
 use kernel::prelude::*;
@@ -184,7 +184,7 @@ impl Sockets {
     /// A socket is made, and gets its handle.
     pub(crate) fn add(&mut self, sock: &Sock) -> Result {
         let handle = self.next;
-        let place = RBTreeNodeReservation::new(ATOMIC)?;
+        let place = RBTreeNodeReservation::new(atomic())?;
         drop(
             self.all
                 .insert(place.into_node(handle, Socket::new(sock.hold()))),

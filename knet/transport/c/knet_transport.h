@@ -158,6 +158,7 @@ void knt_unregister(void);
 int knt_net_open(struct knt_net *tn);
 struct knt_net *knt_net_of(struct net *net);
 struct net *knt_net_net(const struct knt_net *tn);
+bool knt_net_is_initial(const struct knt_net *tn);
 void *knt_net_state(struct knt_net *tn);
 void knt_net_lock(struct knt_net *tn);
 void knt_net_unlock(struct knt_net *tn);
