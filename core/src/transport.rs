@@ -33,6 +33,7 @@ mod pacer;
 mod paged;
 mod peers;
 pub mod policy;
+pub mod ports;
 mod ranges;
 mod remembered;
 pub mod ring;

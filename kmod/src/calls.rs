@@ -4,7 +4,7 @@
 use crate::errno;
 use crate::incoming::Reading;
 use crate::outgoing::OVERHEAD;
-use crate::ports;
+use crate::ports::{self, Rooms};
 use crate::state::{State, Turnstile};
 use kernel::prelude::*;
 use knet_transport::{
@@ -13,6 +13,9 @@ use knet_transport::{
 use turnstile_core::transport::host::OutId;
 use turnstile_core::transport::uapi::sockopt;
 use turnstile_core::units::Nanos;
+
+/// So many ports are tried at once, with the namespace's lock.
+const TRIES: usize = 256;
 
 /// A socket is made.
 pub(crate) fn open(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Result {
@@ -38,12 +41,10 @@ pub(crate) fn close(
     }
     if let Some(mut state) = net.lock() {
         let (state, outbox) = state.parts();
-        let mut port = 0;
         if let Some(socket) = state.sockets.get_mut(handle) {
             socket.closed = true;
-            port = socket.port;
         }
-        state.sockets.ports.remove(port, handle);
+        state.sockets.ports.remove(handle);
         state.refuse_all(handle, outbox);
         state.abort(handle, abort, outbox);
     }
@@ -72,32 +73,50 @@ pub(crate) fn close(
 
 /// Gives a socket a port.
 pub(crate) fn bind(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>, port: u16) -> Result<u16> {
-    let handle = sock.handle();
     let view = sock.view();
-    let mut state = net.lock().ok_or(ENODEV)?;
-    let sockets = &mut state.sockets;
-    let port = if port != 0 {
-        Some(port).filter(|port| sockets.is_free(*port, &view))
-    } else {
-        ports::chosen(random()).find(|port| sockets.is_free(*port, &view))
-    };
-    let port = port.ok_or_else(errno::in_use)?;
-    sockets.ports.add(port, handle)?;
-    match sockets.get_mut(handle) {
-        Some(socket) => socket.port = port,
-        None => sockets.ports.remove(port, handle),
+    let mut rooms = Some(Rooms::new().ok_or(ENOMEM)?);
+    let mut any = ports::chosen(random());
+    loop {
+        let mut state = net.lock().ok_or(ENODEV)?;
+        let ports = &mut state.sockets.ports;
+        let mut taken = None;
+        let mut tried = 0;
+        let mut is_free = |port: u16| {
+            tried += 1;
+            let (name, owner) = ports::name(port, &view);
+            let free = ports.is_free(&name, owner);
+            taken = Some((name, owner)).filter(|_| free);
+            free
+        };
+        if port != 0 {
+            is_free(port);
+        } else {
+            any.by_ref().take(TRIES).find(|port| is_free(*port));
+        }
+        if let (Some((name, owner)), Some(rooms)) = (taken, rooms.take()) {
+            ports.add(rooms, sock.handle(), name, owner);
+            state.endpoint.prepare();
+            return Ok(name.port());
+        }
+        if port != 0 || tried < TRIES {
+            return Err(errno::in_use());
+        }
     }
-    Ok(port)
 }
 
 /// Takes a socket's port away.
 pub(crate) fn unbind(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
-    let handle = sock.handle();
     if let Some(mut state) = net.lock() {
-        if let Some(socket) = state.sockets.get_mut(handle) {
-            let port = core::mem::take(&mut socket.port);
-            state.sockets.ports.remove(port, handle);
-        }
+        state.sockets.ports.remove(sock.handle());
+    }
+}
+
+/// A socket that has a port has other addresses now.
+pub(crate) fn moved(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
+    let view = sock.view();
+    if let Some(mut state) = net.lock() {
+        let (name, _) = ports::name(view.local.port, &view);
+        state.sockets.ports.rename(sock.handle(), name);
     }
 }
 
@@ -118,6 +137,7 @@ pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
         return Ready::default();
     };
     let state = &mut *state;
+    state.endpoint.prepare();
     let readable = state.readable(sock.handle()) != 0;
     let Some(socket) = state.sockets.get_mut(sock.handle()) else {
         return Ready::default();

@@ -5,7 +5,7 @@ use crate::budget::Place;
 use crate::errno::of_failure;
 use crate::events::Events;
 use crate::incoming::{Incoming, Reading};
-use crate::memory::ATOMIC;
+use crate::memory::atomic;
 use crate::outgoing::Outgoing;
 use crate::ports;
 use crate::socket::{Socket, Sockets};
@@ -42,18 +42,8 @@ impl Surroundings<'_> {
 
     /// The socket for a message of `from` to a port of the address `to`.
     fn find(&self, from: &SockAddress, to: &[u8; 16], port: u16) -> Option<u64> {
-        let mut best = (0, None);
-        let mut next = 0;
-        while let Some(handle) = self.sockets.ports.next(port, next) {
-            next = handle.saturating_add(1);
-            if let Some(socket) = self.sockets.get(handle) {
-                let score = ports::fits(&socket.sock.view(), from, to, self.device);
-                if score > best.0 {
-                    best = (score, Some(handle));
-                }
-            }
-        }
-        best.1
+        let from = ports::peer(from);
+        self.sockets.ports.find(port, &from, to, &[self.device])
     }
 }
 
@@ -112,11 +102,11 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         if view.no_receive {
             return Err(Refusal::Reset(ResetCode::Closed));
         }
-        let slot = RBTreeNodeReservation::new(ATOMIC).map_err(|_| Refusal::Ignore)?;
+        let slot = RBTreeNodeReservation::new(atomic()).map_err(|_| Refusal::Ignore)?;
         let number = socket.next_incoming;
         socket
             .coming
-            .try_create_and_insert(number, id, ATOMIC)
+            .try_create_and_insert(number, id, atomic())
             .map_err(|_| Refusal::Ignore)?;
         socket.budget.resize(view.receive_buffer);
         let (mut place, mut window) = socket.budget.admit(sync.length);
@@ -126,7 +116,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         } else if place == Place::Shared
             && socket
                 .waiting
-                .try_create_and_insert(number, id, ATOMIC)
+                .try_create_and_insert(number, id, atomic())
                 .is_err()
         {
             socket.budget.leave(Place::Shared, window, 0);

@@ -141,8 +141,8 @@ impl Transport for Turnstile {
         calls::unbind(net, sock);
     }
 
-    fn sock_moved(_net: &mut Net<'_, Self>, _sock: LockedSock<'_>) {
-        // Addresses are looked at when a message comes.
+    fn sock_moved(net: &mut Net<'_, Self>, sock: LockedSock<'_>) {
+        calls::moved(net, sock);
     }
 
     fn sock_shutdown(net: &mut Net<'_, Self>, sock: LockedSock<'_>) {

@@ -44,6 +44,7 @@ pub(crate) fn receive(
         let left = len.saturating_sub(done);
         let piece = {
             let mut state = net.lock().ok_or(ENODEV)?;
+            state.endpoint.prepare();
             let ahead = if flags.peek { done } else { 0 };
             state.piece(handle, ahead, left, now(), &mut parts)
         };

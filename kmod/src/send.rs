@@ -342,7 +342,7 @@ impl State {
         };
         socket
             .sending
-            .try_create_and_insert(number, nobody, crate::memory::ATOMIC)?;
+            .try_create_and_insert(number, nobody, crate::memory::atomic())?;
         socket.queued = socket.queued.saturating_add(charged);
         let path = beginning.path;
         let what = host::Outgoing {

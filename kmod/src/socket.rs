@@ -3,12 +3,12 @@
 
 use crate::budget::{Budget, Place};
 use crate::incoming::{Incoming, Reading};
-use crate::memory::ATOMIC;
+use crate::memory::atomic;
 use crate::outgoing::Open;
-use crate::ports::{self, Ports};
+use crate::ports::Ports;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation};
-use knet_transport::{Sock, SockRef, View};
+use knet_transport::{random, Sock, SockRef};
 use turnstile_core::transport::host::{InId, OutId};
 
 /// A send buffer is never taken to be smaller.
@@ -20,7 +20,6 @@ pub(crate) struct Socket {
     pub(crate) sock: SockRef,
     /// It is closed, and here only until what it has to send is delivered.
     pub(crate) closed: bool,
-    pub(crate) port: u16,
     /// Whether `recvmsg` tells of the message.
     pub(crate) info: bool,
     /// Whether deliveries are reported.
@@ -63,7 +62,6 @@ impl Socket {
         Self {
             sock,
             closed: false,
-            port: 0,
             info: false,
             completions: false,
             priority: None,
@@ -177,7 +175,7 @@ impl Sockets {
     pub(crate) fn new() -> Self {
         Self {
             all: RBTree::new(),
-            ports: Ports::new(),
+            ports: Ports::new(random()),
             next: 1,
             promotable: None,
         }
@@ -186,7 +184,7 @@ impl Sockets {
     /// A socket is made, and gets its handle.
     pub(crate) fn add(&mut self, sock: &Sock) -> Result {
         let handle = self.next;
-        let place = RBTreeNodeReservation::new(ATOMIC)?;
+        let place = RBTreeNodeReservation::new(atomic())?;
         drop(
             self.all
                 .insert(place.into_node(handle, Socket::new(sock.hold()))),
@@ -234,20 +232,5 @@ impl Sockets {
             .and_then(|socket| socket.promotable.take())
             .flatten();
         Some(handle)
-    }
-
-    /// Whether no other socket that has this port stands in the way.
-    pub(crate) fn is_free(&self, port: u16, view: &View) -> bool {
-        let mut next = 0;
-        while let Some(handle) = self.ports.next(port, next) {
-            next = handle.saturating_add(1);
-            let collides = self
-                .get(handle)
-                .is_some_and(|other| ports::collide(view, &other.sock.view()));
-            if collides {
-                return false;
-            }
-        }
-        true
     }
 }

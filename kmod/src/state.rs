@@ -37,20 +37,25 @@ impl State {
     ///
     /// It is larger than a kernel stack can hold beside others: all of it is made where it stays.
     pub(crate) fn new(net: &mut Opening<'_>) -> Option<KBox<Self>> {
-        let settings = Settings::new().ok()?;
+        let settings = Settings::new(net.is_initial()).ok()?;
         let state = init!(Self {
             endpoint: Messages::NEW,
             sockets: Sockets::new(),
             settings,
         });
-        let mut state = KBox::init(state, GFP_KERNEL).ok()?;
+        let mut state = KBox::init(state, GFP_KERNEL_ACCOUNT).ok()?;
         state.set_up(net).then_some(state)
     }
 
     #[inline(never)]
     fn set_up(&mut self, net: &mut Opening<'_>) -> bool {
         match self.settings.resolve(net.fastest()) {
-            Ok(resolved) => self.endpoint.start(Nanos(now()), &resolved, random()),
+            Ok(resolved) => {
+                if !self.settings.initial {
+                    self.endpoint.grow_ahead();
+                }
+                self.endpoint.start(Nanos(now()), &resolved, random())
+            }
             Err(_) => false,
         }
     }

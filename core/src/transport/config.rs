@@ -161,23 +161,25 @@ options! {
             .from("m of TOP section 4.4");
 
     /// How many messages may come in at once. Each takes memory here; what is beyond waits at its
-    /// sender, and asks again.
+    /// sender, and asks again. At most 4096 outside of the initial user namespace.
     max_incoming: u32 = 4096, MAX_INCOMING "max-incoming" messages(65_536);
 
     /// How many messages may go out at once. Each takes memory; a program that begins one more gets
-    /// the error ENOBUFS.
+    /// the error ENOBUFS. At most 4096 outside of the initial user namespace.
     max_outgoing: u32 = 4096, MAX_OUTGOING "max-outgoing" messages(65_536);
 
     /// How many messages may come in from one address at once, so that one sender cannot take the
-    /// places of all.
+    /// places of all. At most 1024 outside of the initial user namespace.
     max_per_peer: u32 = 1024, MAX_PER_PEER "max-per-peer" messages(65_536);
 
     /// How many messages there may be of which nothing has come but the SYNC. It bounds what forged
-    /// SYNCs can take; raise it where very many messages begin within a round trip.
+    /// SYNCs can take; raise it where very many messages begin within a round trip. At most 1024
+    /// outside of the initial user namespace.
     max_half_open: u32 = 1024, MAX_HALF_OPEN "max-half-open" messages(65_536);
 
     /// How many finished messages are remembered, so that none is delivered twice. While as many
-    /// are, no message comes in: raise it where more end within a few timeouts.
+    /// are, no message comes in: raise it where more end within a few timeouts. At most
+    /// 65536 outside of the initial user namespace.
     max_remembered: u32 = 65_536, MAX_REMEMBERED "max-remembered" messages(1 << 20);
 
     /// How long a peer may be silent before its messages fail. Longer survives longer outages, and
@@ -225,6 +227,16 @@ options! {
     }
 }
 
+/// The most that may be asked for where the network namespace does not belong to the initial user
+/// namespace, whose root anybody may be.
+pub const CAPS: &[(u16, u64)] = &[
+    (number::MAX_INCOMING, 4096),
+    (number::MAX_OUTGOING, 4096),
+    (number::MAX_PER_PEER, 1024),
+    (number::MAX_HALF_OPEN, 1024),
+    (number::MAX_REMEMBERED, 65_536),
+];
+
 /// All options, in the order of their numbers.
 pub const OPTIONS: &[Opt] = <Config as Table>::OPTIONS;
 
@@ -245,6 +257,23 @@ impl Config {
             option: "link",
             what: Problem::Said("no rate can be made of it"),
         })
+    }
+
+    /// Checks the limits against [`CAPS`].
+    ///
+    /// # Errors
+    /// The first option that is above its cap.
+    pub fn within_caps(&self) -> Result<(), Refusal> {
+        for (number, cap) in CAPS {
+            let value = self.get(*number).and_then(|value| value.number());
+            let (Some(row), Some(value)) = (Self::option(*number), value) else {
+                continue;
+            };
+            if value > *cap {
+                return Err(row.refuse(Problem::Capped(value, *cap)));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses `one` if it is `wrong` compared with `other`.

@@ -38,6 +38,7 @@ use crate::port::config::TOKEN_WIRE_LEN;
 use crate::units::Nanos;
 
 mod closing;
+mod growing;
 mod opening;
 mod pacing;
 mod paths;
@@ -81,6 +82,9 @@ pub struct Endpoint<M: Memory, O, I> {
     /// The indices of half-open messages, in no order.
     half_open: Paged<M, u32>,
     half_len: u32,
+    /// For how many incoming messages and remembered ones there is room, if the tables grow only
+    /// [ahead](Self::prepare).
+    ahead: Option<(u32, u32)>,
     /// When the next silent sender has its turn to be probed.
     asked: Nanos,
     resets: u32,
@@ -122,6 +126,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         remembered: Remembered::new(),
         half_open: Paged::new(),
         half_len: 0,
+        ahead: None,
         asked: Nanos::ZERO,
         resets: RESET_BURST,
         resets_at: Nanos::ZERO,

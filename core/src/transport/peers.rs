@@ -73,6 +73,12 @@ impl<M: Memory> Peers<M> {
         Some(index)
     }
 
+    /// Makes room for so many more peers. `false`: no memory.
+    pub(crate) fn reserve(&mut self, more: u32) -> bool {
+        let last = self.all.len().saturating_add(more);
+        self.all.reserve(last) && self.index.reserve(last)
+    }
+
     /// Drops a peer that has no messages.
     pub(crate) fn tidy(&mut self, index: u32) {
         let idle = |peer: &Peer| peer.incoming == 0 && peer.outgoing == 0;
@@ -95,6 +101,11 @@ impl<M: Memory> Coflows<M> {
             all: Slab::new(),
             index: Index::new(),
         }
+    }
+
+    /// Makes room for coflows up to this index. `false`: no memory.
+    pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        self.all.reserve(index) && self.index.reserve(index)
     }
 
     /// A message joins a coflow: the coflow's index. `None`: no memory.

@@ -124,10 +124,11 @@ fn check(
     device: Option<u64>,
     extack: &mut Extack,
 ) -> Result {
+    let initial = net.is_initial();
     let mut config = net
         .lock()
         .map_or(Config::DEFAULT, |state| state.settings.config);
-    changed(&mut config, attrs, device, extack).map(drop)
+    changed(&mut config, attrs, device, initial, extack).map(drop)
 }
 
 #[inline(never)]
@@ -139,7 +140,8 @@ fn change(
 ) -> Result {
     let mut state = net.lock().ok_or(ENODEV)?;
     let mut config = state.settings.config;
-    let resolved = changed(&mut config, attrs, device, extack)?;
+    let initial = state.settings.initial;
+    let resolved = changed(&mut config, attrs, device, initial, extack)?;
     state.settings.config = config;
     put_in_force(&mut state, &resolved);
     links(&mut state);
@@ -192,9 +194,14 @@ fn changed(
     config: &mut Config,
     attrs: Nest<'_>,
     device: Option<u64>,
+    initial: bool,
     extack: &mut Extack,
 ) -> Result<Resolved> {
     parse(config, attrs, extack)?;
+    if !initial {
+        let capped = config.within_caps();
+        capped.map_err(|refusal| refuse(extack, refusal))?;
+    }
     resolve(config, device, extack)
 }
 

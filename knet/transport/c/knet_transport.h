@@ -104,6 +104,8 @@ struct knt_sock_view {
 	u32 receive_buffer;
 	u8 shutdown;			/* KNT_SHUT_* */
 	bool v6only;
+	bool shares;			/* SO_REUSEPORT */
+	u32 user;			/* whose it is */
 };
 
 enum {
@@ -139,7 +141,7 @@ struct knt_ops {
 	void (*sock_close)(struct sock *sk, bool abort, long linger);	/* L; perhaps twice */
 	int (*sock_bind)(struct sock *sk, u16 port);		/* L; 0: any; returns the port */
 	void (*sock_unbind)(struct sock *sk);			/* L */
-	void (*sock_moved)(struct sock *sk);			/* L; the local address changed */
+	void (*sock_moved)(struct sock *sk);			/* L; its addresses or device changed */
 	void (*sock_shutdown)(struct sock *sk, int how);	/* L */
 	int (*send)(struct sock *sk, struct msghdr *msg, size_t len);		/* L */
 	int (*receive)(struct sock *sk, struct msghdr *msg, size_t len, int flags);	/* L */
@@ -157,6 +159,7 @@ void knt_unregister(void);
 int knt_net_open(struct knt_net *tn);
 struct knt_net *knt_net_of(struct net *net);
 struct net *knt_net_net(const struct knt_net *tn);
+bool knt_net_is_initial(const struct knt_net *tn);
 void *knt_net_state(struct knt_net *tn);
 void knt_net_lock(struct knt_net *tn);
 void knt_net_unlock(struct knt_net *tn);

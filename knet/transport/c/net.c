@@ -23,6 +23,12 @@ struct net *knt_net_net(const struct knt_net *tn)
 	return tn->net;
 }
 
+/* Whoever is root there is root of the machine. */
+bool knt_net_is_initial(const struct knt_net *tn)
+{
+	return tn->net->user_ns == &init_user_ns;
+}
+
 /* Not NULL once knt_net_open() has returned 0. */
 void *knt_net_state(struct knt_net *tn)
 {

@@ -43,7 +43,7 @@ struct knt_out *knt_out_new(struct sock *sk, u32 length)
 	out->freed = 0;
 	sock_hold(sk);
 	out->sk = sk;
-	xa_init_flags(&out->pages, XA_FLAGS_LOCK_BH);
+	xa_init_flags(&out->pages, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 	return out;
 }
 

@@ -34,6 +34,8 @@ static int knt_init(struct sock *sk)
 		return err;
 	knt_sk(sk)->opened = true;
 	sock_prot_inuse_add(sock_net(sk), sk->sk_prot, 1);
+	/* Options of SOL_SOCKET come to knt_ops_setsockopt(). */
+	set_bit(SOCK_CUSTOM_SOCKOPT, &sk->sk_socket->flags);
 	return knt_ops->sock_open(sk);
 }
 
@@ -80,15 +82,44 @@ static void knt_destroy(struct sock *sk)
 	sock_prot_inuse_add(sock_net(sk), sk->sk_prot, -1);
 }
 
-static void knt_rehash(struct sock *sk)
-{
-	knt_ops->sock_moved(sk);
-}
-
 static int knt_pre_connect(struct sock *sk, struct sockaddr_unsized *address, int len)
 {
 	return 0;
 }
+
+/*
+ * The kernel calls rehash() where it changes the local address, and that before it has noted the
+ * peer. What finds sockets has to know of both.
+ */
+static void knt_moved(struct sock *sk)
+{
+	if (inet_sk(sk)->inet_num)
+		knt_ops->sock_moved(sk);
+}
+
+static int knt_connect(struct sock *sk, struct sockaddr_unsized *address, int len)
+{
+	int err;
+
+	lock_sock(sk);
+	err = __ip4_datagram_connect(sk, address, len);
+	knt_moved(sk);
+	release_sock(sk);
+	return err;
+}
+
+#if IS_ENABLED(CONFIG_IPV6)
+static int knt6_connect(struct sock *sk, struct sockaddr_unsized *address, int len)
+{
+	int err;
+
+	lock_sock(sk);
+	err = __ip6_datagram_connect(sk, address, len);
+	knt_moved(sk);
+	release_sock(sk);
+	return err;
+}
+#endif
 
 /* inet_dgram_connect() calls it without the lock. */
 static int knt_disconnect(struct sock *sk, int flags)
@@ -97,6 +128,7 @@ static int knt_disconnect(struct sock *sk, int flags)
 
 	lock_sock(sk);
 	err = __udp_disconnect(sk, flags);
+	knt_moved(sk);
 	release_sock(sk);
 	return err;
 }
@@ -203,6 +235,22 @@ static int knt_ops_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, 
 	return knt_recvmsg(sock->sk, msg, len, flags);
 }
 
+/* Programs that choose among sockets which share a port: nobody would ask them. */
+static int knt_ops_setsockopt(struct socket *sock, int level, int option, sockptr_t from,
+			      unsigned int len)
+{
+	if (level != SOL_SOCKET)
+		return sock_common_setsockopt(sock, level, option, from, len);
+	switch (option) {
+	case SO_ATTACH_REUSEPORT_CBPF:
+	case SO_ATTACH_REUSEPORT_EBPF:
+	case SO_DETACH_REUSEPORT_BPF:
+		return -EOPNOTSUPP;
+	default:
+		return sock_setsockopt(sock, level, option, from, len);
+	}
+}
+
 /* As for TCP: shutdown is for sockets without a peer too, which inet_shutdown() refuses. */
 static int knt_ops_shutdown(struct socket *sock, int how)
 {
@@ -258,7 +306,7 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 	.sendmsg = knt_sendmsg,						\
 	.recvmsg = knt_recvmsg,						\
 	.unhash = knt_unhash,						\
-	.rehash = knt_rehash,						\
+	.rehash = knt_moved,						\
 	.get_port = knt_get_port,					\
 	.put_port = knt_unhash,						\
 	.memory_allocated = &knt_memory_allocated,			\
@@ -269,7 +317,7 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 
 static struct proto knt_proto = {
 	KNT_PROTO,
-	.connect = ip4_datagram_connect,
+	.connect = knt_connect,
 	.release_cb = ip4_datagram_release_cb,
 	.obj_size = sizeof(struct knt_sock),
 };
@@ -288,7 +336,7 @@ static const struct proto_ops knt_inet_ops = {
 	.gettstamp = sock_gettstamp,
 	.listen = sock_no_listen,
 	.shutdown = knt_ops_shutdown,
-	.setsockopt = sock_common_setsockopt,
+	.setsockopt = knt_ops_setsockopt,
 	.getsockopt = sock_common_getsockopt,
 	.sendmsg = knt_ops_sendmsg,
 	.recvmsg = knt_ops_recvmsg,
@@ -304,7 +352,7 @@ static struct inet_protosw knt_inet = {
 #if IS_ENABLED(CONFIG_IPV6)
 static struct proto knt6_proto = {
 	KNT_PROTO,
-	.connect = ip6_datagram_connect,
+	.connect = knt6_connect,
 	.release_cb = ip6_datagram_release_cb,
 	.obj_size = sizeof(struct knt6_sock),
 	.ipv6_pinfo_offset = offsetof(struct knt6_sock, inet6),
@@ -324,7 +372,7 @@ static const struct proto_ops knt_inet6_ops = {
 	.gettstamp = sock_gettstamp,
 	.listen = sock_no_listen,
 	.shutdown = knt_ops_shutdown,
-	.setsockopt = sock_common_setsockopt,
+	.setsockopt = knt_ops_setsockopt,
 	.getsockopt = sock_common_getsockopt,
 	.sendmsg = knt_ops_sendmsg,
 	.recvmsg = knt_ops_recvmsg,

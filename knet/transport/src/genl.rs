@@ -133,6 +133,13 @@ impl Opening<'_> {
         Self(unsafe { NonNull::new_unchecked(net) }, PhantomData)
     }
 
+    /// Whether the namespace belongs to the initial user namespace. In others anybody may be root,
+    /// and its memory should count to somebody's cgroup.
+    pub fn is_initial(&self) -> bool {
+        // SAFETY: the namespace lives.
+        unsafe { bindings::knt_net_is_initial(self.0.as_ptr()) }
+    }
+
     /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Also asks
     /// all the others, for [`Locked::device`](crate::Locked::device). Sleeps, and takes RTNL.
     pub fn fastest(&mut self) -> Option<u64> {
@@ -178,6 +185,12 @@ impl<T: Transport> Control<'_, T> {
     pub fn open(&mut self) -> Result {
         // SAFETY: the namespace lives, and its lock is not held: nobody borrows `self`.
         to_result(unsafe { bindings::knt_net_open(self.as_raw()) })
+    }
+
+    /// As [`Opening::is_initial`].
+    pub fn is_initial(&self) -> bool {
+        // SAFETY: as in `open`.
+        unsafe { Opening::from_raw(self.as_raw()) }.is_initial()
     }
 
     /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Also asks

@@ -40,6 +40,8 @@ pub struct View {
     pub no_send: bool,
     /// `IPV6_V6ONLY`.
     pub v6only: bool,
+    /// `SO_REUSEPORT`, and the user whose socket it is.
+    pub shares: Option<u32>,
 }
 
 impl Sock {
@@ -89,6 +91,7 @@ impl Sock {
             no_receive: u32::from(raw.shutdown) & bindings::KNT_SHUT_RECEIVE != 0,
             no_send: u32::from(raw.shutdown) & bindings::KNT_SHUT_SEND != 0,
             v6only: raw.v6only,
+            shares: raw.shares.then_some(raw.user),
         }
     }
 

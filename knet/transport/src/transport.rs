@@ -181,7 +181,8 @@ pub trait Transport: Sized + 'static {
     /// Takes a socket's port away.
     fn sock_unbind(net: &mut Net<'_, Self>, sock: LockedSock<'_>);
 
-    /// A bound socket's local address is another one now: it was connected, or is no longer.
+    /// A bound socket's addresses or device are others now: it was connected, or is no longer, or
+    /// was bound to a device.
     fn sock_moved(net: &mut Net<'_, Self>, sock: LockedSock<'_>);
 
     /// A socket is shut down; its [`view`](Sock::view) says how.

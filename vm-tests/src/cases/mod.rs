@@ -50,6 +50,7 @@ const ALL: &[&[Case]] = &[
     transport::options::CASES,
     transport::ends::CASES,
     transport::names::CASES,
+    transport::sharing::CASES,
     transport::reports::CASES,
     transport::many::CASES,
     transport::marks::CASES,

@@ -236,3 +236,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_above_a_cap_is_refused_by_name_and_defaults_are_not() {
+    Config::DEFAULT.within_caps().unwrap();
+    for (number, cap) in CAPS {
+        let row = Config::option(*number).unwrap();
+        let most = row.form.range().unwrap().max;
+        assert!(most > *cap, "{}: nothing is capped", row.name);
+        let mut config = with(row.name, *cap);
+        config.within_caps().unwrap();
+        config = with(row.name, cap + 1);
+        config.validate(None).unwrap();
+        let said = config.within_caps().unwrap_err().to_string();
+        let wanted = std::format!(
+            "{}: {} is above {cap}, this user namespace's cap",
+            row.name,
+            cap + 1
+        );
+        assert_eq!(said, wanted);
+        // The kernel's messages have 79 bytes.
+        assert!(said.len() + "turnstile: ".len() < 80, "{said}");
+    }
+}

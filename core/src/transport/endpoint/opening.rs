@@ -75,6 +75,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Reserves memory for another message from this peer, also for remembering it later. Returns
     /// the indices of message and peer.
     fn room_for_in(&mut self, from: &Address, link: u32) -> Option<(u32, u32)> {
+        if !self.is_prepared() {
+            return None;
+        }
         let (index, _) = self.ins.vacant()?;
         let remembered = self.remembered.len().saturating_add(self.ins.len());
         let fits = self.in_index.reserve(index)

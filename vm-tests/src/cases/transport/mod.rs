@@ -21,6 +21,7 @@ pub(super) mod port;
 pub(super) mod reading;
 pub(super) mod reports;
 mod settings;
+pub(super) mod sharing;
 pub(super) mod sizes;
 mod smoke;
 pub(super) mod streaming;
