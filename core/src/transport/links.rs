@@ -174,6 +174,13 @@ impl<M: Memory> Links<M> {
         Some((u32::try_from(at).ok()?.saturating_add(1), info))
     }
 
+    /// Makes room for messages up to this index, on whichever link that is in use. `false`: no
+    /// memory.
+    pub(crate) fn prepare(&mut self, index: u32) -> bool {
+        let mut used = self.all.iter_mut().take(self.used);
+        self.places.reserve(index) && used.all(|link| link.pacer.reserve(index))
+    }
+
     /// Makes room for another message with this index, in this link. `false` if there is no memory.
     pub(crate) fn reserve(&mut self, link: u32, index: u32) -> bool {
         let all = &mut self.all;

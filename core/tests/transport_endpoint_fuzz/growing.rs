@@ -49,7 +49,7 @@ fn flood(endpoint: &mut Endpoint<Counting, Out, In>, io: &mut Io, cookies: std::
             ren: false,
         });
         let from = peer(cookie as u8);
-        endpoint.packet(Nanos(2000), 0, &from, 0, &sync, (), io);
+        endpoint.packet(Nanos(2000), 0, &from, 0, 0, &sync, (), io);
     }
     SOMEBODY.set(true);
 }

@@ -53,7 +53,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             && self.ins.reserve(last)
             && self.in_index.reserve(last)
             && self.in_timers.reserve(last)
-            && self.pacer.reserve(last)
+            && self.links.prepare(last)
             && self.half_open.reserve(last, || 0)
             && self.peers.reserve(more)
             && self.coflows.reserve(last)
