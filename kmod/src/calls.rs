@@ -44,6 +44,7 @@ pub(crate) fn close(
         if let Some(socket) = state.sockets.get_mut(handle) {
             socket.closed = true;
         }
+        state.sockets.no_longer_waits(handle);
         state.sockets.ports.remove(handle);
         state.refuse_all(handle, outbox);
         state.abort(handle, abort, outbox);
@@ -143,9 +144,14 @@ pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
         return Ready::default();
     };
     let (size, free) = socket.room();
-    let writable = free >= size / 4;
-    socket.full |= !writable;
-    Ready { readable, writable }
+    let room = free >= size / 4;
+    socket.full |= !room;
+    // What goes on with a message that has begun needs no place for another.
+    let place = socket.open.is_some() || state.has_place(sock);
+    Ready {
+        readable,
+        writable: room && place,
+    }
 }
 
 /// Sets an option.
@@ -201,6 +207,21 @@ pub(crate) fn queued(net: &mut Net<'_, Turnstile>, sock: &Sock, queue: SockQueue
 }
 
 impl State {
+    /// Whether a socket could begin a message: to its peer, if it is connected. If not, it is woken
+    /// when it can.
+    fn has_place(&mut self, sock: &Sock) -> bool {
+        let (handle, view) = (sock.handle(), sock.view());
+        let to = match (self.sockets.get(handle).and_then(|it| it.path), view.peer) {
+            (Some((peer, path)), Some(now)) if peer == now => Some(path),
+            _ => None,
+        };
+        let place = self.endpoint.may_send(view.user, to.as_ref());
+        if !place {
+            self.sockets.wait_for_place(handle, view.user, to);
+        }
+        place
+    }
+
     /// Refuses what comes for a socket.
     fn refuse_all(&mut self, handle: u64, outbox: &mut Outbox) {
         let now = now();
@@ -268,6 +289,7 @@ impl State {
                 socket.freed(message.charged);
             }
         }
+        self.sockets.waiting.place_came_free(now);
     }
 
     /// Bytes that no receiver has acknowledged.

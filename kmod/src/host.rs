@@ -217,9 +217,16 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         }
     }
 
+    fn is_orphan(&self, message: &Outgoing) -> bool {
+        self.sockets
+            .get(message.socket)
+            .is_none_or(|socket| socket.closed)
+    }
+
     fn out_done(&mut self, _id: OutId, message: Outgoing, result: Result<(), Failure>) {
         let now = self.now;
         let handle = message.socket;
+        self.sockets.waiting.place_came_free(now);
         let Some(socket) = self.socket(handle) else {
             return;
         };

@@ -12,6 +12,7 @@
 //! | [`incoming`], [`outgoing`] | what is kept for each message |
 //! | [`events`], [`settings`] | what is kept for netlink: events to tell, the configuration |
 //! | [`socket`] | what is kept for each socket, and the table of them |
+//! | [`waiting`] | which of them wait for a place for a message |
 //! | [`host`] | what the endpoint needs of all these |
 //! | [`state`] | what a network namespace keeps; how packets come and go |
 //! | [`send`], [`receive`] | `sendmsg`, `recvmsg` |
@@ -25,8 +26,8 @@
 use kernel::prelude::*;
 use knet_transport::{
     Ancillary, Arrival, Caller, FamilyRegistration, Locked, LockedSock, Net, Numbers, Opening,
-    Ready, ReceiveFlags, Receiving, Refused, ReportNumbers, Sending, Sock, SockQueue, Timeout,
-    Transport,
+    Path, Ready, ReceiveFlags, Receiving, Refused, ReportNumbers, Sending, Sock, SockQueue,
+    Timeout, Transport, Unreachable,
 };
 use turnstile_core::header;
 use turnstile_core::transport::{
@@ -49,6 +50,7 @@ mod send;
 mod settings;
 mod socket;
 mod state;
+mod waiting;
 
 use state::{State, Turnstile};
 
@@ -123,6 +125,14 @@ impl Transport for Turnstile {
 
     fn refused(state: &mut Locked<'_, Self>, why: Refused) {
         state::refused(state, why);
+    }
+
+    fn unreachable(state: &mut Locked<'_, Self>, to: Path, head: &[u8], what: Unreachable) {
+        state::unreachable(state, to, head, what);
+    }
+
+    fn path_mtu(state: &mut Locked<'_, Self>, to: Path, mtu: u32) {
+        state::path_mtu(state, to, mtu);
     }
 
     fn sock_open(net: &mut Net<'_, Self>, sock: &Sock) -> Result {

@@ -6,10 +6,11 @@ use crate::incoming::{Incoming, Reading};
 use crate::memory::atomic;
 use crate::outgoing::Open;
 use crate::ports::Ports;
+use crate::waiting::{Waiter, Waiting};
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation};
-use knet_transport::{random, Sock, SockRef};
-use turnstile_core::transport::host::{InId, OutId};
+use knet_transport::{random, Sock, SockAddress, SockRef};
+use turnstile_core::transport::host::{Address, InId, OutId};
 
 /// A send buffer is never taken to be smaller.
 const LEAST_SEND: u32 = 16 << 10;
@@ -31,6 +32,10 @@ pub(crate) struct Socket {
     pub(crate) queued: u32,
     /// Somebody waits for room.
     pub(crate) full: bool,
+    /// Somebody waits for a place for a message.
+    pub(crate) waiter: Option<Waiter>,
+    /// Where a message of it went last, or was to go.
+    pub(crate) path: Option<(SockAddress, Address)>,
     /// The messages that go out, by number.
     pub(crate) sending: RBTree<u32, OutId>,
     /// The message that further calls append to.
@@ -67,6 +72,8 @@ impl Socket {
             priority: None,
             queued: 0,
             full: false,
+            waiter: None,
+            path: None,
             sending: RBTree::new(),
             open: None,
             failed: None,
@@ -167,6 +174,8 @@ pub(crate) struct Sockets {
     all: RBTree<u64, Socket>,
     /// Their ports.
     pub(crate) ports: Ports,
+    /// Those that wait for a place for a message.
+    pub(crate) waiting: Waiting,
     next: u64,
     promotable: Option<u64>,
 }
@@ -176,6 +185,7 @@ impl Sockets {
         Self {
             all: RBTree::new(),
             ports: Ports::new(random()),
+            waiting: Waiting::default(),
             next: 1,
             promotable: None,
         }
@@ -203,11 +213,13 @@ impl Sockets {
     }
 
     pub(crate) fn remove(&mut self, handle: u64) {
+        self.no_longer_waits(handle);
         drop(self.all.remove(&handle));
     }
 
     /// Takes a socket out, for who wants to free it later.
     pub(crate) fn take(&mut self, handle: u64) -> Option<RBTreeNode<u64, Socket>> {
+        self.no_longer_waits(handle);
         self.all.remove_node(&handle)
     }
 

@@ -10,11 +10,11 @@ use crate::settings::Settings;
 use crate::socket::Sockets;
 use kernel::prelude::*;
 use knet_transport::{
-    now, random, wall_clock, Arrival, Device, Locked, Opening, Outbox, Refused,
+    now, random, wall_clock, Arrival, Device, Locked, Opening, Outbox, Path, Refused,
 };
 use turnstile_core::transport::config::{Clock, Resolved};
 use turnstile_core::transport::endpoint::Endpoint;
-use turnstile_core::transport::host::Address;
+use turnstile_core::transport::host::{Address, Unreachable};
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::wire;
 use turnstile_core::units::Nanos;
@@ -62,7 +62,9 @@ impl State {
 
     /// When the timer is to fire, ns.
     pub(crate) fn next_timer(&self) -> Option<u64> {
-        self.endpoint.next_timer().map(|at| at.0)
+        let endpoint = self.endpoint.next_timer().map(|at| at.0);
+        let waiting = self.sockets.waiting.next();
+        endpoint.into_iter().chain(waiting).min()
     }
 
     /// The endpoint, and what it needs for a call.
@@ -144,12 +146,57 @@ pub(crate) fn refused(state: &mut Locked<'_, Turnstile>, why: Refused) {
     });
 }
 
+/// A packet was not delivered, somebody says.
+pub(crate) fn unreachable(
+    state: &mut Locked<'_, Turnstile>,
+    to: Path,
+    head: &[u8],
+    what: knet_transport::Unreachable,
+) {
+    use knet_transport::Unreachable as From;
+    let (state, outbox) = state.parts();
+    // Who is quoted too briefly is not believed: time tells.
+    let Some(cookie) = head.get(4..).and_then(|rest| rest.first_chunk::<8>()) else {
+        return;
+    };
+    let what = match what {
+        From::Port => Unreachable::Port,
+        From::Host => Unreachable::Host,
+        From::Network => Unreachable::Network,
+        From::Prohibited => Unreachable::Prohibited,
+    };
+    let cookie = wire::Cookie(u64::from_be_bytes(*cookie));
+    let now = now();
+    let to = address(&to);
+    let (endpoint, mut surroundings) = state.split(outbox, now);
+    endpoint.unreachable(Nanos(now), &to, cookie, what, &mut surroundings);
+    state.settle(outbox);
+}
+
+/// A packet was longer than its route's MTU.
+pub(crate) fn path_mtu(state: &mut Locked<'_, Turnstile>, to: Path, mtu: u32) {
+    let (state, _) = state.parts();
+    state.endpoint.path_mtu(Nanos(now()), &address(&to), mtu);
+}
+
+/// A path as the endpoint names it.
+pub(crate) fn address(path: &Path) -> Address {
+    Address {
+        ip: path.ip,
+        local: path.local,
+        scope: path.scope,
+    }
+}
+
 impl State {
     /// Gives windows to messages whose turn has come, after the endpoint was called.
     pub(crate) fn settle(&mut self, outbox: &mut Outbox) {
         while let Some(handle) = self.sockets.take_promotable() {
             self.promote(handle, outbox);
         }
+        let endpoint = &self.endpoint;
+        self.sockets
+            .offer_places(now(), |user, to| endpoint.may_send(user, to));
     }
 
     /// Makes the first message that waits at a socket the exclusive one, if there is room.

@@ -164,8 +164,9 @@ options! {
     /// sender, and asks again. At most 4096 outside of the initial user namespace.
     max_incoming: u32 = 4096, MAX_INCOMING "max-incoming" messages(65_536);
 
-    /// How many messages may go out at once. Each takes memory; a program that begins one more gets
-    /// the error ENOBUFS. At most 4096 outside of the initial user namespace.
+    /// How many messages may go out at once. Each takes memory. One user alone may have half of
+    /// them, and a quarter to one peer; a program that begins one more waits until others have
+    /// ended. At most 4096 outside of the initial user namespace.
     max_outgoing: u32 = 4096, MAX_OUTGOING "max-outgoing" messages(65_536);
 
     /// How many messages may come in from one address at once, so that one sender cannot take the

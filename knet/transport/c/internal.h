@@ -44,6 +44,7 @@ struct knt_sock {
 	struct inet_sock inet;		/* first */
 	u64 handle;			/* Rust's */
 	spinlock_t mem_lock;		/* for sk_forward_alloc, which is charged from anywhere */
+	u32 user;			/* whom it counts for */
 	bool opened;			/* Rust knows it */
 };
 
@@ -71,6 +72,9 @@ void knt_wait_unused(void);
 int knt_net_register(void);
 void knt_net_unregister(void);
 int knt_receive(struct sock *udp, struct sk_buff *skb);
+int knt_error_lookup(struct sock *udp, struct sk_buff *skb);
+void knt_error_receive(struct sock *udp, struct sk_buff *skb, int err, __be16 port, u32 info,
+		       u8 *payload);
 struct dst_entry *knt_route_get(struct knt_net *tn, const struct knt_path *path);
 void knt_routes_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);

@@ -75,6 +75,14 @@ enum knt_refused {
 	KNT_REFUSED_UNREADABLE,	/* its headers cannot be had */
 };
 
+/* What ICMP says of a packet that was sent. */
+enum knt_unreachable {
+	KNT_UNREACHABLE_PORT,
+	KNT_UNREACHABLE_HOST,
+	KNT_UNREACHABLE_NETWORK,
+	KNT_UNREACHABLE_PROHIBITED,
+};
+
 /* A packet to send. */
 struct knt_departure {
 	struct knt_path to;
@@ -100,6 +108,7 @@ struct knt_sock_view {
 	struct knt_address local;	/* ip all zero: any */
 	struct knt_address peer;	/* port 0: not connected */
 	u32 device;
+	u32 user;			/* whom it counts for */
 	u32 send_buffer;
 	u32 receive_buffer;
 	u8 shutdown;			/* KNT_SHUT_* */
@@ -137,6 +146,14 @@ struct knt_ops {
 	/* takes skb */
 	void (*packet)(struct knt_net *tn, const struct knt_arrival *arrival, struct sk_buff *skb);
 	void (*refused)(struct knt_net *tn, u32 why);		/* enum knt_refused; as packet */
+	/*
+	 * A packet to a path was not delivered; its first bytes behind UDP's header, len of them, as
+	 * ICMP quotes them; enum knt_unreachable. As packet.
+	 */
+	void (*unreachable)(struct knt_net *tn, const struct knt_path *to, const u8 *head, u32 len,
+			    u32 what);
+	/* a packet was longer than its route's MTU; any context in which packets may be sent */
+	void (*path_mtu)(struct knt_net *tn, const struct knt_path *to, u32 mtu);
 	int (*sock_open)(struct sock *sk);
 	void (*sock_close)(struct sock *sk, bool abort, long linger);	/* L; perhaps twice */
 	int (*sock_bind)(struct sock *sk, u16 port);		/* L; 0: any; returns the port */

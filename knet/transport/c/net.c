@@ -114,6 +114,8 @@ static int knt_udp_open(struct knt_net *tn, int family, struct socket **result)
 	sock->sk->sk_allocation = GFP_ATOMIC;
 	rcu_assign_sk_user_data(sock->sk, tn);
 	udp_sk(sock->sk)->encap_rcv = knt_receive;
+	udp_sk(sock->sk)->encap_err_lookup = knt_error_lookup;
+	udp_sk(sock->sk)->encap_err_rcv = knt_error_receive;
 	WRITE_ONCE(udp_sk(sock->sk)->encap_type, 1);
 	udp_tunnel_encap_enable(sock->sk);
 	*result = sock;

@@ -42,6 +42,7 @@ void knt_sock_view(struct sock *sk, struct knt_sock_view *view)
 	view->peer.v4 = view->local.v4;
 	view->peer.port = connected ? ntohs(inet->inet_dport) : 0;
 	view->device = READ_ONCE(sk->sk_bound_dev_if);
+	view->user = knt_sk(sk)->user;
 	view->send_buffer = READ_ONCE(sk->sk_sndbuf);
 	view->receive_buffer = READ_ONCE(sk->sk_rcvbuf);
 	view->shares = sk->sk_reuseport;

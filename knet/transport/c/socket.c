@@ -4,9 +4,11 @@
  * is Rust's. AF_INET6 has a table of its own, because inet6_dgram_ops is not exported, and both
  * have one so that an open socket holds this module.
  */
+#include <linux/cred.h>
 #include <linux/module.h>
 #include <linux/net.h>
 #include <linux/sockios.h>
+#include <linux/user_namespace.h>
 #include <asm/ioctls.h>
 #include <net/inet_common.h>
 #include <net/ipv6.h>
@@ -21,11 +23,29 @@ static long knt_memory_limits[3] __read_mostly;
 /* What a socket may have in any case while memory is scarce, and that alone. */
 static int knt_memory_least[3] = { 4096, 4096, 4096 };
 
+/*
+ * Whom a socket counts for, where users share something: its maker. Who can make users by making
+ * user namespaces gets no more by that: such a namespace counts as the user who made it, down from
+ * the one that the network namespace belongs to.
+ */
+static u32 knt_user(const struct net *net)
+{
+	const struct user_namespace *ns = current_user_ns();
+	kuid_t user = current_euid();
+
+	while (ns != net->user_ns && ns->parent) {
+		user = ns->owner;
+		ns = ns->parent;
+	}
+	return __kuid_val(user);
+}
+
 static int knt_init(struct sock *sk)
 {
 	int err;
 
 	spin_lock_init(&knt_sk(sk)->mem_lock);
+	knt_sk(sk)->user = knt_user(sock_net(sk));
 	err = knt_wait_ready();
 	if (err)
 		return err;

@@ -59,4 +59,5 @@ pub use registration::Registration;
 pub use sock::{Caller, LockedSock, Sock, SockRef, Timeout, View};
 pub use transport::{
     Ancillary, Arrival, Numbers, Path, Ready, Refused, ReportNumbers, SockQueue, Transport,
+    Unreachable,
 };

@@ -8,7 +8,7 @@ use crate::{
     message::{ReceiveFlags, Receiving, Sending},
     net::Net,
     sock::{Caller, LockedSock, Sock, Timeout},
-    transport::{Arrival, Path, Refused, SockQueue, Transport},
+    transport::{Arrival, Path, Refused, SockQueue, Transport, Unreachable},
 };
 use core::{
     marker::{PhantomData, PhantomPinned},
@@ -121,6 +121,8 @@ impl<T: Transport> Table<T> {
         timer: Some(timer::<T>),
         packet: Some(packet::<T>),
         refused: Some(refused::<T>),
+        unreachable: Some(unreachable::<T>),
+        path_mtu: Some(path_mtu::<T>),
         sock_open: Some(sock_open::<T>),
         sock_close: Some(sock_close::<T>),
         sock_bind: Some(sock_bind::<T>),
@@ -225,6 +227,54 @@ unsafe extern "C" fn refused<T: Transport>(tn: *mut bindings::knt_net, why: u32)
     let mut net = unsafe { Net::<T>::from_raw(tn) };
     if let Some(mut state) = net.lock() {
         T::refused(&mut state, why);
+    };
+}
+
+/// # Safety
+///
+/// - C guarantees: `tn` is an open namespace, and stays so during the call; `to` and the `len` bytes
+///   at `head` are valid until the return. Bottom halves are off; without the namespace's lock.
+/// - Rust keeps nothing of both, and does not sleep.
+unsafe extern "C" fn unreachable<T: Transport>(
+    tn: *mut bindings::knt_net,
+    to: *const bindings::knt_path,
+    head: *const u8,
+    len: u32,
+    what: u32,
+) {
+    let what = match what {
+        bindings::knt_unreachable_KNT_UNREACHABLE_PORT => Unreachable::Port,
+        bindings::knt_unreachable_KNT_UNREACHABLE_NETWORK => Unreachable::Network,
+        bindings::knt_unreachable_KNT_UNREACHABLE_PROHIBITED => Unreachable::Prohibited,
+        _ => Unreachable::Host,
+    };
+    // SAFETY: the caller's, for the time of the call.
+    let to = Path::from_raw(unsafe { &*to });
+    // SAFETY: the caller says how many bytes there are.
+    let head = unsafe { core::slice::from_raw_parts(head, len as usize) };
+    // SAFETY: no packets come in any more when the namespace ends.
+    let mut net = unsafe { Net::<T>::from_raw(tn) };
+    if let Some(mut state) = net.lock() {
+        T::unreachable(&mut state, to, head, what);
+    };
+}
+
+/// # Safety
+///
+/// - C guarantees: `tn` is an open namespace, and stays so during the call, as does `to`. Any
+///   context in which packets may be sent; without the namespace's lock.
+/// - Rust keeps nothing of `to`, and does not sleep.
+unsafe extern "C" fn path_mtu<T: Transport>(
+    tn: *mut bindings::knt_net,
+    to: *const bindings::knt_path,
+    mtu: u32,
+) {
+    // SAFETY: the caller's, for the time of the call.
+    let to = Path::from_raw(unsafe { &*to });
+    // SAFETY: who sends packets has the namespace, which has no lock of another call then.
+    let mut net = unsafe { Net::<T>::from_raw(tn) };
+    if let Some(mut state) = net.lock() {
+        T::path_mtu(&mut state, to, mtu);
     };
 }
 

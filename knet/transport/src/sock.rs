@@ -30,6 +30,8 @@ pub struct View {
     pub peer: Option<SockAddress>,
     /// Index of the device that it is bound to; 0: none.
     pub device: u32,
+    /// Whom it counts for, where users share something.
+    pub user: u32,
     /// `SO_SNDBUF`, in the kernel's way of counting, which is twice what the application said.
     pub send_buffer: u32,
     /// `SO_RCVBUF`, counted likewise.
@@ -86,6 +88,7 @@ impl Sock {
             local: SockAddress::from_raw(&raw.local),
             peer: (raw.peer.port != 0).then(|| SockAddress::from_raw(&raw.peer)),
             device: raw.device,
+            user: raw.user,
             send_buffer: raw.send_buffer,
             receive_buffer: raw.receive_buffer,
             no_receive: u32::from(raw.shutdown) & bindings::KNT_SHUT_RECEIVE != 0,

@@ -73,6 +73,19 @@ pub enum Refused {
     Unreadable,
 }
 
+/// What ICMP says of a packet that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// Nobody has the UDP port.
+    Port,
+    /// There is no way to the host.
+    Host,
+    /// There is no way to its network.
+    Network,
+    /// It may not be reached.
+    Prohibited,
+}
+
 /// What programs and peers know a transport by.
 #[derive(Clone, Copy)]
 pub struct Numbers {
@@ -160,6 +173,13 @@ pub trait Transport: Sized + 'static {
 
     /// A datagram came to the transport's port and was dropped.
     fn refused(state: &mut Locked<'_, Self>, why: Refused);
+
+    /// A packet to `to` was not delivered, somebody says. `head`: its first bytes as they are
+    /// quoted, perhaps none, and perhaps forged.
+    fn unreachable(state: &mut Locked<'_, Self>, to: Path, head: &[u8], what: Unreachable);
+
+    /// A packet to `to` was longer than its route's MTU, bytes.
+    fn path_mtu(state: &mut Locked<'_, Self>, to: Path, mtu: u32);
 
     /// A socket is made.
     ///
