@@ -9,9 +9,7 @@ use crate::outgoing::Outgoing;
 use crate::settings::Settings;
 use crate::socket::Sockets;
 use kernel::prelude::*;
-use knet_transport::{
-    now, random, wall_clock, Arrival, Device, Locked, Opening, Outbox, Refused,
-};
+use knet_transport::{now, random, wall_clock, Arrival, Device, Locked, Opening, Outbox, Refused};
 use turnstile_core::transport::config::{Clock, Resolved};
 use turnstile_core::transport::endpoint::Endpoint;
 use turnstile_core::transport::host::Address;
