@@ -164,7 +164,7 @@ fn a_new_speed_counts_at_once() {
     links.configure(&other, NOW);
     assert_eq!(
         (links.slack(1), links.slack(0)),
-        (Nanos(10_381), Nanos(103_807))
+        (Nanos(10_381), Nanos(103_809))
     );
 }
 
