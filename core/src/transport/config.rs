@@ -62,8 +62,8 @@ options! {
     link: u64 = 0, LINK_RATE64 "link"
         Opt::number_or(limits::LINK, &[("auto", 0)]);
 
-    /// The rate of a link's tokens together, of the link. It should be that of the ports' tokens. Raise
-    /// it if packets are smaller than full frames; too high, and data queues up.
+    /// The rate of a link's tokens together, of the link. It should be that of the ports' tokens.
+    /// Raise it if packets are smaller than full frames; too high, and data queues up.
     token_share: u32 = 51_787_916, TOKEN_SHARE "token-share"
         Opt::number(limits::TOKENS)
             .from("84 / (84 + 1538): one minimum-size token for each full-size frame \

@@ -76,21 +76,21 @@ fn refuse(extack: &mut Extack, what: impl Display) -> Error {
 
 /// `transport-get`.
 pub(super) fn get(net: &mut Control<'_, Turnstile>, message: &mut Reply) -> Result {
-    let (config, link) = match net.lock() {
-        Some(state) => (state.settings.config, Some(state.endpoint.config().speed.link)),
+    let (config, speed) = match net.lock() {
+        Some(state) => (state.settings.config, Some(state.endpoint.config().speed)),
         // Nobody has used the namespace yet, and reading is no use.
         None => (Config::DEFAULT, None),
     };
-    let link = match link {
-        Some(link) => link,
-        None => config.validate(net.fastest()).map_err(|_| EINVAL)?.speed.link,
+    let speed = match speed {
+        Some(speed) => speed,
+        None => config.validate(net.fastest()).map_err(|_| EINVAL)?.speed,
     };
     config.each(|number, value| match value {
         Value::U32(value) => message.u32(number, value),
         Value::U64(value) => message.u64(number, value, number::PAD),
         Value::Map(map) => message.bytes(number, &map),
     })?;
-    message.u64(number::LINK_IN_FORCE, link, number::PAD)
+    message.u64(number::LINK_IN_FORCE, speed.link, number::PAD)
 }
 
 /// `transport-set`: what the request does not name stays, and all of it stays if anything is

@@ -7,8 +7,8 @@
 #include "internal.h"
 
 /*
- * The speeds are kept by the devices' indices, so that who receives packets can look them up: Mbit/s
- * of each device that is up; 0: it does not say.
+ * The speeds are kept by the devices' indices, so that who receives packets can look them up:
+ * Mbit/s of each device that is up; 0: it does not say.
  */
 static void knt_note_speed(struct knt_net *tn, const struct net_device *dev, u32 speed)
 {

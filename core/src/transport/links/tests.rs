@@ -159,12 +159,12 @@ fn a_new_speed_counts_at_once() {
     assert_eq!(at(&links), Nanos(12_976 * 3 / 2 + 1));
     links.set(&config(), NOW, 7, G10);
     assert_eq!(at(&links), Nanos(1298));
-    assert_eq!(links.slack(1), Nanos(10_380));
+    assert_eq!(links.slack(1), Nanos(10_381));
     let other = Config::DEFAULT.validate(Some(G1)).unwrap();
     links.configure(&other, NOW);
     assert_eq!(
         (links.slack(1), links.slack(0)),
-        (Nanos(10_380), Nanos(103_807))
+        (Nanos(10_381), Nanos(103_809))
     );
 }
 

@@ -290,7 +290,7 @@ mod tests {
             print_link(link, name, &mut text);
             text.finish()
         };
-        let rest = "rate 10gbit token-rate 517.879mbit incoming 2";
+        let rest = "rate 10gbit token-rate 517.87916mbit incoming 2";
         assert_eq!(text(&link, Some("eth0")), format!("eth0 {rest}"));
         assert_eq!(text(&link, None), format!("device 3 {rest}"));
         let mut object = Json::default();

@@ -183,7 +183,7 @@ fn shown(_: &mut Ctx) -> Result<()> {
     one(&bed.far[0], first)?;
     let text = bed.host.run("turnstile flows --links")?;
     let lines: Vec<&str> = text.lines().collect();
-    let rest = "rate 10gbit token-rate 517.879mbit incoming 0";
+    let rest = "rate 10gbit token-rate 517.87916mbit incoming 0";
     let all = [format!("others {rest}"), format!("dev1 {rest}")];
     ensure!(lines == all, "{text}");
     let object = parsed(&bed.host.run("turnstile -j flows --links")?)?;
