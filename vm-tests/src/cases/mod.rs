@@ -51,6 +51,7 @@ const ALL: &[&[Case]] = &[
     transport::ends::CASES,
     transport::names::CASES,
     transport::sharing::CASES,
+    transport::memory::CASES,
     transport::reports::CASES,
     transport::many::CASES,
     transport::marks::CASES,

@@ -12,6 +12,7 @@ pub(super) mod hostile;
 pub(super) mod kernel;
 pub(super) mod many;
 pub(super) mod marks;
+pub(super) mod memory;
 pub(super) mod names;
 pub(super) mod netlink;
 pub(super) mod options;
