@@ -64,7 +64,7 @@ impl State {
     pub(crate) fn next_timer(&self) -> Option<u64> {
         let endpoint = self.endpoint.next_timer().map(|at| at.0);
         let waiting = self.sockets.waiting.next();
-        endpoint.into_iter().chain(waiting).min()
+        [endpoint, waiting].into_iter().flatten().min()
     }
 
     /// The endpoint, and what it needs for a call.

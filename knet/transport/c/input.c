@@ -153,7 +153,7 @@ void knt_error_receive(struct sock *udp, struct sk_buff *skb, int err, __be16 po
 	len = min_t(u32, skb->len - skip, min_t(u32, knt_ops->numbers.header, sizeof(head)));
 	if (skb_copy_bits(skb, skip, head, len))
 		return;
-	knt_ops->unreachable(tn, &to, head, len, what);
+	knt_ops->undelivered(tn, &to, head, len, what);
 }
 
 void knt_skb_free(struct sk_buff *skb)

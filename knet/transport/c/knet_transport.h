@@ -150,7 +150,7 @@ struct knt_ops {
 	 * A packet to a path was not delivered; its first bytes behind UDP's header, len of them, as
 	 * ICMP quotes them; enum knt_unreachable. As packet.
 	 */
-	void (*unreachable)(struct knt_net *tn, const struct knt_path *to, const u8 *head, u32 len,
+	void (*undelivered)(struct knt_net *tn, const struct knt_path *to, const u8 *head, u32 len,
 			    u32 what);
 	/* a packet was longer than its route's MTU; any context in which packets may be sent */
 	void (*path_mtu)(struct knt_net *tn, const struct knt_path *to, u32 mtu);

@@ -121,7 +121,7 @@ impl<T: Transport> Table<T> {
         timer: Some(timer::<T>),
         packet: Some(packet::<T>),
         refused: Some(refused::<T>),
-        unreachable: Some(unreachable::<T>),
+        undelivered: Some(undelivered::<T>),
         path_mtu: Some(path_mtu::<T>),
         sock_open: Some(sock_open::<T>),
         sock_close: Some(sock_close::<T>),
@@ -235,7 +235,7 @@ unsafe extern "C" fn refused<T: Transport>(tn: *mut bindings::knt_net, why: u32)
 /// - C guarantees: `tn` is an open namespace, and stays so during the call; `to` and the `len` bytes
 ///   at `head` are valid until the return. Bottom halves are off; without the namespace's lock.
 /// - Rust keeps nothing of both, and does not sleep.
-unsafe extern "C" fn unreachable<T: Transport>(
+unsafe extern "C" fn undelivered<T: Transport>(
     tn: *mut bindings::knt_net,
     to: *const bindings::knt_path,
     head: *const u8,

@@ -205,3 +205,76 @@ fn it_begins_once_more_if_nothing_was_acknowledged() {
     out.acknowledged(Nanos(200), 1000, 2000);
     assert!(!out.restart());
 }
+
+/// Karn's rule: an answer to one of two SYNCs says nothing of the round trip.
+#[test]
+fn a_round_trip_is_measured_where_one_sync_was_answered() {
+    for (syncs, rtt) in [(1, Nanos(600)), (2, BASE)] {
+        let mut out = out(Some(10_000), 10_000);
+        for _ in 0..syncs {
+            out.sync(Nanos(100));
+        }
+        out.heard(Nanos(700), true, Nanos(2000));
+        assert_eq!(out.rtt(BASE), rtt, "{syncs}");
+    }
+}
+
+#[test]
+fn shorter_packets_are_tried_when_the_first_missing_bytes_do_not_come() {
+    let (rto, mut now) = (Nanos(1000), Nanos(5000));
+    let mut out = out(Some(10_000), 10_000);
+    out.next(now, u32::MAX).unwrap();
+    out.next(now, u32::MAX).unwrap();
+    for tried in 0..20 {
+        // Only what is missing first counts: what comes after it is not acknowledged either way.
+        let stuck = out.stuck(now, rto);
+        let long = now >= Nanos(5000 + 1100 + 1000 * TRIES_RTO);
+        let enough = tried > TRIES && long;
+        assert_eq!(stuck, enough.then_some(1000), "{tried}");
+        now = now + Nanos(1100);
+        out.name(now, &[span(0, 2000)], BASE);
+        out.next(now, u32::MAX).unwrap();
+    }
+    out.narrowed(now);
+    assert_eq!(out.stuck(now, rto), None);
+    out.name(now + Nanos(2000), &[span(0, 2000)], BASE);
+    assert_eq!(out.next(now + Nanos(2000), 526), piece(0, 526, true));
+    // Progress forgives.
+    for _ in 0..20 {
+        now = now + Nanos(2000);
+        out.name(now, &[span(0, 2000)], BASE);
+        out.next(now, 526).unwrap();
+    }
+    assert!(out.stuck(now, rto).is_some());
+    assert!(out.acknowledged(now, 526, 20_000));
+    assert_eq!(out.stuck(now, rto), None);
+}
+
+#[test]
+fn who_answers_and_takes_nothing_is_given_up_in_the_end() {
+    let timeout = Nanos(1_000_000);
+    let after = |times: u64| Nanos(700 + times * timeout.0);
+    let due = |out: &mut Out<()>, at: Nanos, orphan: bool| {
+        out.heard(at, false, Nanos(2000));
+        out.due(at, timeout, orphan) == Due::Dead
+    };
+    // It wants more, and has none.
+    let mut open = out(Some(10_000), 10_000);
+    open.acknowledged(Nanos(700), 0, 9000);
+    assert!(!due(&mut open, after(STALLED_TIMEOUTS) - Nanos(1), true));
+    assert!(due(&mut open, after(STALLED_TIMEOUTS), false));
+    // It wants no more: only who has closed the socket does not wait for that.
+    let mut closed = out(Some(10_000), 10_000);
+    closed.next(Nanos(200), u32::MAX).unwrap();
+    closed.acknowledged(Nanos(700), 1000, 1000);
+    assert!(!due(&mut closed, after(1000), false));
+    assert!(due(&mut closed, after(ORPHAN_TIMEOUTS), true));
+    // Nothing is to be sent, until something is.
+    let mut idle = out(None, 1000);
+    idle.next(Nanos(200), u32::MAX).unwrap();
+    idle.acknowledged(Nanos(700), 1000, 9000);
+    assert!(!due(&mut idle, after(1000), false));
+    assert!(idle.written(after(1000), 2000, true));
+    assert!(!due(&mut idle, after(1000 + STALLED_TIMEOUTS - 1), false));
+    assert!(due(&mut idle, after(1000 + STALLED_TIMEOUTS), false));
+}
