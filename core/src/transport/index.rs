@@ -39,7 +39,8 @@ impl<M: Memory> Index<M> {
         }
     }
 
-    /// Makes room for indices up to this one, with all buckets that so many get. `false`: no memory.
+    /// Makes room for indices up to this one, and for the buckets that so many get. `false`: no
+    /// memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
         let link = || Link {
             hash: 0,

@@ -6,8 +6,8 @@
 //! looked up by itself, from the most to the least specific one; so a message costs O(log n)
 //! however many sockets have its port, and so does asking whether a port is free.
 //!
-//! Sockets with equal names (`SO_REUSEPORT`) are a group. Its members have places from 0 on, so that
-//! a hash of the sender names one of them.
+//! Sockets with equal names (`SO_REUSEPORT`) are a group. Its members have places from 0 on, so
+//! that a hash of the sender names one of them.
 //!
 //! Memory is had ahead: [`Rooms`] is what one socket takes, and is enough for it to move as often
 //! as it likes.
@@ -369,11 +369,11 @@ impl<M: Maps> Ports<M> {
         }
     }
 
-    /// The socket for a message of `from` to a port of the address `to`. `devices` are those that it
-    /// counts as having come by, the closest first. Who is bound to a device comes first, then who
-    /// is connected to the sender, then who is bound to the address, then who serves but one
-    /// version of IP. Of several sockets of the same name it is always the same one for a sender, as
-    /// long as there are the same sockets.
+    /// The socket for a message of `from` to a port of the address `to`. It counts as having come
+    /// by `devices`, the closest first. Who is bound to a device comes first, then who is connected
+    /// to the sender, then who is bound to the address, then who serves but one version of IP. Of
+    /// several sockets of the same name it is always the same one for a sender, as long as there
+    /// are the same sockets.
     pub fn find(&self, port: u16, from: &Peer, to: &[u8; 16], devices: &[u32]) -> Option<u64> {
         let [of_any, of_one] = self.shapes.get(&port)?;
         let bound = devices.iter().filter(|device| **device != 0);
