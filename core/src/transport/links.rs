@@ -83,11 +83,13 @@ impl<M: Memory> Links<M> {
 
     /// Changes all links' speeds to what the configuration says from now on.
     pub(crate) fn configure(&mut self, config: &Resolved, now: Nanos) {
-        for (link, wake) in self.all.iter_mut().zip(&mut self.wakes).take(self.used) {
-            link.speed = config.speed_of(link.device_rate);
-            link.pacer
-                .set_rate(link.speed.token_rate, TOKEN_WIRE_LEN, now);
-            *wake = link.pacer.next().unwrap_or(NEVER);
+        for link in 0..self.used {
+            if let Some(it) = self.all.get_mut(link) {
+                it.speed = config.speed_of(it.device_rate);
+                let rate = it.speed.token_rate;
+                it.pacer.set_rate(rate, TOKEN_WIRE_LEN, now);
+            }
+            self.woken(link as u32);
         }
     }
 
@@ -97,8 +99,10 @@ impl<M: Memory> Links<M> {
         if device == 0 {
             return None;
         }
-        let mut devices = self.devices.iter().take(self.used);
-        u32::try_from(devices.position(|it| *it == device)?).ok()
+        // Not with `position` and its like, here and below: their counters may overflow.
+        (0..self.used)
+            .find(|link| self.devices.get(*link) == Some(&device))
+            .map(|link| link as u32)
     }
 
     /// The link for what comes by the device.
@@ -160,18 +164,20 @@ impl<M: Memory> Links<M> {
     /// The first link from `from` on that has a device or messages, or is the shared one; and the
     /// number to continue from.
     pub(crate) fn info(&self, from: u32) -> Option<(u32, LinkInfo)> {
-        let all = self.all.iter().zip(&self.devices).enumerate();
-        let mut used = all.take(self.used).skip(from as usize);
-        let (at, (link, &device)) = used.find(|(at, (it, device))| {
-            *at == SHARED as usize || **device != 0 || it.members != 0
-        })?;
-        let info = LinkInfo {
-            device,
-            rate: link.speed.link,
-            token_rate: link.speed.token_rate.bytes_per_sec(),
-            incoming: link.members,
-        };
-        Some((u32::try_from(at).ok()?.saturating_add(1), info))
+        for at in from as usize..self.used {
+            let (link, device) = (self.all.get(at)?, *self.devices.get(at)?);
+            if at != SHARED as usize && device == 0 && link.members == 0 {
+                continue;
+            }
+            let info = LinkInfo {
+                device,
+                rate: link.speed.link,
+                token_rate: link.speed.token_rate.bytes_per_sec(),
+                incoming: link.members,
+            };
+            return Some(((at as u32).saturating_add(1), info));
+        }
+        None
     }
 
     /// Makes room for messages up to this index, on whichever link that is in use. `false`: no
@@ -206,17 +212,28 @@ impl<M: Memory> Links<M> {
     /// A link whose pacer has something to do now: the one that waits longest.
     #[inline]
     pub(crate) fn due(&self, now: Nanos) -> Option<u32> {
-        let wakes = self.wakes.iter().take(self.used).enumerate();
-        let (link, at) = wakes.min_by_key(|(_, at)| **at)?;
-        let is_due = *at <= now && *at != NEVER;
-        u32::try_from(link).ok().filter(|_| is_due)
+        let (at, link) = self.soonest();
+        (at <= now && at != NEVER).then_some(link)
     }
 
     /// When any pacer next has something to do.
     #[inline]
     pub(crate) fn next(&self) -> Option<Nanos> {
-        let least = self.wakes.iter().take(self.used).min();
-        least.copied().filter(|at| *at != NEVER)
+        let (at, _) = self.soonest();
+        (at != NEVER).then_some(at)
+    }
+
+    /// The time at which the first pacer has something to do, and its link.
+    #[inline]
+    fn soonest(&self) -> (Nanos, u32) {
+        let mut soonest = (NEVER, SHARED);
+        for link in 0..self.used {
+            match self.wakes.get(link) {
+                Some(&at) if at < soonest.0 => soonest = (at, link as u32),
+                _ => {}
+            }
+        }
+        soonest
     }
 
     #[inline]
