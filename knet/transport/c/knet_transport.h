@@ -114,7 +114,7 @@ struct knt_sock_view {
 	u8 shutdown;			/* KNT_SHUT_* */
 	bool v6only;
 	bool shares;			/* SO_REUSEPORT */
-	u32 user;			/* whose it is */
+	u32 owner;			/* whose it is */
 };
 
 enum {

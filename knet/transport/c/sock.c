@@ -46,7 +46,7 @@ void knt_sock_view(struct sock *sk, struct knt_sock_view *view)
 	view->send_buffer = READ_ONCE(sk->sk_sndbuf);
 	view->receive_buffer = READ_ONCE(sk->sk_rcvbuf);
 	view->shares = sk->sk_reuseport;
-	view->user = from_kuid_munged(&init_user_ns, sk_uid(sk));
+	view->owner = from_kuid_munged(&init_user_ns, sk_uid(sk));
 	if (READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN)
 		view->shutdown |= KNT_SHUT_RECEIVE;
 	if (READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN)

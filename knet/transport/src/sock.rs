@@ -94,7 +94,7 @@ impl Sock {
             no_receive: u32::from(raw.shutdown) & bindings::KNT_SHUT_RECEIVE != 0,
             no_send: u32::from(raw.shutdown) & bindings::KNT_SHUT_SEND != 0,
             v6only: raw.v6only,
-            shares: raw.shares.then_some(raw.user),
+            shares: raw.shares.then_some(raw.owner),
         }
     }
 
