@@ -222,7 +222,7 @@ impl Call<'_, '_> {
                 result = Err(ENODEV);
                 return true;
             };
-            let state = &mut *state;
+            let (state, outbox) = state.parts();
             if let Stage::Begun(id, number) = going.stage {
                 if state.endpoint.out_mut(id).is_none() {
                     result = Err(state.why_failed(handle, number));
@@ -239,6 +239,9 @@ impl Call<'_, '_> {
                 if !state.endpoint.may_send(user, Some(to)) {
                     result = Err(EAGAIN);
                     state.sockets.wait_for_place(handle, user, Some(*to));
+                    let now = now();
+                    let (endpoint, mut surroundings) = state.split(outbox, now);
+                    endpoint.no_place(Nanos(now), &mut surroundings);
                     return false;
                 }
             }

@@ -32,8 +32,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return Err((SendError::Length, message));
         }
         if !self.may_send(what.user, Some(to)) {
-            self.stats.count(Counter::OutLimit);
-            self.limit(now, Limit::Outgoing, host);
+            self.no_place(now, host);
             return Err((SendError::TooMany, message));
         }
         let Some((index, peer, shared)) = self.room_for_out(to, what.user) else {
@@ -86,6 +85,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let free = self.config.max_outgoing.saturating_sub(self.outs.len());
         let peer = to.and_then(|to| self.peers.find(self.hash_address(to), to));
         self.shares.may_begin(self.seed, user, peer, free)
+    }
+
+    /// A message had to wait for a place, or was refused for want of one: counts it.
+    pub fn no_place<H: Host<O, I>>(&mut self, now: Nanos, host: &mut H) {
+        self.stats.count(Counter::OutLimit);
+        self.limit(now, Limit::Outgoing, host);
     }
 
     /// Reserves memory for another message to this peer, and takes a place for it. Returns the

@@ -231,7 +231,7 @@ fn shorter_packets_are_tried_when_the_first_missing_bytes_do_not_come() {
         let long = now >= Nanos(5000 + 1100 + 1000 * TRIES_RTO);
         let enough = tried > TRIES && long;
         assert_eq!(stuck, enough.then_some(1000), "{tried}");
-        now = now + Nanos(1100);
+        now += Nanos(1100);
         out.name(now, &[span(0, 2000)], BASE);
         out.next(now, u32::MAX).unwrap();
     }
@@ -241,7 +241,7 @@ fn shorter_packets_are_tried_when_the_first_missing_bytes_do_not_come() {
     assert_eq!(out.next(now + Nanos(2000), 526), piece(0, 526, true));
     // Progress forgives.
     for _ in 0..20 {
-        now = now + Nanos(2000);
+        now += Nanos(2000);
         out.name(now, &[span(0, 2000)], BASE);
         out.next(now, 526).unwrap();
     }
