@@ -68,7 +68,7 @@ fn a_flood_leaves_tokens_and_data_the_rest_of_the_link() {
         let share = all / 20 + u64::from(BURST);
         assert!(share.abs_diff(signals) <= u64::from(CHUNK), "{signals}");
         // One token of twenty packets, of 84 bytes each: 4.987 %.
-        assert!(tokens >= all * 4_98 / 100_00, "{tokens}");
+        assert!(tokens >= all * 498 / 10_000, "{tokens}");
         assert!(data >= all * 95 / 100 - tokens - 70_000, "{data}");
         // Without a share, nobody else gets anything.
         let (signals, tokens, data) = flooded(Config {
