@@ -20,6 +20,7 @@ const ALL: &[&[Case]] = &[
     port::options::CASES,
     port::tc_configs::CASES,
     port::behaviour::CASES,
+    port::signals::CASES,
     port::classify::CASES,
     port::dump::CASES,
     port::refused::CASES,
