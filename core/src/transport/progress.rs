@@ -14,7 +14,10 @@
 use crate::units::Nanos;
 
 /// A message is looked at so many times in `timeout`.
-const PERIODS: u64 = 16;
+const PERIODS: u64 = 32;
+/// A sender was asked, and has not answered, if it had got so many tokens a period ago: where many
+/// messages meet, half of all tokens are lost, but not so many in a row.
+const ASKED: u64 = 8;
 
 /// What a look needs to know of a message.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +38,8 @@ pub(crate) struct Progress {
     next: Nanos,
     received: u32,
     tokens: u64,
+    /// Tokens that were sent before something came last.
+    answered: u64,
     /// Since when others wait, less the time in which it got no tokens; and what had come then.
     wanted: Option<(Nanos, u32)>,
 }
@@ -46,6 +51,7 @@ impl Progress {
             next: now + Nanos(timeout.0 / PERIODS),
             received: 0,
             tokens: 0,
+            answered: 0,
             wanted: None,
         }
     }
@@ -67,7 +73,10 @@ impl Progress {
         let period = Nanos(timeout.0 / PERIODS);
         self.next = now + period;
         let came = facts.received > self.received;
-        let asked = facts.tokens != self.tokens || facts.idle;
+        if came {
+            self.answered = facts.tokens;
+        }
+        let asked = facts.idle || self.tokens.saturating_sub(self.answered) >= ASKED;
         (self.received, self.tokens) = (facts.received, facts.tokens);
         let Some(least) = least.filter(|_| !facts.closed) else {
             self.wanted = None;
@@ -93,7 +102,7 @@ impl Progress {
 mod tests {
     use super::*;
 
-    const TIMEOUT: Nanos = Nanos(16_000);
+    const TIMEOUT: Nanos = Nanos(32_000);
 
     /// Looks once in each period, while others wait. Returns when the message is given up.
     fn given_up(mut facts: impl FnMut(u64) -> Facts, least: Option<u32>) -> Option<u64> {
@@ -118,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_stands_still_is_given_up_once_others_wait() {
-        assert_eq!(given_up(|look| facts(50, look), Some(1)), Some(2));
+        assert_eq!(given_up(|look| facts(50, 20 * look), Some(1)), Some(3));
         assert_eq!(given_up(|look| facts(50, look), None), None);
         let idle = |_| Facts {
             idle: true,
@@ -129,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_creeps_is_given_up_after_the_timeout() {
-        assert_eq!(given_up(|look| facts(look, look), Some(100)), Some(17));
+        assert_eq!(given_up(|look| facts(look, look), Some(100)), Some(33));
         assert_eq!(given_up(|look| facts(look * 10, look), Some(100)), None);
     }
 
@@ -142,8 +151,8 @@ mod tests {
         assert_eq!(given_up(closed, Some(100)), None);
         // No token in all the time, and then some.
         assert_eq!(given_up(|_| facts(50, 7), Some(100)), None);
-        let late = |look: u64| facts(50, look.saturating_sub(40));
-        assert_eq!(given_up(late, Some(100)), Some(41));
+        let late = |look: u64| facts(50, 20 * look.saturating_sub(70));
+        assert_eq!(given_up(late, Some(100)), Some(72));
     }
 
     #[test]

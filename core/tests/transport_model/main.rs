@@ -10,6 +10,7 @@ mod fuzz;
 mod host;
 mod idle;
 mod network;
+mod progress;
 mod ren;
 mod rules;
 mod sharing;

@@ -120,6 +120,8 @@ struct HostState {
     /// The application reads received bytes after this time, ns.
     read_delay: u64,
     no_memory: u64,
+    /// What others wait for.
+    wanted: Option<u32>,
     ports: HashMap<u16, Policy>,
     /// It neither sends nor receives any more.
     dead: bool,
@@ -189,6 +191,7 @@ impl Network {
             window: 4 << 20,
             read_delay: 0,
             no_memory: 0,
+            wanted: None,
             ports: HashMap::new(),
             dead: false,
         });
@@ -235,6 +238,11 @@ impl Network {
         host::next(&mut self.random) % n
     }
 
+    /// At this host others wait for each message, of which so much should come in `timeout`.
+    pub(crate) fn want(&mut self, host: usize, least: u32) {
+        self.hosts[host].wanted = Some(least);
+    }
+
     /// Calls a function on a host's endpoint, and sends the packets that it gives.
     pub(crate) fn with<R>(
         &mut self,
@@ -253,6 +261,7 @@ impl Network {
             readable: Vec::new(),
             ports: &state.ports,
             no_memory: state.no_memory,
+            wanted: state.wanted,
         };
         let result = what(&mut state.endpoint, &mut io, now, clock);
         let (sent, readable) = (io.sent, io.readable);
