@@ -333,7 +333,10 @@ mod tests {
         }
 
         fn check(&self) {
-            let exclusive = self.messages.iter().filter(|of| of.1 .0 == Place::Exclusive);
+            let exclusive = self
+                .messages
+                .iter()
+                .filter(|of| of.1 .0 == Place::Exclusive);
             assert!(exclusive.clone().count() <= 1);
             assert_eq!(
                 exclusive.map(|of| *of.0).next(),

@@ -10,7 +10,7 @@ use socket2::{Domain, MaybeUninitSlice, MsgHdr, MsgHdrMut, Protocol, SockAddr, T
 use turnstile_core::transport::uapi::{ancillary as number, sockopt, IPPROTO_TURNSTILE};
 
 use crate::ancillary;
-use crate::message::{Completion, Info, Received, LEVEL};
+use crate::message::{Completion, Info, Lost, Received, LEVEL};
 use crate::Error;
 
 /// Space for the ancillary data of a read, or of the error queue: two addresses and a
@@ -138,10 +138,15 @@ impl Raw {
             let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
             match self.receive_into(&mut [], &mut from, &mut control, flags) {
                 // Skip other entries of the error queue.
-                Ok((_, _, used)) => match Completion::decode(&filled(&control, used)) {
-                    None => {}
-                    found => return Ok(found),
-                },
+                Ok((_, _, used)) => {
+                    let control = filled(&control, used);
+                    if let Some(lost) = Lost::decode(&control) {
+                        return Err(io::Error::other(lost));
+                    }
+                    if let Some(found) = Completion::decode(&control) {
+                        return Ok(Some(found));
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
             }
@@ -176,6 +181,21 @@ impl Raw {
                 option.number(),
                 std::ptr::from_ref(&value).cast(),
                 size_of_val(&value) as libc::socklen_t,
+            )
+        };
+        checked(result)
+    }
+
+    /// Sets an option that is a message's number.
+    pub(crate) fn set_number(&self, option: u32, number: u64) -> io::Result<()> {
+        // SAFETY: the value is a u64, its length is passed, and it outlives the call.
+        let result = unsafe {
+            libc::setsockopt(
+                self.as_raw_fd(),
+                LEVEL,
+                option as libc::c_int,
+                std::ptr::from_ref(&number).cast(),
+                size_of_val(&number) as libc::socklen_t,
             )
         };
         checked(result)
