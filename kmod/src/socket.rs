@@ -131,7 +131,7 @@ impl Socket {
             Place::Shared => self
                 .sharing
                 .try_create_and_insert(number, (id, window), ATOMIC),
-            Place::Reserved | Place::Exclusive => Ok(()),
+            Place::Reserved | Place::Exclusive => Ok(None),
         };
         if waits.is_err() {
             self.budget.leave(place, window);

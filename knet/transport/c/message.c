@@ -224,7 +224,6 @@ static bool knt_report_queue(struct sock *sk, const struct knt_report *report, u
 	atomic_add(skb->truesize, &sk->sk_rmem_alloc);
 	skb->sk = sk;
 	skb->destructor = knt_report_destruct;
-	skb_set_err_queue(skb);
 	skb_queue_tail(&sk->sk_error_queue, skb);
 	return true;
 }
