@@ -15,8 +15,8 @@ use turnstile_socket::{Lost, SendOptions, Socket};
 
 use super::content;
 use super::support::{
-    addresses, delivered, hosts, nothing_more, pair, read_once, receiver, refused, sender, PATIENCE,
-    PORT,
+    addresses, as_v6, delivered, hosts, nothing_more, pair, read_once, receiver, refused,
+    send_once, sender, PATIENCE, PORT,
 };
 use crate::harness::{Case, Ctx};
 use crate::topology::Builder;
@@ -29,9 +29,10 @@ pub(in crate::cases) const CASES: &[Case] = &[
         stalled(ctx, true)
     })
     .timeout_s(300),
-    Case::new("transport/receiving/stalled-blocks-no-plain-reader", |ctx| {
-        stalled(ctx, false)
-    })
+    Case::new(
+        "transport/receiving/stalled-blocks-no-plain-reader",
+        |ctx| stalled(ctx, false),
+    )
     .timeout_s(300),
     Case::new("transport/receiving/reserved-and-stalled", reserved).timeout_s(180),
     Case::new("transport/receiving/by-number", by_number),
@@ -87,8 +88,14 @@ fn bounded(ctx: &mut Ctx) -> Result<()> {
             most = most.max(memory(&to)?[0]);
         }
         ctx.note(format!("{most} of {buffer} bytes are held"));
-        ensure!(most <= buffer, "{most} bytes are held by a buffer of {buffer}");
-        ensure!(most >= buffer / 4, "only {most} of {buffer} bytes were used");
+        ensure!(
+            most <= buffer,
+            "{most} bytes are held by a buffer of {buffer}"
+        );
+        ensure!(
+            most >= buffer / 4,
+            "only {most} of {buffer} bytes were used"
+        );
         ensure!(!sending.is_finished(), "all was taken, and nobody read");
         ensure!(
             memory(from)?[3] > LEN as u32,
@@ -128,16 +135,15 @@ fn wait_all(_: &mut Ctx) -> Result<()> {
     let there = addresses(&net.hosts[1])[0];
     let first = sender(&net.hosts[0].ns)?;
     let second = sender(&net.hosts[0].ns)?;
-    let mut writer = first.begin(there, &SendOptions::default())?;
-    writer.write_all(&content::content(1, HALF))?;
-    writer.flush()?;
+    let bytes = content::content(1, HALF);
+    let sent = send_once(&first, &bytes, Some(as_v6(there)), &[], libc::MSG_MORE)?;
+    ensure!(sent == HALF, "{sent} bytes were taken");
     std::thread::scope(|scope| -> Result<()> {
         let reading = scope.spawn(|| read_once(&to, 3 * HALF / 2, libc::MSG_WAITALL));
         std::thread::sleep(Duration::from_millis(200));
         ensure!(!reading.is_finished(), "it did not wait for all");
         second.send_to(&content::content(2, 1000), there, &SendOptions::default())?;
         delivered(&second, 1)?;
-        drop(writer);
         first.set_linger(Some(Duration::ZERO))?;
         drop(first);
         let read = reading
@@ -390,7 +396,11 @@ fn by_number(_: &mut Ctx) -> Result<()> {
     // It stands still, and others are read.
     let other = sender(&net.hosts[0].ns)?;
     for number in 2..5 {
-        other.send_to(&content::content(number, 700), there, &SendOptions::default())?;
+        other.send_to(
+            &content::content(number, 700),
+            there,
+            &SendOptions::default(),
+        )?;
         let read = to.recv(&mut buffer)?;
         content::check(number, 0, &buffer[..read.len])?;
         ensure!(
@@ -411,7 +421,8 @@ fn by_number(_: &mut Ctx) -> Result<()> {
     let read = to.recv(&mut buffer)?;
     content::check(1, at as u64, &buffer[..read.len])?;
     ensure!(
-        read.info.is_some_and(|it| (it.number, it.offset) == (info.number, at as u64)),
+        read.info
+            .is_some_and(|it| (it.number, it.offset) == (info.number, at as u64)),
         "{read:?}"
     );
     to.read_only(None)?;
@@ -420,7 +431,11 @@ fn by_number(_: &mut Ctx) -> Result<()> {
     // Thrown away, and its sender is told.
     to.discard(info.number)?;
     refused("once more", to.discard(info.number), libc::ENOENT)?;
-    refused("and to read it", to.read_only(Some(info.number)), libc::ENOENT)?;
+    refused(
+        "and to read it",
+        to.read_only(Some(info.number)),
+        libc::ENOENT,
+    )?;
     let done = long
         .wait_completion(Some(PATIENCE))?
         .context("the sender was not told")?;
@@ -428,7 +443,9 @@ fn by_number(_: &mut Ctx) -> Result<()> {
     drop(writer);
     // A whole one, which nobody has read.
     other.send_to(&content::content(6, 700), there, &SendOptions::default())?;
-    let done = other.wait_completion(Some(PATIENCE))?.context("no report")?;
+    let done = other
+        .wait_completion(Some(PATIENCE))?
+        .context("no report")?;
     done.outcome.context("not delivered")?;
     let mut numbers = Vec::new();
     while let Ok(read) = peeked(&to) {
@@ -438,7 +455,7 @@ fn by_number(_: &mut Ctx) -> Result<()> {
     ensure!(!numbers.is_empty(), "it was not there");
     nothing_more(&to)?;
     // An int is no number.
-    let int = rustix_int(&to, 4);
+    let int = set_int(&to, 4);
     refused("an int", int, libc::EINVAL)
 }
 
@@ -452,14 +469,13 @@ fn peeked(to: &Socket) -> Result<u64> {
     let fd = to.as_fd().as_raw_fd();
     let message = recvmsg::<SockaddrStorage>(fd, &mut buffers, Some(&mut control), flags)?;
     ensure!(message.bytes != 0, "nothing");
-    drop(message);
     // The header of ancillary data, then four u64.
     let number = control.get(16..24).context("no ancillary data")?;
     Ok(u64::from_ne_bytes(number.try_into()?))
 }
 
 /// Sets an option of the transport to an int.
-fn rustix_int(to: &Socket, option: libc::c_int) -> io::Result<()> {
+fn set_int(to: &Socket, option: libc::c_int) -> io::Result<()> {
     let value: libc::c_int = 1;
     // SAFETY: the value is an int, its length is passed, and it outlives the call.
     let result = unsafe {
