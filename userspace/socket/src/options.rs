@@ -48,7 +48,7 @@ macro_rules! socket_options {
         /// # Errors
         /// What the kernel says.
         pub fn set_receive_info(&self, on: bool) -> std::io::Result<()> {
-            self.raw().set(Opt::ReceiveInfo, on.into())
+            self.raw().set_info(on.into())
         }
 
         /// See [`Self::set_receive_info`].
@@ -62,13 +62,14 @@ macro_rules! socket_options {
         /// Whether reads may return pieces of several messages in turn: when there is nothing more
         /// of one that still arrives, the next read is of another. Each has its number and offset
         /// ([`Info`](crate::Info)). Off by default: each message is read to its end, and one that
-        /// stands still while others wait is given up, with ETIMEDOUT. Only for `recv`; calls that
-        /// return whole messages take no pieces of others.
+        /// stands still while others wait is given up, with ETIMEDOUT. Calls that return whole
+        /// messages, and readers, are refused while it is on
+        /// ([`Error::Interleaved`](crate::Error::Interleaved)).
         ///
         /// # Errors
         /// What the kernel says.
         pub fn set_interleaved(&self, on: bool) -> std::io::Result<()> {
-            self.raw().set(Opt::ReceiveInfo, if on { 2 } else { 1 })
+            self.raw().set_info(if on { 2 } else { 1 })
         }
 
         /// Reads are of the message of this number only ([`Info`](crate::Info)), until it has

@@ -375,6 +375,11 @@ fn by_number(_: &mut Ctx) -> Result<()> {
     let to = receiver(&net.hosts[1].ns)?;
     to.set_recv_buffer_size(64 << 10)?;
     to.set_interleaved(true)?;
+    let whole = to.recv_message(1);
+    ensure!(
+        matches!(whole, Err(turnstile_socket::Error::Interleaved)),
+        "a whole message: {whole:?}"
+    );
     let there = addresses(&net.hosts[1])[0];
     let long = sender(&net.hosts[0].ns)?;
     let options = SendOptions {
