@@ -199,10 +199,9 @@ static void knt_report_destruct(struct sk_buff *skb)
 }
 
 /* With the socket's report_lock. False: there is no room, or no memory. */
-static bool knt_report_queue(struct sock *sk, const struct knt_report *report, u8 type)
+static bool knt_report_queue(struct sock *sk, const struct knt_report *report, u8 type, u32 parts)
 {
 	struct knt_sock *knt = knt_sk(sk);
-	u32 parts = type == knt_ops->numbers.ee_delivered ? KNT_REPORTS_DELIVERED : KNT_REPORTS_ALL;
 	u32 most = READ_ONCE(sk->sk_rcvbuf) / 4 * parts;
 	struct sock_exterr_skb *serr;
 	struct sk_buff *skb;
@@ -229,7 +228,7 @@ static bool knt_report_queue(struct sock *sk, const struct knt_report *report, u
 }
 
 /* Tells how many reports were lost, if any were and there is room now. With report_lock. */
-static bool knt_report_lost(struct sock *sk)
+static bool knt_report_lost(struct sock *sk, u32 parts)
 {
 	struct knt_lost *lost = &knt_sk(sk)->lost;
 	struct knt_report report = lost->last;
@@ -238,7 +237,9 @@ static bool knt_report_lost(struct sock *sk)
 		return true;
 	report.info = lost->reports;
 	report.number = lost->failures;
-	if (!knt_report_queue(sk, &report, knt_ops->numbers.ee_lost))
+	if (lost->failures)
+		parts = KNT_REPORTS_ALL;
+	if (!knt_report_queue(sk, &report, knt_ops->numbers.ee_lost, parts))
 		return false;
 	memset(lost, 0, sizeof(*lost));
 	return true;
@@ -256,12 +257,13 @@ static u32 knt_add(u32 a, u32 b)
 void knt_sock_report(struct sock *sk, const struct knt_report *report)
 {
 	u8 type = report->error ? knt_ops->numbers.ee_failed : knt_ops->numbers.ee_delivered;
+	u32 parts = report->error ? KNT_REPORTS_ALL : KNT_REPORTS_DELIVERED;
 	struct knt_sock *knt = knt_sk(sk);
 
 	if (sock_flag(sk, SOCK_DEAD))
 		return;
 	spin_lock_bh(&knt->report_lock);
-	if (!knt_report_lost(sk) || !knt_report_queue(sk, report, type)) {
+	if (!knt_report_lost(sk, parts) || !knt_report_queue(sk, report, type, parts)) {
 		knt->lost.reports = knt_add(knt->lost.reports, 1);
 		if (report->error) {
 			knt->lost.failures = knt_add(knt->lost.failures, 1);
@@ -306,7 +308,7 @@ int knt_msg_receive_error(struct sock *sk, struct msghdr *msg, size_t len)
 	msg->msg_flags |= MSG_ERRQUEUE;
 	consume_skb(skb);
 	spin_lock_bh(&knt_sk(sk)->report_lock);
-	knt_report_lost(sk);
+	knt_report_lost(sk, KNT_REPORTS_DELIVERED);
 	spin_unlock_bh(&knt_sk(sk)->report_lock);
 	return 0;
 }
