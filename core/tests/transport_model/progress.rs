@@ -65,8 +65,8 @@ fn forge(network: &mut Network, message: usize, from: usize, data: bool) {
     }
 }
 
-/// A sender that begins and does not go on keeps its place for less than a sixth of the timeout, however
-/// often it says that it is alive; unless nobody minds.
+/// A sender that begins and does not go on keeps its place for less than a sixth of the timeout,
+/// however often it says that it is alive; unless nobody minds.
 #[test]
 fn a_message_that_stands_still_is_given_up_when_others_wait() {
     for wanted in [false, true] {

@@ -224,7 +224,7 @@ static void knt_segments_purge(struct rb_root *root, u32 most)
 /* Frees all; with the namespace's lock only if they are few. */
 void knt_segments_free(struct knt_segments *segments)
 {
-	/* Without the lock bottom halves are on, but for packets and timers, which leave garbage. */
+	/* Without the lock bottom halves are on, but for packets and timers. */
 	knt_segments_purge(knt_root(segments), in_task() && !in_softirq() ? U32_MAX : KNT_FEW);
 	segments->last = NULL;
 	segments->truesize = 0;

@@ -194,7 +194,8 @@ impl Raw {
         checked(result)
     }
 
-    /// Sets what reads tell of messages: 0 nothing, 1 facts, 2 facts, and pieces of several in turn.
+    /// Sets what reads tell of messages: 0 nothing, 1 facts, 2 facts, with pieces of several in
+    /// turn.
     pub(crate) fn set_info(&self, value: libc::c_int) -> io::Result<()> {
         self.set(Opt::ReceiveInfo, value)?;
         self.interleaved.store(value == 2, Ordering::Relaxed);
