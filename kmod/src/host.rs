@@ -11,7 +11,7 @@ use crate::socket::{Socket, Sockets};
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNodeReservation;
 use knet_transport::{release, Departure, Outbox, Path, Report, Segments, Skb, SockAddress};
-use turnstile_core::transport::budget::OVERHEAD;
+use turnstile_core::transport::budget::{Place, OVERHEAD};
 use turnstile_core::transport::config::Dscp;
 use turnstile_core::transport::host::{
     Address, Class, Event, Failure, Host, InId, OutId, Refusal, Slice,
@@ -173,7 +173,8 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
 
     fn is_wanted(&mut self, message: &Incoming) -> Option<u32> {
         let socket = self.sockets.get(message.socket)?;
-        let room = socket.budget.is_wanted();
+        // One that shares waits itself, and keeps nobody from the other three quarters.
+        let room = socket.budget.is_wanted() && message.place != Place::Shared;
         // It is read to its end before others.
         let turn = socket.reading == Some(message.number)
             && message.begun
