@@ -2,15 +2,16 @@
 //! A socket's life, and its calls but for [`send`](crate::send) and [`receive`](crate::receive).
 
 use crate::errno;
-use crate::incoming::Reading;
+use crate::incoming::{Incoming, Where};
 use crate::outgoing::OVERHEAD;
 use crate::ports::{self, Rooms};
 use crate::state::{State, Turnstile};
 use kernel::prelude::*;
+use kernel::rbtree::{RBTree, RBTreeNode};
 use knet_transport::{
     now, random, Caller, LockedSock, Net, Outbox, Ready, Sock, SockQueue, Timeout,
 };
-use turnstile_core::transport::host::OutId;
+use turnstile_core::transport::host::{InId, OutId};
 use turnstile_core::transport::uapi::sockopt;
 use turnstile_core::units::Nanos;
 
@@ -39,14 +40,20 @@ pub(crate) fn close(
     if handle == 0 {
         return;
     }
+    let mut unread = RBTree::new();
     if let Some(mut state) = net.lock() {
-        let (state, outbox) = state.parts();
         if let Some(socket) = state.sockets.get_mut(handle) {
             socket.closed = true;
+            core::mem::swap(&mut unread, &mut socket.done);
         }
         state.sockets.no_longer_waits(handle);
         state.sockets.ports.remove(handle);
-        state.refuse_all(handle, outbox);
+    }
+    // Freed without the lock.
+    drop(unread);
+    refuse_all(net, handle);
+    if let Some(mut state) = net.lock() {
+        let (state, outbox) = state.parts();
         state.abort(handle, abort, outbox);
     }
     let is_empty = |net: &mut Net<'_, Turnstile>| match net.lock() {
@@ -126,10 +133,30 @@ pub(crate) fn shutdown(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
     if !sock.view().no_receive {
         return;
     }
-    if let Some(mut state) = net.lock() {
+    refuse_all(net, sock.handle());
+}
+
+/// Refuses what comes for a socket, some of it each time that the lock is taken.
+fn refuse_all(net: &mut Net<'_, Turnstile>, handle: u64) {
+    let mut from = Some(0);
+    while let Some(next) = from {
+        let Some(mut state) = net.lock() else {
+            return;
+        };
         let (state, outbox) = state.parts();
-        state.refuse_all(sock.handle(), outbox);
+        from = state.refuse_some(handle, next, outbox);
     }
+}
+
+/// Throws a message away.
+fn discard(net: &mut Net<'_, Turnstile>, handle: u64, number: u64) -> Result {
+    let gone = {
+        let mut state = net.lock().ok_or(ENODEV)?;
+        let (state, outbox) = state.parts();
+        state.discard(handle, number, outbox)
+    };
+    // Freed without the lock.
+    gone.map(drop)
 }
 
 /// What could be done without waiting.
@@ -160,7 +187,11 @@ pub(crate) fn set_option(
     sock: LockedSock<'_>,
     option: u32,
     value: i32,
+    wide: Option<u64>,
 ) -> Result {
+    if option == sockopt::DISCARD {
+        return discard(net, sock.handle(), wide.ok_or(EINVAL)?);
+    }
     let mut state = net.lock().ok_or(ENODEV)?;
     let socket = state.sockets.get_mut(sock.handle()).ok_or(ENODEV)?;
     let switch = match value {
@@ -169,7 +200,20 @@ pub(crate) fn set_option(
         _ => Err(EINVAL),
     };
     match option {
-        sockopt::RECVINFO => socket.info = switch?,
+        sockopt::RECVINFO => {
+            if !(0..=2).contains(&value) {
+                return Err(EINVAL);
+            }
+            socket.info = value != 0;
+            socket.alternate = value == 2;
+        }
+        sockopt::READ => {
+            socket.only = match wide.ok_or(EINVAL)? {
+                u64::MAX => None,
+                number if socket.messages.get(&number).is_some() => Some(number),
+                _ => return Err(ENOENT),
+            }
+        }
         sockopt::COMPLETIONS => socket.completions = switch?,
         sockopt::DEFAULT_PRIORITY => {
             socket.priority = match value {
@@ -188,7 +232,7 @@ pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32)
     let state = net.lock().ok_or(ENODEV)?;
     let socket = state.sockets.get(sock.handle()).ok_or(ENODEV)?;
     match option {
-        sockopt::RECVINFO => Ok(i32::from(socket.info)),
+        sockopt::RECVINFO => Ok(i32::from(socket.info) + i32::from(socket.alternate)),
         sockopt::COMPLETIONS => Ok(i32::from(socket.completions)),
         sockopt::DEFAULT_PRIORITY => Ok(socket.priority.map_or(-1, i32::from)),
         _ => Err(errno::no_option()),
@@ -222,36 +266,56 @@ impl State {
         place
     }
 
-    /// Refuses what comes for a socket.
-    fn refuse_all(&mut self, handle: u64, outbox: &mut Outbox) {
-        let now = now();
-        loop {
-            let Some(socket) = self.sockets.get_mut(handle) else {
-                return;
-            };
-            let Some(first) = socket.coming.cursor_front() else {
-                return;
-            };
-            let (number, id) = (*first.current().0, *first.current().1);
-            let (endpoint, mut surroundings) = self.split(outbox, now);
-            let message = endpoint.refuse(Nanos(now), id, &mut surroundings);
-            let Some(socket) = self.sockets.get_mut(handle) else {
-                return;
-            };
-            socket.coming.remove(&number);
-            socket.waiting.remove(&number);
-            if let Some(message) = message {
-                let window = message.window;
-                socket
-                    .budget
-                    .leave(message.place, window, message.reserved());
-            }
-            let being_read =
-                matches!(&socket.reading, Some(Reading::Coming(_, at)) if *at == number);
-            if being_read {
-                socket.reading = None;
+    /// Refuses some of what comes for a socket, from message `from` on. Returns where to go on.
+    fn refuse_some(&mut self, handle: u64, from: u64, outbox: &mut Outbox) -> Option<u64> {
+        const SOME: u32 = 32;
+        let mut from = from;
+        for _ in 0..SOME {
+            let socket = self.sockets.get_mut(handle)?;
+            let next = socket.messages.cursor_lower_bound(&from)?;
+            let (number, at) = (*next.current().0, *next.current().1);
+            from = number.saturating_add(1);
+            if let Where::Coming(id) = at {
+                self.refuse(handle, number, id, outbox);
             }
         }
+        Some(from)
+    }
+
+    /// Refuses a message that comes in.
+    fn refuse(&mut self, handle: u64, number: u64, id: InId, outbox: &mut Outbox) {
+        let now = now();
+        let (endpoint, mut surroundings) = self.split(outbox, now);
+        let message = endpoint.refuse(Nanos(now), id, &mut surroundings);
+        let Some(socket) = self.sockets.get_mut(handle) else {
+            return;
+        };
+        match message {
+            Some(message) => {
+                socket.forget(&message);
+                outbox.free(message.segments);
+            }
+            None => drop(socket.messages.remove(&number)),
+        }
+    }
+
+    /// Throws a message away. Returns it, if it is complete.
+    fn discard(
+        &mut self,
+        handle: u64,
+        number: u64,
+        outbox: &mut Outbox,
+    ) -> Result<Option<RBTreeNode<u64, Incoming>>> {
+        let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
+        let gone = match *socket.messages.get(&number).ok_or(ENOENT)? {
+            Where::Coming(id) => {
+                self.refuse(handle, number, id, outbox);
+                None
+            }
+            Where::Done(order) => socket.take_done(number, order),
+        };
+        self.promote(handle, outbox);
+        Ok(gone)
     }
 
     /// Ends the message that is open on a socket, or all that it has to send.

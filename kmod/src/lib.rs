@@ -7,7 +7,6 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`errno`], [`memory`] | errors and memory, as the kernel has them |
-//! | [`budget`] | how a receive buffer is shared |
 //! | [`ports`] | which sockets have which ports |
 //! | [`incoming`], [`outgoing`] | what is kept for each message |
 //! | [`events`], [`settings`] | what is kept for netlink: events to tell, the configuration |
@@ -35,7 +34,6 @@ use turnstile_core::transport::{
     wire,
 };
 
-mod budget;
 mod calls;
 mod errno;
 mod events;
@@ -102,6 +100,7 @@ impl Transport for Turnstile {
             origin: uapi::EE_ORIGIN,
             delivered: uapi::EE_DELIVERED,
             failed: uapi::EE_FAILED,
+            lost: uapi::EE_LOST,
         },
     };
 
@@ -187,8 +186,9 @@ impl Transport for Turnstile {
         sock: LockedSock<'_>,
         option: u32,
         value: i32,
+        wide: Option<u64>,
     ) -> Result {
-        calls::set_option(net, sock, option, value)
+        calls::set_option(net, sock, option, value, wide)
     }
 
     fn get_option(net: &mut Net<'_, Self>, sock: &Sock, option: u32) -> Result<i32> {

@@ -191,7 +191,10 @@ pub(crate) fn address(path: &Path) -> Address {
 impl State {
     /// Gives windows to messages whose turn has come, after the endpoint was called.
     pub(crate) fn settle(&mut self, outbox: &mut Outbox) {
-        while let Some(handle) = self.sockets.take_promotable() {
+        for _ in 0..SETTLED {
+            let Some(handle) = self.sockets.take_promotable() else {
+                return;
+            };
             self.promote(handle, outbox);
         }
         let endpoint = &self.endpoint;
@@ -199,26 +202,33 @@ impl State {
             .offer_places(now(), |user, to| endpoint.may_send(user, to));
     }
 
-    /// Makes the first message that waits at a socket the exclusive one, if there is room.
+    /// Gives room to messages that wait at a socket, if there is some.
     pub(crate) fn promote(&mut self, handle: u64, outbox: &mut Outbox) {
         let now = now();
-        let Some(socket) = self.sockets.get_mut(handle) else {
-            return;
-        };
-        if !socket.budget.may_promote() {
-            return;
+        for _ in 0..PROMOTED {
+            let Some(socket) = self.sockets.get_mut(handle) else {
+                return;
+            };
+            let Some((_, id, place, ahead)) = socket.give_room() else {
+                return;
+            };
+            let Some(message) = self.endpoint.in_mut(id) else {
+                continue;
+            };
+            message.place = place;
+            let window = message.read.saturating_add(ahead);
+            message.window = message.window.max(window);
+            let window = message.window;
+            socket.notice(message);
+            let (endpoint, mut surroundings) = self.split(outbox, now);
+            endpoint.window(Nanos(now), id, window, &mut surroundings);
         }
-        let Some((number, id)) = socket.take_waiting() else {
-            return;
-        };
-        let Some(message) = self.endpoint.in_mut(id) else {
-            return;
-        };
-        let ahead = socket.promoted(number, message);
-        let window = message.read.saturating_add(ahead);
-        message.window = message.window.max(window);
-        let window = message.window;
-        let (endpoint, mut surroundings) = self.split(outbox, now);
-        endpoint.window(Nanos(now), id, window, &mut surroundings);
+        // The rest follows when something of those is read, or at the next packet.
+        self.sockets.mark_promotable(handle);
     }
 }
+
+/// So many sockets are looked at after a call of the endpoint; others after the next.
+const SETTLED: u32 = 8;
+/// So many messages are given room at once.
+const PROMOTED: u32 = 32;

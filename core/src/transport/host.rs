@@ -129,6 +129,14 @@ pub trait Host<O, I> {
     /// All bytes below `contiguous` have come; the value only grows.
     fn in_progress(&mut self, id: InId, message: &mut I, contiguous: u32);
 
+    /// Whether others wait for what this message holds, or for it to be read. Then it returns how
+    /// many bytes of the message should come in `timeout`; one that does not go on is given up,
+    /// with [`Failure::TimedOut`], and its sender is told [`ResetCode::Closed`].
+    fn is_wanted(&mut self, message: &I) -> Option<u32> {
+        let _ = message;
+        None
+    }
+
     /// A message is complete, and no longer the endpoint's.
     fn in_done(&mut self, id: InId, message: I);
 

@@ -8,6 +8,7 @@ use super::jitter::Due;
 use super::ledger::Ledger;
 use super::links::SHARED;
 use super::pacer::Jitter;
+use super::progress::{Facts, Progress};
 use super::ranges::{Range, Ranges};
 use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
 use crate::units::Nanos;
@@ -101,6 +102,8 @@ pub(crate) struct In<I> {
     pub(crate) heard: Nanos,
     /// When data came last.
     pub(crate) came: Nanos,
+    /// How it goes on, for those who wait for it.
+    pub(crate) progress: Progress,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) coflow: u32,
     pub(crate) wish: Option<u8>,
@@ -135,6 +138,7 @@ impl<I> In<I> {
         window: u32,
         now: Nanos,
         rto: Nanos,
+        timeout: Nanos,
         unscheduled_until: Nanos,
         credit: Credit,
     ) -> Self {
@@ -178,6 +182,7 @@ impl<I> In<I> {
             began: now,
             heard: now,
             came: now,
+            progress: Progress::new(now, timeout),
             deadline: (sync.deadline != 0)
                 .then(|| now + Nanos(u64::from(sync.deadline).saturating_mul(1000))),
             coflow: sync.coflow,
@@ -429,9 +434,22 @@ impl<I> In<I> {
         (self.resend(now, base_rtt), given_up)
     }
 
+    /// What [`Progress::look`] wants to know.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts {
+            received: self.received,
+            tokens: self.tokens,
+            idle: self.idle,
+            closed: self.missing() == 0,
+        }
+    }
+
     /// When to call [`In::clock`].
     pub(crate) fn next_clock(&self, now: Nanos, base_rtt: Nanos) -> Nanos {
         let mut next = self.tick.unwrap_or(Nanos::MAX);
+        if self.missing() != 0 {
+            next = next.min(self.progress.next());
+        }
         if let Some(due) = self.gaps.due(self.rtt(base_rtt)) {
             next = next.min(due);
         }

@@ -9,14 +9,20 @@ pub const IPPROTO_TURNSTILE: u16 = 259;
 /// Level of socket options and ancillary data: the UDP port's number, which no other level has.
 pub const SOL_TURNSTILE: u32 = 29813;
 
-/// Options of level [`SOL_TURNSTILE`]. All are `int`.
+/// Options of level [`SOL_TURNSTILE`]. They are `int` unless they say otherwise.
 pub mod sockopt {
-    /// 0 or 1: each `recvmsg` carries [`super::ancillary::INFO`].
+    /// 1 or 2: each `recvmsg` carries [`super::ancillary::INFO`], and long messages are read while
+    /// they come; 2: pieces of several messages may alternate.
     pub const RECVINFO: u32 = 1;
     /// 0 or 1: each delivered message is reported on the error queue.
     pub const COMPLETIONS: u32 = 2;
     /// -1..7: priority of the socket's messages; -1: as the receiver's policy says.
     pub const DEFAULT_PRIORITY: u32 = 3;
+    /// `u64`, only written: reads are of the message of this number until it ends; `u64::MAX`: of
+    /// any.
+    pub const READ: u32 = 4;
+    /// `u64`, only written: the message of this number is thrown away.
+    pub const DISCARD: u32 = 5;
 }
 
 /// Ancillary data of level [`SOL_TURNSTILE`].
@@ -46,6 +52,9 @@ pub const EE_ORIGIN: u8 = 8;
 pub const EE_DELIVERED: u8 = 1;
 /// `ee_type`: the message failed; `ee_errno` says why.
 pub const EE_FAILED: u8 = 2;
+/// `ee_type`: there was no room for `ee_info` reports; `ee_data` of them were of failures, the last
+/// of them with `ee_errno`.
+pub const EE_LOST: u8 = 3;
 
 /// The generic netlink family.
 pub const FAMILY: &str = "turnstile";

@@ -132,6 +132,8 @@ pub(crate) struct Io<'a> {
     pub(crate) no_memory: u64,
     /// All sockets are closed.
     pub(crate) closed: bool,
+    /// What [`Host::is_wanted`] says of each message.
+    pub(crate) wanted: Option<u32>,
 }
 
 /// How a listening port treats messages.
@@ -255,6 +257,10 @@ impl Host<Out, In> for Io<'_> {
         assert!(message.ranges[0].0 == 0 && message.ranges[0].1 == contiguous);
         message.contiguous = contiguous;
         self.readable.push((id, contiguous));
+    }
+
+    fn is_wanted(&mut self, _: &In) -> Option<u32> {
+        self.wanted
     }
 
     fn in_done(&mut self, _: InId, message: In) {

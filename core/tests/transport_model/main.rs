@@ -12,6 +12,7 @@ mod host;
 mod idle;
 mod links;
 mod network;
+mod progress;
 mod ren;
 mod rules;
 mod sharing;

@@ -122,6 +122,8 @@ struct HostState {
     /// The application reads received bytes after this time, ns.
     read_delay: u64,
     no_memory: u64,
+    /// What others wait for.
+    wanted: Option<u32>,
     ports: HashMap<u16, Policy>,
     /// Its sockets are closed.
     closed: bool,
@@ -198,6 +200,7 @@ impl Network {
             window: 4 << 20,
             read_delay: 0,
             no_memory: 0,
+            wanted: None,
             ports: HashMap::new(),
             closed: false,
             dead: false,
@@ -250,6 +253,11 @@ impl Network {
         host::next(&mut self.random) % n
     }
 
+    /// At this host others wait for each message, of which so much should come in `timeout`.
+    pub(crate) fn want(&mut self, host: usize, least: u32) {
+        self.hosts[host].wanted = Some(least);
+    }
+
     /// Calls a function on a host's endpoint, and sends the packets that it gives.
     pub(crate) fn with<R>(
         &mut self,
@@ -269,6 +277,7 @@ impl Network {
             ports: &state.ports,
             no_memory: state.no_memory,
             closed: state.closed,
+            wanted: state.wanted,
         };
         let result = what(&mut state.endpoint, &mut io, now, clock);
         let (sent, readable) = (io.sent, io.readable);

@@ -45,7 +45,15 @@ struct knt_sock {
 	u64 handle;			/* Rust's */
 	spinlock_t mem_lock;		/* for sk_forward_alloc, which is charged from anywhere */
 	u32 user;			/* whom it counts for */
+	u32 held;			/* memory.c: of messages that came; with mem_lock */
 	bool opened;			/* Rust knows it */
+	spinlock_t report_lock;		/* message.c: for what follows */
+	u32 reported;			/* memory of reports in sk_error_queue */
+	struct knt_lost {		/* reports for which there was no room */
+		u32 reports;
+		u32 failures;
+		struct knt_report last;	/* of the failures */
+	} lost;
 };
 
 struct knt6_sock {
@@ -80,7 +88,8 @@ void knt_routes_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);
 bool knt_mem_charge(struct sock *sk, u32 bytes, int kind);
-void knt_mem_uncharge(struct sock *sk, u32 bytes);
+void knt_mem_uncharge(struct sock *sk, u32 bytes, int kind);
+void knt_segments_sweep(struct knt_outbox *box);
 int knt_sockets_register(void);
 void knt_sockets_unregister(void);
 int knt_devices_watch(void);

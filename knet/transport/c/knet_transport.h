@@ -48,6 +48,7 @@ struct knt_numbers {
 	u8 ee_origin;		/* of reports: struct sock_extended_err */
 	u8 ee_delivered;
 	u8 ee_failed;
+	u8 ee_lost;
 };
 
 /* A peer as seen from a local address; IPv4 is mapped. */
@@ -163,7 +164,8 @@ struct knt_ops {
 	int (*send)(struct sock *sk, struct msghdr *msg, size_t len);		/* L */
 	int (*receive)(struct sock *sk, struct msghdr *msg, size_t len, int flags);	/* L */
 	u32 (*poll)(struct sock *sk);
-	int (*set_option)(struct sock *sk, int option, int value);	/* L */
+	/* L; wide: NULL if there were less than 8 bytes */
+	int (*set_option)(struct sock *sk, int option, int value, const u64 *wide);
 	int (*get_option)(struct sock *sk, int option);
 	int (*queued)(struct sock *sk, int which);
 };
@@ -194,6 +196,7 @@ void knt_skb_free(struct sk_buff *skb);
 struct knt_outbox {
 	struct sk_buff *first;
 	struct sk_buff *last;
+	struct sk_buff *garbage;	/* segments.c */
 };
 
 bool knt_outbox_add(struct knt_outbox *box, const struct knt_departure *departure);
@@ -216,7 +219,8 @@ void knt_out_release(struct knt_out *out, u32 below);
 
 /*
  * segments.c: what came of a message, by offset. The packets count to the socket's memory until
- * they are freed. May be moved in memory; all zero: empty.
+ * they are freed: knt_segments_free() does so at once, without the namespace's lock;
+ * knt_segments_leave() leaves it to knt_outbox_send(). May be moved in memory; all zero: empty.
  */
 struct knt_segments {
 	void *root;
@@ -235,6 +239,8 @@ bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct 
 u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len,
 			struct knt_part *parts, u32 max);
 void knt_segments_consume(struct knt_segments *segments, u32 below);
+void knt_segments_free(struct knt_segments *segments);
+void knt_segments_leave(struct knt_segments *segments, struct knt_outbox *box);
 int knt_part_copy(const struct knt_part *part, struct msghdr *msg);
 
 /* message.c: what sendmsg and recvmsg are given. */

@@ -126,7 +126,7 @@ static void knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry 
 #endif
 
 /*
- * Sends what was collected. Any context in which packets may be sent, without the namespace's
+ * Sends what was collected, and frees what was left. Any context in which packets may be sent, without the namespace's
  * lock.
  */
 void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
@@ -134,6 +134,7 @@ void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 	struct sk_buff *skb, *next;
 	struct dst_entry *dst;
 
+	knt_segments_sweep(box);
 	rcu_read_lock();
 	for (skb = box->first; skb; skb = next) {
 		next = skb->next;

@@ -20,7 +20,7 @@
 static atomic_long_t knt_memory_allocated;
 static DEFINE_PER_CPU(int, knt_memory_per_cpu);
 static long knt_memory_limits[3] __read_mostly;
-/* What a socket may have in any case while memory is scarce, and that alone. */
+/* What a socket may have, each way, while memory is scarce (knt_sockets_register()). */
 static int knt_memory_least[3] = { 4096, 4096, 4096 };
 
 /*
@@ -40,12 +40,30 @@ static u32 knt_user(const struct net *net)
 	return __kuid_val(user);
 }
 
+/*
+ * Wakes who waits for room, or for the end of what is sent. The kernel's own would not while
+ * sk_wmem_alloc is more than half of the buffer, which says little of ours: Rust counts.
+ */
+static void knt_write_space(struct sock *sk)
+{
+	struct socket_wq *wq;
+
+	rcu_read_lock();
+	wq = rcu_dereference(sk->sk_wq);
+	if (skwq_has_sleeper(wq))
+		wake_up_interruptible_sync_poll(&wq->wait, EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND);
+	sk_wake_async_rcu(sk, SOCK_WAKE_SPACE, POLL_OUT);
+	rcu_read_unlock();
+}
+
 static int knt_init(struct sock *sk)
 {
 	int err;
 
 	spin_lock_init(&knt_sk(sk)->mem_lock);
 	knt_sk(sk)->user = knt_user(sock_net(sk));
+	spin_lock_init(&knt_sk(sk)->report_lock);
+	sk->sk_write_space = knt_write_space;
 	err = knt_wait_ready();
 	if (err)
 		return err;
@@ -181,6 +199,7 @@ static int knt_ioctl(struct sock *sk, int cmd, int *value)
 static int knt_setsockopt(struct sock *sk, int level, int option, sockptr_t from, unsigned int len)
 {
 	int value, err;
+	u64 wide = 0;
 
 #if IS_ENABLED(CONFIG_IPV6)
 	if (level == SOL_IPV6 && option == IPV6_V6ONLY && sk->sk_family == AF_INET6)
@@ -192,8 +211,10 @@ static int knt_setsockopt(struct sock *sk, int level, int option, sockptr_t from
 		return -EINVAL;
 	if (copy_from_sockptr(&value, from, sizeof(value)))
 		return -EFAULT;
+	if (len >= sizeof(wide) && copy_from_sockptr(&wide, from, sizeof(wide)))
+		return -EFAULT;
 	lock_sock(sk);
-	err = knt_ops->set_option(sk, option, value);
+	err = knt_ops->set_option(sk, option, value, len >= sizeof(wide) ? &wide : NULL);
 	release_sock(sk);
 	return err;
 }
@@ -415,8 +436,8 @@ int knt_sockets_register(void)
 	int err;
 
 	/*
-	 * A sixth of the memory for all messages together; beyond a tenth, no socket gets more than the
-	 * least.
+	 * A sixth of the memory for all messages together. Beyond a tenth a socket that has the least
+	 * already, by sk_rmem_alloc or sk_wmem_alloc, gets no more.
 	 */
 	knt_memory_limits[0] = max(pages / 10, 128UL);
 	knt_memory_limits[1] = max(pages / 8, 160UL);

@@ -93,7 +93,7 @@ impl<T: Transport> Net<'_, T> {
 ///
 /// `net` lives as long as this.
 pub struct Outbox {
-    packets: bindings::knt_outbox,
+    pub(crate) packets: bindings::knt_outbox,
     pub(crate) net: *mut bindings::knt_net,
 }
 
@@ -203,7 +203,8 @@ impl<T: Transport> Drop for Locked<'_, T> {
             bindings::knt_net_arm(self.net.as_ptr(), at);
             bindings::knt_net_unlock(self.net.as_ptr());
         }
-        if !self.outbox.packets.first.is_null() {
+        let packets = &self.outbox.packets;
+        if !packets.first.is_null() || !packets.garbage.is_null() {
             // SAFETY: the packets are given away, and the lock is not held any more.
             unsafe { bindings::knt_outbox_send(self.net.as_ptr(), &mut self.outbox.packets) }
         }

@@ -111,6 +111,7 @@ impl<T: Transport> Table<T> {
             ee_origin: numbers.report.origin,
             ee_delivered: numbers.report.delivered,
             ee_failed: numbers.report.failed,
+            ee_lost: numbers.report.lost,
         }
     };
 
@@ -450,17 +451,21 @@ unsafe extern "C" fn poll<T: Transport>(sk: *mut bindings::sock) -> u32 {
 /// # Safety
 ///
 /// - C guarantees: `sk` is an open socket. Process context, with the socket's lock, which is kept.
+///   `wide` is null or valid during the call.
 /// - Rust gives 0 or a negative errno; does not release the lock.
 unsafe extern "C" fn set_option<T: Transport>(
     sk: *mut bindings::sock,
     option: c_int,
     value: c_int,
+    wide: *const u64,
 ) -> c_int {
     // SAFETY: called with the lock.
     let sock = unsafe { locked_sock(sk) };
     // SAFETY: the socket lives during the call, and is `T`'s as its table is.
     let mut net = unsafe { net_of::<T>(sk) };
-    answer(T::set_option(&mut net, sock, option as u32, value).map(|()| 0))
+    // SAFETY: valid, if it is not null.
+    let wide = unsafe { wide.as_ref() }.copied();
+    answer(T::set_option(&mut net, sock, option as u32, value, wide).map(|()| 0))
 }
 
 /// # Safety

@@ -125,7 +125,7 @@ impl Sock {
         unsafe { bindings::knt_sock_set_error(self.as_raw(), errno) }
     }
 
-    /// Queues a report. It is lost if the queue is full.
+    /// Queues a report. If there is no room, a later one tells how many were lost.
     pub fn report(&self, report: &Report) {
         let raw = bindings::knt_report {
             peer: report.peer.to_raw(),

@@ -131,6 +131,8 @@ pub struct ReportNumbers {
     pub delivered: u8,
     /// `ee_type` of a message that failed.
     pub failed: u8,
+    /// `ee_type` of a report that others were lost.
+    pub lost: u8,
 }
 
 /// What `poll` says beside errors.
@@ -234,12 +236,18 @@ pub trait Transport: Sized + 'static {
     /// What could be done without waiting.
     fn poll(net: &mut Net<'_, Self>, sock: &Sock) -> Ready;
 
-    /// Sets an option of the transport's level.
+    /// Sets an option of the transport's level. `value`: its first four bytes as an `int`; `wide`:
+    /// its first eight as a `u64`, if it has so many.
     ///
     /// # Errors
     /// `ENOPROTOOPT`, `EINVAL`.
-    fn set_option(net: &mut Net<'_, Self>, sock: LockedSock<'_>, option: u32, value: i32)
-        -> Result;
+    fn set_option(
+        net: &mut Net<'_, Self>,
+        sock: LockedSock<'_>,
+        option: u32,
+        value: i32,
+        wide: Option<u64>,
+    ) -> Result;
 
     /// Reads an option of the transport's level; not below -1.
     ///

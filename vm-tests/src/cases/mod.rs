@@ -45,6 +45,7 @@ const ALL: &[&[Case]] = &[
     transport::CASES,
     transport::sizes::CASES,
     transport::reading::CASES,
+    transport::receiving::CASES,
     transport::streaming::CASES,
     transport::kernel::CASES,
     transport::errors::CASES,

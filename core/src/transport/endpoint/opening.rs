@@ -103,7 +103,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ) {
         let number = self.next_number();
         let credit = Credit::new(&self.config);
-        let (rtt, rto) = (self.config.base_rtt, self.config.rto);
+        let (rtt, rto, timeout) = (self.config.base_rtt, self.config.rto, self.config.timeout);
         // Unscheduled packets follow the SYNC at once, and a port queues at most one of them. So
         // they have arrived a quarter of a round trip after the link could have carried them,
         // headers included, or are lost.
@@ -114,7 +114,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             .then(|| (mix(u64::from(sync.coflow) ^ self.seed) >> 32) as u32)
             .and_then(|hash| self.coflows.join(hash, sync.coflow));
         self.insert_in(
-            user, number, peer, from, sync, window, now, rto, until, credit,
+            user, number, peer, from, sync, window, now, rto, timeout, until, credit,
         );
         let mut narrow = false;
         if let Some(message) = self.ins.get_mut(index) {
@@ -157,11 +157,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         window: u32,
         now: Nanos,
         rto: Nanos,
+        timeout: Nanos,
         until: Nanos,
         credit: Credit,
     ) {
         self.ins.insert(In::new(
-            user, number, peer, from, sync, window, now, rto, until, credit,
+            user, number, peer, from, sync, window, now, rto, timeout, until, credit,
         ));
     }
 

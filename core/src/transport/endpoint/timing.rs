@@ -74,6 +74,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.tell_reset(&from, cookie, ResetCode::Unknown, host);
             return self.in_failed(at.now, index, Failure::TimedOut, host);
         }
+        if at.now >= message.progress.next() {
+            let least = host.is_wanted(&message.user);
+            let facts = message.facts();
+            let timeout = self.config.timeout;
+            if !message.progress.look(at.now, timeout, &facts, least) {
+                self.tell_reset(&from, cookie, ResetCode::Closed, host);
+                return self.in_failed(at.now, index, Failure::TimedOut, host);
+            }
+        }
         let (spans, given_up) = message.clock(at.now, base, rto, &mut self.asked);
         self.stats.add(Counter::TokenGivenUp, given_up.into());
         let grant = message.is_grant_due(at.now);

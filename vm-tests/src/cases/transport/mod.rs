@@ -20,6 +20,7 @@ pub(super) mod packets;
 pub(super) mod path;
 pub(super) mod port;
 pub(super) mod reading;
+pub(super) mod receiving;
 pub(super) mod reports;
 mod settings;
 pub(super) mod sharing;
