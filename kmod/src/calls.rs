@@ -88,9 +88,9 @@ pub(crate) fn bind(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>, port: u16
         let mut state = net.lock().ok_or(ENODEV)?;
         let ports = &mut state.sockets.ports;
         let mut taken = None;
-        let mut tried = 0;
+        let mut tried = 0_usize;
         let mut is_free = |port: u16| {
-            tried += 1;
+            tried = tried.saturating_add(1);
             let (name, owner) = ports::name(port, &view);
             let free = ports.is_free(&name, owner);
             taken = Some((name, owner)).filter(|_| free);
@@ -101,8 +101,10 @@ pub(crate) fn bind(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>, port: u16
         } else {
             any.by_ref().take(TRIES).find(|port| is_free(*port));
         }
-        if let (Some((name, owner)), Some(rooms)) = (taken, rooms.take()) {
-            ports.add(rooms, sock.handle(), name, owner);
+        if let Some((name, owner)) = taken {
+            if let Some(rooms) = rooms.take() {
+                ports.add(rooms, sock.handle(), name, owner);
+            }
             state.endpoint.prepare();
             return Ok(name.port());
         }

@@ -22,6 +22,7 @@ use crate::topology::Host;
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/sharing/many-addresses", many_addresses).timeout_s(120),
+    Case::new("transport/sharing/last-port", last_port).timeout_s(120),
     Case::new("transport/sharing/one-port", one_port),
     Case::new("transport/sharing/one-user", one_user),
     Case::new("transport/sharing/siblings", siblings),
@@ -50,6 +51,32 @@ fn send(from: &turnstile_socket::Socket, to: SocketAddr, what: &[u8]) -> Result<
         .context("nothing was reported")?;
     done.outcome
         .with_context(|| format!("a message to {to} failed"))
+}
+
+/// All ports that the kernel chooses from but one are taken: it finds that one, and then none.
+fn last_port(_: &mut Ctx) -> Result<()> {
+    const CHOSEN: std::ops::RangeInclusive<u16> = 32_768..=60_999;
+    const LEFT: u16 = 40_000;
+    super::support::load()?;
+    let ns = Netns::create("one")?;
+    ns.run("ip link set lo up")?;
+    more_files(CHOSEN.len() as u64 + 1000)?;
+    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let _all = CHOSEN
+        .filter(|port| *port != LEFT)
+        .map(|port| {
+            let socket = unbound(&ns, Domain::IPV4)?;
+            let bound = socket.bind(&at(port).into());
+            bound.with_context(|| format!("binding port {port}"))?;
+            Ok(socket)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let last = unbound(&ns, Domain::IPV4)?;
+    last.bind(&at(0).into()).context("the last port")?;
+    let got = last.local_addr()?.as_socket().map(|local| local.port());
+    ensure!(got == Some(LEFT), "it got {got:?}");
+    let none = unbound(&ns, Domain::IPV4)?.bind(&at(0).into());
+    refused("one more", none, libc::EADDRINUSE)
 }
 
 /// 16 000 sockets on one port, each with an address of its own: each gets what is sent to it.
