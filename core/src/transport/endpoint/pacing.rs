@@ -98,7 +98,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        let to = message.from;
         let rtt = message.rtt(base);
         message.priority = priority;
         let token = Token {
@@ -108,7 +107,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             priority,
             grant: None,
         };
-        let wire_len = token_wire_len(&to);
+        let wire_len = token_wire_len(&message.from);
         let interval = message.credit.interval(&self.config, wire_len);
         let jitter = self.config.jitter;
         message.due.advance(at.now, interval, slack);
@@ -123,7 +122,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.count(Counter::TokenSent);
         transmit(
             host,
-            &to,
+            Owner::In(&message.user),
+            &message.from,
             Class::Token(priority),
             false,
             &Packet::Token(token),

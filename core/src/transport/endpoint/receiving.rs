@@ -41,7 +41,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let end = data.offset.saturating_add(data.len);
         if message.length.is_some_and(|length| end > length) {
             self.stats.count(Counter::DataBeyondLength);
-            self.tell_reset(from, data.cookie, ResetCode::Protocol, host);
+            self.reset_in(index, ResetCode::Protocol, host);
             return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
         }
         let token = self.on_answer(at, index, data);
@@ -83,13 +83,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         let batch = message.mss.saturating_mul(ACK_PACKETS);
         let acknowledge = now_contiguous.saturating_sub(message.acked) >= batch;
-        let (cookie, ren) = (message.cookie, message.ren);
+        let ren = message.ren;
         let spans = message.resend(at.now, self.config.base_rtt);
         if acknowledge {
             self.in_ack(index, host);
         }
         if let Some(spans) = spans {
-            self.send_resend(from, cookie, spans, host);
+            self.send_resend(index, spans, host);
         }
         if ren {
             let mark = match ecn & 3 {
@@ -115,7 +115,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let hash = self.hash(cookie);
         if let Some(length) = self.remembered.length(hash, cookie, from) {
             self.stats.count(Counter::DataDuplicate);
-            return self.final_ack(from, cookie, length, host);
+            return self.old_ack(from, cookie, length, host);
         }
         // It may have overtaken its SYNC, so no RESET; a sender whose message is gone will probe.
         self.stats.count(if other {
@@ -151,13 +151,20 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     pub(super) fn send_resend<H: Host<O, I>>(
         &mut self,
-        to: &Address,
-        cookie: Cookie,
+        index: u32,
         spans: Spans,
         host: &mut H,
     ) {
-        self.stats.count(Counter::ResendSent);
-        signal(host, to, &Packet::Resend(Resend { cookie, spans }));
+        if let Some(message) = self.ins.get(index) {
+            let cookie = message.cookie;
+            self.stats.count(Counter::ResendSent);
+            signal(
+                host,
+                Owner::In(&message.user),
+                &message.from,
+                &Packet::Resend(Resend { cookie, spans }),
+            );
+        }
     }
 
     /// Sends a grant, if the message has anything left to grant.
@@ -180,11 +187,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             priority: 0,
             grant: Some(mark),
         };
-        let to = message.from;
         self.stats.count(Counter::GrantSent);
         transmit(
             host,
-            &to,
+            Owner::In(&message.user),
+            &message.from,
             Class::Token(0),
             false,
             &Packet::Token(token),
@@ -227,7 +234,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Err(false) => {
                 let hash = self.hash(fin.cookie);
                 if let Some(length) = self.remembered.length(hash, fin.cookie, from) {
-                    return self.final_ack(from, fin.cookie, length, host);
+                    return self.old_ack(from, fin.cookie, length, host);
                 }
                 self.stray(false);
                 return self.reset(at.now, from, fin.cookie, ResetCode::Unknown, host);
@@ -244,7 +251,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         if contradicts {
             self.stats.count(Counter::SignalContradiction);
-            self.tell_reset(from, fin.cookie, ResetCode::Protocol, host);
+            self.reset_in(index, ResetCode::Protocol, host);
             return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
         }
         message.awake();
