@@ -117,8 +117,8 @@ impl Transport for Turnstile {
         state::timer(state);
     }
 
-    fn packet(state: &mut Locked<'_, Self>, arrival: Arrival<'_>) {
-        state::packet(state, arrival);
+    fn packet(net: &mut Net<'_, Self>, arrival: Arrival<'_>) {
+        state::packet(net, arrival);
     }
 
     fn refused(state: &mut Locked<'_, Self>, why: Refused) {

@@ -19,7 +19,9 @@
 
 use super::config::Resolved;
 use super::heap::Heap;
-use super::host::{Address, Class, Event, Host, InId, Info, Limit, Memory, OutId, Owner, PeerInfo, Slice};
+use super::host::{
+    Address, Class, Event, Host, InId, Info, Limit, Memory, OutId, Owner, PeerInfo, Slice,
+};
 use super::incoming::In;
 use super::index::Index;
 use super::jitter::Rng;
@@ -351,7 +353,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
         }
     }
-
 
     /// Answers a packet of no known message with a RESET, up to a limit on their rate.
     fn reset<H: Host<O, I>>(

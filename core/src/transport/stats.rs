@@ -253,6 +253,9 @@ counters! {
     /// UDP datagrams that were not taken: they are for a broadcast or multicast address, or come
     /// from nobody's address.
     RefusedAddress = "refused_address",
+    /// UDP datagrams that were not taken: the socket that they are for is bound to another device,
+    /// or its filter, its cgroup's programs or the security module refuse them.
+    RefusedFilter = "refused_filter",
 }
 
 impl Counter {

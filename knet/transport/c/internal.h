@@ -18,6 +18,15 @@
 /* Routes that are kept for packets that go out; a power of two. */
 #define KNT_ROUTES 64
 
+/* What a packet's route depends on. No holes: it is hashed and compared as it is. */
+struct knt_way {
+	struct knt_path path;
+	u32 device;
+	u32 mark;
+	u32 uid;
+	u32 secid;
+};
+
 struct knt_net {
 	struct net *net;
 	spinlock_t lock;
@@ -30,7 +39,7 @@ struct knt_net {
 	struct socket *udp6;
 	spinlock_t route_lock;
 	struct knt_cached_route {
-		struct knt_path path;
+		struct knt_way way;
 		struct dst_entry *dst;	/* NULL: none */
 		u32 cookie;
 	} routes[KNT_ROUTES];
@@ -69,7 +78,8 @@ void knt_wait_unused(void);
 int knt_net_register(void);
 void knt_net_unregister(void);
 int knt_receive(struct sock *udp, struct sk_buff *skb);
-struct dst_entry *knt_route_get(struct knt_net *tn, const struct knt_path *path);
+struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
+				const struct knt_path *path, u32 device);
 void knt_routes_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);

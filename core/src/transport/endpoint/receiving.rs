@@ -149,12 +149,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Some(data.token)
     }
 
-    pub(super) fn send_resend<H: Host<O, I>>(
-        &mut self,
-        index: u32,
-        spans: Spans,
-        host: &mut H,
-    ) {
+    pub(super) fn send_resend<H: Host<O, I>>(&mut self, index: u32, spans: Spans, host: &mut H) {
         if let Some(message) = self.ins.get(index) {
             let cookie = message.cookie;
             self.stats.count(Counter::ResendSent);
