@@ -88,6 +88,7 @@ static void knt_push_udp(struct sk_buff *skb)
 static int knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *dst)
 {
 	struct sock *sk = skb->sk;
+	int hops = sk ? READ_ONCE(inet_sk(sk)->uc_ttl) : -1;
 	__be32 from = ((struct in6_addr *)knt_cb(skb)->to.local)->s6_addr32[3];
 	__be32 to = ((struct in6_addr *)knt_cb(skb)->to.ip)->s6_addr32[3];
 	u8 tos = knt_cb(skb)->tos;
@@ -105,7 +106,7 @@ static int knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 	 * makes fragments of the rest of it; the next message fits again.
 	 */
 	ip->frag_off = skb->len <= dst_mtu(dst) && !ip_mtu_locked(dst) ? htons(IP_DF) : 0;
-	ip->ttl = sk ? ip_select_ttl(inet_sk(sk), dst) : ip4_dst_hoplimit(dst);
+	ip->ttl = hops < 0 ? ip4_dst_hoplimit(dst) : hops;
 	ip->protocol = IPPROTO_UDP;
 	ip->saddr = from;
 	ip->daddr = to;
