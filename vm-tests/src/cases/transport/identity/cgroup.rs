@@ -80,12 +80,6 @@ impl Cgroup {
         Ok(Self { path, folder })
     }
 
-    /// Its name below the root.
-    pub(super) fn name(&self) -> String {
-        let name = self.path.file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
-    }
-
     /// Does `work` as a member. What it makes stays in the group, above all sockets.
     pub(super) fn within<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
         move_to(&self.path)?;

@@ -4,7 +4,6 @@
 use anyhow::{ensure, Context, Result};
 use socket2::{Domain, Socket};
 
-use super::cgroup::Cgroup;
 use super::{comes, next, open, open_in, receiver, send, set_bytes, Kind, BOTH};
 use crate::cases::transport::support::{addresses, pair, PATIENCE};
 use crate::harness::Ctx;
@@ -102,50 +101,42 @@ pub(super) fn sees_udp(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// `meta skuid` and `socket cgroupv2` know whose the packets are, and the sender learns it.
+/// `meta skuid` knows whose the packets are, and the sender learns it.
 pub(super) fn owner(_: &mut Ctx) -> Result<()> {
     const USER: u32 = 1000;
     let net = pair()?;
     let (ns, there) = (&net.hosts[0].ns, addresses(&net.hosts[1]));
-    let group = Cgroup::new("owner")?;
-    let rules = [
-        format!("meta skuid {USER} drop"),
-        format!("socket cgroupv2 level 1 \"{}\" drop", group.name()),
-    ];
-    for rule in rules {
-        ns.run("nft add table inet owner")?;
-        ns.run_with(
-            "nft -f -",
-            &format!(
-                "add chain inet owner out {{ type filter hook output priority 0; }}\n\
-                 add rule inet owner out {rule}\n"
-            ),
-        )?;
-        for to in there {
-            for kind in BOTH {
-                let domain = Domain::for_address(to);
-                let receiver = receiver(&net.hosts[1].ns, kind, domain)?;
-                let theirs = ns.enter(|| {
-                    group.within(|| {
-                        // SAFETY: it only changes what this thread's files are made as, and the
-                        // thread ends.
-                        unsafe { libc::setfsuid(USER) };
-                        let socket = open(kind, domain);
-                        // SAFETY: as above.
-                        unsafe { libc::setfsuid(0) };
-                        socket
-                    })
-                })?;
-                let own = open_in(ns, kind, domain)?;
-                let result = send(&theirs, b"theirs", to);
-                ensure!(result == libc::EPERM, "{kind:?}, {rule}: {result}");
-                comes("theirs", &receiver, None)?;
-                ensure!(send(&own, b"own", to) == 0, "{kind:?}, {rule}: own");
-                comes("own", &receiver, Some(b"own"))?;
-                ensure!(next(&receiver)?.is_none(), "more");
-            }
+    ns.run("nft add table inet owner")?;
+    ns.run_with(
+        "nft -f -",
+        &format!(
+            "add chain inet owner out {{ type filter hook output priority 0; }}\n\
+             add rule inet owner out meta skuid {USER} drop\n"
+        ),
+    )?;
+    for to in there {
+        for kind in BOTH {
+            let domain = Domain::for_address(to);
+            let receiver = receiver(&net.hosts[1].ns, kind, domain)?;
+            let theirs = ns.enter(|| {
+                {
+                    // SAFETY: it only changes what this thread's files are made as, and the
+                    // thread ends.
+                    unsafe { libc::setfsuid(USER) };
+                    let socket = open(kind, domain);
+                    // SAFETY: as above.
+                    unsafe { libc::setfsuid(0) };
+                    socket
+                }
+            })?;
+            let own = open_in(ns, kind, domain)?;
+            let result = send(&theirs, b"theirs", to);
+            ensure!(result == libc::EPERM, "{kind:?}: {result}");
+            comes("theirs", &receiver, None)?;
+            ensure!(send(&own, b"own", to) == 0, "{kind:?}: own");
+            comes("own", &receiver, Some(b"own"))?;
+            ensure!(next(&receiver)?.is_none(), "more");
         }
-        ns.run("nft delete table inet owner")?;
     }
     Ok(())
 }
