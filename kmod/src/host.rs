@@ -16,7 +16,7 @@ use turnstile_core::transport::config::Dscp;
 use turnstile_core::transport::host::{
     Address, Class, Event, Failure, Host, InId, OutId, Owner, Refusal, Slice,
 };
-use turnstile_core::transport::wire::{ResetCode, Sync, DATA_LEN};
+use turnstile_core::transport::wire::{self, ResetCode, Sync, DATA_LEN};
 
 /// The namespace's sockets and its way out, while the endpoint works.
 pub(crate) struct Surroundings<'a> {
@@ -115,6 +115,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             payload: payload
                 .as_ref()
                 .map(|slice| (&slice.message.written, slice.offset, slice.len)),
+            port: wire::source_port(header),
             tos: dscp << 2,
         });
     }

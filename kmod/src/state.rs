@@ -13,6 +13,7 @@ use knet_transport::{
     now, random, wall_clock, Arrival, Locked, Net, Opening, Outbox, Refused, SockAddress, SockRef,
     Verdict,
 };
+use turnstile_core::header::PORT;
 use turnstile_core::transport::config::{Clock, Resolved};
 use turnstile_core::transport::endpoint::Endpoint;
 use turnstile_core::transport::host::{Address, Owner};
@@ -110,6 +111,10 @@ pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
     let Some(mut state) = net.lock() else {
         return;
     };
+    if arrival.port != PORT && arrival.port != packet.cookie().source_port() {
+        // Somebody on the way has changed it, and would not know what to do with the answers.
+        return state.endpoint.refused(Counter::RefusedPort);
+    }
     // The socket is asked before the sender is told that anything came.
     if let Some(sock) = destination(&mut state, &arrival, &packet) {
         let mut verdict = arrival.admitted(&sock, true);

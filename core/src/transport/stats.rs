@@ -248,7 +248,8 @@ counters! {
     /// Grants that did not send, or not twice, what their mark says: as much is under way as the
     /// link carries.
     GrantHeld = "grant_held",
-    /// UDP datagrams that were not taken: they come from another port than the transport's.
+    /// UDP datagrams that were not taken: their source port is not that of their
+    /// message.
     RefusedPort = "refused_port",
     /// UDP datagrams that were not taken: they are for a broadcast or multicast address, or come
     /// from nobody's address.

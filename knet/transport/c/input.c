@@ -71,7 +71,8 @@ int knt_receive(struct sock *udp, struct sk_buff *skb)
 	}
 	if (skb->pkt_type != PACKET_HOST || !knt_source(skb, &arrival))
 		return knt_refuse(tn, skb, KNT_REFUSED_ADDRESS, SKB_DROP_REASON_IP_INVALID_DEST);
-	if (udp_hdr(skb)->source != knt_udp_port())
+	arrival.port = ntohs(udp_hdr(skb)->source);
+	if (arrival.port != knt_ops->numbers.udp_port && arrival.port < knt_ops->numbers.source_port)
 		return knt_refuse(tn, skb, KNT_REFUSED_PORT, SKB_DROP_REASON_SOCKET_FILTER);
 	len = skb->len - sizeof(struct udphdr);
 	arrival.len = len;

@@ -25,6 +25,7 @@ struct knt_way {
 	u32 mark;
 	u32 uid;
 	u32 secid;
+	u32 port;
 };
 
 struct knt_net {
@@ -79,7 +80,7 @@ int knt_net_register(void);
 void knt_net_unregister(void);
 int knt_receive(struct sock *udp, struct sk_buff *skb);
 struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
-				const struct knt_path *path, u32 device);
+				const struct knt_path *path, u32 device, u16 port);
 void knt_routes_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);

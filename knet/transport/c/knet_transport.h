@@ -41,7 +41,8 @@ struct knt_numbers {
 	const char *name;	/* in /proc/net/protocols */
 	const char *name6;
 	u32 header;		/* the longest behind UDP's, at most KNT_MAX_HEADER */
-	u16 udp_port;		/* of both ends */
+	u16 udp_port;		/* that packets go to */
+	u16 source_port;	/* they come from that, or from one not below this */
 	u16 protocol;		/* of socket(2) */
 	u32 level;		/* of options and ancillary data */
 	u32 ancillary[KNT_CMSGS];
@@ -65,12 +66,13 @@ struct knt_arrival {
 	u32 len;		/* how many bytes there are behind it */
 	u32 device;		/* the index of the one that it came in by; a VRF's, if that has it */
 	u32 slave;		/* then that of the device in the VRF; 0: in none */
+	u16 port;		/* UDP's, that it came from */
 	u8 ecn;
 };
 
 /* Why a datagram is not one for the transport. */
 enum knt_refused {
-	KNT_REFUSED_PORT,	/* from another port than the transport's */
+	KNT_REFUSED_PORT,	/* from no port of the transport's */
 	KNT_REFUSED_ADDRESS,	/* to many, or from nobody's address */
 	KNT_REFUSED_UNREADABLE,	/* its headers cannot be had */
 };
@@ -92,6 +94,7 @@ struct knt_departure {
 	struct knt_out *out;	/* NULL: no payload */
 	u32 offset;
 	u32 len;
+	u16 port;		/* UDP's, that it comes from */
 	u8 tos;
 };
 

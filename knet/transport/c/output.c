@@ -17,6 +17,7 @@
 struct knt_out_cb {
 	struct knt_path to;
 	u32 device;
+	u16 port;
 	u8 tos;
 };
 
@@ -64,6 +65,7 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 	}
 	knt_cb(skb)->to = departure->to;
 	knt_cb(skb)->device = departure->device;
+	knt_cb(skb)->port = departure->port;
 	knt_cb(skb)->tos = departure->tos;
 	skb->next = NULL;
 	if (box->last)
@@ -78,8 +80,8 @@ static void knt_push_udp(struct sk_buff *skb)
 {
 	struct udphdr *udp = __skb_push(skb, sizeof(*udp));
 
+	udp->source = htons(knt_cb(skb)->port);
 	skb_reset_transport_header(skb);
-	udp->source = knt_udp_port();
 	udp->dest = knt_udp_port();
 	udp->len = htons(skb->len);
 	udp->check = 0;
@@ -156,7 +158,8 @@ int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 	for (skb = box->first; skb; skb = next) {
 		next = skb->next;
 		skb_mark_not_on_list(skb);
-		dst = knt_route_get(tn, skb->sk, &knt_cb(skb)->to, knt_cb(skb)->device);
+		dst = knt_route_get(tn, skb->sk, &knt_cb(skb)->to, knt_cb(skb)->device,
+				    knt_cb(skb)->port);
 		if (!dst) {
 			kfree_skb(skb);
 			continue;

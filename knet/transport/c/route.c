@@ -13,10 +13,28 @@
 #include <net/transp_v6.h>
 #include "internal.h"
 
-/* What the route of a packet of this socket depends on. A packet of nobody is the namespace's. */
-static void knt_identify(struct net *net, const struct sock *sk, const struct knt_path *path,
-			 u32 device, struct knt_way *way)
+/* Whether routes with several next hops choose one by the ports, too. */
+static bool knt_spreads(const struct net *net, bool v4)
 {
+#if IS_ENABLED(CONFIG_IPV6)
+	if (!v4)
+		return READ_ONCE(net->ipv6.sysctl.multipath_hash_policy);
+#endif
+#ifdef CONFIG_IP_ROUTE_MULTIPATH
+	return READ_ONCE(net->ipv4.sysctl_fib_multipath_hash_policy);
+#else
+	return false;
+#endif
+}
+
+/*
+ * What the route of a packet of this socket, from this UDP port, depends on. A packet of nobody is
+ * the namespace's.
+ */
+static void knt_identify(struct net *net, const struct sock *sk, const struct knt_path *path,
+			 u32 device, u16 port, struct knt_way *way)
+{
+	bool v4 = ipv6_addr_v4mapped((const struct in6_addr *)path->ip);
 	struct flowi_common common = {};
 
 	if (sk)
@@ -28,6 +46,8 @@ static void knt_identify(struct net *net, const struct sock *sk, const struct kn
 	way->mark = sk ? READ_ONCE(sk->sk_mark) : 0;
 	way->uid = __kuid_val(sock_net_uid(net, sk));
 	way->secid = common.flowic_secid;
+	/* Each message has one of its own: all routes would be kept once for each. */
+	way->port = knt_spreads(net, v4) ? port : knt_ops->numbers.udp_port;
 }
 
 /* The route of a way, which gets the addresses that the way leaves open. */
@@ -43,7 +63,7 @@ static struct dst_entry *knt_lookup4(struct net *net, const struct sock *sk, str
 		.flowi4_proto = IPPROTO_UDP,
 		.daddr = to->s6_addr32[3],
 		.saddr = from->s6_addr32[3],
-		.fl4_sport = knt_udp_port(),
+		.fl4_sport = htons(way->port),
 		.fl4_dport = knt_udp_port(),
 	};
 	struct rtable *rt;
@@ -73,7 +93,7 @@ static struct dst_entry *knt_lookup6(struct net *net, const struct sock *sk, str
 		.flowi6_proto = IPPROTO_UDP,
 		.daddr = *to,
 		.saddr = *from,
-		.fl6_sport = knt_udp_port(),
+		.fl6_sport = htons(way->port),
 		.fl6_dport = knt_udp_port(),
 	};
 	struct dst_entry *dst;
@@ -193,7 +213,7 @@ int knt_route(struct sock *sk, const struct knt_address *to, const struct knt_wi
 	}
 	if (err)
 		return err;
-	knt_identify(net, sk, path, device, &way);
+	knt_identify(net, sk, path, device, knt_ops->numbers.udp_port, &way);
 	dst = knt_lookup(net, sk, &way);
 	if (IS_ERR(dst))
 		return PTR_ERR(dst);
@@ -217,14 +237,14 @@ static u32 knt_dst_cookie(struct dst_entry *dst)
  * has to go by, 0: the socket's, or any.
  */
 struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
-				const struct knt_path *path, u32 device)
+				const struct knt_path *path, u32 device, u16 port)
 {
 	struct dst_entry *dst = NULL, *old = NULL;
 	struct knt_cached_route *slot;
 	struct knt_way way, found;
 
-	BUILD_BUG_ON(sizeof(way) != sizeof(*path) + 4 * sizeof(u32));
-	knt_identify(tn->net, sk, path, device, &way);
+	BUILD_BUG_ON(sizeof(way) != sizeof(*path) + 5 * sizeof(u32));
+	knt_identify(tn->net, sk, path, device, port, &way);
 	slot = &tn->routes[jhash2((const u32 *)&way, sizeof(way) / sizeof(u32), 0) & (KNT_ROUTES - 1)];
 	spin_lock_bh(&tn->route_lock);
 	if (slot->dst && !memcmp(&slot->way, &way, sizeof(way))) {

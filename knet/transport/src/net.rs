@@ -116,6 +116,8 @@ pub struct Departure<'a> {
     pub head: &'a [u8],
     /// What follows it: bytes `offset..offset + len` of what was written.
     pub payload: Option<(&'a Written, u32, u32)>,
+    /// The UDP port that it comes from.
+    pub port: u16,
     /// DSCP and ECN of IP's header.
     pub tos: u8,
 }
@@ -142,6 +144,7 @@ impl Outbox {
             out,
             offset,
             len,
+            port: departure.port,
             tos: departure.tos,
         };
         // SAFETY: all pointers are to what lives during the call.

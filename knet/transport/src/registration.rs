@@ -105,6 +105,7 @@ impl<T: Transport> Table<T> {
             name6: numbers.names[1].to_bytes_with_nul().as_ptr().cast(),
             header: numbers.header,
             udp_port: numbers.udp_port,
+            source_port: numbers.source_port,
             protocol: numbers.protocol,
             level: numbers.level,
             ancillary: types,
@@ -201,6 +202,7 @@ unsafe extern "C" fn packet<T: Transport>(
         len: arrival.len,
         device: arrival.device,
         slave: arrival.slave,
+        port: arrival.port,
         ecn: arrival.ecn,
         skb,
     };

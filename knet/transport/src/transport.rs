@@ -43,6 +43,8 @@ pub struct Arrival<'a> {
     pub device: u32,
     /// Index of the device in the VRF; 0: it is in none.
     pub slave: u32,
+    /// The UDP port that it came from: the transport's, or one of [`Numbers::source_port`].
+    pub port: u16,
     /// The ECN field of IP's header.
     pub ecn: u8,
     pub(crate) head: &'a [u8],
@@ -96,7 +98,7 @@ pub enum Verdict {
 /// Why a datagram is not one for the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It is from another port than the transport's.
+    /// It is from no port of the transport's.
     Port,
     /// It is for a broadcast or multicast address, or from nobody's address.
     Address,
@@ -111,8 +113,10 @@ pub struct Numbers {
     pub names: [&'static CStr; 2],
     /// The longest header that it puts behind UDP's, at most 256 bytes.
     pub header: u32,
-    /// The UDP port of both ends.
+    /// The UDP port that packets go to.
     pub udp_port: u16,
+    /// They come from that port, or from one not below this.
+    pub source_port: u16,
     /// Its number for `socket(2)`.
     pub protocol: u16,
     /// The level of its socket options and ancillary data.
