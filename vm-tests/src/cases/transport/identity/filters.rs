@@ -119,15 +119,10 @@ pub(super) fn owner(_: &mut Ctx) -> Result<()> {
             let domain = Domain::for_address(to);
             let receiver = receiver(&net.hosts[1].ns, kind, domain)?;
             let theirs = ns.enter(|| {
-                {
-                    // SAFETY: it only changes what this thread's files are made as, and the
-                    // thread ends.
-                    unsafe { libc::setfsuid(USER) };
-                    let socket = open(kind, domain);
-                    // SAFETY: as above.
-                    unsafe { libc::setfsuid(0) };
-                    socket
-                }
+                // SAFETY: it only changes what this thread's files are made as, and the thread
+                // ends.
+                unsafe { libc::setfsuid(USER) };
+                open(kind, domain)
             })?;
             let own = open_in(ns, kind, domain)?;
             let result = send(&theirs, b"theirs", to);

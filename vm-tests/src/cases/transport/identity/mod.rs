@@ -22,6 +22,7 @@ mod devices;
 mod filters;
 mod hooks;
 mod options;
+mod paths;
 
 /// Nothing comes after this.
 const LONG: Duration = Duration::from_millis(400);
@@ -59,6 +60,8 @@ pub(in crate::cases) const CASES: &[Case] = &[
         options::v6only_and_scope,
     ),
     Case::new("transport/identity/other-options", options::others),
+    Case::new("transport/identity/two-spines", paths::two_spines).needs(paths::NEEDS),
+    Case::new("transport/identity/translated", paths::translated),
 ];
 
 /// Which sockets.
