@@ -103,8 +103,8 @@ pub(super) fn denied(v6: bool) -> Result<()> {
     Ok(())
 }
 
-/// What a program keeps from a socket has not arrived, and does so when the program is gone: data at
-/// a receiver, tokens at a sender.
+/// What a program keeps from a socket has not arrived, and does so when the program is gone: data
+/// at a receiver, tokens at a sender.
 pub(super) fn ingress_holds(_: &mut Ctx) -> Result<()> {
     let net = pair()?;
     let group = Cgroup::new("holds")?;
