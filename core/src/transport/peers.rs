@@ -14,6 +14,9 @@ pub(crate) struct Peer {
     pub(crate) missing: u64,
     pub(crate) unacknowledged: u64,
     pub(crate) rtt: Nanos,
+    /// Packets to it carry no more bytes than this until then: see `endpoint/paths.rs`.
+    pub(crate) most: u32,
+    pub(crate) most_until: Nanos,
 }
 
 /// A coflow: messages that belong together.
@@ -63,9 +66,17 @@ impl<M: Memory> Peers<M> {
             missing: 0,
             unacknowledged: 0,
             rtt: Nanos::MAX,
+            most: u32::MAX,
+            most_until: Nanos::ZERO,
         })?;
         self.index.insert(hash, index);
         Some(index)
+    }
+
+    /// Makes room for so many more peers. `false`: no memory.
+    pub(crate) fn reserve(&mut self, more: u32) -> bool {
+        let last = self.all.len().saturating_add(more);
+        self.all.reserve(last) && self.index.reserve(last)
     }
 
     /// Drops a peer that has no messages.
@@ -90,6 +101,11 @@ impl<M: Memory> Coflows<M> {
             all: Slab::new(),
             index: Index::new(),
         }
+    }
+
+    /// Makes room for coflows up to this index. `false`: no memory.
+    pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        self.all.reserve(index) && self.index.reserve(index)
     }
 
     /// A message joins a coflow: the coflow's index. `None`: no memory.

@@ -85,7 +85,7 @@ impl Cookie {
 /// The UDP port that a packet with this header comes from; that of no message if it is too short.
 pub fn source_port(header: &[u8]) -> u16 {
     let cookie = header.get(4..).and_then(|rest| rest.first_chunk::<8>());
-    cookie.map_or(crate::header::PORT, |bytes| {
+    cookie.map_or(header::PORT, |bytes| {
         Cookie(u64::from_be_bytes(*bytes)).source_port()
     })
 }

@@ -49,6 +49,7 @@ struct knt_numbers {
 	u8 ee_origin;		/* of reports: struct sock_extended_err */
 	u8 ee_delivered;
 	u8 ee_failed;
+	u8 ee_lost;
 };
 
 /* A peer as seen from a local address; IPv4 is mapped. */
@@ -66,6 +67,7 @@ struct knt_arrival {
 	u32 len;		/* how many bytes there are behind it */
 	u32 device;		/* the index of the one that it came in by; a VRF's, if that has it */
 	u32 slave;		/* then that of the device in the VRF; 0: in none */
+	u32 link;		/* that of the device below a VRF, which has a speed */
 	u16 port;		/* UDP's, that it came from */
 	u8 ecn;
 };
@@ -82,6 +84,14 @@ enum knt_verdict {
 	KNT_PASSES,
 	KNT_REFUSES,
 	KNT_ASK_UNLOCKED,	/* programs have to be run, which should not be with a lock */
+};
+
+/* What ICMP says of a packet that was sent. */
+enum knt_unreachable {
+	KNT_UNREACHABLE_PORT,
+	KNT_UNREACHABLE_HOST,
+	KNT_UNREACHABLE_NETWORK,
+	KNT_UNREACHABLE_PROHIBITED,
 };
 
 /* A packet to send. */
@@ -111,10 +121,13 @@ struct knt_sock_view {
 	struct knt_address local;	/* ip all zero: any */
 	struct knt_address peer;	/* port 0: not connected */
 	u32 device;
+	u32 user;			/* whom it counts for */
 	u32 send_buffer;
 	u32 receive_buffer;
 	u8 shutdown;			/* KNT_SHUT_* */
 	bool v6only;
+	bool shares;			/* SO_REUSEPORT */
+	u32 owner;			/* whose it is */
 };
 
 enum {
@@ -146,16 +159,25 @@ struct knt_ops {
 	/* takes skb, which begins with UDP's header */
 	void (*packet)(struct knt_net *tn, const struct knt_arrival *arrival, struct sk_buff *skb);
 	void (*refused)(struct knt_net *tn, u32 why);		/* enum knt_refused; as packet */
+	/*
+	 * A packet to a path was not delivered; its first bytes behind UDP's header, len of them, as
+	 * ICMP quotes them; enum knt_unreachable. As packet.
+	 */
+	void (*undelivered)(struct knt_net *tn, const struct knt_path *to, const u8 *head, u32 len,
+			    u32 what);
+	/* a packet was longer than its route's MTU; any context in which packets may be sent */
+	void (*path_mtu)(struct knt_net *tn, const struct knt_path *to, u32 mtu);
 	int (*sock_open)(struct sock *sk);
 	void (*sock_close)(struct sock *sk, bool abort, long linger);	/* L; perhaps twice */
 	int (*sock_bind)(struct sock *sk, u16 port);		/* L; 0: any; returns the port */
 	void (*sock_unbind)(struct sock *sk);			/* L */
-	void (*sock_moved)(struct sock *sk);			/* L; the local address changed */
+	void (*sock_moved)(struct sock *sk);			/* L; its addresses or device changed */
 	void (*sock_shutdown)(struct sock *sk, int how);	/* L */
 	int (*send)(struct sock *sk, struct msghdr *msg, size_t len);		/* L */
 	int (*receive)(struct sock *sk, struct msghdr *msg, size_t len, int flags);	/* L */
 	u32 (*poll)(struct sock *sk);
-	int (*set_option)(struct sock *sk, int option, int value);	/* L */
+	/* L; wide: NULL if there were less than 8 bytes */
+	int (*set_option)(struct sock *sk, int option, int value, const u64 *wide);
 	int (*get_option)(struct sock *sk, int option);
 	int (*queued)(struct sock *sk, int which);
 };
@@ -168,6 +190,7 @@ void knt_unregister(void);
 int knt_net_open(struct knt_net *tn);
 struct knt_net *knt_net_of(struct net *net);
 struct net *knt_net_net(const struct knt_net *tn);
+bool knt_net_is_initial(const struct knt_net *tn);
 void *knt_net_state(struct knt_net *tn);
 void knt_net_lock(struct knt_net *tn);
 void knt_net_unlock(struct knt_net *tn);
@@ -187,6 +210,7 @@ u32 knt_sock_admits(struct sock *sk, struct sk_buff *skb, u32 device, u32 slave,
 struct knt_outbox {
 	struct sk_buff *first;
 	struct sk_buff *last;
+	struct sk_buff *garbage;	/* segments.c */
 };
 
 bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
@@ -217,7 +241,8 @@ void knt_out_release(struct knt_out *out, u32 below);
 
 /*
  * segments.c: what came of a message, by offset. The packets count to the socket's memory until
- * they are freed. May be moved in memory; all zero: empty.
+ * they are freed: knt_segments_free() does so at once, without the namespace's lock;
+ * knt_segments_leave() leaves it to knt_outbox_send(). May be moved in memory; all zero: empty.
  */
 struct knt_segments {
 	void *root;
@@ -236,6 +261,8 @@ bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct 
 u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len,
 			struct knt_part *parts, u32 max);
 void knt_segments_consume(struct knt_segments *segments, u32 below);
+void knt_segments_free(struct knt_segments *segments);
+void knt_segments_leave(struct knt_segments *segments, struct knt_outbox *box);
 int knt_part_copy(const struct knt_part *part, struct msghdr *msg);
 
 /* message.c: what sendmsg and recvmsg are given. */

@@ -18,6 +18,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.count(Counter::SyncReceived);
         if let Ok(index) = self.find_in(sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
+            self.move_to(at, index);
             return self.on_sync_again(at.now, index, sync, host);
         }
         let hash = self.hash(sync.cookie);
@@ -52,7 +53,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 break;
             }
         }
-        let Some((index, peer)) = self.room_for_in(from) else {
+        let Some((index, peer)) = self.room_for_in(from, at.link) else {
             self.stats.count(Counter::SyncNoMemory);
             return self.limit(at.now, Limit::Memory, host);
         };
@@ -68,17 +69,20 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             }
         };
-        self.begin(at.now, from, sync, (index, peer), (user, window), host);
+        self.begin(at, from, sync, (index, peer), (user, window), host);
     }
 
     /// Reserves memory for another message from this peer, also for remembering it later. Returns
     /// the indices of message and peer.
-    fn room_for_in(&mut self, from: &Address) -> Option<(u32, u32)> {
+    fn room_for_in(&mut self, from: &Address, link: u32) -> Option<(u32, u32)> {
+        if !self.is_prepared() {
+            return None;
+        }
         let (index, _) = self.ins.vacant()?;
         let remembered = self.remembered.len().saturating_add(self.ins.len());
         let fits = self.in_index.reserve(index)
             && self.in_timers.reserve(index)
-            && self.pacer.reserve(index)
+            && self.links.reserve(link, index)
             && self.half_open.reserve(self.half_len, || 0)
             && self.remembered.reserve(remembered.saturating_add(1));
         if !fits {
@@ -90,7 +94,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     fn begin<H: Host<O, I>>(
         &mut self,
-        now: Nanos,
+        At { now, link, .. }: At,
         from: &Address,
         sync: &Sync,
         (index, peer): (u32, u32),
@@ -99,26 +103,28 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ) {
         let number = self.next_number();
         let credit = Credit::new(&self.config);
-        let (rtt, rto) = (self.config.base_rtt, self.config.rto);
+        let (rtt, rto, timeout) = (self.config.base_rtt, self.config.rto, self.config.timeout);
         // Unscheduled packets follow the SYNC at once, and a port queues at most one of them. So
         // they have arrived a quarter of a round trip after the link could have carried them,
         // headers included, or are lost.
         let whole = sync.unscheduled.saturating_add(sync.unscheduled / 8);
-        let until = now + Nanos(rtt.0 / 4) + self.config.link_rate.duration(whole);
+        let until = now + Nanos(rtt.0 / 4) + self.links.speed(link).link_rate.duration(whole);
         // Without memory the message counts as having no coflow.
         let coflow = (sync.coflow != 0)
             .then(|| (mix(u64::from(sync.coflow) ^ self.seed) >> 32) as u32)
             .and_then(|hash| self.coflows.join(hash, sync.coflow));
         self.insert_in(
-            user, number, peer, from, sync, window, now, rto, until, credit,
+            user, number, peer, from, sync, window, now, rto, timeout, until, credit,
         );
         let mut narrow = false;
         if let Some(message) = self.ins.get_mut(index) {
             message.grant = sync.ren.then_some(now + rtt);
             message.coflow_entry = coflow;
+            message.link = link;
             message.half_open = Some(self.half_len);
             narrow = message.window < message.length.unwrap_or(u32::MAX);
         }
+        self.links.join(link);
         if let Some(place) = self.half_open.get_mut(self.half_len) {
             *place = index;
         }
@@ -151,11 +157,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         window: u32,
         now: Nanos,
         rto: Nanos,
+        timeout: Nanos,
         until: Nanos,
         credit: Credit,
     ) {
         self.ins.insert(In::new(
-            user, number, peer, from, sync, window, now, rto, until, credit,
+            user, number, peer, from, sync, window, now, rto, timeout, until, credit,
         ));
     }
 

@@ -32,6 +32,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Err(other) => return self.data_for_none(from, data.cookie, other, host),
         };
         self.no_longer_half_open(index);
+        self.move_to(at, index);
         let id = self.in_id(index);
         let Some(message) = self.ins.get_mut(index) else {
             return;

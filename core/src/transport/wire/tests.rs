@@ -552,5 +552,5 @@ fn source_ports_are_evenly_used_and_those_of_the_header_that_was_written() {
         used.iter().all(|count| (850..1150).contains(count)),
         "{used:?}"
     );
-    assert_eq!(source_port(&[0; 11]), crate::header::PORT);
+    assert_eq!(source_port(&[0; 11]), header::PORT);
 }
