@@ -170,6 +170,16 @@ static int knt_local6(const struct sock *sk, const struct in6_addr *wish, u32 de
 }
 #endif
 
+static bool knt_has_device(struct net *net, u32 device)
+{
+	bool has;
+
+	rcu_read_lock();
+	has = dev_get_by_index_rcu(net, device);
+	rcu_read_unlock();
+	return has;
+}
+
 /*
  * The path from a socket to an address, and how long a packet may be on it. Chooses the source if
  * neither the message nor the socket has one. The route itself is not kept: packets find it by
@@ -191,6 +201,9 @@ int knt_route(struct sock *sk, const struct knt_address *to, const struct knt_wi
 		if (device && wish->device != device)
 			return -EINVAL;
 		device = wish->device;
+		/* With a source, IPv6 takes it for a mere preference. */
+		if (!knt_has_device(net, device))
+			return -ENODEV;
 	}
 	*(struct in6_addr *)path->ip = *peer;
 	path->scope = 0;

@@ -2,7 +2,9 @@
 //! Which device messages go by: the socket's device, mark, user, priority and VRF, both ways.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
 use socket2::{Domain, Socket};
@@ -179,6 +181,18 @@ pub(super) fn vrf(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
+/// Connects a socket for the so manieth time, and disconnects it.
+fn reconnect(socket: &Socket, there: SocketAddr, time: u32) -> Result<()> {
+    socket.connect(&there.into()).context("connecting")?;
+    std::thread::sleep(Duration::from_micros(u64::from(time % 50)));
+    // AF_UNSPEC
+    let nobody = [0_u8; 16];
+    // SAFETY: the kernel reads 16 bytes, which is how many there are.
+    let result = unsafe { libc::connect(socket.as_raw_fd(), nobody.as_ptr().cast(), 16) };
+    ensure!(result == 0, "disconnecting");
+    Ok(())
+}
+
 /// Connecting, disconnecting, binding and sending at the same time: a socket has its lock in all.
 pub(super) fn disconnect(_: &mut Ctx) -> Result<()> {
     const TIMES: u32 = 2000;
@@ -201,29 +215,17 @@ pub(super) fn disconnect(_: &mut Ctx) -> Result<()> {
                     while let Ok((_, _)) = to.recv_from(&mut [std::mem::MaybeUninit::uninit(); 64])
                     {
                     }
-                    std::thread::yield_now();
+                    // No time passes in virtual time for who only yields.
+                    std::thread::sleep(Duration::from_micros(20));
                 }
                 Ok(sent)
             });
-            for _ in 0..TIMES {
-                socket.connect(&there.into())?;
-                std::thread::yield_now();
-                // AF_UNSPEC
-                let nobody = [0_u8; 16];
-                // SAFETY: the kernel reads 16 bytes, which is how many there are.
-                let result = unsafe {
-                    libc::connect(
-                        std::os::fd::AsRawFd::as_raw_fd(socket),
-                        nobody.as_ptr().cast(),
-                        16,
-                    )
-                };
-                ensure!(result == 0, "disconnecting");
-            }
+            let connected = (0..TIMES).try_for_each(|time| reconnect(socket, there, time));
             done.store(true, Ordering::Relaxed);
             let sent = sending
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            connected?;
             ensure!(sent > 0, "nothing was sent in between");
             Ok(())
         })?;

@@ -28,8 +28,8 @@ fn note(ns: &Netns) -> Result<()> {
     ns.run_with(
         "nft -f -",
         "add set ip t seen { type ipv4_addr . inet_service; flags dynamic; size 4096; }\n\
-         add chain ip t fwd { type filter hook forward priority 0; }\n\
-         add rule ip t fwd udp dport 29813 add @seen { ip saddr . udp sport }\n",
+         add chain ip t crossing { type filter hook forward priority 0; }\n\
+         add rule ip t crossing udp dport 29813 add @seen { ip saddr . udp sport }\n",
     )
     .map(drop)
 }
