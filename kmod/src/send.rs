@@ -156,7 +156,12 @@ impl Call<'_, '_> {
             }
         };
         let at_once = length.filter(|length| *length == self.len).unwrap_or(0);
-        let (writer, data) = Writer::new(self.net, &self.sock, at_once)?;
+        let (writer, data) = loop {
+            match Writer::new(self.net, &self.sock, at_once) {
+                Err(error) if error == errno::no_room() => self.wait_for_memory()?,
+                writer => break writer?,
+            }
+        };
         Ok(Going {
             writer,
             data: Some(data),
@@ -181,9 +186,14 @@ impl Call<'_, '_> {
         while self.done < self.len {
             let left = self.len.saturating_sub(self.done);
             let room = self.wait_for_room(going, left)?;
-            let copied = going
-                .writer
-                .append(self.net, message, left.min(room).min(CHUNK))?;
+            let most = left.min(room).min(CHUNK);
+            let copied = match going.writer.append(self.net, message, most) {
+                Err(error) if error == errno::no_room() => {
+                    self.wait_for_memory()?;
+                    continue;
+                }
+                copied => copied?,
+            };
             self.done = self.done.saturating_add(copied);
             going.written = going.written.saturating_add(copied);
             let mut result = self.commit(going, copied);
@@ -199,6 +209,25 @@ impl Call<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// There was no memory for what is to be sent. Waits until some of what the socket has is
+    /// delivered, which frees memory; without any, that is told.
+    fn wait_for_memory(&mut self) -> Result {
+        let handle = self.sock.handle();
+        let is_scarce = |net: &mut Net<'_, Turnstile>, mark: bool| {
+            let mut state = net.lock()?;
+            let socket = state.sockets.get_mut(handle)?;
+            socket.scarce |= mark && socket.queued != 0;
+            Some(socket.scarce)
+        };
+        if is_scarce(self.net, true) != Some(true) {
+            return Err(errno::no_room());
+        }
+        let sock = self.sock;
+        sock.wait(self.net, &mut self.timeout, |net| {
+            sock.view().no_send || is_scarce(net, false) != Some(true)
+        })
     }
 
     /// How many bytes may be copied, at least 1. A message that has not begun waits for a place,

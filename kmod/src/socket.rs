@@ -30,6 +30,8 @@ pub(crate) struct Socket {
     /// The priority of its messages, unless they say one.
     pub(crate) priority: Option<u8>,
 
+    /// There was no memory for more while some of it is taken: more waits until some is free.
+    pub(crate) scarce: bool,
     /// Bytes of the send buffer that are taken.
     pub(crate) queued: u32,
     /// Somebody waits for room.
@@ -79,6 +81,7 @@ impl Socket {
             alternate: false,
             completions: false,
             priority: None,
+            scarce: false,
             queued: 0,
             full: false,
             waiter: None,
@@ -105,13 +108,17 @@ impl Socket {
     /// bytes of messages.
     pub(crate) fn room(&self) -> (u32, u32) {
         let size = (self.sock.view().send_buffer / 2).max(LEAST_SEND);
+        if self.scarce {
+            return (size, 0);
+        }
         (size, size.saturating_sub(self.queued))
     }
 
     /// Bytes of the send buffer are free again.
     pub(crate) fn freed(&mut self, bytes: u32) {
         self.queued = self.queued.saturating_sub(bytes);
-        if self.full {
+        let was_scarce = core::mem::take(&mut self.scarce);
+        if self.full || was_scarce {
             let (size, free) = self.room();
             if free >= size / 4 {
                 self.full = false;

@@ -260,7 +260,7 @@ impl State {
     pub(crate) fn settle(&mut self, outbox: &mut Outbox) {
         for _ in 0..SETTLED {
             let Some(handle) = self.sockets.take_promotable() else {
-                return;
+                break;
             };
             self.promote(handle, outbox);
         }

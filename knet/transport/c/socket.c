@@ -8,6 +8,7 @@
 #include <linux/cred.h>
 #include <linux/module.h>
 #include <linux/net.h>
+#include <linux/percpu_counter.h>
 #include <linux/sockios.h>
 #include <linux/user_namespace.h>
 #include <asm/ioctls.h>
@@ -22,6 +23,8 @@
 static atomic_long_t knt_memory_allocated;
 static DEFINE_PER_CPU(int, knt_memory_per_cpu);
 static long knt_memory_limits[3] __read_mostly;
+static unsigned long knt_memory_pressure __read_mostly;
+static struct percpu_counter knt_sockets;
 /* What a socket may have, each way, while memory is scarce (knt_sockets_register()). */
 static int knt_memory_least[3] = { 4096, 4096, 4096 };
 
@@ -74,6 +77,7 @@ static int knt_init(struct sock *sk)
 		return err;
 	knt_sk(sk)->opened = true;
 	sock_prot_inuse_add(sock_net(sk), sk->sk_prot, 1);
+	sk_sockets_allocated_inc(sk);
 	/* Options of SOL_SOCKET come to knt_ops_setsockopt(). */
 	set_bit(SOCK_CUSTOM_SOCKOPT, &sk->sk_socket->flags);
 	return knt_ops->sock_open(sk);
@@ -119,6 +123,7 @@ static void knt_destroy(struct sock *sk)
 	knt_ops->sock_close(sk, false, 0);
 	knt_unhash(sk);
 	release_sock(sk);
+	sk_sockets_allocated_dec(sk);
 	sock_prot_inuse_add(sock_net(sk), sk->sk_prot, -1);
 }
 
@@ -388,6 +393,11 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 	return mask;
 }
 
+static void knt_enter_memory_pressure(struct sock *sk)
+{
+	WRITE_ONCE(knt_memory_pressure, 1);
+}
+
 #define KNT_PROTO							\
 	.owner = THIS_MODULE,						\
 	.close = knt_close,						\
@@ -405,6 +415,9 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 	.get_port = knt_get_port,					\
 	.put_port = knt_unhash,						\
 	.memory_allocated = &knt_memory_allocated,			\
+	.memory_pressure = &knt_memory_pressure,			\
+	.enter_memory_pressure = knt_enter_memory_pressure,		\
+	.sockets_allocated = &knt_sockets,				\
 	.per_cpu_fw_alloc = &knt_memory_per_cpu,			\
 	.sysctl_mem = knt_memory_limits,				\
 	.sysctl_wmem = knt_memory_least,				\
@@ -492,8 +505,8 @@ int knt_sockets_register(void)
 	int err;
 
 	/*
-	 * A sixth of the memory for all messages together. Beyond a tenth a socket that has the least
-	 * already, by sk_rmem_alloc or sk_wmem_alloc, gets no more.
+	 * A sixth of the memory for all messages together. From an eighth until there is less than a
+	 * tenth, a socket that has more than others have in the mean gets no more.
 	 */
 	knt_memory_limits[0] = max(pages / 10, 128UL);
 	knt_memory_limits[1] = max(pages / 8, 160UL);
@@ -505,19 +518,27 @@ int knt_sockets_register(void)
 	strscpy(knt6_proto.name, knt_ops->numbers.name6);
 	knt_inet6.protocol = knt_ops->numbers.protocol;
 #endif
-	err = proto_register(&knt_proto, 1);
+	err = percpu_counter_init(&knt_sockets, 0, GFP_KERNEL);
 	if (err)
 		return err;
+	err = proto_register(&knt_proto, 1);
+	if (err)
+		goto counter;
 #if IS_ENABLED(CONFIG_IPV6)
 	err = proto_register(&knt6_proto, 1);
-	if (err) {
-		proto_unregister(&knt_proto);
-		return err;
-	}
+	if (err)
+		goto proto;
 	inet6_register_protosw(&knt_inet6);
 #endif
 	inet_register_protosw(&knt_inet);
 	return 0;
+#if IS_ENABLED(CONFIG_IPV6)
+proto:
+	proto_unregister(&knt_proto);
+#endif
+counter:
+	percpu_counter_destroy(&knt_sockets);
+	return err;
 }
 
 void knt_sockets_unregister(void)
@@ -531,4 +552,5 @@ void knt_sockets_unregister(void)
 	proto_unregister(&knt6_proto);
 #endif
 	proto_unregister(&knt_proto);
+	percpu_counter_destroy(&knt_sockets);
 }

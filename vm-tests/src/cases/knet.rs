@@ -131,6 +131,12 @@ fn hostile(_: &mut Ctx) -> Result<()> {
         send(&gone, 0..STALE)?;
         gone.hosts[0].ns.ip("link del eth0")?;
     }
+    // Devices are told apart by their addresses alone: so that no other one gets that of the one
+    // that is gone, these do.
+    let spare = Netns::create("spare")?;
+    for number in 0..8 {
+        spare.ip(&format!("link add a{number} type veth peer name b{number}"))?;
+    }
     let net = Builder::pair().build()?;
     let ns = &net.hosts[0].ns;
     let mut tc = add(ns)?;

@@ -30,7 +30,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     case("timing/transport/fairness", fair_to_many),
     case("timing/transport/utilization", nothing_wasted),
     case("timing/transport/parking-lot", several_bottlenecks),
-    case("timing/transport/priority", urgent_first),
+    case("timing/transport/priority", urgent_first).crowded(),
 ];
 
 /// No data packet is dropped, the data queue keeps its bound, and all is done within a tenth of the
