@@ -14,9 +14,9 @@ use knet_transport::{release, Departure, Outbox, Path, Report, Segments, Skb, So
 use turnstile_core::transport::budget::{Place, OVERHEAD};
 use turnstile_core::transport::config::Dscp;
 use turnstile_core::transport::host::{
-    Address, Class, Event, Failure, Host, InId, OutId, Refusal, Slice,
+    Address, Class, Event, Failure, Host, InId, OutId, Owner, Refusal, Slice,
 };
-use turnstile_core::transport::wire::{ResetCode, Sync, DATA_LEN};
+use turnstile_core::transport::wire::{self, ResetCode, Sync, DATA_LEN};
 
 /// The namespace's sockets and its way out, while the endpoint works.
 pub(crate) struct Surroundings<'a> {
@@ -26,8 +26,10 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) dscp: Dscp,
     /// ns.
     pub(crate) now: u64,
-    /// The device that the packet came by that is being worked on.
+    /// The device that the packet came by that is being worked on; the VRF, if that is in one, and
+    /// then the device in it.
     pub(crate) device: u32,
+    pub(crate) slave: u32,
 }
 
 /// A packet may take this much memory for each byte that may come of its message.
@@ -37,14 +39,25 @@ const MEMORY_FACTOR: u32 = 3;
 const MEMORY_BASE: u32 = 4 * OVERHEAD;
 
 impl Surroundings<'_> {
+    /// The VRF that the packet came by; 0: none.
+    fn vrf(&self) -> u32 {
+        if self.slave != 0 {
+            self.device
+        } else {
+            0
+        }
+    }
+
     fn socket(&mut self, handle: u64) -> Option<&mut Socket> {
         self.sockets.get_mut(handle)
     }
 
     /// The socket for a message of `from` to a port of the address `to`.
-    fn find(&self, from: &SockAddress, to: &[u8; 16], port: u16) -> Option<u64> {
+    pub(crate) fn find(&self, from: &SockAddress, to: &[u8; 16], port: u16) -> Option<u64> {
         let from = ports::peer(from);
-        self.sockets.ports.find(port, &from, to, &[self.device])
+        // A socket may be bound to the device in the VRF or to the VRF.
+        let devices = [self.slave, self.device];
+        self.sockets.ports.find(port, &from, to, &devices)
     }
 }
 
@@ -57,6 +70,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
 
     fn transmit(
         &mut self,
+        owner: Owner<'_, Outgoing, Incoming>,
         to: &Address,
         class: Class,
         ren: bool,
@@ -72,16 +86,25 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         // ECN is Not-ECT, also for REN: its marks are not those of RFC 3168, and ports write them
         // into packets that say REN.
         let _ = ren;
+        let (handle, device) = match owner {
+            Owner::Out(message) => (message.socket, message.device),
+            Owner::In(message) => (message.socket, message.vrf),
+            // What answers a packet of a VRF stays in it.
+            Owner::Nobody => (0, self.vrf()),
+        };
         self.outbox.add(&Departure {
             to: Path {
                 ip: to.ip,
                 local: to.local,
                 scope: to.scope,
             },
+            socket: self.sockets.get(handle).map(|socket| &*socket.sock),
+            device,
             head: header,
             payload: payload
                 .as_ref()
                 .map(|slice| (&slice.message.written, slice.offset, slice.len)),
+            port: wire::source_port(header),
             tos: dscp << 2,
         });
     }
@@ -110,6 +133,13 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             socket: handle,
             number,
             from: sender,
+            local: from.local,
+            device: if self.slave != 0 {
+                self.slave
+            } else {
+                self.device
+            },
+            vrf: self.vrf(),
             segments: Segments::new(),
             length: sync.length,
             contiguous: 0,

@@ -14,6 +14,12 @@ pub(crate) struct Incoming {
     pub(crate) number: u64,
     /// Whom it is from.
     pub(crate) from: SockAddress,
+    /// Which local address it is for.
+    pub(crate) local: [u8; 16],
+    /// The device that it came by first.
+    pub(crate) device: u32,
+    /// The VRF that this is in, which answers stay in; 0: none.
+    pub(crate) vrf: u32,
     /// What came.
     pub(crate) segments: Segments,
     /// Its length, once that is known.

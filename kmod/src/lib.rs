@@ -86,6 +86,7 @@ impl Transport for Turnstile {
         names: [c"TURNSTILE", c"TURNSTILEv6"],
         header: wire::MAX_HEADER as u32,
         udp_port: header::PORT,
+        source_port: wire::FIRST_SOURCE_PORT,
         protocol: uapi::IPPROTO_TURNSTILE,
         level: uapi::SOL_TURNSTILE,
         ancillary: Ancillary {
@@ -118,8 +119,8 @@ impl Transport for Turnstile {
         state::timer(state);
     }
 
-    fn packet(state: &mut Locked<'_, Self>, arrival: Arrival<'_>) {
-        state::packet(state, arrival);
+    fn packet(net: &mut Net<'_, Self>, arrival: Arrival<'_>) {
+        state::packet(net, arrival);
     }
 
     fn refused(state: &mut Locked<'_, Self>, why: Refused) {

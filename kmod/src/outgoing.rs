@@ -23,6 +23,8 @@ pub(crate) struct Outgoing {
     pub(crate) began: u64,
     /// Whom it is for.
     pub(crate) to: SockAddress,
+    /// The device that it has to go by; 0: the socket's, or any.
+    pub(crate) device: u32,
 }
 
 /// A message that further calls append to.

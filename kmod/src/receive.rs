@@ -14,6 +14,8 @@ use turnstile_core::units::Nanos;
 /// What there is of the message that is being read.
 struct Piece {
     from: SockAddress,
+    local: [u8; 16],
+    device: u32,
     number: u64,
     length: Option<u32>,
     offset: u32,
@@ -116,6 +118,9 @@ pub(crate) fn receive(
             Err(error) if done == 0 => return Err(error),
             Err(_) => return Ok(done),
         };
+        if done == 0 {
+            message.put_local(net, piece.local, piece.device);
+        }
         if done == 0 && piece.info {
             let length = piece.length.map_or(u64::MAX, u64::from);
             message.put_info(net, [piece.number, length, piece.offset.into(), piece.age]);
@@ -275,6 +280,8 @@ impl State {
         message.segments.gather(offset, wish.len.min(there), parts);
         Ok(Found::Piece(Piece {
             from: message.from,
+            local: message.local,
+            device: message.device,
             number,
             length: message.length,
             offset,

@@ -48,6 +48,7 @@ enum Stage {
 #[derive(Clone, Copy)]
 struct Beginning {
     path: Path,
+    device: u32,
     source: u16,
     mss: u16,
     /// The receiver is not told the length.
@@ -141,7 +142,7 @@ impl Call<'_, '_> {
             None => (!self.more).then_some(self.len),
         };
         self.sock.autobind(self.net)?;
-        let (path, mtu) = self.sock.route(self.net, &to)?;
+        let (path, mtu) = self.sock.route(self.net, &to, &options.wish)?;
         let ipv6 = !address(&path).is_ipv4();
         let mss = mss(mtu, ipv6).ok_or_else(errno::too_long)?.min(MAX_MSS);
         let priority = match options.priority {
@@ -169,6 +170,7 @@ impl Call<'_, '_> {
             written: 0,
             stage: Stage::New(Beginning {
                 path,
+                device: options.wish.device,
                 source: self.sock.view().local.port,
                 mss,
                 hidden: options.unknown_size == Some(true),
@@ -300,8 +302,8 @@ impl Call<'_, '_> {
             None => !self.more && self.done >= self.len,
         };
         let handle = self.sock.handle();
-        let mut state = self.net.lock().ok_or(ENODEV)?;
-        let (state, outbox) = state.parts();
+        let mut locked = self.net.lock().ok_or(ENODEV)?;
+        let (state, outbox) = locked.parts();
         match going.stage {
             Stage::New(beginning) => {
                 let user = self.sock.view().user;
@@ -313,6 +315,15 @@ impl Call<'_, '_> {
                 if end && (beginning.hidden || going.length.is_none()) {
                     state.append(handle, id, number, going.written, 0, true, outbox)?;
                 }
+                let sent = locked.send();
+                if sent.is_err() {
+                    // What may not begin need not be tried until the time-out.
+                    if let Some(mut state) = self.net.lock() {
+                        let (state, outbox) = state.parts();
+                        state.abort_one(handle, number, id, now(), outbox);
+                    }
+                }
+                sent?;
             }
             Stage::Begun(id, number) => {
                 state.append(handle, id, number, going.written, copied, end, outbox)?;
@@ -418,6 +429,7 @@ impl State {
             charged,
             began: now,
             to: going.to,
+            device: beginning.device,
         };
         let to = address(&path);
         let (endpoint, mut surroundings) = self.split(outbox, now);

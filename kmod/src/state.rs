@@ -10,13 +10,15 @@ use crate::settings::Settings;
 use crate::socket::Sockets;
 use kernel::prelude::*;
 use knet_transport::{
-    now, random, wall_clock, Arrival, Device, Locked, Opening, Outbox, Path, Refused,
+    now, random, wall_clock, Arrival, Device, Locked, Net, Opening, Outbox, Path, Refused,
+    SockAddress, SockRef, Verdict,
 };
+use turnstile_core::header::PORT;
 use turnstile_core::transport::config::{Clock, Resolved};
 use turnstile_core::transport::endpoint::Endpoint;
-use turnstile_core::transport::host::{Address, Unreachable};
+use turnstile_core::transport::host::{Address, Owner, Unreachable};
 use turnstile_core::transport::stats::Counter;
-use turnstile_core::transport::wire;
+use turnstile_core::transport::wire::{self, Packet};
 use turnstile_core::units::Nanos;
 
 /// The transport. The root of the crate says what it does (`impl Transport`).
@@ -80,6 +82,7 @@ impl State {
             outbox,
             now,
             device: 0,
+            slave: 0,
         };
         (&mut self.endpoint, surroundings)
     }
@@ -101,40 +104,49 @@ pub(crate) fn timer(state: &mut Locked<'_, Turnstile>) {
 }
 
 /// A packet came.
-pub(crate) fn packet(state: &mut Locked<'_, Turnstile>, arrival: Arrival<'_>) {
-    let link = arrival.link;
-    let device = match state.endpoint.has_link(link) {
-        true => Device::Silent,
-        false => state.device(link),
-    };
-    let (state, outbox) = state.parts();
-    let packet = match wire::parse(arrival.head(), arrival.len as usize) {
+pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
+    let packet = wire::parse(arrival.head(), arrival.len as usize);
+    let packet = match packet {
         Ok(packet) => packet,
-        Err(why) => return state.endpoint.malformed(why),
+        Err(why) => {
+            if let Some(mut state) = net.lock() {
+                state.endpoint.malformed(why);
+            }
+            return;
+        }
     };
-    let from = Address {
-        ip: arrival.from.ip,
-        local: arrival.from.local,
-        scope: arrival.from.scope,
+    let Some(mut state) = net.lock() else {
+        return;
     };
-    let clock = clock(state.endpoint.config());
-    let now = now();
-    let (endpoint, mut surroundings) = state.split(outbox, now);
-    surroundings.device = arrival.device;
-    if let Device::Speed(rate) = device {
-        endpoint.set_link(Nanos(now), link, rate);
+    if arrival.port != PORT && arrival.port != packet.cookie().source_port() {
+        // Somebody on the way has changed it, and would not know what to do with the answers.
+        return state.endpoint.refused(Counter::RefusedPort);
     }
-    endpoint.packet(
-        Nanos(now),
-        clock,
-        &from,
-        link,
-        arrival.ecn,
-        &packet,
-        arrival.into_skb(),
-        &mut surroundings,
-    );
-    state.settle(outbox);
+    // The socket is asked before the sender is told that anything came.
+    if let Some(sock) = destination(&mut state, &arrival, &packet) {
+        let mut verdict = arrival.admitted(&sock, true);
+        if verdict == Verdict::AskUnlocked {
+            drop(state);
+            verdict = arrival.admitted(&sock, false);
+            state = match net.lock() {
+                Some(state) => state,
+                None => return,
+            };
+            let same = |now: SockRef| now.handle() == sock.handle();
+            if !destination(&mut state, &arrival, &packet).is_some_and(same) {
+                // It is another one's by now, which was not asked. The sender will repeat it.
+                verdict = Verdict::Refused;
+            }
+        }
+        if verdict != Verdict::Passes {
+            return state.endpoint.refused(Counter::RefusedFilter);
+        }
+    }
+    accept(&mut state, arrival, &packet);
+}
+
+fn source(arrival: &Arrival<'_>) -> Address {
+    address(&arrival.from)
 }
 
 /// A datagram came that is not for the transport, or could not be read.
@@ -144,6 +156,61 @@ pub(crate) fn refused(state: &mut Locked<'_, Turnstile>, why: Refused) {
         Refused::Address => Counter::RefusedAddress,
         Refused::Unreadable => Counter::Unreadable,
     });
+}
+
+/// The packet of an arrival, which its socket may have.
+fn accept(state: &mut Locked<'_, Turnstile>, arrival: Arrival<'_>, packet: &Packet) {
+    let link = arrival.link;
+    let device = match state.endpoint.has_link(link) {
+        true => Device::Silent,
+        false => state.device(link),
+    };
+    let (state, outbox) = state.parts();
+    let clock = clock(state.endpoint.config());
+    let now = now();
+    let (endpoint, mut surroundings) = state.split(outbox, now);
+    (surroundings.device, surroundings.slave) = (arrival.device, arrival.slave);
+    if let Device::Speed(rate) = device {
+        endpoint.set_link(Nanos(now), link, rate);
+    }
+    endpoint.packet(
+        Nanos(now),
+        clock,
+        &source(&arrival),
+        link,
+        arrival.ecn,
+        packet,
+        arrival.into_skb(),
+        &mut surroundings,
+    );
+    state.settle(outbox);
+}
+
+/// The socket that a packet is for, if there is one: that of its message, or the one that would
+/// have it.
+fn destination(
+    state: &mut Locked<'_, Turnstile>,
+    arrival: &Arrival<'_>,
+    packet: &Packet,
+) -> Option<SockRef> {
+    let (state, outbox) = state.parts();
+    let from = source(arrival);
+    let handle = match (state.endpoint.owner(&from, packet), packet) {
+        (Owner::Out(message), _) => message.socket,
+        (Owner::In(message), _) => message.socket,
+        (Owner::Nobody, Packet::Sync(sync)) if !sync.probe => {
+            let (_, mut surroundings) = state.split(outbox, 0);
+            (surroundings.device, surroundings.slave) = (arrival.device, arrival.slave);
+            let sender = SockAddress {
+                ip: from.ip,
+                scope: from.scope,
+                port: sync.source,
+            };
+            surroundings.find(&sender, &from.local, sync.destination)?
+        }
+        (Owner::Nobody, _) => return None,
+    };
+    Some(state.sockets.get(handle)?.sock.hold())
 }
 
 /// A packet was not delivered, somebody says.

@@ -20,7 +20,7 @@
 use super::config::Resolved;
 use super::heap::Heap;
 use super::host::{
-    Address, Class, Event, Host, InId, Info, Limit, LinkInfo, Memory, OutId, PeerInfo, Slice,
+    Address, Class, Event, Host, InId, Info, Limit, LinkInfo, Memory, OutId, Owner, PeerInfo, Slice,
 };
 use super::incoming::In;
 use super::index::Index;
@@ -254,6 +254,35 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         (self.outs.len(), self.ins.len(), self.remembered.len())
     }
 
+    /// Whose message a received packet belongs to: what [`Endpoint::packet`] would look at. For who
+    /// has to ask the owner first whether it may come in at all.
+    pub fn owner(&self, from: &Address, packet: &Packet) -> Owner<'_, O, I> {
+        let (cookie, out_first) = match packet {
+            Packet::Sync(sync) => (sync.cookie, false),
+            Packet::Data(data) => (data.cookie, false),
+            Packet::Fin(fin) => (fin.cookie, false),
+            Packet::Token(token) => (token.cookie, true),
+            Packet::Resend(resend) => (resend.cookie, true),
+            // As in `on_ack`: a sender says so that it is idle.
+            Packet::Ack(ack) => (ack.cookie, ack.last || ack.window >= ack.received),
+            Packet::Reset(reset) => (reset.cookie, reset.code != ResetCode::Aborted),
+        };
+        let out = || {
+            let out = self.outs.get(self.find_out(cookie, from).ok()?)?;
+            Some(Owner::Out(&out.user))
+        };
+        let incoming = || {
+            let message = self.ins.get(self.find_in(cookie, from).ok()?)?;
+            Some(Owner::In(&message.user))
+        };
+        let found = match packet {
+            Packet::Reset(_) if out_first => out().or_else(incoming),
+            _ if out_first => out(),
+            _ => incoming(),
+        };
+        found.unwrap_or(Owner::Nobody)
+    }
+
     /// Handles a received packet. `device`: the host's number for what it came by; one that
     /// [`Endpoint::set_link`] was not told of has no link of its own. `ecn`: the two bits of its IP
     /// header. `payload`: the buffer that it came in, which is dropped unless it goes to
@@ -369,12 +398,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Sends an ACK.
-    fn ack<H: Host<O, I>>(&mut self, to: &Address, ack: Ack, host: &mut H) {
-        self.stats.count(Counter::AckSent);
-        signal(host, to, &Packet::Ack(ack));
-    }
-
     /// Answers a packet of no known message with a RESET, up to a limit on their rate.
     fn reset<H: Host<O, I>>(
         &mut self,
@@ -395,30 +418,44 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         self.resets = left;
-        self.tell_reset(to, cookie, code, host);
+        self.stats.count(Counter::reset_sent(code));
+        signal(
+            host,
+            Owner::Nobody,
+            to,
+            &Packet::Reset(Reset { cookie, code }),
+        );
     }
 
-    /// Sends a RESET for a message that there was.
-    fn tell_reset<H: Host<O, I>>(
-        &mut self,
-        to: &Address,
-        cookie: Cookie,
-        code: ResetCode,
-        host: &mut H,
-    ) {
-        self.stats.count(Counter::reset_sent(code));
-        signal(host, to, &Packet::Reset(Reset { cookie, code }));
+    /// Tells the sender of an incoming message that it ends.
+    fn reset_in<H: Host<O, I>>(&mut self, index: u32, code: ResetCode, host: &mut H) {
+        if let Some(message) = self.ins.get(index) {
+            let cookie = message.cookie;
+            self.stats.count(Counter::reset_sent(code));
+            signal(
+                host,
+                Owner::In(&message.user),
+                &message.from,
+                &Packet::Reset(Reset { cookie, code }),
+            );
+        }
     }
 }
 
 /// Sends a signal.
-fn signal<O, I, H: Host<O, I>>(host: &mut H, to: &Address, packet: &Packet) {
-    transmit(host, to, Class::Signal, false, packet, None);
+fn signal<O, I, H: Host<O, I>>(
+    host: &mut H,
+    owner: Owner<'_, O, I>,
+    to: &Address,
+    packet: &Packet,
+) {
+    transmit(host, owner, to, Class::Signal, false, packet, None);
 }
 
 /// Sends a packet.
 fn transmit<O, I, H: Host<O, I>>(
     host: &mut H,
+    owner: Owner<'_, O, I>,
     to: &Address,
     class: Class,
     ren: bool,
@@ -428,7 +465,7 @@ fn transmit<O, I, H: Host<O, I>>(
     let mut buffer = [0; MAX_HEADER];
     let len = packet.write(&mut buffer);
     let header = buffer.get(..len).unwrap_or(&buffer);
-    host.transmit(to, class, ren, header, payload);
+    host.transmit(owner, to, class, ren, header, payload);
 }
 
 /// Bytes of a token on the wire.

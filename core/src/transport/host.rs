@@ -77,11 +77,22 @@ pub enum Class {
 #[derive(Debug)]
 pub struct Slice<'a, O> {
     /// The user's data of the message.
-    pub message: &'a mut O,
+    pub message: &'a O,
     /// Bytes of the message before it.
     pub offset: u32,
     /// Bytes, 1..=mss. All of them have been announced as written.
     pub len: u32,
+}
+
+/// Whose a packet is: the user's data of the message that it belongs to.
+#[derive(Debug)]
+pub enum Owner<'a, O, I> {
+    /// The sender's of an outgoing message.
+    Out(&'a O),
+    /// The receiver's of an incoming message.
+    In(&'a I),
+    /// Nobody's: it answers a packet of a message that is not known, or no longer.
+    Nobody,
 }
 
 /// What the endpoint needs from its user: randomness, sending, and a place for messages. `O` and
@@ -96,11 +107,13 @@ pub trait Host<O, I> {
     /// 64 unpredictable random bits.
     fn random(&mut self) -> u64;
 
-    /// Sends a packet: `header`, then the data of `payload` if there is any. `ren`: the packet
-    /// belongs to a REN flow, and ports may mark its ECN field. Failures need not be reported: to
-    /// the endpoint the packet is lost.
+    /// Sends a packet of `owner`: `header`, then the data of `payload` if there is any. `ren`: the
+    /// packet belongs to a REN flow, and ports may mark its ECN field. Failures need not be
+    /// reported: to the endpoint the packet is lost.
+    #[allow(clippy::too_many_arguments)] // facts of one packet
     fn transmit(
         &mut self,
+        owner: Owner<'_, O, I>,
         to: &Address,
         class: Class,
         ren: bool,

@@ -248,11 +248,15 @@ counters! {
     /// Grants that did not send, or not twice, what their mark says: as much is under way as the
     /// link carries.
     GrantHeld = "grant_held",
-    /// UDP datagrams that were not taken: they come from another port than the transport's.
+    /// UDP datagrams that were not taken: their source port is not that of their
+    /// message.
     RefusedPort = "refused_port",
     /// UDP datagrams that were not taken: they are for a broadcast or multicast address, or come
     /// from nobody's address.
     RefusedAddress = "refused_address",
+    /// UDP datagrams that were not taken: the socket that they are for is bound to another device,
+    /// or its filter, its cgroup's programs or the security module refuse them.
+    RefusedFilter = "refused_filter",
     /// Times that shorter packets are tried on a path, as longer ones do not get through.
     PathNarrowed = "path_narrowed",
     /// ICMP errors about packets of messages under way.

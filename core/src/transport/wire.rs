@@ -66,6 +66,30 @@ pub struct Cookie(
     pub u64,
 );
 
+/// The first of the UDP ports that packets come from, when they do not come from
+/// [`PORT`](crate::header::PORT).
+pub const FIRST_SOURCE_PORT: u16 = 49_152;
+/// How many such ports there are, to 65535: a power of two.
+const SOURCE_PORTS: u64 = 1 << 14;
+
+impl Cookie {
+    /// The UDP port that a message's packets come from, of both ends: so that messages spread over
+    /// paths and queues, and those of one go by one path.
+    pub const fn source_port(self) -> u16 {
+        // The low bits, mixed with all others: the top of a product with 2^64 / golden ratio.
+        let mixed = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        FIRST_SOURCE_PORT.wrapping_add((mixed & (SOURCE_PORTS - 1)) as u16)
+    }
+}
+
+/// The UDP port that a packet with this header comes from; that of no message if it is too short.
+pub fn source_port(header: &[u8]) -> u16 {
+    let cookie = header.get(4..).and_then(|rest| rest.first_chunk::<8>());
+    cookie.map_or(header::PORT, |bytes| {
+        Cookie(u64::from_be_bytes(*bytes)).source_port()
+    })
+}
+
 /// Hides it: it is a secret.
 impl fmt::Debug for Cookie {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -77,6 +77,7 @@ impl Host<Out, In> for Io {
 
     fn transmit(
         &mut self,
+        _: Owner<'_, Out, In>,
         to: &Address,
         _: Class,
         _: bool,

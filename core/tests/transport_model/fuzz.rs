@@ -44,6 +44,7 @@ impl Host<u32, u32> for User {
 
     fn transmit(
         &mut self,
+        _: Owner<'_, u32, u32>,
         to: &Address,
         _: Class,
         _: bool,

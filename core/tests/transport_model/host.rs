@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use turnstile_core::transport::host::*;
-use turnstile_core::transport::wire::{self, Packet, ResetCode, Sync};
+use turnstile_core::transport::wire::{self, Cookie, Packet, ResetCode, Sync};
 
 /// Memory for endpoints.
 pub(crate) enum Std {}
@@ -91,6 +91,7 @@ pub(crate) struct Out {
 /// The user's data for an incoming message.
 #[derive(Debug)]
 pub(crate) struct In {
+    cookie: Cookie,
     /// Known when the first data comes.
     message: Option<usize>,
     length: Option<u32>,
@@ -134,6 +135,32 @@ pub(crate) struct Io<'a> {
     pub(crate) closed: bool,
     /// What [`Host::is_wanted`] says of each message.
     pub(crate) wanted: Option<u32>,
+    /// The message that the packet that is handled was said to belong to.
+    pub(crate) asked: Option<Cookie>,
+}
+
+/// That a packet says whose it is: what a socket's owner is asked for goes by that.
+fn owned(owner: &Owner<'_, Out, In>, packet: &Packet, payload: Option<&Slice<'_, Out>>) {
+    match (owner, packet) {
+        (Owner::Out(out), Packet::Data(_)) => {
+            assert_eq!(payload.map(|p| p.message.message), Some(out.message));
+        }
+        (Owner::Out(_), Packet::Sync(_) | Packet::Fin(_) | Packet::Ack(_) | Packet::Reset(_)) => {}
+        (
+            Owner::In(message),
+            Packet::Token(_) | Packet::Resend(_) | Packet::Ack(_) | Packet::Reset(_),
+        ) => assert_eq!(message.cookie, packet.cookie()),
+        // Of what is known no longer.
+        (Owner::Nobody, Packet::Reset(_)) => {}
+        (Owner::Nobody, Packet::Ack(ack)) => assert!(ack.last, "of a message that is known"),
+        (owner, packet) => panic!("{packet:?} of {owner:?}"),
+    }
+}
+
+impl In {
+    pub(crate) fn cookie(&self) -> Cookie {
+        self.cookie
+    }
 }
 
 /// How a listening port treats messages.
@@ -160,6 +187,7 @@ impl Host<Out, In> for Io<'_> {
 
     fn transmit(
         &mut self,
+        owner: Owner<'_, Out, In>,
         to: &Address,
         class: Class,
         _: bool,
@@ -168,6 +196,7 @@ impl Host<Out, In> for Io<'_> {
     ) {
         let len = payload.as_ref().map_or(0, |p| p.len as usize);
         let packet = wire::parse(header, header.len() + len).expect("what is sent is well-formed");
+        owned(&owner, &packet, payload.as_ref());
         let payload = payload.map(|p| {
             assert!(
                 p.offset >= p.message.acked,
@@ -195,6 +224,7 @@ impl Host<Out, In> for Io<'_> {
             None => {}
         }
         let message = In {
+            cookie: sync.cookie,
             message: None,
             length: sync.length,
             ranges: Vec::new(),
@@ -217,6 +247,8 @@ impl Host<Out, In> for Io<'_> {
             return false;
         }
         let payload = payload.expect("data has a payload");
+        // Who may refuse it was asked.
+        assert_eq!(self.asked, Some(message.cookie));
         assert_eq!(payload.offset + skip, offset);
         assert!(skip + len <= payload.len && len > 0);
         assert_eq!(

@@ -12,7 +12,7 @@ use turnstile_core::port::{Dequeue, Port};
 use turnstile_core::queue::{DropCause, Meta, NoChild, Packet as PortPacket, Queue, Sink};
 use turnstile_core::transport::config::Resolved;
 use turnstile_core::transport::endpoint::Endpoint;
-use turnstile_core::transport::host::{Class, InId, OutId, Outgoing};
+use turnstile_core::transport::host::{Address, Class, InId, OutId, Outgoing, Owner};
 use turnstile_core::transport::wire::Packet;
 use turnstile_core::units::Nanos;
 
@@ -276,6 +276,7 @@ impl Network {
             readable: Vec::new(),
             ports: &state.ports,
             no_memory: state.no_memory,
+            asked: None,
             closed: state.closed,
             wanted: state.wanted,
         };
@@ -407,6 +408,7 @@ impl Network {
         let route = self.routes.get(&(packet.from, packet.to));
         let device = route.and_then(|route| route.last()).map_or(0, device);
         self.with(packet.to, |endpoint, io, now, clock| {
+            ask(endpoint, io, &from, &packet.packet);
             endpoint.packet(
                 Nanos(now),
                 clock,
@@ -471,4 +473,12 @@ impl Network {
             }
         }
     }
+}
+
+/// Notes which message a packet is said to belong to, before the endpoint gets it.
+fn ask(endpoint: &Endpoint<Std, Out, host::In>, io: &mut Io<'_>, from: &Address, packet: &Packet) {
+    io.asked = match endpoint.owner(from, packet) {
+        Owner::In(message) => Some(message.cookie()),
+        Owner::Out(_) | Owner::Nobody => None,
+    };
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Packets that come in by the UDP sockets. */
+#include <linux/bpf-cgroup.h>
+#include <linux/filter.h>
 #include <linux/udp.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
@@ -20,6 +22,7 @@ static bool knt_source(const struct sk_buff *skb, struct knt_arrival *arrival)
 		ipv6_addr_set_v4mapped(ip->daddr, local);
 		arrival->from.scope = 0;
 		arrival->device = inet_iif(skb);
+		arrival->slave = inet_sdif(skb);
 		arrival->link = inet_sdif(skb) ?: skb->skb_iif;
 		arrival->ecn = ip->tos & INET_ECN_MASK;
 		return true;
@@ -33,6 +36,7 @@ static bool knt_source(const struct sk_buff *skb, struct knt_arrival *arrival)
 		*from = ip->saddr;
 		*local = ip->daddr;
 		arrival->device = inet6_iif(skb);
+		arrival->slave = inet6_sdif(skb);
 		arrival->link = inet6_sdif(skb) ?: skb->skb_iif;
 		arrival->from.scope = ipv6_iface_scope_id(from, arrival->device);
 		arrival->ecn = ipv6_get_dsfield(ip) & INET_ECN_MASK;
@@ -69,7 +73,8 @@ int knt_receive(struct sock *udp, struct sk_buff *skb)
 	}
 	if (skb->pkt_type != PACKET_HOST || !knt_source(skb, &arrival))
 		return knt_refuse(tn, skb, KNT_REFUSED_ADDRESS, SKB_DROP_REASON_IP_INVALID_DEST);
-	if (udp_hdr(skb)->source != knt_udp_port())
+	arrival.port = ntohs(udp_hdr(skb)->source);
+	if (arrival.port != knt_ops->numbers.udp_port && arrival.port < knt_ops->numbers.source_port)
 		return knt_refuse(tn, skb, KNT_REFUSED_PORT, SKB_DROP_REASON_SOCKET_FILTER);
 	len = skb->len - sizeof(struct udphdr);
 	arrival.len = len;
@@ -82,18 +87,53 @@ int knt_receive(struct sock *udp, struct sk_buff *skb)
 			goto unreadable;
 		arrival.head = copy;
 	}
-	if (!pskb_pull(skb, sizeof(struct udphdr)))
-		goto unreadable;
-	/* What Rust has may be kept longer than the device. */
+	knt_ops->packet(tn, &arrival, skb);
+	return 0;
+unreadable:
+	return knt_refuse(tn, skb, KNT_REFUSED_UNREADABLE, SKB_DROP_REASON_HDR_TRUNC);
+}
+
+/* Leaves a packet that came in with what may be kept for longer than its device: no UDP header. */
+void knt_skb_take(struct sk_buff *skb)
+{
 	skb->dev = NULL;
 	skb_dst_drop(skb);
 	nf_reset_ct(skb);
 	skb_ext_reset(skb);
 	skb_orphan(skb);
-	knt_ops->packet(tn, &arrival, skb);
-	return 0;
-unreadable:
-	return knt_refuse(tn, skb, KNT_REFUSED_UNREADABLE, SKB_DROP_REASON_HDR_TRUNC);
+	skb_pull(skb, sizeof(struct udphdr));
+}
+
+static bool knt_has_programs(struct sock *sk)
+{
+	if (rcu_access_pointer(sk->sk_filter))
+		return true;
+#ifdef CONFIG_CGROUP_BPF
+	return cgroup_bpf_enabled(CGROUP_INET_INGRESS) &&
+	       cgroup_bpf_sock_enabled(sk, CGROUP_INET_INGRESS);
+#else
+	return false;
+#endif
+}
+
+/*
+ * Whether a socket may have a packet that came by this device: by what it is bound to, by its
+ * cgroup's programs, by the security module, and by its own filter. Those see what UDP's see: data
+ * begins with UDP's header. A filter cannot shorten a packet: that would be another message.
+ * locked: the caller has a lock under which nobody's program should run. enum knt_verdict.
+ */
+u32 knt_sock_admits(struct sock *sk, struct sk_buff *skb, u32 device, u32 slave, bool locked)
+{
+	u32 bound = READ_ONCE(sk->sk_bound_dev_if);
+
+	if (bound && bound != device && bound != slave)
+		return KNT_REFUSES;
+	if (locked && knt_has_programs(sk))
+		return KNT_ASK_UNLOCKED;
+	if (!sk_filter_trim_cap(sk, skb, skb->len))
+		return KNT_PASSES;
+	sk_drops_inc(sk);
+	return KNT_REFUSES;
 }
 
 /* UDP's encap_err_lookup: whether a datagram that ICMP quotes is the transport's. */

@@ -19,6 +19,16 @@
 /* Routes that are kept for packets that go out; a power of two. */
 #define KNT_ROUTES 64
 
+/* What a packet's route depends on. No holes: it is hashed and compared as it is. */
+struct knt_way {
+	struct knt_path path;
+	u32 device;
+	u32 mark;
+	u32 uid;
+	u32 secid;
+	u32 port;
+};
+
 struct knt_net {
 	struct net *net;
 	spinlock_t lock;
@@ -31,7 +41,7 @@ struct knt_net {
 	struct socket *udp6;
 	spinlock_t route_lock;
 	struct knt_cached_route {
-		struct knt_path path;
+		struct knt_way way;
 		struct dst_entry *dst;	/* NULL: none */
 		u32 cookie;
 	} routes[KNT_ROUTES];
@@ -83,7 +93,8 @@ int knt_receive(struct sock *udp, struct sk_buff *skb);
 int knt_error_lookup(struct sock *udp, struct sk_buff *skb);
 void knt_error_receive(struct sock *udp, struct sk_buff *skb, int err, __be16 port, u32 info,
 		       u8 *payload);
-struct dst_entry *knt_route_get(struct knt_net *tn, const struct knt_path *path);
+struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
+				const struct knt_path *path, u32 device, u16 port);
 void knt_routes_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);

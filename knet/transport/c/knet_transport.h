@@ -41,7 +41,8 @@ struct knt_numbers {
 	const char *name;	/* in /proc/net/protocols */
 	const char *name6;
 	u32 header;		/* the longest behind UDP's, at most KNT_MAX_HEADER */
-	u16 udp_port;		/* of both ends */
+	u16 udp_port;		/* that packets go to */
+	u16 source_port;	/* they come from that, or from one not below this */
 	u16 protocol;		/* of socket(2) */
 	u32 level;		/* of options and ancillary data */
 	u32 ancillary[KNT_CMSGS];
@@ -64,16 +65,25 @@ struct knt_arrival {
 	const u8 *head;		/* the first bytes behind UDP's header */
 	u32 head_len;
 	u32 len;		/* how many bytes there are behind it */
-	u32 device;		/* the index of the one that it came in by */
-	u32 link;		/* the same; with a VRF, of the one below */
+	u32 device;		/* the index of the one that it came in by; a VRF's, if that has it */
+	u32 slave;		/* then that of the device in the VRF; 0: in none */
+	u32 link;		/* that of the device below a VRF, which has a speed */
+	u16 port;		/* UDP's, that it came from */
 	u8 ecn;
 };
 
 /* Why a datagram is not one for the transport. */
 enum knt_refused {
-	KNT_REFUSED_PORT,	/* from another port than the transport's */
+	KNT_REFUSED_PORT,	/* from no port of the transport's */
 	KNT_REFUSED_ADDRESS,	/* to many, or from nobody's address */
 	KNT_REFUSED_UNREADABLE,	/* its headers cannot be had */
+};
+
+/* What a socket says of a packet for it. */
+enum knt_verdict {
+	KNT_PASSES,
+	KNT_REFUSES,
+	KNT_ASK_UNLOCKED,	/* programs have to be run, which should not be with a lock */
 };
 
 /* What ICMP says of a packet that was sent. */
@@ -87,13 +97,15 @@ enum knt_unreachable {
 /* A packet to send. */
 struct knt_departure {
 	struct knt_path to;
+	struct sock *sk;	/* whose it is; NULL: nobody's */
+	u32 device;		/* that it has to go by; 0: the socket's, or any */
 	const u8 *head;
 	u32 head_len;
 	struct knt_out *out;	/* NULL: no payload */
 	u32 offset;
 	u32 len;
+	u16 port;		/* UDP's, that it comes from */
 	u8 tos;
-	u8 mark;		/* nothing yet: 0 */
 };
 
 /* An address as the application gives and gets it. */
@@ -144,7 +156,7 @@ struct knt_ops {
 	void *(*net_open)(struct knt_net *tn);			/* makes the namespace's state; NULL: no memory */
 	void (*net_close)(void *state);
 	void (*timer)(struct knt_net *tn);
-	/* takes skb */
+	/* takes skb, which begins with UDP's header */
 	void (*packet)(struct knt_net *tn, const struct knt_arrival *arrival, struct sk_buff *skb);
 	void (*refused)(struct knt_net *tn, u32 why);		/* enum knt_refused; as packet */
 	/*
@@ -188,7 +200,9 @@ u64 knt_wall_clock(bool tai);
 u64 knt_random(void);
 
 /* input.c */
+void knt_skb_take(struct sk_buff *skb);
 void knt_skb_free(struct sk_buff *skb);
+u32 knt_sock_admits(struct sock *sk, struct sk_buff *skb, u32 device, u32 slave, bool locked);
 
 /*
  * output.c: packets are made with the namespace's lock, and sent without it.
@@ -199,11 +213,19 @@ struct knt_outbox {
 	struct sk_buff *garbage;	/* segments.c */
 };
 
-bool knt_outbox_add(struct knt_outbox *box, const struct knt_departure *departure);
-void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box);
+bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
+		    const struct knt_departure *departure);
+int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box);
 
 /* route.c */
-int knt_route(struct sock *sk, const struct knt_address *to, struct knt_path *path, u32 *mtu);
+/* How a message is to go, other than by its socket. */
+struct knt_wish {
+	u8 source[16];		/* all zero: the socket's, or any */
+	u32 device;		/* 0: the socket's, or any */
+};
+
+int knt_route(struct sock *sk, const struct knt_address *to, const struct knt_wish *wish,
+	      struct knt_path *path, u32 *mtu);
 
 /*
  * out.c: what an application wrote of a message, in pages that packets refer to. It has a reference
@@ -246,6 +268,7 @@ int knt_part_copy(const struct knt_part *part, struct msghdr *msg);
 /* message.c: what sendmsg and recvmsg are given. */
 struct knt_send_options {
 	struct knt_address to;
+	struct knt_wish wish;
 	u64 length;		/* 0: not given */
 	u64 deadline;
 	u32 coflow;		/* 0: not given */
@@ -260,6 +283,7 @@ struct knt_send_options {
 
 int knt_msg_send_options(struct sock *sk, struct msghdr *msg, struct knt_send_options *options);
 void knt_msg_set_source(struct sock *sk, struct msghdr *msg, const struct knt_address *from);
+void knt_msg_put_local(struct sock *sk, struct msghdr *msg, const u8 local[16], u32 device);
 void knt_msg_set_flags(struct msghdr *msg, bool end, bool truncated);
 void knt_msg_put_info(struct msghdr *msg, const u64 info[4]);
 int knt_msg_receive_error(struct sock *sk, struct msghdr *msg, size_t len);

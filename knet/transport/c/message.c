@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What sendmsg and recvmsg are given and give: addresses, ancillary data, the error queue. */
+#include <linux/bpf-cgroup.h>
 #include <linux/errqueue.h>
 #include <linux/socket.h>
 #include <net/inet_sock.h>
@@ -45,6 +46,104 @@ static int knt_destination(struct sock *sk, struct msghdr *msg, struct knt_addre
 	}
 	return to->port ? 0 : -EINVAL;
 }
+
+/* IP_PKTINFO and IPV6_PKTINFO: the source and the device of the message. */
+static int knt_wish(const struct sock *sk, const struct cmsghdr *cmsg, struct knt_wish *wish)
+{
+	struct in6_addr *source = (struct in6_addr *)wish->source;
+
+	if (cmsg->cmsg_level == SOL_IP) {
+		struct in_pktinfo info;
+
+		if (cmsg->cmsg_type != IP_PKTINFO || cmsg->cmsg_len != CMSG_LEN(sizeof(info)))
+			return -EINVAL;
+		memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
+		if (info.ipi_spec_dst.s_addr)
+			ipv6_addr_set_v4mapped(info.ipi_spec_dst.s_addr, source);
+		if (info.ipi_ifindex < 0)
+			return -EINVAL;
+		wish->device = info.ipi_ifindex;
+	} else {
+		struct in6_pktinfo info;
+
+		if (cmsg->cmsg_type != IPV6_PKTINFO || cmsg->cmsg_len != CMSG_LEN(sizeof(info)))
+			return -EINVAL;
+		memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
+		*source = info.ipi6_addr;
+		wish->device = info.ipi6_ifindex;
+	}
+	return 0;
+}
+
+#ifdef CONFIG_CGROUP_BPF
+/*
+ * The programs for sendmsg(2) of sockets that are not connected, of the socket's cgroup: as for
+ * UDP. They may refuse the call, or change where the message goes and what it comes from.
+ */
+static int knt_ask4(struct sock *sk, struct knt_send_options *options)
+{
+	struct in6_addr *to = (struct in6_addr *)options->to.ip;
+	struct in6_addr *source = (struct in6_addr *)options->wish.source;
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_port = htons(options->to.port),
+		.sin_addr.s_addr = to->s6_addr32[3],
+	};
+	__be32 from = source->s6_addr32[3];
+	int len = sizeof(sin);
+	int err;
+
+	if (!cgroup_bpf_enabled(CGROUP_UDP4_SENDMSG))
+		return 0;
+	err = __cgroup_bpf_run_filter_sock_addr(sk, (struct sockaddr_unsized *)&sin, &len,
+						CGROUP_UDP4_SENDMSG, &from, NULL);
+	if (err)
+		return err;
+	ipv6_addr_set_v4mapped(sin.sin_addr.s_addr, to);
+	options->to.port = ntohs(sin.sin_port);
+	if (from)
+		ipv6_addr_set_v4mapped(from, source);
+	return options->to.port ? 0 : -EINVAL;
+}
+
+static int knt_ask6(struct sock *sk, struct knt_send_options *options)
+{
+	struct in6_addr *to = (struct in6_addr *)options->to.ip;
+	struct sockaddr_in6 sin6 = {
+		.sin6_family = AF_INET6,
+		.sin6_port = htons(options->to.port),
+		.sin6_addr = *to,
+		.sin6_scope_id = options->to.scope,
+	};
+	int len = sizeof(sin6);
+	int err;
+
+	if (!cgroup_bpf_enabled(CGROUP_UDP6_SENDMSG))
+		return 0;
+	err = __cgroup_bpf_run_filter_sock_addr(sk, (struct sockaddr_unsized *)&sin6, &len,
+						CGROUP_UDP6_SENDMSG, options->wish.source, NULL);
+	if (err)
+		return err;
+	/* As UDP: the other family is for the other hook. */
+	if (ipv6_addr_v4mapped(&sin6.sin6_addr))
+		return -EOPNOTSUPP;
+	*to = sin6.sin6_addr;
+	options->to.port = ntohs(sin6.sin6_port);
+	return options->to.port ? 0 : -EINVAL;
+}
+
+static int knt_ask(struct sock *sk, struct knt_send_options *options)
+{
+	if (ipv6_addr_v4mapped((struct in6_addr *)options->to.ip))
+		return knt_ask4(sk, options);
+	return knt_ask6(sk, options);
+}
+#else
+static int knt_ask(struct sock *sk, struct knt_send_options *options)
+{
+	return 0;
+}
+#endif
 
 static int knt_ancillary(const struct cmsghdr *cmsg, struct knt_send_options *options)
 {
@@ -100,9 +199,32 @@ static int knt_ancillary(const struct cmsghdr *cmsg, struct knt_send_options *op
 	return 0;
 }
 
-int knt_msg_send_options(struct sock *sk, struct msghdr *msg, struct knt_send_options *options)
+static int knt_all_ancillary(const struct sock *sk, struct msghdr *msg,
+			     struct knt_send_options *options)
 {
 	struct cmsghdr *cmsg;
+	int err;
+
+	for_each_cmsghdr(cmsg, msg) {
+		if (!CMSG_OK(msg, cmsg))
+			return -EINVAL;
+		if (cmsg->cmsg_level == knt_ops->numbers.level)
+			err = knt_ancillary(cmsg, options);
+		else if (cmsg->cmsg_level == SOL_IP ||
+			 (cmsg->cmsg_level == SOL_IPV6 && sk->sk_family == AF_INET6))
+			err = knt_wish(sk, cmsg, &options->wish);
+		else if (cmsg->cmsg_level == SOL_SOCKET)
+			err = -EINVAL;
+		else
+			err = 0;
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int knt_msg_send_options(struct sock *sk, struct msghdr *msg, struct knt_send_options *options)
+{
 	int err;
 
 	memset(options, 0, sizeof(*options));
@@ -117,18 +239,12 @@ int knt_msg_send_options(struct sock *sk, struct msghdr *msg, struct knt_send_op
 			return err;
 		options->has_to = true;
 	}
-	if (!msg->msg_controllen)
-		return 0;
-	for_each_cmsghdr(cmsg, msg) {
-		if (!CMSG_OK(msg, cmsg))
-			return -EINVAL;
-		if (cmsg->cmsg_level != knt_ops->numbers.level)
-			continue;
-		err = knt_ancillary(cmsg, options);
+	if (msg->msg_controllen) {
+		err = knt_all_ancillary(sk, msg, options);
 		if (err)
 			return err;
 	}
-	return 0;
+	return options->has_to ? knt_ask(sk, options) : 0;
 }
 
 static int knt_fill_name(const struct sock *sk, void *name, const struct knt_address *from)
@@ -161,8 +277,43 @@ static int knt_fill_name(const struct sock *sk, void *name, const struct knt_add
 /* Says where what is received came from. */
 void knt_msg_set_source(struct sock *sk, struct msghdr *msg, const struct knt_address *from)
 {
-	if (msg->msg_name)
-		msg->msg_namelen = knt_fill_name(sk, msg->msg_name, from);
+	int len;
+
+	if (!msg->msg_name)
+		return;
+	len = knt_fill_name(sk, msg->msg_name, from);
+	/* They may change what the application is told, and cannot refuse it. */
+	if (sk->sk_family == AF_INET6)
+		BPF_CGROUP_RUN_SA_PROG(sk, msg->msg_name, &len, CGROUP_UDP6_RECVMSG);
+	else
+		BPF_CGROUP_RUN_SA_PROG(sk, msg->msg_name, &len, CGROUP_UDP4_RECVMSG);
+	msg->msg_namelen = len;
+}
+
+/* IP_PKTINFO and IPV6_RECVPKTINFO: where it came to, and by which device. */
+void knt_msg_put_local(struct sock *sk, struct msghdr *msg, const u8 local[16], u32 device)
+{
+	const struct in6_addr *ip = (const struct in6_addr *)local;
+
+	if (inet_test_bit(PKTINFO, sk) && ipv6_addr_v4mapped(ip)) {
+		struct in_pktinfo info = {
+			.ipi_ifindex = device,
+			.ipi_spec_dst.s_addr = ip->s6_addr32[3],
+			.ipi_addr.s_addr = ip->s6_addr32[3],
+		};
+
+		put_cmsg(msg, SOL_IP, IP_PKTINFO, sizeof(info), &info);
+	}
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 && inet6_sk(sk)->rxopt.bits.rxinfo) {
+		struct in6_pktinfo info = {
+			.ipi6_addr = *ip,
+			.ipi6_ifindex = device,
+		};
+
+		put_cmsg(msg, SOL_IPV6, IPV6_PKTINFO, sizeof(info), &info);
+	}
+#endif
 }
 
 void knt_msg_set_flags(struct msghdr *msg, bool end, bool truncated)

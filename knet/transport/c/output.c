@@ -16,6 +16,8 @@
 
 struct knt_out_cb {
 	struct knt_path to;
+	u32 device;
+	u16 port;
 	u8 tos;
 };
 
@@ -26,13 +28,20 @@ static struct knt_out_cb *knt_cb(struct sk_buff *skb)
 }
 
 /* Makes a packet, without the headers of UDP and IP. Any context. */
-bool knt_outbox_add(struct knt_outbox *box, const struct knt_departure *departure)
+bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
+		    const struct knt_departure *departure)
 {
 	u32 headroom = LL_MAX_HEADER + sizeof(struct ipv6hdr) + sizeof(struct udphdr);
 	struct knt_out *out = departure->out;
 	bool copy = out && departure->len <= max_t(u32, KNT_COPY, knt_out_copied(out));
+	struct sock *sk = departure->sk;
 	struct sk_buff *skb;
 
+	/* IP looks into its socket, which has to be one of the family and of the namespace. */
+	if (sk && (!net_eq(sock_net(sk), tn->net) ||
+		   (sk->sk_family != AF_INET6 &&
+		    !ipv6_addr_v4mapped((const struct in6_addr *)departure->to.ip))))
+		return false;
 	/* A datagram has no more than this, whichever IP it goes by. */
 	if (departure->head_len > KNT_MAX_HEADER || (out && departure->len > KNT_MAX_PAYLOAD))
 		return false;
@@ -46,7 +55,17 @@ bool knt_outbox_add(struct knt_outbox *box, const struct knt_departure *departur
 		kfree_skb(skb);
 		return false;
 	}
+	if (sk) {
+		/* Not skb_set_owner_w(): what a message may take is counted by its bytes. */
+		sock_hold(sk);
+		skb->sk = sk;
+		skb->destructor = sock_efree;
+		skb->priority = READ_ONCE(sk->sk_priority);
+		skb->mark = READ_ONCE(sk->sk_mark);
+	}
 	knt_cb(skb)->to = departure->to;
+	knt_cb(skb)->device = departure->device;
+	knt_cb(skb)->port = departure->port;
 	knt_cb(skb)->tos = departure->tos;
 	skb->next = NULL;
 	if (box->last)
@@ -61,15 +80,17 @@ static void knt_push_udp(struct sk_buff *skb)
 {
 	struct udphdr *udp = __skb_push(skb, sizeof(*udp));
 
+	udp->source = htons(knt_cb(skb)->port);
 	skb_reset_transport_header(skb);
-	udp->source = knt_udp_port();
 	udp->dest = knt_udp_port();
 	udp->len = htons(skb->len);
 	udp->check = 0;
 }
 
-static void knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *dst)
+static int knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *dst)
 {
+	struct sock *sk = skb->sk;
+	int hops = sk ? READ_ONCE(inet_sk(sk)->uc_ttl) : -1;
 	__be32 from = ((struct in6_addr *)knt_cb(skb)->to.local)->s6_addr32[3];
 	__be32 to = ((struct in6_addr *)knt_cb(skb)->to.ip)->s6_addr32[3];
 	u8 tos = knt_cb(skb)->tos;
@@ -90,19 +111,21 @@ static void knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry 
 	if (skb->len > dst_mtu(dst))
 		knt_ops->path_mtu(tn, &path, dst_mtu(dst));
 	ip->frag_off = skb->len <= dst_mtu(dst) && !ip_mtu_locked(dst) ? htons(IP_DF) : 0;
-	ip->ttl = ip4_dst_hoplimit(dst);
+	ip->ttl = hops < 0 ? ip4_dst_hoplimit(dst) : hops;
 	ip->protocol = IPPROTO_UDP;
 	ip->saddr = from;
 	ip->daddr = to;
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
 	skb_dst_set(skb, dst);
 	ip_select_ident(tn->net, skb, NULL);
-	ip_local_out(tn->net, NULL, skb);
+	return ip_local_out(tn->net, sk, skb);
 }
 
 #if IS_ENABLED(CONFIG_IPV6)
-static void knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *dst)
+static int knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *dst)
 {
+	struct sock *sk = skb->sk;
+	int hops = sk ? READ_ONCE(inet6_sk(sk)->hop_limit) : -1;
 	struct knt_path to = knt_cb(skb)->to;
 	u8 tos = knt_cb(skb)->tos;
 	struct ipv6hdr *ip;
@@ -116,30 +139,33 @@ static void knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry 
 	ip6_flow_hdr(ip, tos, 0);
 	ip->payload_len = htons(skb->len - sizeof(*ip));
 	ip->nexthdr = IPPROTO_UDP;
-	ip->hop_limit = ip6_dst_hoplimit(dst);
+	ip->hop_limit = hops < 0 ? ip6_dst_hoplimit(dst) : hops;
 	ip->saddr = *(struct in6_addr *)to.local;
 	ip->daddr = *(struct in6_addr *)to.ip;
 	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
 	skb_dst_set(skb, dst);
-	ip6_local_out(tn->net, NULL, skb);
+	return ip6_local_out(tn->net, sk, skb);
 }
 #endif
 
 /*
- * Sends what was collected, and frees what was left. Any context in which packets may be sent, without the namespace's
- * lock.
+ * Sends what was collected, and frees what was left. Any context in which packets may be sent,
+ * without the namespace's lock. -EPERM if a packet may not go out, by netfilter or a program of the
+ * socket's cgroup; other losses are not told.
  */
-void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
+int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 {
 	struct sk_buff *skb, *next;
 	struct dst_entry *dst;
+	int err, result = 0;
 
 	knt_segments_sweep(box);
 	rcu_read_lock();
 	for (skb = box->first; skb; skb = next) {
 		next = skb->next;
 		skb_mark_not_on_list(skb);
-		dst = knt_route_get(tn, &knt_cb(skb)->to);
+		dst = knt_route_get(tn, skb->sk, &knt_cb(skb)->to, knt_cb(skb)->device,
+				    knt_cb(skb)->port);
 		if (!dst) {
 			kfree_skb(skb);
 			continue;
@@ -147,18 +173,22 @@ void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 		skb->ignore_df = 1;
 		if (ipv6_addr_v4mapped((struct in6_addr *)knt_cb(skb)->to.ip)) {
 			skb->protocol = htons(ETH_P_IP);
-			knt_send4(tn, skb, dst);
+			err = knt_send4(tn, skb, dst);
 		} else {
 #if IS_ENABLED(CONFIG_IPV6)
 			skb->protocol = htons(ETH_P_IPV6);
-			knt_send6(tn, skb, dst);
+			err = knt_send6(tn, skb, dst);
 #else
 			dst_release(dst);
 			kfree_skb(skb);
+			err = 0;
 #endif
 		}
+		if (err == -EPERM)
+			result = err;
 	}
 	rcu_read_unlock();
 	box->first = NULL;
 	box->last = NULL;
+	return result;
 }

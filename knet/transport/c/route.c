@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Ways to peers: looked up for a message's first packet, and kept by peer for those that follow. */
+/*
+ * Ways to peers: looked up for a message's first packet, and kept by peer and socket's identity
+ * (device, mark, user, label) for those that follow.
+ */
 #include <linux/jhash.h>
+#include <net/addrconf.h>
 #include <net/dst.h>
 #include <net/ip.h>
 #include <net/ip6_route.h>
@@ -9,24 +13,61 @@
 #include <net/transp_v6.h>
 #include "internal.h"
 
-static struct dst_entry *knt_lookup4(struct net *net, const struct sock *sk, __be32 *to,
-				     __be32 *from, int device)
+/* Whether routes with several next hops choose one by the ports, too. */
+static bool knt_spreads(const struct net *net, bool v4)
 {
+#if IS_ENABLED(CONFIG_IPV6)
+	if (!v4)
+		return READ_ONCE(net->ipv6.sysctl.multipath_hash_policy);
+#endif
+#ifdef CONFIG_IP_ROUTE_MULTIPATH
+	return READ_ONCE(net->ipv4.sysctl_fib_multipath_hash_policy);
+#else
+	return false;
+#endif
+}
+
+/*
+ * What the route of a packet of this socket, from this UDP port, depends on. A packet of nobody is
+ * the namespace's.
+ */
+static void knt_identify(struct net *net, const struct sock *sk, const struct knt_path *path,
+			 u32 device, u16 port, struct knt_way *way)
+{
+	bool v4 = ipv6_addr_v4mapped((const struct in6_addr *)path->ip);
+	struct flowi_common common = {};
+
+	if (sk)
+		security_sk_classify_flow(sk, &common);
+	way->path = *path;
+	way->device = path->scope ?: device;
+	if (sk && !way->device)
+		way->device = READ_ONCE(sk->sk_bound_dev_if);
+	way->mark = sk ? READ_ONCE(sk->sk_mark) : 0;
+	way->uid = __kuid_val(sock_net_uid(net, sk));
+	way->secid = common.flowic_secid;
+	/* Each message has one of its own: all routes would be kept once for each. */
+	way->port = knt_spreads(net, v4) ? port : knt_ops->numbers.udp_port;
+}
+
+/* The route of a way, which gets the addresses that the way leaves open. */
+static struct dst_entry *knt_lookup4(struct net *net, const struct sock *sk, struct knt_way *way)
+{
+	struct in6_addr *to = (struct in6_addr *)way->path.ip;
+	struct in6_addr *from = (struct in6_addr *)way->path.local;
 	struct flowi4 flow = {
-		.flowi4_oif = device,
+		.flowi4_oif = way->device,
+		.flowi4_mark = way->mark,
+		.flowi4_uid = KUIDT_INIT(way->uid),
+		.flowi4_secid = way->secid,
 		.flowi4_proto = IPPROTO_UDP,
-		.daddr = *to,
-		.saddr = *from,
-		.fl4_sport = knt_udp_port(),
+		.daddr = to->s6_addr32[3],
+		.saddr = from->s6_addr32[3],
+		.fl4_sport = htons(way->port),
 		.fl4_dport = knt_udp_port(),
 	};
 	struct rtable *rt;
 
-	if (sk) {
-		flow.flowi4_mark = READ_ONCE(sk->sk_mark);
-		flow.flowi4_uid = sk_uid(sk);
-		security_sk_classify_flow(sk, flowi4_to_flowi_common(&flow));
-	}
 	rt = ip_route_output_flow(net, &flow, sk);
 	if (IS_ERR(rt))
 		return ERR_CAST(rt);
@@ -34,21 +75,25 @@ static struct dst_entry *knt_lookup4(struct net *net, const struct sock *sk, __b
 		ip_rt_put(rt);
 		return ERR_PTR(-EACCES);
 	}
-	*to = flow.daddr;
-	*from = flow.saddr;
+	ipv6_addr_set_v4mapped(flow.daddr, to);
+	ipv6_addr_set_v4mapped(flow.saddr, from);
 	return &rt->dst;
 }
 
 #if IS_ENABLED(CONFIG_IPV6)
-static struct dst_entry *knt_lookup6(struct net *net, const struct sock *sk, struct in6_addr *to,
-				     struct in6_addr *from, int device)
+static struct dst_entry *knt_lookup6(struct net *net, const struct sock *sk, struct knt_way *way)
 {
+	struct in6_addr *to = (struct in6_addr *)way->path.ip;
+	struct in6_addr *from = (struct in6_addr *)way->path.local;
 	struct flowi6 flow = {
-		.flowi6_oif = device,
+		.flowi6_oif = way->device,
+		.flowi6_mark = way->mark,
+		.flowi6_uid = KUIDT_INIT(way->uid),
+		.flowi6_secid = way->secid,
 		.flowi6_proto = IPPROTO_UDP,
 		.daddr = *to,
 		.saddr = *from,
-		.fl6_sport = knt_udp_port(),
+		.fl6_sport = htons(way->port),
 		.fl6_dport = knt_udp_port(),
 	};
 	struct dst_entry *dst;
@@ -57,11 +102,6 @@ static struct dst_entry *knt_lookup6(struct net *net, const struct sock *sk, str
 		flow.daddr = in6addr_loopback;
 	if (ipv6_addr_is_multicast(&flow.daddr))
 		return ERR_PTR(-EACCES);
-	if (sk) {
-		flow.flowi6_mark = READ_ONCE(sk->sk_mark);
-		flow.flowi6_uid = sk_uid(sk);
-		security_sk_classify_flow(sk, flowi6_to_flowi_common(&flow));
-	}
 	dst = ip6_dst_lookup_flow(net, sk, &flow, NULL);
 	if (IS_ERR(dst))
 		return dst;
@@ -71,83 +111,129 @@ static struct dst_entry *knt_lookup6(struct net *net, const struct sock *sk, str
 }
 #endif
 
+static struct dst_entry *knt_lookup(struct net *net, const struct sock *sk, struct knt_way *way)
+{
+	if (ipv6_addr_v4mapped((struct in6_addr *)way->path.ip))
+		return knt_lookup4(net, sk, way);
+#if IS_ENABLED(CONFIG_IPV6)
+	return knt_lookup6(net, sk, way);
+#else
+	return ERR_PTR(-EAFNOSUPPORT);
+#endif
+}
+
+/* The source address that a message asks for, or the socket's; any, if neither says one. */
+static int knt_local4(const struct sock *sk, const struct in6_addr *wish, struct in6_addr *local)
+{
+	__be32 own = inet_sk(sk)->inet_saddr;
+
+	if (sk->sk_family == AF_INET6 && ipv6_only_sock(sk))
+		return -ENETUNREACH;
+	/* An AF_INET6 socket that is bound to an address of IPv6 has none of IPv4. */
+	if (sk->sk_family == AF_INET6 && own == LOOPBACK4_IPV6)
+		return -ENETUNREACH;
+	if (!ipv6_addr_any(wish)) {
+		/* Whether it is the host's is for the look-up to see. */
+		if (!ipv6_addr_v4mapped(wish))
+			return -EINVAL;
+		own = wish->s6_addr32[3];
+	}
+	ipv6_addr_set_v4mapped(own, local);
+	return 0;
+}
+
+#if IS_ENABLED(CONFIG_IPV6)
+static int knt_local6(const struct sock *sk, const struct in6_addr *wish, u32 device,
+		      struct in6_addr *local)
+{
+	if (sk->sk_family != AF_INET6)
+		return -EAFNOSUPPORT;
+	*local = inet6_sk(sk)->saddr;
+	if (ipv6_addr_v4mapped(local))
+		return -ENETUNREACH;
+	if (!ipv6_addr_any(wish)) {
+		struct net_device *dev = NULL;
+		bool strict = __ipv6_addr_needs_scope_id(__ipv6_addr_type(wish));
+		bool own;
+
+		/* The look-up does not ask whose it is. */
+		rcu_read_lock();
+		if (strict)
+			dev = dev_get_by_index_rcu(sock_net(sk), device);
+		own = (dev || !strict) && ipv6_chk_addr(sock_net(sk), wish, dev, strict);
+		rcu_read_unlock();
+		if (!own)
+			return -EINVAL;
+		*local = *wish;
+	}
+	return 0;
+}
+#endif
+
+static bool knt_has_device(struct net *net, u32 device)
+{
+	bool has;
+
+	rcu_read_lock();
+	has = dev_get_by_index_rcu(net, device);
+	rcu_read_unlock();
+	return has;
+}
+
 /*
  * The path from a socket to an address, and how long a packet may be on it. Chooses the source if
- * the socket is not bound to one. The route itself is not kept: packets find it by knt_route_get().
+ * neither the message nor the socket has one. The route itself is not kept: packets find it by
+ * knt_route_get().
  */
-int knt_route(struct sock *sk, const struct knt_address *to, struct knt_path *path, u32 *mtu)
+int knt_route(struct sock *sk, const struct knt_address *to, const struct knt_wish *wish,
+	      struct knt_path *path, u32 *mtu)
 {
 	const struct in6_addr *peer = (const struct in6_addr *)to->ip;
+	const struct in6_addr *source = (const struct in6_addr *)wish->source;
+	struct in6_addr *local = (struct in6_addr *)path->local;
+	u32 device = READ_ONCE(sk->sk_bound_dev_if);
 	struct net *net = sock_net(sk);
-	int device = READ_ONCE(sk->sk_bound_dev_if);
 	struct dst_entry *dst;
+	struct knt_way way;
+	int err;
 
+	if (wish->device) {
+		if (device && wish->device != device)
+			return -EINVAL;
+		device = wish->device;
+		/* With a source, IPv6 takes it for a mere preference. */
+		if (!knt_has_device(net, device))
+			return -ENODEV;
+	}
+	*(struct in6_addr *)path->ip = *peer;
+	path->scope = 0;
 	if (ipv6_addr_v4mapped(peer)) {
-		__be32 ip = peer->s6_addr32[3];
-		__be32 local = inet_sk(sk)->inet_saddr;
-
-		if (sk->sk_family == AF_INET6 && ipv6_only_sock(sk))
-			return -ENETUNREACH;
-		/* An AF_INET6 socket that is bound to an address of IPv6 has none of IPv4. */
-		if (sk->sk_family == AF_INET6 && local == LOOPBACK4_IPV6)
-			return -ENETUNREACH;
-		dst = knt_lookup4(net, sk, &ip, &local, device);
-		if (IS_ERR(dst))
-			return PTR_ERR(dst);
-		ipv6_addr_set_v4mapped(ip, (struct in6_addr *)path->ip);
-		ipv6_addr_set_v4mapped(local, (struct in6_addr *)path->local);
-		path->scope = 0;
+		err = knt_local4(sk, source, local);
 	} else {
 #if IS_ENABLED(CONFIG_IPV6)
-		struct in6_addr ip = *peer;
-		struct in6_addr local;
-
-		if (sk->sk_family != AF_INET6)
-			return -EAFNOSUPPORT;
-		local = inet6_sk(sk)->saddr;
-		if (ipv6_addr_v4mapped(&local))
-			return -ENETUNREACH;
-		if (__ipv6_addr_needs_scope_id(ipv6_addr_type(&ip))) {
+		if (__ipv6_addr_needs_scope_id(ipv6_addr_type(peer))) {
 			if (to->scope && device && to->scope != device)
 				return -EINVAL;
 			device = to->scope ?: device;
 			if (!device)
-				return -EINVAL;
+				return sk->sk_family == AF_INET6 ? -EINVAL : -EAFNOSUPPORT;
+			path->scope = ipv6_iface_scope_id(peer, device);
 		}
-		dst = knt_lookup6(net, sk, &ip, &local, device);
-		if (IS_ERR(dst))
-			return PTR_ERR(dst);
-		*(struct in6_addr *)path->ip = ip;
-		*(struct in6_addr *)path->local = local;
-		path->scope = ipv6_iface_scope_id(&ip, device);
+		err = knt_local6(sk, source, device, local);
 #else
-		return -EAFNOSUPPORT;
+		err = -EAFNOSUPPORT;
 #endif
 	}
+	if (err)
+		return err;
+	knt_identify(net, sk, path, device, knt_ops->numbers.udp_port, &way);
+	dst = knt_lookup(net, sk, &way);
+	if (IS_ERR(dst))
+		return PTR_ERR(dst);
+	*path = way.path;
 	*mtu = dst_mtu(dst);
 	dst_release(dst);
 	return 0;
-}
-
-static struct dst_entry *knt_lookup(struct knt_net *tn, const struct knt_path *path)
-{
-	const struct in6_addr *ip = (const struct in6_addr *)path->ip;
-	const struct in6_addr *local = (const struct in6_addr *)path->local;
-
-	if (ipv6_addr_v4mapped(ip)) {
-		__be32 to = ip->s6_addr32[3], from = local->s6_addr32[3];
-
-		return knt_lookup4(tn->net, NULL, &to, &from, 0);
-	}
-#if IS_ENABLED(CONFIG_IPV6)
-	{
-		struct in6_addr to = *ip, from = *local;
-
-		return knt_lookup6(tn->net, NULL, &to, &from, path->scope);
-	}
-#else
-	return ERR_PTR(-EAFNOSUPPORT);
-#endif
 }
 
 static u32 knt_dst_cookie(struct dst_entry *dst)
@@ -159,16 +245,22 @@ static u32 knt_dst_cookie(struct dst_entry *dst)
 	return 0;
 }
 
-/* The route of a packet, with a reference; NULL if there is none. */
-struct dst_entry *knt_route_get(struct knt_net *tn, const struct knt_path *path)
+/*
+ * The route of a packet of this socket, with a reference; NULL if there is none. device: that it
+ * has to go by, 0: the socket's, or any.
+ */
+struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
+				const struct knt_path *path, u32 device, u16 port)
 {
-	u32 hash = jhash2((const u32 *)path, sizeof(*path) / sizeof(u32), 0);
-	struct knt_cached_route *slot = &tn->routes[hash & (KNT_ROUTES - 1)];
 	struct dst_entry *dst = NULL, *old = NULL;
+	struct knt_cached_route *slot;
+	struct knt_way way, found;
 
-	BUILD_BUG_ON(sizeof(*path) % sizeof(u32));
+	BUILD_BUG_ON(sizeof(way) != sizeof(*path) + 5 * sizeof(u32));
+	knt_identify(tn->net, sk, path, device, port, &way);
+	slot = &tn->routes[jhash2((const u32 *)&way, sizeof(way) / sizeof(u32), 0) & (KNT_ROUTES - 1)];
 	spin_lock_bh(&tn->route_lock);
-	if (slot->dst && !memcmp(&slot->path, path, sizeof(*path))) {
+	if (slot->dst && !memcmp(&slot->way, &way, sizeof(way))) {
 		if (dst_check(slot->dst, slot->cookie)) {
 			dst = slot->dst;
 			dst_hold(dst);
@@ -182,13 +274,14 @@ struct dst_entry *knt_route_get(struct knt_net *tn, const struct knt_path *path)
 	if (dst)
 		return dst;
 
-	dst = knt_lookup(tn, path);
+	found = way;
+	dst = knt_lookup(tn->net, sk, &found);
 	if (IS_ERR(dst))
 		return NULL;
 	dst_hold(dst);
 	spin_lock_bh(&tn->route_lock);
 	old = slot->dst;
-	slot->path = *path;
+	slot->way = way;
 	slot->dst = dst;
 	slot->cookie = knt_dst_cookie(dst);
 	spin_unlock_bh(&tn->route_lock);

@@ -4,6 +4,7 @@
  * is Rust's. AF_INET6 has a table of its own, because inet6_dgram_ops is not exported, and both
  * have one so that an open socket holds this module.
  */
+#include <linux/bpf-cgroup.h>
 #include <linux/cred.h>
 #include <linux/module.h>
 #include <linux/net.h>
@@ -12,6 +13,7 @@
 #include <linux/user_namespace.h>
 #include <asm/ioctls.h>
 #include <net/inet_common.h>
+#include <net/ip.h>
 #include <net/ipv6.h>
 #include <net/protocol.h>
 #include <net/transp_v6.h>
@@ -125,10 +127,26 @@ static void knt_destroy(struct sock *sk)
 	sock_prot_inuse_add(sock_net(sk), sk->sk_prot, -1);
 }
 
+/* As UDP's: the programs of the socket's cgroup are asked, with an address that is all there. */
 static int knt_pre_connect(struct sock *sk, struct sockaddr_unsized *address, int len)
 {
-	return 0;
+	if (len < sizeof(struct sockaddr_in))
+		return -EINVAL;
+	return BPF_CGROUP_RUN_PROG_INET4_CONNECT_LOCK(sk, address, &len);
 }
+
+#if IS_ENABLED(CONFIG_IPV6)
+static int knt6_pre_connect(struct sock *sk, struct sockaddr_unsized *address, int len)
+{
+	if (len < offsetofend(struct sockaddr, sa_family))
+		return -EINVAL;
+	if (address->sa_family == AF_INET)
+		return ipv6_only_sock(sk) ? -EAFNOSUPPORT : knt_pre_connect(sk, address, len);
+	if (len < SIN6_LEN_RFC2133)
+		return -EINVAL;
+	return BPF_CGROUP_RUN_PROG_INET6_CONNECT_LOCK(sk, address, &len);
+}
+#endif
 
 /*
  * The kernel calls rehash() where it changes the local address, and that before it has noted the
@@ -201,15 +219,49 @@ static int knt_ioctl(struct sock *sk, int cmd, int *value)
 	return 0;
 }
 
+/*
+ * The options of IP that mean for a message what they mean for a datagram. Others are refused, so
+ * that nobody relies on them: docs/sockets.md has them all.
+ */
+static bool knt_is_ip_option(const struct sock *sk, int level, int option, bool set)
+{
+	if (level == SOL_IP) {
+		switch (option) {
+		case IP_TTL:
+		case IP_PKTINFO:
+		case IP_BIND_ADDRESS_NO_PORT:
+			return true;
+		case IP_MTU:
+			return !set;
+		}
+	}
+#if IS_ENABLED(CONFIG_IPV6)
+	if (level == SOL_IPV6 && sk->sk_family == AF_INET6) {
+		switch (option) {
+		case IPV6_V6ONLY:
+		case IPV6_UNICAST_HOPS:
+		case IPV6_RECVPKTINFO:
+			return true;
+		case IPV6_MTU:
+			return !set;
+		}
+	}
+#endif
+	return false;
+}
+
 static int knt_setsockopt(struct sock *sk, int level, int option, sockptr_t from, unsigned int len)
 {
 	int value, err;
 	u64 wide = 0;
 
+	if (knt_is_ip_option(sk, level, option, true)) {
+		if (level == SOL_IP)
+			return ip_setsockopt(sk, level, option, from, len);
 #if IS_ENABLED(CONFIG_IPV6)
-	if (level == SOL_IPV6 && option == IPV6_V6ONLY && sk->sk_family == AF_INET6)
 		return ipv6_setsockopt(sk, level, option, from, len);
 #endif
+	}
 	if (level != knt_ops->numbers.level)
 		return -ENOPROTOOPT;
 	if (len < sizeof(value))
@@ -229,10 +281,13 @@ static int knt_getsockopt(struct sock *sk, int level, int option, char __user *t
 {
 	int value, len;
 
+	if (knt_is_ip_option(sk, level, option, false)) {
+		if (level == SOL_IP)
+			return ip_getsockopt(sk, level, option, to, len_to);
 #if IS_ENABLED(CONFIG_IPV6)
-	if (level == SOL_IPV6 && option == IPV6_V6ONLY && sk->sk_family == AF_INET6)
 		return ipv6_getsockopt(sk, level, option, to, len_to);
 #endif
+	}
 	if (level != knt_ops->numbers.level)
 		return -ENOPROTOOPT;
 	if (get_user(len, len_to))
@@ -346,7 +401,6 @@ static void knt_enter_memory_pressure(struct sock *sk)
 #define KNT_PROTO							\
 	.owner = THIS_MODULE,						\
 	.close = knt_close,						\
-	.pre_connect = knt_pre_connect,					\
 	.disconnect = knt_disconnect,					\
 	.ioctl = knt_ioctl,						\
 	.init = knt_init,						\
@@ -371,6 +425,7 @@ static void knt_enter_memory_pressure(struct sock *sk)
 
 static struct proto knt_proto = {
 	KNT_PROTO,
+	.pre_connect = knt_pre_connect,
 	.connect = knt_connect,
 	.release_cb = ip4_datagram_release_cb,
 	.obj_size = sizeof(struct knt_sock),
@@ -406,6 +461,7 @@ static struct inet_protosw knt_inet = {
 #if IS_ENABLED(CONFIG_IPV6)
 static struct proto knt6_proto = {
 	KNT_PROTO,
+	.pre_connect = knt6_pre_connect,
 	.connect = knt6_connect,
 	.release_cb = ip6_datagram_release_cb,
 	.obj_size = sizeof(struct knt6_sock),

@@ -99,6 +99,16 @@ impl Skb {
     pub(crate) unsafe fn from_raw(skb: NonNull<bindings::sk_buff>) -> Self {
         Self(skb)
     }
+
+    pub(crate) fn as_raw(&self) -> *mut bindings::sk_buff {
+        self.0.as_ptr()
+    }
+
+    /// Leaves what may be kept of a packet that came in as it is, once.
+    pub(crate) fn take(&self) {
+        // SAFETY: ours.
+        unsafe { bindings::knt_skb_take(self.0.as_ptr()) }
+    }
 }
 
 impl Drop for Skb {

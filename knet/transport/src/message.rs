@@ -35,8 +35,19 @@ impl SockAddress {
     }
 }
 
+/// How a message is to go, other than by its socket.
+#[derive(Clone, Copy, Default)]
+pub struct Wish {
+    /// The local address; all zero: the socket's, or any.
+    pub source: [u8; 16],
+    /// Index of the device; 0: the socket's, or any.
+    pub device: u32,
+}
+
 /// What `sendmsg` says beside the data. All values are in range.
 pub struct SendOptions {
+    /// Which way.
+    pub wish: Wish,
     /// The destination.
     pub to: Option<SockAddress>,
     /// The message's length; not 0.
@@ -63,6 +74,8 @@ impl SendOptions {
             || self.coflow.is_some()
             || self.priority.is_some()
             || self.unknown_size.is_some()
+            || self.wish.source != [0; 16]
+            || self.wish.device != 0
     }
 }
 
@@ -132,7 +145,8 @@ impl<'a> Sending<'a> {
     /// Reads the destination, the flags and the ancillary data.
     ///
     /// # Errors
-    /// `EINVAL`, `EAFNOSUPPORT`, `ENETUNREACH`, `EOPNOTSUPP`: what is wrong with them.
+    /// `EINVAL`, `EAFNOSUPPORT`, `ENETUNREACH`, `EOPNOTSUPP`: what is wrong with them; `EPERM`: a
+    /// program of the socket's cgroup refuses the destination.
     pub fn options(&mut self) -> Result<SendOptions> {
         let mut raw = bindings::knt_send_options::default();
         // SAFETY: both live, and the call is a `sendmsg`.
@@ -140,6 +154,10 @@ impl<'a> Sending<'a> {
             bindings::knt_msg_send_options(self.0.sock.as_raw(), self.as_raw(), &mut raw)
         })?;
         Ok(SendOptions {
+            wish: Wish {
+                source: raw.wish.source,
+                device: raw.wish.device,
+            },
             to: raw.has_to.then(|| SockAddress::from_raw(&raw.to)),
             length: (raw.length != 0).then_some(raw.length),
             deadline: raw.has_deadline.then_some(raw.deadline),
@@ -175,6 +193,19 @@ impl<'a> Receiving<'a> {
         // SAFETY: both live, and the call is a `recvmsg`: there is room for any address.
         unsafe {
             bindings::knt_msg_set_source(self.0.sock.as_raw(), self.as_raw(), &from.to_raw());
+        }
+    }
+
+    /// Says which local address it came to, and by which device, if the application asked. Sleeps.
+    pub fn put_local<T: Transport>(&mut self, _net: &mut Net<'_, T>, local: [u8; 16], device: u32) {
+        // SAFETY: both live, the call is a `recvmsg`, and there are 16 bytes.
+        unsafe {
+            bindings::knt_msg_put_local(
+                self.0.sock.as_raw(),
+                self.as_raw(),
+                local.as_ptr(),
+                device,
+            );
         }
     }
 

@@ -4,12 +4,18 @@
 use crate::{
     bindings,
     buffer::Written,
+    sock::Sock,
     transport::{Path, Transport},
 };
 use core::{
     marker::PhantomData,
+    mem::ManuallyDrop,
     ops::{Deref, DerefMut},
     ptr::NonNull,
+};
+use kernel::{
+    error::{to_result, Result},
+    ffi::c_int,
 };
 
 /// `CLOCK_MONOTONIC`, ns. The timer runs by it.
@@ -101,17 +107,25 @@ pub struct Outbox {
 pub struct Departure<'a> {
     /// Whom to, and from which address.
     pub to: Path,
+    /// The socket that it is from, by which the kernel decides whether and how it goes: its cgroup,
+    /// mark, device, user. `None`: nobody's.
+    pub socket: Option<&'a Sock>,
+    /// Index of the device that it has to go by; 0: the socket's, or any.
+    pub device: u32,
     /// The transport's header.
     pub head: &'a [u8],
     /// What follows it: bytes `offset..offset + len` of what was written.
     pub payload: Option<(&'a Written, u32, u32)>,
+    /// The UDP port that it comes from.
+    pub port: u16,
     /// DSCP and ECN of IP's header.
     pub tos: u8,
 }
 
 impl Outbox {
     /// Adds a packet. `false`: no memory; it is longer than an IP packet, or its header than 144
-    /// bytes; or the payload is not there any more, or not yet.
+    /// bytes; the payload is not there any more, or not yet; or the socket is of another namespace,
+    /// or not of the path's family.
     pub fn add(&mut self, departure: &Departure<'_>) -> bool {
         let (out, offset, len) = match departure.payload {
             Some((written, offset, len)) => (written.as_raw(), offset, len),
@@ -123,16 +137,18 @@ impl Outbox {
                 local: departure.to.local,
                 scope: departure.to.scope,
             },
+            sk: departure.socket.map_or(core::ptr::null_mut(), Sock::as_raw),
+            device: departure.device,
             head: departure.head.as_ptr(),
             head_len: u32::try_from(departure.head.len()).unwrap_or(u32::MAX),
             out,
             offset,
             len,
+            port: departure.port,
             tos: departure.tos,
-            mark: 0,
         };
         // SAFETY: all pointers are to what lives during the call.
-        unsafe { bindings::knt_outbox_add(&mut self.packets, &raw) }
+        unsafe { bindings::knt_outbox_add(self.net, &mut self.packets, &raw) }
     }
 }
 
@@ -177,6 +193,31 @@ impl<T: Transport> Locked<'_, T> {
             speed => Device::Speed(speed),
         }
     }
+
+    /// Releases the lock, and sends the packets.
+    ///
+    /// # Errors
+    /// `EPERM`: one of them may not go out, by netfilter or a program of its socket's cgroup.
+    pub fn send(self) -> Result {
+        // What is left to be dropped has no destructor.
+        to_result(ManuallyDrop::new(self).release())
+    }
+
+    /// Does what is to be done at the end, once.
+    fn release(&mut self) -> c_int {
+        let at = T::next_timer(self).unwrap_or(u64::MAX);
+        // SAFETY: the lock is held, and given back.
+        unsafe {
+            bindings::knt_net_arm(self.net.as_ptr(), at);
+            bindings::knt_net_unlock(self.net.as_ptr());
+        }
+        let packets = &self.outbox.packets;
+        if packets.first.is_null() && packets.garbage.is_null() {
+            return 0;
+        }
+        // SAFETY: the packets are given away, and the lock is not held any more.
+        unsafe { bindings::knt_outbox_send(self.net.as_ptr(), &mut self.outbox.packets) }
+    }
 }
 
 impl<T: Transport> Deref for Locked<'_, T> {
@@ -197,16 +238,7 @@ impl<T: Transport> DerefMut for Locked<'_, T> {
 
 impl<T: Transport> Drop for Locked<'_, T> {
     fn drop(&mut self) {
-        let at = T::next_timer(self).unwrap_or(u64::MAX);
-        // SAFETY: the lock is held, and given back.
-        unsafe {
-            bindings::knt_net_arm(self.net.as_ptr(), at);
-            bindings::knt_net_unlock(self.net.as_ptr());
-        }
-        let packets = &self.outbox.packets;
-        if !packets.first.is_null() || !packets.garbage.is_null() {
-            // SAFETY: the packets are given away, and the lock is not held any more.
-            unsafe { bindings::knt_outbox_send(self.net.as_ptr(), &mut self.outbox.packets) }
-        }
+        // To the endpoint a packet that does not go out is lost.
+        let _ = self.release();
     }
 }

@@ -105,6 +105,7 @@ impl<T: Transport> Table<T> {
             name6: numbers.names[1].to_bytes_with_nul().as_ptr().cast(),
             header: numbers.header,
             udp_port: numbers.udp_port,
+            source_port: numbers.source_port,
             protocol: numbers.protocol,
             level: numbers.level,
             ancillary: types,
@@ -180,8 +181,8 @@ unsafe extern "C" fn timer<T: Transport>(tn: *mut bindings::knt_net) {
 ///
 /// - C guarantees: `tn` is an open namespace, and stays so during the call. `arrival` and the bytes
 ///   that it points to are valid until the return, the bytes at most as long as `skb`. `skb` is
-///   owned by nobody else, has no device and no route. Bottom halves are off; without the
-///   namespace's lock.
+///   owned by nobody else, and as UDP had it: it begins with UDP's header, which is not in pages.
+///   Bottom halves are off; without the namespace's lock.
 /// - Rust takes `skb` in any case, keeps nothing of `arrival`, and does not sleep.
 unsafe extern "C" fn packet<T: Transport>(
     tn: *mut bindings::knt_net,
@@ -203,15 +204,15 @@ unsafe extern "C" fn packet<T: Transport>(
         head: unsafe { core::slice::from_raw_parts(arrival.head, arrival.head_len as usize) },
         len: arrival.len,
         device: arrival.device,
+        slave: arrival.slave,
+        port: arrival.port,
         link: arrival.link,
         ecn: arrival.ecn,
         skb,
     };
     // SAFETY: no packets come in any more when the namespace ends.
     let mut net = unsafe { Net::<T>::from_raw(tn) };
-    if let Some(mut state) = net.lock() {
-        T::packet(&mut state, arrival);
-    };
+    T::packet(&mut net, arrival);
 }
 
 /// # Safety

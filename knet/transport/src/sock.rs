@@ -3,7 +3,7 @@
 
 use crate::{
     bindings,
-    message::{Report, SockAddress},
+    message::{Report, SockAddress, Wish},
     net::Net,
     transport::{Path, Transport},
 };
@@ -205,17 +205,22 @@ impl<'a> Caller<'a> {
     /// The path to an address, and how long a packet may be on it, IP header included. Sleeps.
     ///
     /// # Errors
-    /// `ENETUNREACH`, `EACCES`, …: there is none.
+    /// `ENETUNREACH`, `EACCES`, …: there is none; `EINVAL`: the wish is not one for this socket.
     pub fn route<T: Transport>(
         &self,
         _net: &mut Net<'_, T>,
         to: &SockAddress,
+        wish: &Wish,
     ) -> Result<(Path, u32)> {
         let mut path = bindings::knt_path::default();
         let mut mtu = 0;
+        let wish = bindings::knt_wish {
+            source: wish.source,
+            device: wish.device,
+        };
         // SAFETY: the socket lives.
         to_result(unsafe {
-            bindings::knt_route(self.as_raw(), &to.to_raw(), &mut path, &mut mtu)
+            bindings::knt_route(self.as_raw(), &to.to_raw(), &wish, &mut path, &mut mtu)
         })?;
         Ok((Path::from_raw(&path), mtu))
     }

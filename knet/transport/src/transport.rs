@@ -39,8 +39,12 @@ pub struct Arrival<'a> {
     pub from: Path,
     /// How many bytes there are behind UDP's header.
     pub len: u32,
-    /// Index of the device that it came in by.
+    /// Index of the device that it came in by; of the VRF, if the device is in one.
     pub device: u32,
+    /// Index of the device in the VRF; 0: it is in none.
+    pub slave: u32,
+    /// The UDP port that it came from: the transport's, or one of [`Numbers::source_port`].
+    pub port: u16,
     /// The same; with a VRF, of the device below, which has a speed.
     pub link: u32,
     /// The ECN field of IP's header.
@@ -58,14 +62,45 @@ impl Arrival<'_> {
     /// The packet, which begins behind UDP's header. Its first bytes may be in it, and cannot be
     /// looked at any more.
     pub fn into_skb(self) -> Skb {
+        self.skb.take();
         self.skb
     }
+
+    /// Whether a socket may have it, by the device that the socket is bound to, its cgroup's
+    /// programs, the security module, and its filter. [`Arrival::head`] is empty afterwards.
+    /// `locked`: the caller has a lock under which no program of an application should run; the
+    /// answer may then be [`Verdict::AskUnlocked`].
+    pub fn admitted(&mut self, sock: &Sock, locked: bool) -> Verdict {
+        // A program may move what there is to be read.
+        self.head = &[];
+        let skb = self.skb.as_raw();
+        // SAFETY: both live; the packet is as it came in, since `into_skb` takes the value.
+        let verdict = unsafe {
+            bindings::knt_sock_admits(sock.as_raw(), skb, self.device, self.slave, locked)
+        };
+        match verdict {
+            bindings::knt_verdict_KNT_PASSES => Verdict::Passes,
+            bindings::knt_verdict_KNT_ASK_UNLOCKED => Verdict::AskUnlocked,
+            _ => Verdict::Refused,
+        }
+    }
+}
+
+/// What a socket says of a packet for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may have it.
+    Passes,
+    /// It may not.
+    Refused,
+    /// Programs have to be asked, without a lock.
+    AskUnlocked,
 }
 
 /// Why a datagram is not one for the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It is from another port than the transport's.
+    /// It is from no port of the transport's.
     Port,
     /// It is for a broadcast or multicast address, or from nobody's address.
     Address,
@@ -93,8 +128,10 @@ pub struct Numbers {
     pub names: [&'static CStr; 2],
     /// The longest header that it puts behind UDP's, at most 256 bytes.
     pub header: u32,
-    /// The UDP port of both ends.
+    /// The UDP port that packets go to.
     pub udp_port: u16,
+    /// They come from that port, or from one not below this.
+    pub source_port: u16,
     /// Its number for `socket(2)`.
     pub protocol: u16,
     /// The level of its socket options and ancillary data.
@@ -171,7 +208,7 @@ pub trait Transport: Sized + 'static {
     fn timer(state: &mut Locked<'_, Self>);
 
     /// A packet came in.
-    fn packet(state: &mut Locked<'_, Self>, arrival: Arrival<'_>);
+    fn packet(net: &mut Net<'_, Self>, arrival: Arrival<'_>);
 
     /// A datagram came to the transport's port and was dropped.
     fn refused(state: &mut Locked<'_, Self>, why: Refused);

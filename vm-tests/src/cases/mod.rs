@@ -57,6 +57,7 @@ const ALL: &[&[Case]] = &[
     transport::reports::CASES,
     transport::many::CASES,
     transport::marks::CASES,
+    transport::identity::CASES,
     transport::path::CASES,
     transport::packets::CASES,
     transport::port::CASES,

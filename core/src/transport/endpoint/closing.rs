@@ -15,8 +15,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.leave_out(index);
         self.stats.count(Counter::OutAborted);
         let out = self.outs.get(index)?;
-        let (to, cookie) = (out.to, out.cookie);
-        self.tell_reset(&to, cookie, ResetCode::Aborted, host);
+        let (cookie, code) = (out.cookie, ResetCode::Aborted);
+        self.stats.count(Counter::reset_sent(code));
+        signal(
+            host,
+            Owner::Out(&out.user),
+            &out.to,
+            &Packet::Reset(Reset { cookie, code }),
+        );
         self.tell_out_failed(now, index, Failure::Reset(ResetCode::Aborted), host);
         self.outs.remove_part(index, |out| out.user)
     }
@@ -27,9 +33,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let index = self.in_at(id)?;
         self.leave_in(index);
         self.stats.count(Counter::InClosed);
-        let message = self.ins.get(index)?;
-        let (from, cookie) = (message.from, message.cookie);
-        self.tell_reset(&from, cookie, ResetCode::Closed, host);
+        self.reset_in(index, ResetCode::Closed, host);
         self.tell_in_failed(now, index, Failure::Reset(ResetCode::Closed), host);
         self.ins.remove_part(index, |message| message.user)
     }
@@ -180,29 +184,27 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let until = now + self.config.timeout + Nanos::SECOND;
         let hash = self.hash(cookie);
         self.remembered.insert(hash, cookie, &from, length, until);
-        self.final_ack(&from, cookie, length, host);
+        if let Some(message) = self.ins.get(index) {
+            let ack = final_ack(cookie, length);
+            self.stats.count(Counter::AckSent);
+            signal(host, Owner::In(&message.user), &from, &ack);
+        }
         self.tell_in_delivered(now, index, host);
         if let Some(user) = self.ins.remove_part(index, |message| message.user) {
             host.in_done(id, user);
         }
     }
 
-    /// Sends a final ACK: the receiver's says that the message is complete, the sender's that it
-    /// knows.
-    pub(super) fn final_ack<H: Host<O, I>>(
+    /// Says once more that a message is complete which is only remembered.
+    pub(super) fn old_ack<H: Host<O, I>>(
         &mut self,
         to: &Address,
         cookie: Cookie,
         length: u32,
         host: &mut H,
     ) {
-        let ack = Ack {
-            cookie,
-            received: length,
-            window: length,
-            last: true,
-        };
-        self.ack(to, ack, host);
+        self.stats.count(Counter::AckSent);
+        signal(host, Owner::Nobody, to, &final_ack(cookie, length));
     }
 
     pub(super) fn in_failed<H: Host<O, I>>(
@@ -284,4 +286,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             .saturating_add((all % 1_000_000_000).saturating_mul(ppb) / 1_000_000_000);
         message.info(now, rate)
     }
+}
+
+/// A final ACK: the receiver's says that the message is complete, the sender's that it knows.
+pub(super) fn final_ack(cookie: Cookie, length: u32) -> Packet {
+    Packet::Ack(Ack {
+        cookie,
+        received: length,
+        window: length,
+        last: true,
+    })
 }

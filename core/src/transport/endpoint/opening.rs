@@ -24,7 +24,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let hash = self.hash(sync.cookie);
         if let Some(length) = self.remembered.length(hash, sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
-            return self.final_ack(from, sync.cookie, length, host);
+            return self.old_ack(from, sync.cookie, length, host);
         }
         if sync.probe {
             return self.reset(at.now, from, sync.cookie, ResetCode::Unknown, host);
@@ -200,8 +200,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             window: message.told,
             last: false,
         };
-        let to = message.from;
-        self.ack(&to, ack, host);
+        self.stats.count(Counter::AckSent);
+        signal(
+            host,
+            Owner::In(&message.user),
+            &message.from,
+            &Packet::Ack(ack),
+        );
     }
 
     /// Whether so many messages are half open that each gets fewer tokens.

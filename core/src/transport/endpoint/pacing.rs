@@ -104,7 +104,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let link = message.link;
         let slack = self.links.slack(link);
-        let to = message.from;
         let rtt = message.rtt(base);
         message.priority = priority;
         let token = Token {
@@ -114,7 +113,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             priority,
             grant: None,
         };
-        let wire_len = token_wire_len(&to);
+        let wire_len = token_wire_len(&message.from);
         let interval = message.credit.interval(self.links.speed(link), wire_len);
         let jitter = self.config.jitter;
         message.due.advance(at.now, interval, slack);
@@ -128,7 +127,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.count(Counter::TokenSent);
         transmit(
             host,
-            &to,
+            Owner::In(&message.user),
+            &message.from,
             Class::Token(priority),
             false,
             &Packet::Token(token),

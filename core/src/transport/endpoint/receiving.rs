@@ -42,7 +42,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let end = data.offset.saturating_add(data.len);
         if message.length.is_some_and(|length| end > length) {
             self.stats.count(Counter::DataBeyondLength);
-            self.tell_reset(from, data.cookie, ResetCode::Protocol, host);
+            self.reset_in(index, ResetCode::Protocol, host);
             return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
         }
         let token = self.on_answer(at, index, data);
@@ -84,13 +84,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         let batch = message.mss.saturating_mul(ACK_PACKETS);
         let acknowledge = now_contiguous.saturating_sub(message.acked) >= batch;
-        let (cookie, ren) = (message.cookie, message.ren);
+        let ren = message.ren;
         let spans = message.resend(at.now, self.config.base_rtt);
         if acknowledge {
             self.in_ack(index, host);
         }
         if let Some(spans) = spans {
-            self.send_resend(from, cookie, spans, host);
+            self.send_resend(index, spans, host);
         }
         if ren {
             let mark = match ecn & 3 {
@@ -116,7 +116,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let hash = self.hash(cookie);
         if let Some(length) = self.remembered.length(hash, cookie, from) {
             self.stats.count(Counter::DataDuplicate);
-            return self.final_ack(from, cookie, length, host);
+            return self.old_ack(from, cookie, length, host);
         }
         // It may have overtaken its SYNC, so no RESET; a sender whose message is gone will probe.
         self.stats.count(if other {
@@ -150,15 +150,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Some(data.token)
     }
 
-    pub(super) fn send_resend<H: Host<O, I>>(
-        &mut self,
-        to: &Address,
-        cookie: Cookie,
-        spans: Spans,
-        host: &mut H,
-    ) {
-        self.stats.count(Counter::ResendSent);
-        signal(host, to, &Packet::Resend(Resend { cookie, spans }));
+    pub(super) fn send_resend<H: Host<O, I>>(&mut self, index: u32, spans: Spans, host: &mut H) {
+        if let Some(message) = self.ins.get(index) {
+            let cookie = message.cookie;
+            self.stats.count(Counter::ResendSent);
+            signal(
+                host,
+                Owner::In(&message.user),
+                &message.from,
+                &Packet::Resend(Resend { cookie, spans }),
+            );
+        }
     }
 
     /// Sends a grant, if the message has anything left to grant.
@@ -181,11 +183,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             priority: 0,
             grant: Some(mark),
         };
-        let to = message.from;
         self.stats.count(Counter::GrantSent);
         transmit(
             host,
-            &to,
+            Owner::In(&message.user),
+            &message.from,
             Class::Token(0),
             false,
             &Packet::Token(token),
@@ -228,7 +230,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Err(false) => {
                 let hash = self.hash(fin.cookie);
                 if let Some(length) = self.remembered.length(hash, fin.cookie, from) {
-                    return self.final_ack(from, fin.cookie, length, host);
+                    return self.old_ack(from, fin.cookie, length, host);
                 }
                 self.stray(false);
                 return self.reset(at.now, from, fin.cookie, ResetCode::Unknown, host);
@@ -245,7 +247,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         if contradicts {
             self.stats.count(Counter::SignalContradiction);
-            self.tell_reset(from, fin.cookie, ResetCode::Protocol, host);
+            self.reset_in(index, ResetCode::Protocol, host);
             return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
         }
         message.awake();

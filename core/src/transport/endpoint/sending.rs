@@ -6,6 +6,7 @@ use core::num::NonZeroU32;
 use super::*;
 use crate::header::{FLAG_REN, FLAG_UNSCHEDULED};
 use crate::transport::config::Policy;
+use crate::transport::endpoint::closing::final_ack;
 use crate::transport::host::{Failure, Outgoing, SendError};
 use crate::transport::outgoing::{Nothing, Piece};
 use crate::transport::shares::Shared;
@@ -73,7 +74,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.note_unacknowledged(index);
         self.stats.count(Counter::OutOpened);
         self.stats.count(Counter::SyncSent);
-        signal(host, to, &Packet::Sync(sync));
+        if let Some(out) = self.outs.get(index) {
+            signal(host, Owner::Out(&out.user), to, &Packet::Sync(sync));
+        }
         self.tell_out_opened(now, index, host);
         self.burst(now, index, host);
         Ok(self.out_id(index))
@@ -193,7 +196,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 Packet::Sync(out.sync(now))
             }
         };
-        signal(host, &out.to, &packet);
+        signal(host, Owner::Out(&out.user), &out.to, &packet);
     }
 
     /// Sends some of the unscheduled packets.
@@ -258,13 +261,20 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             out.repeated = out.repeated.saturating_add(1);
             self.stats.count(Counter::DataResent);
         }
-        let (to, ren) = (out.to, out.ren);
         let payload = Slice {
-            message: &mut out.user,
+            message: &out.user,
             offset: piece.offset,
             len: piece.len,
         };
-        transmit(host, &to, class, ren, &Packet::Data(data), Some(payload));
+        transmit(
+            host,
+            Owner::Out(&out.user),
+            &out.to,
+            class,
+            out.ren,
+            &Packet::Data(data),
+            Some(payload),
+        );
     }
 
     pub(super) fn on_token<H: Host<O, I>>(
@@ -432,7 +442,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         self.note_unacknowledged(index);
         if ack.last {
-            self.final_ack(from, ack.cookie, ack.received, host);
+            if let Some(out) = self.outs.get(index) {
+                let answer = final_ack(ack.cookie, ack.received);
+                self.stats.count(Counter::AckSent);
+                signal(host, Owner::Out(&out.user), from, &answer);
+            }
             self.out_done(at.now, index, Ok(()), host);
         }
     }

@@ -69,9 +69,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        let (from, cookie) = (message.from, message.cookie);
         if at.now >= message.heard + self.config.timeout {
-            self.tell_reset(&from, cookie, ResetCode::Unknown, host);
+            self.reset_in(index, ResetCode::Unknown, host);
             return self.in_failed(at.now, index, Failure::TimedOut, host);
         }
         if at.now >= message.progress.next() {
@@ -79,7 +78,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let facts = message.facts();
             let timeout = self.config.timeout;
             if !message.progress.look(at.now, timeout, &facts, least) {
-                self.tell_reset(&from, cookie, ResetCode::Closed, host);
+                self.reset_in(index, ResetCode::Closed, host);
                 return self.in_failed(at.now, index, Failure::TimedOut, host);
             }
         }
@@ -88,7 +87,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let grant = message.is_grant_due(at.now);
         let open = message.half_open.is_none() && message.missing() != 0;
         if let Some(spans) = spans {
-            self.send_resend(&from, cookie, spans, host);
+            self.send_resend(index, spans, host);
         }
         if grant {
             if open {

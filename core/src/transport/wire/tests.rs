@@ -527,3 +527,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn source_ports_are_evenly_used_and_those_of_the_header_that_was_written() {
+    let mut seed = 7_u64;
+    let mut used = [0_u32; 64];
+    for _ in 0..64_000 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let cookie = Cookie(seed ^ (seed >> 29));
+        let port = cookie.source_port();
+        assert!(port >= FIRST_SOURCE_PORT);
+        used[usize::from(port - FIRST_SOURCE_PORT) / 256] += 1;
+        let mut header = [0; MAX_HEADER];
+        let ack = Packet::Ack(Ack {
+            cookie,
+            received: 1,
+            window: 1,
+            last: true,
+        });
+        let len = ack.write(&mut header);
+        assert_eq!(source_port(&header[..len]), port);
+    }
+    assert!(
+        used.iter().all(|count| (850..1150).contains(count)),
+        "{used:?}"
+    );
+    assert_eq!(source_port(&[0; 11]), header::PORT);
+}

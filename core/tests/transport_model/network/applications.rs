@@ -14,6 +14,7 @@ impl Network {
     ) {
         let from = address(from, to, self.hosts[to].v6);
         self.with(to, |endpoint, io, now, clock| {
+            ask(endpoint, io, &from, &packet);
             endpoint.packet(Nanos(now), clock, &from, 0, 0, &packet, payload, io);
         });
     }

@@ -9,6 +9,7 @@ pub(super) mod dead;
 pub(super) mod ends;
 pub(super) mod errors;
 pub(super) mod hostile;
+pub(super) mod identity;
 pub(super) mod kernel;
 pub(super) mod many;
 pub(super) mod marks;

@@ -57,9 +57,10 @@ fn read(frame: &[u8]) -> Result<Option<Seen>> {
     if source != UDP_PORT && destination != UDP_PORT {
         return Ok(None);
     }
+    let own = wire::source_port(frame.get(udp + 8..).context("a short frame")?);
     ensure!(
-        source == destination,
-        "from port {source} to port {destination}"
+        source == own && destination == UDP_PORT,
+        "from port {source}, its message's is {own}, to port {destination}"
     );
     if !v6 {
         ensure!(word(20)? & 0x3fff == 0, "a fragment");
@@ -147,8 +148,8 @@ fn watched(net: &Net, lengths: &[usize]) -> Result<Vec<Seen>> {
     all(&capture.finish()?)
 }
 
-/// Both ports are the transport's, checksums are right, lengths are as documented, and each class
-/// has its DSCP.
+/// Packets go from their message's port to the transport's, checksums are right, lengths are as
+/// documented, and each class has its DSCP.
 fn headers(ctx: &mut Ctx) -> Result<()> {
     // Signal, token, data, unscheduled.
     let classes = [[48, 46, 0, 1], [8, 16, 24, 32]];
@@ -330,7 +331,7 @@ mod tests {
             .to_string()
             .contains("from port 1"));
         let mut frame = frame;
-        frame[34..36].copy_from_slice(&UDP_PORT.to_be_bytes());
+        frame[34..36].copy_from_slice(&wire::Cookie(1).source_port().to_be_bytes());
         assert!(read(&frame)
             .unwrap_err()
             .to_string()

@@ -192,6 +192,9 @@ pub(super) fn ancillary(ctx: &mut Ctx) -> Result<()> {
             libc::EOPNOTSUPP,
             libc::ENOBUFS,
             libc::EPERM,
+            // IP_PKTINFO: no such address here, no such device.
+            libc::ENETUNREACH,
+            libc::ENODEV,
         ];
         ensure!(
             errno.is_none_or(|errno| clear.contains(&errno)),

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A control group with BPF programs, loaded by bpf(2) itself: no library is needed for programs
+//! of a few instructions.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use nix::mount::{mount, MsFlags};
+
+/// Where the unified hierarchy is looked for.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// Where a program is attached: `enum bpf_attach_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Hook {
+    Ingress = 0,
+    Egress = 1,
+    Bind4 = 8,
+    Bind6 = 9,
+    Connect4 = 10,
+    Connect6 = 11,
+    PostBind4 = 12,
+    PostBind6 = 13,
+    Sendmsg4 = 14,
+    Sendmsg6 = 15,
+    Recvmsg4 = 19,
+    Recvmsg6 = 20,
+}
+
+impl Hook {
+    /// `enum bpf_prog_type`.
+    fn kind(self) -> u32 {
+        match self {
+            Self::Ingress | Self::Egress => 8,
+            Self::PostBind4 | Self::PostBind6 => 9,
+            _ => 18,
+        }
+    }
+}
+
+/// An instruction: `struct bpf_insn` (code, registers, offset, immediate value).
+type Insn = (u8, u8, i16, i32);
+
+/// Says no.
+pub(super) const DENY: &[Insn] = &[(0xb7, 0, 0, 0), (0x95, 0, 0, 0)];
+
+/// Says yes, and makes `user_port` of the address this port.
+pub(super) fn port(port: u16) -> Vec<Insn> {
+    vec![
+        (0xb7, 2, 0, i32::from(port.to_be())),
+        // *(u32 *)(r1 + offsetof(struct bpf_sock_addr, user_port)) = r2
+        (0x63, 0x21, 24, 0),
+        (0xb7, 0, 0, 1),
+        (0x95, 0, 0, 0),
+    ]
+}
+
+/// A group of its own below the root, which is removed with this.
+#[derive(Debug)]
+pub(super) struct Cgroup {
+    path: PathBuf,
+    folder: fs::File,
+}
+
+impl Cgroup {
+    pub(super) fn new(name: &str) -> Result<Self> {
+        if !Path::new(ROOT).join("cgroup.procs").exists() {
+            const NONE: Option<&str> = None;
+            fs::create_dir_all(ROOT)?;
+            mount(NONE, ROOT, Some("cgroup2"), MsFlags::empty(), NONE)
+                .with_context(|| format!("mounting cgroup2 at {ROOT}"))?;
+        }
+        let path = Path::new(ROOT).join(format!("{name}-{}", std::process::id()));
+        fs::create_dir(&path).with_context(|| format!("making {}", path.display()))?;
+        let folder = fs::File::open(&path)?;
+        Ok(Self { path, folder })
+    }
+
+    /// Does `work` as a member. What it makes stays in the group, above all sockets.
+    pub(super) fn within<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        move_to(&self.path)?;
+        let result = work();
+        move_to(Path::new(ROOT))?;
+        result
+    }
+
+    /// Attaches a program, until the result is dropped.
+    pub(super) fn attach(&self, hook: Hook, program: &[Insn]) -> Result<Attached<'_>> {
+        let program = load(hook, program).with_context(|| format!("a program for {hook:?}"))?;
+        let attached = Attached {
+            group: self,
+            hook,
+            program,
+        };
+        attached
+            .call(8)
+            .with_context(|| format!("attaching to {hook:?}"))?;
+        Ok(attached)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = move_to(Path::new(ROOT));
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// A program in its place.
+#[derive(Debug)]
+pub(super) struct Attached<'a> {
+    group: &'a Cgroup,
+    hook: Hook,
+    program: OwnedFd,
+}
+
+impl Attached<'_> {
+    /// `BPF_PROG_ATTACH` or `BPF_PROG_DETACH`.
+    fn call(&self, command: i32) -> io::Result<RawFd> {
+        let words = [
+            self.group.folder.as_raw_fd() as u32,
+            self.program.as_raw_fd() as u32,
+            self.hook as u32,
+            0,
+        ];
+        let attributes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
+        bpf(command, &attributes)
+    }
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        let _ = self.call(9);
+    }
+}
+
+fn move_to(group: &Path) -> Result<()> {
+    let file = group.join("cgroup.procs");
+    fs::write(&file, std::process::id().to_string())
+        .with_context(|| format!("writing to {}", file.display()))
+}
+
+fn load(hook: Hook, program: &[Insn]) -> io::Result<OwnedFd> {
+    let code: Vec<u8> = program
+        .iter()
+        .flat_map(|(code, registers, offset, value)| {
+            let mut insn = vec![*code, *registers];
+            insn.extend(offset.to_ne_bytes());
+            insn.extend(value.to_ne_bytes());
+            insn
+        })
+        .collect();
+    let license = c"GPL";
+    let mut attributes = Vec::new();
+    attributes.extend(hook.kind().to_ne_bytes());
+    attributes.extend((program.len() as u32).to_ne_bytes());
+    attributes.extend((code.as_ptr() as u64).to_ne_bytes());
+    attributes.extend((license.as_ptr() as u64).to_ne_bytes());
+    // No log; no version, flags, name, device.
+    attributes.resize(68, 0);
+    attributes.extend((hook as u32).to_ne_bytes());
+    let fd = bpf(5, &attributes)?;
+    // SAFETY: bpf(2) has just made it, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn bpf(command: i32, attributes: &[u8]) -> io::Result<RawFd> {
+    // SAFETY: the kernel reads as many bytes as it is told, which is as many as there are; what
+    // they point to lives during the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            attributes.as_ptr(),
+            attributes.len(),
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result as RawFd)
+}
