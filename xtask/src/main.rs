@@ -99,8 +99,8 @@ enum Job {
     /// Count instructions per packet, Turnstile's and those of the stock qdiscs. The last line is
     /// `N passed, N failed`
     Bench(bench::Options),
-    /// Put faults into the code, one at a time, and see whether a test notices. Score by folder, and
-    /// those that none noticed
+    /// Put faults into the code, one at a time, and see whether a test notices. Score by folder,
+    /// and those that none noticed
     Mutants(mutants::Options),
     /// Run experiments in virtual time: a paper's figure or table on the real kernel code; tables,
     /// pictures and captures go to out/lab

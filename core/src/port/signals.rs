@@ -19,8 +19,8 @@
 //! # How large a burst
 //!
 //! [`BURST`] holds five signals of 100 bytes from each of 128 senders that begin at once, all that
-//! they exchange about a message: an incast must not lose its order. On a link of 10 Gbit/s it is 52
-//! us of the link.
+//! they exchange about a message: an incast must not lose its order. On a link of 10 Gbit/s it is
+//! 52 us of the link.
 //!
 //! # What bridges keep to themselves
 //!

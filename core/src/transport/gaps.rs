@@ -15,7 +15,7 @@ use super::wire::Spans;
 use crate::units::Nanos;
 
 /// The most ranges of a message that are kept: with more gaps, data behind them is dropped.
-pub(crate) const RANGES: usize = 32;
+pub(crate) const RANGES: usize = 28;
 
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]

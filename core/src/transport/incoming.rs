@@ -110,10 +110,12 @@ pub(crate) struct In<I> {
     pub(crate) priority: u8,
     pub(crate) rtt: Option<Nanos>,
     pub(crate) least_rtt: Nanos,
-    pub(crate) tokens: u64,
-    pub(crate) tokens_lost: u64,
-    pub(crate) packets: u64,
-    pub(crate) repeated: u64,
+    // Counts of packets: 2^32 of them are more than any message has. A message is large, and made
+    // on the stack.
+    pub(crate) tokens: u32,
+    pub(crate) tokens_lost: u32,
+    pub(crate) packets: u32,
+    pub(crate) repeated: u32,
     /// When the intervals of its tokens begin, and when within the present one its next token is
     /// due.
     pub(crate) due: Due,
@@ -482,10 +484,10 @@ impl<I> In<I> {
             priority: self.priority,
             rate,
             rtt: self.rtt,
-            tokens: self.tokens,
-            tokens_lost: self.tokens_lost,
-            packets: self.packets,
-            repeated: self.repeated,
+            tokens: self.tokens.into(),
+            tokens_lost: self.tokens_lost.into(),
+            packets: self.packets.into(),
+            repeated: self.repeated.into(),
             age: now - self.began,
             coflow: self.coflow,
             deadline: self.deadline.map(|at| at - now),

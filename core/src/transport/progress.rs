@@ -17,7 +17,7 @@ use crate::units::Nanos;
 const PERIODS: u64 = 32;
 /// A sender was asked, and has not answered, if it had got so many tokens a period ago: where many
 /// messages meet, half of all tokens are lost, but not so many in a row.
-const ASKED: u64 = 8;
+const ASKED: u32 = 8;
 
 /// What a look needs to know of a message.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Facts {
     /// Bytes that have come.
     pub(crate) received: u32,
     /// Tokens that were sent.
-    pub(crate) tokens: u64,
+    pub(crate) tokens: u32,
     /// The sender has said that it has nothing to send.
     pub(crate) idle: bool,
     /// The sender may not send more.
@@ -37,9 +37,9 @@ pub(crate) struct Facts {
 pub(crate) struct Progress {
     next: Nanos,
     received: u32,
-    tokens: u64,
+    tokens: u32,
     /// Tokens that were sent before something came last.
-    answered: u64,
+    answered: u32,
     /// Since when others wait, less the time in which it got no tokens; and what had come then.
     wanted: Option<(Nanos, u32)>,
 }
@@ -119,7 +119,7 @@ mod tests {
     fn facts(received: u64, tokens: u64) -> Facts {
         Facts {
             received: received as u32,
-            tokens,
+            tokens: tokens as u32,
             idle: false,
             closed: false,
         }

@@ -7,8 +7,8 @@
 //!
 //! - *A sample.* All faults would take a day. Here a seed says which are taken; the same seed takes
 //!   the same ones, but for those of lines that have changed ([`sample`]).
-//! - *Two passes.* Unit tests are quick and find most faults. What survives them meets the package's
-//!   other tests, of those the ones about its folder ([`OTHER_TESTS`]).
+//! - *Two passes.* Unit tests are quick and find most faults. What survives them meets the
+//!   package's other tests, of those the ones about its folder ([`OTHER_TESTS`]).
 //! - *Copies that stay.* Each job has a copy of the checkout in the cache, where it compiles
 //!   nothing twice, whatever becomes of the run ([`copy`]).
 //! - *Equivalent mutants*, which no test can notice, are known by name ([`EQUIVALENT`]).

@@ -230,7 +230,8 @@ proptest! {
             Ok(resolved) => {
                 prop_assert!(resolved.min_rate <= resolved.initial_rate);
                 prop_assert!(resolved.initial_rate <= 1_000_000_000);
-                prop_assert!(resolved.speed.token_time != 0 && resolved.base_bytes(&resolved.speed) != 0);
+                let line = resolved.base_bytes(&resolved.speed);
+                prop_assert!(resolved.speed.token_time != 0 && line != 0);
             }
             Err(refusal) => prop_assert!(refusal.to_string().len() <= 78, "{}", refusal),
         }

@@ -158,7 +158,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         }
         message.updated = now;
-        message.tokens_lost = message.tokens_lost.saturating_add(lost.into());
+        message.tokens_lost = message.tokens_lost.saturating_add(lost);
         let period = crate::transport::feedback::Period { answered, lost };
         // It may have been changed since.
         message.credit.configure(config);

@@ -171,7 +171,8 @@ proptest! {
         };
         let (a, b) = (facts(a, &has[..4]), facts(b, &has[4..]));
         let now = Nanos(now.into());
-        let (a, b) = (standing(&config, &config.speed, now, &a), standing(&config, &config.speed, now, &b));
+        let at = |facts| standing(&config, &config.speed, now, facts);
+        let (a, b) = (at(&a), at(&b));
         prop_assert!(a.priority < k as u8);
         prop_assert!(a.key >= b.key || a.priority <= b.priority);
     }

@@ -164,8 +164,8 @@ fn set_by_change(_: &mut Ctx) -> Result<()> {
             "add",
             DEV,
             "link 20mbit tokens 4% priorities 3 token-limit 9 token-expiry 3ms order data-first \
-             unscheduled 2 data-limit 100000 signal-limit 50 signal-share 7% dscp EF=signal no-split-gso \
-             overhead 20 mpu 80 jitter 20us",
+             unscheduled 2 data-limit 100000 signal-limit 50 signal-share 7% dscp EF=signal \
+             no-split-gso overhead 20 mpu 80 jitter 20us",
         )?;
         for setting in SETTINGS {
             let before = shown(tool, ns)?;
