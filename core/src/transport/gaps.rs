@@ -14,8 +14,9 @@ use super::ranges::Ranges;
 use super::wire::Spans;
 use crate::units::Nanos;
 
-/// The most ranges of a message that are kept: with more gaps, data behind them is dropped.
-pub(crate) const RANGES: usize = 28;
+/// The most ranges of a message that are kept: with more gaps, data behind them is dropped. More
+/// would make a message larger than a kernel stack has room for.
+pub(crate) const RANGES: usize = 24;
 
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]
