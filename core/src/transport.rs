@@ -17,6 +17,14 @@
 //! | [`stats`] | the counters |
 //! | [`wire`] | the wire format: parsing untrusted packets, and writing |
 
+/// Counts a step of a table, for tests of how long calls take; otherwise nothing.
+macro_rules! step {
+    () => {
+        #[cfg(test)]
+        $crate::transport::testing::step();
+    };
+}
+
 pub mod config;
 pub mod endpoint;
 pub mod feedback;
@@ -36,9 +44,11 @@ mod ranges;
 mod remembered;
 pub mod ring;
 mod seen;
+mod siphash;
 mod slab;
 pub mod stats;
 #[cfg(test)]
 mod testing;
 pub mod uapi;
+mod used;
 pub mod wire;

@@ -48,7 +48,7 @@ impl State {
     #[inline(never)]
     fn set_up(&mut self, net: &mut Opening<'_>) -> bool {
         match self.settings.resolve(net.fastest()) {
-            Ok(resolved) => self.endpoint.start(Nanos(now()), &resolved, random()),
+            Ok(resolved) => self.endpoint.start(Nanos(now()), &resolved, [random(), random(), random()]),
             Err(_) => false,
         }
     }

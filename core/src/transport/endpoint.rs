@@ -28,6 +28,7 @@ use super::pacer::Pacer;
 use super::paged::Paged;
 use super::peers::{Coflows, Peers};
 use super::remembered::Remembered;
+use super::siphash::Key;
 use super::slab::Slab;
 use super::stats::{Counter, Stats};
 use super::wire::{Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER};
@@ -56,7 +57,7 @@ const RESET_INTERVAL: Nanos = Nanos::MILLISECOND;
 pub struct Endpoint<M: Memory, O, I> {
     config: Resolved,
     stats: Stats,
-    seed: u64,
+    key: Key,
     rng: Rng,
     numbers: u64,
     outs: Slab<M, Out<O>>,
@@ -95,7 +96,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub const NEW: Self = Self {
         config: Resolved::NONE,
         stats: Stats::new(),
-        seed: 0,
+        key: Key::new([0; 2]),
         rng: Rng::new(0),
         numbers: 0,
         outs: Slab::new(),
@@ -117,17 +118,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     };
 
     /// An endpoint that is started. `None`: no memory.
-    pub fn new(now: Nanos, config: &Resolved, seed: u64) -> Option<Self> {
+    pub fn new(now: Nanos, config: &Resolved, seed: [u64; 3]) -> Option<Self> {
         let mut endpoint = Self::NEW;
         endpoint.start(now, config, seed).then_some(endpoint)
     }
 
-    /// Starts the endpoint, once. `seed` is random, so that the order of hash tables cannot be
-    /// predicted. `false`: no memory.
-    pub fn start(&mut self, now: Nanos, config: &Resolved, seed: u64) -> bool {
+    /// Starts the endpoint, once. `seed` is random and secret: nobody can make entries of the tables
+    /// collide, or forge what proves an address. `false`: no memory.
+    pub fn start(&mut self, now: Nanos, config: &Resolved, seed: [u64; 3]) -> bool {
         self.config = *config;
-        self.seed = seed;
-        self.rng = Rng::new(mix(seed));
+        // The key is not used for random numbers, of which something can be seen.
+        let [key @ .., random] = seed;
+        self.key = Key::new(key);
+        self.rng = Rng::new(mix(random));
         self.pacer.start(config.token_rate, TOKEN_WIRE_LEN, now);
         self.resets_at = now;
         // The first chunk of each table, so that look-ups work.
@@ -239,21 +242,32 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.pace(at, host);
     }
 
-    fn hash(&self, cookie: Cookie) -> u32 {
-        (mix(cookie.0 ^ self.seed) >> 32) as u32
+    /// The place of an incoming message in the tables. Its sender has chosen the cookie, and claims
+    /// an address: all of it counts.
+    fn hash_in(&self, cookie: Cookie, from: &Address) -> u32 {
+        (self.keyed(cookie.0, from, purpose::MESSAGE) >> 32) as u32
+    }
+
+    /// The place of an outgoing message. Its cookie is our own random number, so that no two agree;
+    /// the address is compared.
+    fn hash_out(&self, cookie: Cookie) -> u32 {
+        (self.key.hash([cookie.0], purpose::OUTGOING, 0) >> 32) as u32
     }
 
     fn hash_address(&self, address: &Address) -> u32 {
-        let mut hash = self.seed ^ u64::from(address.scope);
-        for bytes in [&address.ip, &address.local] {
-            for half in bytes.chunks_exact(8) {
-                let half = half
-                    .first_chunk::<8>()
-                    .map_or(0, |h| u64::from_le_bytes(*h));
-                hash = mix(hash ^ half);
-            }
+        (self.keyed(0, address, purpose::PEER) >> 32) as u32
+    }
+
+    /// A hash of a number and an address that nobody else can work out.
+    fn keyed(&self, number: u64, address: &Address, purpose: u8) -> u64 {
+        let Address { ip, local, scope } = address;
+        if address.is_ipv4() {
+            let (ip, local) = (low(ip) as u32, low(local) as u32);
+            let both = u64::from(ip) << 32 | u64::from(local);
+            return self.key.hash([number, both], purpose, *scope);
         }
-        (hash >> 32) as u32
+        let words = [number, high(ip), low(ip), high(local), low(local)];
+        self.key.hash(words, purpose, *scope)
     }
 
     fn out_id(&self, index: u32) -> OutId {
@@ -282,7 +296,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// address is not.
     fn find_out(&self, cookie: Cookie, from: &Address) -> Result<u32, bool> {
         let mut other = false;
-        let found = self.out_index.find(self.hash(cookie), |index| {
+        let found = self.out_index.find(self.hash_out(cookie), |index| {
             let out = self.outs.get(index).filter(|out| out.cookie == cookie);
             let same = out.is_some_and(|out| out.to == *from);
             other |= out.is_some() && !same;
@@ -291,17 +305,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         found.ok_or(other)
     }
 
-    /// The incoming message that a packet belongs to. `Err`: whether its cookie is right and its
-    /// address is not.
-    fn find_in(&self, cookie: Cookie, from: &Address) -> Result<u32, bool> {
-        let mut other = false;
-        let found = self.in_index.find(self.hash(cookie), |index| {
-            let message = self.ins.get(index).filter(|it| it.cookie == cookie);
-            let same = message.is_some_and(|it| it.from == *from);
-            other |= message.is_some() && !same;
-            same
-        });
-        found.ok_or(other)
+    /// The incoming message that a packet belongs to.
+    fn find_in(&self, cookie: Cookie, from: &Address) -> Option<u32> {
+        self.in_index.find(self.hash_in(cookie, from), |index| {
+            let message = self.ins.get(index);
+            message.is_some_and(|it| it.cookie == cookie && it.from == *from)
+        })
     }
 
     /// Counts a signal that belongs to no message.
@@ -413,3 +422,26 @@ fn mix(value: u64) -> u64 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
+
+/// The first half of an address.
+#[inline]
+fn high(ip: &[u8; 16]) -> u64 {
+    (u128::from_be_bytes(*ip) >> 64) as u64
+}
+
+/// The second half.
+#[inline]
+fn low(ip: &[u8; 16]) -> u64 {
+    u128::from_be_bytes(*ip) as u64
+}
+
+/// What the keyed hash is used for.
+mod purpose {
+    pub(super) const MESSAGE: u8 = 1;
+    pub(super) const OUTGOING: u8 = 2;
+    pub(super) const PEER: u8 = 3;
+    pub(super) const COFLOW: u8 = 4;
+}
+
+#[cfg(test)]
+mod tests;

@@ -173,8 +173,8 @@ counters! {
 
     /// DATA that was not taken: no message has that cookie.
     DataUnknown = "data_unknown",
-    /// DATA that was not taken: the cookie is right, the address is not.
-    DataAddress = "data_address",
+    /// DATA that was not taken: it answers no token, and the SYNC did not announce it.
+    DataUnasked = "data_unasked",
     /// DATA that was not taken: all of it was there.
     DataDuplicate = "data_duplicate",
     /// DATA that was not taken: it ends beyond the message.

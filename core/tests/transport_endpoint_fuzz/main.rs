@@ -64,7 +64,7 @@ fn fuzz(policy: u32, packets: u64) {
     let mut io = Io::new(u64::from(policy), 30_000);
     let mut rng = Rng(u64::from(policy) << 32 | 7);
     let mut now = Nanos(1_000_000_000);
-    let mut endpoint = Endpoint::<Std, Out, In>::new(now, &resolved, 1).unwrap();
+    let mut endpoint = Endpoint::<Std, Out, In>::new(now, &resolved, [1, 2, 1]).unwrap();
     let mut outs: Vec<OutId> = Vec::new();
     let mut received = 0;
     for _ in 0..packets {
@@ -225,7 +225,7 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
     let mut io = Io::new(3, 30_000);
     let mut rng = Rng(11);
     let now = Nanos(1_000_000_000);
-    let mut endpoint = Endpoint::<Std, Out, In>::new(now, &resolved, 1).unwrap();
+    let mut endpoint = Endpoint::<Std, Out, In>::new(now, &resolved, [1, 2, 1]).unwrap();
     for n in 0..8 {
         let what = Outgoing {
             available: 60_000,
@@ -289,7 +289,6 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
         Counter::TokenUnknown,
         Counter::TokenAddress,
         Counter::DataUnknown,
-        Counter::DataAddress,
         Counter::SignalUnknown,
         Counter::SignalAddress,
     ] {

@@ -211,7 +211,7 @@ fn who_has_the_cookie_but_not_the_address_moves_no_byte() {
     let stats = network.endpoint(0).stats();
     assert_eq!(stats.get(Counter::DataSent), sent);
     assert_eq!(stats.get(Counter::TokenAddress), 1);
-    assert_eq!(network.endpoint(1).stats().get(Counter::DataAddress), 1);
+    assert_eq!(network.endpoint(1).stats().get(Counter::DataUnknown), 1);
     network.run_to_the_end(1_000_000_000);
     assert_clean(&mut network, 2);
 }

@@ -404,7 +404,7 @@ fn packets_of_all_kinds() {
         };
         let config = config.validate(None).unwrap();
         let mut fuzz = Fuzz {
-            endpoint: Endpoint::new(Nanos(1000), &config, run).unwrap(),
+            endpoint: Endpoint::new(Nanos(1000), &config, [run, 1, run]).unwrap(),
             user: User {
                 random: run,
                 coming: HashMap::new(),

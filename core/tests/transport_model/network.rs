@@ -180,7 +180,7 @@ impl Network {
     /// Another host: its number.
     pub(crate) fn host(&mut self, config: &Resolved, v6: bool) -> usize {
         let seed = host::next(&mut self.random);
-        let endpoint = Endpoint::new(Nanos(self.now), config, seed).unwrap();
+        let endpoint = Endpoint::new(Nanos(self.now), config, [seed, !seed, seed]).unwrap();
         self.hosts.push(HostState {
             endpoint,
             random: host::next(&mut self.random),

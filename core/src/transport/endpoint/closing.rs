@@ -77,12 +77,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             code,
             ResetCode::Aborted | ResetCode::Unknown | ResetCode::Protocol
         ) {
-            match self.find_in(reset.cookie, from) {
-                Ok(index) => {
-                    found = true;
-                    self.in_failed(at.now, index, Failure::Reset(code), host);
-                }
-                Err(wrong) => other |= wrong,
+            if let Some(index) = self.find_in(reset.cookie, from) {
+                found = true;
+                self.in_failed(at.now, index, Failure::Reset(code), host);
             }
         }
         if !found {
@@ -175,7 +172,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.count(Counter::InDelivered);
         self.stats.add(Counter::InDeliveredBytes, length.into());
         let until = now + self.config.timeout + Nanos::SECOND;
-        let hash = self.hash(cookie);
+        let hash = self.hash_in(cookie, &from);
         self.remembered.insert(hash, cookie, &from, length, until);
         self.final_ack(&from, cookie, length, host);
         self.tell_in_delivered(now, index, host);

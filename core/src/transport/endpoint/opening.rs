@@ -16,11 +16,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         host: &mut H,
     ) {
         self.stats.count(Counter::SyncReceived);
-        if let Ok(index) = self.find_in(sync.cookie, from) {
+        if let Some(index) = self.find_in(sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
             return self.on_sync_again(at.now, index, sync, host);
         }
-        let hash = self.hash(sync.cookie);
+        let hash = self.hash_in(sync.cookie, from);
         if let Some(length) = self.remembered.length(hash, sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
             return self.final_ack(from, sync.cookie, length, host);
@@ -107,7 +107,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let until = now + Nanos(rtt.0 / 4) + self.config.link_rate.duration(whole);
         // Without memory the message counts as having no coflow.
         let coflow = (sync.coflow != 0)
-            .then(|| (mix(u64::from(sync.coflow) ^ self.seed) >> 32) as u32)
+            .then(|| (self.key.hash([], purpose::COFLOW, sync.coflow) >> 32) as u32)
             .and_then(|hash| self.coflows.join(hash, sync.coflow));
         self.insert_in(
             user, number, peer, from, sync, window, now, rto, until, credit,
@@ -123,7 +123,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             *place = index;
         }
         self.half_len = self.half_len.saturating_add(1);
-        self.in_index.insert(self.hash(sync.cookie), index);
+        self.in_index.insert(self.hash_in(sync.cookie, from), index);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_add(1);
         }

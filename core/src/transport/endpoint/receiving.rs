@@ -28,8 +28,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         });
         self.stats.add(Counter::DataReceivedBytes, data.len.into());
         let index = match self.find_in(data.cookie, from) {
-            Ok(index) => index,
-            Err(other) => return self.data_for_none(from, data.cookie, other, host),
+            Some(index) => index,
+            None => return self.data_for_none(from, data.cookie, host),
         };
         self.no_longer_half_open(index);
         let id = self.in_id(index);
@@ -105,24 +105,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.arm(at.now, index);
     }
 
-    fn data_for_none<H: Host<O, I>>(
-        &mut self,
-        from: &Address,
-        cookie: Cookie,
-        other: bool,
-        host: &mut H,
-    ) {
-        let hash = self.hash(cookie);
+    fn data_for_none<H: Host<O, I>>(&mut self, from: &Address, cookie: Cookie, host: &mut H) {
+        let hash = self.hash_in(cookie, from);
         if let Some(length) = self.remembered.length(hash, cookie, from) {
             self.stats.count(Counter::DataDuplicate);
             return self.final_ack(from, cookie, length, host);
         }
         // It may have overtaken its SYNC, so no RESET; a sender whose message is gone will probe.
-        self.stats.count(if other {
-            Counter::DataAddress
-        } else {
-            Counter::DataUnknown
-        });
+        self.stats.count(Counter::DataUnknown);
     }
 
     /// Records which token a DATA answers. Returns the token's number, if there is one.
@@ -222,10 +212,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ) {
         self.stats.count(Counter::FinReceived);
         let index = match self.find_in(fin.cookie, from) {
-            Ok(index) => index,
-            Err(true) => return self.stray(true),
-            Err(false) => {
-                let hash = self.hash(fin.cookie);
+            Some(index) => index,
+            None => {
+                let hash = self.hash_in(fin.cookie, from);
                 if let Some(length) = self.remembered.length(hash, fin.cookie, from) {
                     return self.final_ack(from, fin.cookie, length, host);
                 }

@@ -61,7 +61,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let first = out.first_timer();
         let sync = out.sync(now);
         self.outs.insert(out);
-        self.out_index.insert(self.hash(cookie), index);
+        self.out_index.insert(self.hash_out(cookie), index);
         self.out_timers.set(index, first);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.outgoing = peer.outgoing.saturating_add(1);
@@ -356,14 +356,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         // ends are here.
         if !ack.last && ack.window < ack.received {
             return match self.find_in(ack.cookie, from) {
-                Ok(index) => self.on_idle(at.now, index, ack, host),
-                Err(other) => self.stray(other),
+                Some(index) => self.on_idle(at.now, index, ack, host),
+                None => self.stray(false),
             };
         }
         let index = match self.find_out(ack.cookie, from) {
             Ok(index) => index,
             Err(other) => {
-                let hash = self.hash(ack.cookie);
+                let hash = self.hash_in(ack.cookie, from);
                 if !(ack.last && self.remembered.confirm(hash, ack.cookie, from, at.now)) {
                     self.stray(other);
                 }

@@ -347,7 +347,6 @@ const REACHED: &[Counter] = &[
     Counter::SyncRepeated,
     Counter::DataReceived,
     Counter::DataUnknown,
-    Counter::DataAddress,
     Counter::DataDuplicate,
     Counter::DataBeyondLength,
     Counter::UnscheduledReceived,
