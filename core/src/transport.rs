@@ -47,6 +47,7 @@ mod seen;
 mod siphash;
 mod slab;
 pub mod stats;
+mod tally;
 #[cfg(test)]
 mod testing;
 pub mod uapi;

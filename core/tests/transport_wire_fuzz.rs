@@ -45,7 +45,7 @@ fn any(rng: &mut Rng) -> Packet {
     let cookie = Cookie(rng.next());
     let random = rng.next();
     let bit = |n: u32| random >> n & 1 != 0;
-    match random % 7 {
+    match random % 8 {
         0 => {
             let length = bit(8).then(|| number(rng) & MAX_LENGTH | 1);
             Packet::Sync(Sync {
@@ -57,6 +57,8 @@ fn any(rng: &mut Rng) -> Packet {
                 coflow: number(rng),
                 unscheduled: if bit(9) { length.unwrap_or(0) } else { 0 },
                 mss: 256 + (random >> 48) as u16 % 60_000,
+                patience: 1 + (random >> 24) as u16 % MAX_PATIENCE,
+                echo: rng.next(),
                 priority: bit(10).then_some(random as u8 >> 5),
                 probe: bit(11),
                 ren: bit(12),
@@ -101,6 +103,10 @@ fn any(rng: &mut Rng) -> Packet {
             received: number(rng),
             window: number(rng),
             last: bit(8),
+        }),
+        6 => Packet::Challenge(Challenge {
+            cookie,
+            echo: rng.next(),
         }),
         _ => Packet::Reset(Reset {
             cookie,

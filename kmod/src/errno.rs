@@ -54,7 +54,6 @@ pub(crate) fn reset() -> Error {
 pub(crate) fn of_failure(failure: Failure) -> u32 {
     match failure {
         Failure::TimedOut => ETIMEDOUT,
-        Failure::Crowded => ECONNRESET,
         Failure::Reset(code) => match code {
             ResetCode::NoSocket => ECONNREFUSED,
             ResetCode::Aborted | ResetCode::Closed | ResetCode::Unknown => ECONNRESET,

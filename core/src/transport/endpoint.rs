@@ -13,9 +13,10 @@
 //!
 //! A packet is accepted if its cookie and its source address are those of a message. Cookies are 64
 //! random bits, so that an attacker who does not see the packets cannot draw data, inject data, or
-//! end a message. Anybody can send SYNCs. So half-open messages are bounded (`max-half-open`;
-//! beyond it a random one is dropped) and get few tokens, and one address can open `max-per-peer`
-//! messages.
+//! end a message. Anybody can send SYNCs, with any address. So messages of strangers are half open
+//! until the address is proved (`endpoint/trust.rs`): they are bounded (`max-half-open`; beyond it
+//! a SYNC is answered with a CHALLENGE, and nothing is kept), draw at most three times the bytes
+//! that came, and are not delivered. One address can open `max-per-peer` messages.
 
 use super::config::Resolved;
 use super::heap::Heap;
@@ -25,13 +26,12 @@ use super::index::Index;
 use super::jitter::Rng;
 use super::outgoing::Out;
 use super::pacer::Pacer;
-use super::paged::Paged;
 use super::peers::{Coflows, Peers};
 use super::remembered::Remembered;
 use super::siphash::Key;
 use super::slab::Slab;
 use super::stats::{Counter, Stats};
-use super::wire::{Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER};
+use super::wire::{self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER};
 use crate::port::config::TOKEN_WIRE_LEN;
 use crate::units::Nanos;
 
@@ -41,6 +41,7 @@ mod pacing;
 mod receiving;
 mod sending;
 mod timing;
+mod trust;
 
 /// Bytes on the wire by which an IPv6 token is longer than an IPv4 one, which is as short as
 /// Ethernet allows.
@@ -70,11 +71,12 @@ pub struct Endpoint<M: Memory, O, I> {
     peers: Peers<M>,
     coflows: Coflows<M>,
     remembered: Remembered<M>,
-    /// The indices of half-open messages, in no order.
-    half_open: Paged<M, u32>,
-    half_len: u32,
+    /// How many messages come in from strangers.
+    half_open: u32,
     /// When the next silent sender has its turn to be probed.
     asked: Nanos,
+    /// When the next CHALLENGE without a message could leave, at their rate.
+    challenged: Nanos,
     resets: u32,
     resets_at: Nanos,
     /// When an event about each limit may be sent again.
@@ -109,9 +111,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         peers: Peers::new(),
         coflows: Coflows::new(),
         remembered: Remembered::new(),
-        half_open: Paged::new(),
-        half_len: 0,
+        half_open: 0,
         asked: Nanos::ZERO,
+        challenged: Nanos::ZERO,
         resets: RESET_BURST,
         resets_at: Nanos::ZERO,
         limited: [Nanos::ZERO; 6],
@@ -237,6 +239,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Packet::Fin(fin) => self.on_fin(at, from, fin, host),
             Packet::Ack(ack) => self.on_ack(at, from, ack, host),
             Packet::Reset(reset) => self.on_reset(at, from, reset, host),
+            Packet::Challenge(challenge) => self.on_challenge(at, from, challenge, host),
         }
         // Send tokens that are due by now: where timers are late, arriving data clocks them.
         self.pace(at, host);
@@ -361,7 +364,18 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.tell_reset(to, cookie, code, host);
     }
 
-    /// Sends a RESET for a message that there was.
+    /// Tells the sender of an incoming message that it ends.
+    fn tell_sender_reset<H: Host<O, I>>(&mut self, index: u32, code: ResetCode, host: &mut H) {
+        let Some(cookie) = self.ins.get(index).map(|message| message.cookie) else {
+            return;
+        };
+        let reset = Packet::Reset(Reset { cookie, code });
+        if self.send_back(index, Class::Signal, &reset, host) {
+            self.stats.count(Counter::reset_sent(code));
+        }
+    }
+
+    /// Sends a RESET for an outgoing message, or one that is not known.
     fn tell_reset<H: Host<O, I>>(
         &mut self,
         to: &Address,
@@ -441,6 +455,9 @@ mod purpose {
     pub(super) const OUTGOING: u8 = 2;
     pub(super) const PEER: u8 = 3;
     pub(super) const COFLOW: u8 = 4;
+    pub(super) const TOKENS: u8 = 5;
+    pub(super) const STAMP: u8 = 6;
+    pub(super) const CHALLENGE: u8 = 7;
 }
 
 #[cfg(test)]

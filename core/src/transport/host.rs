@@ -161,8 +161,6 @@ pub enum Failure {
     TimedOut,
     /// The peer ended it; see [`ResetCode`] for the errno.
     Reset(ResetCode),
-    /// Too many messages of which nothing but a SYNC had come. Only for incoming ones.
-    Crowded,
 }
 
 /// Why [`Endpoint::send`](super::endpoint::Endpoint::send) did not begin a message.

@@ -9,7 +9,7 @@ use super::host::{Address, Direction, Info, Outgoing};
 use super::incoming::ACK_PACKETS;
 use super::ranges::Ranges;
 use super::seen::Seen;
-use super::wire::{Cookie, Span, Sync, MAX_LENGTH};
+use super::wire::{Cookie, Span, Sync, MAX_LENGTH, MAX_PATIENCE as MOST_PATIENCE, PATIENCE_UNIT};
 use crate::units::Nanos;
 
 /// The part of a message that goes into the next packet.
@@ -72,6 +72,10 @@ pub(crate) struct Out<O> {
     resent: Ranges<16>,
     resent_since: Nanos,
     seen: Seen,
+    /// What the last CHALLENGE said.
+    echo: u64,
+    /// How long the peer may be silent, as its SYNC has told it. The option may be changed later.
+    timeout: Nanos,
     /// The peer has answered.
     pub(crate) open: bool,
     /// A token came when no data was written.
@@ -131,6 +135,7 @@ impl<O> Out<O> {
         what: &Outgoing,
         now: Nanos,
         rto: Nanos,
+        timeout: Nanos,
     ) -> Self {
         Self {
             user,
@@ -159,6 +164,8 @@ impl<O> Out<O> {
             resent: Ranges::new(),
             resent_since: Nanos::ZERO,
             seen: Seen::new(),
+            echo: 0,
+            timeout,
             open: false,
             starved: false,
             idle: 0,
@@ -193,6 +200,8 @@ impl<O> Out<O> {
             coflow: self.coflow,
             unscheduled: self.unscheduled,
             mss: u16::try_from(self.mss).unwrap_or(u16::MAX),
+            patience: patience_of(self.timeout),
+            echo: self.echo,
             priority: self.priority,
             probe: self.open,
             ren: self.ren,
@@ -241,6 +250,14 @@ impl<O> Out<O> {
             self.patience = rto.max(Nanos(self.patience.0 / 2));
         }
         self.heard = now;
+    }
+
+    /// The peer wants a proof of our address. It is alive, but need not know the message.
+    pub(crate) fn challenged(&mut self, now: Nanos, echo: u64) {
+        if !self.open && self.syncs == 1 && self.rtt.is_none() {
+            self.rtt = Some(now - self.began);
+        }
+        (self.echo, self.heard) = (echo, now);
     }
 
     /// The round-trip time, as far as it is known here.
@@ -408,7 +425,8 @@ impl<O> Out<O> {
     }
 
     /// Handles the timer. After `Ask`, the next time is later.
-    pub(crate) fn due(&mut self, now: Nanos, timeout: Nanos) -> Due {
+    pub(crate) fn due(&mut self, now: Nanos) -> Due {
+        let timeout = self.timeout;
         let dead = self.heard + timeout;
         if now >= dead {
             return Due::Dead;
@@ -453,6 +471,14 @@ impl<O> Out<O> {
             deadline: self.deadline.map(|at| at - now),
         }
     }
+}
+
+/// A timeout as a SYNC says it, rounded up.
+fn patience_of(timeout: Nanos) -> u16 {
+    let unit = PATIENCE_UNIT.saturating_mul(Nanos::MILLISECOND.0);
+    let units = u16::try_from(timeout.0.max(1).div_ceil(unit)).unwrap_or(u16::MAX);
+    // At least 1.
+    units.min(MOST_PATIENCE)
 }
 
 #[cfg(test)]

@@ -122,6 +122,11 @@ impl<M: Memory, T> Slab<M, T> {
         self.entries.get(index).map_or(0, |entry| entry.generation)
     }
 
+    /// Says whether an item is to be found by [`Slab::next`]; at first it is.
+    pub(crate) fn show(&mut self, index: u32, shown: bool) {
+        self.used.set(index, shown);
+    }
+
     /// The first index in use, from `from` on.
     pub(crate) fn next(&self, from: u32) -> Option<u32> {
         self.used.next(from)

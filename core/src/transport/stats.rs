@@ -200,8 +200,9 @@ counters! {
     SyncLimitPeer = "sync_limit_peer",
     /// SYNCs that were not taken: too many finished messages are to be remembered.
     SyncLimitRemembered = "sync_limit_remembered",
-    /// Messages dropped before any of their data came, for newer ones.
-    HalfOpenDropped = "half_open_dropped",
+    /// SYNCs of strangers that were answered with a CHALLENGE and not taken, because too many
+    /// messages are half open.
+    HalfOpenChallenged = "half_open_challenged",
     /// SYNCs that were not taken: no memory.
     SyncNoMemory = "sync_no_memory",
     /// SYNCs that were not taken: the socket would not.
@@ -253,6 +254,30 @@ counters! {
     /// UDP datagrams that were not taken: they are for a broadcast or multicast address, or come
     /// from nobody's address.
     RefusedAddress = "refused_address",
+    /// Malformed: how long the sender tries.
+    MalformedPatience = "malformed_patience",
+    /// Malformed: a CHALLENGE without a number.
+    MalformedEcho = "malformed_echo",
+    /// CHALLENGEs sent: to strangers, for a proof of their address.
+    ChallengeSent = "challenge_sent",
+    /// CHALLENGEs not sent, because so many were.
+    ChallengeSuppressed = "challenge_suppressed",
+    /// CHALLENGEs received.
+    ChallengeReceived = "challenge_received",
+    /// SYNCs that came with the right answer to a CHALLENGE.
+    EchoReceived = "echo_received",
+    /// SYNCs with an answer that is wrong, or too old.
+    EchoWrong = "echo_wrong",
+    /// Peers that proved their address.
+    PeerProven = "peer_proven",
+    /// Packets that were not sent, because their peer has not proved its address, and three times
+    /// the bytes that came from there had been sent to it.
+    Unproven = "unproven",
+    /// SYNCs that were not taken: too many finished messages of this peer, or of its network, are
+    /// to be remembered.
+    SyncLimitShare = "sync_limit_share",
+    /// SYNCs whose wish for a priority was ignored, or for grants, because of the configuration.
+    SyncWishIgnored = "sync_wish_ignored",
 }
 
 impl Counter {
@@ -276,6 +301,8 @@ impl Counter {
             Malformed::Received => Self::MalformedReceived,
             Malformed::Window => Self::MalformedWindow,
             Malformed::Code => Self::MalformedCode,
+            Malformed::Patience => Self::MalformedPatience,
+            Malformed::Echo => Self::MalformedEcho,
         }
     }
 

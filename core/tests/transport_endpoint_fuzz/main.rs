@@ -168,7 +168,7 @@ fn fuzz(policy: u32, packets: u64) {
         Counter::TokenIdle,
         Counter::SignalAddress,
         Counter::SignalContradiction,
-        Counter::HalfOpenDropped,
+        Counter::HalfOpenChallenged,
         Counter::DataResent,
     ] {
         assert!(
@@ -246,6 +246,8 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
             coflow: 0,
             unscheduled: 0,
             mss: 1450,
+            patience: 100,
+            echo: 0,
             priority: None,
             probe: false,
             ren: false,

@@ -41,6 +41,8 @@ pub(crate) fn packet(rng: &mut Rng, cookie: Cookie, low: u16, clock: u32) -> Pac
                     0
                 },
                 mss: if bit(10) { 1450 } else { MIN_MSS },
+                patience: 1 + (random >> 28) as u16 % 3,
+                echo: random >> 30 & 1,
                 priority: bit(11).then_some((random >> 14) as u8 & 7),
                 probe: random >> 24 & 3 == 0,
                 ren: random >> 26 & 3 == 0,
@@ -83,11 +85,15 @@ pub(crate) fn packet(rng: &mut Rng, cookie: Cookie, low: u16, clock: u32) -> Pac
             cookie,
             length: bytes(rng).max(1),
         }),
-        55..=62 => Packet::Ack(Ack {
+        55..=61 => Packet::Ack(Ack {
             cookie,
             received: bytes(rng),
             window: bytes(rng),
             last: random >> 8 & 1 == 0,
+        }),
+        62 => Packet::Challenge(Challenge {
+            cookie,
+            echo: random | 1,
         }),
         _ => Packet::Reset(Reset {
             cookie,

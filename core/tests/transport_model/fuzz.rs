@@ -182,6 +182,8 @@ impl Fuzz {
                     coflow: self.below(4) as u32,
                     unscheduled,
                     mss: MIN_MSS + self.below(1200) as u16,
+                    patience: 1 + self.below(3) as u16,
+                    echo: self.below(3),
                     priority: (self.below(3) == 0).then_some(2),
                     probe: self.below(4) == 0,
                     ren: self.below(4) == 0,
@@ -369,7 +371,8 @@ impl Fuzz {
 
     /// After some time all messages have ended.
     fn finish(&mut self) {
-        let end = self.now + 60_000_000_000;
+        // What is finished is remembered for as long as its SYNC says, an hour at most.
+        let end = self.now + 3_660_000_000_000;
         while let Some(at) = self.endpoint.next_timer() {
             assert!(at.0 < end, "a timer of a message that there is no more");
             self.now = self.now.max(at.0);

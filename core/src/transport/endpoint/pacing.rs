@@ -21,10 +21,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Tells the pacer whether a message wants a token.
     pub(super) fn schedule(&mut self, now: Nanos, index: u32) {
         let crowded = self.is_crowded();
+        let free = self
+            .ins
+            .get(index)
+            .is_some_and(|it| self.may_have_token(it));
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        if !message.wants(now, crowded) {
+        if !(free && message.wants(now, crowded)) {
             self.pacer.drop(index);
         } else if !self.pacer.holds(index) {
             if message.next_token < now {
@@ -50,7 +54,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             due: message.next_token,
         };
         let mut standing = standing(&self.config, now, &facts);
-        if message.half_open.is_some() && self.is_crowded() {
+        if !message.proven && self.is_crowded() {
             // Messages of which data has come go first: a flood of SYNCs must not take their
             // tokens, whatever priority it claims.
             standing.key = Key::LAST;
@@ -77,7 +81,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             };
             let crowded = self.is_crowded();
-            let Some(message) = self.ins.get(index).filter(|it| it.wants(at.now, crowded)) else {
+            let wants = |it: &&In<I>| it.wants(at.now, crowded) && self.may_have_token(it);
+            let Some(message) = self.ins.get(index).filter(wants) else {
                 self.pacer.drop(index);
                 continue;
             };
@@ -101,7 +106,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let to = message.from;
         let rtt = message.rtt(base);
         message.priority = priority;
-        let token = Token {
+        let mut token = Token {
             cookie: message.cookie,
             sequence: message.token(at.now, rtt),
             timestamp: at.clock,
@@ -121,14 +126,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         // between.
         self.pacer.wait(index, message.next_token);
         self.stats.count(Counter::TokenSent);
-        transmit(
-            host,
-            &to,
-            Class::Token(priority),
-            false,
-            &Packet::Token(token),
-            None,
-        );
+        self.stamp_token(at, index, &mut token);
+        self.send_back(index, Class::Token(priority), &Packet::Token(token), host);
         self.schedule(at.now, index);
         self.arm(at.now, index);
     }

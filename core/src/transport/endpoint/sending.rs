@@ -35,7 +35,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.limit(now, Limit::Outgoing, host);
             return Err((SendError::TooMany, message));
         }
-        let Some((index, peer)) = self.room_for_out(to) else {
+        let Some((index, peer)) = self.room_for_out(now, to) else {
             self.stats.count(Counter::OutNoMemory);
             self.limit(now, Limit::Memory, host);
             return Err((SendError::NoMemory, message));
@@ -47,7 +47,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let cookie = Cookie(host.random());
         let number = self.next_number();
         let rto = self.rto(self.config.base_rtt);
-        let mut out = Out::new(message, cookie, number, peer, to, &what, now, rto);
+        let timeout = self.config.timeout;
+        let mut out = Out::new(message, cookie, number, peer, to, &what, now, rto, timeout);
         if self.config.policy == Policy::Ren {
             out.ren = true;
             out.line = base_payload(self.config.base_bytes(), out.mss, to);
@@ -76,13 +77,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// Reserves memory for another message to this peer. Returns the indices of message and peer.
-    fn room_for_out(&mut self, to: &Address) -> Option<(u32, u32)> {
+    fn room_for_out(&mut self, now: Nanos, to: &Address) -> Option<(u32, u32)> {
         let (index, _) = self.outs.vacant()?;
         if !(self.out_index.reserve(index) && self.out_timers.reserve(index)) {
             return None;
         }
         let hash = self.hash_address(to);
-        Some((index, self.peers.get(hash, to)?))
+        Some((index, self.peers.get(now, hash, to)?))
     }
 
     /// More of a message is written: all bytes below `available`. `end`: that is all. Values that
@@ -261,6 +262,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         out.heard(at.now, true, rto);
+        let peer = out.peer;
+        self.prove(peer);
+        let Some(out) = self.outs.get_mut(index) else {
+            return;
+        };
         let expiry = self.config.token_expiry;
         let verdict = if !out.accept(token.sequence) {
             Err(Counter::TokenDuplicate)
@@ -299,7 +305,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let Some(out) = self.outs.get_mut(index) else {
                 return;
             };
-            if out.ren && !out.may_send(number != 0) {
+            if token.grant.is_some() && out.ren && !out.may_send(number != 0) {
                 self.stats.count(Counter::GrantHeld);
                 return;
             }
@@ -336,6 +342,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Ok(index) => index,
             Err(other) => return self.stray(other),
         };
+        self.prove_receiver(index);
         let rto = self.rto_of(index);
         if let Some(out) = self.outs.get_mut(index) {
             let (too_soon, news) = out.name(at.now, resend.spans.as_slice(), self.config.base_rtt);
@@ -370,6 +377,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             }
         };
+        self.prove_receiver(index);
         let rto = self.rto_of(index);
         let id = self.out_id(index);
         let Some(out) = self.outs.get_mut(index) else {
@@ -422,7 +430,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 }
 
 /// Payload of the full packets that fit into `wire` bytes on a link; at least that of one packet.
-fn base_payload(wire: u32, mss: u32, to: &Address) -> u32 {
+pub(super) fn base_payload(wire: u32, mss: u32, to: &Address) -> u32 {
     let packets = match NonZeroU32::new(mss.saturating_add(data_overhead(to))) {
         Some(packet) => wire / packet,
         None => 0,

@@ -9,7 +9,9 @@ use crate::transport::host::{Failure, Outgoing, Refusal};
 use crate::transport::testing::Std;
 use crate::transport::wire::{self, Data, Sync};
 
+mod limits;
 mod steps;
+mod trust;
 
 /// The length of what the user has of an incoming message.
 type Messages = Endpoint<Std, (), u32>;
@@ -54,7 +56,7 @@ impl Host<(), u32> for Io {
     }
     fn open(&mut self, _: &Address, sync: &Sync, _: InId) -> Result<(u32, u32), Refusal> {
         match sync.destination {
-            9 => Err(Refusal::Reset(ResetCode::NoSocket)),
+            0 | 9 => Err(Refusal::Reset(ResetCode::NoSocket)),
             _ => Ok((0, 1 << 20)),
         }
     }
@@ -103,7 +105,10 @@ fn config() -> Resolved {
 const NOW: Nanos = Nanos(10_000_000_000);
 
 fn new(config: &Resolved) -> (Messages, Io) {
-    (Endpoint::new(NOW, config, [5, 6, 7]).unwrap(), Io::default())
+    (
+        Endpoint::new(NOW, config, [5, 6, 7]).unwrap(),
+        Io::default(),
+    )
 }
 
 fn sync(cookie: u64, length: u32) -> Sync {
@@ -116,6 +121,8 @@ fn sync(cookie: u64, length: u32) -> Sync {
         coflow: 0,
         unscheduled: 0,
         mss: 1450,
+        patience: 100,
+        echo: 0,
         priority: None,
         probe: false,
         ren: false,

@@ -64,20 +64,30 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     fn on_in_timer<H: Host<O, I>>(&mut self, at: At, index: u32, host: &mut H) {
         self.in_timers.remove(index);
         let (base, rto) = (self.config.base_rtt, self.config.rto);
+        if self.believe(at.now, index, host) {
+            return;
+        }
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        let (from, cookie) = (message.from, message.cookie);
+        let cookie = message.cookie;
+        let unanswered = message.is_unanswered(at.now);
         if at.now >= message.heard + self.config.timeout {
-            self.tell_reset(&from, cookie, ResetCode::Unknown, host);
+            self.tell_sender_reset(index, ResetCode::Unknown, host);
             return self.in_failed(at.now, index, Failure::TimedOut, host);
         }
+        if unanswered {
+            self.challenge(at.now, index, host);
+        }
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
         let (spans, given_up) = message.clock(at.now, base, rto, &mut self.asked);
         self.stats.add(Counter::TokenGivenUp, given_up.into());
         let grant = message.is_grant_due(at.now);
-        let open = message.half_open.is_none() && message.missing() != 0;
+        let open = message.proven && message.missing() != 0;
         if let Some(spans) = spans {
-            self.send_resend(&from, cookie, spans, host);
+            self.send_resend(index, cookie, spans, host);
         }
         if grant {
             if open {
@@ -95,7 +105,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     fn on_out_timer<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         // Read before what follows, which may set the timer.
         let due = match self.outs.get_mut(index) {
-            Some(out) => out.due(now, self.config.timeout),
+            Some(out) => out.due(now),
             None => return self.out_timers.remove(index),
         };
         match due {

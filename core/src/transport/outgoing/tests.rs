@@ -26,6 +26,7 @@ fn out(length: Option<u32>, available: u32) -> Out<()> {
         &what,
         Nanos(100),
         Nanos(2000),
+        Nanos::SECOND,
     )
 }
 
@@ -111,31 +112,31 @@ fn a_length_that_was_not_told_is_told_by_fin() {
 #[test]
 fn a_silent_peer_is_asked_ever_more_rarely_and_given_up() {
     let mut out = out(Some(1000), 1000);
-    let timeout = Nanos(80_000);
+    out.timeout = Nanos(80_000);
     assert_eq!(out.first_timer(), Nanos(2100));
-    assert_eq!(out.due(Nanos(2099), timeout), Due::Later(Nanos(2100)));
-    assert_eq!(out.due(Nanos(2100), timeout), Due::Ask(Nanos(6100)));
+    assert_eq!(out.due(Nanos(2099)), Due::Later(Nanos(2100)));
+    assert_eq!(out.due(Nanos(2100)), Due::Ask(Nanos(6100)));
     assert!(!out.sync(Nanos(2100)).probe);
-    assert_eq!(out.due(Nanos(6100), timeout), Due::Ask(Nanos(14_100)));
+    assert_eq!(out.due(Nanos(6100)), Due::Ask(Nanos(14_100)));
     // An answer to a probe shows that the peer is alive, but does not reset the backoff.
     out.heard(Nanos(7000), false, Nanos(2000));
     assert!(out.sync(Nanos(7000)).probe);
-    assert_eq!(out.due(Nanos(8000), timeout), Due::Later(Nanos(9000)));
-    assert_eq!(out.due(Nanos(9000), timeout), Due::Ask(Nanos(13_000)));
-    assert_eq!(out.due(Nanos(86_999), timeout), Due::Ask(Nanos(87_000)));
-    assert_eq!(out.due(Nanos(87_000), timeout), Due::Dead);
+    assert_eq!(out.due(Nanos(8000)), Due::Later(Nanos(9000)));
+    assert_eq!(out.due(Nanos(9000)), Due::Ask(Nanos(13_000)));
+    assert_eq!(out.due(Nanos(86_999)), Due::Ask(Nanos(87_000)));
+    assert_eq!(out.due(Nanos(87_000)), Due::Dead);
 }
 
 #[test]
 fn news_makes_it_ask_sooner_by_steps() {
-    let (mut out, timeout) = (out(Some(1000), 1000), Nanos::SECOND);
+    let mut out = out(Some(1000), 1000);
     out.heard(Nanos(100), true, Nanos(2000));
     // Backoff: 2, 4 and 8 us after each other.
-    assert_eq!(out.due(Nanos(2100), timeout), Due::Ask(Nanos(6100)));
-    assert_eq!(out.due(Nanos(6100), timeout), Due::Ask(Nanos(14_100)));
+    assert_eq!(out.due(Nanos(2100)), Due::Ask(Nanos(6100)));
+    assert_eq!(out.due(Nanos(6100)), Due::Ask(Nanos(14_100)));
     for (at, next) in [(7000, 11_000), (8000, 10_000), (9000, 11_000)] {
         out.heard(Nanos(at), true, Nanos(2000));
-        assert_eq!(out.due(Nanos(at), timeout), Due::Later(Nanos(next)));
+        assert_eq!(out.due(Nanos(at)), Due::Later(Nanos(next)));
     }
 }
 
@@ -145,10 +146,11 @@ fn a_peer_that_answers_is_never_given_up() {
     // Shorter than the longest patience, and than the first.
     for timeout in [Nanos(1000), Nanos(20_000), Nanos(500_000_000)] {
         let mut now = Nanos(100);
+        out.timeout = timeout;
         out.heard(now, true, Nanos(2000));
         let mut asked = 0;
         while asked < 40 {
-            match out.due(now, timeout) {
+            match out.due(now) {
                 Due::Later(next) => now = next,
                 Due::Ask(next) => {
                     asked += 1;
@@ -185,4 +187,14 @@ fn it_begins_once_more_if_nothing_was_acknowledged() {
     assert_eq!(out.next(Nanos(600)), piece(0, 1000, false));
     out.acknowledged(1000, 2000);
     assert!(!out.restart());
+}
+
+#[test]
+fn the_sync_says_how_long_the_sender_tries() {
+    let ms = Nanos::MILLISECOND.0;
+    for (timeout, units) in [(100, 1), (101, 2), (10_000, 100), (3_600_000, 36_000)] {
+        let mut out = out(Some(1000), 1000);
+        out.timeout = Nanos(timeout * ms);
+        assert_eq!(out.sync(Nanos(200)).patience, units);
+    }
 }

@@ -24,6 +24,18 @@ impl Network {
         self.send_as(at, from, to, length, what)
     }
 
+    /// Hosts that will have messages for others have had some before, so that they are no
+    /// strangers. To be called before anything else; it takes less than a millisecond.
+    pub(crate) fn acquaint(&mut self, pairs: impl IntoIterator<Item = (usize, usize)>) {
+        for (from, to) in pairs {
+            self.send_at(self.now, from, to, 1);
+        }
+        self.run_until(self.now + 900_000);
+        for message in self.registry.messages.drain(..) {
+            assert!(matches!(message.result, Some((_, Ok(())))));
+        }
+    }
+
     /// What an ordinary message is sent with.
     pub(crate) fn plain(&self, length: u32) -> Outgoing {
         Outgoing {

@@ -116,6 +116,12 @@ impl Storm {
                 length.min(2900)
             },
             mss: *rng.pick(&[256, 1400, 1450, 9000]),
+            patience: rng.range(1..=100) as u16,
+            echo: if rng.one_in(4) {
+                rng.range(0..=u64::MAX)
+            } else {
+                0
+            },
             priority: rng.one_in(3).then_some(rng.range(0..=7) as u8),
             probe: rng.one_in(8),
             ren: rng.one_in(4),
