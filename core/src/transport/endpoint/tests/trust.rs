@@ -222,7 +222,7 @@ fn the_answer_to_a_token_proves_the_address_and_a_guess_does_not() {
 fn forged_messages_never_keep_honest_ones_out() {
     let (mut endpoint, mut io) = new(&with_unscheduled());
     let mut now = NOW;
-    let (mut delivered, mut sent) = (0, 0);
+    let (mut delivered, mut sent) = (0_u64, 0_u64);
     for i in 0..266_660_u32 {
         now += Nanos(75_000);
         let forged = host(0x10_0000 + i % 60_000, false);
@@ -235,7 +235,7 @@ fn forged_messages_never_keep_honest_ones_out() {
             continue;
         }
         for from in [host(i / 100, false), host(0xf0_0000, false)] {
-            let cookie = (1 << 40) + u64::from(sent);
+            let cookie = (1 << 40) + sent;
             sent += 1;
             for packet in whole(cookie) {
                 endpoint.receive(now, &from, packet, &mut io);
@@ -256,7 +256,7 @@ fn forged_messages_never_keep_honest_ones_out() {
                 // Where nothing was kept of it, its data is sent once more.
                 endpoint.receive(now, &from, unscheduled(cookie, 0, 1000), &mut io);
             }
-            delivered += io.delivered.drain(..).count();
+            delivered += io.delivered.drain(..).count() as u64;
         }
     }
     assert_eq!(delivered, sent);
