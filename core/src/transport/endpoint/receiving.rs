@@ -49,6 +49,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if !message.proven && self.proves(index, data) && self.believe(at.now, index, host) {
             return self.stats.count(Counter::DataDuplicate);
         }
+        let guess = data.token != 0 || data.timestamp != 0;
+        if guess && self.ins.get(index).is_some_and(|message| !message.proven) {
+            // A stranger that claims to answer a token, and did not see one.
+            return self.stats.count(Counter::DataUnasked);
+        }
         let token = self.on_answer(at, index, data);
         let Some(message) = self.ins.get_mut(index) else {
             return;
