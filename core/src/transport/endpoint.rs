@@ -125,8 +125,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         endpoint.start(now, config, seed).then_some(endpoint)
     }
 
-    /// Starts the endpoint, once. `seed` is random and secret: nobody can make entries of the tables
-    /// collide, or forge what proves an address. `false`: no memory.
+    /// Starts the endpoint, once. `seed` is random and secret: nobody can make entries of the
+    /// tables collide, or forge what proves an address. `false`: no memory.
     pub fn start(&mut self, now: Nanos, config: &Resolved, seed: [u64; 3]) -> bool {
         self.config = *config;
         // The key is not used for random numbers, of which something can be seen.

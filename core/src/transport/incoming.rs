@@ -271,7 +271,8 @@ impl<I> In<I> {
         self.is_allowed(crowded)
     }
 
-    /// Whether another token or grant may be sent: where many messages are half open, each gets few.
+    /// Whether another token or grant may be sent: where many messages are half open, each gets
+    /// few.
     pub(crate) fn is_allowed(&self, crowded: bool) -> bool {
         let sent = self.ledger.next().wrapping_sub(self.half_base);
         self.proven || !crowded || u32::from(sent) < CROWDED_TOKENS

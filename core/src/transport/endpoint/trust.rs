@@ -66,8 +66,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         true
     }
 
-    /// Whether another token may be sent to a message's sender. To a stranger a CHALLENGE may always
-    /// follow: tokens get lost where many meet, and signals do not.
+    /// Whether another token may be sent to a message's sender. To a stranger a CHALLENGE may
+    /// always follow: tokens get lost where many meet, and signals do not.
     pub(super) fn may_have_token(&self, message: &In<I>) -> bool {
         let token = wire::TOKEN_LEN as u32;
         let with_challenge = token.saturating_add(wire::CHALLENGE_LEN as u32);

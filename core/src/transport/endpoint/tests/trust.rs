@@ -216,8 +216,8 @@ fn the_answer_to_a_token_proves_the_address_and_a_guess_does_not() {
     assert_eq!(info.rtt, Some(Nanos(30_000)));
 }
 
-/// 13,333 forged messages a second, complete ones, of many addresses, for 20 s; and honest ones of a
-/// stranger each, and of one that is known.
+/// 13,333 forged messages a second, complete ones, of many addresses, for 20 s; and honest ones of
+/// a stranger each, and of one that is known.
 #[test]
 fn forged_messages_never_keep_honest_ones_out() {
     let (mut endpoint, mut io) = new(&with_unscheduled());
