@@ -48,7 +48,10 @@ impl State {
     #[inline(never)]
     fn set_up(&mut self, net: &mut Opening<'_>) -> bool {
         match self.settings.resolve(net.fastest()) {
-            Ok(resolved) => self.endpoint.start(Nanos(now()), &resolved, [random(), random(), random()]),
+            Ok(resolved) => {
+                let seed = [random(), random(), random()];
+                self.endpoint.start(Nanos(now()), &resolved, seed)
+            }
             Err(_) => false,
         }
     }
