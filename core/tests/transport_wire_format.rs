@@ -32,7 +32,7 @@ fn described() -> [(&'static str, Packet); 8] {
                 unscheduled: 2900,
                 mss: 1450,
                 patience: 100,
-                echo: 0,
+                echo: 0x0102_0304_0506_0708,
                 priority: Some(3),
                 probe: false,
                 ren: false,
@@ -376,7 +376,7 @@ fn wireshark_shows_all_fields() {
     let cookie = "0x0123456789abcdef";
     let expected = [
         format!(
-            ",1,{cookie},3,40000,7,1000000,250,9,2900,1450,100,0x0000000000000000,,,,,,,,,,,,,"
+            ",1,{cookie},3,40000,7,1000000,250,9,2900,1450,100,0x0102030405060708,,,,,,,,,,,,,"
         ),
         format!(",2,{cookie},5,,,,,,,,,,65534,3735928559,,,,,,,,,1,,3"),
         format!(",3,{cookie},0,,,,,,,,,,65534,3735928559,1450,1450,,,,,,,1,2,"),

@@ -254,9 +254,7 @@ impl<O> Out<O> {
 
     /// The peer wants a proof of our address. It is alive, but need not know the message.
     pub(crate) fn challenged(&mut self, now: Nanos, echo: u64) {
-        if !self.open && self.syncs == 1 && self.rtt.is_none() {
-            self.rtt = Some(now - self.began);
-        }
+        // No sample of the round trip: a CHALLENGE overtakes data, and nothing is known of that yet.
         (self.echo, self.heard) = (echo, now);
     }
 

@@ -221,7 +221,11 @@ fn facts(endpoint: &Endpoint<Std, Out, In>) -> Vec<Info> {
 
 #[test]
 fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
-    let resolved = config(uapi::POLICY_TOP).validate(None).unwrap();
+    let config = Config {
+        max_half_open: 64,
+        ..config(uapi::POLICY_TOP)
+    };
+    let resolved = config.validate(None).unwrap();
     let mut io = Io::new(3, 30_000);
     let mut rng = Rng(11);
     let now = Nanos(1_000_000_000);
