@@ -13,6 +13,9 @@
 //! 3. *data*: the port's own queue, then a child qdisc;
 //! 4. *unscheduled*.
 //!
+//! *Signals* have a share of the link (option `signal-share`): [`signals`] says how it is kept.
+//! Those beyond it are data from their arrival on.
+//!
 //! With a link rate, each packet that leaves occupies the link for its wire length, and nothing
 //! leaves before the link is free again. This is TOP's switch (section 3.1) with the two work modes
 //! of its fig. 3.
@@ -76,6 +79,7 @@ mod leaving;
 mod line;
 pub mod marker;
 mod marking;
+pub mod signals;
 #[cfg(test)]
 mod tests;
 pub mod uapi;
@@ -88,9 +92,10 @@ use crate::port::classify::Reading;
 pub use crate::port::config::TOKEN_SLACK_INTERVALS;
 use crate::port::config::{Config, Order, Resolved, FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
 use crate::port::marker::Markers;
+use crate::port::signals::Policer;
 use crate::queue::{DropCause, Framing, Meta, Packet, Queue, Sink};
 use crate::shaper::Shaper;
-use crate::stats::{BandStats, PortStats, Queued};
+use crate::stats::{add, BandStats, PortStats, Queued};
 use crate::units::Nanos;
 
 /// How many full frames, at least, a shaped link may make up for when it was served late.
@@ -149,6 +154,7 @@ pub struct Port<Q: Queue> {
     /// By [`Slot`].
     lines: [Line<Q>; Slot::COUNT],
     link: Option<Shaper>,
+    signals: Policer,
     markers: Markers,
     stats: PortStats,
     config: Config,
@@ -170,6 +176,7 @@ impl<Q: Queue> Port<Q> {
         group: Shaper::EMPTY,
         lines: [Line::EMPTY; Slot::COUNT],
         link: None,
+        signals: Policer::OFF,
         markers: Markers::EMPTY,
         stats: PortStats::EMPTY,
         config: Config::DEFAULT,
@@ -240,6 +247,7 @@ impl<Q: Queue> Port<Q> {
         self.settle(Self::NO_TIME);
         self.drop_from_all(DropCause::Purged, sink, |_| true);
         self.markers.reset();
+        self.signals.reset();
         self.idle = true;
         self.group.reset();
         self.passed = false;
@@ -268,7 +276,7 @@ impl<Q: Queue> Port<Q> {
             line.set_room();
             if let Some(class) = self.classes.get_mut(usize::from(band.minor())) {
                 if band.exists(&config) {
-                    *class = Slot::new(band).index() as u8;
+                    *class = Slot::arriving(band).index() as u8;
                 }
             }
         }
@@ -301,6 +309,8 @@ impl<Q: Queue> Port<Q> {
                 Some(link)
             }
         };
+        let Resolved { signal_rate, .. } = self.resolved;
+        self.signals.set(signal_rate, self.config.jitter, now);
         self.markers.set(&self.config, &self.resolved, now);
         self.note_detour();
     }
@@ -378,19 +388,39 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// Where packets of `band` go.
+    /// Where packets of `band` go; of signals, [`Slot::UNPAID`].
     #[inline]
     pub fn slot(&self, band: Band) -> Slot {
-        Slot::new(self.map_band(band))
+        Slot::arriving(self.map_band(band))
     }
 
-    /// Where packets of the class with this minor number go, if the port has it.
+    /// Where packets of the class with this minor number go, if the port has it; of signals,
+    /// [`Slot::UNPAID`].
     #[inline]
     pub fn class_slot(&self, minor: u32) -> Option<Slot> {
         match *self.classes.get(minor as usize)? {
             NO_SLOT => None,
             slot => Some(Slot::from_index(slot)),
         }
+    }
+
+    /// Charges a signal of `wire_len` bytes to the share of signals, if that needs no look at the
+    /// clock: then it goes to [`Slot::SIGNAL`]. If not, nothing has changed: ask [`Port::pay`].
+    #[inline(always)]
+    pub fn try_pay(&mut self, wire_len: u32) -> bool {
+        self.signals.try_pay(wire_len)
+    }
+
+    /// Where a signal goes that arrives [unpaid](Slot::UNPAID), and which `meta` tells of: to
+    /// [`Slot::SIGNAL`] if it is within the share of signals, and else, as excess, to
+    /// [`Slot::DATA`], or a child there. `kept` says whether [bridges keep it to
+    /// themselves](classify::bridges_keep); it is asked where that matters.
+    pub fn pay(&mut self, now: Nanos, meta: &Meta, kept: impl FnOnce() -> bool) -> Slot {
+        if self.signals.pay(now, meta.wire_len, kept) {
+            return Slot::SIGNAL;
+        }
+        add(&mut self.stats.signal_excess, meta.segs);
+        Slot::DATA
     }
 
     /// A packet for `band` arrives. If its queue is at the cap, it goes to the sink; of a full
@@ -406,7 +436,8 @@ impl<Q: Queue> Port<Q> {
         self.enqueue_at(now, self.slot(band), packet, sink)
     }
 
-    /// [`Port::enqueue`] for who knows the place already.
+    /// [`Port::enqueue`] for who knows the place already. An [unpaid](Slot::UNPAID) signal is
+    /// charged as one that bridges pass on.
     #[inline]
     pub fn enqueue_at(
         &mut self,
@@ -540,6 +571,10 @@ impl<Q: Queue> Port<Q> {
         sink: &mut impl Sink<Q::Packet>,
     ) -> Enqueue {
         let meta = packet.meta();
+        let slot = match slot {
+            Slot::UNPAID => self.pay(now, &meta, || false),
+            slot => slot,
+        };
         // There may be room, but more has never been queued.
         let line = self.line_mut(slot);
         line.make_room(&meta);

@@ -165,6 +165,8 @@ pub struct PortStats {
     pub slack_forfeits: u64,
     /// ns: the lateness beyond the slack, in all.
     pub slack_forfeited: u64,
+    /// Packets: signals beyond their share, which went to the data band and count there.
+    pub signal_excess: u64,
 }
 
 impl PortStats {
@@ -174,6 +176,7 @@ impl PortStats {
         token_waits: 0,
         slack_forfeits: 0,
         slack_forfeited: 0,
+        signal_excess: 0,
     };
 }
 

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`config`] | the options: ranges, defaults, checks, and the values that follow from them |
 //! | [`endpoint`] | all messages of a host: start here |
+//! | [`budget`] | how a socket's receive buffer is shared by messages |
 //! | [`feedback`] | credit feedback: the rate of a message's tokens |
 //! | [`host`] | the traits that the endpoint's user implements, and the facts about messages that it gets |
 //! | [`jitter`] | random numbers, and randomized intervals between tokens |
@@ -25,6 +26,7 @@ macro_rules! step {
     };
 }
 
+pub mod budget;
 pub mod config;
 pub mod endpoint;
 pub mod feedback;
@@ -35,15 +37,19 @@ mod incoming;
 mod index;
 pub mod jitter;
 mod ledger;
+mod links;
 mod outgoing;
 mod pacer;
 mod paged;
 mod peers;
 pub mod policy;
+pub mod ports;
+mod progress;
 mod ranges;
 mod remembered;
 pub mod ring;
 mod seen;
+mod shares;
 mod siphash;
 mod slab;
 pub mod stats;

@@ -12,7 +12,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::{Config, Drain, Expiry, Order, Phantom, Tokens};
-use turnstile_core::port::{Dequeue, Enqueue, Port};
+use turnstile_core::port::{Dequeue, Enqueue, Port, Slot};
 use turnstile_core::units::Nanos;
 
 /// Links on which every share is exact, bytes/s.
@@ -92,6 +92,11 @@ fn config() -> impl Strategy<Value = Config> {
     let order = prop::sample::select(&[Order::TokensFirst, Order::DataFirst][..]);
     let link = prop::option::weighted(0.7, prop::sample::select(&LINKS[..]));
     let limits = (1_u32..12, 0_u32..3, 1600_u32..40_000, 1_u32..20);
+    let signal_share = prop_oneof![
+        2 => Just(50_000_000_u32),
+        1 => Just(0),
+        3 => 100_000_u32..=1_000_000_000,
+    ];
     (
         link,
         tokens,
@@ -99,10 +104,11 @@ fn config() -> impl Strategy<Value = Config> {
         expiry,
         order,
         limits,
-        (0_u32..40, 0_u32..100, jitter()),
+        (0_u32..40, 0_u32..100, jitter(), signal_share),
     )
         .prop_map(
-            |(link, tokens, priorities, token_expiry, order, limits, (overhead, mpu, jitter))| {
+            |(link, tokens, priorities, token_expiry, order, limits, rest)| {
+                let (overhead, mpu, jitter, signal_share) = rest;
                 let (token_limit, unscheduled, data_limit, signal_limit) = limits;
                 let tokens = match tokens {
                     Tokens::Rate(n) => Tokens::Rate((link.unwrap_or(LINKS[3]) / 2000 * n).max(1)),
@@ -118,6 +124,7 @@ fn config() -> impl Strategy<Value = Config> {
                     unscheduled,
                     data_limit,
                     signal_limit,
+                    signal_share,
                     overhead,
                     mpu,
                     jitter,
@@ -153,6 +160,8 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(band, len, segs)| Op::Put { band, len, segs }),
         6 => (band(), len(), 2_usize..14)
             .prop_map(|(band, len, count)| Op::Flood { band, len, count }),
+        1 => (1000_u32..9000, 5_usize..60)
+            .prop_map(|(len, count)| Op::Flood { band: Band::Signal, len, count }),
         3 => (len(), prop::bool::weighted(0.2))
             .prop_map(|(len, refused)| Op::ChildPut { len, refused }),
         1 => any::<bool>().prop_map(Op::ChildThrottled),
@@ -221,9 +230,15 @@ impl Pair {
         let packet = self.packet(len, segs);
         let expected = self.model.enqueue(self.now, band, packet.clone());
         let now = Nanos(self.now);
+        let meta = packet.meta;
+        let slot = match self.port.slot(band) {
+            Slot::UNPAID if self.next_id % 3 == 0 => Slot::UNPAID,
+            Slot::UNPAID if self.port.try_pay(meta.wire_len) => Slot::SIGNAL,
+            Slot::UNPAID => self.port.pay(now, &meta, || false),
+            slot => slot,
+        };
         // Every other packet with the promise of a dequeue at once, which `apply` keeps.
         let left = if self.next_id % 2 == 0 {
-            let slot = self.port.slot(band);
             let now = match self.port.needs_no_clock(slot) {
                 true => Port::<Fifo>::NO_TIME,
                 false => now,
@@ -238,7 +253,7 @@ impl Pair {
                 self.fresh += 1;
                 Enqueue::Queued
             }
-            Err(packet) => self.port.enqueue(now, band, packet, &mut self.drops),
+            Err(packet) => self.port.enqueue_at(now, slot, packet, &mut self.drops),
         };
         assert_eq!(verdict, expected);
     }
@@ -412,5 +427,7 @@ fn a_long_run_gives_what_the_model_gives() {
         pair.compare_counters();
         assert!(pair.sent > 4000, "only {} packets were sent", pair.sent);
         assert!(pair.fresh > 300, "only {} packets were fresh", pair.fresh);
+        let excess = pair.model.port_stats.signal_excess;
+        assert!(excess > 100, "only {excess} signals were excess");
     }
 }

@@ -41,6 +41,12 @@ impl Ahead {
         self.last = now;
     }
 
+    /// How far ahead it is, in ns, rounded down.
+    fn now_ns(&self, now: u64) -> u64 {
+        let passed = u128::from(now - self.last) * self.per.bytes;
+        ((self.by + self.cost).saturating_sub(passed) / self.per.bytes) as u64
+    }
+
     /// In ns, rounded down.
     fn worst_ns(&self) -> u64 {
         (self.worst / self.per.bytes) as u64
@@ -62,6 +68,8 @@ struct Watched {
     drops: Drops,
     link: Ahead,
     tokens: Ahead,
+    /// Signals that were not excess, at their share.
+    signals: Ahead,
 }
 
 impl Watched {
@@ -91,6 +99,7 @@ impl Watched {
             drops: Drops::default(),
             link: Ahead::new(PerByte::of_rate(link)),
             tokens: Ahead::new(tokens),
+            signals: Ahead::new(PerByte::of_share(link, config.signal_share)),
         }
     }
 
@@ -127,14 +136,34 @@ impl Watched {
         }
     }
 
+    /// Signals are excess only where they have nearly used up their burst, and then are data.
+    fn band_of(&mut self, band: Band, wire_len: u32, segs: u64, excess: u64) -> Band {
+        if excess != 0 {
+            assert_eq!((band, excess), (Band::Signal, segs));
+            let ahead = self.signals.now_ns(self.now);
+            // Up to a chunk of what was bought may be left.
+            let least = self.signals.per.duration(56 << 10);
+            assert!(ahead + 1 >= least, "excess at {ahead} of {least} ns");
+            return Band::Data;
+        }
+        if band == Band::Signal {
+            self.signals.sent(self.now, wire_len);
+        }
+        band
+    }
+
     fn put(&mut self, band: Band, len: u32, segs: u32) {
         self.next_id += 1;
         let id = self.next_id;
         let packet = P::new(id, len, segs, self.config.overhead, self.config.mpu);
-        self.offered[band.index()] += u64::from(segs);
+        let wire_len = packet.meta.wire_len;
+        let before = self.port.port_stats().signal_excess;
         let verdict = self
             .port
             .enqueue(Nanos(self.now), band, packet, &mut self.drops);
+        let excess = self.port.port_stats().signal_excess - before;
+        let band = self.band_of(band, wire_len, segs.into(), excess);
+        self.offered[band.index()] += u64::from(segs);
         self.note_drops(Some(id));
         let (packets, bytes) = self.load(band);
         let with_it = (packets + u64::from(segs), bytes + u64::from(len));
@@ -307,6 +336,8 @@ fn any_port_keeps_the_rules() {
         port.check_counters();
         // No interval carries more than the rate, one packet, and lateness that is made up for: of
         // the timer, and of tokens that waited for other packets.
+        let burst = port.signals.per.duration((64 + 4) << 10);
+        assert!(port.signals.worst_ns() <= burst);
         let waits = PerByte::of_rate(port.port.resolved().link).duration(2 * 1538 + 84);
         let slack = port.tokens.per.duration(8 * 84).max(waits + 1);
         assert!(

@@ -100,7 +100,7 @@ impl Model {
     }
 
     fn interval(&mut self, flow: usize) -> u64 {
-        self.flows[flow].credit.interval(&self.config, TOKEN)
+        self.flows[flow].credit.interval(&self.config.speed, TOKEN)
     }
 
     /// The next token is sent at this time.
@@ -133,7 +133,7 @@ impl Model {
             }
             Event::Arrive(n, sequence, port) => {
                 let start = self.free_at[port].max(now * NANO);
-                let time = self.config.token_time;
+                let time = self.config.speed.token_time;
                 if start - now * NANO > CAP * time {
                     return;
                 }
@@ -175,7 +175,7 @@ impl Model {
 
     /// Tokens that a port lets pass per round-trip time.
     fn share(&self) -> f64 {
-        (RTT * NANO) as f64 / self.config.token_time as f64
+        (RTT * NANO) as f64 / self.config.speed.token_time as f64
     }
 
     /// The part of a port that a flow had in these round-trip times.

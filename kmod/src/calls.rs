@@ -2,17 +2,21 @@
 //! A socket's life, and its calls but for [`send`](crate::send) and [`receive`](crate::receive).
 
 use crate::errno;
-use crate::incoming::Reading;
+use crate::incoming::{Incoming, Where};
 use crate::outgoing::OVERHEAD;
-use crate::ports;
+use crate::ports::{self, Rooms};
 use crate::state::{State, Turnstile};
 use kernel::prelude::*;
+use kernel::rbtree::{RBTree, RBTreeNode};
 use knet_transport::{
     now, random, Caller, LockedSock, Net, Outbox, Ready, Sock, SockQueue, Timeout,
 };
-use turnstile_core::transport::host::OutId;
+use turnstile_core::transport::host::{InId, OutId};
 use turnstile_core::transport::uapi::sockopt;
 use turnstile_core::units::Nanos;
+
+/// So many ports are tried at once, with the namespace's lock.
+const TRIES: usize = 256;
 
 /// A socket is made.
 pub(crate) fn open(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Result {
@@ -36,15 +40,20 @@ pub(crate) fn close(
     if handle == 0 {
         return;
     }
+    let mut unread = RBTree::new();
     if let Some(mut state) = net.lock() {
-        let (state, outbox) = state.parts();
-        let mut port = 0;
         if let Some(socket) = state.sockets.get_mut(handle) {
             socket.closed = true;
-            port = socket.port;
+            core::mem::swap(&mut unread, &mut socket.done);
         }
-        state.sockets.ports.remove(port, handle);
-        state.refuse_all(handle, outbox);
+        state.sockets.no_longer_waits(handle);
+        state.sockets.ports.remove(handle);
+    }
+    // Freed without the lock.
+    drop(unread);
+    refuse_all(net, handle);
+    if let Some(mut state) = net.lock() {
+        let (state, outbox) = state.parts();
         state.abort(handle, abort, outbox);
     }
     let is_empty = |net: &mut Net<'_, Turnstile>| match net.lock() {
@@ -72,32 +81,50 @@ pub(crate) fn close(
 
 /// Gives a socket a port.
 pub(crate) fn bind(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>, port: u16) -> Result<u16> {
-    let handle = sock.handle();
     let view = sock.view();
-    let mut state = net.lock().ok_or(ENODEV)?;
-    let sockets = &mut state.sockets;
-    let port = if port != 0 {
-        Some(port).filter(|port| sockets.is_free(*port, &view))
-    } else {
-        ports::chosen(random()).find(|port| sockets.is_free(*port, &view))
-    };
-    let port = port.ok_or_else(errno::in_use)?;
-    sockets.ports.add(port, handle)?;
-    match sockets.get_mut(handle) {
-        Some(socket) => socket.port = port,
-        None => sockets.ports.remove(port, handle),
+    let mut rooms = Some(Rooms::new().ok_or(ENOMEM)?);
+    let mut any = ports::chosen(random());
+    loop {
+        let mut state = net.lock().ok_or(ENODEV)?;
+        let ports = &mut state.sockets.ports;
+        let mut taken = None;
+        let mut tried = 0;
+        let mut is_free = |port: u16| {
+            tried += 1;
+            let (name, owner) = ports::name(port, &view);
+            let free = ports.is_free(&name, owner);
+            taken = Some((name, owner)).filter(|_| free);
+            free
+        };
+        if port != 0 {
+            is_free(port);
+        } else {
+            any.by_ref().take(TRIES).find(|port| is_free(*port));
+        }
+        if let (Some((name, owner)), Some(rooms)) = (taken, rooms.take()) {
+            ports.add(rooms, sock.handle(), name, owner);
+            state.endpoint.prepare();
+            return Ok(name.port());
+        }
+        if port != 0 || tried < TRIES {
+            return Err(errno::in_use());
+        }
     }
-    Ok(port)
 }
 
 /// Takes a socket's port away.
 pub(crate) fn unbind(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
-    let handle = sock.handle();
     if let Some(mut state) = net.lock() {
-        if let Some(socket) = state.sockets.get_mut(handle) {
-            let port = core::mem::take(&mut socket.port);
-            state.sockets.ports.remove(port, handle);
-        }
+        state.sockets.ports.remove(sock.handle());
+    }
+}
+
+/// A socket that has a port has other addresses now.
+pub(crate) fn moved(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
+    let view = sock.view();
+    if let Some(mut state) = net.lock() {
+        let (name, _) = ports::name(view.local.port, &view);
+        state.sockets.ports.rename(sock.handle(), name);
     }
 }
 
@@ -106,10 +133,30 @@ pub(crate) fn shutdown(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
     if !sock.view().no_receive {
         return;
     }
-    if let Some(mut state) = net.lock() {
+    refuse_all(net, sock.handle());
+}
+
+/// Refuses what comes for a socket, some of it each time that the lock is taken.
+fn refuse_all(net: &mut Net<'_, Turnstile>, handle: u64) {
+    let mut from = Some(0);
+    while let Some(next) = from {
+        let Some(mut state) = net.lock() else {
+            return;
+        };
         let (state, outbox) = state.parts();
-        state.refuse_all(sock.handle(), outbox);
+        from = state.refuse_some(handle, next, outbox);
     }
+}
+
+/// Throws a message away.
+fn discard(net: &mut Net<'_, Turnstile>, handle: u64, number: u64) -> Result {
+    let gone = {
+        let mut state = net.lock().ok_or(ENODEV)?;
+        let (state, outbox) = state.parts();
+        state.discard(handle, number, outbox)
+    };
+    // Freed without the lock.
+    gone.map(drop)
 }
 
 /// What could be done without waiting.
@@ -118,14 +165,20 @@ pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
         return Ready::default();
     };
     let state = &mut *state;
+    state.endpoint.prepare();
     let readable = state.readable(sock.handle()) != 0;
     let Some(socket) = state.sockets.get_mut(sock.handle()) else {
         return Ready::default();
     };
     let (size, free) = socket.room();
-    let writable = free >= size / 4;
-    socket.full |= !writable;
-    Ready { readable, writable }
+    let room = free >= size / 4;
+    socket.full |= !room;
+    // What goes on with a message that has begun needs no place for another.
+    let place = socket.open.is_some() || state.has_place(sock);
+    Ready {
+        readable,
+        writable: room && place,
+    }
 }
 
 /// Sets an option.
@@ -134,7 +187,11 @@ pub(crate) fn set_option(
     sock: LockedSock<'_>,
     option: u32,
     value: i32,
+    wide: Option<u64>,
 ) -> Result {
+    if option == sockopt::DISCARD {
+        return discard(net, sock.handle(), wide.ok_or(EINVAL)?);
+    }
     let mut state = net.lock().ok_or(ENODEV)?;
     let socket = state.sockets.get_mut(sock.handle()).ok_or(ENODEV)?;
     let switch = match value {
@@ -143,7 +200,20 @@ pub(crate) fn set_option(
         _ => Err(EINVAL),
     };
     match option {
-        sockopt::RECVINFO => socket.info = switch?,
+        sockopt::RECVINFO => {
+            if !(0..=2).contains(&value) {
+                return Err(EINVAL);
+            }
+            socket.info = value != 0;
+            socket.alternate = value == 2;
+        }
+        sockopt::READ => {
+            socket.only = match wide.ok_or(EINVAL)? {
+                u64::MAX => None,
+                number if socket.messages.get(&number).is_some() => Some(number),
+                _ => return Err(ENOENT),
+            }
+        }
         sockopt::COMPLETIONS => socket.completions = switch?,
         sockopt::DEFAULT_PRIORITY => {
             socket.priority = match value {
@@ -162,7 +232,7 @@ pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32)
     let state = net.lock().ok_or(ENODEV)?;
     let socket = state.sockets.get(sock.handle()).ok_or(ENODEV)?;
     match option {
-        sockopt::RECVINFO => Ok(i32::from(socket.info)),
+        sockopt::RECVINFO => Ok(i32::from(socket.info) + i32::from(socket.alternate)),
         sockopt::COMPLETIONS => Ok(i32::from(socket.completions)),
         sockopt::DEFAULT_PRIORITY => Ok(socket.priority.map_or(-1, i32::from)),
         _ => Err(errno::no_option()),
@@ -181,36 +251,71 @@ pub(crate) fn queued(net: &mut Net<'_, Turnstile>, sock: &Sock, queue: SockQueue
 }
 
 impl State {
-    /// Refuses what comes for a socket.
-    fn refuse_all(&mut self, handle: u64, outbox: &mut Outbox) {
-        let now = now();
-        loop {
-            let Some(socket) = self.sockets.get_mut(handle) else {
-                return;
-            };
-            let Some(first) = socket.coming.cursor_front() else {
-                return;
-            };
-            let (number, id) = (*first.current().0, *first.current().1);
-            let (endpoint, mut surroundings) = self.split(outbox, now);
-            let message = endpoint.refuse(Nanos(now), id, &mut surroundings);
-            let Some(socket) = self.sockets.get_mut(handle) else {
-                return;
-            };
-            socket.coming.remove(&number);
-            socket.waiting.remove(&number);
-            if let Some(message) = message {
-                let window = message.window;
-                socket
-                    .budget
-                    .leave(message.place, window, message.reserved());
-            }
-            let being_read =
-                matches!(&socket.reading, Some(Reading::Coming(_, at)) if *at == number);
-            if being_read {
-                socket.reading = None;
+    /// Whether a socket could begin a message: to its peer, if it is connected. If not, it is woken
+    /// when it can.
+    fn has_place(&mut self, sock: &Sock) -> bool {
+        let (handle, view) = (sock.handle(), sock.view());
+        let to = match (self.sockets.get(handle).and_then(|it| it.path), view.peer) {
+            (Some((peer, path)), Some(now)) if peer == now => Some(path),
+            _ => None,
+        };
+        let place = self.endpoint.may_send(view.user, to.as_ref());
+        if !place {
+            self.sockets.wait_for_place(handle, view.user, to);
+        }
+        place
+    }
+
+    /// Refuses some of what comes for a socket, from message `from` on. Returns where to go on.
+    fn refuse_some(&mut self, handle: u64, from: u64, outbox: &mut Outbox) -> Option<u64> {
+        const SOME: u32 = 32;
+        let mut from = from;
+        for _ in 0..SOME {
+            let socket = self.sockets.get_mut(handle)?;
+            let next = socket.messages.cursor_lower_bound(&from)?;
+            let (number, at) = (*next.current().0, *next.current().1);
+            from = number.saturating_add(1);
+            if let Where::Coming(id) = at {
+                self.refuse(handle, number, id, outbox);
             }
         }
+        Some(from)
+    }
+
+    /// Refuses a message that comes in.
+    fn refuse(&mut self, handle: u64, number: u64, id: InId, outbox: &mut Outbox) {
+        let now = now();
+        let (endpoint, mut surroundings) = self.split(outbox, now);
+        let message = endpoint.refuse(Nanos(now), id, &mut surroundings);
+        let Some(socket) = self.sockets.get_mut(handle) else {
+            return;
+        };
+        match message {
+            Some(message) => {
+                socket.forget(&message);
+                outbox.free(message.segments);
+            }
+            None => drop(socket.messages.remove(&number)),
+        }
+    }
+
+    /// Throws a message away. Returns it, if it is complete.
+    fn discard(
+        &mut self,
+        handle: u64,
+        number: u64,
+        outbox: &mut Outbox,
+    ) -> Result<Option<RBTreeNode<u64, Incoming>>> {
+        let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
+        let gone = match *socket.messages.get(&number).ok_or(ENOENT)? {
+            Where::Coming(id) => {
+                self.refuse(handle, number, id, outbox);
+                None
+            }
+            Where::Done(order) => socket.take_done(number, order),
+        };
+        self.promote(handle, outbox);
+        Ok(gone)
     }
 
     /// Ends the message that is open on a socket, or all that it has to send.
@@ -248,6 +353,7 @@ impl State {
                 socket.freed(message.charged);
             }
         }
+        self.sockets.waiting.place_came_free(now);
     }
 
     /// Bytes that no receiver has acknowledged.

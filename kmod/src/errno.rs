@@ -2,18 +2,21 @@
 //! Errors that the kernel crate has no names for, and what failures are to an application.
 
 use kernel::prelude::*;
-use turnstile_core::transport::host::Failure;
+use turnstile_core::transport::host::{Failure, Unreachable};
 use turnstile_core::transport::wire::ResetCode;
 
+const EACCES: u32 = 13;
 const EPROTO: u32 = 71;
 const EDESTADDRREQ: u32 = 89;
 const EMSGSIZE: u32 = 90;
 const ENOPROTOOPT: u32 = 92;
 const EADDRINUSE: u32 = 98;
 const ECONNRESET: u32 = 104;
+const ENETUNREACH: u32 = 101;
 const ENOBUFS: u32 = 105;
 const ETIMEDOUT: u32 = 110;
 const ECONNREFUSED: u32 = 111;
+const EHOSTUNREACH: u32 = 113;
 
 /// The error of an errno.
 pub(crate) fn error(errno: u32) -> Error {
@@ -54,6 +57,12 @@ pub(crate) fn reset() -> Error {
 pub(crate) fn of_failure(failure: Failure) -> u32 {
     match failure {
         Failure::TimedOut => ETIMEDOUT,
+        Failure::Unreachable(what) => match what {
+            Unreachable::Port => ECONNREFUSED,
+            Unreachable::Host => EHOSTUNREACH,
+            Unreachable::Network => ENETUNREACH,
+            Unreachable::Prohibited => EACCES,
+        },
         Failure::Reset(code) => match code {
             ResetCode::NoSocket => ECONNREFUSED,
             ResetCode::Aborted | ResetCode::Closed | ResetCode::Unknown => ECONNRESET,

@@ -21,7 +21,7 @@ impl Events {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        let room = KVVec::from_elem(Event::Configured, ROOM, GFP_KERNEL)?;
+        let room = KVVec::from_elem(Event::Configured, ROOM, GFP_KERNEL_ACCOUNT)?;
         Ok(Self(Ring::new(room)))
     }
 

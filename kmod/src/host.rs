@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The endpoint's [`Host`]: messages to and from the sockets, and packets out.
 
-use crate::budget::Place;
 use crate::errno::of_failure;
 use crate::events::Events;
-use crate::incoming::{Incoming, Reading};
-use crate::memory::ATOMIC;
+use crate::incoming::Incoming;
+use crate::memory::atomic;
 use crate::outgoing::Outgoing;
 use crate::ports;
 use crate::socket::{Socket, Sockets};
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNodeReservation;
 use knet_transport::{release, Departure, Outbox, Path, Report, Segments, Skb, SockAddress};
+use turnstile_core::transport::budget::{Place, OVERHEAD};
 use turnstile_core::transport::config::Dscp;
 use turnstile_core::transport::host::{
     Address, Class, Event, Failure, Host, InId, OutId, Refusal, Slice,
@@ -32,8 +32,9 @@ pub(crate) struct Surroundings<'a> {
 
 /// A packet may take this much memory for each byte that may come of its message.
 const MEMORY_FACTOR: u32 = 3;
-/// And this much for each message.
-const MEMORY_BASE: u32 = 64 << 10;
+/// And this much for each message. All together take no more than the socket may have
+/// (`knt_mem_charge`).
+const MEMORY_BASE: u32 = 4 * OVERHEAD;
 
 impl Surroundings<'_> {
     fn socket(&mut self, handle: u64) -> Option<&mut Socket> {
@@ -42,18 +43,8 @@ impl Surroundings<'_> {
 
     /// The socket for a message of `from` to a port of the address `to`.
     fn find(&self, from: &SockAddress, to: &[u8; 16], port: u16) -> Option<u64> {
-        let mut best = (0, None);
-        let mut next = 0;
-        while let Some(handle) = self.sockets.ports.next(port, next) {
-            next = handle.saturating_add(1);
-            if let Some(socket) = self.sockets.get(handle) {
-                let score = ports::fits(&socket.sock.view(), from, to, self.device);
-                if score > best.0 {
-                    best = (score, Some(handle));
-                }
-            }
-        }
-        best.1
+        let from = ports::peer(from);
+        self.sockets.ports.find(port, &from, to, &[self.device])
     }
 }
 
@@ -112,28 +103,9 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         if view.no_receive {
             return Err(Refusal::Reset(ResetCode::Closed));
         }
-        let slot = RBTreeNodeReservation::new(ATOMIC).map_err(|_| Refusal::Ignore)?;
-        let number = socket.next_incoming;
-        socket
-            .coming
-            .try_create_and_insert(number, id, ATOMIC)
-            .map_err(|_| Refusal::Ignore)?;
+        let slot = RBTreeNodeReservation::new(atomic()).map_err(|_| Refusal::Ignore)?;
         socket.budget.resize(view.receive_buffer);
-        let (mut place, mut window) = socket.budget.admit(sync.length);
-        if place == Place::Shared && socket.waiting.is_empty() && socket.budget.may_promote() {
-            window = socket.budget.promote(number, window);
-            place = Place::Exclusive;
-        } else if place == Place::Shared
-            && socket
-                .waiting
-                .try_create_and_insert(number, id, ATOMIC)
-                .is_err()
-        {
-            socket.budget.leave(Place::Shared, window, 0);
-            socket.coming.remove(&number);
-            return Err(Refusal::Ignore);
-        }
-        socket.next_incoming = number.wrapping_add(1);
+        let (number, place, window) = socket.admit(id, sync.length).ok_or(Refusal::Ignore)?;
         let message = Incoming {
             socket: handle,
             number,
@@ -144,6 +116,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             read: 0,
             window,
             place,
+            begun: false,
             began: now,
             order: None,
             slot: Some(slot),
@@ -188,29 +161,41 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         }
     }
 
+    fn is_wanted(&mut self, message: &Incoming) -> Option<u32> {
+        let socket = self.sockets.get(message.socket)?;
+        // One that shares waits itself, and keeps nobody from the other three quarters.
+        let room = socket.budget.is_wanted() && message.place != Place::Shared;
+        // It is read to its end before others.
+        let turn = socket.reading == Some(message.number)
+            && message.begun
+            && !socket.alternate
+            && !socket.done.is_empty();
+        (room || turn).then(|| message.least())
+    }
+
     fn in_done(&mut self, _id: InId, mut message: Incoming) {
         if let Some(length) = message.length {
             message.contiguous = length;
         }
-        if let Some(socket) = self.socket(message.socket) {
+        let handle = message.socket;
+        if let Some(socket) = self.socket(handle) {
             socket.complete(message);
+            // Others may have what it was given and did not need.
+            if socket.budget.is_wanted() {
+                self.sockets.mark_promotable(handle);
+            }
         }
     }
 
     fn in_failed(&mut self, _id: InId, message: Incoming, why: Failure) {
-        if let Some(socket) = self.socket(message.socket) {
-            socket.forget(&message);
-            socket
-                .budget
-                .leave(message.place, message.window, message.reserved());
-            let being_read = matches!(&socket.reading,
-                Some(Reading::Coming(_, number)) if *number == message.number);
-            if being_read {
-                socket.reading = (message.read != 0).then(|| Reading::Failed(of_failure(why)));
-                socket.sock.readable();
+        let handle = message.socket;
+        if let Some(socket) = self.socket(handle) {
+            socket.fail(&message, of_failure(why));
+            if socket.budget.is_wanted() {
+                self.sockets.mark_promotable(handle);
             }
-            self.sockets.mark_promotable(message.socket);
         }
+        self.outbox.free(message.segments);
     }
 
     fn out_acked(&mut self, _id: OutId, message: &mut Outgoing, received: u32) {
@@ -227,9 +212,16 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         }
     }
 
+    fn is_orphan(&self, message: &Outgoing) -> bool {
+        self.sockets
+            .get(message.socket)
+            .is_none_or(|socket| socket.closed)
+    }
+
     fn out_done(&mut self, _id: OutId, message: Outgoing, result: Result<(), Failure>) {
         let now = self.now;
         let handle = message.socket;
+        self.sockets.waiting.place_came_free(now);
         let Some(socket) = self.socket(handle) else {
             return;
         };

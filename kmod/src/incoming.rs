@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A message that comes in, as the socket's side keeps it.
 
-use crate::budget::Place;
 use kernel::rbtree::RBTreeNodeReservation;
 use knet_transport::{Segments, SockAddress};
+use turnstile_core::transport::budget::Place;
 use turnstile_core::transport::host::InId;
 
 /// What is kept with the endpoint while a message comes, and with the socket until it is read.
@@ -26,6 +26,8 @@ pub(crate) struct Incoming {
     pub(crate) window: u32,
     /// What room it has.
     pub(crate) place: Place,
+    /// Some of it was handed out.
+    pub(crate) begun: bool,
     /// When it began, ns.
     pub(crate) began: u64,
     /// Where it is in the order of those that can be read, once it can.
@@ -55,18 +57,28 @@ impl Incoming {
         self.length == Some(self.read)
     }
 
-    /// What it takes in the budget.
-    pub(crate) fn reserved(&self) -> u32 {
-        self.length.unwrap_or(self.contiguous)
+    /// What the budget wants to know when it leaves.
+    pub(crate) fn charged(&self) -> u32 {
+        match self.place {
+            Place::Shared => self.window,
+            _ => self.length.unwrap_or(self.contiguous),
+        }
+    }
+
+    /// How many bytes should come in `timeout`, if others wait for it: a part of what it may have.
+    pub(crate) fn least(&self) -> u32 {
+        (self.window.saturating_sub(self.read) / LEAST_PART).max(1)
     }
 }
 
-/// The message that is being read.
-pub(crate) enum Reading {
+/// The part of a message's window that should come in `timeout` if others wait for it.
+const LEAST_PART: u32 = 16;
+
+/// Where a message is.
+#[derive(Clone, Copy)]
+pub(crate) enum Where {
     /// It still comes in.
-    Coming(InId, u64),
-    /// It is complete.
-    Whole(Incoming),
-    /// It failed with this errno, and the application has read a part of it.
-    Failed(u32),
+    Coming(InId),
+    /// It is complete, and has this place in the order of those that can be read.
+    Done(u64),
 }

@@ -7,11 +7,11 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`errno`], [`memory`] | errors and memory, as the kernel has them |
-//! | [`budget`] | how a receive buffer is shared |
 //! | [`ports`] | which sockets have which ports |
 //! | [`incoming`], [`outgoing`] | what is kept for each message |
 //! | [`events`], [`settings`] | what is kept for netlink: events to tell, the configuration |
 //! | [`socket`] | what is kept for each socket, and the table of them |
+//! | [`waiting`] | which of them wait for a place for a message |
 //! | [`host`] | what the endpoint needs of all these |
 //! | [`state`] | what a network namespace keeps; how packets come and go |
 //! | [`send`], [`receive`] | `sendmsg`, `recvmsg` |
@@ -25,8 +25,8 @@
 use kernel::prelude::*;
 use knet_transport::{
     Ancillary, Arrival, Caller, FamilyRegistration, Locked, LockedSock, Net, Numbers, Opening,
-    Ready, ReceiveFlags, Receiving, Refused, ReportNumbers, Sending, Sock, SockQueue, Timeout,
-    Transport,
+    Path, Ready, ReceiveFlags, Receiving, Refused, ReportNumbers, Sending, Sock, SockQueue,
+    Timeout, Transport, Unreachable,
 };
 use turnstile_core::header;
 use turnstile_core::transport::{
@@ -34,7 +34,6 @@ use turnstile_core::transport::{
     wire,
 };
 
-mod budget;
 mod calls;
 mod errno;
 mod events;
@@ -49,6 +48,7 @@ mod send;
 mod settings;
 mod socket;
 mod state;
+mod waiting;
 
 use state::{State, Turnstile};
 
@@ -100,6 +100,7 @@ impl Transport for Turnstile {
             origin: uapi::EE_ORIGIN,
             delivered: uapi::EE_DELIVERED,
             failed: uapi::EE_FAILED,
+            lost: uapi::EE_LOST,
         },
     };
 
@@ -125,6 +126,14 @@ impl Transport for Turnstile {
         state::refused(state, why);
     }
 
+    fn unreachable(state: &mut Locked<'_, Self>, to: Path, head: &[u8], what: Unreachable) {
+        state::unreachable(state, to, head, what);
+    }
+
+    fn path_mtu(state: &mut Locked<'_, Self>, to: Path, mtu: u32) {
+        state::path_mtu(state, to, mtu);
+    }
+
     fn sock_open(net: &mut Net<'_, Self>, sock: &Sock) -> Result {
         calls::open(net, sock)
     }
@@ -141,8 +150,8 @@ impl Transport for Turnstile {
         calls::unbind(net, sock);
     }
 
-    fn sock_moved(_net: &mut Net<'_, Self>, _sock: LockedSock<'_>) {
-        // Addresses are looked at when a message comes.
+    fn sock_moved(net: &mut Net<'_, Self>, sock: LockedSock<'_>) {
+        calls::moved(net, sock);
     }
 
     fn sock_shutdown(net: &mut Net<'_, Self>, sock: LockedSock<'_>) {
@@ -177,8 +186,9 @@ impl Transport for Turnstile {
         sock: LockedSock<'_>,
         option: u32,
         value: i32,
+        wide: Option<u64>,
     ) -> Result {
-        calls::set_option(net, sock, option, value)
+        calls::set_option(net, sock, option, value, wide)
     }
 
     fn get_option(net: &mut Net<'_, Self>, sock: &Sock, option: u32) -> Result<i32> {

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Where the endpoint's tables are.
 
-use kernel::alloc::flags::__GFP_NOWARN;
+use kernel::alloc::{flags::__GFP_NOWARN, Flags};
 use kernel::prelude::*;
 use turnstile_core::transport::host::Memory;
 
-/// Memory that can be had under the namespace's lock.
-pub(crate) const ATOMIC: kernel::alloc::Flags = GFP_ATOMIC;
+/// Memory that can be had under the namespace's lock. In a system call it counts to the memory
+/// cgroup of who calls; while a packet or the timer is worked on there is nobody, and what the
+/// tables need then is had ahead where that matters (`Endpoint::prepare`).
+#[inline]
+pub(crate) fn atomic() -> Flags {
+    GFP_ATOMIC | (GFP_KERNEL_ACCOUNT & !GFP_KERNEL)
+}
 
 /// The kernel's small allocations.
 pub(crate) struct Kernel;
@@ -32,7 +37,7 @@ impl Memory for Kernel {
     type Chunk<T> = Chunk<T>;
 
     fn chunk<T>(len: usize, mut fill: impl FnMut(usize) -> T) -> Option<Chunk<T>> {
-        let mut items = KVec::with_capacity(len, ATOMIC | __GFP_NOWARN).ok()?;
+        let mut items = KVec::with_capacity(len, atomic() | __GFP_NOWARN).ok()?;
         for i in 0..len {
             items.push_within_capacity(fill(i)).ok()?;
         }

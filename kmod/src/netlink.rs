@@ -39,6 +39,10 @@ impl Family for Turnstile {
             number: command::STATS_GET,
             run: Run::Read(stats::get),
         },
+        Command {
+            number: command::LINK_GET,
+            run: Run::Dump(flows::links),
+        },
     ];
 
     fn news(net: &mut News<'_, Self>) {

@@ -1,44 +1,100 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which sockets have which ports. The transport's ports are its own, for each network namespace.
+//! How they are found is in `turnstile_core::transport::ports`; here are the kernel's trees for it.
 
-use crate::memory::ATOMIC;
 use kernel::prelude::*;
-use kernel::rbtree::RBTree;
+use kernel::rbtree::{RBTree, RBTreeNodeReservation};
 use knet_transport::{SockAddress, View};
-
-const ANY: [u8; 16] = [0; 16];
-const ANY_IPV4: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0];
+use turnstile_core::transport::ports::{self as index, Maps, Name, Owner, Peer, Sorted};
 
 /// Ports that the kernel chooses from: as for UDP unless configured otherwise.
 const FIRST_CHOSEN: u16 = 32_768;
 /// How many there are, to 60999.
 const CHOSEN: u16 = 28_232;
 
-/// Ports, each with the handles of the sockets that have it.
-pub(crate) struct Ports(RBTree<(u16, u64), ()>);
+/// The sockets that have ports.
+pub(crate) type Ports = index::Ports<Trees>;
+/// The memory that one of them takes.
+pub(crate) type Rooms = index::Rooms<Trees>;
 
-impl Ports {
-    pub(crate) fn new() -> Self {
-        Self(RBTree::new())
+/// The kernel's trees.
+pub(crate) struct Trees;
+
+impl Maps for Trees {
+    type Of<K: Ord + Copy, V: Copy> = Tree<K, V>;
+
+    fn map<K: Ord + Copy, V: Copy>() -> Tree<K, V> {
+        Tree(RBTree::new())
     }
 
-    /// Notes that a socket has a port.
-    pub(crate) fn add(&mut self, port: u16, handle: u64) -> Result {
-        self.0
-            .try_create_and_insert((port, handle), (), ATOMIC)
-            .map(drop)
+    /// Sleeps. Counts to the memory cgroup of who calls.
+    fn room<K: Ord + Copy, V: Copy>() -> Option<RBTreeNodeReservation<K, V>> {
+        RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT).ok()
+    }
+}
+
+/// One of them.
+pub(crate) struct Tree<K, V>(RBTree<K, V>);
+
+impl<K: Ord + Copy, V: Copy> Sorted<K, V> for Tree<K, V> {
+    type Room = RBTreeNodeReservation<K, V>;
+
+    fn at_least(&self, key: &K) -> Option<(K, V)> {
+        let cursor = self.0.cursor_lower_bound(key)?;
+        let (key, value) = cursor.current();
+        Some((*key, *value))
     }
 
-    /// A socket has the port no longer.
-    pub(crate) fn remove(&mut self, port: u16, handle: u64) {
-        self.0.remove(&(port, handle));
+    fn at_most(&self, key: &K) -> Option<(K, V)> {
+        let Some(cursor) = self.0.cursor_lower_bound(key) else {
+            let cursor = self.0.cursor_back()?;
+            let (key, value) = cursor.current();
+            return Some((*key, *value));
+        };
+        let (at, value) = match cursor.current() {
+            (at, value) if at == key => (at, value),
+            _ => cursor.peek_prev()?,
+        };
+        Some((*at, *value))
     }
 
-    /// The first socket of a port whose handle is at least `from`.
-    pub(crate) fn next(&self, port: u16, from: u64) -> Option<u64> {
-        let cursor = self.0.cursor_lower_bound(&(port, from))?;
-        let ((at, handle), ()) = cursor.current();
-        (*at == port).then_some(*handle)
+    fn get(&self, key: &K) -> Option<&V> {
+        self.0.get(key)
+    }
+
+    fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.0.get_mut(key)
+    }
+
+    fn put(&mut self, room: Self::Room, key: K, value: V) -> Option<Self::Room> {
+        let before = self.0.insert(room.into_node(key, value))?;
+        Some(before.into_reservation())
+    }
+
+    fn take(&mut self, key: &K) -> Option<(Self::Room, V)> {
+        let value = *self.0.get(key)?;
+        let room = self.0.remove_node(key)?.into_reservation();
+        Some((room, value))
+    }
+}
+
+/// What a socket is found by once it has this port, and with whom it shares it.
+pub(crate) fn name(port: u16, view: &View) -> (Name, Owner) {
+    let peer = view.peer.as_ref().map(peer);
+    let name = Name::new(port, view.local.ip, view.v6only, view.device, peer);
+    let owner = match view.shares {
+        Some(user) => Owner::Shares(user),
+        None => Owner::Alone,
+    };
+    (name, owner)
+}
+
+/// A sender, as sockets are connected to it.
+pub(crate) fn peer(address: &SockAddress) -> Peer {
+    Peer {
+        ip: address.ip,
+        port: address.port,
+        scope: address.scope,
     }
 }
 
@@ -53,50 +109,4 @@ pub(crate) fn chosen(random: u64) -> impl Iterator<Item = u16> {
         }
         port
     })
-}
-
-fn is_ipv4(ip: &[u8; 16]) -> bool {
-    ip.starts_with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])
-}
-
-/// Whether a socket that is bound to `bound` serves the local address `ip`.
-fn serves(bound: &[u8; 16], v6only: bool, ip: &[u8; 16]) -> bool {
-    if *bound == ANY {
-        !v6only || !is_ipv4(ip)
-    } else if *bound == ANY_IPV4 {
-        is_ipv4(ip)
-    } else {
-        bound == ip
-    }
-}
-
-/// Whether two sockets cannot have the same port.
-pub(crate) fn collide(a: &View, b: &View) -> bool {
-    if a.device != 0 && b.device != 0 && a.device != b.device {
-        return false;
-    }
-    serves(&a.local.ip, a.v6only, &b.local.ip) || serves(&b.local.ip, b.v6only, &a.local.ip)
-}
-
-/// How well a socket fits a message from `from` to the local address `to`, which came by `device`;
-/// 0: not at all.
-pub(crate) fn fits(view: &View, from: &SockAddress, to: &[u8; 16], device: u32) -> u32 {
-    if !serves(&view.local.ip, view.v6only, to) || (view.device != 0 && view.device != device) {
-        return 0;
-    }
-    let mut score = 1;
-    if let Some(peer) = &view.peer {
-        let scope = peer.scope == 0 || from.scope == 0 || peer.scope == from.scope;
-        if peer.ip != from.ip || peer.port != from.port || !scope {
-            return 0;
-        }
-        score |= 4;
-    }
-    if view.local.ip != ANY && view.local.ip != ANY_IPV4 {
-        score |= 2;
-    }
-    if view.device != 0 {
-        score |= 8;
-    }
-    score
 }

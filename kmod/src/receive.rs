@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `recvmsg`.
 
-use crate::budget::Place;
 use crate::errno;
-use crate::incoming::{Incoming, Reading};
+use crate::incoming::{Incoming, Where};
 use crate::socket::{Socket, Sockets};
 use crate::state::{Messages, State, Turnstile};
 use kernel::prelude::*;
+use kernel::rbtree::RBTreeNode;
 use knet_transport::{now, Caller, Net, Outbox, Parts, ReceiveFlags, Receiving, SockAddress};
+use turnstile_core::transport::budget::Place;
 use turnstile_core::units::Nanos;
 
 /// What there is of the message that is being read.
@@ -18,6 +19,29 @@ struct Piece {
     offset: u32,
     age: u64,
     info: bool,
+}
+
+/// What there is to read.
+enum Found {
+    /// Nothing yet.
+    Nothing,
+    /// Nothing any more of the message that the call has begun with.
+    Gone,
+    /// This; its packets are in the parts.
+    Piece(Piece),
+}
+
+/// What a call asks for.
+#[derive(Clone, Copy)]
+struct Wish {
+    /// The message that it has begun with: it goes on with no other.
+    within: Option<u64>,
+    /// Bytes beyond what was read.
+    ahead: u32,
+    /// Bytes.
+    len: u32,
+    /// They are not taken.
+    peek: bool,
 }
 
 /// Receives up to `len` bytes of one message; returns how many.
@@ -36,46 +60,54 @@ pub(crate) fn receive(
     let len = u32::try_from(len).unwrap_or(u32::MAX >> 1);
     let mut timeout = sock.timeout(false, flags.dont_wait);
     let mut done = 0u32;
+    let mut within = None;
     // By reference: it is large.
     let mut parts = Parts::new();
     loop {
         // What was read is freed without the lock.
         parts.clear();
-        let left = len.saturating_sub(done);
-        let piece = {
+        let wish = Wish {
+            within,
+            ahead: if flags.peek { done } else { 0 },
+            len: len.saturating_sub(done),
+            peek: flags.peek,
+        };
+        let found = {
             let mut state = net.lock().ok_or(ENODEV)?;
-            let ahead = if flags.peek { done } else { 0 };
-            state.piece(handle, ahead, left, now(), &mut parts)
+            state.endpoint.prepare();
+            state.piece(handle, &wish, now(), &mut parts)
         };
-        let Some(piece) = piece.or_else(|errno| match done {
-            0 => Err(errno::error(errno)),
-            _ => Ok(None),
-        })?
-        else {
-            if done != 0 && (!flags.wait_all || flags.peek) {
-                return Ok(done);
-            }
-            if sock.view().no_receive {
-                return Ok(done);
-            }
-            let ready = |net: &mut Net<'_, Turnstile>| match net.lock() {
-                Some(mut state) => {
-                    state.readable(handle) != 0 || sock.has_error() || sock.view().no_receive
+        let piece = match found.map_err(errno::error)? {
+            Found::Piece(piece) => piece,
+            // It failed, which the next call is told; or another thread has read its end.
+            Found::Gone => return Ok(done),
+            Found::Nothing => {
+                if done != 0 && (!flags.wait_all || flags.peek) {
+                    return Ok(done);
                 }
-                None => true,
-            };
-            match sock.wait(net, &mut timeout, ready) {
-                // A failed message to the peer ends the call, as it would have before waiting.
-                Ok(()) if done == 0 => {
-                    sock.take_error()?;
-                    continue;
+                if sock.view().no_receive {
+                    return Ok(done);
                 }
-                Ok(()) if sock.has_error() => return Ok(done),
-                Ok(()) => continue,
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => return Ok(done),
+                let ready = |net: &mut Net<'_, Turnstile>| match net.lock() {
+                    Some(mut state) => {
+                        state.is_ready(handle, within) || sock.has_error() || sock.view().no_receive
+                    }
+                    None => true,
+                };
+                match sock.wait(net, &mut timeout, ready) {
+                    // A failed message to the peer ends the call, as it would have before waiting.
+                    Ok(()) if done == 0 => {
+                        sock.take_error()?;
+                        continue;
+                    }
+                    Ok(()) if sock.has_error() => return Ok(done),
+                    Ok(()) => continue,
+                    Err(error) if done == 0 => return Err(error),
+                    Err(_) => return Ok(done),
+                }
             }
         };
+        within = Some(piece.number);
         if done == 0 {
             message.set_source(piece.from);
         }
@@ -92,12 +124,12 @@ pub(crate) fn receive(
         let ended = if flags.peek {
             piece.length == Some(piece.offset.saturating_add(copied))
         } else {
-            // What was read is freed without the lock.
             let read = {
                 let mut state = net.lock().ok_or(ENODEV)?;
                 let (state, outbox) = state.parts();
-                state.consume(handle, copied, outbox)
+                state.consume(handle, piece.number, copied, outbox)
             };
+            // What was read is freed without the lock.
             read.is_some()
         };
         if ended {
@@ -110,38 +142,67 @@ pub(crate) fn receive(
     }
 }
 
-/// The message that is being read.
-fn current<'a>(endpoint: &'a mut Messages, socket: &'a mut Socket) -> Option<&'a mut Incoming> {
-    match socket.reading.as_mut()? {
-        Reading::Coming(id, _) => endpoint.in_mut(*id),
-        Reading::Whole(message) => Some(message),
-        Reading::Failed(_) => None,
+/// The message of a number.
+fn find<'a>(
+    endpoint: &'a mut Messages,
+    socket: &'a mut Socket,
+    number: u64,
+) -> Option<&'a mut Incoming> {
+    match *socket.messages.get(&number)? {
+        Where::Coming(id) => endpoint.in_mut(id),
+        Where::Done(order) => socket.done.get_mut(&order),
     }
 }
 
-/// Chooses what is read next, if nothing is being read: what could be read first.
-fn choose(endpoint: &mut Messages, socket: &mut Socket) {
-    if socket.reading.is_some() {
-        return;
+/// The message that streams, if it can be read; and its place in the order.
+fn streaming(endpoint: &mut Messages, socket: &mut Socket) -> Option<(u64, u64)> {
+    let number = socket.budget.exclusive()?;
+    let Where::Coming(id) = *socket.messages.get(&number)? else {
+        return None;
+    };
+    let message = endpoint.in_mut(id)?;
+    if !socket.is_ripe(message) {
+        return None;
     }
-    let streaming = socket.budget.exclusive().and_then(|number| {
-        let id = *socket.coming.get(&number)?;
-        let message = endpoint.in_mut(id)?;
-        let order = message.order.filter(|_| message.has_more())?;
-        Some((order, id, number))
-    });
-    let Some(first) = socket.done.cursor_front_mut() else {
-        socket.reading = streaming.map(|(_, id, number)| Reading::Coming(id, number));
-        return;
+    let order = match message.order {
+        Some(order) => order,
+        None => socket.take_order(),
     };
-    let order = *first.current().0;
-    socket.reading = match streaming {
-        Some((streams, id, number)) if streams < order => Some(Reading::Coming(id, number)),
-        _ => {
-            let (_, node) = first.remove_current();
-            Some(Reading::Whole(node.to_key_value().1))
+    message.order = Some(order);
+    Some((order, number))
+}
+
+/// Chooses what is read next: what is being read, as long as there is more of it; otherwise what
+/// could be read first. What is there of it may be nothing.
+fn choose(endpoint: &mut Messages, socket: &mut Socket) -> Option<u64> {
+    if let Some(only) = socket.only {
+        socket.reading = Some(only);
+        return Some(only);
+    }
+    if let Some(number) = socket.reading {
+        let alternate = socket.alternate;
+        if let Some(message) = find(endpoint, socket, number) {
+            if message.begun && (message.has_more() || !alternate) {
+                return Some(number);
+            }
+            if !message.has_more() {
+                // It has its turn again when more has come.
+                message.order = None;
+            }
         }
+        socket.reading = None;
+    }
+    let streams = streaming(endpoint, socket);
+    let whole = socket.done.cursor_front().map(|first| {
+        let (order, message) = first.current();
+        (*order, message.number)
+    });
+    let first = match (streams, whole) {
+        (Some(streams), Some(whole)) => streams.min(whole),
+        (streams, whole) => streams.or(whole)?,
     };
+    socket.reading = Some(first.1);
+    socket.reading
 }
 
 impl State {
@@ -158,46 +219,63 @@ impl State {
         let Some((endpoint, socket)) = self.reader(handle) else {
             return 0;
         };
-        choose(endpoint, socket);
-        if let Some(Reading::Failed(_)) = socket.reading {
+        if socket.failed_reading.is_some() {
             return 1;
         }
-        current(endpoint, socket)
+        choose(endpoint, socket)
+            .and_then(|number| find(endpoint, socket, number))
             .map_or(0, |message| message.readable().saturating_sub(message.read))
     }
 
-    /// What there is to read, `ahead` bytes further than what was read, up to `len` bytes. `Err`:
-    /// the errno of a message that failed. Its packets are put into `parts`.
+    /// Whether a call need not wait: there is something to read, or its message is gone.
+    fn is_ready(&mut self, handle: u64, within: Option<u64>) -> bool {
+        let Some(number) = within else {
+            return self.readable(handle) != 0;
+        };
+        let Some((endpoint, socket)) = self.reader(handle) else {
+            return true;
+        };
+        find(endpoint, socket, number).is_none_or(|message| message.has_more())
+    }
+
+    /// What there is to read. `Err`: the errno of a message that failed.
     #[inline(never)]
     fn piece(
         &mut self,
         handle: u64,
-        ahead: u32,
-        len: u32,
+        wish: &Wish,
         now: u64,
         parts: &mut Parts,
-    ) -> Result<Option<Piece>, u32> {
+    ) -> Result<Found, u32> {
         let Some((endpoint, socket)) = self.reader(handle) else {
-            return Ok(None);
+            return Ok(Found::Nothing);
         };
-        choose(endpoint, socket);
-        if let Some(Reading::Failed(errno)) = socket.reading {
-            socket.reading = None;
-            return Err(errno);
-        }
+        let number = match wish.within {
+            Some(number) => Some(number),
+            None => {
+                if let Some(errno) = socket.failed_reading.take() {
+                    return Err(errno);
+                }
+                choose(endpoint, socket)
+            }
+        };
+        let Some(number) = number else {
+            return Ok(Found::Nothing);
+        };
         let info = socket.info;
-        let Some(message) = current(endpoint, socket) else {
-            return Ok(None);
+        let Some(message) = find(endpoint, socket, number) else {
+            return Ok(Found::Gone);
         };
-        let offset = message.read.saturating_add(ahead);
+        let offset = message.read.saturating_add(wish.ahead);
         let there = message.readable().saturating_sub(offset);
         if there == 0 {
-            return Ok(None);
+            return Ok(Found::Nothing);
         }
-        message.segments.gather(offset, len.min(there), parts);
-        Ok(Some(Piece {
+        message.begun |= !wish.peek;
+        message.segments.gather(offset, wish.len.min(there), parts);
+        Ok(Found::Piece(Piece {
             from: message.from,
-            number: message.number,
+            number,
             length: message.length,
             offset,
             age: now.saturating_sub(message.began),
@@ -205,34 +283,37 @@ impl State {
         }))
     }
 
-    /// Bytes were read. Returns the message if that was all of it.
+    /// Bytes of a message were read. Returns the message if that was all of it.
     #[inline(never)]
-    fn consume(&mut self, handle: u64, bytes: u32, outbox: &mut Outbox) -> Option<Incoming> {
+    fn consume(
+        &mut self,
+        handle: u64,
+        number: u64,
+        bytes: u32,
+        outbox: &mut Outbox,
+    ) -> Option<RBTreeNode<u64, Incoming>> {
         let (endpoint, socket) = self.reader(handle)?;
         let ahead = socket.budget.ahead();
-        let message = current(endpoint, socket)?;
+        let at = *socket.messages.get(&number)?;
+        let message = find(endpoint, socket, number)?;
         message.read = message.read.saturating_add(bytes);
         message.segments.consume(message.read);
         if !message.is_read() {
-            if message.place == Place::Exclusive {
-                let window = message.read.saturating_add(ahead);
+            let window = message.read.saturating_add(ahead);
+            if let (Where::Coming(id), Place::Exclusive) = (at, message.place) {
                 message.window = message.window.max(window);
                 let window = message.window;
-                if let Some(Reading::Coming(id, _)) = socket.reading {
-                    let now = now();
-                    let (endpoint, mut surroundings) = self.split(outbox, now);
-                    endpoint.window(Nanos(now), id, window, &mut surroundings);
-                }
+                let now = now();
+                let (endpoint, mut surroundings) = self.split(outbox, now);
+                endpoint.window(Nanos(now), id, window, &mut surroundings);
             }
             return None;
         }
-        let Some(Reading::Whole(message)) = socket.reading.take() else {
+        let Where::Done(order) = at else {
             return None;
         };
-        socket
-            .budget
-            .leave(message.place, message.window, message.reserved());
+        let message = socket.take_done(number, order);
         self.promote(handle, outbox);
-        Some(message)
+        message
     }
 }

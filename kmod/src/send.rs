@@ -3,12 +3,12 @@
 
 use crate::errno;
 use crate::outgoing::{Open, Outgoing, OVERHEAD};
-use crate::state::{State, Turnstile};
+use crate::state::{address, State, Turnstile};
 use kernel::prelude::*;
 use knet_transport::{
     now, Caller, Net, Outbox, Path, SendOptions, Sending, SockAddress, Timeout, Writer, Written,
 };
-use turnstile_core::transport::host::{self, Address, OutId, SendError};
+use turnstile_core::transport::host::{self, OutId, SendError};
 use turnstile_core::transport::wire::{mss, MAX_LENGTH};
 use turnstile_core::units::Nanos;
 
@@ -142,12 +142,7 @@ impl Call<'_, '_> {
         };
         self.sock.autobind(self.net)?;
         let (path, mtu) = self.sock.route(self.net, &to)?;
-        let ipv6 = !Address {
-            ip: path.ip,
-            local: path.local,
-            scope: path.scope,
-        }
-        .is_ipv4();
+        let ipv6 = !address(&path).is_ipv4();
         let mss = mss(mtu, ipv6).ok_or_else(errno::too_long)?.min(MAX_MSS);
         let priority = match options.priority {
             Some(priority) => Some(priority),
@@ -188,7 +183,13 @@ impl Call<'_, '_> {
                 .writer
                 .append(self.net, message, left.min(room).min(CHUNK))?;
             self.done = self.done.saturating_add(copied);
-            let result = self.commit(going, copied);
+            going.written = going.written.saturating_add(copied);
+            let mut result = self.commit(going, copied);
+            while let Ok(false) = result {
+                // Another took the place while this call copied.
+                let again = self.wait_for_room(going, copied);
+                result = again.and_then(|_| self.commit(going, copied));
+            }
             if let Err(error) = result {
                 // What was copied goes nowhere.
                 self.done = 0;
@@ -198,12 +199,17 @@ impl Call<'_, '_> {
         Ok(())
     }
 
-    /// How many bytes may be copied, at least 1.
+    /// How many bytes may be copied, at least 1. A message that has not begun waits for a place,
+    /// too.
     fn wait_for_room(&mut self, going: &Going, left: u32) -> Result<u32> {
         let handle = self.sock.handle();
         let overhead = match going.stage {
             Stage::New(_) => OVERHEAD,
             Stage::Begun(..) => 0,
+        };
+        let path = match &going.stage {
+            Stage::New(beginning) => Some(address(&beginning.path)),
+            Stage::Begun(..) => None,
         };
         let mut result = Ok(0);
         let sock = self.sock;
@@ -216,11 +222,27 @@ impl Call<'_, '_> {
                 result = Err(ENODEV);
                 return true;
             };
-            let state = &mut *state;
+            let (state, outbox) = state.parts();
             if let Stage::Begun(id, number) = going.stage {
                 if state.endpoint.out_mut(id).is_none() {
                     result = Err(state.why_failed(handle, number));
                     return true;
+                }
+            }
+            if let Some(to) = &path {
+                let user = sock.view().user;
+                let Some(socket) = state.sockets.get_mut(handle) else {
+                    result = Err(ENODEV);
+                    return true;
+                };
+                socket.path = Some((going.to, *to));
+                if !state.endpoint.may_send(user, Some(to)) {
+                    result = Err(EAGAIN);
+                    state.sockets.wait_for_place(handle, user, Some(*to));
+                    let now = now();
+                    let (endpoint, mut surroundings) = state.split(outbox, now);
+                    endpoint.no_place(Nanos(now), &mut surroundings);
+                    return false;
                 }
             }
             let Some(socket) = state.sockets.get_mut(handle) else {
@@ -242,9 +264,8 @@ impl Call<'_, '_> {
         result
     }
 
-    /// Tells the endpoint of bytes that were copied.
-    fn commit(&mut self, going: &mut Going, copied: u32) -> Result {
-        going.written = going.written.saturating_add(copied);
+    /// Tells the endpoint of bytes that were copied. `false`: there is no place for the message.
+    fn commit(&mut self, going: &mut Going, copied: u32) -> Result<bool> {
         let end = match going.length {
             Some(length) => going.written >= length,
             None => !self.more && self.done >= self.len,
@@ -254,18 +275,21 @@ impl Call<'_, '_> {
         let (state, outbox) = state.parts();
         match going.stage {
             Stage::New(beginning) => {
-                let (id, number) = state.start(handle, going, &beginning, copied, outbox)?;
+                let user = self.sock.view().user;
+                let begun = state.start(handle, user, going, &beginning, copied, outbox)?;
+                let Some((id, number)) = begun else {
+                    return Ok(false);
+                };
                 going.stage = Stage::Begun(id, number);
                 if end && (beginning.hidden || going.length.is_none()) {
-                    state.append(handle, id, number, going.written, 0, true, outbox)
-                } else {
-                    Ok(())
+                    state.append(handle, id, number, going.written, 0, true, outbox)?;
                 }
             }
             Stage::Begun(id, number) => {
-                state.append(handle, id, number, going.written, copied, end, outbox)
+                state.append(handle, id, number, going.written, copied, end, outbox)?;
             }
         }
+        Ok(true)
     }
 
     /// Keeps the message open on the socket, if it goes on.
@@ -320,16 +344,17 @@ impl State {
         }
     }
 
-    /// Begins a message with `available` bytes.
+    /// Begins a message with `available` bytes. `None`: there is no place for it.
     #[inline(never)]
     fn start(
         &mut self,
         handle: u64,
+        user: u32,
         going: &mut Going,
         beginning: &Beginning,
         available: u32,
         outbox: &mut Outbox,
-    ) -> Result<(OutId, u32)> {
+    ) -> Result<Option<(OutId, u32)>> {
         let now = now();
         let charged = available.saturating_add(OVERHEAD);
         let written = going.data.take().ok_or(ENODEV)?;
@@ -342,7 +367,7 @@ impl State {
         };
         socket
             .sending
-            .try_create_and_insert(number, nobody, crate::memory::ATOMIC)?;
+            .try_create_and_insert(number, nobody, crate::memory::atomic())?;
         socket.queued = socket.queued.saturating_add(charged);
         let path = beginning.path;
         let what = host::Outgoing {
@@ -354,6 +379,7 @@ impl State {
             priority: beginning.priority,
             mss: beginning.mss,
             available,
+            user,
         };
         let message = Outgoing {
             socket: handle,
@@ -364,11 +390,7 @@ impl State {
             began: now,
             to: going.to,
         };
-        let to = Address {
-            ip: path.ip,
-            local: path.local,
-            scope: path.scope,
-        };
+        let to = address(&path);
         let (endpoint, mut surroundings) = self.split(outbox, now);
         let sent = endpoint.send(Nanos(now), &to, &what, message, &mut surroundings);
         let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
@@ -378,15 +400,19 @@ impl State {
                     *place = id;
                 }
                 socket.next_outgoing = number.wrapping_add(1);
-                Ok((id, number))
+                Ok(Some((id, number)))
             }
-            Err((why, _message)) => {
+            Err((why, message)) => {
                 socket.sending.remove(&number);
                 socket.freed(charged);
-                Err(match why {
-                    SendError::Length => errno::too_long(),
-                    SendError::TooMany | SendError::NoMemory => errno::no_room(),
-                })
+                match why {
+                    SendError::TooMany => {
+                        going.data = Some(message.written);
+                        Ok(None)
+                    }
+                    SendError::Length => Err(errno::too_long()),
+                    SendError::NoMemory => Err(errno::no_room()),
+                }
             }
         }
     }

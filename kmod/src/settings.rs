@@ -10,6 +10,9 @@ pub(crate) struct Settings {
     /// As it was asked for. Always valid. What it comes to, the endpoint has.
     pub(crate) config: Config,
     pub(crate) events: Events,
+    /// The namespace belongs to the initial user namespace: its limits may be as high as there are
+    /// any.
+    pub(crate) initial: bool,
 }
 
 impl Settings {
@@ -17,10 +20,11 @@ impl Settings {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(initial: bool) -> Result<Self> {
         Ok(Self {
             config: Config::DEFAULT,
             events: Events::new()?,
+            initial,
         })
     }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Sockets: what the namespace keeps for each.
 
-use crate::budget::{Budget, Place};
-use crate::incoming::{Incoming, Reading};
-use crate::memory::ATOMIC;
+use crate::incoming::{Incoming, Where};
+use crate::memory::atomic;
 use crate::outgoing::Open;
-use crate::ports::{self, Ports};
+use crate::ports::Ports;
+use crate::waiting::{Waiter, Waiting};
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation};
-use knet_transport::{Sock, SockRef, View};
-use turnstile_core::transport::host::{InId, OutId};
+use knet_transport::{random, Sock, SockAddress, SockRef};
+use turnstile_core::transport::budget::{self, Budget, Next, Place};
+use turnstile_core::transport::host::{Address, InId, OutId};
 
 /// A send buffer is never taken to be smaller.
 const LEAST_SEND: u32 = 16 << 10;
@@ -20,9 +21,10 @@ pub(crate) struct Socket {
     pub(crate) sock: SockRef,
     /// It is closed, and here only until what it has to send is delivered.
     pub(crate) closed: bool,
-    pub(crate) port: u16,
     /// Whether `recvmsg` tells of the message.
     pub(crate) info: bool,
+    /// Whether pieces of several messages may alternate.
+    pub(crate) alternate: bool,
     /// Whether deliveries are reported.
     pub(crate) completions: bool,
     /// The priority of its messages, unless they say one.
@@ -32,6 +34,10 @@ pub(crate) struct Socket {
     pub(crate) queued: u32,
     /// Somebody waits for room.
     pub(crate) full: bool,
+    /// Somebody waits for a place for a message.
+    pub(crate) waiter: Option<Waiter>,
+    /// Where a message of it went last, or was to go.
+    pub(crate) path: Option<(SockAddress, Address)>,
     /// The messages that go out, by number.
     pub(crate) sending: RBTree<u32, OutId>,
     /// The message that further calls append to.
@@ -43,14 +49,20 @@ pub(crate) struct Socket {
 
     /// How the receive buffer is shared.
     pub(crate) budget: Budget,
-    /// The messages that come in, by number.
-    pub(crate) coming: RBTree<u64, InId>,
-    /// Those of them that share, in the order in which they become exclusive.
-    pub(crate) waiting: RBTree<u64, InId>,
+    /// The messages that come in or were not read, by number.
+    pub(crate) messages: RBTree<u64, Where>,
+    /// Those that wait to be reserved, and their lengths.
+    waiting: RBTree<u64, (InId, u32)>,
+    /// Those that share, in the order in which they become exclusive, and their windows.
+    sharing: RBTree<u64, (InId, u32)>,
     /// Those that are complete, in the order in which they can be read.
     pub(crate) done: RBTree<u64, Incoming>,
     /// The one that is being read.
-    pub(crate) reading: Option<Reading>,
+    pub(crate) reading: Option<u64>,
+    /// The only one that is to be read.
+    pub(crate) only: Option<u64>,
+    /// The errno of one that failed when a part of it was read.
+    pub(crate) failed_reading: Option<u32>,
     /// The next message to come has this number.
     pub(crate) next_incoming: u64,
     next_order: u64,
@@ -63,21 +75,26 @@ impl Socket {
         Self {
             sock,
             closed: false,
-            port: 0,
             info: false,
+            alternate: false,
             completions: false,
             priority: None,
             queued: 0,
             full: false,
+            waiter: None,
+            path: None,
             sending: RBTree::new(),
             open: None,
             failed: None,
             next_outgoing: 0,
             budget: Budget::new(),
-            coming: RBTree::new(),
+            messages: RBTree::new(),
             waiting: RBTree::new(),
+            sharing: RBTree::new(),
             done: RBTree::new(),
             reading: None,
+            only: None,
+            failed_reading: None,
             next_incoming: 0,
             next_order: 0,
             promotable: None,
@@ -103,15 +120,50 @@ impl Socket {
         }
     }
 
-    fn take_order(&mut self) -> u64 {
+    /// A message begins: its place, and how much of it may come. `None`: no memory.
+    pub(crate) fn admit(&mut self, id: InId, length: Option<u32>) -> Option<(u64, Place, u32)> {
+        let number = self.next_incoming;
+        self.messages
+            .try_create_and_insert(number, Where::Coming(id), atomic())
+            .ok()?;
+        let (place, window) = self.budget.admit(number, length);
+        let waits = match place {
+            Place::Waiting => {
+                let length = length.unwrap_or(0);
+                self.waiting
+                    .try_create_and_insert(number, (id, length), atomic())
+            }
+            Place::Shared => self
+                .sharing
+                .try_create_and_insert(number, (id, window), atomic()),
+            Place::Reserved | Place::Exclusive => Ok(None),
+        };
+        if waits.is_err() {
+            self.budget.leave(place, window);
+            self.messages.remove(&number);
+            return None;
+        }
+        self.next_incoming = number.wrapping_add(1);
+        Some((number, place, window))
+    }
+
+    pub(crate) fn take_order(&mut self) -> u64 {
         let order = self.next_order;
         self.next_order = order.wrapping_add(1);
         order
     }
 
+    /// Whether the message that streams can be read, before all of it is there. An application that
+    /// does not ask for the messages' numbers sees pieces of a message only if it is long, and much
+    /// of it has come: so that nobody can make it wait for the price of a few packets.
+    pub(crate) fn is_ripe(&self, message: &Incoming) -> bool {
+        let much = message.begun || message.contiguous >= self.budget.ahead() / 2;
+        message.place == Place::Exclusive && message.has_more() && (self.info || much)
+    }
+
     /// More of a message can be read, perhaps.
     pub(crate) fn notice(&mut self, message: &mut Incoming) {
-        if message.place == Place::Exclusive && message.has_more() {
+        if self.is_ripe(message) {
             if message.order.is_none() {
                 message.order = Some(self.take_order());
             }
@@ -119,49 +171,105 @@ impl Socket {
         }
     }
 
-    /// A message is not under way any more.
+    /// A message is gone, which was not complete.
     pub(crate) fn forget(&mut self, message: &Incoming) {
-        self.coming.remove(&message.number);
-        if message.place == Place::Shared {
-            self.waiting.remove(&message.number);
+        self.messages.remove(&message.number);
+        match message.place {
+            Place::Waiting => drop(self.waiting.remove(&message.number)),
+            Place::Shared => drop(self.sharing.remove(&message.number)),
+            Place::Reserved | Place::Exclusive => {}
+        }
+        self.budget.leave(message.place, message.charged());
+        self.not_read(message.number);
+    }
+
+    /// A message that is gone is not the one to be read.
+    pub(crate) fn not_read(&mut self, number: u64) {
+        for at in [&mut self.reading, &mut self.only] {
+            if *at == Some(number) {
+                *at = None;
+            }
+        }
+    }
+
+    /// A message failed. The application is told if it has read a part of it, or asked for it.
+    pub(crate) fn fail(&mut self, message: &Incoming, errno: u32) {
+        let told = message.begun || self.only == Some(message.number);
+        self.forget(message);
+        if told {
+            self.failed_reading = Some(errno);
+            self.sock.readable();
         }
     }
 
     /// A message is complete.
     pub(crate) fn complete(&mut self, mut message: Incoming) {
-        self.forget(&message);
         if message.place == Place::Shared {
-            let length = message.reserved();
+            self.sharing.remove(&message.number);
+            let length = message.length.unwrap_or(message.contiguous);
             self.budget.settle(message.window, length);
             message.place = Place::Reserved;
         }
-        let being_read = matches!(&self.reading,
-            Some(Reading::Coming(_, number)) if *number == message.number);
-        if being_read {
-            self.reading = Some(Reading::Whole(message));
-        } else if let Some(slot) = message.slot.take() {
-            let order = match message.order {
-                Some(order) => order,
-                None => self.take_order(),
-            };
+        let order = match message.order {
+            Some(order) => order,
+            None => self.take_order(),
+        };
+        if let Some(at) = self.messages.get_mut(&message.number) {
+            *at = Where::Done(order);
+        }
+        if let Some(slot) = message.slot.take() {
             drop(self.done.insert(slot.into_node(order, message)));
         }
         self.sock.readable();
     }
 
-    /// The first of the messages that share, which does so no longer.
-    pub(crate) fn take_waiting(&mut self) -> Option<(u64, InId)> {
-        let (_, node) = self.waiting.cursor_front_mut()?.remove_current();
-        Some(node.to_key_value())
+    /// Takes out a message that is complete; its room is free.
+    pub(crate) fn take_done(
+        &mut self,
+        number: u64,
+        order: u64,
+    ) -> Option<RBTreeNode<u64, Incoming>> {
+        self.messages.remove(&number);
+        self.not_read(number);
+        let place = self.done.get(&order).map(|it| (it.place, it.charged()));
+        if let Some((place, charged)) = place {
+            self.budget.leave(place, charged);
+        }
+        self.done.remove_node(&order)
     }
 
-    /// That message becomes exclusive; it may be this far ahead of what was read.
-    pub(crate) fn promoted(&mut self, number: u64, message: &mut Incoming) -> u32 {
-        let ahead = self.budget.promote(number, message.window);
-        message.place = Place::Exclusive;
-        self.notice(message);
-        ahead
+    /// Gives room to the message that waits for it, if there is some. Returns the message, its
+    /// place, and the bytes ahead of what was read that it may have.
+    pub(crate) fn give_room(&mut self) -> Option<(u64, InId, Place, u32)> {
+        fn first(tree: &RBTree<u64, (InId, u32)>) -> Option<budget::Waiter> {
+            let first = tree.cursor_front()?;
+            let (number, (_, bytes)) = first.current();
+            Some(budget::Waiter {
+                number: *number,
+                bytes: *bytes,
+            })
+        }
+        self.budget.resize(self.sock.view().receive_buffer);
+        let (waiting, sharing) = (first(&self.waiting), first(&self.sharing));
+        match self.budget.next(waiting, sharing) {
+            Next::None => None,
+            Next::Reserve => {
+                let (number, (id, length)) = take_first(&mut self.waiting)?;
+                self.budget.reserve(length);
+                Some((number, id, Place::Reserved, length))
+            }
+            Next::Promote => {
+                let (number, (id, window)) = take_first(&mut self.sharing)?;
+                let ahead = self.budget.promote(number, window);
+                Some((number, id, Place::Exclusive, ahead))
+            }
+        }
     }
+}
+
+fn take_first(tree: &mut RBTree<u64, (InId, u32)>) -> Option<(u64, (InId, u32))> {
+    let (_, node) = tree.cursor_front_mut()?.remove_current();
+    Some(node.to_key_value())
 }
 
 /// The sockets of a namespace, by handle. Handles are not used again.
@@ -169,6 +277,8 @@ pub(crate) struct Sockets {
     all: RBTree<u64, Socket>,
     /// Their ports.
     pub(crate) ports: Ports,
+    /// Those that wait for a place for a message.
+    pub(crate) waiting: Waiting,
     next: u64,
     promotable: Option<u64>,
 }
@@ -177,7 +287,8 @@ impl Sockets {
     pub(crate) fn new() -> Self {
         Self {
             all: RBTree::new(),
-            ports: Ports::new(),
+            ports: Ports::new(random()),
+            waiting: Waiting::default(),
             next: 1,
             promotable: None,
         }
@@ -186,7 +297,7 @@ impl Sockets {
     /// A socket is made, and gets its handle.
     pub(crate) fn add(&mut self, sock: &Sock) -> Result {
         let handle = self.next;
-        let place = RBTreeNodeReservation::new(ATOMIC)?;
+        let place = RBTreeNodeReservation::new(atomic())?;
         drop(
             self.all
                 .insert(place.into_node(handle, Socket::new(sock.hold()))),
@@ -205,11 +316,13 @@ impl Sockets {
     }
 
     pub(crate) fn remove(&mut self, handle: u64) {
+        self.no_longer_waits(handle);
         drop(self.all.remove(&handle));
     }
 
     /// Takes a socket out, for who wants to free it later.
     pub(crate) fn take(&mut self, handle: u64) -> Option<RBTreeNode<u64, Socket>> {
+        self.no_longer_waits(handle);
         self.all.remove_node(&handle)
     }
 
@@ -234,20 +347,5 @@ impl Sockets {
             .and_then(|socket| socket.promotable.take())
             .flatten();
         Some(handle)
-    }
-
-    /// Whether no other socket that has this port stands in the way.
-    pub(crate) fn is_free(&self, port: u16, view: &View) -> bool {
-        let mut next = 0;
-        while let Some(handle) = self.ports.next(port, next) {
-            next = handle.saturating_add(1);
-            let collides = self
-                .get(handle)
-                .is_some_and(|other| ports::collide(view, &other.sock.view()));
-            if collides {
-                return false;
-            }
-        }
-        true
     }
 }

@@ -9,10 +9,12 @@ use crate::outgoing::Outgoing;
 use crate::settings::Settings;
 use crate::socket::Sockets;
 use kernel::prelude::*;
-use knet_transport::{now, random, wall_clock, Arrival, Locked, Opening, Outbox, Refused};
+use knet_transport::{
+    now, random, wall_clock, Arrival, Device, Locked, Opening, Outbox, Path, Refused,
+};
 use turnstile_core::transport::config::{Clock, Resolved};
 use turnstile_core::transport::endpoint::Endpoint;
-use turnstile_core::transport::host::Address;
+use turnstile_core::transport::host::{Address, Unreachable};
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::wire;
 use turnstile_core::units::Nanos;
@@ -35,13 +37,13 @@ impl State {
     ///
     /// It is larger than a kernel stack can hold beside others: all of it is made where it stays.
     pub(crate) fn new(net: &mut Opening<'_>) -> Option<KBox<Self>> {
-        let settings = Settings::new().ok()?;
+        let settings = Settings::new(net.is_initial()).ok()?;
         let state = init!(Self {
             endpoint: Messages::NEW,
             sockets: Sockets::new(),
             settings,
         });
-        let mut state = KBox::init(state, GFP_KERNEL).ok()?;
+        let mut state = KBox::init(state, GFP_KERNEL_ACCOUNT).ok()?;
         state.set_up(net).then_some(state)
     }
 
@@ -49,6 +51,9 @@ impl State {
     fn set_up(&mut self, net: &mut Opening<'_>) -> bool {
         match self.settings.resolve(net.fastest()) {
             Ok(resolved) => {
+                if !self.settings.initial {
+                    self.endpoint.grow_ahead();
+                }
                 let seed = [random(), random(), random()];
                 self.endpoint.start(Nanos(now()), &resolved, seed)
             }
@@ -58,7 +63,9 @@ impl State {
 
     /// When the timer is to fire, ns.
     pub(crate) fn next_timer(&self) -> Option<u64> {
-        self.endpoint.next_timer().map(|at| at.0)
+        let endpoint = self.endpoint.next_timer().map(|at| at.0);
+        let waiting = self.sockets.waiting.next();
+        [endpoint, waiting].into_iter().flatten().min()
     }
 
     /// The endpoint, and what it needs for a call.
@@ -96,6 +103,11 @@ pub(crate) fn timer(state: &mut Locked<'_, Turnstile>) {
 
 /// A packet came.
 pub(crate) fn packet(state: &mut Locked<'_, Turnstile>, arrival: Arrival<'_>) {
+    let link = arrival.link;
+    let device = match state.endpoint.has_link(link) {
+        true => Device::Silent,
+        false => state.device(link),
+    };
     let (state, outbox) = state.parts();
     let packet = match wire::parse(arrival.head(), arrival.len as usize) {
         Ok(packet) => packet,
@@ -110,10 +122,14 @@ pub(crate) fn packet(state: &mut Locked<'_, Turnstile>, arrival: Arrival<'_>) {
     let now = now();
     let (endpoint, mut surroundings) = state.split(outbox, now);
     surroundings.device = arrival.device;
+    if let Device::Speed(rate) = device {
+        endpoint.set_link(Nanos(now), link, rate);
+    }
     endpoint.packet(
         Nanos(now),
         clock,
         &from,
+        link,
         arrival.ecn,
         &packet,
         arrival.into_skb(),
@@ -131,34 +147,89 @@ pub(crate) fn refused(state: &mut Locked<'_, Turnstile>, why: Refused) {
     });
 }
 
+/// A packet was not delivered, somebody says.
+pub(crate) fn unreachable(
+    state: &mut Locked<'_, Turnstile>,
+    to: Path,
+    head: &[u8],
+    what: knet_transport::Unreachable,
+) {
+    use knet_transport::Unreachable as From;
+    let (state, outbox) = state.parts();
+    // Who is quoted too briefly is not believed: time tells.
+    let Some(cookie) = head.get(4..).and_then(|rest| rest.first_chunk::<8>()) else {
+        return;
+    };
+    let what = match what {
+        From::Port => Unreachable::Port,
+        From::Host => Unreachable::Host,
+        From::Network => Unreachable::Network,
+        From::Prohibited => Unreachable::Prohibited,
+    };
+    let cookie = wire::Cookie(u64::from_be_bytes(*cookie));
+    let now = now();
+    let to = address(&to);
+    let (endpoint, mut surroundings) = state.split(outbox, now);
+    endpoint.unreachable(Nanos(now), &to, cookie, what, &mut surroundings);
+    state.settle(outbox);
+}
+
+/// A packet was longer than its route's MTU.
+pub(crate) fn path_mtu(state: &mut Locked<'_, Turnstile>, to: Path, mtu: u32) {
+    let (state, _) = state.parts();
+    state.endpoint.path_mtu(Nanos(now()), &address(&to), mtu);
+}
+
+/// A path as the endpoint names it.
+pub(crate) fn address(path: &Path) -> Address {
+    Address {
+        ip: path.ip,
+        local: path.local,
+        scope: path.scope,
+    }
+}
+
 impl State {
     /// Gives windows to messages whose turn has come, after the endpoint was called.
     pub(crate) fn settle(&mut self, outbox: &mut Outbox) {
-        while let Some(handle) = self.sockets.take_promotable() {
+        for _ in 0..SETTLED {
+            let Some(handle) = self.sockets.take_promotable() else {
+                return;
+            };
             self.promote(handle, outbox);
         }
+        let endpoint = &self.endpoint;
+        self.sockets
+            .offer_places(now(), |user, to| endpoint.may_send(user, to));
     }
 
-    /// Makes the first message that waits at a socket the exclusive one, if there is room.
+    /// Gives room to messages that wait at a socket, if there is some.
     pub(crate) fn promote(&mut self, handle: u64, outbox: &mut Outbox) {
         let now = now();
-        let Some(socket) = self.sockets.get_mut(handle) else {
-            return;
-        };
-        if !socket.budget.may_promote() {
-            return;
+        for _ in 0..PROMOTED {
+            let Some(socket) = self.sockets.get_mut(handle) else {
+                return;
+            };
+            let Some((_, id, place, ahead)) = socket.give_room() else {
+                return;
+            };
+            let Some(message) = self.endpoint.in_mut(id) else {
+                continue;
+            };
+            message.place = place;
+            let window = message.read.saturating_add(ahead);
+            message.window = message.window.max(window);
+            let window = message.window;
+            socket.notice(message);
+            let (endpoint, mut surroundings) = self.split(outbox, now);
+            endpoint.window(Nanos(now), id, window, &mut surroundings);
         }
-        let Some((number, id)) = socket.take_waiting() else {
-            return;
-        };
-        let Some(message) = self.endpoint.in_mut(id) else {
-            return;
-        };
-        let ahead = socket.promoted(number, message);
-        let window = message.read.saturating_add(ahead);
-        message.window = message.window.max(window);
-        let window = message.window;
-        let (endpoint, mut surroundings) = self.split(outbox, now);
-        endpoint.window(Nanos(now), id, window, &mut surroundings);
+        // The rest follows when something of those is read, or at the next packet.
+        self.sockets.mark_promotable(handle);
     }
 }
+
+/// So many sockets are looked at after a call of the endpoint; others after the next.
+const SETTLED: u32 = 8;
+/// So many messages are given room at once.
+const PROMOTED: u32 = 32;

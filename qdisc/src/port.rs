@@ -16,7 +16,7 @@ use knet::{
 use turnstile_core::{
     options::limits,
     port::band::Band,
-    port::classify::{classify, classify_fast},
+    port::classify::{bridges_keep, classify, classify_fast},
     port::config::{Config, Resolved},
     port::uapi,
     port::{leave, Dequeue, Enqueue, Exit, Port, Slot, Step},
@@ -141,11 +141,41 @@ impl TurnstilePort {
     /// that came at this time.
     #[inline(never)]
     fn place(skb: Skb, slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
-        let sch = on.context();
-        let (this, report) = on.qdisc();
-        if this.grafted && slot == Slot::DATA {
+        if slot == Slot::DATA {
+            if on.qdisc().0.grafted {
+                return Self::give(skb, on);
+            }
+        } else if slot == Slot::UNPAID {
+            return Self::place_signal(skb, came, on);
+        }
+        Self::put(skb, slot, came, on);
+    }
+
+    /// [`TurnstilePort::place`] for a signal, which may be beyond the signals' share.
+    #[inline(never)]
+    fn place_signal(skb: Skb, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
+        let medium = on.context().medium();
+        let (this, _) = on.qdisc();
+        let (len, segs) = (skb.packet_len(), skb.segments());
+        let meta = Meta {
+            len,
+            wire_len: this.port.framing().wire_len(len, segs),
+            segs,
+            ..Meta::default()
+        };
+        let at = came.unwrap_or_else(now);
+        let slot = this.port.pay(at, &meta, || is_kept(&skb, medium));
+        if slot == Slot::DATA && this.grafted {
             return Self::give(skb, on);
         }
+        Self::put(skb, slot, came, on);
+    }
+
+    /// Puts a packet into one of the port's own queues.
+    #[inline(always)]
+    fn put(skb: Skb, slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
+        let sch = on.context();
+        let (this, report) = on.qdisc();
         let len = skb.packet_len();
         let packet = PortPacket::new(skb, this.port.framing());
         let now = came.unwrap_or_else(now);
@@ -209,6 +239,14 @@ impl TurnstilePort {
             }
         }
     }
+}
+
+/// Whether bridges keep the packet to themselves.
+#[inline(never)]
+fn is_kept(skb: &Skb, medium: Medium) -> bool {
+    let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
+    let headers = skb.headers(medium, &mut buffer);
+    headers.destination.is_some_and(bridges_keep)
 }
 
 /// How many packets the child holds.
@@ -351,12 +389,21 @@ impl Qdisc for TurnstilePort {
     #[inline(always)]
     fn enqueue(skb: Skb, mut arriving: Arriving<'_, Self>) -> Enqueued {
         let (this, sch) = arriving.qdisc();
-        let Some(slot) = this.fast_slot(&skb, sch) else {
+        let Some(mut slot) = this.fast_slot(&skb, sch) else {
             return arriving.slow(skb, None);
         };
         if !slot.is_token() {
-            if slot == Slot::DATA && this.grafted {
-                return arriving.slow(skb, Some(slot));
+            if slot == Slot::DATA {
+                if this.grafted {
+                    return arriving.slow(skb, Some(slot));
+                }
+            } else if slot == Slot::UNPAID {
+                let wire_len = this.port.framing().wire_len(skb.packet_len(), 1);
+                // The segments of a super-packet are charged one by one.
+                if skb.segments() != 1 || !this.port.try_pay(wire_len) {
+                    return arriving.slow(skb, Some(slot));
+                }
+                slot = Slot::SIGNAL;
             }
             if this.port.needs_no_clock(slot) && sch.asked_at_once() && skb.segments() == 1 {
                 let len = skb.packet_len();

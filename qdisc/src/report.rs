@@ -43,6 +43,7 @@ pub(crate) fn port(this: &TurnstilePort, stats: &mut Stats) -> Result {
                 (port_stat::TOKEN_SLACK, resolved.slack.0),
                 (port_stat::SLACK_FORFEITS, port.slack_forfeits),
                 (port_stat::SLACK_FORFEITED, port.slack_forfeited),
+                (port_stat::SIGNAL_EXCESS, port.signal_excess),
             ],
         )
     })

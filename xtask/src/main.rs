@@ -6,6 +6,7 @@
 //! machine hardly matters. The modules, in the order in which a run goes through them: [`cache`],
 //! [`chroot`], [`kernel`] and [`kernel_build`], [`modules`], [`guest_build`], [`image`], [`guest`]
 //! with [`qemu`] and [`uml`]; [`mod@test`], [`lab`], [`mod@bench`] and [`demo`] put them to use.
+//! [`mutants`] needs none of them.
 
 mod bed;
 mod bench;
@@ -33,6 +34,7 @@ mod kernel_build;
 mod lab;
 mod log_scan;
 mod modules;
+mod mutants;
 mod progress;
 mod qemu;
 mod report;
@@ -97,6 +99,9 @@ enum Job {
     /// Count instructions per packet, Turnstile's and those of the stock qdiscs. The last line is
     /// `N passed, N failed`
     Bench(bench::Options),
+    /// Put faults into the code, one at a time, and see whether a test notices. Score by folder, and
+    /// those that none noticed
+    Mutants(mutants::Options),
     /// Run experiments in virtual time: a paper's figure or table on the real kernel code; tables,
     /// pictures and captures go to out/lab
     Lab(lab::Options),
@@ -145,6 +150,7 @@ fn run(job: Job, began: Instant) -> Result<bool> {
         }
         Job::Demo(options) => return demo::run(&options),
         Job::Bench(options) => return bench::command(&Env::open()?, &options),
+        Job::Mutants(options) => return mutants::command(&Env::open()?, &options),
         Job::Lab(options) => return lab::run(&options),
         Job::Test(options) => return test::run(&Env::open()?, &options),
         Job::Vm => {

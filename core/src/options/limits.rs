@@ -7,6 +7,8 @@ use super::{Range, Unit};
 pub const LINK: Range = Range::new(125, 100_000_000_000, Unit::Rate);
 /// What tokens may take of the link. A rate must come to such a share, too.
 pub const TOKENS: Range = Range::new(100_000, 500_000_000, Unit::Share);
+/// What signals may take of the link before others.
+pub const SIGNALS: Range = Range::new(100_000, 1_000_000_000, Unit::Share);
 /// At what a phantom queue may drain, of the link. A rate must come to such a share, too.
 pub const DRAIN: Range = Range::new(10_000_000, 1_000_000_000, Unit::Share);
 /// Number of token priorities.

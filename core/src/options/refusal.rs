@@ -48,6 +48,8 @@ pub enum Problem {
     },
     /// The DSCP map gives a code point to the unscheduled band, which the port does not have.
     NoUnscheduled(u8),
+    /// It is above what namespaces outside of the initial user namespace may have.
+    Capped(u64, u64),
     /// What does not go with the rest of the request.
     Said(&'static str),
 }
@@ -118,6 +120,9 @@ impl fmt::Display for Problem {
             Self::NoUnscheduled(code) => {
                 let code = Code(code.into());
                 write!(f, "{code} goes to unscheduled, which is off")
+            }
+            Self::Capped(value, cap) => {
+                write!(f, "{value} is above {cap}, this user namespace's cap")
             }
             Self::Said(what) => f.write_str(what),
         }

@@ -88,8 +88,7 @@ impl Reading {
 /// The band is one that the port has.
 #[inline]
 pub fn classify(protocol: u16, network: &[u8], dest_mac: Option<[u8; 6]>, config: &Config) -> Band {
-    // IEEE 802.1Q table 8-1: addresses that a bridge does not forward. STP, LACP, pause, LLDP, …
-    if let Some([0x01, 0x80, 0xc2, 0x00, 0x00, 0x00..=0x0f]) = dest_mac {
+    if dest_mac.is_some_and(bridges_keep) {
         return Band::Signal;
     }
     let band = match protocol {
@@ -98,6 +97,13 @@ pub fn classify(protocol: u16, network: &[u8], dest_mac: Option<[u8; 6]>, config
         _ => other(protocol, network, config),
     };
     band.unwrap_or(Band::Data)
+}
+
+/// Whether a bridge does not forward frames to this address (IEEE 802.1Q table 8-1): STP, LACP,
+/// pause, LLDP, …
+#[inline]
+pub fn bridges_keep(dest_mac: [u8; 6]) -> bool {
+    matches!(dest_mac, [0x01, 0x80, 0xc2, 0x00, 0x00, 0x00..=0x0f])
 }
 
 /// The class's minor number for the usual packets: IPv4 without options and IPv6 without extension

@@ -359,7 +359,7 @@ impl<Q> Line<Q> {
 }
 
 /// A band as a place in the order of precedence, tokens first: signal 0, tokens 1 to 8, data 9,
-/// unscheduled 10.
+/// unscheduled 10. And [`Slot::UNPAID`], which is none.
 ///
 /// What the packet path works with instead of [`Band`]: an index, a bit, and a comparison where
 /// `Band` takes branches.
@@ -367,10 +367,15 @@ impl<Q> Line<Q> {
 pub struct Slot(u32);
 
 impl Slot {
-    pub(super) const SIGNAL: Self = Self(0);
+    /// The place of signals that [`Port::pay`](super::Port::pay) let pass.
+    pub const SIGNAL: Self = Self(0);
     /// The place of data, which is where a child qdisc may take over.
     pub const DATA: Self = Self(9);
     pub(super) const UNSCHEDULED: Self = Self(10);
+    /// Of a packet that was classified as a signal, and has not been charged to the signals' share
+    /// yet: [`Port::pay`](super::Port::pay) says whether it goes to [`Slot::SIGNAL`] or to
+    /// [`Slot::DATA`]. Nothing is ever queued here: the line has no room.
+    pub const UNPAID: Self = Self(11);
     /// The length of a table of lines. More than there are bands, so that a mask makes any number
     /// an index of it.
     pub(super) const COUNT: usize = 16;
@@ -385,11 +390,20 @@ impl Slot {
         }
     }
 
+    /// Where packets that are classified as `band` go, signals once they are paid for.
+    #[inline]
+    pub(super) const fn arriving(band: Band) -> Self {
+        match band {
+            Band::Signal => Self::UNPAID,
+            band => Self::new(band),
+        }
+    }
+
     /// The band of this place.
     #[inline]
     pub const fn band(self) -> Band {
         match self {
-            Self::SIGNAL => Band::Signal,
+            Self::SIGNAL | Self::UNPAID => Band::Signal,
             Self::DATA => Band::Data,
             Self::UNSCHEDULED => Band::Unscheduled,
             Self(place) => Band::Token(place.wrapping_sub(1) as u8 & (Band::MAX_PRIORITIES - 1)),

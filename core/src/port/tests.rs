@@ -6,6 +6,7 @@ mod layout;
 mod limits;
 mod live;
 mod order;
+mod signals;
 mod unresolved;
 
 use super::*;

@@ -57,12 +57,18 @@ pub mod option {
     /// `u64`, ns: how late the machine's timers and softirqs may be; floors what tokens may wait.
     /// 0: no floors.
     pub const JITTER: u16 = 20;
+    /// `u32`, parts per billion of the link: what signals may take before others; more of them are
+    /// data. [`super::SIGNAL_SHARE_OFF`].
+    pub const SIGNAL_SHARE: u16 = 21;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 20;
+    pub const MAX: u16 = 21;
 }
 
 /// [`option::PHANTOM_SHARE`]: no phantom queue.
 pub const PHANTOM_OFF: u32 = 0;
+
+/// [`option::SIGNAL_SHARE`]: all signals go first.
+pub const SIGNAL_SHARE_OFF: u32 = 0;
 
 /// [`option::REN_PERIOD`]: no REN marker.
 pub const REN_OFF: u64 = 0;
@@ -110,8 +116,11 @@ pub mod port_stat {
     pub const SLACK_FORFEITS: u16 = 13;
     /// ns: the lateness beyond the slack, in all.
     pub const SLACK_FORFEITED: u16 = 14;
+    /// Packets: signals beyond their share of the link, which went to the data class and count
+    /// there.
+    pub const SIGNAL_EXCESS: u16 = 15;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 14;
+    pub const MAX: u16 = 15;
 }
 
 /// Attributes inside `TCA_XSTATS` of a class. All are `u64`.

@@ -9,7 +9,7 @@ use super::policy::PriorityFunction;
 
 mod resolved;
 
-pub use resolved::{Clock, Dscp, Feedback, Policy, Resolved, Schedule};
+pub use resolved::{Clock, Dscp, Feedback, Policy, Resolved, Schedule, Speed};
 
 /// The link rate, bytes/s, where neither the user nor a device says one: 10 Gbit/s.
 pub const USUAL_LINK: u64 = 1_250_000_000;
@@ -53,15 +53,17 @@ options! {
     policy: u32 = uapi::POLICY_TOP, POLICY "policy"
         Opt::choice(&["expresspass", "top", "ren"]);
 
-    /// The link that tokens are for. auto: that of the fastest device that is up and reports a
-    /// speed, 10 Gbit/s if none does. Set it where the path is slower than the device, or devices
-    /// report nothing: too high, and tokens queue up and expire in the ports; too low, and the rest
-    /// of the link stays idle.
+    /// The speed of the links that tokens are for: each device that data comes by has its own, and
+    /// its own tokens. auto: what the device reports; those that report none share one link, as
+    /// fast as the fastest device that is up, 10 Gbit/s if none reports any. Set it, for all
+    /// devices alike, where paths are slower than the devices, or devices report nothing: too high,
+    /// and tokens queue up and expire in the ports; too low, and the rest of the link stays
+    /// idle.
     link: u64 = 0, LINK_RATE64 "link"
         Opt::number_or(limits::LINK, &[("auto", 0)]);
 
-    /// The rate of all tokens together, of the link. It should be that of the ports' tokens. Raise
-    /// it if packets are smaller than full frames; too high, and data queues up.
+    /// The rate of a link's tokens together, of the link. It should be that of the ports' tokens.
+    /// Raise it if packets are smaller than full frames; too high, and data queues up.
     token_share: u32 = 51_787_916, TOKEN_SHARE "token-share"
         Opt::number(limits::TOKENS)
             .from("84 / (84 + 1538): one minimum-size token for each full-size frame \
@@ -159,25 +161,28 @@ options! {
             .from("m of TOP section 4.4");
 
     /// How many messages may come in at once. Each takes memory here; what is beyond waits at its
-    /// sender, and asks again.
+    /// sender, and asks again. At most 4096 outside of the initial user namespace.
     max_incoming: u32 = 4096, MAX_INCOMING "max-incoming" messages(65_536);
 
-    /// How many messages may go out at once. Each takes memory; a program that begins one more gets
-    /// the error ENOBUFS.
+    /// How many messages may go out at once. Each takes memory. One user alone may have half of
+    /// them, and a quarter to one peer; a program that begins one more waits until others have
+    /// ended. At most 4096 outside of the initial user namespace.
     max_outgoing: u32 = 4096, MAX_OUTGOING "max-outgoing" messages(65_536);
 
     /// How many messages may come in from one address at once, so that one sender cannot take the
-    /// places of all.
+    /// places of all. At most 1024 outside of the initial user namespace.
     max_per_peer: u32 = 1024, MAX_PER_PEER "max-per-peer" messages(65_536);
 
     /// How many messages there may be from senders that have not proved their address, at most half
     /// of max-incoming. It bounds what forged SYNCs can take; a sender whose SYNC is one too many is
-    /// asked for the proof first, which takes a round trip.
+    /// asked for the proof first, which takes a round trip. At most 1024 outside of the initial user
+    /// namespace.
     max_half_open: u32 = 1024, MAX_HALF_OPEN "max-half-open" messages(65_536);
 
     /// How many finished messages are remembered, so that none is delivered twice. While as many
     /// are, no message comes in: raise it where more end within a few timeouts. One address may
-    /// have an eighth that it has not confirmed (of IPv6, one /64), one /24 or /48 a half.
+    /// have an eighth that it has not confirmed (of IPv6, one /64), one /24 or /48 a half. At most
+    /// 65536 outside of the initial user namespace.
     max_remembered: u32 = 65_536, MAX_REMEMBERED "max-remembered" messages(1 << 20);
 
     /// How long a peer may be silent before its messages fail. Longer survives longer outages, and
@@ -231,6 +236,16 @@ options! {
     }
 }
 
+/// The most that may be asked for where the network namespace does not belong to the initial user
+/// namespace, whose root anybody may be.
+pub const CAPS: &[(u16, u64)] = &[
+    (number::MAX_INCOMING, 4096),
+    (number::MAX_OUTGOING, 4096),
+    (number::MAX_PER_PEER, 1024),
+    (number::MAX_HALF_OPEN, 1024),
+    (number::MAX_REMEMBERED, 65_536),
+];
+
 /// All options, in the order of their numbers.
 pub const OPTIONS: &[Opt] = <Config as Table>::OPTIONS;
 
@@ -238,7 +253,8 @@ impl Config {
     /// Checks every option, and works out what they come to.
     ///
     /// `device_rate` is the speed of the fastest device, in bytes/s; it counts where
-    /// [`Config::link`] is 0. Without it, that is [`USUAL_LINK`].
+    /// [`Config::link`] is 0, for devices whose own is not known. Without it, that is
+    /// [`USUAL_LINK`].
     pub fn validate(&self, device_rate: Option<u64>) -> Result<Resolved, Refusal> {
         self.check()?;
         self.ordered(number::INITIAL_RATE, number::MIN_RATE, Problem::Below)?;
@@ -250,6 +266,23 @@ impl Config {
             option: "link",
             what: Problem::Said("no rate can be made of it"),
         })
+    }
+
+    /// Checks the limits against [`CAPS`].
+    ///
+    /// # Errors
+    /// The first option that is above its cap.
+    pub fn within_caps(&self) -> Result<(), Refusal> {
+        for (number, cap) in CAPS {
+            let value = self.get(*number).and_then(|value| value.number());
+            let (Some(row), Some(value)) = (Self::option(*number), value) else {
+                continue;
+            };
+            if value > *cap {
+                return Err(row.refuse(Problem::Capped(value, *cap)));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses `one` if it is `wrong` compared with `other`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The state machine of the transport for one host or network namespace: all messages of both
-//! directions, their timers, and the pacer of the tokens.
+//! directions, their timers, and the pacers of the tokens.
 //!
 //! [`Endpoint`] gets packets and times, and calls its user's [`Host`]. After every call,
 //! [`Endpoint::next_timer`] says when to call [`Endpoint::timer`]. Every call takes bounded time:
@@ -20,14 +20,17 @@
 
 use super::config::Resolved;
 use super::heap::Heap;
-use super::host::{Address, Class, Event, Host, InId, Info, Limit, Memory, OutId, PeerInfo, Slice};
+use super::host::{
+    Address, Class, Event, Host, InId, Info, Limit, LinkInfo, Memory, OutId, PeerInfo, Slice,
+};
 use super::incoming::In;
 use super::index::Index;
 use super::jitter::Rng;
+use super::links::Links;
 use super::outgoing::Out;
-use super::pacer::Pacer;
 use super::peers::{Coflows, Peers};
 use super::remembered::Remembered;
+use super::shares::Shares;
 use super::siphash::Key;
 use super::slab::Slab;
 use super::stats::{Counter, Stats};
@@ -36,12 +39,16 @@ use crate::port::config::TOKEN_WIRE_LEN;
 use crate::units::Nanos;
 
 mod closing;
+mod growing;
 mod opening;
 mod pacing;
+mod paths;
 mod receiving;
 mod sending;
 mod timing;
 mod trust;
+
+pub(super) use paths::shorter;
 
 /// Bytes on the wire by which an IPv6 token is longer than an IPv4 one, which is as short as
 /// Ethernet allows.
@@ -67,12 +74,18 @@ pub struct Endpoint<M: Memory, O, I> {
     ins: Slab<M, In<I>>,
     in_index: Index<M>,
     in_timers: Heap<M, Nanos>,
-    pacer: Pacer<M>,
+    links: Links<M>,
     peers: Peers<M>,
+    shares: Shares<M>,
+    /// What was learnt of paths.
+    paths: paths::Paths<M>,
     coflows: Coflows<M>,
     remembered: Remembered<M>,
     /// How many messages come in from strangers.
     half_open: u32,
+    /// For how many incoming messages and remembered ones there is room, if the tables grow only
+    /// [ahead](Self::prepare).
+    ahead: Option<(u32, u32)>,
     /// When the next silent sender has its turn to be probed.
     asked: Nanos,
     /// When the next CHALLENGE without a message could leave, at their rate.
@@ -83,11 +96,12 @@ pub struct Endpoint<M: Memory, O, I> {
     limited: [Nanos; 6],
 }
 
-/// A packet's time of arrival, by both clocks.
+/// A packet's time of arrival, by both clocks, and the link that it came by.
 #[derive(Clone, Copy)]
 struct At {
     now: Nanos,
     clock: u32,
+    link: u32,
 }
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
@@ -107,11 +121,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         ins: Slab::new(),
         in_index: Index::new(),
         in_timers: Heap::new(),
-        pacer: Pacer::NEW,
+        links: Links::NEW,
         peers: Peers::new(),
+        shares: Shares::new(),
+        paths: paths::Paths::new(),
         coflows: Coflows::new(),
         remembered: Remembered::new(),
         half_open: 0,
+        ahead: None,
         asked: Nanos::ZERO,
         challenged: Nanos::ZERO,
         resets: RESET_BURST,
@@ -133,7 +150,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let [key @ .., random] = seed;
         self.key = Key::new(key);
         self.rng = Rng::new(mix(random));
-        self.pacer.start(config.token_rate, TOKEN_WIRE_LEN, now);
+        self.links.start(config, now);
         self.resets_at = now;
         // The first chunk of each table, so that look-ups work.
         self.out_index.reserve(0) && self.in_index.reserve(0) && self.remembered.reserve(1)
@@ -143,7 +160,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub fn configure<H: Host<O, I>>(&mut self, now: Nanos, config: &Resolved, host: &mut H) {
         // Messages' own rates follow at their next update: they are shares.
         self.config = *config;
-        self.pacer.set_rate(config.token_rate, TOKEN_WIRE_LEN, now);
+        self.links.configure(config, now);
         host.event(&Event::Configured);
     }
 
@@ -212,25 +229,54 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Some((index.saturating_add(1), info))
     }
 
+    /// The first link from number `from` on, and the number to continue from. The first of all is
+    /// the one that devices without a speed share.
+    pub fn links(&self, from: u32) -> Option<(u32, LinkInfo)> {
+        self.links.info(from)
+    }
+
+    /// Whether the device has a link of its own.
+    #[inline]
+    pub fn has_link(&self, device: u32) -> bool {
+        self.links.own(device).is_some()
+    }
+
+    /// The device has this speed, in bytes/s, from now on. `device` is the host's number for it,
+    /// not 0; a rate of 0 says nothing. If it has no link yet it gets one, as long as there is one
+    /// of the 31 that no message belongs to; so a host may tell of a device when first a packet
+    /// comes by it.
+    pub fn set_link(&mut self, now: Nanos, device: u32, rate: u64) {
+        self.links.set(&self.config, now, device, rate);
+    }
+
+    /// The device is gone, and another one may have its number.
+    pub fn link_gone(&mut self, device: u32) {
+        self.links.gone(device);
+    }
+
     /// How many messages go out, come in, and are remembered.
     pub fn counts(&self) -> (u32, u32, u32) {
         (self.outs.len(), self.ins.len(), self.remembered.len())
     }
 
-    /// Handles a received packet. `ecn`: the two bits of its IP header. `payload`: the buffer that
-    /// it came in, which is dropped unless it goes to [`Host::data`].
+    /// Handles a received packet. `device`: the host's number for what it came by; one that
+    /// [`Endpoint::set_link`] was not told of has no link of its own. `ecn`: the two bits of its IP
+    /// header. `payload`: the buffer that it came in, which is dropped unless it goes to
+    /// [`Host::data`].
     #[allow(clippy::too_many_arguments)] // facts of one packet
     pub fn packet<H: Host<O, I>>(
         &mut self,
         now: Nanos,
         clock: u32,
         from: &Address,
+        device: u32,
         ecn: u8,
         packet: &Packet,
         payload: H::Payload,
         host: &mut H,
     ) {
-        let at = At { now, clock };
+        let link = self.links.of(device);
+        let at = At { now, clock, link };
         match packet {
             Packet::Sync(sync) => self.on_sync(at, from, sync, host),
             Packet::Token(token) => self.on_token(at, from, token, host),

@@ -6,7 +6,7 @@
 //! loss once per round trip. A lost token costs next to nothing, so the rate may change in large
 //! steps.
 //!
-//! Rates are parts per billion of the host's token rate, and never more than all of it.
+//! Rates are parts per billion of a link's token rate, and never more than all of it.
 //!
 //! This differs from the papers' formulas in three respects. A packet-level model of a shared port
 //! (`core/tests/transport_feedback.rs`) showed the need for each:
@@ -22,7 +22,7 @@
 //!   messages has 95 % of the link after a few hundred round trips, and keeps it.
 use core::num::NonZeroU64;
 
-use super::config::{Feedback, Resolved};
+use super::config::{Feedback, Resolved, Speed};
 use super::jitter::NANO;
 
 const WHOLE: u32 = 1_000_000_000;
@@ -122,8 +122,8 @@ impl Credit {
 
     /// The mean time between the message's tokens, of `wire_len` bytes each, in units of 1/[`NANO`]
     /// ns. At least 1.
-    pub fn interval(&self, config: &Resolved, wire_len: u32) -> u64 {
-        let whole = config
+    pub fn interval(&self, speed: &Speed, wire_len: u32) -> u64 {
+        let whole = speed
             .token_rate
             .duration(wire_len.saturating_mul(NANO as u32))
             .0;

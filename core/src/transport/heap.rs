@@ -12,25 +12,84 @@ use super::slab::NONE;
 /// The queue: each index is in it at most once, with a key; the least key comes first, equal keys
 /// in any order.
 pub(crate) struct Heap<M: Memory, K> {
-    nodes: Paged<M, (K, u32)>,
-    /// By index: where in `nodes`.
-    places: Paged<M, u32>,
-    len: u32,
+    nodes: Nodes<M, K>,
+    places: Places<M>,
 }
 
 impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
     pub(crate) const fn new() -> Self {
         Self {
-            nodes: Paged::new(),
-            places: Paged::new(),
-            len: 0,
+            nodes: Nodes::new(),
+            places: Places::new(),
         }
     }
 
     /// Makes room for indices up to this one, so that [`Heap::set`] works for these. `false`: no
     /// memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
-        self.nodes.reserve(index, || (K::default(), NONE)) && self.places.reserve(index, || NONE)
+        self.nodes.reserve(index) && self.places.reserve(index)
+    }
+
+    /// How many indices are in it.
+    pub(crate) fn len(&self) -> u32 {
+        self.nodes.len()
+    }
+
+    /// The least key and its index.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(K, u32)> {
+        self.nodes.first()
+    }
+
+    /// The key of an index.
+    #[inline]
+    pub(crate) fn key(&self, index: u32) -> Option<K> {
+        self.nodes.key(&self.places, index)
+    }
+
+    /// Inserts an index, or changes its key.
+    pub(crate) fn set(&mut self, index: u32, key: K) {
+        self.nodes.set(&mut self.places, index, key);
+    }
+
+    /// Removes an index, if it is in the queue.
+    pub(crate) fn remove(&mut self, index: u32) {
+        self.nodes.remove(&mut self.places, index);
+    }
+}
+
+/// By index: where among the nodes of its queue it is. Several queues may share this, if each index
+/// is in at most one of them.
+pub(crate) struct Places<M: Memory>(Paged<M, u32>);
+
+impl<M: Memory> Places<M> {
+    pub(crate) const fn new() -> Self {
+        Self(Paged::new())
+    }
+
+    /// Makes room for indices up to this one. `false`: no memory.
+    pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        self.0.reserve(index, || NONE)
+    }
+}
+
+/// A queue whose [`Places`] are kept elsewhere: each call gets the same ones.
+pub(crate) struct Nodes<M: Memory, K> {
+    nodes: Paged<M, (K, u32)>,
+    len: u32,
+}
+
+impl<M: Memory, K: Ord + Copy + Default> Nodes<M, K> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            nodes: Paged::new(),
+            len: 0,
+        }
+    }
+
+    /// Makes room for one index more than `others`. `false`: no memory.
+    pub(crate) fn reserve(&mut self, others: u32) -> bool {
+        self.nodes.reserve(others, || (K::default(), NONE))
     }
 
     /// How many indices are in it.
@@ -47,39 +106,33 @@ impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
 
     /// The key of an index.
     #[inline]
-    pub(crate) fn key(&self, index: u32) -> Option<K> {
-        Some(self.at(*self.places.get(index)?)?.0)
+    pub(crate) fn key(&self, places: &Places<M>, index: u32) -> Option<K> {
+        let (_, key) = self.find(places, index)?;
+        Some(key)
     }
 
     /// Inserts an index, or changes its key.
-    pub(crate) fn set(&mut self, index: u32, key: K) {
-        let Some(&place) = self.places.get(index) else {
-            return;
-        };
-        if place < self.len {
-            let old = self.at(place).map_or(key, |(old, _)| old);
-            if key < old {
-                self.up(place, key, index);
-            } else {
-                self.down(place, key, index);
+    pub(crate) fn set(&mut self, places: &mut Places<M>, index: u32, key: K) {
+        match self.find(places, index) {
+            Some((place, old)) if key < old => self.up(places, place, key, index),
+            Some((place, _)) => self.down(places, place, key, index),
+            // No room was made for it.
+            None if places.0.get(index).is_none() => {}
+            None => {
+                let place = self.len;
+                self.len = self.len.saturating_add(1);
+                self.up(places, place, key, index);
             }
-        } else {
-            let place = self.len;
-            self.len = self.len.saturating_add(1);
-            self.up(place, key, index);
         }
     }
 
     /// Removes an index, if it is in the queue.
-    pub(crate) fn remove(&mut self, index: u32) {
-        let Some(&place) = self.places.get(index) else {
+    pub(crate) fn remove(&mut self, places: &mut Places<M>, index: u32) {
+        let Some((place, old)) = self.find(places, index) else {
             return;
         };
-        if place >= self.len {
-            return;
-        }
         self.len = self.len.saturating_sub(1);
-        if let Some(place) = self.places.get_mut(index) {
+        if let Some(place) = places.0.get_mut(index) {
             *place = NONE;
         }
         // The last node takes its place.
@@ -87,13 +140,21 @@ impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
             return;
         };
         if place < self.len {
-            let old = self.at(place).map_or(key, |(old, _)| old);
             if key < old {
-                self.up(place, key, last);
+                self.up(places, place, key, last);
             } else {
-                self.down(place, key, last);
+                self.down(places, place, key, last);
             }
         }
+    }
+
+    /// An index's node, and its key. What is in another queue with the same places has no node
+    /// here, though it may have the place of one.
+    #[inline]
+    fn find(&self, places: &Places<M>, index: u32) -> Option<(u32, K)> {
+        let place = *places.0.get(index)?;
+        let (key, it) = self.at(place)?;
+        (it == index).then_some((place, key))
     }
 
     #[inline]
@@ -107,17 +168,17 @@ impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
 
     /// Puts a node at `place`.
     #[inline]
-    fn put(&mut self, place: u32, key: K, index: u32) {
+    fn put(&mut self, places: &mut Places<M>, place: u32, key: K, index: u32) {
         if let Some(node) = self.nodes.get_mut(place) {
             *node = (key, index);
         }
-        if let Some(slot) = self.places.get_mut(index) {
+        if let Some(slot) = places.0.get_mut(index) {
             *slot = place;
         }
     }
 
     /// Puts a node at `place` or above it.
-    fn up(&mut self, mut place: u32, key: K, index: u32) {
+    fn up(&mut self, places: &mut Places<M>, mut place: u32, key: K, index: u32) {
         while place != 0 {
             step!();
             let above = place.wrapping_sub(1) / 4;
@@ -127,14 +188,14 @@ impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
             if other <= key {
                 break;
             }
-            self.put(place, other, it);
+            self.put(places, place, other, it);
             place = above;
         }
-        self.put(place, key, index);
+        self.put(places, place, key, index);
     }
 
     /// Puts a node at `place` or below it.
-    fn down(&mut self, mut place: u32, key: K, index: u32) {
+    fn down(&mut self, places: &mut Places<M>, mut place: u32, key: K, index: u32) {
         loop {
             let first = place.saturating_mul(4).saturating_add(1);
             let mut least: Option<(K, u32, u32)> = None;
@@ -150,13 +211,13 @@ impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
             }
             match least {
                 Some((other, it, child)) if other < key => {
-                    self.put(place, other, it);
+                    self.put(places, place, other, it);
                     place = child;
                 }
                 _ => break,
             }
         }
-        self.put(place, key, index);
+        self.put(places, place, key, index);
     }
 }
 

@@ -129,6 +129,14 @@ pub trait Host<O, I> {
     /// All bytes below `contiguous` have come; the value only grows.
     fn in_progress(&mut self, id: InId, message: &mut I, contiguous: u32);
 
+    /// Whether others wait for what this message holds, or for it to be read. Then it returns how
+    /// many bytes of the message should come in `timeout`; one that does not go on is given up,
+    /// with [`Failure::TimedOut`], and its sender is told [`ResetCode::Closed`].
+    fn is_wanted(&mut self, message: &I) -> Option<u32> {
+        let _ = message;
+        None
+    }
+
     /// A message is complete, and no longer the endpoint's.
     fn in_done(&mut self, id: InId, message: I);
 
@@ -137,6 +145,13 @@ pub trait Host<O, I> {
 
     /// The peer has all bytes below `received`: they can be freed.
     fn out_acked(&mut self, id: OutId, message: &mut O, received: u32);
+
+    /// Whether nobody has the message's socket any more: it is given up sooner when the peer wants
+    /// no more of it.
+    fn is_orphan(&self, message: &O) -> bool {
+        let _ = message;
+        false
+    }
 
     /// A message was delivered, or failed.
     fn out_done(&mut self, id: OutId, message: O, result: Result<(), Failure>);
@@ -161,6 +176,21 @@ pub enum Failure {
     TimedOut,
     /// The peer ended it; see [`ResetCode`] for the errno.
     Reset(ResetCode),
+    /// The peer was silent, and this was said of the way to it. Only for outgoing ones.
+    Unreachable(Unreachable),
+}
+
+/// What ICMP says of a packet that could not be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unreachable {
+    /// Nobody there has the transport's UDP port (`ECONNREFUSED`).
+    Port,
+    /// There is no way to the host, or it is down (`EHOSTUNREACH`).
+    Host,
+    /// There is no way to its network (`ENETUNREACH`).
+    Network,
+    /// A router does not let it pass (`EACCES`).
+    Prohibited,
 }
 
 /// Why [`Endpoint::send`](super::endpoint::Endpoint::send) did not begin a message.
@@ -169,7 +199,7 @@ pub enum SendError {
     /// The length is 0 or more than [`MAX_LENGTH`](super::wire::MAX_LENGTH) (`EMSGSIZE`), or less
     /// than what is already written.
     Length,
-    /// `max-outgoing` messages are under way (`ENOBUFS`).
+    /// There is no place for it now: see [`Outgoing::user`] (`EAGAIN`, or who calls waits).
     TooMany,
     /// No memory (`ENOMEM`).
     NoMemory,
@@ -195,6 +225,10 @@ pub struct Outgoing {
     pub mss: u16,
     /// Bytes that are written already.
     pub available: u32,
+    /// Whom it counts for: a number of a user. A message may begin while the user's messages, and
+    /// twice those of them to the same peer, are together fewer than the places that are free of
+    /// `max-outgoing`. So a user alone may have half of them, and a quarter to one peer.
+    pub user: u32,
 }
 
 /// A message's direction.
@@ -264,6 +298,21 @@ pub struct PeerInfo {
     pub unacknowledged: u64,
     /// The least round-trip time among its messages; `None` if none was measured.
     pub rtt: Option<Nanos>,
+}
+
+/// A link that messages come in by. [`uapi::transport::link`](crate::transport::uapi::link) has an
+/// attribute for each field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// The host's number for the device; 0: devices without a speed, which share this link, or one
+    /// that is gone.
+    pub device: u32,
+    /// Bytes/s: the link rate in force.
+    pub rate: u64,
+    /// Bytes/s: the rate of all tokens for it, rounded down.
+    pub token_rate: u64,
+    /// Messages that come in by it.
+    pub incoming: u32,
 }
 
 /// A limit of the configuration.

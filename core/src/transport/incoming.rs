@@ -8,7 +8,9 @@ use super::gaps::{Gaps, RANGES};
 use super::host::{Address, Direction, Info};
 use super::jitter::Due;
 use super::ledger::Ledger;
+use super::links::SHARED;
 use super::pacer::Jitter;
+use super::progress::{Facts, Progress};
 use super::ranges::{Range, Ranges};
 use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
 use crate::units::Nanos;
@@ -48,6 +50,8 @@ pub(crate) struct In<I> {
     /// Its index in the table of coflows, if it has one.
     pub(crate) coflow_entry: Option<u32>,
     pub(crate) from: Address,
+    /// The link that it comes by.
+    pub(crate) link: u32,
     source: u16,
     destination: u16,
     pub(crate) length: Option<u32>,
@@ -113,6 +117,8 @@ pub(crate) struct In<I> {
     pub(crate) heard: Nanos,
     /// When data came last.
     pub(crate) came: Nanos,
+    /// How it goes on, for those who wait for it.
+    pub(crate) progress: Progress,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) coflow: u32,
     pub(crate) wish: Option<u8>,
@@ -146,7 +152,7 @@ impl<I> In<I> {
         sync: &Sync,
         window: u32,
         now: Nanos,
-        (base_rtt, rto): (Nanos, Nanos),
+        (base_rtt, rto, timeout): (Nanos, Nanos, Nanos),
         unscheduled_until: Nanos,
         credit: Credit,
         first_token: u16,
@@ -159,6 +165,7 @@ impl<I> In<I> {
             peer,
             coflow_entry: None,
             from: *from,
+            link: SHARED,
             source: sync.source,
             destination: sync.destination,
             length: sync.length,
@@ -198,6 +205,7 @@ impl<I> In<I> {
             began: now,
             heard: now,
             came: now,
+            progress: Progress::new(now, timeout),
             deadline: (sync.deadline != 0)
                 .then(|| now + Nanos(u64::from(sync.deadline).saturating_mul(1000))),
             coflow: sync.coflow,
@@ -510,9 +518,22 @@ impl<I> In<I> {
         (self.resend(now, base_rtt), given_up)
     }
 
+    /// What [`Progress::look`] wants to know.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts {
+            received: self.received,
+            tokens: self.tokens,
+            idle: self.idle,
+            closed: self.missing() == 0,
+        }
+    }
+
     /// When to call [`In::clock`].
     pub(crate) fn next_clock(&self, now: Nanos, base_rtt: Nanos) -> Nanos {
         let mut next = self.tick.unwrap_or(Nanos::MAX);
+        if self.missing() != 0 {
+            next = next.min(self.progress.next());
+        }
         if let Some(due) = self.gaps.due(self.rtt(base_rtt)) {
             next = next.min(due);
         }

@@ -39,13 +39,15 @@ impl<M: Memory> Index<M> {
         }
     }
 
-    /// Makes room for indices up to this one. `false`: no memory.
+    /// Makes room for indices up to this one, and for the buckets that so many get. `false`: no
+    /// memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
         let link = || Link {
             hash: 0,
             next: NONE,
         };
-        self.buckets.reserve(0, || NONE) && self.links.reserve(index, link)
+        let buckets = index.saturating_add(1) / LOAD;
+        self.buckets.reserve(buckets, || NONE) && self.links.reserve(index, link)
     }
 
     /// 2^`bits` - 1. `bits` is below 20: there are fewer than 2^19 items.

@@ -5,10 +5,13 @@
 //! sets of bytes: those that a RESEND named, which go first, and those retransmitted lately, which
 //! are not sent once more within a round trip (TOP section 4.4).
 
-use super::host::{Address, Direction, Info, Outgoing};
+use super::endpoint::shorter;
+use super::host::{Address, Direction, Info, Outgoing, Unreachable};
 use super::incoming::ACK_PACKETS;
+use super::links::SHARED;
 use super::ranges::Ranges;
 use super::seen::Seen;
+use super::shares::Shared;
 use super::wire::{Cookie, Span, Sync, MAX_LENGTH, MAX_PATIENCE as MOST_PATIENCE, PATIENCE_UNIT};
 use crate::units::Nanos;
 
@@ -39,6 +42,8 @@ pub(crate) struct Out<O> {
     pub(crate) number: u64,
     /// Its index in the table of peers.
     pub(crate) peer: u32,
+    /// Where it counts among the messages that go out.
+    pub(crate) shared: Shared,
     pub(crate) to: Address,
     source: u16,
     destination: u16,
@@ -66,12 +71,22 @@ pub(crate) struct Out<O> {
     pub(crate) burst: u32,
     /// Clocked by grants.
     pub(crate) ren: bool,
-    /// REN: bytes that the host's link carries in a round trip.
+    /// REN: the link that grants come by, and bytes that it carries in a round trip.
+    pub(crate) link: u32,
     pub(crate) line: u32,
     named: Ranges<16>,
     resent: Ranges<16>,
     resent_since: Nanos,
     seen: Seen,
+    /// When the peer last had more of the message, or wanted more.
+    progress: Nanos,
+    /// How often the first bytes that are missing were sent again since, and since when; and how
+    /// many bytes the last time.
+    tries: u32,
+    tried_since: Nanos,
+    tried: u32,
+    /// What routers said of the peer, since it was last heard of.
+    pub(crate) soft: Option<Unreachable>,
     /// What the last CHALLENGE said.
     echo: u64,
     /// How long the peer may be silent, as its SYNC has told it. The option may be changed later.
@@ -113,6 +128,17 @@ const IDLE_TOKENS: u32 = 32;
 /// nothing to say, would be given up.
 const ASKED_IN_TIMEOUT: u64 = 8;
 
+/// The first missing bytes were sent again so often, and at least for so many times `rto`, before
+/// packets of that length count as too long for the path. Where one packet of five is lost, that is
+/// one loss in fifteen thousand; a mistake costs no more than short packets for a while.
+const TRIES: u32 = 6;
+const TRIES_RTO: u64 = 10;
+/// A message that is open to its peer fails when nothing more of it has come for so many times
+/// `timeout`. It may have to wait for its turn at a busy receiver.
+pub(crate) const STALLED_TIMEOUTS: u64 = 30;
+/// One that the peer wants no more of, and whose socket is closed, fails after so many.
+pub(crate) const ORPHAN_TIMEOUTS: u64 = 6;
+
 /// What to do when a message's timer fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
@@ -142,6 +168,7 @@ impl<O> Out<O> {
             cookie,
             number,
             peer,
+            shared: Shared::NOWHERE,
             to: *to,
             source: what.source,
             destination: what.destination,
@@ -159,11 +186,17 @@ impl<O> Out<O> {
             unscheduled: 0,
             burst: 0,
             ren: false,
+            link: SHARED,
             line: 0,
             named: Ranges::new(),
             resent: Ranges::new(),
             resent_since: Nanos::ZERO,
             seen: Seen::new(),
+            progress: now,
+            tries: 0,
+            tried_since: now,
+            tried: 0,
+            soft: None,
             echo: 0,
             timeout,
             open: false,
@@ -218,10 +251,14 @@ impl<O> Out<O> {
     }
 
     /// More is written, or the end is known. `false` if that contradicts earlier values.
-    pub(crate) fn written(&mut self, available: u32, end: bool) -> bool {
+    pub(crate) fn written(&mut self, now: Nanos, available: u32, end: bool) -> bool {
         let most = self.length.unwrap_or(MAX_LENGTH);
         if available > most || available < self.available {
             return false;
+        }
+        if self.received == self.available && available > self.available {
+            // Until now there was nothing that could have come.
+            self.progress = now;
         }
         self.available = available;
         if end && self.length.is_none() {
@@ -250,6 +287,7 @@ impl<O> Out<O> {
             self.patience = rto.max(Nanos(self.patience.0 / 2));
         }
         self.heard = now;
+        self.soft = None;
     }
 
     /// The peer wants a proof of our address. It is alive, but need not know the message.
@@ -286,9 +324,9 @@ impl<O> Out<O> {
         under_way < most || !more && !self.named.is_empty()
     }
 
-    /// Chooses the part for the next packet.
-    pub(crate) fn next(&mut self, now: Nanos) -> Result<Piece, Nothing> {
-        let next = self.take_next(now);
+    /// Chooses the part for the next packet, of at most `most` bytes.
+    pub(crate) fn next(&mut self, now: Nanos, most: u32) -> Result<Piece, Nothing> {
+        let next = self.take_next(now, most.min(self.mss));
         self.idle = match next {
             Err(Nothing::Unwritten) => self.idle.saturating_add(1),
             _ => 0,
@@ -296,12 +334,19 @@ impl<O> Out<O> {
         next
     }
 
-    fn take_next(&mut self, now: Nanos) -> Result<Piece, Nothing> {
+    fn take_next(&mut self, now: Nanos, most: u32) -> Result<Piece, Nothing> {
         if let Some(range) = self.named.first() {
-            let len = range.end.saturating_sub(range.start).min(self.mss);
+            let len = range.end.saturating_sub(range.start).min(most);
             let end = range.start.saturating_add(len);
             // Removing from the front needs no further range.
             self.named.remove(range.start, end);
+            if range.start == self.received {
+                self.tried = len;
+                if self.tries == 0 {
+                    self.tried_since = now;
+                }
+                self.tries = self.tries.saturating_add(1);
+            }
             if self.resent.is_empty() {
                 self.resent_since = now;
             }
@@ -320,7 +365,7 @@ impl<O> Out<O> {
         if self.sent < limit {
             let piece = Piece {
                 offset: self.sent,
-                len: limit.saturating_sub(self.sent).min(self.mss),
+                len: limit.saturating_sub(self.sent).min(most),
                 again: false,
             };
             self.sent = self.sent.saturating_add(piece.len);
@@ -389,11 +434,12 @@ impl<O> Out<O> {
         self.resent.clear();
         self.seen = Seen::new();
         self.window = MAX_LENGTH;
+        self.tries = 0;
         true
     }
 
     /// Handles an ACK. `true` if it has news. Contradictory values are ignored.
-    pub(crate) fn acknowledged(&mut self, received: u32, window: u32) -> bool {
+    pub(crate) fn acknowledged(&mut self, now: Nanos, received: u32, window: u32) -> bool {
         if received > self.sent {
             return false;
         }
@@ -405,7 +451,11 @@ impl<O> Out<O> {
         };
         let news = received > self.received || window != self.window;
         self.window = window;
+        if news {
+            self.progress = now;
+        }
         if received > self.received {
+            self.tries = 0;
             self.received = received;
             self.named.remove(0, received);
         }
@@ -422,11 +472,42 @@ impl<O> Out<O> {
         true
     }
 
-    /// Handles the timer. After `Ask`, the next time is later.
-    pub(crate) fn due(&mut self, now: Nanos) -> Due {
+    /// The first missing bytes were sent in vain for long enough: in packets of this payload.
+    pub(crate) fn stuck(&self, now: Nanos, rto: Nanos) -> Option<u32> {
+        let long = now - self.tried_since >= Nanos(rto.0.saturating_mul(TRIES_RTO));
+        (self.tries > TRIES && long).then_some(self.tried)
+    }
+
+    /// Shorter packets are tried from now on.
+    pub(crate) fn narrowed(&mut self, now: Nanos) {
+        self.tries = 0;
+        self.progress = now;
+    }
+
+    /// How long a peer that answers may go without wanting or having more of the message. `None`:
+    /// for ever, as there is nothing to send, or it has said how much it wants.
+    fn patience_for_progress(&self, timeout: Nanos, orphan: bool) -> Option<Nanos> {
+        let times = |count: u64| Nanos(timeout.0.saturating_mul(count));
+        if self.received == self.available && self.length != Some(self.available) {
+            return None;
+        }
+        if self.received >= self.window {
+            return orphan.then(|| times(ORPHAN_TIMEOUTS));
+        }
+        let least = shorter(self.tried, self.to.is_ipv4()).is_none();
+        if self.tries > TRIES && least {
+            return Some(timeout);
+        }
+        Some(times(STALLED_TIMEOUTS))
+    }
+
+    /// Handles the timer. After `Ask`, the next time is later. `orphan`: its socket is closed.
+    pub(crate) fn due(&mut self, now: Nanos, orphan: bool) -> Due {
         let timeout = self.timeout;
         let dead = self.heard + timeout;
-        if now >= dead {
+        let patience = self.patience_for_progress(timeout, orphan);
+        let stalled = self.open && patience.is_some_and(|time| now >= self.progress + time);
+        if now >= dead || stalled {
             return Due::Dead;
         }
         let longest = MAX_PATIENCE.min(Nanos(timeout.0 / ASKED_IN_TIMEOUT));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The token pacer: all tokens of a host leave through it, no faster than the token rate.
+//! The token pacer: all tokens for one link leave through it, no faster than its token rate.
 //!
 //! A message that wants tokens is *waiting* until its next one is due by its own rate, and then
 //! *ready*. Among ready messages the policy's key chooses. One exact [`Shaper`] spaces the tokens.
@@ -12,7 +12,7 @@
 //! the same one each time. So each token leaves late by a random part of an interval ([`Jitter`]),
 //! which does not change the rate.
 
-use super::heap::Heap;
+use super::heap::{Nodes, Places};
 use super::host::Memory;
 use super::jitter::{Rng, NANO};
 use super::policy::Key;
@@ -51,15 +51,16 @@ impl Jitter {
     }
 }
 
-/// See the module's documentation.
+/// See the module's documentation. All pacers of an endpoint share one table of places, which most
+/// calls get: a message is in at most one queue of them all.
 pub(crate) struct Pacer<M: Memory> {
     shaper: Shaper,
     slack: Nanos,
     /// Nothing leaves before this, though the shaper would let it.
     gate: Nanos,
     jitter: Jitter,
-    waiting: Heap<M, Nanos>,
-    ready: Heap<M, Key>,
+    waiting: Nodes<M, Nanos>,
+    ready: Nodes<M, Key>,
 }
 
 impl Default for Key {
@@ -75,8 +76,8 @@ impl<M: Memory> Pacer<M> {
         slack: Nanos::ZERO,
         gate: Nanos::ZERO,
         jitter: Jitter { late: 0 },
-        waiting: Heap::new(),
-        ready: Heap::new(),
+        waiting: Nodes::new(),
+        ready: Nodes::new(),
     };
 
     /// Starts it for tokens of `wire_len` bytes or a little more.
@@ -100,47 +101,47 @@ impl<M: Memory> Pacer<M> {
         self.slack
     }
 
-    /// Makes room for messages up to this index. `false` if there is no memory.
-    pub(crate) fn reserve(&mut self, index: u32) -> bool {
-        self.waiting.reserve(index) && self.ready.reserve(index)
+    /// Makes room for one message more than `others`. `false` if there is no memory.
+    pub(crate) fn reserve(&mut self, others: u32) -> bool {
+        self.waiting.reserve(others) && self.ready.reserve(others)
     }
 
     /// A message wants a token, at `at` at the earliest. A message that is ready stays ready.
-    pub(crate) fn want(&mut self, now: Nanos, index: u32, at: Nanos) {
+    pub(crate) fn want(&mut self, places: &mut Places<M>, now: Nanos, index: u32, at: Nanos) {
         if self.waiting.len() == 0 && self.ready.len() == 0 {
             self.shaper.arrive(now);
         }
-        if self.ready.key(index).is_none() {
-            self.waiting.set(index, at);
+        if self.ready.key(places, index).is_none() {
+            self.waiting.set(places, index, at);
         }
     }
 
     /// A message that was ready waits for its next token.
-    pub(crate) fn wait(&mut self, index: u32, at: Nanos) {
-        self.ready.remove(index);
-        self.waiting.set(index, at);
+    pub(crate) fn wait(&mut self, places: &mut Places<M>, index: u32, at: Nanos) {
+        self.ready.remove(places, index);
+        self.waiting.set(places, index, at);
     }
 
     /// A waiting message's token is due at `at`.
-    pub(crate) fn hasten(&mut self, index: u32, at: Nanos) {
-        if self.waiting.key(index).is_some_and(|old| at < old) {
-            self.waiting.set(index, at);
+    pub(crate) fn hasten(&mut self, places: &mut Places<M>, index: u32, at: Nanos) {
+        if self.waiting.key(places, index).is_some_and(|old| at < old) {
+            self.waiting.set(places, index, at);
         }
     }
 
     /// Whether a message is waiting or ready.
-    pub(crate) fn holds(&self, index: u32) -> bool {
-        self.ready.key(index).is_some() || self.waiting.key(index).is_some()
+    pub(crate) fn holds(&self, places: &Places<M>, index: u32) -> bool {
+        self.ready.key(places, index).is_some() || self.waiting.key(places, index).is_some()
     }
 
     /// A message wants no token.
-    pub(crate) fn drop(&mut self, index: u32) {
-        self.waiting.remove(index);
-        self.ready.remove(index);
+    pub(crate) fn drop(&mut self, places: &mut Places<M>, index: u32) {
+        self.waiting.remove(places, index);
+        self.ready.remove(places, index);
     }
 
     /// A message whose token is due now.
-    pub(crate) fn due(&mut self, now: Nanos) -> Option<u32> {
+    pub(crate) fn due(&self, now: Nanos) -> Option<u32> {
         match self.waiting.first() {
             Some((at, index)) if at <= now => Some(index),
             _ => None,
@@ -148,9 +149,9 @@ impl<M: Memory> Pacer<M> {
     }
 
     /// Makes that message ready, or changes its key.
-    pub(crate) fn ready(&mut self, index: u32, key: Key) {
-        self.waiting.remove(index);
-        self.ready.set(index, key);
+    pub(crate) fn ready(&mut self, places: &mut Places<M>, index: u32, key: Key) {
+        self.waiting.remove(places, index);
+        self.ready.set(places, index, key);
     }
 
     /// The message that gets a token at `now`.

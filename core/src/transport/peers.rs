@@ -27,6 +27,9 @@ pub(crate) struct Peer {
     pub(crate) missing: u64,
     pub(crate) unacknowledged: u64,
     pub(crate) rtt: Nanos,
+    /// Packets to it carry no more bytes than this until then: see `endpoint/paths.rs`.
+    pub(crate) most: u32,
+    pub(crate) most_until: Nanos,
     /// Something has come from it that only its address could know.
     pub(crate) proven: bool,
     /// Bytes of IP packets from it, and to it, while it has not been.
@@ -51,6 +54,8 @@ pub(crate) struct Peers<M: Memory> {
     /// Those without messages, and until when they are known.
     idle: Heap<M, Nanos>,
     nets: Tally<M>,
+    /// For how many [`Peers::reserve`] has made room.
+    room: u32,
 }
 
 impl<M: Memory> Peers<M> {
@@ -60,6 +65,7 @@ impl<M: Memory> Peers<M> {
             index: Index::new(),
             idle: Heap::new(),
             nets: Tally::new(),
+            room: 0,
         }
     }
 
@@ -89,6 +95,8 @@ impl<M: Memory> Peers<M> {
             missing: 0,
             unacknowledged: 0,
             rtt: Nanos::MAX,
+            most: u32::MAX,
+            most_until: Nanos::ZERO,
             proven: false,
             came: 0,
             sent: 0,
@@ -96,6 +104,24 @@ impl<M: Memory> Peers<M> {
         })?;
         self.index.insert(hash, index);
         Some(index)
+    }
+
+    /// Makes room for so many more peers. `false`: no memory.
+    pub(crate) fn reserve(&mut self, more: u32) -> bool {
+        let last = self.all.len().saturating_add(more);
+        let fits = self.all.reserve(last)
+            && self.index.reserve(last)
+            && self.idle.reserve(last)
+            && self.nets.reserve(last);
+        if fits {
+            self.room = self.room.max(last);
+        }
+        fits
+    }
+
+    /// How many more peers fit, of those that room was made for.
+    pub(crate) fn room(&self) -> u32 {
+        self.room.saturating_sub(self.all.len())
     }
 
     /// A peer that was idle has a message.
@@ -204,6 +230,11 @@ impl<M: Memory> Coflows<M> {
             all: Slab::new(),
             index: Index::new(),
         }
+    }
+
+    /// Makes room for coflows up to this index. `false`: no memory.
+    pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        self.all.reserve(index) && self.index.reserve(index)
     }
 
     /// A message joins a coflow: the coflow's index. `None`: no memory.

@@ -8,7 +8,7 @@
 
 use core::num::NonZeroU64;
 
-use super::config::{Policy, Resolved, Schedule};
+use super::config::{Policy, Resolved, Schedule, Speed};
 use crate::port::config::FRAME_WIRE_LEN;
 use crate::units::Nanos;
 
@@ -68,7 +68,7 @@ const MAX_WEIGHT: u64 = (1 << WEIGHT_BITS) - 1;
 /// Under [`Policy::Top`] the priority comes first, so that an application's choice counts among its
 /// host's own messages too; without a choice, priority and weight agree. An older key is nearly
 /// right, as weights change by a packet at a time.
-pub fn standing(config: &Resolved, now: Nanos, facts: &Facts) -> Standing {
+pub fn standing(config: &Resolved, speed: &Speed, now: Nanos, facts: &Facts) -> Standing {
     if config.policy != Policy::Top {
         return Standing {
             priority: 0,
@@ -80,7 +80,7 @@ pub fn standing(config: &Resolved, now: Nanos, facts: &Facts) -> Standing {
         Schedule::Srpt => of_bytes(facts, remaining(facts)),
         Schedule::Las => of_bytes(facts, facts.received.into()),
         Schedule::Edf => match facts.deadline {
-            Some(deadline) => (in_frames(config, deadline - now), deadline.0),
+            Some(deadline) => (in_frames(speed, deadline - now), deadline.0),
             None => (u64::MAX, MAX_WEIGHT),
         },
         Schedule::Coflow => of_bytes(facts, facts.coflow.unwrap_or(remaining(facts))),
@@ -116,8 +116,8 @@ fn of_bytes(facts: &Facts, bytes: u64) -> (u64, u64) {
 }
 
 /// How many full frames the link carries in `time`.
-fn in_frames(config: &Resolved, time: Nanos) -> u64 {
-    match NonZeroU64::new(config.link_rate.duration(FRAME_WIRE_LEN).0) {
+fn in_frames(speed: &Speed, time: Nanos) -> u64 {
+    match NonZeroU64::new(speed.link_rate.duration(FRAME_WIRE_LEN).0) {
         Some(frame) => time.0 / frame,
         None => time.0,
     }

@@ -63,7 +63,11 @@ impl<M: Memory> Remembered<M> {
     /// Makes room for `count` messages. `false`: no memory.
     pub(crate) fn reserve(&mut self, count: u32) -> bool {
         let last = count.saturating_sub(1);
-        self.entries.reserve(last) && self.index.reserve(last) && self.until.reserve(last)
+        self.entries.reserve(last)
+            && self.index.reserve(last)
+            && self.until.reserve(last)
+            && self.senders.reserve(last)
+            && self.nets.reserve(last)
     }
 
     fn find(&self, hash: u32, cookie: Cookie, from: &Address) -> Option<u32> {

@@ -45,7 +45,7 @@ counters! {
     OutDelivered = "out_delivered",
     /// Bytes of these.
     OutDeliveredBytes = "out_delivered_bytes",
-    /// Messages going out that failed: the peer was silent for the timeout.
+    /// Messages going out that failed: the peer was silent, or took nothing, for too long.
     OutTimeout = "out_timeout",
     /// Messages going out that failed: nobody listened.
     OutRefused = "out_refused",
@@ -57,7 +57,7 @@ counters! {
     OutProtocol = "out_protocol",
     /// Messages going out that were given up here.
     OutAborted = "out_aborted",
-    /// Messages that were not begun: too many were going out.
+    /// Times that there was no place for a message: its caller waits, or gets EAGAIN.
     OutLimit = "out_limit",
     /// Messages that were not begun: no memory.
     OutNoMemory = "out_no_memory",
@@ -278,6 +278,12 @@ counters! {
     SyncLimitShare = "sync_limit_share",
     /// SYNCs whose wish for a priority was ignored, or for grants, because of the configuration.
     SyncWishIgnored = "sync_wish_ignored",
+    /// Times that shorter packets are tried on a path, as longer ones do not get through.
+    PathNarrowed = "path_narrowed",
+    /// ICMP errors about packets of messages under way.
+    UnreachableReceived = "unreachable_received",
+    /// ICMP errors that belong to no message under way, or say less than its peer did.
+    UnreachableIgnored = "unreachable_ignored",
 }
 
 impl Counter {

@@ -50,6 +50,11 @@ impl<M: Memory> Tally<M> {
         }
     }
 
+    /// Makes room for networks up to this index. `false`: no memory.
+    pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        self.all.reserve(index) && self.index.reserve(index)
+    }
+
     fn find(&self, key: &Key, net: Net) -> Option<u32> {
         self.index.find(net.hash(key), |index| {
             self.all.get(index).is_some_and(|entry| entry.net == net)

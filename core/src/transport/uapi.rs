@@ -9,14 +9,20 @@ pub const IPPROTO_TURNSTILE: u16 = 259;
 /// Level of socket options and ancillary data: the UDP port's number, which no other level has.
 pub const SOL_TURNSTILE: u32 = 29813;
 
-/// Options of level [`SOL_TURNSTILE`]. All are `int`.
+/// Options of level [`SOL_TURNSTILE`]. They are `int` unless they say otherwise.
 pub mod sockopt {
-    /// 0 or 1: each `recvmsg` carries [`super::ancillary::INFO`].
+    /// 1 or 2: each `recvmsg` carries [`super::ancillary::INFO`], and long messages are read while
+    /// they come; 2: pieces of several messages may alternate.
     pub const RECVINFO: u32 = 1;
     /// 0 or 1: each delivered message is reported on the error queue.
     pub const COMPLETIONS: u32 = 2;
     /// -1..7: priority of the socket's messages; -1: as the receiver's policy says.
     pub const DEFAULT_PRIORITY: u32 = 3;
+    /// `u64`, only written: reads are of the message of this number until it ends; `u64::MAX`: of
+    /// any.
+    pub const READ: u32 = 4;
+    /// `u64`, only written: the message of this number is thrown away.
+    pub const DISCARD: u32 = 5;
 }
 
 /// Ancillary data of level [`SOL_TURNSTILE`].
@@ -46,6 +52,9 @@ pub const EE_ORIGIN: u8 = 8;
 pub const EE_DELIVERED: u8 = 1;
 /// `ee_type`: the message failed; `ee_errno` says why.
 pub const EE_FAILED: u8 = 2;
+/// `ee_type`: there was no room for `ee_info` reports; `ee_data` of them were of failures, the last
+/// of them with `ee_errno`.
+pub const EE_LOST: u8 = 3;
 
 /// The generic netlink family.
 pub const FAMILY: &str = "turnstile";
@@ -68,6 +77,8 @@ pub mod command {
     pub const STATS_GET: u8 = 5;
     /// Multicast to [`super::GROUP_EVENTS`].
     pub const EVENT: u8 = 6;
+    /// Dumps the links that messages come in by, for each of which tokens are paced.
+    pub const LINK_GET: u8 = 7;
 }
 
 /// Attributes of [`command::TRANSPORT_GET`] and [`command::TRANSPORT_SET`].
@@ -76,8 +87,9 @@ pub mod config {
     pub const PAD: u16 = 1;
     /// `u32`: [`super::POLICY_EXPRESSPASS`], …
     pub const POLICY: u16 = 2;
-    /// `u64`, bytes/s: the link that tokens are for; 0: the fastest device that is up and reports a
-    /// speed, 10 Gbit/s if none does.
+    /// `u64`, bytes/s: the speed of each device's link, which tokens are for; 0: what the device
+    /// reports; those that report none share one as fast as the fastest device that is up, 10
+    /// Gbit/s if none reports any.
     pub const LINK_RATE64: u16 = 3;
     /// `u32`, parts per billion of the link: the rate of all tokens together.
     pub const TOKEN_SHARE: u16 = 4;
@@ -278,6 +290,23 @@ pub mod peer {
     pub const RTT: u16 = 7;
     /// The highest attribute number in use.
     pub const MAX: u16 = 7;
+}
+
+/// Attributes of a [`command::LINK_GET`] dump.
+pub mod link {
+    /// Padding for 64-bit attributes; carries nothing.
+    pub const PAD: u16 = 1;
+    /// `u32`: the device's index; absent: the link that devices without a speed share, or that of
+    /// a device that is gone.
+    pub const DEVICE: u16 = 2;
+    /// `u64`, bytes/s: the link rate in force.
+    pub const RATE: u16 = 3;
+    /// `u64`, bytes/s: the rate of all tokens for it together, rounded down.
+    pub const TOKEN_RATE: u16 = 4;
+    /// `u32`: messages that come in by it.
+    pub const INCOMING: u16 = 5;
+    /// The highest attribute number in use.
+    pub const MAX: u16 = 5;
 }
 
 /// Attributes of [`command::STATS_GET`]. All are `u64`; those of `transport::stats` are listed

@@ -62,6 +62,8 @@ impl Schedule {
 struct Rates {
     link: PerByte,
     tokens: PerByte,
+    /// What signals may take, if that is bounded.
+    signals: Option<PerByte>,
 }
 
 impl Rates {
@@ -96,6 +98,7 @@ fn rates(config: &Config, device: u64) -> Rates {
         return Rates {
             link: PerByte::NONE,
             tokens,
+            signals: None,
         };
     }
     let tokens = match config.tokens {
@@ -105,6 +108,49 @@ fn rates(config: &Config, device: u64) -> Rates {
     Rates {
         link: PerByte::of_rate(link),
         tokens,
+        signals: match config.signal_share {
+            0 | 1_000_000_000 => None,
+            ppb => Some(PerByte::of_share(link, ppb)),
+        },
+    }
+}
+
+/// What signals may take.
+struct Signals {
+    /// Of what was bought by the schedule, what was not used yet.
+    credit: u64,
+    bought: Schedule,
+}
+
+impl Signals {
+    fn new(per: PerByte, now: u64) -> Self {
+        Self {
+            credit: 0,
+            bought: Schedule::new(per, 0, now),
+        }
+    }
+
+    fn change(&mut self, per: PerByte, jitter: u64, now: u64) {
+        if per != self.bought.per {
+            let most = per.duration(60 << 10) + jitter + per.duration(16 << 10);
+            let next = self.bought.next().min(now + most);
+            self.bought = Schedule::new(per, 0, next);
+        }
+    }
+
+    fn take(&mut self, now: u64, len: u64, jitter: u64) -> bool {
+        if self.credit < len {
+            self.bought.not_before(now);
+            let ahead = self.bought.next() - now;
+            if ahead > self.bought.per.duration(60 << 10) + jitter {
+                return false;
+            }
+            let more = len.max(4 << 10);
+            self.bought.at += u128::from(more) * self.bought.per.ns;
+            self.credit += more;
+        }
+        self.credit -= len;
+        true
     }
 }
 
@@ -115,6 +161,8 @@ pub(crate) struct Model {
     queues: Vec<VecDeque<P>>,
     link: Option<Schedule>,
     group: Schedule,
+    /// `None`: no bound.
+    signals: Option<Signals>,
     /// The last packet was data, and a token was due.
     passed: bool,
     idle: bool,
@@ -141,6 +189,7 @@ impl Model {
             queues: vec![VecDeque::new(); Band::COUNT],
             link: None,
             group: Schedule::new(rates.tokens, 0, now),
+            signals: None,
             passed: false,
             idle: true,
             child: FakeChild::default(),
@@ -156,6 +205,14 @@ impl Model {
         let rates = rates(&self.config, self.device);
         let lag = rates.lag(self.config.jitter.0);
         self.group.change(rates.tokens, lag, now, 84);
+        self.signals = match (self.signals.take(), rates.signals) {
+            (_, None) => None,
+            (None, Some(per)) => Some(Signals::new(per, now)),
+            (Some(mut signals), Some(per)) => {
+                signals.change(per, self.config.jitter.0, now);
+                Some(signals)
+            }
+        };
         let slack = rates.link.duration(8 * 1538).max(1_000_000);
         let slack = slack.max(self.config.jitter.0);
         if self.config.link.is_none() {
@@ -249,10 +306,24 @@ impl Model {
         self.queues.iter().all(VecDeque::is_empty) && self.child.packets.is_empty()
     }
 
+    /// Is it within the share of signals?
+    fn signal_passes(&mut self, now: u64, packet: &P) -> bool {
+        let jitter = self.config.jitter.0;
+        let passes = match &mut self.signals {
+            None => true,
+            Some(signals) => signals.take(now, packet.meta.wire_len.into(), jitter),
+        };
+        if !passes {
+            self.port_stats.signal_excess += u64::from(packet.meta.segs);
+        }
+        passes
+    }
+
     pub(crate) fn enqueue(&mut self, now: u64, band: Band, mut packet: P) -> Enqueue {
         let band = match band {
             Band::Unscheduled if self.config.unscheduled == 0 => Band::Data,
             Band::Token(p) => Band::Token(p.min(self.config.priorities - 1)),
+            Band::Signal if !self.signal_passes(now, &packet) => Band::Data,
             band => band,
         };
         let (segs, len) = (u64::from(packet.meta.segs), u64::from(packet.meta.len));
@@ -414,6 +485,9 @@ impl Model {
         self.idle = true;
         self.passed = false;
         self.group.at = 0;
+        if let Some(signals) = &mut self.signals {
+            *signals = Signals::new(signals.bought.per, 0);
+        }
         if let Some(link) = &mut self.link {
             link.at = 0;
         }

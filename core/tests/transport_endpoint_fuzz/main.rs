@@ -8,6 +8,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod growing;
 mod packets;
 mod user;
 
@@ -26,6 +27,8 @@ const PACKETS: u64 = 10_000_000;
 /// The most that one call may send: tokens before and after, and a burst for each timer.
 const MOST_PER_CALL: u32 = 32 * 32 + 256;
 const PEERS: u8 = 4;
+/// Device 0 and a few others have no link of their own.
+const DEVICES: u32 = 40;
 
 fn config(policy: u32) -> Config {
     Config {
@@ -55,6 +58,7 @@ fn outgoing(rng: &mut Rng) -> Outgoing {
         priority: None,
         mss: 1450,
         available,
+        user: 0,
     }
 }
 
@@ -131,6 +135,7 @@ fn fuzz(policy: u32, packets: u64) {
                     now,
                     now.0 as u32,
                     &from,
+                    (random >> 56) as u32 % DEVICES,
                     random as u8 & 3,
                     &packet,
                     (),
@@ -234,6 +239,8 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
         let what = Outgoing {
             available: 60_000,
             length: Some(60_000),
+            // Each has a place for one.
+            user: n as u32,
             ..outgoing(&mut rng)
         };
         let out = Out {
@@ -257,7 +264,7 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
             ren: false,
         });
         // It may be refused; once is enough.
-        endpoint.packet(now, 0, &peer(0), 0, &sync, (), &mut io);
+        endpoint.packet(now, 0, &peer(0), 0, 0, &sync, (), &mut io);
     }
     let secrets = io.cookies.clone();
     let (before, bytes, data) = (facts(&endpoint), io.taken, io.sent_data);
@@ -283,7 +290,7 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
         if secret || matches!(packet, Packet::Sync(_)) {
             continue;
         }
-        endpoint.packet(now, 0, &from, 0, &packet, (), &mut io);
+        endpoint.packet(now, 0, &from, 0, 0, &packet, (), &mut io);
     }
     assert_eq!(facts(&endpoint), before);
     assert_eq!((io.taken, io.sent_data, io.ended), (bytes, data, 0));

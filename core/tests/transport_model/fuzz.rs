@@ -335,10 +335,12 @@ impl Fuzz {
         };
         let from = address(from, 9, false);
         let ecn = self.below(4) as u8;
+        let device = self.below(40) as u32;
         self.endpoint.packet(
             now,
             self.now as u32,
             &from,
+            device,
             ecn,
             &packet,
             (),
@@ -359,6 +361,7 @@ impl Fuzz {
             priority: None,
             mss: self.below(2000) as u16,
             available,
+            user: self.below(3) as u32,
         };
         let sent = self
             .endpoint

@@ -130,6 +130,10 @@ pub(crate) struct Io<'a> {
     pub(crate) ports: &'a HashMap<u16, Policy>,
     /// Fails one in so many [`Host::data`]; 0: none.
     pub(crate) no_memory: u64,
+    /// All sockets are closed.
+    pub(crate) closed: bool,
+    /// What [`Host::is_wanted`] says of each message.
+    pub(crate) wanted: Option<u32>,
 }
 
 /// How a listening port treats messages.
@@ -255,6 +259,10 @@ impl Host<Out, In> for Io<'_> {
         self.readable.push((id, contiguous));
     }
 
+    fn is_wanted(&mut self, _: &In) -> Option<u32> {
+        self.wanted
+    }
+
     fn in_done(&mut self, _: InId, message: In) {
         let number = message.message.expect("a message has bytes");
         let entry = &mut self.registry.messages[number];
@@ -283,6 +291,10 @@ impl Host<Out, In> for Io<'_> {
             );
         }
         assert!(entry.result.replace((self.now, result)).is_none());
+    }
+
+    fn is_orphan(&self, _: &Out) -> bool {
+        self.closed
     }
 
     fn event(&mut self, _: &Event) {}

@@ -120,3 +120,34 @@ fn the_end_alone_is_told_again_soon() {
         }
     }
 }
+
+/// An application that writes bit by bit draws no SYNC and no FIN with each write.
+#[test]
+fn writing_bit_by_bit_repeats_no_sync_and_no_fin() {
+    let mut network = star(1, &Config::DEFAULT, 2, link(0), false);
+    let length = 100 * 1450;
+    let what = Outgoing {
+        length: None,
+        available: 1450,
+        ..network.plain(length)
+    };
+    let number = network.try_send(0, 1, what).unwrap();
+    network.registry.messages[number].length = length;
+    let id = network.with(0, |endpoint, _, now, _| {
+        endpoint.outgoing(nanos(now), 0).unwrap().1
+    });
+    for packets in 2..=100 {
+        // Faster than tokens come.
+        let next = network.now + 500;
+        network.run_until(next);
+        network.with(0, |endpoint, io, now, _| {
+            endpoint.written(nanos(now), id, packets * 1450, packets == 100, io)
+        });
+    }
+    network.run_to_the_end(1_000_000_000);
+    let stats = network.endpoint(0).stats();
+    let (syncs, fins) = (stats.get(Counter::SyncSent), stats.get(Counter::FinSent));
+    println!("{syncs} SYNCs, {fins} FINs");
+    assert!(syncs <= 3 && fins <= 3);
+    assert_clean(&mut network, 2);
+}

@@ -6,10 +6,13 @@
 
 mod attacks;
 mod crossing;
+mod failing;
 mod fuzz;
 mod host;
 mod idle;
+mod links;
 mod network;
+mod progress;
 mod ren;
 mod rules;
 mod sharing;

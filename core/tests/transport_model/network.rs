@@ -99,6 +99,8 @@ pub(crate) struct Link {
     /// So many packets are delayed by up to `late` more.
     pub(crate) reorder: u64,
     pub(crate) late: u64,
+    /// Longer IP packets vanish, bytes; 0: none.
+    pub(crate) mtu: u32,
 }
 
 /// An output port and its link.
@@ -120,7 +122,11 @@ struct HostState {
     /// The application reads received bytes after this time, ns.
     read_delay: u64,
     no_memory: u64,
+    /// What others wait for.
+    wanted: Option<u32>,
     ports: HashMap<u16, Policy>,
+    /// Its sockets are closed.
+    closed: bool,
     /// It neither sends nor receives any more.
     dead: bool,
 }
@@ -132,6 +138,11 @@ enum Event {
     Read(usize, InId, u32),
     Send(usize, usize, Outgoing),
     Write(usize, OutId, u32, bool),
+}
+
+/// The number by which a host knows the device that this port sends to.
+pub(crate) fn device(node: &usize) -> u32 {
+    *node as u32 + 1
 }
 
 /// Where packets go: the ports on the way from one host to another.
@@ -189,7 +200,9 @@ impl Network {
             window: 4 << 20,
             read_delay: 0,
             no_memory: 0,
+            wanted: None,
             ports: HashMap::new(),
+            closed: false,
             dead: false,
         });
         self.hosts.len() - 1
@@ -210,6 +223,11 @@ impl Network {
             lost: 0,
         });
         self.nodes.len() - 1
+    }
+
+    /// The function that says where packets go says something else from now on.
+    pub(crate) fn reroute(&mut self) {
+        self.routes.clear();
     }
 
     fn at(&mut self, time: u64, event: Event) {
@@ -235,6 +253,11 @@ impl Network {
         host::next(&mut self.random) % n
     }
 
+    /// At this host others wait for each message, of which so much should come in `timeout`.
+    pub(crate) fn want(&mut self, host: usize, least: u32) {
+        self.hosts[host].wanted = Some(least);
+    }
+
     /// Calls a function on a host's endpoint, and sends the packets that it gives.
     pub(crate) fn with<R>(
         &mut self,
@@ -253,6 +276,8 @@ impl Network {
             readable: Vec::new(),
             ports: &state.ports,
             no_memory: state.no_memory,
+            closed: state.closed,
+            wanted: state.wanted,
         };
         let result = what(&mut state.endpoint, &mut io, now, clock);
         let (sent, readable) = (io.sent, io.readable);
@@ -352,7 +377,8 @@ impl Network {
     fn carry(&mut self, node: usize, mut packet: Flying) {
         let link = self.nodes[node].link;
         packet.hop += 1;
-        if self.chance(link.loss) {
+        let long = link.mtu != 0 && packet.meta.len > link.mtu + 14;
+        if long || self.chance(link.loss) {
             self.nodes[node].lost += 1;
             return;
         }
@@ -378,11 +404,14 @@ impl Network {
             return;
         }
         let from = address(packet.from, packet.to, packet.v6);
+        let route = self.routes.get(&(packet.from, packet.to));
+        let device = route.and_then(|route| route.last()).map_or(0, device);
         self.with(packet.to, |endpoint, io, now, clock| {
             endpoint.packet(
                 Nanos(now),
                 clock,
                 &from,
+                device,
                 packet.ecn,
                 &packet.packet,
                 packet.payload,

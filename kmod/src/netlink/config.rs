@@ -7,7 +7,7 @@ use core::fmt::{self, Display};
 use kernel::prelude::*;
 use knet_transport::{
     attr::{self, Nest, Policy, Rule, Value as Attr},
-    now, Control, Extack, Locked, Reply,
+    now, Control, Device, Extack, Locked, Reply,
 };
 use turnstile_core::{
     options::{Given, Kind, Opt, Problem, Table, Value},
@@ -76,21 +76,21 @@ fn refuse(extack: &mut Extack, what: impl Display) -> Error {
 
 /// `transport-get`.
 pub(super) fn get(net: &mut Control<'_, Turnstile>, message: &mut Reply) -> Result {
-    let (config, link) = match net.lock() {
-        Some(state) => (state.settings.config, Some(state.endpoint.config().link)),
+    let (config, speed) = match net.lock() {
+        Some(state) => (state.settings.config, Some(state.endpoint.config().speed)),
         // Nobody has used the namespace yet, and reading is no use.
         None => (Config::DEFAULT, None),
     };
-    let link = match link {
-        Some(link) => link,
-        None => config.validate(net.fastest()).map_err(|_| EINVAL)?.link,
+    let speed = match speed {
+        Some(speed) => speed,
+        None => config.validate(net.fastest()).map_err(|_| EINVAL)?.speed,
     };
     config.each(|number, value| match value {
         Value::U32(value) => message.u32(number, value),
         Value::U64(value) => message.u64(number, value, number::PAD),
         Value::Map(map) => message.bytes(number, &map),
     })?;
-    message.u64(number::LINK_IN_FORCE, link, number::PAD)
+    message.u64(number::LINK_IN_FORCE, speed.link, number::PAD)
 }
 
 /// `transport-set`: what the request does not name stays, and all of it stays if anything is
@@ -124,10 +124,11 @@ fn check(
     device: Option<u64>,
     extack: &mut Extack,
 ) -> Result {
+    let initial = net.is_initial();
     let mut config = net
         .lock()
         .map_or(Config::DEFAULT, |state| state.settings.config);
-    changed(&mut config, attrs, device, extack).map(drop)
+    changed(&mut config, attrs, device, initial, extack).map(drop)
 }
 
 #[inline(never)]
@@ -139,9 +140,11 @@ fn change(
 ) -> Result {
     let mut state = net.lock().ok_or(ENODEV)?;
     let mut config = state.settings.config;
-    let resolved = changed(&mut config, attrs, device, extack)?;
+    let initial = state.settings.initial;
+    let resolved = changed(&mut config, attrs, device, initial, extack)?;
     state.settings.config = config;
     put_in_force(&mut state, &resolved);
+    links(&mut state);
     Ok(())
 }
 
@@ -157,6 +160,25 @@ pub(super) fn link_changed(net: &mut Control<'_, Turnstile>) {
             put_in_force(&mut state, &resolved);
         }
     }
+    links(&mut state);
+}
+
+/// The devices were asked: tells the endpoint of those that it has links for. There are few of
+/// them. Others it is told of when first a packet comes by them.
+fn links(state: &mut Locked<'_, Turnstile>) {
+    let mut next = 0;
+    while let Some((after, link)) = state.endpoint.links(next) {
+        next = after;
+        let device = state.device(link.device);
+        let endpoint = &mut state.endpoint;
+        match device {
+            _ if link.device == 0 => {}
+            Device::Speed(rate) => endpoint.set_link(Nanos(now()), link.device, rate),
+            Device::Gone => endpoint.link_gone(link.device),
+            // Without a cable many do not say: it keeps the speed that it had.
+            Device::Silent => {}
+        }
+    }
 }
 
 fn put_in_force(state: &mut Locked<'_, Turnstile>, resolved: &Resolved) {
@@ -165,6 +187,7 @@ fn put_in_force(state: &mut Locked<'_, Turnstile>, resolved: &Resolved) {
     let (endpoint, mut surroundings) = state.split(outbox, now);
     // Which also tells those who listen to events.
     endpoint.configure(Nanos(now), resolved, &mut surroundings);
+    state.sockets.waiting.place_came_free(now);
     state.settle(outbox);
 }
 
@@ -172,9 +195,14 @@ fn changed(
     config: &mut Config,
     attrs: Nest<'_>,
     device: Option<u64>,
+    initial: bool,
     extack: &mut Extack,
 ) -> Result<Resolved> {
     parse(config, attrs, extack)?;
+    if !initial {
+        let capped = config.within_caps();
+        capped.map_err(|refusal| refuse(extack, refusal))?;
+    }
     resolve(config, device, extack)
 }
 

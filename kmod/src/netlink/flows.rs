@@ -6,9 +6,9 @@ use crate::state::{State, Turnstile};
 use kernel::prelude::*;
 use knet_transport::{Control, Dump, Reply};
 use turnstile_core::{
-    transport::uapi::peer,
+    transport::uapi::{link, peer},
     transport::{
-        host::PeerInfo,
+        host::{LinkInfo, PeerInfo},
         stats::{Counter, Stats},
     },
     units::Nanos,
@@ -125,4 +125,22 @@ fn write_peer(info: &PeerInfo, message: &mut Reply) -> Result {
         Some(rtt) => message.u64(peer::RTT, rtt.0, peer::PAD),
         None => Ok(()),
     }
+}
+
+/// `link-get`.
+pub(super) fn links(net: &mut Control<'_, Turnstile>, dump: &mut Dump<'_>) -> Result {
+    let next = |state: &State, from: u64| {
+        let (next, info) = state.endpoint.links(from as u32)?;
+        Some((info, next.into()))
+    };
+    list(net, dump, next, write_link)
+}
+
+fn write_link(info: &LinkInfo, message: &mut Reply) -> Result {
+    if info.device != 0 {
+        message.u32(link::DEVICE, info.device)?;
+    }
+    message.u64(link::RATE, info.rate, link::PAD)?;
+    message.u64(link::TOKEN_RATE, info.token_rate, link::PAD)?;
+    message.u32(link::INCOMING, info.incoming)
 }

@@ -82,7 +82,8 @@ void knt_genl_entry_cancel(const struct knt_dump *dump, void *entry);
 void knt_genl_dump_state(const struct knt_dump *dump, u32 number);
 bool knt_genl_dump_is_empty(const struct knt_dump *dump);
 
-u64 knt_net_fastest(const struct knt_net *tn);
+u64 knt_net_fastest(struct knt_net *tn);
+u64 knt_net_speed(struct knt_net *tn, u32 device);
 void knt_news(struct knt_net *tn);
 bool knt_genl_heard(const struct knt_net *tn);
 struct sk_buff *knt_genl_event_new(u8 command);

@@ -20,6 +20,7 @@ static bool knt_source(const struct sk_buff *skb, struct knt_arrival *arrival)
 		ipv6_addr_set_v4mapped(ip->daddr, local);
 		arrival->from.scope = 0;
 		arrival->device = inet_iif(skb);
+		arrival->link = inet_sdif(skb) ?: skb->skb_iif;
 		arrival->ecn = ip->tos & INET_ECN_MASK;
 		return true;
 	}
@@ -32,6 +33,7 @@ static bool knt_source(const struct sk_buff *skb, struct knt_arrival *arrival)
 		*from = ip->saddr;
 		*local = ip->daddr;
 		arrival->device = inet6_iif(skb);
+		arrival->link = inet6_sdif(skb) ?: skb->skb_iif;
 		arrival->from.scope = ipv6_iface_scope_id(from, arrival->device);
 		arrival->ecn = ipv6_get_dsfield(ip) & INET_ECN_MASK;
 		return true;
@@ -92,6 +94,66 @@ int knt_receive(struct sock *udp, struct sk_buff *skb)
 	return 0;
 unreadable:
 	return knt_refuse(tn, skb, KNT_REFUSED_UNREADABLE, SKB_DROP_REASON_HDR_TRUNC);
+}
+
+/* UDP's encap_err_lookup: whether a datagram that ICMP quotes is the transport's. */
+int knt_error_lookup(struct sock *udp, struct sk_buff *skb)
+{
+	return udp_hdr(skb)->dest == knt_udp_port() ? 0 : -ENOENT;
+}
+
+/*
+ * UDP's encap_err_rcv: ICMP quotes a datagram, which begins with its IP header at skb->data;
+ * payload is what follows UDP's header. Rust decides whether it is believed. What it says of the
+ * path's MTU the kernel has noted in the route, within its own bounds.
+ */
+void knt_error_receive(struct sock *udp, struct sk_buff *skb, int err, __be16 port, u32 info,
+		       u8 *payload)
+{
+	struct knt_net *tn = rcu_dereference_sk_user_data(udp);
+	enum knt_unreachable what;
+	struct knt_path to = {};
+	u8 head[KNT_MAX_HEADER];
+	u32 skip = payload - skb->data, len;
+
+	switch (err) {
+	case ECONNREFUSED:
+		what = KNT_UNREACHABLE_PORT;
+		break;
+	case EHOSTUNREACH:
+		what = KNT_UNREACHABLE_HOST;
+		break;
+	case ENETUNREACH:
+		what = KNT_UNREACHABLE_NETWORK;
+		break;
+	case EACCES:
+		what = KNT_UNREACHABLE_PROHIBITED;
+		break;
+	default:
+		return;
+	}
+	if (!tn || !knt_net_state(tn) || port != knt_udp_port() || skip >= skb->len)
+		return;
+	if (udp->sk_family == AF_INET) {
+		const struct iphdr *ip = (const struct iphdr *)skb->data;
+
+		ipv6_addr_set_v4mapped(ip->daddr, (struct in6_addr *)to.ip);
+		ipv6_addr_set_v4mapped(ip->saddr, (struct in6_addr *)to.local);
+	} else {
+#if IS_ENABLED(CONFIG_IPV6)
+		const struct ipv6hdr *ip = (const struct ipv6hdr *)skb->data;
+
+		*(struct in6_addr *)to.ip = ip->daddr;
+		*(struct in6_addr *)to.local = ip->saddr;
+		to.scope = ipv6_iface_scope_id(&ip->daddr, inet6_iif(skb));
+#else
+		return;
+#endif
+	}
+	len = min_t(u32, skb->len - skip, min_t(u32, knt_ops->numbers.header, sizeof(head)));
+	if (skb_copy_bits(skb, skip, head, len))
+		return;
+	knt_ops->undelivered(tn, &to, head, len, what);
 }
 
 void knt_skb_free(struct sk_buff *skb)

@@ -12,6 +12,7 @@
 #include <net/inet_sock.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
+#include <linux/xarray.h>
 #include <net/sock.h>
 #include "knet_transport.h"
 
@@ -36,13 +37,23 @@ struct knt_net {
 	} routes[KNT_ROUTES];
 	struct work_struct news;	/* genl.c */
 	bool link_changed;
+	struct xarray speeds;		/* link.c */
 };
 
 struct knt_sock {
 	struct inet_sock inet;		/* first */
 	u64 handle;			/* Rust's */
 	spinlock_t mem_lock;		/* for sk_forward_alloc, which is charged from anywhere */
+	u32 user;			/* whom it counts for */
+	u32 held;			/* memory.c: of messages that came; with mem_lock */
 	bool opened;			/* Rust knows it */
+	spinlock_t report_lock;		/* message.c: for what follows */
+	u32 reported;			/* memory of reports in sk_error_queue */
+	struct knt_lost {		/* reports for which there was no room */
+		u32 reports;
+		u32 failures;
+		struct knt_report last;	/* of the failures */
+	} lost;
 };
 
 struct knt6_sock {
@@ -69,12 +80,16 @@ void knt_wait_unused(void);
 int knt_net_register(void);
 void knt_net_unregister(void);
 int knt_receive(struct sock *udp, struct sk_buff *skb);
+int knt_error_lookup(struct sock *udp, struct sk_buff *skb);
+void knt_error_receive(struct sock *udp, struct sk_buff *skb, int err, __be16 port, u32 info,
+		       u8 *payload);
 struct dst_entry *knt_route_get(struct knt_net *tn, const struct knt_path *path);
 void knt_routes_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);
 bool knt_mem_charge(struct sock *sk, u32 bytes, int kind);
-void knt_mem_uncharge(struct sock *sk, u32 bytes);
+void knt_mem_uncharge(struct sock *sk, u32 bytes, int kind);
+void knt_segments_sweep(struct knt_outbox *box);
 int knt_sockets_register(void);
 void knt_sockets_unregister(void);
 int knt_devices_watch(void);

@@ -48,6 +48,7 @@ struct knt_numbers {
 	u8 ee_origin;		/* of reports: struct sock_extended_err */
 	u8 ee_delivered;
 	u8 ee_failed;
+	u8 ee_lost;
 };
 
 /* A peer as seen from a local address; IPv4 is mapped. */
@@ -64,6 +65,7 @@ struct knt_arrival {
 	u32 head_len;
 	u32 len;		/* how many bytes there are behind it */
 	u32 device;		/* the index of the one that it came in by */
+	u32 link;		/* the same; with a VRF, of the one below */
 	u8 ecn;
 };
 
@@ -72,6 +74,14 @@ enum knt_refused {
 	KNT_REFUSED_PORT,	/* from another port than the transport's */
 	KNT_REFUSED_ADDRESS,	/* to many, or from nobody's address */
 	KNT_REFUSED_UNREADABLE,	/* its headers cannot be had */
+};
+
+/* What ICMP says of a packet that was sent. */
+enum knt_unreachable {
+	KNT_UNREACHABLE_PORT,
+	KNT_UNREACHABLE_HOST,
+	KNT_UNREACHABLE_NETWORK,
+	KNT_UNREACHABLE_PROHIBITED,
 };
 
 /* A packet to send. */
@@ -99,10 +109,13 @@ struct knt_sock_view {
 	struct knt_address local;	/* ip all zero: any */
 	struct knt_address peer;	/* port 0: not connected */
 	u32 device;
+	u32 user;			/* whom it counts for */
 	u32 send_buffer;
 	u32 receive_buffer;
 	u8 shutdown;			/* KNT_SHUT_* */
 	bool v6only;
+	bool shares;			/* SO_REUSEPORT */
+	u32 owner;			/* whose it is */
 };
 
 enum {
@@ -134,16 +147,25 @@ struct knt_ops {
 	/* takes skb */
 	void (*packet)(struct knt_net *tn, const struct knt_arrival *arrival, struct sk_buff *skb);
 	void (*refused)(struct knt_net *tn, u32 why);		/* enum knt_refused; as packet */
+	/*
+	 * A packet to a path was not delivered; its first bytes behind UDP's header, len of them, as
+	 * ICMP quotes them; enum knt_unreachable. As packet.
+	 */
+	void (*undelivered)(struct knt_net *tn, const struct knt_path *to, const u8 *head, u32 len,
+			    u32 what);
+	/* a packet was longer than its route's MTU; any context in which packets may be sent */
+	void (*path_mtu)(struct knt_net *tn, const struct knt_path *to, u32 mtu);
 	int (*sock_open)(struct sock *sk);
 	void (*sock_close)(struct sock *sk, bool abort, long linger);	/* L; perhaps twice */
 	int (*sock_bind)(struct sock *sk, u16 port);		/* L; 0: any; returns the port */
 	void (*sock_unbind)(struct sock *sk);			/* L */
-	void (*sock_moved)(struct sock *sk);			/* L; the local address changed */
+	void (*sock_moved)(struct sock *sk);			/* L; its addresses or device changed */
 	void (*sock_shutdown)(struct sock *sk, int how);	/* L */
 	int (*send)(struct sock *sk, struct msghdr *msg, size_t len);		/* L */
 	int (*receive)(struct sock *sk, struct msghdr *msg, size_t len, int flags);	/* L */
 	u32 (*poll)(struct sock *sk);
-	int (*set_option)(struct sock *sk, int option, int value);	/* L */
+	/* L; wide: NULL if there were less than 8 bytes */
+	int (*set_option)(struct sock *sk, int option, int value, const u64 *wide);
 	int (*get_option)(struct sock *sk, int option);
 	int (*queued)(struct sock *sk, int which);
 };
@@ -156,6 +178,7 @@ void knt_unregister(void);
 int knt_net_open(struct knt_net *tn);
 struct knt_net *knt_net_of(struct net *net);
 struct net *knt_net_net(const struct knt_net *tn);
+bool knt_net_is_initial(const struct knt_net *tn);
 void *knt_net_state(struct knt_net *tn);
 void knt_net_lock(struct knt_net *tn);
 void knt_net_unlock(struct knt_net *tn);
@@ -173,6 +196,7 @@ void knt_skb_free(struct sk_buff *skb);
 struct knt_outbox {
 	struct sk_buff *first;
 	struct sk_buff *last;
+	struct sk_buff *garbage;	/* segments.c */
 };
 
 bool knt_outbox_add(struct knt_outbox *box, const struct knt_departure *departure);
@@ -195,7 +219,8 @@ void knt_out_release(struct knt_out *out, u32 below);
 
 /*
  * segments.c: what came of a message, by offset. The packets count to the socket's memory until
- * they are freed. May be moved in memory; all zero: empty.
+ * they are freed: knt_segments_free() does so at once, without the namespace's lock;
+ * knt_segments_leave() leaves it to knt_outbox_send(). May be moved in memory; all zero: empty.
  */
 struct knt_segments {
 	void *root;
@@ -214,6 +239,8 @@ bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct 
 u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len,
 			struct knt_part *parts, u32 max);
 void knt_segments_consume(struct knt_segments *segments, u32 below);
+void knt_segments_free(struct knt_segments *segments);
+void knt_segments_leave(struct knt_segments *segments, struct knt_outbox *box);
 int knt_part_copy(const struct knt_part *part, struct msghdr *msg);
 
 /* message.c: what sendmsg and recvmsg are given. */

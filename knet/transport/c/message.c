@@ -181,28 +181,97 @@ void knt_msg_put_info(struct msghdr *msg, const u64 info[4])
 		 (void *)info);
 }
 
-/* Queues a report of what became of a message, for knt_msg_receive_error(). Any context. */
-void knt_sock_report(struct sock *sk, const struct knt_report *report)
+/*
+ * Memory of reports that a socket may have beside its messages, in parts of four of the receive
+ * buffer: those of deliveries leave room for those of failures.
+ */
+#define KNT_REPORTS_DELIVERED 2
+#define KNT_REPORTS_ALL 3
+
+static void knt_report_destruct(struct sk_buff *skb)
 {
-	const struct knt_numbers *numbers = &knt_ops->numbers;
+	struct sock *sk = skb->sk;
+
+	atomic_sub(skb->truesize, &sk->sk_rmem_alloc);
+	spin_lock_bh(&knt_sk(sk)->report_lock);
+	knt_sk(sk)->reported -= skb->truesize;
+	spin_unlock_bh(&knt_sk(sk)->report_lock);
+}
+
+/* With the socket's report_lock. False: there is no room, or no memory. */
+static bool knt_report_queue(struct sock *sk, const struct knt_report *report, u8 type, u32 parts)
+{
+	struct knt_sock *knt = knt_sk(sk);
+	u32 most = READ_ONCE(sk->sk_rcvbuf) / 4 * parts;
 	struct sock_exterr_skb *serr;
 	struct sk_buff *skb;
 
-	if (sock_flag(sk, SOCK_DEAD))
-		return;
+	if (knt->reported >= most)
+		return false;
 	skb = alloc_skb(sizeof(report->peer), GFP_ATOMIC | __GFP_NOWARN);
 	if (!skb)
-		return;
+		return false;
 	skb_put_data(skb, &report->peer, sizeof(report->peer));
 	serr = SKB_EXT_ERR(skb);
 	memset(serr, 0, sizeof(*serr));
 	serr->ee.ee_errno = report->error;
-	serr->ee.ee_origin = numbers->ee_origin;
-	serr->ee.ee_type = report->error ? numbers->ee_failed : numbers->ee_delivered;
+	serr->ee.ee_origin = knt_ops->numbers.ee_origin;
+	serr->ee.ee_type = type;
 	serr->ee.ee_info = report->info;
 	serr->ee.ee_data = report->number;
-	if (sock_queue_err_skb(sk, skb))
-		kfree_skb(skb);
+	knt->reported += skb->truesize;
+	atomic_add(skb->truesize, &sk->sk_rmem_alloc);
+	skb->sk = sk;
+	skb->destructor = knt_report_destruct;
+	skb_queue_tail(&sk->sk_error_queue, skb);
+	return true;
+}
+
+/* Tells how many reports were lost, if any were and there is room now. With report_lock. */
+static bool knt_report_lost(struct sock *sk, u32 parts)
+{
+	struct knt_lost *lost = &knt_sk(sk)->lost;
+	struct knt_report report = lost->last;
+
+	if (!lost->reports)
+		return true;
+	report.info = lost->reports;
+	report.number = lost->failures;
+	if (lost->failures)
+		parts = KNT_REPORTS_ALL;
+	if (!knt_report_queue(sk, &report, knt_ops->numbers.ee_lost, parts))
+		return false;
+	memset(lost, 0, sizeof(*lost));
+	return true;
+}
+
+static u32 knt_add(u32 a, u32 b)
+{
+	return a > U32_MAX - b ? U32_MAX : a + b;
+}
+
+/*
+ * Queues a report of what became of a message, for knt_msg_receive_error(). Any context. What
+ * cannot be queued is counted, and that is told before anything that happens later.
+ */
+void knt_sock_report(struct sock *sk, const struct knt_report *report)
+{
+	u8 type = report->error ? knt_ops->numbers.ee_failed : knt_ops->numbers.ee_delivered;
+	u32 parts = report->error ? KNT_REPORTS_ALL : KNT_REPORTS_DELIVERED;
+	struct knt_sock *knt = knt_sk(sk);
+
+	if (sock_flag(sk, SOCK_DEAD))
+		return;
+	spin_lock_bh(&knt->report_lock);
+	if (!knt_report_lost(sk, parts) || !knt_report_queue(sk, report, type, parts)) {
+		knt->lost.reports = knt_add(knt->lost.reports, 1);
+		if (report->error) {
+			knt->lost.failures = knt_add(knt->lost.failures, 1);
+			knt->lost.last = *report;
+		}
+	}
+	spin_unlock_bh(&knt->report_lock);
+	sk_error_report(sk);
 }
 
 /* As ip_recv_error() and ipv6_recv_error(), for reports; they carry no data. */
@@ -238,5 +307,8 @@ int knt_msg_receive_error(struct sock *sk, struct msghdr *msg, size_t len)
 		put_cmsg(msg, SOL_IP, IP_RECVERR, size, &error);
 	msg->msg_flags |= MSG_ERRQUEUE;
 	consume_skb(skb);
+	spin_lock_bh(&knt_sk(sk)->report_lock);
+	knt_report_lost(sk, KNT_REPORTS_DELIVERED);
+	spin_unlock_bh(&knt_sk(sk)->report_lock);
 	return 0;
 }

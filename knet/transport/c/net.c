@@ -23,6 +23,12 @@ struct net *knt_net_net(const struct knt_net *tn)
 	return tn->net;
 }
 
+/* Whoever is root there is root of the machine. */
+bool knt_net_is_initial(const struct knt_net *tn)
+{
+	return tn->net->user_ns == &init_user_ns;
+}
+
 /* Not NULL once knt_net_open() has returned 0. */
 void *knt_net_state(struct knt_net *tn)
 {
@@ -108,6 +114,8 @@ static int knt_udp_open(struct knt_net *tn, int family, struct socket **result)
 	sock->sk->sk_allocation = GFP_ATOMIC;
 	rcu_assign_sk_user_data(sock->sk, tn);
 	udp_sk(sock->sk)->encap_rcv = knt_receive;
+	udp_sk(sock->sk)->encap_err_lookup = knt_error_lookup;
+	udp_sk(sock->sk)->encap_err_rcv = knt_error_receive;
 	WRITE_ONCE(udp_sk(sock->sk)->encap_type, 1);
 	udp_tunnel_encap_enable(sock->sk);
 	*result = sock;
@@ -168,6 +176,7 @@ static int __net_init knt_net_init(struct net *net)
 	mutex_init(&tn->open_lock);
 	tn->armed = U64_MAX;
 	knt_news_init(tn);
+	xa_init(&tn->speeds);
 	hrtimer_setup(&tn->timer, knt_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 	return 0;
 }
@@ -197,6 +206,7 @@ static void __net_exit knt_net_exit(struct net *net)
 		knt_ops->net_close(tn->state);
 	tn->state = NULL;
 	knt_routes_drop(tn);
+	xa_destroy(&tn->speeds);
 }
 
 static struct pernet_operations knt_pernet = {

@@ -43,7 +43,7 @@ struct knt_out *knt_out_new(struct sock *sk, u32 length)
 	out->freed = 0;
 	sock_hold(sk);
 	out->sk = sk;
-	xa_init_flags(&out->pages, XA_FLAGS_LOCK_BH);
+	xa_init_flags(&out->pages, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 	return out;
 }
 
@@ -57,7 +57,7 @@ static void knt_out_free_page(struct knt_out *out, struct page *page)
 	u32 bytes = PAGE_SIZE << compound_order(page);
 
 	put_page(page);
-	knt_mem_uncharge(out->sk, bytes);
+	knt_mem_uncharge(out->sk, bytes, SK_MEM_SEND);
 }
 
 void knt_out_put(struct knt_out *out)
@@ -71,7 +71,7 @@ void knt_out_put(struct knt_out *out)
 	xa_for_each(&out->pages, index, page)
 		knt_out_free_page(out, page);
 	xa_destroy(&out->pages);
-	knt_mem_uncharge(sk, out->charged);
+	knt_mem_uncharge(sk, out->charged, SK_MEM_SEND);
 	kfree(out);
 	sock_put(sk);
 }
@@ -134,12 +134,12 @@ static struct page *knt_out_grow(struct knt_out *out, u32 len)
 		page = alloc_pages(GFP_KERNEL | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, order);
 	if (!page) {
 		if (order)
-			knt_mem_uncharge(out->sk, (PAGE_SIZE << order) - PAGE_SIZE);
+			knt_mem_uncharge(out->sk, (PAGE_SIZE << order) - PAGE_SIZE, SK_MEM_SEND);
 		order = 0;
 		page = alloc_pages(GFP_KERNEL, 0);
 	}
 	if (!page) {
-		knt_mem_uncharge(out->sk, PAGE_SIZE);
+		knt_mem_uncharge(out->sk, PAGE_SIZE, SK_MEM_SEND);
 		return NULL;
 	}
 	if (xa_err(xa_store_bh(&out->pages, index, page, GFP_KERNEL))) {

@@ -73,6 +73,7 @@ static void knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry 
 	__be32 from = ((struct in6_addr *)knt_cb(skb)->to.local)->s6_addr32[3];
 	__be32 to = ((struct in6_addr *)knt_cb(skb)->to.ip)->s6_addr32[3];
 	u8 tos = knt_cb(skb)->tos;
+	struct knt_path path = knt_cb(skb)->to;
 	struct iphdr *ip;
 
 	knt_push_udp(skb);
@@ -83,9 +84,11 @@ static void knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry 
 	ip->ihl = sizeof(*ip) / 4;
 	ip->tos = tos;
 	/*
-	 * A message keeps the packet length that it began with. If the path's MTU shrank meanwhile, IP
-	 * makes fragments of the rest of it; the next message fits again.
+	 * If the path's MTU shrank since the packet was made, IP makes fragments of it; those that are
+	 * made from now on fit again.
 	 */
+	if (skb->len > dst_mtu(dst))
+		knt_ops->path_mtu(tn, &path, dst_mtu(dst));
 	ip->frag_off = skb->len <= dst_mtu(dst) && !ip_mtu_locked(dst) ? htons(IP_DF) : 0;
 	ip->ttl = ip4_dst_hoplimit(dst);
 	ip->protocol = IPPROTO_UDP;
@@ -108,6 +111,8 @@ static void knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry 
 	udp6_set_csum(false, skb, (struct in6_addr *)to.local, (struct in6_addr *)to.ip, skb->len);
 	ip = __skb_push(skb, sizeof(*ip));
 	skb_reset_network_header(skb);
+	if (skb->len > dst_mtu(dst))
+		knt_ops->path_mtu(tn, &to, dst_mtu(dst));
 	ip6_flow_hdr(ip, tos, 0);
 	ip->payload_len = htons(skb->len - sizeof(*ip));
 	ip->nexthdr = IPPROTO_UDP;
@@ -121,7 +126,7 @@ static void knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry 
 #endif
 
 /*
- * Sends what was collected. Any context in which packets may be sent, without the namespace's
+ * Sends what was collected, and frees what was left. Any context in which packets may be sent, without the namespace's
  * lock.
  */
 void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
@@ -129,6 +134,7 @@ void knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 	struct sk_buff *skb, *next;
 	struct dst_entry *dst;
 
+	knt_segments_sweep(box);
 	rcu_read_lock();
 	for (skb = box->first; skb; skb = next) {
 		next = skb->next;

@@ -42,8 +42,11 @@ void knt_sock_view(struct sock *sk, struct knt_sock_view *view)
 	view->peer.v4 = view->local.v4;
 	view->peer.port = connected ? ntohs(inet->inet_dport) : 0;
 	view->device = READ_ONCE(sk->sk_bound_dev_if);
+	view->user = knt_sk(sk)->user;
 	view->send_buffer = READ_ONCE(sk->sk_sndbuf);
 	view->receive_buffer = READ_ONCE(sk->sk_rcvbuf);
+	view->shares = sk->sk_reuseport;
+	view->owner = from_kuid_munged(&init_user_ns, sk_uid(sk));
 	if (READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN)
 		view->shutdown |= KNT_SHUT_RECEIVE;
 	if (READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN)

@@ -4,9 +4,11 @@
  * is Rust's. AF_INET6 has a table of its own, because inet6_dgram_ops is not exported, and both
  * have one so that an open socket holds this module.
  */
+#include <linux/cred.h>
 #include <linux/module.h>
 #include <linux/net.h>
 #include <linux/sockios.h>
+#include <linux/user_namespace.h>
 #include <asm/ioctls.h>
 #include <net/inet_common.h>
 #include <net/ipv6.h>
@@ -18,14 +20,50 @@
 static atomic_long_t knt_memory_allocated;
 static DEFINE_PER_CPU(int, knt_memory_per_cpu);
 static long knt_memory_limits[3] __read_mostly;
-/* What a socket may have in any case while memory is scarce, and that alone. */
+/* What a socket may have, each way, while memory is scarce (knt_sockets_register()). */
 static int knt_memory_least[3] = { 4096, 4096, 4096 };
+
+/*
+ * Whom a socket counts for, where users share something: its maker. Who can make users by making
+ * user namespaces gets no more by that: such a namespace counts as the user who made it, down from
+ * the one that the network namespace belongs to.
+ */
+static u32 knt_user(const struct net *net)
+{
+	const struct user_namespace *ns = current_user_ns();
+	kuid_t user = current_euid();
+
+	while (ns != net->user_ns && ns->parent) {
+		user = ns->owner;
+		ns = ns->parent;
+	}
+	return __kuid_val(user);
+}
+
+/*
+ * Wakes who waits for room, or for the end of what is sent. The kernel's own would not while
+ * sk_wmem_alloc is more than half of the buffer, which says little of ours: Rust counts.
+ */
+static void knt_write_space(struct sock *sk)
+{
+	struct socket_wq *wq;
+
+	rcu_read_lock();
+	wq = rcu_dereference(sk->sk_wq);
+	if (skwq_has_sleeper(wq))
+		wake_up_interruptible_sync_poll(&wq->wait, EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND);
+	sk_wake_async_rcu(sk, SOCK_WAKE_SPACE, POLL_OUT);
+	rcu_read_unlock();
+}
 
 static int knt_init(struct sock *sk)
 {
 	int err;
 
 	spin_lock_init(&knt_sk(sk)->mem_lock);
+	knt_sk(sk)->user = knt_user(sock_net(sk));
+	spin_lock_init(&knt_sk(sk)->report_lock);
+	sk->sk_write_space = knt_write_space;
 	err = knt_wait_ready();
 	if (err)
 		return err;
@@ -34,6 +72,8 @@ static int knt_init(struct sock *sk)
 		return err;
 	knt_sk(sk)->opened = true;
 	sock_prot_inuse_add(sock_net(sk), sk->sk_prot, 1);
+	/* Options of SOL_SOCKET come to knt_ops_setsockopt(). */
+	set_bit(SOCK_CUSTOM_SOCKOPT, &sk->sk_socket->flags);
 	return knt_ops->sock_open(sk);
 }
 
@@ -80,15 +120,44 @@ static void knt_destroy(struct sock *sk)
 	sock_prot_inuse_add(sock_net(sk), sk->sk_prot, -1);
 }
 
-static void knt_rehash(struct sock *sk)
-{
-	knt_ops->sock_moved(sk);
-}
-
 static int knt_pre_connect(struct sock *sk, struct sockaddr_unsized *address, int len)
 {
 	return 0;
 }
+
+/*
+ * The kernel calls rehash() where it changes the local address, and that before it has noted the
+ * peer. What finds sockets has to know of both.
+ */
+static void knt_moved(struct sock *sk)
+{
+	if (inet_sk(sk)->inet_num)
+		knt_ops->sock_moved(sk);
+}
+
+static int knt_connect(struct sock *sk, struct sockaddr_unsized *address, int len)
+{
+	int err;
+
+	lock_sock(sk);
+	err = __ip4_datagram_connect(sk, address, len);
+	knt_moved(sk);
+	release_sock(sk);
+	return err;
+}
+
+#if IS_ENABLED(CONFIG_IPV6)
+static int knt6_connect(struct sock *sk, struct sockaddr_unsized *address, int len)
+{
+	int err;
+
+	lock_sock(sk);
+	err = __ip6_datagram_connect(sk, address, len);
+	knt_moved(sk);
+	release_sock(sk);
+	return err;
+}
+#endif
 
 /* inet_dgram_connect() calls it without the lock. */
 static int knt_disconnect(struct sock *sk, int flags)
@@ -97,6 +166,7 @@ static int knt_disconnect(struct sock *sk, int flags)
 
 	lock_sock(sk);
 	err = __udp_disconnect(sk, flags);
+	knt_moved(sk);
 	release_sock(sk);
 	return err;
 }
@@ -129,6 +199,7 @@ static int knt_ioctl(struct sock *sk, int cmd, int *value)
 static int knt_setsockopt(struct sock *sk, int level, int option, sockptr_t from, unsigned int len)
 {
 	int value, err;
+	u64 wide = 0;
 
 #if IS_ENABLED(CONFIG_IPV6)
 	if (level == SOL_IPV6 && option == IPV6_V6ONLY && sk->sk_family == AF_INET6)
@@ -140,8 +211,10 @@ static int knt_setsockopt(struct sock *sk, int level, int option, sockptr_t from
 		return -EINVAL;
 	if (copy_from_sockptr(&value, from, sizeof(value)))
 		return -EFAULT;
+	if (len >= sizeof(wide) && copy_from_sockptr(&wide, from, sizeof(wide)))
+		return -EFAULT;
 	lock_sock(sk);
-	err = knt_ops->set_option(sk, option, value);
+	err = knt_ops->set_option(sk, option, value, len >= sizeof(wide) ? &wide : NULL);
 	release_sock(sk);
 	return err;
 }
@@ -203,6 +276,22 @@ static int knt_ops_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, 
 	return knt_recvmsg(sock->sk, msg, len, flags);
 }
 
+/* Programs that choose among sockets which share a port: nobody would ask them. */
+static int knt_ops_setsockopt(struct socket *sock, int level, int option, sockptr_t from,
+			      unsigned int len)
+{
+	if (level != SOL_SOCKET)
+		return sock_common_setsockopt(sock, level, option, from, len);
+	switch (option) {
+	case SO_ATTACH_REUSEPORT_CBPF:
+	case SO_ATTACH_REUSEPORT_EBPF:
+	case SO_DETACH_REUSEPORT_BPF:
+		return -EOPNOTSUPP;
+	default:
+		return sock_setsockopt(sock, level, option, from, len);
+	}
+}
+
 /* As for TCP: shutdown is for sockets without a peer too, which inet_shutdown() refuses. */
 static int knt_ops_shutdown(struct socket *sock, int how)
 {
@@ -258,7 +347,7 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 	.sendmsg = knt_sendmsg,						\
 	.recvmsg = knt_recvmsg,						\
 	.unhash = knt_unhash,						\
-	.rehash = knt_rehash,						\
+	.rehash = knt_moved,						\
 	.get_port = knt_get_port,					\
 	.put_port = knt_unhash,						\
 	.memory_allocated = &knt_memory_allocated,			\
@@ -269,7 +358,7 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 
 static struct proto knt_proto = {
 	KNT_PROTO,
-	.connect = ip4_datagram_connect,
+	.connect = knt_connect,
 	.release_cb = ip4_datagram_release_cb,
 	.obj_size = sizeof(struct knt_sock),
 };
@@ -288,7 +377,7 @@ static const struct proto_ops knt_inet_ops = {
 	.gettstamp = sock_gettstamp,
 	.listen = sock_no_listen,
 	.shutdown = knt_ops_shutdown,
-	.setsockopt = sock_common_setsockopt,
+	.setsockopt = knt_ops_setsockopt,
 	.getsockopt = sock_common_getsockopt,
 	.sendmsg = knt_ops_sendmsg,
 	.recvmsg = knt_ops_recvmsg,
@@ -304,7 +393,7 @@ static struct inet_protosw knt_inet = {
 #if IS_ENABLED(CONFIG_IPV6)
 static struct proto knt6_proto = {
 	KNT_PROTO,
-	.connect = ip6_datagram_connect,
+	.connect = knt6_connect,
 	.release_cb = ip6_datagram_release_cb,
 	.obj_size = sizeof(struct knt6_sock),
 	.ipv6_pinfo_offset = offsetof(struct knt6_sock, inet6),
@@ -324,7 +413,7 @@ static const struct proto_ops knt_inet6_ops = {
 	.gettstamp = sock_gettstamp,
 	.listen = sock_no_listen,
 	.shutdown = knt_ops_shutdown,
-	.setsockopt = sock_common_setsockopt,
+	.setsockopt = knt_ops_setsockopt,
 	.getsockopt = sock_common_getsockopt,
 	.sendmsg = knt_ops_sendmsg,
 	.recvmsg = knt_ops_recvmsg,
@@ -347,8 +436,8 @@ int knt_sockets_register(void)
 	int err;
 
 	/*
-	 * A sixth of the memory for all messages together; beyond a tenth, no socket gets more than the
-	 * least.
+	 * A sixth of the memory for all messages together. Beyond a tenth a socket that has the least
+	 * already, by sk_rmem_alloc or sk_wmem_alloc, gets no more.
 	 */
 	knt_memory_limits[0] = max(pages / 10, 128UL);
 	knt_memory_limits[1] = max(pages / 8, 160UL);

@@ -5,7 +5,7 @@
 use crate::{
     bindings,
     message::{Receiving, Sending},
-    net::Net,
+    net::{Net, Outbox},
     sock::Sock,
     transport::Transport,
 };
@@ -159,8 +159,18 @@ impl Segments {
 }
 
 impl Drop for Segments {
+    /// Frees all packets. With the namespace's lock only few: see [`Outbox::free`].
     fn drop(&mut self) {
-        self.consume(u32::MAX);
+        // SAFETY: it lives.
+        unsafe { bindings::knt_segments_free(&mut self.0) }
+    }
+}
+
+impl Outbox {
+    /// Frees what came of a message when the namespace's lock is released.
+    pub fn free(&mut self, mut segments: Segments) {
+        // SAFETY: both live, and the packets are given away.
+        unsafe { bindings::knt_segments_leave(&mut segments.0, &mut self.packets) }
     }
 }
 

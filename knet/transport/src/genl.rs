@@ -133,8 +133,15 @@ impl Opening<'_> {
         Self(unsafe { NonNull::new_unchecked(net) }, PhantomData)
     }
 
-    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Sleeps, and
-    /// takes RTNL.
+    /// Whether the namespace belongs to the initial user namespace. In others anybody may be root,
+    /// and its memory should count to somebody's cgroup.
+    pub fn is_initial(&self) -> bool {
+        // SAFETY: the namespace lives.
+        unsafe { bindings::knt_net_is_initial(self.0.as_ptr()) }
+    }
+
+    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Also asks
+    /// all the others, for [`Locked::device`](crate::Locked::device). Sleeps, and takes RTNL.
     pub fn fastest(&mut self) -> Option<u64> {
         // SAFETY: the namespace lives, and this is a context for it by `from_raw`.
         match unsafe { bindings::knt_net_fastest(self.0.as_ptr()) } {
@@ -180,7 +187,14 @@ impl<T: Transport> Control<'_, T> {
         to_result(unsafe { bindings::knt_net_open(self.as_raw()) })
     }
 
-    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Sleeps.
+    /// As [`Opening::is_initial`].
+    pub fn is_initial(&self) -> bool {
+        // SAFETY: as in `open`.
+        unsafe { Opening::from_raw(self.as_raw()) }.is_initial()
+    }
+
+    /// The speed, in bytes/s, of the fastest device that is up and says how fast it is. Also asks
+    /// all the others, for [`Locked::device`](crate::Locked::device). Sleeps.
     pub fn fastest(&mut self) -> Option<u64> {
         // SAFETY: the namespace lives; the context is right by `from_raw`, and its lock is not
         // held, as in `open`.

@@ -54,9 +54,10 @@ pub use genl::{Command, Control, Dump, Family, FamilyRegistration, News, Opening
 // A message of generic netlink that answers is a reply: the transport has messages of its own.
 pub use knet_common::{attr, Extack, Message as Reply};
 pub use message::{ReceiveFlags, Receiving, Report, SendOptions, Sending, SockAddress};
-pub use net::{now, random, wall_clock, Departure, Locked, Net, Outbox};
+pub use net::{now, random, wall_clock, Departure, Device, Locked, Net, Outbox};
 pub use registration::Registration;
 pub use sock::{Caller, LockedSock, Sock, SockRef, Timeout, View};
 pub use transport::{
     Ancillary, Arrival, Numbers, Path, Ready, Refused, ReportNumbers, SockQueue, Transport,
+    Unreachable,
 };

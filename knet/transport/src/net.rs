@@ -93,7 +93,7 @@ impl<T: Transport> Net<'_, T> {
 ///
 /// `net` lives as long as this.
 pub struct Outbox {
-    packets: bindings::knt_outbox,
+    pub(crate) packets: bindings::knt_outbox,
     pub(crate) net: *mut bindings::knt_net,
 }
 
@@ -136,6 +136,17 @@ impl Outbox {
     }
 }
 
+/// What is known of a device's speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// There is no such device, it is down, or it was not asked yet.
+    Gone,
+    /// It does not say.
+    Silent,
+    /// Bytes/s.
+    Speed(u64),
+}
+
 /// A namespace's state, locked.
 ///
 /// # Invariants
@@ -154,6 +165,17 @@ impl<T: Transport> Locked<'_, T> {
     pub fn parts(&mut self) -> (&mut T::State, &mut Outbox) {
         // SAFETY: the lock excludes all others, and the state lives as long as the namespace.
         (unsafe { self.state.as_mut() }, &mut self.outbox)
+    }
+
+    /// What is known of the device with this index, since it was last asked: when the state was
+    /// made, and by [`Control::fastest`](crate::Control::fastest).
+    pub fn device(&self, index: u32) -> Device {
+        // SAFETY: the namespace lives by the type's invariant.
+        match unsafe { bindings::knt_net_speed(self.net.as_ptr(), index) } {
+            u64::MAX => Device::Gone,
+            0 => Device::Silent,
+            speed => Device::Speed(speed),
+        }
     }
 }
 
@@ -181,7 +203,8 @@ impl<T: Transport> Drop for Locked<'_, T> {
             bindings::knt_net_arm(self.net.as_ptr(), at);
             bindings::knt_net_unlock(self.net.as_ptr());
         }
-        if !self.outbox.packets.first.is_null() {
+        let packets = &self.outbox.packets;
+        if !packets.first.is_null() || !packets.garbage.is_null() {
             // SAFETY: the packets are given away, and the lock is not held any more.
             unsafe { bindings::knt_outbox_send(self.net.as_ptr(), &mut self.outbox.packets) }
         }

@@ -8,7 +8,7 @@ use crate::{
     message::{ReceiveFlags, Receiving, Sending},
     net::Net,
     sock::{Caller, LockedSock, Sock, Timeout},
-    transport::{Arrival, Path, Refused, SockQueue, Transport},
+    transport::{Arrival, Path, Refused, SockQueue, Transport, Unreachable},
 };
 use core::{
     marker::{PhantomData, PhantomPinned},
@@ -111,6 +111,7 @@ impl<T: Transport> Table<T> {
             ee_origin: numbers.report.origin,
             ee_delivered: numbers.report.delivered,
             ee_failed: numbers.report.failed,
+            ee_lost: numbers.report.lost,
         }
     };
 
@@ -121,6 +122,8 @@ impl<T: Transport> Table<T> {
         timer: Some(timer::<T>),
         packet: Some(packet::<T>),
         refused: Some(refused::<T>),
+        undelivered: Some(undelivered::<T>),
+        path_mtu: Some(path_mtu::<T>),
         sock_open: Some(sock_open::<T>),
         sock_close: Some(sock_close::<T>),
         sock_bind: Some(sock_bind::<T>),
@@ -200,6 +203,7 @@ unsafe extern "C" fn packet<T: Transport>(
         head: unsafe { core::slice::from_raw_parts(arrival.head, arrival.head_len as usize) },
         len: arrival.len,
         device: arrival.device,
+        link: arrival.link,
         ecn: arrival.ecn,
         skb,
     };
@@ -224,6 +228,54 @@ unsafe extern "C" fn refused<T: Transport>(tn: *mut bindings::knt_net, why: u32)
     let mut net = unsafe { Net::<T>::from_raw(tn) };
     if let Some(mut state) = net.lock() {
         T::refused(&mut state, why);
+    };
+}
+
+/// # Safety
+///
+/// - C guarantees: `tn` is an open namespace, and stays so during the call; `to` and the `len` bytes
+///   at `head` are valid until the return. Bottom halves are off; without the namespace's lock.
+/// - Rust keeps nothing of both, and does not sleep.
+unsafe extern "C" fn undelivered<T: Transport>(
+    tn: *mut bindings::knt_net,
+    to: *const bindings::knt_path,
+    head: *const u8,
+    len: u32,
+    what: u32,
+) {
+    let what = match what {
+        bindings::knt_unreachable_KNT_UNREACHABLE_PORT => Unreachable::Port,
+        bindings::knt_unreachable_KNT_UNREACHABLE_NETWORK => Unreachable::Network,
+        bindings::knt_unreachable_KNT_UNREACHABLE_PROHIBITED => Unreachable::Prohibited,
+        _ => Unreachable::Host,
+    };
+    // SAFETY: the caller's, for the time of the call.
+    let to = Path::from_raw(unsafe { &*to });
+    // SAFETY: the caller says how many bytes there are.
+    let head = unsafe { core::slice::from_raw_parts(head, len as usize) };
+    // SAFETY: no packets come in any more when the namespace ends.
+    let mut net = unsafe { Net::<T>::from_raw(tn) };
+    if let Some(mut state) = net.lock() {
+        T::unreachable(&mut state, to, head, what);
+    };
+}
+
+/// # Safety
+///
+/// - C guarantees: `tn` is an open namespace, and stays so during the call, as does `to`. Any
+///   context in which packets may be sent; without the namespace's lock.
+/// - Rust keeps nothing of `to`, and does not sleep.
+unsafe extern "C" fn path_mtu<T: Transport>(
+    tn: *mut bindings::knt_net,
+    to: *const bindings::knt_path,
+    mtu: u32,
+) {
+    // SAFETY: the caller's, for the time of the call.
+    let to = Path::from_raw(unsafe { &*to });
+    // SAFETY: who sends packets has the namespace, which has no lock of another call then.
+    let mut net = unsafe { Net::<T>::from_raw(tn) };
+    if let Some(mut state) = net.lock() {
+        T::path_mtu(&mut state, to, mtu);
     };
 }
 
@@ -399,17 +451,21 @@ unsafe extern "C" fn poll<T: Transport>(sk: *mut bindings::sock) -> u32 {
 /// # Safety
 ///
 /// - C guarantees: `sk` is an open socket. Process context, with the socket's lock, which is kept.
+///   `wide` is null or valid during the call.
 /// - Rust gives 0 or a negative errno; does not release the lock.
 unsafe extern "C" fn set_option<T: Transport>(
     sk: *mut bindings::sock,
     option: c_int,
     value: c_int,
+    wide: *const u64,
 ) -> c_int {
     // SAFETY: called with the lock.
     let sock = unsafe { locked_sock(sk) };
     // SAFETY: the socket lives during the call, and is `T`'s as its table is.
     let mut net = unsafe { net_of::<T>(sk) };
-    answer(T::set_option(&mut net, sock, option as u32, value).map(|()| 0))
+    // SAFETY: valid, if it is not null.
+    let wide = unsafe { wide.as_ref() }.copied();
+    answer(T::set_option(&mut net, sock, option as u32, value, wide).map(|()| 0))
 }
 
 /// # Safety

@@ -30,6 +30,8 @@ pub struct View {
     pub peer: Option<SockAddress>,
     /// Index of the device that it is bound to; 0: none.
     pub device: u32,
+    /// Whom it counts for, where users share something.
+    pub user: u32,
     /// `SO_SNDBUF`, in the kernel's way of counting, which is twice what the application said.
     pub send_buffer: u32,
     /// `SO_RCVBUF`, counted likewise.
@@ -40,6 +42,8 @@ pub struct View {
     pub no_send: bool,
     /// `IPV6_V6ONLY`.
     pub v6only: bool,
+    /// `SO_REUSEPORT`, and the user whose socket it is.
+    pub shares: Option<u32>,
 }
 
 impl Sock {
@@ -84,11 +88,13 @@ impl Sock {
             local: SockAddress::from_raw(&raw.local),
             peer: (raw.peer.port != 0).then(|| SockAddress::from_raw(&raw.peer)),
             device: raw.device,
+            user: raw.user,
             send_buffer: raw.send_buffer,
             receive_buffer: raw.receive_buffer,
             no_receive: u32::from(raw.shutdown) & bindings::KNT_SHUT_RECEIVE != 0,
             no_send: u32::from(raw.shutdown) & bindings::KNT_SHUT_SEND != 0,
             v6only: raw.v6only,
+            shares: raw.shares.then_some(raw.owner),
         }
     }
 
@@ -119,7 +125,7 @@ impl Sock {
         unsafe { bindings::knt_sock_set_error(self.as_raw(), errno) }
     }
 
-    /// Queues a report. It is lost if the queue is full.
+    /// Queues a report. If there is no room, a later one tells how many were lost.
     pub fn report(&self, report: &Report) {
         let raw = bindings::knt_report {
             peer: report.peer.to_raw(),

@@ -41,6 +41,8 @@ pub struct Arrival<'a> {
     pub len: u32,
     /// Index of the device that it came in by.
     pub device: u32,
+    /// The same; with a VRF, of the device below, which has a speed.
+    pub link: u32,
     /// The ECN field of IP's header.
     pub ecn: u8,
     pub(crate) head: &'a [u8],
@@ -69,6 +71,19 @@ pub enum Refused {
     Address,
     /// Its headers cannot be had.
     Unreadable,
+}
+
+/// What ICMP says of a packet that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// Nobody has the UDP port.
+    Port,
+    /// There is no way to the host.
+    Host,
+    /// There is no way to its network.
+    Network,
+    /// It may not be reached.
+    Prohibited,
 }
 
 /// What programs and peers know a transport by.
@@ -116,6 +131,8 @@ pub struct ReportNumbers {
     pub delivered: u8,
     /// `ee_type` of a message that failed.
     pub failed: u8,
+    /// `ee_type` of a report that others were lost.
+    pub lost: u8,
 }
 
 /// What `poll` says beside errors.
@@ -159,6 +176,13 @@ pub trait Transport: Sized + 'static {
     /// A datagram came to the transport's port and was dropped.
     fn refused(state: &mut Locked<'_, Self>, why: Refused);
 
+    /// A packet to `to` was not delivered, somebody says. `head`: its first bytes as they are
+    /// quoted, perhaps none, and perhaps forged.
+    fn unreachable(state: &mut Locked<'_, Self>, to: Path, head: &[u8], what: Unreachable);
+
+    /// A packet to `to` was longer than its route's MTU, bytes.
+    fn path_mtu(state: &mut Locked<'_, Self>, to: Path, mtu: u32);
+
     /// A socket is made.
     ///
     /// # Errors
@@ -179,7 +203,8 @@ pub trait Transport: Sized + 'static {
     /// Takes a socket's port away.
     fn sock_unbind(net: &mut Net<'_, Self>, sock: LockedSock<'_>);
 
-    /// A bound socket's local address is another one now: it was connected, or is no longer.
+    /// A bound socket's addresses or device are others now: it was connected, or is no longer, or
+    /// was bound to a device.
     fn sock_moved(net: &mut Net<'_, Self>, sock: LockedSock<'_>);
 
     /// A socket is shut down; its [`view`](Sock::view) says how.
@@ -211,12 +236,18 @@ pub trait Transport: Sized + 'static {
     /// What could be done without waiting.
     fn poll(net: &mut Net<'_, Self>, sock: &Sock) -> Ready;
 
-    /// Sets an option of the transport's level.
+    /// Sets an option of the transport's level. `value`: its first four bytes as an `int`; `wide`:
+    /// its first eight as a `u64`, if it has so many.
     ///
     /// # Errors
     /// `ENOPROTOOPT`, `EINVAL`.
-    fn set_option(net: &mut Net<'_, Self>, sock: LockedSock<'_>, option: u32, value: i32)
-        -> Result;
+    fn set_option(
+        net: &mut Net<'_, Self>,
+        sock: LockedSock<'_>,
+        option: u32,
+        value: i32,
+        wide: Option<u64>,
+    ) -> Result;
 
     /// Reads an option of the transport's level; not below -1.
     ///

@@ -80,8 +80,8 @@ mod tests {
     fn every_option() {
         let value = as_json(
             "link 10gbit tokens 5.1787916% priorities 6 token-limit 8 token-expiry auto order \
-             tokens-first unscheduled 1 data-limit 1514000 signal-limit 1000 dscp default \
-             split-gso overhead 24 mpu 84 jitter 50us",
+             tokens-first unscheduled 1 data-limit 1514000 signal-limit 1000 signal-share 5% \
+             dscp default split-gso overhead 24 mpu 84 jitter 50us",
         );
         assert_eq!(
             value.to_string(),
@@ -90,6 +90,7 @@ mod tests {
                 r#""token-limit":8,"token-expiry":"auto","#,
                 r#""order":"tokens-first","unscheduled":1,"#,
                 r#""data-limit":1514000,"signal-limit":1000,"#,
+                r#""signal-share":0.05,"#,
                 r#""dscp":{"48":"signal","56":"signal"},"split-gso":true,"#,
                 r#""overhead":24,"mpu":84,"jitter":50000}"#
             )

@@ -54,6 +54,10 @@ pub enum Error {
     /// continued nor withdrawn; closing the socket aborts it.
     #[error("a message was left unfinished on this socket; close it")]
     Abandoned,
+    /// Reads of this socket may be of several messages in turn: each has to be put together by its
+    /// number.
+    #[error("reads of this socket are interleaved: read with recv")]
+    Interleaved,
     /// The socket does not receive any more.
     #[error("the socket was shut down")]
     Shutdown,
@@ -92,9 +96,10 @@ impl Error {
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::NotLoaded => io::ErrorKind::Unsupported,
-            Self::Invalid { .. } | Self::TooMuch { .. } | Self::TooLittle { .. } => {
-                io::ErrorKind::InvalidInput
-            }
+            Self::Invalid { .. }
+            | Self::TooMuch { .. }
+            | Self::TooLittle { .. }
+            | Self::Interleaved => io::ErrorKind::InvalidInput,
             Self::TooLong { .. } => io::ErrorKind::InvalidData,
             Self::Abandoned => io::ErrorKind::BrokenPipe,
             Self::Shutdown => io::ErrorKind::UnexpectedEof,

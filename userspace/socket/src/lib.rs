@@ -33,6 +33,8 @@ mod stream;
 pub mod tokio;
 
 pub use error::{Error, OPENING};
-pub use message::{Completion, Info, Message, Received, SendOptions, MAX_LENGTH, MAX_PRIORITY};
+pub use message::{
+    Completion, Info, Lost, Message, Received, SendOptions, MAX_LENGTH, MAX_PRIORITY,
+};
 pub use socket::Socket;
 pub use stream::{MessageReader, MessageWriter};

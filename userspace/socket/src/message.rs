@@ -170,16 +170,61 @@ pub struct Completion {
     pub to: Option<SocketAddr>,
 }
 
-/// Length of `struct sock_extended_err`.
-const EXTENDED_ERR: usize = 16;
+/// Completions that there was no room for, because nobody read them: an [`std::io::Error`] of
+/// [`ErrorKind::Other`](std::io::ErrorKind::Other) has it inside. Calls after it return the
+/// completions that came later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost {
+    /// How many.
+    pub completions: u32,
+    /// How many of them were of messages that failed.
+    pub failures: u32,
+    /// The errno of the last of these; 0: there was none.
+    pub errno: i32,
+    /// Whom that message was for.
+    pub to: Option<SocketAddr>,
+}
 
-impl Completion {
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            completions,
+            failures,
+            ..
+        } = self;
+        write!(
+            f,
+            "{completions} completions were lost, {failures} of them of messages that failed"
+        )
+    }
+}
+
+impl std::error::Error for Lost {}
+
+impl Lost {
     /// Parses it from the error queue's ancillary data. `None`: that was something else.
     pub(crate) fn decode(control: &[u8]) -> Option<Self> {
-        ancillary::items(control).find_map(|item| Self::from_item(&item))
+        let lost = ancillary::items(control).find_map(|item| Extended::of(&item))?;
+        (lost.kind == uapi::EE_LOST).then_some(Self {
+            completions: lost.info,
+            failures: lost.data,
+            errno: lost.errno,
+            to: lost.address.filter(|_| lost.errno != 0),
+        })
     }
+}
 
-    fn from_item(item: &Item<'_>) -> Option<Self> {
+/// A `struct sock_extended_err` of the transport's.
+struct Extended {
+    errno: i32,
+    kind: u8,
+    info: u32,
+    data: u32,
+    address: Option<SocketAddr>,
+}
+
+impl Extended {
+    fn of(item: &Item<'_>) -> Option<Self> {
         match (item.level, item.kind) {
             (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => {}
             _ => return None,
@@ -191,25 +236,42 @@ impl Completion {
                 .first_chunk()
                 .map(|w| u32::from_ne_bytes(*w))
         };
-        let (errno, origin, kind) = (word(0)?, error[4], error[5]);
-        if origin != uapi::EE_ORIGIN {
-            return None;
-        }
-        let delivered = match kind {
+        let errno = i32::try_from(word(0)?).unwrap_or(libc::EIO);
+        (error[4] == uapi::EE_ORIGIN).then_some(Self {
+            errno,
+            kind: error[5],
+            info: word(8)?,
+            data: word(12)?,
+            address: address(offender),
+        })
+    }
+}
+
+/// Length of `struct sock_extended_err`.
+const EXTENDED_ERR: usize = 16;
+
+impl Completion {
+    /// Parses it from the error queue's ancillary data. `None`: that was something else.
+    pub(crate) fn decode(control: &[u8]) -> Option<Self> {
+        ancillary::items(control).find_map(|item| Self::from_item(&item))
+    }
+
+    fn from_item(item: &Item<'_>) -> Option<Self> {
+        let done = Extended::of(item)?;
+        let delivered = match done.kind {
             uapi::EE_DELIVERED => true,
             uapi::EE_FAILED => false,
             _ => return None,
         };
-        let errno = i32::try_from(errno).unwrap_or(libc::EIO);
         Some(Self {
-            number: word(12)?,
+            number: done.data,
             outcome: if delivered {
                 Ok(())
             } else {
-                Err(io::Error::from_raw_os_error(errno))
+                Err(io::Error::from_raw_os_error(done.errno))
             },
-            elapsed: delivered.then_some(Duration::from_micros(word(8)?.into())),
-            to: address(offender),
+            elapsed: delivered.then_some(Duration::from_micros(done.info.into())),
+            to: done.address,
         })
     }
 }
@@ -355,6 +417,26 @@ mod tests {
         address.extend(2u32.to_ne_bytes());
         let failed = Completion::decode(&extended(errno, 8, 2, 0, 5, &address)).unwrap();
         assert_eq!(failed.to, Some("[::1%2]:9".parse().unwrap()));
+    }
+
+    #[test]
+    fn lost_completions() {
+        let mut address = 2u16.to_ne_bytes().to_vec();
+        address.extend([0x13, 0x88, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let errno = libc::ETIMEDOUT as u32;
+        let lost = extended(errno, 8, 3, 70, 2, &address);
+        assert!(Completion::decode(&lost).is_none());
+        let lost = Lost::decode(&lost).unwrap();
+        assert_eq!((lost.completions, lost.failures), (70, 2));
+        assert_eq!(lost.errno, libc::ETIMEDOUT);
+        assert_eq!(lost.to, Some("10.0.0.1:5000".parse().unwrap()));
+        assert_eq!(
+            lost.to_string(),
+            "70 completions were lost, 2 of them of messages that failed"
+        );
+        let none = Lost::decode(&extended(0, 8, 3, 70, 0, &address)).unwrap();
+        assert_eq!(none.to, None);
+        assert!(Lost::decode(&extended(errno, 8, 2, 0, 4, &address)).is_none());
     }
 
     #[test]

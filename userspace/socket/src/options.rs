@@ -48,7 +48,7 @@ macro_rules! socket_options {
         /// # Errors
         /// What the kernel says.
         pub fn set_receive_info(&self, on: bool) -> std::io::Result<()> {
-            self.raw().set(Opt::ReceiveInfo, on.into())
+            self.raw().set_info(on.into())
         }
 
         /// See [`Self::set_receive_info`].
@@ -57,6 +57,40 @@ macro_rules! socket_options {
         /// What the kernel says.
         pub fn receive_info(&self) -> std::io::Result<bool> {
             Ok(self.raw().get(Opt::ReceiveInfo)? != 0)
+        }
+
+        /// Whether reads may return pieces of several messages in turn: when there is nothing more
+        /// of one that still arrives, the next read is of another. Each has its number and offset
+        /// ([`Info`](crate::Info)). Off by default: each message is read to its end, and one that
+        /// stands still while others wait is given up, with ETIMEDOUT. Calls that return whole
+        /// messages, and readers, are refused while it is on
+        /// ([`Error::Interleaved`](crate::Error::Interleaved)).
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn set_interleaved(&self, on: bool) -> std::io::Result<()> {
+            self.raw().set_info(if on { 2 } else { 1 })
+        }
+
+        /// Reads are of the message of this number only ([`Info`](crate::Info)), until it has
+        /// ended. `None`: of any.
+        ///
+        /// # Errors
+        /// ENOENT: there is no such message, or not any more.
+        pub fn read_only(&self, number: Option<u64>) -> std::io::Result<()> {
+            let number = number.unwrap_or(u64::MAX);
+            self.raw()
+                .set_number(turnstile_core::transport::uapi::sockopt::READ, number)
+        }
+
+        /// Throws a received message away, or one that still arrives: then its sender gets
+        /// ECONNRESET.
+        ///
+        /// # Errors
+        /// ENOENT: there is no such message, or not any more.
+        pub fn discard(&self, number: u64) -> std::io::Result<()> {
+            self.raw()
+                .set_number(turnstile_core::transport::uapi::sockopt::DISCARD, number)
         }
 
         /// Priority of messages that are sent without one, 0 (highest) to 7. `None`, the default,

@@ -5,12 +5,13 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use socket2::{Domain, MaybeUninitSlice, MsgHdr, MsgHdrMut, Protocol, SockAddr, Type};
 use turnstile_core::transport::uapi::{ancillary as number, sockopt, IPPROTO_TURNSTILE};
 
 use crate::ancillary;
-use crate::message::{Completion, Info, Received, LEVEL};
+use crate::message::{Completion, Info, Lost, Received, LEVEL};
 use crate::Error;
 
 /// Space for the ancillary data of a read, or of the error queue: two addresses and a
@@ -42,6 +43,8 @@ pub(crate) struct Raw {
     pub(crate) socket: socket2::Socket,
     /// AF_INET6.
     v6: bool,
+    /// Reads may be of several messages in turn.
+    interleaved: AtomicBool,
 }
 
 impl AsRawFd for Raw {
@@ -66,6 +69,7 @@ impl Raw {
         let raw = Self {
             socket,
             v6: local.is_ipv6(),
+            interleaved: AtomicBool::new(false),
         };
         raw.set(Opt::ReceiveInfo, 1)
             .map_err(Error::kernel("set up the socket"))?;
@@ -78,7 +82,11 @@ impl Raw {
     /// For tests: any socket in the place of one of the transport's.
     #[cfg(test)]
     pub(crate) fn of(socket: socket2::Socket) -> Self {
-        Self { socket, v6: false }
+        Self {
+            socket,
+            v6: false,
+            interleaved: AtomicBool::new(false),
+        }
     }
 
     /// Converts an address to this socket's family: an AF_INET6 socket has IPv4 as
@@ -138,10 +146,15 @@ impl Raw {
             let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
             match self.receive_into(&mut [], &mut from, &mut control, flags) {
                 // Skip other entries of the error queue.
-                Ok((_, _, used)) => match Completion::decode(&filled(&control, used)) {
-                    None => {}
-                    found => return Ok(found),
-                },
+                Ok((_, _, used)) => {
+                    let control = filled(&control, used);
+                    if let Some(lost) = Lost::decode(&control) {
+                        return Err(io::Error::other(lost));
+                    }
+                    if let Some(found) = Completion::decode(&control) {
+                        return Ok(Some(found));
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
             }
@@ -176,6 +189,37 @@ impl Raw {
                 option.number(),
                 std::ptr::from_ref(&value).cast(),
                 size_of_val(&value) as libc::socklen_t,
+            )
+        };
+        checked(result)
+    }
+
+    /// Sets what reads tell of messages: 0 nothing, 1 facts, 2 facts, with pieces of several in
+    /// turn.
+    pub(crate) fn set_info(&self, value: libc::c_int) -> io::Result<()> {
+        self.set(Opt::ReceiveInfo, value)?;
+        self.interleaved.store(value == 2, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Refuses to put a message together from reads that may be of several.
+    pub(crate) fn one_by_one(&self) -> Result<(), Error> {
+        if self.interleaved.load(Ordering::Relaxed) {
+            return Err(Error::Interleaved);
+        }
+        Ok(())
+    }
+
+    /// Sets an option that is a message's number.
+    pub(crate) fn set_number(&self, option: u32, number: u64) -> io::Result<()> {
+        // SAFETY: the value is a u64, its length is passed, and it outlives the call.
+        let result = unsafe {
+            libc::setsockopt(
+                self.as_raw_fd(),
+                LEVEL,
+                option as libc::c_int,
+                std::ptr::from_ref(&number).cast(),
+                size_of_val(&number) as libc::socklen_t,
             )
         };
         checked(result)

@@ -230,6 +230,7 @@ impl Socket {
 
     /// Reads the first bytes of a message.
     fn first(&self, state: &mut Receiving, piece: &mut [u8]) -> Result<Received, Error> {
+        self.raw.one_by_one()?;
         loop {
             self.skip(state, piece)?;
             let read = self.receive(state, piece)?;

@@ -182,10 +182,10 @@ fn printed_options_can_be_typed_back() {
     let folder = Folder::new("printed");
     for words in [
         "link 10gbit tokens 5.1787916% priorities 6 token-limit 8 token-expiry auto order \
-         tokens-first unscheduled 1 data-limit 1514000b signal-limit 1000 dscp \
-         CS6=signal,CS7=signal split-gso overhead 24 mpu 84 jitter 50us",
+         tokens-first unscheduled 1 data-limit 1514000b signal-limit 1000 signal-share \
+         5% dscp CS6=signal,CS7=signal split-gso overhead 24 mpu 84 jitter 50us",
         "link auto tokens 62500008bit priorities 1 token-limit 1024 token-expiry 5us order \
-         data-first unscheduled off data-limit 1mb signal-limit 1 dscp none no-split-gso overhead \
+         data-first unscheduled off data-limit 1mb signal-limit 1 signal-share off dscp none no-split-gso overhead \
          0 mpu 0 jitter 0ns",
         "tokens 0.01% token-expiry off dscp 3=token7,EF=unscheduled",
     ] {

@@ -61,7 +61,7 @@ pub(crate) enum Command {
     /// Configure and show the transport of a network namespace
     #[command(subcommand)]
     Transport(TransportCommand),
-    /// Show the messages that are under way, or their peers
+    /// Show the messages that are under way, their peers, or the links that they come in by
     Flows(Flows),
     /// Show the transport's counters
     Stats(Stats),

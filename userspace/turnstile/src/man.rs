@@ -46,7 +46,8 @@ pub(crate) fn tc_turnstile() -> String {
         (
             "1:1 signal",
             "Connection set-up, acknowledgements and resend requests; ARP, neighbour \
-            discovery, routing and other control. Not shaped with the tokens.",
+            discovery, routing and other control. Not shaped with the tokens, but bounded by \
+            signal-share: those beyond it are data.",
         ),
         (
             "1:10 to 1:17 token0 to token7",

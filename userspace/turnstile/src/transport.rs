@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
+use nix::net::if_::if_indextoname;
 use serde_json::Value;
 use turnstile_netlink::json::Json;
 use turnstile_netlink::print::{print_options, Printer, Text};
-use turnstile_netlink::transport::show::{print_counters, print_event, print_message, print_peer};
+use turnstile_netlink::transport::show::{
+    print_counters, print_event, print_link, print_message, print_peer,
+};
 use turnstile_netlink::transport::{Client, Error, Settings};
 
 use crate::cli::{Cli, OPTIONS_IN_HELP};
@@ -39,6 +42,9 @@ pub(crate) struct Flows {
     /// Show the peers instead of the messages
     #[arg(long)]
     peers: bool,
+    /// Show the links that messages come in by, for each of which tokens are paced
+    #[arg(long, conflicts_with = "peers")]
+    links: bool,
     /// Show them again and again, this long apart [default: 1s], until interrupted
     #[arg(short, long, value_name = "TIME", value_parser = value::time, num_args = 0..=1,
         default_missing_value = "1s")]
@@ -161,6 +167,14 @@ pub(crate) fn flows(cli: &Cli, flows: &Flows) -> Result<(), Failure> {
                 .iter()
                 .map(|peer| shown(cli, |to| print_peer(peer, to)));
             list(cli, items)
+        } else if flows.links {
+            let links = client.links()?;
+            let items = links.iter().map(|link| {
+                let name = link.device.and_then(|index| if_indextoname(index).ok());
+                let name = name.as_ref().and_then(|name| name.to_str().ok());
+                shown(cli, |to| print_link(link, name, to))
+            });
+            list(cli, items)
         } else {
             let messages = client.messages()?;
             let items = messages
@@ -171,9 +185,12 @@ pub(crate) fn flows(cli: &Cli, flows: &Flows) -> Result<(), Failure> {
         write(&text)?;
         // Once, not every time that they are watched.
         if text.is_empty() && !was_empty {
-            say(match flows.peers {
-                true => "no peers: no messages are under way",
-                false => "no messages are under way",
+            say(match flows {
+                Flows { peers: true, .. } => "no peers: no messages are under way",
+                Flows { links: true, .. } => {
+                    "no links: nobody has used the transport in this network namespace yet"
+                }
+                _ => "no messages are under way",
             });
         }
         was_empty = text.is_empty();
@@ -245,7 +262,7 @@ mod tests {
             }
         };
         assert_eq!(watch(""), None);
-        for flags in ["--watch", "--watch --peers", "-w", "-w -j"] {
+        for flags in ["--watch", "--watch --peers", "-w --links", "-w", "-w -j"] {
             assert_eq!(watch(flags), Some(1000), "{flags}");
         }
         for flags in ["--watch 20ms", "--watch=20ms", "-w 20ms", "-w20ms"] {

@@ -38,10 +38,10 @@ const PATIENT: u32 = 8;
 /// How often they are counted until what was freed is gone.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Caches that a qdisc, its packets, filters and the module's own data come from. (Those with `cg`
-/// are for what processes ask for.)
+/// Caches that a qdisc, its packets, filters and the modules' own data come from. (Those with `cg`
+/// are for what counts to memory cgroups, as the transport's sockets and tables do.)
 fn matters(name: &str) -> bool {
-    name.starts_with("skbuff") || (name.starts_with("kmalloc-") && !name.starts_with("kmalloc-cg-"))
+    name.starts_with("skbuff") || name.starts_with("kmalloc-")
 }
 
 /// Objects that a case has left behind.

@@ -26,6 +26,9 @@ pub const TOKEN_WIRE_LEN_V6: u32 = 104;
 /// Bytes that a full-length frame occupies on the wire (ExpressPass section 2.1).
 pub const FRAME_WIRE_LEN: u32 = 1538;
 
+/// [`Config::signal_share`]: all of the link, which is no bound.
+const SIGNAL_SHARE_ALL: u32 = limits::SIGNALS.max as u32;
+
 impl Config {
     /// Checks every option, and works out what they come to.
     ///
@@ -104,6 +107,10 @@ impl Config {
             }
             None => None,
         };
+        let signal_rate = match self.signal_share {
+            uapi::SIGNAL_SHARE_OFF | SIGNAL_SHARE_ALL.. => None,
+            ppb => Some(Rate::from_share(link, ppb)?),
+        };
         let lateness = Lateness::new(self.jitter, token_rate, link_rate);
         let expiry = match self.token_expiry {
             Expiry::Auto => {
@@ -119,6 +126,7 @@ impl Config {
         };
         Some(Resolved {
             drain,
+            signal_rate,
             link,
             shaped: self.link.is_some(),
             link_rate,
@@ -148,6 +156,7 @@ impl Config {
         };
         Some(Resolved {
             drain,
+            signal_rate: None,
             link: 0,
             shaped: false,
             link_rate: Rate::UNLIMITED,
@@ -288,6 +297,8 @@ pub struct Resolved {
     pub interval: Nanos,
     /// The rate at which the phantom queue drains, if there is one and the rate is known.
     pub drain: Option<Rate>,
+    /// What signals may take before others, if that is bounded and the link's speed is known.
+    pub signal_rate: Option<Rate>,
     /// A token that has waited longer is dropped; `None`: never. Where it follows from the rates,
     /// it is exact, and rounded up.
     pub expiry: Option<Nanos>,
@@ -306,6 +317,7 @@ impl Resolved {
         token_rate: Rate::UNLIMITED,
         interval: Nanos::ZERO,
         drain: None,
+        signal_rate: None,
         expiry: None,
         token_limit: 0,
         slack: Nanos::ZERO,

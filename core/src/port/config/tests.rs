@@ -51,6 +51,9 @@ fn every_range_ends_where_it_should() {
     ends("signal-limit", "1..100000 packets", |c, v| {
         c.signal_limit = v as u32
     });
+    ends("signal-share", "0.01%..100% or off", |c, v| {
+        c.signal_share = v as u32
+    });
     ends("overhead", "0b..256b", |c, v| c.overhead = v as u32);
     ends("mpu", "0b..256b", |c, v| c.mpu = v as u32);
     ends("jitter", "0ns..10ms", |c, v| c.jitter = Nanos(v));
@@ -67,6 +70,22 @@ fn every_range_ends_where_it_should() {
     for expiry in [Expiry::Off, Expiry::Auto, after(1), after(10_000_000_000)] {
         accepted(|c| c.token_expiry = expiry);
     }
+}
+
+#[test]
+fn signals_have_a_share_of_the_link_unless_it_is_all() {
+    let rate = |share| {
+        let resolved = accepted(|c| c.signal_share = share);
+        resolved.signal_rate.map(|rate| rate.bytes_per_sec())
+    };
+    assert_eq!(rate(Config::DEFAULT.signal_share), Some(10 * GBIT / 20));
+    assert_eq!(rate(100_000), Some(10 * GBIT / 10_000));
+    assert_eq!(rate(999_999_999), Some(10 * GBIT - 2));
+    assert_eq!(rate(1_000_000_000), None);
+    assert_eq!(rate(0), None);
+    // The least of the slowest link: 80 s for a byte.
+    let slow = accepted(|c| (c.signal_share, c.link) = (100_000, Some(125)));
+    assert_eq!(slow.signal_rate.unwrap().duration(1), Nanos(80_000_000_000));
 }
 
 #[test]
@@ -112,6 +131,7 @@ fn without_a_speed_nothing_that_follows_from_it_is_known() {
                 token_rate: Rate::UNLIMITED,
                 interval: Nanos::ZERO,
                 drain: None,
+                signal_rate: None,
                 expiry: None,
                 // A poll's worth of tokens, and one more.
                 token_limit: 65,
@@ -225,6 +245,7 @@ fn the_defaults_are_as_documented() {
         unscheduled: 1,
         data_limit: 1_514_000,
         signal_limit: 1000,
+        signal_share: 50_000_000,
         dscp: DscpMap::DEFAULT,
         split_gso: true,
         overhead: 4 + 8 + 12,

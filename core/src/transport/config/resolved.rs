@@ -60,13 +60,9 @@ pub struct Dscp {
     pub unscheduled: u8,
 }
 
-/// What a valid [`Config`] comes to.
+/// How fast a link is, and the tokens for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resolved {
-    /// See [`Config::policy`].
-    pub policy: Policy,
-    /// See [`Config::schedule`].
-    pub schedule: Schedule,
+pub struct Speed {
     /// Bytes/s: the link rate in force.
     pub link: u64,
     /// The same rate, exactly.
@@ -75,6 +71,55 @@ pub struct Resolved {
     pub token_rate: Rate,
     /// 2^-10 ns: how long a token of 84 wire bytes takes at the token rate, rounded up.
     pub token_time: u64,
+}
+
+impl Speed {
+    /// No speed: no token is held back.
+    pub(crate) const NONE: Self = Self {
+        link: 1,
+        link_rate: Rate::UNLIMITED,
+        token_rate: Rate::UNLIMITED,
+        token_time: 0,
+    };
+
+    /// Of a link of so many bytes/s, of which tokens have so many billionths. `None` if there is no
+    /// such rate.
+    fn new(link: u64, token_share: u32) -> Option<Self> {
+        // Devices may be faster than anything that rates can be made of.
+        let link = link.clamp(limits::LINK.min, Rate::MAX_BYTES_PER_SEC);
+        let token_rate = Rate::from_share(link, token_share)?;
+        Some(Self {
+            link,
+            link_rate: Rate::from_bytes_per_sec(link)?,
+            token_rate,
+            token_time: token_rate.duration(TOKEN_WIRE_LEN << 10).0,
+        })
+    }
+
+    /// Bytes on the link in `time`, which is at most a second. At least 1.
+    pub fn bytes_in(&self, time: Nanos) -> u32 {
+        // Seconds' worth and the rest apart: neither outgrows 64 bits.
+        let (whole, part) = (self.link / S, self.link % S);
+        let bytes = whole
+            .saturating_mul(time.0)
+            .saturating_add(part.saturating_mul(time.0) / S);
+        u32::try_from(bytes.max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+/// What a valid [`Config`] comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// See [`Config::policy`].
+    pub policy: Policy,
+    /// See [`Config::schedule`].
+    pub schedule: Schedule,
+    /// The speed of links whose own is not known.
+    pub speed: Speed,
+    /// [`Config::link`] is set: all links have this speed, whatever their devices say.
+    pub is_link_set: bool,
+    /// Parts per billion: the tokens' share of each link.
+    pub token_share: u32,
     /// See [`Config::feedback`].
     pub feedback: Feedback,
     /// Parts per billion of the token rate: a message's rate at first.
@@ -137,10 +182,9 @@ impl Resolved {
     pub(crate) const NONE: Self = Self {
         policy: Policy::ExpressPass,
         schedule: Schedule::Srpt,
-        link: 1,
-        link_rate: Rate::UNLIMITED,
-        token_rate: Rate::UNLIMITED,
-        token_time: 0,
+        speed: Speed::NONE,
+        is_link_set: false,
+        token_share: 0,
         feedback: Feedback::Midpoint,
         initial_rate: 1,
         min_rate: 1,
@@ -174,16 +218,18 @@ impl Resolved {
         },
     };
 
-    /// Bytes on the link in the round-trip time before one was measured: what REN sends at first.
-    /// At least 1.
-    pub fn base_bytes(&self) -> u32 {
-        // Seconds' worth and the rest apart: neither outgrows 64 bits, as the time is at most a
-        // second.
-        let (whole, part) = (self.link / S, self.link % S);
-        let bytes = whole
-            .saturating_mul(self.base_rtt.0)
-            .saturating_add(part.saturating_mul(self.base_rtt.0) / S);
-        u32::try_from(bytes.max(1)).unwrap_or(u32::MAX)
+    /// The speed of a link whose device has this rate, bytes/s.
+    pub fn speed_of(&self, device_rate: u64) -> Speed {
+        if self.is_link_set || device_rate == 0 {
+            return self.speed;
+        }
+        Speed::new(device_rate, self.token_share).unwrap_or(self.speed)
+    }
+
+    /// Bytes on a link in the round-trip time before one was measured: what REN sends at first. At
+    /// least 1.
+    pub fn base_bytes(&self, speed: &Speed) -> u32 {
+        speed.bytes_in(self.base_rtt)
     }
 }
 
@@ -195,9 +241,6 @@ impl Config {
             (0, _) => USUAL_LINK,
             (link, _) => link,
         };
-        // Devices may be faster than anything that rates can be made of.
-        let link = link.clamp(limits::LINK.min, Rate::MAX_BYTES_PER_SEC);
-        let token_rate = Rate::from_share(link, self.token_share)?;
         let policy = match self.policy {
             uapi::POLICY_EXPRESSPASS => Policy::ExpressPass,
             uapi::POLICY_TOP => Policy::Top,
@@ -213,10 +256,9 @@ impl Config {
                 uapi::SCHEDULE_EDF => Schedule::Edf,
                 _ => Schedule::Coflow,
             },
-            link,
-            link_rate: Rate::from_bytes_per_sec(link)?,
-            token_rate,
-            token_time: token_rate.duration(TOKEN_WIRE_LEN << 10).0,
+            speed: Speed::new(link, self.token_share)?,
+            is_link_set: self.link != 0,
+            token_share: self.token_share,
             feedback: match self.feedback {
                 uapi::FEEDBACK_MIDPOINT => Feedback::Midpoint,
                 _ => Feedback::Weighted,

@@ -28,17 +28,17 @@ fn with(name: &str, number: u64) -> Config {
 #[test]
 fn the_defaults_are_valid_and_what_they_are_documented_to_be() {
     let resolved = Config::DEFAULT.validate(None).unwrap();
-    assert_eq!(resolved.link, 1_250_000_000);
+    assert_eq!(resolved.speed.link, 1_250_000_000);
     assert_eq!(resolved.policy, Policy::Top);
     assert_eq!(resolved.feedback, Feedback::Weighted);
-    assert_eq!(resolved.token_rate.bytes_per_sec(), 64_734_895);
+    assert_eq!(resolved.speed.token_rate.bytes_per_sec(), 64_734_895);
     // 84 B at 5.1787916 % of 10 Gbit/s: 1297.6 ns.
-    assert_eq!(resolved.token_time, 1328743);
+    assert_eq!(resolved.speed.token_time, 1328743);
     assert_eq!(resolved.token_expiry, None);
     assert_eq!(resolved.update_period, None);
     assert_eq!(resolved.initial_rate, 1_000_000_000);
     // 62.5 KB: 10 Gbit/s for 50 us.
-    assert_eq!(resolved.base_bytes(), 62_500);
+    assert_eq!(resolved.base_bytes(&resolved.speed), 62_500);
     assert_eq!(resolved.priority, PriorityFunction::new(6, 20_000, 1000, 0));
 }
 
@@ -73,7 +73,7 @@ fn policies_differ_in_what_is_documented_and_nothing_else() {
 
 #[test]
 fn the_link_is_the_users_the_devices_or_the_usual_one() {
-    let link = |set, device| with("link", set).validate(device).unwrap().link;
+    let link = |set, device| with("link", set).validate(device).unwrap().speed.link;
     assert_eq!(link(0, None), USUAL_LINK);
     assert_eq!(link(0, Some(0)), USUAL_LINK);
     assert_eq!(link(0, Some(12_500_000_000)), 12_500_000_000);
@@ -231,9 +231,32 @@ proptest! {
             Ok(resolved) => {
                 prop_assert!(resolved.min_rate <= resolved.initial_rate);
                 prop_assert!(resolved.initial_rate <= 1_000_000_000);
-                prop_assert!(resolved.token_time != 0 && resolved.base_bytes() != 0);
+                prop_assert!(resolved.speed.token_time != 0 && resolved.base_bytes(&resolved.speed) != 0);
             }
             Err(refusal) => prop_assert!(refusal.to_string().len() <= 78, "{}", refusal),
         }
+    }
+}
+
+#[test]
+fn what_is_above_a_cap_is_refused_by_name_and_defaults_are_not() {
+    Config::DEFAULT.within_caps().unwrap();
+    for (number, cap) in CAPS {
+        let row = Config::option(*number).unwrap();
+        let most = row.form.range().unwrap().max;
+        assert!(most > *cap, "{}: nothing is capped", row.name);
+        let mut config = with(row.name, *cap);
+        config.within_caps().unwrap();
+        config = with(row.name, cap + 1);
+        config.validate(None).unwrap();
+        let said = config.within_caps().unwrap_err().to_string();
+        let wanted = std::format!(
+            "{}: {} is above {cap}, this user namespace's cap",
+            row.name,
+            cap + 1
+        );
+        assert_eq!(said, wanted);
+        // The kernel's messages have 79 bytes.
+        assert!(said.len() + "turnstile: ".len() < 80, "{said}");
     }
 }

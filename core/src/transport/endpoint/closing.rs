@@ -5,7 +5,7 @@
 //! that ends is removed in place, and only the user's data of it is moved.
 
 use super::*;
-use crate::transport::host::Failure;
+use crate::transport::host::{Failure, Unreachable};
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Aborts an outgoing message with a RESET. [`Host::out_done`] is not called. `None`: the
@@ -93,6 +93,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         self.out_index.remove(index);
         self.out_timers.remove(index);
+        self.shares.leave(out.shared);
         if let Some(peer) = self.peers.all.get_mut(out.peer) {
             peer.outgoing = peer.outgoing.saturating_sub(1);
             let left = out.unacknowledged;
@@ -123,6 +124,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Err(failure) => {
                 self.stats.count(match failure {
                     Failure::TimedOut => Counter::OutTimeout,
+                    Failure::Unreachable(Unreachable::Port) => Counter::OutRefused,
+                    Failure::Unreachable(_) => Counter::OutTimeout,
                     Failure::Reset(ResetCode::NoSocket) => Counter::OutRefused,
                     Failure::Reset(ResetCode::TooLong) => Counter::OutTooLong,
                     Failure::Reset(ResetCode::Protocol) => Counter::OutProtocol,
@@ -141,12 +144,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        let (peer, missing) = (message.peer, message.noted_missing);
+        let (peer, missing, link) = (message.peer, message.noted_missing, message.link);
         let (coflow, remaining) = (message.coflow_entry, message.noted_remaining);
         let tokens = message.ledger.take();
         self.in_index.remove(index);
         self.in_timers.remove(index);
-        self.pacer.drop(index);
+        self.links.leave(link, index);
         self.count_tokens(tokens);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_sub(1);
@@ -214,7 +217,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         self.leave_in(now, index);
         self.stats.count(match why {
-            Failure::TimedOut => Counter::InTimeout,
+            Failure::TimedOut | Failure::Unreachable(_) => Counter::InTimeout,
             Failure::Reset(ResetCode::Aborted | ResetCode::Unknown) => Counter::InAborted,
             Failure::Reset(_) => Counter::InProtocol,
         });
@@ -271,7 +274,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// The facts of an incoming message.
     pub(super) fn in_info(&self, now: Nanos, message: &In<I>) -> Info {
-        let all = self.config.token_rate.bytes_per_sec();
+        let all = self.links.speed(message.link).token_rate.bytes_per_sec();
         let ppb = u64::from(message.credit.rate());
         // Below 2^42 x 10^9 / 10^9, thousands and the rest apart.
         let rate = (all / 1_000_000_000)

@@ -20,6 +20,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.count(Counter::SyncReceived);
         if let Some(index) = self.find_in(sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
+            self.move_to(at, index);
             return self.on_sync_again(at.now, index, sync, host);
         }
         let hash = self.hash_in(sync.cookie, from);
@@ -62,9 +63,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if !proven && (self.half_open >= most || incoming >= (most / 4).max(1)) {
             self.limit(at.now, Limit::HalfOpen, host);
             self.stats.count(Counter::HalfOpenChallenged);
-            return self.challenge_stranger(at.now, from, sync, host);
+            return self.challenge_stranger(at, from, sync, host);
         }
-        let Some((index, peer)) = self.room_for_in(at.now, from) else {
+        let Some((index, peer)) = self.room_for_in(at, from) else {
             self.stats.count(Counter::SyncNoMemory);
             return self.limit(at.now, Limit::Memory, host);
         };
@@ -84,7 +85,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if proven {
             self.prove(peer);
         }
-        self.begin(at.now, from, sync, (index, peer), (user, window), host);
+        self.begin(at, from, sync, (index, peer), (user, window), host);
     }
 
     /// How many messages of strangers there may be: they do not take all places of others.
@@ -108,23 +109,26 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// Reserves memory for another message from this peer, also for remembering it later. Returns
     /// the indices of message and peer.
-    fn room_for_in(&mut self, now: Nanos, from: &Address) -> Option<(u32, u32)> {
+    fn room_for_in(&mut self, at: At, from: &Address) -> Option<(u32, u32)> {
+        if !self.is_prepared() {
+            return None;
+        }
         let (index, _) = self.ins.vacant()?;
         let remembered = self.remembered.len().saturating_add(self.ins.len());
         let fits = self.in_index.reserve(index)
             && self.in_timers.reserve(index)
-            && self.pacer.reserve(index)
+            && self.links.reserve(at.link, index)
             && self.remembered.reserve(remembered.saturating_add(1));
         if !fits {
             return None;
         }
         let hash = self.hash_address(from);
-        Some((index, self.peers.get(now, hash, from)?))
+        Some((index, self.peers.get(at.now, hash, from)?))
     }
 
     fn begin<H: Host<O, I>>(
         &mut self,
-        now: Nanos,
+        At { now, link, .. }: At,
         from: &Address,
         sync: &Sync,
         (index, peer): (u32, u32),
@@ -134,12 +138,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let number = self.next_number();
         let credit = Credit::new(&self.config);
         let rtt = self.config.base_rtt;
-        let times = (rtt, self.config.rto);
+        let times = (rtt, self.config.rto, self.config.timeout);
         // Unscheduled packets follow the SYNC at once, and a port queues at most one of them. So
         // they have arrived a quarter of a round trip after the link could have carried them,
         // headers included, or are lost.
         let whole = sync.unscheduled.saturating_add(sync.unscheduled / 8);
-        let until = now + Nanos(rtt.0 / 4) + self.config.link_rate.duration(whole);
+        let until = now + Nanos(rtt.0 / 4) + self.links.speed(link).link_rate.duration(whole);
         // Without memory the message counts as having no coflow.
         let coflow = (sync.coflow != 0)
             .then(|| (self.key.hash([], purpose::COFLOW, sync.coflow) >> 32) as u32)
@@ -148,16 +152,18 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.insert_in(
             user, number, peer, from, sync, window, now, times, until, credit, first,
         );
-        let free = self.free_bytes(sync, from);
+        let free = self.free_bytes(sync, from, link);
         let known = self.peers.is_proven(peer);
         let mut narrow = false;
         if let Some(message) = self.ins.get_mut(index) {
             message.grant = sync.ren.then_some(now + rtt);
             message.coflow_entry = coflow;
+            message.link = link;
             message.proven = known;
             message.announce(free);
             narrow = message.window < message.length.unwrap_or(u32::MAX);
         }
+        self.links.join(link);
         self.half_open = self.half_open.saturating_add(u32::from(!known));
         self.credit(index, from, SYNC_LEN as u32);
         self.in_index.insert(self.hash_in(sync.cookie, from), index);
@@ -187,7 +193,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         sync: &Sync,
         window: u32,
         now: Nanos,
-        times: (Nanos, Nanos),
+        times: (Nanos, Nanos, Nanos),
         until: Nanos,
         credit: Credit,
         first: u16,
@@ -199,9 +205,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// How many bytes of a message may come without tokens: what its sender announces, and would
     /// send by the options here. With REN that is what the link carries in a round trip.
-    fn free_bytes(&self, sync: &Sync, from: &Address) -> u32 {
+    fn free_bytes(&self, sync: &Sync, from: &Address, link: u32) -> u32 {
         if sync.ren {
-            return base_payload(self.config.base_bytes(), sync.mss.into(), from);
+            let speed = self.links.speed(link);
+            return base_payload(self.config.base_bytes(speed), sync.mss.into(), from);
         }
         let most = self.config.unscheduled.saturating_mul(sync.mss.into());
         sync.unscheduled.min(most)

@@ -2,6 +2,7 @@
 //! Which message gets the next token, and when.
 
 use super::*;
+use crate::transport::config::Speed;
 use crate::transport::jitter::{Due, NANO};
 use crate::transport::policy::{standing, Facts, Key, Standing};
 use crate::transport::wire::Token;
@@ -28,15 +29,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
+        let link = message.link;
         if !(free && message.wants(now, crowded)) {
-            self.pacer.drop(index);
-        } else if !self.pacer.holds(index) {
+            self.links.drop(link, index);
+        } else if !self.links.holds(link, index) {
             if message.next_token < now {
                 // Time in which it wanted no token is not made up for.
                 message.due = Due::new(now);
                 message.next_token = now;
             }
-            self.pacer.want(now, index, message.next_token);
+            self.links.want(link, now, index, message.next_token);
         }
     }
 
@@ -53,7 +55,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             wish: message.wish,
             due: message.next_token,
         };
-        let mut standing = standing(&self.config, now, &facts);
+        let mut standing = standing(&self.config, self.links.speed(message.link), now, &facts);
         if !message.proven && self.is_crowded() {
             // Messages of which data has come go first: a flood of SYNCs must not take their
             // tokens, whatever priority it claims.
@@ -67,29 +69,32 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let (mut tokens, mut looks) = (0_u32, 0_u32);
         while tokens < TOKENS && looks < LOOKS {
             looks = looks.saturating_add(1);
-            if let Some(index) = self.pacer.due(at.now) {
+            let Some(link) = self.links.due(at.now) else {
+                return;
+            };
+            if let Some(index) = self.links.due_message(link, at.now) {
                 match self.ins.get(index) {
                     Some(message) => {
                         let standing = self.standing(at.now, message);
-                        self.pacer.ready(index, standing.key);
+                        self.links.ready(link, index, standing.key);
                     }
-                    None => self.pacer.drop(index),
+                    None => self.links.drop(link, index),
                 }
                 continue;
             }
-            let Some((key, index)) = self.pacer.first(at.now) else {
+            let Some((key, index)) = self.links.first(link, at.now) else {
                 return;
             };
             let crowded = self.is_crowded();
             let wants = |it: &&In<I>| it.wants(at.now, crowded) && self.may_have_token(it);
             let Some(message) = self.ins.get(index).filter(wants) else {
-                self.pacer.drop(index);
+                self.links.drop(link, index);
                 continue;
             };
             let standing = self.standing(at.now, message);
             if standing.key > key {
                 // Its rank has fallen since.
-                self.pacer.ready(index, standing.key);
+                self.links.ready(link, index, standing.key);
                 continue;
             }
             self.send_token(at, index, standing.priority, host);
@@ -99,10 +104,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     fn send_token<H: Host<O, I>>(&mut self, at: At, index: u32, priority: u8, host: &mut H) {
         let base = self.config.base_rtt;
-        let slack = self.pacer.slack();
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
+        let link = message.link;
+        let slack = self.links.slack(link);
         let to = message.from;
         let rtt = message.rtt(base);
         message.priority = priority;
@@ -114,17 +120,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             grant: None,
         };
         let wire_len = token_wire_len(&to);
-        let interval = message.credit.interval(&self.config, wire_len);
+        let interval = message.credit.interval(self.links.speed(link), wire_len);
         let jitter = self.config.jitter;
         message.due.advance(at.now, interval, slack);
         let late = message.jitter.next(&mut self.rng, interval, jitter);
         message.next_token = message.due.at() + late;
-        let time = self.config.token_time;
-        self.pacer
-            .charge(at.now, wire_len, time, &mut self.rng, jitter);
+        self.links
+            .charge(link, at.now, wire_len, &mut self.rng, jitter);
         // It waits again, unless it wants no more tokens; the pacer does not become idle in
         // between.
-        self.pacer.wait(index, message.next_token);
+        self.links.wait(link, index, message.next_token);
         self.stats.count(Counter::TokenSent);
         self.stamp_token(at, index, &mut token);
         self.send_back(index, Class::Token(priority), &Packet::Token(token), host);
@@ -157,15 +162,45 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         // It may have been changed since.
         message.credit.configure(config);
         message.credit.update(config, &period);
-        let interval = message
-            .credit
-            .interval(config, token_wire_len(&message.from));
-        message.due.hasten(now, interval);
-        message.next_token = message
-            .next_token
-            .min(message.due.at() + Nanos(interval / NANO));
-        let at = message.next_token;
-        self.pacer.hasten(index, at);
+        let speed = self.links.speed(message.link);
+        hasten(now, message, speed);
+        let (link, at) = (message.link, message.next_token);
+        self.links.hasten(link, index, at);
         self.count_tokens((answered, lost));
     }
+
+    /// A packet of a message came by this link: from now on its tokens are paced there. Without
+    /// memory it stays where it was.
+    #[inline]
+    pub(super) fn move_to(&mut self, at: At, index: u32) {
+        if self.ins.get(index).is_some_and(|it| it.link != at.link) {
+            self.moved(at, index);
+        }
+    }
+
+    #[cold]
+    fn moved(&mut self, at: At, index: u32) {
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        if !self.links.reserve(at.link, index) {
+            return;
+        }
+        self.links.leave(message.link, index);
+        self.links.join(at.link);
+        message.link = at.link;
+        // Its rate is a share of another link's.
+        let speed = self.links.speed(at.link);
+        hasten(at.now, message, speed);
+        self.schedule(at.now, index);
+    }
+}
+
+/// The message's rate may be a higher one since: its next token is due within its interval of now.
+fn hasten<I>(now: Nanos, message: &mut In<I>, speed: &Speed) {
+    let wire_len = token_wire_len(&message.from);
+    let interval = message.credit.interval(speed, wire_len);
+    message.due.hasten(now, interval);
+    let latest = message.due.at() + Nanos(interval / NANO);
+    message.next_token = message.next_token.min(latest);
 }

@@ -34,6 +34,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             None => return self.data_for_none(from, data.cookie, host),
         };
         self.credit(index, from, data.len.saturating_add(DATA_LEN as u32));
+        self.move_to(at, index);
         let id = self.in_id(index);
         let Some(message) = self.ins.get_mut(index) else {
             return;

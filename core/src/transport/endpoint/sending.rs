@@ -8,6 +8,7 @@ use crate::header::{FLAG_REN, FLAG_UNSCHEDULED};
 use crate::transport::config::Policy;
 use crate::transport::host::{Failure, Outgoing, SendError};
 use crate::transport::outgoing::{Nothing, Piece};
+use crate::transport::shares::Shared;
 use crate::transport::wire::{Data, Fin, Mark, Resend, Token, MAX_LENGTH, MAX_MSS, MIN_MSS};
 
 /// Packets that are sent without tokens in one call.
@@ -26,22 +27,23 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         message: O,
         host: &mut H,
     ) -> Result<OutId, (SendError, O)> {
-        let most = what.length.unwrap_or(MAX_LENGTH);
-        if most == 0 || most > MAX_LENGTH || what.available > most {
+        let whole = what.length.unwrap_or(MAX_LENGTH);
+        if whole == 0 || whole > MAX_LENGTH || what.available > whole {
             return Err((SendError::Length, message));
         }
-        if self.outs.len() >= self.config.max_outgoing {
-            self.stats.count(Counter::OutLimit);
-            self.limit(now, Limit::Outgoing, host);
+        if !self.may_send(what.user, Some(to)) {
+            self.no_place(now, host);
             return Err((SendError::TooMany, message));
         }
-        let Some((index, peer)) = self.room_for_out(now, to) else {
+        let Some((index, peer, shared)) = self.room_for_out(now, to, what.user) else {
             self.stats.count(Counter::OutNoMemory);
             self.limit(now, Limit::Memory, host);
             return Err((SendError::NoMemory, message));
         };
+        self.recall_path(now, peer, to);
+        let most = u16::try_from(self.most_of(now, peer)).unwrap_or(MAX_MSS);
         let what = Outgoing {
-            mss: what.mss.clamp(MIN_MSS, MAX_MSS),
+            mss: what.mss.min(most).clamp(MIN_MSS, MAX_MSS),
             ..*what
         };
         let cookie = Cookie(host.random());
@@ -49,15 +51,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let rto = self.rto(self.config.base_rtt);
         let timeout = self.config.timeout;
         let mut out = Out::new(message, cookie, number, peer, to, &what, now, rto, timeout);
+        out.shared = shared;
         if self.config.policy == Policy::Ren {
             out.ren = true;
-            out.line = base_payload(self.config.base_bytes(), out.mss, to);
+            let speed = self.links.speed(out.link);
+            out.line = base_payload(self.config.base_bytes(speed), out.mss, to);
             out.burst = out.line;
         } else if what.length == Some(what.available)
-            && most <= self.config.unscheduled.saturating_mul(what.mss.into())
+            && whole <= self.config.unscheduled.saturating_mul(what.mss.into())
         {
-            out.unscheduled = most;
-            out.burst = most;
+            out.unscheduled = whole;
+            out.burst = whole;
         }
         let first = out.first_timer();
         let sync = out.sync(now);
@@ -76,14 +80,36 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Ok(self.out_id(index))
     }
 
-    /// Reserves memory for another message to this peer. Returns the indices of message and peer.
-    fn room_for_out(&mut self, now: Nanos, to: &Address) -> Option<(u32, u32)> {
+    /// Whether a user may begin another message to a peer; `None`: to one that has none of the
+    /// user's. [`Outgoing::user`] has the rule.
+    pub fn may_send(&self, user: u32, to: Option<&Address>) -> bool {
+        let free = self.config.max_outgoing.saturating_sub(self.outs.len());
+        let peer = to.and_then(|to| self.peers.find(self.hash_address(to), to));
+        self.shares.may_begin(&self.key, user, peer, free)
+    }
+
+    /// A message had to wait for a place, or was refused for want of one: counts it.
+    pub fn no_place<H: Host<O, I>>(&mut self, now: Nanos, host: &mut H) {
+        self.stats.count(Counter::OutLimit);
+        self.limit(now, Limit::Outgoing, host);
+    }
+
+    /// Reserves memory for another message to this peer, and takes a place for it. Returns the
+    /// indices of message and peer.
+    fn room_for_out(&mut self, now: Nanos, to: &Address, user: u32) -> Option<(u32, u32, Shared)> {
         let (index, _) = self.outs.vacant()?;
         if !(self.out_index.reserve(index) && self.out_timers.reserve(index)) {
             return None;
         }
         let hash = self.hash_address(to);
-        Some((index, self.peers.get(now, hash, to)?))
+        let peer = self.peers.get(now, hash, to)?;
+        match self.shares.join(&self.key, user, peer) {
+            Some(shared) => Some((index, peer, shared)),
+            None => {
+                self.peers.tidy(now, peer, &self.key);
+                None
+            }
+        }
     }
 
     /// More of a message is written: all bytes below `available`. `end`: that is all. Values that
@@ -104,7 +130,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return false;
         };
         let knew = out.length.is_some();
-        if !out.written(available, end) {
+        if !out.written(now, available, end) {
             return true;
         }
         let wake = out.starved && out.available > out.sent;
@@ -174,6 +200,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Sends some of the unscheduled packets.
     pub(super) fn burst<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let mut count = 0_u32;
+        let Some(peer) = self.outs.get(index).map(|out| out.peer) else {
+            return;
+        };
+        let most = self.most_of(now, peer);
         loop {
             let Some(out) = self.outs.get_mut(index) else {
                 return;
@@ -186,7 +216,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.out_timers.set(index, now);
                 return;
             }
-            let Ok(piece) = out.next(now) else {
+            let Ok(piece) = out.next(now, most) else {
                 return;
             };
             out.burst = out.burst.saturating_sub(piece.len);
@@ -263,6 +293,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         out.heard(at.now, true, rto);
         let peer = out.peer;
+        if out.ren && out.link != at.link {
+            // Packets leave by the link that grants come by.
+            out.link = at.link;
+            let speed = self.links.speed(out.link);
+            out.line = base_payload(self.config.base_bytes(speed), out.mss, from);
+        }
         self.prove(peer);
         let Some(out) = self.outs.get_mut(index) else {
             return;
@@ -301,7 +337,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         packets: u32,
         host: &mut H,
     ) {
+        let Some(peer) = self.outs.get(index).map(|out| out.peer) else {
+            return;
+        };
         for number in 0..packets {
+            let most = self.most_of(at.now, peer);
             let Some(out) = self.outs.get_mut(index) else {
                 return;
             };
@@ -309,8 +349,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.stats.count(Counter::GrantHeld);
                 return;
             }
-            match out.next(at.now) {
+            match out.next(at.now, most) {
                 Ok(piece) => {
+                    if let Some(tried) = out.stuck(at.now, self.config.rto) {
+                        self.narrow(at.now, index, tried);
+                    }
+                    let Some(out) = self.outs.get_mut(index) else {
+                        return;
+                    };
                     if number == 0 {
                         out.tokens = out.tokens.saturating_add(1);
                         self.stats.count(Counter::TokenValid);
@@ -387,7 +433,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return self.stats.count(Counter::SignalContradiction);
         }
         let before = out.received;
-        let news = out.acknowledged(ack.received, ack.window);
+        let news = out.acknowledged(at.now, ack.received, ack.window);
         out.heard(at.now, news, rto);
         if out.received > before && !ack.last {
             host.out_acked(id, &mut out.user, ack.received);

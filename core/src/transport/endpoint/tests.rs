@@ -143,6 +143,6 @@ fn answer(token: &wire::Token, offset: u32, len: u32) -> Packet {
 
 impl Messages {
     fn receive(&mut self, now: Nanos, from: &Address, packet: Packet, io: &mut Io) {
-        self.packet(now, now.0 as u32, from, 0, &packet, (), io);
+        self.packet(now, now.0 as u32, from, 0, 0, &packet, (), io);
     }
 }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::transport::host::Failure;
+use crate::transport::links::SHARED;
 use crate::transport::outgoing::Due;
 use crate::transport::wire::Mark;
 
@@ -13,7 +14,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Does what is due: sends tokens, repeats signals, gives up silent peers. To be called at
     /// [`Endpoint::next_timer`]; at any other time it is harmless.
     pub fn timer<H: Host<O, I>>(&mut self, now: Nanos, clock: u32, host: &mut H) {
-        let at = At { now, clock };
+        let link = SHARED;
+        let at = At { now, clock, link };
         self.pace(at, host);
         for _ in 0..TIMERS {
             match self.in_timers.first() {
@@ -42,7 +44,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             first(&self.in_timers),
             first(&self.out_timers),
             self.remembered.next(),
-            self.pacer.next(),
+            self.links.next(),
         ];
         all.into_iter().flatten().min()
     }
@@ -76,6 +78,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.tell_sender_reset(index, ResetCode::Unknown, host);
             return self.in_failed(at.now, index, Failure::TimedOut, host);
         }
+        if at.now >= message.progress.next() {
+            let least = host.is_wanted(&message.user);
+            let facts = message.facts();
+            let timeout = self.config.timeout;
+            if !message.progress.look(at.now, timeout, &facts, least) {
+                self.tell_sender_reset(index, ResetCode::Closed, host);
+                return self.in_failed(at.now, index, Failure::TimedOut, host);
+            }
+        }
         if unanswered {
             self.challenge(at.now, index, host);
         }
@@ -105,12 +116,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     fn on_out_timer<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         // Read before what follows, which may set the timer.
         let due = match self.outs.get_mut(index) {
-            Some(out) => out.due(now),
+            Some(out) => {
+                let orphan = host.is_orphan(&out.user);
+                out.due(now, orphan)
+            }
             None => return self.out_timers.remove(index),
         };
         match due {
             Due::Later(next) => self.out_timers.set(index, next),
-            Due::Dead => return self.out_done(now, index, Err(Failure::TimedOut), host),
+            Due::Dead => {
+                let soft = self.outs.get(index).and_then(|out| out.soft);
+                let why = soft.map_or(Failure::TimedOut, Failure::Unreachable);
+                return self.out_done(now, index, Err(why), host);
+            }
             Due::Ask(next) => {
                 self.out_timers.set(index, next);
                 self.ask(now, index, host);

@@ -175,12 +175,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// answers take a sixteenth of the link at most, as those who know us need the rest.
     pub(super) fn challenge_stranger<H: Host<O, I>>(
         &mut self,
-        now: Nanos,
+        At { now, link, .. }: At,
         from: &Address,
         sync: &Sync,
         host: &mut H,
     ) {
-        let interval = self.config.link_rate.duration(CHALLENGE_WIRE);
+        let interval = self.links.speed(link).link_rate.duration(CHALLENGE_WIRE);
         if self.challenged > now + Nanos(interval.0.saturating_mul(CHALLENGE_BURST)) {
             return self.stats.count(Counter::ChallengeSuppressed);
         }

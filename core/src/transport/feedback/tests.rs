@@ -117,15 +117,21 @@ fn an_interval_is_that_of_the_share() {
     let config = config(uapi::FEEDBACK_WEIGHTED);
     let mut credit = Credit::new(&config);
     // Half of the token rate: 2 x 1297.6 ns; 104 bytes take longer.
-    assert_eq!(credit.interval(&config, 84), 2 * config.token_time);
-    let longer = 2 * config.token_time * 104 / 84;
-    assert!(credit.interval(&config, 104).abs_diff(longer) <= 2);
+    assert_eq!(
+        credit.interval(&config.speed, 84),
+        2 * config.speed.token_time
+    );
+    let longer = 2 * config.speed.token_time * 104 / 84;
+    assert!(credit.interval(&config.speed, 104).abs_diff(longer) <= 2);
     credit.rate = 1_000_000_000;
-    assert_eq!(credit.interval(&config, 84), config.token_time);
+    assert_eq!(credit.interval(&config.speed, 84), config.speed.token_time);
     credit.rate = 3_000_000;
-    assert_eq!(credit.interval(&config, 84), config.token_time * 1000 / 3);
+    assert_eq!(
+        credit.interval(&config.speed, 84),
+        config.speed.token_time * 1000 / 3
+    );
     credit.rate = 0;
-    assert_eq!(credit.interval(&config, 84), u64::MAX);
+    assert_eq!(credit.interval(&config.speed, 84), u64::MAX);
 }
 
 #[test]

@@ -15,6 +15,7 @@ fn out(length: Option<u32>, available: u32) -> Out<()> {
         priority: None,
         mss: 1000,
         available,
+        user: 0,
     };
     let address = Address::default();
     Out::new(
@@ -42,22 +43,22 @@ fn span(start: u32, end: u32) -> Span {
 fn full_packets_go_out_and_what_is_left() {
     let mut out = out(Some(2500), 2500);
     let now = Nanos(200);
-    assert_eq!(out.next(now), piece(0, 1000, false));
-    assert_eq!(out.next(now), piece(1000, 1000, false));
-    assert_eq!(out.next(now), piece(2000, 500, false));
-    assert_eq!(out.next(now), Err(Nothing::Sent));
+    assert_eq!(out.next(now, u32::MAX), piece(0, 1000, false));
+    assert_eq!(out.next(now, u32::MAX), piece(1000, 1000, false));
+    assert_eq!(out.next(now, u32::MAX), piece(2000, 500, false));
+    assert_eq!(out.next(now, u32::MAX), Err(Nothing::Sent));
 }
 
 #[test]
 fn what_was_named_goes_first_and_once_in_a_round_trip() {
     let mut out = out(Some(10_000), 10_000);
     for _ in 0..5 {
-        out.next(Nanos(200)).unwrap();
+        out.next(Nanos(200), u32::MAX).unwrap();
     }
     // Bytes that were never sent follow in order.
     let named = [span(1000, 2500), span(4000, 9000)];
     assert_eq!(out.name(Nanos(300), &named, BASE), (0, true));
-    let pieces: Vec<_> = (0..4).map(|_| out.next(Nanos(300))).collect();
+    let pieces: Vec<_> = (0..4).map(|_| out.next(Nanos(300), u32::MAX)).collect();
     let wanted = [
         piece(1000, 1000, true),
         piece(2000, 500, true),
@@ -69,44 +70,44 @@ fn what_was_named_goes_first_and_once_in_a_round_trip() {
     // The span is scheduled already: naming it once more is no news.
     assert_eq!(out.name(Nanos(1299), &named, BASE), (2, false));
     // Of the second span, the part sent in between.
-    assert_eq!(out.next(Nanos(1299)), piece(5000, 1000, true));
-    assert_eq!(out.next(Nanos(1299)), piece(6000, 1000, false));
+    assert_eq!(out.next(Nanos(1299), u32::MAX), piece(5000, 1000, true));
+    assert_eq!(out.next(Nanos(1299), u32::MAX), piece(6000, 1000, false));
     assert_eq!(out.name(Nanos(1300), &named[..1], BASE), (0, true));
-    assert_eq!(out.next(Nanos(1300)), piece(1000, 1000, true));
+    assert_eq!(out.next(Nanos(1300), u32::MAX), piece(1000, 1000, true));
     // Bytes acknowledged in the meantime have arrived.
-    assert!(out.acknowledged(2500, 10_000));
-    assert_eq!(out.next(Nanos(1300)), piece(7000, 1000, false));
+    assert!(out.acknowledged(Nanos(200), 2500, 10_000));
+    assert_eq!(out.next(Nanos(1300), u32::MAX), piece(7000, 1000, false));
 }
 
 #[test]
 fn nothing_goes_beyond_the_window_or_what_is_written() {
     let mut out = out(Some(10_000), 1500);
-    out.next(Nanos(200)).unwrap();
-    assert_eq!(out.next(Nanos(200)), piece(1000, 500, false));
-    assert_eq!(out.next(Nanos(200)), Err(Nothing::Unwritten));
+    out.next(Nanos(200), u32::MAX).unwrap();
+    assert_eq!(out.next(Nanos(200), u32::MAX), piece(1000, 500, false));
+    assert_eq!(out.next(Nanos(200), u32::MAX), Err(Nothing::Unwritten));
     assert!(out.starved);
-    assert!(out.written(10_000, true) && !out.written(10_001, true));
-    assert!(!out.written(9_999, true));
-    assert!(out.acknowledged(1000, 2200));
-    assert_eq!(out.next(Nanos(200)), piece(1500, 700, false));
-    assert_eq!(out.next(Nanos(200)), Err(Nothing::Window));
+    assert!(out.written(Nanos(200), 10_000, true) && !out.written(Nanos(200), 10_001, true));
+    assert!(!out.written(Nanos(200), 9_999, true));
+    assert!(out.acknowledged(Nanos(200), 1000, 2200));
+    assert_eq!(out.next(Nanos(200), u32::MAX), piece(1500, 700, false));
+    assert_eq!(out.next(Nanos(200), u32::MAX), Err(Nothing::Window));
     // Windows do not shrink, and bytes that were not sent cannot be acknowledged.
-    assert!(!out.acknowledged(1000, 1500));
+    assert!(!out.acknowledged(Nanos(200), 1000, 1500));
     assert_eq!(out.window, 2200);
-    assert!(!out.acknowledged(2201, 9000));
+    assert!(!out.acknowledged(Nanos(200), 2201, 9000));
     assert_eq!(out.window, 2200);
-    assert!(out.acknowledged(2200, 9000));
-    assert_eq!(out.next(Nanos(200)), piece(2200, 1000, false));
+    assert!(out.acknowledged(Nanos(200), 2200, 9000));
+    assert_eq!(out.next(Nanos(200), u32::MAX), piece(2200, 1000, false));
 }
 
 #[test]
 fn a_length_that_was_not_told_is_told_by_fin() {
     let mut out = out(None, 0);
     assert_eq!(out.sync(Nanos(100)).length, None);
-    assert!(out.written(500, false) && out.fin().is_none());
-    assert!(out.written(700, true));
+    assert!(out.written(Nanos(200), 500, false) && out.fin().is_none());
+    assert!(out.written(Nanos(200), 700, true));
     assert_eq!((out.fin(), out.sync(Nanos(100)).length), (Some(700), None));
-    assert!(!out.written(800, true), "it has ended");
+    assert!(!out.written(Nanos(200), 800, true), "it has ended");
 }
 
 #[test]
@@ -114,17 +115,17 @@ fn a_silent_peer_is_asked_ever_more_rarely_and_given_up() {
     let mut out = out(Some(1000), 1000);
     out.timeout = Nanos(80_000);
     assert_eq!(out.first_timer(), Nanos(2100));
-    assert_eq!(out.due(Nanos(2099)), Due::Later(Nanos(2100)));
-    assert_eq!(out.due(Nanos(2100)), Due::Ask(Nanos(6100)));
+    assert_eq!(out.due(Nanos(2099), false), Due::Later(Nanos(2100)));
+    assert_eq!(out.due(Nanos(2100), false), Due::Ask(Nanos(6100)));
     assert!(!out.sync(Nanos(2100)).probe);
-    assert_eq!(out.due(Nanos(6100)), Due::Ask(Nanos(14_100)));
+    assert_eq!(out.due(Nanos(6100), false), Due::Ask(Nanos(14_100)));
     // An answer to a probe shows that the peer is alive, but does not reset the backoff.
     out.heard(Nanos(7000), false, Nanos(2000));
     assert!(out.sync(Nanos(7000)).probe);
-    assert_eq!(out.due(Nanos(8000)), Due::Later(Nanos(9000)));
-    assert_eq!(out.due(Nanos(9000)), Due::Ask(Nanos(13_000)));
-    assert_eq!(out.due(Nanos(86_999)), Due::Ask(Nanos(87_000)));
-    assert_eq!(out.due(Nanos(87_000)), Due::Dead);
+    assert_eq!(out.due(Nanos(8000), false), Due::Later(Nanos(9000)));
+    assert_eq!(out.due(Nanos(9000), false), Due::Ask(Nanos(13_000)));
+    assert_eq!(out.due(Nanos(86_999), false), Due::Ask(Nanos(87_000)));
+    assert_eq!(out.due(Nanos(87_000), false), Due::Dead);
 }
 
 #[test]
@@ -132,11 +133,11 @@ fn news_makes_it_ask_sooner_by_steps() {
     let mut out = out(Some(1000), 1000);
     out.heard(Nanos(100), true, Nanos(2000));
     // Backoff: 2, 4 and 8 us after each other.
-    assert_eq!(out.due(Nanos(2100)), Due::Ask(Nanos(6100)));
-    assert_eq!(out.due(Nanos(6100)), Due::Ask(Nanos(14_100)));
+    assert_eq!(out.due(Nanos(2100), false), Due::Ask(Nanos(6100)));
+    assert_eq!(out.due(Nanos(6100), false), Due::Ask(Nanos(14_100)));
     for (at, next) in [(7000, 11_000), (8000, 10_000), (9000, 11_000)] {
         out.heard(Nanos(at), true, Nanos(2000));
-        assert_eq!(out.due(Nanos(at)), Due::Later(Nanos(next)));
+        assert_eq!(out.due(Nanos(at), false), Due::Later(Nanos(next)));
     }
 }
 
@@ -150,7 +151,7 @@ fn a_peer_that_answers_is_never_given_up() {
         out.heard(now, true, Nanos(2000));
         let mut asked = 0;
         while asked < 40 {
-            match out.due(now) {
+            match out.due(now, false) {
                 Due::Later(next) => now = next,
                 Due::Ask(next) => {
                     asked += 1;
@@ -180,12 +181,12 @@ fn it_begins_once_more_if_nothing_was_acknowledged() {
     let mut out = out(Some(2000), 2000);
     out.heard(Nanos(500), true, Nanos(2000));
     assert!(out.accept(0) && !out.accept(0));
-    out.next(Nanos(500)).unwrap();
+    out.next(Nanos(500), u32::MAX).unwrap();
     assert!(out.restart());
     assert!(!out.sync(Nanos(600)).probe);
     assert!(out.accept(0));
-    assert_eq!(out.next(Nanos(600)), piece(0, 1000, false));
-    out.acknowledged(1000, 2000);
+    assert_eq!(out.next(Nanos(600), u32::MAX), piece(0, 1000, false));
+    out.acknowledged(Nanos(200), 1000, 2000);
     assert!(!out.restart());
 }
 
@@ -197,4 +198,78 @@ fn the_sync_says_how_long_the_sender_tries() {
         out.timeout = Nanos(timeout * ms);
         assert_eq!(out.sync(Nanos(200)).patience, units);
     }
+}
+
+/// Karn's rule: an answer to one of two SYNCs says nothing of the round trip.
+#[test]
+fn a_round_trip_is_measured_where_one_sync_was_answered() {
+    for (syncs, rtt) in [(1, Nanos(600)), (2, BASE)] {
+        let mut out = out(Some(10_000), 10_000);
+        for _ in 0..syncs {
+            out.sync(Nanos(100));
+        }
+        out.heard(Nanos(700), true, Nanos(2000));
+        assert_eq!(out.rtt(BASE), rtt, "{syncs}");
+    }
+}
+
+#[test]
+fn shorter_packets_are_tried_when_the_first_missing_bytes_do_not_come() {
+    let (rto, mut now) = (Nanos(1000), Nanos(5000));
+    let mut out = out(Some(10_000), 10_000);
+    out.next(now, u32::MAX).unwrap();
+    out.next(now, u32::MAX).unwrap();
+    for tried in 0..20 {
+        // Only what is missing first counts: what comes after it is not acknowledged either way.
+        let stuck = out.stuck(now, rto);
+        let long = now >= Nanos(5000 + 1100 + 1000 * TRIES_RTO);
+        let enough = tried > TRIES && long;
+        assert_eq!(stuck, enough.then_some(1000), "{tried}");
+        now += Nanos(1100);
+        out.name(now, &[span(0, 2000)], BASE);
+        out.next(now, u32::MAX).unwrap();
+    }
+    out.narrowed(now);
+    assert_eq!(out.stuck(now, rto), None);
+    out.name(now + Nanos(2000), &[span(0, 2000)], BASE);
+    assert_eq!(out.next(now + Nanos(2000), 526), piece(0, 526, true));
+    // Progress forgives.
+    for _ in 0..20 {
+        now += Nanos(2000);
+        out.name(now, &[span(0, 2000)], BASE);
+        out.next(now, 526).unwrap();
+    }
+    assert!(out.stuck(now, rto).is_some());
+    assert!(out.acknowledged(now, 526, 20_000));
+    assert_eq!(out.stuck(now, rto), None);
+}
+
+#[test]
+fn who_answers_and_takes_nothing_is_given_up_in_the_end() {
+    let timeout = Nanos(1_000_000);
+    let after = |times: u64| Nanos(700 + times * timeout.0);
+    let due = |out: &mut Out<()>, at: Nanos, orphan: bool| {
+        out.timeout = timeout;
+        out.heard(at, false, Nanos(2000));
+        out.due(at, orphan) == Due::Dead
+    };
+    // It wants more, and has none.
+    let mut open = out(Some(10_000), 10_000);
+    open.acknowledged(Nanos(700), 0, 9000);
+    assert!(!due(&mut open, after(STALLED_TIMEOUTS) - Nanos(1), true));
+    assert!(due(&mut open, after(STALLED_TIMEOUTS), false));
+    // It wants no more: only who has closed the socket does not wait for that.
+    let mut closed = out(Some(10_000), 10_000);
+    closed.next(Nanos(200), u32::MAX).unwrap();
+    closed.acknowledged(Nanos(700), 1000, 1000);
+    assert!(!due(&mut closed, after(1000), false));
+    assert!(due(&mut closed, after(ORPHAN_TIMEOUTS), true));
+    // Nothing is to be sent, until something is.
+    let mut idle = out(None, 1000);
+    idle.next(Nanos(200), u32::MAX).unwrap();
+    idle.acknowledged(Nanos(700), 1000, 9000);
+    assert!(!due(&mut idle, after(1000), false));
+    assert!(idle.written(after(1000), 2000, true));
+    assert!(!due(&mut idle, after(1000 + STALLED_TIMEOUTS - 1), false));
+    assert!(due(&mut idle, after(1000 + STALLED_TIMEOUTS), false));
 }

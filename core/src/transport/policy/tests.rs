@@ -31,8 +31,8 @@ fn top(schedule: u32) -> Resolved {
 #[track_caller]
 fn first(config: &Resolved, first: Facts, second: Facts) {
     let (first, second) = (
-        standing(config, Nanos(0), &first),
-        standing(config, Nanos(0), &second),
+        standing(config, &config.speed, Nanos(0), &first),
+        standing(config, &config.speed, Nanos(0), &second),
     );
     assert!(first.key < second.key, "{first:?} {second:?}");
     assert!(first.priority <= second.priority);
@@ -54,7 +54,10 @@ fn expresspass_and_ren_know_no_priorities_only_who_is_due() {
             ..FACTS
         };
         first(&config, early, late);
-        assert_eq!(standing(&config, Nanos(0), &early).priority, 0);
+        assert_eq!(
+            standing(&config, &config.speed, Nanos(0), &early).priority,
+            0
+        );
     }
 }
 
@@ -76,7 +79,7 @@ fn srpt_goes_by_what_remains_and_las_by_what_came() {
     first(&top(uapi::SCHEDULE_SRPT), unknown(5000), FACTS);
     first(&top(uapi::SCHEDULE_LAS), unknown(5000), unknown(6000));
     // 69 packets, 1 packet.
-    let priority = |config, facts| standing(&config, Nanos(0), &facts).priority;
+    let priority = |config, facts| standing(&config, &config.speed, Nanos(0), &facts).priority;
     assert_eq!(priority(top(uapi::SCHEDULE_SRPT), FACTS), 2);
     assert_eq!(priority(top(uapi::SCHEDULE_SRPT), nearly), 0);
     assert_eq!(priority(top(uapi::SCHEDULE_LAS), nearly), 2);
@@ -99,13 +102,13 @@ fn edf_goes_by_the_deadline_and_puts_those_without_last() {
     first(&edf, until(1000), until(1001));
     first(&edf, until(1_000_000_000), FACTS);
     // In frames of 1230.4 ns: 812, 5.
-    let priority = |facts| standing(&edf, Nanos(0), &facts).priority;
+    let priority = |facts| standing(&edf, &edf.speed, Nanos(0), &facts).priority;
     assert_eq!(
         [priority(until(1000)), priority(until(7)), priority(FACTS)],
         [4, 0, 5]
     );
     // Over.
-    let late = standing(&edf, Nanos(u64::MAX), &until(1000));
+    let late = standing(&edf, &edf.speed, Nanos(u64::MAX), &until(1000));
     assert_eq!(late.priority, 0);
 }
 
@@ -131,9 +134,15 @@ fn what_the_application_wishes_for_comes_before_what_the_schedule_says() {
             ..FACTS
         };
         first(&top, wish(0, 1 << 29), wish(1, 1));
-        assert_eq!(standing(&top, Nanos(0), &wish(3, 1)).priority, 3);
+        assert_eq!(
+            standing(&top, &top.speed, Nanos(0), &wish(3, 1)).priority,
+            3
+        );
         // There are 6 priorities.
-        assert_eq!(standing(&top, Nanos(0), &wish(7, 1)).priority, 5);
+        assert_eq!(
+            standing(&top, &top.speed, Nanos(0), &wish(7, 1)).priority,
+            5
+        );
     }
 }
 
@@ -162,7 +171,7 @@ proptest! {
         };
         let (a, b) = (facts(a, &has[..4]), facts(b, &has[4..]));
         let now = Nanos(now.into());
-        let (a, b) = (standing(&config, now, &a), standing(&config, now, &b));
+        let (a, b) = (standing(&config, &config.speed, now, &a), standing(&config, &config.speed, now, &b));
         prop_assert!(a.priority < k as u8);
         prop_assert!(a.key >= b.key || a.priority <= b.priority);
     }

@@ -14,7 +14,7 @@ impl Network {
     ) {
         let from = address(from, to, self.hosts[to].v6);
         self.with(to, |endpoint, io, now, clock| {
-            endpoint.packet(Nanos(now), clock, &from, 0, &packet, payload, io);
+            endpoint.packet(Nanos(now), clock, &from, 0, 0, &packet, payload, io);
         });
     }
 
@@ -47,7 +47,40 @@ impl Network {
             priority: None,
             mss: 1450,
             available: length,
+            user: 0,
         }
+    }
+
+    /// A message begins now, if there is a place for it: its number.
+    pub(crate) fn try_send(&mut self, from: usize, to: usize, what: Outgoing) -> Option<usize> {
+        let number = self.registry.messages.len();
+        let v6 = self.hosts[from].v6;
+        let out = Out {
+            message: number,
+            acked: 0,
+        };
+        let there = address(to, from, v6);
+        let sent = self.with(from, |endpoint, io, now, _| {
+            let user = what.user;
+            let may = endpoint.may_send(user, Some(&there));
+            let sent = endpoint.send(Nanos(now), &there, &what, out, io).is_ok();
+            assert_eq!(may, sent, "what is promised is kept");
+            sent
+        });
+        sent.then(|| {
+            self.registry.messages.push(Message {
+                to,
+                length: what.length.unwrap_or(what.available),
+                began: self.now,
+                delivered: None,
+                result: None,
+                failed_in: None,
+                received: 0,
+                bytes_by: Vec::new(),
+                held: 0,
+            });
+            number
+        })
     }
 
     /// A message begins at `at`. What is not available at first is written bit by bit.
@@ -186,6 +219,16 @@ impl Network {
         let resolved = config.validate(None).unwrap();
         it.port
             .change(&config, &resolved, Nanos(self.now), &mut Drop);
+    }
+
+    /// A link carries no longer IP packets from now on; 0: any.
+    pub(crate) fn set_mtu(&mut self, node: usize, mtu: u32) {
+        self.nodes[node].link.mtu = mtu;
+    }
+
+    /// A host's applications close their sockets.
+    pub(crate) fn close(&mut self, host: usize) {
+        self.hosts[host].closed = true;
     }
 
     pub(crate) fn kill(&mut self, host: usize) {

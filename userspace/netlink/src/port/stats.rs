@@ -100,6 +100,8 @@ statistics! {
         slack_forfeits: SLACK_FORFEITS, "slack-forfeits", Count;
         /// ns: the lateness beyond the slack, in all.
         slack_forfeited: SLACK_FORFEITED, "slack-forfeited", Time;
+        /// Signals beyond their share of the link, which went to the data class and count there.
+        signal_excess: SIGNAL_EXCESS, "signal-excess", Count;
     }
 }
 
@@ -404,7 +406,7 @@ mod tests {
             "  link-rate 10gbit token-rate 517.87916mbit token-expiry off\n  \
              link-waits 0 token-waits 2 filter-drops 0\n  \
              filter-misses 0 gso-splits 0 gso-drops 0\n  \
-             token-limit 0 token-slack 0ns slack-forfeits 0\n  slack-forfeited 0ns"
+             token-limit 0 token-slack 0ns slack-forfeits 0\n  slack-forfeited 0ns signal-excess 0"
         );
     }
 

@@ -17,7 +17,8 @@ fn words(text: &str) -> Result<Options, String> {
 fn every_option() {
     let all = words(
         "link 10gbit tokens 5.5% priorities 8 token-limit 16 token-expiry 20us order data-first \
-         unscheduled off data-limit 1mb signal-limit 10 dscp EF=token0 no-split-gso overhead 0 \
+         unscheduled off data-limit 1mb signal-limit 10 signal-share 2.5% dscp EF=token0 \
+         no-split-gso overhead 0 \
          phantom drain 95% mark 1kb mpu 64b ren period 48us jitter 20us",
     )
     .unwrap();
@@ -35,6 +36,7 @@ fn every_option() {
             unscheduled: 0,
             data_limit: 1 << 20,
             signal_limit: 10,
+            signal_share: 25_000_000,
             dscp,
             split_gso: false,
             overhead: 0,
@@ -50,6 +52,7 @@ fn every_option() {
     let given = |text: &str, number| words(text).unwrap().get(number);
     assert_eq!(given("ren off link auto", option::REN_PERIOD), Some(0));
     assert_eq!(given("ren off link auto", option::LINK_RATE64), Some(0));
+    assert_eq!(given("signal-share off", option::SIGNAL_SHARE), Some(0));
     assert_eq!(given("phantom off", option::PHANTOM_SHARE), Some(0));
     let both = "phantom mark 0 drain 950mbit";
     assert_eq!(given(both, option::PHANTOM_RATE64), Some(118_750_000));

@@ -18,7 +18,7 @@ use turnstile_core::transport::uapi::{command, stat, FAMILY, GROUP_EVENTS};
 
 pub use error::Error;
 
-use super::record::{number, Event, Message, Peer};
+use super::record::{number, Event, Link, Message, Peer};
 use super::Settings;
 use crate::attr::Malformed;
 use family::Family;
@@ -96,6 +96,16 @@ impl Client {
     pub fn peers(&mut self) -> Result<Vec<Peer>, Error> {
         let id = self.family;
         list(&mut self.wire, id, command::PEER_GET, Peer::decode)
+    }
+
+    /// The links that messages come in by. The first is the one that devices without a speed
+    /// share. None: nobody has used the transport in this namespace yet.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], [`Error::Malformed`].
+    pub fn links(&mut self) -> Result<Vec<Link>, Error> {
+        let id = self.family;
+        list(&mut self.wire, id, command::LINK_GET, Link::decode)
     }
 
     /// The counters: attribute numbers and values.

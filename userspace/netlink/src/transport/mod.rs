@@ -30,7 +30,7 @@ mod spec;
 mod tests;
 
 pub use client::{Client, Error, Events};
-pub use record::{Direction, Event, EventKind, Message, Peer};
+pub use record::{Direction, Event, EventKind, Link, Message, Peer};
 
 /// The options of a transport.
 pub type Settings = crate::options::Options<turnstile_core::transport::config::Config>;

@@ -7,7 +7,7 @@ use neli::attr::Attribute as _;
 use neli::genl::Nlattr;
 use neli::types::Buffer;
 use neli::FromBytes;
-use turnstile_core::transport::uapi::{self as uapi, message as m, peer as p};
+use turnstile_core::transport::uapi::{self as uapi, link as l, message as m, peer as p};
 
 use super::client::Attributes;
 use crate::attr::Malformed;
@@ -109,6 +109,19 @@ pub struct Peer {
     pub unacknowledged: u64,
     /// ns: the least round-trip time among its messages.
     pub rtt: Option<u64>,
+}
+
+/// A link that messages come in by.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Link {
+    /// Its device's index; `None`: all devices without a speed share it, or its device is gone.
+    pub device: Option<u32>,
+    /// Bytes/s: the link rate in force.
+    pub rate: u64,
+    /// Bytes/s: the rate of all tokens for it.
+    pub token_rate: u64,
+    /// Messages that come in by it.
+    pub incoming: u32,
 }
 
 impl EventKind {
@@ -247,6 +260,23 @@ impl Peer {
     }
 }
 
+impl Link {
+    /// From the attributes of an answer. What is not known is left out.
+    pub(super) fn decode(attributes: &Attributes) -> Result<Self, Malformed> {
+        let mut link = Self::default();
+        for a in attributes.iter() {
+            match *a.nla_type().nla_type() {
+                l::DEVICE => link.device = Some(number(a, "device")?),
+                l::RATE => link.rate = number(a, "rate")?,
+                l::TOKEN_RATE => link.token_rate = number(a, "token-rate")?,
+                l::INCOMING => link.incoming = number(a, "incoming")?,
+                _ => {}
+            }
+        }
+        Ok(link)
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::client::from_bytes;
@@ -306,6 +336,25 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_link() {
+        let mut bytes = Vec::new();
+        put_u64(&mut bytes, l::RATE, 125_000_000);
+        put_u64(&mut bytes, l::TOKEN_RATE, 6_473_489);
+        put_u32(&mut bytes, l::INCOMING, 2);
+        let shared = Link::decode(&read(&bytes)).unwrap();
+        let expected = Link {
+            device: None,
+            rate: 125_000_000,
+            token_rate: 6_473_489,
+            incoming: 2,
+        };
+        assert_eq!(shared, expected);
+        put_u32(&mut bytes, l::DEVICE, 7);
+        let own = Link::decode(&read(&bytes)).unwrap();
+        assert_eq!((own.device, own.rate), (Some(7), 125_000_000));
+    }
+
+    #[test]
     fn an_event_and_a_peer() {
         let mut bytes = outgoing();
         put_u32(&mut bytes, m::EVENT, uapi::EVENT_FAILED);
@@ -355,6 +404,7 @@ pub(super) mod tests {
             for bytes in [&bytes, &whole[..end.index(whole.len())]] {
                 if let Ok(read) = from_bytes(bytes) {
                     let _ = (Message::decode(&read), Event::decode(&read), Peer::decode(&read));
+                    let _ = Link::decode(&read);
                 }
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Messages, peers and events as text and as JSON, by one set of calls.
+//! Messages, peers, links and events as text and as JSON, by one set of calls.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use turnstile_core::transport::config::Config;
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::uapi::stat;
 
-use super::record::{Direction, Event, Message, Peer};
+use super::record::{Direction, Event, Link, Message, Peer};
 use crate::print::Printer;
 use crate::units;
 
@@ -156,6 +156,25 @@ pub fn print_peer(peer: &Peer, to: &mut dyn Printer) {
     maybe("rtt", peer.rtt, units::time_decimal, to);
 }
 
+/// Shows a link, whose device has this name: in text as one line.
+pub fn print_link(link: &Link, name: Option<&str>, to: &mut dyn Printer) {
+    if let Some(device) = link.device {
+        to.number("device", &device, format_args!(""));
+    }
+    match (name, link.device) {
+        (Some(name), _) => to.string("name", name, format_args!("{name} ")),
+        (None, Some(device)) => to.string("name", "", format_args!("device {device} ")),
+        (None, None) => to.string("name", "", format_args!("others ")),
+    }
+    let mut rate = |key: &str, value: u64| {
+        let shown = units::rate_decimal(value);
+        to.number(key, &value, format_args!("{key} {shown} "));
+    };
+    rate("rate", link.rate);
+    rate("token-rate", link.token_rate);
+    count("incoming", link.incoming.into(), to);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,6 +275,33 @@ mod tests {
             to.finish(),
             json!({"out-opened": 3, "out-delivered": 0, "counter-4000": 1})
         );
+    }
+
+    #[test]
+    fn a_link() {
+        let mut link = Link {
+            device: Some(3),
+            rate: 1_250_000_000,
+            token_rate: 64_734_895,
+            incoming: 2,
+        };
+        let text = |link: &Link, name| {
+            let mut text = Text::default();
+            print_link(link, name, &mut text);
+            text.finish()
+        };
+        let rest = "rate 10gbit token-rate 517.87916mbit incoming 2";
+        assert_eq!(text(&link, Some("eth0")), format!("eth0 {rest}"));
+        assert_eq!(text(&link, None), format!("device 3 {rest}"));
+        let mut object = Json::default();
+        print_link(&link, Some("eth0"), &mut object);
+        assert_eq!(
+            object.finish(),
+            json!({"device": 3, "name": "eth0", "rate": 1_250_000_000_u64,
+                   "token-rate": 64_734_895, "incoming": 2})
+        );
+        link.device = None;
+        assert_eq!(text(&link, None), format!("others {rest}"));
     }
 
     #[test]

@@ -109,6 +109,7 @@ fn attributes_have_the_numbers_of_uapi() {
         ("config", "config"),
         ("message", "message"),
         ("peer", "peer"),
+        ("link", "link"),
     ] {
         assert_eq!(numbers(item(sets, 2, set), 6), uapi(module, ""), "{set}");
     }
@@ -155,7 +156,7 @@ fn words_have_the_numbers_of_uapi() {
 #[test]
 fn attributes_have_the_types_of_uapi() {
     let sets = section("attribute-sets");
-    for module in ["config", "message", "peer"] {
+    for module in ["config", "message", "peer", "link"] {
         let start = UAPI.find(&format!("pub mod {module} {{")).unwrap();
         let part = &UAPI[start..];
         let mut types = BTreeMap::new();

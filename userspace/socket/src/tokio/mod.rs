@@ -250,6 +250,7 @@ impl Socket {
         state: &mut MutexGuard<'_, Receiving>,
         piece: &mut [u8],
     ) -> Result<Received, Error> {
+        self.raw().one_by_one()?;
         loop {
             self.skip(state, piece).await?;
             let read = self.read(state, piece).await?;

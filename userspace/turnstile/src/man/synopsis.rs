@@ -149,7 +149,7 @@ mod tests {
                 "turnstile pacer show [ [dev] DEV ]",
                 "turnstile transport set OPTION VALUE ...",
                 "turnstile transport show",
-                "turnstile flows [ --watch [TIME] ] [ --peers ]",
+                "turnstile flows [ --watch [TIME] ] [ --peers ] [ --links ]",
                 "turnstile stats [ --all ]",
                 "turnstile events [ --count N ]",
                 "turnstile send ADDR:PORT [ FILE ] [ FLAGS ]",

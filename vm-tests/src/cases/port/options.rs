@@ -66,6 +66,9 @@ const SETTINGS: &[Setting] = settings! {
     "data-limit 1gb" => "data-limit": 1_073_741_824, "data-limit 1gb";
     "signal-limit 1" => "signal-limit": 1, "signal-limit 1";
     "signal-limit 100000" => "signal-limit": 100_000, "signal-limit 100000";
+    "signal-share 0.01%" => "signal-share": 0.0001, "signal-share 0.01%";
+    "signal-share 100%" => "signal-share": 1, "signal-share 100%";
+    "signal-share off" => "signal-share": "off", "signal-share off";
     "dscp EF=token0,10=signal" =>
         "dscp": {"10": "signal", "46": "token0"}, "dscp AF11=signal,EF=token0";
     "dscp none" => "dscp": {}, "dscp none";
@@ -161,7 +164,7 @@ fn set_by_change(_: &mut Ctx) -> Result<()> {
             "add",
             DEV,
             "link 20mbit tokens 4% priorities 3 token-limit 9 token-expiry 3ms order data-first \
-             unscheduled 2 data-limit 100000 signal-limit 50 dscp EF=signal no-split-gso \
+             unscheduled 2 data-limit 100000 signal-limit 50 signal-share 7% dscp EF=signal no-split-gso \
              overhead 20 mpu 80 jitter 20us",
         )?;
         for setting in SETTINGS {
@@ -184,6 +187,7 @@ fn defaults(_: &mut Ctx) -> Result<()> {
         "link": 1_250_000, "tokens": {"share": 0.051787916}, "priorities": 6,
         "token-limit": 8, "token-expiry": "auto",
         "order": "tokens-first", "unscheduled": 1, "data-limit": 1_514_000, "signal-limit": 1000,
+        "signal-share": 0.05,
         "dscp": {"48": "signal", "56": "signal"}, "split-gso": true, "overhead": 24,
         "mpu": 84, "jitter": 50_000,
         "phantom": "off", "ren": "off",

@@ -106,6 +106,11 @@ pub(super) fn nothing_to_say(_: &mut Ctx) -> Result<()> {
             "[]\n",
         ),
         (
+            "flows --links",
+            "no links: nobody has used the transport in this network namespace yet",
+            "[]\n",
+        ),
+        (
             "stats",
             "nobody has used the transport in this network namespace yet",
             ":0,",

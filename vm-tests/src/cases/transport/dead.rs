@@ -25,6 +25,9 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/dead/silent-application", silent_application).timeout_s(120),
     Case::new("transport/dead/rebooted", rebooted).timeout_s(120),
     Case::new("transport/dead/rebooted-without-sockets", rebooted_alone).timeout_s(120),
+    Case::new("transport/dead/others-are-served", others_are_served).timeout_s(120),
+    Case::new("transport/dead/nobody-runs-it", nobody_runs_it).timeout_s(120),
+    Case::new("transport/dead/no-way", no_way).timeout_s(120),
     Case::new("transport/dead/comes-back-in-time", comes_back).timeout_s(120),
 ];
 
@@ -336,4 +339,83 @@ fn comes_back(_: &mut Ctx) -> Result<()> {
     read_up_to(&to, READ, 1_000_000)?;
     super::support::delivered(&from, 1)?;
     nothing_more(&to)
+}
+
+/// 1000 messages a second to a dead peer: on the same socket and on another one, all messages to a
+/// living peer are taken and arrive.
+fn others_are_served(ctx: &mut Ctx) -> Result<()> {
+    const MESSAGES: u32 = 3000;
+    let net = hosts(&Builder::bridged(3))?;
+    let dead = as_v6(addresses(&net.hosts[1])[0]);
+    let live = addresses(&net.hosts[2])[0];
+    net.hosts[1].ns.ip("link set eth0 down")?;
+    let to = receiver(&net.hosts[2].ns)?;
+    let both = sender(&net.hosts[0].ns)?;
+    let other = sender(&net.hosts[0].ns)?;
+    let mut refused = 0;
+    let mut good = 0;
+    for number in 0..MESSAGES {
+        match super::support::send_once(&both, &[1; 500], Some(dead), &[], libc::MSG_DONTWAIT) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => refused += 1,
+            Err(error) => return Err(error).context("to the dead peer"),
+        }
+        if number % 10 == 0 {
+            for from in [&both, &other] {
+                let sent = super::support::send_once(
+                    from,
+                    &[2; 500],
+                    Some(as_v6(live)),
+                    &[],
+                    libc::MSG_DONTWAIT,
+                );
+                sent.with_context(|| format!("message {number} to the living peer"))?;
+                good += 1;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    ctx.note(format!("{refused} of {MESSAGES} to the dead peer refused"));
+    ensure!(refused > 0, "the dead peer has all places");
+    for number in 0..good {
+        let came = to
+            .recv_message(500)
+            .with_context(|| format!("{number} of {good} came"))?;
+        ensure!(came.data == [2; 500], "something else came");
+    }
+    nothing_more(&to)
+}
+
+/// The peer's kernel has no transport, and says so by ICMP: the sender knows at once.
+fn nobody_runs_it(_: &mut Ctx) -> Result<()> {
+    let net = pair()?;
+    for there in addresses(&net.hosts[1]) {
+        let from = sender(&net.hosts[0].ns)?;
+        let began = Instant::now();
+        from.send_to(&content::content(1, 5000), there, &SendOptions::default())?;
+        let error = failure(&from)?;
+        refused("nobody", Err::<(), _>(error), libc::ECONNREFUSED)?;
+        let took = began.elapsed();
+        ensure!(
+            !clock::is_simulated() || took < Duration::from_millis(100),
+            "{there}: only after {took:?}"
+        );
+    }
+    Ok(())
+}
+
+/// A router says that there is no way to the peer: that may pass, but is what is told in the end.
+fn no_way(_: &mut Ctx) -> Result<()> {
+    let net = pair()?;
+    configure(&net.hosts[0].ns, "timeout 600ms")?;
+    let [router, host] = [&net.hosts[1].ns, &net.hosts[0].ns];
+    router.ip("route add unreachable 10.99.0.0/16")?;
+    router.run("sysctl -w net.ipv4.ip_forward=1")?;
+    host.ip(&format!("route add 10.99.0.0/16 via {}", net.hosts[1].v4))?;
+    let from = sender(host)?;
+    let there = std::net::SocketAddr::from(([10, 99, 0, 1], super::support::PORT));
+    let began = Instant::now();
+    from.send_to(&content::content(1, 5000), there, &SendOptions::default())?;
+    refused("no way", Err::<(), _>(failure(&from)?), libc::EHOSTUNREACH)?;
+    in_time("no way", began.elapsed())
 }

@@ -2,6 +2,7 @@
 //! Every error that docs/sockets.md names, and what is as it was afterwards.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
 
 use anyhow::{ensure, Context, Result};
 use rustix::event::PollFlags;
@@ -11,8 +12,8 @@ use turnstile_socket::SendOptions;
 
 use super::content;
 use super::support::{
-    addresses, as_v6, configure, delivered, item, item_of, nothing_more, pair, read_once, receiver,
-    refused, send_once, sender, socket, unbound, wait_for, PATIENCE, PORT,
+    addresses, as_v6, configure, delivered, item, item_of, nothing_more, pair, read_once, ready,
+    receiver, refused, send_once, sender, socket, unbound, wait_for, PATIENCE, PORT,
 };
 use crate::harness::{Case, Ctx};
 
@@ -313,11 +314,13 @@ fn other_calls(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// A namespace has only so many messages under way; when some have ended, there is room again.
+/// A namespace has only so many messages under way, of which one user has a quarter for one peer.
+/// Then poll does not say that a message can be sent, who will not wait gets EAGAIN, and who waits
+/// comes to his turn when some have ended.
 fn max_outgoing(_: &mut Ctx) -> Result<()> {
     const MOST: u32 = 4;
     let net = pair()?;
-    configure(&net.hosts[0].ns, &format!("max-outgoing {MOST}"))?;
+    configure(&net.hosts[0].ns, &format!("max-outgoing {}", 4 * MOST))?;
     let to = receiver(&net.hosts[1].ns)?;
     let froms = [sender(&net.hosts[0].ns)?, sender(&net.hosts[0].ns)?];
     let there = addresses(&net.hosts[1])[0];
@@ -332,17 +335,42 @@ fn max_outgoing(_: &mut Ctx) -> Result<()> {
         )
         .with_context(|| format!("message {number}"))?;
     }
-    for from in &froms {
-        let one_more = send_once(from, b"x", Some(as_v6(there)), &[], 0);
-        refused("one more", one_more, libc::ENOBUFS)?;
+    let connected = socket(&net.hosts[0].ns, "[::]:0")?;
+    connected.connect(there)?;
+    for from in froms.iter().chain([&connected]) {
+        let to = Some(as_v6(there)).filter(|_| from.peer_addr().is_err());
+        let one_more = send_once(from, b"x", to, &[], libc::MSG_DONTWAIT);
+        refused("one more", one_more, libc::EAGAIN)?;
     }
+    ensure!(
+        !ready(&connected)?.contains(PollFlags::OUT),
+        "poll says that a message can be sent to the peer"
+    );
+    ensure!(
+        ready(&froms[0])?.contains(PollFlags::OUT),
+        "a message to another peer can be sent, and poll does not say so"
+    );
+    // Who waits no longer than a time is told, too.
+    froms[0].set_write_timeout(Some(std::time::Duration::from_millis(50)))?;
+    let late = send_once(&froms[0], b"x", Some(as_v6(there)), &[], 0);
+    refused("one more, in 50 ms", late, libc::EAGAIN)?;
+    froms[0].set_write_timeout(Some(PATIENCE))?;
+    let waits = std::thread::spawn({
+        let from = froms[1].as_fd().try_clone_to_owned()?;
+        move || send_once(&from, &[9; 100], Some(as_v6(there)), &[], 0)
+    });
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    ensure!(!waits.is_finished(), "a call did not wait for a place");
     net.hosts[1].ns.ip("link set eth0 up")?;
-    for _ in 0..MOST {
+    wait_for(&connected, PollFlags::OUT)?;
+    let sent = waits.join().map_err(|_| anyhow::anyhow!("it panicked"))??;
+    ensure!(sent == 100, "{sent} of 100 bytes");
+    for _ in 0..MOST + 1 {
         let came = to.recv_message(100)?;
         ensure!(came.data.len() == 100, "{} of 100 bytes", came.data.len());
     }
-    for from in &froms {
-        delivered(from, MOST / 2)?;
+    for (from, more) in froms.iter().zip([0, 1]) {
+        delivered(from, MOST / 2 + more)?;
         from.send_to(b"x", there, &SendOptions::default())
             .context("when all have ended")?;
     }

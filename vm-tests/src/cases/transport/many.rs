@@ -97,7 +97,7 @@ fn from_one(ctx: &mut Ctx) -> Result<()> {
     let count = each();
     let net = hosts(&Builder::bridged(OTHERS + 1))?;
     // A slow machine takes long to send them all, and nothing is heard meanwhile.
-    configure_all(&net, "timeout 60s")?;
+    configure_all(&net, "timeout 60s max-outgoing 65536")?;
     let (one, others) = net.hosts.split_first().context("no hosts")?;
     let from = sender(&one.ns)?;
     hold(&one.ns)?;

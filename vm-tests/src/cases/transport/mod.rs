@@ -12,6 +12,7 @@ pub(super) mod hostile;
 pub(super) mod kernel;
 pub(super) mod many;
 pub(super) mod marks;
+pub(super) mod memory;
 pub(super) mod names;
 pub(super) mod netlink;
 pub(super) mod options;
@@ -19,14 +20,17 @@ pub(super) mod packets;
 pub(super) mod path;
 pub(super) mod port;
 pub(super) mod reading;
+pub(super) mod receiving;
 pub(super) mod reports;
 mod settings;
+pub(super) mod sharing;
 pub(super) mod sizes;
 mod smoke;
 pub(super) mod streaming;
 mod support;
 pub(super) mod timing;
 mod tools;
+pub(super) mod uplinks;
 mod watch;
 
 pub(in crate::cases) const CASES: &[Case] = &[

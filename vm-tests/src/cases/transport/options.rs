@@ -41,7 +41,7 @@ mod numbers {
     pub(super) const COMPLETIONS: libc::c_int = sockopt::COMPLETIONS as libc::c_int;
     pub(super) const DEFAULT_PRIORITY: libc::c_int = sockopt::DEFAULT_PRIORITY as libc::c_int;
     /// No option has this number.
-    pub(super) const NONE: libc::c_int = 4;
+    pub(super) const NONE: libc::c_int = 6;
 }
 
 int_option!(ReceiveInfo, RECVINFO);
@@ -95,7 +95,8 @@ fn options(_: &mut Ctx) -> Result<()> {
             Ok(())
         }
         let wrong = [-1, 2, i32::MAX, i32::MIN];
-        check(&socket, "RECVINFO", ReceiveInfo, 0, &[1, 0], &wrong)?;
+        let beyond = [-1, 3, i32::MAX, i32::MIN];
+        check(&socket, "RECVINFO", ReceiveInfo, 0, &[1, 2, 0], &beyond)?;
         check(&socket, "COMPLETIONS", Completions, 0, &[1, 0], &wrong)?;
         let wrong = [-2, 8, i32::MAX, i32::MIN];
         check(

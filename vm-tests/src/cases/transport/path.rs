@@ -2,16 +2,18 @@
 //! Paths that lose, reorder, repeat, delay and corrupt packets, in both directions: every message
 //! arrives whole and once.
 
-use anyhow::{Context, Result};
+use std::time::Instant;
+
+use anyhow::{ensure, Context, Result};
 use turnstile_socket::SendOptions;
 
 use super::content::{self, Ledger};
 use super::support::{
-    addresses, configure_all, delivered, nothing_more, pair, receive_all, receiver, sender,
-    POLICIES,
+    addresses, configure_all, delivered, hosts, nothing_more, pair, read_once, receive_all,
+    receiver, sender, POLICIES,
 };
 use crate::harness::{Case, Ctx, Need};
-use crate::topology::Net;
+use crate::topology::{Builder, Net};
 
 const NEEDS: &[Need] = &[Need::Module("sch_netem")];
 
@@ -34,6 +36,8 @@ pub(in crate::cases) const CASES: &[Case] = &[
     .needs(NEEDS)
     .timeout_s(120),
     Case::new("transport/path/only-one-way", only_one_way).needs(NEEDS),
+    Case::new("transport/path/black-hole", black_hole).timeout_s(120),
+    Case::new("transport/path/route-shrinks", route_shrinks).timeout_s(120),
 ];
 
 /// Has all devices do `words` to what they send.
@@ -104,4 +108,85 @@ fn each_policy(ctx: &mut Ctx, net: &Net, count: u64) -> Result<()> {
         ctx.note(format!("{policy}: {count} messages, {bytes} bytes"));
     }
     Ok(())
+}
+
+/// The receiver's end of the link drops packets of more than 1400 bytes, and says nothing: the
+/// messages arrive in shorter ones.
+fn black_hole(ctx: &mut Ctx) -> Result<()> {
+    for policy in POLICIES {
+        for v6 in 0..2 {
+            let net = hosts(&Builder::pair().without_offloads())?;
+            configure_all(&net, &format!("policy {policy}"))?;
+            let to = receiver(&net.hosts[1].ns)?;
+            let from = sender(&net.hosts[0].ns)?;
+            net.hosts[1].ns.ip("link set eth0 mtu 1400")?;
+            let mut ledger = Ledger::of([(1, 300_000), (2, 1000), (3, 300_000)]);
+            let began = Instant::now();
+            for (number, len) in [(1, 300_000), (2, 1000), (3, 300_000)] {
+                from.send_to(
+                    &content::content(number, len),
+                    addresses(&net.hosts[1])[v6],
+                    &SendOptions::default(),
+                )?;
+            }
+            receive_all(&to, &mut ledger).with_context(|| format!("policy {policy}, IPv6 {v6}"))?;
+            delivered(&from, 3)?;
+            ctx.note(format!("{policy}, IPv6 {v6}: {:?}", began.elapsed()));
+        }
+    }
+    Ok(())
+}
+
+/// The route's MTU falls in the middle of a message: what is under way then may be cut in pieces,
+/// but packets that are made afterwards are shorter.
+fn route_shrinks(ctx: &mut Ctx) -> Result<()> {
+    for v6 in 0..2 {
+        let net = hosts(&Builder::pair().without_offloads())?;
+        let to = receiver(&net.hosts[1].ns)?;
+        to.set_recv_buffer_size(64 << 10)?;
+        let from = sender(&net.hosts[0].ns)?;
+        let there = addresses(&net.hosts[1])[v6];
+        let data = content::content(1, 1_000_000);
+        from.send_to(&data, there, &SendOptions::default())?;
+        let mut came = read_once(&to, 10_000, 0)?.data;
+        let (family, net_of, file, counter) = if v6 == 0 {
+            ("", format!("{}/32", net.hosts[1].v4), "snmp", "Ip:")
+        } else {
+            (
+                "-6 ",
+                format!("{}/128", net.hosts[1].v6),
+                "snmp6",
+                "Ip6FragCreates",
+            )
+        };
+        net.hosts[0]
+            .ns
+            .ip(&format!("{family}route add {net_of} dev eth0 mtu 1300"))?;
+        let before = fragments(&net, file, counter)?;
+        while came.len() < data.len() {
+            came.extend(read_once(&to, 100_000, 0)?.data);
+        }
+        super::support::same("the message", &came, &data)?;
+        delivered(&from, 1)?;
+        let made = fragments(&net, file, counter)? - before;
+        ctx.note(format!("IPv6 {v6}: {made} fragments"));
+        ensure!(made < 64, "{made} fragments of some 700 packets");
+    }
+    Ok(())
+}
+
+/// How many fragments a host has made.
+fn fragments(net: &Net, file: &str, counter: &str) -> Result<i64> {
+    let text = net.hosts[0].ns.run(&format!("cat /proc/net/{file}"))?;
+    let mut lines = text.lines().filter(|line| line.starts_with(counter));
+    let first = lines.next().context("no counter")?;
+    let value = match lines.next() {
+        None => first.split_whitespace().nth(1),
+        Some(values) => first
+            .split_whitespace()
+            .zip(values.split_whitespace())
+            .find(|(name, _)| *name == "FragCreates")
+            .map(|(_, value)| value),
+    };
+    value.context("no value")?.parse().context("a number")
 }

@@ -146,6 +146,7 @@ fn filled(n: u32) -> (Messages, Io) {
             priority: None,
             mss: 1450,
             available: 100_000,
+            user: 0,
         };
         sending
             .call(|| endpoint.send(NOW, &from, &what, (), &mut io))

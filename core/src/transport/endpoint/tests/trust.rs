@@ -330,6 +330,7 @@ pub(super) fn send(
         priority: None,
         mss: 1450,
         available: 100_000,
+        user: 0,
     };
     endpoint.send(NOW, to, &what, (), io)
 }

@@ -502,6 +502,9 @@ pub(in crate::cases) fn any_options(rng: &mut Rng) -> Vec<u8> {
             option::UNSCHEDULED => attribute_u32(number, *rng.pick(&[0, 1, 2, 20])),
             option::DATA_LIMIT => attribute_u32(number, rng.range(1600..=200_000) as u32),
             option::SIGNAL_LIMIT => attribute_u32(number, *rng.pick(&[1, 5, 50, 1000])),
+            option::SIGNAL_SHARE => {
+                attribute_u32(number, *rng.pick(&[0, 100_000, 50_000_000, 1_000_000_000]))
+            }
             option::DSCP_MAP => {
                 let mut map = [class::DATA; 64];
                 for _ in 0..4 {

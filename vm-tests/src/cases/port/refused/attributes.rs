@@ -191,6 +191,14 @@ const REFUSED: &[(&[Attr], &[&str])] = &[
         &[U32(option::SIGNAL_LIMIT, u32::MAX)],
         &["signal-limit: 4294967295 is not in 1..100000 packets"],
     ),
+    (
+        &[U32(option::SIGNAL_SHARE, 99_999)],
+        &["signal-share: 0.0099999% is not in 0.01%..100% or off"],
+    ),
+    (
+        &[U32(option::SIGNAL_SHARE, 1_000_000_001)],
+        &["signal-share: 100.0000001% is not in 0.01%..100% or off"],
+    ),
     (&[Dscp(0, 0)], &["dscp: CS0: 0 is not a class"]),
     (&[Dscp(63, 4)], &["dscp: 63: 4 is not a class"]),
     (
@@ -367,6 +375,9 @@ const ACCEPTED: &[&[Attr]] = &[
     &[U32(option::DATA_LIMIT, 1 << 30)],
     &[U32(option::SIGNAL_LIMIT, 1)],
     &[U32(option::SIGNAL_LIMIT, 100_000)],
+    &[U32(option::SIGNAL_SHARE, 0)],
+    &[U32(option::SIGNAL_SHARE, 100_000)],
+    &[U32(option::SIGNAL_SHARE, 1_000_000_000)],
     &[U32(option::PRIORITIES, 8), Dscp(46, class::TOKENS + 7)],
     &[Dscp(0, class::UNSCHEDULED), U32(option::UNSCHEDULED, 2)],
     &[Dscp(63, class::SIGNAL)],

@@ -13,6 +13,7 @@ mod gso;
 mod idle;
 mod link;
 mod order;
+mod signals;
 mod spacing;
 
 use anyhow::{ensure, Result};
@@ -40,6 +41,8 @@ pub(in crate::cases) const CASES: &[Case] = &[
     case("timing/busy-link", order::on_a_busy_link),
     case("timing/shares", order::shares),
     case("timing/alone", order::alone),
+    case("timing/signals-below-share", signals::below_the_share),
+    case("timing/signals-beyond-share", signals::beyond_the_share),
     case("timing/no-burst", idle::no_burst),
     case("timing/link-between-tokens", idle::link_between_tokens),
     case("timing/link-frames", link::frames),

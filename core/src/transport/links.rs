@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The links that messages come in by, each with a [`Pacer`] of its own.
+//!
+//! Tokens call for data, and what they must not overfill is the link that the data arrives by. A
+//! host with one pacer for all of its devices would pace tokens for a slow one far too fast, and
+//! leave half of two equal ones unused. So each device has a link, with the tokens' share of its
+//! own speed, and a message belongs to the link that its latest DATA came by (at first: its SYNC).
+//!
+//! Link 0, [`SHARED`], is for all devices that say no speed (loopback, tunnels), and for those
+//! beyond [`LINKS`]. It is as fast as the host's fastest device.
+
+use super::config::{Resolved, Speed};
+use super::heap::Places;
+use super::host::{LinkInfo, Memory};
+use super::jitter::Rng;
+use super::pacer::Pacer;
+use super::policy::Key;
+use crate::port::config::TOKEN_WIRE_LEN;
+use crate::units::Nanos;
+
+/// How many links there are, with the shared one. Some calls look at all of them.
+pub(crate) const LINKS: usize = 32;
+/// The link of devices that have none of their own.
+pub(crate) const SHARED: u32 = 0;
+/// No time to wake up.
+const NEVER: Nanos = Nanos::MAX;
+
+struct Link<M: Memory> {
+    /// What the device said, bytes/s. Of the shared link: 0.
+    device_rate: u64,
+    speed: Speed,
+    pacer: Pacer<M>,
+    /// How many messages belong to it. Its place is not given away before these have left.
+    members: u32,
+}
+
+impl<M: Memory> Link<M> {
+    const NEW: Self = Self {
+        device_rate: 0,
+        speed: Speed::NONE,
+        pacer: Pacer::NEW,
+        members: 0,
+    };
+}
+
+/// See the module's documentation. The links' numbers are below [`LINKS`]; of others nothing is
+/// known, and calls do nothing.
+pub(crate) struct Links<M: Memory> {
+    all: [Link<M>; LINKS],
+    /// By link: its device; 0: none. Apart from the links, since they are looked through.
+    devices: [u32; LINKS],
+    /// By link: when its pacer next has something to do.
+    wakes: [Nanos; LINKS],
+    /// Links from this one on were never used.
+    used: usize,
+    places: Places<M>,
+}
+
+impl<M: Memory> Links<M> {
+    /// Links that have to be [started](Self::start).
+    pub(crate) const NEW: Self = Self {
+        all: [const { Link::NEW }; LINKS],
+        devices: [0; LINKS],
+        wakes: [NEVER; LINKS],
+        used: 0,
+        places: Places::new(),
+    };
+
+    /// Starts the shared link.
+    pub(crate) fn start(&mut self, config: &Resolved, now: Nanos) {
+        self.begin(SHARED as usize, 0, config, now);
+    }
+
+    fn begin(&mut self, link: usize, device_rate: u64, config: &Resolved, now: Nanos) {
+        let Some(it) = self.all.get_mut(link) else {
+            return;
+        };
+        it.device_rate = device_rate;
+        it.speed = config.speed_of(device_rate);
+        it.pacer.start(it.speed.token_rate, TOKEN_WIRE_LEN, now);
+        self.used = self.used.max(link.saturating_add(1));
+    }
+
+    /// Changes all links' speeds to what the configuration says from now on.
+    pub(crate) fn configure(&mut self, config: &Resolved, now: Nanos) {
+        for link in 0..self.used {
+            if let Some(it) = self.all.get_mut(link) {
+                it.speed = config.speed_of(it.device_rate);
+                let rate = it.speed.token_rate;
+                it.pacer.set_rate(rate, TOKEN_WIRE_LEN, now);
+            }
+            self.woken(link as u32);
+        }
+    }
+
+    /// The device's own link, if it has one.
+    #[inline]
+    pub(crate) fn own(&self, device: u32) -> Option<u32> {
+        if device == 0 {
+            return None;
+        }
+        // Not with `position` and its like, here and below: their counters may overflow.
+        (0..self.used)
+            .find(|link| self.devices.get(*link) == Some(&device))
+            .map(|link| link as u32)
+    }
+
+    /// The link for what comes by the device.
+    #[inline]
+    pub(crate) fn of(&self, device: u32) -> u32 {
+        self.own(device).unwrap_or(SHARED)
+    }
+
+    /// The device has this speed, bytes/s, from now on; it gets a link of its own, if there is
+    /// one that no message belongs to.
+    pub(crate) fn set(&mut self, config: &Resolved, now: Nanos, device: u32, rate: u64) {
+        if device == 0 || rate == 0 {
+            return;
+        }
+        if let Some(link) = self.own(device) {
+            let Some(it) = self.all.get_mut(link as usize) else {
+                return;
+            };
+            it.device_rate = rate;
+            let speed = config.speed_of(rate);
+            if speed != it.speed {
+                it.speed = speed;
+                it.pacer.set_rate(speed.token_rate, TOKEN_WIRE_LEN, now);
+                self.woken(link);
+            }
+            return;
+        }
+        // One that has no device is better than one whose device may send again.
+        let free = |link: &usize| self.all.get(*link).is_some_and(|it| it.members == 0);
+        let own = (SHARED as usize).saturating_add(1)..LINKS;
+        let unbound = |link: &usize| free(link) && self.devices.get(*link) == Some(&0);
+        let Some(link) = own.clone().find(unbound).or_else(|| own.clone().find(free)) else {
+            return;
+        };
+        if let Some(it) = self.devices.get_mut(link) {
+            *it = device;
+        }
+        self.begin(link, rate, config, now);
+    }
+
+    /// The device is gone. Messages that belong to its link stay there until data for them comes by
+    /// another device, or they end.
+    pub(crate) fn gone(&mut self, device: u32) {
+        let link = self.own(device);
+        if let Some(it) = link.and_then(|link| self.devices.get_mut(link as usize)) {
+            *it = 0;
+        }
+    }
+
+    /// The speed of a link.
+    #[inline]
+    pub(crate) fn speed(&self, link: u32) -> &Speed {
+        match self.all.get(link as usize) {
+            Some(link) => &link.speed,
+            None => &Speed::NONE,
+        }
+    }
+
+    /// The first link from `from` on that has a device or messages, or is the shared one; and the
+    /// number to continue from.
+    pub(crate) fn info(&self, from: u32) -> Option<(u32, LinkInfo)> {
+        for at in from as usize..self.used {
+            let (link, device) = (self.all.get(at)?, *self.devices.get(at)?);
+            if at != SHARED as usize && device == 0 && link.members == 0 {
+                continue;
+            }
+            let info = LinkInfo {
+                device,
+                rate: link.speed.link,
+                token_rate: link.speed.token_rate.bytes_per_sec(),
+                incoming: link.members,
+            };
+            return Some(((at as u32).saturating_add(1), info));
+        }
+        None
+    }
+
+    /// Makes room for messages up to this index, on whichever link that is in use. `false`: no
+    /// memory.
+    pub(crate) fn prepare(&mut self, index: u32) -> bool {
+        let mut used = self.all.iter_mut().take(self.used);
+        self.places.reserve(index) && used.all(|link| link.pacer.reserve(index))
+    }
+
+    /// Makes room for another message with this index, in this link. `false` if there is no memory.
+    pub(crate) fn reserve(&mut self, link: u32, index: u32) -> bool {
+        let all = &mut self.all;
+        let room = |it: &mut Link<M>| it.pacer.reserve(it.members);
+        self.places.reserve(index) && all.get_mut(link as usize).is_some_and(room)
+    }
+
+    /// A message for which there is room belongs to the link.
+    pub(crate) fn join(&mut self, link: u32) {
+        if let Some(it) = self.all.get_mut(link as usize) {
+            it.members = it.members.saturating_add(1);
+        }
+    }
+
+    /// A message leaves its link, and wants no token there.
+    pub(crate) fn leave(&mut self, link: u32, index: u32) {
+        self.drop(link, index);
+        if let Some(it) = self.all.get_mut(link as usize) {
+            it.members = it.members.saturating_sub(1);
+        }
+    }
+
+    /// A link whose pacer has something to do now: the one that waits longest.
+    #[inline]
+    pub(crate) fn due(&self, now: Nanos) -> Option<u32> {
+        let (at, link) = self.soonest();
+        (at <= now && at != NEVER).then_some(link)
+    }
+
+    /// When any pacer next has something to do.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<Nanos> {
+        let (at, _) = self.soonest();
+        (at != NEVER).then_some(at)
+    }
+
+    /// The time at which the first pacer has something to do, and its link.
+    #[inline]
+    fn soonest(&self) -> (Nanos, u32) {
+        let mut soonest = (NEVER, SHARED);
+        for link in 0..self.used {
+            match self.wakes.get(link) {
+                Some(&at) if at < soonest.0 => soonest = (at, link as u32),
+                _ => {}
+            }
+        }
+        soonest
+    }
+
+    #[inline]
+    fn woken(&mut self, link: u32) {
+        let next = self.all.get(link as usize).and_then(|it| it.pacer.next());
+        if let Some(wake) = self.wakes.get_mut(link as usize) {
+            *wake = next.unwrap_or(NEVER);
+        }
+    }
+
+    /// Calls the link's pacer, and notes when it next has something to do.
+    #[inline]
+    fn with(&mut self, link: u32, call: impl FnOnce(&mut Pacer<M>, &mut Places<M>)) {
+        if let Some(it) = self.all.get_mut(link as usize) {
+            call(&mut it.pacer, &mut self.places);
+            self.woken(link);
+        }
+    }
+
+    fn pacer(&self, link: u32) -> Option<&Pacer<M>> {
+        Some(&self.all.get(link as usize)?.pacer)
+    }
+
+    // The rest are a pacer's own calls.
+
+    pub(crate) fn slack(&self, link: u32) -> Nanos {
+        self.pacer(link).map_or(Nanos::ZERO, Pacer::slack)
+    }
+
+    pub(crate) fn want(&mut self, link: u32, now: Nanos, index: u32, at: Nanos) {
+        self.with(link, |pacer, places| pacer.want(places, now, index, at));
+    }
+
+    pub(crate) fn wait(&mut self, link: u32, index: u32, at: Nanos) {
+        self.with(link, |pacer, places| pacer.wait(places, index, at));
+    }
+
+    pub(crate) fn hasten(&mut self, link: u32, index: u32, at: Nanos) {
+        self.with(link, |pacer, places| pacer.hasten(places, index, at));
+    }
+
+    pub(crate) fn holds(&self, link: u32, index: u32) -> bool {
+        self.pacer(link)
+            .is_some_and(|pacer| pacer.holds(&self.places, index))
+    }
+
+    pub(crate) fn drop(&mut self, link: u32, index: u32) {
+        self.with(link, |pacer, places| pacer.drop(places, index));
+    }
+
+    pub(crate) fn ready(&mut self, link: u32, index: u32, key: Key) {
+        self.with(link, |pacer, places| pacer.ready(places, index, key));
+    }
+
+    pub(crate) fn due_message(&self, link: u32, now: Nanos) -> Option<u32> {
+        self.pacer(link)?.due(now)
+    }
+
+    pub(crate) fn first(&self, link: u32, now: Nanos) -> Option<(Key, u32)> {
+        self.pacer(link)?.first(now)
+    }
+
+    /// A token of `wire_len` bytes leaves by the link's pacer, and with a jitter of so many
+    /// billionths.
+    pub(crate) fn charge(
+        &mut self,
+        link: u32,
+        now: Nanos,
+        wire_len: u32,
+        rng: &mut Rng,
+        jitter: u32,
+    ) {
+        let time = self.speed(link).token_time;
+        self.with(link, |pacer, _| {
+            pacer.charge(now, wire_len, time, rng, jitter);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The least progress of an incoming message that others wait for.
+//!
+//! A message may be slow or rest for as long as it disturbs nobody. But one that holds room in a
+//! receive buffer, or that is read and not complete, may hold up others: whoever begins messages
+//! and does not go on with them would otherwise block a socket for the price of a few packets. So
+//! while others wait ([`Host::is_wanted`](super::host::Host::is_wanted)), a message is looked at
+//! once in a [`PERIODS`]th of `timeout`, and given up if between two looks nothing of it came, or
+//! in all of `timeout` less than its user says.
+//!
+//! Its sender is not blamed for what it cannot help: that its window is closed, or that it got no
+//! token because the policy gives them to others.
+
+use crate::units::Nanos;
+
+/// A message is looked at so many times in `timeout`.
+const PERIODS: u64 = 32;
+/// A sender was asked, and has not answered, if it had got so many tokens a period ago: where many
+/// messages meet, half of all tokens are lost, but not so many in a row.
+const ASKED: u64 = 8;
+
+/// What a look needs to know of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// Bytes that have come.
+    pub(crate) received: u32,
+    /// Tokens that were sent.
+    pub(crate) tokens: u64,
+    /// The sender has said that it has nothing to send.
+    pub(crate) idle: bool,
+    /// The sender may not send more.
+    pub(crate) closed: bool,
+}
+
+/// What there was at the last look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    next: Nanos,
+    received: u32,
+    tokens: u64,
+    /// Tokens that were sent before something came last.
+    answered: u64,
+    /// Since when others wait, less the time in which it got no tokens; and what had come then.
+    wanted: Option<(Nanos, u32)>,
+}
+
+impl Progress {
+    /// A message begins.
+    pub(crate) fn new(now: Nanos, timeout: Nanos) -> Self {
+        Self {
+            next: now + Nanos(timeout.0 / PERIODS),
+            received: 0,
+            tokens: 0,
+            answered: 0,
+            wanted: None,
+        }
+    }
+
+    /// When to look.
+    pub(crate) fn next(&self) -> Nanos {
+        self.next
+    }
+
+    /// Looks. `least`: how many bytes should come in `timeout`, if others wait. `false`: the
+    /// message is to be given up.
+    pub(crate) fn look(
+        &mut self,
+        now: Nanos,
+        timeout: Nanos,
+        facts: &Facts,
+        least: Option<u32>,
+    ) -> bool {
+        let period = Nanos(timeout.0 / PERIODS);
+        self.next = now + period;
+        let came = facts.received > self.received;
+        if came {
+            self.answered = facts.tokens;
+        }
+        let asked = facts.idle || self.tokens.saturating_sub(self.answered) >= ASKED;
+        (self.received, self.tokens) = (facts.received, facts.tokens);
+        let Some(least) = least.filter(|_| !facts.closed) else {
+            self.wanted = None;
+            return true;
+        };
+        let Some((since, before)) = self.wanted else {
+            self.wanted = Some((now, facts.received));
+            return true;
+        };
+        if !came && !asked {
+            self.wanted = Some((since + period, before));
+            return true;
+        }
+        if now - since < timeout {
+            return came;
+        }
+        self.wanted = Some((now, facts.received));
+        came && facts.received.saturating_sub(before) >= least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Nanos = Nanos(32_000);
+
+    /// Looks once in each period, while others wait. Returns when the message is given up.
+    fn given_up(mut facts: impl FnMut(u64) -> Facts, least: Option<u32>) -> Option<u64> {
+        let mut progress = Progress::new(Nanos(0), TIMEOUT);
+        for look in 1..100 {
+            assert_eq!(progress.next(), Nanos(look * 1000));
+            if !progress.look(progress.next(), TIMEOUT, &facts(look), least) {
+                return Some(look);
+            }
+        }
+        None
+    }
+
+    fn facts(received: u64, tokens: u64) -> Facts {
+        Facts {
+            received: received as u32,
+            tokens,
+            idle: false,
+            closed: false,
+        }
+    }
+
+    #[test]
+    fn what_stands_still_is_given_up_once_others_wait() {
+        assert_eq!(given_up(|look| facts(50, 20 * look), Some(1)), Some(3));
+        assert_eq!(given_up(|look| facts(50, look), None), None);
+        let idle = |_| Facts {
+            idle: true,
+            ..facts(50, 7)
+        };
+        assert_eq!(given_up(idle, Some(1)), Some(2));
+    }
+
+    #[test]
+    fn what_creeps_is_given_up_after_the_timeout() {
+        assert_eq!(given_up(|look| facts(look, look), Some(100)), Some(33));
+        assert_eq!(given_up(|look| facts(look * 10, look), Some(100)), None);
+    }
+
+    #[test]
+    fn who_may_not_send_is_not_blamed() {
+        let closed = |look| Facts {
+            closed: true,
+            ..facts(50, look)
+        };
+        assert_eq!(given_up(closed, Some(100)), None);
+        // No token in all the time, and then some.
+        assert_eq!(given_up(|_| facts(50, 7), Some(100)), None);
+        let late = |look: u64| facts(50, 20 * look.saturating_sub(70));
+        assert_eq!(given_up(late, Some(100)), Some(72));
+    }
+
+    #[test]
+    fn time_in_which_nobody_waited_does_not_count() {
+        let mut progress = Progress::new(Nanos(0), TIMEOUT);
+        for look in 1..200 {
+            let least = (look % 2 == 0).then_some(100);
+            let now = progress.next();
+            assert!(progress.look(now, TIMEOUT, &facts(50, look), least));
+        }
+    }
+}
