@@ -85,6 +85,8 @@ pub(crate) struct Out<O> {
     tries: u32,
     tried_since: Nanos,
     tried: u32,
+    /// The shortest packets that these were sent in vain with, as was found out.
+    vain: u32,
     /// What routers said of the peer, since it was last heard of.
     pub(crate) soft: Option<Unreachable>,
     /// What the last CHALLENGE said.
@@ -196,6 +198,7 @@ impl<O> Out<O> {
             tries: 0,
             tried_since: now,
             tried: 0,
+            vain: u32::MAX,
             soft: None,
             echo: 0,
             timeout,
@@ -293,7 +296,7 @@ impl<O> Out<O> {
     /// The peer wants a proof of our address. It is alive, but need not know the message.
     pub(crate) fn challenged(&mut self, now: Nanos, echo: u64) {
         // No sample of the round trip: a CHALLENGE overtakes data, and nothing is known of that yet.
-        (self.echo, self.heard) = (echo, now);
+        (self.echo, self.heard, self.soft) = (echo, now, None);
     }
 
     /// The round-trip time, as far as it is known here.
@@ -434,7 +437,7 @@ impl<O> Out<O> {
         self.resent.clear();
         self.seen = Seen::new();
         self.window = MAX_LENGTH;
-        self.tries = 0;
+        (self.tries, self.vain) = (0, u32::MAX);
         true
     }
 
@@ -455,7 +458,7 @@ impl<O> Out<O> {
             self.progress = now;
         }
         if received > self.received {
-            self.tries = 0;
+            (self.tries, self.vain) = (0, u32::MAX);
             self.received = received;
             self.named.remove(0, received);
         }
@@ -481,7 +484,11 @@ impl<O> Out<O> {
     /// Shorter packets are tried from now on.
     pub(crate) fn narrowed(&mut self, now: Nanos) {
         self.tries = 0;
-        self.progress = now;
+        if self.tried < self.vain {
+            // Longer ones that are tried once more are no progress.
+            self.progress = now;
+        }
+        self.vain = self.vain.min(self.tried);
     }
 
     /// How long a peer that answers may go without wanting or having more of the message. `None`:
@@ -494,7 +501,8 @@ impl<O> Out<O> {
         if self.received >= self.window {
             return orphan.then(|| times(ORPHAN_TIMEOUTS));
         }
-        let least = shorter(self.tried, self.to.is_ipv4()).is_none();
+        let tried = self.tried.min(self.vain);
+        let least = shorter(tried, self.to.is_ipv4()).is_none();
         if self.tries > TRIES && least {
             return Some(timeout);
         }
