@@ -181,7 +181,7 @@ options! {
 
     /// How many finished messages are remembered, so that none is delivered twice. While as many
     /// are, no message comes in: raise it where more end within a few timeouts. One address may
-    /// have an eighth that it has not confirmed (of IPv6, one /64), one /24 or /48 a half. At most
+    /// have an eighth that it has not confirmed, and one /24 or /48 a half. At most
     /// 65536 outside of the initial user namespace.
     max_remembered: u32 = 65_536, MAX_REMEMBERED "max-remembered" messages(1 << 20);
 

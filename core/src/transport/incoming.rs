@@ -18,6 +18,8 @@ use crate::units::Nanos;
 /// The most unanswered tokens of a half-open message per `rto`, while many messages are half open.
 /// (Otherwise a stranger gets three times the bytes that came.)
 const CROWDED_TOKENS: u32 = 1;
+/// A message that had so many tokens, and of which nothing new came since, comes after others.
+const VAIN_TOKENS: u32 = 8;
 /// After so many unanswered tokens in a row the sender counts as silent: all that is missing is
 /// named, and the message pauses. Where many messages meet, half of all tokens are lost, but not
 /// this many in a row.
@@ -108,6 +110,8 @@ pub(crate) struct In<I> {
     /// them.
     pub(crate) asked_for: u32,
     taken: u32,
+    /// How many had been asked for when something new came last.
+    fruitful: u32,
     /// While half open, only tokens from this one on count, and it moves on then.
     half_base: u16,
     half_until: Nanos,
@@ -199,6 +203,7 @@ impl<I> In<I> {
             sent_last: 0,
             asked_for: 0,
             taken: 0,
+            fruitful: 0,
             half_base: first_token,
             half_until: now + rto.min(base_rtt + base_rtt),
             half_rounds: 0,
@@ -355,6 +360,19 @@ impl<I> In<I> {
     pub(crate) fn announce(&mut self, bytes: u32) {
         self.announced = bytes;
         self.unscheduled = self.unscheduled.min(bytes);
+    }
+
+    /// Something new has come. Returns whether it was [vain](Self::is_vain) before.
+    pub(crate) fn bore_fruit(&mut self) -> bool {
+        let vain = self.is_vain();
+        self.fruitful = self.asked_for;
+        vain
+    }
+
+    /// Whether so many tokens in a row have drawn nothing new that others go first: who claims a
+    /// short message and does not send it must not keep them waiting.
+    pub(crate) fn is_vain(&self) -> bool {
+        self.asked_for.wrapping_sub(self.fruitful) >= VAIN_TOKENS
     }
 
     /// Takes a sample of the round-trip time.

@@ -24,9 +24,9 @@ struct Entry {
     net: Option<u32>,
 }
 
-/// A message's sender: one IPv4 address, or all that an IPv6 host can give itself.
+/// A message's sender: its address alone, as a link of many hosts is one /64.
 fn sender(from: &Address) -> Net {
-    Net::of(from, 32, 64)
+    Net::of(from, 32, 128)
 }
 
 fn net(from: &Address) -> Net {

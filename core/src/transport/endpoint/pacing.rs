@@ -2,7 +2,7 @@
 //! Which message gets the next token, and when.
 
 use super::*;
-use crate::transport::config::Speed;
+use crate::transport::config::{Policy, Speed};
 use crate::transport::jitter::{Due, NANO};
 use crate::transport::policy::{standing, Facts, Key, Standing};
 use crate::transport::wire::Token;
@@ -56,7 +56,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             due: message.next_token,
         };
         let mut standing = standing(&self.config, self.links.speed(message.link), now, &facts);
-        if !message.proven && self.is_crowded() {
+        let ranked = self.config.policy == Policy::Top;
+        if ranked && message.is_vain() || !message.proven && self.is_crowded() {
             // Messages of which data has come go first: a flood of SYNCs must not take their
             // tokens, whatever priority it claims.
             standing.key = Key::LAST;

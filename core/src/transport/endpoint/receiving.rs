@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::header::FLAG_UNSCHEDULED;
+use crate::transport::config::Policy;
 use crate::transport::host::Failure;
 use crate::transport::incoming::ACK_PACKETS;
 use crate::transport::ledger::Answer;
@@ -81,6 +82,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             if !host.data(id, &mut message.user, new.start, skip, len, payload) {
                 message.put_back(new);
                 self.stats.count(Counter::DataNoMemory);
+            } else if message.bore_fruit() && self.config.policy == Policy::Top {
+                // It has its rank again.
+                let (link, at) = (message.link, message.next_token);
+                if self.links.holds(link, index) {
+                    self.links.wait(link, index, at);
+                }
             }
         }
         let Some(message) = self.ins.get_mut(index) else {

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the hosts' applications do, and what a test sees and changes of hosts and ports.
 
+use turnstile_core::transport::wire::MAX_HEADER;
+
 use super::*;
 
 impl Network {
+    /// The most bytes that were ever sent to an address that is no host's for each hundred bytes
+    /// that had come from it; `u64::MAX`: some were sent to one from which none had come.
+    pub(crate) fn reflected(&self) -> u64 {
+        self.reflected
+    }
+
     /// A packet that does not come from an endpoint arrives.
     pub(crate) fn inject(
         &mut self,
@@ -12,6 +20,12 @@ impl Network {
         packet: Packet,
         payload: Option<Payload>,
     ) {
+        if from >= self.hosts.len() {
+            let header = packet.write(&mut [0; MAX_HEADER]);
+            let ip = if self.hosts[to].v6 { 40 } else { 20 };
+            let len = ip + 8 + header + payload.map_or(0, |p| p.len as usize);
+            self.strangers.entry(from).or_default().0 += len as u64;
+        }
         let from = address(from, to, self.hosts[to].v6);
         self.with(to, |endpoint, io, now, clock| {
             endpoint.packet(Nanos(now), clock, &from, 0, 0, &packet, payload, io);

@@ -125,7 +125,7 @@ pub(super) fn run(_: &mut Ctx) -> Result<()> {
     near.ns.ip("route add 10.99.0.0/16 dev eth0")?;
     let nobody = SocketAddr::from((Ipv4Addr::new(10, 99, 0, 1), PORT));
     sender.send_to(b"1", nobody, &SendOptions::default())?;
-    sender.set_write_timeout(Some(std::time::Duration::from_millis(1)))?;
+    sender.set_write_timeout(Some(Duration::from_millis(1)))?;
     for _ in 0..20 {
         let second = sender.send_to(b"2", nobody, &SendOptions::default());
         ensure!(second.is_err(), "two of one message");
