@@ -11,7 +11,7 @@ use super::*;
 
 /// So many runs in a test; the environment's `ADVERSARIES` says otherwise, for a long one by
 /// command.
-const RUNS: u64 = 10_000;
+const RUNS: u64 = 1000;
 
 /// A random attacker: what it does, and how often, in 256ths for each kind of packet.
 struct Random {
