@@ -295,7 +295,7 @@ impl<O> Out<O> {
 
     /// The peer wants a proof of our address. It is alive, but need not know the message.
     pub(crate) fn challenged(&mut self, now: Nanos, echo: u64) {
-        // No sample of the round trip: a CHALLENGE overtakes data, and nothing is known of that yet.
+        // No sample of the round trip: a CHALLENGE overtakes data, of which nothing is known yet.
         (self.echo, self.heard, self.soft) = (echo, now, None);
     }
 
