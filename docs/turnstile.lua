@@ -15,8 +15,9 @@ local MIN_MSS = 256
 local MAX_MSS = 65485
 local MAX_SPANS = 16
 local MAX_PRIORITY = 7
+local MAX_PATIENCE = 36000
 
-local SYNC, TOKEN, DATA, RESEND, FIN, ACK, RESET = 1, 2, 3, 4, 5, 6, 7
+local SYNC, TOKEN, DATA, RESEND, FIN, ACK, RESET, CHALLENGE = 1, 2, 3, 4, 5, 6, 7, 8
 
 local types = {
     [1] = "SYNC",
@@ -26,6 +27,7 @@ local types = {
     [5] = "FIN",
     [6] = "ACK",
     [7] = "RESET",
+    [8] = "CHALLENGE",
 }
 local marks = { [0] = "under", [1] = "full", [2] = "over", [3] = "malformed" }
 local codes = {
@@ -37,9 +39,9 @@ local codes = {
     [6] = "protocol error",
 }
 -- Bytes before payload and spans.
-local sizes = { 36, 18, 22, 16, 16, 20, 16 }
+local sizes = { 44, 18, 22, 16, 16, 20, 16, 20 }
 -- The flags that a type may have.
-local known_flags = { 0x8e, 0x38, 0x81, 0, 0, 0x40, 0 }
+local known_flags = { 0x8e, 0x38, 0x81, 0, 0, 0x40, 0, 0 }
 
 local turnstile = Proto("turnstile", "Turnstile Transport")
 
@@ -67,6 +69,8 @@ local f = {
     coflow = ProtoField.uint32("turnstile.coflow", "Coflow", base.DEC),
     unscheduled = ProtoField.uint32("turnstile.unscheduled", "Unscheduled (bytes)", base.DEC),
     mss = ProtoField.uint16("turnstile.mss", "Full-length payload (bytes)", base.DEC),
+    patience = ProtoField.uint16("turnstile.patience", "Tries for (100 ms)", base.DEC),
+    echo = ProtoField.uint64("turnstile.echo", "Echo", base.HEX),
     token = ProtoField.uint16("turnstile.token", "Token sequence", base.DEC),
     timestamp = ProtoField.uint32("turnstile.timestamp", "Token timestamp (ns)", base.DEC),
     offset = ProtoField.uint32("turnstile.offset", "Offset (bytes)", base.DEC),
@@ -184,8 +188,10 @@ show[SYNC] = function(tree, tvb, pinfo, message)
     local mss = tvb(32, 2):uint()
     tree:add(f.mss, tvb(32, 2))
     check(mss >= MIN_MSS and mss <= MAX_MSS, "mss")
-    tree:add(f.reserved, tvb(34, 2))
-    check(tvb(34, 2):uint() == 0, "reserved")
+    local patience = tvb(34, 2):uint()
+    tree:add(f.patience, tvb(34, 2))
+    check(patience >= 1 and patience <= MAX_PATIENCE, "patience")
+    tree:add(f.echo, tvb(36, 8))
     if wrong == nil and not pinfo.visited and message.sync == nil then
         message.sync, message.source, message.destination = pinfo.number, source, destination
     end
@@ -340,6 +346,17 @@ show[RESET] = function(tree, tvb)
         item:add_proto_expert_info(e_reset, "The message failed: " .. codes[code])
     end
     return wrong, codes[code] or string.format("code %d", code)
+end
+
+show[CHALLENGE] = function(tree, tvb)
+    tree:add(f.echo, tvb(12, 8))
+    local wrong
+    if tvb(1, 1):uint() ~= 0 then
+        wrong = "priority"
+    elseif tvb(12, 4):uint() == 0 and tvb(16, 4):uint() == 0 then
+        wrong = "echo"
+    end
+    return wrong, "prove your address"
 end
 
 local function malformed(tree, pinfo, field)

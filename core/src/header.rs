@@ -58,6 +58,8 @@ pub enum Type {
     Ack = 6,
     /// Ends a message that cannot be delivered.
     Reset = 7,
+    /// Asks a sender to prove its address.
+    Challenge = 8,
 }
 
 impl Type {
@@ -77,6 +79,7 @@ impl Type {
             5 => Self::Fin,
             6 => Self::Ack,
             7 => Self::Reset,
+            8 => Self::Challenge,
             _ => return None,
         })
     }

@@ -18,6 +18,14 @@
 //! | [`stats`] | the counters |
 //! | [`wire`] | the wire format: parsing untrusted packets, and writing |
 
+/// Counts a step of a table, for tests of how long calls take; otherwise nothing.
+macro_rules! step {
+    () => {
+        #[cfg(test)]
+        $crate::transport::testing::step();
+    };
+}
+
 pub mod budget;
 pub mod config;
 pub mod endpoint;
@@ -42,9 +50,12 @@ mod remembered;
 pub mod ring;
 mod seen;
 mod shares;
+mod siphash;
 mod slab;
 pub mod stats;
+mod tally;
 #[cfg(test)]
 mod testing;
 pub mod uapi;
+mod used;
 pub mod wire;

@@ -16,7 +16,7 @@ const DISSECTOR: &str = include_str!("../../docs/turnstile.lua");
 const COOKIE: Cookie = Cookie(0x0123_4567_89ab_cdef);
 
 /// The packets of the text's examples.
-fn described() -> [(&'static str, Packet); 7] {
+fn described() -> [(&'static str, Packet); 8] {
     let mut spans = Spans::EMPTY;
     assert!(spans.push(0, 1450) && spans.push(2900, 5800));
     [
@@ -31,6 +31,8 @@ fn described() -> [(&'static str, Packet); 7] {
                 coflow: 9,
                 unscheduled: 2900,
                 mss: 1450,
+                patience: 100,
+                echo: 0x0102_0304_0506_0708,
                 priority: Some(3),
                 probe: false,
                 ren: false,
@@ -87,6 +89,13 @@ fn described() -> [(&'static str, Packet); 7] {
                 code: ResetCode::NoSocket,
             }),
         ),
+        (
+            "CHALLENGE",
+            Packet::Challenge(Challenge {
+                cookie: COOKIE,
+                echo: 0x1122_3344_5566_7788,
+            }),
+        ),
     ]
 }
 
@@ -109,7 +118,7 @@ fn examples() -> BTreeMap<&'static str, Vec<u8>> {
 #[test]
 fn the_examples_are_what_the_code_reads_and_writes() {
     let examples = examples();
-    assert_eq!(examples.len(), 7);
+    assert_eq!(examples.len(), 8);
     for (name, packet) in described() {
         let example = &examples[name];
         let mut written = [0; MAX_HEADER];
@@ -146,6 +155,7 @@ fn all_causes_limits_and_types_are_in_the_text() {
         (Type::Fin, "FIN", FIN_LEN),
         (Type::Ack, "ACK", ACK_LEN),
         (Type::Reset, "RESET", RESET_LEN),
+        (Type::Challenge, "CHALLENGE", CHALLENGE_LEN),
     ];
     for (kind, name, len) in types {
         let number = kind as u8;
@@ -181,6 +191,7 @@ fn the_dissector_has_the_same_numbers_and_names() {
     says("MAX_MSS", MAX_MSS.into());
     says("MAX_SPANS", MAX_SPANS as u32);
     says("MAX_PRIORITY", MAX_PRIORITY.into());
+    says("MAX_PATIENCE", MAX_PATIENCE.into());
     for field in Malformed::ALL {
         let cause = format!("\"{}\"", field.cause());
         assert!(DISSECTOR.contains(&cause), "{cause}");
@@ -242,7 +253,7 @@ fn wireshark_shows_all_fields() {
             packets.push(bytes);
         }
     }
-    // Fields of SYNC, RESEND, FIN, ACK and RESET.
+    // Fields of SYNC, RESEND, FIN, ACK, RESET and CHALLENGE.
     for (n, at) in [
         (0, 12),
         (0, 14),
@@ -258,6 +269,7 @@ fn wireshark_shows_all_fields() {
         (5, 16),
         (6, 12),
         (6, 14),
+        (7, 12),
     ] {
         let mut bytes = packets[n].clone();
         let to = if at == 12 || at == 14 && n == 0 {
@@ -266,6 +278,9 @@ fn wireshark_shows_all_fields() {
             0xff
         };
         bytes[at..at + 2].fill(to);
+        if n == 7 {
+            bytes[12..20].fill(0);
+        }
         if (n, at) == (5, 12) {
             bytes[12] = 0xff;
         }
@@ -326,6 +341,10 @@ fn wireshark_shows_all_fields() {
         "-e",
         "turnstile.mss",
         "-e",
+        "turnstile.patience",
+        "-e",
+        "turnstile.echo",
+        "-e",
         "turnstile.token",
         "-e",
         "turnstile.timestamp",
@@ -356,13 +375,16 @@ fn wireshark_shows_all_fields() {
     assert_eq!(lines.len(), packets.len(), "{fields}");
     let cookie = "0x0123456789abcdef";
     let expected = [
-        format!(",1,{cookie},3,40000,7,1000000,250,9,2900,1450,,,,,,,,,,,,,"),
-        format!(",2,{cookie},5,,,,,,,,65534,3735928559,,,,,,,,,1,,3"),
-        format!(",3,{cookie},0,,,,,,,,65534,3735928559,1450,1450,,,,,,,1,2,"),
-        format!(",4,{cookie},0,,,,,,,,,,,,0;2900,1450;5800,,,,,1,,"),
-        format!(",5,{cookie},0,,,1000000,,,,,,,,,,,,,,,1,,"),
-        format!(",6,{cookie},0,,,,,,,,,,,,,,2900,65536,1,,1,,"),
-        format!("The message failed: no socket,7,{cookie},0,,,,,,,,,,,,,,,,,1,1,,"),
+        format!(
+            ",1,{cookie},3,40000,7,1000000,250,9,2900,1450,100,0x0102030405060708,,,,,,,,,,,,,"
+        ),
+        format!(",2,{cookie},5,,,,,,,,,,65534,3735928559,,,,,,,,,1,,3"),
+        format!(",3,{cookie},0,,,,,,,,,,65534,3735928559,1450,1450,,,,,,,1,2,"),
+        format!(",4,{cookie},0,,,,,,,,,,,,,,0;2900,1450;5800,,,,,1,,"),
+        format!(",5,{cookie},0,,,1000000,,,,,,,,,,,,,,,,,1,,"),
+        format!(",6,{cookie},0,,,,,,,,,,,,,,,,2900,65536,1,,1,,"),
+        format!("The message failed: no socket,7,{cookie},0,,,,,,,,,,,,,,,,,,,1,1,,"),
+        format!(",8,{cookie},0,,,,,,,,,0x1122334455667788,,,,,,,,,,,1,,"),
     ];
     let mut wrong = String::new();
     for (line, expected) in lines.iter().zip(&expected) {

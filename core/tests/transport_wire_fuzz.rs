@@ -45,7 +45,7 @@ fn any(rng: &mut Rng) -> Packet {
     let cookie = Cookie(rng.next());
     let random = rng.next();
     let bit = |n: u32| random >> n & 1 != 0;
-    match random % 7 {
+    match random % 8 {
         0 => {
             let length = bit(8).then(|| number(rng) & MAX_LENGTH | 1);
             Packet::Sync(Sync {
@@ -57,6 +57,8 @@ fn any(rng: &mut Rng) -> Packet {
                 coflow: number(rng),
                 unscheduled: if bit(9) { length.unwrap_or(0) } else { 0 },
                 mss: 256 + (random >> 48) as u16 % 60_000,
+                patience: 1 + (random >> 24) as u16 % MAX_PATIENCE,
+                echo: rng.next(),
                 priority: bit(10).then_some(random as u8 >> 5),
                 probe: bit(11),
                 ren: bit(12),
@@ -102,6 +104,10 @@ fn any(rng: &mut Rng) -> Packet {
             window: number(rng),
             last: bit(8),
         }),
+        6 => Packet::Challenge(Challenge {
+            cookie,
+            echo: if bit(8) { rng.next() } else { 0 },
+        }),
         _ => Packet::Reset(Reset {
             cookie,
             code: ResetCode::ALL[(random >> 8) as usize % 6],
@@ -122,15 +128,15 @@ fn make(rng: &mut Rng, bytes: &mut [u8; MAX_HEADER]) -> usize {
         // As it is.
         0 => {}
         // One bit, one byte, one aligned word, several bytes.
-        1 => bytes[place % total.min(40)] ^= 1 << (random >> 60 & 7),
-        2 => bytes[place % total.min(40)] = (random >> 56) as u8,
+        1 => bytes[place % total.min(SYNC_LEN)] ^= 1 << (random >> 60 & 7),
+        2 => bytes[place % total.min(SYNC_LEN)] = (random >> 56) as u8,
         3 => {
-            let at = 4 * (place % 10);
+            let at = 4 * (place % (SYNC_LEN / 4));
             bytes[at..at + 4].copy_from_slice(&number(rng).to_be_bytes());
         }
         4 => {
             for n in 0..4 {
-                bytes[(random >> (8 + 8 * n)) as usize % 40] = (random >> (16 + 8 * n)) as u8;
+                bytes[(random >> (8 + 8 * n)) as usize % SYNC_LEN] = (random >> (16 + 8 * n)) as u8;
             }
         }
         // Cut, or with something behind it.
@@ -142,7 +148,7 @@ fn make(rng: &mut Rng, bytes: &mut [u8; MAX_HEADER]) -> usize {
                 chunk.copy_from_slice(&rng.next().to_le_bytes());
             }
             if random & 1 << 40 != 0 {
-                bytes[..4].copy_from_slice(&[0x10 | (random >> 48) as u8 & 7, 0, 0, 0]);
+                bytes[..4].copy_from_slice(&[0x10 | (random >> 48) as u8 % 9, 0, 0, 0]);
             }
             if random & 1 << 41 != 0 {
                 total = (random >> 52) as usize;
@@ -155,7 +161,7 @@ fn make(rng: &mut Rng, bytes: &mut [u8; MAX_HEADER]) -> usize {
 #[test]
 fn ten_million_packets_are_read_or_refused() {
     let mut rng = Rng(0x7475);
-    let mut accepted = [0_u64; 7];
+    let mut accepted = [0_u64; 8];
     let mut refused = [0_u64; Malformed::ALL.len()];
     let mut bytes = [0; MAX_HEADER];
     let mut again = [0; MAX_HEADER];

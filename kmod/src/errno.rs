@@ -57,7 +57,6 @@ pub(crate) fn reset() -> Error {
 pub(crate) fn of_failure(failure: Failure) -> u32 {
     match failure {
         Failure::TimedOut => ETIMEDOUT,
-        Failure::Crowded => ECONNRESET,
         Failure::Unreachable(what) => match what {
             Unreachable::Port => ECONNREFUSED,
             Unreachable::Host => EHOSTUNREACH,

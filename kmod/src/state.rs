@@ -56,7 +56,8 @@ impl State {
                 if !self.settings.initial {
                     self.endpoint.grow_ahead();
                 }
-                self.endpoint.start(Nanos(now()), &resolved, random())
+                let seed = [random(), random(), random()];
+                self.endpoint.start(Nanos(now()), &resolved, seed)
             }
             Err(_) => false,
         }

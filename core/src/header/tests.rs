@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 use super::*;
 
-const ALL: [Type; 7] = [
+const ALL: [Type; 8] = [
     Type::Sync,
     Type::Token,
     Type::Data,
@@ -9,6 +9,7 @@ const ALL: [Type; 7] = [
     Type::Fin,
     Type::Ack,
     Type::Reset,
+    Type::Challenge,
 ];
 
 #[test]
@@ -31,7 +32,7 @@ fn bytes_are_as_documented() {
     };
     assert_eq!(data.write(), [0x13, 0, 1, 0]);
     let numbers = ALL.map(|kind| kind as u8);
-    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
 #[test]
@@ -53,7 +54,7 @@ fn what_is_written_is_read() {
 #[test]
 fn exactly_the_valid_first_bytes_are_accepted() {
     for first in 0..=255_u8 {
-        let valid = (0x11..=0x17).contains(&first);
+        let valid = (0x11..=0x18).contains(&first);
         assert_eq!(parse(&[first, 0, 0, 0]).is_some(), valid, "{first:#x}");
     }
 }

@@ -171,7 +171,7 @@ fn turnstile_class(header: &[u8; header::LEN], reading: Reading) -> u8 {
     const DATA: u8 = Type::Data.first_byte();
     const SYNC: u8 = Type::Sync.first_byte();
     const RESEND: u8 = Type::Resend.first_byte();
-    const RESET: u8 = Type::Reset.first_byte();
+    const CHALLENGE: u8 = Type::Challenge.first_byte();
     let &[first, priority, flags, reserved] = header;
     if reserved != 0 {
         return class::DATA;
@@ -182,7 +182,7 @@ fn turnstile_class(header: &[u8; header::LEN], reading: Reading) -> u8 {
             class::TOKENS | priority.min(reading.last_priority) & 7
         }
         DATA if flags & header::FLAG_UNSCHEDULED != 0 && reading.unscheduled => class::UNSCHEDULED,
-        SYNC | RESEND..=RESET => class::SIGNAL,
+        SYNC | RESEND..=CHALLENGE => class::SIGNAL,
         _ => class::DATA,
     }
 }
@@ -364,7 +364,9 @@ fn turnstile(payload: &[u8], config: &Config) -> Option<Band> {
         Type::Token => Band::Token(header.priority.min(config.priorities.saturating_sub(1))),
         Type::Data if header.is_unscheduled() && config.unscheduled != 0 => Band::Unscheduled,
         Type::Data => Band::Data,
-        Type::Sync | Type::Resend | Type::Fin | Type::Ack | Type::Reset => Band::Signal,
+        Type::Sync | Type::Resend | Type::Fin | Type::Ack | Type::Reset | Type::Challenge => {
+            Band::Signal
+        }
     })
 }
 

@@ -173,13 +173,15 @@ options! {
     /// places of all. At most 1024 outside of the initial user namespace.
     max_per_peer: u32 = 1024, MAX_PER_PEER "max-per-peer" messages(65_536);
 
-    /// How many messages there may be of which nothing has come but the SYNC. It bounds what forged
-    /// SYNCs can take; raise it where very many messages begin within a round trip. At most 1024
-    /// outside of the initial user namespace.
+    /// How many messages there may be from senders that have not proved their address, at most half
+    /// of max-incoming. It bounds what forged SYNCs can take; a sender whose SYNC is one too many is
+    /// asked for the proof first, which takes a round trip. At most 1024 outside of the initial user
+    /// namespace.
     max_half_open: u32 = 1024, MAX_HALF_OPEN "max-half-open" messages(65_536);
 
     /// How many finished messages are remembered, so that none is delivered twice. While as many
-    /// are, no message comes in: raise it where more end within a few timeouts. At most
+    /// are, no message comes in: raise it where more end within a few timeouts. One address may
+    /// have an eighth that it has not confirmed, and one /24 or /48 a half. At most
     /// 65536 outside of the initial user namespace.
     max_remembered: u32 = 65_536, MAX_REMEMBERED "max-remembered" messages(1 << 20);
 
@@ -221,6 +223,12 @@ options! {
     /// ExpressPass; then few messages share a link unfairly. More is fairer, and wastes more where
     /// messages cross several busy links.
     fairness: u32 = 3, FAIRNESS "fairness" count(0, 64, "");
+
+    /// What becomes of the priority that a message's sender asks for (TURNSTILE_PRIORITY). ignore:
+    /// this host's policy decides alone. use: the sender's choice comes before the policy, with
+    /// policy top; only where all senders are trusted, as anybody could take the first place.
+    sender_priority: u32 = uapi::SENDER_PRIORITY_IGNORE, SENDER_PRIORITY "sender-priority"
+        Opt::choice(&["ignore", "use"]);
 
     reported {
         /// The link rate in force.

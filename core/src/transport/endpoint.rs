@@ -13,9 +13,10 @@
 //!
 //! A packet is accepted if its cookie and its source address are those of a message. Cookies are 64
 //! random bits, so that an attacker who does not see the packets cannot draw data, inject data, or
-//! end a message. Anybody can send SYNCs. So half-open messages are bounded (`max-half-open`;
-//! beyond it a random one is dropped) and get few tokens, and one address can open `max-per-peer`
-//! messages.
+//! end a message. Anybody can send SYNCs, with any address. So messages of strangers are half open
+//! until the address is proved (`endpoint/trust.rs`): they are bounded (`max-half-open`; beyond it
+//! a SYNC is answered with a CHALLENGE, and nothing is kept), draw at most three times the bytes
+//! that came, and are not delivered. One address can open `max-per-peer` messages.
 
 use super::config::Resolved;
 use super::heap::Heap;
@@ -27,13 +28,13 @@ use super::index::Index;
 use super::jitter::Rng;
 use super::links::Links;
 use super::outgoing::Out;
-use super::paged::Paged;
 use super::peers::{Coflows, Peers};
 use super::remembered::Remembered;
 use super::shares::Shares;
+use super::siphash::Key;
 use super::slab::Slab;
 use super::stats::{Counter, Stats};
-use super::wire::{Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER};
+use super::wire::{self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER};
 use crate::port::config::TOKEN_WIRE_LEN;
 use crate::units::Nanos;
 
@@ -45,6 +46,7 @@ mod paths;
 mod receiving;
 mod sending;
 mod timing;
+mod trust;
 
 pub(super) use paths::shorter;
 
@@ -63,7 +65,7 @@ const RESET_INTERVAL: Nanos = Nanos::MILLISECOND;
 pub struct Endpoint<M: Memory, O, I> {
     config: Resolved,
     stats: Stats,
-    seed: u64,
+    key: Key,
     rng: Rng,
     numbers: u64,
     outs: Slab<M, Out<O>>,
@@ -79,14 +81,15 @@ pub struct Endpoint<M: Memory, O, I> {
     paths: paths::Paths<M>,
     coflows: Coflows<M>,
     remembered: Remembered<M>,
-    /// The indices of half-open messages, in no order.
-    half_open: Paged<M, u32>,
-    half_len: u32,
+    /// How many messages come in from strangers.
+    half_open: u32,
     /// For how many incoming messages and remembered ones there is room, if the tables grow only
     /// [ahead](Self::prepare).
     ahead: Option<(u32, u32)>,
     /// When the next silent sender has its turn to be probed.
     asked: Nanos,
+    /// When the next CHALLENGE without a message could leave, at their rate.
+    challenged: Nanos,
     resets: u32,
     resets_at: Nanos,
     /// When an event about each limit may be sent again.
@@ -109,7 +112,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub const NEW: Self = Self {
         config: Resolved::NONE,
         stats: Stats::new(),
-        seed: 0,
+        key: Key::new([0; 2]),
         rng: Rng::new(0),
         numbers: 0,
         outs: Slab::new(),
@@ -121,30 +124,32 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         links: Links::NEW,
         peers: Peers::new(),
         shares: Shares::new(),
-        paths: Paged::new(),
+        paths: paths::Paths::new(),
         coflows: Coflows::new(),
         remembered: Remembered::new(),
-        half_open: Paged::new(),
-        half_len: 0,
+        half_open: 0,
         ahead: None,
         asked: Nanos::ZERO,
+        challenged: Nanos::ZERO,
         resets: RESET_BURST,
         resets_at: Nanos::ZERO,
         limited: [Nanos::ZERO; 6],
     };
 
     /// An endpoint that is started. `None`: no memory.
-    pub fn new(now: Nanos, config: &Resolved, seed: u64) -> Option<Self> {
+    pub fn new(now: Nanos, config: &Resolved, seed: [u64; 3]) -> Option<Self> {
         let mut endpoint = Self::NEW;
         endpoint.start(now, config, seed).then_some(endpoint)
     }
 
-    /// Starts the endpoint, once. `seed` is random, so that the order of hash tables cannot be
-    /// predicted. `false`: no memory.
-    pub fn start(&mut self, now: Nanos, config: &Resolved, seed: u64) -> bool {
+    /// Starts the endpoint, once. `seed` is random and secret: nobody can make entries of the
+    /// tables collide, or forge what proves an address. `false`: no memory.
+    pub fn start(&mut self, now: Nanos, config: &Resolved, seed: [u64; 3]) -> bool {
         self.config = *config;
-        self.seed = seed;
-        self.rng = Rng::new(mix(seed));
+        // The key is not used for random numbers, of which something can be seen.
+        let [key @ .., random] = seed;
+        self.key = Key::new(key);
+        self.rng = Rng::new(mix(random));
         self.links.start(config, now);
         self.resets_at = now;
         // The first chunk of each table, so that look-ups work.
@@ -263,6 +268,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Packet::Fin(fin) => (fin.cookie, false),
             Packet::Token(token) => (token.cookie, true),
             Packet::Resend(resend) => (resend.cookie, true),
+            Packet::Challenge(challenge) => (challenge.cookie, true),
             // As in `on_ack`: a sender says so that it is idle.
             Packet::Ack(ack) => (ack.cookie, ack.last || ack.window >= ack.received),
             Packet::Reset(reset) => (reset.cookie, reset.code != ResetCode::Aborted),
@@ -272,7 +278,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Some(Owner::Out(&out.user))
         };
         let incoming = || {
-            let message = self.ins.get(self.find_in(cookie, from).ok()?)?;
+            let message = self.ins.get(self.find_in(cookie, from)?)?;
             Some(Owner::In(&message.user))
         };
         let found = match packet {
@@ -309,26 +315,38 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Packet::Fin(fin) => self.on_fin(at, from, fin, host),
             Packet::Ack(ack) => self.on_ack(at, from, ack, host),
             Packet::Reset(reset) => self.on_reset(at, from, reset, host),
+            Packet::Challenge(challenge) => self.on_challenge(at, from, challenge, host),
         }
         // Send tokens that are due by now: where timers are late, arriving data clocks them.
         self.pace(at, host);
     }
 
-    fn hash(&self, cookie: Cookie) -> u32 {
-        (mix(cookie.0 ^ self.seed) >> 32) as u32
+    /// The place of an incoming message in the tables. Its sender has chosen the cookie, and claims
+    /// an address: all of it counts.
+    fn hash_in(&self, cookie: Cookie, from: &Address) -> u32 {
+        (self.keyed(cookie.0, from, purpose::MESSAGE) >> 32) as u32
+    }
+
+    /// The place of an outgoing message. Its cookie is our own random number, so that no two agree;
+    /// the address is compared.
+    fn hash_out(&self, cookie: Cookie) -> u32 {
+        (self.key.hash([cookie.0], purpose::OUTGOING, 0) >> 32) as u32
     }
 
     fn hash_address(&self, address: &Address) -> u32 {
-        let mut hash = self.seed ^ u64::from(address.scope);
-        for bytes in [&address.ip, &address.local] {
-            for half in bytes.chunks_exact(8) {
-                let half = half
-                    .first_chunk::<8>()
-                    .map_or(0, |h| u64::from_le_bytes(*h));
-                hash = mix(hash ^ half);
-            }
+        (self.keyed(0, address, purpose::PEER) >> 32) as u32
+    }
+
+    /// A hash of a number and an address that nobody else can work out.
+    fn keyed(&self, number: u64, address: &Address, purpose: u8) -> u64 {
+        let Address { ip, local, scope } = address;
+        if address.is_ipv4() {
+            let (ip, local) = (low(ip) as u32, low(local) as u32);
+            let both = u64::from(ip) << 32 | u64::from(local);
+            return self.key.hash([number, both], purpose, *scope);
         }
-        (hash >> 32) as u32
+        let words = [number, high(ip), low(ip), high(local), low(local)];
+        self.key.hash(words, purpose, *scope)
     }
 
     fn out_id(&self, index: u32) -> OutId {
@@ -357,7 +375,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// address is not.
     fn find_out(&self, cookie: Cookie, from: &Address) -> Result<u32, bool> {
         let mut other = false;
-        let found = self.out_index.find(self.hash(cookie), |index| {
+        let found = self.out_index.find(self.hash_out(cookie), |index| {
             let out = self.outs.get(index).filter(|out| out.cookie == cookie);
             let same = out.is_some_and(|out| out.to == *from);
             other |= out.is_some() && !same;
@@ -366,17 +384,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         found.ok_or(other)
     }
 
-    /// The incoming message that a packet belongs to. `Err`: whether its cookie is right and its
-    /// address is not.
-    fn find_in(&self, cookie: Cookie, from: &Address) -> Result<u32, bool> {
-        let mut other = false;
-        let found = self.in_index.find(self.hash(cookie), |index| {
-            let message = self.ins.get(index).filter(|it| it.cookie == cookie);
-            let same = message.is_some_and(|it| it.from == *from);
-            other |= message.is_some() && !same;
-            same
-        });
-        found.ok_or(other)
+    /// The incoming message that a packet belongs to.
+    fn find_in(&self, cookie: Cookie, from: &Address) -> Option<u32> {
+        self.in_index.find(self.hash_in(cookie, from), |index| {
+            let message = self.ins.get(index);
+            message.is_some_and(|it| it.cookie == cookie && it.from == *from)
+        })
     }
 
     /// Counts a signal that belongs to no message.
@@ -428,16 +441,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// Tells the sender of an incoming message that it ends.
-    fn reset_in<H: Host<O, I>>(&mut self, index: u32, code: ResetCode, host: &mut H) {
-        if let Some(message) = self.ins.get(index) {
-            let cookie = message.cookie;
+    fn tell_sender_reset<H: Host<O, I>>(&mut self, index: u32, code: ResetCode, host: &mut H) {
+        let Some(cookie) = self.ins.get(index).map(|message| message.cookie) else {
+            return;
+        };
+        let reset = Packet::Reset(Reset { cookie, code });
+        if self.send_back(index, Class::Signal, &reset, host) {
             self.stats.count(Counter::reset_sent(code));
-            signal(
-                host,
-                Owner::In(&message.user),
-                &message.from,
-                &Packet::Reset(Reset { cookie, code }),
-            );
         }
     }
 }
@@ -490,9 +500,35 @@ fn data_overhead(to: &Address) -> u32 {
 
 /// Mixes the bits, so that each depends on all (the finalizer of splitmix64).
 #[inline]
-pub(super) fn mix(value: u64) -> u64 {
+fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
+
+/// The first half of an address.
+#[inline]
+fn high(ip: &[u8; 16]) -> u64 {
+    (u128::from_be_bytes(*ip) >> 64) as u64
+}
+
+/// The second half.
+#[inline]
+fn low(ip: &[u8; 16]) -> u64 {
+    u128::from_be_bytes(*ip) as u64
+}
+
+/// What the keyed hash is used for.
+mod purpose {
+    pub(super) const MESSAGE: u8 = 1;
+    pub(super) const OUTGOING: u8 = 2;
+    pub(super) const PEER: u8 = 3;
+    pub(super) const COFLOW: u8 = 4;
+    pub(super) const TOKENS: u8 = 5;
+    pub(super) const STAMP: u8 = 6;
+    pub(super) const CHALLENGE: u8 = 7;
+}
+
+#[cfg(test)]
+mod tests;

@@ -31,7 +31,6 @@ impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
     }
 
     /// How many indices are in it.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> u32 {
         self.nodes.len()
     }
@@ -181,6 +180,7 @@ impl<M: Memory, K: Ord + Copy + Default> Nodes<M, K> {
     /// Puts a node at `place` or above it.
     fn up(&mut self, places: &mut Places<M>, mut place: u32, key: K, index: u32) {
         while place != 0 {
+            step!();
             let above = place.wrapping_sub(1) / 4;
             let Some((other, it)) = self.at(above) else {
                 break;
@@ -201,6 +201,7 @@ impl<M: Memory, K: Ord + Copy + Default> Nodes<M, K> {
             let mut least: Option<(K, u32, u32)> = None;
             let mut child = first;
             while child < first.saturating_add(4) {
+                step!();
                 match (self.at(child), least) {
                     (None, _) => break,
                     (Some((other, _)), Some((least, ..))) if least <= other => {}

@@ -189,8 +189,6 @@ pub enum Failure {
     TimedOut,
     /// The peer ended it; see [`ResetCode`] for the errno.
     Reset(ResetCode),
-    /// Too many messages of which nothing but a SYNC had come. Only for incoming ones.
-    Crowded,
     /// The peer was silent, and this was said of the way to it. Only for outgoing ones.
     Unreachable(Unreachable),
 }

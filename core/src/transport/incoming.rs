@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! An incoming message: what has come, what is missing, and whether it should get another token.
 
+use core::num::NonZeroU64;
+
 use super::feedback::Credit;
 use super::gaps::{Gaps, RANGES};
 use super::host::{Address, Direction, Info};
@@ -13,11 +15,11 @@ use super::ranges::{Range, Ranges};
 use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
 use crate::units::Nanos;
 
-/// The most unanswered tokens of a half-open message per `rto`: a SYNC from a forged address draws
-/// no more.
-const HALF_OPEN_TOKENS: u32 = 8;
-/// The same while many messages are half open.
+/// The most unanswered tokens of a half-open message per `rto`, while many messages are half open.
+/// (Otherwise a stranger gets three times the bytes that came.)
 const CROWDED_TOKENS: u32 = 1;
+/// A message that had so many tokens, and of which nothing new came since, comes after others.
+const VAIN_TOKENS: u32 = 8;
 /// After so many unanswered tokens in a row the sender counts as silent: all that is missing is
 /// named, and the message pauses. Where many messages meet, half of all tokens are lost, but not
 /// this many in a row.
@@ -87,12 +89,29 @@ pub(crate) struct In<I> {
     pub(crate) pause: Nanos,
     /// Bytes below this are sent without tokens, and expected until then.
     unscheduled: u32,
+    /// The same as it was at first: what may come without tokens.
+    announced: u32,
     unscheduled_until: Nanos,
     pub(crate) ren: bool,
     /// REN: when to send a grant if nothing comes.
     pub(crate) grant: Option<Nanos>,
-    /// Its place among half-open messages; `None`: data has come.
-    pub(crate) half_open: Option<u32>,
+    /// Its sender has proved its address; before, the message is half open. The sender may have
+    /// done so since this was looked at last.
+    pub(crate) proven: bool,
+    /// How long its sender tries, as its SYNC says.
+    pub(crate) patience: u16,
+    /// The first token's number, and how many tokens had a secret timestamp instead of the time.
+    first_token: u16,
+    secret: u16,
+    /// When the first and the last of these were sent, by the expiry clock.
+    sent_first: u32,
+    sent_last: u32,
+    /// Packets that tokens and grants have asked for, and packets with something new that came for
+    /// them.
+    pub(crate) asked_for: u32,
+    taken: u32,
+    /// How many had been asked for when something new came last.
+    fruitful: u32,
     /// While half open, only tokens from this one on count, and it moves on then.
     half_base: u16,
     half_until: Nanos,
@@ -139,10 +158,10 @@ impl<I> In<I> {
         sync: &Sync,
         window: u32,
         now: Nanos,
-        rto: Nanos,
-        timeout: Nanos,
+        (base_rtt, rto, timeout): (Nanos, Nanos, Nanos),
         unscheduled_until: Nanos,
         credit: Credit,
+        first_token: u16,
     ) -> Self {
         let window = window.min(MAX_LENGTH);
         Self {
@@ -163,7 +182,7 @@ impl<I> In<I> {
             ranges: Ranges::new(),
             received: 0,
             gaps: Gaps::default(),
-            ledger: Ledger::new(),
+            ledger: Ledger::new(first_token),
             marks: [0; 2],
             tick: None,
             busy: false,
@@ -174,12 +193,21 @@ impl<I> In<I> {
             silences: 0,
             pause: Nanos::ZERO,
             unscheduled: sync.unscheduled.min(window),
+            announced: sync.unscheduled,
             unscheduled_until,
             ren: sync.ren,
             grant: None,
-            half_open: None,
-            half_base: 0,
-            half_until: now + rto,
+            proven: false,
+            patience: sync.patience,
+            first_token,
+            secret: 0,
+            sent_first: 0,
+            sent_last: 0,
+            asked_for: 0,
+            taken: 0,
+            fruitful: 0,
+            half_base: first_token,
+            half_until: now + rto.min(base_rtt + base_rtt),
             half_rounds: 0,
             began: now,
             heard: now,
@@ -258,15 +286,11 @@ impl<I> In<I> {
         self.is_allowed(crowded)
     }
 
-    /// Whether another token or grant may be sent: a half-open message gets few.
+    /// Whether another token or grant may be sent: where many messages are half open, each gets
+    /// few.
     pub(crate) fn is_allowed(&self, crowded: bool) -> bool {
-        let allowed = if crowded {
-            CROWDED_TOKENS
-        } else {
-            HALF_OPEN_TOKENS
-        };
         let sent = self.ledger.next().wrapping_sub(self.half_base);
-        self.half_open.is_none() || u32::from(sent) < allowed
+        self.proven || !crowded || u32::from(sent) < CROWDED_TOKENS
     }
 
     /// Records that a token is sent. Returns its number.
@@ -277,7 +301,80 @@ impl<I> In<I> {
             self.marks = [next; 2];
         }
         self.tokens = self.tokens.saturating_add(1);
+        self.asked_for = self.asked_for.saturating_add(1);
         self.ledger.send()
+    }
+
+    /// The ports, of sender and receiver.
+    pub(crate) fn ports(&self) -> (u16, u16) {
+        (self.source, self.destination)
+    }
+
+    /// The first token's number.
+    pub(crate) fn first_token(&self) -> u16 {
+        self.first_token
+    }
+
+    /// A token was sent with a secret timestamp.
+    pub(crate) fn stamped(&mut self, clock: u32) {
+        if self.secret == 0 {
+            self.sent_first = clock;
+        }
+        self.sent_last = clock;
+        self.secret = self.secret.saturating_add(1);
+    }
+
+    /// When a token was sent by the expiry clock, as the answer to it says. Those with a secret
+    /// timestamp were sent evenly between the first and the last of them, or nearly so.
+    pub(crate) fn sent_at(&self, sequence: u16, timestamp: u32) -> u32 {
+        let number = sequence.wrapping_sub(self.first_token);
+        // Numbers come again after 2^16.
+        if number >= self.secret || self.tokens > 1 << 15 {
+            return timestamp;
+        }
+        let all = u64::from(self.sent_last.wrapping_sub(self.sent_first));
+        let part = match NonZeroU64::new(self.secret.wrapping_sub(1).into()) {
+            Some(intervals) => all.saturating_mul(number.into()) / intervals,
+            None => 0,
+        };
+        self.sent_first.wrapping_add(part as u32)
+    }
+
+    /// Whether a packet with new data may be taken: `asked`, it answers a token that was sent;
+    /// otherwise it must be within what its sender announced. Tokens that were taken for lost are
+    /// answered late, and in any order; so what counts is that there are no more answers than
+    /// tokens.
+    pub(crate) fn may_take(&mut self, asked: bool, end: u32) -> bool {
+        if asked && self.taken < self.asked_for {
+            self.taken = self.taken.saturating_add(1);
+            return true;
+        }
+        end <= self.announced
+    }
+
+    /// Whether a token with this number has been sent.
+    pub(crate) fn was_sent(&self, sequence: u16) -> bool {
+        let ago = self.ledger.next().wrapping_sub(sequence);
+        ago != 0 && u32::from(ago) <= self.tokens.min(1 << 15)
+    }
+
+    /// The sender may send so many bytes without tokens.
+    pub(crate) fn announce(&mut self, bytes: u32) {
+        self.announced = bytes;
+        self.unscheduled = self.unscheduled.min(bytes);
+    }
+
+    /// Something new has come. Returns whether it was [vain](Self::is_vain) before.
+    pub(crate) fn bore_fruit(&mut self) -> bool {
+        let vain = self.is_vain();
+        self.fruitful = self.asked_for;
+        vain
+    }
+
+    /// Whether so many tokens in a row have drawn nothing new that others go first: who claims a
+    /// short message and does not send it must not keep them waiting.
+    pub(crate) fn is_vain(&self) -> bool {
+        self.asked_for.wrapping_sub(self.fruitful) >= VAIN_TOKENS
     }
 
     /// Takes a sample of the round-trip time.
@@ -337,6 +434,11 @@ impl<I> In<I> {
         } else if now - self.came >= self.rtt(base_rtt) {
             self.gaps.all_sent(now, sent);
         }
+    }
+
+    /// A stranger has not answered the first tokens, which may be lost.
+    pub(crate) fn is_unanswered(&self, now: Nanos) -> bool {
+        !self.proven && self.half_rounds == 0 && now >= self.half_until
     }
 
     /// A grant is due for which nothing need have come.
@@ -410,7 +512,7 @@ impl<I> In<I> {
             }
             self.unscheduled = 0;
         }
-        if self.half_open.is_some() && now >= self.half_until {
+        if !self.proven && now >= self.half_until {
             self.half_base = self.ledger.next();
             self.half_rounds = self.half_rounds.saturating_add(1);
             let doubled = self.half_rounds.saturating_sub(EAGER_ROUNDS).min(16);
@@ -458,7 +560,7 @@ impl<I> In<I> {
         if self.unscheduled != 0 {
             next = next.min(self.unscheduled_until);
         }
-        if self.half_open.is_some() {
+        if !self.proven {
             next = next.min(self.half_until);
         }
         if self.pause > now {

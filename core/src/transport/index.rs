@@ -76,6 +76,7 @@ impl<M: Memory> Index<M> {
     pub(crate) fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut index = *self.buckets.get(self.bucket(hash))?;
         while let Some(link) = self.links.get(index) {
+            step!();
             if link.hash == hash && is(index) {
                 return Some(index);
             }
@@ -111,6 +112,7 @@ impl<M: Memory> Index<M> {
         } else {
             let mut before = *head;
             loop {
+                step!();
                 let Some(link) = self.links.get_mut(before) else {
                     return;
                 };
@@ -151,6 +153,7 @@ impl<M: Memory> Index<M> {
             self.split = 0;
         }
         while let Some(&Link { hash, next }) = self.links.get(index) {
+            step!();
             self.push(self.bucket(hash), hash, index);
             index = next;
         }

@@ -45,11 +45,12 @@ pub(crate) enum Answer {
 }
 
 impl Ledger {
-    pub(crate) const fn new() -> Self {
+    /// `first`: the first token's number.
+    pub(crate) const fn new(first: u16) -> Self {
         Self {
-            next: 0,
-            resolved: 0,
-            edge: 0,
+            next: first,
+            resolved: first,
+            edge: first,
             bits: 0,
             tolerance: TOLERANCE,
             outstanding: 0,

@@ -12,7 +12,7 @@ use super::links::SHARED;
 use super::ranges::Ranges;
 use super::seen::Seen;
 use super::shares::Shared;
-use super::wire::{Cookie, Span, Sync, MAX_LENGTH};
+use super::wire::{Cookie, Span, Sync, MAX_LENGTH, MAX_PATIENCE as MOST_PATIENCE, PATIENCE_UNIT};
 use crate::units::Nanos;
 
 /// The part of a message that goes into the next packet.
@@ -85,8 +85,14 @@ pub(crate) struct Out<O> {
     tries: u32,
     tried_since: Nanos,
     tried: u32,
+    /// The shortest packets that these were sent in vain with, as was found out.
+    vain: u32,
     /// What routers said of the peer, since it was last heard of.
     pub(crate) soft: Option<Unreachable>,
+    /// What the last CHALLENGE said.
+    echo: u64,
+    /// How long the peer may be silent, as its SYNC has told it. The option may be changed later.
+    timeout: Nanos,
     /// The peer has answered.
     pub(crate) open: bool,
     /// A token came when no data was written.
@@ -157,6 +163,7 @@ impl<O> Out<O> {
         what: &Outgoing,
         now: Nanos,
         rto: Nanos,
+        timeout: Nanos,
     ) -> Self {
         Self {
             user,
@@ -191,7 +198,10 @@ impl<O> Out<O> {
             tries: 0,
             tried_since: now,
             tried: 0,
+            vain: u32::MAX,
             soft: None,
+            echo: 0,
+            timeout,
             open: false,
             starved: false,
             idle: 0,
@@ -226,6 +236,8 @@ impl<O> Out<O> {
             coflow: self.coflow,
             unscheduled: self.unscheduled,
             mss: u16::try_from(self.mss).unwrap_or(u16::MAX),
+            patience: patience_of(self.timeout),
+            echo: self.echo,
             priority: self.priority,
             probe: self.open,
             ren: self.ren,
@@ -279,6 +291,12 @@ impl<O> Out<O> {
         }
         self.heard = now;
         self.soft = None;
+    }
+
+    /// The peer wants a proof of our address. It is alive, but need not know the message.
+    pub(crate) fn challenged(&mut self, now: Nanos, echo: u64) {
+        // No sample of the round trip: a CHALLENGE overtakes data, of which nothing is known yet.
+        (self.echo, self.heard, self.soft) = (echo, now, None);
     }
 
     /// The round-trip time, as far as it is known here.
@@ -419,7 +437,7 @@ impl<O> Out<O> {
         self.resent.clear();
         self.seen = Seen::new();
         self.window = MAX_LENGTH;
-        self.tries = 0;
+        (self.tries, self.vain) = (0, u32::MAX);
         true
     }
 
@@ -440,7 +458,7 @@ impl<O> Out<O> {
             self.progress = now;
         }
         if received > self.received {
-            self.tries = 0;
+            (self.tries, self.vain) = (0, u32::MAX);
             self.received = received;
             self.named.remove(0, received);
         }
@@ -466,7 +484,11 @@ impl<O> Out<O> {
     /// Shorter packets are tried from now on.
     pub(crate) fn narrowed(&mut self, now: Nanos) {
         self.tries = 0;
-        self.progress = now;
+        if self.tried < self.vain {
+            // Longer ones that are tried once more are no progress.
+            self.progress = now;
+        }
+        self.vain = self.vain.min(self.tried);
     }
 
     /// How long a peer that answers may go without wanting or having more of the message. `None`:
@@ -479,7 +501,8 @@ impl<O> Out<O> {
         if self.received >= self.window {
             return orphan.then(|| times(ORPHAN_TIMEOUTS));
         }
-        let least = shorter(self.tried, self.to.is_ipv4()).is_none();
+        let tried = self.tried.min(self.vain);
+        let least = shorter(tried, self.to.is_ipv4()).is_none();
         if self.tries > TRIES && least {
             return Some(timeout);
         }
@@ -487,7 +510,8 @@ impl<O> Out<O> {
     }
 
     /// Handles the timer. After `Ask`, the next time is later. `orphan`: its socket is closed.
-    pub(crate) fn due(&mut self, now: Nanos, timeout: Nanos, orphan: bool) -> Due {
+    pub(crate) fn due(&mut self, now: Nanos, orphan: bool) -> Due {
+        let timeout = self.timeout;
         let dead = self.heard + timeout;
         let patience = self.patience_for_progress(timeout, orphan);
         let stalled = self.open && patience.is_some_and(|time| now >= self.progress + time);
@@ -534,6 +558,14 @@ impl<O> Out<O> {
             deadline: self.deadline.map(|at| at - now),
         }
     }
+}
+
+/// A timeout as a SYNC says it, rounded up.
+fn patience_of(timeout: Nanos) -> u16 {
+    let unit = PATIENCE_UNIT.saturating_mul(Nanos::MILLISECOND.0);
+    let units = u16::try_from(timeout.0.max(1).div_ceil(unit)).unwrap_or(u16::MAX);
+    // At least 1.
+    units.min(MOST_PATIENCE)
 }
 
 #[cfg(test)]

@@ -1,10 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Sums over messages: of each peer, and of each coflow.
+//! What is known of each peer: sums over its messages, and whether it has the address that it
+//! claims; and sums over the messages of each coflow.
 
+use super::heap::Heap;
 use super::host::{Address, Memory};
 use super::index::Index;
+use super::siphash::Key;
 use super::slab::Slab;
+use super::tally::{Net, Tally};
 use crate::units::Nanos;
+
+/// How long a peer that has proved its address is known after its last message.
+const KNOWN: Nanos = Nanos(300 * Nanos::SECOND.0);
+/// The most peers that are known and have no message.
+pub(crate) const MOST_IDLE: u32 = 4096;
+/// How many of these may be in one network: /24 or /64.
+pub(crate) const MOST_IDLE_OF_NET: u32 = MOST_IDLE / 4;
+/// To an address that is not proved, at most so many times as much is sent as came from it.
+const TIMES: u32 = 3;
 
 /// A peer.
 pub(crate) struct Peer {
@@ -17,6 +30,13 @@ pub(crate) struct Peer {
     /// Packets to it carry no more bytes than this until then: see `endpoint/paths.rs`.
     pub(crate) most: u32,
     pub(crate) most_until: Nanos,
+    /// Something has come from it that only its address could know.
+    pub(crate) proven: bool,
+    /// Bytes of IP packets from it, and to it, while it has not been.
+    came: u32,
+    sent: u32,
+    /// While it has no message: its network's index.
+    net: Option<u32>,
 }
 
 /// A coflow: messages that belong together.
@@ -27,10 +47,15 @@ pub(crate) struct Coflow {
     pub(crate) remaining: u64,
 }
 
-/// The peers of messages under way.
+/// The peers of messages under way, and those that are known from earlier ones.
 pub(crate) struct Peers<M: Memory> {
     pub(crate) all: Slab<M, Peer>,
     index: Index<M>,
+    /// Those without messages, and until when they are known.
+    idle: Heap<M, Nanos>,
+    nets: Tally<M>,
+    /// For how many [`Peers::reserve`] has made room.
+    room: u32,
 }
 
 impl<M: Memory> Peers<M> {
@@ -38,6 +63,9 @@ impl<M: Memory> Peers<M> {
         Self {
             all: Slab::new(),
             index: Index::new(),
+            idle: Heap::new(),
+            nets: Tally::new(),
+            room: 0,
         }
     }
 
@@ -51,12 +79,13 @@ impl<M: Memory> Peers<M> {
 
     /// The index of a peer, which is added if it is new. `None`: no memory. A peer without messages
     /// has to be [dropped](Peers::tidy).
-    pub(crate) fn get(&mut self, hash: u32, address: &Address) -> Option<u32> {
+    pub(crate) fn get(&mut self, now: Nanos, hash: u32, address: &Address) -> Option<u32> {
         if let Some(index) = self.find(hash, address) {
+            self.rouse(now, index);
             return Some(index);
         }
         let (index, _) = self.all.vacant()?;
-        if !self.index.reserve(index) {
+        if !(self.index.reserve(index) && self.idle.reserve(index)) {
             return None;
         }
         let index = self.all.insert(Peer {
@@ -68,6 +97,10 @@ impl<M: Memory> Peers<M> {
             rtt: Nanos::MAX,
             most: u32::MAX,
             most_until: Nanos::ZERO,
+            proven: false,
+            came: 0,
+            sent: 0,
+            net: None,
         })?;
         self.index.insert(hash, index);
         Some(index)
@@ -76,15 +109,111 @@ impl<M: Memory> Peers<M> {
     /// Makes room for so many more peers. `false`: no memory.
     pub(crate) fn reserve(&mut self, more: u32) -> bool {
         let last = self.all.len().saturating_add(more);
-        self.all.reserve(last) && self.index.reserve(last)
+        let fits = self.all.reserve(last)
+            && self.index.reserve(last)
+            && self.idle.reserve(last)
+            && self.nets.reserve(last);
+        if fits {
+            self.room = self.room.max(last);
+        }
+        fits
     }
 
-    /// Drops a peer that has no messages.
-    pub(crate) fn tidy(&mut self, index: u32) {
-        let idle = |peer: &Peer| peer.incoming == 0 && peer.outgoing == 0;
-        if self.all.get(index).is_some_and(idle) {
-            self.index.remove(index);
-            self.all.remove(index);
+    /// How many more peers fit, of those that room was made for.
+    pub(crate) fn room(&self) -> u32 {
+        self.room.saturating_sub(self.all.len())
+    }
+
+    /// A peer that was idle has a message.
+    fn rouse(&mut self, now: Nanos, index: u32) {
+        let Some(until) = self.idle.key(index) else {
+            return;
+        };
+        self.idle.remove(index);
+        self.all.show(index, true);
+        let Some(peer) = self.all.get_mut(index) else {
+            return;
+        };
+        peer.rtt = Nanos::MAX;
+        if until <= now {
+            (peer.proven, peer.came, peer.sent) = (false, 0, 0);
+        }
+        if let Some(net) = peer.net.take() {
+            self.nets.leave(net);
+        }
+    }
+
+    /// Whether a peer's address is proved.
+    #[inline]
+    pub(crate) fn is_proven(&self, index: u32) -> bool {
+        self.all.get(index).is_some_and(|peer| peer.proven)
+    }
+
+    /// Whether a peer is known now, though it may have no message.
+    pub(crate) fn is_known(&self, now: Nanos, index: u32) -> bool {
+        self.is_proven(index) && self.idle.key(index).is_none_or(|until| until > now)
+    }
+
+    /// So many bytes came from it.
+    pub(crate) fn credit(&mut self, index: u32, bytes: u32) {
+        if let Some(peer) = self.all.get_mut(index) {
+            peer.came = peer.came.saturating_add(bytes);
+        }
+    }
+
+    /// Whether so many bytes may be sent to it.
+    pub(crate) fn allows(&self, index: u32, bytes: u32) -> bool {
+        self.all.get(index).is_none_or(|peer| {
+            let most = peer.came.saturating_mul(TIMES);
+            peer.proven || peer.sent.saturating_add(bytes) <= most && most != u32::MAX
+        })
+    }
+
+    /// So many bytes are to be sent to it. `false`: they may not.
+    pub(crate) fn spend(&mut self, index: u32, bytes: u32) -> bool {
+        let allowed = self.allows(index, bytes);
+        if let Some(peer) = self.all.get_mut(index).filter(|_| allowed) {
+            peer.sent = peer.sent.saturating_add(bytes);
+        }
+        allowed
+    }
+
+    /// If a peer has no messages, it is dropped, or noted as idle if its address is proved.
+    pub(crate) fn tidy(&mut self, now: Nanos, index: u32, key: &Key) {
+        let Some(peer) = self.all.get(index) else {
+            return;
+        };
+        if peer.incoming != 0 || peer.outgoing != 0 || self.idle.key(index).is_some() {
+            return;
+        }
+        let net = Net::of(&peer.address, 24, 64);
+        if !peer.proven || self.nets.count(key, net) >= MOST_IDLE_OF_NET {
+            return self.remove(index);
+        }
+        // One at least that is known no longer makes room, or else the one that was longest idle.
+        for _ in 0..2 {
+            match self.idle.first() {
+                Some((until, old)) if until <= now || self.idle.len() >= MOST_IDLE => {
+                    self.remove(old);
+                }
+                _ => break,
+            }
+        }
+        let joined = self.nets.join(key, net);
+        match self.all.get_mut(index) {
+            Some(peer) if joined.is_some() => peer.net = joined,
+            _ => return self.remove(index),
+        }
+        self.all.show(index, false);
+        self.idle.set(index, now + KNOWN);
+    }
+
+    fn remove(&mut self, index: u32) {
+        self.idle.remove(index);
+        self.index.remove(index);
+        let net = self.all.remove(index).and_then(|peer| peer.net);
+        if let Some(net) = net {
+            self.nets.leave(net);
         }
     }
 }

@@ -4,7 +4,9 @@
 use super::heap::Heap;
 use super::host::{Address, Memory};
 use super::index::Index;
+use super::siphash::Key;
 use super::slab::Slab;
+use super::tally::{Net, Tally};
 use super::wire::Cookie;
 use crate::units::Nanos;
 
@@ -16,6 +18,19 @@ struct Entry {
     cookie: Cookie,
     from: Address,
     length: u32,
+    /// The sender's index, until it has confirmed the end.
+    sender: Option<u32>,
+    /// Its network's index.
+    net: Option<u32>,
+}
+
+/// A message's sender: its address alone, as a link of many hosts is one /64.
+fn sender(from: &Address) -> Net {
+    Net::of(from, 32, 128)
+}
+
+fn net(from: &Address) -> Net {
+    Net::of(from, 24, 48)
 }
 
 /// The messages by cookie and address, each with the time at which it may be forgotten.
@@ -23,6 +38,10 @@ pub(crate) struct Remembered<M: Memory> {
     entries: Slab<M, Entry>,
     index: Index<M>,
     until: Heap<M, Nanos>,
+    /// How many there are that each sender has not confirmed.
+    senders: Tally<M>,
+    /// How many there are of each network.
+    nets: Tally<M>,
 }
 
 impl<M: Memory> Remembered<M> {
@@ -31,6 +50,8 @@ impl<M: Memory> Remembered<M> {
             entries: Slab::new(),
             index: Index::new(),
             until: Heap::new(),
+            senders: Tally::new(),
+            nets: Tally::new(),
         }
     }
 
@@ -42,7 +63,11 @@ impl<M: Memory> Remembered<M> {
     /// Makes room for `count` messages. `false`: no memory.
     pub(crate) fn reserve(&mut self, count: u32) -> bool {
         let last = count.saturating_sub(1);
-        self.entries.reserve(last) && self.index.reserve(last) && self.until.reserve(last)
+        self.entries.reserve(last)
+            && self.index.reserve(last)
+            && self.until.reserve(last)
+            && self.senders.reserve(last)
+            && self.nets.reserve(last)
     }
 
     fn find(&self, hash: u32, cookie: Cookie, from: &Address) -> Option<u32> {
@@ -58,9 +83,20 @@ impl<M: Memory> Remembered<M> {
         Some(self.entries.get(index)?.length)
     }
 
+    /// Whether another message from there may be remembered. Of `most` in all, one sender may have
+    /// an eighth that it has not confirmed, or that is `under_way`, and one network a half.
+    pub(crate) fn has_share(&self, key: &Key, from: &Address, under_way: u32, most: u32) -> bool {
+        let of_sender = self
+            .senders
+            .count(key, sender(from))
+            .saturating_add(under_way);
+        of_sender < (most / 8).max(1) && self.nets.count(key, net(from)) < (most / 2).max(1)
+    }
+
     /// Remembers a message. There must be room.
     pub(crate) fn insert(
         &mut self,
+        key: &Key,
         hash: u32,
         cookie: Cookie,
         from: &Address,
@@ -71,6 +107,8 @@ impl<M: Memory> Remembered<M> {
             cookie,
             from: *from,
             length,
+            sender: self.senders.join(key, sender(from)),
+            net: self.nets.join(key, net(from)),
         };
         if let Some(index) = self.entries.insert(entry) {
             self.index.insert(hash, index);
@@ -89,6 +127,9 @@ impl<M: Memory> Remembered<M> {
         let Some(index) = self.find(hash, cookie, from) else {
             return false;
         };
+        if let Some(sender) = self.entries.get_mut(index).and_then(|it| it.sender.take()) {
+            self.senders.leave(sender);
+        }
         let until = now + CONFIRMED;
         if self.until.key(index).is_some_and(|at| at > until) {
             self.until.set(index, until);
@@ -107,7 +148,14 @@ impl<M: Memory> Remembered<M> {
             Some((at, index)) if at <= now => {
                 self.until.remove(index);
                 self.index.remove(index);
-                self.entries.remove(index);
+                if let Some(entry) = self.entries.remove(index) {
+                    if let Some(sender) = entry.sender {
+                        self.senders.leave(sender);
+                    }
+                    if let Some(net) = entry.net {
+                        self.nets.leave(net);
+                    }
+                }
                 true
             }
             _ => false,

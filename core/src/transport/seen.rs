@@ -9,6 +9,8 @@ const WORDS: usize = (WINDOW / 64) as usize;
 /// The sequence numbers of a message's tokens that were seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
+    /// A number has been seen. The first one may be any.
+    begun: bool,
     highest: u16,
     /// Bit `s % WINDOW`: `s` was seen, for the last `WINDOW` numbers up to `highest`.
     bits: [u64; WORDS],
@@ -17,14 +19,19 @@ pub(crate) struct Seen {
 impl Seen {
     pub(crate) const fn new() -> Self {
         Self {
-            // As if this had come, so that 0 is the next.
-            highest: u16::MAX,
+            begun: false,
+            highest: 0,
             bits: [0; WORDS],
         }
     }
 
     /// Records a number. `true` if it is new; one more than [`WINDOW`] behind counts as seen.
     pub(crate) fn accept(&mut self, sequence: u16) -> bool {
+        if !self.begun {
+            (self.begun, self.highest) = (true, sequence);
+            self.set(sequence, true);
+            return true;
+        }
         let ahead = sequence.wrapping_sub(self.highest);
         if ahead != 0 && ahead < 1 << 15 {
             if ahead >= WINDOW {

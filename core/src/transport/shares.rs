@@ -13,7 +13,11 @@
 
 use super::host::Memory;
 use super::index::Index;
+use super::siphash::Key;
 use super::slab::{Slab, NONE};
+
+/// What the keyed hash is used for, see `endpoint::purpose`.
+const PURPOSE: u8 = 17;
 
 /// How many messages a user, or a user and a peer, have.
 struct Share {
@@ -59,23 +63,23 @@ impl<M: Memory> Shares<M> {
         })
     }
 
-    fn messages(&self, seed: u64, user: u32, peer: u32) -> u32 {
-        let found = self.find(hash(seed, user, peer), user, peer);
+    fn messages(&self, key: &Key, user: u32, peer: u32) -> u32 {
+        let found = self.find(hash(key, user, peer), user, peer);
         let share = found.and_then(|index| self.all.get(index));
         share.map_or(0, |share| share.messages)
     }
 
     /// Whether the user may begin a message to the peer while `free` places are.
-    pub(crate) fn may_begin(&self, seed: u64, user: u32, peer: Option<u32>, free: u32) -> bool {
-        let of_user = self.messages(seed, user, NONE);
-        let of_pair = peer.map_or(0, |peer| self.messages(seed, user, peer));
+    pub(crate) fn may_begin(&self, key: &Key, user: u32, peer: Option<u32>, free: u32) -> bool {
+        let of_user = self.messages(key, user, NONE);
+        let of_pair = peer.map_or(0, |peer| self.messages(key, user, peer));
         of_user.saturating_add(of_pair.saturating_mul(2)) < free
     }
 
     /// A message begins. `None`: no memory.
-    pub(crate) fn join(&mut self, seed: u64, user: u32, peer: u32) -> Option<Shared> {
-        let of_user = self.add(seed, user, NONE)?;
-        let Some(pair) = self.add(seed, user, peer) else {
+    pub(crate) fn join(&mut self, key: &Key, user: u32, peer: u32) -> Option<Shared> {
+        let of_user = self.add(key, user, NONE)?;
+        let Some(pair) = self.add(key, user, peer) else {
             self.drop_one(of_user);
             return None;
         };
@@ -91,8 +95,8 @@ impl<M: Memory> Shares<M> {
         self.drop_one(shared.pair);
     }
 
-    fn add(&mut self, seed: u64, user: u32, peer: u32) -> Option<u32> {
-        let hash = hash(seed, user, peer);
+    fn add(&mut self, key: &Key, user: u32, peer: u32) -> Option<u32> {
+        let hash = hash(key, user, peer);
         let index = match self.find(hash, user, peer) {
             Some(index) => index,
             None => {
@@ -132,9 +136,9 @@ impl<M: Memory> Shares<M> {
     }
 }
 
-fn hash(seed: u64, user: u32, peer: u32) -> u32 {
-    let key = u64::from(user) << 32 | u64::from(peer);
-    (super::endpoint::mix(key ^ seed) >> 32) as u32
+fn hash(key: &Key, user: u32, peer: u32) -> u32 {
+    let both = u64::from(user) << 32 | u64::from(peer);
+    (key.hash([both], PURPOSE, 0) >> 32) as u32
 }
 
 #[cfg(test)]

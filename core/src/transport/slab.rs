@@ -4,6 +4,7 @@
 
 use super::host::Memory;
 use super::paged::Paged;
+use super::used::Used;
 
 /// No index.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -18,6 +19,7 @@ struct Entry<T> {
 /// The items.
 pub(crate) struct Slab<M: Memory, T> {
     entries: Paged<M, Entry<T>>,
+    used: Used<M>,
     /// Head of the list of free indices below `fresh`.
     free: u32,
     /// Indices from here on were never used.
@@ -29,6 +31,7 @@ impl<M: Memory, T> Slab<M, T> {
     pub(crate) const fn new() -> Self {
         Self {
             entries: Paged::new(),
+            used: Used::new(),
             free: NONE,
             fresh: 0,
             len: 0,
@@ -48,7 +51,7 @@ impl<M: Memory, T> Slab<M, T> {
             next: NONE,
             item: None,
         };
-        self.entries.reserve(index, empty)
+        self.entries.reserve(index, empty) && self.used.reserve(index)
     }
 
     /// The index and the generation that the next item will have. `None` if there is no memory.
@@ -74,6 +77,7 @@ impl<M: Memory, T> Slab<M, T> {
             self.free = entry.next;
         }
         entry.item = Some(item);
+        self.used.set(index, true);
         self.len = self.len.saturating_add(1);
         Some(index)
     }
@@ -90,6 +94,7 @@ impl<M: Memory, T> Slab<M, T> {
         entry.generation = entry.generation.wrapping_add(1);
         entry.next = self.free;
         self.free = index;
+        self.used.set(index, false);
         self.len = self.len.saturating_sub(1);
         Some(item)
     }
@@ -117,16 +122,14 @@ impl<M: Memory, T> Slab<M, T> {
         self.entries.get(index).map_or(0, |entry| entry.generation)
     }
 
+    /// Says whether an item is to be found by [`Slab::next`]; at first it is.
+    pub(crate) fn show(&mut self, index: u32, shown: bool) {
+        self.used.set(index, shown);
+    }
+
     /// The first index in use, from `from` on.
     pub(crate) fn next(&self, from: u32) -> Option<u32> {
-        let mut index = from;
-        while index < self.fresh {
-            if self.get(index).is_some() {
-                return Some(index);
-            }
-            index = index.saturating_add(1);
-        }
-        None
+        self.used.next(from)
     }
 }
 

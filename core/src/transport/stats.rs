@@ -173,8 +173,8 @@ counters! {
 
     /// DATA that was not taken: no message has that cookie.
     DataUnknown = "data_unknown",
-    /// DATA that was not taken: the cookie is right, the address is not.
-    DataAddress = "data_address",
+    /// DATA that was not taken: it answers no token, and the SYNC did not announce it.
+    DataUnasked = "data_unasked",
     /// DATA that was not taken: all of it was there.
     DataDuplicate = "data_duplicate",
     /// DATA that was not taken: it ends beyond the message.
@@ -200,8 +200,9 @@ counters! {
     SyncLimitPeer = "sync_limit_peer",
     /// SYNCs that were not taken: too many finished messages are to be remembered.
     SyncLimitRemembered = "sync_limit_remembered",
-    /// Messages dropped before any of their data came, for newer ones.
-    HalfOpenDropped = "half_open_dropped",
+    /// SYNCs of strangers that were answered with a CHALLENGE and not taken, because too many
+    /// messages are half open.
+    HalfOpenChallenged = "half_open_challenged",
     /// SYNCs that were not taken: no memory.
     SyncNoMemory = "sync_no_memory",
     /// SYNCs that were not taken: the socket would not.
@@ -257,6 +258,30 @@ counters! {
     /// UDP datagrams that were not taken: the socket that they are for is bound to another device,
     /// or its filter, its cgroup's programs or the security module refuse them.
     RefusedFilter = "refused_filter",
+    /// Malformed: how long the sender tries.
+    MalformedPatience = "malformed_patience",
+    /// Malformed: a CHALLENGE without a number.
+    MalformedEcho = "malformed_echo",
+    /// CHALLENGEs sent: to strangers, for a proof of their address.
+    ChallengeSent = "challenge_sent",
+    /// CHALLENGEs not sent, because so many were.
+    ChallengeSuppressed = "challenge_suppressed",
+    /// CHALLENGEs received.
+    ChallengeReceived = "challenge_received",
+    /// SYNCs that came with the right answer to a CHALLENGE.
+    EchoReceived = "echo_received",
+    /// SYNCs with an answer that is wrong, or too old.
+    EchoWrong = "echo_wrong",
+    /// Peers that proved their address.
+    PeerProven = "peer_proven",
+    /// Packets that were not sent, because their peer has not proved its address, and three times
+    /// the bytes that came from there had been sent to it.
+    Unproven = "unproven",
+    /// SYNCs that were not taken: too many finished messages of this peer, or of its network, are
+    /// to be remembered.
+    SyncLimitShare = "sync_limit_share",
+    /// SYNCs whose wish for a priority was ignored, or for grants, because of the configuration.
+    SyncWishIgnored = "sync_wish_ignored",
     /// Times that shorter packets are tried on a path, as longer ones do not get through.
     PathNarrowed = "path_narrowed",
     /// ICMP errors about packets of messages under way.
@@ -286,6 +311,8 @@ impl Counter {
             Malformed::Received => Self::MalformedReceived,
             Malformed::Window => Self::MalformedWindow,
             Malformed::Code => Self::MalformedCode,
+            Malformed::Patience => Self::MalformedPatience,
+            Malformed::Echo => Self::MalformedEcho,
         }
     }
 

@@ -160,8 +160,10 @@ pub mod config {
     pub const FAIRNESS: u16 = 36;
     /// `u64`, bytes/s, only read: the link rate in force.
     pub const LINK_IN_FORCE: u16 = 37;
+    /// `u32`: [`super::SENDER_PRIORITY_IGNORE`], …
+    pub const SENDER_PRIORITY: u16 = 38;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 37;
+    pub const MAX: u16 = 38;
 }
 
 /// [`config::POLICY`]: ExpressPass. One priority, all messages alike.
@@ -177,6 +179,11 @@ pub const POLICY_REN: u32 = 2;
 pub const FEEDBACK_MIDPOINT: u32 = 0;
 /// [`config::FEEDBACK`]: with a weight w and a target loss.
 pub const FEEDBACK_WEIGHTED: u32 = 1;
+
+/// [`config::SENDER_PRIORITY`]: what a sender wishes has no effect.
+pub const SENDER_PRIORITY_IGNORE: u32 = 0;
+/// [`config::SENDER_PRIORITY`]: what a sender wishes is done.
+pub const SENDER_PRIORITY_USE: u32 = 1;
 
 /// [`config::CLOCK`]: `CLOCK_REALTIME`.
 pub const CLOCK_REALTIME: u32 = 0;

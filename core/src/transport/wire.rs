@@ -27,7 +27,7 @@ pub const MAX_MSS: u16 = 65_535 - 28 - DATA_LEN as u16;
 pub const MAX_PRIORITY: u8 = 7;
 
 /// Bytes of a SYNC.
-pub const SYNC_LEN: usize = 36;
+pub const SYNC_LEN: usize = 44;
 /// Bytes of a TOKEN.
 pub const TOKEN_LEN: usize = 18;
 /// Bytes of a DATA before its payload.
@@ -42,6 +42,13 @@ pub const FIN_LEN: usize = 16;
 pub const ACK_LEN: usize = 20;
 /// Bytes of a RESET.
 pub const RESET_LEN: usize = 16;
+/// Bytes of a CHALLENGE.
+pub const CHALLENGE_LEN: usize = 20;
+
+/// The greatest [`Sync::patience`]: an hour.
+pub const MAX_PATIENCE: u16 = 36_000;
+/// ms: the unit of [`Sync::patience`].
+pub const PATIENCE_UNIT: u64 = 100;
 
 /// How many bytes of a message fit in a packet of `mtu` bytes, IP header included. `None` if that
 /// is less than [`MIN_MSS`].
@@ -114,6 +121,8 @@ pub enum Packet {
     Ack(Ack),
     /// Ends a message that cannot be delivered.
     Reset(Reset),
+    /// Asks for a proof of the sender's address.
+    Challenge(Challenge),
 }
 
 /// Opens a message, or probes. From the sender.
@@ -136,6 +145,11 @@ pub struct Sync {
     pub unscheduled: u32,
     /// Payload bytes of a full-length DATA, [`MIN_MSS`]..=[`MAX_MSS`].
     pub mss: u16,
+    /// How long after it last heard of the receiver the sender tries, in units of 100 ms,
+    /// 1..=[`MAX_PATIENCE`]. So long the receiver must remember the message.
+    pub patience: u16,
+    /// [`Challenge::echo`] of the last CHALLENGE; 0: there was none.
+    pub echo: u64,
     /// What the application wants its tokens' priority to be, 0..=[`MAX_PRIORITY`]
     /// ([`header::FLAG_PRIORITY`]).
     pub priority: Option<u8>,
@@ -230,6 +244,23 @@ pub struct Reset {
     pub code: ResetCode,
 }
 
+/// Asks a sender to prove that it has the address that its packets come from: by sending its SYNC
+/// again, with this number. From the receiver.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Challenge {
+    /// The message.
+    pub cookie: Cookie,
+    /// Not 0.
+    pub echo: u64,
+}
+
+/// Hides the number: it is a secret.
+impl fmt::Debug for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Challenge(..)")
+    }
+}
+
 /// Why a message was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
@@ -293,7 +324,25 @@ impl Packet {
             Self::Fin(p) => p.cookie,
             Self::Ack(p) => p.cookie,
             Self::Reset(p) => p.cookie,
+            Self::Challenge(p) => p.cookie,
         }
+    }
+
+    /// Bytes of it in a UDP datagram, payload included.
+    #[inline]
+    pub const fn bytes(&self) -> u32 {
+        let len = match self {
+            Self::Sync(_) => SYNC_LEN,
+            Self::Token(_) => TOKEN_LEN,
+            Self::Data(p) => return (DATA_LEN as u32).saturating_add(p.len),
+            // At most MAX_SPANS.
+            Self::Resend(p) => RESEND_LEN.saturating_add(p.spans.len().saturating_mul(SPAN_LEN)),
+            Self::Fin(_) => FIN_LEN,
+            Self::Ack(_) => ACK_LEN,
+            Self::Reset(_) => RESET_LEN,
+            Self::Challenge(_) => CHALLENGE_LEN,
+        };
+        len as u32
     }
 
     /// The first bytes, which ports look at.
@@ -324,6 +373,7 @@ impl Packet {
             Self::Fin(_) => (Type::Fin, 0, 0),
             Self::Ack(p) => (Type::Ack, 0, flag(p.last, header::FLAG_FINAL)),
             Self::Reset(_) => (Type::Reset, 0, 0),
+            Self::Challenge(_) => (Type::Challenge, 0, 0),
         };
         Header {
             kind,

@@ -47,6 +47,8 @@ fn flood(endpoint: &mut Endpoint<Counting, Out, In>, io: &mut Io, cookies: std::
             priority: None,
             probe: false,
             ren: false,
+            patience: 100,
+            echo: 0,
         });
         let from = peer(cookie as u8);
         endpoint.packet(Nanos(2000), 0, &from, 0, 0, &sync, (), io);
@@ -58,12 +60,13 @@ fn flood(endpoint: &mut Endpoint<Counting, Out, In>, io: &mut Io, cookies: std::
 fn packets_make_no_table_grow_where_memory_has_to_count_to_somebody() {
     let config = Config {
         max_half_open: 65_536,
-        max_incoming: 2000,
+        // Strangers have half of these.
+        max_incoming: 4000,
         ..Config::DEFAULT
     };
     let resolved = config.validate(None).unwrap();
     let mut io = Io::new(1, 30_000);
-    let mut endpoint = Endpoint::<Counting, Out, In>::new(Nanos(1000), &resolved, 1).unwrap();
+    let mut endpoint = Endpoint::<Counting, Out, In>::new(Nanos(1000), &resolved, [1; 3]).unwrap();
     endpoint.grow_ahead();
     // Nobody has a socket yet.
     flood(&mut endpoint, &mut io, 0..10);
@@ -83,7 +86,7 @@ fn packets_make_no_table_grow_where_memory_has_to_count_to_somebody() {
     assert_eq!(endpoint.counts().1, 2000);
     assert_eq!(NOBODYS.get(), 0, "chunks counted to nobody");
     // Elsewhere they grow when they have to.
-    let mut other = Endpoint::<Counting, Out, In>::new(Nanos(1000), &resolved, 1).unwrap();
+    let mut other = Endpoint::<Counting, Out, In>::new(Nanos(1000), &resolved, [1; 3]).unwrap();
     flood(&mut other, &mut io, 0..10_000);
     assert_eq!(other.counts().1, 2000);
     assert_ne!(NOBODYS.get(), 0);

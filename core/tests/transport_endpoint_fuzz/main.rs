@@ -13,7 +13,7 @@ mod packets;
 mod user;
 
 use common::Rng;
-use packets::packet;
+use packets::{packet, Learnt};
 use turnstile_core::transport::config::Config;
 use turnstile_core::transport::endpoint::Endpoint;
 use turnstile_core::transport::host::*;
@@ -62,13 +62,32 @@ fn outgoing(rng: &mut Rng) -> Outgoing {
     }
 }
 
+/// Begins a message.
+fn sync(cookie: Cookie) -> Packet {
+    Packet::Sync(Sync {
+        cookie,
+        source: 1,
+        destination: 2,
+        length: Some(20_000),
+        deadline: 0,
+        coflow: 0,
+        unscheduled: 0,
+        mss: 1450,
+        patience: 100,
+        echo: 0,
+        priority: None,
+        probe: false,
+        ren: false,
+    })
+}
+
 fn fuzz(policy: u32, packets: u64) {
     let config = config(policy);
     let resolved = config.validate(None).unwrap();
     let mut io = Io::new(u64::from(policy), 30_000);
     let mut rng = Rng(u64::from(policy) << 32 | 7);
     let mut now = Nanos(1_000_000_000);
-    let mut endpoint = Endpoint::<Std, Out, In>::new(now, &resolved, 1).unwrap();
+    let mut endpoint = Endpoint::<Std, Out, In>::new(now, &resolved, [1, 2, 1]).unwrap();
     let mut outs: Vec<OutId> = Vec::new();
     let mut received = 0;
     for _ in 0..packets {
@@ -120,6 +139,15 @@ fn fuzz(policy: u32, packets: u64) {
                     }
                 }
             }
+            3 if random >> 20 & 255 == 0 => {
+                // Strangers, of whom each is another one.
+                for n in 0..12 {
+                    let mut from = peer(n);
+                    from.ip[14] = (random >> 32) as u8 | 1;
+                    let sync = sync(Cookie(rng.next()));
+                    endpoint.packet(now, 0, &from, 0, 0, &sync, (), &mut io);
+                }
+            }
             _ => {
                 let (cookie, from) = match io.cookies.get((random >> 16) as usize % 33) {
                     Some(&known) => known,
@@ -130,7 +158,14 @@ fn fuzz(policy: u32, packets: u64) {
                 } else {
                     from
                 };
-                let packet = packet(&mut rng, cookie, (random >> 48) as u16 % 64, now.0 as u32);
+                let learnt = io.learnt(cookie);
+                let packet = packet(
+                    &mut rng,
+                    cookie,
+                    learnt,
+                    (random >> 48) as u16 % 64,
+                    now.0 as u32,
+                );
                 endpoint.packet(
                     now,
                     now.0 as u32,
@@ -173,7 +208,7 @@ fn fuzz(policy: u32, packets: u64) {
         Counter::TokenIdle,
         Counter::SignalAddress,
         Counter::SignalContradiction,
-        Counter::HalfOpenDropped,
+        Counter::HalfOpenChallenged,
         Counter::DataResent,
     ] {
         assert!(
@@ -226,11 +261,15 @@ fn facts(endpoint: &Endpoint<Std, Out, In>) -> Vec<Info> {
 
 #[test]
 fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
-    let resolved = config(uapi::POLICY_TOP).validate(None).unwrap();
+    let config = Config {
+        max_half_open: 64,
+        ..config(uapi::POLICY_TOP)
+    };
+    let resolved = config.validate(None).unwrap();
     let mut io = Io::new(3, 30_000);
     let mut rng = Rng(11);
     let now = Nanos(1_000_000_000);
-    let mut endpoint = Endpoint::<Std, Out, In>::new(now, &resolved, 1).unwrap();
+    let mut endpoint = Endpoint::<Std, Out, In>::new(now, &resolved, [1, 2, 1]).unwrap();
     for n in 0..8 {
         let what = Outgoing {
             available: 60_000,
@@ -244,19 +283,7 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
             acked: 0,
         };
         assert!(endpoint.send(now, &peer(0), &what, out, &mut io).is_ok());
-        let sync = Packet::Sync(Sync {
-            cookie: Cookie(0x1234_5678_9abc_0000 + n),
-            source: 1,
-            destination: 2,
-            length: Some(20_000),
-            deadline: 0,
-            coflow: 0,
-            unscheduled: 0,
-            mss: 1450,
-            priority: None,
-            probe: false,
-            ren: false,
-        });
+        let sync = sync(Cookie(0x1234_5678_9abc_0000 + n));
         // It may be refused; once is enough.
         endpoint.packet(now, 0, &peer(0), 0, 0, &sync, (), &mut io);
     }
@@ -279,7 +306,8 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
                 (known, from)
             }
         };
-        let packet = packet(&mut rng, cookie, (random >> 48) as u16 % 64, 0);
+        let learnt = Learnt::default();
+        let packet = packet(&mut rng, cookie, learnt, (random >> 48) as u16 % 64, 0);
         let secret = secrets.contains(&(cookie, from));
         if secret || matches!(packet, Packet::Sync(_)) {
             continue;
@@ -296,7 +324,6 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
         Counter::TokenUnknown,
         Counter::TokenAddress,
         Counter::DataUnknown,
-        Counter::DataAddress,
         Counter::SignalUnknown,
         Counter::SignalAddress,
     ] {

@@ -17,8 +17,22 @@ fn bytes(rng: &mut Rng) -> u32 {
     }
 }
 
+/// What a message's peer was sent, and nobody can guess.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Learnt {
+    /// A token's number and timestamp.
+    pub(crate) token: Option<(u16, u32)>,
+    pub(crate) echo: u64,
+}
+
 /// A well-formed packet. `low`: counts tokens, near those that were given.
-pub(crate) fn packet(rng: &mut Rng, cookie: Cookie, low: u16, clock: u32) -> Packet {
+pub(crate) fn packet(
+    rng: &mut Rng,
+    cookie: Cookie,
+    learnt: Learnt,
+    low: u16,
+    clock: u32,
+) -> Packet {
     let random = rng.next();
     let bit = |n: u32| random >> n & 1 != 0;
     let sequence = match random >> 56 & 3 {
@@ -41,6 +55,12 @@ pub(crate) fn packet(rng: &mut Rng, cookie: Cookie, low: u16, clock: u32) -> Pac
                     0
                 },
                 mss: if bit(10) { 1450 } else { MIN_MSS },
+                patience: 1 + (random >> 28) as u16 % 3,
+                echo: if bit(30) {
+                    learnt.echo
+                } else {
+                    random >> 31 & 1
+                },
                 priority: bit(11).then_some((random >> 14) as u8 & 7),
                 probe: random >> 24 & 3 == 0,
                 ren: random >> 26 & 3 == 0,
@@ -60,10 +80,16 @@ pub(crate) fn packet(rng: &mut Rng, cookie: Cookie, low: u16, clock: u32) -> Pac
             } else {
                 1450
             };
+            let guess = (sequence, rng.next() as u32);
+            let (token, timestamp) = match learnt.token {
+                _ if unscheduled => (0, 0),
+                Some(token) if random >> 18 & 3 != 0 => token,
+                _ => guess,
+            };
             Packet::Data(Data {
                 cookie,
-                token: if unscheduled { 0 } else { sequence },
-                timestamp: if unscheduled { 0 } else { rng.next() as u32 },
+                token,
+                timestamp,
                 offset: bytes(rng).min(MAX_LENGTH - len),
                 len,
                 flags: u8::from(unscheduled) | u8::from(random >> 16 & 3 == 0) << 7,
@@ -83,11 +109,15 @@ pub(crate) fn packet(rng: &mut Rng, cookie: Cookie, low: u16, clock: u32) -> Pac
             cookie,
             length: bytes(rng).max(1),
         }),
-        55..=62 => Packet::Ack(Ack {
+        55..=61 => Packet::Ack(Ack {
             cookie,
             received: bytes(rng),
             window: bytes(rng),
             last: random >> 8 & 1 == 0,
+        }),
+        62 => Packet::Challenge(Challenge {
+            cookie,
+            echo: random | 1,
         }),
         _ => Packet::Reset(Reset {
             cookie,

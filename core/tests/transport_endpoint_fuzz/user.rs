@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The endpoint's user, which checks every call.
 
+use std::collections::HashMap;
+
 use turnstile_core::transport::host::*;
 use turnstile_core::transport::wire::*;
 
 use crate::common::Rng;
+use crate::packets::Learnt;
 
 pub(crate) enum Std {}
 
@@ -38,6 +41,7 @@ pub(crate) struct In {
 pub(crate) struct Io {
     pub(crate) rng: Rng,
     pub(crate) cookies: Vec<(Cookie, Address)>,
+    learnt: HashMap<Cookie, Learnt>,
     pub(crate) sent: u32,
     pub(crate) sent_data: u64,
     pub(crate) taken: u64,
@@ -50,6 +54,7 @@ impl Io {
         Self {
             rng: Rng(seed),
             cookies: Vec::new(),
+            learnt: HashMap::new(),
             sent: 0,
             sent_data: 0,
             taken: 0,
@@ -58,12 +63,18 @@ impl Io {
         }
     }
 
+    /// What is known of a message.
+    pub(crate) fn learnt(&self, cookie: Cookie) -> Learnt {
+        self.learnt.get(&cookie).copied().unwrap_or_default()
+    }
+
     fn remember(&mut self, cookie: Cookie, from: Address) {
         if self.cookies.len() < 32 {
             self.cookies.push((cookie, from));
         } else {
             let place = self.rng.below(32) as usize;
-            self.cookies[place] = (cookie, from);
+            let (old, _) = core::mem::replace(&mut self.cookies[place], (cookie, from));
+            self.learnt.remove(&old);
         }
     }
 }
@@ -95,6 +106,17 @@ impl Host<Out, In> for Io {
                 self.sent_data += 1;
             }
             (Packet::Sync(sync), None) => self.remember(sync.cookie, *to),
+            (Packet::Token(token), None) => {
+                let known = self.learnt.entry(token.cookie).or_default();
+                known.token = Some((token.sequence, token.timestamp));
+            }
+            (Packet::Challenge(challenge), None) => {
+                // Also of a message that was not taken.
+                if !self.learnt.contains_key(&challenge.cookie) {
+                    self.remember(challenge.cookie, *to);
+                }
+                self.learnt.entry(challenge.cookie).or_default().echo = challenge.echo;
+            }
             (_, payload) => assert!(payload.is_none()),
         }
     }

@@ -31,6 +31,8 @@ fn sync(cookie: u64) -> Packet {
         coflow: (cookie as u32 & 3) * 7,
         unscheduled: 0,
         mss: 1450,
+        patience: 100,
+        echo: 0,
         priority: Some(0),
         probe: false,
         ren: cookie & 64 != 0,
@@ -62,7 +64,7 @@ fn a_flood_of_syncs_leaves_memory_bounded_and_others_served() {
     println!("{} B allocated, {incoming} messages", after[99]);
     assert!(after[99] <= after[9] + 200_000 && after[99] < 16 << 20);
     let stats = network.endpoint(0).stats();
-    assert!(stats.get(Counter::HalfOpenDropped) > 900_000);
+    assert!(stats.get(Counter::HalfOpenChallenged) > 900_000);
     let end = network.now + 100_000_000;
     network.run_to_the_end(end);
     let mut times: Vec<u64> = network
@@ -211,7 +213,7 @@ fn who_has_the_cookie_but_not_the_address_moves_no_byte() {
     let stats = network.endpoint(0).stats();
     assert_eq!(stats.get(Counter::DataSent), sent);
     assert_eq!(stats.get(Counter::TokenAddress), 1);
-    assert_eq!(network.endpoint(1).stats().get(Counter::DataAddress), 1);
+    assert_eq!(network.endpoint(1).stats().get(Counter::DataUnknown), 1);
     network.run_to_the_end(1_000_000_000);
     assert_clean(&mut network, 2);
 }

@@ -21,6 +21,9 @@ struct User {
     coming: HashMap<(u32, u32), Vec<(u32, u32)>>,
     /// With the peer's number.
     cookies: Vec<(Cookie, usize)>,
+    /// Numbers and timestamps of tokens, and echoes, which nobody can guess.
+    tokens: Vec<(Cookie, u16, u32)>,
+    echoes: Vec<(Cookie, u64)>,
     ids: Vec<OutId>,
     ins: Vec<InId>,
     sent: u64,
@@ -59,6 +62,14 @@ impl Host<u32, u32> for User {
         self.sent += 1;
         let random = next(&mut self.random);
         keep(&mut self.cookies, random, (packet.cookie(), number(&to.ip)));
+        match packet {
+            Packet::Token(token) => {
+                let token = (token.cookie, token.sequence, token.timestamp);
+                keep(&mut self.tokens, random >> 8, token);
+            }
+            Packet::Challenge(it) => keep(&mut self.echoes, random >> 8, (it.cookie, it.echo)),
+            _ => {}
+        }
     }
 
     fn open(&mut self, _: &Address, _: &Sync, id: InId) -> Result<(u32, u32), Refusal> {
@@ -164,6 +175,21 @@ impl Fuzz {
         }
     }
 
+    /// A token of a message, if one is known.
+    fn token(&mut self, cookie: Cookie) -> (u16, u32) {
+        let from = self.below(64) as usize;
+        let all = &self.user.tokens;
+        let found = all.iter().cycle().skip(from).take(all.len());
+        let found = found.into_iter().find(|token| token.0 == cookie);
+        found.map_or((0, 0), |&(_, number, time)| (number, time))
+    }
+
+    /// What the message's CHALLENGE says, if there was one.
+    fn echo(&self, cookie: Cookie) -> u64 {
+        let found = self.user.echoes.iter().find(|echo| echo.0 == cookie);
+        found.map_or(0, |echo| echo.1)
+    }
+
     fn packet(&mut self, cookie: Cookie) -> Packet {
         let clock = self.now as u32;
         match self.below(16) {
@@ -174,15 +200,27 @@ impl Fuzz {
                     _ => Some(1 + self.number(MAX_LENGTH - 1)),
                 };
                 let unscheduled = self.number(length.unwrap_or(0));
+                let echo = match self.below(4) {
+                    0 => self.below(3),
+                    _ => self.echo(cookie),
+                };
+                // What a CHALLENGE says is of these ports, too.
+                let ports = if self.below(8) == 0 {
+                    self.below(9) as u16
+                } else {
+                    cookie.0 as u16 % 9
+                };
                 Packet::Sync(Sync {
                     cookie,
-                    source: 1 + self.below(3) as u16,
-                    destination: 1 + self.below(3) as u16,
+                    source: 1 + ports % 3,
+                    destination: 1 + ports / 3,
                     length,
                     deadline: self.number(u32::MAX),
                     coflow: self.below(4) as u32,
                     unscheduled,
                     mss: MIN_MSS + self.below(1200) as u16,
+                    patience: 1 + self.below(3) as u16,
+                    echo,
                     priority: (self.below(3) == 0).then_some(2),
                     probe: self.below(4) == 0,
                     ren: self.below(4) == 0,
@@ -199,18 +237,17 @@ impl Fuzz {
             6..=10 => {
                 let unscheduled = self.below(4) == 0;
                 let offset = self.number(100_000) % if self.below(8) == 0 { 100_000 } else { 2000 };
+                let (token, timestamp) = match self.below(4) {
+                    0 => (
+                        self.below(70) as u16,
+                        clock.wrapping_sub(self.number(100_000)),
+                    ),
+                    _ => self.token(cookie),
+                };
                 Packet::Data(Data {
                     cookie,
-                    token: if unscheduled {
-                        0
-                    } else {
-                        self.below(70) as u16
-                    },
-                    timestamp: if unscheduled {
-                        0
-                    } else {
-                        clock.wrapping_sub(self.number(100_000))
-                    },
+                    token: if unscheduled { 0 } else { token },
+                    timestamp: if unscheduled { 0 } else { timestamp },
                     offset,
                     len: 1 + self.number(1449).min(2899_u32.saturating_sub(offset)),
                     flags: if unscheduled {
@@ -373,7 +410,8 @@ impl Fuzz {
 
     /// After some time all messages have ended.
     fn finish(&mut self) {
-        let end = self.now + 60_000_000_000;
+        // What is finished is remembered for as long as its SYNC says, an hour at most.
+        let end = self.now + 3_660_000_000_000;
         while let Some(at) = self.endpoint.next_timer() {
             assert!(at.0 < end, "a timer of a message that there is no more");
             self.now = self.now.max(at.0);
@@ -408,11 +446,13 @@ fn packets_of_all_kinds() {
         };
         let config = config.validate(None).unwrap();
         let mut fuzz = Fuzz {
-            endpoint: Endpoint::new(Nanos(1000), &config, run).unwrap(),
+            endpoint: Endpoint::new(Nanos(1000), &config, [run, 1, run]).unwrap(),
             user: User {
                 random: run,
                 coming: HashMap::new(),
                 cookies: Vec::new(),
+                tokens: Vec::new(),
+                echoes: Vec::new(),
                 ids: Vec::new(),
                 ins: Vec::new(),
                 sent: 0,

@@ -71,6 +71,9 @@ pub(crate) struct Message {
     pub(crate) held: u64,
 }
 
+/// The number that an attacker's messages from its own address have.
+pub(crate) const RIVAL: usize = usize::MAX - 1;
+
 /// All messages of a test.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
@@ -79,6 +82,10 @@ pub(crate) struct Registry {
     pub(crate) window: u64,
     /// Bytes of data that came to any host.
     pub(crate) bytes: u64,
+    /// Bytes that were taken of an attacker with an address of its own.
+    pub(crate) rival: u64,
+    /// Messages of an attacker that were delivered.
+    pub(crate) forged: u64,
 }
 
 /// The user's data for an outgoing message: its number.
@@ -268,7 +275,13 @@ impl Host<Out, In> for Io<'_> {
         all.insert(place, new);
         let window = self.registry.window;
         self.registry.bytes += u64::from(len);
-        let entry = &mut self.registry.messages[payload.message];
+        let Some(entry) = self.registry.messages.get_mut(payload.message) else {
+            // Of a message that an attacker began.
+            if payload.message == RIVAL {
+                self.registry.rival += u64::from(len);
+            }
+            return true;
+        };
         entry.received += len;
         if let Some(window) = self.now.checked_div(window) {
             let window = window as usize;
@@ -297,15 +310,21 @@ impl Host<Out, In> for Io<'_> {
 
     fn in_done(&mut self, _: InId, message: In) {
         let number = message.message.expect("a message has bytes");
-        let entry = &mut self.registry.messages[number];
+        let Some(entry) = self.registry.messages.get_mut(number) else {
+            self.registry.forged += 1;
+            return;
+        };
         assert_eq!(message.ranges, [(0, entry.length)], "message {number}");
         assert_eq!(message.length, Some(entry.length));
         assert_eq!(entry.delivered.replace(self.now), None, "delivered twice");
     }
 
     fn in_failed(&mut self, _: InId, message: In, why: Failure) {
-        if let Some(number) = message.message {
-            self.registry.messages[number].failed_in = Some(why);
+        let entry = message
+            .message
+            .and_then(|number| self.registry.messages.get_mut(number));
+        if let Some(entry) = entry {
+            entry.failed_in = Some(why);
         }
     }
 

@@ -4,6 +4,7 @@
 //!
 //! Time is virtual and everything is seeded: a run is the same each time.
 
+mod adversary;
 mod attacks;
 mod crossing;
 mod failing;

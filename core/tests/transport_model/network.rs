@@ -167,6 +167,10 @@ pub(crate) struct Network {
     pub(crate) handled: u64,
     /// Called for each packet that arrives at a host.
     pub(crate) tap: Option<Tap>,
+    /// Bytes of IP packets from and to each address that is no host's.
+    strangers: HashMap<usize, (u64, u64)>,
+    /// The most that came of it: see [`Network::reflected`].
+    reflected: u64,
 }
 
 impl Network {
@@ -185,13 +189,15 @@ impl Network {
             random: seed,
             handled: 0,
             tap: None,
+            strangers: HashMap::new(),
+            reflected: 0,
         }
     }
 
     /// Another host: its number.
     pub(crate) fn host(&mut self, config: &Resolved, v6: bool) -> usize {
         let seed = host::next(&mut self.random);
-        let endpoint = Endpoint::new(Nanos(self.now), config, seed).unwrap();
+        let endpoint = Endpoint::new(Nanos(self.now), config, [seed, !seed, seed]).unwrap();
         self.hosts.push(HostState {
             endpoint,
             random: host::next(&mut self.random),
@@ -312,9 +318,16 @@ impl Network {
             segs: 1,
             enqueued: Nanos(self.now),
         };
+        let to = host::number(&sent.to.ip);
+        if to >= self.hosts.len() {
+            let (came, went) = self.strangers.entry(to).or_default();
+            *went += u64::from(len) - 14;
+            let ratio = (*went * 100).checked_div(*came).unwrap_or(u64::MAX);
+            self.reflected = self.reflected.max(ratio);
+        }
         let flying = Flying {
             from,
-            to: host::number(&sent.to.ip),
+            to,
             v6,
             packet: sent.packet,
             payload: sent.payload,

@@ -40,11 +40,13 @@ fn forge(network: &mut Network, message: usize, from: usize, data: bool) {
         length: Some(1_000_000),
         deadline: 0,
         coflow: 0,
-        unscheduled: 0,
+        unscheduled: if data { 1450 } else { 0 },
         mss: 1450,
         priority: None,
         probe: false,
         ren: false,
+        patience: 100,
+        echo: 0,
     };
     network.inject(from, 0, Packet::Sync(sync), None);
     if data {

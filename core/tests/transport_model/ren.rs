@@ -280,6 +280,7 @@ fn burst(count: usize, phase: u64, buffer: u32) -> Burst {
     const STAYS: u64 = 40;
     let all = count + 1;
     let mut network = pairs(count as u64, all, true, buffer);
+    network.acquaint((0..all).map(|flow| (flow, all + flow)));
     network.send_at(BEGIN, 0, all, ENDLESS);
     let begin = BEGIN + STAYS * RTT + phase;
     for flow in 1..all {

@@ -80,7 +80,6 @@ fn changes(stats: &Stats) -> u32 {
         Counter::InAborted,
         Counter::InProtocol,
         Counter::InClosed,
-        Counter::HalfOpenDropped,
     ];
     ENDS_AND_BEGINNINGS.iter().fold(0, |sum: u32, &counter| {
         sum.wrapping_add(stats.get(counter) as u32)

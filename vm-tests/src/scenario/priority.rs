@@ -58,7 +58,7 @@ pub fn run(words: &str, rng: &mut Rng) -> Result<Outcome> {
     let link = Link::new(RATE, delay_for(RTT, 3, RATE));
     let fabric = Plan::dumbbell(PAIRS, link, link).build()?;
     Queues::Tokens(String::new()).apply(&fabric)?;
-    let words = format!("{words} link {RATE}bit base-rtt {RTT}ns");
+    let words = format!("{words} link {RATE}bit base-rtt {RTT}ns sender-priority use");
     let transport = Carrier::Turnstile(words).configure(&fabric)?;
     let pairs: Vec<_> = (0..PAIRS).map(|host| (host, PAIRS + host)).collect();
     let mut sockets = Messages::open(transport, &places(&fabric), &pairs, 1)?;

@@ -91,6 +91,7 @@ fn turnstile_types_have_their_bands() {
         (Type::Fin, 0, 0, Band::Signal),
         (Type::Ack, 0, 0, Band::Signal),
         (Type::Reset, 0, 0, Band::Signal),
+        (Type::Challenge, 0, 0, Band::Signal),
         (Type::Token, 0, 0, Band::Token(0)),
         (Type::Token, 3, 0, Band::Token(3)),
         (Type::Token, 4, 0, Band::Token(3)),
@@ -128,7 +129,7 @@ fn without_the_band_unscheduled_packets_are_data() {
 fn a_bad_turnstile_header_is_data_whatever_its_dscp() {
     let bad: [&[u8]; 5] = [
         &[0x22, 0, 0, 0],
-        &[0x18, 0, 0, 0],
+        &[0x19, 0, 0, 0],
         &[0x10, 0, 0, 0],
         &[0x12, 0, 0, 1],
         &[0x12, 0, 0],

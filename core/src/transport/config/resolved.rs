@@ -171,6 +171,8 @@ pub struct Resolved {
     pub send_buffer: u32,
     /// Bytes: a socket's receive buffer at first.
     pub receive_buffer: u32,
+    /// Whether the priority that a sender asks for counts.
+    pub sender_priority: bool,
     /// Code points by class.
     pub dscp: Dscp,
 }
@@ -207,6 +209,7 @@ impl Resolved {
         rto: Nanos::ZERO,
         send_buffer: 0,
         receive_buffer: 0,
+        sender_priority: false,
         dscp: Dscp {
             signal: 0,
             token: 0,
@@ -291,6 +294,7 @@ impl Config {
             rto: Nanos(self.rto),
             send_buffer: self.send_buffer,
             receive_buffer: self.receive_buffer,
+            sender_priority: self.sender_priority == uapi::SENDER_PRIORITY_USE,
             dscp: Dscp {
                 signal: code(self.dscp_signal),
                 token: code(self.dscp_token),

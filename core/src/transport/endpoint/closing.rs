@@ -12,7 +12,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// message has ended already.
     pub fn abort<H: Host<O, I>>(&mut self, now: Nanos, id: OutId, host: &mut H) -> Option<O> {
         let index = self.out_at(id)?;
-        self.leave_out(index);
+        self.leave_out(now, index);
         self.stats.count(Counter::OutAborted);
         let out = self.outs.get(index)?;
         let (cookie, code) = (out.cookie, ResetCode::Aborted);
@@ -31,9 +31,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// not called. `None`: the message has ended already.
     pub fn refuse<H: Host<O, I>>(&mut self, now: Nanos, id: InId, host: &mut H) -> Option<I> {
         let index = self.in_at(id)?;
-        self.leave_in(index);
+        self.tell_sender_reset(index, ResetCode::Closed, host);
+        self.leave_in(now, index);
         self.stats.count(Counter::InClosed);
-        self.reset_in(index, ResetCode::Closed, host);
         self.tell_in_failed(now, index, Failure::Reset(ResetCode::Closed), host);
         self.ins.remove_part(index, |message| message.user)
     }
@@ -72,6 +72,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             match self.find_out(reset.cookie, from) {
                 Ok(index) => {
                     found = true;
+                    self.prove_receiver(index);
                     self.on_out_reset(at.now, index, code, host);
                 }
                 Err(wrong) => other |= wrong,
@@ -81,12 +82,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             code,
             ResetCode::Aborted | ResetCode::Unknown | ResetCode::Protocol
         ) {
-            match self.find_in(reset.cookie, from) {
-                Ok(index) => {
-                    found = true;
-                    self.in_failed(at.now, index, Failure::Reset(code), host);
-                }
-                Err(wrong) => other |= wrong,
+            if let Some(index) = self.find_in(reset.cookie, from) {
+                found = true;
+                self.in_failed(at.now, index, Failure::Reset(code), host);
             }
         }
         if !found {
@@ -95,7 +93,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// Removes an outgoing message from all tables but the slab.
-    fn leave_out(&mut self, index: u32) {
+    fn leave_out(&mut self, now: Nanos, index: u32) {
         let Some(out) = self.outs.get(index) else {
             return;
         };
@@ -107,7 +105,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let left = out.unacknowledged;
             peer.unacknowledged = peer.unacknowledged.saturating_sub(left.into());
         }
-        self.peers.tidy(out.peer);
+        self.peers.tidy(now, out.peer, &self.key);
     }
 
     pub(super) fn out_done<H: Host<O, I>>(
@@ -118,7 +116,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         host: &mut H,
     ) {
         let id = self.out_id(index);
-        self.leave_out(index);
+        self.leave_out(now, index);
         let Some(out) = self.outs.get(index) else {
             return;
         };
@@ -131,7 +129,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
             Err(failure) => {
                 self.stats.count(match failure {
-                    Failure::TimedOut | Failure::Crowded => Counter::OutTimeout,
+                    Failure::TimedOut => Counter::OutTimeout,
                     Failure::Unreachable(Unreachable::Port) => Counter::OutRefused,
                     Failure::Unreachable(_) => Counter::OutTimeout,
                     Failure::Reset(ResetCode::NoSocket) => Counter::OutRefused,
@@ -148,8 +146,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// Removes an incoming message from all tables but the slab.
-    fn leave_in(&mut self, index: u32) {
-        self.no_longer_half_open(index);
+    fn leave_in(&mut self, now: Nanos, index: u32) {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
@@ -162,9 +159,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.count_tokens(tokens);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_sub(1);
+            if !peer.proven {
+                self.half_open = self.half_open.saturating_sub(1);
+            }
             peer.missing = peer.missing.saturating_sub(missing.into());
         }
-        self.peers.tidy(peer);
+        self.peers.tidy(now, peer, &self.key);
         if let Some(coflow) = coflow {
             self.coflows.change(coflow, remaining.into(), 0);
             self.coflows.leave(coflow);
@@ -174,16 +174,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Completes a message of which all data has arrived.
     pub(super) fn in_done<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let id = self.in_id(index);
-        self.leave_in(index);
+        self.leave_in(now, index);
         let Some(message) = self.ins.get(index) else {
             return;
         };
         let (length, cookie, from) = (message.received, message.cookie, message.from);
         self.stats.count(Counter::InDelivered);
         self.stats.add(Counter::InDeliveredBytes, length.into());
-        let until = now + self.config.timeout + Nanos::SECOND;
-        let hash = self.hash(cookie);
-        self.remembered.insert(hash, cookie, &from, length, until);
+        let until = now + Self::remember_for(message.patience);
+        let hash = self.hash_in(cookie, &from);
+        self.remembered
+            .insert(&self.key, hash, cookie, &from, length, until);
         if let Some(message) = self.ins.get(index) {
             let ack = final_ack(cookie, length);
             self.stats.count(Counter::AckSent);
@@ -218,10 +219,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if self.ins.get(index).is_none() {
             return;
         }
-        self.leave_in(index);
+        self.leave_in(now, index);
         self.stats.count(match why {
             Failure::TimedOut | Failure::Unreachable(_) => Counter::InTimeout,
-            Failure::Crowded => Counter::HalfOpenDropped,
             Failure::Reset(ResetCode::Aborted | ResetCode::Unknown) => Counter::InAborted,
             Failure::Reset(_) => Counter::InProtocol,
         });

@@ -26,6 +26,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if let Some(room) = self.ahead {
             let (ins, remembered) = self.taken();
             if room.0 < ins.saturating_add(MESSAGES)
+                || self.peers.room() < MESSAGES
                 || room.1 < remembered.saturating_add(REMEMBERED)
             {
                 self.ahead = Some(self.extend(room));
@@ -54,12 +55,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             && self.in_index.reserve(last)
             && self.in_timers.reserve(last)
             && self.links.prepare(last)
-            && self.half_open.reserve(last, || 0)
-            && self.peers.reserve(more)
             && self.coflows.reserve(last)
         {
             room.0 = more;
         }
+        // Peers are known for a while after their last message.
+        self.peers.reserve(room.0.saturating_sub(ins));
         let more = wanted(remembered, REMEMBERED, self.config.max_remembered);
         if more > room.1 && self.remembered.reserve(more) {
             room.1 = more;
@@ -71,6 +72,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub(super) fn is_prepared(&self) -> bool {
         let (ins, remembered) = self.taken();
         self.ahead
-            .is_none_or(|room| ins < room.0 && remembered < room.1)
+            .is_none_or(|room| ins < room.0 && remembered < room.1 && self.peers.room() != 0)
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How messages begin to come in, and the bound on half-open ones.
 
+use super::sending::base_payload;
 use super::*;
+use crate::transport::config::Policy;
 use crate::transport::feedback::Credit;
-use crate::transport::host::{Failure, Refusal};
+use crate::transport::host::Refusal;
 use crate::transport::incoming::many_are_silent;
-use crate::transport::wire::Sync;
+use crate::transport::wire::{Sync, SYNC_LEN};
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub(super) fn on_sync<H: Host<O, I>>(
@@ -16,12 +18,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         host: &mut H,
     ) {
         self.stats.count(Counter::SyncReceived);
-        if let Ok(index) = self.find_in(sync.cookie, from) {
+        if let Some(index) = self.find_in(sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
             self.move_to(at, index);
             return self.on_sync_again(at.now, index, sync, host);
         }
-        let hash = self.hash(sync.cookie);
+        let hash = self.hash_in(sync.cookie, from);
         if let Some(length) = self.remembered.length(hash, sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
             return self.old_ack(from, sync.cookie, length, host);
@@ -31,15 +33,25 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         let address = self.hash_address(from);
         let peer = self.peers.find(address, from);
-        let of_peer = peer.and_then(|peer| self.peers.all.get(peer));
+        let incoming = peer
+            .and_then(|peer| self.peers.all.get(peer))
+            .map_or(0, |peer| peer.incoming);
         let under_way = self.ins.len();
+        let proven = self.is_echo(at.now, from, sync)
+            || peer.is_some_and(|peer| self.peers.is_known(at.now, peer));
         let to_remember = self.remembered.len().saturating_add(under_way);
         let refused = if under_way >= self.config.max_incoming {
             Some((Counter::SyncLimitIncoming, Limit::Incoming))
-        } else if of_peer.is_some_and(|peer| peer.incoming >= self.config.max_per_peer) {
+        } else if incoming >= self.config.max_per_peer {
             Some((Counter::SyncLimitPeer, Limit::PerPeer))
         } else if to_remember >= self.config.max_remembered {
             Some((Counter::SyncLimitRemembered, Limit::Remembered))
+        } else if proven
+            && !self
+                .remembered
+                .has_share(&self.key, from, incoming, self.config.max_remembered)
+        {
+            Some((Counter::SyncLimitShare, Limit::Remembered))
         } else {
             None
         };
@@ -47,21 +59,22 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.stats.count(counter);
             return self.limit(at.now, limit, host);
         }
-        while self.half_len >= self.config.max_half_open {
+        let most = self.most_half_open();
+        if !proven && (self.half_open >= most || incoming >= (most / 4).max(1)) {
             self.limit(at.now, Limit::HalfOpen, host);
-            if !self.drop_half_open(at.now, host) {
-                break;
-            }
+            self.stats.count(Counter::HalfOpenChallenged);
+            return self.challenge_stranger(at, from, sync, host);
         }
-        let Some((index, peer)) = self.room_for_in(from, at.link) else {
+        let Some((index, peer)) = self.room_for_in(at, from) else {
             self.stats.count(Counter::SyncNoMemory);
             return self.limit(at.now, Limit::Memory, host);
         };
+        let sync = &self.granted(sync);
         let opened = host.open(from, sync, self.in_id(index));
         let (user, window) = match opened {
             Ok(opened) => opened,
             Err(refusal) => {
-                self.peers.tidy(peer);
+                self.peers.tidy(at.now, peer, &self.key);
                 self.stats.count(Counter::SyncRefused);
                 if let Refusal::Reset(code) = refusal {
                     self.reset(at.now, from, sync.cookie, code, host);
@@ -69,12 +82,34 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             }
         };
+        if proven {
+            self.prove(peer);
+        }
         self.begin(at, from, sync, (index, peer), (user, window), host);
+    }
+
+    /// How many messages of strangers there may be: they do not take all places of others.
+    fn most_half_open(&self) -> u32 {
+        let others = self.config.max_incoming.min(self.config.max_remembered);
+        self.config.max_half_open.min((others / 2).max(1))
+    }
+
+    /// A SYNC without what its sender may not choose here.
+    fn granted(&mut self, sync: &Sync) -> Sync {
+        let mut sync = *sync;
+        let ignored = (sync.ren && self.config.policy != Policy::Ren)
+            || (sync.priority.is_some() && !self.config.sender_priority);
+        if ignored {
+            self.stats.count(Counter::SyncWishIgnored);
+        }
+        sync.ren &= self.config.policy == Policy::Ren;
+        sync.priority = sync.priority.filter(|_| self.config.sender_priority);
+        sync
     }
 
     /// Reserves memory for another message from this peer, also for remembering it later. Returns
     /// the indices of message and peer.
-    fn room_for_in(&mut self, from: &Address, link: u32) -> Option<(u32, u32)> {
+    fn room_for_in(&mut self, at: At, from: &Address) -> Option<(u32, u32)> {
         if !self.is_prepared() {
             return None;
         }
@@ -82,14 +117,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let remembered = self.remembered.len().saturating_add(self.ins.len());
         let fits = self.in_index.reserve(index)
             && self.in_timers.reserve(index)
-            && self.links.reserve(link, index)
-            && self.half_open.reserve(self.half_len, || 0)
+            && self.links.reserve(at.link, index)
             && self.remembered.reserve(remembered.saturating_add(1));
         if !fits {
             return None;
         }
         let hash = self.hash_address(from);
-        Some((index, self.peers.get(hash, from)?))
+        Some((index, self.peers.get(at.now, hash, from)?))
     }
 
     fn begin<H: Host<O, I>>(
@@ -103,7 +137,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ) {
         let number = self.next_number();
         let credit = Credit::new(&self.config);
-        let (rtt, rto, timeout) = (self.config.base_rtt, self.config.rto, self.config.timeout);
+        let rtt = self.config.base_rtt;
+        let times = (rtt, self.config.rto, self.config.timeout);
         // Unscheduled packets follow the SYNC at once, and a port queues at most one of them. So
         // they have arrived a quarter of a round trip after the link could have carried them,
         // headers included, or are lost.
@@ -111,25 +146,27 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let until = now + Nanos(rtt.0 / 4) + self.links.speed(link).link_rate.duration(whole);
         // Without memory the message counts as having no coflow.
         let coflow = (sync.coflow != 0)
-            .then(|| (mix(u64::from(sync.coflow) ^ self.seed) >> 32) as u32)
+            .then(|| (self.key.hash([], purpose::COFLOW, sync.coflow) >> 32) as u32)
             .and_then(|hash| self.coflows.join(hash, sync.coflow));
+        let first = self.secret(sync.cookie, from) as u16;
         self.insert_in(
-            user, number, peer, from, sync, window, now, rto, timeout, until, credit,
+            user, number, peer, from, sync, window, now, times, until, credit, first,
         );
+        let free = self.free_bytes(sync, from, link);
+        let known = self.peers.is_proven(peer);
         let mut narrow = false;
         if let Some(message) = self.ins.get_mut(index) {
             message.grant = sync.ren.then_some(now + rtt);
             message.coflow_entry = coflow;
             message.link = link;
-            message.half_open = Some(self.half_len);
+            message.proven = known;
+            message.announce(free);
             narrow = message.window < message.length.unwrap_or(u32::MAX);
         }
         self.links.join(link);
-        if let Some(place) = self.half_open.get_mut(self.half_len) {
-            *place = index;
-        }
-        self.half_len = self.half_len.saturating_add(1);
-        self.in_index.insert(self.hash(sync.cookie), index);
+        self.half_open = self.half_open.saturating_add(u32::from(!known));
+        self.credit(index, from, SYNC_LEN as u32);
+        self.in_index.insert(self.hash_in(sync.cookie, from), index);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_add(1);
         }
@@ -156,14 +193,25 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         sync: &Sync,
         window: u32,
         now: Nanos,
-        rto: Nanos,
-        timeout: Nanos,
+        times: (Nanos, Nanos, Nanos),
         until: Nanos,
         credit: Credit,
+        first: u16,
     ) {
         self.ins.insert(In::new(
-            user, number, peer, from, sync, window, now, rto, timeout, until, credit,
+            user, number, peer, from, sync, window, now, times, until, credit, first,
         ));
+    }
+
+    /// How many bytes of a message may come without tokens: what its sender announces, and would
+    /// send by the options here. With REN that is what the link carries in a round trip.
+    fn free_bytes(&self, sync: &Sync, from: &Address, link: u32) -> u32 {
+        if sync.ren {
+            let speed = self.links.speed(link);
+            return base_payload(self.config.base_bytes(speed), sync.mss.into(), from);
+        }
+        let most = self.config.unscheduled.saturating_mul(sync.mss.into());
+        sync.unscheduled.min(most)
     }
 
     /// Answers a SYNC of a message that is known: a probe, or a repetition because no answer has
@@ -174,6 +222,23 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         message.heard = now;
+        let from = message.from;
+        let peer = message.peer;
+        self.credit(index, &from, SYNC_LEN as u32);
+        if self.is_echo(now, &from, sync) {
+            self.prove(peer);
+        }
+        if self.believe(now, index, host) {
+            return;
+        }
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        if !message.proven {
+            self.challenge(now, index, host);
+            self.schedule(now, index);
+            return self.arm(now, index);
+        }
         if sync.probe {
             if many_silent {
                 message.asked();
@@ -200,52 +265,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             window: message.told,
             last: false,
         };
-        self.stats.count(Counter::AckSent);
-        signal(
-            host,
-            Owner::In(&message.user),
-            &message.from,
-            &Packet::Ack(ack),
-        );
+        if self.send_back(index, Class::Signal, &Packet::Ack(ack), host) {
+            self.stats.count(Counter::AckSent);
+        }
     }
 
     /// Whether so many messages are half open that each gets fewer tokens.
     pub(super) fn is_crowded(&self) -> bool {
-        self.half_len > self.config.max_half_open / 4
-    }
-
-    fn drop_half_open<H: Host<O, I>>(&mut self, now: Nanos, host: &mut H) -> bool {
-        // The high bits of a product: uniform, but for a negligible bias.
-        let place = (host.random() >> 32).wrapping_mul(self.half_len.into()) >> 32;
-        let place = u32::try_from(place).unwrap_or(0);
-        let Some(&index) = self.half_open.get(place) else {
-            return false;
-        };
-        let before = self.half_len;
-        self.in_failed(now, index, Failure::Crowded, host);
-        self.half_len < before
-    }
-
-    /// A message is half open no longer: something else than a SYNC has come, or it ends.
-    pub(super) fn no_longer_half_open(&mut self, index: u32) {
-        let Some(message) = self.ins.get_mut(index) else {
-            return;
-        };
-        let Some(place) = message.half_open.take() else {
-            return;
-        };
-        // The last one takes its place.
-        self.half_len = self.half_len.saturating_sub(1);
-        let Some(&last) = self.half_open.get(self.half_len) else {
-            return;
-        };
-        if last != index {
-            if let Some(slot) = self.half_open.get_mut(place) {
-                *slot = last;
-            }
-            if let Some(message) = self.ins.get_mut(last) {
-                message.half_open = Some(place);
-            }
-        }
+        self.half_open > self.most_half_open() / 4
     }
 }

@@ -2,7 +2,7 @@
 //! Which message gets the next token, and when.
 
 use super::*;
-use crate::transport::config::Speed;
+use crate::transport::config::{Policy, Speed};
 use crate::transport::jitter::{Due, NANO};
 use crate::transport::policy::{standing, Facts, Key, Standing};
 use crate::transport::wire::Token;
@@ -22,11 +22,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Tells the pacer whether a message wants a token.
     pub(super) fn schedule(&mut self, now: Nanos, index: u32) {
         let crowded = self.is_crowded();
+        let free = self
+            .ins
+            .get(index)
+            .is_some_and(|it| self.may_have_token(it));
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
         let link = message.link;
-        if !message.wants(now, crowded) {
+        if !(free && message.wants(now, crowded)) {
             self.links.drop(link, index);
         } else if !self.links.holds(link, index) {
             if message.next_token < now {
@@ -52,7 +56,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             due: message.next_token,
         };
         let mut standing = standing(&self.config, self.links.speed(message.link), now, &facts);
-        if message.half_open.is_some() && self.is_crowded() {
+        let ranked = self.config.policy == Policy::Top;
+        if ranked && message.is_vain() || !message.proven && self.is_crowded() {
             // Messages of which data has come go first: a flood of SYNCs must not take their
             // tokens, whatever priority it claims.
             standing.key = Key::LAST;
@@ -82,7 +87,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             };
             let crowded = self.is_crowded();
-            let Some(message) = self.ins.get(index).filter(|it| it.wants(at.now, crowded)) else {
+            let wants = |it: &&In<I>| it.wants(at.now, crowded) && self.may_have_token(it);
+            let Some(message) = self.ins.get(index).filter(wants) else {
                 self.links.drop(link, index);
                 continue;
             };
@@ -106,7 +112,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let slack = self.links.slack(link);
         let rtt = message.rtt(base);
         message.priority = priority;
-        let token = Token {
+        let mut token = Token {
             cookie: message.cookie,
             sequence: message.token(at.now, rtt),
             timestamp: at.clock,
@@ -125,15 +131,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         // between.
         self.links.wait(link, index, message.next_token);
         self.stats.count(Counter::TokenSent);
-        transmit(
-            host,
-            Owner::In(&message.user),
-            &message.from,
-            Class::Token(priority),
-            false,
-            &Packet::Token(token),
-            None,
-        );
+        self.stamp_token(at, index, &mut token);
+        self.send_back(index, Class::Token(priority), &Packet::Token(token), host);
         self.schedule(at.now, index);
         self.arm(at.now, index);
     }

@@ -3,10 +3,13 @@
 
 use super::*;
 use crate::header::FLAG_UNSCHEDULED;
+use crate::transport::config::Policy;
 use crate::transport::host::Failure;
 use crate::transport::incoming::ACK_PACKETS;
 use crate::transport::ledger::Answer;
-use crate::transport::wire::{Data, Fin, Mark, Resend, Spans, Token, MAX_LENGTH};
+use crate::transport::wire::{
+    Data, Fin, Mark, Resend, Spans, Token, ACK_LEN, DATA_LEN, FIN_LEN, MAX_LENGTH,
+};
 
 /// A sample of the round-trip time above this is ignored: the clock was set.
 const MAX_RTT: Nanos = Nanos(2 * Nanos::SECOND.0);
@@ -28,10 +31,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         });
         self.stats.add(Counter::DataReceivedBytes, data.len.into());
         let index = match self.find_in(data.cookie, from) {
-            Ok(index) => index,
-            Err(other) => return self.data_for_none(from, data.cookie, other, host),
+            Some(index) => index,
+            None => return self.data_for_none(from, data.cookie, host),
         };
-        self.no_longer_half_open(index);
+        self.credit(index, from, data.len.saturating_add(DATA_LEN as u32));
         self.move_to(at, index);
         let id = self.in_id(index);
         let Some(message) = self.ins.get_mut(index) else {
@@ -42,8 +45,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let end = data.offset.saturating_add(data.len);
         if message.length.is_some_and(|length| end > length) {
             self.stats.count(Counter::DataBeyondLength);
-            self.reset_in(index, ResetCode::Protocol, host);
+            self.tell_sender_reset(index, ResetCode::Protocol, host);
             return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
+        }
+        if !message.proven && self.proves(index, data) && self.believe(at.now, index, host) {
+            return self.stats.count(Counter::DataDuplicate);
+        }
+        let guess = data.token != 0 || data.timestamp != 0;
+        if guess && self.ins.get(index).is_some_and(|message| !message.proven) {
+            // A stranger that claims to answer a token, and did not see one.
+            return self.stats.count(Counter::DataUnasked);
         }
         let token = self.on_answer(at, index, data);
         let Some(message) = self.ins.get_mut(index) else {
@@ -63,12 +74,20 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         } else if message.ranges.missing(data.offset, end).is_none() {
             message.repeated = message.repeated.saturating_add(1);
             self.stats.count(Counter::DataDuplicate);
+        } else if !message.may_take(token.is_some_and(|token| message.was_sent(token)), end) {
+            self.stats.count(Counter::DataUnasked);
         } else if let Some(new) = message.take(data.offset, end) {
             let skip = new.start.saturating_sub(data.offset);
             let len = new.end.saturating_sub(new.start);
             if !host.data(id, &mut message.user, new.start, skip, len, payload) {
                 message.put_back(new);
                 self.stats.count(Counter::DataNoMemory);
+            } else if message.bore_fruit() && self.config.policy == Policy::Top {
+                // It has its rank again.
+                let (link, at) = (message.link, message.next_token);
+                if self.links.holds(link, index) {
+                    self.links.wait(link, index, at);
+                }
             }
         }
         let Some(message) = self.ins.get_mut(index) else {
@@ -76,11 +95,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         message.gaps.came(at.now, &message.ranges, token);
         let now_contiguous = message.ranges.contiguous();
-        if now_contiguous > contiguous {
+        if now_contiguous > contiguous && message.proven {
             host.in_progress(id, &mut message.user, now_contiguous);
         }
         if message.is_complete() {
-            return self.in_done(at.now, index, host);
+            return self.complete(at.now, index, host);
         }
         let batch = message.mss.saturating_mul(ACK_PACKETS);
         let acknowledge = now_contiguous.saturating_sub(message.acked) >= batch;
@@ -106,24 +125,37 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.arm(at.now, index);
     }
 
-    fn data_for_none<H: Host<O, I>>(
-        &mut self,
-        from: &Address,
-        cookie: Cookie,
-        other: bool,
-        host: &mut H,
-    ) {
-        let hash = self.hash(cookie);
+    /// Whether DATA proves its sender's address; if so, that is noted.
+    fn proves(&mut self, index: u32, data: &Data) -> bool {
+        let Some(message) = self.ins.get(index) else {
+            return false;
+        };
+        let peer = message.peer;
+        if data.flags & FLAG_UNSCHEDULED == 0 && self.is_answer(message, data) {
+            self.prove(peer);
+        }
+        self.peers.is_proven(peer)
+    }
+
+    /// All of a message has come. A stranger's is delivered when it has proved its address.
+    fn complete<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+        if self.ins.get(index).is_some_and(|message| message.proven) {
+            return self.in_done(now, index, host);
+        }
+        self.challenge(now, index, host);
+        self.note_progress(index);
+        self.schedule(now, index);
+        self.arm(now, index);
+    }
+
+    fn data_for_none<H: Host<O, I>>(&mut self, from: &Address, cookie: Cookie, host: &mut H) {
+        let hash = self.hash_in(cookie, from);
         if let Some(length) = self.remembered.length(hash, cookie, from) {
             self.stats.count(Counter::DataDuplicate);
             return self.old_ack(from, cookie, length, host);
         }
         // It may have overtaken its SYNC, so no RESET; a sender whose message is gone will probe.
-        self.stats.count(if other {
-            Counter::DataAddress
-        } else {
-            Counter::DataUnknown
-        });
+        self.stats.count(Counter::DataUnknown);
     }
 
     /// Records which token a DATA answers. Returns the token's number, if there is one.
@@ -138,7 +170,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         // Late answers are samples, too: they show best that round trips have become longer.
         if message.ledger.answer(data.token) != Answer::Unasked {
-            let rtt = Nanos(at.clock.wrapping_sub(data.timestamp).into());
+            let sent = message.sent_at(data.token, data.timestamp);
+            let rtt = Nanos(at.clock.wrapping_sub(sent).into());
             if rtt <= MAX_RTT {
                 message.measured(rtt);
                 let (peer, least) = (message.peer, message.least_rtt);
@@ -151,48 +184,48 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     pub(super) fn send_resend<H: Host<O, I>>(&mut self, index: u32, spans: Spans, host: &mut H) {
-        if let Some(message) = self.ins.get(index) {
-            let cookie = message.cookie;
+        let Some(cookie) = self.ins.get(index).map(|message| message.cookie) else {
+            return;
+        };
+        let resend = Packet::Resend(Resend { cookie, spans });
+        if self.send_back(index, Class::Signal, &resend, host) {
             self.stats.count(Counter::ResendSent);
-            signal(
-                host,
-                Owner::In(&message.user),
-                &message.from,
-                &Packet::Resend(Resend { cookie, spans }),
-            );
         }
     }
 
     /// Sends a grant, if the message has anything left to grant.
     pub(super) fn grant<H: Host<O, I>>(&mut self, at: At, index: u32, mark: Mark, host: &mut H) {
-        let base = self.config.base_rtt;
+        let (base, rto) = (self.config.base_rtt, self.config.rto);
         let crowded = self.is_crowded();
+        let free = self
+            .ins
+            .get(index)
+            .is_some_and(|it| self.may_have_token(it));
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
         let rtt = message.rtt(base);
-        message.grant = Some(at.now + rtt);
-        let allowed = message.is_allowed(crowded) && !message.ledger.is_full();
+        let allowed = free && message.is_allowed(crowded) && !message.ledger.is_full();
+        // A stranger may have another one when something comes from it, or after a while.
+        let next = if allowed { rtt } else { rtt.max(rto) };
+        message.grant = Some(at.now + next);
         if message.missing() == 0 || !allowed {
             return;
         }
-        let token = Token {
+        if mark == Mark::Under {
+            // For two packets.
+            message.asked_for = message.asked_for.saturating_add(1);
+        }
+        let mut token = Token {
             cookie: message.cookie,
             sequence: message.token(at.now, rtt),
             timestamp: at.clock,
             priority: 0,
             grant: Some(mark),
         };
+        self.stamp_token(at, index, &mut token);
         self.stats.count(Counter::GrantSent);
-        transmit(
-            host,
-            Owner::In(&message.user),
-            &message.from,
-            Class::Token(0),
-            false,
-            &Packet::Token(token),
-            None,
-        );
+        self.send_back(index, Class::Token(0), &Packet::Token(token), host);
     }
 
     /// Updates the sums of a message's peer and coflow.
@@ -225,10 +258,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ) {
         self.stats.count(Counter::FinReceived);
         let index = match self.find_in(fin.cookie, from) {
-            Ok(index) => index,
-            Err(true) => return self.stray(true),
-            Err(false) => {
-                let hash = self.hash(fin.cookie);
+            Some(index) => index,
+            None => {
+                let hash = self.hash_in(fin.cookie, from);
                 if let Some(length) = self.remembered.length(hash, fin.cookie, from) {
                     return self.old_ack(from, fin.cookie, length, host);
                 }
@@ -241,13 +273,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         message.heard = at.now;
+        self.credit(index, from, FIN_LEN as u32);
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
         let contradicts = match message.length {
             Some(length) => length != fin.length,
             None => fin.length < message.ranges.end(),
         };
         if contradicts {
             self.stats.count(Counter::SignalContradiction);
-            self.reset_in(index, ResetCode::Protocol, host);
+            self.tell_sender_reset(index, ResetCode::Protocol, host);
             return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
         }
         message.awake();
@@ -256,7 +292,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             host.in_length(id, &mut message.user, fin.length);
         }
         if message.is_complete() {
-            return self.in_done(at.now, index, host);
+            return self.complete(at.now, index, host);
         }
         let limit = message.limit();
         message.gaps.all_sent(at.now, limit);
@@ -275,6 +311,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         host: &mut H,
     ) {
         let base = self.config.base_rtt;
+        if let Some(from) = self.ins.get(index).map(|message| message.from) {
+            self.credit(index, &from, ACK_LEN as u32);
+        }
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };

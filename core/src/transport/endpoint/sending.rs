@@ -36,7 +36,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.no_place(now, host);
             return Err((SendError::TooMany, message));
         }
-        let Some((index, peer, shared)) = self.room_for_out(to, what.user) else {
+        let Some((index, peer, shared)) = self.room_for_out(now, to, what.user) else {
             self.stats.count(Counter::OutNoMemory);
             self.limit(now, Limit::Memory, host);
             return Err((SendError::NoMemory, message));
@@ -50,7 +50,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let cookie = Cookie(host.random());
         let number = self.next_number();
         let rto = self.rto(self.config.base_rtt);
-        let mut out = Out::new(message, cookie, number, peer, to, &what, now, rto);
+        let timeout = self.config.timeout;
+        let mut out = Out::new(message, cookie, number, peer, to, &what, now, rto, timeout);
         out.shared = shared;
         if self.config.policy == Policy::Ren {
             out.ren = true;
@@ -66,7 +67,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let first = out.first_timer();
         let sync = out.sync(now);
         self.outs.insert(out);
-        self.out_index.insert(self.hash(cookie), index);
+        self.out_index.insert(self.hash_out(cookie), index);
         self.out_timers.set(index, first);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.outgoing = peer.outgoing.saturating_add(1);
@@ -87,7 +88,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub fn may_send(&self, user: u32, to: Option<&Address>) -> bool {
         let free = self.config.max_outgoing.saturating_sub(self.outs.len());
         let peer = to.and_then(|to| self.peers.find(self.hash_address(to), to));
-        self.shares.may_begin(self.seed, user, peer, free)
+        self.shares.may_begin(&self.key, user, peer, free)
     }
 
     /// A message had to wait for a place, or was refused for want of one: counts it.
@@ -98,17 +99,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// Reserves memory for another message to this peer, and takes a place for it. Returns the
     /// indices of message and peer.
-    fn room_for_out(&mut self, to: &Address, user: u32) -> Option<(u32, u32, Shared)> {
+    fn room_for_out(&mut self, now: Nanos, to: &Address, user: u32) -> Option<(u32, u32, Shared)> {
         let (index, _) = self.outs.vacant()?;
         if !(self.out_index.reserve(index) && self.out_timers.reserve(index)) {
             return None;
         }
         let hash = self.hash_address(to);
-        let peer = self.peers.get(hash, to)?;
-        match self.shares.join(self.seed, user, peer) {
+        let peer = self.peers.get(now, hash, to)?;
+        match self.shares.join(&self.key, user, peer) {
             Some(shared) => Some((index, peer, shared)),
             None => {
-                self.peers.tidy(peer);
+                self.peers.tidy(now, peer, &self.key);
                 None
             }
         }
@@ -301,12 +302,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         out.heard(at.now, true, rto);
+        let peer = out.peer;
         if out.ren && out.link != at.link {
             // Packets leave by the link that grants come by.
             out.link = at.link;
             let speed = self.links.speed(out.link);
             out.line = base_payload(self.config.base_bytes(speed), out.mss, from);
         }
+        self.prove(peer);
+        let Some(out) = self.outs.get_mut(index) else {
+            return;
+        };
         let expiry = self.config.token_expiry;
         let verdict = if !out.accept(token.sequence) {
             Err(Counter::TokenDuplicate)
@@ -349,7 +355,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let Some(out) = self.outs.get_mut(index) else {
                 return;
             };
-            if out.ren && !out.may_send(number != 0) {
+            if token.grant.is_some() && out.ren && !out.may_send(number != 0) {
                 self.stats.count(Counter::GrantHeld);
                 return;
             }
@@ -392,6 +398,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Ok(index) => index,
             Err(other) => return self.stray(other),
         };
+        self.prove_receiver(index);
         let rto = self.rto_of(index);
         if let Some(out) = self.outs.get_mut(index) {
             let (too_soon, news) = out.name(at.now, resend.spans.as_slice(), self.config.base_rtt);
@@ -412,20 +419,21 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         // ends are here.
         if !ack.last && ack.window < ack.received {
             return match self.find_in(ack.cookie, from) {
-                Ok(index) => self.on_idle(at.now, index, ack, host),
-                Err(other) => self.stray(other),
+                Some(index) => self.on_idle(at.now, index, ack, host),
+                None => self.stray(false),
             };
         }
         let index = match self.find_out(ack.cookie, from) {
             Ok(index) => index,
             Err(other) => {
-                let hash = self.hash(ack.cookie);
+                let hash = self.hash_in(ack.cookie, from);
                 if !(ack.last && self.remembered.confirm(hash, ack.cookie, from, at.now)) {
                     self.stray(other);
                 }
                 return;
             }
         };
+        self.prove_receiver(index);
         let rto = self.rto_of(index);
         let id = self.out_id(index);
         let Some(out) = self.outs.get_mut(index) else {
@@ -482,7 +490,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 }
 
 /// Payload of the full packets that fit into `wire` bytes on a link; at least that of one packet.
-fn base_payload(wire: u32, mss: u32, to: &Address) -> u32 {
+pub(super) fn base_payload(wire: u32, mss: u32, to: &Address) -> u32 {
     let packets = match NonZeroU32::new(mss.saturating_add(data_overhead(to))) {
         Some(packet) => wire / packet,
         None => 0,

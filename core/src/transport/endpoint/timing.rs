@@ -66,11 +66,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     fn on_in_timer<H: Host<O, I>>(&mut self, at: At, index: u32, host: &mut H) {
         self.in_timers.remove(index);
         let (base, rto) = (self.config.base_rtt, self.config.rto);
+        if self.believe(at.now, index, host) {
+            return;
+        }
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
+        let unanswered = message.is_unanswered(at.now);
         if at.now >= message.heard + self.config.timeout {
-            self.reset_in(index, ResetCode::Unknown, host);
+            self.tell_sender_reset(index, ResetCode::Unknown, host);
             return self.in_failed(at.now, index, Failure::TimedOut, host);
         }
         if at.now >= message.progress.next() {
@@ -78,14 +82,20 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let facts = message.facts();
             let timeout = self.config.timeout;
             if !message.progress.look(at.now, timeout, &facts, least) {
-                self.reset_in(index, ResetCode::Closed, host);
+                self.tell_sender_reset(index, ResetCode::Closed, host);
                 return self.in_failed(at.now, index, Failure::TimedOut, host);
             }
         }
+        if unanswered {
+            self.challenge(at.now, index, host);
+        }
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
         let (spans, given_up) = message.clock(at.now, base, rto, &mut self.asked);
         self.stats.add(Counter::TokenGivenUp, given_up.into());
         let grant = message.is_grant_due(at.now);
-        let open = message.half_open.is_none() && message.missing() != 0;
+        let open = message.proven && message.missing() != 0;
         if let Some(spans) = spans {
             self.send_resend(index, spans, host);
         }
@@ -107,7 +117,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let due = match self.outs.get_mut(index) {
             Some(out) => {
                 let orphan = host.is_orphan(&out.user);
-                out.due(now, self.config.timeout, orphan)
+                out.due(now, orphan)
             }
             None => return self.out_timers.remove(index),
         };

@@ -8,7 +8,7 @@ use super::*;
 
 #[test]
 fn the_fourth_later_answer_loses_one() {
-    let mut ledger = Ledger::new();
+    let mut ledger = Ledger::new(0);
     for _ in 0..10 {
         ledger.send();
     }
@@ -34,7 +34,7 @@ fn the_fourth_later_answer_loses_one() {
 
 #[test]
 fn what_is_old_is_given_up() {
-    let mut ledger = Ledger::new();
+    let mut ledger = Ledger::new(0);
     for _ in 0..1000 {
         ledger.send();
     }
@@ -57,7 +57,7 @@ proptest! {
         steps in prop::collection::vec((0_u8..16, 0_usize..40), 1..1000),
         wrap in any::<bool>(),
     ) {
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::new(0);
         if wrap {
             for _ in 0..65_000_u32 {
                 let sequence = ledger.send();

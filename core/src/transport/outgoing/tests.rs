@@ -27,6 +27,7 @@ fn out(length: Option<u32>, available: u32) -> Out<()> {
         &what,
         Nanos(100),
         Nanos(2000),
+        Nanos::SECOND,
     )
 }
 
@@ -112,49 +113,31 @@ fn a_length_that_was_not_told_is_told_by_fin() {
 #[test]
 fn a_silent_peer_is_asked_ever_more_rarely_and_given_up() {
     let mut out = out(Some(1000), 1000);
-    let timeout = Nanos(80_000);
+    out.timeout = Nanos(80_000);
     assert_eq!(out.first_timer(), Nanos(2100));
-    assert_eq!(
-        out.due(Nanos(2099), timeout, false),
-        Due::Later(Nanos(2100))
-    );
-    assert_eq!(out.due(Nanos(2100), timeout, false), Due::Ask(Nanos(6100)));
+    assert_eq!(out.due(Nanos(2099), false), Due::Later(Nanos(2100)));
+    assert_eq!(out.due(Nanos(2100), false), Due::Ask(Nanos(6100)));
     assert!(!out.sync(Nanos(2100)).probe);
-    assert_eq!(
-        out.due(Nanos(6100), timeout, false),
-        Due::Ask(Nanos(14_100))
-    );
+    assert_eq!(out.due(Nanos(6100), false), Due::Ask(Nanos(14_100)));
     // An answer to a probe shows that the peer is alive, but does not reset the backoff.
     out.heard(Nanos(7000), false, Nanos(2000));
     assert!(out.sync(Nanos(7000)).probe);
-    assert_eq!(
-        out.due(Nanos(8000), timeout, false),
-        Due::Later(Nanos(9000))
-    );
-    assert_eq!(
-        out.due(Nanos(9000), timeout, false),
-        Due::Ask(Nanos(13_000))
-    );
-    assert_eq!(
-        out.due(Nanos(86_999), timeout, false),
-        Due::Ask(Nanos(87_000))
-    );
-    assert_eq!(out.due(Nanos(87_000), timeout, false), Due::Dead);
+    assert_eq!(out.due(Nanos(8000), false), Due::Later(Nanos(9000)));
+    assert_eq!(out.due(Nanos(9000), false), Due::Ask(Nanos(13_000)));
+    assert_eq!(out.due(Nanos(86_999), false), Due::Ask(Nanos(87_000)));
+    assert_eq!(out.due(Nanos(87_000), false), Due::Dead);
 }
 
 #[test]
 fn news_makes_it_ask_sooner_by_steps() {
-    let (mut out, timeout) = (out(Some(1000), 1000), Nanos::SECOND);
+    let mut out = out(Some(1000), 1000);
     out.heard(Nanos(100), true, Nanos(2000));
     // Backoff: 2, 4 and 8 us after each other.
-    assert_eq!(out.due(Nanos(2100), timeout, false), Due::Ask(Nanos(6100)));
-    assert_eq!(
-        out.due(Nanos(6100), timeout, false),
-        Due::Ask(Nanos(14_100))
-    );
+    assert_eq!(out.due(Nanos(2100), false), Due::Ask(Nanos(6100)));
+    assert_eq!(out.due(Nanos(6100), false), Due::Ask(Nanos(14_100)));
     for (at, next) in [(7000, 11_000), (8000, 10_000), (9000, 11_000)] {
         out.heard(Nanos(at), true, Nanos(2000));
-        assert_eq!(out.due(Nanos(at), timeout, false), Due::Later(Nanos(next)));
+        assert_eq!(out.due(Nanos(at), false), Due::Later(Nanos(next)));
     }
 }
 
@@ -164,10 +147,11 @@ fn a_peer_that_answers_is_never_given_up() {
     // Shorter than the longest patience, and than the first.
     for timeout in [Nanos(1000), Nanos(20_000), Nanos(500_000_000)] {
         let mut now = Nanos(100);
+        out.timeout = timeout;
         out.heard(now, true, Nanos(2000));
         let mut asked = 0;
         while asked < 40 {
-            match out.due(now, timeout, false) {
+            match out.due(now, false) {
                 Due::Later(next) => now = next,
                 Due::Ask(next) => {
                     asked += 1;
@@ -204,6 +188,16 @@ fn it_begins_once_more_if_nothing_was_acknowledged() {
     assert_eq!(out.next(Nanos(600), u32::MAX), piece(0, 1000, false));
     out.acknowledged(Nanos(200), 1000, 2000);
     assert!(!out.restart());
+}
+
+#[test]
+fn the_sync_says_how_long_the_sender_tries() {
+    let ms = Nanos::MILLISECOND.0;
+    for (timeout, units) in [(100, 1), (101, 2), (10_000, 100), (3_600_000, 36_000)] {
+        let mut out = out(Some(1000), 1000);
+        out.timeout = Nanos(timeout * ms);
+        assert_eq!(out.sync(Nanos(200)).patience, units);
+    }
 }
 
 /// Karn's rule: an answer to one of two SYNCs says nothing of the round trip.
@@ -255,8 +249,9 @@ fn who_answers_and_takes_nothing_is_given_up_in_the_end() {
     let timeout = Nanos(1_000_000);
     let after = |times: u64| Nanos(700 + times * timeout.0);
     let due = |out: &mut Out<()>, at: Nanos, orphan: bool| {
+        out.timeout = timeout;
         out.heard(at, false, Nanos(2000));
-        out.due(at, timeout, orphan) == Due::Dead
+        out.due(at, orphan) == Due::Dead
     };
     // It wants more, and has none.
     let mut open = out(Some(10_000), 10_000);

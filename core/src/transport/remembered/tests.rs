@@ -12,10 +12,19 @@ fn address(last: u8) -> Address {
 fn is_known_by_cookie_and_address_until_its_time() {
     let mut all = Remembered::<Std>::new();
     assert!(all.reserve(3));
+    // The tallies' memory is not reserved: without, a message is remembered and not counted.
     chunks_left(0);
+    let key = Key::new([1, 2]);
     let ms = Nanos::MILLISECOND.0;
     for (address_byte, until) in [(1, 1000), (2, 300), (3, 100)] {
-        all.insert(7, Cookie(5), &address(address_byte), 9, Nanos(until * ms));
+        all.insert(
+            &key,
+            7,
+            Cookie(5),
+            &address(address_byte),
+            9,
+            Nanos(until * ms),
+        );
     }
     chunks_left(usize::MAX);
     assert_eq!(all.len(), 3);
@@ -33,4 +42,38 @@ fn is_known_by_cookie_and_address_until_its_time() {
     assert_eq!(all.length(7, Cookie(5), &address(1)), Some(9));
     assert!(all.forget(Nanos(400 * ms)));
     assert_eq!((all.len(), all.next()), (0, None));
+}
+
+#[test]
+fn senders_and_networks_have_their_shares() {
+    let key = Key::new([1, 2]);
+    let mut all = Remembered::<Std>::new();
+    let mut address = address(1);
+    address.ip[10..14].copy_from_slice(&[0xff, 0xff, 10, 1]);
+    let add = |all: &mut Remembered<Std>, from: &Address, n: u64| {
+        assert!(all.reserve(all.len() + 1));
+        all.insert(&key, n as u32, Cookie(n), from, 9, Nanos::SECOND);
+    };
+    for n in 0..8 {
+        assert!(all.has_share(&key, &address, 0, 64), "{n}");
+        assert_eq!(all.has_share(&key, &address, 7, 64), n == 0);
+        add(&mut all, &address, n);
+    }
+    assert!(!all.has_share(&key, &address, 0, 64));
+    // Another address, and the same once it has confirmed.
+    let mut other = address;
+    for last in 2..5 {
+        other.ip[15] = last;
+        for n in 0..8 {
+            assert!(all.has_share(&key, &other, 0, 64));
+            add(&mut all, &other, u64::from(last) * 8 + n);
+        }
+    }
+    // That is half of all, of one network; confirmed or not.
+    assert!(all.confirm(0, Cookie(0), &address, Nanos::ZERO));
+    assert!(!all.has_share(&key, &address, 0, 64));
+    other.ip[14] = 1;
+    assert!(all.has_share(&key, &other, 0, 64));
+    while all.forget(Nanos::SECOND) {}
+    assert!(all.has_share(&key, &address, 0, 64));
 }

@@ -4,6 +4,7 @@ use std::vec::Vec;
 use super::*;
 use crate::transport::testing::Std;
 
+const KEY: Key = Key::new([7, 8]);
 const ALL: u32 = 4096;
 
 struct Places {
@@ -21,10 +22,10 @@ impl Places {
 
     fn begin(&mut self, user: u32, peer: u32) -> bool {
         let free = ALL - self.taken.len() as u32;
-        if !self.shares.may_begin(7, user, Some(peer), free) {
+        if !self.shares.may_begin(&KEY, user, Some(peer), free) {
             return false;
         }
-        self.taken.push(self.shares.join(7, user, peer).unwrap());
+        self.taken.push(self.shares.join(&KEY, user, peer).unwrap());
         true
     }
 
@@ -78,8 +79,8 @@ fn peers_that_want_all_come_to_have_alike() {
             let wants = (wants + round) % PEERS;
             let taken: usize = of.iter().map(Vec::len).sum();
             let free = ALL - taken as u32;
-            if places.shares.may_begin(7, 0, Some(wants as u32), free) {
-                of[wants].push(places.shares.join(7, 0, wants as u32).unwrap());
+            if places.shares.may_begin(&KEY, 0, Some(wants as u32), free) {
+                of[wants].push(places.shares.join(&KEY, 0, wants as u32).unwrap());
             }
         }
     }

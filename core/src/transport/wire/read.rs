@@ -41,11 +41,15 @@ pub enum Malformed {
     Window,
     /// No known reason for a reset.
     Code,
+    /// How long the sender tries is out of range.
+    Patience,
+    /// A CHALLENGE without a number.
+    Echo,
 }
 
 impl Malformed {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Size,
         Self::Version,
         Self::Type,
@@ -63,6 +67,8 @@ impl Malformed {
         Self::Received,
         Self::Window,
         Self::Code,
+        Self::Patience,
+        Self::Echo,
     ];
 
     /// The field's name, for counters.
@@ -85,6 +91,8 @@ impl Malformed {
             Self::Received => "received",
             Self::Window => "window",
             Self::Code => "code",
+            Self::Patience => "patience",
+            Self::Echo => "echo",
         }
     }
 }
@@ -113,6 +121,7 @@ pub fn parse(bytes: &[u8], total_len: usize) -> Result<Packet, Malformed> {
         Type::Fin => fin(header, body, total_len).map(Packet::Fin),
         Type::Ack => ack(header, body, total_len).map(Packet::Ack),
         Type::Reset => reset(header, body, total_len).map(Packet::Reset),
+        Type::Challenge => challenge(header, body, total_len).map(Packet::Challenge),
     }
 }
 
@@ -152,7 +161,8 @@ fn sync(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Sync, 
     ensure(unscheduled <= length.unwrap_or(0), Malformed::Unscheduled)?;
     let mss = body.u16()?;
     ensure((MIN_MSS..=MAX_MSS).contains(&mss), Malformed::Mss)?;
-    ensure(body.u16()? == 0, Malformed::Reserved)?;
+    let patience = body.u16()?;
+    ensure((1..=MAX_PATIENCE).contains(&patience), Malformed::Patience)?;
     Ok(Sync {
         cookie,
         source,
@@ -162,6 +172,8 @@ fn sync(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Sync, 
         coflow,
         unscheduled,
         mss,
+        patience,
+        echo: body.u64()?,
         priority,
         probe: has(header::FLAG_PROBE),
         ren: has(header::FLAG_REN),
@@ -265,6 +277,18 @@ fn reset(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Reset
     Ok(Reset { cookie, code })
 }
 
+fn challenge(
+    header: Header,
+    mut body: Reader<'_>,
+    total_len: usize,
+) -> Result<Challenge, Malformed> {
+    size(total_len == CHALLENGE_LEN)?;
+    bare(header)?;
+    let (cookie, echo) = (body.cookie()?, body.u64()?);
+    ensure(echo != 0, Malformed::Echo)?;
+    Ok(Challenge { cookie, echo })
+}
+
 #[inline]
 fn ensure(right: bool, otherwise: Malformed) -> Result<(), Malformed> {
     if right {
@@ -311,6 +335,11 @@ impl Reader<'_> {
     #[inline]
     fn cookie(&mut self) -> Result<Cookie, Malformed> {
         self.take().map(u64::from_be_bytes).map(Cookie)
+    }
+
+    #[inline]
+    fn u64(&mut self) -> Result<u64, Malformed> {
+        self.take().map(u64::from_be_bytes)
     }
 
     #[inline]

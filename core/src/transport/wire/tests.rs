@@ -46,6 +46,8 @@ fn a_sync() -> Sync {
         coflow: 9,
         unscheduled: 2900,
         mss: 1450,
+        patience: 100,
+        echo: 0x0102_0304_0506_0708,
         priority: Some(3),
         probe: false,
         ren: false,
@@ -64,7 +66,7 @@ fn a_data() -> Data {
 }
 
 /// One of each type.
-fn samples() -> [Packet; 7] {
+fn samples() -> [Packet; 8] {
     [
         Packet::Sync(a_sync()),
         Packet::Token(Token {
@@ -93,13 +95,17 @@ fn samples() -> [Packet; 7] {
             cookie: COOKIE,
             code: ResetCode::NoSocket,
         }),
+        Packet::Challenge(Challenge {
+            cookie: COOKIE,
+            echo: 0x1122_3344_5566_7788,
+        }),
     ]
 }
 
 #[test]
 fn lengths_are_the_documented_ones() {
     let lengths = samples().map(|packet| bytes(&packet, 0).len());
-    assert_eq!(lengths, [36, 18, 22, 32, 16, 20, 16]);
+    assert_eq!(lengths, [44, 18, 22, 32, 16, 20, 16, 20]);
     assert_eq!(MAX_HEADER, 144);
     assert_eq!(MAX_LENGTH, 1_073_741_823);
     // An IPv4 token is a minimum Ethernet frame: 14 + 20 + 8 + 18 + 4 = 64, and 84 with preamble
@@ -126,13 +132,14 @@ fn fields_are_where_they_are_documented() {
             })
     };
     let expected = [
-        "110304000123456789abcdef9c400007000f4240000000fa0000000900000b5405aa0000",
+        "110304000123456789abcdef9c400007000f4240000000fa0000000900000b5405aa00640102030405060708",
         "120500000123456789abcdeffffedeadbeef",
         "130000000123456789abcdeffffedeadbeef000005aa",
         "140000000123456789abcdef0002000000000000000005aa00000b54000016a8",
         "150000000123456789abcdef000f4240",
         "160040000123456789abcdef00000b5400010000",
         "170000000123456789abcdef00010000",
+        "180000000123456789abcdef1122334455667788",
     ];
     for (packet, expected) in samples().iter().zip(expected) {
         assert_eq!(hex(packet), expected, "{packet:?}");
@@ -223,21 +230,22 @@ const RESEND: usize = 3;
 const FIN: usize = 4;
 const ACK: usize = 5;
 const RESET: usize = 6;
+const CHALLENGE: usize = 7;
 /// One more than the longest message.
 const OVER: [u8; 4] = [0x40, 0, 0, 0];
 
 #[test]
 fn wrong_headers_are_refused() {
-    for (sample, kind) in (SYNC..=RESET).zip(1_u8..) {
+    for (sample, kind) in (SYNC..=CHALLENGE).zip(1_u8..) {
         wrong(sample, 0, &[kind], Malformed::Version);
         wrong(sample, 0, &[0x20 | kind], Malformed::Version);
         wrong(sample, 0, &[0x10], Malformed::Type);
-        wrong(sample, 0, &[0x18], Malformed::Type);
+        wrong(sample, 0, &[0x19], Malformed::Type);
         wrong(sample, 3, &[1], Malformed::Reserved);
         // Priorities up to 7 are on tokens, and on a SYNC that says so.
         wrong(sample, 1, &[8], Malformed::Priority);
     }
-    for sample in [DATA, RESEND, FIN, ACK, RESET] {
+    for sample in [DATA, RESEND, FIN, ACK, RESET, CHALLENGE] {
         wrong(sample, 1, &[1], Malformed::Priority);
     }
     wrong(SYNC, 1, &[1, 0], Malformed::Priority);
@@ -245,7 +253,16 @@ fn wrong_headers_are_refused() {
 
 #[test]
 fn unknown_flags_are_refused() {
-    let known = [0b1000_1110, 0b0011_1000, 0b1000_0001, 0, 0, 0b0100_0000, 0];
+    let known = [
+        0b1000_1110,
+        0b0011_1000,
+        0b1000_0001,
+        0,
+        0,
+        0b0100_0000,
+        0,
+        0,
+    ];
     for (sample, known) in known.into_iter().enumerate() {
         for bit in (0..8).map(|bit| 1 << bit) {
             if known & bit == 0 {
@@ -282,8 +299,13 @@ fn wrong_fields_of_sync_are_refused() {
     assert!(parse_all(&unknown).is_ok());
     wrong(SYNC, 32, &255_u16.to_be_bytes(), Malformed::Mss);
     wrong(SYNC, 32, &(MAX_MSS + 1).to_be_bytes(), Malformed::Mss);
-    wrong(SYNC, 34, &[0, 1], Malformed::Reserved);
-    wrong(SYNC, 34, &[1, 0], Malformed::Reserved);
+    wrong(SYNC, 34, &[0, 0], Malformed::Patience);
+    wrong(
+        SYNC,
+        34,
+        &(MAX_PATIENCE + 1).to_be_bytes(),
+        Malformed::Patience,
+    );
 }
 
 #[test]
@@ -334,6 +356,7 @@ fn wrong_fields_of_the_others_are_refused() {
     wrong(ACK, 16, &OVER, Malformed::Window);
     wrong(RESET, 12, &[0, 0], Malformed::Code);
     wrong(RESET, 12, &[0, 7], Malformed::Code);
+    wrong(CHALLENGE, 12, &[0; 8], Malformed::Echo);
     wrong(RESET, 12, &[1, 1], Malformed::Code);
     wrong(RESET, 14, &[0, 1], Malformed::Reserved);
 }
@@ -406,7 +429,7 @@ fn any_packet() -> impl Strategy<Value = Packet> {
             any::<u32>(),
         ),
         (
-            MIN_MSS..=MAX_MSS,
+            (MIN_MSS..=MAX_MSS, 1..=MAX_PATIENCE, any::<u64>()),
             prop::option::of(0..=MAX_PRIORITY),
             any::<bool>(),
             any::<bool>(),
@@ -416,7 +439,7 @@ fn any_packet() -> impl Strategy<Value = Packet> {
         |(
             (cookie, source, destination),
             (length, deadline, coflow, some),
-            (mss, priority, probe, ren),
+            ((mss, patience, echo), priority, probe, ren),
         )| {
             Packet::Sync(Sync {
                 cookie: Cookie(cookie),
@@ -427,6 +450,8 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                 coflow,
                 unscheduled: length.map_or(0, |length| some % (length + 1)),
                 mss,
+                patience,
+                echo,
                 priority,
                 probe,
                 ren,
@@ -499,6 +524,10 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                 code,
             })
         }),
+        (any::<u64>(), 1..=u64::MAX).prop_map(|(cookie, echo)| Packet::Challenge(Challenge {
+            cookie: Cookie(cookie),
+            echo
+        })),
     ]
 }
 
@@ -516,7 +545,7 @@ proptest! {
     #[test]
     fn what_is_accepted_is_written_as_it_was_read(
         packet in any_packet(),
-        at in 0_usize..40,
+        at in 0_usize..48,
         to in any::<u8>(),
     ) {
         let mut all = bytes(&packet, payload(&packet));

@@ -24,7 +24,8 @@ impl Packet {
                 out.put(p.coflow.to_be_bytes());
                 out.put(p.unscheduled.to_be_bytes());
                 out.put(p.mss.to_be_bytes());
-                out.put([0; 2]);
+                out.put(p.patience.to_be_bytes());
+                out.put(p.echo.to_be_bytes());
             }
             Self::Token(p) => {
                 out.put(p.sequence.to_be_bytes());
@@ -53,6 +54,7 @@ impl Packet {
                 out.put((p.code as u16).to_be_bytes());
                 out.put([0; 2]);
             }
+            Self::Challenge(p) => out.put(p.echo.to_be_bytes()),
         }
         out.len
     }

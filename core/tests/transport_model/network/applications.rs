@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the hosts' applications do, and what a test sees and changes of hosts and ports.
 
+use turnstile_core::transport::wire::MAX_HEADER;
+
 use super::*;
 
 impl Network {
+    /// The most bytes that were ever sent to an address that is no host's for each hundred bytes
+    /// that had come from it; `u64::MAX`: some were sent to one from which none had come.
+    pub(crate) fn reflected(&self) -> u64 {
+        self.reflected
+    }
+
     /// A packet that does not come from an endpoint arrives.
     pub(crate) fn inject(
         &mut self,
@@ -12,6 +20,12 @@ impl Network {
         packet: Packet,
         payload: Option<Payload>,
     ) {
+        if from >= self.hosts.len() {
+            let header = packet.write(&mut [0; MAX_HEADER]);
+            let ip = if self.hosts[to].v6 { 40 } else { 20 };
+            let len = ip + 8 + header + payload.map_or(0, |p| p.len as usize);
+            self.strangers.entry(from).or_default().0 += len as u64;
+        }
         let from = address(from, to, self.hosts[to].v6);
         self.with(to, |endpoint, io, now, clock| {
             ask(endpoint, io, &from, &packet);
@@ -23,6 +37,18 @@ impl Network {
     pub(crate) fn send_at(&mut self, at: u64, from: usize, to: usize, length: u32) -> usize {
         let what = self.plain(length);
         self.send_as(at, from, to, length, what)
+    }
+
+    /// Hosts that will have messages for others have had some before, so that they are no
+    /// strangers. To be called before anything else; it takes less than a millisecond.
+    pub(crate) fn acquaint(&mut self, pairs: impl IntoIterator<Item = (usize, usize)>) {
+        for (from, to) in pairs {
+            self.send_at(self.now, from, to, 1);
+        }
+        self.run_until(self.now + 900_000);
+        for message in self.registry.messages.drain(..) {
+            assert!(matches!(message.result, Some((_, Ok(())))));
+        }
     }
 
     /// What an ordinary message is sent with.

@@ -53,17 +53,19 @@ fn hex(text: &str) -> Result<Vec<u8>> {
 }
 
 const SYNC: &str =
-    "11030400 0123456789abcdef 9c400007 000f4240 000000fa 00000009 00000b54 05aa0000";
+    "11030400 0123456789abcdef 9c400007 000f4240 000000fa 00000009 00000b54 05aa0064 \
+     0000000000000000";
 const DATA: &str = "13000000 0123456789abcdef 0001 00000000 00000000 5555";
 const RESEND: &str = "14000000 0123456789abcdef 0001 0000 00000000 000005aa";
 const ACK: &str = "16000000 0123456789abcdef 00000b54 00010000";
 const RESET: &str = "17000000 0123456789abcdef 0001 0000";
+const CHALLENGE: &str = "18000000 0123456789abcdef 1122334455667788";
 
 /// One thing that is wrong with a packet: what the counter of malformed ones is called, the packet,
 /// and which bytes become what.
 const WRONG: &[(&str, &str, usize, &[u8])] = &[
     ("version", SYNC, 0, &[0x21]),
-    ("type", SYNC, 0, &[0x18]),
+    ("type", SYNC, 0, &[0x19]),
     ("priority", SYNC, 1, &[9]),
     ("flags", SYNC, 2, &[0x14]),
     ("reserved", SYNC, 3, &[1]),
@@ -78,6 +80,8 @@ const WRONG: &[(&str, &str, usize, &[u8])] = &[
     ("received", ACK, 12, &[0xff]),
     ("window", ACK, 16, &[0xff]),
     ("code", RESET, 12, &[0, 9]),
+    ("patience", SYNC, 34, &[0, 0]),
+    ("echo", CHALLENGE, 12, &[0; 8]),
 ];
 
 /// Every datagram that comes to the port and is no packet is counted, and its counter says why.

@@ -93,7 +93,10 @@ fn classes(ctx: &mut Ctx) -> Result<()> {
     const LEN: usize = 58_000;
     const PACKETS: u64 = LEN as u64 / 1450;
     let net = switched("priorities 8 link 200mbit")?;
-    configure_all(&net, "policy top priorities 8 link 200mbit")?;
+    configure_all(
+        &net,
+        "policy top priorities 8 link 200mbit sender-priority use",
+    )?;
     let to = receiver(&net.hosts[1].ns)?;
     let from = sender(&net.hosts[0].ns)?;
     for priority in 0..8 {

@@ -240,6 +240,8 @@ impl Forger {
             priority: None,
             probe: false,
             ren: false,
+            patience: 100,
+            echo: 0,
         };
         self.push(&Packet::Sync(sync), 0)?;
         if data != 0 {

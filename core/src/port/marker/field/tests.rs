@@ -94,7 +94,14 @@ fn ren_flows_are_those_of_the_header() {
     assert!(ren(&datagram(PORT, Type::Sync, FLAG_REN)));
     assert!(!ren(&datagram(PORT, Type::Data, !FLAG_REN)));
     assert!(!ren(&datagram(PORT - 1, Type::Data, FLAG_REN)));
-    for other in [Type::Token, Type::Resend, Type::Fin, Type::Ack, Type::Reset] {
+    for other in [
+        Type::Token,
+        Type::Resend,
+        Type::Fin,
+        Type::Ack,
+        Type::Reset,
+        Type::Challenge,
+    ] {
         assert!(!ren(&datagram(PORT, other, 0xff)), "{other:?}");
     }
     // Another version; cut short; a TCP segment that looks like it.

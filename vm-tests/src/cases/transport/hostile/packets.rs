@@ -62,6 +62,8 @@ struct Storm {
     taken: Vec<(u64, u32)>,
     recent: VecDeque<Vec<u8>>,
     sequence: u16,
+    /// Tokens of the attacker's messages, as nobody can guess their numbers and timestamps.
+    tokens: VecDeque<Token>,
 }
 
 fn bytes(packet: &Packet, payload: usize) -> Vec<u8> {
@@ -116,6 +118,12 @@ impl Storm {
                 length.min(2900)
             },
             mss: *rng.pick(&[256, 1400, 1450, 9000]),
+            patience: rng.range(1..=100) as u16,
+            echo: if rng.one_in(4) {
+                rng.range(0..=u64::MAX)
+            } else {
+                0
+            },
             priority: rng.one_in(3).then_some(rng.range(0..=7) as u8),
             probe: rng.one_in(8),
             ren: rng.one_in(4),
@@ -147,10 +155,18 @@ impl Storm {
                 }
                 let flags = *self.rng.pick(&[0, 0, 0, 1, 0x80]);
                 let unscheduled = flags == 1;
+                let guess = (cookie, sequence, timestamp);
+                let (cookie, token, timestamp) = match self.tokens.pop_back() {
+                    _ if unscheduled => (cookie, 0, 0),
+                    Some(given) if self.rng.one_in(2) => {
+                        (given.cookie, given.sequence, given.timestamp)
+                    }
+                    _ => guess,
+                };
                 let data = Data {
                     cookie,
-                    token: if unscheduled { 0 } else { sequence },
-                    timestamp: if unscheduled { 0 } else { timestamp },
+                    token,
+                    timestamp,
                     offset,
                     len,
                     flags,
@@ -259,13 +275,16 @@ impl Storm {
     fn listen(&mut self) -> Result<Vec<Vec<u8>>> {
         let mut buffer = [0; 2048];
         let mut heard = Vec::new();
+        let mut tokens = Vec::new();
         for socket in &self.sockets {
             for _ in 0..BURST {
                 match socket.recv_from(&mut buffer) {
                     Ok((len, _)) => {
                         let head = &buffer[..len.min(160)];
-                        if let Ok(Packet::Sync(sync)) = wire::parse(head, len) {
-                            heard.push(sync.cookie.0);
+                        match wire::parse(head, len) {
+                            Ok(Packet::Sync(sync)) => heard.push(sync.cookie.0),
+                            Ok(Packet::Token(token)) => tokens.push(token),
+                            _ => {}
                         }
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -274,6 +293,10 @@ impl Storm {
                     Err(error) => return Err(error).context("listening to the victim"),
                 }
             }
+        }
+        self.tokens.extend(tokens);
+        while self.tokens.len() > MESSAGES {
+            self.tokens.pop_front();
         }
         for cookie in heard {
             self.learn(cookie);
@@ -347,7 +370,6 @@ const REACHED: &[Counter] = &[
     Counter::SyncRepeated,
     Counter::DataReceived,
     Counter::DataUnknown,
-    Counter::DataAddress,
     Counter::DataDuplicate,
     Counter::DataBeyondLength,
     Counter::UnscheduledReceived,
@@ -393,6 +415,7 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
         theirs: VecDeque::new(),
         taken: Vec::new(),
         recent: VecDeque::new(),
+        tokens: VecDeque::new(),
         sequence: 0,
     };
     let honest = Honest::start(

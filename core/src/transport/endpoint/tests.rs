@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+//! An endpoint alone: its packets are looked at one by one.
+
+use std::vec::Vec;
+
+use super::*;
+use crate::transport::config::Config;
+use crate::transport::host::{Failure, Outgoing, Refusal};
+use crate::transport::testing::Std;
+use crate::transport::wire::{self, Data, Sync};
+
+mod limits;
+mod steps;
+mod trust;
+
+/// The length of what the user has of an incoming message.
+type Messages = Endpoint<Std, (), u32>;
+
+/// The user: it takes everything, and notes what the endpoint does.
+#[derive(Default)]
+struct Io {
+    random: u64,
+    sent: Vec<(Address, Packet, u32)>,
+    delivered: Vec<InId>,
+    failed: Vec<Failure>,
+    progress: u32,
+    out_failed: Vec<Failure>,
+}
+
+impl Io {
+    /// Packets sent since the last call.
+    fn take(&mut self) -> Vec<Packet> {
+        self.sent.drain(..).map(|(_, packet, _)| packet).collect()
+    }
+}
+
+impl Host<(), u32> for Io {
+    type Payload = ();
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z ^ (z >> 27)
+    }
+    fn transmit(
+        &mut self,
+        _: Owner<'_, (), u32>,
+        to: &Address,
+        _: Class,
+        _: bool,
+        header: &[u8],
+        payload: Option<Slice<'_, ()>>,
+    ) {
+        let len = header.len() + payload.map_or(0, |slice| slice.len as usize);
+        let packet = wire::parse(header, len).expect("what is sent is well-formed");
+        let ip = if to.is_ipv4() { 28 } else { 48 };
+        self.sent.push((*to, packet, len as u32 + ip));
+    }
+    fn open(&mut self, _: &Address, sync: &Sync, _: InId) -> Result<(u32, u32), Refusal> {
+        match sync.destination {
+            0 | 9 => Err(Refusal::Reset(ResetCode::NoSocket)),
+            _ => Ok((0, 1 << 20)),
+        }
+    }
+    fn data(&mut self, _: InId, message: &mut u32, _: u32, _: u32, len: u32, (): ()) -> bool {
+        *message += len;
+        true
+    }
+    fn in_length(&mut self, _: InId, _: &mut u32, _: u32) {}
+    fn in_progress(&mut self, _: InId, _: &mut u32, _: u32) {
+        self.progress += 1;
+    }
+    fn in_done(&mut self, id: InId, _: u32) {
+        self.delivered.push(id);
+    }
+    fn in_failed(&mut self, _: InId, _: u32, why: Failure) {
+        self.failed.push(why);
+    }
+    fn out_acked(&mut self, _: OutId, (): &mut (), _: u32) {}
+    fn out_done(&mut self, _: OutId, (): (), result: Result<(), Failure>) {
+        if let Err(why) = result {
+            self.out_failed.push(why);
+        }
+    }
+    fn event(&mut self, _: &Event) {}
+}
+
+/// Host `n`: 10.x.y.z, or fd77::n.
+fn host(n: u32, v6: bool) -> Address {
+    let mut address = Address::default();
+    for (ip, n) in [(&mut address.ip, n), (&mut address.local, 0xff_ffff)] {
+        let number = n.to_be_bytes();
+        ip[12..].copy_from_slice(&number);
+        if v6 {
+            ip[..2].copy_from_slice(&[0xfd, 0x77]);
+        } else {
+            (ip[10], ip[11], ip[12]) = (0xff, 0xff, 10);
+        }
+    }
+    address
+}
+
+fn config() -> Resolved {
+    Config::DEFAULT.validate(None).unwrap()
+}
+
+const NOW: Nanos = Nanos(10_000_000_000);
+
+fn new(config: &Resolved) -> (Messages, Io) {
+    (
+        Endpoint::new(NOW, config, [5, 6, 7]).unwrap(),
+        Io::default(),
+    )
+}
+
+fn sync(cookie: u64, length: u32) -> Sync {
+    Sync {
+        cookie: Cookie(cookie),
+        source: 1,
+        destination: 2,
+        length: Some(length),
+        deadline: 0,
+        coflow: 0,
+        unscheduled: 0,
+        mss: 1450,
+        patience: 100,
+        echo: 0,
+        priority: None,
+        probe: false,
+        ren: false,
+    }
+}
+
+/// The answer to a token.
+fn answer(token: &wire::Token, offset: u32, len: u32) -> Packet {
+    Packet::Data(Data {
+        cookie: token.cookie,
+        token: token.sequence,
+        timestamp: token.timestamp,
+        offset,
+        len,
+        flags: 0,
+    })
+}
+
+impl Messages {
+    fn receive(&mut self, now: Nanos, from: &Address, packet: Packet, io: &mut Io) {
+        self.packet(now, now.0 as u32, from, 0, 0, &packet, (), io);
+    }
+}

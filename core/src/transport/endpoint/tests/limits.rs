@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Limits of the configuration and of memory, and what senders may choose.
+
+use super::trust::send;
+use super::*;
+use crate::transport::config::Policy;
+use crate::transport::host::SendError;
+use crate::transport::testing::chunks_left;
+
+#[test]
+fn no_more_messages_come_in_than_max_incoming() {
+    let config = Resolved {
+        max_incoming: 20,
+        max_half_open: 1000,
+        ..config()
+    };
+    let (mut endpoint, mut io) = new(&config);
+    for n in 0..40 {
+        endpoint.receive(
+            NOW,
+            &host(n, false),
+            Packet::Sync(sync(1, 100_000)),
+            &mut io,
+        );
+    }
+    // Of strangers half as many.
+    assert_eq!(endpoint.counts().1, 10);
+    for n in 100..140 {
+        let from = host(n, false);
+        let mut first = sync(1, 100_000);
+        io.take();
+        endpoint.receive(NOW, &from, Packet::Sync(first), &mut io);
+        if let Some(Packet::Challenge(challenge)) = io.take().last() {
+            first.echo = challenge.echo;
+            endpoint.receive(NOW, &from, Packet::Sync(first), &mut io);
+        }
+    }
+    assert_eq!(endpoint.counts().1, 20);
+    assert!(endpoint.stats().get(Counter::SyncLimitIncoming) >= 30);
+}
+
+#[test]
+fn no_more_messages_come_from_one_peer_than_max_per_peer() {
+    let config = Resolved {
+        max_per_peer: 10,
+        ..config()
+    };
+    let (mut endpoint, mut io) = new(&config);
+    for cookie in 0..30 {
+        endpoint.receive(NOW, &host(1, false), Packet::Sync(sync(cookie, 9)), &mut io);
+    }
+    assert_eq!(endpoint.counts().1, 10);
+    assert_eq!(endpoint.stats().get(Counter::SyncLimitPeer), 20);
+    endpoint.receive(NOW, &host(2, false), Packet::Sync(sync(1, 9)), &mut io);
+    assert_eq!(endpoint.counts().1, 11);
+}
+
+#[test]
+fn without_memory_nothing_begins_and_it_is_counted() {
+    let (mut endpoint, mut io) = new(&config());
+    chunks_left(0);
+    let to = host(1, false);
+    let refused = send(&mut endpoint, &to, &mut io);
+    assert_eq!(refused, Err((SendError::NoMemory, ())));
+    endpoint.receive(NOW, &to, Packet::Sync(sync(1, 9)), &mut io);
+    chunks_left(usize::MAX);
+    assert_eq!(endpoint.stats().get(Counter::OutNoMemory), 1);
+    assert_eq!(endpoint.stats().get(Counter::SyncNoMemory), 1);
+    assert_eq!(endpoint.counts(), (0, 0, 0));
+    assert!(io.sent.is_empty());
+    // Nothing is left half done: with memory it goes on.
+    endpoint.receive(NOW, &to, Packet::Sync(sync(1, 9)), &mut io);
+    assert!(send(&mut endpoint, &to, &mut io).is_ok());
+    assert_eq!(endpoint.counts(), (1, 1, 0));
+}
+
+#[test]
+fn resets_are_limited_and_their_limit_is_refilled() {
+    let (mut endpoint, mut io) = new(&config());
+    let mut send = |endpoint: &mut Messages, now: Nanos, count: u32| {
+        for cookie in 0..count {
+            let probe = Sync {
+                probe: true,
+                ..sync(cookie.into(), 9)
+            };
+            endpoint.receive(now, &host(1, false), Packet::Sync(probe), &mut io);
+        }
+        io.take().len() as u32
+    };
+    assert_eq!(send(&mut endpoint, NOW, 100), RESET_BURST);
+    assert_eq!(send(&mut endpoint, NOW, 100), 0);
+    let interval = RESET_INTERVAL.0;
+    assert_eq!(send(&mut endpoint, NOW + Nanos(interval * 3), 100), 3);
+    assert_eq!(send(&mut endpoint, NOW + Nanos(interval * 4 - 1), 100), 0);
+    let later = NOW + Nanos(interval * 10_000);
+    assert_eq!(send(&mut endpoint, later, 100), RESET_BURST);
+    let suppressed = endpoint.stats().get(Counter::ResetSuppressed);
+    assert_eq!(suppressed, 36 + 100 + 97 + 100 + 36);
+}
+
+/// A message whose sender wants grants and the first place.
+#[test]
+fn a_senders_wishes_count_only_where_the_configuration_says_so() {
+    for (policy, sender_priority) in [
+        (Policy::Top, false),
+        (Policy::Top, true),
+        (Policy::Ren, false),
+        (Policy::ExpressPass, false),
+    ] {
+        let config = Resolved {
+            policy,
+            sender_priority,
+            ..config()
+        };
+        let (mut endpoint, mut io) = new(&config);
+        let wish = Sync {
+            priority: Some(5),
+            ren: true,
+            ..sync(7, 100_000)
+        };
+        endpoint.receive(NOW, &host(1, false), Packet::Sync(wish), &mut io);
+        let (_, index) = (0, endpoint.ins.next(0).unwrap());
+        let message = endpoint.ins.get(index).unwrap();
+        assert_eq!(message.ren, policy == Policy::Ren);
+        assert_eq!(message.wish, sender_priority.then_some(5));
+        assert_eq!(endpoint.stats().get(Counter::SyncWishIgnored), 1);
+    }
+}
+
+#[test]
+fn data_that_nobody_asked_for_is_not_taken() {
+    let (mut endpoint, mut io) = new(&config());
+    let from = host(1, false);
+    let announced = Sync {
+        unscheduled: 50_000,
+        ..sync(7, 100_000)
+    };
+    endpoint.receive(NOW, &from, Packet::Sync(announced), &mut io);
+    let token = wire::Token {
+        cookie: Cookie(7),
+        sequence: 77,
+        timestamp: 1,
+        priority: 0,
+        grant: None,
+    };
+    for n in 0..20 {
+        endpoint.receive(NOW, &from, answer(&token, n * 1450, 1450), &mut io);
+    }
+    // Nor what was announced, as the option is off here.
+    let Packet::Data(data) = answer(&token, 30_000, 1450) else {
+        return;
+    };
+    let free = Data {
+        token: 0,
+        timestamp: 0,
+        flags: crate::header::FLAG_UNSCHEDULED,
+        ..data
+    };
+    endpoint.receive(NOW, &from, Packet::Data(free), &mut io);
+    assert_eq!(endpoint.stats().get(Counter::DataUnasked), 21);
+    assert_eq!(endpoint.incoming(NOW, 0).unwrap().2.received, 0);
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+//! No packet and no timer takes more than some steps and a logarithm of them, whatever keys an
+//! attacker chooses: equal cookies from as many addresses as there are messages, and forged pairs.
+
+use std::{println, vec};
+
+use super::*;
+use crate::transport::testing::steps;
+use crate::transport::wire::{Fin, Mark, Resend, Spans, Token};
+
+const SIZES: [u32; 4] = [100, 1000, 10_000, 100_000];
+/// Packets of each type that are looked at, at each size.
+const LOOKS: u32 = 300;
+
+fn large() -> Resolved {
+    Resolved {
+        max_incoming: 1 << 18,
+        max_outgoing: 1 << 18,
+        max_per_peer: 1 << 18,
+        max_half_open: 1 << 17,
+        max_remembered: 1 << 19,
+        ..config()
+    }
+}
+
+/// The most steps that a call may take with `n` entries in the tables. A packet's call sends at
+/// most some tokens by the way; a timer's handles some dozens of messages.
+fn most(n: u32, calls: u32) -> u64 {
+    u64::from(calls) * (60 + 40 * u64::from(n.ilog2()))
+}
+
+struct Watch {
+    n: u32,
+    what: &'static str,
+    worst: u64,
+}
+
+impl Watch {
+    fn new(n: u32, what: &'static str) -> Self {
+        Self { n, what, worst: 0 }
+    }
+
+    fn call<R>(&mut self, what: impl FnOnce() -> R) -> R {
+        let before = steps();
+        let result = what();
+        self.worst = self.worst.max(steps() - before);
+        result
+    }
+
+    fn end(self, calls: u32) {
+        println!(
+            "{} entries, {}: at most {} steps",
+            self.n, self.what, self.worst
+        );
+        assert!(
+            self.worst <= most(self.n, calls),
+            "{} entries, {}: {} steps",
+            self.n,
+            self.what,
+            self.worst
+        );
+    }
+}
+
+/// All packets that have this cookie.
+fn all(cookie: Cookie) -> Vec<(&'static str, Packet)> {
+    let token = Token {
+        cookie,
+        sequence: 3,
+        timestamp: 0,
+        priority: 0,
+        grant: None,
+    };
+    let mut spans = Spans::EMPTY;
+    assert!(spans.push(0, 1450));
+    let data = Data {
+        cookie,
+        token: 0,
+        timestamp: 9,
+        offset: 1450,
+        len: 1450,
+        flags: 0,
+    };
+    let ack = Ack {
+        cookie,
+        received: 0,
+        window: 90_000,
+        last: false,
+    };
+    vec![
+        ("TOKEN", Packet::Token(token)),
+        (
+            "grant",
+            Packet::Token(Token {
+                grant: Some(Mark::Under),
+                ..token
+            }),
+        ),
+        ("DATA", Packet::Data(data)),
+        ("RESEND", Packet::Resend(Resend { cookie, spans })),
+        ("ACK", Packet::Ack(ack)),
+        (
+            "ACK of a sender",
+            Packet::Ack(Ack {
+                received: 1450,
+                window: 0,
+                ..ack
+            }),
+        ),
+        ("last ACK", Packet::Ack(Ack { last: true, ..ack })),
+        (
+            "FIN",
+            Packet::Fin(Fin {
+                cookie,
+                length: 100_000,
+            }),
+        ),
+        (
+            "RESET",
+            Packet::Reset(Reset {
+                cookie,
+                code: ResetCode::Unknown,
+            }),
+        ),
+    ]
+}
+
+/// As many messages with one cookie as there are addresses, and as many to those addresses.
+fn filled(n: u32) -> (Messages, Io) {
+    let (mut endpoint, mut io) = new(&large());
+    let mut opening = Watch::new(n, "SYNC");
+    let mut sending = Watch::new(n, "a message that begins");
+    for i in 0..n {
+        let from = host(i, false);
+        let sync = Packet::Sync(Sync {
+            coflow: i,
+            ..sync(7, 100_000)
+        });
+        opening.call(|| endpoint.receive(NOW, &from, sync, &mut io));
+        let what = Outgoing {
+            source: 1,
+            destination: 2,
+            length: Some(100_000),
+            deadline: None,
+            coflow: 0,
+            priority: None,
+            mss: 1450,
+            available: 100_000,
+            user: 0,
+        };
+        sending
+            .call(|| endpoint.send(NOW, &from, &what, (), &mut io))
+            .unwrap();
+        io.sent.clear();
+    }
+    assert_eq!(endpoint.counts(), (n, n, 0));
+    // With the tokens that are due.
+    opening.end(8);
+    sending.end(4);
+    (endpoint, io)
+}
+
+#[test]
+fn no_packet_takes_more_steps_than_a_logarithm() {
+    for n in SIZES {
+        let (mut endpoint, mut io) = filled(n);
+        let cookies: Vec<Cookie> = (0..LOOKS)
+            .filter_map(|i| {
+                endpoint
+                    .outs
+                    .get(i * (n / LOOKS.min(n)))
+                    .map(|out| out.cookie)
+            })
+            .collect();
+        for kind in 0..all(Cookie(7)).len() {
+            let name = all(Cookie(7))[kind].0;
+            let mut watch = Watch::new(n, name);
+            for i in 0..LOOKS {
+                // From known addresses and others, with the cookie of all and with our own.
+                let known = host(i * (n / LOOKS.min(n)) % n, false);
+                let other = host(n + i, false);
+                let own = cookies.get(i as usize).copied().unwrap_or(Cookie(1));
+                for (from, cookie) in [
+                    (known, Cookie(7)),
+                    (other, Cookie(7)),
+                    (known, own),
+                    (other, own),
+                ] {
+                    let packet = all(cookie)[kind].1;
+                    watch.call(|| endpoint.receive(NOW, &from, packet, &mut io));
+                    io.sent.clear();
+                }
+            }
+            watch.end(8);
+        }
+    }
+}
+
+#[test]
+fn no_timer_takes_more_steps_than_a_logarithm() {
+    for n in SIZES {
+        let (mut endpoint, mut io) = filled(n);
+        let mut watch = Watch::new(n, "timer");
+        let mut now = NOW;
+        // Probes, repetitions, and in the end all time out.
+        let mut calls = 0;
+        while endpoint.counts() != (0, 0, 0) {
+            let due = endpoint.next_timer().unwrap();
+            // Late, so that everything is due.
+            now = now.max(due) + Nanos(if calls < 2000 { 0 } else { Nanos::SECOND.0 });
+            calls += 1;
+            watch.call(|| endpoint.timer(now, now.0 as u32, &mut io));
+            io.sent.clear();
+        }
+        // 32 timers of each kind, 64 tokens, 256 looks.
+        watch.end(32 * 12);
+    }
+}
+
+#[test]
+fn what_is_dumped_and_what_is_cleared_takes_constant_time_each() {
+    for n in SIZES {
+        let (mut endpoint, mut io) = filled(n);
+        let mut watch = Watch::new(n, "dump");
+        let mut next = 0;
+        while let Some((after, ..)) = watch.call(|| endpoint.outgoing(NOW, next)) {
+            next = after;
+        }
+        next = 0;
+        while let Some((after, ..)) = watch.call(|| endpoint.incoming(NOW, next)) {
+            next = after;
+        }
+        next = 0;
+        while let Some((after, _)) = watch.call(|| endpoint.peers(next)) {
+            next = after;
+        }
+        watch.end(4);
+        let mut watch = Watch::new(n, "clear");
+        while watch.call(|| endpoint.clear(NOW, &mut io)) {
+            io.sent.clear();
+        }
+        watch.end(8);
+        assert_eq!(endpoint.counts(), (0, 0, 0));
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+//! How many entries of a table belong to each network, so that none has more than its share.
+
+use super::host::{Address, Memory};
+use super::index::Index;
+use super::siphash::Key;
+use super::slab::Slab;
+
+/// A network: the address of which all bits beyond its prefix are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Net(u128);
+
+impl Net {
+    /// The network of a peer, whose prefix has so many bits, of 32 or of 128.
+    #[inline]
+    pub(crate) fn of(peer: &Address, ipv4: u8, ipv6: u8) -> Self {
+        let bits = if peer.is_ipv4() {
+            ipv4.saturating_add(96)
+        } else {
+            ipv6
+        };
+        let host = u128::MAX.checked_shr(bits.into()).unwrap_or(0);
+        Self(u128::from_be_bytes(peer.ip) & !host)
+    }
+
+    fn hash(self, key: &Key) -> u32 {
+        (key.hash([(self.0 >> 64) as u64, self.0 as u64], PURPOSE, 0) >> 32) as u32
+    }
+}
+
+/// What the keyed hash is used for, see `endpoint::purpose`.
+const PURPOSE: u8 = 16;
+
+struct Entry {
+    net: Net,
+    count: u32,
+}
+
+/// The networks that have any.
+pub(crate) struct Tally<M: Memory> {
+    all: Slab<M, Entry>,
+    index: Index<M>,
+}
+
+impl<M: Memory> Tally<M> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            all: Slab::new(),
+            index: Index::new(),
+        }
+    }
+
+    /// Makes room for networks up to this index. `false`: no memory.
+    pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        self.all.reserve(index) && self.index.reserve(index)
+    }
+
+    fn find(&self, key: &Key, net: Net) -> Option<u32> {
+        self.index.find(net.hash(key), |index| {
+            self.all.get(index).is_some_and(|entry| entry.net == net)
+        })
+    }
+
+    /// How many a network has.
+    pub(crate) fn count(&self, key: &Key, net: Net) -> u32 {
+        self.find(key, net)
+            .and_then(|index| self.all.get(index))
+            .map_or(0, |entry| entry.count)
+    }
+
+    /// One more: the network's index. `None`: no memory, it is not counted.
+    pub(crate) fn join(&mut self, key: &Key, net: Net) -> Option<u32> {
+        let index = match self.find(key, net) {
+            Some(index) => index,
+            None => {
+                let (index, _) = self.all.vacant()?;
+                if !self.index.reserve(index) {
+                    return None;
+                }
+                let index = self.all.insert(Entry { net, count: 0 })?;
+                self.index.insert(net.hash(key), index);
+                index
+            }
+        };
+        let entry = self.all.get_mut(index)?;
+        entry.count = entry.count.saturating_add(1);
+        Some(index)
+    }
+
+    /// One less.
+    pub(crate) fn leave(&mut self, index: u32) {
+        let Some(entry) = self.all.get_mut(index) else {
+            return;
+        };
+        entry.count = entry.count.saturating_sub(1);
+        if entry.count == 0 {
+            self.index.remove(index);
+            self.all.remove(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

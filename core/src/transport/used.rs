@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Which indices of a slab are in use, so that the next one is found in constant time, however few
+//! there are among how many free ones.
+//!
+//! A bit for each index, and a bit for each group of them that is not empty.
+
+use super::host::Memory;
+use super::paged::Paged;
+
+/// Words of a group.
+const GROUP: u32 = 8;
+/// Indices of a group.
+const SPAN: u32 = GROUP * 64;
+/// Words that have a bit for each group.
+const GROUPS: usize = 64;
+/// The most indices: more than any table has.
+pub(crate) const MAX: u32 = SPAN * 64 * GROUPS as u32;
+
+pub(crate) struct Used<M: Memory> {
+    words: Paged<M, u64>,
+    groups: [u64; GROUPS],
+}
+
+impl<M: Memory> Used<M> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            words: Paged::new(),
+            groups: [0; GROUPS],
+        }
+    }
+
+    /// Makes room for indices up to this one. `false`: no memory, or too many.
+    #[inline]
+    pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        index < MAX && self.words.reserve(index / 64, || 0)
+    }
+
+    /// Says whether an index is in use. There must be room for it.
+    pub(crate) fn set(&mut self, index: u32, used: bool) {
+        let Some(word) = self.words.get_mut(index / 64) else {
+            return;
+        };
+        *word = with(*word, index, used);
+        let group = index / SPAN;
+        let any = used
+            || self
+                .first_in(group * GROUP, group * GROUP + GROUP)
+                .is_some();
+        if let Some(word) = self.groups.get_mut((group / 64) as usize) {
+            *word = with(*word, group, any);
+        }
+    }
+
+    /// The first index in use in some words.
+    fn first_in(&self, from: u32, to: u32) -> Option<u32> {
+        for at in from..to {
+            step!();
+            let word = *self.words.get(at)?;
+            if word != 0 {
+                return Some((at * 64).saturating_add(word.trailing_zeros()));
+            }
+        }
+        None
+    }
+
+    /// The first index in use, from `from` on.
+    pub(crate) fn next(&self, from: u32) -> Option<u32> {
+        if from >= MAX {
+            return None;
+        }
+        let word = *self.words.get(from / 64)? & (u64::MAX << (from % 64));
+        if word != 0 {
+            return Some((from / 64 * 64).saturating_add(word.trailing_zeros()));
+        }
+        let group = from / SPAN;
+        let after = group.saturating_add(1);
+        let rest = self.first_in(from / 64 + 1, after.saturating_mul(GROUP));
+        if rest.is_some() {
+            return rest;
+        }
+        let mut mask = u64::MAX << (after % 64);
+        for at in after / 64..GROUPS as u32 {
+            step!();
+            let word = *self.groups.get(at as usize)? & mask;
+            if word != 0 {
+                let group = (at * 64).saturating_add(word.trailing_zeros());
+                let first = group.saturating_mul(GROUP);
+                return self.first_in(first, first.saturating_add(GROUP));
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
+}
+
+#[inline]
+fn with(word: u64, bit: u32, set: bool) -> u64 {
+    let bit = 1_u64 << (bit % 64);
+    if set {
+        word | bit
+    } else {
+        word & !bit
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Attackers that nobody thought of: programs of random actions.
+
+use turnstile_core::header::{FLAG_REN, FLAG_UNSCHEDULED};
+use turnstile_core::transport::wire::*;
+
+use super::super::host::next;
+use super::super::network::Flying;
+use super::actions::{data, sync, Attack, Forge};
+use super::*;
+
+/// So many runs in a test; the environment's `ADVERSARIES` says otherwise, for a long one by
+/// command.
+const RUNS: u64 = 1000;
+
+/// A random attacker: what it does, and how often, in 256ths for each kind of packet.
+struct Random {
+    rates: [u8; 9],
+    /// It uses so many cookies and forged addresses.
+    cookies: u64,
+    addresses: u64,
+    /// Its messages have this length.
+    length: u32,
+    ren: bool,
+    priority: Option<u8>,
+    /// How many tokens of each 256 it answers.
+    answers: u8,
+    /// Tokens that it was given, for later.
+    kept: Vec<(usize, Token)>,
+    /// The last CHALLENGE, and of which host.
+    challenged: Option<(usize, Challenge)>,
+}
+
+impl Random {
+    fn new(random: &mut u64) -> Self {
+        let mut below = |n: u64| next(random) % n;
+        let powers = |exponent: u64| 1_u64 << exponent;
+        Self {
+            rates: std::array::from_fn(|_| {
+                let (on, rate) = (below(2), below(256));
+                (on * rate) as u8
+            }),
+            cookies: powers(below(20)),
+            addresses: powers(below(14)),
+            length: powers(below(24)) as u32,
+            ren: below(3) == 0,
+            priority: (below(2) == 0).then(|| below(8) as u8),
+            answers: below(256) as u8,
+            kept: Vec::new(),
+            challenged: None,
+        }
+    }
+
+    fn from(&self, forge: &mut Forge<'_>) -> usize {
+        match forge.below(4) {
+            0 => OWN,
+            _ => GHOSTS + forge.below(self.addresses) as usize,
+        }
+    }
+
+    fn packet(&self, kind: usize, forge: &mut Forge<'_>) -> Packet {
+        let cookie = Cookie(forge.below(self.cookies));
+        let offset = forge.below(self.length.into()) as u32;
+        let len = (1 + forge.below(1450) as u32).min(MAX_LENGTH - offset);
+        match kind {
+            0 => {
+                let unscheduled = if forge.below(2) == 0 {
+                    self.length.min(2000)
+                } else {
+                    0
+                };
+                Packet::Sync(Sync {
+                    ren: self.ren,
+                    priority: self.priority,
+                    unscheduled,
+                    probe: forge.below(8) == 0,
+                    length: (forge.below(4) != 0 || unscheduled != 0).then_some(self.length),
+                    ..sync(cookie.0, self.length)
+                })
+            }
+            1 => Packet::Token(Token {
+                cookie,
+                sequence: forge.below(1 << 16) as u16,
+                timestamp: forge.below(1 << 32) as u32,
+                priority: forge.below(8) as u8,
+                grant: None,
+            }),
+            2 => {
+                let flags = [0, FLAG_UNSCHEDULED, FLAG_REN][forge.below(3) as usize];
+                Packet::Data(Data {
+                    flags,
+                    ..data(cookie.0, offset, len)
+                })
+            }
+            3 => {
+                let mut spans = Spans::EMPTY;
+                spans.push(offset, offset + len);
+                Packet::Resend(Resend { cookie, spans })
+            }
+            4 => Packet::Fin(Fin {
+                cookie,
+                length: offset + 1,
+            }),
+            5 => Packet::Ack(Ack {
+                cookie,
+                received: offset,
+                window: forge.below(u64::from(MAX_LENGTH)) as u32,
+                last: false,
+            }),
+            6 => Packet::Ack(Ack {
+                cookie,
+                received: self.length,
+                window: self.length,
+                last: true,
+            }),
+            7 => Packet::Challenge(Challenge {
+                cookie,
+                echo: 1 + forge.below(1 << 32),
+            }),
+            _ => Packet::Reset(Reset {
+                cookie,
+                code: ResetCode::ALL[forge.below(6) as usize],
+            }),
+        }
+    }
+}
+
+impl Attack for Random {
+    fn turn(&mut self, forge: &mut Forge<'_>, seen: &[Flying]) {
+        for packet in seen.iter().filter(|packet| packet.to == OWN) {
+            match packet.packet {
+                Packet::Token(token) => self.kept.push((packet.from, token)),
+                Packet::Challenge(it) => self.challenged = Some((packet.from, it)),
+                _ => {}
+            }
+        }
+        if let Some((from, challenge)) = self.challenged.take() {
+            if forge.below(256) < self.answers.into() {
+                let answer = Sync {
+                    echo: challenge.echo,
+                    ..sync(challenge.cookie.0, self.length)
+                };
+                forge.send(OWN, from, Packet::Sync(answer));
+            }
+        }
+        for (from, token) in std::mem::take(&mut self.kept) {
+            if forge.below(256) < self.answers.into() {
+                let offset = forge.below(self.length.into()) as u32;
+                let len = (self.length - offset).min(1450);
+                let answer = Data {
+                    token: token.sequence,
+                    timestamp: token.timestamp,
+                    flags: 0,
+                    ..data(token.cookie.0, offset, len)
+                };
+                forge.send(OWN, from, Packet::Data(answer));
+            }
+        }
+        for kind in 0..self.rates.len() {
+            if forge.below(256) < self.rates[kind].into() {
+                let from = self.from(forge);
+                let to = forge.below(2) as usize;
+                let packet = self.packet(kind, forge);
+                forge.send(from, to, packet);
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_it_does_honest_messages_arrive() {
+    let runs = std::env::var("ADVERSARIES").map_or(RUNS, |n| n.parse().expect("a number"));
+    let mut worst = (0.0, 0);
+    for seed in 0..runs {
+        let mut random = seed;
+        let mut attacker = Random::new(&mut random);
+        let load = Load {
+            seed,
+            messages: 5,
+            longest: 20_000,
+            span: 500_000,
+            config: Config::DEFAULT,
+        };
+        let (alone, attacked) = check(&load, &mut attacker, Sight::Own);
+        let times = attacked.total as f64 / alone.total as f64;
+        if times > worst.0 {
+            worst = (times, seed);
+        }
+    }
+    println!(
+        "{runs} runs; the worst, {}: {:.2} times as long",
+        worst.1, worst.0
+    );
+}
