@@ -133,7 +133,7 @@ impl<M: Memory> Shares<M> {
 }
 
 fn hash(seed: u64, user: u32, peer: u32) -> u32 {
-    let key = u64::from(user) << 32 | u64::from(peer);
+    let key = (u64::from(user) << 32) | u64::from(peer);
     (super::endpoint::mix(key ^ seed) >> 32) as u32
 }
 
