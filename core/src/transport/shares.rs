@@ -137,7 +137,7 @@ impl<M: Memory> Shares<M> {
 }
 
 fn hash(key: &Key, user: u32, peer: u32) -> u32 {
-    let both = u64::from(user) << 32 | u64::from(peer);
+    let both = (u64::from(user) << 32) | u64::from(peer);
     (key.hash([both], PURPOSE, 0) >> 32) as u32
 }
 

@@ -235,7 +235,8 @@ unsafe extern "C" fn refused<T: Transport>(tn: *mut bindings::knt_net, why: u32)
 /// # Safety
 ///
 /// - C guarantees: `tn` is an open namespace, and stays so during the call; `to` and the `len`
-///   bytes at `head` are valid until the return. Bottom halves are off; without the namespace's lock.
+///   bytes at `head` are valid until the return. Bottom halves are off; without the namespace's
+///   lock.
 /// - Rust keeps nothing of both, and does not sleep.
 unsafe extern "C" fn undelivered<T: Transport>(
     tn: *mut bindings::knt_net,
