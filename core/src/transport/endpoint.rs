@@ -293,6 +293,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// [`Endpoint::set_link`] was not told of has no link of its own. `ecn`: the two bits of its IP
     /// header. `payload`: the buffer that it came in, which is dropped unless it goes to
     /// [`Host::data`].
+    // Not inlined: its caller has a header and an address on the stack.
+    #[inline(never)]
     #[allow(clippy::too_many_arguments)] // facts of one packet
     pub fn packet<H: Host<O, I>>(
         &mut self,

@@ -58,6 +58,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         false
     }
 
+    // Not inlined, so that what it needs of the stack is not needed for each packet.
+    #[inline(never)]
     pub(super) fn on_reset<H: Host<O, I>>(
         &mut self,
         at: At,

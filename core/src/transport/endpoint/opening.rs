@@ -10,6 +10,8 @@ use crate::transport::incoming::many_are_silent;
 use crate::transport::wire::{Sync, SYNC_LEN};
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
+    // Not inlined, so that what it needs of the stack is not needed for each packet.
+    #[inline(never)]
     pub(super) fn on_sync<H: Host<O, I>>(
         &mut self,
         at: At,

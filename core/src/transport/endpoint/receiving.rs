@@ -249,6 +249,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
+    // Not inlined, so that what it needs of the stack is not needed for each packet.
+    #[inline(never)]
     pub(super) fn on_fin<H: Host<O, I>>(
         &mut self,
         at: At,

@@ -18,7 +18,7 @@ const BURST: u32 = 32;
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Begins a message: sends its SYNC and its unscheduled packets. [`Endpoint::written`]
     /// announces data that is written later.
-    // Not inlined: a message is large and is made here, and the caller's stack is short.
+    // Not inlined: the caller's stack is short.
     #[inline(never)]
     pub fn send<H: Host<O, I>>(
         &mut self,
@@ -50,37 +50,58 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let cookie = Cookie(host.random());
         let number = self.next_number();
         let rto = self.rto(self.config.base_rtt);
-        let timeout = self.config.timeout;
-        let mut out = Out::new(message, cookie, number, peer, to, &what, now, rto, timeout);
-        out.shared = shared;
-        if self.config.policy == Policy::Ren {
-            out.ren = true;
-            let speed = self.links.speed(out.link);
-            out.line = base_payload(self.config.base_bytes(speed), out.mss, to);
-            out.burst = out.line;
-        } else if what.length == Some(what.available)
-            && whole <= self.config.unscheduled.saturating_mul(what.mss.into())
-        {
-            out.unscheduled = whole;
-            out.burst = whole;
+        self.insert_out(message, cookie, number, peer, to, &what, now, rto);
+        let mut sync = None;
+        if let Some(out) = self.outs.get_mut(index) {
+            out.shared = shared;
+            if self.config.policy == Policy::Ren {
+                out.ren = true;
+                let speed = self.links.speed(out.link);
+                out.line = base_payload(self.config.base_bytes(speed), out.mss, to);
+                out.burst = out.line;
+            } else if what.length == Some(what.available)
+                && whole <= self.config.unscheduled.saturating_mul(what.mss.into())
+            {
+                out.unscheduled = whole;
+                out.burst = whole;
+            }
+            self.out_timers.set(index, out.first_timer());
+            sync = Some(out.sync(now));
         }
-        let first = out.first_timer();
-        let sync = out.sync(now);
-        self.outs.insert(out);
         self.out_index.insert(self.hash_out(cookie), index);
-        self.out_timers.set(index, first);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.outgoing = peer.outgoing.saturating_add(1);
         }
         self.note_unacknowledged(index);
         self.stats.count(Counter::OutOpened);
         self.stats.count(Counter::SyncSent);
-        if let Some(out) = self.outs.get(index) {
+        if let (Some(out), Some(sync)) = (self.outs.get(index), sync) {
             signal(host, Owner::Out(&out.user), to, &Packet::Sync(sync));
         }
         self.tell_out_opened(now, index, host);
         self.burst(now, index, host);
         Ok(self.out_id(index))
+    }
+
+    /// Makes a message and puts it into the slab, in a function of its own: a message is large, and
+    /// nothing else should share the stack with it.
+    #[inline(never)]
+    #[allow(clippy::too_many_arguments)] // those of `Out::new`
+    fn insert_out(
+        &mut self,
+        message: O,
+        cookie: Cookie,
+        number: u64,
+        peer: u32,
+        to: &Address,
+        what: &Outgoing,
+        now: Nanos,
+        rto: Nanos,
+    ) {
+        let timeout = self.config.timeout;
+        self.outs.insert(Out::new(
+            message, cookie, number, peer, to, what, now, rto, timeout,
+        ));
     }
 
     /// Whether a user may begin another message to a peer; `None`: to one that has none of the
@@ -407,6 +428,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
+    // Not inlined, so that what it needs of the stack is not needed for each packet.
+    #[inline(never)]
     pub(super) fn on_ack<H: Host<O, I>>(
         &mut self,
         at: At,
