@@ -155,10 +155,14 @@ fn owned(owner: &Owner<'_, Out, In>, packet: &Packet, payload: Option<&Slice<'_,
         (Owner::Out(_), Packet::Sync(_) | Packet::Fin(_) | Packet::Ack(_) | Packet::Reset(_)) => {}
         (
             Owner::In(message),
-            Packet::Token(_) | Packet::Resend(_) | Packet::Ack(_) | Packet::Reset(_),
+            Packet::Token(_)
+            | Packet::Resend(_)
+            | Packet::Ack(_)
+            | Packet::Reset(_)
+            | Packet::Challenge(_),
         ) => assert_eq!(message.cookie, packet.cookie()),
         // Of what is known no longer.
-        (Owner::Nobody, Packet::Reset(_)) => {}
+        (Owner::Nobody, Packet::Reset(_) | Packet::Challenge(_)) => {}
         (Owner::Nobody, Packet::Ack(ack)) => assert!(ack.last, "of a message that is known"),
         (owner, packet) => panic!("{packet:?} of {owner:?}"),
     }

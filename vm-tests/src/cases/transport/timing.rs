@@ -112,15 +112,23 @@ fn nothing_wasted(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// The link that is used least is used as much as in ExpressPass section 2.2.
+/// How often the parking lot is run: its flows may fall into step for some milliseconds.
+const DRAWS: u32 = 4;
+
+/// The link that is used least is used as much as in ExpressPass section 2.2, in the mean of
+/// [`DRAWS`].
 fn several_bottlenecks(ctx: &mut Ctx) -> Result<()> {
     let all = [(2, 0.967), (6, 0.922)];
     for (bottlenecks, paper) in all {
-        let outcome = parking_lot::run("policy expresspass", bottlenecks)?;
-        let least = outcome.least();
-        ctx.note(format!("{bottlenecks} bottlenecks: {:.2} %", 100.0 * least));
-        ensure!(least >= paper, "{bottlenecks}: {least:.4} < {paper}");
-        ensure!(outcome.drops == 0, "{} packets dropped", outcome.drops);
+        let mut mean = 0.0;
+        for _ in 0..DRAWS {
+            let outcome = parking_lot::run("policy expresspass", bottlenecks)?;
+            let least = outcome.least();
+            ctx.note(format!("{bottlenecks} bottlenecks: {:.2} %", 100.0 * least));
+            ensure!(outcome.drops == 0, "{} packets dropped", outcome.drops);
+            mean += least / f64::from(DRAWS);
+        }
+        ensure!(mean >= paper, "{bottlenecks}: {mean:.4} < {paper}");
     }
     Ok(())
 }
