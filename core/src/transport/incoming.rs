@@ -543,15 +543,17 @@ impl<I> In<I> {
         Facts {
             received: self.received,
             tokens: self.tokens,
-            idle: self.idle,
-            closed: self.missing() == 0,
+            // A stranger is asked too rarely for its silence to show.
+            idle: self.idle || !self.proven,
+            closed: self.proven && self.missing() == 0,
         }
     }
 
     /// When to call [`In::clock`].
     pub(crate) fn next_clock(&self, now: Nanos, base_rtt: Nanos) -> Nanos {
         let mut next = self.tick.unwrap_or(Nanos::MAX);
-        if self.missing() != 0 {
+        // A stranger's message may have come as a whole, and is not delivered.
+        if self.missing() != 0 || !self.proven {
             next = next.min(self.progress.next());
         }
         if let Some(due) = self.gaps.due(self.rtt(base_rtt)) {
