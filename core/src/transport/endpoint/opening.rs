@@ -200,9 +200,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         credit: Credit,
         first: u16,
     ) {
-        self.ins.insert(In::new(
-            user, number, peer, from, sync, window, now, times, until, credit, first,
-        ));
+        self.ins.insert_with(|| {
+            In::new(
+                user, number, peer, from, sync, window, now, times, until, credit, first,
+            )
+        });
     }
 
     /// How many bytes of a message may come without tokens: what its sender announces, and would
