@@ -27,6 +27,7 @@ use super::incoming::In;
 use super::index::Index;
 use super::jitter::Rng;
 use super::links::Links;
+use super::maybe::Maybe;
 use super::outgoing::Out;
 use super::peers::{Coflows, Peers};
 use super::remembered::Remembered;

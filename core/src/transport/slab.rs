@@ -69,13 +69,6 @@ impl<M: Memory, T> Slab<M, T> {
 
     /// Puts an item where [`Slab::vacant`] says.
     pub(crate) fn insert(&mut self, item: T) -> Option<u32> {
-        self.insert_with(|| item)
-    }
-
-    /// The same with an item that is made in its place, if the compiler can: a large one should not
-    /// be on the stack first.
-    #[inline(always)]
-    pub(crate) fn insert_with(&mut self, make: impl FnOnce() -> T) -> Option<u32> {
         let (index, _) = self.vacant()?;
         let entry = self.entries.get_mut(index)?;
         if self.free == NONE {
@@ -83,7 +76,7 @@ impl<M: Memory, T> Slab<M, T> {
         } else {
             self.free = entry.next;
         }
-        entry.item.get_or_insert_with(make);
+        entry.item = Some(item);
         self.used.set(index, true);
         self.len = self.len.saturating_add(1);
         Some(index)

@@ -158,7 +158,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let known = self.peers.is_proven(peer);
         let mut narrow = false;
         if let Some(message) = self.ins.get_mut(index) {
-            message.grant = sync.ren.then_some(now + rtt);
+            message.grant = sync.ren.then_some(now + rtt).into();
             message.coflow_entry = coflow;
             message.link = link;
             message.proven = known;
@@ -200,11 +200,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         credit: Credit,
         first: u16,
     ) {
-        self.ins.insert_with(|| {
-            In::new(
-                user, number, peer, from, sync, window, now, times, until, credit, first,
-            )
-        });
+        self.ins.insert(In::new(
+            user, number, peer, from, sync, window, now, times, until, credit, first,
+        ));
     }
 
     /// How many bytes of a message may come without tokens: what its sender announces, and would

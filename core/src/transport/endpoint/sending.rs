@@ -99,8 +99,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         rto: Nanos,
     ) {
         let timeout = self.config.timeout;
-        self.outs
-            .insert_with(|| Out::new(message, cookie, number, peer, to, what, now, rto, timeout));
+        self.outs.insert(Out::new(
+            message, cookie, number, peer, to, what, now, rto, timeout,
+        ));
     }
 
     /// Whether a user may begin another message to a peer; `None`: to one that has none of the
