@@ -43,6 +43,7 @@ mod memory;
 mod netlink;
 mod outgoing;
 mod ports;
+mod promotable;
 mod receive;
 mod send;
 mod settings;

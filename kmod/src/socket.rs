@@ -5,6 +5,7 @@ use crate::incoming::{Incoming, Where};
 use crate::memory::atomic;
 use crate::outgoing::Open;
 use crate::ports::Ports;
+use crate::promotable::{Marked, Promotable};
 use crate::waiting::{Waiter, Waiting};
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation};
@@ -68,8 +69,8 @@ pub(crate) struct Socket {
     /// The next message to come has this number.
     pub(crate) next_incoming: u64,
     next_order: u64,
-    /// In the list of those of which a message may become exclusive; the next one in it.
-    promotable: Option<Option<u64>>,
+    /// Its place among those of which a message may be given room.
+    pub(crate) promotable: Option<Marked>,
 }
 
 impl Socket {
@@ -287,7 +288,8 @@ pub(crate) struct Sockets {
     /// Those that wait for a place for a message.
     pub(crate) waiting: Waiting,
     next: u64,
-    promotable: Option<u64>,
+    /// Those of which a message may be given room.
+    pub(crate) promotable: Promotable,
 }
 
 impl Sockets {
@@ -297,7 +299,7 @@ impl Sockets {
             ports: Ports::new(random()),
             waiting: Waiting::default(),
             next: 1,
-            promotable: None,
+            promotable: Promotable::default(),
         }
     }
 
@@ -324,35 +326,14 @@ impl Sockets {
 
     pub(crate) fn remove(&mut self, handle: u64) {
         self.no_longer_waits(handle);
+        self.unmark_promotable(handle);
         drop(self.all.remove(&handle));
     }
 
     /// Takes a socket out, for who wants to free it later.
     pub(crate) fn take(&mut self, handle: u64) -> Option<RBTreeNode<u64, Socket>> {
         self.no_longer_waits(handle);
+        self.unmark_promotable(handle);
         self.all.remove_node(&handle)
-    }
-
-    /// A message of this socket may perhaps become exclusive.
-    pub(crate) fn mark_promotable(&mut self, handle: u64) {
-        let next = self.promotable;
-        if let Some(socket) = self.get_mut(handle) {
-            if socket.promotable.is_none() {
-                socket.promotable = Some(next);
-                self.promotable = Some(handle);
-            }
-        }
-    }
-
-    /// One of the sockets that were marked.
-    pub(crate) fn take_promotable(&mut self) -> Option<u64> {
-        let handle = self.promotable?;
-        // A socket that is gone ends the list: those behind it are looked at when something of
-        // theirs is read.
-        self.promotable = self
-            .get_mut(handle)
-            .and_then(|socket| socket.promotable.take())
-            .flatten();
-        Some(handle)
     }
 }
