@@ -14,6 +14,7 @@
 mod actions;
 mod random;
 mod strategies;
+mod table;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
