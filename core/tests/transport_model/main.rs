@@ -17,6 +17,7 @@ mod progress;
 mod ren;
 mod rules;
 mod sharing;
+mod soak;
 mod topology;
 
 use network::{Link, Network};
