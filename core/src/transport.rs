@@ -38,6 +38,7 @@ mod index;
 pub mod jitter;
 mod ledger;
 mod links;
+mod orphans;
 mod outgoing;
 mod pacer;
 mod paged;

@@ -27,6 +27,7 @@ use super::incoming::In;
 use super::index::Index;
 use super::jitter::Rng;
 use super::links::Links;
+use super::orphans::Orphans;
 use super::outgoing::Out;
 use super::peers::{Coflows, Peers};
 use super::remembered::Remembered;
@@ -80,6 +81,8 @@ pub struct Endpoint<M: Memory, O, I> {
     /// What was learnt of paths.
     paths: paths::Paths<M>,
     coflows: Coflows<M>,
+    /// Outgoing messages whose socket is closed.
+    orphans: Orphans<M>,
     remembered: Remembered<M>,
     /// How many messages come in from strangers.
     half_open: u32,
@@ -126,6 +129,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         shares: Shares::new(),
         paths: paths::Paths::new(),
         coflows: Coflows::new(),
+        orphans: Orphans::new(),
         remembered: Remembered::new(),
         half_open: 0,
         ahead: None,
@@ -257,6 +261,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// How many messages go out, come in, and are remembered.
     pub fn counts(&self) -> (u32, u32, u32) {
         (self.outs.len(), self.ins.len(), self.remembered.len())
+    }
+
+    /// How many messages go out whose socket was closed, and their bytes that are not acknowledged,
+    /// 1 KiB more for each.
+    pub fn orphans(&self) -> (u32, u64) {
+        self.orphans.totals()
     }
 
     /// Whose message a received packet belongs to: what [`Endpoint::packet`] would look at. For who

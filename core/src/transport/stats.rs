@@ -288,6 +288,10 @@ counters! {
     UnreachableReceived = "unreachable_received",
     /// ICMP errors that belong to no message under way, or say less than its peer did.
     UnreachableIgnored = "unreachable_ignored",
+    /// Messages going out whose socket was closed before they were delivered.
+    OutOrphaned = "out_orphaned",
+    /// Of these: given up because there were too many, or they had too many bytes.
+    OrphanLimit = "orphan_limit",
 }
 
 impl Counter {

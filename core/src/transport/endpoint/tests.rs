@@ -10,6 +10,7 @@ use crate::transport::testing::Std;
 use crate::transport::wire::{self, Data, Sync};
 
 mod limits;
+mod orphans;
 mod steps;
 mod trust;
 

@@ -34,6 +34,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 break;
             }
         }
+        self.drop_orphans(now, host);
         self.pace(at, host);
     }
 
@@ -45,6 +46,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             first(&self.out_timers),
             self.remembered.next(),
             self.links.next(),
+            self.excess_orphan().map(|_| Nanos::ZERO),
         ];
         all.into_iter().flatten().min()
     }
@@ -115,10 +117,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     fn on_out_timer<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         // Read before what follows, which may set the timer.
         let due = match self.outs.get_mut(index) {
-            Some(out) => {
-                let orphan = host.is_orphan(&out.user);
-                out.due(now, orphan)
-            }
+            Some(out) => out.due(now),
             None => return self.out_timers.remove(index),
         };
         match due {
