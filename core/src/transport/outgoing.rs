@@ -108,6 +108,8 @@ pub(crate) struct Out<O> {
     /// When a SYNC, probe or FIN was last sent, except those that answer a token for which there
     /// was no data.
     asked: Nanos,
+    /// When data was last sent.
+    spoke: Nanos,
     /// After this silence it probes again.
     patience: Nanos,
     /// How often it probed before the peer answered.
@@ -212,6 +214,7 @@ impl<O> Out<O> {
             began: now,
             heard: now,
             asked: now,
+            spoke: now,
             patience: rto,
             syncs: 0,
             complained: None,
@@ -333,6 +336,9 @@ impl<O> Out<O> {
     /// Chooses the part for the next packet, of at most `most` bytes.
     pub(crate) fn next(&mut self, now: Nanos, most: u32) -> Result<Piece, Nothing> {
         let next = self.take_next(now, most.min(self.mss));
+        if next.is_ok() {
+            self.spoke = now;
+        }
         self.idle = match next {
             Err(Nothing::Unwritten) => self.idle.saturating_add(1),
             _ => 0,
@@ -456,10 +462,12 @@ impl<O> Out<O> {
             window.max(self.window)
         };
         let news = received > self.received || window != self.window;
-        self.window = window;
-        if news {
+        // To learn the first window is none: who forgets the message, and hears of it anew, would
+        // otherwise put off its end for ever.
+        if received > self.received || self.window < MAX_LENGTH && window > self.window {
             self.progress = now;
         }
+        self.window = window;
         if received > self.received {
             (self.tries, self.vain) = (0, u32::MAX);
             self.received = received;
@@ -521,13 +529,15 @@ impl<O> Out<O> {
         let timeout = self.timeout;
         let dead = self.heard + timeout;
         let patience = self.patience_for_progress(timeout);
-        let stalled = self.open && patience.is_some_and(|time| now >= self.progress + time);
+        let stalled = patience.is_some_and(|time| now >= self.progress + time);
         if now >= dead || stalled {
             return Due::Dead;
         }
         let longest = MAX_PATIENCE.min(Nanos(timeout.0 / ASKED_IN_TIMEOUT));
         self.patience = self.patience.min(longest);
-        let ask = self.heard.max(self.asked) + self.patience;
+        // A peer whose tokens get lost is heard of all the time, and hears nothing.
+        let ask =
+            (self.heard.max(self.asked) + self.patience).min(self.spoke.max(self.asked) + longest);
         if now < ask {
             return Due::Later(ask.min(dead));
         }

@@ -63,6 +63,8 @@ const ALL: &[&[Case]] = &[
     transport::port::CASES,
     transport::uplinks::CASES,
     transport::dead::CASES,
+    transport::closed::CASES,
+    transport::forged::CASES,
     transport::churn::CASES,
 ];
 

@@ -255,7 +255,9 @@ fn who_answers_and_takes_nothing_is_given_up_in_the_end() {
     };
     // It wants more, and has none.
     let mut open = out(Some(10_000), 10_000);
+    open.acknowledged(Nanos(600), 0, 8000);
     open.acknowledged(Nanos(700), 0, 9000);
+    open.acknowledged(Nanos(800), 0, 9000);
     assert!(!due(&mut open, after(STALLED_TIMEOUTS) - Nanos(1)));
     assert!(due(&mut open, after(STALLED_TIMEOUTS)));
     // Sooner if nobody would be told.

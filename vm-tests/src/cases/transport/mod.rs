@@ -4,10 +4,12 @@
 use crate::harness::Case;
 
 pub(super) mod churn;
+pub(super) mod closed;
 mod content;
 pub(super) mod dead;
 pub(super) mod ends;
 pub(super) mod errors;
+pub(super) mod forged;
 pub(super) mod hostile;
 pub(super) mod identity;
 pub(super) mod kernel;
