@@ -65,6 +65,7 @@ const ALL: &[&[Case]] = &[
     transport::dead::CASES,
     transport::closed::CASES,
     transport::forged::CASES,
+    transport::outage::CASES,
     transport::churn::CASES,
 ];
 

@@ -157,7 +157,13 @@ fn forged(ctx: &mut Ctx) -> Result<()> {
             Ok(count)
         };
         // Nobody answers: the guesses end nothing, and are not what is told in the end.
-        there.ns.ip("link set eth0 down")?;
+        there.ns.run("nft add table inet hole")?;
+        there
+            .ns
+            .run("nft add chain inet hole in { type filter hook input priority 0 ; }")?;
+        there.ns.run(&format!(
+            "nft add rule inet hole in udp dport {UDP_PORT} drop"
+        ))?;
         let from = sender(&here.ns)?;
         let began = Instant::now();
         from.send_to(&content::content(1, 5000), address, &SendOptions::default())?;
@@ -194,7 +200,7 @@ fn forged(ctx: &mut Ctx) -> Result<()> {
         refused("host unreachable", Err::<(), _>(why), libc::EHOSTUNREACH)?;
         ensure!(took >= TIMEOUT, "it ended after {took:?}");
         // A message under way: neither guesses nor the right quote end it.
-        there.ns.ip("link set eth0 up")?;
+        there.ns.run("nft delete table inet hole")?;
         let to = receiver(&there.ns)?;
         to.set_recv_buffer_size(64 << 10)?;
         let sent = content::content(4, 400_000);

@@ -19,6 +19,7 @@ pub(super) mod memory;
 pub(super) mod names;
 pub(super) mod netlink;
 pub(super) mod options;
+pub(super) mod outage;
 pub(super) mod packets;
 pub(super) mod path;
 pub(super) mod port;
