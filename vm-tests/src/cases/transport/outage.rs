@@ -123,6 +123,8 @@ fn two_users(ctx: &mut Ctx) -> Result<()> {
             libc::MSG_DONTWAIT,
         )
         .with_context(|| format!("message {number} of the other user"))?;
+        // Those to a living peer end meanwhile.
+        std::thread::sleep(Duration::from_micros(200));
     }
     receive_all(&to, &mut ledger)?;
     nothing_more(&to)
