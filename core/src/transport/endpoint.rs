@@ -46,6 +46,7 @@ mod pacing;
 mod paths;
 mod receiving;
 mod sending;
+mod shrinking;
 mod timing;
 mod trust;
 
@@ -95,6 +96,8 @@ pub struct Endpoint<M: Memory, O, I> {
     challenged: Nanos,
     resets: u32,
     resets_at: Nanos,
+    /// When the next step of [shrinking](shrinking) may be.
+    shrunk: Nanos,
     /// When an event about each limit may be sent again.
     limited: [Nanos; 6],
 }
@@ -137,6 +140,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         challenged: Nanos::ZERO,
         resets: RESET_BURST,
         resets_at: Nanos::ZERO,
+        shrunk: Nanos::ZERO,
         limited: [Nanos::ZERO; 6],
     };
 

@@ -32,6 +32,11 @@ impl<M: Memory> Orphans<M> {
         self.order.reserve(index)
     }
 
+    /// Gives back some of the room beyond `keep` indices.
+    pub(crate) fn shrink(&mut self, keep: u32) {
+        self.order.shrink(keep);
+    }
+
     /// A message's socket is closed. `left`: bytes that are not acknowledged.
     pub(crate) fn join(&mut self, index: u32, now: Nanos, left: u32) {
         self.order.set(index, now);

@@ -11,6 +11,7 @@ use crate::transport::wire::{self, Data, Sync};
 
 mod limits;
 mod orphans;
+mod shrinking;
 mod stalled;
 mod steps;
 mod trust;

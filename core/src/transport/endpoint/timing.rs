@@ -35,6 +35,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
         }
         self.drop_orphans(now, host);
+        self.shrink(now);
         self.pace(at, host);
     }
 
@@ -47,6 +48,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.remembered.next(),
             self.links.next(),
             self.excess_orphan().map(|_| Nanos::ZERO),
+            self.next_shrink(),
         ];
         all.into_iter().flatten().min()
     }

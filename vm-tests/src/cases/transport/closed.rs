@@ -20,6 +20,7 @@ use crate::topology::Builder;
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/dead/orphans", orphans).timeout_s(300),
+    Case::new("transport/memory/given-back", given_back).timeout_s(300),
     Case::new("transport/dead/window-0", window_0).timeout_s(120),
     Case::new("transport/dead/no-tokens", no_tokens).timeout_s(120),
     Case::new("transport/dead/no-data", no_data).timeout_s(120),
@@ -115,6 +116,70 @@ fn orphans(ctx: &mut Ctx) -> Result<()> {
     let took = began.elapsed();
     ctx.note(format!("the rest went after {took:?}"));
     drop(stuck);
+    Ok(())
+}
+
+/// KiB that the kernel took for itself.
+fn taken() -> Result<u64> {
+    let table = std::fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
+    table
+        .lines()
+        .find_map(|line| line.strip_prefix("SUnreclaim:"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+        .context("no SUnreclaim")
+}
+
+/// Sixty thousand messages come in and are remembered, and as many as there are places wait for a
+/// peer that is dead: when they have ended, the namespaces' tables give their memory back.
+fn given_back(ctx: &mut Ctx) -> Result<()> {
+    const MESSAGES: u64 = 60_000;
+    let net = hosts(&Builder::bridged(3))?;
+    configure_all(
+        &net,
+        "timeout 4s max-outgoing 65536 max-incoming 65536 max-remembered 1048576",
+    )?;
+    let here = &net.hosts[0].ns;
+    let to = receiver(&net.hosts[2].ns)?;
+    let from = sender(here)?;
+    from.set_completions(false)?;
+    net.hosts[1].ns.ip("link set eth0 down")?;
+    // What the first message makes, and the sockets, is not given back.
+    let there = addresses(&net.hosts[2]).map(as_v6);
+    send_once(&from, &[1; 100], Some(there[0]), &[], 0)?;
+    to.recv_message(100)?;
+    let before = taken()?;
+    let mut dead = Vec::new();
+    let mut waiting = 0_u64;
+    for _ in 0..32 {
+        let from = socket(here, "[::]:0")?;
+        for number in 0..1000 {
+            let to = as_v6(addresses(&net.hosts[1])[number % 2]);
+            let sent = send_once(&from, &[1; 100], Some(to), &[], libc::MSG_DONTWAIT);
+            waiting += u64::from(sent.is_ok());
+        }
+        dead.push(from);
+    }
+    let mut most = taken()?;
+    for number in 0..MESSAGES {
+        let there = there[(number % 2) as usize];
+        send_once(&from, &number.to_le_bytes(), Some(there), &[], 0)?;
+        to.recv_message(100)?;
+        if number % 5000 == 0 {
+            most = most.max(taken()?);
+        }
+    }
+    most = most.max(taken()?);
+    drop(dead);
+    std::thread::sleep(Duration::from_secs(30));
+    let after = taken()?;
+    ctx.note(format!(
+        "{waiting} messages wait; {before} KiB, at most {most}, then {after}"
+    ));
+    ensure!(waiting > 10_000, "only {waiting} messages wait");
+    let grown = most.saturating_sub(before);
+    ensure!(grown > 8 << 10, "only {grown} KiB were taken");
+    let left = after.saturating_sub(before);
+    ensure!(left < grown / 4, "{left} of {grown} KiB are not given back");
     Ok(())
 }
 
