@@ -2,8 +2,8 @@
 //! A growing array in chunks: it allocates little at once, and never moves its items.
 //!
 //! A tree of three levels: a root, directories, leaves. No chunk exceeds [`CHUNK_BYTES`], so that
-//! it can be allocated in atomic context, and growing copies nothing. It shrinks by a leaf at a time,
-//! from its end.
+//! it can be allocated in atomic context, and growing copies nothing. It shrinks by a leaf at a
+//! time, from its end.
 
 use super::host::{Memory, CHUNK_BYTES};
 
@@ -82,9 +82,8 @@ impl<M: Memory, T> Paged<M, T> {
         true
     }
 
-    /// Gives the last leaf back, if neither in it nor in the one before there is anything from `keep`
-    /// on that is needed: what comes and goes at a leaf's border allocates nothing. `false`: there is
-    /// nothing to give back.
+    /// Gives the last leaf back, if no item below `keep` is in it or in the one before: what comes
+    /// and goes at a leaf's border allocates nothing. `false`: there is nothing to give back.
     pub(crate) fn shrink(&mut self, keep: u32) -> bool {
         let leaf = 1 << Self::SHIFT;
         if self.len < keep.saturating_add(2 * leaf) {

@@ -31,8 +31,8 @@ fn configure(network: &mut Network, host: usize, config: &Config) {
     });
 }
 
-/// The sender tries for 60 s, the receiver for 10 s, and for 15 s nothing gets through, beginning at
-/// any moment of the message's life. It is delivered once and its sender is told so, or, if the
+/// The sender tries for 60 s, the receiver for 10 s, and for 15 s nothing gets through, beginning
+/// at any moment of the message's life. It is delivered once and its sender is told so, or, if the
 /// receiver has lost a part that was confirmed, never and its sender is told that.
 #[test]
 fn an_outage_between_the_ends_timeouts_delivers_once() {
@@ -85,8 +85,8 @@ fn an_outage_between_the_ends_timeouts_delivers_once() {
     assert!(ends.iter().all(|&count| count > 10), "{ends:?}");
 }
 
-/// A sender with policy `ren` and a receiver that gives tokens, and the reverse: whose policy counts
-/// is the receiver's.
+/// A sender with policy `ren` and a receiver that gives tokens, and the reverse: whose policy
+/// counts is the receiver's.
 #[test]
 fn the_receivers_policy_decides_where_the_ends_differ() {
     for (here, there) in [
