@@ -143,6 +143,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// Removes an outgoing message from all tables but the slab.
     fn leave_out(&mut self, now: Nanos, index: u32) {
+        self.made_room(now);
         let Some(out) = self.outs.get(index) else {
             return;
         };
@@ -208,6 +209,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.in_index.remove(index);
         self.in_timers.remove(index);
         self.links.leave(link, index);
+        self.made_room(now);
         self.count_tokens(tokens);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_sub(1);

@@ -13,8 +13,10 @@ use crate::units::Nanos;
 
 /// Between two steps.
 const PAUSE: Nanos = Nanos(Nanos::MILLISECOND.0 / 4);
-/// Until the next try, when the last entry of a table was in the way.
+/// Until the next try, when the last entry of a table was in the way, and some entry has gone.
 const LATER: Nanos = Nanos(5 * Nanos::SECOND.0);
+/// The last entry of a table is in the way, and no entry has gone since.
+const NEVER: Nanos = Nanos::MAX;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// When the next step is due, if there is one.
@@ -24,7 +26,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             && (self.ins.is_large(0)
                 || self.remembered.is_large(self.to_remember())
                 || self.peers.is_large());
-        (coming || self.outs.is_large(0)).then_some(self.shrunk)
+        let large = self.shrunk != NEVER && (coming || self.outs.is_large(0));
+        large.then_some(self.shrunk)
+    }
+
+    /// A message has ended, or is forgotten: perhaps it was in the way.
+    #[inline]
+    pub(super) fn made_room(&mut self, now: Nanos) {
+        if self.shrunk == NEVER {
+            self.shrunk = now + LATER;
+        }
     }
 
     /// How many finished messages there is to be room for.
@@ -37,7 +48,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub(super) fn shrink(&mut self, now: Nanos) {
         if self.next_shrink().is_some_and(|at| at <= now) {
             let more = self.shrink_tables();
-            self.shrunk = now + if more { PAUSE } else { LATER };
+            self.shrunk = if more { now + PAUSE } else { NEVER };
         }
     }
 

@@ -33,6 +33,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             if !self.remembered.forget(now) {
                 break;
             }
+            self.made_room(now);
         }
         self.drop_orphans(now, host);
         self.shrink(now);
