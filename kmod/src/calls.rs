@@ -18,6 +18,9 @@ use turnstile_core::units::Nanos;
 /// So many ports are tried at once, with the namespace's lock.
 const TRIES: usize = 256;
 
+/// So many messages of a closed socket are looked at with the lock held.
+const ORPHANS: usize = 32;
+
 /// A socket is made.
 pub(crate) fn open(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Result {
     let mut state = net.lock().ok_or(ENODEV)?;
@@ -65,6 +68,7 @@ pub(crate) fn close(
     };
     // When the time is over, the rest is sent after the socket was closed.
     let _ = sock.wait(net, &mut linger, is_empty);
+    orphan_all(net, handle);
     sock.set_handle(0);
     if let Some(mut state) = net.lock() {
         let mut gone = None;
@@ -147,6 +151,18 @@ fn refuse_all(net: &mut Net<'_, Turnstile>, handle: u64) {
         };
         let (state, outbox) = state.parts();
         from = state.refuse_some(handle, next, outbox);
+    }
+}
+
+/// What a closed socket still sends is nobody's from now on, and may be given up.
+fn orphan_all(net: &mut Net<'_, Turnstile>, handle: u64) {
+    let mut from = Some(0);
+    while let Some(next) = from {
+        let Some(mut state) = net.lock() else {
+            return;
+        };
+        let (state, outbox) = state.parts();
+        from = state.orphan_some(handle, next, outbox);
     }
 }
 
@@ -336,6 +352,25 @@ impl State {
             };
             self.abort_one(handle, number, id, now, outbox);
         }
+    }
+
+    /// Tells the endpoint of some messages of a closed socket, from this number on. Returns the
+    /// number to go on from.
+    fn orphan_some(&mut self, handle: u64, from: u32, outbox: &mut Outbox) -> Option<u32> {
+        let now = now();
+        let mut next = from;
+        for _ in 0..ORPHANS {
+            let socket = self.sockets.get(handle)?;
+            let (number, id) = {
+                let cursor = socket.sending.cursor_lower_bound(&next)?;
+                let (number, id) = cursor.current();
+                (*number, *id)
+            };
+            let (endpoint, mut surroundings) = self.split(outbox, now);
+            endpoint.orphan(Nanos(now), id, &mut surroundings);
+            next = number.checked_add(1)?;
+        }
+        Some(next)
     }
 
     /// Ends a message that goes out.

@@ -242,12 +242,6 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         }
     }
 
-    fn is_orphan(&self, message: &Outgoing) -> bool {
-        self.sockets
-            .get(message.socket)
-            .is_none_or(|socket| socket.closed)
-    }
-
     fn out_done(&mut self, _id: OutId, message: Outgoing, result: Result<(), Failure>) {
         let now = self.now;
         let handle = message.socket;

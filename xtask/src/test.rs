@@ -127,7 +127,15 @@ pub(crate) fn run(env: &Env, options: &Options) -> Result<bool> {
         Ok(_) if options.fail_fast && report.totals().1 > 0 => {
             report.skipped("guests", "a check on the host failed");
         }
-        Ok(ready) => guests(env, &ready, options, &report),
+        Ok(ready) => {
+            guests(env, &ready, options, &report);
+            if Bed::chosen(&[Bed::All])
+                .iter()
+                .all(|bed| beds.contains(bed))
+            {
+                report.each_case_ran();
+            }
+        }
     }
     env.ui
         .say(format!("tested in {:.0} s", began.elapsed().as_secs_f64()));

@@ -162,8 +162,12 @@ pub mod config {
     pub const LINK_IN_FORCE: u16 = 37;
     /// `u32`: [`super::SENDER_PRIORITY_IGNORE`], …
     pub const SENDER_PRIORITY: u16 = 38;
+    /// `u32`: messages under way whose socket was closed.
+    pub const MAX_ORPHANS: u16 = 39;
+    /// `u32`, bytes of these together that are not acknowledged.
+    pub const ORPHAN_BUFFER: u16 = 40;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 38;
+    pub const MAX: u16 = 40;
 }
 
 /// [`config::POLICY`]: ExpressPass. One priority, all messages alike.

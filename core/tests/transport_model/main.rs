@@ -13,6 +13,7 @@ mod host;
 mod idle;
 mod links;
 mod network;
+mod outage;
 mod progress;
 mod ren;
 mod rules;

@@ -125,8 +125,6 @@ struct HostState {
     /// What others wait for.
     wanted: Option<u32>,
     ports: HashMap<u16, Policy>,
-    /// Its sockets are closed.
-    closed: bool,
     /// It neither sends nor receives any more.
     dead: bool,
 }
@@ -208,7 +206,6 @@ impl Network {
             no_memory: 0,
             wanted: None,
             ports: HashMap::new(),
-            closed: false,
             dead: false,
         });
         self.hosts.len() - 1
@@ -283,7 +280,6 @@ impl Network {
             ports: &state.ports,
             no_memory: state.no_memory,
             asked: None,
-            closed: state.closed,
             wanted: state.wanted,
         };
         let result = what(&mut state.endpoint, &mut io, now, clock);

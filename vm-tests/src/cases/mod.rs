@@ -63,6 +63,9 @@ const ALL: &[&[Case]] = &[
     transport::port::CASES,
     transport::uplinks::CASES,
     transport::dead::CASES,
+    transport::closed::CASES,
+    transport::forged::CASES,
+    transport::outage::CASES,
     transport::churn::CASES,
 ];
 

@@ -10,6 +10,9 @@ use crate::transport::testing::Std;
 use crate::transport::wire::{self, Data, Sync};
 
 mod limits;
+mod orphans;
+mod shrinking;
+mod stalled;
 mod steps;
 mod trust;
 
