@@ -58,6 +58,6 @@ pub use net::{now, random, wall_clock, Departure, Device, Locked, Net, Outbox};
 pub use registration::Registration;
 pub use sock::{Caller, LockedSock, Sock, SockRef, Timeout, View};
 pub use transport::{
-    Ancillary, Arrival, Numbers, Path, Ready, Refused, ReportNumbers, SockQueue, Transport,
-    Unreachable, Verdict,
+    Ancillary, Arrival, Listed, Numbers, Path, Queues, Ready, Refused, ReportNumbers, SockName,
+    SockQueue, Transport, Unreachable, Verdict,
 };
