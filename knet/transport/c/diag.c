@@ -19,7 +19,7 @@
 /* So many sockets are had at once. */
 #define KNT_LISTED 8
 
-/* INET_DIAG_INFO of a socket: docs/netlink.md. Grows at its end. */
+/* INET_DIAG_INFO of a socket: docs/sockets.md. Grows at its end. */
 struct knt_diag_info {
 	__u32 whole;
 	__u32 incoming;

@@ -16,7 +16,7 @@ use super::support::{
 use crate::harness::{Case, Ctx, Need};
 use crate::netns::Netns;
 use crate::pcap::{Capture, Packet};
-use crate::topology::{Builder, Net};
+use crate::topology::{Builder, Host, Net};
 
 const WIREGUARD: &[Need] = &[Need::Module("wireguard")];
 const ESP: &[Need] = &[Need::Module("esp4"), Need::Module("esp6")];
@@ -124,9 +124,28 @@ fn sealed(packets: &[Packet], below: Below) -> Result<usize> {
     Ok(longest)
 }
 
+/// What both hosts put on the wire. What comes in is shown to a capture once more when it is
+/// decrypted, and is not looked at.
+struct Wire(Vec<Capture>);
+
+impl Wire {
+    fn capture(net: &Net) -> Result<Self> {
+        let start = |host: &Host| Capture::keeping(&host.ns, Some("eth0"), 2000);
+        Ok(Self(net.hosts.iter().map(start).collect::<Result<_>>()?))
+    }
+
+    fn finish(self) -> Result<Vec<Packet>> {
+        let mut packets = Vec::new();
+        for capture in self.0 {
+            packets.extend(capture.finish()?.sent_by("eth0")?.cloned());
+        }
+        Ok(packets)
+    }
+}
+
 /// Sends messages of all lengths, and gives what was on the wire.
 fn exchange(net: &Net, to: SocketAddr) -> Result<Vec<Packet>> {
-    let capture = Capture::keeping(&net.hosts[1].ns, Some("eth0"), 2000)?;
+    let wire = Wire::capture(net)?;
     let receiver = socket(&net.hosts[1].ns, to)?;
     let from = sender(&net.hosts[0].ns)?;
     let receiving = receive(receiver, LENGTHS.len());
@@ -147,9 +166,7 @@ fn exchange(net: &Net, to: SocketAddr) -> Result<Vec<Packet>> {
         same("a message", &got.data, &message(got.data.len()))?;
     }
     nothing_more(&receiver)?;
-    let captured = capture.finish()?;
-    let packets = captured.of("eth0")?.cloned().collect();
-    Ok(packets)
+    wire.finish()
 }
 
 /// That a message fails with a time-out, after as long as the transport tries.
@@ -157,14 +174,14 @@ fn fails(net: &Net, to: SocketAddr) -> Result<()> {
     configure_all(net, "timeout 2s")?;
     let receiver = socket(&net.hosts[1].ns, to)?;
     let from: Socket = sender(&net.hosts[0].ns)?;
-    let capture = Capture::keeping(&net.hosts[1].ns, Some("eth0"), 2000)?;
+    let wire = Wire::capture(net)?;
     from.send_to(&message(5000), to, &SendOptions::default())?;
     let done = from.wait_completion(Some(PATIENCE))?;
     let done = done.context("nothing is reported")?;
     let error = done.outcome.err().context("it was delivered")?;
     ensure!(error.raw_os_error() == Some(libc::ETIMEDOUT), "{error}");
     nothing_more(&receiver)?;
-    for packet in capture.finish()?.of("eth0")? {
+    for packet in wire.finish()? {
         let readable = packet.bytes.windows(16).any(|part| part == &CLEAR[..16]);
         ensure!(!readable, "in clear: {:x?}", packet.bytes);
     }
@@ -377,16 +394,14 @@ fn esp_from_now_on(_: &mut Ctx) -> Result<()> {
         let _ = from.wait_completion(Some(PATIENCE))?;
         std::thread::sleep(Duration::from_millis(100));
         encrypt(&net, Mode::Transport, v6, KEY)?;
-        let capture = Capture::keeping(&net.hosts[1].ns, Some("eth0"), 2000)?;
+        let wire = Wire::capture(&net)?;
         from.send_to(&long, to, &SendOptions::default())?;
         ensure!(receiver.recv_message(1 << 22)?.data == long, "encrypted");
         let done = from.wait_completion(Some(PATIENCE))?;
         done.context("nothing is reported")?
             .outcome
             .context("encrypted")?;
-        let packets = capture.finish()?;
-        let packets: Vec<Packet> = packets.of("eth0")?.cloned().collect();
-        sealed(&packets, Below::Esp).with_context(|| format!("IPv6 {v6}"))?;
+        sealed(&wire.finish()?, Below::Esp).with_context(|| format!("IPv6 {v6}"))?;
         drop(receiver);
         // Without an association.
         net.hosts[0].ns.ip("xfrm state flush")?;
