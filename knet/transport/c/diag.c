@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The sockets for those who list them, as TCP's are listed: sock_diag(7) with the transport's number
- * as INET_DIAG_REQ_PROTOCOL. inet_diag reads the request, loads nothing for us, and writes what all
- * sockets of IP have in common.
+ * The sockets for those who list them, as TCP's are listed: sock_diag(7) with the transport's
+ * number as INET_DIAG_REQ_PROTOCOL. inet_diag reads the request, and writes what all sockets of IP
+ * have in common.
  *
  * Rust gives the sockets, a few each time that it takes its lock, in an order that does not change:
  * a list of any length has each socket that is there all the time, once. Nothing is locked while

@@ -14,6 +14,8 @@
 //!    module.
 //! 5. What a namespace shows and lets be changed is a generic netlink [`Family`]; a
 //!    [`FamilyRegistration`], which has a [`Registration`] in it, makes it known.
+//! 6. Who lists sockets (sock_diag(7)) is given them by [`Transport::sock_next`]; who may ends one
+//!    by [`Transport::sock_abort`].
 //!
 //! # What safe code cannot do
 //!
