@@ -20,19 +20,22 @@ use crate::topology::{Builder, Host, Net};
 
 const WIREGUARD: &[Need] = &[Need::Module("wireguard")];
 const ESP: &[Need] = &[Need::Module("esp4"), Need::Module("esp6")];
+// Encrypting tens of megabytes.
+const MUCH_WIREGUARD: &[Need] = &[Need::Speed, Need::Module("wireguard")];
+const MUCH_ESP: &[Need] = &[Need::Speed, Need::Module("esp4"), Need::Module("esp6")];
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/below/wireguard", wireguard)
-        .needs(WIREGUARD)
+        .needs(MUCH_WIREGUARD)
         .timeout_s(180),
     Case::new("transport/below/wireguard-wrong-key", wireguard_wrong_key).needs(WIREGUARD),
     Case::new("transport/below/esp-transport", |ctx| {
         esp(ctx, Mode::Transport)
     })
-    .needs(ESP)
+    .needs(MUCH_ESP)
     .timeout_s(180),
     Case::new("transport/below/esp-tunnel", |ctx| esp(ctx, Mode::Tunnel))
-        .needs(ESP)
+        .needs(MUCH_ESP)
         .timeout_s(180),
     Case::new("transport/below/esp-wrong-key", esp_wrong_key).needs(ESP),
     Case::new("transport/below/esp-from-now-on", esp_from_now_on).needs(ESP),
