@@ -28,8 +28,8 @@ struct knt_diag_info {
 };
 
 /*
- * A socket that is closed and still sends is where TCP's would be. All others are as UDP's: there is
- * no state of listening.
+ * A socket that is closed and still sends is where TCP's would be. All others are as UDP's: there
+ * is no state of listening.
  */
 static u8 knt_diag_state(const struct knt_listed *it)
 {
