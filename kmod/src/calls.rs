@@ -3,8 +3,8 @@
 
 use crate::errno;
 use crate::incoming::{Incoming, Where};
-use crate::outgoing::OVERHEAD;
 use crate::ports::{self, Rooms};
+use crate::socket::Socket;
 use crate::state::{State, Turnstile};
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
@@ -48,6 +48,7 @@ pub(crate) fn close(
         if let Some(socket) = state.sockets.get_mut(handle) {
             socket.closed = true;
             core::mem::swap(&mut unread, &mut socket.done);
+            (socket.counted.whole, socket.counted.unread) = (0, 0);
         }
         state.sockets.no_longer_waits(handle);
         state.sockets.ports.remove(handle);
@@ -140,6 +141,24 @@ pub(crate) fn shutdown(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
         return;
     }
     refuse_all(net, sock.handle());
+}
+
+/// Somebody else ends a socket, which may be closed: what comes is refused, what goes out ends.
+/// What has come whole stays to be read: its sender knows that it has arrived.
+pub(crate) fn destroy(net: &mut Net<'_, Turnstile>, handle: u64) {
+    refuse_all(net, handle);
+    let mut gone = None;
+    if let Some(mut state) = net.lock() {
+        state.sockets.no_longer_waits(handle);
+        let (state, outbox) = state.parts();
+        state.abort(handle, true, outbox);
+        let ended = |it: &Socket| it.closed && it.sending.is_empty();
+        if state.sockets.get(handle).is_some_and(ended) {
+            gone = state.sockets.take(handle);
+        }
+    }
+    // Freed without the lock.
+    drop(gone);
 }
 
 /// Refuses what comes for a socket, some of it each time that the lock is taken.
@@ -264,7 +283,10 @@ pub(crate) fn queued(net: &mut Net<'_, Turnstile>, sock: &Sock, queue: SockQueue
     };
     match queue {
         SockQueue::In => state.readable(sock.handle()),
-        SockQueue::Out => state.unacknowledged(sock.handle()),
+        SockQueue::Out => state
+            .sockets
+            .get(sock.handle())
+            .map_or(0, Socket::unacknowledged),
     }
 }
 
@@ -313,7 +335,7 @@ impl State {
                 socket.forget(&message);
                 outbox.free(message.segments);
             }
-            None => drop(socket.messages.remove(&number)),
+            None => socket.no_longer_comes(number),
         }
     }
 
@@ -385,28 +407,11 @@ impl State {
         let (endpoint, mut surroundings) = self.split(outbox, now);
         let message = endpoint.abort(Nanos(now), id, &mut surroundings);
         if let Some(socket) = self.sockets.get_mut(handle) {
-            socket.sending.remove(&number);
+            socket.end_sending(number);
             if let Some(message) = message {
                 socket.freed(message.charged);
             }
         }
         self.sockets.waiting.place_came_free(now);
-    }
-
-    /// Bytes that no receiver has acknowledged.
-    fn unacknowledged(&mut self, handle: u64) -> u32 {
-        let Self {
-            endpoint, sockets, ..
-        } = self;
-        let Some(socket) = sockets.get(handle) else {
-            return 0;
-        };
-        let mut bytes = socket.queued;
-        for id in socket.sending.values() {
-            if endpoint.out_mut(*id).is_some() {
-                bytes = bytes.saturating_sub(OVERHEAD);
-            }
-        }
-        bytes
     }
 }

@@ -253,7 +253,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             Ok(()) => 0,
             Err(failure) => of_failure(failure),
         };
-        socket.sending.remove(&message.number);
+        socket.end_sending(message.number);
         socket.freed(message.charged);
         if errno != 0 {
             socket.failed = Some((message.number, errno));

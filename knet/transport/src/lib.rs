@@ -14,6 +14,8 @@
 //!    module.
 //! 5. What a namespace shows and lets be changed is a generic netlink [`Family`]; a
 //!    [`FamilyRegistration`], which has a [`Registration`] in it, makes it known.
+//! 6. Who lists sockets (sock_diag(7)) is given them by [`Transport::sock_next`]; who may ends one
+//!    by [`Transport::sock_abort`].
 //!
 //! # What safe code cannot do
 //!
@@ -58,6 +60,6 @@ pub use net::{now, random, wall_clock, Departure, Device, Locked, Net, Outbox};
 pub use registration::Registration;
 pub use sock::{Caller, LockedSock, Sock, SockRef, Timeout, View};
 pub use transport::{
-    Ancillary, Arrival, Numbers, Path, Ready, Refused, ReportNumbers, SockQueue, Transport,
-    Unreachable, Verdict,
+    Ancillary, Arrival, Listed, Numbers, Path, Queues, Ready, Refused, ReportNumbers, SockName,
+    SockQueue, Transport, Unreachable, Verdict,
 };

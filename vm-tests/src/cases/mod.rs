@@ -58,6 +58,8 @@ const ALL: &[&[Case]] = &[
     transport::many::CASES,
     transport::marks::CASES,
     transport::identity::CASES,
+    transport::sockets::CASES,
+    transport::below::CASES,
     transport::path::CASES,
     transport::packets::CASES,
     transport::port::CASES,

@@ -3,6 +3,7 @@
 
 use crate::harness::Case;
 
+pub(super) mod below;
 pub(super) mod churn;
 pub(super) mod closed;
 mod content;
@@ -30,6 +31,7 @@ mod settings;
 pub(super) mod sharing;
 pub(super) mod sizes;
 mod smoke;
+pub(super) mod sockets;
 pub(super) mod streaming;
 mod support;
 pub(super) mod timing;
