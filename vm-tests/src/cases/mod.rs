@@ -5,6 +5,7 @@
 
 use crate::harness::Case;
 
+mod fuzz;
 mod guest;
 mod knet;
 mod pacer;
@@ -64,6 +65,7 @@ const ALL: &[&[Case]] = &[
     transport::uplinks::CASES,
     transport::dead::CASES,
     transport::churn::CASES,
+    fuzz::CASES,
 ];
 
 /// Every case, in the order they are run.
