@@ -1,134 +1,196 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Random system calls on everything that the modules can be reached by: sockets, packets, generic
-//! netlink, rtnetlink, `/proc`, namespaces, devices, BPF programs. In the manner of syzkaller; for
-//! which `docs/fuzz/turnstile.txt` describes the same surface.
+//! netlink, rtnetlink, `/proc`, namespaces, devices, control groups, BPF programs. In the manner of
+//! syzkaller; for which `docs/fuzz/turnstile.txt` describes the same surface.
 //!
 //! The kernel may refuse whatever it likes. What counts is that it reports nothing (KASAN, lockdep,
 //! a leak: the harness looks), that everything can be taken down afterwards, and that messages
-//! cross the same module then.
+//! cross the same module then. A generator whose calls all fail would find nothing, so each kind of
+//! call must succeed now and then ([`floors`]), and messages must be delivered.
+//!
+//! | module | what it calls |
+//! |---|---|
+//! | [`sockets`], [`values`] | sockets of the transport |
+//! | [`packets`] | packets: of messages under way, changed ones, forged ones |
+//! | [`generic`], [`settings`] | the generic netlink family |
+//! | [`qdiscs`] | qdiscs, classes and filters |
+//! | [`devices`] | devices that come and go |
+//! | [`spaces`] | namespaces of the network and of users, `/proc`, modules |
+//! | [`programs`] | control groups and BPF programs |
+//!
+//! [`hand`] is what a thread has in its hands, [`tally`] counts, [`faults`] lets allocations fail.
 
-mod control;
-mod filters;
+mod devices;
+mod faults;
+mod floors;
+mod generic;
+mod hand;
 mod packets;
+mod programs;
+mod qdiscs;
+mod settings;
 mod sockets;
+mod spaces;
+mod tally;
+mod values;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{ensure, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
+use turnstile_core::transport::stats::Counter;
+use turnstile_core::transport::uapi::{command, stat, FAMILY};
 use turnstile_socket::{SendOptions, Socket};
 
+use crate::clock;
 use crate::cmd::run_here;
-use crate::harness::{Case, Ctx};
+use crate::events::{Event, Events};
+use crate::harness::kmsg::Watch;
+use crate::harness::{is_sanitized, Case, Ctx};
 use crate::netns::Netns;
-use crate::rng::Rng;
+use crate::raw_netlink::Generic;
 use crate::topology::{Builder, Net};
 
-pub(in crate::cases) const CASES: &[Case] =
-    &[Case::new("fuzz/system-calls", system_calls).timeout_s(3000)];
+use faults::Faults;
+use hand::{Hand, Shared};
+use tally::Tally;
 
-/// Calls of each thread before the machine is taken down and set up anew.
+/// With so many kinds of objects the kernel keeps more of them than after other cases.
+pub(in crate::cases) const CASES: &[Case] = &[Case::new("fuzz/system-calls", system_calls)
+    .timeout_s(1500)
+    .crowded()];
+
+/// Calls of each thread in a round, before the machine is taken down and set up anew.
 const CALLS: u32 = 4000;
-/// How often.
-const ROUNDS: u32 = 10;
 /// Threads, half of them in either namespace.
 const THREADS: usize = 4;
+/// Calls of a thread between its looks at the kernel's log.
+const LOOK: u32 = 50;
 
-/// What a thread has to work with.
-struct Thread {
-    rng: Rng,
-    sockets: sockets::Sockets,
-    control: control::Control,
-    faults: Faults,
+/// How many rounds: some minutes' worth where there are detectors, and few elsewhere.
+fn rounds() -> u32 {
+    if is_sanitized() {
+        ROUNDS_SANITIZED
+    } else if clock::is_simulated() {
+        6
+    } else {
+        1
+    }
 }
+
+/// Of about ten seconds each.
+const ROUNDS_SANITIZED: u32 = 24;
 
 fn system_calls(ctx: &mut Ctx) -> Result<()> {
     run_here("modprobe turnstile", "")?.success()?;
     run_here("modprobe sch_turnstile", "")?.success()?;
-    for round in 0..ROUNDS {
-        let net = Builder::pair().build()?;
+    let events = Events::from_env();
+    let mut tally = Tally::default();
+    let rounds = rounds();
+    for round in 1..=rounds {
         let seed = ctx.rng.range(0..=u64::MAX);
-        one_round(&net, seed).with_context(|| format!("round {round}"))?;
-        works().with_context(|| format!("after round {round}"))?;
+        println!("    round {round} of {rounds}");
+        one_round(seed, &mut tally)
+            .and_then(|()| works().context("afterwards"))
+            .with_context(|| format!("seed {}, round {round}", ctx.seed))?;
+        events.send(&Event::Progress {
+            text: format!("round {round} of {rounds}: {}", tally.summary()),
+        });
     }
-    Ok(())
+    for line in tally.table() {
+        ctx.note(line);
+    }
+    floors::check(&tally, u64::from(rounds))
 }
 
-fn one_round(net: &Net, seed: u64) -> Result<()> {
-    std::thread::scope(|scope| -> Result<()> {
+/// Sets up two hosts, lets all threads call, and takes it down.
+fn one_round(seed: u64, tally: &mut Tally) -> Result<()> {
+    let net = Builder::pair().build()?;
+    let shared = Shared::new(&net)?;
+    let result = std::thread::scope(|scope| -> Result<()> {
         let threads: Vec<_> = (0..THREADS)
-            .map(|thread| {
-                let side = thread % 2;
+            .map(|number| {
+                let (net, shared) = (&net, &shared);
                 scope.spawn(move || {
-                    net.hosts[side].ns.enter(|| {
-                        let mut it = Thread {
-                            rng: Rng::new(seed, &format!("thread {thread}")),
-                            sockets: sockets::Sockets::default(),
-                            control: control::Control::open(&net.hosts[side])?,
-                            faults: Faults::open(),
-                        };
-                        for _ in 0..CALLS {
-                            it.call();
-                        }
-                        Ok(())
-                    })
+                    let host = &net.hosts[number % net.hosts.len()];
+                    let made = host.ns.enter(|| one_thread(number, seed, net, shared));
+                    if made.is_err() {
+                        shared.stop.store(true, Ordering::Relaxed);
+                    }
+                    made
                 })
             })
             .collect();
-        for thread in threads {
-            thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        // All are waited for before the first failure is told.
+        let ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        for tallied in ended {
+            let tallied = tallied.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            tally.add(&tallied);
         }
-        Ok(())
-    })
+        count_packets(&net, tally)
+    });
+    result.with_context(|| format!("the last calls:\n{}", shared.last_calls()))
 }
 
-impl Thread {
-    fn call(&mut self) {
-        let fails = self.rng.one_in(8);
-        if fails {
-            self.faults.arm(self.rng.range(1..=12));
+/// What one thread does.
+fn one_thread(number: usize, seed: u64, net: &Net, shared: &Shared) -> Result<Tally> {
+    let mut hand = Hand::new(number, seed, net, shared)?;
+    let mut log = Watch::start()?;
+    let faults = Faults::open();
+    for call in 0..CALLS {
+        if shared.stop.load(Ordering::Relaxed) {
+            break;
         }
-        match self.rng.index(100) {
-            0..70 => self.sockets.call(&mut self.rng),
-            70..80 => packets::send(&mut self.rng),
-            80..86 => filters::attach(&mut self.rng, &self.sockets),
-            _ => self.control.call(&mut self.rng),
+        one_call(&mut hand, &faults);
+        if call % LOOK == 0 {
+            let complaints = log.complaints()?;
+            if !complaints.is_empty() {
+                bail!("the kernel complained: {}", complaints.join(" | "));
+            }
         }
-        if fails {
-            self.faults.disarm();
-        }
-        if self.rng.one_in(500) {
-            std::thread::sleep(Duration::from_millis(self.rng.range(1..=300)));
-        }
+    }
+    Ok(hand.tally)
+}
+
+/// A call, or some that belong together.
+fn one_call(hand: &mut Hand<'_>, faults: &Faults) {
+    let fails = hand.rng.one_in(8);
+    if fails {
+        let nth = hand.rng.range(1..=6);
+        faults.arm(nth);
+    }
+    match hand.rng.index(200) {
+        0..130 => sockets::call(hand),
+        130..150 => packets::call(hand),
+        150..162 => generic::call(hand),
+        162..182 => qdiscs::call(hand),
+        182..188 => devices::call(hand),
+        188..194 => programs::call(hand),
+        _ => spaces::call(hand),
+    }
+    if fails {
+        let happened = faults.disarm();
+        hand.tally.count("an allocation that fails", happened);
+    }
+    match hand.rng.index(100) {
+        // Others' turn; and time for timers, which stands still while threads only compute.
+        0..20 => std::thread::yield_now(),
+        20 => std::thread::sleep(Duration::from_micros(hand.rng.range(1..=20_000))),
+        _ => {}
     }
 }
 
-/// Lets the n-th allocation of this thread's next calls fail, where the kernel can.
-struct Faults(Option<std::fs::File>);
-
-impl Faults {
-    fn open() -> Self {
-        let path = "/proc/thread-self/fail-nth";
-        Self(std::fs::File::options().write(true).open(path).ok())
-    }
-
-    fn write(&self, n: u64) {
-        use std::io::Write;
-        if let Some(mut file) = self.0.as_ref() {
-            // A refusal means only that nothing fails.
-            let _ = file.write(format!("{n}").as_bytes());
+/// Adds what the transport of both hosts has counted.
+fn count_packets(net: &Net, tally: &mut Tally) -> Result<()> {
+    for host in &net.hosts {
+        let stats = Generic::open(&host.ns, FAMILY)?.read(command::STATS_GET)?;
+        for (place, counter) in Counter::ALL.iter().enumerate() {
+            let number = stat::FIRST + u16::try_from(place)?;
+            tally.counter(counter.name(), stats.number(number).unwrap_or(0));
         }
     }
-
-    fn arm(&self, n: u64) {
-        self.write(n);
-    }
-
-    fn disarm(&self) {
-        self.write(0);
-    }
+    Ok(())
 }
 
 /// That messages cross between two sockets of a new namespace.
