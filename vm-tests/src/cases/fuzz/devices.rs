@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use crate::raw_netlink::{attribute, NESTED};
 
-use super::hand::Hand;
+use super::hand::{Hand, Shelved};
 use super::sockets;
 
 const SIOCSIFFLAGS: u64 = 0x8914;
@@ -143,7 +143,7 @@ fn make(hand: &mut Hand<'_>) {
     if let Some(fd) = sockets::new(domain, libc::SOCK_RDM | libc::SOCK_CLOEXEC) {
         let bound = sockets::set_option(&fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, b"dev1\0");
         hand.tally.count("a socket bound to a device", bound);
-        hand.shared.shelve(&mut hand.rng, fd, domain);
+        hand.shared.shelve(&mut hand.rng, Shelved { fd, domain });
     }
 }
 

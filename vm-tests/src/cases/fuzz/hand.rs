@@ -81,10 +81,10 @@ impl Shared {
     }
 
     /// Puts a new one there; if there are many, one of them goes.
-    pub(super) fn shelve(&self, rng: &mut Rng, fd: OwnedFd, domain: i32) {
+    pub(super) fn shelve(&self, rng: &mut Rng, socket: Shelved) {
         let mut shelf = locked(&self.shelf);
         let gone = (shelf.len() >= MOST).then(|| shelf.swap_remove(rng.index(MOST)));
-        shelf.push(Arc::new(Shelved { fd, domain }));
+        shelf.push(Arc::new(socket));
         drop(shelf);
         // Closed without the lock: that may take a while.
         drop(gone);

@@ -52,7 +52,7 @@ use crate::netns::Netns;
 use crate::raw_netlink::Generic;
 use crate::topology::{Builder, Net};
 
-use faults::Faults;
+use faults::{Faults, Notices};
 use hand::{Hand, Shared};
 use tally::Tally;
 
@@ -85,6 +85,7 @@ const ROUNDS_SANITIZED: u32 = 24;
 fn system_calls(ctx: &mut Ctx) -> Result<()> {
     run_here("modprobe turnstile", "")?.success()?;
     run_here("modprobe sch_turnstile", "")?.success()?;
+    let _notices = Faults::open().can().then(Notices::shown);
     let events = Events::from_env();
     let mut tally = Tally::default();
     let rounds = rounds();
@@ -155,7 +156,7 @@ fn one_thread(number: usize, seed: u64, net: &Net, shared: &Shared) -> Result<Ta
 
 /// A call, or some that belong together.
 fn one_call(hand: &mut Hand<'_>, faults: &Faults) {
-    let fails = hand.rng.one_in(8);
+    let fails = faults.can() && hand.rng.one_in(8);
     if fails {
         let nth = hand.rng.range(1..=6);
         faults.arm(nth);

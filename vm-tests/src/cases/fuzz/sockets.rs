@@ -9,7 +9,7 @@ use turnstile_core::transport::uapi::{ancillary, sockopt, IPPROTO_TURNSTILE, SOL
 use crate::rng::Rng;
 
 use super::hand::{Hand, Shelved};
-use super::values::{address, control, length, number, Address};
+use super::values::{address, control, length, loopback, number, own_address, Address};
 
 /// Makes a call.
 pub(super) fn call(hand: &mut Hand<'_>) {
@@ -18,9 +18,9 @@ pub(super) fn call(hand: &mut Hand<'_>) {
         return open(hand);
     };
     match hand.rng.index(80) {
-        0..7 => bind(hand, &socket),
-        7..10 => connect(hand, &socket),
-        10..32 => send(hand, &socket),
+        0..2 => bind(hand, &socket),
+        2..5 => connect(hand, &socket),
+        5..32 => send(hand, &socket),
         32..50 => receive(hand, &socket),
         50..60 => set(hand, &socket),
         60..63 => get(hand, &socket),
@@ -61,7 +61,12 @@ pub(super) fn open(hand: &mut Hand<'_>) {
         let one = 1_i32.to_ne_bytes();
         set_option(&fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, &one);
     }
-    hand.shared.shelve(&mut hand.rng, fd, domain);
+    let socket = Shelved { fd, domain };
+    // Receivers must be bound; later it is too late for most.
+    if hand.rng.one_in(2) {
+        bind(hand, &socket);
+    }
+    hand.shared.shelve(&mut hand.rng, socket);
 }
 
 /// A new socket whose calls do not wait for long.
@@ -89,7 +94,7 @@ pub(super) fn set_option(fd: &impl AsRawFd, level: i32, name: i32, value: &[u8])
 }
 
 fn bind(hand: &mut Hand<'_>, socket: &Shelved) {
-    let to = address(&mut hand.rng, &hand.shared.places, socket.domain);
+    let to = own_address(&mut hand.rng, &hand.shared.places, socket.domain);
     hand.about_to(format!("bind {}", socket.raw()));
     // SAFETY: `len` is at most what `storage` has.
     let result = unsafe { libc::bind(socket.raw(), (&raw const to.storage).cast(), to.len) };
@@ -508,7 +513,7 @@ fn splice(hand: &mut Hand<'_>, socket: &Shelved) {
     let inwards = !hand.rng.one_in(4);
     let nothing = std::ptr::null_mut();
     hand.about_to(format!("splice {} of {len} bytes, {inwards}", socket.raw()));
-    let Ok((out, into)) = io::pipe() else {
+    let Ok((out, into)) = nix::unistd::pipe() else {
         return;
     };
     let data = vec![0x33_u8; len];
@@ -612,14 +617,15 @@ fn streamed(hand: &mut Hand<'_>, domain: i32, len: usize, recvinfo: i32) -> Opti
             break;
         }
     }
-    hand.shared.shelve(&mut hand.rng, from, domain);
-    hand.shared.shelve(&mut hand.rng, to, domain);
+    for fd in [from, to] {
+        hand.shared.shelve(&mut hand.rng, Shelved { fd, domain });
+    }
     Some(read >= len)
 }
 
 /// Binds to a port of the kernel's choice; where that is.
 pub(super) fn own_place(fd: &OwnedFd, domain: i32) -> Option<Address> {
-    let mut at = super::values::loopback(domain);
+    let mut at = loopback(domain);
     // SAFETY: the address is there, and has room for any.
     unsafe {
         if libc::bind(fd.as_raw_fd(), (&raw const at.storage).cast(), at.len) != 0 {

@@ -10,7 +10,7 @@ use nix::sched::{unshare, CloneFlags};
 use nix::sys::wait::{waitpid, WaitStatus};
 use nix::unistd::{fork, ForkResult};
 
-use super::hand::Hand;
+use super::hand::{Hand, Shelved};
 use super::sockets;
 use super::values::loopback;
 
@@ -87,7 +87,7 @@ fn network(hand: &mut Hand<'_>) {
     };
     hand.tally.count("a namespace that ends", made.is_some());
     if let Some(fd) = made.filter(|_| stays) {
-        hand.shared.shelve(&mut hand.rng, fd, domain);
+        hand.shared.shelve(&mut hand.rng, Shelved { fd, domain });
     }
 }
 

@@ -8,7 +8,7 @@ use turnstile_core::transport::uapi::{ancillary, SOL_TURNSTILE};
 use crate::rng::Rng;
 
 /// Ports that are bound and sent to: few, so that they meet.
-const PORTS: u64 = 5;
+const PORTS: u64 = 3;
 const FIRST_PORT: u64 = 4000;
 
 /// Where the hosts are.
@@ -46,6 +46,19 @@ pub(super) fn address(rng: &mut Rng, places: &Places, domain: i32) -> Address {
         other => places.v6[other % 2],
     };
     v6_address(v6, port, 0)
+}
+
+/// An address to bind to: mostly any, so that who sends to it finds it.
+pub(super) fn own_address(rng: &mut Rng, places: &Places, domain: i32) -> Address {
+    if rng.one_in(4) {
+        return address(rng, places, domain);
+    }
+    let port = (FIRST_PORT + rng.range(0..=PORTS)) as u16;
+    if domain == libc::AF_INET {
+        v4_address(Ipv4Addr::UNSPECIFIED, port)
+    } else {
+        v6_address(Ipv6Addr::UNSPECIFIED, port, 0)
+    }
 }
 
 fn v4_address(ip: Ipv4Addr, port: u16) -> Address {
