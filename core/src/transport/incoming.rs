@@ -87,6 +87,10 @@ pub(crate) struct In<I> {
     silences: u32,
     /// No token before this.
     pub(crate) pause: Nanos,
+    /// There was no memory for what came last: no token until then, and how long that was. 0: there
+    /// was.
+    full_until: Nanos,
+    full: Nanos,
     /// Bytes below this are sent without tokens, and expected until then.
     unscheduled: u32,
     /// The same as it was at first: what may come without tokens.
@@ -192,6 +196,8 @@ impl<I> In<I> {
             rested: false,
             silences: 0,
             pause: Nanos::ZERO,
+            full_until: Nanos::ZERO,
+            full: Nanos::ZERO,
             unscheduled: sync.unscheduled.min(window),
             announced: sync.unscheduled,
             unscheduled_until,
@@ -280,7 +286,7 @@ impl<I> In<I> {
         if under_way >= u64::from(self.missing()) {
             return false;
         }
-        if self.silences != 0 && outstanding >= 1 {
+        if (self.silences != 0 || self.full != Nanos::ZERO) && outstanding >= 1 {
             return false;
         }
         self.is_allowed(crowded)
@@ -364,10 +370,13 @@ impl<I> In<I> {
         self.unscheduled = self.unscheduled.min(bytes);
     }
 
-    /// Something new has come. Returns whether it was [vain](Self::is_vain) before.
+    /// Something new has come, and there was memory for it. Returns whether it was [vain](Self::is_vain) before.
     pub(crate) fn bore_fruit(&mut self) -> bool {
         let vain = self.is_vain();
         self.fruitful = self.asked_for;
+        if self.full != Nanos::ZERO {
+            (self.full, self.full_until, self.pause) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+        }
         vain
     }
 
@@ -404,7 +413,21 @@ impl<I> In<I> {
         self.silent = 0;
         self.silent_rounds = 0;
         self.silences = 0;
-        self.pause = Nanos::ZERO;
+        self.pause = self.full_until;
+    }
+
+    /// There is no memory for what came. It is asked for again after a pause, twice as long each
+    /// time, and by one token at a time: without, the same bytes would come at the link's rate until
+    /// there is memory.
+    pub(crate) fn had_no_room(&mut self, now: Nanos, base_rtt: Nanos, rto: Nanos) {
+        // What was under way meanwhile says nothing new.
+        if now >= self.full_until {
+            let longest = Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()));
+            let twice = Nanos(self.full.0.saturating_mul(2));
+            self.full = twice.max(self.rtt(base_rtt)).min(longest);
+            self.full_until = now + self.full;
+        }
+        self.pause = self.full_until;
     }
 
     /// The sender may have sent everything. What is then missing was lost; but not while data still

@@ -36,7 +36,7 @@ mod values;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
 use turnstile_core::transport::stats::Counter;
@@ -131,7 +131,31 @@ fn one_round(seed: u64, tally: &mut Tally) -> Result<()> {
         }
         count_packets(&net, tally)
     });
-    result.with_context(|| format!("the last calls:\n{}", shared.last_calls()))
+    result.with_context(|| format!("the last calls:\n{}", shared.last_calls()))?;
+    drop((shared, net));
+    all_gone()
+}
+
+/// Waits until nothing is left of a round: a closed socket may have messages under way for some
+/// times `timeout`.
+fn all_gone() -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(150);
+    const PAUSE: Duration = Duration::from_millis(100);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let used = ["turnstile", "sch_turnstile"].map(|module| {
+            let count = std::fs::read_to_string(format!("/sys/module/{module}/refcnt"));
+            count.is_ok_and(|count| count.trim() != "0")
+        });
+        if used == [false; 2] {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "the modules are in use {PATIENCE:?} after the last socket was closed"
+        );
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// What one thread does.

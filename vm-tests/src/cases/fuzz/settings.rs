@@ -9,7 +9,11 @@ use crate::rng::Rng;
 
 /// A value that the option may have, as its attribute.
 fn allowed(rng: &mut Rng, option: &Opt) -> Vec<u8> {
-    let (min, max) = option.form.ends();
+    let (min, mut max) = option.form.ends();
+    if option.name == "timeout" {
+        // What is under way when a round ends is waited for, some times as long.
+        max = min.max(2_000_000_000);
+    }
     let words = option.form.words();
     let value = match rng.index(5) {
         0 if !words.is_empty() => rng.pick(words).1,
