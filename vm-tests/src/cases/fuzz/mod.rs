@@ -39,6 +39,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
+use turnstile_core::transport::config::Config;
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::uapi::{command, stat, FAMILY};
 use turnstile_socket::{SendOptions, Socket};
@@ -49,7 +50,7 @@ use crate::events::{Event, Events};
 use crate::harness::kmsg::Watch;
 use crate::harness::{is_sanitized, Case, Ctx};
 use crate::netns::Netns;
-use crate::raw_netlink::Generic;
+use crate::raw_netlink::{Generic, GenericRequest};
 use crate::topology::{Builder, Net};
 
 use faults::{Faults, Notices};
@@ -62,7 +63,7 @@ pub(in crate::cases) const CASES: &[Case] = &[Case::new("fuzz/system-calls", sys
     .crowded()];
 
 /// Calls of each thread in a round, before the machine is taken down and set up anew.
-const CALLS: u32 = 4000;
+const CALLS: u32 = 2000;
 /// Threads, half of them in either namespace.
 const THREADS: usize = 4;
 /// Calls of a thread between its looks at the kernel's log.
@@ -80,7 +81,7 @@ fn rounds() -> u32 {
 }
 
 /// Of about ten seconds each.
-const ROUNDS_SANITIZED: u32 = 24;
+const ROUNDS_SANITIZED: u32 = 4;
 
 fn system_calls(ctx: &mut Ctx) -> Result<()> {
     run_here("modprobe turnstile", "")?.success()?;
@@ -108,6 +109,12 @@ fn system_calls(ctx: &mut Ctx) -> Result<()> {
 /// Sets up two hosts, lets all threads call, and takes it down.
 fn one_round(seed: u64, tally: &mut Tally) -> Result<()> {
     let net = Builder::pair().build()?;
+    for host in &net.hosts {
+        let usual = settings::usual::<Config>();
+        let set = GenericRequest::new(command::TRANSPORT_SET, &usual);
+        let (_, answer) = Generic::open(&host.ns, FAMILY)?.request(&set)?;
+        answer.success().context("the usual options")?;
+    }
     let shared = Shared::new(&net)?;
     let result = std::thread::scope(|scope| -> Result<()> {
         let threads: Vec<_> = (0..THREADS)
@@ -139,7 +146,7 @@ fn one_round(seed: u64, tally: &mut Tally) -> Result<()> {
 /// Waits until nothing is left of a round: a closed socket may have messages under way for some
 /// times `timeout`.
 fn all_gone() -> Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(150);
+    const PATIENCE: Duration = Duration::from_secs(400);
     const PAUSE: Duration = Duration::from_millis(100);
     let deadline = Instant::now() + PATIENCE;
     loop {

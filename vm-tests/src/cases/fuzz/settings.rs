@@ -7,12 +7,16 @@ use turnstile_core::options::{Form, Kind, Opt, Table};
 use crate::raw_netlink::{attribute, NESTED};
 use crate::rng::Rng;
 
+/// The transport's option. What is under way when a round ends is waited for, up to 30 times as
+/// long; so there is a longest one, in ns, which is also the usual one here.
+const TIMEOUT: &str = "timeout";
+const LONGEST: u64 = 1_000_000_000;
+
 /// A value that the option may have, as its attribute.
 fn allowed(rng: &mut Rng, option: &Opt) -> Vec<u8> {
     let (min, mut max) = option.form.ends();
-    if option.name == "timeout" {
-        // What is under way when a round ends is waited for, some times as long.
-        max = min.max(2_000_000_000);
+    if option.name == TIMEOUT {
+        max = LONGEST;
     }
     let words = option.form.words();
     let value = match rng.index(5) {
@@ -43,14 +47,21 @@ pub(super) fn right<T: Table>(rng: &mut Rng) -> Vec<u8> {
     all
 }
 
-/// All options as they are when nothing is said.
+/// All options as they are when nothing is said, but for [`LONGEST`].
 pub(super) fn usual<T: Table>() -> Vec<u8> {
     let mut all = Vec::new();
     for option in T::OPTIONS {
         let Some(value) = T::DEFAULT.read(option.number) else {
             continue;
         };
-        match (value.number(), option.kind) {
+        let number = value.number().map(|number| {
+            if option.name == TIMEOUT {
+                LONGEST
+            } else {
+                number
+            }
+        });
+        match (number, option.kind) {
             (Some(number), Kind::U64) => {
                 all.extend(attribute(option.number, &number.to_ne_bytes()))
             }
