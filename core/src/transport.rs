@@ -38,6 +38,7 @@ mod index;
 pub mod jitter;
 mod ledger;
 mod links;
+mod maybe;
 mod outgoing;
 mod pacer;
 mod paged;

@@ -173,10 +173,10 @@ options! {
     /// places of all. At most 1024 outside of the initial user namespace.
     max_per_peer: u32 = 1024, MAX_PER_PEER "max-per-peer" messages(65_536);
 
-    /// How many messages there may be from senders that have not proved their address, at most half
-    /// of max-incoming. It bounds what forged SYNCs can take; a sender whose SYNC is one too many is
-    /// asked for the proof first, which takes a round trip. At most 1024 outside of the initial user
-    /// namespace.
+    /// How many messages there may be from senders that have not proved their address, at most
+    /// half of max-incoming. It bounds what forged SYNCs can take; a sender whose SYNC is one too
+    /// many is asked for the proof first, which takes a round trip. At most 1024 outside of the
+    /// initial user namespace.
     max_half_open: u32 = 1024, MAX_HALF_OPEN "max-half-open" messages(65_536);
 
     /// How many finished messages are remembered, so that none is delivered twice. While as many

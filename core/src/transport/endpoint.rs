@@ -27,6 +27,7 @@ use super::incoming::In;
 use super::index::Index;
 use super::jitter::Rng;
 use super::links::Links;
+use super::maybe::Maybe;
 use super::outgoing::Out;
 use super::peers::{Coflows, Peers};
 use super::remembered::Remembered;
@@ -344,7 +345,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Address { ip, local, scope } = address;
         if address.is_ipv4() {
             let (ip, local) = (low(ip) as u32, low(local) as u32);
-            let both = u64::from(ip) << 32 | u64::from(local);
+            let both = (u64::from(ip) << 32) | u64::from(local);
             return self.key.hash([number, both], purpose, *scope);
         }
         let words = [number, high(ip), low(ip), high(local), low(local)];

@@ -9,6 +9,7 @@ use super::host::{Address, Direction, Info};
 use super::jitter::Due;
 use super::ledger::Ledger;
 use super::links::SHARED;
+use super::maybe::Maybe;
 use super::pacer::Jitter;
 use super::progress::{Facts, Progress};
 use super::ranges::{Range, Ranges};
@@ -72,7 +73,7 @@ pub(crate) struct In<I> {
     /// The next tokens' numbers at the last two ticks.
     marks: [u16; 2],
     /// The next tick, at which old tokens are given up; while any are outstanding.
-    tick: Option<Nanos>,
+    tick: Maybe,
     /// Data came since the last tick.
     busy: bool,
     /// Unanswered tokens in a row.
@@ -98,7 +99,7 @@ pub(crate) struct In<I> {
     unscheduled_until: Nanos,
     pub(crate) ren: bool,
     /// REN: when to send a grant if nothing comes.
-    pub(crate) grant: Option<Nanos>,
+    pub(crate) grant: Maybe,
     /// Its sender has proved its address; before, the message is half open. The sender may have
     /// done so since this was looked at last.
     pub(crate) proven: bool,
@@ -127,11 +128,11 @@ pub(crate) struct In<I> {
     pub(crate) came: Nanos,
     /// How it goes on, for those who wait for it.
     pub(crate) progress: Progress,
-    pub(crate) deadline: Option<Nanos>,
+    pub(crate) deadline: Maybe,
     pub(crate) coflow: u32,
     pub(crate) wish: Option<u8>,
     pub(crate) priority: u8,
-    pub(crate) rtt: Option<Nanos>,
+    pub(crate) rtt: Maybe,
     pub(crate) least_rtt: Nanos,
     // Counts of packets: 2^32 of them are more than any message has. A message is large, and made
     // on the stack.
@@ -188,7 +189,7 @@ impl<I> In<I> {
             gaps: Gaps::default(),
             ledger: Ledger::new(first_token),
             marks: [0; 2],
-            tick: None,
+            tick: Maybe::NONE,
             busy: false,
             silent: 0,
             silent_rounds: 0,
@@ -202,7 +203,7 @@ impl<I> In<I> {
             announced: sync.unscheduled,
             unscheduled_until,
             ren: sync.ren,
-            grant: None,
+            grant: Maybe::NONE,
             proven: false,
             patience: sync.patience,
             first_token,
@@ -220,11 +221,12 @@ impl<I> In<I> {
             came: now,
             progress: Progress::new(now, timeout),
             deadline: (sync.deadline != 0)
-                .then(|| now + Nanos(u64::from(sync.deadline).saturating_mul(1000))),
+                .then(|| now + Nanos(u64::from(sync.deadline).saturating_mul(1000)))
+                .into(),
             coflow: sync.coflow,
             wish: sync.priority,
             priority: sync.priority.unwrap_or(0),
-            rtt: None,
+            rtt: Maybe::NONE,
             least_rtt: Nanos::MAX,
             tokens: 0,
             tokens_lost: 0,
@@ -263,7 +265,9 @@ impl<I> In<I> {
     /// count as lost.
     #[inline]
     pub(crate) fn rtt(&self, base: Nanos) -> Nanos {
-        self.rtt.map_or(base, |rtt| rtt.max(Nanos(base.0 / 2)))
+        self.rtt
+            .get()
+            .map_or(base, |rtt| rtt.max(Nanos(base.0 / 2)))
     }
 
     /// Unscheduled bytes under way.
@@ -301,8 +305,8 @@ impl<I> In<I> {
 
     /// Records that a token is sent. Returns its number.
     pub(crate) fn token(&mut self, now: Nanos, rtt: Nanos) -> u16 {
-        if self.tick.is_none() {
-            self.tick = Some(now + rtt);
+        if self.tick == Maybe::NONE {
+            self.tick = Maybe::some(now + rtt);
             let next = self.ledger.next();
             self.marks = [next; 2];
         }
@@ -389,7 +393,7 @@ impl<I> In<I> {
     /// Takes a sample of the round-trip time.
     pub(crate) fn measured(&mut self, sample: Nanos) {
         self.least_rtt = self.least_rtt.min(sample);
-        self.rtt = Some(match self.rtt {
+        self.rtt = Maybe::some(match self.rtt.get() {
             None => sample,
             // RFC 6298.
             Some(rtt) => Nanos((rtt - Nanos(rtt.0 / 8)).0.saturating_add(sample.0 / 8)),
@@ -402,7 +406,7 @@ impl<I> In<I> {
         let age = now - self.began;
         // Unless the sender's application took its time.
         if self.least_rtt == Nanos::MAX && age > self.rtt(base) && !self.rested {
-            self.rtt = Some(age);
+            self.rtt = Maybe::some(age);
         }
     }
 
@@ -466,7 +470,7 @@ impl<I> In<I> {
 
     /// A grant is due for which nothing need have come.
     pub(crate) fn is_grant_due(&self, now: Nanos) -> bool {
-        let due = self.grant.is_some_and(|grant| now >= grant);
+        let due = self.grant.get().is_some_and(|grant| now >= grant);
         due && now >= self.pause && !self.idle
     }
 
@@ -508,7 +512,7 @@ impl<I> In<I> {
     ) -> (Option<Spans>, u32) {
         let rtt = self.rtt(base_rtt);
         let (mut all, mut given_up) = (false, 0);
-        if self.tick.is_some_and(|tick| now >= tick) {
+        if self.tick.get().is_some_and(|tick| now >= tick) {
             let [old, recent] = self.marks;
             let lost = self.ledger.give_up(old);
             given_up = lost;
@@ -521,7 +525,7 @@ impl<I> In<I> {
                 self.silent_rounds = self.silent_rounds.saturating_add(round);
             }
             self.busy = false;
-            self.tick = (self.ledger.outstanding() != 0).then_some(now + rtt);
+            self.tick = (self.ledger.outstanding() != 0).then_some(now + rtt).into();
             let silent = self.silent >= SILENT_TOKENS
                 || self.silent_rounds >= SILENT_ROUNDS && many_are_silent(now, rto, *asked)
                 || self.silences != 0 && lost != 0;
@@ -566,15 +570,17 @@ impl<I> In<I> {
         Facts {
             received: self.received,
             tokens: self.tokens,
-            idle: self.idle,
-            closed: self.missing() == 0,
+            // A stranger is asked too rarely for its silence to show.
+            idle: self.idle || !self.proven,
+            closed: self.proven && self.missing() == 0,
         }
     }
 
     /// When to call [`In::clock`].
     pub(crate) fn next_clock(&self, now: Nanos, base_rtt: Nanos) -> Nanos {
-        let mut next = self.tick.unwrap_or(Nanos::MAX);
-        if self.missing() != 0 {
+        let mut next = self.tick.get().unwrap_or(Nanos::MAX);
+        // A stranger's message may have come as a whole, and is not delivered.
+        if self.missing() != 0 || !self.proven {
             next = next.min(self.progress.next());
         }
         if let Some(due) = self.gaps.due(self.rtt(base_rtt)) {
@@ -589,7 +595,7 @@ impl<I> In<I> {
         if self.pause > now {
             next = next.min(self.pause);
         }
-        if let Some(grant) = self.grant.filter(|_| !self.idle) {
+        if let Some(grant) = self.grant.get().filter(|_| !self.idle) {
             next = next.min(grant.max(self.pause));
         }
         next
@@ -608,14 +614,14 @@ impl<I> In<I> {
             window: self.window,
             priority: self.priority,
             rate,
-            rtt: self.rtt,
+            rtt: self.rtt.get(),
             tokens: self.tokens.into(),
             tokens_lost: self.tokens_lost.into(),
             packets: self.packets.into(),
             repeated: self.repeated.into(),
             age: now - self.began,
             coflow: self.coflow,
-            deadline: self.deadline.map(|at| at - now),
+            deadline: self.deadline.get().map(|at| at - now),
         }
     }
 }

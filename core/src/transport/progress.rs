@@ -26,7 +26,7 @@ pub(crate) struct Facts {
     pub(crate) received: u32,
     /// Tokens that were sent.
     pub(crate) tokens: u32,
-    /// The sender has said that it has nothing to send.
+    /// The sender has said that it has nothing to send, or has not proved its address.
     pub(crate) idle: bool,
     /// The sender may not send more.
     pub(crate) closed: bool,

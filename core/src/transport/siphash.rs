@@ -20,7 +20,7 @@ impl Key {
     pub(crate) fn hash<const N: usize>(&self, words: [u64; N], purpose: u8, more: u32) -> u64 {
         // As in the last word of a string, the highest byte is not data. The length in words and
         // the purpose are told apart by it.
-        let last = (N as u64) << 40 | u64::from(purpose) << 32 | u64::from(more);
+        let last = ((N as u64) << 40) | (u64::from(purpose) << 32) | u64::from(more);
         siphash::<1, 3>(self.0, &words, last)
     }
 }

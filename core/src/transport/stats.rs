@@ -258,6 +258,12 @@ counters! {
     /// UDP datagrams that were not taken: the socket that they are for is bound to another device,
     /// or its filter, its cgroup's programs or the security module refuse them.
     RefusedFilter = "refused_filter",
+    /// Times that shorter packets are tried on a path, as longer ones do not get through.
+    PathNarrowed = "path_narrowed",
+    /// ICMP errors about packets of messages under way.
+    UnreachableReceived = "unreachable_received",
+    /// ICMP errors that belong to no message under way, or say less than its peer did.
+    UnreachableIgnored = "unreachable_ignored",
     /// Malformed: how long the sender tries.
     MalformedPatience = "malformed_patience",
     /// Malformed: a CHALLENGE without a number.
@@ -282,12 +288,6 @@ counters! {
     SyncLimitShare = "sync_limit_share",
     /// SYNCs whose wish for a priority was ignored, or for grants, because of the configuration.
     SyncWishIgnored = "sync_wish_ignored",
-    /// Times that shorter packets are tried on a path, as longer ones do not get through.
-    PathNarrowed = "path_narrowed",
-    /// ICMP errors about packets of messages under way.
-    UnreachableReceived = "unreachable_received",
-    /// ICMP errors that belong to no message under way, or say less than its peer did.
-    UnreachableIgnored = "unreachable_ignored",
 }
 
 impl Counter {

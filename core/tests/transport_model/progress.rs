@@ -32,12 +32,17 @@ fn config() -> Config {
 
 /// Begins a message and sends one packet of it; then repeats nothing but its SYNC.
 fn forge(network: &mut Network, message: usize, from: usize, data: bool) {
+    forge_of(network, message, from, data, 1_000_000);
+}
+
+/// The same of a message of some length.
+fn forge_of(network: &mut Network, message: usize, from: usize, data: bool, length: u32) {
     let cookie = Cookie(77);
     let sync = Sync {
         cookie,
         source: 1,
         destination: 2,
-        length: Some(1_000_000),
+        length: Some(length),
         deadline: 0,
         coflow: 0,
         unscheduled: if data { 1450 } else { 0 },
@@ -95,6 +100,28 @@ fn a_message_that_stands_still_is_given_up_when_others_wait() {
             Some(at) => assert!(wanted && at < SECOND / 6, "given up at {at} ns"),
             None => assert!(!wanted, "it is still there"),
         }
+    }
+}
+
+/// Who has not proved its address, and so is sent next to nothing, keeps its place no longer: with
+/// nothing of its message, a part or all of it.
+#[test]
+fn a_stranger_keeps_its_place_no_longer_than_others() {
+    for (data, length) in [(false, 1_000_000), (true, 1_000_000), (true, 1450)] {
+        let config = Config {
+            unscheduled: 8,
+            ..config()
+        };
+        let mut network = star(1, &config, 3, link(), false);
+        network.want(0, 1000);
+        let honest = network.send_at(2_000_000, 1, 0, 1_450);
+        network.run_until(1_500_000);
+        forge_of(&mut network, honest, 70, data, length);
+        network.run_until(SECOND / 6);
+        let stats = network.endpoint(0).stats();
+        let gone = stats.get(Counter::InTimeout);
+        assert_eq!(gone, 1, "{length} bytes, with data: {data}");
+        assert_eq!(network.endpoint(0).counts().1, 0);
     }
 }
 

@@ -158,7 +158,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let known = self.peers.is_proven(peer);
         let mut narrow = false;
         if let Some(message) = self.ins.get_mut(index) {
-            message.grant = sync.ren.then_some(now + rtt);
+            message.grant = sync.ren.then_some(now + rtt).into();
             message.coflow_entry = coflow;
             message.link = link;
             message.proven = known;

@@ -48,7 +48,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             length: message.length,
             received: message.received,
             mss: u16::try_from(message.mss).unwrap_or(u16::MAX),
-            deadline: message.deadline,
+            deadline: message.deadline.get(),
             coflow: message
                 .coflow_entry
                 .and_then(|entry| self.coflows.remaining(entry)),

@@ -210,7 +210,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let allowed = free && !paused && message.is_allowed(crowded) && !message.ledger.is_full();
         // A stranger may have another one when something comes from it, or after a while.
         let next = if allowed { rtt } else { rtt.max(rto) };
-        message.grant = Some(at.now + next);
+        message.grant = Maybe::some(at.now + next);
         if message.missing() == 0 || !allowed {
             return;
         }

@@ -146,7 +146,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     fn echo_of(&self, epoch: u64, from: &Address, cookie: Cookie, ports: (u16, u16)) -> u64 {
         let secret = self.keyed(cookie.0, from, purpose::CHALLENGE);
-        let ports = u32::from(ports.0) << 16 | u32::from(ports.1);
+        let ports = (u32::from(ports.0) << 16) | u32::from(ports.1);
         self.key
             .hash([secret, epoch], purpose::CHALLENGE, ports)
             .max(1)

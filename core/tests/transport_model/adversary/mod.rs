@@ -6,10 +6,10 @@
 //! One that is on the path sees all packets besides, but cannot hold them back.
 //!
 //! After each run: every honest message was delivered, once, and the senders know; together they
-//! took at most 1.5 times what they take without the attacker, besides what its own address had sent
-//! of the messages that it began; the endpoints' tables kept to the
-//! limits of their configuration; and no address that proved nothing was sent more than three times
-//! the bytes that came from it.
+//! took at most 1.5 times what they take without the attacker, besides what its own address had
+//! sent of the messages that it began; the endpoints' tables kept to the limits of their
+//! configuration; and no address that proved nothing was sent more than three times the bytes that
+//! came from it.
 
 mod actions;
 mod random;

@@ -49,6 +49,7 @@ const DEFAULTS: &[Attr] = &[
     U32(config::DSCP_DATA, 0),
     U32(config::DSCP_UNSCHEDULED, 1),
     U32(config::FAIRNESS, 3),
+    U32(config::SENDER_PRIORITY, 0),
 ];
 
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
