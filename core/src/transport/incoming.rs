@@ -88,10 +88,8 @@ pub(crate) struct In<I> {
     silences: u32,
     /// No token before this.
     pub(crate) pause: Nanos,
-    /// There was no memory for what came last: no token until then, and how long that was. 0: there
-    /// was.
-    full_until: Nanos,
-    full: Nanos,
+    /// How many pauses in a row there were because there was no memory for what came.
+    full: u8,
     /// Bytes below this are sent without tokens, and expected until then.
     unscheduled: u32,
     /// The same as it was at first: what may come without tokens.
@@ -197,8 +195,7 @@ impl<I> In<I> {
             rested: false,
             silences: 0,
             pause: Nanos::ZERO,
-            full_until: Nanos::ZERO,
-            full: Nanos::ZERO,
+            full: 0,
             unscheduled: sync.unscheduled.min(window),
             announced: sync.unscheduled,
             unscheduled_until,
@@ -290,7 +287,7 @@ impl<I> In<I> {
         if under_way >= u64::from(self.missing()) {
             return false;
         }
-        if (self.silences != 0 || self.full != Nanos::ZERO) && outstanding >= 1 {
+        if (self.silences != 0 || self.full != 0) && outstanding >= 1 {
             return false;
         }
         self.is_allowed(crowded)
@@ -378,8 +375,8 @@ impl<I> In<I> {
     pub(crate) fn bore_fruit(&mut self) -> bool {
         let vain = self.is_vain();
         self.fruitful = self.asked_for;
-        if self.full != Nanos::ZERO {
-            (self.full, self.full_until, self.pause) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+        if self.full != 0 {
+            (self.full, self.pause) = (0, Nanos::ZERO);
         }
         vain
     }
@@ -417,7 +414,9 @@ impl<I> In<I> {
         self.silent = 0;
         self.silent_rounds = 0;
         self.silences = 0;
-        self.pause = self.full_until;
+        if self.full == 0 {
+            self.pause = Nanos::ZERO;
+        }
     }
 
     /// There is no memory for what came. It is asked for again after a pause, twice as long each
@@ -425,13 +424,13 @@ impl<I> In<I> {
     /// there is memory.
     pub(crate) fn had_no_room(&mut self, now: Nanos, base_rtt: Nanos, rto: Nanos) {
         // What was under way meanwhile says nothing new.
-        if now >= self.full_until {
+        if now >= self.pause {
             let longest = Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()));
-            let twice = Nanos(self.full.0.saturating_mul(2));
-            self.full = twice.max(self.rtt(base_rtt)).min(longest);
-            self.full_until = now + self.full;
+            let times = 1_u64.wrapping_shl(self.full.into());
+            let pause = Nanos(self.rtt(base_rtt).0.saturating_mul(times));
+            self.pause = now + pause.min(longest);
+            self.full = self.full.saturating_add(1).min(16);
         }
-        self.pause = self.full_until;
     }
 
     /// The sender may have sent everything. What is then missing was lost; but not while data still
