@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `cargo xtask fuzz`: the guest's random system calls, run after run with one seed after the other,
-//! for as long as the user says. One run is the case that `cargo xtask test` has, so that a run that
-//! failed is repeated by its seed.
+//! `cargo xtask fuzz`: the guest's random system calls, run after run with one seed after the
+//! other, for as long as the user says. One run is the case that `cargo xtask test` has, so that a
+//! run that failed is repeated by its seed.
 
 use std::time::{Duration, Instant};
 

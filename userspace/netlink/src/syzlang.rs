@@ -86,8 +86,9 @@ impl Writer {
         self.text.push('\n');
     }
 
+    /// Some lines; one that is too wide here goes on behind ` \`.
     fn lines(&mut self, lines: &str) {
-        self.text += lines.trim_start_matches('\n');
+        self.text += &lines.trim_start_matches('\n').replace(" \\\n  ", " ");
         self.text.push('\n');
     }
 
@@ -268,12 +269,16 @@ const SOCKETS: &str = r"
 # ------------------------------ sockets ------------------------------
 resource sock_turnstile[sock]
 
-socket$turnstile(domain flags[turnstile_domains], type flags[turnstile_types], proto const[IPPROTO_TURNSTILE]) sock_turnstile
+socket$turnstile(domain flags[turnstile_domains], type flags[turnstile_types], proto \
+  const[IPPROTO_TURNSTILE]) sock_turnstile
 bind$turnstile(fd sock_turnstile, addr ptr[in, sockaddr_turnstile], addrlen len[addr])
 connect$turnstile(fd sock_turnstile, addr ptr[in, sockaddr_turnstile], addrlen len[addr])
-getsockname$turnstile(fd sock_turnstile, addr ptr[out, sockaddr_turnstile], addrlen ptr[inout, len[addr, int32]])
-getpeername$turnstile(fd sock_turnstile, addr ptr[out, sockaddr_turnstile], addrlen ptr[inout, len[addr, int32]])
-sendto$turnstile(fd sock_turnstile, buf buffer[in], len len[buf], f flags[send_flags], addr ptr[in, sockaddr_turnstile, opt], addrlen len[addr])
+getsockname$turnstile(fd sock_turnstile, addr ptr[out, sockaddr_turnstile], addrlen \
+  ptr[inout, len[addr, int32]])
+getpeername$turnstile(fd sock_turnstile, addr ptr[out, sockaddr_turnstile], addrlen \
+  ptr[inout, len[addr, int32]])
+sendto$turnstile(fd sock_turnstile, buf buffer[in], len len[buf], f flags[send_flags], addr \
+  ptr[in, sockaddr_turnstile, opt], addrlen len[addr])
 sendmsg$turnstile(fd sock_turnstile, msg ptr[in, msghdr_turnstile], f flags[send_flags])
 recvmsg$turnstile(fd sock_turnstile, msg ptr[inout, recv_msghdr], f flags[recv_flags])
 ioctl$TURNSTILE_SIOCINQ(fd sock_turnstile, cmd const[SIOCINQ], arg ptr[out, int32])
@@ -302,9 +307,11 @@ const GENERIC: &str = r#"
 # ------------------------------ generic netlink ------------------------------
 resource genl_turnstile_family_id[int16]
 
-type msghdr_nl_turnstile[CMD, POLICY] msghdr_netlink[netlink_msg_t[genl_turnstile_family_id, genlmsghdr_t[CMD], POLICY]]
+type msghdr_nl_turnstile[CMD, POLICY] msghdr_netlink[netlink_msg_t[genl_turnstile_family_id, \
+  genlmsghdr_t[CMD], POLICY]]
 
-syz_genetlink_get_family_id$turnstile(name ptr[in, string["turnstile"]], fd sock_nl_generic) genl_turnstile_family_id
+syz_genetlink_get_family_id$turnstile(name ptr[in, string["turnstile"]], fd sock_nl_generic) \
+  genl_turnstile_family_id
 "#;
 
 const ANY: &str = r"
@@ -319,7 +326,8 @@ turnstile_any_attributes [
 
 const QDISCS: &str = r#"
 # ------------------------------ qdiscs ------------------------------
-sendmsg$nl_route_turnstile(fd sock_nl_route, msg ptr[in, msghdr_netlink[netlink_msg_turnstile]], f flags[send_flags])
+sendmsg$nl_route_turnstile(fd sock_nl_route, msg ptr[in, \
+  msghdr_netlink[netlink_msg_turnstile]], f flags[send_flags])
 
 netlink_msg_turnstile [
 	newqdisc	netlink_msg[RTM_NEWQDISC, tcmsg[AF_UNSPEC], turnstile_qdisc]
