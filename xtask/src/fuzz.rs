@@ -31,7 +31,7 @@ pub(crate) struct Options {
     /// Seed of the first run; each further one has the next [default: another one each time]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Kernel to run on: `sanitize` finds most
+    /// Kernel to run on, `sanitize` or `virtual`: the case needs virtual time
     #[arg(long, value_enum, value_name = "BED", default_value = "sanitize")]
     bed: Bed,
 }

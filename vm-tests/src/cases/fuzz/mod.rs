@@ -44,11 +44,10 @@ use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::uapi::{command, stat, FAMILY};
 use turnstile_socket::{SendOptions, Socket};
 
-use crate::clock;
 use crate::cmd::run_here;
 use crate::events::{Event, Events};
 use crate::harness::kmsg::Watch;
-use crate::harness::{is_sanitized, Case, Ctx};
+use crate::harness::{is_sanitized, Case, Ctx, Need};
 use crate::netns::Netns;
 use crate::raw_netlink::{Generic, GenericRequest};
 use crate::topology::{Builder, Net};
@@ -57,9 +56,10 @@ use faults::{Faults, Notices};
 use hand::{Hand, Shared};
 use tally::Tally;
 
-/// With so many kinds of objects the kernel keeps more of them than after other cases.
+/// Waits cost nothing in virtual time, and calls come in the same order each time. With so many
+/// kinds of objects the kernel keeps more of them than after other cases.
 pub(in crate::cases) const CASES: &[Case] = &[Case::new("fuzz/system-calls", system_calls)
-    .timeout_s(1500)
+    .timeout_s(6000)
     .crowded()];
 
 /// Calls of each thread in a round, before the machine is taken down and set up anew.
@@ -69,19 +69,10 @@ const THREADS: usize = 4;
 /// Calls of a thread between its looks at the kernel's log.
 const LOOK: u32 = 50;
 
-/// How many rounds: some minutes' worth where there are detectors, and few elsewhere.
-fn rounds() -> u32 {
-    if is_sanitized() {
-        ROUNDS_SANITIZED
-    } else if clock::is_simulated() {
-        6
-    } else {
-        1
-    }
-}
-
-/// Of about ten seconds each.
-const ROUNDS_SANITIZED: u32 = 4;
+/// How many rounds where there are detectors, of about half a minute each, and elsewhere, of some
+/// seconds.
+const ROUNDS_SANITIZED: u32 = 8;
+const ROUNDS: u32 = 4;
 
 fn system_calls(ctx: &mut Ctx) -> Result<()> {
     run_here("modprobe turnstile", "")?.success()?;
@@ -89,7 +80,11 @@ fn system_calls(ctx: &mut Ctx) -> Result<()> {
     let _notices = Faults::open().can().then(Notices::shown);
     let events = Events::from_env();
     let mut tally = Tally::default();
-    let rounds = rounds();
+    let rounds = if is_sanitized() {
+        ROUNDS_SANITIZED
+    } else {
+        ROUNDS
+    };
     for round in 1..=rounds {
         let seed = ctx.rng.range(0..=u64::MAX);
         println!("    round {round} of {rounds}");
