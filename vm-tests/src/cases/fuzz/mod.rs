@@ -59,6 +59,7 @@ use tally::Tally;
 /// Waits cost nothing in virtual time, and calls come in the same order each time. With so many
 /// kinds of objects the kernel keeps more of them than after other cases.
 pub(in crate::cases) const CASES: &[Case] = &[Case::new("fuzz/system-calls", system_calls)
+    .needs(&[Need::VirtualTime])
     .timeout_s(6000)
     .crowded()];
 
