@@ -5,6 +5,7 @@
 
 use crate::harness::Case;
 
+mod fuzz;
 mod guest;
 mod knet;
 mod pacer;
@@ -69,6 +70,7 @@ const ALL: &[&[Case]] = &[
     transport::forged::CASES,
     transport::outage::CASES,
     transport::churn::CASES,
+    fuzz::CASES,
 ];
 
 /// Every case, in the order they are run.

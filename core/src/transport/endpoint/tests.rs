@@ -27,6 +27,8 @@ struct Io {
     delivered: Vec<InId>,
     failed: Vec<Failure>,
     progress: u32,
+    /// There is no memory for what comes.
+    full: bool,
     out_failed: Vec<Failure>,
 }
 
@@ -65,6 +67,9 @@ impl Host<(), u32> for Io {
         }
     }
     fn data(&mut self, _: InId, message: &mut u32, _: u32, _: u32, len: u32, (): ()) -> bool {
+        if self.full {
+            return false;
+        }
         *message += len;
         true
     }
