@@ -5,7 +5,8 @@
 //! Everything but mmdebstrap and cargo comes from a Debian chroot in the cache folder, so that the
 //! machine hardly matters. The modules, in the order in which a run goes through them: [`cache`],
 //! [`chroot`], [`kernel`] and [`kernel_build`], [`modules`], [`guest_build`], [`image`], [`guest`]
-//! with [`qemu`] and [`uml`]; [`mod@test`], [`fuzz`], [`lab`], [`mod@bench`] and [`demo`] put them to use.
+//! with [`qemu`] and [`uml`]; [`mod@test`], [`fuzz`], [`lab`], [`mod@bench`] and [`demo`] put them
+//! to use.
 //! [`mutants`] needs none of them.
 
 mod bed;

@@ -371,7 +371,8 @@ impl<I> In<I> {
         self.unscheduled = self.unscheduled.min(bytes);
     }
 
-    /// Something new has come, and there was memory for it. Returns whether it was [vain](Self::is_vain) before.
+    /// Something new has come, and there was memory for it. Returns whether it was
+    /// [vain](Self::is_vain) before.
     pub(crate) fn bore_fruit(&mut self) -> bool {
         let vain = self.is_vain();
         self.fruitful = self.asked_for;
@@ -420,8 +421,8 @@ impl<I> In<I> {
     }
 
     /// There is no memory for what came. It is asked for again after a pause, twice as long each
-    /// time, and by one token at a time: without, the same bytes would come at the link's rate until
-    /// there is memory.
+    /// time, and by one token at a time: without, the same bytes would come at the link's rate
+    /// until there is memory.
     pub(crate) fn had_no_room(&mut self, now: Nanos, base_rtt: Nanos, rto: Nanos) {
         // What was under way meanwhile says nothing new.
         if now >= self.pause {

@@ -83,8 +83,9 @@ fn messages(all: &[Messages]) -> String {
     }
     format!(
         "\nInstructions per message (and per byte of a long one), both ends and the way between \
-         them on one processor, shipped\nsettings, no qdiscs. 100 B and 10 KB: the mean of requests \
-         and answers. UDP: datagrams of 1472 bytes, and nobody\nmakes sure that they arrive.\n\n{}",
+         them on one processor, shipped\nsettings, no qdiscs. 100 B and 10 KB: the mean of \
+         requests and answers. UDP: datagrams of 1472 bytes, and nobody\nmakes sure that they \
+         arrive.\n\n{}",
         aligned(&rows)
     )
 }

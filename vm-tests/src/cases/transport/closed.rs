@@ -20,7 +20,7 @@ use crate::topology::Builder;
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/dead/orphans", orphans).timeout_s(300),
-    Case::new("transport/memory/given-back", given_back).timeout_s(300),
+    Case::new("transport/dead/memory-given-back", given_back).timeout_s(300),
     Case::new("transport/dead/window-0", window_0).timeout_s(120),
     Case::new("transport/dead/no-tokens", no_tokens).timeout_s(120),
     Case::new("transport/dead/no-data", no_data).timeout_s(120),

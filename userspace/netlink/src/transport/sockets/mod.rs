@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The transport's sockets, as sock_diag(7) lists them: whose they are, and what is in their queues.
+//! The transport's sockets, as sock_diag(7) lists them: whose they are, and what is in their
+//! queues.
 //!
 //! | module | what is there |
 //! |---|---|

@@ -100,7 +100,8 @@ fn as_text_and_as_json() {
     assert_eq!(
         text.finish().trim_end(),
         "connected inet6 recv-q 1234 send-q 5678 local [fd00::1]:5000 peer [fd00::2]:40000 \
-         device eth0 whole 1 incoming 2 outgoing 3 uid 1000 inode 4711 cookie 77 mark 0x10 cgroup 99"
+         device eth0 whole 1 incoming 2 outgoing 3 uid 1000 inode 4711 cookie 77 mark 0x10 \
+         cgroup 99"
     );
     let mut json = Json::default();
     print_socket(&socket, None, &mut json);

@@ -42,7 +42,7 @@ pub(super) fn list(ipv6: bool, filter: &Filter) -> Vec<u8> {
     let wanted = State::ALL.iter().filter(|state| filter.wants(**state));
     let states = wanted.fold(0_u32, |all, state| all | bit(state));
     let extensions: u16 = if filter.memory {
-        1 << (INFO - 1) | 1 << (MEMINFO - 1) | 1 << (SKMEMINFO - 1)
+        (1 << (INFO - 1)) | (1 << (MEMINFO - 1)) | (1 << (SKMEMINFO - 1))
     } else {
         1 << (INFO - 1)
     };
@@ -100,9 +100,9 @@ fn number(bytes: &[u8], from: usize) -> Option<u32> {
 
 /// The part of an answer that is always there.
 fn fixed(bytes: &[u8]) -> Option<Socket> {
-    let ipv6 = match bytes.first()? {
-        &AF_INET => false,
-        &AF_INET6 => true,
+    let ipv6 = match *bytes.first()? {
+        AF_INET => false,
+        AF_INET6 => true,
         _ => return None,
     };
     let local_port = u16::from_be_bytes(at(bytes, 4)?);
