@@ -21,7 +21,7 @@ use crate::topology::Builder;
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/dead/timeouts-differ", timeouts_differ).timeout_s(120),
     Case::new("transport/dead/two-users", two_users).timeout_s(120),
-    Case::new("transport/marks/policies-differ", policies_differ).timeout_s(120),
+    Case::new("transport/dead/policies-differ", policies_differ).timeout_s(120),
 ];
 
 fn drop_what(ns: &Netns, what: &[String]) -> Result<()> {
