@@ -390,7 +390,8 @@ impl Sockets {
     pub(crate) fn remove(&mut self, handle: u64) {
         self.no_longer_waits(handle);
         self.unmark_promotable(handle);
-        drop(self.all.remove(&handle));
+        // The node: the socket itself is too large for the stack.
+        drop(self.all.remove_node(&handle));
     }
 
     /// The first handle of a socket that is at least this.
