@@ -202,9 +202,16 @@ fn window_0(ctx: &mut Ctx) -> Result<()> {
             Ok(taken)
         };
         let began = Instant::now();
-        // Until both buffers are full.
-        while write(&mut sent, libc::MSG_DONTWAIT).is_ok() {
-            std::thread::sleep(Duration::from_millis(10));
+        // Until both buffers are full: a full one of the sender's may be under way to the other.
+        let mut full = 0;
+        while full < 2 {
+            match write(&mut sent, libc::MSG_DONTWAIT) {
+                Ok(_) => full = 0,
+                Err(_) => {
+                    full += 1;
+                    std::thread::sleep(Duration::from_secs(1));
+                }
+            }
         }
         ensure!((200_000..1_000_000).contains(&sent), "{sent} were taken");
         std::thread::sleep(Duration::from_secs(20));
