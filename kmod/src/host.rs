@@ -285,6 +285,10 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         }
     }
 
+    fn listens(&self) -> bool {
+        self.outbox.is_heard()
+    }
+
     fn event(&mut self, event: &Event) {
         self.events.note(self.outbox, event);
     }

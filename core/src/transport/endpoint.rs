@@ -20,6 +20,7 @@
 
 use super::config::Resolved;
 use super::heap::Heap;
+use super::hint::Hint;
 use super::host::{
     Address, Class, Event, Host, InId, Info, Limit, LinkInfo, Memory, OutId, Owner, PeerInfo, Slice,
 };
@@ -73,9 +74,11 @@ pub struct Endpoint<M: Memory, O, I> {
     numbers: u64,
     outs: Slab<M, Out<O>>,
     out_index: Index<M>,
+    last_out: Hint,
     out_timers: Heap<M, Nanos>,
     ins: Slab<M, In<I>>,
     in_index: Index<M>,
+    last_in: Hint,
     in_timers: Heap<M, Nanos>,
     links: Links<M>,
     peers: Peers<M>,
@@ -124,9 +127,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         numbers: 0,
         outs: Slab::new(),
         out_index: Index::new(),
+        last_out: Hint::new(),
         out_timers: Heap::new(),
         ins: Slab::new(),
         in_index: Index::new(),
+        last_in: Hint::new(),
         in_timers: Heap::new(),
         links: Links::NEW,
         peers: Peers::new(),
@@ -350,20 +355,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         (self.key.hash([cookie.0], purpose::OUTGOING, 0) >> 32) as u32
     }
 
-    fn hash_address(&self, address: &Address) -> u32 {
-        (self.keyed(0, address, purpose::PEER) >> 32) as u32
-    }
-
     /// A hash of a number and an address that nobody else can work out.
     fn keyed(&self, number: u64, address: &Address, purpose: u8) -> u64 {
-        let Address { ip, local, scope } = address;
-        if address.is_ipv4() {
-            let (ip, local) = (low(ip) as u32, low(local) as u32);
-            let both = (u64::from(ip) << 32) | u64::from(local);
-            return self.key.hash([number, both], purpose, *scope);
-        }
-        let words = [number, high(ip), low(ip), high(local), low(local)];
-        self.key.hash(words, purpose, *scope)
+        self.key.hash_address(number, address, purpose)
     }
 
     fn out_id(&self, index: u32) -> OutId {
@@ -392,21 +386,38 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// address is not.
     fn find_out(&self, cookie: Cookie, from: &Address) -> Result<u32, bool> {
         let mut other = false;
-        let found = self.out_index.find(self.hash_out(cookie), |index| {
+        let is = |index| {
             let out = self.outs.get(index).filter(|out| out.cookie == cookie);
-            let same = out.is_some_and(|out| out.to == *from);
-            other |= out.is_some() && !same;
-            same
-        });
-        found.ok_or(other)
+            out.is_some_and(|out| out.to == *from)
+        };
+        let find = || {
+            self.out_index.find(self.hash_out(cookie), |index| {
+                let same = is(index);
+                let out = self.outs.get(index);
+                other |= !same && out.is_some_and(|out| out.cookie == cookie);
+                same
+            })
+        };
+        self.last_out.or_find(is, find).ok_or(other)
     }
 
     /// The incoming message that a packet belongs to.
     fn find_in(&self, cookie: Cookie, from: &Address) -> Option<u32> {
-        self.in_index.find(self.hash_in(cookie, from), |index| {
-            let message = self.ins.get(index);
-            message.is_some_and(|it| it.cookie == cookie && it.from == *from)
-        })
+        let find = || self.look_up_in(self.hash_in(cookie, from), cookie, from);
+        let is = |index| self.is_in(index, cookie, from);
+        self.last_in.or_find(is, find)
+    }
+
+    /// The same, with its [hash](Self::hash_in).
+    fn look_up_in(&self, hash: u32, cookie: Cookie, from: &Address) -> Option<u32> {
+        self.in_index
+            .find(hash, |index| self.is_in(index, cookie, from))
+    }
+
+    #[inline]
+    fn is_in(&self, index: u32, cookie: Cookie, from: &Address) -> bool {
+        let message = self.ins.get(index);
+        message.is_some_and(|it| it.cookie == cookie && it.from == *from)
     }
 
     /// Counts a signal that belongs to no message.
@@ -524,23 +535,11 @@ fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The first half of an address.
-#[inline]
-fn high(ip: &[u8; 16]) -> u64 {
-    (u128::from_be_bytes(*ip) >> 64) as u64
-}
-
-/// The second half.
-#[inline]
-fn low(ip: &[u8; 16]) -> u64 {
-    u128::from_be_bytes(*ip) as u64
-}
-
 /// What the keyed hash is used for.
 mod purpose {
     pub(super) const MESSAGE: u8 = 1;
     pub(super) const OUTGOING: u8 = 2;
-    pub(super) const PEER: u8 = 3;
+    pub(super) const PATH: u8 = 8;
     pub(super) const COFLOW: u8 = 4;
     pub(super) const TOKENS: u8 = 5;
     pub(super) const STAMP: u8 = 6;

@@ -119,6 +119,20 @@ impl<M: Memory, T> Paged<M, T> {
         leaf.as_ref().get((index & Self::MASK) as usize)
     }
 
+    /// Up to `count` items from `from` on: as many of them as one leaf has.
+    #[inline]
+    pub(crate) fn run(&self, from: u32, count: u32) -> &[T] {
+        let leaf = (from >> Self::SHIFT) as usize;
+        let leaf = (|| {
+            let directory = self.root.as_ref()?.as_ref().get(leaf / DIRECTORY)?;
+            directory.as_ref()?.as_ref().get(leaf % DIRECTORY)?.as_ref()
+        })();
+        let first = (from & Self::MASK) as usize;
+        let rest = leaf.and_then(|leaf| leaf.as_ref().get(first..));
+        let rest = rest.unwrap_or_default();
+        rest.get(..count as usize).unwrap_or(rest)
+    }
+
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let leaf = (index >> Self::SHIFT) as usize;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How many entries of a table belong to each network, so that none has more than its share.
 
+use super::hint::Hint;
 use super::host::{Address, Memory};
 use super::index::Index;
 use super::siphash::Key;
@@ -40,6 +41,7 @@ struct Entry {
 pub(crate) struct Tally<M: Memory> {
     all: Slab<M, Entry>,
     index: Index<M>,
+    last: Hint,
 }
 
 impl<M: Memory> Tally<M> {
@@ -47,6 +49,7 @@ impl<M: Memory> Tally<M> {
         Self {
             all: Slab::new(),
             index: Index::new(),
+            last: Hint::new(),
         }
     }
 
@@ -62,9 +65,9 @@ impl<M: Memory> Tally<M> {
     }
 
     fn find(&self, key: &Key, net: Net) -> Option<u32> {
-        self.index.find(net.hash(key), |index| {
-            self.all.get(index).is_some_and(|entry| entry.net == net)
-        })
+        let is = |index| self.all.get(index).is_some_and(|entry| entry.net == net);
+        let find = || self.index.find(net.hash(key), is);
+        self.last.or_find(is, find)
     }
 
     /// How many a network has.

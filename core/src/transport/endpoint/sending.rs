@@ -108,7 +108,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// user's. [`Outgoing::user`] has the rule.
     pub fn may_send(&self, user: u32, to: Option<&Address>) -> bool {
         let free = self.config.max_outgoing.saturating_sub(self.outs.len());
-        let peer = to.and_then(|to| self.peers.find(self.hash_address(to), to));
+        let peer = to.and_then(|to| self.peers.find(&self.key, to));
         self.shares.may_begin(&self.key, user, peer, free)
     }
 
@@ -128,8 +128,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         {
             return None;
         }
-        let hash = self.hash_address(to);
-        let peer = self.peers.get(now, hash, to)?;
+        let peer = self.peers.get(now, &self.key, to)?;
         match self.shares.join(&self.key, user, peer) {
             Some(shared) => Some((index, peer, shared)),
             None => {
