@@ -122,12 +122,11 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         let socket = self
             .socket(handle)
             .ok_or(Refusal::Reset(ResetCode::NoSocket))?;
-        let view = socket.sock.view();
-        if view.no_receive {
+        if socket.sock.no_receive() {
             return Err(Refusal::Reset(ResetCode::Closed));
         }
         let slot = RBTreeNodeReservation::new(atomic()).map_err(|_| Refusal::Ignore)?;
-        socket.budget.resize(view.receive_buffer);
+        socket.budget.resize(socket.sock.receive_buffer());
         let (number, place, window) = socket.admit(id, sync.length).ok_or(Refusal::Ignore)?;
         let message = Incoming {
             socket: handle,
@@ -268,7 +267,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             });
         }
         if errno != 0 {
-            if socket.sock.view().peer.is_some() {
+            if socket.sock.is_connected() {
                 socket.sock.set_error(errno);
             }
             // Who waits for room in this very message need not wait.

@@ -67,7 +67,7 @@ pub(crate) fn send(
 ) -> Result<u32> {
     let options = message.options()?;
     sock.take_error()?;
-    if sock.view().no_send {
+    if sock.no_send() {
         return Err(EPIPE);
     }
     if len == 0 {
@@ -171,7 +171,7 @@ impl Call<'_, '_> {
             stage: Stage::New(Beginning {
                 path,
                 device: options.wish.device,
-                source: self.sock.view().local.port,
+                source: self.sock.port(),
                 mss,
                 hidden: options.unknown_size == Some(true),
                 deadline: options.deadline,
@@ -226,7 +226,7 @@ impl Call<'_, '_> {
         }
         let sock = self.sock;
         sock.wait(self.net, &mut self.timeout, |net| {
-            sock.view().no_send || is_scarce(net, false) != Some(true)
+            sock.no_send() || is_scarce(net, false) != Some(true)
         })
     }
 
@@ -245,7 +245,7 @@ impl Call<'_, '_> {
         let mut result = Ok(0);
         let sock = self.sock;
         sock.wait(self.net, &mut self.timeout, |net| {
-            if sock.view().no_send {
+            if sock.no_send() {
                 // Who ended the socket has said why.
                 result = Err(sock.take_error().err().unwrap_or(EPIPE));
                 return true;
@@ -262,7 +262,7 @@ impl Call<'_, '_> {
                 }
             }
             if let Some(to) = &path {
-                let user = sock.view().user;
+                let user = sock.user();
                 let Some(socket) = state.sockets.get_mut(handle) else {
                     result = Err(ENODEV);
                     return true;
@@ -307,7 +307,7 @@ impl Call<'_, '_> {
         let (state, outbox) = locked.parts();
         match going.stage {
             Stage::New(beginning) => {
-                let user = self.sock.view().user;
+                let user = self.sock.user();
                 let begun = state.start(handle, user, going, &beginning, copied, outbox)?;
                 let Some((id, number)) = begun else {
                     return Ok(false);

@@ -65,9 +65,10 @@ impl State {
 
     /// When the timer is to fire, ns.
     pub(crate) fn next_timer(&self) -> Option<u64> {
-        let endpoint = self.endpoint.next_timer().map(|at| at.0);
-        let waiting = self.sockets.waiting.next();
-        [endpoint, waiting].into_iter().flatten().min()
+        let endpoint = self.endpoint.next_timer().map_or(u64::MAX, |at| at.0);
+        let waiting = self.sockets.waiting.next().unwrap_or(u64::MAX);
+        let next = endpoint.min(waiting);
+        (next != u64::MAX).then_some(next)
     }
 
     /// The endpoint, and what it needs for a call.

@@ -37,7 +37,9 @@ use super::shares::Shares;
 use super::siphash::Key;
 use super::slab::Slab;
 use super::stats::{Counter, Stats};
-use super::wire::{self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER};
+use super::wire::{
+    self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER, SHORT_HEADER,
+};
 use crate::port::config::TOKEN_WIRE_LEN;
 use crate::units::Nanos;
 
@@ -500,7 +502,23 @@ fn transmit<O, I, H: Host<O, I>>(
     packet: &Packet,
     payload: Option<Slice<'_, O>>,
 ) {
-    let mut buffer = [0; MAX_HEADER];
+    if matches!(packet, Packet::Resend(_)) {
+        return transmit_in::<MAX_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
+    }
+    transmit_in::<SHORT_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
+}
+
+/// With so many bytes for the header: they have to be zeroed each time.
+fn transmit_in<const N: usize, O, I, H: Host<O, I>>(
+    host: &mut H,
+    owner: Owner<'_, O, I>,
+    to: &Address,
+    class: Class,
+    ren: bool,
+    packet: &Packet,
+    payload: Option<Slice<'_, O>>,
+) {
+    let mut buffer = [0; N];
     let len = packet.write(&mut buffer);
     let header = buffer.get(..len).unwrap_or(&buffer);
     host.transmit(owner, to, class, ren, header, payload);

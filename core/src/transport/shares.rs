@@ -34,6 +34,8 @@ pub(crate) struct Shares<M: Memory> {
     index: Index<M>,
     /// A user's, and a user's at a peer.
     last: [Hint; 2],
+    /// The latest of each kind that has no message: it may soon have one again.
+    empty: [u32; 2],
 }
 
 /// A message's shares: its user's, and its user's at its peer.
@@ -57,6 +59,7 @@ impl<M: Memory> Shares<M> {
             all: Slab::new(),
             index: Index::new(),
             last: [const { Hint::new() }; 2],
+            empty: [NONE; 2],
         }
     }
 
@@ -67,6 +70,9 @@ impl<M: Memory> Shares<M> {
     }
 
     fn find(&self, key: &Key, user: u32, peer: u32) -> Option<u32> {
+        if self.all.len() == 0 {
+            return None;
+        }
         let is = |index| {
             let share = self.all.get(index);
             share.is_some_and(|share| share.user == user && share.peer == peer)
@@ -135,9 +141,16 @@ impl<M: Memory> Shares<M> {
             return;
         };
         share.messages = share.messages.saturating_sub(1);
-        if share.messages == 0 {
-            self.index.remove(index);
-            self.all.remove(index);
+        if share.messages != 0 {
+            return;
+        }
+        let [all, pair] = &mut self.empty;
+        let empty = if share.peer == NONE { all } else { pair };
+        let before = core::mem::replace(empty, index);
+        let stays = before == index || self.all.get(before).is_none_or(|it| it.messages != 0);
+        if !stays {
+            self.index.remove(before);
+            self.all.remove(before);
         }
     }
 

@@ -52,9 +52,13 @@ impl<M: Memory> Used<M> {
         let Some(word) = self.words.get_mut(index / 64) else {
             return;
         };
-        *word = with(*word, index, used);
+        let before = core::mem::replace(word, with(*word, index, used));
+        if (before != 0) == (*word != 0) {
+            // Its group has some as before.
+            return;
+        }
         let group = index / SPAN;
-        let any = *word != 0 || self.first_in(group * GROUP, GROUP).is_some();
+        let any = used || self.first_in(group * GROUP, GROUP).is_some();
         if let Some(word) = self.groups.get_mut((group / 64) as usize) {
             *word = with(*word, group, any);
         }
