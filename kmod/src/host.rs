@@ -30,6 +30,8 @@ pub(crate) struct Surroundings<'a> {
     /// then the device in it.
     pub(crate) device: u32,
     pub(crate) slave: u32,
+    /// The socket for the message that the packet opens, if it was looked for already.
+    pub(crate) found: Option<u64>,
 }
 
 /// A packet may take this much memory for each byte that may come of its message.
@@ -116,7 +118,8 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             port: sync.source,
         };
         let handle = self
-            .find(&sender, &from.local, sync.destination)
+            .found
+            .or_else(|| self.find(&sender, &from.local, sync.destination))
             .ok_or(Refusal::Reset(ResetCode::NoSocket))?;
         let now = self.now;
         let socket = self

@@ -55,6 +55,7 @@ struct Beginning {
     hidden: bool,
     deadline: Option<u64>,
     coflow: u32,
+    /// What the call asks for, not the socket.
     priority: Option<u8>,
 }
 
@@ -145,16 +146,6 @@ impl Call<'_, '_> {
         let (path, mtu) = self.sock.route(self.net, &to, &options.wish)?;
         let ipv6 = !address(&path).is_ipv4();
         let mss = mss(mtu, ipv6).ok_or_else(errno::too_long)?.min(MAX_MSS);
-        let priority = match options.priority {
-            Some(priority) => Some(priority),
-            None => {
-                let state = self.net.lock().ok_or(ENODEV)?;
-                state
-                    .sockets
-                    .get(self.sock.handle())
-                    .and_then(|socket| socket.priority)
-            }
-        };
         let at_once = length.filter(|length| *length == self.len).unwrap_or(0);
         let (writer, data) = loop {
             match Writer::new(self.net, &self.sock, at_once) {
@@ -176,7 +167,7 @@ impl Call<'_, '_> {
                 hidden: options.unknown_size == Some(true),
                 deadline: options.deadline,
                 coflow: options.coflow.unwrap_or(0),
-                priority,
+                priority: options.priority,
             }),
         })
     }
@@ -410,7 +401,7 @@ impl State {
             length: going.length.filter(|_| !beginning.hidden),
             deadline: beginning.deadline.map(Nanos),
             coflow: beginning.coflow,
-            priority: beginning.priority,
+            priority: beginning.priority.or(socket.priority),
             mss: beginning.mss,
             available,
             user,

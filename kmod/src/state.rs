@@ -85,6 +85,7 @@ impl State {
             now,
             device: 0,
             slave: 0,
+            found: None,
         };
         (&mut self.endpoint, surroundings)
     }
@@ -125,6 +126,7 @@ pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
         return state.endpoint.refused(Counter::RefusedPort);
     }
     // The socket is asked before the sender is told that anything came.
+    let mut found = None;
     if let Some(sock) = destination(&mut state, &arrival, &packet) {
         let mut verdict = arrival.admitted(&sock, true);
         if verdict == Verdict::AskUnlocked {
@@ -143,8 +145,9 @@ pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
         if verdict != Verdict::Passes {
             return state.endpoint.refused(Counter::RefusedFilter);
         }
+        found = Some(sock.handle());
     }
-    accept(&mut state, arrival, &packet);
+    accept(&mut state, arrival, &packet, found);
 }
 
 fn source(arrival: &Arrival<'_>) -> Address {
@@ -160,9 +163,16 @@ pub(crate) fn refused(state: &mut Locked<'_, Turnstile>, why: Refused) {
     });
 }
 
-/// The packet of an arrival, which its socket may have.
-fn accept(state: &mut Locked<'_, Turnstile>, arrival: Arrival<'_>, packet: &Packet) {
-    let link = arrival.link;
+/// The packet of an arrival, which the socket that was `found` may have.
+// Inlined: it would copy the arrival.
+#[inline(always)]
+fn accept(
+    state: &mut Locked<'_, Turnstile>,
+    arrival: Arrival<'_>,
+    packet: &Packet,
+    found: Option<u64>,
+) {
+    let (link, ecn, from) = (arrival.link, arrival.ecn, source(&arrival));
     let device = match state.endpoint.has_link(link) {
         true => Device::Silent,
         false => state.device(link),
@@ -172,15 +182,16 @@ fn accept(state: &mut Locked<'_, Turnstile>, arrival: Arrival<'_>, packet: &Pack
     let now = now();
     let (endpoint, mut surroundings) = state.split(outbox, now);
     (surroundings.device, surroundings.slave) = (arrival.device, arrival.slave);
+    surroundings.found = found;
     if let Device::Speed(rate) = device {
         endpoint.set_link(Nanos(now), link, rate);
     }
     endpoint.packet(
         Nanos(now),
         clock,
-        &source(&arrival),
+        &from,
         link,
-        arrival.ecn,
+        ecn,
         packet,
         arrival.into_skb(),
         &mut surroundings,

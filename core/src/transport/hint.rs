@@ -14,6 +14,12 @@ impl Hint {
         Self(Cell::new(NONE))
     }
 
+    /// What is asked for next is probably this.
+    #[inline]
+    pub(crate) fn set(&self, index: u32) {
+        self.0.set(index);
+    }
+
     /// The last index if it `is` the one, or else what `find` finds.
     #[inline]
     pub(crate) fn or_find(
@@ -26,7 +32,7 @@ impl Hint {
             return Some(last);
         }
         let found = find()?;
-        self.0.set(found);
+        self.set(found);
         Some(found)
     }
 }
@@ -43,6 +49,9 @@ mod tests {
         assert_eq!(hint.or_find(|last| last == 7, || Some(9)), Some(7));
         assert_eq!(hint.or_find(|last| last == 9, || Some(9)), Some(9));
         assert_eq!(hint.or_find(|_| false, || None), None);
+        hint.set(8);
+        assert_eq!(hint.or_find(|last| last == 8, || None), Some(8));
+        hint.set(9);
         assert_eq!(hint.or_find(|last| last == 9, || None), Some(9));
     }
 }

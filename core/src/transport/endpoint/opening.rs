@@ -167,6 +167,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.half_open = self.half_open.saturating_add(u32::from(!known));
         self.credit(index, from, SYNC_LEN as u32);
         self.in_index.insert(hash, index);
+        self.last_in.set(index);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_add(1);
         }

@@ -69,6 +69,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             sync = Some(out.sync(now));
         }
         self.out_index.insert(self.hash_out(cookie), index);
+        self.last_out.set(index);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.outgoing = peer.outgoing.saturating_add(1);
         }
