@@ -11,7 +11,7 @@ use crate::socket::Sockets;
 use kernel::prelude::*;
 use knet_transport::{
     now, random, wall_clock, Arrival, Device, Locked, Net, Opening, Outbox, Path, Refused,
-    SockAddress, SockRef, Verdict,
+    Skb, SockAddress, SockRef, Verdict,
 };
 use turnstile_core::header::PORT;
 use turnstile_core::transport::config::{Clock, Resolved};
@@ -108,12 +108,13 @@ pub(crate) fn timer(state: &mut Locked<'_, Turnstile>) {
 
 /// A packet came.
 pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
-    let packet = wire::parse(arrival.head(), arrival.len as usize);
-    let packet = match packet {
+    // Looked at where it is: it is large.
+    let parsed = wire::parse(arrival.head(), arrival.len as usize);
+    let packet = match &parsed {
         Ok(packet) => packet,
         Err(why) => {
             if let Some(mut state) = net.lock() {
-                state.endpoint.malformed(why);
+                state.endpoint.malformed(*why);
             }
             return;
         }
@@ -127,7 +128,7 @@ pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
     }
     // The socket is asked before the sender is told that anything came.
     let mut found = None;
-    if let Some(sock) = destination(&mut state, &arrival, &packet) {
+    if let Some(sock) = destination(&mut state, &arrival, packet) {
         let mut verdict = arrival.admitted(&sock, true);
         if verdict == Verdict::AskUnlocked {
             drop(state);
@@ -137,7 +138,7 @@ pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
                 None => return,
             };
             let same = |now: SockRef| now.handle() == sock.handle();
-            if !destination(&mut state, &arrival, &packet).is_some_and(same) {
+            if !destination(&mut state, &arrival, packet).is_some_and(same) {
                 // It is another one's by now, which was not asked. The sender will repeat it.
                 verdict = Verdict::Refused;
             }
@@ -147,7 +148,15 @@ pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
         }
         found = Some(sock.handle());
     }
-    accept(&mut state, arrival, &packet, found);
+    let from = source(&arrival);
+    let way = Way {
+        link: arrival.link,
+        device: arrival.device,
+        slave: arrival.slave,
+        ecn: arrival.ecn,
+        found,
+    };
+    accept(&mut state, &from, &way, packet, arrival.into_skb());
 }
 
 fn source(arrival: &Arrival<'_>) -> Address {
@@ -163,16 +172,25 @@ pub(crate) fn refused(state: &mut Locked<'_, Turnstile>, why: Refused) {
     });
 }
 
-/// The packet of an arrival, which the socket that was `found` may have.
-// Inlined: it would copy the arrival.
-#[inline(always)]
+/// How a packet came.
+struct Way {
+    link: u32,
+    device: u32,
+    slave: u32,
+    ecn: u8,
+    /// The socket that may have it.
+    found: Option<u64>,
+}
+
+/// A packet that its socket may have.
 fn accept(
     state: &mut Locked<'_, Turnstile>,
-    arrival: Arrival<'_>,
+    from: &Address,
+    way: &Way,
     packet: &Packet,
-    found: Option<u64>,
+    skb: Skb,
 ) {
-    let (link, ecn, from) = (arrival.link, arrival.ecn, source(&arrival));
+    let link = way.link;
     let device = match state.endpoint.has_link(link) {
         true => Device::Silent,
         false => state.device(link),
@@ -181,19 +199,19 @@ fn accept(
     let clock = clock(state.endpoint.config());
     let now = now();
     let (endpoint, mut surroundings) = state.split(outbox, now);
-    (surroundings.device, surroundings.slave) = (arrival.device, arrival.slave);
-    surroundings.found = found;
+    (surroundings.device, surroundings.slave) = (way.device, way.slave);
+    surroundings.found = way.found;
     if let Device::Speed(rate) = device {
         endpoint.set_link(Nanos(now), link, rate);
     }
     endpoint.packet(
         Nanos(now),
         clock,
-        &from,
+        from,
         link,
-        ecn,
+        way.ecn,
         packet,
-        arrival.into_skb(),
+        skb,
         &mut surroundings,
     );
     state.settle(outbox);

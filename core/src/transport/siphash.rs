@@ -76,13 +76,17 @@ fn siphash<const C: u32, const D: u32>(key: [u64; 2], words: &[u64], last: u64) 
         k0 ^ 0x6c79_6765_6e65_7261,
         k1 ^ 0x7465_6462_7974_6573,
     ];
-    for &word in words.iter().chain(core::iter::once(&last)) {
+    let mut take = |word: u64| {
         v[3] ^= word;
         for _ in 0..C {
             round(&mut v);
         }
         v[0] ^= word;
+    };
+    for &word in words {
+        take(word);
     }
+    take(last);
     v[2] ^= 0xff;
     for _ in 0..D {
         round(&mut v);
