@@ -10,8 +10,8 @@ use crate::settings::Settings;
 use crate::socket::Sockets;
 use kernel::prelude::*;
 use knet_transport::{
-    now, random, wall_clock, Arrival, Device, Locked, Net, Opening, Outbox, Path, Refused,
-    Skb, SockAddress, SockRef, Verdict,
+    now, random, wall_clock, Arrival, Device, Locked, Net, Opening, Outbox, Path, Refused, Skb,
+    SockAddress, SockRef, Verdict,
 };
 use turnstile_core::header::PORT;
 use turnstile_core::transport::config::{Clock, Resolved};
@@ -183,13 +183,7 @@ struct Way {
 }
 
 /// A packet that its socket may have.
-fn accept(
-    state: &mut Locked<'_, Turnstile>,
-    from: &Address,
-    way: &Way,
-    packet: &Packet,
-    skb: Skb,
-) {
+fn accept(state: &mut Locked<'_, Turnstile>, from: &Address, way: &Way, packet: &Packet, skb: Skb) {
     let link = way.link;
     let device = match state.endpoint.has_link(link) {
         true => Device::Silent,

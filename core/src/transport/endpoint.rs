@@ -121,6 +121,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ///
     /// It is large: the kernel module copies this constant into place and starts it there, since
     /// the stack has no room for one that is returned or moved.
+    // Each use has cells of its own, as is meant.
+    #[allow(clippy::declare_interior_mutable_const)]
     pub const NEW: Self = Self {
         config: Resolved::NONE,
         stats: Stats::new(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A growing array in chunks: it allocates little at once, and never moves its items.
 //!
-//! The first leaf stands alone, since most tables have no more most of the time. The others are in a
-//! tree of three levels: a root, directories, leaves. No chunk exceeds [`CHUNK_BYTES`], so that
+//! The first leaf stands alone, since most tables have no more most of the time. The others are in
+//! a tree of three levels: a root, directories, leaves. No chunk exceeds [`CHUNK_BYTES`], so that
 //! it can be allocated in atomic context, and growing copies nothing. It shrinks by a leaf at a
 //! time, from its end.
 
