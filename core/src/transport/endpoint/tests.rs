@@ -14,6 +14,7 @@ mod orphans;
 mod shrinking;
 mod stalled;
 mod steps;
+mod tokens;
 mod trust;
 
 /// The length of what the user has of an incoming message.
