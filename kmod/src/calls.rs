@@ -370,8 +370,8 @@ impl State {
         Ok(gone)
     }
 
-    /// Ends the message that is open on a socket, or some of all that it has to send. `false`: there
-    /// is no more.
+    /// Ends the message that is open on a socket, or some of all that it has to send. `false`: that
+    /// was all.
     fn abort_some(&mut self, handle: u64, all: bool, outbox: &mut Outbox) -> bool {
         let now = now();
         for _ in 0..ABORTED {

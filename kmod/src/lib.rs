@@ -130,6 +130,10 @@ impl Transport for Turnstile {
         state::refused(state, why);
     }
 
+    fn quoted(state: &mut Locked<'_, Self>, to: Path, port: u16, head: &[u8]) -> bool {
+        state::quoted(state, to, port, head)
+    }
+
     fn unreachable(state: &mut Locked<'_, Self>, to: Path, head: &[u8], what: Unreachable) {
         state::unreachable(state, to, head, what);
     }

@@ -238,6 +238,19 @@ fn destination(
     Some(state.sockets.get(handle)?.sock.hold())
 }
 
+/// Whether somebody quotes a packet of a message.
+pub(crate) fn quoted(state: &mut Locked<'_, Turnstile>, to: Path, port: u16, head: &[u8]) -> bool {
+    let cookie = head.get(4..).and_then(|rest| rest.first_chunk::<8>());
+    let known = cookie.is_some_and(|cookie| {
+        let cookie = wire::Cookie(u64::from_be_bytes(*cookie));
+        port == cookie.source_port() && state.endpoint.has_message(&address(&to), cookie)
+    });
+    if !known {
+        state.endpoint.refused(Counter::UnreachableIgnored);
+    }
+    known
+}
+
 /// A packet was not delivered, somebody says.
 pub(crate) fn unreachable(
     state: &mut Locked<'_, Turnstile>,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A growing array in chunks: it allocates little at once, and never moves its items.
 //!
-//! A tree of three levels: a root, directories, leaves. The first leaf and the first directory stand
-//! alone, since most tables have no more most of the time. No chunk exceeds [`CHUNK_BYTES`], so that
-//! it can be allocated in atomic context, and growing copies nothing. It shrinks by a leaf at a
-//! time, from its end.
+//! A tree of three levels: a root, directories, leaves. The first leaf and the first directory
+//! stand alone, since most tables have no more most of the time. No chunk exceeds [`CHUNK_BYTES`],
+//! so that it can be allocated in atomic context, and growing copies nothing. It shrinks by a leaf
+//! at a time, from its end.
 
 use super::host::{Memory, CHUNK_BYTES};
 

@@ -136,27 +136,78 @@ u32 knt_sock_admits(struct sock *sk, struct sk_buff *skb, u32 device, u32 slave,
 	return KNT_REFUSES;
 }
 
-/* UDP's encap_err_lookup: whether a datagram that ICMP quotes is the transport's. */
+/* What ICMP quotes: the path, and what there is behind UDP's header, at skip. */
+struct knt_quote {
+	struct knt_path to;
+	u8 head[KNT_MAX_HEADER];
+	u32 len;
+};
+
+static bool knt_quote_read(const struct sock *udp, const struct sk_buff *skb, u32 skip,
+			   struct knt_quote *quote)
+{
+	struct in6_addr *to = (struct in6_addr *)quote->to.ip;
+	struct in6_addr *local = (struct in6_addr *)quote->to.local;
+
+	if (skip >= skb->len)
+		return false;
+	memset(&quote->to, 0, sizeof(quote->to));
+	if (udp->sk_family == AF_INET) {
+		const struct iphdr *ip = (const struct iphdr *)skb->data;
+
+		ipv6_addr_set_v4mapped(ip->daddr, to);
+		ipv6_addr_set_v4mapped(ip->saddr, local);
+	} else {
+#if IS_ENABLED(CONFIG_IPV6)
+		const struct ipv6hdr *ip = (const struct ipv6hdr *)skb->data;
+
+		*to = ip->daddr;
+		*local = ip->saddr;
+		quote->to.scope = ipv6_iface_scope_id(&ip->daddr, inet6_iif(skb));
+#else
+		return false;
+#endif
+	}
+	quote->len = min_t(u32, skb->len - skip,
+			   min_t(u32, knt_ops->numbers.header, sizeof(quote->head)));
+	return !skb_copy_bits(skb, skip, quote->head, quote->len);
+}
+
+/*
+ * UDP's encap_err_lookup: whether a datagram that ICMP quotes is one that the transport may have
+ * sent. Others are guesses. (If one says that a packet was too long, the kernel has noted that in
+ * its main routes before it asked, as for all of UDP: udp_err_update_exception().)
+ */
 int knt_error_lookup(struct sock *udp, struct sk_buff *skb)
 {
-	return udp_hdr(skb)->dest == knt_udp_port() ? 0 : -ENOENT;
+	struct knt_net *tn = rcu_dereference_sk_user_data(udp);
+	u32 skip = skb_transport_offset(skb) + sizeof(struct udphdr);
+	struct knt_quote quote;
+
+	if (!tn || !knt_net_state(tn) || udp_hdr(skb)->dest != knt_udp_port())
+		return -ENOENT;
+	if (!knt_quote_read(udp, skb, skip, &quote))
+		return -ENOENT;
+	if (!knt_ops->quoted(tn, &quote.to, ntohs(udp_hdr(skb)->source), quote.head, quote.len))
+		return -ENOENT;
+	return 0;
 }
 
 /*
  * UDP's encap_err_rcv: ICMP quotes a datagram, which begins with its IP header at skb->data;
- * payload is what follows UDP's header. Rust decides whether it is believed. What it says of the
- * path's MTU the kernel has noted in the route, within its own bounds.
+ * payload is what follows UDP's header. Rust decides whether it is believed.
  */
 void knt_error_receive(struct sock *udp, struct sk_buff *skb, int err, __be16 port, u32 info,
 		       u8 *payload)
 {
 	struct knt_net *tn = rcu_dereference_sk_user_data(udp);
-	enum knt_unreachable what;
-	struct knt_path to = {};
-	u8 head[KNT_MAX_HEADER];
-	u32 skip = payload - skb->data, len;
+	struct knt_quote quote;
+	u32 what;
 
 	switch (err) {
+	case EMSGSIZE:
+		what = 0;
+		break;
 	case ECONNREFUSED:
 		what = KNT_UNREACHABLE_PORT;
 		break;
@@ -172,28 +223,18 @@ void knt_error_receive(struct sock *udp, struct sk_buff *skb, int err, __be16 po
 	default:
 		return;
 	}
-	if (!tn || !knt_net_state(tn) || port != knt_udp_port() || skip >= skb->len)
+	if (!tn || !knt_net_state(tn) || port != knt_udp_port())
 		return;
-	if (udp->sk_family == AF_INET) {
-		const struct iphdr *ip = (const struct iphdr *)skb->data;
-
-		ipv6_addr_set_v4mapped(ip->daddr, (struct in6_addr *)to.ip);
-		ipv6_addr_set_v4mapped(ip->saddr, (struct in6_addr *)to.local);
-	} else {
-#if IS_ENABLED(CONFIG_IPV6)
-		const struct ipv6hdr *ip = (const struct ipv6hdr *)skb->data;
-
-		*(struct in6_addr *)to.ip = ip->daddr;
-		*(struct in6_addr *)to.local = ip->saddr;
-		to.scope = ipv6_iface_scope_id(&ip->daddr, inet6_iif(skb));
-#else
+	if (!knt_quote_read(udp, skb, payload - skb->data, &quote))
 		return;
-#endif
-	}
-	len = min_t(u32, skb->len - skip, min_t(u32, knt_ops->numbers.header, sizeof(head)));
-	if (skb_copy_bits(skb, skip, head, len))
-		return;
-	knt_ops->undelivered(tn, &to, head, len, what);
+	/*
+	 * The kernel has noted the MTU in the route that the transport's UDP socket would use, which
+	 * need not be that of a socket with a mark or a device.
+	 */
+	if (err == EMSGSIZE)
+		knt_ops->path_mtu(tn, &quote.to, info);
+	else
+		knt_ops->undelivered(tn, &quote.to, quote.head, quote.len, what);
 }
 
 void knt_skb_free(struct sk_buff *skb)

@@ -176,6 +176,12 @@ struct knt_ops {
 	void (*packet)(struct knt_net *tn, const struct knt_arrival *arrival, struct sk_buff *skb);
 	void (*refused)(struct knt_net *tn, u32 why);		/* enum knt_refused; as packet */
 	/*
+	 * Whether a packet to a path, from this UDP port, is of a message: its first bytes behind
+	 * UDP's header, len of them, as ICMP quotes them. As packet.
+	 */
+	bool (*quoted)(struct knt_net *tn, const struct knt_path *to, u16 port, const u8 *head,
+		       u32 len);
+	/*
 	 * A packet to a path was not delivered; its first bytes behind UDP's header, len of them, as
 	 * ICMP quotes them; enum knt_unreachable. As packet.
 	 */

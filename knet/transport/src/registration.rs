@@ -124,6 +124,7 @@ impl<T: Transport> Table<T> {
         packet: Some(packet::<T>),
         refused: Some(refused::<T>),
         undelivered: Some(undelivered::<T>),
+        quoted: Some(quoted::<T>),
         path_mtu: Some(path_mtu::<T>),
         sock_open: Some(sock_open::<T>),
         sock_close: Some(sock_close::<T>),
@@ -232,6 +233,31 @@ unsafe extern "C" fn refused<T: Transport>(tn: *mut bindings::knt_net, why: u32)
     if let Some(mut state) = net.lock() {
         T::refused(&mut state, why);
     };
+}
+
+/// # Safety
+///
+/// - C guarantees: `tn` is an open namespace, and stays so during the call; `to` and the `len`
+///   bytes at `head` are valid until the return. Bottom halves are off; without the namespace's
+///   lock.
+/// - Rust keeps nothing of both, and does not sleep.
+unsafe extern "C" fn quoted<T: Transport>(
+    tn: *mut bindings::knt_net,
+    to: *const bindings::knt_path,
+    port: u16,
+    head: *const u8,
+    len: u32,
+) -> bool {
+    // SAFETY: the caller's, for the time of the call.
+    let to = Path::from_raw(unsafe { &*to });
+    // SAFETY: the caller says how many bytes there are.
+    let head = unsafe { core::slice::from_raw_parts(head, len as usize) };
+    // SAFETY: no packets come in any more when the namespace ends.
+    let mut net = unsafe { Net::<T>::from_raw(tn) };
+    let Some(mut state) = net.lock() else {
+        return false;
+    };
+    T::quoted(&mut state, to, port, head)
 }
 
 /// # Safety

@@ -253,6 +253,11 @@ pub trait Transport: Sized + 'static {
     /// A datagram came to the transport's port and was dropped.
     fn refused(state: &mut Locked<'_, Self>, why: Refused);
 
+    /// Whether a packet to a path, from this UDP port, is of a message: its first bytes behind
+    /// UDP's header, at most [`Numbers::header`], as ICMP quotes them. Of others nothing is
+    /// believed.
+    fn quoted(state: &mut Locked<'_, Self>, to: Path, port: u16, head: &[u8]) -> bool;
+
     /// A packet to `to` was not delivered, somebody says. `head`: its first bytes as they are
     /// quoted, perhaps none, and perhaps forged.
     fn unreachable(state: &mut Locked<'_, Self>, to: Path, head: &[u8], what: Unreachable);

@@ -111,6 +111,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
+    /// Whether a message with this cookie goes to a peer, or comes from it.
+    pub fn has_message(&self, peer: &Address, cookie: Cookie) -> bool {
+        self.find_out(cookie, peer).is_ok() || self.find_in(cookie, peer).is_some()
+    }
+
     /// A router or the peer's host says that a packet of a message to `to` could not be delivered.
     ///
     /// Whoever saw none of the message's packets does not know its cookie, and moves nothing.

@@ -52,8 +52,8 @@ fn forgotten() {
     std::thread::sleep(Duration::from_millis(1300));
 }
 
-/// So many sockets on each host send to each other from two threads, while they are closed one by one
-/// in any order.
+/// So many sockets on each host send to each other from two threads, while they are closed one by
+/// one in any order.
 fn all_at_once(net: &Net, each: usize, rng: &mut Rng) -> Result<()> {
     std::thread::scope(|scope| -> Result<()> {
         let mut threads = Vec::new();
