@@ -21,7 +21,8 @@
 use super::config::Resolved;
 use super::heap::Heap;
 use super::host::{
-    Address, Class, Event, Host, InId, Info, Limit, LinkInfo, Memory, OutId, Owner, PeerInfo, Slice,
+    Address, Class, Event, Host, InId, Info, Limit, LinkInfo, Memory, OutId, Owner, PeerInfo,
+    Sealing, Slice,
 };
 use super::incoming::In;
 use super::index::Index;
@@ -29,13 +30,16 @@ use super::jitter::Rng;
 use super::links::Links;
 use super::maybe::Maybe;
 use super::outgoing::Out;
+use super::paged::Paged;
 use super::peers::{Coflows, Peers};
 use super::remembered::Remembered;
+use super::seal::{Seal, Sealed, SEAL_LEN};
 use super::shares::Shares;
 use super::siphash::Key;
 use super::slab::Slab;
 use super::stats::{Counter, Stats};
 use super::wire::{self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER};
+use crate::header::FLAGS;
 use crate::port::config::TOKEN_WIRE_LEN;
 use crate::units::Nanos;
 
@@ -45,11 +49,13 @@ mod opening;
 mod pacing;
 mod paths;
 mod receiving;
+mod sealing;
 mod sending;
 mod timing;
 mod trust;
 
 pub(super) use paths::shorter;
+pub use sealing::Opening;
 
 /// Bytes on the wire by which an IPv6 token is longer than an IPv4 one, which is as short as
 /// Ethernet allows.
@@ -84,6 +90,18 @@ pub struct Endpoint<M: Memory, O, I> {
     remembered: Remembered<M>,
     /// How many messages come in from strangers.
     half_open: u32,
+    /// What is kept for sealed messages, by the message's index.
+    out_sealed: Paged<M, Sealed>,
+    in_sealed: Paged<M, Sealed>,
+    /// How many messages are sealed.
+    sealed: u32,
+    /// Sealed messages are expected: their table grows with that of messages.
+    expect_sealed: bool,
+    /// The last random number that was drawn for a sealed message; 0: none was. Each is one more,
+    /// so that none comes twice.
+    drawn: u64,
+    /// The sealed packet that is handled, if it belongs to no message here.
+    current: Option<sealing::Current>,
     /// For how many incoming messages and remembered ones there is room, if the tables grow only
     /// [ahead](Self::prepare).
     ahead: Option<(u32, u32)>,
@@ -129,6 +147,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         coflows: Coflows::new(),
         remembered: Remembered::new(),
         half_open: 0,
+        out_sealed: Paged::new(),
+        in_sealed: Paged::new(),
+        sealed: 0,
+        expect_sealed: false,
+        drawn: 0,
+        current: None,
         ahead: None,
         asked: Nanos::ZERO,
         challenged: Nanos::ZERO,
@@ -308,6 +332,27 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         payload: H::Payload,
         host: &mut H,
     ) {
+        let guarded = self.sealed != 0 || host.sealing() != Sealing::Off;
+        if guarded && self.should_be_sealed(from, packet, host) {
+            return self.stats.count(Counter::SealMissing);
+        }
+        self.handle(now, clock, from, device, ecn, packet, payload, host);
+    }
+
+    /// Handles a packet that may have come.
+    #[inline]
+    #[allow(clippy::too_many_arguments)] // facts of one packet
+    fn handle<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        clock: u32,
+        from: &Address,
+        device: u32,
+        ecn: u8,
+        packet: &Packet,
+        payload: H::Payload,
+        host: &mut H,
+    ) {
         let link = self.links.of(device);
         let at = At { now, clock, link };
         match packet {
@@ -435,12 +480,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         self.resets = left;
         self.stats.count(Counter::reset_sent(code));
-        signal(
-            host,
-            Owner::Nobody,
-            to,
-            &Packet::Reset(Reset { cookie, code }),
-        );
+        self.answer_stray(to, &Packet::Reset(Reset { cookie, code }), host);
     }
 
     /// Tells the sender of an incoming message that it ends.
@@ -455,17 +495,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 }
 
-/// Sends a signal.
-fn signal<O, I, H: Host<O, I>>(
-    host: &mut H,
-    owner: Owner<'_, O, I>,
-    to: &Address,
-    packet: &Packet,
-) {
-    transmit(host, owner, to, Class::Signal, false, packet, None);
-}
-
 /// Sends a packet.
+#[allow(clippy::too_many_arguments)] // facts of one packet
 fn transmit<O, I, H: Host<O, I>>(
     host: &mut H,
     owner: Owner<'_, O, I>,
@@ -474,20 +505,28 @@ fn transmit<O, I, H: Host<O, I>>(
     ren: bool,
     packet: &Packet,
     payload: Option<Slice<'_, O>>,
+    seal: Option<&Seal>,
 ) {
     let mut buffer = [0; MAX_HEADER];
     let len = packet.write(&mut buffer);
+    if let (Some(_), Some(flags)) = (seal, buffer.get_mut(FLAGS)) {
+        *flags |= packet.header().kind.sealed();
+    }
     let header = buffer.get(..len).unwrap_or(&buffer);
-    host.transmit(owner, to, class, ren, header, payload);
+    match seal {
+        None => host.transmit(owner, to, class, ren, header, payload),
+        Some(seal) => host.transmit_sealed(owner, to, class, ren, header, payload, seal),
+    }
 }
 
-/// Bytes of a token on the wire.
+/// Bytes of a message's token on the wire.
 #[inline]
-fn token_wire_len(to: &Address) -> u32 {
-    if to.is_ipv4() {
-        TOKEN_WIRE_LEN
+fn token_wire_len<I>(message: &In<I>) -> u32 {
+    let sealed = if message.sealed { SEAL_LEN as u32 } else { 0 };
+    if message.from.is_ipv4() {
+        TOKEN_WIRE_LEN.saturating_add(sealed)
     } else {
-        TOKEN_WIRE_LEN + IPV6_MORE
+        (TOKEN_WIRE_LEN + IPV6_MORE).saturating_add(sealed)
     }
 }
 

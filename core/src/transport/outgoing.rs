@@ -101,6 +101,8 @@ pub(crate) struct Out<O> {
     idle: u32,
     /// The last question was not answered.
     unanswered: bool,
+    /// Its packets are sealed.
+    pub(crate) sealed: bool,
     began: Nanos,
     heard: Nanos,
     /// When a SYNC, probe or FIN was last sent, except those that answer a token for which there
@@ -206,6 +208,7 @@ impl<O> Out<O> {
             starved: false,
             idle: 0,
             unanswered: false,
+            sealed: false,
             began: now,
             heard: now,
             asked: now,

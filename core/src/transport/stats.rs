@@ -288,6 +288,16 @@ counters! {
     SyncLimitShare = "sync_limit_share",
     /// SYNCs whose wish for a priority was ignored, or for grants, because of the configuration.
     SyncWishIgnored = "sync_wish_ignored",
+    /// Sealed packets that were not taken: their seal is not right.
+    SealWrong = "seal_wrong",
+    /// Sealed packets that were not taken: they came before, or are too old to tell.
+    SealReplayed = "seal_replayed",
+    /// Sealed packets that were not taken: of no sealed message that is known.
+    SealUnknown = "seal_unknown",
+    /// Sealed packets that were not taken: nobody here has their key.
+    SealKey = "seal_key",
+    /// Packets that were not taken: they are not sealed, and should be.
+    SealMissing = "seal_missing",
 }
 
 impl Counter {

@@ -6,6 +6,7 @@
 
 mod adversary;
 mod attacks;
+mod cipher;
 mod crossing;
 mod failing;
 mod fuzz;
@@ -16,6 +17,7 @@ mod network;
 mod progress;
 mod ren;
 mod rules;
+mod sealed;
 mod sharing;
 mod topology;
 
