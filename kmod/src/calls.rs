@@ -3,6 +3,7 @@
 
 use crate::errno;
 use crate::incoming::{Incoming, Where};
+use crate::keys::{Choice, Held};
 use crate::outgoing::OVERHEAD;
 use crate::ports::{self, Rooms};
 use crate::state::{State, Turnstile};
@@ -11,7 +12,7 @@ use kernel::rbtree::{RBTree, RBTreeNode};
 use knet_transport::{
     now, random, Caller, LockedSock, Net, Outbox, Ready, Sock, SockQueue, Timeout,
 };
-use turnstile_core::transport::host::{InId, OutId};
+use turnstile_core::transport::host::{InId, OutId, Sealing};
 use turnstile_core::transport::uapi::sockopt;
 use turnstile_core::units::Nanos;
 
@@ -194,6 +195,9 @@ pub(crate) fn set_option(
     if option == sockopt::DISCARD {
         return discard(net, sock.handle(), wide.ok_or(EINVAL)?);
     }
+    if matches!(option, sockopt::KEY | sockopt::ACCEPT_KEY) {
+        return set_key(net, sock.handle(), option, value);
+    }
     let mut state = net.lock().ok_or(ENODEV)?;
     let socket = state.sockets.get_mut(sock.handle()).ok_or(ENODEV)?;
     let switch = match value {
@@ -229,6 +233,40 @@ pub(crate) fn set_option(
     Ok(())
 }
 
+/// How the socket's messages are sealed. Messages under way keep the keys that they have.
+#[inline(never)]
+fn set_key(net: &mut Net<'_, Turnstile>, handle: u64, option: u32, value: i32) -> Result {
+    let read = match value {
+        0 | -1 => None,
+        serial => {
+            let serial = u32::try_from(serial).map_err(|_| EINVAL)?;
+            Some(Held::read(net, serial)?)
+        }
+    };
+    let mut state = net.lock().ok_or(ENODEV)?;
+    let sockets = &mut state.sockets;
+    let socket = sockets.get(handle).ok_or(ENODEV)?;
+    let now = match &socket.choice {
+        Choice::Own(held, other) => Some((held.clone(), other.clone())),
+        _ => None,
+    };
+    match (option, read, now) {
+        (sockopt::KEY, Some(held), now) => {
+            sockets.take_keys(handle, held, now.and_then(|(_, other)| other))?;
+        }
+        (sockopt::KEY, None, _) if value == -1 => sockets.take_no_keys(handle),
+        (sockopt::KEY, None, _) => sockets.give_up_keys(handle),
+        (sockopt::ACCEPT_KEY, other, Some((held, _))) if value != -1 => {
+            sockets.take_keys(handle, held, other)?;
+        }
+        _ => return Err(EINVAL),
+    }
+    let sealed = sockets.keys.sealing() != Sealing::Off;
+    state.endpoint.expect_sealed(sealed);
+    state.endpoint.prepare();
+    Ok(())
+}
+
 /// Reads an option.
 pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32) -> Result<i32> {
     let state = net.lock().ok_or(ENODEV)?;
@@ -237,6 +275,15 @@ pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32)
         sockopt::RECVINFO => Ok(i32::from(socket.info) + i32::from(socket.alternate)),
         sockopt::COMPLETIONS => Ok(i32::from(socket.completions)),
         sockopt::DEFAULT_PRIORITY => Ok(socket.priority.map_or(-1, i32::from)),
+        sockopt::KEY => Ok(match &socket.choice {
+            Choice::Namespace => 0,
+            Choice::Plain => -1,
+            Choice::Own(held, _) => i32::try_from(held.serial).map_err(|_| EINVAL)?,
+        }),
+        sockopt::ACCEPT_KEY => Ok(match &socket.choice {
+            Choice::Own(_, Some(other)) => i32::try_from(other.serial).map_err(|_| EINVAL)?,
+            _ => 0,
+        }),
         _ => Err(errno::no_option()),
     }
 }

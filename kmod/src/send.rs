@@ -17,6 +17,9 @@ const CHUNK: u32 = 256 << 10;
 /// The longest packets, whatever the MTU: one must fit into the fragments of a packet buffer.
 const MAX_MSS: u16 = 32 << 10;
 
+/// The same, of a message that is sealed: each packet is in one piece of memory.
+const MAX_SEALED: u16 = 8 << 10;
+
 /// A call.
 struct Call<'a, 'n> {
     net: &'a mut Net<'n, Turnstile>,
@@ -410,6 +413,10 @@ impl State {
             .try_create_and_insert(number, nobody, crate::memory::atomic())?;
         socket.queued = socket.queued.saturating_add(charged);
         let path = beginning.path;
+        let most = match self.sockets.key(handle) {
+            Some(_) => MAX_SEALED,
+            None => MAX_MSS,
+        };
         let what = host::Outgoing {
             source: beginning.source,
             destination: going.to.port,
@@ -417,7 +424,7 @@ impl State {
             deadline: beginning.deadline.map(Nanos),
             coflow: beginning.coflow,
             priority: beginning.priority,
-            mss: beginning.mss,
+            mss: beginning.mss.min(most),
             available,
             user,
         };

@@ -15,10 +15,11 @@ use knet_transport::{
 };
 use turnstile_core::header::PORT;
 use turnstile_core::transport::config::{Clock, Resolved};
-use turnstile_core::transport::endpoint::Endpoint;
+use turnstile_core::transport::endpoint::{Endpoint, Opening as Sealed};
 use turnstile_core::transport::host::{Address, Owner, Unreachable};
+use turnstile_core::transport::seal::Label;
 use turnstile_core::transport::stats::Counter;
-use turnstile_core::transport::wire::{self, Packet};
+use turnstile_core::transport::wire::{self, Malformed, Packet};
 use turnstile_core::units::Nanos;
 
 /// The transport. The root of the crate says what it does (`impl Transport`).
@@ -105,17 +106,80 @@ pub(crate) fn timer(state: &mut Locked<'_, Turnstile>) {
 }
 
 /// A packet came.
-pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
-    let packet = wire::parse(arrival.head(), arrival.len as usize);
-    let packet = match packet {
+pub(crate) fn packet(net: &mut Net<'_, Turnstile>, arrival: Arrival<'_>) {
+    let (head, len) = (arrival.head(), arrival.len as usize);
+    match wire::parse(head, len) {
+        Ok(packet) => deliver(net, arrival, &packet, None),
+        Err(_) if wire::is_sealed(head, len) => sealed(net, arrival),
+        Err(why) => malformed(net, why),
+    }
+}
+
+#[cold]
+fn malformed(net: &mut Net<'_, Turnstile>, why: Malformed) {
+    if let Some(mut state) = net.lock() {
+        state.endpoint.malformed(why);
+    }
+}
+
+/// A packet that is sealed. It is opened without the lock.
+#[inline(never)]
+fn sealed(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
+    let packet = match wire::parse_sealed(arrival.head(), arrival.len as usize) {
         Ok(packet) => packet,
-        Err(why) => {
-            if let Some(mut state) = net.lock() {
-                state.endpoint.malformed(why);
-            }
-            return;
-        }
+        Err(why) => return malformed(net, why),
     };
+    let label = arrival.label();
+    let label = label.and_then(|label| Label::read(&label));
+    let Some(opening) = opening(net, &arrival, &packet, label) else {
+        return;
+    };
+    if open(&mut arrival, &packet, &opening) {
+        deliver(net, arrival, &packet, Some(&opening));
+    } else if let Some(mut state) = net.lock() {
+        state.endpoint.not_opened();
+    }
+}
+
+/// How a sealed packet is to be opened.
+#[inline(never)]
+fn opening(
+    net: &mut Net<'_, Turnstile>,
+    arrival: &Arrival<'_>,
+    packet: &Packet,
+    label: Option<Label>,
+) -> Option<Sealed> {
+    let mut state = net.lock()?;
+    let (state, outbox) = state.parts();
+    let Some(label) = label else {
+        state.endpoint.not_opened();
+        return None;
+    };
+    let from = source(arrival);
+    let (endpoint, mut surroundings) = state.split(outbox, 0);
+    (surroundings.device, surroundings.slave) = (arrival.device, arrival.slave);
+    endpoint.opening(&from, packet, &label, &surroundings)
+}
+
+#[inline(never)]
+fn open(arrival: &mut Arrival<'_>, packet: &Packet, opening: &Sealed) -> bool {
+    let header = match packet {
+        Packet::Data(_) => wire::DATA_LEN,
+        other => other.bytes() as usize,
+    };
+    let label = &opening.label;
+    let seal = knet_transport::Seal::new(&opening.key, label.nonce(), label.write());
+    arrival.open(header, &seal)
+}
+
+/// A packet came, and is what it says if it was opened.
+#[inline]
+fn deliver(
+    net: &mut Net<'_, Turnstile>,
+    mut arrival: Arrival<'_>,
+    packet: &Packet,
+    opening: Option<&Sealed>,
+) {
     let Some(mut state) = net.lock() else {
         return;
     };
@@ -124,7 +188,7 @@ pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
         return state.endpoint.refused(Counter::RefusedPort);
     }
     // The socket is asked before the sender is told that anything came.
-    if let Some(sock) = destination(&mut state, &arrival, &packet) {
+    if let Some(sock) = destination(&mut state, &arrival, packet) {
         let mut verdict = arrival.admitted(&sock, true);
         if verdict == Verdict::AskUnlocked {
             drop(state);
@@ -134,7 +198,7 @@ pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
                 None => return,
             };
             let same = |now: SockRef| now.handle() == sock.handle();
-            if !destination(&mut state, &arrival, &packet).is_some_and(same) {
+            if !destination(&mut state, &arrival, packet).is_some_and(same) {
                 // It is another one's by now, which was not asked. The sender will repeat it.
                 verdict = Verdict::Refused;
             }
@@ -143,7 +207,7 @@ pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
             return state.endpoint.refused(Counter::RefusedFilter);
         }
     }
-    accept(&mut state, arrival, &packet);
+    accept(&mut state, arrival, packet, opening);
 }
 
 fn source(arrival: &Arrival<'_>) -> Address {
@@ -160,7 +224,12 @@ pub(crate) fn refused(state: &mut Locked<'_, Turnstile>, why: Refused) {
 }
 
 /// The packet of an arrival, which its socket may have.
-fn accept(state: &mut Locked<'_, Turnstile>, arrival: Arrival<'_>, packet: &Packet) {
+fn accept(
+    state: &mut Locked<'_, Turnstile>,
+    arrival: Arrival<'_>,
+    packet: &Packet,
+    opening: Option<&Sealed>,
+) {
     let link = arrival.link;
     let device = match state.endpoint.has_link(link) {
         true => Device::Silent,
@@ -174,16 +243,14 @@ fn accept(state: &mut Locked<'_, Turnstile>, arrival: Arrival<'_>, packet: &Pack
     if let Device::Speed(rate) = device {
         endpoint.set_link(Nanos(now), link, rate);
     }
-    endpoint.packet(
-        Nanos(now),
-        clock,
-        &source(&arrival),
-        link,
-        arrival.ecn,
-        packet,
-        arrival.into_skb(),
-        &mut surroundings,
-    );
+    let (from, ecn, now) = (source(&arrival), arrival.ecn, Nanos(now));
+    let (skb, host) = (arrival.into_skb(), &mut surroundings);
+    match opening {
+        None => endpoint.packet(now, clock, &from, link, ecn, packet, skb, host),
+        Some(opening) => {
+            endpoint.opened(now, clock, &from, link, ecn, packet, skb, opening, host);
+        }
+    }
     state.settle(outbox);
 }
 
