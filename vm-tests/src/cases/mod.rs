@@ -60,6 +60,7 @@ const ALL: &[&[Case]] = &[
     transport::identity::CASES,
     transport::path::CASES,
     transport::packets::CASES,
+    transport::sealed::CASES,
     transport::port::CASES,
     transport::uplinks::CASES,
     transport::dead::CASES,
