@@ -333,7 +333,8 @@ impl Sockets {
     pub(crate) fn remove(&mut self, handle: u64) {
         self.no_longer_waits(handle);
         self.give_up_keys(handle);
-        drop(self.all.remove(&handle));
+        // The node: the socket itself is too large for the stack.
+        drop(self.all.remove_node(&handle));
     }
 
     /// Takes a socket out, for who wants to free it later.
@@ -350,6 +351,8 @@ impl Sockets {
     }
 
     /// A socket's messages are sealed as its namespace's are.
+    // Not inlined: keys take room on the stack.
+    #[inline(never)]
     pub(crate) fn give_up_keys(&mut self, handle: u64) {
         if let Some(socket) = self.all.get_mut(&handle) {
             let before = core::mem::replace(&mut socket.choice, Choice::Namespace);

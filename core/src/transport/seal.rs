@@ -125,7 +125,8 @@ impl fmt::Debug for Seal {
 }
 
 fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
-    for (to, from) in to.iter_mut().skip(at).zip(bytes) {
+    let to = to.get_mut(at..).unwrap_or_default();
+    for (to, from) in to.iter_mut().zip(bytes) {
         *to = *from;
     }
 }

@@ -179,15 +179,26 @@ fn change(
     let mut config = state.settings.config;
     let initial = state.settings.initial;
     let resolved = changed(&mut config, attrs, device, initial, extack)?;
-    if !state.sockets.keys.configure(&config, slots) {
+    put_keys(&mut state, &config, slots, extack)?;
+    state.settings.config = config;
+    put_in_force(&mut state, &resolved);
+    links(&mut state);
+    Ok(())
+}
+
+#[inline(never)]
+fn put_keys(
+    state: &mut Locked<'_, Turnstile>,
+    config: &Config,
+    slots: Slots,
+    extack: &mut Extack,
+) -> Result {
+    if !state.sockets.keys.configure(config, slots) {
         let what = "another request has changed the keys meanwhile";
         return Err(extack.refuse(EAGAIN, format_args!("{}: {what}", uapi::FAMILY)));
     }
     let sealed = state.sockets.keys.sealing() != Sealing::Off;
     state.endpoint.expect_sealed(sealed);
-    state.settings.config = config;
-    put_in_force(&mut state, &resolved);
-    links(&mut state);
     Ok(())
 }
 
