@@ -40,6 +40,7 @@ pub mod jitter;
 mod ledger;
 mod links;
 mod maybe;
+mod orphans;
 mod outgoing;
 mod pacer;
 mod paged;

@@ -4,8 +4,8 @@
 use crate::errno;
 use crate::incoming::{Incoming, Where};
 use crate::keys::{Choice, Held};
-use crate::outgoing::OVERHEAD;
 use crate::ports::{self, Rooms};
+use crate::socket::Socket;
 use crate::state::{State, Turnstile};
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
@@ -18,6 +18,9 @@ use turnstile_core::units::Nanos;
 
 /// So many ports are tried at once, with the namespace's lock.
 const TRIES: usize = 256;
+
+/// So many messages of a closed socket are looked at with the lock held.
+const ORPHANS: usize = 32;
 
 /// A socket is made.
 pub(crate) fn open(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Result {
@@ -46,6 +49,7 @@ pub(crate) fn close(
         if let Some(socket) = state.sockets.get_mut(handle) {
             socket.closed = true;
             core::mem::swap(&mut unread, &mut socket.done);
+            (socket.counted.whole, socket.counted.unread) = (0, 0);
         }
         state.sockets.no_longer_waits(handle);
         state.sockets.ports.remove(handle);
@@ -66,6 +70,7 @@ pub(crate) fn close(
     };
     // When the time is over, the rest is sent after the socket was closed.
     let _ = sock.wait(net, &mut linger, is_empty);
+    orphan_all(net, handle);
     sock.set_handle(0);
     if let Some(mut state) = net.lock() {
         let mut gone = None;
@@ -139,6 +144,24 @@ pub(crate) fn shutdown(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
     refuse_all(net, sock.handle());
 }
 
+/// Somebody else ends a socket, which may be closed: what comes is refused, what goes out ends.
+/// What has come whole stays to be read: its sender knows that it has arrived.
+pub(crate) fn destroy(net: &mut Net<'_, Turnstile>, handle: u64) {
+    refuse_all(net, handle);
+    let mut gone = None;
+    if let Some(mut state) = net.lock() {
+        state.sockets.no_longer_waits(handle);
+        let (state, outbox) = state.parts();
+        state.abort(handle, true, outbox);
+        let ended = |it: &Socket| it.closed && it.sending.is_empty();
+        if state.sockets.get(handle).is_some_and(ended) {
+            gone = state.sockets.take(handle);
+        }
+    }
+    // Freed without the lock.
+    drop(gone);
+}
+
 /// Refuses what comes for a socket, some of it each time that the lock is taken.
 fn refuse_all(net: &mut Net<'_, Turnstile>, handle: u64) {
     let mut from = Some(0);
@@ -148,6 +171,18 @@ fn refuse_all(net: &mut Net<'_, Turnstile>, handle: u64) {
         };
         let (state, outbox) = state.parts();
         from = state.refuse_some(handle, next, outbox);
+    }
+}
+
+/// What a closed socket still sends is nobody's from now on, and may be given up.
+fn orphan_all(net: &mut Net<'_, Turnstile>, handle: u64) {
+    let mut from = Some(0);
+    while let Some(next) = from {
+        let Some(mut state) = net.lock() else {
+            return;
+        };
+        let (state, outbox) = state.parts();
+        from = state.orphan_some(handle, next, outbox);
     }
 }
 
@@ -295,7 +330,10 @@ pub(crate) fn queued(net: &mut Net<'_, Turnstile>, sock: &Sock, queue: SockQueue
     };
     match queue {
         SockQueue::In => state.readable(sock.handle()),
-        SockQueue::Out => state.unacknowledged(sock.handle()),
+        SockQueue::Out => state
+            .sockets
+            .get(sock.handle())
+            .map_or(0, Socket::unacknowledged),
     }
 }
 
@@ -344,7 +382,7 @@ impl State {
                 socket.forget(&message);
                 outbox.free(message.segments);
             }
-            None => drop(socket.messages.remove(&number)),
+            None => socket.no_longer_comes(number),
         }
     }
 
@@ -385,6 +423,25 @@ impl State {
         }
     }
 
+    /// Tells the endpoint of some messages of a closed socket, from this number on. Returns the
+    /// number to go on from.
+    fn orphan_some(&mut self, handle: u64, from: u32, outbox: &mut Outbox) -> Option<u32> {
+        let now = now();
+        let mut next = from;
+        for _ in 0..ORPHANS {
+            let socket = self.sockets.get(handle)?;
+            let (number, id) = {
+                let cursor = socket.sending.cursor_lower_bound(&next)?;
+                let (number, id) = cursor.current();
+                (*number, *id)
+            };
+            let (endpoint, mut surroundings) = self.split(outbox, now);
+            endpoint.orphan(Nanos(now), id, &mut surroundings);
+            next = number.checked_add(1)?;
+        }
+        Some(next)
+    }
+
     /// Ends a message that goes out.
     pub(crate) fn abort_one(
         &mut self,
@@ -397,28 +454,11 @@ impl State {
         let (endpoint, mut surroundings) = self.split(outbox, now);
         let message = endpoint.abort(Nanos(now), id, &mut surroundings);
         if let Some(socket) = self.sockets.get_mut(handle) {
-            socket.sending.remove(&number);
+            socket.end_sending(number);
             if let Some(message) = message {
                 socket.freed(message.charged);
             }
         }
         self.sockets.waiting.place_came_free(now);
-    }
-
-    /// Bytes that no receiver has acknowledged.
-    fn unacknowledged(&mut self, handle: u64) -> u32 {
-        let Self {
-            endpoint, sockets, ..
-        } = self;
-        let Some(socket) = sockets.get(handle) else {
-            return 0;
-        };
-        let mut bytes = socket.queued;
-        for id in socket.sending.values() {
-            if endpoint.out_mut(*id).is_some() {
-                bytes = bytes.saturating_sub(OVERHEAD);
-            }
-        }
-        bytes
     }
 }

@@ -311,12 +311,6 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         }
     }
 
-    fn is_orphan(&self, message: &Outgoing) -> bool {
-        self.sockets
-            .get(message.socket)
-            .is_none_or(|socket| socket.closed)
-    }
-
     fn out_done(&mut self, _id: OutId, message: Outgoing, result: Result<(), Failure>) {
         let now = self.now;
         let handle = message.socket;
@@ -328,7 +322,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             Ok(()) => 0,
             Err(failure) => of_failure(failure),
         };
-        socket.sending.remove(&message.number);
+        socket.end_sending(message.number);
         socket.freed(message.charged);
         if errno != 0 {
             socket.failed = Some((message.number, errno));

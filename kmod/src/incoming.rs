@@ -53,6 +53,11 @@ impl Incoming {
         }
     }
 
+    /// Bytes that can be handed out.
+    pub(crate) fn unread(&self) -> u32 {
+        self.readable().saturating_sub(self.read)
+    }
+
     /// Whether there is something to hand out.
     pub(crate) fn has_more(&self) -> bool {
         self.readable() > self.read

@@ -17,6 +17,7 @@
 //! | [`state`] | what a network namespace keeps; how packets come and go |
 //! | [`send`], [`receive`] | `sendmsg`, `recvmsg` |
 //! | [`calls`] | a socket's life, and its other calls |
+//! | [`list`] | sockets for those who list them |
 //! | [`netlink`] | the generic netlink family |
 //!
 //! The crate's root ties them to [`Transport`], and is used by none of them.
@@ -25,9 +26,9 @@
 
 use kernel::prelude::*;
 use knet_transport::{
-    Ancillary, Arrival, Caller, FamilyRegistration, Locked, LockedSock, Net, Numbers, Opening,
-    Path, Ready, ReceiveFlags, Receiving, Refused, ReportNumbers, Sending, Sock, SockQueue,
-    Timeout, Transport, Unreachable,
+    Ancillary, Arrival, Caller, FamilyRegistration, Listed, Locked, LockedSock, Net, Numbers,
+    Opening, Path, Ready, ReceiveFlags, Receiving, Refused, ReportNumbers, Sending, Sock, SockName,
+    SockQueue, Timeout, Transport, Unreachable,
 };
 use turnstile_core::header;
 use turnstile_core::transport::{
@@ -41,10 +42,12 @@ mod events;
 mod host;
 mod incoming;
 mod keys;
+mod list;
 mod memory;
 mod netlink;
 mod outgoing;
 mod ports;
+mod promotable;
 mod receive;
 mod send;
 mod settings;
@@ -200,5 +203,17 @@ impl Transport for Turnstile {
 
     fn queued(net: &mut Net<'_, Self>, sock: &Sock, queue: SockQueue) -> u32 {
         calls::queued(net, sock, queue)
+    }
+
+    fn sock_next(
+        state: &mut Locked<'_, Self>,
+        name: Option<&SockName>,
+        from: u64,
+    ) -> Option<Listed> {
+        list::next(state, name, from)
+    }
+
+    fn sock_abort(net: &mut Net<'_, Self>, _sock: LockedSock<'_>, handle: u64) {
+        calls::destroy(net, handle);
     }
 }

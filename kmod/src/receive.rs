@@ -7,7 +7,9 @@ use crate::socket::{Socket, Sockets};
 use crate::state::{Messages, State, Turnstile};
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
-use knet_transport::{now, Caller, Net, Outbox, Parts, ReceiveFlags, Receiving, SockAddress};
+use knet_transport::{
+    now, Caller, Net, Outbox, Parts, Queues, ReceiveFlags, Receiving, SockAddress,
+};
 use turnstile_core::transport::budget::Place;
 use turnstile_core::units::Nanos;
 
@@ -229,7 +231,29 @@ impl State {
         }
         choose(endpoint, socket)
             .and_then(|number| find(endpoint, socket, number))
-            .map_or(0, |message| message.readable().saturating_sub(message.read))
+            .map_or(0, |message| message.unread())
+    }
+
+    /// What is in a socket's queues: whole messages, and what there is of one that streams.
+    pub(crate) fn queues(&mut self, handle: u64) -> Queues {
+        let Some((endpoint, socket)) = self.reader(handle) else {
+            return Queues::default();
+        };
+        let counted = socket.counted;
+        let mut streamed = 0;
+        if let Some(number) = socket.budget.exclusive() {
+            if let Some(Where::Coming(id)) = socket.messages.get(&number) {
+                let message = endpoint.in_mut(*id).filter(|it| socket.is_ripe(it));
+                streamed = message.map_or(0, |message| message.unread());
+            }
+        }
+        Queues {
+            readable: counted.unread.saturating_add(streamed.into()),
+            unacknowledged: socket.unacknowledged().into(),
+            whole: counted.whole,
+            incoming: counted.incoming,
+            outgoing: counted.outgoing,
+        }
     }
 
     /// Whether a call need not wait: there is something to read, or its message is gone.
@@ -303,22 +327,29 @@ impl State {
         let ahead = socket.budget.ahead();
         let at = *socket.messages.get(&number)?;
         let message = find(endpoint, socket, number)?;
+        let unread = message.unread();
         message.read = message.read.saturating_add(bytes);
+        let taken = unread.saturating_sub(message.unread());
         message.segments.consume(message.read);
         if !message.is_read() {
             let window = message.read.saturating_add(ahead);
-            if let (Where::Coming(id), Place::Exclusive) = (at, message.place) {
-                message.window = message.window.max(window);
-                let window = message.window;
-                let now = now();
-                let (endpoint, mut surroundings) = self.split(outbox, now);
-                endpoint.window(Nanos(now), id, window, &mut surroundings);
+            match (at, message.place) {
+                (Where::Coming(id), Place::Exclusive) => {
+                    message.window = message.window.max(window);
+                    let window = message.window;
+                    let now = now();
+                    let (endpoint, mut surroundings) = self.split(outbox, now);
+                    endpoint.window(Nanos(now), id, window, &mut surroundings);
+                }
+                (Where::Coming(_), _) => {}
+                (Where::Done(_), _) => socket.counted.read(taken),
             }
             return None;
         }
         let Where::Done(order) = at else {
             return None;
         };
+        socket.counted.read(taken);
         let message = socket.take_done(number, order);
         self.promote(handle, outbox);
         message

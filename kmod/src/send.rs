@@ -249,7 +249,8 @@ impl Call<'_, '_> {
         let sock = self.sock;
         sock.wait(self.net, &mut self.timeout, |net| {
             if sock.view().no_send {
-                result = Err(EPIPE);
+                // Who ended the socket has said why.
+                result = Err(sock.take_error().err().unwrap_or(EPIPE));
                 return true;
             }
             let Some(mut state) = net.lock() else {
@@ -403,14 +404,7 @@ impl State {
         let written = going.data.take().ok_or(ENODEV)?;
         let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
         let number = socket.next_outgoing;
-        // Its place first, so that nothing can fail afterwards.
-        let nobody = OutId {
-            index: u32::MAX,
-            generation: u32::MAX,
-        };
-        socket
-            .sending
-            .try_create_and_insert(number, nobody, crate::memory::atomic())?;
+        socket.begin_sending(number)?;
         socket.queued = socket.queued.saturating_add(charged);
         let path = beginning.path;
         let most = match self.sockets.key(handle) {
@@ -451,7 +445,7 @@ impl State {
                 Ok(Some((id, number)))
             }
             Err((why, message)) => {
-                socket.sending.remove(&number);
+                socket.end_sending(number);
                 socket.freed(charged);
                 match why {
                     SendError::TooMany => {

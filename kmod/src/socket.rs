@@ -4,8 +4,9 @@
 use crate::incoming::{Incoming, Where};
 use crate::keys::{Choice, Held, Keys};
 use crate::memory::atomic;
-use crate::outgoing::Open;
+use crate::outgoing::{Open, OVERHEAD};
 use crate::ports::Ports;
+use crate::promotable::{Marked, Promotable};
 use crate::waiting::{Waiter, Waiting};
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation};
@@ -46,6 +47,8 @@ pub(crate) struct Socket {
     pub(crate) path: Option<(SockAddress, Address)>,
     /// The messages that go out, by number.
     pub(crate) sending: RBTree<u32, OutId>,
+    /// How many messages and bytes there are, so that nobody has to count them.
+    pub(crate) counted: Counted,
     /// The message that further calls append to.
     pub(crate) open: Option<Open>,
     /// The last message that failed, and its errno.
@@ -72,8 +75,28 @@ pub(crate) struct Socket {
     /// The next message to come has this number.
     pub(crate) next_incoming: u64,
     next_order: u64,
-    /// In the list of those of which a message may become exclusive; the next one in it.
-    promotable: Option<Option<u64>>,
+    /// Its place among those of which a message may be given room.
+    pub(crate) promotable: Option<Marked>,
+}
+
+/// Of a socket's messages.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counted {
+    /// Messages that go out.
+    pub(crate) outgoing: u32,
+    /// Messages that still come in.
+    pub(crate) incoming: u32,
+    /// Messages that are complete, all of them or the rest not read.
+    pub(crate) whole: u32,
+    /// Bytes of these.
+    pub(crate) unread: u64,
+}
+
+impl Counted {
+    /// Bytes of a message that is complete were read.
+    pub(crate) fn read(&mut self, bytes: u32) {
+        self.unread = self.unread.saturating_sub(bytes.into());
+    }
 }
 
 impl Socket {
@@ -92,6 +115,7 @@ impl Socket {
             waiter: None,
             path: None,
             sending: RBTree::new(),
+            counted: Counted::default(),
             open: None,
             failed: None,
             next_outgoing: 0,
@@ -117,6 +141,32 @@ impl Socket {
             return (size, 0);
         }
         (size, size.saturating_sub(self.queued))
+    }
+
+    /// A message goes out, or could not be begun with this number: no memory.
+    pub(crate) fn begin_sending(&mut self, number: u32) -> Result {
+        // Its place first, so that nothing can fail afterwards.
+        let nobody = OutId {
+            index: u32::MAX,
+            generation: u32::MAX,
+        };
+        self.sending
+            .try_create_and_insert(number, nobody, atomic())?;
+        self.counted.outgoing = self.counted.outgoing.saturating_add(1);
+        Ok(())
+    }
+
+    /// A message goes out no more.
+    pub(crate) fn end_sending(&mut self, number: u32) {
+        if self.sending.remove(&number).is_some() {
+            self.counted.outgoing = self.counted.outgoing.saturating_sub(1);
+        }
+    }
+
+    /// Bytes that no receiver has acknowledged.
+    pub(crate) fn unacknowledged(&self) -> u32 {
+        let overhead = self.counted.outgoing.saturating_mul(OVERHEAD);
+        self.queued.saturating_sub(overhead)
     }
 
     /// Bytes of the send buffer are free again.
@@ -156,6 +206,7 @@ impl Socket {
             return None;
         }
         self.next_incoming = number.wrapping_add(1);
+        self.counted.incoming = self.counted.incoming.saturating_add(1);
         Some((number, place, window))
     }
 
@@ -185,7 +236,7 @@ impl Socket {
 
     /// A message is gone, which was not complete.
     pub(crate) fn forget(&mut self, message: &Incoming) {
-        self.messages.remove(&message.number);
+        self.no_longer_comes(message.number);
         match message.place {
             Place::Waiting => drop(self.waiting.remove(&message.number)),
             Place::Shared => drop(self.sharing.remove(&message.number)),
@@ -193,6 +244,13 @@ impl Socket {
         }
         self.budget.leave(message.place, message.charged());
         self.not_read(message.number);
+    }
+
+    /// A message that was not complete comes no more.
+    pub(crate) fn no_longer_comes(&mut self, number: u64) {
+        if self.messages.remove(&number).is_some() {
+            self.counted.incoming = self.counted.incoming.saturating_sub(1);
+        }
     }
 
     /// A message that is gone is not the one to be read.
@@ -230,6 +288,10 @@ impl Socket {
             *at = Where::Done(order);
         }
         if let Some(slot) = message.slot.take() {
+            let counted = &mut self.counted;
+            counted.incoming = counted.incoming.saturating_sub(1);
+            counted.whole = counted.whole.saturating_add(1);
+            counted.unread = counted.unread.saturating_add(message.unread().into());
             drop(self.done.insert(slot.into_node(order, message)));
         }
         self.sock.readable();
@@ -243,9 +305,11 @@ impl Socket {
     ) -> Option<RBTreeNode<u64, Incoming>> {
         self.messages.remove(&number);
         self.not_read(number);
-        let place = self.done.get(&order).map(|it| (it.place, it.charged()));
-        if let Some((place, charged)) = place {
-            self.budget.leave(place, charged);
+        if let Some(it) = self.done.get(&order) {
+            let counted = &mut self.counted;
+            counted.whole = counted.whole.saturating_sub(1);
+            counted.read(it.unread());
+            self.budget.leave(it.place, it.charged());
         }
         self.done.remove_node(&order)
     }
@@ -294,7 +358,8 @@ pub(crate) struct Sockets {
     /// The keys of sealed messages.
     pub(crate) keys: Keys,
     next: u64,
-    promotable: Option<u64>,
+    /// Those of which a message may be given room.
+    pub(crate) promotable: Promotable,
 }
 
 impl Sockets {
@@ -305,7 +370,7 @@ impl Sockets {
             waiting: Waiting::default(),
             keys: Keys::new(),
             next: 1,
-            promotable: None,
+            promotable: Promotable::default(),
         }
     }
 
@@ -333,13 +398,21 @@ impl Sockets {
     pub(crate) fn remove(&mut self, handle: u64) {
         self.no_longer_waits(handle);
         self.give_up_keys(handle);
+        self.unmark_promotable(handle);
         // The node: the socket itself is too large for the stack.
         drop(self.all.remove_node(&handle));
+    }
+
+    /// The first handle of a socket that is at least this.
+    pub(crate) fn at_least(&self, handle: u64) -> Option<u64> {
+        let cursor = self.all.cursor_lower_bound(&handle)?;
+        Some(*cursor.current().0)
     }
 
     /// Takes a socket out, for who wants to free it later.
     pub(crate) fn take(&mut self, handle: u64) -> Option<RBTreeNode<u64, Socket>> {
         self.no_longer_waits(handle);
+        self.unmark_promotable(handle);
         self.give_up_keys(handle);
         self.all.remove_node(&handle)
     }
@@ -393,28 +466,5 @@ impl Sockets {
         if let Some(socket) = self.all.get_mut(&handle) {
             socket.choice = Choice::Plain;
         }
-    }
-
-    /// A message of this socket may perhaps become exclusive.
-    pub(crate) fn mark_promotable(&mut self, handle: u64) {
-        let next = self.promotable;
-        if let Some(socket) = self.get_mut(handle) {
-            if socket.promotable.is_none() {
-                socket.promotable = Some(next);
-                self.promotable = Some(handle);
-            }
-        }
-    }
-
-    /// One of the sockets that were marked.
-    pub(crate) fn take_promotable(&mut self) -> Option<u64> {
-        let handle = self.promotable?;
-        // A socket that is gone ends the list: those behind it are looked at when something of
-        // theirs is read.
-        self.promotable = self
-            .get_mut(handle)
-            .and_then(|socket| socket.promotable.take())
-            .flatten();
-        Some(handle)
     }
 }

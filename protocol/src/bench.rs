@@ -15,6 +15,20 @@ pub struct Boot {
     pub planned: Vec<String>,
     /// What was measured, in the order of the table.
     pub setups: Vec<SetUp>,
+    /// What messages cost, transport by transport.
+    #[serde(default)]
+    pub messages: Vec<Messages>,
+}
+
+/// What one kind of message costs with one transport: both ends, and the way between them.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Messages {
+    /// `turnstile`, `tcp` or `udp`.
+    pub transport: String,
+    /// Of what: `100 B`, `10 KB`, or `byte of 8 MiB`.
+    pub what: String,
+    /// Instructions, in the mean.
+    pub instructions: f64,
 }
 
 /// Whether the guest's clock counts instructions. All in its units.

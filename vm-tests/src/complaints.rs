@@ -100,6 +100,39 @@ pub(crate) fn complaint(line: &str, by_kernel: Option<&str>) -> Option<&'static 
         })
 }
 
+/// What the kernel says before the trace of an allocation that fails because a test wants it to
+/// (`/proc/self/fail-nth`).
+const INJECTED: &str = "FAULT_INJECTION: forcing a failure";
+/// Lines after it in which such a trace, and what is said of the failure, mean nothing. A fault
+/// that shows meanwhile has a line of its own that says what it is.
+const TRACE: u32 = 100;
+/// What they are known by.
+const OF_INJECTED: &[&str] = &["Call Trace", "page allocation failure"];
+
+/// Reads a log from line to line.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    /// How many lines may still belong to a failure that was wanted.
+    injected: u32,
+}
+
+impl Reader {
+    /// As [`complaint`], of the next line.
+    pub(crate) fn complaint(
+        &mut self,
+        line: &str,
+        by_kernel: Option<&str>,
+    ) -> Option<&'static str> {
+        if line.contains(INJECTED) {
+            self.injected = TRACE;
+            return None;
+        }
+        let wanted = self.injected > 0;
+        self.injected = self.injected.saturating_sub(1);
+        complaint(line, by_kernel).filter(|what| !(wanted && OF_INJECTED.contains(what)))
+    }
+}
+
 /// One planted message per complaint, as real kernels write them.
 #[cfg(test)]
 pub(crate) const PLANTED: &[&str] = &[
@@ -163,5 +196,20 @@ mod tests {
         for line in PLANTED {
             assert!(complaint(line, Some(line)).is_some(), "missed: {line}");
         }
+    }
+
+    #[test]
+    fn a_failure_that_a_test_wants_is_no_complaint_and_hides_none() {
+        let mut reader = Reader::default();
+        let mut read = |line: &'static str| reader.complaint(line, Some(line));
+        assert_eq!(read("FAULT_INJECTION: forcing a failure."), None);
+        assert_eq!(read("name failslab, interval 1, probability 0"), None);
+        assert_eq!(read("Call Trace:"), None);
+        assert_eq!(read("vm-tests: page allocation failure: order:1"), None);
+        assert!(read("BUG: KASAN: slab-use-after-free in x+0x1/0x2").is_some());
+        for _ in 0..TRACE {
+            assert_eq!(read(" [<60a1b2c3>] ? kmalloc+0x1/0x2"), None);
+        }
+        assert!(read("Call Trace:").is_some());
     }
 }

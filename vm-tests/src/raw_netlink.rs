@@ -244,6 +244,19 @@ impl RawNetlink {
         let (kind, flags) = what.code();
         let tcmsg = [handle, parent, info];
         self.send(kind, flags | NLM_F_ACK, ifindex, tcmsg, attributes)?;
+        self.answer()
+    }
+
+    /// Sends a request of any type: what is behind netlink's own header. Waits for the answer.
+    ///
+    /// # Errors
+    /// As [`RawNetlink::request`].
+    pub fn ask(&mut self, kind: u16, flags: u16, body: &[u8]) -> Result<Answer> {
+        self.send_message(kind, flags | NLM_F_REQUEST | NLM_F_ACK, body)?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<Answer> {
         loop {
             for message in self.receive()? {
                 if message.kind == NLMSG_ERROR && message.sequence == self.sequence {

@@ -11,8 +11,9 @@ use anyhow::{bail, Context, Result};
 const MOST: usize = 100;
 /// What lies in the checkout and is not written by hand.
 const FOLDERS: &[&str] = &["target", "out", "proptest-regressions"];
-/// Nor are these: lists, pictures, a licence, patches in the form that patch(1) reads.
-const FILES: &[&str] = &["Cargo.lock", "LICENSE"];
+/// Nor are these: lists, pictures, a licence, patches in the form that patch(1) reads; what is made
+/// in a language that cannot break lines.
+const FILES: &[&str] = &["Cargo.lock", "LICENSE", "turnstile.txt"];
 const SUFFIXES: &[&str] = &["svg", "patch", "pcap", "png"];
 /// Of a message: what may be wider.
 const EXCEPT: &str = "wider may be rows of a table in Markdown, what stands between ``` in \

@@ -174,6 +174,7 @@ impl Watcher for Follower<'_> {
             }
             Event::Pass { case, ms } => {
                 self.end();
+                self.report.ran(&case, true);
                 self.report.passed(
                     &format!("{}: {case}", self.bed),
                     Duration::from_millis(ms),
@@ -182,6 +183,7 @@ impl Watcher for Follower<'_> {
             }
             Event::Fail { case, ms, why } => {
                 self.end();
+                self.report.ran(&case, true);
                 self.report.failed(
                     &format!("{}: {case}", self.bed),
                     Duration::from_millis(ms),
@@ -191,6 +193,7 @@ impl Watcher for Follower<'_> {
             }
             Event::Skip { case, why } => {
                 self.end();
+                self.report.ran(&case, false);
                 self.report.skipped(&format!("{}: {case}", self.bed), &why);
             }
             Event::File { name, data } => {

@@ -17,7 +17,7 @@ use turnstile_test_protocol::event::Event;
 use crate::chroot::Chroot;
 use crate::events::Lines;
 use crate::kernel::KernelTree;
-use crate::log_scan::{complaint, is_panic};
+use crate::log_scan::{is_panic, Reader};
 use crate::qemu::{self, Accelerator};
 use crate::uml;
 
@@ -148,6 +148,7 @@ impl Guest<'_> {
         );
         let mut console = Tail::open(&console_path)?;
         let mut events = Tail::open(&events_path)?;
+        let mut reader = Reader::default();
         let mut outcome = Outcome::default();
         let began = Instant::now();
         let mut alive = began;
@@ -157,7 +158,7 @@ impl Guest<'_> {
             let ended = child.0.try_wait()?;
             let lines = console.lines()?;
             for line in &lines {
-                if complaint(line).is_some() {
+                if reader.complaint(line).is_some() {
                     watcher.complaint(line);
                 }
                 if is_panic(line) {

@@ -5,7 +5,8 @@
 //! Everything but mmdebstrap and cargo comes from a Debian chroot in the cache folder, so that the
 //! machine hardly matters. The modules, in the order in which a run goes through them: [`cache`],
 //! [`chroot`], [`kernel`] and [`kernel_build`], [`modules`], [`guest_build`], [`image`], [`guest`]
-//! with [`qemu`] and [`uml`]; [`mod@test`], [`lab`], [`mod@bench`] and [`demo`] put them to use.
+//! with [`qemu`] and [`uml`]; [`mod@test`], [`fuzz`], [`lab`], [`mod@bench`] and [`demo`] put them
+//! to use.
 //! [`mutants`] needs none of them.
 
 mod bed;
@@ -25,6 +26,7 @@ mod events;
 mod export;
 mod follow;
 mod frames;
+mod fuzz;
 mod guest;
 mod guest_build;
 mod host_checks;
@@ -99,6 +101,9 @@ enum Job {
     /// Count instructions per packet, Turnstile's and those of the stock qdiscs. The last line is
     /// `N passed, N failed`
     Bench(bench::Options),
+    /// Make random system calls on all that the modules can be reached by, under KASAN and lockdep,
+    /// run after run. The last line is `N passed, N failed`
+    Fuzz(fuzz::Options),
     /// Put faults into the code, one at a time, and see whether a test notices. Score by folder,
     /// and those that none noticed
     Mutants(mutants::Options),
@@ -150,6 +155,7 @@ fn run(job: Job, began: Instant) -> Result<bool> {
         }
         Job::Demo(options) => return demo::run(&options),
         Job::Bench(options) => return bench::command(&Env::open()?, &options),
+        Job::Fuzz(options) => return fuzz::run(&Env::open()?, &options),
         Job::Mutants(options) => return mutants::command(&Env::open()?, &options),
         Job::Lab(options) => return lab::run(&options),
         Job::Test(options) => return test::run(&Env::open()?, &options),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Counts the cases of a test run and prints a line for each.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::progress::Ui;
 pub(crate) struct Report {
     ui: Ui,
     count: Mutex<(usize, usize)>,
+    cases: Mutex<BTreeMap<String, bool>>,
 }
 
 impl Report {
@@ -21,6 +23,7 @@ impl Report {
         Self {
             ui,
             count: Mutex::new((0, 0)),
+            cases: Mutex::default(),
         }
     }
 
@@ -55,6 +58,27 @@ impl Report {
     /// A case was left out; counts as neither.
     pub(crate) fn skipped(&self, name: &str, why: &str) {
         self.ui.result(format!("skip   {name}: {why}"));
+    }
+
+    /// A guest has run this case, or left it out: some other bed has to run it then.
+    pub(crate) fn ran(&self, case: &str, it_did: bool) {
+        let mut cases = self
+            .cases
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        *cases.entry(case.to_owned()).or_default() |= it_did;
+    }
+
+    /// A case that no bed has run is one that cannot fail: that is a failure itself.
+    pub(crate) fn each_case_ran(&self) {
+        let cases = self
+            .cases
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (case, _) in cases.iter().filter(|(_, ran)| !**ran) {
+            let why = "all beds leave it out: none has what it needs";
+            self.failed(case, Duration::ZERO, 1, why);
+        }
     }
 
     /// Passed and failed so far.
@@ -94,6 +118,20 @@ fn line(word: &str, name: &str, took: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_case_that_all_beds_leave_out_has_failed() {
+        let report = report();
+        for (case, ran) in [("a", true), ("a", false), ("b", false), ("b", true)] {
+            report.ran(case, ran);
+        }
+        report.each_case_ran();
+        assert_eq!(report.totals(), (0, 0));
+        report.ran("c", false);
+        report.ran("c", false);
+        report.each_case_ran();
+        assert_eq!(report.totals(), (0, 1));
+    }
 
     fn report() -> Report {
         Report::new(Ui::new(std::env::temp_dir()))

@@ -94,7 +94,7 @@ pub(crate) struct Options {
 }
 
 /// A bed, and what is compiled for it.
-type Ready = (Session, Built);
+pub(crate) type Ready = (Session, Built);
 
 /// Runs the tests; `false` if one failed.
 ///
@@ -127,7 +127,15 @@ pub(crate) fn run(env: &Env, options: &Options) -> Result<bool> {
         Ok(_) if options.fail_fast && report.totals().1 > 0 => {
             report.skipped("guests", "a check on the host failed");
         }
-        Ok(ready) => guests(env, &ready, options, &report),
+        Ok(ready) => {
+            guests(env, &ready, options, &report);
+            if Bed::chosen(&[Bed::All])
+                .iter()
+                .all(|bed| beds.contains(bed))
+            {
+                report.each_case_ran();
+            }
+        }
     }
     env.ui
         .say(format!("tested in {:.0} s", began.elapsed().as_secs_f64()));
@@ -135,7 +143,10 @@ pub(crate) fn run(env: &Env, options: &Options) -> Result<bool> {
 }
 
 /// What the guests need, and that there are cases of these names.
-fn only_guests(env: &Env, beds: &[Bed], options: &Options) -> Result<Vec<Ready>> {
+///
+/// # Errors
+/// It cannot be had or compiled, or there is no such case.
+pub(crate) fn only_guests(env: &Env, beds: &[Bed], options: &Options) -> Result<Vec<Ready>> {
     let chroot = env.chroot()?;
     env.fetch_crates()?;
     let programs = guest_build::build(env, &chroot)?;
@@ -235,7 +246,7 @@ fn list(env: &Env, chroot: &Chroot, programs: &GuestPrograms, filter: &[String])
 
 /// Runs the guests, in two lines: what a clock is running for shares the machine with no more than
 /// one other guest.
-fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
+pub(crate) fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
     let first = options.seed.unwrap_or_else(random_seed);
     for seed in (0..options.repeat).map(|n| first.wrapping_add(n)) {
         env.ui
@@ -342,7 +353,7 @@ fn test_cases(
 }
 
 /// A seed that is short enough to be typed.
-fn random_seed() -> u64 {
+pub(crate) fn random_seed() -> u64 {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |d| d.as_nanos());

@@ -29,6 +29,7 @@ use super::index::Index;
 use super::jitter::Rng;
 use super::links::Links;
 use super::maybe::Maybe;
+use super::orphans::Orphans;
 use super::outgoing::Out;
 use super::paged::Paged;
 use super::peers::{Coflows, Peers};
@@ -51,6 +52,7 @@ mod paths;
 mod receiving;
 mod sealing;
 mod sending;
+mod shrinking;
 mod timing;
 mod trust;
 
@@ -87,6 +89,8 @@ pub struct Endpoint<M: Memory, O, I> {
     /// What was learnt of paths.
     paths: paths::Paths<M>,
     coflows: Coflows<M>,
+    /// Outgoing messages whose socket is closed.
+    orphans: Orphans<M>,
     remembered: Remembered<M>,
     /// How many messages come in from strangers.
     half_open: u32,
@@ -111,6 +115,8 @@ pub struct Endpoint<M: Memory, O, I> {
     challenged: Nanos,
     resets: u32,
     resets_at: Nanos,
+    /// When the next step of [shrinking](shrinking) may be.
+    shrunk: Nanos,
     /// When an event about each limit may be sent again.
     limited: [Nanos; 6],
 }
@@ -145,6 +151,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         shares: Shares::new(),
         paths: paths::Paths::new(),
         coflows: Coflows::new(),
+        orphans: Orphans::new(),
         remembered: Remembered::new(),
         half_open: 0,
         out_sealed: Paged::new(),
@@ -158,6 +165,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         challenged: Nanos::ZERO,
         resets: RESET_BURST,
         resets_at: Nanos::ZERO,
+        shrunk: Nanos::ZERO,
         limited: [Nanos::ZERO; 6],
     };
 
@@ -282,6 +290,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// How many messages go out, come in, and are remembered.
     pub fn counts(&self) -> (u32, u32, u32) {
         (self.outs.len(), self.ins.len(), self.remembered.len())
+    }
+
+    /// How many messages go out whose socket was closed, and their bytes that are not acknowledged,
+    /// 1 KiB more for each.
+    pub fn orphans(&self) -> (u32, u64) {
+        self.orphans.totals()
     }
 
     /// Whose message a received packet belongs to: what [`Endpoint::packet`] would look at. For who

@@ -30,6 +30,12 @@ impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
         self.nodes.reserve(index) && self.places.reserve(index)
     }
 
+    /// Gives back some of the room beyond `keep` indices.
+    pub(crate) fn shrink(&mut self, keep: u32) {
+        self.nodes.shrink(keep);
+        self.places.shrink(keep);
+    }
+
     /// How many indices are in it.
     pub(crate) fn len(&self) -> u32 {
         self.nodes.len()
@@ -71,6 +77,11 @@ impl<M: Memory> Places<M> {
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
         self.0.reserve(index, || NONE)
     }
+
+    /// Gives back some of the room beyond `keep` indices, which are in no queue.
+    pub(crate) fn shrink(&mut self, keep: u32) {
+        self.0.shrink(keep);
+    }
 }
 
 /// A queue whose [`Places`] are kept elsewhere: each call gets the same ones.
@@ -90,6 +101,11 @@ impl<M: Memory, K: Ord + Copy + Default> Nodes<M, K> {
     /// Makes room for one index more than `others`. `false`: no memory.
     pub(crate) fn reserve(&mut self, others: u32) -> bool {
         self.nodes.reserve(others, || (K::default(), NONE))
+    }
+
+    /// Gives back some of the room beyond `keep` indices.
+    pub(crate) fn shrink(&mut self, keep: u32) {
+        self.nodes.shrink(keep.max(self.len));
     }
 
     /// How many indices are in it.

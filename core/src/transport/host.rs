@@ -207,13 +207,6 @@ pub trait Host<O, I> {
     /// The peer has all bytes below `received`: they can be freed.
     fn out_acked(&mut self, id: OutId, message: &mut O, received: u32);
 
-    /// Whether nobody has the message's socket any more: it is given up sooner when the peer wants
-    /// no more of it.
-    fn is_orphan(&self, message: &O) -> bool {
-        let _ = message;
-        false
-    }
-
     /// A message was delivered, or failed.
     fn out_done(&mut self, id: OutId, message: O, result: Result<(), Failure>);
 

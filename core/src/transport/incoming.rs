@@ -88,6 +88,8 @@ pub(crate) struct In<I> {
     silences: u32,
     /// No token before this.
     pub(crate) pause: Nanos,
+    /// How many pauses in a row there were because there was no memory for what came.
+    full: u8,
     /// Bytes below this are sent without tokens, and expected until then.
     unscheduled: u32,
     /// The same as it was at first: what may come without tokens.
@@ -198,6 +200,7 @@ impl<I> In<I> {
             rested: false,
             silences: 0,
             pause: Nanos::ZERO,
+            full: 0,
             unscheduled: sync.unscheduled.min(window),
             announced: sync.unscheduled,
             unscheduled_until,
@@ -291,7 +294,7 @@ impl<I> In<I> {
         if under_way >= u64::from(self.missing()) {
             return false;
         }
-        if self.silences != 0 && outstanding >= 1 {
+        if (self.silences != 0 || self.full != 0) && outstanding >= 1 {
             return false;
         }
         self.is_allowed(crowded)
@@ -375,10 +378,14 @@ impl<I> In<I> {
         self.unscheduled = self.unscheduled.min(bytes);
     }
 
-    /// Something new has come. Returns whether it was [vain](Self::is_vain) before.
+    /// Something new has come, and there was memory for it. Returns whether it was
+    /// [vain](Self::is_vain) before.
     pub(crate) fn bore_fruit(&mut self) -> bool {
         let vain = self.is_vain();
         self.fruitful = self.asked_for;
+        if self.full != 0 {
+            (self.full, self.pause) = (0, Nanos::ZERO);
+        }
         vain
     }
 
@@ -415,7 +422,23 @@ impl<I> In<I> {
         self.silent = 0;
         self.silent_rounds = 0;
         self.silences = 0;
-        self.pause = Nanos::ZERO;
+        if self.full == 0 {
+            self.pause = Nanos::ZERO;
+        }
+    }
+
+    /// There is no memory for what came. It is asked for again after a pause, twice as long each
+    /// time, and by one token at a time: without, the same bytes would come at the link's rate
+    /// until there is memory.
+    pub(crate) fn had_no_room(&mut self, now: Nanos, base_rtt: Nanos, rto: Nanos) {
+        // What was under way meanwhile says nothing new.
+        if now >= self.pause {
+            let longest = Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()));
+            let times = 1_u64.wrapping_shl(self.full.into());
+            let pause = Nanos(self.rtt(base_rtt).0.saturating_mul(times));
+            self.pause = now + pause.min(longest);
+            self.full = self.full.saturating_add(1).min(16);
+        }
     }
 
     /// The sender may have sent everything. What is then missing was lost; but not while data still

@@ -27,6 +27,11 @@ pub(crate) struct Index<M: Memory> {
 
 /// Chains are this long on average, at most.
 const LOAD: u32 = 1;
+/// No more buckets than these, and so many times the items, are not too many.
+const SMALL: u32 = 256;
+const SPARE: u32 = 2;
+/// So many buckets are given back in one step.
+const MERGES: u32 = 64;
 
 impl<M: Memory> Index<M> {
     pub(crate) const fn new() -> Self {
@@ -132,6 +137,42 @@ impl<M: Memory> Index<M> {
             let next = core::mem::replace(head, index);
             *link = Link { hash, next };
         }
+    }
+
+    /// Gives back some of the room beyond `keep` indices, if there are far more buckets than items.
+    pub(crate) fn shrink(&mut self, keep: u32) {
+        for _ in 0..MERGES {
+            if !self.merge() {
+                break;
+            }
+        }
+        let buckets = self.mask().saturating_add(1).saturating_add(self.split);
+        self.buckets.shrink(buckets.max(keep / LOAD));
+        self.links.shrink(keep);
+    }
+
+    /// Joins the last bucket with the one that it was split from. `false`: it is needed.
+    fn merge(&mut self) -> bool {
+        let buckets = self.mask().saturating_add(1).saturating_add(self.split);
+        if buckets <= SMALL.max(self.len.saturating_mul(SPARE)) {
+            return false;
+        }
+        if self.split == 0 {
+            self.bits = self.bits.saturating_sub(1);
+            self.split = self.mask().saturating_add(1);
+        }
+        self.split = self.split.saturating_sub(1);
+        let last = self.split.saturating_add(self.mask()).saturating_add(1);
+        let mut index = match self.buckets.get_mut(last) {
+            Some(head) => core::mem::replace(head, NONE),
+            None => NONE,
+        };
+        while let Some(&Link { hash, next }) = self.links.get(index) {
+            step!();
+            self.push(self.bucket(hash), hash, index);
+            index = next;
+        }
+        true
     }
 
     /// Adds a bucket by splitting one, if there is memory; the table works without.

@@ -187,6 +187,14 @@ impl<M: Memory> Links<M> {
         self.places.reserve(index) && used.all(|link| link.pacer.reserve(index))
     }
 
+    /// Gives back some of the room beyond `keep` messages.
+    pub(crate) fn shrink(&mut self, keep: u32) {
+        self.places.shrink(keep);
+        for link in self.all.iter_mut().take(self.used) {
+            link.pacer.shrink(link.members);
+        }
+    }
+
     /// Makes room for another message with this index, in this link. `false` if there is no memory.
     pub(crate) fn reserve(&mut self, link: u32, index: u32) -> bool {
         let all = &mut self.all;

@@ -63,6 +63,8 @@ pub(crate) struct Out<O> {
     deadline: Option<Nanos>,
     coflow: u32,
     priority: Option<u8>,
+    /// Its socket was closed: nobody is told how it ends.
+    pub(crate) orphan: bool,
     /// Its part in its peer's sum.
     pub(crate) unacknowledged: u32,
     /// Unscheduled bytes, as the SYNC announces them.
@@ -108,6 +110,8 @@ pub(crate) struct Out<O> {
     /// When a SYNC, probe or FIN was last sent, except those that answer a token for which there
     /// was no data.
     asked: Nanos,
+    /// When data was last sent.
+    spoke: Nanos,
     /// After this silence it probes again.
     patience: Nanos,
     /// How often it probed before the peer answered.
@@ -140,7 +144,7 @@ const TRIES_RTO: u64 = 10;
 /// A message that is open to its peer fails when nothing more of it has come for so many times
 /// `timeout`. It may have to wait for its turn at a busy receiver.
 pub(crate) const STALLED_TIMEOUTS: u64 = 30;
-/// One that the peer wants no more of, and whose socket is closed, fails after so many.
+/// One whose socket is closed fails after so many, also if the peer wants no more of it.
 pub(crate) const ORPHAN_TIMEOUTS: u64 = 6;
 
 /// What to do when a message's timer fires.
@@ -186,6 +190,7 @@ impl<O> Out<O> {
             deadline: what.deadline.map(|time| now + time),
             coflow: what.coflow,
             priority: what.priority,
+            orphan: false,
             unacknowledged: 0,
             unscheduled: 0,
             burst: 0,
@@ -212,6 +217,7 @@ impl<O> Out<O> {
             began: now,
             heard: now,
             asked: now,
+            spoke: now,
             patience: rto,
             syncs: 0,
             complained: None,
@@ -333,6 +339,9 @@ impl<O> Out<O> {
     /// Chooses the part for the next packet, of at most `most` bytes.
     pub(crate) fn next(&mut self, now: Nanos, most: u32) -> Result<Piece, Nothing> {
         let next = self.take_next(now, most.min(self.mss));
+        if next.is_ok() {
+            self.spoke = now;
+        }
         self.idle = match next {
             Err(Nothing::Unwritten) => self.idle.saturating_add(1),
             _ => 0,
@@ -456,10 +465,12 @@ impl<O> Out<O> {
             window.max(self.window)
         };
         let news = received > self.received || window != self.window;
-        self.window = window;
-        if news {
+        // To learn the first window is none: who forgets the message, and hears of it anew, would
+        // otherwise put off its end for ever.
+        if received > self.received || self.window < MAX_LENGTH && window > self.window {
             self.progress = now;
         }
+        self.window = window;
         if received > self.received {
             (self.tries, self.vain) = (0, u32::MAX);
             self.received = received;
@@ -496,34 +507,40 @@ impl<O> Out<O> {
 
     /// How long a peer that answers may go without wanting or having more of the message. `None`:
     /// for ever, as there is nothing to send, or it has said how much it wants.
-    fn patience_for_progress(&self, timeout: Nanos, orphan: bool) -> Option<Nanos> {
+    fn patience_for_progress(&self, timeout: Nanos) -> Option<Nanos> {
         let times = |count: u64| Nanos(timeout.0.saturating_mul(count));
         if self.received == self.available && self.length != Some(self.available) {
             return None;
         }
-        if self.received >= self.window {
-            return orphan.then(|| times(ORPHAN_TIMEOUTS));
+        if self.received >= self.window && !self.orphan {
+            return None;
         }
         let tried = self.tried.min(self.vain);
         let least = shorter(tried, self.to.is_ipv4()).is_none();
         if self.tries > TRIES && least {
             return Some(timeout);
         }
-        Some(times(STALLED_TIMEOUTS))
+        Some(times(if self.orphan {
+            ORPHAN_TIMEOUTS
+        } else {
+            STALLED_TIMEOUTS
+        }))
     }
 
-    /// Handles the timer. After `Ask`, the next time is later. `orphan`: its socket is closed.
-    pub(crate) fn due(&mut self, now: Nanos, orphan: bool) -> Due {
+    /// Handles the timer. After `Ask`, the next time is later.
+    pub(crate) fn due(&mut self, now: Nanos) -> Due {
         let timeout = self.timeout;
         let dead = self.heard + timeout;
-        let patience = self.patience_for_progress(timeout, orphan);
-        let stalled = self.open && patience.is_some_and(|time| now >= self.progress + time);
+        let patience = self.patience_for_progress(timeout);
+        let stalled = patience.is_some_and(|time| now >= self.progress + time);
         if now >= dead || stalled {
             return Due::Dead;
         }
         let longest = MAX_PATIENCE.min(Nanos(timeout.0 / ASKED_IN_TIMEOUT));
         self.patience = self.patience.min(longest);
-        let ask = self.heard.max(self.asked) + self.patience;
+        // A peer whose tokens get lost is heard of all the time, and hears nothing.
+        let ask =
+            (self.heard.max(self.asked) + self.patience).min(self.spoke.max(self.asked) + longest);
         if now < ask {
             return Due::Later(ask.min(dead));
         }
@@ -531,6 +548,12 @@ impl<O> Out<O> {
         self.asked = now;
         self.patience = (self.patience + self.patience).min(longest);
         Due::Ask((now + self.patience).min(dead))
+    }
+
+    /// Its socket is closed. The time for progress begins anew.
+    pub(crate) fn closed(&mut self, now: Nanos) {
+        self.orphan = true;
+        self.progress = now;
     }
 
     /// When the timer fires first.

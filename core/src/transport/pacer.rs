@@ -106,6 +106,12 @@ impl<M: Memory> Pacer<M> {
         self.waiting.reserve(others) && self.ready.reserve(others)
     }
 
+    /// Gives back some of the room beyond `keep` messages.
+    pub(crate) fn shrink(&mut self, keep: u32) {
+        self.waiting.shrink(keep);
+        self.ready.shrink(keep);
+    }
+
     /// A message wants a token, at `at` at the earliest. A message that is ready stays ready.
     pub(crate) fn want(&mut self, places: &mut Places<M>, now: Nanos, index: u32, at: Nanos) {
         if self.waiting.len() == 0 && self.ready.len() == 0 {

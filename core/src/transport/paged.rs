@@ -2,7 +2,8 @@
 //! A growing array in chunks: it allocates little at once, and never moves its items.
 //!
 //! A tree of three levels: a root, directories, leaves. No chunk exceeds [`CHUNK_BYTES`], so that
-//! it can be allocated in atomic context, and growing copies nothing. It does not shrink.
+//! it can be allocated in atomic context, and growing copies nothing. It shrinks by a leaf at a
+//! time, from its end.
 
 use super::host::{Memory, CHUNK_BYTES};
 
@@ -31,6 +32,8 @@ impl<M: Memory, T> Paged<M, T> {
         shift
     };
     const MASK: u32 = (1 << Self::SHIFT) - 1;
+    /// No fewer items than these can be given back to.
+    pub(crate) const LEAST: u32 = 2 << Self::SHIFT;
     /// The most items that it can have.
     pub(crate) const MAX: u32 = ((ROOT * DIRECTORY) as u32) << Self::SHIFT;
 
@@ -39,7 +42,6 @@ impl<M: Memory, T> Paged<M, T> {
     }
 
     /// How many items there are.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -76,6 +78,30 @@ impl<M: Memory, T> Paged<M, T> {
                 return false;
             }
             self.len = self.len.saturating_add(1 << Self::SHIFT);
+        }
+        true
+    }
+
+    /// Gives the last leaf back, if no item below `keep` is in it or in the one before: what comes
+    /// and goes at a leaf's border allocates nothing. `false`: there is nothing to give back.
+    pub(crate) fn shrink(&mut self, keep: u32) -> bool {
+        let leaf = 1 << Self::SHIFT;
+        if self.len < keep.saturating_add(2 * leaf) {
+            return false;
+        }
+        self.len = self.len.saturating_sub(leaf);
+        let last = (self.len >> Self::SHIFT) as usize;
+        let (high, low) = (last / DIRECTORY, last % DIRECTORY);
+        let directory = self
+            .root
+            .as_mut()
+            .and_then(|root| root.as_mut().get_mut(high));
+        if let Some(directory) = directory {
+            if low == 0 {
+                *directory = None;
+            } else if let Some(slot) = directory.as_mut().and_then(|d| d.as_mut().get_mut(low)) {
+                *slot = None;
+            }
         }
         true
     }

@@ -119,6 +119,22 @@ impl<M: Memory> Peers<M> {
         fits
     }
 
+    /// Whether there is much more room than needed.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.all.is_large(self.room)
+    }
+
+    /// Gives back some of it. `false`: it cannot.
+    pub(crate) fn shrink(&mut self) -> bool {
+        let shrunk = self.all.shrink(self.room);
+        let room = self.all.room();
+        self.index.shrink(room);
+        self.idle.shrink(room);
+        self.nets.shrink(self.room);
+        shrunk
+    }
+
     /// How many more peers fit, of those that room was made for.
     pub(crate) fn room(&self) -> u32 {
         self.room.saturating_sub(self.all.len())
@@ -235,6 +251,12 @@ impl<M: Memory> Coflows<M> {
     /// Makes room for coflows up to this index. `false`: no memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
         self.all.reserve(index) && self.index.reserve(index)
+    }
+
+    /// Gives back some of the room beyond `keep` coflows.
+    pub(crate) fn shrink(&mut self, keep: u32) {
+        self.all.shrink(keep);
+        self.index.shrink(self.all.room());
     }
 
     /// A message joins a coflow: the coflow's index. `None`: no memory.

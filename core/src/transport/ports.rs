@@ -369,6 +369,11 @@ impl<M: Maps> Ports<M> {
         }
     }
 
+    /// The socket at a place among those with exactly this name; their places begin at 0.
+    pub fn member(&self, name: &Name, place: u32) -> Option<u64> {
+        self.members.get(&(*name, place)).copied()
+    }
+
     /// The socket for a message of `from` to a port of the address `to`. It counts as having come
     /// by `devices`, the closest first. Who is bound to a device comes first, then who is connected
     /// to the sender, then who is bound to the address, then who serves but one version of IP. Of

@@ -70,6 +70,23 @@ impl<M: Memory> Remembered<M> {
             && self.nets.reserve(last)
     }
 
+    /// Whether it has much more room than for `count` messages.
+    #[inline]
+    pub(crate) fn is_large(&self, count: u32) -> bool {
+        self.entries.is_large(count)
+    }
+
+    /// Gives back some of the room for more than `count` messages. `false`: it cannot.
+    pub(crate) fn shrink(&mut self, count: u32) -> bool {
+        let shrunk = self.entries.shrink(count);
+        let room = self.entries.room();
+        self.index.shrink(room);
+        self.until.shrink(room);
+        self.senders.shrink(count);
+        self.nets.shrink(count);
+        shrunk
+    }
+
     fn find(&self, hash: u32, cookie: Cookie, from: &Address) -> Option<u32> {
         self.index.find(hash, |index| {
             let entry = self.entries.get(index);

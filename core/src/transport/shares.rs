@@ -56,6 +56,12 @@ impl<M: Memory> Shares<M> {
         }
     }
 
+    /// Gives back some of the room that is not needed.
+    pub(crate) fn shrink(&mut self) {
+        self.all.shrink(0);
+        self.index.shrink(self.all.room());
+    }
+
     fn find(&self, hash: u32, user: u32, peer: u32) -> Option<u32> {
         self.index.find(hash, |index| {
             let share = self.all.get(index);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A slab with generations: items at small indices, which are reused. Each use has a generation of
-//! its own, so that stale ids are detected.
+//! A slab with generations: items at the least free indices, so that the end is free when few are
+//! left, and can be given back. Each use has a generation of its own, so that stale ids are
+//! detected.
 
 use super::host::Memory;
 use super::paged::Paged;
@@ -11,20 +12,26 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 struct Entry<T> {
     generation: u32,
-    /// While there is no item: the next free index.
-    next: u32,
     item: Option<T>,
 }
+
+/// A slab of no more entries than these, and so many times its items, is not too large.
+const SMALL: u32 = 256;
+const SPARE: u32 = 2;
+/// So many free indices at the end are looked at in one step.
+const LOOKS: u32 = 64;
 
 /// The items.
 pub(crate) struct Slab<M: Memory, T> {
     entries: Paged<M, Entry<T>>,
     used: Used<M>,
-    /// Head of the list of free indices below `fresh`.
-    free: u32,
-    /// Indices from here on were never used.
+    /// The free indices below `fresh`.
+    free: Used<M>,
+    /// Indices from here on are free.
     fresh: u32,
     len: u32,
+    /// How many items were removed: a generation that no entry had before.
+    removed: u32,
 }
 
 impl<M: Memory, T> Slab<M, T> {
@@ -32,9 +39,10 @@ impl<M: Memory, T> Slab<M, T> {
         Self {
             entries: Paged::new(),
             used: Used::new(),
-            free: NONE,
+            free: Used::new(),
             fresh: 0,
             len: 0,
+            removed: 0,
         }
     }
 
@@ -46,21 +54,53 @@ impl<M: Memory, T> Slab<M, T> {
 
     /// Makes room for items up to this index. `false`: no memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        let generation = self.removed;
         let empty = || Entry {
-            generation: 0,
-            next: NONE,
+            generation,
             item: None,
         };
-        self.entries.reserve(index, empty) && self.used.reserve(index)
+        self.entries.reserve(index, empty) && self.used.reserve(index) && self.free.reserve(index)
+    }
+
+    /// For how many items there is room.
+    pub(crate) fn room(&self) -> u32 {
+        self.entries.len()
+    }
+
+    /// Whether it has much more room than it needs, with `keep` for more than its items.
+    #[inline]
+    pub(crate) fn is_large(&self, keep: u32) -> bool {
+        let needed = self.len.max(keep).saturating_mul(SPARE);
+        let least = SMALL.max(Paged::<M, Entry<T>>::LEAST);
+        self.entries.len() > needed.saturating_add(least)
+    }
+
+    /// Gives back some of the room beyond `keep` indices, if it is large. `false`: there is nothing
+    /// that can be given back, as an index at the end is in use.
+    pub(crate) fn shrink(&mut self, keep: u32) -> bool {
+        if !self.is_large(keep) {
+            return false;
+        }
+        let mut found = false;
+        for _ in 0..LOOKS {
+            let last = self.fresh.wrapping_sub(1);
+            if !self.free.has(last) {
+                break;
+            }
+            self.free.set(last, false);
+            self.fresh = last;
+            found = true;
+        }
+        let keep = self.fresh.max(keep);
+        let shrunk = self.entries.shrink(keep);
+        self.used.shrink(keep);
+        self.free.shrink(keep);
+        found || shrunk
     }
 
     /// The index and the generation that the next item will have. `None` if there is no memory.
     pub(crate) fn vacant(&mut self) -> Option<(u32, u32)> {
-        let index = if self.free == NONE {
-            self.fresh
-        } else {
-            self.free
-        };
+        let index = self.free.next(0).unwrap_or(self.fresh);
         if !self.reserve(index) {
             return None;
         }
@@ -71,12 +111,12 @@ impl<M: Memory, T> Slab<M, T> {
     pub(crate) fn insert(&mut self, item: T) -> Option<u32> {
         let (index, _) = self.vacant()?;
         let entry = self.entries.get_mut(index)?;
-        if self.free == NONE {
+        entry.item = Some(item);
+        if index == self.fresh {
             self.fresh = self.fresh.saturating_add(1);
         } else {
-            self.free = entry.next;
+            self.free.set(index, false);
         }
-        entry.item = Some(item);
         self.used.set(index, true);
         self.len = self.len.saturating_add(1);
         Some(index)
@@ -91,9 +131,9 @@ impl<M: Memory, T> Slab<M, T> {
     pub(crate) fn remove_part<P>(&mut self, index: u32, part: impl FnOnce(T) -> P) -> Option<P> {
         let entry = self.entries.get_mut(index)?;
         let item = part(entry.item.take()?);
-        entry.generation = entry.generation.wrapping_add(1);
-        entry.next = self.free;
-        self.free = index;
+        self.removed = self.removed.wrapping_add(1);
+        entry.generation = self.removed;
+        self.free.set(index, true);
         self.used.set(index, false);
         self.len = self.len.saturating_sub(1);
         Some(item)

@@ -288,6 +288,10 @@ counters! {
     SyncLimitShare = "sync_limit_share",
     /// SYNCs whose wish for a priority was ignored, or for grants, because of the configuration.
     SyncWishIgnored = "sync_wish_ignored",
+    /// Messages going out whose socket was closed before they were delivered.
+    OutOrphaned = "out_orphaned",
+    /// Of these: given up because there were too many, or they had too many bytes.
+    OrphanLimit = "orphan_limit",
     /// Sealed packets that were not taken: their seal is not right.
     SealWrong = "seal_wrong",
     /// Sealed packets that were not taken: they came before, or are too old to tell.

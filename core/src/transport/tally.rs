@@ -55,6 +55,12 @@ impl<M: Memory> Tally<M> {
         self.all.reserve(index) && self.index.reserve(index)
     }
 
+    /// Gives back some of the room beyond `keep` networks.
+    pub(crate) fn shrink(&mut self, keep: u32) {
+        self.all.shrink(keep);
+        self.index.shrink(self.all.room());
+    }
+
     fn find(&self, key: &Key, net: Net) -> Option<u32> {
         self.index.find(net.hash(key), |index| {
             self.all.get(index).is_some_and(|entry| entry.net == net)

@@ -8,12 +8,39 @@ use super::host::{Memory, CHUNK_BYTES};
 
 std::thread_local! {
     static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+    static CHUNKS: Cell<usize> = const { Cell::new(0) };
     static STEPS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// So many more chunks can be allocated by this thread.
 pub(crate) fn chunks_left(count: usize) {
     LEFT.with(|left| left.set(count));
+}
+
+/// How many chunks this thread has.
+pub(crate) fn chunks() -> usize {
+    CHUNKS.with(Cell::get)
+}
+
+/// A chunk that is counted while it lives.
+pub(crate) struct Counted<T>(Vec<T>);
+
+impl<T> AsRef<[T]> for Counted<T> {
+    fn as_ref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T> AsMut<[T]> for Counted<T> {
+    fn as_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
+
+impl<T> Drop for Counted<T> {
+    fn drop(&mut self) {
+        CHUNKS.with(|chunks| chunks.set(chunks.get() - 1));
+    }
 }
 
 /// A step of a table.
@@ -29,11 +56,12 @@ pub(crate) fn steps() -> u64 {
 pub(crate) enum Std {}
 
 impl Memory for Std {
-    type Chunk<T> = Vec<T>;
-    fn chunk<T>(len: usize, fill: impl FnMut(usize) -> T) -> Option<Vec<T>> {
+    type Chunk<T> = Counted<T>;
+    fn chunk<T>(len: usize, fill: impl FnMut(usize) -> T) -> Option<Counted<T>> {
         assert!(len * size_of::<T>() <= CHUNK_BYTES || len == 8);
         let left = LEFT.with(Cell::get).checked_sub(1)?;
         LEFT.with(|cell| cell.set(left));
-        Some((0..len).map(fill).collect())
+        CHUNKS.with(|chunks| chunks.set(chunks.get() + 1));
+        Some(Counted((0..len).map(fill).collect()))
     }
 }

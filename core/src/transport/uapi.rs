@@ -168,16 +168,20 @@ pub mod config {
     pub const LINK_IN_FORCE: u16 = 37;
     /// `u32`: [`super::SENDER_PRIORITY_IGNORE`], …
     pub const SENDER_PRIORITY: u16 = 38;
+    /// `u32`: messages under way whose socket was closed.
+    pub const MAX_ORPHANS: u16 = 39;
+    /// `u32`, bytes of these together that are not acknowledged.
+    pub const ORPHAN_BUFFER: u16 = 40;
     /// `u32`: [`super::SECURITY_OFF`], …
-    pub const SECURITY: u16 = 39;
+    pub const SECURITY: u16 = 41;
     /// `u32`, serial number of a key of type `logon`: what messages are sealed with; 0: none.
-    pub const KEY: u16 = 40;
+    pub const KEY: u16 = 42;
     /// `u32`, the same: another key that messages may come with.
-    pub const ACCEPT_KEY: u16 = 41;
+    pub const ACCEPT_KEY: u16 = 43;
     /// `u32`, the same: one more.
-    pub const ACCEPT_KEY_2: u16 = 42;
+    pub const ACCEPT_KEY_2: u16 = 44;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 42;
+    pub const MAX: u16 = 44;
 }
 
 /// [`config::POLICY`]: ExpressPass. One priority, all messages alike.

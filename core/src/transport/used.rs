@@ -35,6 +35,18 @@ impl<M: Memory> Used<M> {
         index < MAX && self.words.reserve(index / 64, || 0)
     }
 
+    /// Gives room back beyond this many indices, if it can: none of them is in use.
+    pub(crate) fn shrink(&mut self, keep: u32) -> bool {
+        self.words.shrink((keep / 64).saturating_add(1))
+    }
+
+    /// Whether an index is in use.
+    #[inline]
+    pub(crate) fn has(&self, index: u32) -> bool {
+        let word = self.words.get(index / 64).copied().unwrap_or(0);
+        word & (1 << (index % 64)) != 0
+    }
+
     /// Says whether an index is in use. There must be room for it.
     pub(crate) fn set(&mut self, index: u32, used: bool) {
         let Some(word) = self.words.get_mut(index / 64) else {

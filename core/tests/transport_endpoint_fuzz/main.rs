@@ -40,6 +40,8 @@ fn config(policy: u32) -> Config {
         max_half_open: 8,
         max_outgoing: 16,
         max_remembered: 64,
+        max_orphans: 5,
+        orphan_buffer: 1 << 17,
         timeout: 100_000_000,
         ..Config::DEFAULT
     }
@@ -122,7 +124,11 @@ fn fuzz(policy: u32, packets: u64) {
                     }
                     if random >> 21 & 3 == 0 || outs.len() > 64 {
                         outs.pop();
-                        endpoint.abort(now, id, &mut io);
+                        if random >> 23 & 1 == 0 {
+                            endpoint.orphan(now, id, &mut io);
+                        } else {
+                            endpoint.abort(now, id, &mut io);
+                        }
                     }
                 }
             }
@@ -188,6 +194,8 @@ fn fuzz(policy: u32, packets: u64) {
         let (going, coming, remembered) = endpoint.counts();
         assert!(going <= config.max_outgoing && coming <= config.max_incoming);
         assert!(remembered <= config.max_remembered);
+        let (orphans, bytes) = endpoint.orphans();
+        assert!(orphans <= config.max_orphans.min(going) && bytes <= config.orphan_buffer.into());
     }
     assert!(received > packets / 64 * 60);
     // It did not refuse everything.
@@ -210,6 +218,7 @@ fn fuzz(policy: u32, packets: u64) {
         Counter::SignalContradiction,
         Counter::HalfOpenChallenged,
         Counter::DataResent,
+        Counter::OrphanLimit,
     ] {
         assert!(
             stats.get(counter) != 0,

@@ -74,7 +74,7 @@ pub(crate) fn assert_clean(network: &mut Network, hosts: usize) {
 }
 
 /// Messages of all kinds between all hosts of a star.
-fn all_kinds(seed: u64, config: &Config, link: Link, v6: bool, count: usize) -> Network {
+pub(crate) fn all_kinds(seed: u64, config: &Config, link: Link, v6: bool, count: usize) -> Network {
     const HOSTS: usize = 4;
     let mut network = star(seed, config, HOSTS, link, v6);
     for host in 0..HOSTS {
@@ -107,7 +107,7 @@ fn all_kinds(seed: u64, config: &Config, link: Link, v6: bool, count: usize) -> 
     network
 }
 
-fn configs() -> Vec<(&'static str, Config)> {
+pub(crate) fn configs() -> Vec<(&'static str, Config)> {
     use turnstile_core::transport::uapi;
     let top = Config {
         unscheduled: 8,

@@ -143,8 +143,6 @@ pub(crate) struct Io<'a> {
     pub(crate) ports: &'a HashMap<u16, Policy>,
     /// Fails one in so many [`Host::data`]; 0: none.
     pub(crate) no_memory: u64,
-    /// All sockets are closed.
-    pub(crate) closed: bool,
     /// What [`Host::is_wanted`] says of each message.
     pub(crate) wanted: Option<u32>,
     /// The message that the packet that is handled was said to belong to.
@@ -402,10 +400,6 @@ impl Host<Out, In> for Io<'_> {
             );
         }
         assert!(entry.result.replace((self.now, result)).is_none());
-    }
-
-    fn is_orphan(&self, _: &Out) -> bool {
-        self.closed
     }
 
     fn event(&mut self, _: &Event) {}

@@ -14,11 +14,13 @@ mod host;
 mod idle;
 mod links;
 mod network;
+mod outage;
 mod progress;
 mod ren;
 mod rules;
 mod sealed;
 mod sharing;
+mod soak;
 mod topology;
 
 use network::{Link, Network};

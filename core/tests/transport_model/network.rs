@@ -132,8 +132,6 @@ struct HostState {
     ports: HashMap<u16, Policy>,
     keys: Vec<Psk>,
     sealing: bool,
-    /// Its sockets are closed.
-    closed: bool,
     /// It neither sends nor receives any more.
     dead: bool,
 }
@@ -217,7 +215,6 @@ impl Network {
             ports: HashMap::new(),
             keys: Vec::new(),
             sealing: false,
-            closed: false,
             dead: false,
         });
         self.hosts.len() - 1
@@ -294,7 +291,6 @@ impl Network {
             sealing: state.sealing,
             no_memory: state.no_memory,
             asked: None,
-            closed: state.closed,
             wanted: state.wanted,
         };
         let result = what(&mut state.endpoint, &mut io, now, clock);

@@ -104,6 +104,9 @@ void knt_seal_payload(struct sk_buff *skb, u32 head_len, const struct knt_seal *
 void knt_segments_sweep(struct knt_outbox *box);
 int knt_sockets_register(void);
 void knt_sockets_unregister(void);
+void knt_sock_abort(struct sock *sk, u64 handle, int err);
+int knt_diag_register(void);
+void knt_diag_unregister(void);
 int knt_devices_watch(void);
 void knt_devices_unwatch(void);
 void knt_news_init(struct knt_net *tn);

@@ -159,6 +159,31 @@ enum {
 	KNT_QUEUE_OUT = 1,
 };
 
+/* What is in a socket's queues. */
+struct knt_queues {
+	u64 readable;		/* bytes that can be read */
+	u64 unacknowledged;	/* bytes that no receiver has acknowledged */
+	u32 whole;		/* messages that are complete and not read */
+	u32 incoming;		/* messages that still come in */
+	u32 outgoing;		/* messages that go out */
+};
+
+/* Which sockets are listed: those that are bound, and connected, to exactly this. */
+struct knt_sock_name {
+	struct knt_address local;
+	struct knt_address peer;	/* port 0: not connected */
+	u32 device;
+};
+
+/* A socket in a list. */
+struct knt_listed {
+	struct sock *sk;		/* with a reference */
+	u64 handle;			/* Rust's; also of one that is closed */
+	u64 next;			/* where the list goes on behind it */
+	struct knt_queues queues;
+	bool closing;			/* it is closed, and has messages under way */
+};
+
 /*
  * What Rust does. The socket functions are called in process context, those marked L with the
  * socket's lock; timer and packet with bottom halves off. Errors are negative errnos.
@@ -192,6 +217,13 @@ struct knt_ops {
 	int (*set_option)(struct sock *sk, int option, int value, const u64 *wide);
 	int (*get_option)(struct sock *sk, int option);
 	int (*queued)(struct sock *sk, int which);
+	/*
+	 * The sockets with this name, or all if it is NULL, from a position on that is 0 at first; at
+	 * most max, and returns how many. Sleeping is allowed; without the socket's lock.
+	 */
+	u32 (*sock_list)(struct knt_net *tn, const struct knt_sock_name *name, u64 from,
+			 struct knt_listed *into, u32 max);
+	void (*sock_abort)(struct sock *sk, u64 handle);	/* L; also of one that is closed */
 };
 
 /* module.c; place: of what will call knt_unregister() */

@@ -72,6 +72,13 @@ static int knt_device_event(struct notifier_block *block, unsigned long event, v
 	struct knt_net *tn = knt_net_of(dev_net(netdev_notifier_info_to_dev(info)));
 
 	switch (event) {
+	case NETDEV_UNREGISTER:
+		/*
+		 * A route of IP's tables lets go of a device that ends. One through IPsec keeps it, and the
+		 * device would wait for us; this is repeated as long as it does.
+		 */
+		knt_routes_drop(tn);
+		break;
 	case NETDEV_UP:
 	case NETDEV_DOWN:
 	case NETDEV_CHANGE:

@@ -77,8 +77,13 @@ int knt_register(const struct knt_ops *ops, const void *place)
 	err = knt_sockets_register();
 	if (err)
 		goto devices;
+	err = knt_diag_register();
+	if (err)
+		goto sockets;
 	knt_registered = true;
 	goto out;
+sockets:
+	knt_sockets_unregister();
 devices:
 	knt_devices_unwatch();
 net:
@@ -94,6 +99,7 @@ void knt_unregister(void)
 	if (knt_stays())
 		return;
 	mutex_lock(&knt_mutex);
+	knt_diag_unregister();
 	knt_sockets_unregister();
 	knt_devices_unwatch();
 	knt_net_unregister();

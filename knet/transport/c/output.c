@@ -60,10 +60,14 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 	if (seal)
 		knt_seal_payload(skb, departure->head_len, seal);
 	if (sk) {
-		/* Not skb_set_owner_w(): what a message may take is counted by its bytes. */
-		sock_hold(sk);
+		/*
+		 * What a message may take is counted by its bytes, and who waits for room is woken by
+		 * Rust. But a packet that has a socket has to be charged: below, ESP adds to the packet
+		 * and to its socket's account, for whoever frees the packet to give both back.
+		 */
 		skb->sk = sk;
-		skb->destructor = sock_efree;
+		skb->destructor = __sock_wfree;
+		refcount_add(skb->truesize, &sk->sk_wmem_alloc);
 		skb->priority = READ_ONCE(sk->sk_priority);
 		skb->mark = READ_ONCE(sk->sk_mark);
 	}

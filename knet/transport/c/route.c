@@ -293,8 +293,10 @@ void knt_routes_drop(struct knt_net *tn)
 {
 	u32 i;
 
+	spin_lock_bh(&tn->route_lock);
 	for (i = 0; i < KNT_ROUTES; i++) {
 		dst_release(tn->routes[i].dst);
 		tn->routes[i].dst = NULL;
 	}
+	spin_unlock_bh(&tn->route_lock);
 }

@@ -83,13 +83,39 @@ static int knt_init(struct sock *sk)
 	return knt_ops->sock_open(sk);
 }
 
+static void knt_unhash(struct sock *sk);
+
 static void knt_close(struct sock *sk, long timeout)
 {
 	lock_sock(sk);
 	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
 	knt_ops->sock_close(sk, sock_flag(sk, SOCK_LINGER) && !sk->sk_lingertime, timeout);
 	release_sock(sk);
+	sock_hold(sk);
 	sk_common_release(sk);
+	/* What it still sends is from this port: for those who list sockets, by it too. */
+	WRITE_ONCE(inet_sk(sk)->inet_num, ntohs(inet_sk(sk)->inet_sport));
+	sock_put(sk);
+}
+
+/*
+ * Ends a socket and its messages for whom it is not: the next call on it fails with err. Then it is
+ * shut down, and has no port. One that is closed has only messages to end. Process context.
+ */
+void knt_sock_abort(struct sock *sk, u64 handle, int err)
+{
+	lock_sock(sk);
+	knt_ops->sock_abort(sk, handle);
+	if (!sock_flag(sk, SOCK_DEAD)) {
+		WRITE_ONCE(sk->sk_err, err);
+		WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
+		__udp_disconnect(sk, 0);
+		knt_unhash(sk);
+		inet_sk(sk)->inet_sport = 0;
+		sk->sk_userlocks &= ~(SOCK_BINDADDR_LOCK | SOCK_BINDPORT_LOCK);
+		sk_error_report(sk);
+	}
+	release_sock(sk);
 }
 
 static int knt_get_port(struct sock *sk, unsigned short port)

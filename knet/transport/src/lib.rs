@@ -14,6 +14,8 @@
 //!    module.
 //! 5. What a namespace shows and lets be changed is a generic netlink [`Family`]; a
 //!    [`FamilyRegistration`], which has a [`Registration`] in it, makes it known.
+//! 6. Who lists sockets (sock_diag(7)) is given them by [`Transport::sock_next`]; who may ends one
+//!    by [`Transport::sock_abort`].
 //!
 //! # What safe code cannot do
 //!
@@ -60,6 +62,6 @@ pub use registration::Registration;
 pub use seal::{hmac, key, Seal, KEY, LABEL};
 pub use sock::{Caller, LockedSock, Sock, SockRef, Timeout, View};
 pub use transport::{
-    Ancillary, Arrival, Numbers, Path, Ready, Refused, ReportNumbers, SockQueue, Transport,
-    Unreachable, Verdict,
+    Ancillary, Arrival, Listed, Numbers, Path, Queues, Ready, Refused, ReportNumbers, SockName,
+    SockQueue, Transport, Unreachable, Verdict,
 };

@@ -5,10 +5,10 @@ use crate::{
     bindings,
     buffer::Skb,
     genl::Opening,
-    message::{ReceiveFlags, Receiving, Sending},
+    message::{ReceiveFlags, Receiving, Sending, SockAddress},
     net::Net,
     sock::{Caller, LockedSock, Sock, Timeout},
-    transport::{Arrival, Path, Refused, SockQueue, Transport, Unreachable},
+    transport::{Arrival, Path, Refused, SockName, SockQueue, Transport, Unreachable},
 };
 use core::{
     marker::{PhantomData, PhantomPinned},
@@ -137,6 +137,8 @@ impl<T: Transport> Table<T> {
         set_option: Some(set_option::<T>),
         get_option: Some(get_option::<T>),
         queued: Some(queued::<T>),
+        sock_list: Some(sock_list::<T>),
+        sock_abort: Some(sock_abort::<T>),
     };
 }
 
@@ -500,6 +502,74 @@ unsafe extern "C" fn queued<T: Transport>(sk: *mut bindings::sock, which: c_int)
     };
     let bytes = T::queued(&mut net, sock, queue);
     c_int::try_from(bytes).unwrap_or(c_int::MAX)
+}
+
+/// # Safety
+///
+/// - C guarantees: `tn` is a namespace, and lives during the call. `name` is null or valid, and
+///   there is room for `max` entries at `into`. Process context, without the namespace's lock.
+/// - Rust writes as many entries as it says, at most `max`, each with a reference that C gives
+///   back, and with positions that grow.
+unsafe extern "C" fn sock_list<T: Transport>(
+    tn: *mut bindings::knt_net,
+    name: *const bindings::knt_sock_name,
+    from: u64,
+    into: *mut bindings::knt_listed,
+    max: u32,
+) -> u32 {
+    // SAFETY: valid, if it is not null.
+    let name = unsafe { name.as_ref() }.map(|name| SockName {
+        local: SockAddress::from_raw(&name.local),
+        peer: (name.peer.port != 0).then(|| SockAddress::from_raw(&name.peer)),
+        device: name.device,
+    });
+    // SAFETY: the namespace lives during the call, which has no other value of it.
+    let mut net = unsafe { Net::<T>::from_raw(tn) };
+    let Some(mut state) = net.lock() else {
+        return 0;
+    };
+    let mut from = from;
+    let mut count = 0;
+    while count < max {
+        let Some(listed) = T::sock_next(&mut state, name.as_ref(), from) else {
+            break;
+        };
+        // A transport whose list does not go on has no end.
+        if listed.next <= from {
+            break;
+        }
+        from = listed.next;
+        let entry = bindings::knt_listed {
+            sk: listed.sock.into_raw(),
+            handle: listed.handle,
+            next: listed.next,
+            queues: bindings::knt_queues {
+                readable: listed.queues.readable,
+                unacknowledged: listed.queues.unacknowledged,
+                whole: listed.queues.whole,
+                incoming: listed.queues.incoming,
+                outgoing: listed.queues.outgoing,
+            },
+            closing: listed.closing,
+        };
+        // SAFETY: there is room for `max` of them.
+        unsafe { into.add(count as usize).write(entry) };
+        count += 1;
+    }
+    count
+}
+
+/// # Safety
+///
+/// - C guarantees: `sk` is a socket whose `sock_open` was called, with a reference, and `handle` is
+///   what was listed with it. Process context, with the socket's lock, which is kept.
+/// - Rust does not release the lock, and does no harm to a socket that is closed.
+unsafe extern "C" fn sock_abort<T: Transport>(sk: *mut bindings::sock, handle: u64) {
+    // SAFETY: called with the lock.
+    let sock = unsafe { locked_sock(sk) };
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
+    T::sock_abort(&mut net, sock, handle);
 }
 
 fn answer(result: Result<c_int>) -> c_int {

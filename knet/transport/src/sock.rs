@@ -7,7 +7,7 @@ use crate::{
     net::Net,
     transport::{Path, Transport},
 };
-use core::{cell::UnsafeCell, marker::PhantomData, ops::Deref, ptr::NonNull};
+use core::{cell::UnsafeCell, marker::PhantomData, mem::ManuallyDrop, ops::Deref, ptr::NonNull};
 use kernel::{
     error::{to_result, Result},
     ffi::{c_long, c_void},
@@ -277,6 +277,13 @@ pub struct SockRef(NonNull<bindings::sock>);
 unsafe impl Send for SockRef {}
 // SAFETY: as for `Sock`.
 unsafe impl Sync for SockRef {}
+
+impl SockRef {
+    /// Gives the reference to C.
+    pub(crate) fn into_raw(self) -> *mut bindings::sock {
+        ManuallyDrop::new(self).0.as_ptr()
+    }
+}
 
 impl Deref for SockRef {
     type Target = Sock;

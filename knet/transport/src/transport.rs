@@ -5,9 +5,9 @@ use crate::{
     bindings,
     buffer::Skb,
     genl::Opening,
-    message::{ReceiveFlags, Receiving, Sending},
+    message::{ReceiveFlags, Receiving, Sending, SockAddress},
     net::{Locked, Net},
-    sock::{Caller, LockedSock, Sock, Timeout},
+    sock::{Caller, LockedSock, Sock, SockRef, Timeout},
 };
 use core::ffi::CStr;
 use kernel::{alloc::KBox, error::Result};
@@ -199,6 +199,46 @@ pub enum SockQueue {
     Out,
 }
 
+/// What is in a socket's queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// Bytes that can be read.
+    pub readable: u64,
+    /// Bytes that no receiver has acknowledged.
+    pub unacknowledged: u64,
+    /// Messages that are complete and were not read.
+    pub whole: u32,
+    /// Messages that still come in.
+    pub incoming: u32,
+    /// Messages that go out.
+    pub outgoing: u32,
+}
+
+/// Which sockets are listed: those that are bound, and connected, to exactly this.
+#[derive(Clone, Copy)]
+pub struct SockName {
+    /// The address and port, as in a socket's [`View`](crate::View).
+    pub local: SockAddress,
+    /// Whom they are connected to.
+    pub peer: Option<SockAddress>,
+    /// Index of the device that they are bound to; 0: none.
+    pub device: u32,
+}
+
+/// A socket in a list.
+pub struct Listed {
+    /// The socket.
+    pub sock: SockRef,
+    /// The number by which the state knows it, also when it is closed.
+    pub handle: u64,
+    /// Where the list goes on behind it: more than where it began.
+    pub next: u64,
+    /// What is in its queues.
+    pub queues: Queues,
+    /// It is closed, and has messages under way.
+    pub closing: bool,
+}
+
 /// A transport. There is one in a module.
 pub trait Transport: Sized + 'static {
     /// What others know it by.
@@ -303,4 +343,16 @@ pub trait Transport: Sized + 'static {
 
     /// How many bytes are in a queue.
     fn queued(net: &mut Net<'_, Self>, sock: &Sock, queue: SockQueue) -> u32;
+
+    /// The first socket with this name, or of all, from a position on that is 0 at first. The order
+    /// does not change: sockets that are there all the time are listed once.
+    fn sock_next(
+        state: &mut Locked<'_, Self>,
+        name: Option<&SockName>,
+        from: u64,
+    ) -> Option<Listed>;
+
+    /// A socket is ended by somebody else: all its messages under way fail. `handle` is that of
+    /// [`Listed`]; the socket may be closed.
+    fn sock_abort(net: &mut Net<'_, Self>, sock: LockedSock<'_>, handle: u64);
 }

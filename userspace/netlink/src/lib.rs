@@ -35,6 +35,8 @@ pub mod message;
 pub mod options;
 pub mod pacer;
 pub mod port;
+#[cfg(test)]
+mod syzlang;
 #[cfg(feature = "client")]
 pub mod transport;
 

@@ -14,6 +14,7 @@ use crate::complete::{self, Shell};
 use crate::failure::EXIT_CODES;
 use crate::message::{Recv, Send};
 use crate::pacer::PacerCommand;
+use crate::sockets::Wanted;
 use crate::transport::{Events, Flows, Stats, TransportCommand};
 
 pub(crate) use anywhere::flags_first;
@@ -63,6 +64,8 @@ pub(crate) enum Command {
     Transport(TransportCommand),
     /// Show the messages that are under way, their peers, or the links that they come in by
     Flows(Flows),
+    /// Show the transport's sockets: whose they are, and what is in their queues
+    Sockets(Wanted),
     /// Show the transport's counters
     Stats(Stats),
     /// Print what happens to messages, as it happens

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The `turnstile` command. `cli` says what can be typed, `show` how ports are printed, `man`
 //! writes the man pages; `pacer` does the same for pacers; `transport` configures and watches the
-//! transport, `message` sends and receives, `bench` measures.
+//! transport, `sockets` lists its sockets, `message` sends and receives, `bench` measures.
 //!
 //! `failure` has the exit codes, `diagnosis` finds out what is behind the kernel's short answers,
 //! `complete` completes words for shells.
@@ -18,6 +18,7 @@ mod message;
 mod netns;
 mod pacer;
 mod show;
+mod sockets;
 mod table;
 mod transport;
 mod value;
@@ -77,6 +78,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Pacer(command) => pacer::run(cli, command),
         Command::Transport(command) => transport::configure(cli, command),
         Command::Flows(flows) => transport::flows(cli, flows),
+        Command::Sockets(wanted) => sockets::sockets(cli, wanted),
         Command::Stats(stats) => transport::stats(cli, stats),
         Command::Events(events) => transport::events(cli, events),
         Command::Send(send) => message::send(cli, send),

@@ -72,7 +72,7 @@ fn options() -> String {
 }
 
 /// Something that is shown, as text or as JSON.
-fn shown(cli: &Cli, print: impl Fn(&mut dyn Printer)) -> Shown {
+pub(crate) fn shown(cli: &Cli, print: impl Fn(&mut dyn Printer)) -> Shown {
     if cli.json {
         let mut to = Json::default();
         print(&mut to);
@@ -84,7 +84,8 @@ fn shown(cli: &Cli, print: impl Fn(&mut dyn Printer)) -> Shown {
     }
 }
 
-enum Shown {
+/// The one or the other.
+pub(crate) enum Shown {
     Text(String),
     Json(Value),
 }
@@ -99,7 +100,7 @@ pub(crate) fn json(value: &Value, cli: &Cli) -> String {
 }
 
 /// A list: lines, or an array.
-fn list(cli: &Cli, items: impl Iterator<Item = Shown>) -> String {
+pub(crate) fn list(cli: &Cli, items: impl Iterator<Item = Shown>) -> String {
     let (mut text, mut array) = (String::new(), Vec::new());
     for item in items {
         match item {
@@ -125,7 +126,7 @@ fn one(cli: &Cli, item: Shown) -> String {
     }
 }
 
-fn write(text: &str) -> Result<(), Failure> {
+pub(crate) fn write(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)

@@ -47,6 +47,7 @@ fn commands_and_flags() {
     assert_eq!(offered("turnstile tran"), ["transport"]);
     has("turnstile port ", &["add", "show"]);
     has("turnstile flows --w", &["--watch"]);
+    has("turnstile sockets --state c", &["connected", "closing"]);
     has("turnstile bench client --pattern ", &["incast", "poisson"]);
     has("turnstile completions ", &["bash", "zsh", "fish"]);
 }

@@ -6,6 +6,7 @@
 //! directly; and the whole transmit path, with the same packets on a device without a queue to be
 //! taken off.
 
+mod messages;
 mod meter;
 mod packets;
 mod setups;
@@ -59,6 +60,7 @@ pub fn run() -> Result<bool> {
         ruler: bench.meter.ruler()?,
         planned: all.iter().map(|set_up| set_up.name.into()).collect(),
         setups: Vec::new(),
+        messages: Vec::new(),
     };
     println!("bench: {:?}", report.ruler);
     let mut failed = 0;
@@ -83,6 +85,20 @@ pub fn run() -> Result<bool> {
             }
         }
     }
+    // Last: what it loads stays loaded.
+    match messages::run() {
+        Ok(messages) => report.messages = messages,
+        Err(error) => {
+            failed += 1;
+            println!("bench: {error:#}");
+            events.send(&Event::Fail {
+                case: "messages".into(),
+                ms: 0,
+                why: format!("{error:#}"),
+            });
+        }
+    }
+    println!("bench: {:?}", report.messages);
     events.send(&Event::File {
         name: "figures.json".into(),
         data: serde_json::to_string(&report).context("writing figures.json")?,

@@ -5,6 +5,7 @@
 
 use crate::harness::Case;
 
+mod fuzz;
 mod guest;
 mod knet;
 mod pacer;
@@ -58,13 +59,19 @@ const ALL: &[&[Case]] = &[
     transport::many::CASES,
     transport::marks::CASES,
     transport::identity::CASES,
+    transport::sockets::CASES,
+    transport::below::CASES,
     transport::path::CASES,
     transport::packets::CASES,
     transport::sealed::CASES,
     transport::port::CASES,
     transport::uplinks::CASES,
     transport::dead::CASES,
+    transport::closed::CASES,
+    transport::forged::CASES,
+    transport::outage::CASES,
     transport::churn::CASES,
+    fuzz::CASES,
 ];
 
 /// Every case, in the order they are run.

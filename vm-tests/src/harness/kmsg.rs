@@ -11,7 +11,8 @@ use crate::complaints;
 
 /// Whether a message of the kernel's log is a complaint, by the list that the host uses for the
 /// console.
-pub fn is_bad(message: &str) -> bool {
+#[cfg(test)]
+fn is_bad(message: &str) -> bool {
     complaints::complaint(message, Some(message)).is_some()
 }
 
@@ -19,6 +20,7 @@ pub fn is_bad(message: &str) -> bool {
 #[derive(Debug)]
 pub struct Watch {
     log: File,
+    reader: complaints::Reader,
 }
 
 impl Watch {
@@ -34,7 +36,10 @@ impl Watch {
             .context("opening /dev/kmsg")?;
         log.seek(SeekFrom::End(0))
             .context("going to the end of /dev/kmsg")?;
-        Ok(Self { log })
+        Ok(Self {
+            log,
+            reader: complaints::Reader::default(),
+        })
     }
 
     /// The complaints since the start or since the last call.
@@ -54,7 +59,7 @@ impl Watch {
                         .split_once(';')
                         .map_or(text.as_str(), |(_, message)| message);
                     let line = message.lines().next().unwrap_or_default();
-                    if is_bad(line) {
+                    if self.reader.complaint(line, Some(line)).is_some() {
                         found.push(line.to_owned());
                     }
                 }

@@ -12,4 +12,5 @@ mod runner;
 pub use case::{Case, Ctx, Need};
 pub use child::{isolate, run_here};
 pub use objects::Objects;
+pub(crate) use runner::is_sanitized;
 pub use runner::{run_all, Options, CLEANUP, SIGNATURE_MARKER, SIGNED_MODULE};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Figures of a boot for tests.
 
-use turnstile_test_protocol::bench::{Boot, Ruler, SetUp, Sums, Waits};
+use turnstile_test_protocol::bench::{Boot, Messages, Ruler, SetUp, Sums, Waits};
 
 /// Packets of each measurement in the examples.
 const PACKETS: u64 = 8000;
@@ -29,6 +29,25 @@ fn set_up(name: &str, kind: &str, title: &str, costs: [u64; 4]) -> SetUp {
         noqueue: sums(300, 0, 0, 0),
         waits: Waits::default(),
     }
+}
+
+/// Messages that cost ten times what they do with TCP.
+fn messages() -> Vec<Messages> {
+    let row = |transport: &str, what: &str, instructions| Messages {
+        transport: transport.into(),
+        what: what.into(),
+        instructions,
+    };
+    vec![
+        row("turnstile", "100 B", 50_000.0),
+        row("turnstile", "10 KB", 100_000.0),
+        row("turnstile", "byte of 8 MiB", 12.5),
+        row("tcp", "100 B", 5_000.0),
+        row("tcp", "10 KB", 10_000.0),
+        row("tcp", "byte of 8 MiB", 1.25),
+        row("udp", "100 B", 4_000.0),
+        row("udp", "10 KB", 8_000.0),
+    ]
 }
 
 /// A boot that passes all gates.
@@ -72,6 +91,7 @@ pub(super) fn example() -> Boot {
         },
         planned: setups.iter().map(|s| s.name.clone()).collect(),
         setups,
+        messages: messages(),
     }
 }
 

@@ -175,7 +175,12 @@ fn to_json(boots: &[Boot], gates: &[Gate]) -> serde_json::Value {
                     })
                 })
                 .collect();
-            json!({"kernel": boot.kernel, "ruler": boot.ruler, "setups": setups})
+            json!({
+                "kernel": boot.kernel,
+                "ruler": boot.ruler,
+                "setups": setups,
+                "messages": boot.messages,
+            })
         })
         .collect();
     let gates: Vec<_> = gates

@@ -171,6 +171,10 @@ pub struct Resolved {
     pub send_buffer: u32,
     /// Bytes: a socket's receive buffer at first.
     pub receive_buffer: u32,
+    /// See [`Config::max_orphans`].
+    pub max_orphans: u32,
+    /// See [`Config::orphan_buffer`].
+    pub orphan_buffer: u32,
     /// Whether the priority that a sender asks for counts.
     pub sender_priority: bool,
     /// Code points by class.
@@ -209,6 +213,8 @@ impl Resolved {
         rto: Nanos::ZERO,
         send_buffer: 0,
         receive_buffer: 0,
+        max_orphans: 0,
+        orphan_buffer: 0,
         sender_priority: false,
         dscp: Dscp {
             signal: 0,
@@ -294,6 +300,8 @@ impl Config {
             rto: Nanos(self.rto),
             send_buffer: self.send_buffer,
             receive_buffer: self.receive_buffer,
+            max_orphans: self.max_orphans,
+            orphan_buffer: self.orphan_buffer,
             sender_priority: self.sender_priority == uapi::SENDER_PRIORITY_USE,
             dscp: Dscp {
                 signal: code(self.dscp_signal),

@@ -7,6 +7,9 @@
 use super::*;
 use crate::transport::host::{Failure, Unreachable};
 
+/// So many messages without a socket are given up in one call.
+const ORPHANS: u32 = 32;
+
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Aborts an outgoing message with a RESET. [`Host::out_done`] is not called. `None`: the
     /// message has ended already.
@@ -21,6 +24,50 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.tell_out_failed(now, index, Failure::Reset(ResetCode::Aborted), host);
         self.forget_sealed_out(index);
         self.outs.remove_part(index, |out| out.user)
+    }
+
+    /// The socket of an outgoing message was closed: nobody can end it any more. If there are too
+    /// many of these now, some are given up: then [`Host::out_done`] is called for each. Without an
+    /// end it never could be delivered: such a one is to be [aborted](Self::abort).
+    pub fn orphan<H: Host<O, I>>(&mut self, now: Nanos, id: OutId, host: &mut H) {
+        let Some(index) = self.out_at(id) else {
+            return;
+        };
+        let Some(out) = self.outs.get_mut(index).filter(|out| !out.orphan) else {
+            return;
+        };
+        out.closed(now);
+        self.stats.count(Counter::OutOrphaned);
+        self.orphans.join(index, now, out.unacknowledged);
+        self.drop_orphans(now, host);
+    }
+
+    /// The message to be given up because there are too many without a socket.
+    pub(super) fn excess_orphan(&self) -> Option<u32> {
+        let Resolved {
+            max_orphans,
+            orphan_buffer,
+            ..
+        } = self.config;
+        self.orphans.excess(max_orphans, orphan_buffer)
+    }
+
+    /// Gives up some of the messages without a socket, if there are too many.
+    pub(super) fn drop_orphans<H: Host<O, I>>(&mut self, now: Nanos, host: &mut H) {
+        for _ in 0..ORPHANS {
+            let Some(index) = self.excess_orphan() else {
+                return;
+            };
+            let id = self.out_id(index);
+            self.stats.count(Counter::OrphanLimit);
+            match self.abort(now, id, host) {
+                Some(user) => {
+                    let why = Failure::Reset(ResetCode::Aborted);
+                    host.out_done(id, user, Err(why));
+                }
+                None => return,
+            }
+        }
     }
 
     /// Ends an incoming message with a RESET because its socket was closed. [`Host::in_failed`] is
@@ -93,12 +140,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// Removes an outgoing message from all tables but the slab.
     fn leave_out(&mut self, now: Nanos, index: u32) {
+        self.made_room(now);
         let Some(out) = self.outs.get(index) else {
             return;
         };
         self.out_index.remove(index);
         self.out_timers.remove(index);
         self.shares.leave(out.shared);
+        if out.orphan {
+            self.orphans.leave(index, out.unacknowledged);
+        }
         if let Some(peer) = self.peers.all.get_mut(out.peer) {
             peer.outgoing = peer.outgoing.saturating_sub(1);
             let left = out.unacknowledged;
@@ -156,6 +207,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.in_index.remove(index);
         self.in_timers.remove(index);
         self.links.leave(link, index);
+        self.made_room(now);
         self.count_tokens(tokens);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_sub(1);

@@ -81,6 +81,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let len = new.end.saturating_sub(new.start);
             if !host.data(id, &mut message.user, new.start, skip, len, payload) {
                 message.put_back(new);
+                message.had_no_room(at.now, self.config.base_rtt, self.config.rto);
                 self.stats.count(Counter::DataNoMemory);
             } else if message.bore_fruit() && self.config.policy == Policy::Top {
                 // It has its rank again.
@@ -205,7 +206,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         let rtt = message.rtt(base);
-        let allowed = free && message.is_allowed(crowded) && !message.ledger.is_full();
+        let paused = at.now < message.pause;
+        let allowed = free && !paused && message.is_allowed(crowded) && !message.ledger.is_full();
         // A stranger may have another one when something comes from it, or after a while.
         let next = if allowed { rtt } else { rtt.max(rto) };
         message.grant = Maybe::some(at.now + next);

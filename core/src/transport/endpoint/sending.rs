@@ -133,7 +133,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// indices of message and peer.
     fn room_for_out(&mut self, now: Nanos, to: &Address, user: u32) -> Option<(u32, u32, Shared)> {
         let (index, _) = self.outs.vacant()?;
-        if !(self.out_index.reserve(index) && self.out_timers.reserve(index)) {
+        if !(self.out_index.reserve(index)
+            && self.out_timers.reserve(index)
+            && self.orphans.reserve(index))
+        {
             return None;
         }
         let hash = self.hash_address(to);
@@ -481,6 +484,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let before = out.received;
         let news = out.acknowledged(at.now, ack.received, ack.window);
         out.heard(at.now, news, rto);
+        if out.orphan {
+            let taken = out.received.saturating_sub(before);
+            if taken != 0 {
+                self.orphans.progress(index, at.now, taken);
+            }
+        }
         if out.received > before && !ack.last {
             host.out_acked(id, &mut out.user, ack.received);
         }

@@ -10,6 +10,9 @@ use crate::transport::testing::Std;
 use crate::transport::wire::{self, Data, Sync};
 
 mod limits;
+mod orphans;
+mod shrinking;
+mod stalled;
 mod steps;
 mod trust;
 
@@ -24,6 +27,8 @@ struct Io {
     delivered: Vec<InId>,
     failed: Vec<Failure>,
     progress: u32,
+    /// There is no memory for what comes.
+    full: bool,
     out_failed: Vec<Failure>,
 }
 
@@ -62,6 +67,9 @@ impl Host<(), u32> for Io {
         }
     }
     fn data(&mut self, _: InId, message: &mut u32, _: u32, _: u32, len: u32, (): ()) -> bool {
+        if self.full {
+            return false;
+        }
         *message += len;
         true
     }

@@ -33,7 +33,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             if !self.remembered.forget(now) {
                 break;
             }
+            self.made_room(now);
         }
+        self.drop_orphans(now, host);
+        self.shrink(now);
         self.pace(at, host);
     }
 
@@ -45,6 +48,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             first(&self.out_timers),
             self.remembered.next(),
             self.links.next(),
+            self.excess_orphan().map(|_| Nanos::ZERO),
+            self.next_shrink(),
         ];
         all.into_iter().flatten().min()
     }
@@ -115,10 +120,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     fn on_out_timer<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         // Read before what follows, which may set the timer.
         let due = match self.outs.get_mut(index) {
-            Some(out) => {
-                let orphan = host.is_orphan(&out.user);
-                out.due(now, orphan)
-            }
+            Some(out) => out.due(now),
             None => return self.out_timers.remove(index),
         };
         match due {

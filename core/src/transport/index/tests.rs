@@ -72,3 +72,63 @@ fn works_without_memory_to_grow() {
     chunks_left(usize::MAX);
     assert!((0..10_000).all(|i| index.find(i, |j| i == j).is_some()));
 }
+
+#[test]
+fn shrinks_and_finds_what_is_left() {
+    let mut index = Index::<Std>::new();
+    let hash = |i: u32| (u64::from(i).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+    for round in 0..3 {
+        for i in 0..40_000 {
+            assert!(index.reserve(i));
+            index.insert(hash(i), i);
+        }
+        let left = 10 * round;
+        for i in (left..40_000).rev() {
+            index.remove(i);
+        }
+        for _ in 0..1000 {
+            index.shrink(left);
+        }
+        let room = (index.buckets.len(), index.links.len());
+        assert!(room.0 <= 2048 && room.1 <= 2048, "{room:?}");
+        assert!((0..left).all(|i| index.find(hash(i), |j| i == j).is_some()));
+        (0..left).for_each(|i| index.remove(i));
+    }
+}
+
+proptest! {
+    /// As the other one, with steps of shrinking between.
+    #[test]
+    fn finds_what_is_in_while_it_shrinks(
+        steps in prop::collection::vec((0_u8..3, 0_u32..3000), 1..3000),
+    ) {
+        let mut index = Index::<Std>::new();
+        let hash = |i: u32| i.wrapping_mul(0x9e37_79b9) >> (i % 3);
+        let mut model = std::collections::BTreeSet::new();
+        for i in 0..3000 {
+            prop_assert!(index.reserve(i));
+            index.insert(hash(i), i);
+            model.insert(i);
+        }
+        for (what, item) in steps {
+            match what {
+                0 if model.insert(item) => {
+                    prop_assert!(index.reserve(item));
+                    index.insert(hash(item), item);
+                }
+                1 => {
+                    // Most of them.
+                    for item in (item..3000).take(40) {
+                        index.remove(item);
+                        model.remove(&item);
+                    }
+                }
+                _ => index.shrink(model.last().map_or(0, |last| last + 1)),
+            }
+        }
+        for item in 0..3000 {
+            let found = index.find(hash(item), |i| i == item);
+            prop_assert_eq!(found.is_some(), model.contains(&item));
+        }
+    }
+}

@@ -115,17 +115,17 @@ fn a_silent_peer_is_asked_ever_more_rarely_and_given_up() {
     let mut out = out(Some(1000), 1000);
     out.timeout = Nanos(80_000);
     assert_eq!(out.first_timer(), Nanos(2100));
-    assert_eq!(out.due(Nanos(2099), false), Due::Later(Nanos(2100)));
-    assert_eq!(out.due(Nanos(2100), false), Due::Ask(Nanos(6100)));
+    assert_eq!(out.due(Nanos(2099)), Due::Later(Nanos(2100)));
+    assert_eq!(out.due(Nanos(2100)), Due::Ask(Nanos(6100)));
     assert!(!out.sync(Nanos(2100)).probe);
-    assert_eq!(out.due(Nanos(6100), false), Due::Ask(Nanos(14_100)));
+    assert_eq!(out.due(Nanos(6100)), Due::Ask(Nanos(14_100)));
     // An answer to a probe shows that the peer is alive, but does not reset the backoff.
     out.heard(Nanos(7000), false, Nanos(2000));
     assert!(out.sync(Nanos(7000)).probe);
-    assert_eq!(out.due(Nanos(8000), false), Due::Later(Nanos(9000)));
-    assert_eq!(out.due(Nanos(9000), false), Due::Ask(Nanos(13_000)));
-    assert_eq!(out.due(Nanos(86_999), false), Due::Ask(Nanos(87_000)));
-    assert_eq!(out.due(Nanos(87_000), false), Due::Dead);
+    assert_eq!(out.due(Nanos(8000)), Due::Later(Nanos(9000)));
+    assert_eq!(out.due(Nanos(9000)), Due::Ask(Nanos(13_000)));
+    assert_eq!(out.due(Nanos(86_999)), Due::Ask(Nanos(87_000)));
+    assert_eq!(out.due(Nanos(87_000)), Due::Dead);
 }
 
 #[test]
@@ -133,11 +133,11 @@ fn news_makes_it_ask_sooner_by_steps() {
     let mut out = out(Some(1000), 1000);
     out.heard(Nanos(100), true, Nanos(2000));
     // Backoff: 2, 4 and 8 us after each other.
-    assert_eq!(out.due(Nanos(2100), false), Due::Ask(Nanos(6100)));
-    assert_eq!(out.due(Nanos(6100), false), Due::Ask(Nanos(14_100)));
+    assert_eq!(out.due(Nanos(2100)), Due::Ask(Nanos(6100)));
+    assert_eq!(out.due(Nanos(6100)), Due::Ask(Nanos(14_100)));
     for (at, next) in [(7000, 11_000), (8000, 10_000), (9000, 11_000)] {
         out.heard(Nanos(at), true, Nanos(2000));
-        assert_eq!(out.due(Nanos(at), false), Due::Later(Nanos(next)));
+        assert_eq!(out.due(Nanos(at)), Due::Later(Nanos(next)));
     }
 }
 
@@ -151,7 +151,7 @@ fn a_peer_that_answers_is_never_given_up() {
         out.heard(now, true, Nanos(2000));
         let mut asked = 0;
         while asked < 40 {
-            match out.due(now, false) {
+            match out.due(now) {
                 Due::Later(next) => now = next,
                 Due::Ask(next) => {
                     asked += 1;
@@ -248,28 +248,36 @@ fn shorter_packets_are_tried_when_the_first_missing_bytes_do_not_come() {
 fn who_answers_and_takes_nothing_is_given_up_in_the_end() {
     let timeout = Nanos(1_000_000);
     let after = |times: u64| Nanos(700 + times * timeout.0);
-    let due = |out: &mut Out<()>, at: Nanos, orphan: bool| {
+    let due = |out: &mut Out<()>, at: Nanos| {
         out.timeout = timeout;
         out.heard(at, false, Nanos(2000));
-        out.due(at, orphan) == Due::Dead
+        out.due(at) == Due::Dead
     };
     // It wants more, and has none.
     let mut open = out(Some(10_000), 10_000);
+    open.acknowledged(Nanos(600), 0, 8000);
     open.acknowledged(Nanos(700), 0, 9000);
-    assert!(!due(&mut open, after(STALLED_TIMEOUTS) - Nanos(1), true));
-    assert!(due(&mut open, after(STALLED_TIMEOUTS), false));
+    open.acknowledged(Nanos(800), 0, 9000);
+    assert!(!due(&mut open, after(STALLED_TIMEOUTS) - Nanos(1)));
+    assert!(due(&mut open, after(STALLED_TIMEOUTS)));
+    // Sooner if nobody would be told.
+    open.closed(Nanos(700));
+    assert!(!due(&mut open, after(ORPHAN_TIMEOUTS) - Nanos(1)));
+    assert!(due(&mut open, after(ORPHAN_TIMEOUTS)));
     // It wants no more: only who has closed the socket does not wait for that.
     let mut closed = out(Some(10_000), 10_000);
     closed.next(Nanos(200), u32::MAX).unwrap();
     closed.acknowledged(Nanos(700), 1000, 1000);
-    assert!(!due(&mut closed, after(1000), false));
-    assert!(due(&mut closed, after(ORPHAN_TIMEOUTS), true));
+    assert!(!due(&mut closed, after(1000)));
+    closed.closed(after(1000));
+    assert!(!due(&mut closed, after(1000 + ORPHAN_TIMEOUTS) - Nanos(1)));
+    assert!(due(&mut closed, after(1000 + ORPHAN_TIMEOUTS)));
     // Nothing is to be sent, until something is.
     let mut idle = out(None, 1000);
     idle.next(Nanos(200), u32::MAX).unwrap();
     idle.acknowledged(Nanos(700), 1000, 9000);
-    assert!(!due(&mut idle, after(1000), false));
+    assert!(!due(&mut idle, after(1000)));
     assert!(idle.written(after(1000), 2000, true));
-    assert!(!due(&mut idle, after(1000 + STALLED_TIMEOUTS - 1), false));
-    assert!(due(&mut idle, after(1000 + STALLED_TIMEOUTS), false));
+    assert!(!due(&mut idle, after(1000 + STALLED_TIMEOUTS - 1)));
+    assert!(due(&mut idle, after(1000 + STALLED_TIMEOUTS)));
 }

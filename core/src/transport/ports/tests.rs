@@ -357,3 +357,30 @@ fn a_connected_sibling_takes_its_peers_messages_and_no_others() {
     index.rename(2, open);
     assert_eq!(find(&index, &FROM), None);
 }
+
+#[test]
+fn all_sockets_of_a_name_are_found_by_their_places() {
+    let mut index = Index::new(0x5ec2_e700_1234_5678);
+    let name = Name::new(5000, v6(1), false, 0, None);
+    for handle in 1..=50 {
+        index.add(rooms(), handle, name, Owner::Shares(5));
+    }
+    for handle in (1..=50).filter(|handle| handle % 3 == 0) {
+        index.remove(handle);
+    }
+    index.add(
+        rooms(),
+        99,
+        Name::new(5000, ANY, false, 0, None),
+        Owner::Alone,
+    );
+    let (found, taken) = steps(|| {
+        let members = (0..).map_while(|place| index.member(&name, place));
+        members.collect::<BTreeSet<u64>>()
+    });
+    let left: BTreeSet<u64> = (1..=50).filter(|handle| handle % 3 != 0).collect();
+    assert_eq!(found, left);
+    assert_eq!(taken as usize, left.len() + 1, "a look-up for each");
+    let other = Name::new(5001, v6(1), false, 0, None);
+    assert_eq!(index.member(&other, 0), None);
+}

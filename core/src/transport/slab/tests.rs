@@ -51,8 +51,8 @@ proptest! {
 #[test]
 fn without_memory_nothing_is_lost() {
     let mut slab = Slab::<Std, [u64; 200]>::new();
-    // Each array takes a root, a directory and its first leaf; there are two.
-    chunks_left(6);
+    // Each array takes a root, a directory and its first leaf; there are three.
+    chunks_left(9);
     let fit = (0..100)
         .take_while(|i| slab.insert([*i; 200]).is_some())
         .count();
@@ -62,4 +62,66 @@ fn without_memory_nothing_is_lost() {
     assert_eq!(slab.insert([9; 200]), None);
     chunks_left(usize::MAX);
     assert_eq!(slab.insert([9; 200]), Some(8));
+}
+
+proptest! {
+    /// However items come and go, the room follows their number, ids stay unambiguous, and a step
+    /// gives back one leaf at most.
+    #[test]
+    fn shrinks_and_grows_again(
+        sizes in prop::collection::vec((0_usize..3000, any::<bool>()), 1..6),
+        keep in 0_u32..500,
+    ) {
+        let mut slab = Slab::<Std, u32>::new();
+        let mut ids: Vec<(u32, u32)> = Vec::new();
+        let mut gone = std::collections::HashSet::new();
+        for (size, newest) in sizes {
+            while ids.len() < size {
+                let id = slab.vacant().unwrap();
+                prop_assert!(!gone.contains(&id), "{:?} again", id);
+                slab.insert(id.1).unwrap();
+                ids.push(id);
+            }
+            while ids.len() > size {
+                let id = if newest { ids.pop() } else { Some(ids.swap_remove(0)) }.unwrap();
+                prop_assert_eq!(slab.remove(id.0), Some(id.1));
+                gone.insert(id);
+            }
+            loop {
+                let before = slab.room();
+                let more = slab.shrink(keep);
+                prop_assert!(before - slab.room() <= 1024);
+                if !more {
+                    break;
+                }
+            }
+            for id in &ids {
+                prop_assert_eq!(slab.get(id.0), Some(&id.1));
+            }
+            let end = ids.iter().map(|id| id.0 + 1).max().unwrap_or(0).max(keep);
+            prop_assert!(!slab.is_large(keep) || slab.room() < end + 2 * 1024);
+            prop_assert!(slab.room() >= keep.min(slab.room()));
+        }
+    }
+}
+
+#[test]
+fn few_items_are_at_the_front() {
+    let mut slab = Slab::<Std, u32>::new();
+    for i in 0..10_000 {
+        slab.insert(i).unwrap();
+    }
+    for i in 0..9990 {
+        slab.remove(i);
+    }
+    // The last ones hold the end.
+    while slab.shrink(0) {}
+    assert!(slab.room() >= 10_000);
+    for i in 9990..10_000 {
+        slab.insert(i).unwrap();
+        slab.remove(i);
+    }
+    while slab.shrink(0) {}
+    assert!(slab.room() <= 2048, "{}", slab.room());
+    assert_eq!(slab.len(), 10);
 }

@@ -7,18 +7,20 @@
 //!
 //! After each run: every honest message was delivered, once, and the senders know; together they
 //! took at most 1.5 times what they take without the attacker, besides what its own address had
-//! sent of the messages that it began; the endpoints' tables kept to the limits of their
-//! configuration; and no address that proved nothing was sent more than three times the bytes that
-//! came from it.
+//! sent of the messages that it began, and was asked for and did not send; the endpoints' tables
+//! kept to the limits of their configuration; and no address that proved nothing was sent more than
+//! three times the bytes that came from it.
 
 mod actions;
 mod random;
 mod strategies;
+mod table;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use turnstile_core::transport::config::Config;
+use turnstile_core::transport::wire::Packet;
 
 use super::host::bytes_allocated;
 use super::network::Flying;
@@ -67,6 +69,9 @@ pub(super) struct Outcome {
     /// Bytes that honest hosts took of messages from the attacker's own address. They have a right
     /// to the link as others' have.
     pub(super) rival: u64,
+    /// Tokens to the attacker's own address. One that is not answered costs the link a frame, as
+    /// that of any peer whose data gets lost.
+    pub(super) tokens: u64,
     /// Bytes of memory that the endpoints asked for.
     #[allow(dead_code)] // shown
     pub(super) allocated: usize,
@@ -97,10 +102,15 @@ pub(super) fn run(load: &Load, attack: Option<(&mut dyn Attack, Sight)>) -> Outc
     let before = bytes_allocated();
     let end = BEGIN + load.span;
     let mut forged = 0;
+    let tokens: Rc<Cell<u64>> = Rc::default();
     if let Some((attacker, sight)) = attack {
         let seen: Rc<RefCell<Vec<Flying>>> = Rc::default();
         let tap = seen.clone();
+        let given = tokens.clone();
         network.tap = Some(Box::new(move |_, packet: &Flying| {
+            if packet.to == OWN && matches!(packet.packet, Packet::Token(_)) {
+                given.set(given.get() + 1);
+            }
             if packet.to == OWN || sight == Sight::OnPath {
                 tap.borrow_mut().push(packet.clone());
             }
@@ -137,6 +147,7 @@ pub(super) fn run(load: &Load, attack: Option<(&mut dyn Attack, Sight)>) -> Outc
         total,
         reflected: network.reflected(),
         rival: network.registry.rival,
+        tokens: tokens.get(),
         allocated: bytes_allocated() - before,
         forged,
     }
@@ -148,9 +159,11 @@ pub(super) fn check(load: &Load, attacker: &mut dyn Attack, sight: Sight) -> (Ou
     let alone = run(load, None);
     let attacked = run(load, Some((attacker, sight)));
     let times = attacked.total as f64 / alone.total as f64;
-    // Frames of the attacker's own messages, which each honest one may have had to wait for.
+    // Frames of the attacker's own messages, which each honest one may have had to wait for; and
+    // those that were not sent, though tokens asked for them.
     let rival = attacked.rival * 1622 / 1450 * 1_000_000_000 / RATE;
-    let waits = rival * 2 * load.messages as u64;
+    let asked = attacked.tokens * 1622 * 1_000_000_000 / RATE;
+    let waits = rival * 2 * load.messages as u64 + asked;
     assert!(
         attacked.total.saturating_sub(waits) as f64 <= 1.5 * alone.total as f64,
         "honest messages took {times:.2} times as long: {attacked:?}, alone {alone:?}"

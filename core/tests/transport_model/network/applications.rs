@@ -243,7 +243,15 @@ impl Network {
 
     /// A host's applications close their sockets.
     pub(crate) fn close(&mut self, host: usize) {
-        self.hosts[host].closed = true;
+        let mut from = 0;
+        while let Some((next, id)) = self.with(host, |endpoint, io, now, _| {
+            let (next, id, ..) = endpoint.outgoing(Nanos(now), from)?;
+            endpoint.orphan(Nanos(now), id, io);
+            Some((next, id))
+        }) {
+            let _ = id;
+            from = next;
+        }
     }
 
     pub(crate) fn kill(&mut self, host: usize) {

@@ -9,6 +9,7 @@
 //! | [`record`] | messages, peers and events as structs |
 //! | [`show`] | these as text and as JSON |
 //! | [`client`] | asking the kernel |
+//! | [`sockets`] | the transport's sockets, by sock_diag |
 //!
 //! ```
 //! use turnstile_netlink::transport::Settings;
@@ -23,6 +24,7 @@
 pub mod client;
 pub mod record;
 pub mod show;
+pub mod sockets;
 
 #[cfg(test)]
 mod spec;

@@ -51,6 +51,7 @@ pub(crate) fn turnstile() -> String {
     flags(&mut page, &command);
     for path in [
         &["flows"] as &[&str],
+        &["sockets"],
         &["stats"],
         &["events"],
         &["send"],
@@ -278,6 +279,14 @@ fn examples(page: &mut Roff) {
             "turnstile flows --watch 200ms",
         ),
         (
+            "Who has received what and does not read it?",
+            "turnstile -j sockets | jq '.[] | select(.\"recv-q\" > 0) | .processes'",
+        ),
+        (
+            "End what is connected to a port that nobody should use:",
+            "turnstile sockets --peer-port 5000 --kill",
+        ),
+        (
             "Copy a file, with the highest priority:",
             "turnstile recv 5000 --count 1 > copy        # there\n\
              turnstile send 10.0.0.2:5000 file --priority 0",
@@ -319,6 +328,7 @@ mod tests {
         for what in [
             "\\fBbench client\\fR",
             "\\fBflows\\fR",
+            "\\fBsockets\\fR",
             "--base-rtt",
             "\\fITIME\\fR",
             "incast (Rounds of",

@@ -150,6 +150,7 @@ mod tests {
                 "turnstile transport set OPTION VALUE ...",
                 "turnstile transport show",
                 "turnstile flows [ --watch [TIME] ] [ --peers ] [ --links ]",
+                "turnstile sockets [ FLAGS ]",
                 "turnstile stats [ --all ]",
                 "turnstile events [ --count N ]",
                 "turnstile send ADDR:PORT [ FILE ] [ FLAGS ]",

@@ -53,6 +53,7 @@ const LINES: &[(&str, &str)] = &[
     ("transport set rto 1ms", "turnstile"),
     ("transport show", "turnstile"),
     ("flows", "turnstile"),
+    ("sockets", "turnstile"),
     ("stats", "turnstile"),
     ("send 127.0.0.1:5000 --size 1", "turnstile"),
     ("recv 5000", "turnstile"),

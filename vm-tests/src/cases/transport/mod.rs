@@ -3,11 +3,14 @@
 
 use crate::harness::Case;
 
+pub(super) mod below;
 pub(super) mod churn;
+pub(super) mod closed;
 mod content;
 pub(super) mod dead;
 pub(super) mod ends;
 pub(super) mod errors;
+pub(super) mod forged;
 pub(super) mod hostile;
 pub(super) mod identity;
 pub(super) mod kernel;
@@ -17,6 +20,7 @@ pub(super) mod memory;
 pub(super) mod names;
 pub(super) mod netlink;
 pub(super) mod options;
+pub(super) mod outage;
 pub(super) mod packets;
 pub(super) mod path;
 pub(super) mod port;
@@ -28,6 +32,7 @@ mod settings;
 pub(super) mod sharing;
 pub(super) mod sizes;
 mod smoke;
+pub(super) mod sockets;
 pub(super) mod streaming;
 mod support;
 pub(super) mod timing;

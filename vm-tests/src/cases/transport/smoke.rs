@@ -76,16 +76,15 @@ pub(super) fn loopback(ctx: &mut Ctx) -> Result<()> {
         let to: SocketAddr = to.parse()?;
         let receiver = receive(socket(&ns, to)?, 2);
         let sender = socket(&ns, any(to))?;
-        for size in [1, 3_000_000] {
+        let sizes = [1, 3_000_000];
+        for size in sizes {
             sender.send_to(&content(ctx.seed, size), to, &SendOptions::default())?;
         }
-        let (_, messages) = joined(receiver)?;
-        for message in messages {
-            same(
-                "message",
-                &message.data,
-                &content(ctx.seed, message.data.len()),
-            )?;
+        let (_, mut messages) = joined(receiver)?;
+        // In the order in which they were complete.
+        messages.sort_by_key(|message| message.data.len());
+        for (message, size) in messages.iter().zip(sizes) {
+            same("message", &message.data, &content(ctx.seed, size))?;
         }
     }
     Ok(())

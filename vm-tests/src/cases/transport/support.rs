@@ -2,6 +2,7 @@
 //! What the transport's cases share: hosts with the module, sockets in them, and the calls that a
 //! test wants to make exactly.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
@@ -12,6 +13,7 @@ use std::time::Duration;
 use anyhow::{anyhow, ensure, Context, Result};
 use nix::sys::socket::{recvmsg, MsgFlags, SockaddrStorage};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use serde_json::Value;
 use socket2::{Domain, MsgHdr, Protocol, SockAddr, SockRef, Type};
 use turnstile_core::transport::uapi::{IPPROTO_TURNSTILE, SOL_TURNSTILE};
 use turnstile_socket::{Message, Socket};
@@ -161,6 +163,16 @@ pub(super) fn explained<T>(net: &Net, result: Result<T>) -> Result<T> {
         }
         error.context(said)
     })
+}
+
+/// All of the transport's counters in a namespace.
+pub(super) fn counters(ns: &Netns) -> Result<BTreeMap<String, u64>> {
+    let text = ns.run("turnstile -j stats --all")?;
+    let all: BTreeMap<String, Value> = serde_json::from_str(&text).context(text)?;
+    let numbers = all.into_iter();
+    Ok(numbers
+        .filter_map(|(name, value)| Some((name, value.as_u64()?)))
+        .collect())
 }
 
 /// Receives whole messages until the ledger has all.

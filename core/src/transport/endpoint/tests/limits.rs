@@ -160,3 +160,62 @@ fn data_that_nobody_asked_for_is_not_taken() {
     assert_eq!(endpoint.stats().get(Counter::DataUnasked), 21);
     assert_eq!(endpoint.incoming(NOW, 0).unwrap().2.received, 0);
 }
+
+/// Data for which there is no memory is asked for again, and not at the link's rate: else a socket
+/// whose buffer was made smaller has the same bytes sent over and over.
+#[test]
+fn what_finds_no_memory_is_asked_for_again_after_a_while() {
+    for policy in [Policy::ExpressPass, Policy::Top, Policy::Ren] {
+        let config = Resolved { policy, ..config() };
+        let (mut endpoint, mut io) = new(&config);
+        let from = host(1, false);
+        let begin = Sync {
+            ren: policy == Policy::Ren,
+            ..sync(7, 20 * 1450)
+        };
+        let rtt = Nanos(20_000);
+        // What the sender still has to send: the bytes that the receiver lacks, in turn.
+        let (mut now, mut next, mut sent) = (NOW, 0, 0);
+        io.full = true;
+        endpoint.receive(now, &from, Packet::Sync(begin), &mut io);
+        let mut under_way = Vec::new();
+        while io.delivered.is_empty() {
+            if now >= NOW + Nanos(1_000_000_000) {
+                io.full = false;
+            }
+            assert!(
+                now < NOW + Nanos(1_200_000_000),
+                "{policy:?}: it does not go on"
+            );
+            for packet in io.take() {
+                match packet {
+                    Packet::Token(token) => {
+                        let data = answer(&token, next * 1450, 1450);
+                        under_way.push((now + rtt, data));
+                        next = (next + 1) % 20;
+                        sent += u32::from(io.full);
+                    }
+                    Packet::Challenge(challenge) => {
+                        let echo = Sync {
+                            echo: challenge.echo,
+                            ..begin
+                        };
+                        under_way.push((now + rtt, Packet::Sync(echo)));
+                    }
+                    _ => {}
+                }
+            }
+            let timer = endpoint.next_timer().unwrap_or(Nanos::MAX);
+            let due = under_way.first().map_or(Nanos::MAX, |(at, _)| *at);
+            now = now.max(timer.min(due));
+            if due <= now {
+                let (_, packet) = under_way.remove(0);
+                endpoint.receive(now, &from, packet, &mut io);
+            } else {
+                endpoint.timer(now, now.0 as u32, &mut io);
+            }
+        }
+        // One in 8 ms, after some at first.
+        assert!(sent < 250, "{policy:?}: {sent} packets for nothing");
+    }
+}

@@ -4,6 +4,7 @@
 
 use std::{println, vec};
 
+use super::trust::{known, whole};
 use super::*;
 use crate::transport::testing::steps;
 use crate::transport::wire::{Fin, Mark, Resend, Spans, Token};
@@ -241,5 +242,133 @@ fn what_is_dumped_and_what_is_cleared_takes_constant_time_each() {
         }
         watch.end(8);
         assert_eq!(endpoint.counts(), (0, 0, 0));
+    }
+}
+
+/// Finished messages of as many addresses, all with one cookie, are remembered; as many peers as
+/// may be are known without messages. What ends, what comes of finished messages, and forgetting
+/// them.
+#[test]
+fn what_is_remembered_and_who_is_idle_takes_no_more_steps_than_a_logarithm() {
+    for n in SIZES {
+        let config = Resolved {
+            unscheduled: 8,
+            ..large()
+        };
+        let (mut endpoint, mut io) = new(&config);
+        let mut proving = Watch::new(n, "an address that is proved");
+        let mut ending = Watch::new(n, "a message that ends");
+        for i in 0..n {
+            // Of as many networks as there are, and of one.
+            let from = if i % 2 == 0 { i * 128 } else { i };
+            let from = proving.call(|| known(&mut endpoint, from, &mut io));
+            for packet in whole(7) {
+                ending.call(|| endpoint.receive(NOW, &from, packet, &mut io));
+            }
+            io.sent.clear();
+        }
+        let (_, coming, remembered) = endpoint.counts();
+        assert_eq!((coming, remembered), (0, n));
+        assert!(endpoint.peers.all.len() >= (n / 2).min(1000));
+        proving.end(4);
+        ending.end(8);
+        for kind in 0..all(Cookie(7)).len() {
+            let name = all(Cookie(7))[kind].0;
+            let mut watch = Watch::new(n, name);
+            for i in 0..LOOKS {
+                let known = host(i * (n / LOOKS.min(n)) * 2 % n * 128, false);
+                for from in [known, host(n + i, true)] {
+                    let packet = all(Cookie(7))[kind].1;
+                    watch.call(|| endpoint.receive(NOW, &from, packet, &mut io));
+                    io.sent.clear();
+                }
+            }
+            watch.end(8);
+        }
+        let mut again = Watch::new(n, "SYNC of a finished message");
+        for i in (0..n).step_by((n / 50) as usize) {
+            let from = host(i / 2 * 2 * 128, false);
+            let [sync, _] = whole(7);
+            again.call(|| endpoint.receive(NOW, &from, sync, &mut io));
+            io.sent.clear();
+        }
+        again.end(8);
+        let mut watch = Watch::new(n, "forgetting");
+        let mut calls = 0;
+        let mut now = NOW;
+        while endpoint.counts().2 != 0 {
+            now = now.max(endpoint.next_timer().unwrap()) + Nanos::SECOND;
+            watch.call(|| endpoint.timer(now, 0, &mut io));
+            calls += 1;
+        }
+        assert!(calls >= n / 32);
+        watch.end(32 * 4);
+    }
+}
+
+/// As many messages without a socket as there may be, which go on, end, and are too many at last.
+#[test]
+fn closed_sockets_take_no_more_steps_than_a_logarithm() {
+    for n in SIZES {
+        let config = Resolved {
+            max_orphans: n,
+            orphan_buffer: 1 << 30,
+            ..large()
+        };
+        let (mut endpoint, mut io) = new(&config);
+        let mut watch = Watch::new(n, "a socket that is closed");
+        let mut messages = Vec::new();
+        for i in 0..n + n / 2 {
+            let what = Outgoing {
+                source: 1,
+                destination: 2,
+                length: Some(3000),
+                deadline: None,
+                coflow: 0,
+                priority: None,
+                mss: 1450,
+                available: 3000,
+                user: 0,
+            };
+            let to = host(i, false);
+            let now = NOW + Nanos(u64::from(i));
+            let id = endpoint.send(now, &to, &what, (), &mut io).unwrap();
+            messages.push((to, io.take()[0].cookie()));
+            watch.call(|| endpoint.orphan(now, id, &mut io));
+            io.sent.clear();
+        }
+        assert_eq!(endpoint.orphans().0, n);
+        watch.end(4);
+        let mut watch = Watch::new(n, "progress of a closed socket's message");
+        for (to, cookie) in messages.iter().rev().take(LOOKS as usize) {
+            let token = Token {
+                cookie: *cookie,
+                sequence: 3,
+                timestamp: 0,
+                priority: 0,
+                grant: None,
+            };
+            let ack = Ack {
+                cookie: *cookie,
+                received: 1450,
+                window: 3000,
+                last: false,
+            };
+            for packet in [Packet::Token(token), Packet::Ack(ack)] {
+                watch.call(|| endpoint.receive(NOW, to, packet, &mut io));
+            }
+        }
+        watch.end(8);
+        let lower = Resolved {
+            max_orphans: 1,
+            ..config
+        };
+        endpoint.configure(NOW, &lower, &mut io);
+        let mut watch = Watch::new(n, "a timer that gives up closed sockets' messages");
+        while endpoint.orphans().0 > 1 {
+            watch.call(|| endpoint.timer(NOW, 0, &mut io));
+            io.sent.clear();
+        }
+        watch.end(32 * 12);
     }
 }

@@ -14,7 +14,7 @@ fn with_unscheduled() -> Resolved {
 }
 
 /// A SYNC of a message that comes whole without tokens, and its data.
-fn whole(cookie: u64) -> [Packet; 2] {
+pub(super) fn whole(cookie: u64) -> [Packet; 2] {
     let sync = Sync {
         unscheduled: 1000,
         ..sync(cookie, 1000)
@@ -303,7 +303,7 @@ fn who_never_confirms_has_a_share_of_what_is_remembered_and_no_more() {
 }
 
 /// Makes a host known: it answers a message.
-fn known(endpoint: &mut Messages, n: u32, io: &mut Io) -> Address {
+pub(super) fn known(endpoint: &mut Messages, n: u32, io: &mut Io) -> Address {
     let to = host(n, false);
     io.take();
     send(endpoint, &to, io).unwrap();

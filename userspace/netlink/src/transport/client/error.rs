@@ -58,7 +58,7 @@ fn refusal(errno: &i32, message: Option<&str>) -> String {
 }
 
 impl Error {
-    pub(super) fn protocol(error: impl std::fmt::Display) -> Self {
+    pub(in crate::transport) fn protocol(error: impl std::fmt::Display) -> Self {
         Self::Protocol(error.to_string())
     }
 }

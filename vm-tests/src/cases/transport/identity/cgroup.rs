@@ -16,7 +16,7 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// Where a program is attached: `enum bpf_attach_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(super) enum Hook {
+pub(in crate::cases) enum Hook {
     Ingress = 0,
     Egress = 1,
     Bind4 = 8,
@@ -43,13 +43,13 @@ impl Hook {
 }
 
 /// An instruction: `struct bpf_insn` (code, registers, offset, immediate value).
-type Insn = (u8, u8, i16, i32);
+pub(in crate::cases) type Insn = (u8, u8, i16, i32);
 
 /// Says no.
-pub(super) const DENY: &[Insn] = &[(0xb7, 0, 0, 0), (0x95, 0, 0, 0)];
+pub(in crate::cases) const DENY: &[Insn] = &[(0xb7, 0, 0, 0), (0x95, 0, 0, 0)];
 
 /// Says yes, and makes `user_port` of the address this port.
-pub(super) fn port(port: u16) -> Vec<Insn> {
+pub(in crate::cases) fn port(port: u16) -> Vec<Insn> {
     vec![
         (0xb7, 2, 0, i32::from(port.to_be())),
         // *(u32 *)(r1 + offsetof(struct bpf_sock_addr, user_port)) = r2
@@ -61,13 +61,13 @@ pub(super) fn port(port: u16) -> Vec<Insn> {
 
 /// A group of its own below the root, which is removed with this.
 #[derive(Debug)]
-pub(super) struct Cgroup {
+pub(in crate::cases) struct Cgroup {
     path: PathBuf,
     folder: fs::File,
 }
 
 impl Cgroup {
-    pub(super) fn new(name: &str) -> Result<Self> {
+    pub(in crate::cases) fn new(name: &str) -> Result<Self> {
         if !Path::new(ROOT).join("cgroup.procs").exists() {
             const NONE: Option<&str> = None;
             fs::create_dir_all(ROOT)?;
@@ -81,18 +81,33 @@ impl Cgroup {
     }
 
     /// Does `work` as a member. What it makes stays in the group, above all sockets.
-    pub(super) fn within<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
-        move_to(&self.path)?;
+    pub(in crate::cases) fn within<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.join()?;
         let result = work();
-        move_to(Path::new(ROOT))?;
+        Self::leave()?;
         result
     }
 
+    /// Makes the process a member.
+    pub(in crate::cases) fn join(&self) -> Result<()> {
+        move_to(&self.path)
+    }
+
+    /// Makes the process a member of none but the root.
+    pub(in crate::cases) fn leave() -> Result<()> {
+        move_to(Path::new(ROOT))
+    }
+
+    /// Its folder.
+    pub(in crate::cases) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Attaches a program, until the result is dropped.
-    pub(super) fn attach(&self, hook: Hook, program: &[Insn]) -> Result<Attached<'_>> {
+    pub(in crate::cases) fn attach(&self, hook: Hook, program: &[Insn]) -> Result<Attached> {
         let program = load(hook, program).with_context(|| format!("a program for {hook:?}"))?;
         let attached = Attached {
-            group: self,
+            folder: self.folder.try_clone()?,
             hook,
             program,
         };
@@ -112,17 +127,17 @@ impl Drop for Cgroup {
 
 /// A program in its place.
 #[derive(Debug)]
-pub(super) struct Attached<'a> {
-    group: &'a Cgroup,
+pub(in crate::cases) struct Attached {
+    folder: fs::File,
     hook: Hook,
     program: OwnedFd,
 }
 
-impl Attached<'_> {
+impl Attached {
     /// `BPF_PROG_ATTACH` or `BPF_PROG_DETACH`.
     fn call(&self, command: i32) -> io::Result<RawFd> {
         let words = [
-            self.group.folder.as_raw_fd() as u32,
+            self.folder.as_raw_fd() as u32,
             self.program.as_raw_fd() as u32,
             self.hook as u32,
             0,
@@ -132,7 +147,7 @@ impl Attached<'_> {
     }
 }
 
-impl Drop for Attached<'_> {
+impl Drop for Attached {
     fn drop(&mut self) {
         let _ = self.call(9);
     }
@@ -144,7 +159,18 @@ fn move_to(group: &Path) -> Result<()> {
         .with_context(|| format!("writing to {}", file.display()))
 }
 
+/// A program for a socket (`SO_ATTACH_BPF`) that gives this number.
+pub(in crate::cases) fn load_filter(verdict: i32) -> io::Result<OwnedFd> {
+    /// `BPF_PROG_TYPE_SOCKET_FILTER`.
+    const FILTER: u32 = 1;
+    load_as(FILTER, 0, &[(0xb7, 0, 0, verdict), (0x95, 0, 0, 0)])
+}
+
 fn load(hook: Hook, program: &[Insn]) -> io::Result<OwnedFd> {
+    load_as(hook.kind(), hook as u32, program)
+}
+
+fn load_as(kind: u32, place: u32, program: &[Insn]) -> io::Result<OwnedFd> {
     let code: Vec<u8> = program
         .iter()
         .flat_map(|(code, registers, offset, value)| {
@@ -156,13 +182,13 @@ fn load(hook: Hook, program: &[Insn]) -> io::Result<OwnedFd> {
         .collect();
     let license = c"GPL";
     let mut attributes = Vec::new();
-    attributes.extend(hook.kind().to_ne_bytes());
+    attributes.extend(kind.to_ne_bytes());
     attributes.extend((program.len() as u32).to_ne_bytes());
     attributes.extend((code.as_ptr() as u64).to_ne_bytes());
     attributes.extend((license.as_ptr() as u64).to_ne_bytes());
     // No log; no version, flags, name, device.
     attributes.resize(68, 0);
-    attributes.extend((hook as u32).to_ne_bytes());
+    attributes.extend(place.to_ne_bytes());
     let fd = bpf(5, &attributes)?;
     // SAFETY: bpf(2) has just made it, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })

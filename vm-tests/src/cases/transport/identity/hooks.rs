@@ -122,7 +122,7 @@ pub(super) fn ingress_holds(_: &mut Ctx) -> Result<()> {
         let to = make(1, receives)?;
         to.bind(&SocketAddr::new(any(Domain::IPV4), PORT).into())?;
         let from = make(0, !receives)?;
-        let attached: Attached<'_> = group.attach(Hook::Ingress, DENY)?;
+        let attached: Attached = group.attach(Hook::Ingress, DENY)?;
         ensure!(send(&from, &long, there) == 0, "sending");
         comes("through a program that says no", &to, None)?;
         drop(attached);

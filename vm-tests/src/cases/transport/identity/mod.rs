@@ -17,7 +17,7 @@ use super::support::PORT;
 use crate::harness::Case;
 use crate::netns::Netns;
 
-mod cgroup;
+pub(in crate::cases) mod cgroup;
 mod devices;
 mod filters;
 mod hooks;

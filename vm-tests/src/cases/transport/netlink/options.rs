@@ -50,6 +50,8 @@ const DEFAULTS: &[Attr] = &[
     U32(config::DSCP_UNSCHEDULED, 1),
     U32(config::FAIRNESS, 3),
     U32(config::SENDER_PRIORITY, 0),
+    U32(config::MAX_ORPHANS, 2048),
+    U32(config::ORPHAN_BUFFER, 256 << 20),
     U32(config::SECURITY, 0),
     U32(config::KEY, 0),
     U32(config::ACCEPT_KEY, 0),

@@ -253,6 +253,22 @@ const REFUSED: &[(&[Attr], &str)] = &[
         "dscp-unscheduled: 4294967295 is not in 0..63",
     ),
     (&[U32(config::FAIRNESS, 65)], "fairness: 65 is not in 0..64"),
+    (
+        &[U32(config::MAX_ORPHANS, 0)],
+        "max-orphans: 0 is not in 1..65536 messages",
+    ),
+    (
+        &[U32(config::MAX_ORPHANS, 65_537)],
+        "max-orphans: 65537 is not in 1..65536 messages",
+    ),
+    (
+        &[U32(config::ORPHAN_BUFFER, 65_535)],
+        "orphan-buffer: 65535b is not in 64kb..1gb",
+    ),
+    (
+        &[U32(config::ORPHAN_BUFFER, (1 << 30) + 1)],
+        "orphan-buffer: 1073741825b is not in 64kb..1gb",
+    ),
     // Beyond each other.
     (
         &[U32(config::INITIAL_RATE, 3_000_000)],

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The attackers' table in `docs/security.md`, as these attacks come out today.
+
+use turnstile_core::header::FLAG_UNSCHEDULED;
+use turnstile_core::transport::wire::*;
+
+use super::super::network::Flying;
+use super::actions::{data, sync, Attack, Forge};
+use super::*;
+
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/security.md");
+/// Between these lines of it.
+const BEGIN_LINE: &str = "<!-- the attackers' table -->\n";
+const END_LINE: &str = "<!-- end of the attackers' table -->\n";
+
+/// An attack: what it is, what it did before, how, and for how many ns.
+struct Row {
+    what: &'static str,
+    before: &'static str,
+    turn: Turn,
+    span: u64,
+}
+
+/// What an attacker does in a turn, of which it is told the number.
+type Turn = fn(&mut Forge<'_>, &[Flying], u64);
+
+struct Turns(Turn, u64);
+
+impl Attack for Turns {
+    fn turn(&mut self, forge: &mut Forge<'_>, seen: &[Flying]) {
+        (self.0)(forge, seen, self.1);
+        self.1 += 1;
+    }
+}
+
+fn one_sync(forge: &mut Forge<'_>, _: &[Flying], turn: u64) {
+    if turn == 0 {
+        forge.send(GHOSTS, 0, Packet::Sync(sync(7, 1_000_000)));
+    }
+}
+
+fn one_with_data(forge: &mut Forge<'_>, _: &[Flying], turn: u64) {
+    if turn == 0 {
+        let opening = Sync {
+            ren: true,
+            ..sync(7, 1_000_000)
+        };
+        forge.send(GHOSTS, 0, Packet::Sync(opening));
+        forge.send(GHOSTS, 0, Packet::Data(data(7, 0, 1)));
+    }
+}
+
+fn equal_cookies(forge: &mut Forge<'_>, _: &[Flying], _: u64) {
+    for _ in 0..6 {
+        let from = GHOSTS + forge.below(60_000) as usize;
+        forge.send(from, 0, Packet::Sync(sync(7, 1_000_000)));
+    }
+}
+
+/// Whole messages, 13 333 in a second: one in 75 us.
+fn whole_messages(forge: &mut Forge<'_>, _: &[Flying], turn: u64) {
+    if turn * 10 / 75 == (turn + 1) * 10 / 75 {
+        return;
+    }
+    let from = GHOSTS + (turn % 60_000) as usize;
+    let opening = Sync {
+        unscheduled: 100,
+        ..sync(turn, 100)
+    };
+    forge.send(from, 0, Packet::Sync(opening));
+    let all = Data {
+        flags: FLAG_UNSCHEDULED,
+        ..data(turn, 0, 100)
+    };
+    forge.send(from, 0, Packet::Data(all));
+}
+
+fn replay(forge: &mut Forge<'_>, seen: &[Flying], _: u64) {
+    for packet in seen {
+        forge.replay(packet);
+    }
+}
+
+const ROWS: &[Row] = &[
+    Row {
+        what: "one forged SYNC, never answered, 20 s",
+        before: "64 kB in 10 s for 64 bytes",
+        turn: one_sync,
+        span: 20_000_000_000,
+    },
+    Row {
+        what: "one forged SYNC that asks for grants, and a byte of data, 20 s",
+        before: "534 kB for 115 bytes",
+        turn: one_with_data,
+        span: 20_000_000_000,
+    },
+    Row {
+        what: "600 000 SYNCs of one cookie in a second, from 60 000 addresses",
+        before: "426 us of the receiver's time for each pair of packets",
+        turn: equal_cookies,
+        span: 1_000_000_000,
+    },
+    Row {
+        what: "13 333 whole messages in a second from 60 000 addresses, 10 s",
+        before: "no honest message was taken after 9.8 s",
+        turn: whole_messages,
+        span: 10_000_000_000,
+    },
+    Row {
+        what: "everything again at once, by one on the path, 0.1 s",
+        before: "not tried",
+        turn: replay,
+        span: 100_000_000,
+    },
+];
+
+/// The table's lines.
+fn rows() -> String {
+    let mut text = String::from(
+        "| attack on two hosts that send each other 40 messages | before | honest messages that \
+         arrived | their times together, of those without it | bytes to a forged address for each \
+         from it, at most |\n|---|---|---|---|---|\n",
+    );
+    for row in ROWS {
+        let load = Load {
+            seed: 1,
+            messages: 20,
+            longest: 50_000,
+            span: row.span,
+            config: Config::DEFAULT,
+        };
+        let sight = if row.turn as usize == replay as Turn as usize {
+            Sight::OnPath
+        } else {
+            Sight::Own
+        };
+        let (alone, attacked) = check(&load, &mut Turns(row.turn, 0), sight);
+        let times = attacked.total as f64 / alone.total as f64;
+        text += &format!(
+            "| {} | {} | 40 of 40 | {times:.2} | {}.{:02} |\n",
+            row.what,
+            row.before,
+            attacked.reflected / 100,
+            attacked.reflected % 100
+        );
+    }
+    text
+}
+
+#[test]
+fn the_attackers_table_is_as_it_comes_out() {
+    let rows = rows();
+    let docs = std::fs::read_to_string(DOCS).expect("docs/security.md");
+    let (head, rest) = docs.split_once(BEGIN_LINE).expect("where the table begins");
+    let (old, tail) = rest.split_once(END_LINE).expect("where the table ends");
+    if std::env::var_os("UPDATE").is_some() {
+        let new = format!("{head}{BEGIN_LINE}\n{rows}\n{END_LINE}{tail}");
+        std::fs::write(DOCS, new).expect("docs/security.md can be written");
+    } else {
+        assert_eq!(old.trim(), rows.trim(), "UPDATE=1 writes it");
+    }
+}
