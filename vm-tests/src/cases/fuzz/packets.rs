@@ -228,7 +228,7 @@ fn seal(frame: &mut [u8], at: usize) {
 fn words(bytes: &[u8]) -> u64 {
     let pairs = bytes.chunks(2);
     pairs
-        .map(|pair| u64::from(pair[0]) << 8 | u64::from(pair.get(1).copied().unwrap_or(0)))
+        .map(|pair| (u64::from(pair[0]) << 8) | u64::from(pair.get(1).copied().unwrap_or(0)))
         .sum()
 }
 

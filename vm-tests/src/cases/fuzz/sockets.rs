@@ -243,8 +243,8 @@ fn receive(hand: &mut Hand<'_>, socket: &Shelved) {
         let ended = message.msg_flags & libc::MSG_EOR != 0;
         hand.tally.count("recvmsg to a message's end", ended);
         // struct cmsghdr: length, level and type.
-        let kind = u64::from(SOL_TURNSTILE) | u64::from(ancillary::INFO) << 32;
-        if message.msg_controllen as usize >= 48 && items[1] == kind {
+        let kind = u64::from(SOL_TURNSTILE) | (u64::from(ancillary::INFO) << 32);
+        if message.msg_controllen >= 48 && items[1] == kind {
             hand.tally.count("recvmsg with a message's number", true);
             hand.shared.came(items[2]);
         }
@@ -479,7 +479,7 @@ fn pass_over(socket: &Shelved, take: bool) -> io::Result<()> {
     let (here, there) = std::os::unix::net::UnixStream::pair()?;
     let mut items = [0_u64; 3];
     items[0] = 20;
-    items[1] = libc::SOL_SOCKET as u64 | (libc::SCM_RIGHTS as u64) << 32;
+    items[1] = libc::SOL_SOCKET as u64 | ((libc::SCM_RIGHTS as u64) << 32);
     items[2] = socket.raw() as u64;
     let mut byte = [7_u8];
     let mut iov = libc::iovec {
@@ -499,7 +499,7 @@ fn pass_over(socket: &Shelved, take: bool) -> io::Result<()> {
         if unsafe { libc::recvmsg(there.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        if message.msg_controllen as usize >= 20 {
+        if message.msg_controllen >= 20 {
             // SAFETY: the kernel has just made this descriptor for this process.
             drop(unsafe { OwnedFd::from_raw_fd(items[2] as u32 as i32) });
         }

@@ -31,7 +31,7 @@ const V6: [(u8, u8, u32); 5] = [(1, 4, 0), (1, 3, 0), (1, 0, 0), (1, 1, 0), (2, 
 fn sum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2);
     let mut sum: u32 = words
-        .map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)))
+        .map(|word| (u32::from(word[0]) << 8) | u32::from(*word.get(1).unwrap_or(&0)))
         .sum();
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -31,7 +31,7 @@ fn after_sixty_thousand_messages_memory_is_given_back() {
         let count = if round == 0 { 50 } else { COUNT };
         for i in 0..count {
             let from = known(&mut endpoint, i * 64, &mut io);
-            for packet in whole(u64::from(i) << 2 | round) {
+            for packet in whole((u64::from(i) << 2) | round) {
                 endpoint.receive(now, &from, packet, &mut io);
             }
             let half = host(i, true);

@@ -106,7 +106,7 @@ fn a_stranger_is_sent_at_most_three_times_what_came() {
             for round in 0..4 {
                 for (bit, packet) in all.iter().enumerate() {
                     // The SYNC always comes, and opens a message.
-                    if bit != 0 && kinds >> (bit - 1) & 1 == 0 {
+                    if bit != 0 && (kinds >> (bit - 1)) & 1 == 0 {
                         continue;
                     }
                     came += ip_bytes(&from, packet);

@@ -76,7 +76,10 @@ fn a_socket_is_asked_for_as_it_was_told() {
 fn a_list_is_asked_for_by_what_is_wanted() {
     let all = list(false, &Filter::default());
     assert_eq!(all[..4], [2, 255, 2, 0]);
-    assert_eq!(all[4..8], (1_u32 << 1 | 1 << 4 | 1 << 7).to_ne_bytes());
+    assert_eq!(
+        all[4..8],
+        ((1_u32 << 1) | (1 << 4) | (1 << 7)).to_ne_bytes()
+    );
     assert_eq!(all[8..12], [0; 4]);
     assert_eq!(all[48..56], [0xff; 8], "any cookie");
     let some = Filter {

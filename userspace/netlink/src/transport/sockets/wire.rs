@@ -106,9 +106,9 @@ fn fixed(bytes: &[u8]) -> Option<Socket> {
         _ => return None,
     };
     let local_port = u16::from_be_bytes(at(bytes, 4)?);
-    let state = match bytes.get(1)? {
-        &ESTABLISHED => State::Connected,
-        &FIN_WAIT1 => State::Closing,
+    let state = match *bytes.get(1)? {
+        ESTABLISHED => State::Connected,
+        FIN_WAIT1 => State::Closing,
         _ if local_port == 0 => State::Unbound,
         _ => State::Bound,
     };
