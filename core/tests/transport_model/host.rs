@@ -149,8 +149,8 @@ pub(crate) struct Io<'a> {
     pub(crate) asked: Option<Cookie>,
     /// The host's keys: the first is sent with.
     pub(crate) keys: &'a [Psk],
-    /// All messages are to be sealed.
-    pub(crate) sealing: bool,
+    /// Whether messages are to be sealed.
+    pub(crate) sealing: Sealing,
 }
 
 /// That a packet says whose it is: what a socket's owner is asked for goes by that.
@@ -263,15 +263,11 @@ impl Host<Out, In> for Io<'_> {
     }
 
     fn sealing(&self) -> Sealing {
-        if self.sealing {
-            Sealing::All
-        } else {
-            Sealing::Off
-        }
+        self.sealing
     }
 
     fn key_to_send(&self, _: &Out) -> Option<Psk> {
-        self.keys.first().copied().filter(|_| self.sealing)
+        self.keys.first().copied().filter(|_| self.sealing == Sealing::All)
     }
 
     fn key_to_open(&self, id: u32) -> Option<Psk> {
@@ -279,7 +275,7 @@ impl Host<Out, In> for Io<'_> {
     }
 
     fn may_begin(&self, _: &Address, _: &Sync, key: Option<u32>) -> bool {
-        key.is_some() == self.sealing
+        self.sealing == Sealing::Some || key.is_some() == (self.sealing == Sealing::All)
     }
 
     fn open(&mut self, _: &Address, sync: &Sync, _: InId) -> Result<(In, u32), Refusal> {

@@ -12,7 +12,7 @@ use turnstile_core::port::{Dequeue, Port};
 use turnstile_core::queue::{DropCause, Meta, NoChild, Packet as PortPacket, Queue, Sink};
 use turnstile_core::transport::config::Resolved;
 use turnstile_core::transport::endpoint::Endpoint;
-use turnstile_core::transport::host::{Address, Class, InId, OutId, Outgoing, Owner};
+use turnstile_core::transport::host::{Address, Class, InId, OutId, Outgoing, Owner, Sealing};
 use turnstile_core::transport::seal::Psk;
 use turnstile_core::transport::stats::Stats;
 use turnstile_core::transport::wire::{self, Packet};
@@ -131,7 +131,7 @@ struct HostState {
     wanted: Option<u32>,
     ports: HashMap<u16, Policy>,
     keys: Vec<Psk>,
-    sealing: bool,
+    sealing: Sealing,
     /// It neither sends nor receives any more.
     dead: bool,
 }
@@ -214,7 +214,7 @@ impl Network {
             wanted: None,
             ports: HashMap::new(),
             keys: Vec::new(),
-            sealing: false,
+            sealing: Sealing::Off,
             dead: false,
         });
         self.hosts.len() - 1
@@ -517,8 +517,16 @@ impl Network {
 
     /// A host seals with the first of these keys, and opens with all; without any, it does neither.
     pub(crate) fn set_keys(&mut self, host: usize, keys: &[Psk]) {
-        self.hosts[host].sealing = !keys.is_empty();
+        self.hosts[host].sealing = match keys {
+            [] => Sealing::Off,
+            _ => Sealing::All,
+        };
         self.hosts[host].keys = keys.to_vec();
+    }
+
+    /// A host seals nothing from now on, but would open what comes sealed.
+    pub(crate) fn seal_some(&mut self, host: usize) {
+        self.hosts[host].sealing = Sealing::Some;
     }
 
     /// A host's counters.

@@ -546,3 +546,54 @@ fn a_sealed_packet_is_malformed_to_who_does_not_know_seals() {
         assert!(parse(&bytes, bytes.len()).is_err());
     }
 }
+
+/// Seals are turned on when a message is over that was not sealed, but its last ACK was lost: its
+/// sender still gets one, and does not take the message for lost.
+#[test]
+fn what_was_not_sealed_is_confirmed_when_seals_are_on() {
+    let mut network = star(3, &Config::DEFAULT, 2, link(), true);
+    let cookies = Rc::new(RefCell::new(Vec::new()));
+    let tap = cookies.clone();
+    network.tap = Some(Box::new(move |_, packet: &Flying| {
+        tap.borrow_mut().push(packet.packet.cookie());
+    }));
+    let number = network.send_at(BEGIN, 0, 1, 10_000);
+    network.run_until(BEGIN + 20 * MS);
+    assert!(network.registry.messages[number].delivered.is_some());
+    for host in 0..2 {
+        network.set_keys(host, &[psk(1)]);
+    }
+    let (from, cookie) = (address(0, 1, true), cookies.borrow()[0]);
+    let mut ask = |packet: Packet| {
+        let mut plain = [0; MAX_HEADER];
+        let len = packet.write(&mut plain);
+        network.open(1, &from, 0, 0, &plain[..len])
+    };
+    let length = 10_000;
+    assert_eq!(ask(Packet::Fin(Fin { cookie, length })), 1);
+    let cookie = Cookie(cookie.0 ^ 1);
+    assert_eq!(ask(Packet::Fin(Fin { cookie, length })), 0, "of no message");
+}
+
+/// A sealed message is over, and remembered: who asks about it without a seal is told nothing, even
+/// where messages need not be sealed.
+#[test]
+fn what_was_sealed_is_not_told_to_others() {
+    let (mut network, seen) = sealed(3, &Config::DEFAULT, 2, link());
+    let number = network.send_at(BEGIN, 0, 1, 10_000);
+    network.run_until(BEGIN + 20 * MS);
+    assert!(network.registry.messages[number].delivered.is_some());
+    let cookie = seen.take()[0].packet.cookie();
+    network.tap = None;
+    for host in 0..2 {
+        network.seal_some(host);
+    }
+    let fin = Packet::Fin(Fin {
+        cookie,
+        length: 10_000,
+    });
+    let flying = network.flying(0, 1, true, &fin);
+    let mut plain = [0; MAX_HEADER];
+    let len = fin.write(&mut plain);
+    does_nothing(&mut network, &flying, &plain[..len]);
+}

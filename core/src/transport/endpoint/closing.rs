@@ -231,12 +231,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         let (length, cookie, from) = (message.received, message.cookie, message.from);
+        let sealed = message.sealed;
         self.stats.count(Counter::InDelivered);
         self.stats.add(Counter::InDeliveredBytes, length.into());
         let until = now + Self::remember_for(message.patience);
         let hash = self.hash_in(cookie, &from);
         self.remembered
             .insert(&self.key, hash, cookie, &from, length, until);
+        if sealed {
+            self.remembered.was_sealed(hash, cookie, &from);
+        }
         self.stats.count(Counter::AckSent);
         self.signal_back(index, Class::Signal, &final_ack(cookie, length), host);
         self.tell_in_delivered(now, index, host);

@@ -88,6 +88,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if let Some(message) = found.and_then(|index| self.ins.get(index)) {
             return message.sealed;
         }
+        let hash = self.hash_in(cookie, from);
+        if let Some(sealed) = self.remembered.sealed(hash, cookie, from) {
+            return sealed;
+        }
         match (host.sealing(), packet) {
             (Sealing::Off, _) => false,
             (_, Packet::Sync(sync)) => !host.may_begin(from, sync, None),
