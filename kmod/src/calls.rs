@@ -12,7 +12,7 @@ use kernel::rbtree::{RBTree, RBTreeNode};
 use knet_transport::{
     now, random, Caller, LockedSock, Net, Outbox, Ready, Sock, SockQueue, Timeout,
 };
-use turnstile_core::transport::host::{InId, OutId, Sealing};
+use turnstile_core::transport::host::{InId, OutId};
 use turnstile_core::transport::uapi::sockopt;
 use turnstile_core::units::Nanos;
 
@@ -79,6 +79,9 @@ pub(crate) fn close(
                 gone = state.sockets.take(handle);
             }
         }
+        // If it was the last one with keys, no packet is looked at for them.
+        let sealing = state.sockets.keys.sealing();
+        state.endpoint.set_sealing(sealing);
         // What was not read is freed without the lock.
         drop(state);
         drop(gone);
@@ -296,8 +299,8 @@ fn set_key(net: &mut Net<'_, Turnstile>, handle: u64, option: u32, value: i32) -
         }
         _ => return Err(EINVAL),
     }
-    let sealed = sockets.keys.sealing() != Sealing::Off;
-    state.endpoint.expect_sealed(sealed);
+    let sealing = sockets.keys.sealing();
+    state.endpoint.set_sealing(sealing);
     state.endpoint.prepare();
     Ok(())
 }

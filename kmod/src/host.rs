@@ -15,7 +15,7 @@ use knet_transport::{release, Departure, Outbox, Path, Report, Segments, Skb, So
 use turnstile_core::transport::budget::{Place, OVERHEAD};
 use turnstile_core::transport::config::Dscp;
 use turnstile_core::transport::host::{
-    Address, Class, Event, Failure, Host, InId, OutId, Owner, Refusal, Sealing, Slice,
+    Address, Class, Event, Failure, Host, InId, OutId, Owner, Refusal, Slice,
 };
 use turnstile_core::transport::seal::{Key, Psk, Seal};
 use turnstile_core::transport::wire::{self, ResetCode, Sync, DATA_LEN};
@@ -148,11 +148,6 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
 
     fn hmac(&self, key: &[u8], data: &[u8]) -> Option<Key> {
         Some(knet_transport::hmac(key, data))
-    }
-
-    #[inline]
-    fn sealing(&self) -> Sealing {
-        self.sockets.keys.sealing()
     }
 
     fn key_to_send(&self, message: &Outgoing) -> Option<Psk> {

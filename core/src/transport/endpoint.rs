@@ -97,15 +97,16 @@ pub struct Endpoint<M: Memory, O, I> {
     /// What is kept for sealed messages, by the message's index.
     out_sealed: Paged<M, Sealed>,
     in_sealed: Paged<M, Sealed>,
-    /// How many messages are sealed.
-    sealed: u32,
-    /// Sealed messages are expected: their table grows with that of messages.
-    expect_sealed: bool,
+    /// How many messages are sealed, and one more if there is anything that may come sealed: as
+    /// long as this is 0, nobody looks whether a packet should be.
+    guards: u32,
+    /// What packets that are not sealed may do.
+    sealing: Sealing,
     /// The last random number that was drawn for a sealed message; 0: none was. Each is one more,
     /// so that none comes twice.
     drawn: u64,
     /// The sealed packet that is handled, if it belongs to no message here.
-    current: Option<sealing::Current>,
+    current: sealing::Current,
     /// For how many incoming messages and remembered ones there is room, if the tables grow only
     /// [ahead](Self::prepare).
     ahead: Option<(u32, u32)>,
@@ -156,10 +157,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         half_open: 0,
         out_sealed: Paged::new(),
         in_sealed: Paged::new(),
-        sealed: 0,
-        expect_sealed: false,
+        guards: 0,
+        sealing: Sealing::Off,
         drawn: 0,
-        current: None,
+        current: sealing::Current::NONE,
         ahead: None,
         asked: Nanos::ZERO,
         challenged: Nanos::ZERO,
@@ -346,8 +347,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         payload: H::Payload,
         host: &mut H,
     ) {
-        let guarded = self.sealed != 0 || host.sealing() != Sealing::Off;
-        if guarded && self.should_be_sealed(from, packet, host) {
+        if self.guards != 0 && self.should_be_sealed(from, packet, host) {
             return self.stats.count(Counter::SealMissing);
         }
         self.handle(now, clock, from, device, ecn, packet, payload, host);

@@ -144,12 +144,6 @@ pub trait Host<O, I> {
         None
     }
 
-    /// What packets that are not sealed may do. The answer is asked for with each of them.
-    #[inline]
-    fn sealing(&self) -> Sealing {
-        Sealing::Off
-    }
-
     /// The key to seal an outgoing message with; `None`: it is not sealed.
     fn key_to_send(&self, message: &O) -> Option<Psk> {
         let _ = message;

@@ -262,10 +262,6 @@ impl Host<Out, In> for Io<'_> {
         cipher::mac(key, data)
     }
 
-    fn sealing(&self) -> Sealing {
-        self.sealing
-    }
-
     fn key_to_send(&self, _: &Out) -> Option<Psk> {
         self.keys.first().copied().filter(|_| self.sealing == Sealing::All)
     }

@@ -522,11 +522,14 @@ impl Network {
             _ => Sealing::All,
         };
         self.hosts[host].keys = keys.to_vec();
+        let sealing = self.hosts[host].sealing;
+        self.hosts[host].endpoint.set_sealing(sealing);
     }
 
     /// A host seals nothing from now on, but would open what comes sealed.
     pub(crate) fn seal_some(&mut self, host: usize) {
         self.hosts[host].sealing = Sealing::Some;
+        self.hosts[host].endpoint.set_sealing(Sealing::Some);
     }
 
     /// A host's counters.

@@ -13,7 +13,6 @@ use knet_transport::{
 use turnstile_core::{
     options::{Given, Kind, Opt, Problem, Table, Value},
     transport::config::{Config, Resolved, OPTIONS},
-    transport::host::Sealing,
     transport::uapi::{self as uapi, config as number},
     units::Nanos,
 };
@@ -197,8 +196,8 @@ fn put_keys(
         let what = "another request has changed the keys meanwhile";
         return Err(extack.refuse(EAGAIN, format_args!("{}: {what}", uapi::FAMILY)));
     }
-    let sealed = state.sockets.keys.sealing() != Sealing::Off;
-    state.endpoint.expect_sealed(sealed);
+    let sealing = state.sockets.keys.sealing();
+    state.endpoint.set_sealing(sealing);
     Ok(())
 }
 

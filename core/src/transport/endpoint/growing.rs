@@ -5,7 +5,7 @@
 //! grow only when [`Endpoint::prepare`] is called, on behalf of somebody. A message for which there
 //! is no room then has to wait: its sender repeats the SYNC.
 
-use super::{Endpoint, Memory, Sealed};
+use super::{Endpoint, Memory, Sealed, Sealing};
 
 /// There is room for so many messages more than are under way, at least.
 const MESSAGES: u32 = 128;
@@ -18,13 +18,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.ahead = Some((0, 0));
     }
 
-    /// Whether sealed messages are to come: their table grows ahead as others do.
-    pub fn expect_sealed(&mut self, expect: bool) {
-        if expect && !self.expect_sealed {
-            // Room without that of sealed ones is none.
-            self.ahead = self.ahead.map(|_| (0, 0));
+    /// What packets that are not sealed may do from now on. Unless it is all, sealed messages are
+    /// expected, and their table grows ahead as others do.
+    pub fn set_sealing(&mut self, sealing: Sealing) {
+        match (self.sealing != Sealing::Off, sealing != Sealing::Off) {
+            (false, true) => {
+                // Room without that of sealed ones is none.
+                self.ahead = self.ahead.map(|_| (0, 0));
+                self.guards = self.guards.saturating_add(1);
+            }
+            (true, false) => self.guards = self.guards.saturating_sub(1),
+            _ => {}
         }
-        self.expect_sealed = expect;
+        self.sealing = sealing;
     }
 
     /// Makes room for what may come until the next call, if the tables grow only ahead: for twice
@@ -65,7 +71,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             && self.in_timers.reserve(last)
             && self.links.prepare(last)
             && self.coflows.reserve(last)
-            && (!self.expect_sealed || self.in_sealed.reserve(last, || Sealed::NONE))
+            && (self.sealing == Sealing::Off || self.in_sealed.reserve(last, || Sealed::NONE))
         {
             room.0 = more;
         }

@@ -41,7 +41,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let under_way = self.ins.len();
         // A sealed SYNC may be an old one that somebody sends again, in the name of whom we know.
         let known = peer.is_some_and(|peer| self.peers.is_known(at.now, peer));
-        let proven = self.is_echo(at.now, from, sync) || known && self.current.is_none();
+        let proven = self.is_echo(at.now, from, sync) || known && !self.current.is_some();
         let to_remember = self.remembered.len().saturating_add(under_way);
         let refused = if under_way >= self.config.max_incoming {
             Some((Counter::SyncLimitIncoming, Limit::Incoming))

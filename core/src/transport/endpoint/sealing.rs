@@ -19,12 +19,30 @@ use super::*;
 use crate::transport::peers::TIMES;
 use crate::transport::seal::{self, Came, Kind, Label, NUMBERS};
 
-/// A sealed packet of a message that is not here.
+/// A sealed packet of a message that is not here. Its keys are 0 when it was handled.
 #[derive(Clone, Copy)]
 pub(super) struct Current {
     root: seal::Key,
     first: seal::Key,
-    label: Label,
+    label: Option<Label>,
+}
+
+impl Current {
+    pub(super) const NONE: Self = Self {
+        root: [0; seal::KEY_LEN],
+        first: [0; seal::KEY_LEN],
+        label: None,
+    };
+
+    #[inline]
+    pub(super) fn is_some(&self) -> bool {
+        self.label.is_some()
+    }
+
+    #[cfg(test)]
+    pub(super) fn keys(&self) -> [seal::Key; 2] {
+        [self.root, self.first]
+    }
 }
 
 /// How a sealed packet is to be opened.
@@ -92,7 +110,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if let Some(sealed) = self.remembered.sealed(hash, cookie, from) {
             return sealed;
         }
-        match (host.sealing(), packet) {
+        match (self.sealing, packet) {
             (Sealing::Off, _) => false,
             (_, Packet::Sync(sync)) => !host.may_begin(from, sync, None),
             (sealing, _) => sealing == Sealing::All,
@@ -220,7 +238,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if taken {
             self.handle(now, clock, from, device, ecn, packet, payload, host);
         }
-        self.current = None;
+        self.current = Current::NONE;
     }
 
     /// Notes a packet of a message that comes in. `false`: that was all.
@@ -311,11 +329,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return false;
             }
         }
-        self.current = Some(Current {
+        self.current = Current {
             root: opening.root,
             first: opening.key,
-            label,
-        });
+            label: Some(label),
+        };
         true
     }
 
@@ -357,41 +375,41 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// Reserves what the message would need that the packet being handled begins.
     pub(super) fn room_for_sealed(&mut self, index: u32) -> bool {
-        self.current.is_none()
-            || (self.ahead.is_none() || self.expect_sealed)
+        !self.current.is_some()
+            || (self.ahead.is_none() || self.sealing != Sealing::Off)
                 && self.in_sealed.reserve(index, || Sealed::NONE)
     }
 
     /// A message has begun to come in; if its SYNC was sealed, it is.
     #[inline(never)]
     pub(super) fn begin_sealed<H: Host<O, I>>(&mut self, index: u32, from: &Address, host: &mut H) {
-        let Some(current) = self.current.take() else {
+        let Some(label) = self.current.label.take() else {
             return;
         };
         let random = self.draw(host);
         let mac = |key: &[u8], data: &[u8]| host.hmac(key, data);
-        let key = |kind| seal::expand(mac, &current.root, kind, random, from, false);
+        let key = |kind| seal::expand(mac, &self.current.root, kind, random, from, false);
         let keys = key(Kind::Receiver).zip(key(Kind::Sender));
         if let Some(message) = self.ins.get_mut(index) {
             (message.sealed, message.fresh) = (true, false);
-            self.sealed = self.sealed.saturating_add(1);
+            self.guards = self.guards.saturating_add(1);
         }
         let sealed = self.in_sealed.get_mut(index);
         let Some(((ours, theirs), sealed)) = keys.zip(sealed) else {
             // Without keys nothing is opened.
             return;
         };
-        sealed.root = current.root;
-        sealed.first = current.first;
+        sealed.root = self.current.root;
+        sealed.first = self.current.first;
         (sealed.ours, sealed.theirs) = (ours, theirs);
-        sealed.word = current.label.number;
+        sealed.word = label.number;
         sealed.next = 0;
         sealed.random = random;
-        sealed.their_random = Some(current.label.random);
+        sealed.their_random = Some(label.random);
         sealed.answered = 0;
         sealed.bytes = (0, 0);
         sealed.came = Came::NONE;
-        sealed.came.accept(current.label.number);
+        sealed.came.accept(label.number);
     }
 
     /// A message begins to go out: whether it is to be sealed. `None`: there is no memory.
@@ -426,14 +444,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub(super) fn is_to_be_sealed(&mut self, index: u32) {
         if let Some(out) = self.outs.get_mut(index) {
             out.sealed = true;
-            self.sealed = self.sealed.saturating_add(1);
+            self.guards = self.guards.saturating_add(1);
         }
     }
 
     /// A message that goes out ends: its keys are gone.
     pub(super) fn forget_sealed_out(&mut self, index: u32) {
         if self.outs.get(index).is_some_and(|out| out.sealed) {
-            self.sealed = self.sealed.saturating_sub(1);
+            self.guards = self.guards.saturating_sub(1);
             if let Some(sealed) = self.out_sealed.get_mut(index) {
                 *sealed = Sealed::NONE;
             }
@@ -443,7 +461,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// A message that comes in ends: its keys are gone.
     pub(super) fn forget_sealed_in(&mut self, index: u32) {
         if self.ins.get(index).is_some_and(|message| message.sealed) {
-            self.sealed = self.sealed.saturating_sub(1);
+            self.guards = self.guards.saturating_sub(1);
             if let Some(sealed) = self.in_sealed.get_mut(index) {
                 *sealed = Sealed::NONE;
             }
@@ -577,7 +595,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     #[inline(never)]
     fn answer_sealed<H: Host<O, I>>(&mut self, to: &Address, packet: &Packet, host: &mut H) {
-        let Some(current) = self.current else {
+        let Some(came) = self.current.label else {
             return;
         };
         // The number of a CHALLENGE is one that is known again when it comes back, and the same for
@@ -587,11 +605,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             _ => self.draw(host),
         };
         let mac = |key: &[u8], data: &[u8]| host.hmac(key, data);
-        let key = seal::expand(mac, &current.root, Kind::Receiver, random, to, false);
+        let key = seal::expand(mac, &self.current.root, Kind::Receiver, random, to, false);
         let Some(key) = key else {
             return;
         };
-        let number = current.label.number;
+        let number = came.number;
         let label = Label {
             word: number,
             kind: Kind::Receiver,
