@@ -12,7 +12,7 @@ use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation};
 use knet_transport::{random, Sock, SockAddress, SockRef};
 use turnstile_core::transport::budget::{self, Budget, Next, Place};
-use turnstile_core::transport::host::{Address, InId, OutId};
+use turnstile_core::transport::host::{Address, InId, OutId, Sealing};
 use turnstile_core::transport::seal::Psk;
 
 /// A send buffer is never taken to be smaller.
@@ -420,6 +420,9 @@ impl Sockets {
     /// The key that a socket's messages are sealed with.
     #[inline]
     pub(crate) fn key(&self, handle: u64) -> Option<Psk> {
+        if self.keys.sealing() == Sealing::Off {
+            return None;
+        }
         self.get(handle)?.choice.to_send(&self.keys)
     }
 

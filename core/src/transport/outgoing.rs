@@ -10,6 +10,7 @@ use super::host::{Address, Direction, Info, Outgoing, Unreachable};
 use super::incoming::ACK_PACKETS;
 use super::links::SHARED;
 use super::ranges::Ranges;
+use super::seal::SEAL_LEN;
 use super::seen::Seen;
 use super::shares::Shared;
 use super::wire::{Cookie, Span, Sync, MAX_LENGTH, MAX_PATIENCE as MOST_PATIENCE, PATIENCE_UNIT};
@@ -394,6 +395,16 @@ impl<O> Out<O> {
             self.starved = true;
             Nothing::Unwritten
         })
+    }
+
+    /// Bytes by which its packets are longer for being sealed.
+    #[inline]
+    pub(crate) fn seal_len(&self) -> u32 {
+        if self.sealed {
+            SEAL_LEN as u32
+        } else {
+            0
+        }
     }
 
     /// Whether the receiver should be told that there is nothing to send until more is written. One

@@ -263,7 +263,10 @@ impl Host<Out, In> for Io<'_> {
     }
 
     fn key_to_send(&self, _: &Out) -> Option<Psk> {
-        self.keys.first().copied().filter(|_| self.sealing == Sealing::All)
+        self.keys
+            .first()
+            .copied()
+            .filter(|_| self.sealing == Sealing::All)
     }
 
     fn key_to_open(&self, id: u32) -> Option<Psk> {

@@ -28,9 +28,13 @@ int knt_key_read(u32 serial, u8 *to, u32 len)
 	key = key_lookup(serial);
 	if (IS_ERR(key))
 		return -ENOKEY;
-	err = -EINVAL;
-	if (key->type != &key_type_logon)
+	if (key->type != &key_type_logon) {
+		/* Who may not look at it is not told what it is. */
+		err = -EINVAL;
+		if (key_task_permission(make_key_ref(key, false), current_cred(), KEY_NEED_VIEW))
+			err = -EACCES;
 		goto put;
+	}
 	/* The serial number alone proves nothing: anybody can try them all. */
 	found = request_key(&key_type_logon, key->description, NULL);
 	err = -EACCES;

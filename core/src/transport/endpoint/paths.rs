@@ -54,20 +54,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// The same, of the packets of an outgoing message, which may be sealed.
-    #[inline]
-    pub(super) fn most_for(&self, now: Nanos, index: u32) -> u32 {
-        let Some(out) = self.outs.get(index) else {
-            return u32::MAX;
-        };
-        let most = self.most_of(now, out.peer);
-        if out.sealed {
-            most.saturating_sub(SEAL_LEN as u32)
-        } else {
-            most
-        }
-    }
-
     /// The first missing bytes of a message do not come in packets of this payload.
     pub(super) fn narrow(&mut self, now: Nanos, index: u32, tried: u32) {
         let Some(out) = self.outs.get_mut(index) else {

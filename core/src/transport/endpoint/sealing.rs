@@ -422,6 +422,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         message: &O,
         host: &mut H,
     ) -> Option<bool> {
+        if self.sealing == Sealing::Off {
+            return Some(false);
+        }
         let Some(psk) = host.key_to_send(message) else {
             return Some(false);
         };
@@ -468,34 +471,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// How to seal a packet of an outgoing message: `Some(None)` if it is not to be; `None` if it
-    /// must not be sent, since all numbers were used.
-    #[inline]
-    pub(super) fn seal(&mut self, index: u32, packet: &Packet) -> Option<Option<Seal>> {
-        if self.outs.get(index)?.sealed {
-            return self.seal_by_sender(index, packet).map(Some);
-        }
-        Some(None)
-    }
-
-    #[inline(never)]
-    fn seal_by_sender(&mut self, index: u32, packet: &Packet) -> Option<Seal> {
-        let sealed = self.out_sealed.get_mut(index)?;
-        let number = next_number(sealed)?;
-        let (key, kind) = if is_alone(packet) || sealed.their_random.is_none() {
-            (sealed.first, Kind::First)
-        } else {
-            (sealed.ours, Kind::Sender)
-        };
-        let label = Label {
-            word: sealed.word,
-            kind,
-            number,
-            random: sealed.random,
-        };
-        Some(Seal { key, label })
-    }
-
     #[inline(never)]
     fn seal_by_receiver(&mut self, index: u32) -> Option<Seal> {
         let sealed = self.in_sealed.get_mut(index)?;
@@ -538,7 +513,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let sealed = self.out_sealed.get(index);
             sync.echo = sealed.and_then(|it| it.their_random).unwrap_or(0);
         }
-        let seal = self.seal_by_sender(index, &packet);
+        let seal = seal_by_sender(&mut self.out_sealed, index, &packet);
         let (Some(out), Some(seal)) = (self.outs.get(index), seal) else {
             return;
         };
@@ -563,19 +538,31 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         packet: &Packet,
         host: &mut H,
     ) -> bool {
-        let is_sealed = self.ins.get(index).is_some_and(|message| message.sealed);
-        let mut seal = None;
-        if is_sealed {
-            seal = self.seal_by_receiver(index);
-        }
         let Some(message) = self.ins.get(index) else {
             return false;
         };
-        if is_sealed && seal.is_none() {
-            return false;
+        if message.sealed {
+            return self.signal_back_sealed(index, class, packet, host);
         }
         let (owner, to) = (Owner::In(&message.user), &message.from);
-        transmit(host, owner, to, class, false, packet, None, seal.as_ref());
+        transmit(host, owner, to, class, false, packet, None, None);
+        true
+    }
+
+    #[inline(never)]
+    fn signal_back_sealed<H: Host<O, I>>(
+        &mut self,
+        index: u32,
+        class: Class,
+        packet: &Packet,
+        host: &mut H,
+    ) -> bool {
+        let seal = self.seal_by_receiver(index);
+        let Some((message, seal)) = self.ins.get(index).zip(seal) else {
+            return false;
+        };
+        let (owner, to) = (Owner::In(&message.user), &message.from);
+        transmit(host, owner, to, class, false, packet, None, Some(&seal));
         true
     }
 
@@ -620,6 +607,30 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let (owner, class) = (Owner::Nobody, Class::Signal);
         transmit(host, owner, to, class, false, packet, None, Some(&seal));
     }
+}
+
+/// How to seal a packet of an outgoing message. `None`: it must not be sent, since all numbers were
+/// used.
+#[inline(never)]
+pub(super) fn seal_by_sender<M: Memory>(
+    table: &mut Paged<M, Sealed>,
+    index: u32,
+    packet: &Packet,
+) -> Option<Seal> {
+    let sealed = table.get_mut(index)?;
+    let number = next_number(sealed)?;
+    let (key, kind) = if is_alone(packet) || sealed.their_random.is_none() {
+        (sealed.first, Kind::First)
+    } else {
+        (sealed.ours, Kind::Sender)
+    };
+    let label = Label {
+        word: sealed.word,
+        kind,
+        number,
+        random: sealed.random,
+    };
+    Some(Seal { key, label })
 }
 
 /// Whether a receiver's number that is not known was chosen for a packet that was sent, and later

@@ -7,6 +7,7 @@ use super::*;
 use crate::header::{FLAG_REN, FLAG_UNSCHEDULED};
 use crate::transport::config::Policy;
 use crate::transport::endpoint::closing::final_ack;
+use crate::transport::endpoint::sealing::seal_by_sender;
 use crate::transport::host::{Failure, Outgoing, SendError};
 use crate::transport::outgoing::{Nothing, Piece};
 use crate::transport::shares::Shared;
@@ -238,7 +239,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Sends some of the unscheduled packets.
     pub(super) fn burst<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let mut count = 0_u32;
-        let most = self.most_for(now, index);
+        let Some((peer, seal)) = self.outs.get(index).map(|out| (out.peer, out.seal_len())) else {
+            return;
+        };
+        let most = self.most_of(now, peer).saturating_sub(seal);
         loop {
             let Some(out) = self.outs.get_mut(index) else {
                 return;
@@ -294,13 +298,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             out.repeated = out.repeated.saturating_add(1);
             self.stats.count(Counter::DataResent);
         }
-        let ren = out.ren;
-        let Some(seal) = self.seal(index, &Packet::Data(data)) else {
-            return;
-        };
-        let Some(out) = self.outs.get(index) else {
-            return;
-        };
+        let mut seal = None;
+        if out.sealed {
+            seal = seal_by_sender(&mut self.out_sealed, index, &Packet::Data(data));
+            if seal.is_none() {
+                return;
+            }
+        }
         let payload = Slice {
             message: &out.user,
             offset: piece.offset,
@@ -311,7 +315,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Owner::Out(&out.user),
             &out.to,
             class,
-            ren,
+            out.ren,
             &Packet::Data(data),
             Some(payload),
             seal.as_ref(),
@@ -387,8 +391,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         packets: u32,
         host: &mut H,
     ) {
+        let Some((peer, seal)) = self.outs.get(index).map(|out| (out.peer, out.seal_len())) else {
+            return;
+        };
         for number in 0..packets {
-            let most = self.most_for(at.now, index);
+            let most = self.most_of(at.now, peer).saturating_sub(seal);
             let Some(out) = self.outs.get_mut(index) else {
                 return;
             };

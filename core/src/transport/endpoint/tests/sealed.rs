@@ -142,7 +142,10 @@ fn memory_of_sealed_messages_is_given_back() {
         } else {
             assert!(most > 5000, "{most}");
             let left = chunks();
-            assert!(left <= first + most / 8, "{left} of {most}, {first} at first");
+            assert!(
+                left <= first + most / 8,
+                "{left} of {most}, {first} at first"
+            );
         }
     }
     assert_eq!(secrets(&endpoint), 0);
