@@ -20,6 +20,9 @@ use crate::netns::Netns;
 use crate::pcap::{Capture, Captured};
 use crate::topology::Net;
 
+mod attacks;
+mod keys;
+
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/sealed/unreadable", unreadable).timeout_s(120),
     Case::new("transport/sealed/bad-path", bad_path)
@@ -29,6 +32,13 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/sealed/rotation", rotation).timeout_s(120),
     Case::new("transport/sealed/sockets", sockets),
     Case::new("transport/sealed/refused", refused),
+    Case::new("transport/sealed/on-path", attacks::on_path).timeout_s(300),
+    Case::new("transport/sealed/downgrade", attacks::downgrade),
+    Case::new("transport/sealed/keys-go", keys::going).timeout_s(120),
+    Case::new("transport/sealed/two-keys", keys::two),
+    Case::new("transport/sealed/secret", keys::secret),
+    Case::new("transport/sealed/user-namespaces", keys::user_namespaces),
+    Case::new("transport/sealed/no-memory", keys::no_memory).timeout_s(120),
 ];
 
 /// A new key of this type in the test's session keyring: its serial number.
