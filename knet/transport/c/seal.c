@@ -4,6 +4,7 @@
 #include <crypto/sha2.h>
 #include <keys/user-type.h>
 #include <linux/key.h>
+#include <linux/key-type.h>
 #include <linux/udp.h>
 #include "internal.h"
 
@@ -28,22 +29,22 @@ int knt_key_read(u32 serial, u8 *to, u32 len)
 	key = key_lookup(serial);
 	if (IS_ERR(key))
 		return -ENOKEY;
-	if (key->type != &key_type_logon) {
-		/* Who may not look at it is not told what it is. */
-		err = -EINVAL;
-		if (key_task_permission(make_key_ref(key, false), current_cred(), KEY_NEED_VIEW))
-			err = -EACCES;
-		goto put;
-	}
-	/* The serial number alone proves nothing: anybody can try them all. */
-	found = request_key(&key_type_logon, key->description, NULL);
+	/*
+	 * The serial number alone proves nothing: anybody can try them all. Who cannot find the key
+	 * is not told what it is, either. Types with a dot are the kernel's own.
+	 */
 	err = -EACCES;
+	if (key->type->name[0] == '.')
+		goto put;
+	found = request_key(key->type, key->description, NULL);
 	if (IS_ERR(found)) {
 		if (PTR_ERR(found) == -EKEYREVOKED || PTR_ERR(found) == -EKEYEXPIRED)
 			err = PTR_ERR(found);
 		goto put;
 	}
-	if (found == key) {
+	if (found == key && key->type != &key_type_logon) {
+		err = -EINVAL;
+	} else if (found == key) {
 		down_read(&key->sem);
 		err = key_validate(key);
 		if (!err) {

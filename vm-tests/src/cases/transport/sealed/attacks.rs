@@ -39,11 +39,13 @@ fn payload(frame: &[u8]) -> Option<&[u8]> {
     frame.get(udp + 8..udp + usize::from(u16::from_be_bytes([len[0], len[1]])))
 }
 
-/// A frame with another payload: lengths and checksums are right.
+/// A frame with another payload: lengths and checksums are right. It comes from the one UDP port
+/// that fits every cookie.
 fn with_payload(frame: &[u8], payload: &[u8]) -> Vec<u8> {
     let udp = udp_at(frame).expect("it is the transport's");
     let mut all = frame[..udp + 8].to_vec();
     all.extend(payload);
+    all[udp..udp + 2].copy_from_slice(&header::PORT.to_be_bytes());
     let len = (payload.len() + 8) as u16;
     all[udp + 4..udp + 6].copy_from_slice(&len.to_be_bytes());
     let addresses = if udp == 34 {
@@ -145,9 +147,15 @@ fn variants(payload: &[u8], all: bool) -> Result<Vec<Vec<u8>>> {
             other[at] ^= 1 << bit;
             made.push(other);
         }
-        made.push(payload[..at].to_vec());
+        // An empty one is UDP's.
+        if at != 0 {
+            made.push(payload[..at].to_vec());
+        }
     }
-    made.push([payload, &[0]].concat());
+    // Where the link has room for it.
+    if payload.len() < 1000 {
+        made.push([payload, &[0]].concat());
+    }
     // Another message, which nobody knows; and what it would be without a seal, of both.
     let mut other = payload.to_vec();
     other[4..12].iter_mut().for_each(|byte| *byte ^= 0x5a);
