@@ -180,7 +180,10 @@ impl Choice {
             (Self::Plain, id) => id.is_none(),
             (Self::Own(..), None) => false,
             (Self::Own(held, other), Some(id)) => {
-                held.id() == id || other.as_ref().is_some_and(|other| other.id() == id)
+                // Another key may have the same name: it was opened with the one that is found.
+                let found = keys.find(id);
+                let is_it = |own: &Held| found == Some(own.psk());
+                is_it(held) || other.as_ref().is_some_and(is_it)
             }
         }
     }

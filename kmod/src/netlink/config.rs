@@ -198,6 +198,7 @@ fn put_keys(
     }
     let sealing = state.sockets.keys.sealing();
     state.endpoint.set_sealing(sealing);
+    state.endpoint.prepare();
     Ok(())
 }
 

@@ -36,6 +36,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/sealed/downgrade", attacks::downgrade),
     Case::new("transport/sealed/keys-go", keys::going).timeout_s(120),
     Case::new("transport/sealed/two-keys", keys::two),
+    Case::new("transport/sealed/same-name", keys::same_name),
     Case::new("transport/sealed/secret", keys::secret),
     Case::new("transport/sealed/user-namespaces", keys::user_namespaces),
     Case::new("transport/sealed/no-memory", keys::no_memory).timeout_s(120),
@@ -72,7 +73,7 @@ fn revoke(serial: u32) -> Result<()> {
 }
 
 /// A key of 32 such bytes.
-pub(super) fn psk(name: &str, byte: u8) -> Result<u32> {
+pub(in crate::cases) fn psk(name: &str, byte: u8) -> Result<u32> {
     add_key("logon", &format!("turnstile:{name}"), &[byte; 32])
 }
 

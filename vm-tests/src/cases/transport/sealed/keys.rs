@@ -23,7 +23,7 @@ use crate::cases::fuzz::faults::{Faults, Notices};
 use crate::cases::transport::content;
 use crate::cases::transport::support::{
     addresses, configure, configure_all, delivered, hosts, nothing_more, pair, read_once, receiver,
-    same, sender, PORT,
+    refused, same, sender, socket, PORT,
 };
 use crate::cmd::run_here;
 use crate::harness::Ctx;
@@ -164,6 +164,51 @@ pub(super) fn two(_: &mut Ctx) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Two keys that packets call by the same name, 8fa672bb, in hexadecimal.
+const TWINS: [&str; 2] = [
+    "3873ecf4855ce373db4b7afc32fe5884d984d37a32c2c605065671d3eed825d4",
+    "e13656baa26243dc7e4c8d1d28a5fca4d4d79e093cbb0b77247142e94848b1a7",
+];
+
+/// Two keys with one name: neither opens what the other has sealed, whoever has it.
+pub(super) fn same_name(_: &mut Ctx) -> Result<()> {
+    let net = pair()?;
+    configure_all(&net, "timeout 500ms rto 1ms")?;
+    let mut twins = Vec::new();
+    for (number, text) in TWINS.iter().enumerate() {
+        let bytes = (0..32).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16));
+        let bytes = bytes.collect::<Result<Vec<u8>, _>>()?;
+        twins.push(add_key(
+            "logon",
+            &format!("turnstile:twin{number}"),
+            &bytes,
+        )?);
+    }
+    let [here, there] = [&net.hosts[0].ns, &net.hosts[1].ns];
+    // The namespaces have one key, and a socket the other.
+    seal_all(&net, twins[0])?;
+    let (to, from) = (receiver(there)?, sender(here)?);
+    to.set_security(Security::Psk(twins[1]))?;
+    for v6 in [false, true] {
+        let address = addresses(&net.hosts[1])[usize::from(v6)];
+        let before = count(there, "seal-key")?;
+        from.send_to(&content::content(1, 5000), address, &SendOptions::default())?;
+        let done = from.wait_completion(Some(Duration::from_secs(10)))?;
+        let why = done.context("no report")?.outcome.err();
+        let why = why.context("a message with another key arrived")?;
+        refused("another key", Err::<(), _>(why), libc::ETIMEDOUT)?;
+        ensure!(count(there, "seal-key")? > before, "it is not counted");
+        nothing_more(&to)?;
+    }
+    // Of sockets, the second one is told.
+    let other = socket(there, ("::", PORT + 1))?;
+    let said = errno(other.set_security(Security::Psk(twins[0])));
+    ensure!(said == Some(libc::EEXIST), "{said:?}");
+    drop(to);
+    other.set_security(Security::Psk(twins[0]))?;
+    exchange(&net, &[100, 10_000])
 }
 
 /// Six bytes in a row of the secret, as they are or as text.
