@@ -285,7 +285,7 @@ fn set_key(net: &mut Net<'_, Turnstile>, handle: u64, option: u32, value: i32) -
     let sockets = &mut state.sockets;
     let socket = sockets.get(handle).ok_or(ENODEV)?;
     let now = match &socket.choice {
-        Choice::Own(held, other) => Some((held.clone(), other.clone())),
+        Choice::Own(own) => Some((own.held.clone(), own.other.clone())),
         _ => None,
     };
     match (option, read, now) {
@@ -316,10 +316,13 @@ pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32)
         sockopt::KEY => Ok(match &socket.choice {
             Choice::Namespace => 0,
             Choice::Plain => -1,
-            Choice::Own(held, _) => i32::try_from(held.serial).map_err(|_| EINVAL)?,
+            Choice::Own(own) => i32::try_from(own.held.serial).map_err(|_| EINVAL)?,
         }),
         sockopt::ACCEPT_KEY => Ok(match &socket.choice {
-            Choice::Own(_, Some(other)) => i32::try_from(other.serial).map_err(|_| EINVAL)?,
+            Choice::Own(own) => {
+                let serial = own.other.as_ref().map_or(0, |other| other.serial);
+                i32::try_from(serial).map_err(|_| EINVAL)?
+            }
             _ => 0,
         }),
         _ => Err(errno::no_option()),

@@ -158,8 +158,15 @@ pub(crate) enum Choice {
     Namespace,
     /// None.
     Plain,
-    /// This one, and perhaps another one that messages may come with.
-    Own(Held, Option<Held>),
+    /// Its own. Not in the socket: most have none.
+    Own(KBox<Own>),
+}
+
+/// A socket's own keys: what its messages are sealed with, and perhaps another one that messages
+/// may come with.
+pub(crate) struct Own {
+    pub(crate) held: Held,
+    pub(crate) other: Option<Held>,
 }
 
 impl Choice {
@@ -168,7 +175,7 @@ impl Choice {
         match self {
             Self::Namespace => keys.main().filter(|_| keys.sealed),
             Self::Plain => None,
-            Self::Own(held, _) => Some(held.psk()),
+            Self::Own(own) => Some(own.held.psk()),
         }
     }
 
@@ -178,12 +185,12 @@ impl Choice {
             (Self::Namespace, None) => !keys.sealed,
             (Self::Namespace, Some(id)) => keys.sealed && keys.has(id),
             (Self::Plain, id) => id.is_none(),
-            (Self::Own(..), None) => false,
-            (Self::Own(held, other), Some(id)) => {
+            (Self::Own(_), None) => false,
+            (Self::Own(own), Some(id)) => {
                 // Another key may have the same name: it was opened with the one that is found.
                 let found = keys.find(id);
-                let is_it = |own: &Held| found == Some(own.psk());
-                is_it(held) || other.as_ref().is_some_and(is_it)
+                let is_it = |held: &Held| found == Some(held.psk());
+                is_it(&own.held) || own.other.as_ref().is_some_and(is_it)
             }
         }
     }

@@ -2,7 +2,7 @@
 //! Sockets: what the namespace keeps for each.
 
 use crate::incoming::{Incoming, Where};
-use crate::keys::{Choice, Held, Keys};
+use crate::keys::{Choice, Held, Keys, Own};
 use crate::memory::atomic;
 use crate::outgoing::{Open, OVERHEAD};
 use crate::ports::Ports;
@@ -432,9 +432,9 @@ impl Sockets {
     pub(crate) fn give_up_keys(&mut self, handle: u64) {
         if let Some(socket) = self.all.get_mut(&handle) {
             let before = core::mem::replace(&mut socket.choice, Choice::Namespace);
-            if let Choice::Own(held, other) = &before {
-                self.keys.leave(held.id());
-                if let Some(other) = other {
+            if let Choice::Own(own) = &before {
+                self.keys.leave(own.held.id());
+                if let Some(other) = &own.other {
                     self.keys.leave(other.id());
                 }
             }
@@ -449,16 +449,17 @@ impl Sockets {
         if self.get(handle).is_none() {
             return Err(ENODEV);
         }
-        self.keys.join(&held)?;
-        if let Some(other) = &other {
+        let own = KBox::new(Own { held, other }, atomic())?;
+        self.keys.join(&own.held)?;
+        if let Some(other) = &own.other {
             if let Err(error) = self.keys.join(other) {
-                self.keys.leave(held.id());
+                self.keys.leave(own.held.id());
                 return Err(error);
             }
         }
         self.give_up_keys(handle);
         if let Some(socket) = self.all.get_mut(&handle) {
-            socket.choice = Choice::Own(held, other);
+            socket.choice = Choice::Own(own);
         }
         Ok(())
     }

@@ -242,7 +242,7 @@ options! {
     orphan_buffer: u32 = 256 << 20, ORPHAN_BUFFER "orphan-buffer" BUFFER;
 
     /// Whether messages are sealed: encrypted and authenticated with a key that both ends have.
-    /// psk: all are, both ways, and what is not sealed is dropped without an answer; it needs a key.
+    /// psk: all are, both ways, and what is not sealed is dropped without an answer; needs a key.
     /// off: none, and sealed ones are dropped; sockets may have keys of their own (TURNSTILE_KEY).
     /// Sealed tokens are longer: raise token-share, here and in the ports, to 7.02 %.
     security: u32 = uapi::SECURITY_OFF, SECURITY "security" Opt::choice(&["off", "psk"]);

@@ -75,7 +75,7 @@ pub const NUMBERS: u32 = 1 << 30;
 impl Label {
     /// The bytes on the wire.
     pub fn write(&self) -> [u8; LABEL_LEN] {
-        let number = (self.kind as u32) << 30 | (self.number & (NUMBERS - 1));
+        let number = ((self.kind as u32) << 30) | (self.number & (NUMBERS - 1));
         let mut bytes = [0; LABEL_LEN];
         put(&mut bytes, 0, &self.word.to_be_bytes());
         put(&mut bytes, 4, &number.to_be_bytes());

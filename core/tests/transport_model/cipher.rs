@@ -69,7 +69,7 @@ pub(crate) fn open(bytes: &[u8], header: usize, key: &Key) -> Option<Option<Payl
     let number = |from: usize, to: usize| -> u64 {
         text[from..to]
             .iter()
-            .fold(0, |all, &byte| all << 8 | u64::from(byte))
+            .fold(0, |all, &byte| (all << 8) | u64::from(byte))
     };
     Some((text.len() == PAYLOAD).then(|| Payload {
         message: number(0, 8) as usize,

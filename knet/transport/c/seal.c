@@ -17,8 +17,8 @@ void knt_hmac(const u8 *key, u32 key_len, const u8 *data, u32 len, u8 mac[KNT_KE
 /*
  * Reads a key of type logon, which programs can make and use, and not read. The caller has to be
  * able to find it: by its description, in its own keyrings, by its own rights. Sleeps. -ENOKEY:
- * there is no such key; -EINVAL: it is of another type; -EACCES: it is not the caller's; -EKEYREVOKED,
- * -EKEYEXPIRED; -EMSGSIZE: it does not have len bytes.
+ * there is no such key; -EINVAL: it is of another type; -EACCES: it is not the caller's;
+ * -EKEYREVOKED, -EKEYEXPIRED; -EMSGSIZE: it does not have len bytes.
  */
 int knt_key_read(u32 serial, u8 *to, u32 len)
 {

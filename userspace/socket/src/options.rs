@@ -93,13 +93,14 @@ macro_rules! socket_options {
                 .set_number(turnstile_core::transport::uapi::sockopt::DISCARD, number)
         }
 
-        /// How the socket's messages are sealed, both ways, from now on. Messages under way keep the
-        /// key that they have.
+        /// How the socket's messages are sealed, both ways, from now on. Messages under way keep
+        /// the key that they have.
         ///
         /// # Errors
         /// ENOKEY: there is no such key; EACCES: it is in none of the caller's keyrings; EINVAL: it
         /// is of another type than `logon`; EMSGSIZE: it does not have 32 bytes; EKEYREVOKED,
-        /// EKEYEXPIRED.
+        /// EKEYEXPIRED; EEXIST: another key of the namespace's sockets has the same name in
+        /// packets.
         pub fn set_security(&self, security: crate::Security) -> std::io::Result<()> {
             let value = match security {
                 crate::Security::Namespace => 0,
@@ -122,8 +123,8 @@ macro_rules! socket_options {
             })
         }
 
-        /// Another key that messages to a socket with a key of its own may come with, for as long as
-        /// its peers still have that one. `None`: no other.
+        /// Another key that messages to a socket with a key of its own may come with, for as long
+        /// as its peers still have that one. `None`: no other.
         ///
         /// # Errors
         /// As [`Self::set_security`]; EINVAL: the socket has no key of its own.

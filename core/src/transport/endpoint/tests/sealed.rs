@@ -63,7 +63,7 @@ fn keys_are_overwritten() {
     send(&mut endpoint, &peer, &mut io).unwrap();
     assert!(secrets(&endpoint) > 100);
     endpoint.abort(NOW, id, &mut io);
-    // Incoming: refused; aborted by its sender; timed out; cleared. A FIN of no message is answered.
+    // Incoming: refused; aborted by its sender; timed out. A FIN of no message is answered.
     let refused = Sync {
         destination: 9,
         ..sync(1, 5000)
@@ -174,4 +174,28 @@ fn without_memory_nothing_goes_out_in_clear() {
         assert_eq!((endpoint.counts().1, io.sent.len()), (1, 0));
         endpoint.abort(NOW, id, &mut io);
     }
+}
+
+/// Where tables grow ahead only: no packet makes that of sealed messages grow, and there is room as
+/// soon as it is asked for.
+#[test]
+fn packets_make_no_table_of_sealed_messages_grow() {
+    let (mut endpoint, mut io) = new(&config());
+    endpoint.grow_ahead();
+    endpoint.prepare();
+    io.sealed = true;
+    endpoint.set_sealing(Sealing::All);
+    let peer = host(1, false);
+    let packet = Packet::Sync(sync(1, 5000));
+    come(&mut endpoint, NOW, &peer, packet, 0, &mut io);
+    assert_eq!(endpoint.counts().1, 0, "before there is room");
+    assert_eq!(endpoint.stats().get(Counter::SyncNoMemory), 1);
+    endpoint.prepare();
+    let before = chunks();
+    for cookie in 1..=100 {
+        let packet = Packet::Sync(sync(cookie, 5000));
+        come(&mut endpoint, NOW, &peer, packet, 1, &mut io);
+    }
+    assert_eq!(endpoint.counts().1, 100);
+    assert_eq!(chunks(), before);
 }
