@@ -4,7 +4,8 @@
 //!
 //! One thread does all of it: it sleeps until a message is due or a socket is ready. Both
 //! transports are used alike: a message takes an idle `Channel` between its two hosts, which is an
-//! open connection or a pair of Turnstile sockets, so that TCP is not charged for handshakes. A
+//! open connection, or a pair of Turnstile sockets of hosts that have exchanged a message, so that
+//! neither is charged for handshakes. A
 //! message that finds no idle channel waits, and its time runs.
 
 mod channel;

@@ -23,9 +23,10 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/dead/orphans", orphans)
         .timeout_s(300)
         .needs(&[Need::VirtualTime]),
+    // KASAN keeps what is freed for a while, and so much of it.
     Case::new("transport/dead/memory-given-back", given_back)
         .timeout_s(300)
-        .needs(&[Need::VirtualTime]),
+        .needs(&[Need::VirtualTime, Need::Speed]),
     Case::new("transport/dead/window-0", window_0).timeout_s(120),
     Case::new("transport/dead/no-tokens", no_tokens).timeout_s(120),
     Case::new("transport/dead/no-data", no_data).timeout_s(120),

@@ -210,15 +210,37 @@ fn turnstile(near: Place<'_>, far: Place<'_>, count: usize) -> Result<Pairs> {
             })
             .collect::<Result<_>>()
     })?;
-    near.ns.enter(|| {
+    let pairs: Vec<(Socket, Socket)> = near.ns.enter(|| {
         receivers
             .into_iter()
             .map(|receiver| {
                 let to = receiver.local_addr().context("the receiver's address")?;
                 let sender = make()?;
                 sender.connect(&to).context("connecting")?;
-                Ok((sender.into(), receiver.into()))
+                Ok((sender, receiver))
             })
-            .collect()
-    })
+            .collect::<Result<_>>()
+    })?;
+    if let Some((sender, receiver)) = pairs.first() {
+        meet(sender, receiver)?;
+    }
+    Ok(pairs
+        .into_iter()
+        .map(|(sender, receiver)| (sender.into(), receiver.into()))
+        .collect())
+}
+
+/// Two hosts exchange a message, by which the receiver learns that the sender has its address: what
+/// a handshake is for TCP.
+fn meet(sender: &Socket, receiver: &Socket) -> Result<()> {
+    let patience = Some(Duration::from_secs(10));
+    receiver
+        .set_read_timeout(patience)
+        .context("setting SO_RCVTIMEO")?;
+    sender.send(&[0]).context("sending the first message")?;
+    let mut byte = [std::mem::MaybeUninit::uninit()];
+    receiver.recv(&mut byte).context("the first message")?;
+    receiver
+        .set_read_timeout(None)
+        .context("setting SO_RCVTIMEO")
 }
