@@ -121,7 +121,10 @@ fn the_documented_keys() {
     let cookie = Cookie(0x0123_4567_89ab_cdef);
     let root = root(mac, &key, cookie, 0x1111_1111_1111_1111).unwrap();
     let of = |kind, random| expand(mac, &root, kind, random, &end(1, 2), true).unwrap();
-    let shown = |key: Key| -> String { key.iter().map(|b| std::format!("{b:02x}")).collect() };
+    let shown = |key: Key| {
+        let bytes: Vec<String> = key.iter().map(|b| std::format!("{b:02x}")).collect();
+        bytes.concat()
+    };
     let all = [
         shown(root),
         shown(of(Kind::First, 0)),
