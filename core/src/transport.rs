@@ -33,6 +33,7 @@ pub mod endpoint;
 pub mod feedback;
 mod gaps;
 mod heap;
+mod hint;
 pub mod host;
 mod incoming;
 mod index;

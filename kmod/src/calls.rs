@@ -141,7 +141,7 @@ pub(crate) fn moved(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
 
 /// A socket is shut down: if for reading, what comes is refused.
 pub(crate) fn shutdown(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
-    if !sock.view().no_receive {
+    if !sock.no_receive() {
         return;
     }
     refuse_all(net, sock.handle());
@@ -347,14 +347,12 @@ impl State {
     /// Whether a socket could begin a message: to its peer, if it is connected. If not, it is woken
     /// when it can.
     fn has_place(&mut self, sock: &Sock) -> bool {
-        let (handle, view) = (sock.handle(), sock.view());
-        let to = match (self.sockets.get(handle).and_then(|it| it.path), view.peer) {
-            (Some((peer, path)), Some(now)) if peer == now => Some(path),
-            _ => None,
-        };
-        let place = self.endpoint.may_send(view.user, to.as_ref());
+        let (handle, user) = (sock.handle(), sock.user());
+        let path = self.sockets.get(handle).and_then(|it| it.path);
+        let to = path.and_then(|(peer, path)| (sock.view().peer == Some(peer)).then_some(path));
+        let place = self.endpoint.may_send(user, to.as_ref());
         if !place {
-            self.sockets.wait_for_place(handle, view.user, to);
+            self.sockets.wait_for_place(handle, user, to);
         }
         place
     }

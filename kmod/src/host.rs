@@ -32,6 +32,8 @@ pub(crate) struct Surroundings<'a> {
     /// then the device in it.
     pub(crate) device: u32,
     pub(crate) slave: u32,
+    /// The socket for the message that the packet opens, if it was looked for already.
+    pub(crate) found: Option<u64>,
 }
 
 /// A packet may take this much memory for each byte that may come of its message.
@@ -164,7 +166,9 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             scope: from.scope,
             port: sync.source,
         };
-        let found = self.find(&sender, &from.local, sync.destination);
+        let found = self
+            .found
+            .or_else(|| self.find(&sender, &from.local, sync.destination));
         let keys = &self.sockets.keys;
         match found.and_then(|handle| self.sockets.get(handle)) {
             Some(socket) => socket.choice.admits(keys, key),
@@ -180,18 +184,18 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             port: sync.source,
         };
         let handle = self
-            .find(&sender, &from.local, sync.destination)
+            .found
+            .or_else(|| self.find(&sender, &from.local, sync.destination))
             .ok_or(Refusal::Reset(ResetCode::NoSocket))?;
         let now = self.now;
         let socket = self
             .socket(handle)
             .ok_or(Refusal::Reset(ResetCode::NoSocket))?;
-        let view = socket.sock.view();
-        if view.no_receive {
+        if socket.sock.no_receive() {
             return Err(Refusal::Reset(ResetCode::Closed));
         }
         let slot = RBTreeNodeReservation::new(atomic()).map_err(|_| Refusal::Ignore)?;
-        socket.budget.resize(view.receive_buffer);
+        socket.budget.resize(socket.sock.receive_buffer());
         let (number, place, window) = socket.admit(id, sync.length).ok_or(Refusal::Ignore)?;
         let message = Incoming {
             socket: handle,
@@ -332,7 +336,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             });
         }
         if errno != 0 {
-            if socket.sock.view().peer.is_some() {
+            if socket.sock.is_connected() {
                 socket.sock.set_error(errno);
             }
             // Who waits for room in this very message need not wait.
@@ -347,6 +351,10 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         if gone {
             self.sockets.remove(handle);
         }
+    }
+
+    fn listens(&self) -> bool {
+        self.outbox.is_heard()
     }
 
     fn event(&mut self, event: &Event) {

@@ -89,12 +89,12 @@ pub(crate) fn receive(
                 if done != 0 && (!flags.wait_all || flags.peek) {
                     return Ok(done);
                 }
-                if sock.view().no_receive {
+                if sock.no_receive() {
                     return Ok(done);
                 }
                 let ready = |net: &mut Net<'_, Turnstile>| match net.lock() {
                     Some(mut state) => {
-                        state.is_ready(handle, within) || sock.has_error() || sock.view().no_receive
+                        state.is_ready(handle, within) || sock.has_error() || sock.no_receive()
                     }
                     None => true,
                 };

@@ -58,6 +58,7 @@ struct Beginning {
     hidden: bool,
     deadline: Option<u64>,
     coflow: u32,
+    /// What the call asks for, not the socket.
     priority: Option<u8>,
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn send(
 ) -> Result<u32> {
     let options = message.options()?;
     sock.take_error()?;
-    if sock.view().no_send {
+    if sock.no_send() {
         return Err(EPIPE);
     }
     if len == 0 {
@@ -148,16 +149,6 @@ impl Call<'_, '_> {
         let (path, mtu) = self.sock.route(self.net, &to, &options.wish)?;
         let ipv6 = !address(&path).is_ipv4();
         let mss = mss(mtu, ipv6).ok_or_else(errno::too_long)?.min(MAX_MSS);
-        let priority = match options.priority {
-            Some(priority) => Some(priority),
-            None => {
-                let state = self.net.lock().ok_or(ENODEV)?;
-                state
-                    .sockets
-                    .get(self.sock.handle())
-                    .and_then(|socket| socket.priority)
-            }
-        };
         let at_once = length.filter(|length| *length == self.len).unwrap_or(0);
         let (writer, data) = loop {
             match Writer::new(self.net, &self.sock, at_once) {
@@ -174,12 +165,12 @@ impl Call<'_, '_> {
             stage: Stage::New(Beginning {
                 path,
                 device: options.wish.device,
-                source: self.sock.view().local.port,
+                source: self.sock.port(),
                 mss,
                 hidden: options.unknown_size == Some(true),
                 deadline: options.deadline,
                 coflow: options.coflow.unwrap_or(0),
-                priority,
+                priority: options.priority,
             }),
         })
     }
@@ -229,7 +220,7 @@ impl Call<'_, '_> {
         }
         let sock = self.sock;
         sock.wait(self.net, &mut self.timeout, |net| {
-            sock.view().no_send || is_scarce(net, false) != Some(true)
+            sock.no_send() || is_scarce(net, false) != Some(true)
         })
     }
 
@@ -248,7 +239,7 @@ impl Call<'_, '_> {
         let mut result = Ok(0);
         let sock = self.sock;
         sock.wait(self.net, &mut self.timeout, |net| {
-            if sock.view().no_send {
+            if sock.no_send() {
                 // Who ended the socket has said why.
                 result = Err(sock.take_error().err().unwrap_or(EPIPE));
                 return true;
@@ -265,7 +256,7 @@ impl Call<'_, '_> {
                 }
             }
             if let Some(to) = &path {
-                let user = sock.view().user;
+                let user = sock.user();
                 let Some(socket) = state.sockets.get_mut(handle) else {
                     result = Err(ENODEV);
                     return true;
@@ -310,7 +301,7 @@ impl Call<'_, '_> {
         let (state, outbox) = locked.parts();
         match going.stage {
             Stage::New(beginning) => {
-                let user = self.sock.view().user;
+                let user = self.sock.user();
                 let begun = state.start(handle, user, going, &beginning, copied, outbox)?;
                 let Some((id, number)) = begun else {
                     return Ok(false);
@@ -402,22 +393,22 @@ impl State {
         let now = now();
         let charged = available.saturating_add(OVERHEAD);
         let written = going.data.take().ok_or(ENODEV)?;
+        let most = match self.sockets.key(handle) {
+            Some(_) => MAX_SEALED,
+            None => MAX_MSS,
+        };
         let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
         let number = socket.next_outgoing;
         socket.begin_sending(number)?;
         socket.queued = socket.queued.saturating_add(charged);
         let path = beginning.path;
-        let most = match self.sockets.key(handle) {
-            Some(_) => MAX_SEALED,
-            None => MAX_MSS,
-        };
         let what = host::Outgoing {
             source: beginning.source,
             destination: going.to.port,
             length: going.length.filter(|_| !beginning.hidden),
             deadline: beginning.deadline.map(Nanos),
             coflow: beginning.coflow,
-            priority: beginning.priority,
+            priority: beginning.priority.or(socket.priority),
             mss: beginning.mss.min(most),
             available,
             user,

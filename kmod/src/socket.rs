@@ -136,7 +136,7 @@ impl Socket {
     /// The send buffer's size and how much of it is free. Half of what the kernel counts is for
     /// bytes of messages.
     pub(crate) fn room(&self) -> (u32, u32) {
-        let size = (self.sock.view().send_buffer / 2).max(LEAST_SEND);
+        let size = (self.sock.send_buffer() / 2).max(LEAST_SEND);
         if self.scarce {
             return (size, 0);
         }
@@ -325,7 +325,7 @@ impl Socket {
                 bytes: *bytes,
             })
         }
-        self.budget.resize(self.sock.view().receive_buffer);
+        self.budget.resize(self.sock.receive_buffer());
         let (waiting, sharing) = (first(&self.waiting), first(&self.sharing));
         match self.budget.next(waiting, sharing) {
             Next::None => None,

@@ -10,7 +10,7 @@ use crate::settings::Settings;
 use crate::socket::Sockets;
 use kernel::prelude::*;
 use knet_transport::{
-    now, random, wall_clock, Arrival, Device, Locked, Net, Opening, Outbox, Path, Refused,
+    now, random, wall_clock, Arrival, Device, Locked, Net, Opening, Outbox, Path, Refused, Skb,
     SockAddress, SockRef, Verdict,
 };
 use turnstile_core::header::PORT;
@@ -66,9 +66,10 @@ impl State {
 
     /// When the timer is to fire, ns.
     pub(crate) fn next_timer(&self) -> Option<u64> {
-        let endpoint = self.endpoint.next_timer().map(|at| at.0);
-        let waiting = self.sockets.waiting.next();
-        [endpoint, waiting].into_iter().flatten().min()
+        let endpoint = self.endpoint.next_timer().map_or(u64::MAX, |at| at.0);
+        let waiting = self.sockets.waiting.next().unwrap_or(u64::MAX);
+        let next = endpoint.min(waiting);
+        (next != u64::MAX).then_some(next)
     }
 
     /// The endpoint, and what it needs for a call.
@@ -85,6 +86,7 @@ impl State {
             now,
             device: 0,
             slave: 0,
+            found: None,
         };
         (&mut self.endpoint, surroundings)
     }
@@ -108,10 +110,11 @@ pub(crate) fn timer(state: &mut Locked<'_, Turnstile>) {
 /// A packet came.
 pub(crate) fn packet(net: &mut Net<'_, Turnstile>, arrival: Arrival<'_>) {
     let (head, len) = (arrival.head(), arrival.len as usize);
-    match wire::parse(head, len) {
-        Ok(packet) => deliver(net, arrival, &packet, None),
+    // Looked at where it is: it is large.
+    match &wire::parse(head, len) {
+        Ok(packet) => deliver(net, arrival, packet, None),
         Err(_) if wire::is_sealed(head, len) => sealed(net, arrival),
-        Err(why) => malformed(net, why),
+        Err(why) => malformed(net, *why),
     }
 }
 
@@ -188,6 +191,7 @@ fn deliver(
         return state.endpoint.refused(Counter::RefusedPort);
     }
     // The socket is asked before the sender is told that anything came.
+    let mut found = None;
     if let Some(sock) = destination(&mut state, &arrival, packet) {
         let mut verdict = arrival.admitted(&sock, true);
         if verdict == Verdict::AskUnlocked {
@@ -206,8 +210,17 @@ fn deliver(
         if verdict != Verdict::Passes {
             return state.endpoint.refused(Counter::RefusedFilter);
         }
+        found = Some(sock.handle());
     }
-    accept(&mut state, arrival, packet, opening);
+    let from = source(&arrival);
+    let way = Way {
+        link: arrival.link,
+        device: arrival.device,
+        slave: arrival.slave,
+        ecn: arrival.ecn,
+        found,
+    };
+    accept(&mut state, &from, &way, (packet, opening), arrival.into_skb());
 }
 
 fn source(arrival: &Arrival<'_>) -> Address {
@@ -223,14 +236,25 @@ pub(crate) fn refused(state: &mut Locked<'_, Turnstile>, why: Refused) {
     });
 }
 
-/// The packet of an arrival, which its socket may have.
+/// How a packet came.
+struct Way {
+    link: u32,
+    device: u32,
+    slave: u32,
+    ecn: u8,
+    /// The socket that may have it.
+    found: Option<u64>,
+}
+
+/// A packet that its socket may have, and how it was opened if it was sealed.
 fn accept(
     state: &mut Locked<'_, Turnstile>,
-    arrival: Arrival<'_>,
-    packet: &Packet,
-    opening: Option<&Sealed>,
+    from: &Address,
+    way: &Way,
+    (packet, opening): (&Packet, Option<&Sealed>),
+    skb: Skb,
 ) {
-    let link = arrival.link;
+    let link = way.link;
     let device = match state.endpoint.has_link(link) {
         true => Device::Silent,
         false => state.device(link),
@@ -239,16 +263,16 @@ fn accept(
     let clock = clock(state.endpoint.config());
     let now = now();
     let (endpoint, mut surroundings) = state.split(outbox, now);
-    (surroundings.device, surroundings.slave) = (arrival.device, arrival.slave);
+    (surroundings.device, surroundings.slave) = (way.device, way.slave);
+    surroundings.found = way.found;
     if let Device::Speed(rate) = device {
         endpoint.set_link(Nanos(now), link, rate);
     }
-    let (from, ecn, now) = (source(&arrival), arrival.ecn, Nanos(now));
-    let (skb, host) = (arrival.into_skb(), &mut surroundings);
+    let (ecn, now, host) = (way.ecn, Nanos(now), &mut surroundings);
     match opening {
-        None => endpoint.packet(now, clock, &from, link, ecn, packet, skb, host),
+        None => endpoint.packet(now, clock, from, link, ecn, packet, skb, host),
         Some(opening) => {
-            endpoint.opened(now, clock, &from, link, ecn, packet, skb, opening, host);
+            endpoint.opened(now, clock, from, link, ecn, packet, skb, opening, host);
         }
     }
     state.settle(outbox);

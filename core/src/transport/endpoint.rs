@@ -20,6 +20,7 @@
 
 use super::config::Resolved;
 use super::heap::Heap;
+use super::hint::Hint;
 use super::host::{
     Address, Class, Event, Host, InId, Info, Limit, LinkInfo, Memory, OutId, Owner, PeerInfo,
     Sealing, Slice,
@@ -39,7 +40,9 @@ use super::shares::Shares;
 use super::siphash::Key;
 use super::slab::Slab;
 use super::stats::{Counter, Stats};
-use super::wire::{self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER};
+use super::wire::{
+    self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER, SHORT_HEADER,
+};
 use crate::header::FLAGS;
 use crate::port::config::TOKEN_WIRE_LEN;
 use crate::units::Nanos;
@@ -79,9 +82,11 @@ pub struct Endpoint<M: Memory, O, I> {
     numbers: u64,
     outs: Slab<M, Out<O>>,
     out_index: Index<M>,
+    last_out: Hint,
     out_timers: Heap<M, Nanos>,
     ins: Slab<M, In<I>>,
     in_index: Index<M>,
+    last_in: Hint,
     in_timers: Heap<M, Nanos>,
     links: Links<M>,
     peers: Peers<M>,
@@ -135,6 +140,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ///
     /// It is large: the kernel module copies this constant into place and starts it there, since
     /// the stack has no room for one that is returned or moved.
+    // Each use has cells of its own, as is meant.
+    #[allow(clippy::declare_interior_mutable_const)]
     pub const NEW: Self = Self {
         config: Resolved::NONE,
         stats: Stats::new(),
@@ -143,9 +150,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         numbers: 0,
         outs: Slab::new(),
         out_index: Index::new(),
+        last_out: Hint::new(),
         out_timers: Heap::new(),
         ins: Slab::new(),
         in_index: Index::new(),
+        last_in: Hint::new(),
         in_timers: Heap::new(),
         links: Links::NEW,
         peers: Peers::new(),
@@ -395,20 +404,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         (self.key.hash([cookie.0], purpose::OUTGOING, 0) >> 32) as u32
     }
 
-    fn hash_address(&self, address: &Address) -> u32 {
-        (self.keyed(0, address, purpose::PEER) >> 32) as u32
-    }
-
     /// A hash of a number and an address that nobody else can work out.
     fn keyed(&self, number: u64, address: &Address, purpose: u8) -> u64 {
-        let Address { ip, local, scope } = address;
-        if address.is_ipv4() {
-            let (ip, local) = (low(ip) as u32, low(local) as u32);
-            let both = (u64::from(ip) << 32) | u64::from(local);
-            return self.key.hash([number, both], purpose, *scope);
-        }
-        let words = [number, high(ip), low(ip), high(local), low(local)];
-        self.key.hash(words, purpose, *scope)
+        self.key.hash_address(number, address, purpose)
     }
 
     fn out_id(&self, index: u32) -> OutId {
@@ -437,21 +435,38 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// address is not.
     fn find_out(&self, cookie: Cookie, from: &Address) -> Result<u32, bool> {
         let mut other = false;
-        let found = self.out_index.find(self.hash_out(cookie), |index| {
+        let is = |index| {
             let out = self.outs.get(index).filter(|out| out.cookie == cookie);
-            let same = out.is_some_and(|out| out.to == *from);
-            other |= out.is_some() && !same;
-            same
-        });
-        found.ok_or(other)
+            out.is_some_and(|out| out.to == *from)
+        };
+        let find = || {
+            self.out_index.find(self.hash_out(cookie), |index| {
+                let same = is(index);
+                let out = self.outs.get(index);
+                other |= !same && out.is_some_and(|out| out.cookie == cookie);
+                same
+            })
+        };
+        self.last_out.or_find(is, find).ok_or(other)
     }
 
     /// The incoming message that a packet belongs to.
     fn find_in(&self, cookie: Cookie, from: &Address) -> Option<u32> {
-        self.in_index.find(self.hash_in(cookie, from), |index| {
-            let message = self.ins.get(index);
-            message.is_some_and(|it| it.cookie == cookie && it.from == *from)
-        })
+        let find = || self.look_up_in(self.hash_in(cookie, from), cookie, from);
+        let is = |index| self.is_in(index, cookie, from);
+        self.last_in.or_find(is, find)
+    }
+
+    /// The same, with its [hash](Self::hash_in).
+    fn look_up_in(&self, hash: u32, cookie: Cookie, from: &Address) -> Option<u32> {
+        self.in_index
+            .find(hash, |index| self.is_in(index, cookie, from))
+    }
+
+    #[inline]
+    fn is_in(&self, index: u32, cookie: Cookie, from: &Address) -> bool {
+        let message = self.ins.get(index);
+        message.is_some_and(|it| it.cookie == cookie && it.from == *from)
     }
 
     /// Counts a signal that belongs to no message.
@@ -521,16 +536,50 @@ fn transmit<O, I, H: Host<O, I>>(
     payload: Option<Slice<'_, O>>,
     seal: Option<&Seal>,
 ) {
+    if let Some(seal) = seal {
+        return transmit_sealed(host, owner, to, class, ren, packet, payload, seal);
+    }
+    if matches!(packet, Packet::Resend(_)) {
+        return transmit_in::<MAX_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
+    }
+    transmit_in::<SHORT_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
+}
+
+/// With so many bytes for the header: they have to be zeroed each time.
+fn transmit_in<const N: usize, O, I, H: Host<O, I>>(
+    host: &mut H,
+    owner: Owner<'_, O, I>,
+    to: &Address,
+    class: Class,
+    ren: bool,
+    packet: &Packet,
+    payload: Option<Slice<'_, O>>,
+) {
+    let mut buffer = [0; N];
+    let len = packet.write(&mut buffer);
+    let header = buffer.get(..len).unwrap_or(&buffer);
+    host.transmit(owner, to, class, ren, header, payload);
+}
+
+#[inline(never)]
+#[allow(clippy::too_many_arguments)] // facts of one packet
+fn transmit_sealed<O, I, H: Host<O, I>>(
+    host: &mut H,
+    owner: Owner<'_, O, I>,
+    to: &Address,
+    class: Class,
+    ren: bool,
+    packet: &Packet,
+    payload: Option<Slice<'_, O>>,
+    seal: &Seal,
+) {
     let mut buffer = [0; MAX_HEADER];
     let len = packet.write(&mut buffer);
-    if let (Some(_), Some(flags)) = (seal, buffer.get_mut(FLAGS)) {
+    if let Some(flags) = buffer.get_mut(FLAGS) {
         *flags |= packet.header().kind.sealed();
     }
     let header = buffer.get(..len).unwrap_or(&buffer);
-    match seal {
-        None => host.transmit(owner, to, class, ren, header, payload),
-        Some(seal) => host.transmit_sealed(owner, to, class, ren, header, payload, seal),
-    }
+    host.transmit_sealed(owner, to, class, ren, header, payload, seal);
 }
 
 /// Bytes of a message's token on the wire.
@@ -563,23 +612,11 @@ fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The first half of an address.
-#[inline]
-fn high(ip: &[u8; 16]) -> u64 {
-    (u128::from_be_bytes(*ip) >> 64) as u64
-}
-
-/// The second half.
-#[inline]
-fn low(ip: &[u8; 16]) -> u64 {
-    u128::from_be_bytes(*ip) as u64
-}
-
 /// What the keyed hash is used for.
 mod purpose {
     pub(super) const MESSAGE: u8 = 1;
     pub(super) const OUTGOING: u8 = 2;
-    pub(super) const PEER: u8 = 3;
+    pub(super) const PATH: u8 = 8;
     pub(super) const COFLOW: u8 = 4;
     pub(super) const TOKENS: u8 = 5;
     pub(super) const STAMP: u8 = 6;

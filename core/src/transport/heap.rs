@@ -88,6 +88,8 @@ impl<M: Memory> Places<M> {
 pub(crate) struct Nodes<M: Memory, K> {
     nodes: Paged<M, (K, u32)>,
     len: u32,
+    /// The first node once more, since it is asked for most.
+    first: Option<(K, u32)>,
 }
 
 impl<M: Memory, K: Ord + Copy + Default> Nodes<M, K> {
@@ -95,6 +97,7 @@ impl<M: Memory, K: Ord + Copy + Default> Nodes<M, K> {
         Self {
             nodes: Paged::new(),
             len: 0,
+            first: None,
         }
     }
 
@@ -117,7 +120,7 @@ impl<M: Memory, K: Ord + Copy + Default> Nodes<M, K> {
     /// The least key and its index.
     #[inline]
     pub(crate) fn first(&self) -> Option<(K, u32)> {
-        self.at(0)
+        self.first
     }
 
     /// The key of an index.
@@ -148,6 +151,9 @@ impl<M: Memory, K: Ord + Copy + Default> Nodes<M, K> {
             return;
         };
         self.len = self.len.saturating_sub(1);
+        if self.len == 0 {
+            self.first = None;
+        }
         if let Some(place) = places.0.get_mut(index) {
             *place = NONE;
         }
@@ -187,6 +193,9 @@ impl<M: Memory, K: Ord + Copy + Default> Nodes<M, K> {
     fn put(&mut self, places: &mut Places<M>, place: u32, key: K, index: u32) {
         if let Some(node) = self.nodes.get_mut(place) {
             *node = (key, index);
+            if place == 0 {
+                self.first = Some((key, index));
+            }
         }
         if let Some(slot) = places.0.get_mut(index) {
             *slot = place;

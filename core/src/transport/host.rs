@@ -204,6 +204,9 @@ pub trait Host<O, I> {
     /// A message was delivered, or failed.
     fn out_done(&mut self, id: OutId, message: O, result: Result<(), Failure>);
 
+    /// Whether anybody listens to events: others are not made, as that takes time.
+    fn listens(&self) -> bool;
+
     /// An event for listeners.
     fn event(&mut self, event: &Event);
 }

@@ -90,6 +90,12 @@ impl<M: Memory> Index<M> {
         None
     }
 
+    /// The hash of an item in the table.
+    #[inline]
+    pub(crate) fn hash_of(&self, index: u32) -> u32 {
+        self.links.get(index).map_or(0, |link| link.hash)
+    }
+
     /// Adds an item that is not in the table yet, and for which room was made.
     pub(crate) fn insert(&mut self, hash: u32, index: u32) {
         if self.links.get(index).is_none() {

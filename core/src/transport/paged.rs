@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A growing array in chunks: it allocates little at once, and never moves its items.
 //!
-//! A tree of three levels: a root, directories, leaves. No chunk exceeds [`CHUNK_BYTES`], so that
+//! The first leaf stands alone, since most tables have no more most of the time. The others are in
+//! a tree of three levels: a root, directories, leaves. No chunk exceeds [`CHUNK_BYTES`], so that
 //! it can be allocated in atomic context, and growing copies nothing. It shrinks by a leaf at a
 //! time, from its end.
 
@@ -18,6 +19,8 @@ type Root<M, T> = <M as Memory>::Chunk<Option<Directory<M, T>>>;
 
 /// The array. Items are made when it grows.
 pub(crate) struct Paged<M: Memory, T> {
+    first: Option<Leaf<M, T>>,
+    /// The place of the first leaf is empty here.
     root: Option<Root<M, T>>,
     len: u32,
 }
@@ -38,7 +41,11 @@ impl<M: Memory, T> Paged<M, T> {
     pub(crate) const MAX: u32 = ((ROOT * DIRECTORY) as u32) << Self::SHIFT;
 
     pub(crate) const fn new() -> Self {
-        Self { root: None, len: 0 }
+        Self {
+            first: None,
+            root: None,
+            len: 0,
+        }
     }
 
     /// How many items there are.
@@ -59,6 +66,14 @@ impl<M: Memory, T> Paged<M, T> {
             return false;
         }
         while self.len <= index {
+            if self.len == 0 {
+                self.first = M::chunk(1 << Self::SHIFT, |_| fill());
+                if self.first.is_none() {
+                    return false;
+                }
+                self.len = 1 << Self::SHIFT;
+                continue;
+            }
             let leaf = self.len >> Self::SHIFT;
             let (high, low) = (leaf as usize / DIRECTORY, leaf as usize % DIRECTORY);
             if self.root.is_none() {
@@ -106,21 +121,37 @@ impl<M: Memory, T> Paged<M, T> {
         true
     }
 
+    /// The leaf that has an index, or would have it.
+    #[inline]
+    fn leaf(&self, index: u32) -> Option<&[T]> {
+        if index >> Self::SHIFT == 0 {
+            return Some(self.first.as_ref()?.as_ref());
+        }
+        let leaf = (index >> Self::SHIFT) as usize;
+        let directory = self.root.as_ref()?.as_ref().get(leaf / DIRECTORY)?;
+        let leaf = directory.as_ref()?.as_ref().get(leaf % DIRECTORY)?;
+        Some(leaf.as_ref()?.as_ref())
+    }
+
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        let leaf = (index >> Self::SHIFT) as usize;
-        let directory = self
-            .root
-            .as_ref()?
-            .as_ref()
-            .get(leaf / DIRECTORY)?
-            .as_ref()?;
-        let leaf = directory.as_ref().get(leaf % DIRECTORY)?.as_ref()?;
-        leaf.as_ref().get((index & Self::MASK) as usize)
+        self.leaf(index)?.get((index & Self::MASK) as usize)
+    }
+
+    /// Up to `count` items from `from` on: as many of them as one leaf has.
+    #[inline]
+    pub(crate) fn run(&self, from: u32, count: u32) -> &[T] {
+        let first = (from & Self::MASK) as usize;
+        let rest = self.leaf(from).and_then(|leaf| leaf.get(first..));
+        let rest = rest.unwrap_or_default();
+        rest.get(..count as usize).unwrap_or(rest)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        if index >> Self::SHIFT == 0 {
+            return self.first.as_mut()?.as_mut().get_mut(index as usize);
+        }
         let leaf = (index >> Self::SHIFT) as usize;
         let directory = self
             .root

@@ -3,6 +3,7 @@
 //! claims; and sums over the messages of each coflow.
 
 use super::heap::Heap;
+use super::hint::Hint;
 use super::host::{Address, Memory};
 use super::index::Index;
 use super::siphash::Key;
@@ -14,7 +15,7 @@ use crate::units::Nanos;
 const KNOWN: Nanos = Nanos(300 * Nanos::SECOND.0);
 /// The most peers that are known and have no message.
 pub(crate) const MOST_IDLE: u32 = 4096;
-/// How many of these may be in one network: /24 or /64.
+/// How many peers of one network, /24 or /64, may be known that have had no message for a time.
 pub(crate) const MOST_IDLE_OF_NET: u32 = MOST_IDLE / 4;
 /// To an address that is not proved, at most so many times as much is sent as came from it.
 pub(crate) const TIMES: u32 = 3;
@@ -35,7 +36,7 @@ pub(crate) struct Peer {
     /// Bytes of IP packets from it, and to it, while it has not been.
     came: u32,
     sent: u32,
-    /// While it has no message: its network's index.
+    /// Since it had no message for the first time: its network's index.
     net: Option<u32>,
 }
 
@@ -47,10 +48,18 @@ pub(crate) struct Coflow {
     pub(crate) remaining: u64,
 }
 
+/// What the keyed hash is used for, see `endpoint::purpose`.
+const PURPOSE: u8 = 3;
+
+fn hash(key: &Key, address: &Address) -> u32 {
+    (key.hash_address(0, address, PURPOSE) >> 32) as u32
+}
+
 /// The peers of messages under way, and those that are known from earlier ones.
 pub(crate) struct Peers<M: Memory> {
     pub(crate) all: Slab<M, Peer>,
     index: Index<M>,
+    last: Hint,
     /// Those without messages, and until when they are known.
     idle: Heap<M, Nanos>,
     nets: Tally<M>,
@@ -63,6 +72,7 @@ impl<M: Memory> Peers<M> {
         Self {
             all: Slab::new(),
             index: Index::new(),
+            last: Hint::new(),
             idle: Heap::new(),
             nets: Tally::new(),
             room: 0,
@@ -70,17 +80,19 @@ impl<M: Memory> Peers<M> {
     }
 
     /// The index of a peer.
-    pub(crate) fn find(&self, hash: u32, address: &Address) -> Option<u32> {
-        self.index.find(hash, |index| {
+    pub(crate) fn find(&self, key: &Key, address: &Address) -> Option<u32> {
+        let is = |index| {
             let peer = self.all.get(index);
             peer.is_some_and(|peer| peer.address == *address)
-        })
+        };
+        let find = || self.index.find(hash(key, address), is);
+        self.last.or_find(is, find)
     }
 
     /// The index of a peer, which is added if it is new. `None`: no memory. A peer without messages
     /// has to be [dropped](Peers::tidy).
-    pub(crate) fn get(&mut self, now: Nanos, hash: u32, address: &Address) -> Option<u32> {
-        if let Some(index) = self.find(hash, address) {
+    pub(crate) fn get(&mut self, now: Nanos, key: &Key, address: &Address) -> Option<u32> {
+        if let Some(index) = self.find(key, address) {
             self.rouse(now, index);
             return Some(index);
         }
@@ -102,7 +114,7 @@ impl<M: Memory> Peers<M> {
             sent: 0,
             net: None,
         })?;
-        self.index.insert(hash, index);
+        self.index.insert(hash(key, address), index);
         Some(index)
     }
 
@@ -153,9 +165,9 @@ impl<M: Memory> Peers<M> {
         peer.rtt = Nanos::MAX;
         if until <= now {
             (peer.proven, peer.came, peer.sent) = (false, 0, 0);
-        }
-        if let Some(net) = peer.net.take() {
-            self.nets.leave(net);
+            if let Some(net) = peer.net.take() {
+                self.nets.leave(net);
+            }
         }
     }
 
@@ -202,8 +214,9 @@ impl<M: Memory> Peers<M> {
         if peer.incoming != 0 || peer.outgoing != 0 || self.idle.key(index).is_some() {
             return;
         }
-        let net = Net::of(&peer.address, 24, 64);
-        if !peer.proven || self.nets.count(key, net) >= MOST_IDLE_OF_NET {
+        let (net, joined) = (Net::of(&peer.address, 24, 64), peer.net);
+        let full = || joined.is_none() && self.nets.count(key, net) >= MOST_IDLE_OF_NET;
+        if !peer.proven || full() {
             return self.remove(index);
         }
         // One at least that is known no longer makes room, or else the one that was longest idle.
@@ -215,7 +228,7 @@ impl<M: Memory> Peers<M> {
                 _ => break,
             }
         }
-        let joined = self.nets.join(key, net);
+        let joined = joined.or_else(|| self.nets.join(key, net));
         match self.all.get_mut(index) {
             Some(peer) if joined.is_some() => peer.net = joined,
             _ => return self.remove(index),

@@ -11,6 +11,7 @@
 //! of one user alike. So there are always places left for a user or a peer that has none, and a
 //! peer that is dead takes only from what its own user may have.
 
+use super::hint::Hint;
 use super::host::Memory;
 use super::index::Index;
 use super::siphash::Key;
@@ -31,6 +32,10 @@ struct Share {
 pub(crate) struct Shares<M: Memory> {
     all: Slab<M, Share>,
     index: Index<M>,
+    /// A user's, and a user's at a peer.
+    last: [Hint; 2],
+    /// The latest of each kind that has no message: it may soon have one again.
+    empty: [u32; 2],
 }
 
 /// A message's shares: its user's, and its user's at its peer.
@@ -53,6 +58,8 @@ impl<M: Memory> Shares<M> {
         Self {
             all: Slab::new(),
             index: Index::new(),
+            last: [const { Hint::new() }; 2],
+            empty: [NONE; 2],
         }
     }
 
@@ -62,15 +69,21 @@ impl<M: Memory> Shares<M> {
         self.index.shrink(self.all.room());
     }
 
-    fn find(&self, hash: u32, user: u32, peer: u32) -> Option<u32> {
-        self.index.find(hash, |index| {
+    fn find(&self, key: &Key, user: u32, peer: u32) -> Option<u32> {
+        if self.all.len() == 0 {
+            return None;
+        }
+        let is = |index| {
             let share = self.all.get(index);
             share.is_some_and(|share| share.user == user && share.peer == peer)
-        })
+        };
+        let [all, pair] = &self.last;
+        let last = if peer == NONE { all } else { pair };
+        last.or_find(is, || self.index.find(hash(key, user, peer), is))
     }
 
     fn messages(&self, key: &Key, user: u32, peer: u32) -> u32 {
-        let found = self.find(hash(key, user, peer), user, peer);
+        let found = self.find(key, user, peer);
         let share = found.and_then(|index| self.all.get(index));
         share.map_or(0, |share| share.messages)
     }
@@ -102,8 +115,7 @@ impl<M: Memory> Shares<M> {
     }
 
     fn add(&mut self, key: &Key, user: u32, peer: u32) -> Option<u32> {
-        let hash = hash(key, user, peer);
-        let index = match self.find(hash, user, peer) {
+        let index = match self.find(key, user, peer) {
             Some(index) => index,
             None => {
                 let (index, _) = self.all.vacant()?;
@@ -115,7 +127,7 @@ impl<M: Memory> Shares<M> {
                     peer,
                     messages: 0,
                 })?;
-                self.index.insert(hash, index);
+                self.index.insert(hash(key, user, peer), index);
                 index
             }
         };
@@ -129,9 +141,16 @@ impl<M: Memory> Shares<M> {
             return;
         };
         share.messages = share.messages.saturating_sub(1);
-        if share.messages == 0 {
-            self.index.remove(index);
-            self.all.remove(index);
+        if share.messages != 0 {
+            return;
+        }
+        let [all, pair] = &mut self.empty;
+        let empty = if share.peer == NONE { all } else { pair };
+        let before = core::mem::replace(empty, index);
+        let stays = before == index || self.all.get(before).is_none_or(|it| it.messages != 0);
+        if !stays {
+            self.index.remove(before);
+            self.all.remove(before);
         }
     }
 

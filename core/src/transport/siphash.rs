@@ -6,6 +6,8 @@
 //! collide; and what proves an address is made with it. The kernel's own hash tables and SYN
 //! cookies use the same function.
 
+use super::host::Address;
+
 /// A key: random, and known to nobody.
 #[derive(Clone, Copy)]
 pub(crate) struct Key([u64; 2]);
@@ -23,6 +25,30 @@ impl Key {
         let last = ((N as u64) << 40) | (u64::from(purpose) << 32) | u64::from(more);
         siphash::<1, 3>(self.0, &words, last)
     }
+
+    /// The hash of a number and an address.
+    pub(crate) fn hash_address(&self, number: u64, address: &Address, purpose: u8) -> u64 {
+        let Address { ip, local, scope } = address;
+        if address.is_ipv4() {
+            let (ip, local) = (low(ip) as u32, low(local) as u32);
+            let both = (u64::from(ip) << 32) | u64::from(local);
+            return self.hash([number, both], purpose, *scope);
+        }
+        let words = [number, high(ip), low(ip), high(local), low(local)];
+        self.hash(words, purpose, *scope)
+    }
+}
+
+/// The first half of an address.
+#[inline]
+fn high(ip: &[u8; 16]) -> u64 {
+    (u128::from_be_bytes(*ip) >> 64) as u64
+}
+
+/// The second half.
+#[inline]
+fn low(ip: &[u8; 16]) -> u64 {
+    u128::from_be_bytes(*ip) as u64
 }
 
 #[inline]
@@ -50,13 +76,17 @@ fn siphash<const C: u32, const D: u32>(key: [u64; 2], words: &[u64], last: u64) 
         k0 ^ 0x6c79_6765_6e65_7261,
         k1 ^ 0x7465_6462_7974_6573,
     ];
-    for &word in words.iter().chain(core::iter::once(&last)) {
+    let mut take = |word: u64| {
         v[3] ^= word;
         for _ in 0..C {
             round(&mut v);
         }
         v[0] ^= word;
+    };
+    for &word in words {
+        take(word);
     }
+    take(last);
     v[2] ^= 0xff;
     for _ in 0..D {
         round(&mut v);

@@ -29,6 +29,8 @@ pub(crate) struct Slab<M: Memory, T> {
     free: Used<M>,
     /// Indices from here on are free.
     fresh: u32,
+    /// The least free index.
+    least: u32,
     len: u32,
     /// How many items were removed: a generation that no entry had before.
     removed: u32,
@@ -41,6 +43,7 @@ impl<M: Memory, T> Slab<M, T> {
             used: Used::new(),
             free: Used::new(),
             fresh: 0,
+            least: 0,
             len: 0,
             removed: 0,
         }
@@ -91,6 +94,7 @@ impl<M: Memory, T> Slab<M, T> {
             self.fresh = last;
             found = true;
         }
+        self.least = self.least.min(self.fresh);
         let keep = self.fresh.max(keep);
         let shrunk = self.entries.shrink(keep);
         self.used.shrink(keep);
@@ -100,7 +104,7 @@ impl<M: Memory, T> Slab<M, T> {
 
     /// The index and the generation that the next item will have. `None` if there is no memory.
     pub(crate) fn vacant(&mut self) -> Option<(u32, u32)> {
-        let index = self.free.next(0).unwrap_or(self.fresh);
+        let index = self.least;
         if !self.reserve(index) {
             return None;
         }
@@ -119,6 +123,10 @@ impl<M: Memory, T> Slab<M, T> {
         }
         self.used.set(index, true);
         self.len = self.len.saturating_add(1);
+        self.least = match self.len == self.fresh {
+            true => self.fresh,
+            false => self.free.next(index).unwrap_or(self.fresh),
+        };
         Some(index)
     }
 
@@ -133,6 +141,7 @@ impl<M: Memory, T> Slab<M, T> {
         let item = part(entry.item.take()?);
         self.removed = self.removed.wrapping_add(1);
         entry.generation = self.removed;
+        self.least = self.least.min(index);
         self.free.set(index, true);
         self.used.set(index, false);
         self.len = self.len.saturating_sub(1);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How many entries of a table belong to each network, so that none has more than its share.
 
+use super::hint::Hint;
 use super::host::{Address, Memory};
 use super::index::Index;
 use super::siphash::Key;
-use super::slab::Slab;
+use super::slab::{Slab, NONE};
 
 /// A network: the address of which all bits beyond its prefix are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,9 @@ struct Entry {
 pub(crate) struct Tally<M: Memory> {
     all: Slab<M, Entry>,
     index: Index<M>,
+    last: Hint,
+    /// The latest network that has none: it may soon have one again.
+    empty: u32,
 }
 
 impl<M: Memory> Tally<M> {
@@ -47,6 +51,8 @@ impl<M: Memory> Tally<M> {
         Self {
             all: Slab::new(),
             index: Index::new(),
+            last: Hint::new(),
+            empty: NONE,
         }
     }
 
@@ -62,9 +68,12 @@ impl<M: Memory> Tally<M> {
     }
 
     fn find(&self, key: &Key, net: Net) -> Option<u32> {
-        self.index.find(net.hash(key), |index| {
-            self.all.get(index).is_some_and(|entry| entry.net == net)
-        })
+        if self.all.len() == 0 {
+            return None;
+        }
+        let is = |index| self.all.get(index).is_some_and(|entry| entry.net == net);
+        let find = || self.index.find(net.hash(key), is);
+        self.last.or_find(is, find)
     }
 
     /// How many a network has.
@@ -99,9 +108,14 @@ impl<M: Memory> Tally<M> {
             return;
         };
         entry.count = entry.count.saturating_sub(1);
-        if entry.count == 0 {
-            self.index.remove(index);
-            self.all.remove(index);
+        if entry.count != 0 {
+            return;
+        }
+        let before = core::mem::replace(&mut self.empty, index);
+        let stays = before == index || self.all.get(before).is_none_or(|it| it.count != 0);
+        if !stays {
+            self.index.remove(before);
+            self.all.remove(before);
         }
     }
 }

@@ -7,7 +7,7 @@
 use super::host::Memory;
 use super::paged::Paged;
 
-/// Words of a group.
+/// Words of a group: a power of two, and not more than a leaf of the array has.
 const GROUP: u32 = 8;
 /// Indices of a group.
 const SPAN: u32 = GROUP * 64;
@@ -52,25 +52,27 @@ impl<M: Memory> Used<M> {
         let Some(word) = self.words.get_mut(index / 64) else {
             return;
         };
-        *word = with(*word, index, used);
+        let before = core::mem::replace(word, with(*word, index, used));
+        if (before != 0) == (*word != 0) {
+            // Its group has some as before.
+            return;
+        }
         let group = index / SPAN;
-        let any = used
-            || self
-                .first_in(group * GROUP, group * GROUP + GROUP)
-                .is_some();
+        let any = used || self.first_in(group * GROUP, GROUP).is_some();
         if let Some(word) = self.groups.get_mut((group / 64) as usize) {
             *word = with(*word, group, any);
         }
     }
 
-    /// The first index in use in some words.
-    fn first_in(&self, from: u32, to: u32) -> Option<u32> {
-        for at in from..to {
+    /// The first index in use in some words, which are of one group.
+    fn first_in(&self, from: u32, words: u32) -> Option<u32> {
+        let mut first = from.saturating_mul(64);
+        for word in self.words.run(from, words) {
             step!();
-            let word = *self.words.get(at)?;
-            if word != 0 {
-                return Some((at * 64).saturating_add(word.trailing_zeros()));
+            if *word != 0 {
+                return Some(first.saturating_add(word.trailing_zeros()));
             }
+            first = first.saturating_add(64);
         }
         None
     }
@@ -84,9 +86,9 @@ impl<M: Memory> Used<M> {
         if word != 0 {
             return Some((from / 64 * 64).saturating_add(word.trailing_zeros()));
         }
-        let group = from / SPAN;
-        let after = group.saturating_add(1);
-        let rest = self.first_in(from / 64 + 1, after.saturating_mul(GROUP));
+        let after = (from / SPAN).saturating_add(1);
+        let next = from / 64 + 1;
+        let rest = self.first_in(next, after.saturating_mul(GROUP).saturating_sub(next));
         if rest.is_some() {
             return rest;
         }
@@ -97,7 +99,7 @@ impl<M: Memory> Used<M> {
             if word != 0 {
                 let group = (at * 64).saturating_add(word.trailing_zeros());
                 let first = group.saturating_mul(GROUP);
-                return self.first_in(first, first.saturating_add(GROUP));
+                return self.first_in(first, GROUP);
             }
             mask = u64::MAX;
         }

@@ -17,6 +17,8 @@ use crate::header::{self, Header, Type};
 pub const MAX_LENGTH: u32 = (1 << 30) - 1;
 /// The longest packet without payload: a RESEND of [`MAX_SPANS`].
 pub const MAX_HEADER: usize = RESEND_LEN + MAX_SPANS * SPAN_LEN;
+/// The longest of other packets without payload: a SYNC.
+pub const SHORT_HEADER: usize = SYNC_LEN;
 /// How many spans a RESEND can name.
 pub const MAX_SPANS: usize = 16;
 /// The least [`Sync::mss`]. With less, tokens would take too large a part of the link.

@@ -191,5 +191,9 @@ impl Host<Out, In> for Io {
         self.ended += 1;
     }
 
+    fn listens(&self) -> bool {
+        true
+    }
+
     fn event(&mut self, _: &Event) {}
 }

@@ -138,6 +138,10 @@ impl Host<u32, u32> for User {
 
     fn out_done(&mut self, _: OutId, _: u32, _: Result<(), Failure>) {}
 
+    fn listens(&self) -> bool {
+        true
+    }
+
     fn event(&mut self, _: &Event) {}
 }
 

@@ -397,5 +397,9 @@ impl Host<Out, In> for Io<'_> {
         assert!(entry.result.replace((self.now, result)).is_none());
     }
 
+    fn listens(&self) -> bool {
+        true
+    }
+
     fn event(&mut self, _: &Event) {}
 }

@@ -45,6 +45,7 @@ struct knt_net {
 		struct dst_entry *dst;	/* NULL: none */
 		u32 cookie;
 	} routes[KNT_ROUTES];
+	u32 last_route;		/* the place among them that was used last */
 	struct work_struct news;	/* genl.c */
 	bool link_changed;
 	struct xarray speeds;		/* link.c */

@@ -133,18 +133,9 @@ struct knt_sock_view {
 	struct knt_address local;	/* ip all zero: any */
 	struct knt_address peer;	/* port 0: not connected */
 	u32 device;
-	u32 user;			/* whom it counts for */
-	u32 send_buffer;
-	u32 receive_buffer;
-	u8 shutdown;			/* KNT_SHUT_* */
 	bool v6only;
 	bool shares;			/* SO_REUSEPORT */
 	u32 owner;			/* whose it is */
-};
-
-enum {
-	KNT_SHUT_RECEIVE = 1,
-	KNT_SHUT_SEND = 2,
 };
 
 /* What poll can say beside errors. */
@@ -361,6 +352,11 @@ struct knt_net *knt_sock_net(const struct sock *sk);
 void knt_sock_hold(struct sock *sk);
 void knt_sock_put(struct sock *sk);
 void knt_sock_view(struct sock *sk, struct knt_sock_view *view);
+u32 knt_sock_user(const struct sock *sk);
+bool knt_sock_is_shut(const struct sock *sk, bool send);
+u32 knt_sock_buffer(const struct sock *sk, bool send);
+u16 knt_sock_port(const struct sock *sk);
+bool knt_sock_is_connected(const struct sock *sk);
 void knt_sock_set_buffers(struct sock *sk, u32 send, u32 receive);
 int knt_sock_autobind(struct sock *sk);
 int knt_sock_error(struct sock *sk);

@@ -104,6 +104,7 @@ static int knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 	u8 tos = knt_cb(skb)->tos;
 	struct knt_path path = knt_cb(skb)->to;
 	struct iphdr *ip;
+	bool whole;
 
 	knt_push_udp(skb);
 	udp_set_csum(false, skb, from, to, skb->len);
@@ -118,14 +119,20 @@ static int knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 	 */
 	if (skb->len > dst_mtu(dst))
 		knt_ops->path_mtu(tn, &path, dst_mtu(dst));
-	ip->frag_off = skb->len <= dst_mtu(dst) && !ip_mtu_locked(dst) ? htons(IP_DF) : 0;
+	whole = skb->len <= dst_mtu(dst) && !ip_mtu_locked(dst);
+	ip->frag_off = whole ? htons(IP_DF) : 0;
 	ip->ttl = hops < 0 ? ip4_dst_hoplimit(dst) : hops;
 	ip->protocol = IPPROTO_UDP;
 	ip->saddr = from;
 	ip->daddr = to;
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
 	skb_dst_set(skb, dst);
-	ip_select_ident(tn->net, skb, NULL);
+	/* Only what may become fragments needs a number (RFC 6864), which is not cheap. */
+	skb->ignore_df = !whole;
+	if (whole)
+		ip->id = 0;
+	else
+		ip_select_ident(tn->net, skb, NULL);
 	return ip_local_out(tn->net, sk, skb);
 }
 
@@ -152,6 +159,7 @@ static int knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 	ip->daddr = *(struct in6_addr *)to.ip;
 	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
 	skb_dst_set(skb, dst);
+	skb->ignore_df = 1;
 	return ip6_local_out(tn->net, sk, skb);
 }
 #endif
@@ -178,7 +186,6 @@ int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 			kfree_skb(skb);
 			continue;
 		}
-		skb->ignore_df = 1;
 		if (ipv6_addr_v4mapped((struct in6_addr *)knt_cb(skb)->to.ip)) {
 			skb->protocol = htons(ETH_P_IP);
 			err = knt_send4(tn, skb, dst);

@@ -245,22 +245,14 @@ static u32 knt_dst_cookie(struct dst_entry *dst)
 	return 0;
 }
 
-/*
- * The route of a packet of this socket, with a reference; NULL if there is none. device: that it
- * has to go by, 0: the socket's, or any.
- */
-struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
-				const struct knt_path *path, u32 device, u16 port)
+/* A route of the table, with a reference; NULL if it has none for this way. */
+static struct dst_entry *knt_cached(struct knt_net *tn, u32 at, const struct knt_way *way)
 {
+	struct knt_cached_route *slot = &tn->routes[at];
 	struct dst_entry *dst = NULL, *old = NULL;
-	struct knt_cached_route *slot;
-	struct knt_way way, found;
 
-	BUILD_BUG_ON(sizeof(way) != sizeof(*path) + 5 * sizeof(u32));
-	knt_identify(tn->net, sk, path, device, port, &way);
-	slot = &tn->routes[jhash2((const u32 *)&way, sizeof(way) / sizeof(u32), 0) & (KNT_ROUTES - 1)];
 	spin_lock_bh(&tn->route_lock);
-	if (slot->dst && !memcmp(&slot->way, &way, sizeof(way))) {
+	if (slot->dst && !memcmp(&slot->way, way, sizeof(*way))) {
 		if (dst_check(slot->dst, slot->cookie)) {
 			dst = slot->dst;
 			dst_hold(dst);
@@ -271,21 +263,54 @@ struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
 	}
 	spin_unlock_bh(&tn->route_lock);
 	dst_release(old);
-	if (dst)
-		return dst;
+	return dst;
+}
 
-	found = way;
+/* A route that is looked up, and then in the table. Not inlined: it has much on its stack. */
+static noinline struct dst_entry *knt_route_add(struct knt_net *tn, const struct sock *sk, u32 at,
+						const struct knt_way *way)
+{
+	struct knt_cached_route *slot = &tn->routes[at];
+	struct dst_entry *dst, *old;
+	struct knt_way found = *way;
+
 	dst = knt_lookup(tn->net, sk, &found);
 	if (IS_ERR(dst))
 		return NULL;
 	dst_hold(dst);
 	spin_lock_bh(&tn->route_lock);
 	old = slot->dst;
-	slot->way = way;
+	slot->way = *way;
 	slot->dst = dst;
 	slot->cookie = knt_dst_cookie(dst);
 	spin_unlock_bh(&tn->route_lock);
 	dst_release(old);
+	return dst;
+}
+
+/*
+ * The route of a packet of this socket, with a reference; NULL if there is none. device: that it
+ * has to go by, 0: the socket's, or any.
+ */
+struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
+				const struct knt_path *path, u32 device, u16 port)
+{
+	u32 at = READ_ONCE(tn->last_route);
+	struct dst_entry *dst;
+	struct knt_way way;
+
+	BUILD_BUG_ON(sizeof(way) != sizeof(*path) + 5 * sizeof(u32));
+	knt_identify(tn->net, sk, path, device, port, &way);
+	/* The next packet mostly goes where the last one went. */
+	dst = knt_cached(tn, at, &way);
+	if (dst)
+		return dst;
+	at = jhash2((const u32 *)&way, sizeof(way) / sizeof(u32), 0) & (KNT_ROUTES - 1);
+	dst = knt_cached(tn, at, &way);
+	if (!dst)
+		dst = knt_route_add(tn, sk, at, &way);
+	if (dst)
+		WRITE_ONCE(tn->last_route, at);
 	return dst;
 }
 

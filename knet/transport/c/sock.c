@@ -42,15 +42,8 @@ void knt_sock_view(struct sock *sk, struct knt_sock_view *view)
 	view->peer.v4 = view->local.v4;
 	view->peer.port = connected ? ntohs(inet->inet_dport) : 0;
 	view->device = READ_ONCE(sk->sk_bound_dev_if);
-	view->user = knt_sk(sk)->user;
-	view->send_buffer = READ_ONCE(sk->sk_sndbuf);
-	view->receive_buffer = READ_ONCE(sk->sk_rcvbuf);
 	view->shares = sk->sk_reuseport;
-	view->owner = from_kuid_munged(&init_user_ns, sk_uid(sk));
-	if (READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN)
-		view->shutdown |= KNT_SHUT_RECEIVE;
-	if (READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN)
-		view->shutdown |= KNT_SHUT_SEND;
+	view->owner = __kuid_val(sk_uid(sk));
 #if IS_ENABLED(CONFIG_IPV6)
 	if (sk->sk_family == AF_INET6) {
 		view->v6only = ipv6_only_sock(sk);
@@ -66,6 +59,32 @@ void knt_sock_view(struct sock *sk, struct knt_sock_view *view)
 	ipv6_addr_set_v4mapped(inet->inet_rcv_saddr, local);
 	if (connected)
 		ipv6_addr_set_v4mapped(inet->inet_daddr, peer);
+}
+
+/* Single facts of it, for those who need no more. */
+u32 knt_sock_user(const struct sock *sk)
+{
+	return knt_sk(sk)->user;
+}
+
+bool knt_sock_is_shut(const struct sock *sk, bool send)
+{
+	return READ_ONCE(sk->sk_shutdown) & (send ? SEND_SHUTDOWN : RCV_SHUTDOWN);
+}
+
+u32 knt_sock_buffer(const struct sock *sk, bool send)
+{
+	return send ? READ_ONCE(sk->sk_sndbuf) : READ_ONCE(sk->sk_rcvbuf);
+}
+
+u16 knt_sock_port(const struct sock *sk)
+{
+	return inet_sk(sk)->inet_num;
+}
+
+bool knt_sock_is_connected(const struct sock *sk)
+{
+	return sk->sk_state == TCP_ESTABLISHED;
 }
 
 /* The buffers of a new socket, which the application may change. */

@@ -9,6 +9,7 @@ use crate::{
     sock::Sock,
     transport::Transport,
 };
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use kernel::error::{to_result, Error, Result};
 
@@ -155,7 +156,7 @@ impl Segments {
                 &self.0,
                 offset,
                 len,
-                parts.parts.as_mut_ptr(),
+                parts.parts.as_mut_ptr().cast(),
                 PARTS as u32,
             )
         };
@@ -188,25 +189,40 @@ const PARTS: usize = 32;
 
 /// Packets of a message that follow each other, for copying without a lock. They stay alive
 /// meanwhile.
-#[derive(Default)]
 pub struct Parts {
-    parts: [bindings::knt_part; PARTS],
+    parts: [MaybeUninit<bindings::knt_part>; PARTS],
+    /// So many of them are filled in, at most all.
     count: u32,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Parts {
     /// None.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            parts: [const { MaybeUninit::uninit() }; PARTS],
+            count: 0,
+        }
+    }
+
+    fn filled(&self) -> &[bindings::knt_part] {
+        let count = (self.count as usize).min(PARTS);
+        // SAFETY: so many were filled in by `gather`, and belong to `self`.
+        unsafe { core::slice::from_raw_parts(self.parts.as_ptr().cast(), count) }
     }
 
     /// Lets go of all.
     pub fn clear(&mut self) {
-        let count = core::mem::take(&mut self.count);
-        for part in self.parts.iter().take(count as usize) {
-            // SAFETY: the reference is given back, and forgotten.
+        for part in self.filled() {
+            // SAFETY: the reference is given back, and forgotten below.
             unsafe { bindings::knt_skb_free(part.skb) }
         }
+        self.count = 0;
     }
 
     /// Whether there is nothing.
@@ -224,7 +240,7 @@ impl Parts {
         message: &mut Receiving<'_>,
     ) -> Result<u32> {
         let mut done = 0u32;
-        for part in self.parts.iter().take(self.count as usize) {
+        for part in self.filled() {
             // SAFETY: the part has a reference to its packet, and the call is a `recvmsg`.
             match to_result(unsafe { bindings::knt_part_copy(part, message.as_raw()) }) {
                 Ok(()) => done = done.saturating_add(part.len),

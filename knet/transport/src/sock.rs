@@ -30,16 +30,6 @@ pub struct View {
     pub peer: Option<SockAddress>,
     /// Index of the device that it is bound to; 0: none.
     pub device: u32,
-    /// Whom it counts for, where users share something.
-    pub user: u32,
-    /// `SO_SNDBUF`, in the kernel's way of counting, which is twice what the application said.
-    pub send_buffer: u32,
-    /// `SO_RCVBUF`, counted likewise.
-    pub receive_buffer: u32,
-    /// It is shut down for reading.
-    pub no_receive: bool,
-    /// It is shut down for writing.
-    pub no_send: bool,
     /// `IPV6_V6ONLY`.
     pub v6only: bool,
     /// `SO_REUSEPORT`, and the user whose socket it is.
@@ -88,14 +78,51 @@ impl Sock {
             local: SockAddress::from_raw(&raw.local),
             peer: (raw.peer.port != 0).then(|| SockAddress::from_raw(&raw.peer)),
             device: raw.device,
-            user: raw.user,
-            send_buffer: raw.send_buffer,
-            receive_buffer: raw.receive_buffer,
-            no_receive: u32::from(raw.shutdown) & bindings::KNT_SHUT_RECEIVE != 0,
-            no_send: u32::from(raw.shutdown) & bindings::KNT_SHUT_SEND != 0,
             v6only: raw.v6only,
             shares: raw.shares.then_some(raw.owner),
         }
+    }
+
+    /// Whom it counts for, where users share something.
+    pub fn user(&self) -> u32 {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_user(self.as_raw()) }
+    }
+
+    /// Whether it is shut down for reading.
+    pub fn no_receive(&self) -> bool {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_is_shut(self.as_raw(), false) }
+    }
+
+    /// Whether it is shut down for writing.
+    pub fn no_send(&self) -> bool {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_is_shut(self.as_raw(), true) }
+    }
+
+    /// `SO_SNDBUF`, in the kernel's way of counting, which is twice what the application said.
+    pub fn send_buffer(&self) -> u32 {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_buffer(self.as_raw(), true) }
+    }
+
+    /// `SO_RCVBUF`, counted likewise.
+    pub fn receive_buffer(&self) -> u32 {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_buffer(self.as_raw(), false) }
+    }
+
+    /// Its port; 0: none yet.
+    pub fn port(&self) -> u16 {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_port(self.as_raw()) }
+    }
+
+    /// Whether it has a peer.
+    pub fn is_connected(&self) -> bool {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_is_connected(self.as_raw()) }
     }
 
     /// Sets `SO_SNDBUF` and `SO_RCVBUF`, in the kernel's way of counting.

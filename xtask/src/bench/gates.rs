@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the figures must be like.
 
-use super::before::BEFORE;
-use turnstile_test_protocol::bench::{Boot, Costs, Waits};
+use super::before::{BEFORE, MESSAGES_BEFORE};
+use turnstile_test_protocol::bench::{Boot, Costs, Messages, Waits};
 
 /// How far a figure of two boots may differ, instructions; or [`TOLERANCE_PART`] of it, if that is
 /// more.
@@ -18,6 +18,8 @@ const GOAL_SHAPED: f64 = 270.0;
 /// The goal for the whole transmit path through a port with a link rate, less what the path costs
 /// without a queue.
 const GOAL_SHAPED_PATH: f64 = 620.0;
+/// By what part a message may cost more than before.
+const MESSAGE_MORE: f64 = 0.02;
 /// What a random number may cost: a tenth of what it does while the kernel's pool is not ready.
 const RANDOM_NUMBER: u64 = 400;
 
@@ -84,6 +86,10 @@ pub(super) fn judge(boots: &[Boot]) -> Vec<Gate> {
         Gate {
             name: "no port costs more than before",
             verdict: no_more_than_before(boots),
+        },
+        Gate {
+            name: "no short message costs 2 % more than before",
+            verdict: messages(boots),
         },
     ];
     if let [first, others @ ..] = boots {
@@ -247,6 +253,29 @@ fn no_more_than_before(boots: &[Boot]) -> Result<String, String> {
     verdict(wrong, format!("{least:.1} instructions less at least"))
 }
 
+/// Each of the messages that were measured before costs at most little more in each boot.
+fn messages(boots: &[Boot]) -> Result<String, String> {
+    let mut wrong = Vec::new();
+    let mut detail = Vec::new();
+    for boot in boots {
+        for &(what, was) in MESSAGES_BEFORE {
+            let ours = |it: &&Messages| it.transport == "turnstile" && it.what == what;
+            let Some(is) = boot.messages.iter().find(ours).map(|it| it.instructions) else {
+                wrong.push(format!("{what} was not measured"));
+                continue;
+            };
+            let shown = format!("{what}: {is:.0}, was {was:.0}");
+            if is > was * (1.0 + MESSAGE_MORE) {
+                wrong.push(shown);
+            } else {
+                detail.push(shown);
+            }
+        }
+    }
+    detail.truncate(MESSAGES_BEFORE.len());
+    verdict(wrong, detail.join("; "))
+}
+
 /// In every boot, `ours` costs at most `part` of `theirs`.
 fn at_most(boots: &[Boot], ours: &str, theirs: &str, part: f64) -> Result<String, String> {
     let (ours, theirs) = (direct(boots, ours)?, direct(boots, theirs)?);
@@ -324,8 +353,8 @@ mod tests {
     fn good_figures_pass() {
         expect(&[example()], &[]);
         expect(&[example(), example()], &[]);
-        assert_eq!(judge(&[example()]).len(), 11);
-        assert_eq!(judge(&[example(), example()]).len(), 12);
+        assert_eq!(judge(&[example()]).len(), 12);
+        assert_eq!(judge(&[example(), example()]).len(), 13);
     }
 
     #[test]
@@ -349,6 +378,21 @@ mod tests {
         expect(&dear, &["at most 280", "prio alone", BEFORE]);
         expect(&[with(SHAPED, 10.0)], &[]);
         expect(&[with(SHAPED, 10.125)], &["shaped link: at most 270"]);
+    }
+
+    #[test]
+    fn a_message_that_became_dear_or_was_not_measured_fails() {
+        let with = |change: fn(&mut Messages)| {
+            let mut boot = example();
+            change(&mut boot.messages[0]);
+            [boot]
+        };
+        expect(&with(|it| it.instructions = 81_618.0 * 1.02), &[]);
+        expect(&with(|it| it.instructions = 83_251.0), &["short message"]);
+        expect(&with(|it| it.what = "other".into()), &["short message"]);
+        let mut boots = [example(), example()];
+        boots[1].messages[1].instructions = 248_832.0;
+        expect(&boots, &["short message"]);
     }
 
     #[test]

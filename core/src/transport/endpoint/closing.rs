@@ -226,6 +226,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Completes a message of which all data has arrived.
     pub(super) fn in_done<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let id = self.in_id(index);
+        let hash = self.in_index.hash_of(index);
         self.leave_in(now, index);
         let Some(message) = self.ins.get(index) else {
             return;
@@ -235,7 +236,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.count(Counter::InDelivered);
         self.stats.add(Counter::InDeliveredBytes, length.into());
         let until = now + Self::remember_for(message.patience);
-        let hash = self.hash_in(cookie, &from);
         self.remembered
             .insert(&self.key, hash, cookie, &from, length, until);
         if sealed {
@@ -291,42 +291,48 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     #[inline(never)]
     pub(super) fn tell_out_opened<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
-        if let Some(out) = self.outs.get(index) {
+        let out = self.outs.get(index).filter(|_| host.listens());
+        if let Some(out) = out {
             host.event(&Event::Opened(out.info(now)));
         }
     }
 
     #[inline(never)]
     fn tell_out_delivered<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
-        if let Some(out) = self.outs.get(index) {
+        let out = self.outs.get(index).filter(|_| host.listens());
+        if let Some(out) = out {
             host.event(&Event::Delivered(out.info(now)));
         }
     }
 
     #[inline(never)]
     fn tell_out_failed<H: Host<O, I>>(&self, now: Nanos, index: u32, why: Failure, host: &mut H) {
-        if let Some(out) = self.outs.get(index) {
+        let out = self.outs.get(index).filter(|_| host.listens());
+        if let Some(out) = out {
             host.event(&Event::Failed(out.info(now), why));
         }
     }
 
     #[inline(never)]
     pub(super) fn tell_in_opened<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
-        if let Some(message) = self.ins.get(index) {
+        let message = self.ins.get(index).filter(|_| host.listens());
+        if let Some(message) = message {
             host.event(&Event::Opened(self.in_info(now, message)));
         }
     }
 
     #[inline(never)]
     fn tell_in_delivered<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
-        if let Some(message) = self.ins.get(index) {
+        let message = self.ins.get(index).filter(|_| host.listens());
+        if let Some(message) = message {
             host.event(&Event::Delivered(self.in_info(now, message)));
         }
     }
 
     #[inline(never)]
     fn tell_in_failed<H: Host<O, I>>(&self, now: Nanos, index: u32, why: Failure, host: &mut H) {
-        if let Some(message) = self.ins.get(index) {
+        let message = self.ins.get(index).filter(|_| host.listens());
+        if let Some(message) = message {
             host.event(&Event::Failed(self.in_info(now, message), why));
         }
     }

@@ -20,12 +20,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         host: &mut H,
     ) {
         self.stats.count(Counter::SyncReceived);
-        if let Some(index) = self.find_in(sync.cookie, from) {
+        let hash = self.hash_in(sync.cookie, from);
+        if let Some(index) = self.look_up_in(hash, sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
             self.move_to(at, index);
             return self.on_sync_again(at.now, index, sync, host);
         }
-        let hash = self.hash_in(sync.cookie, from);
         if let Some(length) = self.remembered.length(hash, sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
             return self.old_ack(from, sync.cookie, length, host);
@@ -33,8 +33,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if sync.probe {
             return self.reset(at.now, from, sync.cookie, ResetCode::Unknown, host);
         }
-        let address = self.hash_address(from);
-        let peer = self.peers.find(address, from);
+        let peer = self.peers.find(&self.key, from);
         let incoming = peer
             .and_then(|peer| self.peers.all.get(peer))
             .map_or(0, |peer| peer.incoming);
@@ -88,7 +87,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if proven {
             self.prove(peer);
         }
-        self.begin(at, from, sync, (index, peer), (user, window), host);
+        self.begin(at, from, sync, (index, peer, hash), (user, window), host);
     }
 
     /// How many messages of strangers there may be: they do not take all places of others.
@@ -126,8 +125,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if !fits {
             return None;
         }
-        let hash = self.hash_address(from);
-        Some((index, self.peers.get(at.now, hash, from)?))
+        Some((index, self.peers.get(at.now, &self.key, from)?))
     }
 
     fn begin<H: Host<O, I>>(
@@ -135,7 +133,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         At { now, link, .. }: At,
         from: &Address,
         sync: &Sync,
-        (index, peer): (u32, u32),
+        (index, peer, hash): (u32, u32, u32),
         (user, window): (I, u32),
         host: &mut H,
     ) {
@@ -171,7 +169,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.links.join(link);
         self.half_open = self.half_open.saturating_add(u32::from(!known));
         self.credit(index, from, SYNC_LEN as u32);
-        self.in_index.insert(self.hash_in(sync.cookie, from), index);
+        self.in_index.insert(hash, index);
+        self.last_in.set(index);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_add(1);
         }

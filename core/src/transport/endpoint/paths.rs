@@ -34,9 +34,17 @@ pub(super) struct Learnt {
 pub(super) type Paths<M> = Paged<M, Learnt>;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
+    /// A peer's slot.
+    fn path(&self, to: &Address) -> u32 {
+        (self.keyed(0, to, purpose::PATH) >> 32) as u32 % PATHS
+    }
+
     /// A peer has its first message: what is known of its path counts.
     pub(super) fn recall_path(&mut self, now: Nanos, peer: u32, to: &Address) {
-        let slot = self.hash_address(to) % PATHS;
+        if self.paths.len() == 0 {
+            return;
+        }
+        let slot = self.path(to);
         let learnt = self.paths.get(slot).copied().unwrap_or_default();
         if learnt.until > now && learnt.address == *to {
             if let Some(peer) = self.peers.all.get_mut(peer) {
@@ -65,7 +73,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         out.narrowed(now);
         let (to, peer) = (out.to, out.peer);
         self.stats.count(Counter::PathNarrowed);
-        let slot = self.hash_address(&to) % PATHS;
+        let slot = self.path(&to);
         self.paths.reserve(slot, Learnt::default);
         let mut until = now + KEPT;
         if let Some(learnt) = self.paths.get_mut(slot) {
@@ -91,7 +99,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(most) = wire::mss(mtu, !to.is_ipv4()) else {
             return;
         };
-        let found = self.peers.find(self.hash_address(to), to);
+        let found = self.peers.find(&self.key, to);
         if let Some(peer) = found.and_then(|index| self.peers.all.get_mut(index)) {
             let known = if now < peer.most_until {
                 peer.most

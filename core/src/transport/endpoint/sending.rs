@@ -81,6 +81,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             sync = Some(out.sync(now));
         }
         self.out_index.insert(self.hash_out(cookie), index);
+        self.last_out.set(index);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.outgoing = peer.outgoing.saturating_add(1);
         }
@@ -120,7 +121,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// user's. [`Outgoing::user`] has the rule.
     pub fn may_send(&self, user: u32, to: Option<&Address>) -> bool {
         let free = self.config.max_outgoing.saturating_sub(self.outs.len());
-        let peer = to.and_then(|to| self.peers.find(self.hash_address(to), to));
+        let peer = to.and_then(|to| self.peers.find(&self.key, to));
         self.shares.may_begin(&self.key, user, peer, free)
     }
 
@@ -140,8 +141,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         {
             return None;
         }
-        let hash = self.hash_address(to);
-        let peer = self.peers.get(now, hash, to)?;
+        let peer = self.peers.get(now, &self.key, to)?;
         match self.shares.join(&self.key, user, peer) {
             Some(shared) => Some((index, peer, shared)),
             None => {

@@ -22,12 +22,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// When the next step is due, if there is one.
     #[inline]
     pub(super) fn next_shrink(&self) -> Option<Nanos> {
+        if self.shrunk == NEVER {
+            return None;
+        }
         let coming = self.ahead.is_none()
             && (self.ins.is_large(0)
                 || self.remembered.is_large(self.to_remember())
                 || self.peers.is_large());
-        let large = self.shrunk != NEVER && (coming || self.outs.is_large(0));
-        large.then_some(self.shrunk)
+        (coming || self.outs.is_large(0)).then_some(self.shrunk)
     }
 
     /// A message has ended, or is forgotten: perhaps it was in the way.

@@ -119,6 +119,10 @@ impl Host<(), u32> for Io {
             self.out_failed.push(why);
         }
     }
+    fn listens(&self) -> bool {
+        true
+    }
+
     fn event(&mut self, _: &Event) {}
 }
 

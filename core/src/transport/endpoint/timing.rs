@@ -42,16 +42,18 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// When to call [`Endpoint::timer`] next. A time in the past means at once.
     pub fn next_timer(&self) -> Option<Nanos> {
-        let first = |heap: &Heap<M, Nanos>| heap.first().map(|(at, _)| at);
-        let all = [
-            first(&self.in_timers),
-            first(&self.out_timers),
-            self.remembered.next(),
-            self.links.next(),
-            self.excess_orphan().map(|_| Nanos::ZERO),
-            self.next_shrink(),
-        ];
-        all.into_iter().flatten().min()
+        let first = |heap: &Heap<M, Nanos>| heap.first().map_or(Nanos::MAX, |(at, _)| at);
+        let or_never = |at: Option<Nanos>| at.unwrap_or(Nanos::MAX);
+        let next = first(&self.in_timers)
+            .min(first(&self.out_timers))
+            .min(or_never(self.remembered.next()))
+            .min(or_never(self.links.next()))
+            .min(or_never(self.next_shrink()));
+        let next = match self.excess_orphan() {
+            Some(_) => Nanos::ZERO,
+            None => next,
+        };
+        (next != Nanos::MAX).then_some(next)
     }
 
     /// Moves a message's timer to an earlier time, if one is needed.

@@ -27,7 +27,7 @@ fn networks_are_prefixes_of_their_family() {
 }
 
 #[test]
-fn counts_each_network_and_forgets_empty_ones() {
+fn counts_each_network_and_forgets_empty_ones_but_one() {
     let key = Key::new([1, 2]);
     let mut tally = Tally::<Std>::new();
     let nets = [1_u8, 2].map(|n| Net::of(&v4([10, 0, n, 0]), 24, 64));
@@ -38,7 +38,16 @@ fn counts_each_network_and_forgets_empty_ones() {
     tally.leave(first);
     tally.leave(second);
     assert_eq!(nets.map(|net| tally.count(&key, net)), [1, 0]);
+    // The last one that was emptied stays, and is the first to go.
+    assert_eq!(tally.all.len(), 2);
+    tally.leave(first);
+    assert_eq!(nets.map(|net| tally.count(&key, net)), [0, 0]);
     assert_eq!(tally.all.len(), 1);
+    assert_eq!(tally.join(&key, nets[0]), Some(first));
+    assert_eq!(tally.join(&key, nets[1]), Some(second));
+    assert_eq!(nets.map(|net| tally.count(&key, net)), [1, 1]);
+    tally.leave(second);
+    assert_eq!(tally.all.len(), 2);
     let mut without = Tally::<Std>::new();
     chunks_left(0);
     assert_eq!(without.join(&key, nets[0]), None);

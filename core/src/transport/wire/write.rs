@@ -3,14 +3,17 @@
 
 use core::mem;
 
-use super::{Cookie, Packet, MAX_HEADER};
+use super::{Cookie, Packet};
+#[cfg(doc)]
+use super::{MAX_HEADER, SHORT_HEADER};
 
 impl Packet {
-    /// Writes the packet, without a DATA's payload, to the start of `to`, and returns its length.
+    /// Writes the packet, without a DATA's payload, to the start of `to`, and returns its length:
+    /// at most [`MAX_HEADER`], and without a RESEND [`SHORT_HEADER`].
     ///
     /// Fields that are out of range are written as they are; the other end refuses them.
     #[inline]
-    pub fn write(&self, to: &mut [u8; MAX_HEADER]) -> usize {
+    pub fn write<const N: usize>(&self, to: &mut [u8; N]) -> usize {
         let mut out = Writer { rest: to, len: 0 };
         out.put(self.header().write());
         let Cookie(cookie) = self.cookie();

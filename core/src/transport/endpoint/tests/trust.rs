@@ -397,7 +397,7 @@ fn a_peer_is_known_for_minutes_and_few_without_messages_are() {
     assert!(endpoint.peers(0).is_none(), "they have no messages");
     let last = host((MOST_IDLE + 9) * 256, false);
     let is_known = |endpoint: &Messages, now| {
-        let index = endpoint.peers.find(endpoint.hash_address(&last), &last);
+        let index = endpoint.peers.find(&endpoint.key, &last);
         index.is_some_and(|index| endpoint.peers.is_known(now, index))
     };
     assert!(is_known(&endpoint, NOW + Nanos(299 * Nanos::SECOND.0)));
