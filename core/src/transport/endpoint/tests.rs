@@ -16,6 +16,7 @@ mod sealed;
 mod shrinking;
 mod stalled;
 mod steps;
+mod tokens;
 mod trust;
 
 /// The length of what the user has of an incoming message.

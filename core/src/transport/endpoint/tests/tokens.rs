@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Tokens that nobody answers, the windows that senders are told, and the rates that are shown.
+
+use super::trust::known;
+use super::*;
+use crate::transport::ledger::MAX_OUTSTANDING;
+
+/// A message of a peer that has proved its address, and what was sent for it so far.
+fn begun(config: &Resolved, length: u32) -> (Messages, Io, Address, Nanos) {
+    let (mut endpoint, mut io) = new(config);
+    let from = known(&mut endpoint, 1, &mut io);
+    io.take();
+    let now = NOW + Nanos::SECOND;
+    endpoint.receive(now, &from, Packet::Sync(sync(77, length)), &mut io);
+    (endpoint, io, from, now)
+}
+
+/// Lets the timers run until then; the tokens and when each was sent.
+fn run(endpoint: &mut Messages, io: &mut Io, until: Nanos) -> Vec<(Nanos, wire::Token)> {
+    let mut tokens = Vec::new();
+    let mut now = Nanos::ZERO;
+    while let Some(next) = endpoint.next_timer().filter(|next| *next <= until) {
+        now = now.max(next);
+        endpoint.timer(now, now.0 as u32, io);
+        for packet in io.take() {
+            if let Packet::Token(token) = packet {
+                tokens.push((now, token));
+            }
+        }
+    }
+    tokens
+}
+
+/// A sender that answers nothing gets some tokens, and then single ones, ever further apart; each
+/// is counted as given up.
+#[test]
+fn a_silent_sender_gets_single_tokens_ever_further_apart() {
+    let config = config();
+    let (mut endpoint, mut io, _, now) = begun(&config, 1 << 20);
+    let until = now + config.timeout - Nanos::MILLISECOND;
+    let all = run(&mut endpoint, &mut io, until);
+    let first = all
+        .iter()
+        .take_while(|(at, _)| *at < now + Nanos(8 * config.base_rtt.0))
+        .count();
+    assert!((8..=200).contains(&first), "{first} at first");
+    // Then at most one in each pause, whose longest is four times `rto`.
+    let longest = config.rto.0 * 4;
+    let rest = (until - now).0 / (longest / 2) + 10;
+    assert!(
+        all.len() as u64 <= first as u64 + rest,
+        "{} in all",
+        all.len()
+    );
+    let late: Vec<_> = all.iter().rev().take(10).map(|(at, _)| at.0).collect();
+    for pair in late.windows(2) {
+        assert!(pair[0] - pair[1] >= config.rto.0, "{late:?}");
+    }
+    // All but those that may still be answered.
+    let given_up = endpoint.stats().get(Counter::TokenGivenUp);
+    let sent = endpoint.stats().get(Counter::TokenSent);
+    assert_eq!(sent, all.len() as u64);
+    assert!(
+        (sent - 1..=sent).contains(&given_up),
+        "{given_up} of {sent}"
+    );
+}
+
+/// Numbers have to stay unambiguous.
+#[test]
+fn no_more_tokens_are_under_way_than_there_are_numbers_for() {
+    use crate::transport::feedback::Credit;
+    use crate::transport::incoming::In;
+    let config = config();
+    let from = host(1, false);
+    let sync = Sync {
+        mss: 256,
+        ..sync(1, wire::MAX_LENGTH)
+    };
+    let times = (config.base_rtt, config.rto, config.timeout);
+    let credit = Credit::new(&config);
+    let window = wire::MAX_LENGTH;
+    let mut message = In::new(
+        (),
+        1,
+        0,
+        &from,
+        &sync,
+        window,
+        NOW,
+        times,
+        NOW,
+        credit,
+        65_000,
+    );
+    message.proven = true;
+    let mut sent = 0;
+    while message.wants(NOW, false) {
+        message.token(NOW, config.base_rtt);
+        sent += 1;
+    }
+    assert_eq!(sent, MAX_OUTSTANDING);
+    assert!(message.ledger.is_full());
+    message.ledger.give_up(65_001);
+    assert!(message.wants(NOW, false));
+}
+
+/// On a link with next to no delay any wait would exceed the round-trip time, and all tokens under
+/// way would count as lost.
+#[test]
+fn a_round_trip_is_at_least_half_of_base_rtt() {
+    let config = config();
+    let (mut endpoint, mut io, from, now) = begun(&config, 1 << 20);
+    let [(at, token), ..] = run(&mut endpoint, &mut io, now + config.base_rtt)[..] else {
+        panic!("no token");
+    };
+    let now = at + Nanos(1000);
+    endpoint.receive(now, &from, answer(&token, 0, 1000), &mut io);
+    let sample = (now.0 as u32).wrapping_sub(token.timestamp);
+    let index = endpoint.find_in(Cookie(77), &from).unwrap();
+    let message = endpoint.ins.get(index).unwrap();
+    assert_eq!(message.rtt.get(), Some(Nanos(sample.into())));
+    assert!(u64::from(sample) < config.base_rtt.0 / 4);
+    assert_eq!(message.rtt(config.base_rtt), Nanos(config.base_rtt.0 / 2));
+}
+
+/// Who reads slowly makes room in small steps. The sender is told when what it may still send is no
+/// more than half of the room, and not of each step.
+#[test]
+fn a_window_is_told_when_half_of_it_is_used() {
+    const WINDOW: u32 = 1 << 20;
+    const STEP: u32 = 1 << 12;
+    let (mut endpoint, mut io, from, mut now) = begun(&config(), 4 * WINDOW);
+    let id = endpoint.incoming(now, 0).unwrap().1;
+    let mut received = 0;
+    while received < WINDOW / 4 * 3 {
+        now = now.max(endpoint.next_timer().unwrap());
+        endpoint.timer(now, now.0 as u32, &mut io);
+        for packet in io.take() {
+            if let Packet::Token(token) = packet {
+                endpoint.receive(now, &from, answer(&token, received, 1024), &mut io);
+                received += 1024;
+            }
+        }
+    }
+    io.take();
+    let mut told = Vec::new();
+    for read in (0..=received).step_by(STEP as usize) {
+        assert!(endpoint.window(now, id, WINDOW + read, &mut io));
+        for packet in io.take() {
+            if let Packet::Ack(ack) = packet {
+                assert_eq!((ack.received, ack.last), (received, false));
+                told.push(ack.window);
+            }
+        }
+    }
+    assert_eq!(told, [WINDOW / 4 * 5, WINDOW / 4 * 7]);
+}
+
+/// The rate of tokens that is shown is the message's part of the link's.
+#[test]
+fn the_rate_that_is_shown_is_of_tokens() {
+    let config = Config {
+        link: 1_250_000_000,
+        ..Config::DEFAULT
+    };
+    for initial_rate in [1_000_000_000, 500_000_000, 62_500_000] {
+        let part = f64::from(initial_rate) / 1e9;
+        let config = Config {
+            initial_rate,
+            ..config
+        };
+        let config = config.validate(None).unwrap();
+        let (endpoint, ..) = begun(&config, 1 << 20);
+        let (.., info, _) = endpoint.incoming(NOW, 0).unwrap();
+        // ExpressPass section 3.1: 84 bytes of token for 84 + 1538 bytes.
+        let whole = 1.25e9 * 84.0 / 1622.0;
+        let is = info.rate as f64;
+        assert!((is / (whole * part) - 1.0).abs() < 0.001, "{is}");
+    }
+}
