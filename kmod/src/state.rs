@@ -220,7 +220,13 @@ fn deliver(
         ecn: arrival.ecn,
         found,
     };
-    accept(&mut state, &from, &way, (packet, opening), arrival.into_skb());
+    accept(
+        &mut state,
+        &from,
+        &way,
+        (packet, opening),
+        arrival.into_skb(),
+    );
 }
 
 fn source(arrival: &Arrival<'_>) -> Address {
