@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A growing array in chunks: it allocates little at once, and never moves its items.
 //!
-//! The first leaf stands alone, since most tables have no more most of the time. The others are in
-//! a tree of three levels: a root, directories, leaves. No chunk exceeds [`CHUNK_BYTES`], so that
+//! A tree of three levels: a root, directories, leaves. The first leaf and the first directory stand
+//! alone, since most tables have no more most of the time. No chunk exceeds [`CHUNK_BYTES`], so that
 //! it can be allocated in atomic context, and growing copies nothing. It shrinks by a leaf at a
 //! time, from its end.
 
@@ -20,7 +20,9 @@ type Root<M, T> = <M as Memory>::Chunk<Option<Directory<M, T>>>;
 /// The array. Items are made when it grows.
 pub(crate) struct Paged<M: Memory, T> {
     first: Option<Leaf<M, T>>,
-    /// The place of the first leaf is empty here.
+    /// The next leaves: the first place is empty.
+    near: Option<Directory<M, T>>,
+    /// The first place is empty.
     root: Option<Root<M, T>>,
     len: u32,
 }
@@ -43,6 +45,7 @@ impl<M: Memory, T> Paged<M, T> {
     pub(crate) const fn new() -> Self {
         Self {
             first: None,
+            near: None,
             root: None,
             len: 0,
         }
@@ -76,10 +79,10 @@ impl<M: Memory, T> Paged<M, T> {
             }
             let leaf = self.len >> Self::SHIFT;
             let (high, low) = (leaf as usize / DIRECTORY, leaf as usize % DIRECTORY);
-            if self.root.is_none() {
+            if high != 0 && self.root.is_none() {
                 self.root = M::chunk(ROOT, |_| None);
             }
-            let Some(directory) = self.root.as_mut().and_then(|r| r.as_mut().get_mut(high)) else {
+            let Some(directory) = self.directory_mut(high) else {
                 return false;
             };
             if directory.is_none() {
@@ -107,18 +110,26 @@ impl<M: Memory, T> Paged<M, T> {
         self.len = self.len.saturating_sub(leaf);
         let last = (self.len >> Self::SHIFT) as usize;
         let (high, low) = (last / DIRECTORY, last % DIRECTORY);
-        let directory = self
-            .root
-            .as_mut()
-            .and_then(|root| root.as_mut().get_mut(high));
-        if let Some(directory) = directory {
-            if low == 0 {
+        if let Some(directory) = self.directory_mut(high) {
+            if low == 0 || last == 1 {
                 *directory = None;
             } else if let Some(slot) = directory.as_mut().and_then(|d| d.as_mut().get_mut(low)) {
                 *slot = None;
             }
         }
+        if last == DIRECTORY {
+            self.root = None;
+        }
         true
+    }
+
+    /// The place of a directory.
+    #[inline]
+    fn directory_mut(&mut self, high: usize) -> Option<&mut Option<Directory<M, T>>> {
+        match high {
+            0 => Some(&mut self.near),
+            _ => self.root.as_mut()?.as_mut().get_mut(high),
+        }
     }
 
     /// The leaf that has an index, or would have it.
@@ -128,7 +139,10 @@ impl<M: Memory, T> Paged<M, T> {
             return Some(self.first.as_ref()?.as_ref());
         }
         let leaf = (index >> Self::SHIFT) as usize;
-        let directory = self.root.as_ref()?.as_ref().get(leaf / DIRECTORY)?;
+        let directory = match leaf / DIRECTORY {
+            0 => &self.near,
+            high => self.root.as_ref()?.as_ref().get(high)?,
+        };
         let leaf = directory.as_ref()?.as_ref().get(leaf % DIRECTORY)?;
         Some(leaf.as_ref()?.as_ref())
     }
@@ -153,12 +167,7 @@ impl<M: Memory, T> Paged<M, T> {
             return self.first.as_mut()?.as_mut().get_mut(index as usize);
         }
         let leaf = (index >> Self::SHIFT) as usize;
-        let directory = self
-            .root
-            .as_mut()?
-            .as_mut()
-            .get_mut(leaf / DIRECTORY)?
-            .as_mut()?;
+        let directory = self.directory_mut(leaf / DIRECTORY)?.as_mut()?;
         let leaf = directory.as_mut().get_mut(leaf % DIRECTORY)?.as_mut()?;
         leaf.as_mut().get_mut((index & Self::MASK) as usize)
     }

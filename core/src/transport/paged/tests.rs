@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 use super::*;
-use crate::transport::testing::{chunks_left, Std};
+use crate::transport::testing::{chunks, chunks_left, Std};
 
 #[test]
 fn grows_and_keeps() {
@@ -26,4 +26,26 @@ fn ends_at_its_bound_and_when_memory_does() {
     assert!(array.reserve(8, || [0; 128]));
     assert!(!array.reserve(1 << 19, || [0; 128]));
     assert_eq!(array.len(), 16);
+}
+
+#[test]
+fn shrinks_to_its_first_leaf_and_grows_again() {
+    let mut array = Paged::<Std, [u64; 128]>::new();
+    let before = chunks();
+    for leaves in [1, 2, 256, 257, 258, 600, 3] {
+        assert!(array.reserve(leaves * 8 - 1, || [u64::from(leaves); 128]));
+        assert_eq!(array.len(), leaves * 8);
+        assert_eq!(array.get(leaves * 8 - 1), Some(&[u64::from(leaves); 128]));
+        let directories = match leaves {
+            1 => 0,
+            2..=256 => 1,
+            257..=512 => 3,
+            _ => 4,
+        };
+        assert_eq!(chunks() - before, leaves as usize + directories);
+        while array.shrink(0) {}
+        assert_eq!((array.len(), chunks() - before), (8, 1));
+        assert!(array.get(8).is_none());
+    }
+    assert_eq!(array.get(7), Some(&[1; 128]));
 }
