@@ -21,6 +21,8 @@ const TRIES: usize = 256;
 
 /// So many messages of a closed socket are looked at with the lock held.
 const ORPHANS: usize = 32;
+/// So many messages are ended with the lock held.
+const ABORTED: usize = 32;
 
 /// A socket is made.
 pub(crate) fn open(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Result {
@@ -57,10 +59,7 @@ pub(crate) fn close(
     // Freed without the lock.
     drop(unread);
     refuse_all(net, handle);
-    if let Some(mut state) = net.lock() {
-        let (state, outbox) = state.parts();
-        state.abort(handle, abort, outbox);
-    }
+    abort_all(net, handle, abort);
     let is_empty = |net: &mut Net<'_, Turnstile>| match net.lock() {
         Some(state) => state
             .sockets
@@ -154,8 +153,9 @@ pub(crate) fn destroy(net: &mut Net<'_, Turnstile>, handle: u64) {
     let mut gone = None;
     if let Some(mut state) = net.lock() {
         state.sockets.no_longer_waits(handle);
-        let (state, outbox) = state.parts();
-        state.abort(handle, true, outbox);
+    }
+    abort_all(net, handle, true);
+    if let Some(mut state) = net.lock() {
         let ended = |it: &Socket| it.closed && it.sending.is_empty();
         if state.sockets.get(handle).is_some_and(ended) {
             gone = state.sockets.take(handle);
@@ -174,6 +174,20 @@ fn refuse_all(net: &mut Net<'_, Turnstile>, handle: u64) {
         };
         let (state, outbox) = state.parts();
         from = state.refuse_some(handle, next, outbox);
+    }
+}
+
+/// Ends the message that is open on a socket, or all that it has to send, some of it each time that
+/// the lock is taken.
+fn abort_all(net: &mut Net<'_, Turnstile>, handle: u64, all: bool) {
+    loop {
+        let Some(mut state) = net.lock() else {
+            return;
+        };
+        let (state, outbox) = state.parts();
+        if !state.abort_some(handle, all, outbox) {
+            return;
+        }
     }
 }
 
@@ -409,22 +423,24 @@ impl State {
         Ok(gone)
     }
 
-    /// Ends the message that is open on a socket, or all that it has to send.
-    fn abort(&mut self, handle: u64, all: bool, outbox: &mut Outbox) {
+    /// Ends the message that is open on a socket, or some of all that it has to send. `false`: there
+    /// is no more.
+    fn abort_some(&mut self, handle: u64, all: bool, outbox: &mut Outbox) -> bool {
         let now = now();
-        loop {
+        for _ in 0..ABORTED {
             let Some(socket) = self.sockets.get_mut(handle) else {
-                return;
+                return false;
             };
             let (number, id) = if let Some(open) = socket.open.take() {
                 (open.number, open.id)
             } else if let Some(first) = socket.sending.cursor_front().filter(|_| all) {
                 (*first.current().0, *first.current().1)
             } else {
-                return;
+                return false;
             };
             self.abort_one(handle, number, id, now, outbox);
         }
+        true
     }
 
     /// Tells the endpoint of some messages of a closed socket, from this number on. Returns the

@@ -501,7 +501,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if passed != 0 {
             let passed = u32::try_from(passed).unwrap_or(u32::MAX);
             self.resets = self.resets.saturating_add(passed).min(RESET_BURST);
-            self.resets_at = now;
+            self.resets_at = match self.resets == RESET_BURST {
+                true => now,
+                // A part of an interval is not lost.
+                false => self.resets_at + Nanos(u64::from(passed).saturating_mul(RESET_INTERVAL.0)),
+            };
         }
         let Some(left) = self.resets.checked_sub(1) else {
             self.stats.count(Counter::ResetSuppressed);

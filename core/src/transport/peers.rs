@@ -33,9 +33,8 @@ pub(crate) struct Peer {
     pub(crate) most_until: Nanos,
     /// Something has come from it that only its address could know.
     pub(crate) proven: bool,
-    /// Bytes of IP packets from it, and to it, while it has not been.
-    came: u32,
-    sent: u32,
+    /// Bytes of IP packets that may be sent to it while it is not.
+    room: u32,
     /// Since it had no message for the first time: its network's index.
     net: Option<u32>,
 }
@@ -110,8 +109,7 @@ impl<M: Memory> Peers<M> {
             most: u32::MAX,
             most_until: Nanos::ZERO,
             proven: false,
-            came: 0,
-            sent: 0,
+            room: 0,
             net: None,
         })?;
         self.index.insert(hash(key, address), index);
@@ -164,7 +162,7 @@ impl<M: Memory> Peers<M> {
         };
         peer.rtt = Nanos::MAX;
         if until <= now {
-            (peer.proven, peer.came, peer.sent) = (false, 0, 0);
+            (peer.proven, peer.room) = (false, 0);
             if let Some(net) = peer.net.take() {
                 self.nets.leave(net);
             }
@@ -185,23 +183,22 @@ impl<M: Memory> Peers<M> {
     /// So many bytes came from it.
     pub(crate) fn credit(&mut self, index: u32, bytes: u32) {
         if let Some(peer) = self.all.get_mut(index) {
-            peer.came = peer.came.saturating_add(bytes);
+            // What does not fit is lost, and the next byte counts again.
+            peer.room = peer.room.saturating_add(bytes.saturating_mul(TIMES));
         }
     }
 
     /// Whether so many bytes may be sent to it.
     pub(crate) fn allows(&self, index: u32, bytes: u32) -> bool {
-        self.all.get(index).is_none_or(|peer| {
-            let most = peer.came.saturating_mul(TIMES);
-            peer.proven || peer.sent.saturating_add(bytes) <= most && most != u32::MAX
-        })
+        let peer = self.all.get(index);
+        peer.is_none_or(|peer| peer.proven || bytes <= peer.room)
     }
 
     /// So many bytes are to be sent to it. `false`: they may not.
     pub(crate) fn spend(&mut self, index: u32, bytes: u32) -> bool {
         let allowed = self.allows(index, bytes);
         if let Some(peer) = self.all.get_mut(index).filter(|_| allowed) {
-            peer.sent = peer.sent.saturating_add(bytes);
+            peer.room = peer.room.saturating_sub(bytes);
         }
         allowed
     }

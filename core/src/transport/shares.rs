@@ -147,10 +147,20 @@ impl<M: Memory> Shares<M> {
         let [all, pair] = &mut self.empty;
         let empty = if share.peer == NONE { all } else { pair };
         let before = core::mem::replace(empty, index);
-        let stays = before == index || self.all.get(before).is_none_or(|it| it.messages != 0);
-        if !stays {
-            self.index.remove(before);
-            self.all.remove(before);
+        if before != index {
+            self.forget(before);
+        }
+        // At the end it would keep the table from shrinking.
+        if index > self.all.len() {
+            self.forget(index);
+        }
+    }
+
+    /// Removes a share without messages.
+    fn forget(&mut self, index: u32) {
+        if self.all.get(index).is_some_and(|it| it.messages == 0) {
+            self.index.remove(index);
+            self.all.remove(index);
         }
     }
 

@@ -56,8 +56,10 @@ impl<M: Memory> Tally<M> {
         }
     }
 
-    /// Makes room for networks up to this index. `false`: no memory.
+    /// Makes room for networks up to this index, and the one that was emptied last. `false`: no
+    /// memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        let index = index.saturating_add(1);
         self.all.reserve(index) && self.index.reserve(index)
     }
 
@@ -112,10 +114,20 @@ impl<M: Memory> Tally<M> {
             return;
         }
         let before = core::mem::replace(&mut self.empty, index);
-        let stays = before == index || self.all.get(before).is_none_or(|it| it.count != 0);
-        if !stays {
-            self.index.remove(before);
-            self.all.remove(before);
+        if before != index {
+            self.forget(before);
+        }
+        // At the end it would keep the table from shrinking.
+        if index > self.all.len() {
+            self.forget(index);
+        }
+    }
+
+    /// Removes a network that has none.
+    fn forget(&mut self, index: u32) {
+        if self.all.get(index).is_some_and(|it| it.count == 0) {
+            self.index.remove(index);
+            self.all.remove(index);
         }
     }
 }

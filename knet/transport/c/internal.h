@@ -45,7 +45,7 @@ struct knt_net {
 		struct dst_entry *dst;	/* NULL: none */
 		u32 cookie;
 	} routes[KNT_ROUTES];
-	u32 last_route;		/* the place among them that was used last */
+	u32 last_route;		/* the place among them that was looked at last */
 	struct work_struct news;	/* genl.c */
 	bool link_changed;
 	struct xarray speeds;		/* link.c */
@@ -102,6 +102,8 @@ bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 le
 bool knt_mem_charge(struct sock *sk, u32 bytes, int kind);
 void knt_mem_uncharge(struct sock *sk, u32 bytes, int kind);
 void knt_seal_payload(struct sk_buff *skb, u32 head_len, const struct knt_seal *seal);
+bool knt_mem_charge_report(struct sock *sk, u32 bytes);
+void knt_mem_uncharge_report(struct sock *sk, u32 bytes);
 void knt_segments_sweep(struct knt_outbox *box);
 int knt_sockets_register(void);
 void knt_sockets_unregister(void);

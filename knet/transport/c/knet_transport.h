@@ -4,7 +4,7 @@
  * as opaque pointers: all that looks into them is C here, so that no layout has to be proven.
  *
  * Locks, outermost first: the socket's lock (lock_sock), knt_net.open_lock, knt_net.lock (bh),
- * knt_sock.mem_lock (bh).
+ * knt_sock.report_lock (bh), knt_sock.mem_lock (bh). knt_net.route_lock (bh) is taken alone.
  */
 #ifndef KNET_TRANSPORT_H
 #define KNET_TRANSPORT_H

@@ -40,6 +40,37 @@ bool knt_mem_charge(struct sock *sk, u32 bytes, int kind)
 	return done;
 }
 
+/* Reports are bounded by who makes them, and count like what was received. */
+bool knt_mem_charge_report(struct sock *sk, u32 bytes)
+{
+	struct knt_sock *knt = knt_sk(sk);
+	bool done = true;
+	int more;
+
+	spin_lock_bh(&knt->mem_lock);
+	if (sk_has_account(sk)) {
+		more = (int)bytes - sk->sk_forward_alloc;
+		if (more > 0)
+			done = __sk_mem_schedule(sk, more, SK_MEM_RECV);
+		if (done)
+			sk_mem_charge(sk, bytes);
+	}
+	if (done)
+		atomic_add(bytes, &sk->sk_rmem_alloc);
+	spin_unlock_bh(&knt->mem_lock);
+	return done;
+}
+
+void knt_mem_uncharge_report(struct sock *sk, u32 bytes)
+{
+	struct knt_sock *knt = knt_sk(sk);
+
+	spin_lock_bh(&knt->mem_lock);
+	atomic_sub(bytes, &sk->sk_rmem_alloc);
+	sk_mem_uncharge(sk, bytes);
+	spin_unlock_bh(&knt->mem_lock);
+}
+
 /* With a reference to the socket, which also counts in sk_wmem_alloc. */
 void knt_mem_uncharge(struct sock *sk, u32 bytes, int kind)
 {

@@ -343,7 +343,7 @@ static void knt_report_destruct(struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
 
-	atomic_sub(skb->truesize, &sk->sk_rmem_alloc);
+	knt_mem_uncharge_report(sk, skb->truesize);
 	spin_lock_bh(&knt_sk(sk)->report_lock);
 	knt_sk(sk)->reported -= skb->truesize;
 	spin_unlock_bh(&knt_sk(sk)->report_lock);
@@ -362,6 +362,10 @@ static bool knt_report_queue(struct sock *sk, const struct knt_report *report, u
 	skb = alloc_skb(sizeof(report->peer), GFP_ATOMIC | __GFP_NOWARN);
 	if (!skb)
 		return false;
+	if (!knt_mem_charge_report(sk, skb->truesize)) {
+		kfree_skb(skb);
+		return false;
+	}
 	skb_put_data(skb, &report->peer, sizeof(report->peer));
 	serr = SKB_EXT_ERR(skb);
 	memset(serr, 0, sizeof(*serr));
@@ -371,7 +375,6 @@ static bool knt_report_queue(struct sock *sk, const struct knt_report *report, u
 	serr->ee.ee_info = report->info;
 	serr->ee.ee_data = report->number;
 	knt->reported += skb->truesize;
-	atomic_add(skb->truesize, &sk->sk_rmem_alloc);
 	skb->sk = sk;
 	skb->destructor = knt_report_destruct;
 	skb_queue_tail(&sk->sk_error_queue, skb);

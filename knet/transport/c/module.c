@@ -83,6 +83,8 @@ int knt_register(const struct knt_ops *ops, const void *place)
 	knt_registered = true;
 	goto out;
 sockets:
+	/* Who is in socket() and waits for the end of this does so no longer. */
+	WRITE_ONCE(knt_ending, true);
 	knt_sockets_unregister();
 devices:
 	knt_devices_unwatch();

@@ -20,9 +20,16 @@ struct knt_out {
 	u32 charged;
 	unsigned long freed;	/* pages below are gone */
 	struct sock *sk;
-	struct xarray pages;	/* by number; a block by that of its first */
+	/*
+	 * By number; a block by that of its first, and tagged. Who finds an entry that is not a
+	 * block, and does not want its page, must not look at the page: it may be freed already.
+	 */
+	struct xarray pages;
 	u8 data[];
 };
+
+/* The tag of a block. */
+#define KNT_BLOCK 1UL
 
 struct knt_out *knt_out_new(struct sock *sk, u32 length)
 {
@@ -52,11 +59,16 @@ void knt_out_get(struct knt_out *out)
 	refcount_inc(&out->references);
 }
 
-static void knt_out_free_page(struct knt_out *out, struct page *page)
+static bool knt_is_block(void *entry)
 {
-	u32 bytes = PAGE_SIZE << compound_order(page);
+	return entry && xa_pointer_tag(entry) == KNT_BLOCK;
+}
 
-	put_page(page);
+static void knt_out_free_entry(struct knt_out *out, void *entry)
+{
+	u32 bytes = PAGE_SIZE << (knt_is_block(entry) ? KNT_BLOCK_ORDER : 0);
+
+	put_page(xa_untag_pointer(entry));
 	knt_mem_uncharge(out->sk, bytes, SK_MEM_SEND);
 }
 
@@ -64,12 +76,12 @@ void knt_out_put(struct knt_out *out)
 {
 	struct sock *sk = out->sk;
 	unsigned long index;
-	struct page *page;
+	void *entry;
 
 	if (!refcount_dec_and_test(&out->references))
 		return;
-	xa_for_each(&out->pages, index, page)
-		knt_out_free_page(out, page);
+	xa_for_each(&out->pages, index, entry)
+		knt_out_free_entry(out, entry);
 	xa_destroy(&out->pages);
 	knt_mem_uncharge(sk, out->charged, SK_MEM_SEND);
 	kfree(out);
@@ -83,22 +95,22 @@ void knt_out_put(struct knt_out *out)
 void knt_out_release(struct knt_out *out, u32 below)
 {
 	unsigned long end = min(below, READ_ONCE(out->written)) >> PAGE_SHIFT;
-	struct page *page;
+	void *entry;
 
 	while (out->freed < end) {
-		page = xa_load(&out->pages, out->freed);
-		if (page && compound_order(page) == KNT_BLOCK_ORDER) {
+		entry = xa_load(&out->pages, out->freed);
+		if (knt_is_block(entry)) {
 			if (out->freed + KNT_BLOCK_PAGES > end)
 				break;
 			xa_erase_bh(&out->pages, out->freed);
 			out->freed += KNT_BLOCK_PAGES;
 		} else {
-			if (page)
+			if (entry)
 				xa_erase_bh(&out->pages, out->freed);
 			out->freed++;
 		}
-		if (page)
-			knt_out_free_page(out, page);
+		if (entry)
+			knt_out_free_entry(out, entry);
 	}
 }
 
@@ -107,16 +119,18 @@ static struct page *knt_out_find(struct knt_out *out, u32 offset, u32 *at, u32 *
 {
 	unsigned long index = offset >> PAGE_SHIFT;
 	unsigned long block = index & ~(KNT_BLOCK_PAGES - 1UL);
-	struct page *page = xa_load(&out->pages, block);
+	void *entry = xa_load(&out->pages, block);
 
-	if (page && compound_order(page) == KNT_BLOCK_ORDER) {
+	if (knt_is_block(entry)) {
 		*at = offset & (PAGE_SIZE * KNT_BLOCK_PAGES - 1);
 		*left = PAGE_SIZE * KNT_BLOCK_PAGES - *at;
-		return page;
+		return xa_untag_pointer(entry);
 	}
 	*at = offset & (PAGE_SIZE - 1);
 	*left = PAGE_SIZE - *at;
-	return index == block ? page : xa_load(&out->pages, index);
+	if (index != block)
+		entry = xa_load(&out->pages, index);
+	return xa_untag_pointer(entry);
 }
 
 /* A new page, or a block if that many bytes are to come and it is the place for one. */
@@ -125,6 +139,7 @@ static struct page *knt_out_grow(struct knt_out *out, u32 len)
 	unsigned long index = out->written >> PAGE_SHIFT;
 	struct page *page = NULL;
 	u32 order = 0;
+	void *entry;
 
 	if (!(index & (KNT_BLOCK_PAGES - 1)) && len > PAGE_SIZE * KNT_BLOCK_PAGES / 2)
 		order = KNT_BLOCK_ORDER;
@@ -142,8 +157,9 @@ static struct page *knt_out_grow(struct knt_out *out, u32 len)
 		knt_mem_uncharge(out->sk, PAGE_SIZE, SK_MEM_SEND);
 		return NULL;
 	}
-	if (xa_err(xa_store_bh(&out->pages, index, page, GFP_KERNEL))) {
-		knt_out_free_page(out, page);
+	entry = xa_tag_pointer(page, order ? KNT_BLOCK : 0);
+	if (xa_err(xa_store_bh(&out->pages, index, entry, GFP_KERNEL))) {
+		knt_out_free_entry(out, entry);
 		return NULL;
 	}
 	return page;

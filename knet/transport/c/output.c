@@ -128,7 +128,6 @@ static int knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
 	skb_dst_set(skb, dst);
 	/* Only what may become fragments needs a number (RFC 6864), which is not cheap. */
-	skb->ignore_df = !whole;
 	if (whole)
 		ip->id = 0;
 	else
@@ -159,7 +158,6 @@ static int knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 	ip->daddr = *(struct in6_addr *)to.ip;
 	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
 	skb_dst_set(skb, dst);
-	skb->ignore_df = 1;
 	return ip6_local_out(tn->net, sk, skb);
 }
 #endif
@@ -186,6 +184,8 @@ int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 			kfree_skb(skb);
 			continue;
 		}
+		/* Netfilter may still send it another way, by which it has to become fragments. */
+		skb->ignore_df = 1;
 		if (ipv6_addr_v4mapped((struct in6_addr *)knt_cb(skb)->to.ip)) {
 			skb->protocol = htons(ETH_P_IP);
 			err = knt_send4(tn, skb, dst);

@@ -245,13 +245,24 @@ static u32 knt_dst_cookie(struct dst_entry *dst)
 	return 0;
 }
 
-/* A route of the table, with a reference; NULL if it has none for this way. */
-static struct dst_entry *knt_cached(struct knt_net *tn, u32 at, const struct knt_way *way)
+/*
+ * A route of the table, with a reference; NULL if it has none for this way. at: where it is, or
+ * would be.
+ */
+static struct dst_entry *knt_cached(struct knt_net *tn, const struct knt_way *way, u32 *at)
 {
-	struct knt_cached_route *slot = &tn->routes[at];
 	struct dst_entry *dst = NULL, *old = NULL;
+	struct knt_cached_route *slot;
 
 	spin_lock_bh(&tn->route_lock);
+	/* The next packet often goes where the last one went. */
+	slot = &tn->routes[tn->last_route];
+	if (!slot->dst || memcmp(&slot->way, way, sizeof(*way))) {
+		tn->last_route = jhash2((const u32 *)way, sizeof(*way) / sizeof(u32), 0) &
+				 (KNT_ROUTES - 1);
+		slot = &tn->routes[tn->last_route];
+	}
+	*at = tn->last_route;
 	if (slot->dst && !memcmp(&slot->way, way, sizeof(*way))) {
 		if (dst_check(slot->dst, slot->cookie)) {
 			dst = slot->dst;
@@ -295,23 +306,14 @@ static noinline struct dst_entry *knt_route_add(struct knt_net *tn, const struct
 struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
 				const struct knt_path *path, u32 device, u16 port)
 {
-	u32 at = READ_ONCE(tn->last_route);
 	struct dst_entry *dst;
 	struct knt_way way;
+	u32 at;
 
 	BUILD_BUG_ON(sizeof(way) != sizeof(*path) + 5 * sizeof(u32));
 	knt_identify(tn->net, sk, path, device, port, &way);
-	/* The next packet mostly goes where the last one went. */
-	dst = knt_cached(tn, at, &way);
-	if (dst)
-		return dst;
-	at = jhash2((const u32 *)&way, sizeof(way) / sizeof(u32), 0) & (KNT_ROUTES - 1);
-	dst = knt_cached(tn, at, &way);
-	if (!dst)
-		dst = knt_route_add(tn, sk, at, &way);
-	if (dst)
-		WRITE_ONCE(tn->last_route, at);
-	return dst;
+	dst = knt_cached(tn, &way, &at);
+	return dst ?: knt_route_add(tn, sk, at, &way);
 }
 
 void knt_routes_drop(struct knt_net *tn)

@@ -330,6 +330,15 @@ static int knt_getsockopt(struct sock *sk, int level, int option, char __user *t
 	return 0;
 }
 
+/* Who asked for signals gets one when there is room. True: there is some by now. */
+static bool knt_wants_space(struct sock *sk)
+{
+	sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
+	/* Pairs with the barrier of waitqueue_active() in sock_def_write_space(). */
+	smp_mb__after_atomic();
+	return knt_ops->poll(sk) & KNT_WRITABLE;
+}
+
 static int knt_sendmsg(struct sock *sk, struct msghdr *msg, size_t len)
 {
 	int sent;
@@ -337,6 +346,8 @@ static int knt_sendmsg(struct sock *sk, struct msghdr *msg, size_t len)
 	lock_sock(sk);
 	sent = knt_ops->send(sk, msg, len);
 	release_sock(sk);
+	if (sent == -EAGAIN && knt_wants_space(sk))
+		knt_sock_writable(sk);
 	return sent;
 }
 
@@ -412,10 +423,8 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 		mask |= EPOLLHUP;
 	if (can & KNT_READABLE)
 		mask |= EPOLLIN | EPOLLRDNORM;
-	if (can & KNT_WRITABLE)
+	if ((can & KNT_WRITABLE) || knt_wants_space(sk))
 		mask |= EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND;
-	else
-		sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
 	return mask;
 }
 

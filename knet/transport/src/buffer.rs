@@ -21,8 +21,8 @@ pub struct Written(NonNull<bindings::knt_out>);
 // SAFETY: the C side has references counted atomically, and an xarray with a lock of its own for
 // the pages. Only `append` and `release` change it. The first needs an exclusive reference to the
 // one writer, and frees nothing. The second needs one to the one `Written`, so that nobody reads
-// meanwhile, and C lets it free only what lies below what was appended, where the writer does not
-// come any more.
+// meanwhile, and C lets it free only what lies below what was appended. The writer still looks at
+// entries of what lies there, which are the xarray's, and never at the pages that they name.
 unsafe impl Send for Written {}
 // SAFETY: as above.
 unsafe impl Sync for Written {}

@@ -126,7 +126,7 @@ pub struct Departure<'a> {
 }
 
 impl Outbox {
-    /// Adds a packet. `false`: no memory; it is longer than an IP packet, or its header than 144
+    /// Adds a packet. `false`: no memory; it is longer than an IP packet, or its header than 256
     /// bytes; the payload is not there any more, or not yet; or the socket is of another namespace,
     /// or not of the path's family.
     pub fn add(&mut self, departure: &Departure<'_>) -> bool {

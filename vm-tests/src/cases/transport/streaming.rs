@@ -3,6 +3,7 @@
 //! for whom.
 
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 
 use anyhow::{ensure, Context, Result};
 use rustix::event::PollFlags;
@@ -22,6 +23,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/streaming/before-the-end", before_the_end),
     Case::new("transport/streaming/slow-reader", slow_reader),
     Case::new("transport/streaming/blocked-sender", blocked_sender),
+    Case::new("transport/streaming/signal-of-room", signal_of_room),
     Case::new("transport/streaming/passed-by-short-ones", passed_by),
 ];
 
@@ -319,6 +321,78 @@ fn blocked_sender(_: &mut Ctx) -> Result<()> {
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
     delivered(&from, 1)
+}
+
+/// A signal that this thread may get; `None`: none in time.
+fn signal(within_ms: i64) -> Option<i32> {
+    // SAFETY: the set is filled in by `sigemptyset`, and all live until the calls return.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGIO);
+        let time = libc::timespec {
+            tv_sec: within_ms / 1000,
+            tv_nsec: within_ms % 1000 * 1_000_000,
+        };
+        let got = libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const time);
+        (got > 0).then_some(got)
+    }
+}
+
+/// Who was refused for want of room, and asked for signals, gets one when there is some; without
+/// having called `poll`.
+fn signal_of_room(_: &mut Ctx) -> Result<()> {
+    const F_SETOWN_EX: i32 = 15;
+    let net = pair()?;
+    let to = receiver(&net.hosts[1].ns)?;
+    to.set_recv_buffer_size(BUFFER)?;
+    let from = sender(&net.hosts[0].ns)?;
+    from.set_send_buffer_size(BUFFER)?;
+    from.set_nonblocking(true)?;
+    // SAFETY: the set and the owner (`struct f_owner_ex`: F_OWNER_TID, thread) live until the calls
+    // return.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGIO);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        let owner = [0, libc::gettid()];
+        let fd = from.as_raw_fd();
+        ensure!(
+            libc::fcntl(fd, F_SETOWN_EX, owner.as_ptr()) == 0,
+            "F_SETOWN_EX"
+        );
+        let flags = libc::O_ASYNC | libc::O_NONBLOCK;
+        ensure!(libc::fcntl(fd, libc::F_SETFL, flags) == 0, "O_ASYNC");
+    }
+    let address = addresses(&net.hosts[1])[0];
+    let mut writer = from.begin(address, &SendOptions::default())?;
+    let piece = content::content(3, 4096);
+    let mut fill = || -> Result<u64> {
+        loop {
+            match writer.write(&piece) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(writer.written());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    };
+    fill()?;
+    settled(&to, Socket::incoming_queued)?;
+    // What was acknowledged meanwhile made room; the receiver's buffer is full now.
+    while signal(100).is_some() {
+        fill()?;
+    }
+    let full = fill()?;
+    ensure!(signal(100).is_none(), "a signal, and no room");
+    for _ in 0..20 {
+        read_once(&to, 10_000, 0)?;
+    }
+    ensure!(signal(5000) == Some(libc::SIGIO), "no signal");
+    ensure!(fill()? > full, "no room after the signal");
+    Ok(())
 }
 
 /// A long message that nobody reads holds up no short one on another socket, and one to another

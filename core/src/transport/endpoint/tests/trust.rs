@@ -302,6 +302,34 @@ fn who_never_confirms_has_a_share_of_what_is_remembered_and_no_more() {
     assert_eq!(endpoint.counts(), (0, 0, 401));
 }
 
+/// However much is sent in a stranger's name, it does not become one that is never answered.
+#[test]
+fn many_bytes_in_a_strangers_name_do_not_shut_it_out() {
+    let (mut endpoint, mut io) = new(&config());
+    let from = host(1, false);
+    endpoint.receive(NOW, &from, Packet::Sync(sync(666, 1_000_000)), &mut io);
+    let mut now = NOW;
+    for n in 0..960_000_u64 {
+        endpoint.receive(now, &from, unscheduled(666, 0, 1450), &mut io);
+        if n % 1000 == 0 {
+            now += Nanos(1_200_000);
+            endpoint.timer(now, now.0 as u32, &mut io);
+            io.take();
+        }
+    }
+    let mut first = sync(7, 1000);
+    endpoint.receive(now, &from, Packet::Sync(first), &mut io);
+    let sent = io.take();
+    assert!(!sent.is_empty());
+    first.echo = echo(&sent).unwrap_or_else(|| {
+        now += Nanos::SECOND;
+        endpoint.timer(now, now.0 as u32, &mut io);
+        echo(&io.take()).expect("a CHALLENGE")
+    });
+    endpoint.receive(now, &from, Packet::Sync(first), &mut io);
+    assert_eq!(endpoint.stats().get(Counter::PeerProven), 1);
+}
+
 /// Makes a host known: it answers a message.
 pub(super) fn known(endpoint: &mut Messages, n: u32, io: &mut Io) -> Address {
     let to = host(n, false);
