@@ -40,6 +40,10 @@ local codes = {
 }
 -- Bytes before payload and spans.
 local sizes = { 44, 18, 22, 16, 16, 20, 16, 20 }
+-- The flag that says that a packet of a type is sealed, by its bit, and the bytes that follow.
+local sealed_bits = { 5, 6, 5, 5, 5, 5, 5, 5 }
+local SEAL_LEN = 32
+local kinds = { [0] = "sender, first key", [1] = "sender", [2] = "receiver", [3] = "malformed" }
 -- The flags that a type may have.
 local known_flags = { 0x8e, 0x38, 0x81, 0, 0, 0x40, 0, 0 }
 
@@ -59,6 +63,13 @@ local f = {
     flag_mark = ProtoField.uint8("turnstile.flags.mark", "Mark", base.DEC, marks, 0x30),
     flag_final = ProtoField.bool("turnstile.flags.final", "Final", 8, nil, 0x40),
     flag_ren = ProtoField.bool("turnstile.flags.ren", "REN", 8, nil, 0x80),
+    flag_sealed = ProtoField.bool("turnstile.flags.sealed", "Sealed", 8, nil, 0x20),
+    flag_sealed_token = ProtoField.bool("turnstile.flags.sealed_token", "Sealed", 8, nil, 0x40),
+    seal_tag = ProtoField.bytes("turnstile.seal.tag", "Tag"),
+    seal_word = ProtoField.uint32("turnstile.seal.word", "Key, or answered number", base.HEX),
+    seal_kind = ProtoField.uint32("turnstile.seal.kind", "Sealed by", base.DEC, kinds, 0xc0000000),
+    seal_number = ProtoField.uint32("turnstile.seal.number", "Number", base.DEC, nil, 0x3fffffff),
+    seal_random = ProtoField.uint64("turnstile.seal.random", "Random number", base.HEX),
     reserved = ProtoField.uint16("turnstile.reserved", "Reserved", base.HEX),
     cookie = ProtoField.uint64("turnstile.cookie", "Cookie", base.HEX),
     source_port = ProtoField.uint16("turnstile.source_port", "Source port", base.DEC),
@@ -147,6 +158,9 @@ local function add_flags(tree, tvb, kind)
     }
     for _, field in ipairs(shown[kind] or {}) do
         item:add(field, tvb(2, 1))
+    end
+    if types[kind] ~= nil then
+        item:add(kind == TOKEN and f.flag_sealed_token or f.flag_sealed, tvb(2, 1))
     end
     return item
 end
@@ -359,6 +373,15 @@ show[CHALLENGE] = function(tree, tvb)
     return wrong, "prove your address"
 end
 
+-- The 32 bytes behind a sealed packet.
+local function show_seal(tree, tvb)
+    tree:add(f.seal_tag, tvb(0, 16))
+    tree:add(f.seal_word, tvb(16, 4))
+    tree:add(f.seal_kind, tvb(20, 4))
+    tree:add(f.seal_number, tvb(20, 4))
+    tree:add(f.seal_random, tvb(24, 8))
+end
+
 local function malformed(tree, pinfo, field)
     tree:add_proto_expert_info(e_malformed, "Malformed: " .. field)
     pinfo.cols.info:set("[Malformed: " .. field .. "] " .. tostring(pinfo.cols.info))
@@ -395,11 +418,20 @@ function turnstile.dissector(tvb, pinfo, root)
     end
     -- RESEND says itself how long it is, and of DATA what lacks a payload is looked at later.
     local size = tvb:reported_len()
+    local flags = tvb(2, 1):uint()
+    if flag(tvb, sealed_bits[kind]) and size > SEAL_LEN then
+        if tvb:len() == size then
+            show_seal(tree, tvb(size - SEAL_LEN, SEAL_LEN):tvb())
+        end
+        size = size - SEAL_LEN
+        flags = flags - 2 ^ sealed_bits[kind]
+        pinfo.cols.info:append(" (sealed)")
+        tvb = tvb(0, math.min(size, tvb:len())):tvb()
+    end
     local fits = size == sizes[kind]
     if kind == DATA or kind == RESEND then
         fits = size >= sizes[kind]
     end
-    local flags = tvb(2, 1):uint()
     local bad_flags = has_other(flags, known_flags[kind])
     -- Those two are looked at for flags first.
     if bad_flags and (fits or kind == DATA or kind == RESEND) then

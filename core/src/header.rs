@@ -18,6 +18,8 @@ pub const PORT: u16 = 29813;
 pub const VERSION: u8 = 1;
 /// How many bytes [`parse`] needs.
 pub const LEN: usize = 4;
+/// Where the flags are.
+pub const FLAGS: usize = 2;
 /// On [`Type::Data`]: sent without a token, in the first round trip.
 pub const FLAG_UNSCHEDULED: u8 = 1 << 0;
 /// On [`Type::Sync`]: the message's length is not known yet.
@@ -39,6 +41,11 @@ pub const FLAG_FINAL: u8 = 1 << 6;
 /// On [`Type::Sync`] and [`Type::Data`]: of a message that grants clock (REN); ports may mark the
 /// packet's ECN field. Ports put such data into the data band.
 pub const FLAG_REN: u8 = 1 << 7;
+
+/// On all but [`Type::Token`]: sealed, see [`transport::seal`](crate::transport::seal).
+pub const FLAG_SEALED: u8 = 1 << 5;
+/// On [`Type::Token`]: sealed.
+pub const FLAG_SEALED_TOKEN: u8 = 1 << 6;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +74,15 @@ impl Type {
     #[inline]
     pub const fn first_byte(self) -> u8 {
         (VERSION << 4) | self as u8
+    }
+
+    /// The flag that says that such a packet is sealed.
+    #[inline]
+    pub const fn sealed(self) -> u8 {
+        match self {
+            Self::Token => FLAG_SEALED_TOKEN,
+            _ => FLAG_SEALED,
+        }
     }
 
     #[inline]

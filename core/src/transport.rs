@@ -15,6 +15,7 @@
 //! | [`jitter`] | random numbers, and randomized intervals between tokens |
 //! | [`policy`] | which message gets tokens first, and with which priority |
 //! | [`ring`] | a bounded queue of events for listeners |
+//! | [`seal`] | sealed packets: keys, numbers, what follows a packet |
 //! | [`stats`] | the counters |
 //! | [`wire`] | the wire format: parsing untrusted packets, and writing |
 
@@ -51,6 +52,7 @@ mod progress;
 mod ranges;
 mod remembered;
 pub mod ring;
+pub mod seal;
 mod seen;
 mod shares;
 mod siphash;

@@ -3,6 +3,7 @@
 
 use crate::errno;
 use crate::incoming::{Incoming, Where};
+use crate::keys::{Choice, Held};
 use crate::ports::{self, Rooms};
 use crate::socket::Socket;
 use crate::state::{State, Turnstile};
@@ -77,6 +78,9 @@ pub(crate) fn close(
                 gone = state.sockets.take(handle);
             }
         }
+        // If it was the last one with keys, no packet is looked at for them.
+        let sealing = state.sockets.keys.sealing();
+        state.endpoint.set_sealing(sealing);
         // What was not read is freed without the lock.
         drop(state);
         drop(gone);
@@ -243,6 +247,9 @@ pub(crate) fn set_option(
     if option == sockopt::DISCARD {
         return discard(net, sock.handle(), wide.ok_or(EINVAL)?);
     }
+    if matches!(option, sockopt::KEY | sockopt::ACCEPT_KEY) {
+        return set_key(net, sock.handle(), option, value);
+    }
     let mut state = net.lock().ok_or(ENODEV)?;
     let socket = state.sockets.get_mut(sock.handle()).ok_or(ENODEV)?;
     let switch = match value {
@@ -278,6 +285,40 @@ pub(crate) fn set_option(
     Ok(())
 }
 
+/// How the socket's messages are sealed. Messages under way keep the keys that they have.
+#[inline(never)]
+fn set_key(net: &mut Net<'_, Turnstile>, handle: u64, option: u32, value: i32) -> Result {
+    let read = match value {
+        0 | -1 => None,
+        serial => {
+            let serial = u32::try_from(serial).map_err(|_| EINVAL)?;
+            Some(Held::read(net, serial)?)
+        }
+    };
+    let mut state = net.lock().ok_or(ENODEV)?;
+    let sockets = &mut state.sockets;
+    let socket = sockets.get(handle).ok_or(ENODEV)?;
+    let now = match &socket.choice {
+        Choice::Own(own) => Some((own.held.clone(), own.other.clone())),
+        _ => None,
+    };
+    match (option, read, now) {
+        (sockopt::KEY, Some(held), now) => {
+            sockets.take_keys(handle, held, now.and_then(|(_, other)| other))?;
+        }
+        (sockopt::KEY, None, _) if value == -1 => sockets.take_no_keys(handle),
+        (sockopt::KEY, None, _) => sockets.give_up_keys(handle),
+        (sockopt::ACCEPT_KEY, other, Some((held, _))) if value != -1 => {
+            sockets.take_keys(handle, held, other)?;
+        }
+        _ => return Err(EINVAL),
+    }
+    let sealing = sockets.keys.sealing();
+    state.endpoint.set_sealing(sealing);
+    state.endpoint.prepare();
+    Ok(())
+}
+
 /// Reads an option.
 pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32) -> Result<i32> {
     let state = net.lock().ok_or(ENODEV)?;
@@ -286,6 +327,18 @@ pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32)
         sockopt::RECVINFO => Ok(i32::from(socket.info) + i32::from(socket.alternate)),
         sockopt::COMPLETIONS => Ok(i32::from(socket.completions)),
         sockopt::DEFAULT_PRIORITY => Ok(socket.priority.map_or(-1, i32::from)),
+        sockopt::KEY => Ok(match &socket.choice {
+            Choice::Namespace => 0,
+            Choice::Plain => -1,
+            Choice::Own(own) => i32::try_from(own.held.serial).map_err(|_| EINVAL)?,
+        }),
+        sockopt::ACCEPT_KEY => Ok(match &socket.choice {
+            Choice::Own(own) => {
+                let serial = own.other.as_ref().map_or(0, |other| other.serial);
+                i32::try_from(serial).map_err(|_| EINVAL)?
+            }
+            _ => 0,
+        }),
         _ => Err(errno::no_option()),
     }
 }

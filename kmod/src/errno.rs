@@ -17,6 +17,7 @@ const ENOBUFS: u32 = 105;
 const ETIMEDOUT: u32 = 110;
 const ECONNREFUSED: u32 = 111;
 const EHOSTUNREACH: u32 = 113;
+const ENOKEY: u32 = 126;
 
 /// The error of an errno.
 pub(crate) fn error(errno: u32) -> Error {
@@ -46,6 +47,16 @@ pub(crate) fn in_use() -> Error {
 /// There is no room or no memory.
 pub(crate) fn no_room() -> Error {
     error(ENOBUFS)
+}
+
+/// There is no such key.
+pub(crate) fn no_key() -> Error {
+    error(ENOKEY)
+}
+
+/// It is not the caller's.
+pub(crate) fn not_allowed() -> Error {
+    error(EACCES)
 }
 
 /// The message was ended by the peer.

@@ -4,6 +4,7 @@
 use crate::errno::of_failure;
 use crate::events::Events;
 use crate::incoming::Incoming;
+use crate::keys::Choice;
 use crate::memory::atomic;
 use crate::outgoing::Outgoing;
 use crate::ports;
@@ -16,6 +17,7 @@ use turnstile_core::transport::config::Dscp;
 use turnstile_core::transport::host::{
     Address, Class, Event, Failure, Host, InId, OutId, Owner, Refusal, Slice,
 };
+use turnstile_core::transport::seal::{Key, Psk, Seal};
 use turnstile_core::transport::wire::{self, ResetCode, Sync, DATA_LEN};
 
 /// The namespace's sockets and its way out, while the endpoint works.
@@ -54,23 +56,10 @@ impl Surroundings<'_> {
         self.sockets.get_mut(handle)
     }
 
-    /// The socket for a message of `from` to a port of the address `to`.
-    pub(crate) fn find(&self, from: &SockAddress, to: &[u8; 16], port: u16) -> Option<u64> {
-        let from = ports::peer(from);
-        // A socket may be bound to the device in the VRF or to the VRF.
-        let devices = [self.slave, self.device];
-        self.sockets.ports.find(port, &from, to, &devices)
-    }
-}
-
-impl Host<Outgoing, Incoming> for Surroundings<'_> {
-    type Payload = Skb;
-
-    fn random(&mut self) -> u64 {
-        knet_transport::random()
-    }
-
-    fn transmit(
+    /// Puts a packet into the outbox.
+    #[inline]
+    #[allow(clippy::too_many_arguments)] // facts of one packet
+    fn depart(
         &mut self,
         owner: Owner<'_, Outgoing, Incoming>,
         to: &Address,
@@ -78,6 +67,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         ren: bool,
         header: &[u8],
         payload: Option<Slice<'_, Outgoing>>,
+        seal: Option<&knet_transport::Seal>,
     ) {
         let dscp = match class {
             Class::Signal => self.dscp.signal,
@@ -108,7 +98,83 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
                 .map(|slice| (&slice.message.written, slice.offset, slice.len)),
             port: wire::source_port(header),
             tos: dscp << 2,
+            seal,
         });
+    }
+
+    /// The socket for a message of `from` to a port of the address `to`.
+    pub(crate) fn find(&self, from: &SockAddress, to: &[u8; 16], port: u16) -> Option<u64> {
+        let from = ports::peer(from);
+        // A socket may be bound to the device in the VRF or to the VRF.
+        let devices = [self.slave, self.device];
+        self.sockets.ports.find(port, &from, to, &devices)
+    }
+}
+
+impl Host<Outgoing, Incoming> for Surroundings<'_> {
+    type Payload = Skb;
+
+    fn random(&mut self) -> u64 {
+        knet_transport::random()
+    }
+
+    #[inline]
+    fn transmit(
+        &mut self,
+        owner: Owner<'_, Outgoing, Incoming>,
+        to: &Address,
+        class: Class,
+        ren: bool,
+        header: &[u8],
+        payload: Option<Slice<'_, Outgoing>>,
+    ) {
+        self.depart(owner, to, class, ren, header, payload, None);
+    }
+
+    // Not inlined: keys take room on the stack.
+    #[inline(never)]
+    fn transmit_sealed(
+        &mut self,
+        owner: Owner<'_, Outgoing, Incoming>,
+        to: &Address,
+        class: Class,
+        ren: bool,
+        header: &[u8],
+        payload: Option<Slice<'_, Outgoing>>,
+        seal: &Seal,
+    ) {
+        let label = &seal.label;
+        let seal = knet_transport::Seal::new(&seal.key, label.nonce(), label.write());
+        self.depart(owner, to, class, ren, header, payload, Some(&seal));
+    }
+
+    fn hmac(&self, key: &[u8], data: &[u8]) -> Option<Key> {
+        Some(knet_transport::hmac(key, data))
+    }
+
+    fn key_to_send(&self, message: &Outgoing) -> Option<Psk> {
+        self.sockets.key(message.socket)
+    }
+
+    fn key_to_open(&self, id: u32) -> Option<Psk> {
+        self.sockets.keys.find(id)
+    }
+
+    fn may_begin(&self, from: &Address, sync: &Sync, key: Option<u32>) -> bool {
+        let sender = SockAddress {
+            ip: from.ip,
+            scope: from.scope,
+            port: sync.source,
+        };
+        let found = self
+            .found
+            .or_else(|| self.find(&sender, &from.local, sync.destination));
+        let keys = &self.sockets.keys;
+        match found.and_then(|handle| self.sockets.get(handle)) {
+            Some(socket) => socket.choice.admits(keys, key),
+            // Who has the namespace's key is told that nobody listens.
+            None => Choice::Namespace.admits(keys, key),
+        }
     }
 
     fn open(&mut self, from: &Address, sync: &Sync, id: InId) -> Result<(Incoming, u32), Refusal> {

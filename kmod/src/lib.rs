@@ -9,6 +9,7 @@
 //! | [`errno`], [`memory`] | errors and memory, as the kernel has them |
 //! | [`ports`] | which sockets have which ports |
 //! | [`incoming`], [`outgoing`] | what is kept for each message |
+//! | [`keys`] | the keys of sealed messages |
 //! | [`events`], [`settings`] | what is kept for netlink: events to tell, the configuration |
 //! | [`socket`] | what is kept for each socket, and the table of them |
 //! | [`waiting`] | which of them wait for a place for a message |
@@ -40,6 +41,7 @@ mod errno;
 mod events;
 mod host;
 mod incoming;
+mod keys;
 mod list;
 mod memory;
 mod netlink;

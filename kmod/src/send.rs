@@ -17,6 +17,9 @@ const CHUNK: u32 = 256 << 10;
 /// The longest packets, whatever the MTU: one must fit into the fragments of a packet buffer.
 const MAX_MSS: u16 = 32 << 10;
 
+/// The same, of a message that is sealed: each packet is in one piece of memory.
+const MAX_SEALED: u16 = 8 << 10;
+
 /// A call.
 struct Call<'a, 'n> {
     net: &'a mut Net<'n, Turnstile>,
@@ -390,6 +393,10 @@ impl State {
         let now = now();
         let charged = available.saturating_add(OVERHEAD);
         let written = going.data.take().ok_or(ENODEV)?;
+        let most = match self.sockets.key(handle) {
+            Some(_) => MAX_SEALED,
+            None => MAX_MSS,
+        };
         let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
         let number = socket.next_outgoing;
         socket.begin_sending(number)?;
@@ -402,7 +409,7 @@ impl State {
             deadline: beginning.deadline.map(Nanos),
             coflow: beginning.coflow,
             priority: beginning.priority.or(socket.priority),
-            mss: beginning.mss,
+            mss: beginning.mss.min(most),
             available,
             user,
         };

@@ -2,6 +2,7 @@
 //! Sockets: what the namespace keeps for each.
 
 use crate::incoming::{Incoming, Where};
+use crate::keys::{Choice, Held, Keys, Own};
 use crate::memory::atomic;
 use crate::outgoing::{Open, OVERHEAD};
 use crate::ports::Ports;
@@ -11,7 +12,8 @@ use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation};
 use knet_transport::{random, Sock, SockAddress, SockRef};
 use turnstile_core::transport::budget::{self, Budget, Next, Place};
-use turnstile_core::transport::host::{Address, InId, OutId};
+use turnstile_core::transport::host::{Address, InId, OutId, Sealing};
+use turnstile_core::transport::seal::Psk;
 
 /// A send buffer is never taken to be smaller.
 const LEAST_SEND: u32 = 16 << 10;
@@ -30,6 +32,8 @@ pub(crate) struct Socket {
     pub(crate) completions: bool,
     /// The priority of its messages, unless they say one.
     pub(crate) priority: Option<u8>,
+    /// How its messages are sealed.
+    pub(crate) choice: Choice,
 
     /// There was no memory for more while some of it is taken: more waits until some is free.
     pub(crate) scarce: bool,
@@ -104,6 +108,7 @@ impl Socket {
             alternate: false,
             completions: false,
             priority: None,
+            choice: Choice::Namespace,
             scarce: false,
             queued: 0,
             full: false,
@@ -350,6 +355,8 @@ pub(crate) struct Sockets {
     pub(crate) ports: Ports,
     /// Those that wait for a place for a message.
     pub(crate) waiting: Waiting,
+    /// The keys of sealed messages.
+    pub(crate) keys: Keys,
     next: u64,
     /// Those of which a message may be given room.
     pub(crate) promotable: Promotable,
@@ -361,6 +368,7 @@ impl Sockets {
             all: RBTree::new(),
             ports: Ports::new(random()),
             waiting: Waiting::default(),
+            keys: Keys::new(),
             next: 1,
             promotable: Promotable::default(),
         }
@@ -389,6 +397,7 @@ impl Sockets {
 
     pub(crate) fn remove(&mut self, handle: u64) {
         self.no_longer_waits(handle);
+        self.give_up_keys(handle);
         self.unmark_promotable(handle);
         // The node: the socket itself is too large for the stack.
         drop(self.all.remove_node(&handle));
@@ -404,6 +413,62 @@ impl Sockets {
     pub(crate) fn take(&mut self, handle: u64) -> Option<RBTreeNode<u64, Socket>> {
         self.no_longer_waits(handle);
         self.unmark_promotable(handle);
+        self.give_up_keys(handle);
         self.all.remove_node(&handle)
+    }
+
+    /// The key that a socket's messages are sealed with.
+    #[inline]
+    pub(crate) fn key(&self, handle: u64) -> Option<Psk> {
+        if self.keys.sealing() == Sealing::Off {
+            return None;
+        }
+        self.get(handle)?.choice.to_send(&self.keys)
+    }
+
+    /// A socket's messages are sealed as its namespace's are.
+    // Not inlined: keys take room on the stack.
+    #[inline(never)]
+    pub(crate) fn give_up_keys(&mut self, handle: u64) {
+        if let Some(socket) = self.all.get_mut(&handle) {
+            let before = core::mem::replace(&mut socket.choice, Choice::Namespace);
+            if let Choice::Own(own) = &before {
+                self.keys.leave(own.held.id());
+                if let Some(other) = &own.other {
+                    self.keys.leave(other.id());
+                }
+            }
+        }
+    }
+
+    /// A socket's messages are sealed with a key of its own; they may come with another one, too.
+    ///
+    /// # Errors
+    /// `ENODEV`, `ENOMEM`; `EEXIST`: packets call another key by the same name.
+    pub(crate) fn take_keys(&mut self, handle: u64, held: Held, other: Option<Held>) -> Result {
+        if self.get(handle).is_none() {
+            return Err(ENODEV);
+        }
+        let own = KBox::new(Own { held, other }, atomic())?;
+        self.keys.join(&own.held)?;
+        if let Some(other) = &own.other {
+            if let Err(error) = self.keys.join(other) {
+                self.keys.leave(own.held.id());
+                return Err(error);
+            }
+        }
+        self.give_up_keys(handle);
+        if let Some(socket) = self.all.get_mut(&handle) {
+            socket.choice = Choice::Own(own);
+        }
+        Ok(())
+    }
+
+    /// A socket's messages are not sealed.
+    pub(crate) fn take_no_keys(&mut self, handle: u64) {
+        self.give_up_keys(handle);
+        if let Some(socket) = self.all.get_mut(&handle) {
+            socket.choice = Choice::Plain;
+        }
     }
 }

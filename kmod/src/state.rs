@@ -15,10 +15,11 @@ use knet_transport::{
 };
 use turnstile_core::header::PORT;
 use turnstile_core::transport::config::{Clock, Resolved};
-use turnstile_core::transport::endpoint::Endpoint;
+use turnstile_core::transport::endpoint::{Endpoint, Opening as Sealed};
 use turnstile_core::transport::host::{Address, Owner, Unreachable};
+use turnstile_core::transport::seal::Label;
 use turnstile_core::transport::stats::Counter;
-use turnstile_core::transport::wire::{self, Packet};
+use turnstile_core::transport::wire::{self, Malformed, Packet};
 use turnstile_core::units::Nanos;
 
 /// The transport. The root of the crate says what it does (`impl Transport`).
@@ -107,18 +108,81 @@ pub(crate) fn timer(state: &mut Locked<'_, Turnstile>) {
 }
 
 /// A packet came.
-pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
+pub(crate) fn packet(net: &mut Net<'_, Turnstile>, arrival: Arrival<'_>) {
+    let (head, len) = (arrival.head(), arrival.len as usize);
     // Looked at where it is: it is large.
-    let parsed = wire::parse(arrival.head(), arrival.len as usize);
-    let packet = match &parsed {
+    match &wire::parse(head, len) {
+        Ok(packet) => deliver(net, arrival, packet, None),
+        Err(_) if wire::is_sealed(head, len) => sealed(net, arrival),
+        Err(why) => malformed(net, *why),
+    }
+}
+
+#[cold]
+fn malformed(net: &mut Net<'_, Turnstile>, why: Malformed) {
+    if let Some(mut state) = net.lock() {
+        state.endpoint.malformed(why);
+    }
+}
+
+/// A packet that is sealed. It is opened without the lock.
+#[inline(never)]
+fn sealed(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
+    let packet = match wire::parse_sealed(arrival.head(), arrival.len as usize) {
         Ok(packet) => packet,
-        Err(why) => {
-            if let Some(mut state) = net.lock() {
-                state.endpoint.malformed(*why);
-            }
-            return;
-        }
+        Err(why) => return malformed(net, why),
     };
+    let label = arrival.label();
+    let label = label.and_then(|label| Label::read(&label));
+    let Some(opening) = opening(net, &arrival, &packet, label) else {
+        return;
+    };
+    if open(&mut arrival, &packet, &opening) {
+        deliver(net, arrival, &packet, Some(&opening));
+    } else if let Some(mut state) = net.lock() {
+        state.endpoint.not_opened();
+    }
+}
+
+/// How a sealed packet is to be opened.
+#[inline(never)]
+fn opening(
+    net: &mut Net<'_, Turnstile>,
+    arrival: &Arrival<'_>,
+    packet: &Packet,
+    label: Option<Label>,
+) -> Option<Sealed> {
+    let mut state = net.lock()?;
+    let (state, outbox) = state.parts();
+    let Some(label) = label else {
+        state.endpoint.not_opened();
+        return None;
+    };
+    let from = source(arrival);
+    let (endpoint, mut surroundings) = state.split(outbox, 0);
+    (surroundings.device, surroundings.slave) = (arrival.device, arrival.slave);
+    endpoint.opening(&from, packet, &label, &surroundings)
+}
+
+#[inline(never)]
+fn open(arrival: &mut Arrival<'_>, packet: &Packet, opening: &Sealed) -> bool {
+    let header = match packet {
+        Packet::Data(_) => wire::DATA_LEN,
+        other => other.bytes() as usize,
+    };
+    let label = &opening.label;
+    let seal = knet_transport::Seal::new(&opening.key, label.nonce(), label.write());
+    arrival.open(header, &seal)
+}
+
+/// A packet came, and is what it says if it was opened.
+#[inline]
+fn deliver(
+    net: &mut Net<'_, Turnstile>,
+    mut arrival: Arrival<'_>,
+    packet: &Packet,
+    opening: Option<&Sealed>,
+) {
     let Some(mut state) = net.lock() else {
         return;
     };
@@ -156,7 +220,13 @@ pub(crate) fn packet(net: &mut Net<'_, Turnstile>, mut arrival: Arrival<'_>) {
         ecn: arrival.ecn,
         found,
     };
-    accept(&mut state, &from, &way, packet, arrival.into_skb());
+    accept(
+        &mut state,
+        &from,
+        &way,
+        (packet, opening),
+        arrival.into_skb(),
+    );
 }
 
 fn source(arrival: &Arrival<'_>) -> Address {
@@ -182,8 +252,14 @@ struct Way {
     found: Option<u64>,
 }
 
-/// A packet that its socket may have.
-fn accept(state: &mut Locked<'_, Turnstile>, from: &Address, way: &Way, packet: &Packet, skb: Skb) {
+/// A packet that its socket may have, and how it was opened if it was sealed.
+fn accept(
+    state: &mut Locked<'_, Turnstile>,
+    from: &Address,
+    way: &Way,
+    (packet, opening): (&Packet, Option<&Sealed>),
+    skb: Skb,
+) {
     let link = way.link;
     let device = match state.endpoint.has_link(link) {
         true => Device::Silent,
@@ -198,16 +274,13 @@ fn accept(state: &mut Locked<'_, Turnstile>, from: &Address, way: &Way, packet: 
     if let Device::Speed(rate) = device {
         endpoint.set_link(Nanos(now), link, rate);
     }
-    endpoint.packet(
-        Nanos(now),
-        clock,
-        from,
-        link,
-        way.ecn,
-        packet,
-        skb,
-        &mut surroundings,
-    );
+    let (ecn, now, host) = (way.ecn, Nanos(now), &mut surroundings);
+    match opening {
+        None => endpoint.packet(now, clock, from, link, ecn, packet, skb, host),
+        Some(opening) => {
+            endpoint.opened(now, clock, from, link, ecn, packet, skb, opening, host);
+        }
+    }
     state.settle(outbox);
 }
 

@@ -22,7 +22,8 @@ use super::config::Resolved;
 use super::heap::Heap;
 use super::hint::Hint;
 use super::host::{
-    Address, Class, Event, Host, InId, Info, Limit, LinkInfo, Memory, OutId, Owner, PeerInfo, Slice,
+    Address, Class, Event, Host, InId, Info, Limit, LinkInfo, Memory, OutId, Owner, PeerInfo,
+    Sealing, Slice,
 };
 use super::incoming::In;
 use super::index::Index;
@@ -31,8 +32,10 @@ use super::links::Links;
 use super::maybe::Maybe;
 use super::orphans::Orphans;
 use super::outgoing::Out;
+use super::paged::Paged;
 use super::peers::{Coflows, Peers};
 use super::remembered::Remembered;
+use super::seal::{Seal, Sealed, SEAL_LEN};
 use super::shares::Shares;
 use super::siphash::Key;
 use super::slab::Slab;
@@ -40,6 +43,7 @@ use super::stats::{Counter, Stats};
 use super::wire::{
     self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER, SHORT_HEADER,
 };
+use crate::header::FLAGS;
 use crate::port::config::TOKEN_WIRE_LEN;
 use crate::units::Nanos;
 
@@ -49,12 +53,14 @@ mod opening;
 mod pacing;
 mod paths;
 mod receiving;
+mod sealing;
 mod sending;
 mod shrinking;
 mod timing;
 mod trust;
 
 pub(super) use paths::shorter;
+pub use sealing::Opening;
 
 /// Bytes on the wire by which an IPv6 token is longer than an IPv4 one, which is as short as
 /// Ethernet allows.
@@ -93,6 +99,19 @@ pub struct Endpoint<M: Memory, O, I> {
     remembered: Remembered<M>,
     /// How many messages come in from strangers.
     half_open: u32,
+    /// What is kept for sealed messages, by the message's index.
+    out_sealed: Paged<M, Sealed>,
+    in_sealed: Paged<M, Sealed>,
+    /// How many messages are sealed, and one more if there is anything that may come sealed: as
+    /// long as this is 0, nobody looks whether a packet should be.
+    guards: u32,
+    /// What packets that are not sealed may do.
+    sealing: Sealing,
+    /// The last random number that was drawn for a sealed message; 0: none was. Each is one more,
+    /// so that none comes twice.
+    drawn: u64,
+    /// The sealed packet that is handled, if it belongs to no message here.
+    current: sealing::Current,
     /// For how many incoming messages and remembered ones there is room, if the tables grow only
     /// [ahead](Self::prepare).
     ahead: Option<(u32, u32)>,
@@ -145,6 +164,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         orphans: Orphans::new(),
         remembered: Remembered::new(),
         half_open: 0,
+        out_sealed: Paged::new(),
+        in_sealed: Paged::new(),
+        guards: 0,
+        sealing: Sealing::Off,
+        drawn: 0,
+        current: sealing::Current::NONE,
         ahead: None,
         asked: Nanos::ZERO,
         challenged: Nanos::ZERO,
@@ -331,6 +356,26 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         payload: H::Payload,
         host: &mut H,
     ) {
+        if self.guards != 0 && self.should_be_sealed(from, packet, host) {
+            return self.stats.count(Counter::SealMissing);
+        }
+        self.handle(now, clock, from, device, ecn, packet, payload, host);
+    }
+
+    /// Handles a packet that may have come.
+    #[inline]
+    #[allow(clippy::too_many_arguments)] // facts of one packet
+    fn handle<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        clock: u32,
+        from: &Address,
+        device: u32,
+        ecn: u8,
+        packet: &Packet,
+        payload: H::Payload,
+        host: &mut H,
+    ) {
         let link = self.links.of(device);
         let at = At { now, clock, link };
         match packet {
@@ -468,12 +513,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         self.resets = left;
         self.stats.count(Counter::reset_sent(code));
-        signal(
-            host,
-            Owner::Nobody,
-            to,
-            &Packet::Reset(Reset { cookie, code }),
-        );
+        self.answer_stray(to, &Packet::Reset(Reset { cookie, code }), host);
     }
 
     /// Tells the sender of an incoming message that it ends.
@@ -488,17 +528,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 }
 
-/// Sends a signal.
-fn signal<O, I, H: Host<O, I>>(
-    host: &mut H,
-    owner: Owner<'_, O, I>,
-    to: &Address,
-    packet: &Packet,
-) {
-    transmit(host, owner, to, Class::Signal, false, packet, None);
-}
-
 /// Sends a packet.
+#[allow(clippy::too_many_arguments)] // facts of one packet
 fn transmit<O, I, H: Host<O, I>>(
     host: &mut H,
     owner: Owner<'_, O, I>,
@@ -507,7 +538,11 @@ fn transmit<O, I, H: Host<O, I>>(
     ren: bool,
     packet: &Packet,
     payload: Option<Slice<'_, O>>,
+    seal: Option<&Seal>,
 ) {
+    if let Some(seal) = seal {
+        return transmit_sealed(host, owner, to, class, ren, packet, payload, seal);
+    }
     if matches!(packet, Packet::Resend(_)) {
         return transmit_in::<MAX_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
     }
@@ -530,13 +565,35 @@ fn transmit_in<const N: usize, O, I, H: Host<O, I>>(
     host.transmit(owner, to, class, ren, header, payload);
 }
 
-/// Bytes of a token on the wire.
+#[inline(never)]
+#[allow(clippy::too_many_arguments)] // facts of one packet
+fn transmit_sealed<O, I, H: Host<O, I>>(
+    host: &mut H,
+    owner: Owner<'_, O, I>,
+    to: &Address,
+    class: Class,
+    ren: bool,
+    packet: &Packet,
+    payload: Option<Slice<'_, O>>,
+    seal: &Seal,
+) {
+    let mut buffer = [0; MAX_HEADER];
+    let len = packet.write(&mut buffer);
+    if let Some(flags) = buffer.get_mut(FLAGS) {
+        *flags |= packet.header().kind.sealed();
+    }
+    let header = buffer.get(..len).unwrap_or(&buffer);
+    host.transmit_sealed(owner, to, class, ren, header, payload, seal);
+}
+
+/// Bytes of a message's token on the wire.
 #[inline]
-fn token_wire_len(to: &Address) -> u32 {
-    if to.is_ipv4() {
-        TOKEN_WIRE_LEN
+fn token_wire_len<I>(message: &In<I>) -> u32 {
+    let sealed = if message.sealed { SEAL_LEN as u32 } else { 0 };
+    if message.from.is_ipv4() {
+        TOKEN_WIRE_LEN.saturating_add(sealed)
     } else {
-        TOKEN_WIRE_LEN + IPV6_MORE
+        (TOKEN_WIRE_LEN + IPV6_MORE).saturating_add(sealed)
     }
 }
 

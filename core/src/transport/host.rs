@@ -2,6 +2,7 @@
 //! The interface between an endpoint and its user: addresses, ids, the traits that the user
 //! implements, and facts about messages.
 
+use super::seal::{self, Psk, Seal};
 use super::wire::{ResetCode, Sync};
 use crate::units::Nanos;
 
@@ -121,6 +122,47 @@ pub trait Host<O, I> {
         payload: Option<Slice<'_, O>>,
     );
 
+    /// As [`Host::transmit`], of a sealed packet: DATA's payload is to be encrypted, and a tag and
+    /// a label follow (`seal`). What a host without the cipher cannot seal is not sent.
+    #[allow(clippy::too_many_arguments)] // facts of one packet
+    fn transmit_sealed(
+        &mut self,
+        owner: Owner<'_, O, I>,
+        to: &Address,
+        class: Class,
+        ren: bool,
+        header: &[u8],
+        payload: Option<Slice<'_, O>>,
+        seal: &Seal,
+    ) {
+        let _ = (owner, to, class, ren, header, payload, seal);
+    }
+
+    /// HMAC-SHA256 of `data` with `key`. `None`: it has none, and seals nothing.
+    fn hmac(&self, key: &[u8], data: &[u8]) -> Option<seal::Key> {
+        let _ = (key, data);
+        None
+    }
+
+    /// The key to seal an outgoing message with; `None`: it is not sealed.
+    fn key_to_send(&self, message: &O) -> Option<Psk> {
+        let _ = message;
+        None
+    }
+
+    /// The key of this id; `None`: it is not known, or no longer.
+    fn key_to_open(&self, id: u32) -> Option<Psk> {
+        let _ = id;
+        None
+    }
+
+    /// Whether a SYNC that is sealed with the key of this id, or not at all, may begin a message.
+    /// Its sender learns nothing if it may not.
+    fn may_begin(&self, from: &Address, sync: &Sync, key: Option<u32>) -> bool {
+        let _ = (from, sync, key);
+        true
+    }
+
     /// A peer begins a message. Returns the user's data for it, and its first window in bytes.
     fn open(&mut self, from: &Address, sync: &Sync, id: InId) -> Result<(I, u32), Refusal>;
 
@@ -167,6 +209,18 @@ pub trait Host<O, I> {
 
     /// An event for listeners.
     fn event(&mut self, event: &Event);
+}
+
+/// What packets that are not sealed may do. Those of messages that began unsealed are taken in any
+/// case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sealing {
+    /// Everything.
+    Off,
+    /// What [`Host::may_begin`] says; what belongs to no message is answered.
+    Some,
+    /// The same; but what belongs to no message draws nothing.
+    All,
 }
 
 /// How a message is refused by [`Host::open`].

@@ -101,6 +101,11 @@ pub(crate) struct In<I> {
     /// Its sender has proved its address; before, the message is half open. The sender may have
     /// done so since this was looked at last.
     pub(crate) proven: bool,
+    /// Its packets are sealed.
+    pub(crate) sealed: bool,
+    /// Of one that is sealed: something was sealed with the number that was drawn for it here, so
+    /// that this is no repetition of an old one. Of others always set.
+    pub(crate) fresh: bool,
     /// How long its sender tries, as its SYNC says.
     pub(crate) patience: u16,
     /// The first token's number, and how many tokens had a secret timestamp instead of the time.
@@ -202,6 +207,8 @@ impl<I> In<I> {
             ren: sync.ren,
             grant: Maybe::NONE,
             proven: false,
+            sealed: false,
+            fresh: true,
             patience: sync.patience,
             first_token,
             secret: 0,

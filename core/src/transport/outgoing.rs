@@ -10,6 +10,7 @@ use super::host::{Address, Direction, Info, Outgoing, Unreachable};
 use super::incoming::ACK_PACKETS;
 use super::links::SHARED;
 use super::ranges::Ranges;
+use super::seal::SEAL_LEN;
 use super::seen::Seen;
 use super::shares::Shared;
 use super::wire::{Cookie, Span, Sync, MAX_LENGTH, MAX_PATIENCE as MOST_PATIENCE, PATIENCE_UNIT};
@@ -103,6 +104,8 @@ pub(crate) struct Out<O> {
     idle: u32,
     /// The last question was not answered.
     unanswered: bool,
+    /// Its packets are sealed.
+    pub(crate) sealed: bool,
     began: Nanos,
     heard: Nanos,
     /// When a SYNC, probe or FIN was last sent, except those that answer a token for which there
@@ -211,6 +214,7 @@ impl<O> Out<O> {
             starved: false,
             idle: 0,
             unanswered: false,
+            sealed: false,
             began: now,
             heard: now,
             asked: now,
@@ -391,6 +395,16 @@ impl<O> Out<O> {
             self.starved = true;
             Nothing::Unwritten
         })
+    }
+
+    /// Bytes by which its packets are longer for being sealed.
+    #[inline]
+    pub(crate) fn seal_len(&self) -> u32 {
+        if self.sealed {
+            SEAL_LEN as u32
+        } else {
+            0
+        }
     }
 
     /// Whether the receiver should be told that there is nothing to send until more is written. One

@@ -18,7 +18,7 @@ pub(crate) const MOST_IDLE: u32 = 4096;
 /// How many peers of one network, /24 or /64, may be known that have had no message for a time.
 pub(crate) const MOST_IDLE_OF_NET: u32 = MOST_IDLE / 4;
 /// To an address that is not proved, at most so many times as much is sent as came from it.
-const TIMES: u32 = 3;
+pub(crate) const TIMES: u32 = 3;
 
 /// A peer.
 pub(crate) struct Peer {

@@ -18,6 +18,8 @@ struct Entry {
     cookie: Cookie,
     from: Address,
     length: u32,
+    /// Its packets were sealed.
+    sealed: bool,
     /// The sender's index, until it has confirmed the end.
     sender: Option<u32>,
     /// Its network's index.
@@ -100,6 +102,20 @@ impl<M: Memory> Remembered<M> {
         Some(self.entries.get(index)?.length)
     }
 
+    /// Whether a message was sealed that is remembered.
+    pub(crate) fn sealed(&self, hash: u32, cookie: Cookie, from: &Address) -> Option<bool> {
+        let index = self.find(hash, cookie, from)?;
+        Some(self.entries.get(index)?.sealed)
+    }
+
+    /// A message that is remembered was sealed.
+    pub(crate) fn was_sealed(&mut self, hash: u32, cookie: Cookie, from: &Address) {
+        let index = self.find(hash, cookie, from);
+        if let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) {
+            entry.sealed = true;
+        }
+    }
+
     /// Whether another message from there may be remembered. Of `most` in all, one sender may have
     /// an eighth that it has not confirmed, or that is `under_way`, and one network a half.
     pub(crate) fn has_share(&self, key: &Key, from: &Address, under_way: u32, most: u32) -> bool {
@@ -124,6 +140,7 @@ impl<M: Memory> Remembered<M> {
             cookie,
             from: *from,
             length,
+            sealed: false,
             sender: self.senders.join(key, sender(from)),
             net: self.nets.join(key, net(from)),
         };

@@ -292,6 +292,16 @@ counters! {
     OutOrphaned = "out_orphaned",
     /// Of these: given up because there were too many, or they had too many bytes.
     OrphanLimit = "orphan_limit",
+    /// Sealed packets that were not taken: their seal is not right.
+    SealWrong = "seal_wrong",
+    /// Sealed packets that were not taken: they came before, or are too old to tell.
+    SealReplayed = "seal_replayed",
+    /// Sealed packets that were not taken: of no sealed message that is known.
+    SealUnknown = "seal_unknown",
+    /// Sealed packets that were not taken: nobody here has their key.
+    SealKey = "seal_key",
+    /// Packets that were not taken: they are not sealed, and should be.
+    SealMissing = "seal_missing",
 }
 
 impl Counter {

@@ -23,6 +23,12 @@ pub mod sockopt {
     pub const READ: u32 = 4;
     /// `u64`, only written: the message of this number is thrown away.
     pub const DISCARD: u32 = 5;
+    /// `int`: the socket's messages are sealed with the key of this serial number, both ways; 0: as
+    /// the namespace's are; -1: they are not sealed.
+    pub const KEY: u32 = 6;
+    /// `int`: another key that messages to the socket may come with, if it has one of its own; 0:
+    /// none.
+    pub const ACCEPT_KEY: u32 = 7;
 }
 
 /// Ancillary data of level [`SOL_TURNSTILE`].
@@ -166,8 +172,16 @@ pub mod config {
     pub const MAX_ORPHANS: u16 = 39;
     /// `u32`, bytes of these together that are not acknowledged.
     pub const ORPHAN_BUFFER: u16 = 40;
+    /// `u32`: [`super::SECURITY_OFF`], …
+    pub const SECURITY: u16 = 41;
+    /// `u32`, serial number of a key of type `logon`: what messages are sealed with; 0: none.
+    pub const KEY: u16 = 42;
+    /// `u32`, the same: another key that messages may come with.
+    pub const ACCEPT_KEY: u16 = 43;
+    /// `u32`, the same: one more.
+    pub const ACCEPT_KEY_2: u16 = 44;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 40;
+    pub const MAX: u16 = 44;
 }
 
 /// [`config::POLICY`]: ExpressPass. One priority, all messages alike.
@@ -188,6 +202,11 @@ pub const FEEDBACK_WEIGHTED: u32 = 1;
 pub const SENDER_PRIORITY_IGNORE: u32 = 0;
 /// [`config::SENDER_PRIORITY`]: what a sender wishes is done.
 pub const SENDER_PRIORITY_USE: u32 = 1;
+
+/// [`config::SECURITY`]: messages are not sealed.
+pub const SECURITY_OFF: u32 = 0;
+/// [`config::SECURITY`]: messages are sealed with a key that both ends have.
+pub const SECURITY_PSK: u32 = 1;
 
 /// [`config::CLOCK`]: `CLOCK_REALTIME`.
 pub const CLOCK_REALTIME: u32 = 0;

@@ -311,7 +311,7 @@ mod read;
 mod spans;
 mod write;
 
-pub use read::{parse, Malformed};
+pub use read::{is_sealed, parse, parse_sealed, Malformed};
 pub use spans::{Span, Spans};
 
 impl Packet {

@@ -6,7 +6,10 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use turnstile_core::transport::host::*;
+use turnstile_core::transport::seal::{self, Psk, Seal};
 use turnstile_core::transport::wire::{self, Cookie, Packet, ResetCode, Sync};
+
+use crate::cipher;
 
 /// Memory for endpoints.
 pub(crate) enum Std {}
@@ -123,6 +126,8 @@ pub(crate) struct Sent {
     pub(crate) packet: Packet,
     pub(crate) header: usize,
     pub(crate) payload: Option<Payload>,
+    /// Its bytes, if it is sealed.
+    pub(crate) sealed: Option<Vec<u8>>,
 }
 
 /// The user of one host's endpoint.
@@ -142,6 +147,10 @@ pub(crate) struct Io<'a> {
     pub(crate) wanted: Option<u32>,
     /// The message that the packet that is handled was said to belong to.
     pub(crate) asked: Option<Cookie>,
+    /// The host's keys: the first is sent with.
+    pub(crate) keys: &'a [Psk],
+    /// Whether messages are to be sealed.
+    pub(crate) sealing: Sealing,
 }
 
 /// That a packet says whose it is: what a socket's owner is asked for goes by that.
@@ -223,7 +232,49 @@ impl Host<Out, In> for Io<'_> {
             packet,
             header: header.len(),
             payload,
+            sealed: None,
         });
+    }
+
+    fn transmit_sealed(
+        &mut self,
+        owner: Owner<'_, Out, In>,
+        to: &Address,
+        class: Class,
+        ren: bool,
+        header: &[u8],
+        payload: Option<Slice<'_, Out>>,
+        seal: &Seal,
+    ) {
+        let sealed = |packet| wire::is_sealed(header, packet);
+        let len = payload.as_ref().map_or(0, |p| p.len as usize) + seal::SEAL_LEN + header.len();
+        assert!(sealed(len));
+        let packet = wire::parse_sealed(header, len).expect("what is sent is well-formed");
+        let mut plain = [0; wire::MAX_HEADER];
+        let written = packet.write(&mut plain);
+        self.transmit(owner, to, class, ren, &plain[..written], payload);
+        let sent = self.sent.last_mut().expect("it was just sent");
+        sent.sealed = Some(cipher::seal(header, sent.payload, seal));
+        sent.header += seal::SEAL_LEN;
+    }
+
+    fn hmac(&self, key: &[u8], data: &[u8]) -> Option<seal::Key> {
+        cipher::mac(key, data)
+    }
+
+    fn key_to_send(&self, _: &Out) -> Option<Psk> {
+        self.keys
+            .first()
+            .copied()
+            .filter(|_| self.sealing == Sealing::All)
+    }
+
+    fn key_to_open(&self, id: u32) -> Option<Psk> {
+        self.keys.iter().find(|key| key.id == id).copied()
+    }
+
+    fn may_begin(&self, _: &Address, _: &Sync, key: Option<u32>) -> bool {
+        self.sealing == Sealing::Some || key.is_some() == (self.sealing == Sealing::All)
     }
 
     fn open(&mut self, _: &Address, sync: &Sync, _: InId) -> Result<(In, u32), Refusal> {

@@ -6,6 +6,7 @@
 
 mod adversary;
 mod attacks;
+mod cipher;
 mod crossing;
 mod failing;
 mod fuzz;
@@ -17,6 +18,7 @@ mod outage;
 mod progress;
 mod ren;
 mod rules;
+mod sealed;
 mod sharing;
 mod soak;
 mod topology;

@@ -12,10 +12,13 @@ use turnstile_core::port::{Dequeue, Port};
 use turnstile_core::queue::{DropCause, Meta, NoChild, Packet as PortPacket, Queue, Sink};
 use turnstile_core::transport::config::Resolved;
 use turnstile_core::transport::endpoint::Endpoint;
-use turnstile_core::transport::host::{Address, Class, InId, OutId, Outgoing, Owner};
-use turnstile_core::transport::wire::Packet;
+use turnstile_core::transport::host::{Address, Class, InId, OutId, Outgoing, Owner, Sealing};
+use turnstile_core::transport::seal::Psk;
+use turnstile_core::transport::stats::Stats;
+use turnstile_core::transport::wire::{self, Packet};
 use turnstile_core::units::Nanos;
 
+use crate::cipher;
 use crate::host::{self, address, Io, Message, Out, Payload, Policy, Registry, Sent, Std};
 
 mod applications;
@@ -28,6 +31,8 @@ pub(crate) struct Flying {
     pub(crate) v6: bool,
     pub(crate) packet: Packet,
     pub(crate) payload: Option<Payload>,
+    /// Its bytes, if it is sealed: what comes is what they say.
+    pub(crate) sealed: Option<Vec<u8>>,
     pub(crate) class: Class,
     pub(crate) ecn: u8,
     hop: usize,
@@ -125,6 +130,8 @@ struct HostState {
     /// What others wait for.
     wanted: Option<u32>,
     ports: HashMap<u16, Policy>,
+    keys: Vec<Psk>,
+    sealing: Sealing,
     /// It neither sends nor receives any more.
     dead: bool,
 }
@@ -206,6 +213,8 @@ impl Network {
             no_memory: 0,
             wanted: None,
             ports: HashMap::new(),
+            keys: Vec::new(),
+            sealing: Sealing::Off,
             dead: false,
         });
         self.hosts.len() - 1
@@ -278,6 +287,8 @@ impl Network {
             window: state.window,
             readable: Vec::new(),
             ports: &state.ports,
+            keys: &state.keys,
+            sealing: state.sealing,
             no_memory: state.no_memory,
             asked: None,
             wanted: state.wanted,
@@ -327,6 +338,7 @@ impl Network {
             v6,
             packet: sent.packet,
             payload: sent.payload,
+            sealed: sent.sealed,
             class: sent.class,
             ecn: 0,
             hop: 0,
@@ -416,6 +428,10 @@ impl Network {
         let from = address(packet.from, packet.to, packet.v6);
         let route = self.routes.get(&(packet.from, packet.to));
         let device = route.and_then(|route| route.last()).map_or(0, device);
+        if let Some(bytes) = &packet.sealed {
+            self.open(packet.to, &from, device, packet.ecn, bytes);
+            return;
+        }
         self.with(packet.to, |endpoint, io, now, clock| {
             ask(endpoint, io, &from, &packet.packet);
             endpoint.packet(
@@ -429,6 +445,96 @@ impl Network {
                 io,
             );
         });
+    }
+
+    /// A sealed packet arrives. Returns how many packets it draws at once.
+    pub(crate) fn open(
+        &mut self,
+        to: usize,
+        from: &Address,
+        device: u32,
+        ecn: u8,
+        bytes: &[u8],
+    ) -> usize {
+        self.with(to, |endpoint, io, now, clock| {
+            let before = io.sent.len();
+            // In the model a payload takes no bytes of its own but these, whatever its length.
+            let header = bytes.len().min(wire::MAX_HEADER);
+            if !wire::is_sealed(bytes, bytes.len()) {
+                match wire::parse(&bytes[..header], bytes.len()) {
+                    Ok(packet) => {
+                        endpoint.packet(Nanos(now), clock, from, device, ecn, &packet, None, io)
+                    }
+                    Err(why) => endpoint.malformed(why),
+                }
+                return io.sent.len() - before;
+            }
+            let packet = match wire::parse_sealed(&bytes[..header], bytes.len()) {
+                Ok(packet) => packet,
+                Err(why) => {
+                    endpoint.malformed(why);
+                    return 0;
+                }
+            };
+            let head = packet.write(&mut [0; wire::MAX_HEADER]);
+            let Some(label) = cipher::label(bytes) else {
+                endpoint.not_opened();
+                return 0;
+            };
+            let Some(opening) = endpoint.opening(from, &packet, &label, io) else {
+                return 0;
+            };
+            let Some(payload) = cipher::open(bytes, head, &opening.key) else {
+                endpoint.not_opened();
+                return 0;
+            };
+            let mut packet = packet;
+            if let (Packet::Data(data), Some(payload)) = (&mut packet, &payload) {
+                data.len = payload.len;
+            }
+            ask(endpoint, io, from, &packet);
+            let (now, opening) = (Nanos(now), &opening);
+            endpoint.opened(now, clock, from, device, ecn, &packet, payload, opening, io);
+            io.sent.len() - before
+        })
+    }
+
+    /// A packet of an attacker's, as if it were under way.
+    pub(crate) fn flying(&self, from: usize, to: usize, v6: bool, packet: &Packet) -> Flying {
+        Flying {
+            from,
+            to,
+            v6,
+            packet: *packet,
+            payload: None,
+            sealed: None,
+            class: Class::Signal,
+            ecn: 0,
+            hop: 0,
+            meta: Meta::default(),
+        }
+    }
+
+    /// A host seals with the first of these keys, and opens with all; without any, it does neither.
+    pub(crate) fn set_keys(&mut self, host: usize, keys: &[Psk]) {
+        self.hosts[host].sealing = match keys {
+            [] => Sealing::Off,
+            _ => Sealing::All,
+        };
+        self.hosts[host].keys = keys.to_vec();
+        let sealing = self.hosts[host].sealing;
+        self.hosts[host].endpoint.set_sealing(sealing);
+    }
+
+    /// A host seals nothing from now on, but would open what comes sealed.
+    pub(crate) fn seal_some(&mut self, host: usize) {
+        self.hosts[host].sealing = Sealing::Some;
+        self.hosts[host].endpoint.set_sealing(Sealing::Some);
+    }
+
+    /// A host's counters.
+    pub(crate) fn stats(&self, host: usize) -> &Stats {
+        self.hosts[host].endpoint.stats()
     }
 
     /// Runs until `end`, or until no event is left. Returns whether one is.

@@ -2,6 +2,7 @@
 //! Attributes to a configuration, and back.
 
 use crate::errno::in_use;
+use crate::keys::{self, Held, Slots};
 use crate::state::Turnstile;
 use core::fmt::{self, Display};
 use kernel::prelude::*;
@@ -102,7 +103,8 @@ pub(super) fn set(
 ) -> Result {
     let device = net.fastest();
     // A request that is refused opens no port.
-    check(net, attrs, device, extack)?;
+    let serials = check(net, attrs, device, extack)?;
+    let slots = read_keys(net, serials, extack)?;
     net.open().map_err(|error| {
         let what = match error {
             error if error == in_use() => "another program has the UDP port",
@@ -111,7 +113,7 @@ pub(super) fn set(
         extack.refuse(error, format_args!("{}: {what}", uapi::FAMILY))
     })?;
     // Another request may have come in between.
-    change(net, attrs, device, extack)
+    change(net, attrs, device, slots, extack)
 }
 
 // A configuration is some three hundred bytes, and so is what it comes to: each function has one of
@@ -123,12 +125,45 @@ fn check(
     attrs: Nest<'_>,
     device: Option<u64>,
     extack: &mut Extack,
-) -> Result {
+) -> Result<[u32; 3]> {
     let initial = net.is_initial();
     let mut config = net
         .lock()
         .map_or(Config::DEFAULT, |state| state.settings.config);
-    changed(&mut config, attrs, device, initial, extack).map(drop)
+    changed(&mut config, attrs, device, initial, extack)?;
+    Ok(keys::serials(&config))
+}
+
+/// The keys with these serial numbers. Those that are in force are not read again: who changes
+/// something else need not have them.
+#[inline(never)]
+fn read_keys(
+    net: &mut Control<'_, Turnstile>,
+    serials: [u32; 3],
+    extack: &mut Extack,
+) -> Result<Slots> {
+    const NAMES: [&str; 3] = ["key", "accept-key", "accept-key-2"];
+    let mut slots = [const { None }; 3];
+    for ((slot, serial), name) in slots.iter_mut().zip(serials).zip(NAMES) {
+        if serial == 0 {
+            continue;
+        }
+        let known = net.lock().and_then(|state| {
+            let slots = state.sockets.keys.slots.iter().flatten();
+            slots.clone().find(|held| held.serial == serial).cloned()
+        });
+        *slot = Some(match known {
+            Some(held) => held,
+            None => Held::read(net, serial).map_err(|error| {
+                let why = keys::why(error);
+                extack.refuse(
+                    error,
+                    format_args!("{}: {name} {serial}: {why}", uapi::FAMILY),
+                )
+            })?,
+        });
+    }
+    Ok(slots)
 }
 
 #[inline(never)]
@@ -136,15 +171,34 @@ fn change(
     net: &mut Control<'_, Turnstile>,
     attrs: Nest<'_>,
     device: Option<u64>,
+    slots: Slots,
     extack: &mut Extack,
 ) -> Result {
     let mut state = net.lock().ok_or(ENODEV)?;
     let mut config = state.settings.config;
     let initial = state.settings.initial;
     let resolved = changed(&mut config, attrs, device, initial, extack)?;
+    put_keys(&mut state, &config, slots, extack)?;
     state.settings.config = config;
     put_in_force(&mut state, &resolved);
     links(&mut state);
+    Ok(())
+}
+
+#[inline(never)]
+fn put_keys(
+    state: &mut Locked<'_, Turnstile>,
+    config: &Config,
+    slots: Slots,
+    extack: &mut Extack,
+) -> Result {
+    if !state.sockets.keys.configure(config, slots) {
+        let what = "another request has changed the keys meanwhile";
+        return Err(extack.refuse(EAGAIN, format_args!("{}: {what}", uapi::FAMILY)));
+    }
+    let sealing = state.sockets.keys.sealing();
+    state.endpoint.set_sealing(sealing);
+    state.endpoint.prepare();
     Ok(())
 }
 

@@ -101,6 +101,7 @@ u32 knt_out_copied(const struct knt_out *out);
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);
 bool knt_mem_charge(struct sock *sk, u32 bytes, int kind);
 void knt_mem_uncharge(struct sock *sk, u32 bytes, int kind);
+void knt_seal_payload(struct sk_buff *skb, u32 head_len, const struct knt_seal *seal);
 bool knt_mem_charge_report(struct sock *sk, u32 bytes);
 void knt_mem_uncharge_report(struct sock *sk, u32 bytes);
 void knt_segments_sweep(struct knt_outbox *box);

@@ -94,6 +94,17 @@ enum knt_unreachable {
 	KNT_UNREACHABLE_PROHIBITED,
 };
 
+#define KNT_KEY 32
+#define KNT_TAG 16
+#define KNT_LABEL 16
+
+/* How a packet is sealed, or to be opened. Its tag and then the label follow the payload. */
+struct knt_seal {
+	u8 key[KNT_KEY];
+	u64 nonce;
+	u8 label[KNT_LABEL];	/* authenticated, behind the transport's header */
+};
+
 /* A packet to send. */
 struct knt_departure {
 	struct knt_path to;
@@ -106,6 +117,7 @@ struct knt_departure {
 	u32 len;
 	u16 port;		/* UDP's, that it comes from */
 	u8 tos;
+	const struct knt_seal *seal;	/* NULL: it is sent as it is */
 };
 
 /* An address as the application gives and gets it. */
@@ -232,6 +244,12 @@ u64 knt_random(void);
 void knt_skb_take(struct sk_buff *skb);
 void knt_skb_free(struct sk_buff *skb);
 u32 knt_sock_admits(struct sock *sk, struct sk_buff *skb, u32 device, u32 slave, bool locked);
+
+/* seal.c */
+void knt_hmac(const u8 *key, u32 key_len, const u8 *data, u32 len, u8 mac[KNT_KEY]);
+int knt_key_read(u32 serial, u8 *to, u32 len);
+bool knt_skb_tail(const struct sk_buff *skb, u8 *to, u32 len);
+bool knt_skb_open(struct sk_buff *skb, const u8 *head, u32 head_len, const struct knt_seal *seal);
 
 /*
  * output.c: packets are made with the namespace's lock, and sent without it.

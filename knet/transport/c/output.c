@@ -33,7 +33,9 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 {
 	u32 headroom = LL_MAX_HEADER + sizeof(struct ipv6hdr) + sizeof(struct udphdr);
 	struct knt_out *out = departure->out;
-	bool copy = out && departure->len <= max_t(u32, KNT_COPY, knt_out_copied(out));
+	const struct knt_seal *seal = departure->seal;
+	/* What is written stays as it is: a copy of it is encrypted. */
+	bool copy = out && (seal || departure->len <= max_t(u32, KNT_COPY, knt_out_copied(out)));
 	struct sock *sk = departure->sk;
 	struct sk_buff *skb;
 
@@ -45,8 +47,8 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 	/* A datagram has no more than this, whichever IP it goes by. */
 	if (departure->head_len > KNT_MAX_HEADER || (out && departure->len > KNT_MAX_PAYLOAD))
 		return false;
-	skb = alloc_skb(headroom + departure->head_len + (copy ? departure->len : 0),
-			GFP_ATOMIC | __GFP_NOWARN);
+	skb = alloc_skb(headroom + departure->head_len + (copy ? departure->len : 0) +
+			(seal ? KNT_TAG + KNT_LABEL : 0), GFP_ATOMIC | __GFP_NOWARN);
 	if (!skb)
 		return false;
 	skb_reserve(skb, headroom);
@@ -55,6 +57,8 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 		kfree_skb(skb);
 		return false;
 	}
+	if (seal)
+		knt_seal_payload(skb, departure->head_len, seal);
 	if (sk) {
 		/*
 		 * What a message may take is counted by its bytes, and who waits for room is woken by

@@ -48,6 +48,7 @@ mod genl;
 mod message;
 mod net;
 mod registration;
+mod seal;
 mod sock;
 mod transport;
 
@@ -58,6 +59,7 @@ pub use knet_common::{attr, Extack, Message as Reply};
 pub use message::{ReceiveFlags, Receiving, Report, SendOptions, Sending, SockAddress, Wish};
 pub use net::{now, random, wall_clock, Departure, Device, Locked, Net, Outbox};
 pub use registration::Registration;
+pub use seal::{hmac, key, Seal, KEY, LABEL};
 pub use sock::{Caller, LockedSock, Sock, SockRef, Timeout, View};
 pub use transport::{
     Ancillary, Arrival, Listed, Numbers, Path, Queues, Ready, Refused, ReportNumbers, SockName,

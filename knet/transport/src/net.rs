@@ -4,6 +4,7 @@
 use crate::{
     bindings,
     buffer::Written,
+    seal::Seal,
     sock::Sock,
     transport::{Path, Transport},
 };
@@ -120,6 +121,8 @@ pub struct Departure<'a> {
     pub port: u16,
     /// DSCP and ECN of IP's header.
     pub tos: u8,
+    /// How it is sealed; `None`: it is sent as it is.
+    pub seal: Option<&'a Seal>,
 }
 
 impl Outbox {
@@ -146,6 +149,7 @@ impl Outbox {
             len,
             port: departure.port,
             tos: departure.tos,
+            seal: departure.seal.map_or(core::ptr::null(), Seal::as_raw),
         };
         // SAFETY: all pointers are to what lives during the call.
         unsafe { bindings::knt_outbox_add(self.net, &mut self.packets, &raw) }

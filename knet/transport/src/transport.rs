@@ -53,10 +53,19 @@ pub struct Arrival<'a> {
     pub(crate) skb: Skb,
 }
 
-impl Arrival<'_> {
+impl<'a> Arrival<'a> {
     /// The first bytes behind UDP's header, at most [`Numbers::header`].
     pub fn head(&self) -> &[u8] {
         self.head
+    }
+
+    pub(crate) fn as_raw(&self) -> *mut bindings::sk_buff {
+        self.skb.as_raw()
+    }
+
+    /// The first bytes, for who moves them.
+    pub(crate) fn take_head(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.head)
     }
 
     /// The packet, which begins behind UDP's header. Its first bytes may be in it, and cannot be

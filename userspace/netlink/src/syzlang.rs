@@ -183,6 +183,8 @@ fn socket_options(writer: &mut Writer) {
             sockopt::RECVINFO => "int32[0:2]",
             sockopt::COMPLETIONS => "int32[0:1]",
             sockopt::DEFAULT_PRIORITY => "int32[-1:7]",
+            sockopt::KEY => "int32[-1:2147483647]",
+            sockopt::ACCEPT_KEY => "int32[0:2147483647]",
             sockopt::READ | sockopt::DISCARD => "int64[0:16]",
             other => panic!("the socket option {other} is new"),
         };

@@ -34,7 +34,7 @@ pub mod tokio;
 
 pub use error::{Error, OPENING};
 pub use message::{
-    Completion, Info, Lost, Message, Received, SendOptions, MAX_LENGTH, MAX_PRIORITY,
+    Completion, Info, Lost, Message, Received, Security, SendOptions, MAX_LENGTH, MAX_PRIORITY,
 };
 pub use socket::Socket;
 pub use stream::{MessageReader, MessageWriter};

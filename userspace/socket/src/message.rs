@@ -301,6 +301,25 @@ fn address(bytes: &[u8]) -> Option<SocketAddr> {
     }
 }
 
+/// How a socket's messages are sealed: encrypted, and authenticated with a key that both ends have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Security {
+    /// As the network namespace's are.
+    Namespace,
+    /// They are not.
+    Off,
+    /// With the key of this serial number (`keyctl(1)`), of type `logon`, with 32 bytes.
+    Psk(u32),
+}
+
+/// A key's serial number as the kernel has it.
+pub(crate) fn serial(key: u32) -> io::Result<i32> {
+    match i32::try_from(key) {
+        Ok(serial) if serial > 0 => Ok(serial),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -93,6 +93,46 @@ macro_rules! socket_options {
                 .set_number(turnstile_core::transport::uapi::sockopt::DISCARD, number)
         }
 
+        /// How the socket's messages are sealed, both ways, from now on. Messages under way keep
+        /// the key that they have.
+        ///
+        /// # Errors
+        /// ENOKEY: there is no such key; EACCES: it is in none of the caller's keyrings; EINVAL: it
+        /// is of another type than `logon`; EMSGSIZE: it does not have 32 bytes; EKEYREVOKED,
+        /// EKEYEXPIRED; EEXIST: another key of the namespace's sockets has the same name in
+        /// packets.
+        pub fn set_security(&self, security: crate::Security) -> std::io::Result<()> {
+            let value = match security {
+                crate::Security::Namespace => 0,
+                crate::Security::Off => -1,
+                crate::Security::Psk(key) => crate::message::serial(key)?,
+            };
+            self.raw().set(Opt::Key, value)
+        }
+
+        /// See [`Self::set_security`].
+        ///
+        /// # Errors
+        /// What the kernel says.
+        pub fn security(&self) -> std::io::Result<crate::Security> {
+            let value = self.raw().get(Opt::Key)?;
+            Ok(match u32::try_from(value) {
+                Ok(0) => crate::Security::Namespace,
+                Ok(key) => crate::Security::Psk(key),
+                Err(_) => crate::Security::Off,
+            })
+        }
+
+        /// Another key that messages to a socket with a key of its own may come with, for as long
+        /// as its peers still have that one. `None`: no other.
+        ///
+        /// # Errors
+        /// As [`Self::set_security`]; EINVAL: the socket has no key of its own.
+        pub fn set_accept_key(&self, key: Option<u32>) -> std::io::Result<()> {
+            let value = key.map_or(Ok(0), crate::message::serial)?;
+            self.raw().set(Opt::AcceptKey, value)
+        }
+
         /// Priority of messages that are sent without one, 0 (highest) to 7. `None`, the default,
         /// leaves it to the receiver's policy.
         ///

@@ -24,6 +24,8 @@ pub(crate) enum Opt {
     ReceiveInfo,
     Completions,
     DefaultPriority,
+    Key,
+    AcceptKey,
 }
 
 impl Opt {
@@ -32,6 +34,8 @@ impl Opt {
             Self::ReceiveInfo => sockopt::RECVINFO,
             Self::Completions => sockopt::COMPLETIONS,
             Self::DefaultPriority => sockopt::DEFAULT_PRIORITY,
+            Self::Key => sockopt::KEY,
+            Self::AcceptKey => sockopt::ACCEPT_KEY,
         };
         number as libc::c_int
     }

@@ -12,6 +12,7 @@ mod cli;
 mod complete;
 mod diagnosis;
 mod failure;
+mod keys;
 mod man;
 mod message;
 mod netns;

@@ -18,7 +18,7 @@ use turnstile_netlink::transport::{Client, Error, Settings};
 use crate::cli::{Cli, OPTIONS_IN_HELP};
 use crate::complete;
 use crate::failure::Failure;
-use crate::{enter, say, value};
+use crate::{enter, keys, say, value};
 
 /// What to do with the transport.
 #[derive(Debug, Subcommand)]
@@ -140,7 +140,7 @@ pub(crate) fn configure(cli: &Cli, command: &TransportCommand) -> Result<(), Fai
             if words.iter().any(|word| word == "help") {
                 return write(&Settings::help());
             }
-            let settings = Settings::parse(words)?;
+            let settings = Settings::parse(&keys::numbered(words)?)?;
             enter(cli)?;
             Ok(Client::connect()?.set(&settings)?)
         }

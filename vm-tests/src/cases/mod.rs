@@ -63,6 +63,7 @@ const ALL: &[&[Case]] = &[
     transport::below::CASES,
     transport::path::CASES,
     transport::packets::CASES,
+    transport::sealed::CASES,
     transport::port::CASES,
     transport::uplinks::CASES,
     transport::dead::CASES,

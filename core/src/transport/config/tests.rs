@@ -204,6 +204,7 @@ fn ends_of_ranges_are_allowed() {
                     config.weight_initial = config.weight_initial.min(value as u32);
                 }
                 "timeout" => config.rto = config.rto.min(value),
+                "security" => config.key = value as u32,
                 _ => {}
             }
             let resolved = config.validate(None);

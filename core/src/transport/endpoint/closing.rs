@@ -20,13 +20,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let out = self.outs.get(index)?;
         let (cookie, code) = (out.cookie, ResetCode::Aborted);
         self.stats.count(Counter::reset_sent(code));
-        signal(
-            host,
-            Owner::Out(&out.user),
-            &out.to,
-            &Packet::Reset(Reset { cookie, code }),
-        );
+        self.signal(index, &Packet::Reset(Reset { cookie, code }), host);
         self.tell_out_failed(now, index, Failure::Reset(ResetCode::Aborted), host);
+        self.forget_sealed_out(index);
         self.outs.remove_part(index, |out| out.user)
     }
 
@@ -82,6 +78,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.leave_in(now, index);
         self.stats.count(Counter::InClosed);
         self.tell_in_failed(now, index, Failure::Reset(ResetCode::Closed), host);
+        self.forget_sealed_in(index);
         self.ins.remove_part(index, |message| message.user)
     }
 
@@ -193,6 +190,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.tell_out_failed(now, index, failure, host);
             }
         }
+        self.forget_sealed_out(index);
         if let Some(user) = self.outs.remove_part(index, |out| out.user) {
             host.out_done(id, user, result);
         }
@@ -234,17 +232,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         let (length, cookie, from) = (message.received, message.cookie, message.from);
+        let sealed = message.sealed;
         self.stats.count(Counter::InDelivered);
         self.stats.add(Counter::InDeliveredBytes, length.into());
         let until = now + Self::remember_for(message.patience);
         self.remembered
             .insert(&self.key, hash, cookie, &from, length, until);
-        if let Some(message) = self.ins.get(index) {
-            let ack = final_ack(cookie, length);
-            self.stats.count(Counter::AckSent);
-            signal(host, Owner::In(&message.user), &from, &ack);
+        if sealed {
+            self.remembered.was_sealed(hash, cookie, &from);
         }
+        self.stats.count(Counter::AckSent);
+        self.signal_back(index, Class::Signal, &final_ack(cookie, length), host);
         self.tell_in_delivered(now, index, host);
+        self.forget_sealed_in(index);
         if let Some(user) = self.ins.remove_part(index, |message| message.user) {
             host.in_done(id, user);
         }
@@ -259,7 +259,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         host: &mut H,
     ) {
         self.stats.count(Counter::AckSent);
-        signal(host, Owner::Nobody, to, &final_ack(cookie, length));
+        self.answer_stray(to, &final_ack(cookie, length), host);
     }
 
     pub(super) fn in_failed<H: Host<O, I>>(
@@ -280,6 +280,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Failure::Reset(_) => Counter::InProtocol,
         });
         self.tell_in_failed(now, index, why, host);
+        self.forget_sealed_in(index);
         if let Some(user) = self.ins.remove_part(index, |message| message.user) {
             host.in_failed(id, user, why);
         }

@@ -5,7 +5,7 @@
 //! grow only when [`Endpoint::prepare`] is called, on behalf of somebody. A message for which there
 //! is no room then has to wait: its sender repeats the SYNC.
 
-use super::{Endpoint, Memory};
+use super::{Endpoint, Memory, Sealed, Sealing};
 
 /// There is room for so many messages more than are under way, at least.
 const MESSAGES: u32 = 128;
@@ -16,6 +16,21 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// From now on the tables of what comes in grow in [`Endpoint::prepare`] alone.
     pub fn grow_ahead(&mut self) {
         self.ahead = Some((0, 0));
+    }
+
+    /// What packets that are not sealed may do from now on. Unless it is all, sealed messages are
+    /// expected, and their table grows ahead as others do.
+    pub fn set_sealing(&mut self, sealing: Sealing) {
+        match (self.sealing != Sealing::Off, sealing != Sealing::Off) {
+            (false, true) => {
+                // Room without that of sealed ones is none.
+                self.ahead = self.ahead.map(|_| (0, 0));
+                self.guards = self.guards.saturating_add(1);
+            }
+            (true, false) => self.guards = self.guards.saturating_sub(1),
+            _ => {}
+        }
+        self.sealing = sealing;
     }
 
     /// Makes room for what may come until the next call, if the tables grow only ahead: for twice
@@ -56,6 +71,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             && self.in_timers.reserve(last)
             && self.links.prepare(last)
             && self.coflows.reserve(last)
+            && (self.sealing == Sealing::Off || self.in_sealed.reserve(last, || Sealed::NONE))
         {
             room.0 = more;
         }

@@ -38,8 +38,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             .and_then(|peer| self.peers.all.get(peer))
             .map_or(0, |peer| peer.incoming);
         let under_way = self.ins.len();
-        let proven = self.is_echo(at.now, from, sync)
-            || peer.is_some_and(|peer| self.peers.is_known(at.now, peer));
+        // A sealed SYNC may be an old one that somebody sends again, in the name of whom we know.
+        let known = peer.is_some_and(|peer| self.peers.is_known(at.now, peer));
+        let proven = self.is_echo(at.now, from, sync) || known && !self.current.is_some();
         let to_remember = self.remembered.len().saturating_add(under_way);
         let refused = if under_way >= self.config.max_incoming {
             Some((Counter::SyncLimitIncoming, Limit::Incoming))
@@ -119,7 +120,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let fits = self.in_index.reserve(index)
             && self.in_timers.reserve(index)
             && self.links.reserve(at.link, index)
-            && self.remembered.reserve(remembered.saturating_add(1));
+            && self.remembered.reserve(remembered.saturating_add(1))
+            && self.room_for_sealed(index);
         if !fits {
             return None;
         }
@@ -152,6 +154,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.insert_in(
             user, number, peer, from, sync, window, now, times, until, credit, first,
         );
+        self.begin_sealed(index, from, host);
         let free = self.free_bytes(sync, from, link);
         let known = self.peers.is_proven(peer);
         let mut narrow = false;
@@ -159,7 +162,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             message.grant = sync.ren.then_some(now + rtt).into();
             message.coflow_entry = coflow;
             message.link = link;
-            message.proven = known;
+            message.proven = known && message.fresh;
             message.announce(free);
             narrow = message.window < message.length.unwrap_or(u32::MAX);
         }
@@ -226,7 +229,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let from = message.from;
         let peer = message.peer;
         self.credit(index, &from, SYNC_LEN as u32);
-        if self.is_echo(now, &from, sync) {
+        let sealed = self.ins.get(index).is_some_and(|message| message.sealed);
+        if !sealed && self.is_echo(now, &from, sync) {
             self.prove(peer);
         }
         if self.believe(now, index, host) {

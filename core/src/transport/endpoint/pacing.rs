@@ -25,7 +25,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let free = self
             .ins
             .get(index)
-            .is_some_and(|it| self.may_have_token(it));
+            .is_some_and(|it| self.may_have_token(index, it));
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
@@ -87,7 +87,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             };
             let crowded = self.is_crowded();
-            let wants = |it: &&In<I>| it.wants(at.now, crowded) && self.may_have_token(it);
+            let wants = |it: &&In<I>| it.wants(at.now, crowded) && self.may_have_token(index, it);
             let Some(message) = self.ins.get(index).filter(wants) else {
                 self.links.drop(link, index);
                 continue;
@@ -119,7 +119,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             priority,
             grant: None,
         };
-        let wire_len = token_wire_len(&message.from);
+        let wire_len = token_wire_len(message);
         let interval = message.credit.interval(self.links.speed(link), wire_len);
         let jitter = self.config.jitter;
         message.due.advance(at.now, interval, slack);
@@ -198,7 +198,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
 /// The message's rate may be a higher one since: its next token is due within its interval of now.
 fn hasten<I>(now: Nanos, message: &mut In<I>, speed: &Speed) {
-    let wire_len = token_wire_len(&message.from);
+    let wire_len = token_wire_len(message);
     let interval = message.credit.interval(speed, wire_len);
     message.due.hasten(now, interval);
     let latest = message.due.at() + Nanos(interval / NANO);

@@ -121,7 +121,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Whoever saw none of the message's packets does not know its cookie, and moves nothing.
     /// [`Unreachable::Port`] ends a message of which the peer has not answered anything: nobody
     /// runs the transport there. All else may pass: it is reported if the peer is not heard of
-    /// until the time-out.
+    /// until the time-out. Nobody seals ICMP, so that a sealed message is not ended by it.
     pub fn unreachable<H: Host<O, I>>(
         &mut self,
         now: Nanos,
@@ -133,7 +133,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let found = self.find_out(cookie, to).ok();
         let waits = found
             .and_then(|index| Some((index, self.outs.get_mut(index)?)))
-            .filter(|(_, out)| what != Unreachable::Port || !out.open);
+            .filter(|(_, out)| what != Unreachable::Port || !(out.open || out.sealed));
         let Some((index, out)) = waits else {
             return self.stats.count(Counter::UnreachableIgnored);
         };

@@ -201,7 +201,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let free = self
             .ins
             .get(index)
-            .is_some_and(|it| self.may_have_token(it));
+            .is_some_and(|it| self.may_have_token(index, it));
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };

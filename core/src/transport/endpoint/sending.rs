@@ -7,6 +7,7 @@ use super::*;
 use crate::header::{FLAG_REN, FLAG_UNSCHEDULED};
 use crate::transport::config::Policy;
 use crate::transport::endpoint::closing::final_ack;
+use crate::transport::endpoint::sealing::seal_by_sender;
 use crate::transport::host::{Failure, Outgoing, SendError};
 use crate::transport::outgoing::{Nothing, Piece};
 use crate::transport::shares::Shared;
@@ -43,14 +44,25 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         self.recall_path(now, peer, to);
         let most = u16::try_from(self.most_of(now, peer)).unwrap_or(MAX_MSS);
+        let cookie = Cookie(host.random());
+        let Some(sealed) = self.begin_to_seal(index, to, cookie, &message, host) else {
+            self.shares.leave(shared);
+            self.peers.tidy(now, peer, &self.key);
+            self.stats.count(Counter::OutNoMemory);
+            return Err((SendError::NoMemory, message));
+        };
+        let seal = if sealed { SEAL_LEN as u16 } else { 0 };
+        let mss = what.mss.min(most).saturating_sub(seal);
         let what = Outgoing {
-            mss: what.mss.min(most).clamp(MIN_MSS, MAX_MSS),
+            mss: mss.clamp(MIN_MSS, MAX_MSS),
             ..*what
         };
-        let cookie = Cookie(host.random());
         let number = self.next_number();
         let rto = self.rto(self.config.base_rtt);
         self.insert_out(message, cookie, number, peer, to, &what, now, rto);
+        if sealed {
+            self.is_to_be_sealed(index);
+        }
         let mut sync = None;
         if let Some(out) = self.outs.get_mut(index) {
             out.shared = shared;
@@ -76,8 +88,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.note_unacknowledged(index);
         self.stats.count(Counter::OutOpened);
         self.stats.count(Counter::SyncSent);
-        if let (Some(out), Some(sync)) = (self.outs.get(index), sync) {
-            signal(host, Owner::Out(&out.user), to, &Packet::Sync(sync));
+        if let Some(sync) = sync {
+            self.signal(index, &Packet::Sync(sync), host);
         }
         self.tell_out_opened(now, index, host);
         self.burst(now, index, host);
@@ -221,16 +233,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 Packet::Sync(out.sync(now))
             }
         };
-        signal(host, Owner::Out(&out.user), &out.to, &packet);
+        self.signal(index, &packet, host);
     }
 
     /// Sends some of the unscheduled packets.
     pub(super) fn burst<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let mut count = 0_u32;
-        let Some(peer) = self.outs.get(index).map(|out| out.peer) else {
+        let Some((peer, seal)) = self.outs.get(index).map(|out| (out.peer, out.seal_len())) else {
             return;
         };
-        let most = self.most_of(now, peer);
+        let most = self.most_of(now, peer).saturating_sub(seal);
         loop {
             let Some(out) = self.outs.get_mut(index) else {
                 return;
@@ -286,6 +298,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             out.repeated = out.repeated.saturating_add(1);
             self.stats.count(Counter::DataResent);
         }
+        let mut seal = None;
+        if out.sealed {
+            seal = seal_by_sender(&mut self.out_sealed, index, &Packet::Data(data));
+            if seal.is_none() {
+                return;
+            }
+        }
         let payload = Slice {
             message: &out.user,
             offset: piece.offset,
@@ -299,6 +318,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             out.ren,
             &Packet::Data(data),
             Some(payload),
+            seal.as_ref(),
         );
     }
 
@@ -371,11 +391,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         packets: u32,
         host: &mut H,
     ) {
-        let Some(peer) = self.outs.get(index).map(|out| out.peer) else {
+        let Some((peer, seal)) = self.outs.get(index).map(|out| (out.peer, out.seal_len())) else {
             return;
         };
         for number in 0..packets {
-            let most = self.most_of(at.now, peer);
+            let most = self.most_of(at.now, peer).saturating_sub(seal);
             let Some(out) = self.outs.get_mut(index) else {
                 return;
             };
@@ -482,11 +502,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         self.note_unacknowledged(index);
         if ack.last {
-            if let Some(out) = self.outs.get(index) {
-                let answer = final_ack(ack.cookie, ack.received);
-                self.stats.count(Counter::AckSent);
-                signal(host, Owner::Out(&out.user), from, &answer);
-            }
+            self.stats.count(Counter::AckSent);
+            self.signal(index, &final_ack(ack.cookie, ack.received), host);
             self.out_done(at.now, index, Ok(()), host);
         }
     }

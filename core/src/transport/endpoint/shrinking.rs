@@ -62,6 +62,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.out_timers.shrink(room);
         self.orphans.shrink(room);
         self.shares.shrink();
+        while self.out_sealed.shrink(room) {}
         if self.ahead.is_some() {
             return more;
         }
@@ -69,6 +70,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let room = self.ins.room();
         self.in_index.shrink(room);
         self.in_timers.shrink(room);
+        while self.in_sealed.shrink(room) {}
         self.links.shrink(room);
         self.coflows.shrink(0);
         let count = self.to_remember();

@@ -6,11 +6,13 @@ use std::vec::Vec;
 use super::*;
 use crate::transport::config::Config;
 use crate::transport::host::{Failure, Outgoing, Refusal};
+use crate::transport::seal;
 use crate::transport::testing::Std;
 use crate::transport::wire::{self, Data, Sync};
 
 mod limits;
 mod orphans;
+mod sealed;
 mod shrinking;
 mod stalled;
 mod steps;
@@ -31,6 +33,10 @@ struct Io {
     /// There is no memory for what comes.
     full: bool,
     out_failed: Vec<Failure>,
+    /// Messages are sealed, with a key that the peers have, too.
+    sealed: bool,
+    /// Sealed packets sent.
+    sent_sealed: Vec<(Packet, Seal)>,
 }
 
 impl Io {
@@ -60,6 +66,30 @@ impl Host<(), u32> for Io {
         let packet = wire::parse(header, len).expect("what is sent is well-formed");
         let ip = if to.is_ipv4() { 28 } else { 48 };
         self.sent.push((*to, packet, len as u32 + ip));
+    }
+    fn transmit_sealed(
+        &mut self,
+        _: Owner<'_, (), u32>,
+        _: &Address,
+        _: Class,
+        _: bool,
+        header: &[u8],
+        payload: Option<Slice<'_, ()>>,
+        seal: &Seal,
+    ) {
+        let payload = payload.map_or(0, |slice| slice.len as usize);
+        let packet = wire::parse_sealed(header, header.len() + payload + SEAL_LEN);
+        let packet = packet.expect("what is sent is well-formed");
+        self.sent_sealed.push((packet, *seal));
+    }
+    fn hmac(&self, key: &[u8], data: &[u8]) -> Option<seal::Key> {
+        seal::tests::mac(key, data)
+    }
+    fn key_to_send(&self, (): &()) -> Option<seal::Psk> {
+        self.sealed.then_some(sealed::PSK)
+    }
+    fn key_to_open(&self, id: u32) -> Option<seal::Psk> {
+        (self.sealed && id == sealed::PSK.id).then_some(sealed::PSK)
     }
     fn open(&mut self, _: &Address, sync: &Sync, _: InId) -> Result<(u32, u32), Refusal> {
         match sync.destination {

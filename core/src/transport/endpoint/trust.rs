@@ -32,14 +32,30 @@ fn ip_len(address: &Address) -> u32 {
     }
 }
 
+/// Bytes by which a message's packets are longer for being sealed.
+#[inline]
+fn seal_len<I>(message: &In<I>) -> u32 {
+    if message.sealed {
+        SEAL_LEN as u32
+    } else {
+        0
+    }
+}
+
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// A packet of an incoming message came.
     pub(super) fn credit(&mut self, index: u32, from: &Address, packet: u32) {
         let Some(message) = self.ins.get(index).filter(|message| !message.proven) else {
             return;
         };
-        let bytes = packet.saturating_add(ip_len(from));
+        let bytes = packet
+            .saturating_add(ip_len(from))
+            .saturating_add(seal_len(message));
+        let fresh = message.fresh;
         self.peers.credit(message.peer, bytes);
+        if !fresh {
+            self.credit_old(index, bytes);
+        }
     }
 
     /// Sends a packet to the sender of an incoming message, unless it is a stranger that has been
@@ -56,26 +72,33 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let to = message.from;
         if !message.proven {
-            let bytes = packet.bytes().saturating_add(ip_len(&to));
-            if !self.peers.spend(message.peer, bytes) {
+            let bytes = packet
+                .bytes()
+                .saturating_add(ip_len(&to))
+                .saturating_add(seal_len(message));
+            let (fresh, peer) = (message.fresh, message.peer);
+            let allowed = fresh || self.allows_old(index, bytes);
+            if !(allowed && self.peers.spend(peer, bytes)) {
                 self.stats.count(Counter::Unproven);
                 return false;
             }
+            if !fresh {
+                self.spend_old(index, bytes);
+            }
         }
-        if let Some(message) = self.ins.get(index) {
-            let owner = Owner::In(&message.user);
-            transmit(host, owner, &to, class, false, packet, None);
-        }
-        true
+        self.signal_back(index, class, packet, host)
     }
 
     /// Whether another token may be sent to a message's sender. To a stranger a CHALLENGE may
     /// always follow: tokens get lost where many meet, and signals do not.
-    pub(super) fn may_have_token(&self, message: &In<I>) -> bool {
+    pub(super) fn may_have_token(&self, index: u32, message: &In<I>) -> bool {
         let token = wire::TOKEN_LEN as u32;
         let with_challenge = token.saturating_add(wire::CHALLENGE_LEN as u32);
-        let bytes = with_challenge.saturating_add(ip_len(&message.from).saturating_mul(2));
-        message.proven || self.peers.allows(message.peer, bytes)
+        let each = ip_len(&message.from).saturating_add(seal_len(message));
+        let bytes = with_challenge.saturating_add(each.saturating_mul(2));
+        message.proven
+            || self.peers.allows(message.peer, bytes)
+                && (message.fresh || self.allows_old(index, bytes))
     }
 
     /// A peer has proved its address.
@@ -104,7 +127,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return true;
         };
-        if message.proven || !self.peers.is_proven(message.peer) {
+        if message.proven || !message.fresh || !self.peers.is_proven(message.peer) {
             return false;
         }
         message.proven = true;
@@ -191,7 +214,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let ports = (sync.source, sync.destination);
         let challenge = self.challenge_of(now, from, sync.cookie, ports);
         self.stats.count(Counter::ChallengeSent);
-        signal(host, Owner::Nobody, from, &challenge);
+        self.answer_stray(from, &challenge, host);
     }
 
     /// All of a stranger's message has come: asks for a proof.
@@ -235,7 +258,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             ..out.sync(at.now)
         };
         self.stats.count(Counter::SyncSent);
-        signal(host, Owner::Out(&out.user), &out.to, &Packet::Sync(sync));
+        self.signal(index, &Packet::Sync(sync), host);
     }
 
     /// How long a finished message is remembered: as long as its sender tries.

@@ -2,6 +2,7 @@
 //! Parsing of untrusted packets.
 
 use super::*;
+use crate::transport::seal::SEAL_LEN;
 
 /// The first field found wrong with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +124,31 @@ pub fn parse(bytes: &[u8], total_len: usize) -> Result<Packet, Malformed> {
         Type::Reset => reset(header, body, total_len).map(Packet::Reset),
         Type::Challenge => challenge(header, body, total_len).map(Packet::Challenge),
     }
+}
+
+/// Whether a UDP payload of `total_len` bytes that begins with `bytes` claims to be sealed. Such
+/// ones are malformed to [`parse`].
+#[cold]
+pub fn is_sealed(bytes: &[u8], total_len: usize) -> bool {
+    let sealed = |header: Header| header.flags & header.kind.sealed() != 0;
+    total_len > SEAL_LEN && header::parse(bytes).is_some_and(sealed)
+}
+
+/// As [`parse`], for one that [is sealed](is_sealed). Nothing of it may be believed before the seal
+/// has proved right.
+#[inline(never)]
+pub fn parse_sealed(bytes: &[u8], total_len: usize) -> Result<Packet, Malformed> {
+    let mut copy = [0; MAX_HEADER];
+    let packet = total_len.saturating_sub(SEAL_LEN);
+    let len = bytes.len().min(copy.len()).min(packet);
+    for (to, from) in copy.iter_mut().zip(bytes.iter().take(len)) {
+        *to = *from;
+    }
+    let kind = header::parse(&copy).ok_or(Malformed::Type)?.kind;
+    if let Some(flags) = copy.get_mut(header::FLAGS) {
+        *flags &= !kind.sealed();
+    }
+    parse(copy.get(..len).unwrap_or(&copy), packet)
 }
 
 /// The reason why [`header::parse`] failed.

@@ -10,10 +10,10 @@ const PRINTK: &str = "/proc/sys/kernel/printk";
 
 /// Shows notices on the console while it lives: that a failure was wanted is one, and who reads the
 /// console knows by it that the trace behind it is no complaint.
-pub(super) struct Notices(String);
+pub(in crate::cases) struct Notices(String);
 
 impl Notices {
-    pub(super) fn shown() -> Self {
+    pub(in crate::cases) fn shown() -> Self {
         let before = std::fs::read_to_string(PRINTK).unwrap_or_default();
         // Without it the run fails: the traces are found.
         let _ = std::fs::write(PRINTK, "6");
@@ -29,10 +29,10 @@ impl Drop for Notices {
 
 /// The calling thread's `fail-nth`: lets the n-th allocation of its next calls fail, where the
 /// kernel can.
-pub(super) struct Faults(Option<File>);
+pub(in crate::cases) struct Faults(Option<File>);
 
 impl Faults {
-    pub(super) fn open() -> Self {
+    pub(in crate::cases) fn open() -> Self {
         let path = "/proc/thread-self/fail-nth";
         Self(File::options().read(true).write(true).open(path).ok())
     }
@@ -45,17 +45,17 @@ impl Faults {
     }
 
     /// Whether the kernel can.
-    pub(super) fn can(&self) -> bool {
+    pub(in crate::cases) fn can(&self) -> bool {
         self.0.is_some()
     }
 
     /// From now on.
-    pub(super) fn arm(&self, n: u64) {
+    pub(in crate::cases) fn arm(&self, n: u64) {
         self.write(n);
     }
 
     /// No longer; whether one has failed.
-    pub(super) fn disarm(&self) -> bool {
+    pub(in crate::cases) fn disarm(&self) -> bool {
         let mut left = [0; 16];
         let failed = self
             .0

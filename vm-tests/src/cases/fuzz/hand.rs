@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 
+use crate::cases::transport::sealed::psk;
 use crate::rng::Rng;
 use crate::topology::Net;
 
@@ -48,6 +49,8 @@ pub(super) struct Shared {
     calls: Vec<Mutex<VecDeque<String>>>,
     pub(super) groups: Groups,
     pub(super) places: Places,
+    /// Keys of sealed messages.
+    pub(super) keys: [u32; 2],
     /// All are to end.
     pub(super) stop: AtomicBool,
 }
@@ -63,6 +66,7 @@ impl Shared {
             messages: Mutex::default(),
             calls: (0..THREADS).map(|_| Mutex::default()).collect(),
             groups: Groups::new()?,
+            keys: [psk("fuzz-1", 1)?, psk("fuzz-2", 2)?],
             places: Places {
                 v4: [net.hosts[0].v4, net.hosts[1].v4],
                 v6: [net.hosts[0].v6, net.hosts[1].v6],

@@ -21,7 +21,7 @@
 //! [`hand`] is what a thread has in its hands, [`tally`] counts, [`faults`] lets allocations fail.
 
 mod devices;
-mod faults;
+pub(in crate::cases) mod faults;
 mod floors;
 mod generic;
 mod hand;

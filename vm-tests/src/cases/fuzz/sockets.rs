@@ -298,16 +298,23 @@ fn own_option(hand: &mut Hand<'_>) -> (i32, i32, Vec<u8>) {
     let message = hand.shared.message(&mut hand.rng);
     let rng = &mut hand.rng;
     let small = |value: u64| (value as i32).to_ne_bytes().to_vec();
-    let (name, value) = match rng.index(7) {
+    let (name, value) = match rng.index(8) {
         0 | 1 => (sockopt::RECVINFO, small(rng.range(0..=2))),
         2 | 3 => (sockopt::COMPLETIONS, small(rng.range(0..=1))),
         4 => {
             let priority = rng.range(0..=8);
             (sockopt::DEFAULT_PRIORITY, small(priority.wrapping_sub(1)))
         }
+        5 => {
+            // No seal, the namespace's, a number that is no key's, and keys.
+            let [one, two] = hand.shared.keys;
+            let all = [u64::MAX, 0, 1, one.into(), two.into()];
+            let name = rng.pick(&[sockopt::KEY, sockopt::KEY, sockopt::ACCEPT_KEY]);
+            (*name, small(*rng.pick(&all)))
+        }
         place => {
             let which = message.filter(|_| !rng.one_in(3)).unwrap_or(u64::MAX);
-            let name = if place == 5 {
+            let name = if place == 6 {
                 sockopt::READ
             } else {
                 sockopt::DISCARD

@@ -28,7 +28,8 @@ const TIMEOUT: Duration = Duration::from_millis(600);
 const V4: [(u8, u8, u32); 5] = [(3, 3, 0), (3, 1, 0), (3, 0, 0), (3, 13, 0), (3, 4, 600)];
 const V6: [(u8, u8, u32); 5] = [(1, 4, 0), (1, 3, 0), (1, 0, 0), (1, 1, 0), (2, 0, 1280)];
 
-fn sum(bytes: &[u8]) -> u16 {
+/// The checksum of IP, UDP and ICMP.
+pub(super) fn sum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2);
     let mut sum: u32 = words
         .map(|word| (u32::from(word[0]) << 8) | u32::from(*word.get(1).unwrap_or(&0)))

@@ -27,6 +27,7 @@ pub(super) mod port;
 pub(super) mod reading;
 pub(super) mod receiving;
 pub(super) mod reports;
+pub(super) mod sealed;
 mod settings;
 pub(super) mod sharing;
 pub(super) mod sizes;

@@ -41,7 +41,7 @@ mod numbers {
     pub(super) const COMPLETIONS: libc::c_int = sockopt::COMPLETIONS as libc::c_int;
     pub(super) const DEFAULT_PRIORITY: libc::c_int = sockopt::DEFAULT_PRIORITY as libc::c_int;
     /// No option has this number.
-    pub(super) const NONE: libc::c_int = 6;
+    pub(super) const NONE: libc::c_int = 8;
 }
 
 int_option!(ReceiveInfo, RECVINFO);

@@ -7,6 +7,7 @@ use turnstile_core::transport::config::OPTIONS;
 
 use anyhow::{ensure, Context, Result};
 
+use super::sealed::psk;
 use crate::cmd::json;
 use crate::harness::Ctx;
 use crate::netns::Netns;
@@ -31,6 +32,9 @@ pub(super) fn there_and_back(_: &mut Ctx) -> Result<()> {
     let defaults = shown(&ns)?;
     ensure!(shown(&other)? == defaults, "two new namespaces differ");
     for option in OPTIONS {
+        if option.name == "key" {
+            ns.run("turnstile transport set security off")?;
+        }
         ensure!(
             defaults.split(' ').any(|word| word == option.name),
             "{} is not in {defaults}",
@@ -42,7 +46,12 @@ pub(super) fn there_and_back(_: &mut Ctx) -> Result<()> {
         };
         for word in words {
             let pair = format!("{} {word}", option.name);
-            ns.run(&format!("turnstile transport set {pair}"))?;
+            // Which is named by its number, and taken away with the word.
+            let key = match word {
+                "psk" => format!(" key {}", psk("settings", 1)?),
+                _ => String::new(),
+            };
+            ns.run(&format!("turnstile transport set {pair}{key}"))?;
             let now = shown(&ns)?;
             ensure!(
                 format!(" {now} ").contains(&format!(" {pair} ")),

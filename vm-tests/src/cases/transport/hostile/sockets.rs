@@ -129,7 +129,7 @@ pub(super) fn options(ctx: &mut Ctx) -> Result<()> {
         *answers
             .entry(answer.err().map(|errno| errno as i32))
             .or_default() += 1;
-        if level == SOL_TURNSTILE as i32 && !(1..=5).contains(&name) {
+        if level == SOL_TURNSTILE as i32 && !(1..=7).contains(&name) {
             ensure!(
                 answer == Err(Errno::ENOPROTOOPT) || answer == Err(Errno::EINVAL),
                 "option {name}: {answer:?}"

@@ -52,6 +52,10 @@ const DEFAULTS: &[Attr] = &[
     U32(config::SENDER_PRIORITY, 0),
     U32(config::MAX_ORPHANS, 2048),
     U32(config::ORPHAN_BUFFER, 256 << 20),
+    U32(config::SECURITY, 0),
+    U32(config::KEY, 0),
+    U32(config::ACCEPT_KEY, 0),
+    U32(config::ACCEPT_KEY_2, 0),
 ];
 
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
@@ -71,6 +75,7 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
         };
         verdicts.row(&format!("{default:?}"), verdict);
     }
+    let key = super::super::sealed::psk("options", 1)?;
     // One at a time, to an end of its range that is not the default.
     for option in OPTIONS {
         let default = Config::DEFAULT
@@ -87,15 +92,21 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
                 config::INITIAL_RATE => value.max(500_000_000),
                 config::MIN_RATE => value.min(400_000_000),
                 config::RTO => value.min(90_000_000),
+                // Any number in the range is taken, if there is such a key.
+                config::KEY | config::ACCEPT_KEY | config::ACCEPT_KEY_2 => key.into(),
                 _ => value,
             };
             let attr = match option.kind {
                 Kind::U64 => U64(option.number, value),
                 _ => U32(option.number, u32::try_from(value).context("a range")?),
             };
+            let accepted = match option.number {
+                config::SECURITY => bench.accepted(&[attr, U32(config::KEY, key)]),
+                _ => bench.accepted(&[attr]),
+            };
             verdicts.row(
                 &format!("{} {value} (default {default})", option.name),
-                bench.accepted(&[attr]),
+                accepted,
             );
         }
     }

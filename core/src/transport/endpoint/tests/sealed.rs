@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What is kept for sealed messages: their memory, and their keys, which do not stay.
+
+use super::trust::send;
+use super::*;
+use crate::transport::seal::{Kind, Label, Psk};
+use crate::transport::testing::{chunks, chunks_left};
+
+/// The key; its id is whatever both ends say.
+pub(super) const PSK: Psk = Psk {
+    id: 7,
+    key: [9; 32],
+};
+
+fn sealed(config: &Resolved) -> (Messages, Io) {
+    let (mut endpoint, mut io) = new(config);
+    io.sealed = true;
+    endpoint.set_sealing(Sealing::All);
+    (endpoint, io)
+}
+
+/// What comes from a sender, sealed with the key that follows from its own numbers alone.
+fn come(
+    endpoint: &mut Messages,
+    now: Nanos,
+    from: &Address,
+    packet: Packet,
+    number: u32,
+    io: &mut Io,
+) {
+    let label = Label {
+        word: PSK.id,
+        kind: Kind::First,
+        number,
+        random: 1,
+    };
+    if let Some(opening) = endpoint.opening(from, &packet, &label, io) {
+        endpoint.opened(now, now.0 as u32, from, 0, 0, &packet, (), &opening, io);
+    }
+}
+
+/// All bytes of keys that an endpoint holds.
+fn secrets(endpoint: &Messages) -> usize {
+    let tables = [&endpoint.out_sealed, &endpoint.in_sealed];
+    let all = tables
+        .iter()
+        .flat_map(|table| (0..table.len()).filter_map(|index| table.get(index)))
+        .flat_map(|it| [it.root, it.first, it.ours, it.theirs]);
+    all.chain(endpoint.current.keys())
+        .flatten()
+        .filter(|&byte| byte != 0)
+        .count()
+}
+
+/// Messages end by each of the ways there are; and strays are answered. No key stays.
+#[test]
+fn keys_are_overwritten() {
+    let (mut endpoint, mut io) = sealed(&config());
+    let peer = host(1, false);
+    assert_eq!(secrets(&endpoint), 0);
+    // Outgoing: aborted; timed out; refused.
+    let id = send(&mut endpoint, &peer, &mut io).unwrap();
+    send(&mut endpoint, &peer, &mut io).unwrap();
+    assert!(secrets(&endpoint) > 100);
+    endpoint.abort(NOW, id, &mut io);
+    // Incoming: refused; aborted by its sender; timed out. A FIN of no message is answered.
+    let refused = Sync {
+        destination: 9,
+        ..sync(1, 5000)
+    };
+    come(&mut endpoint, NOW, &peer, Packet::Sync(refused), 0, &mut io);
+    for cookie in 2..5 {
+        let packet = Packet::Sync(sync(cookie, 5000));
+        come(&mut endpoint, NOW, &peer, packet, 0, &mut io);
+    }
+    let (cookie, code) = (Cookie(2), ResetCode::Aborted);
+    let reset = Packet::Reset(Reset { cookie, code });
+    come(&mut endpoint, NOW, &peer, reset, 1, &mut io);
+    let (cookie, length) = (Cookie(6), 10);
+    let fin = Packet::Fin(wire::Fin { cookie, length });
+    come(&mut endpoint, NOW, &peer, fin, 0, &mut io);
+    assert_eq!(endpoint.counts().1, 2);
+    assert!(secrets(&endpoint) > 100);
+    let mut now = NOW;
+    while let Some(at) = endpoint.next_timer() {
+        now = now.max(at);
+        endpoint.timer(now, 0, &mut io);
+    }
+    assert_eq!(endpoint.counts().1, 0);
+    assert_eq!(secrets(&endpoint), 0);
+    assert!(io.sent.is_empty(), "nothing was sent that is not sealed");
+    let codes: Vec<_> = io
+        .sent_sealed
+        .iter()
+        .filter_map(|(packet, _)| match packet {
+            Packet::Reset(reset) => Some(reset.code),
+            _ => None,
+        })
+        .collect();
+    assert!(codes.contains(&ResetCode::NoSocket) && codes.contains(&ResetCode::Unknown));
+    while endpoint.clear(now, &mut io) {}
+    assert_eq!(secrets(&endpoint), 0);
+}
+
+/// Thousands of sealed messages, and then none: the memory is given back.
+#[test]
+fn memory_of_sealed_messages_is_given_back() {
+    let config = Resolved {
+        max_incoming: 65_536,
+        max_per_peer: 65_536,
+        max_half_open: 65_536,
+        max_remembered: 1 << 19,
+        max_outgoing: 65_536,
+        ..config()
+    };
+    let (mut endpoint, mut io) = sealed(&config);
+    let mut first = 0;
+    for count in [50, 20_000] {
+        let mut ids = Vec::new();
+        for i in 0..count {
+            let peer = host(i * 64, false);
+            ids.push(send(&mut endpoint, &peer, &mut io).unwrap());
+            let packet = Packet::Sync(sync(i.into(), 5000));
+            come(&mut endpoint, NOW, &peer, packet, 0, &mut io);
+            io.sent_sealed.clear();
+        }
+        assert_eq!(endpoint.counts().1, count);
+        let most = chunks();
+        for id in ids {
+            endpoint.abort(NOW, id, &mut io);
+        }
+        let end = NOW + Nanos(90 * Nanos::SECOND.0);
+        let mut now = NOW;
+        while let Some(at) = endpoint.next_timer().filter(|at| *at < end) {
+            now = now.max(at);
+            endpoint.timer(now, 0, &mut io);
+            io.sent_sealed.clear();
+        }
+        assert_eq!(endpoint.counts(), (0, 0, 0));
+        if first == 0 {
+            first = chunks();
+        } else {
+            assert!(most > 5000, "{most}");
+            let left = chunks();
+            assert!(
+                left <= first + most / 8,
+                "{left} of {most}, {first} at first"
+            );
+        }
+    }
+    assert_eq!(secrets(&endpoint), 0);
+}
+
+/// No memory, at each of the places where some is needed: a message is refused or waits, and
+/// nothing goes out that is not sealed.
+#[test]
+fn without_memory_nothing_goes_out_in_clear() {
+    for left in 0..64 {
+        let (mut endpoint, mut io) = sealed(&config());
+        let peer = host(1, true);
+        chunks_left(left);
+        let sent = send(&mut endpoint, &peer, &mut io);
+        let packet = Packet::Sync(sync(1, 5000));
+        come(&mut endpoint, NOW, &peer, packet, 0, &mut io);
+        chunks_left(usize::MAX);
+        assert!(io.sent.is_empty(), "not sealed");
+        let (outs, ins, _) = endpoint.counts();
+        assert_eq!(outs, u32::from(sent.is_ok()));
+        let refused = endpoint.stats().get(Counter::SyncNoMemory);
+        assert_eq!(u64::from(ins) + refused, 1, "{left}");
+        // The next try has memory.
+        come(&mut endpoint, NOW, &peer, packet, 1, &mut io);
+        let id = send(&mut endpoint, &peer, &mut io).unwrap();
+        assert_eq!((endpoint.counts().1, io.sent.len()), (1, 0));
+        endpoint.abort(NOW, id, &mut io);
+    }
+}
+
+/// Where tables grow ahead only: no packet makes that of sealed messages grow, and there is room as
+/// soon as it is asked for.
+#[test]
+fn packets_make_no_table_of_sealed_messages_grow() {
+    let (mut endpoint, mut io) = new(&config());
+    endpoint.grow_ahead();
+    endpoint.prepare();
+    io.sealed = true;
+    endpoint.set_sealing(Sealing::All);
+    let peer = host(1, false);
+    let packet = Packet::Sync(sync(1, 5000));
+    come(&mut endpoint, NOW, &peer, packet, 0, &mut io);
+    assert_eq!(endpoint.counts().1, 0, "before there is room");
+    assert_eq!(endpoint.stats().get(Counter::SyncNoMemory), 1);
+    endpoint.prepare();
+    let before = chunks();
+    for cookie in 1..=100 {
+        let packet = Packet::Sync(sync(cookie, 5000));
+        come(&mut endpoint, NOW, &peer, packet, 1, &mut io);
+    }
+    assert_eq!(endpoint.counts().1, 100);
+    assert_eq!(chunks(), before);
+}
