@@ -302,6 +302,9 @@ counters! {
     SealKey = "seal_key",
     /// Packets that were not taken: they are not sealed, and should be.
     SealMissing = "seal_missing",
+    /// DATA that was not taken: longer than its SYNC says packets are. A token is for one of that
+    /// length.
+    DataTooLong = "data_too_long",
 }
 
 impl Counter {

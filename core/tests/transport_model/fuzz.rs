@@ -222,7 +222,11 @@ impl Fuzz {
                     deadline: self.number(u32::MAX),
                     coflow: self.below(4) as u32,
                     unscheduled,
-                    mss: MIN_MSS + self.below(1200) as u16,
+                    // Mostly as long as the DATA below may be.
+                    mss: match self.below(8) {
+                        0 => MIN_MSS + self.below(1200) as u16,
+                        _ => 1450,
+                    },
                     patience: 1 + self.below(3) as u16,
                     echo,
                     priority: (self.below(3) == 0).then_some(2),

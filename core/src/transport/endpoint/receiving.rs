@@ -40,6 +40,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
+        if data.len > message.mss {
+            // The tokens' rate would be that of the link, and the data's a multiple of it.
+            return self.stats.count(Counter::DataTooLong);
+        }
         (message.heard, message.came) = (at.now, at.now);
         message.packets = message.packets.saturating_add(1);
         let end = data.offset.saturating_add(data.len);

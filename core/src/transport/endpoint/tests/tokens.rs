@@ -66,6 +66,24 @@ fn a_silent_sender_gets_single_tokens_ever_further_apart() {
     );
 }
 
+/// A token is for a packet of the announced length: with more for each, a sender would have a
+/// multiple of its rate.
+#[test]
+fn a_token_draws_no_more_than_a_packet() {
+    let (mut endpoint, mut io, from, now) = begun(&config(), 1 << 20);
+    let mss = u32::from(sync(77, 1).mss);
+    let tokens = run(&mut endpoint, &mut io, now + Nanos::MILLISECOND);
+    let [(at, first), (_, second), ..] = tokens[..] else {
+        panic!("no tokens");
+    };
+    endpoint.receive(at, &from, answer(&first, 0, mss + 1), &mut io);
+    let received = |endpoint: &Messages| endpoint.incoming(at, 0).unwrap().2.received;
+    assert_eq!(received(&endpoint), 0);
+    assert_eq!(endpoint.stats().get(Counter::DataTooLong), 1);
+    endpoint.receive(at, &from, answer(&second, 0, mss), &mut io);
+    assert_eq!(received(&endpoint), mss);
+}
+
 /// Numbers have to stay unambiguous.
 #[test]
 fn no_more_tokens_are_under_way_than_there_are_numbers_for() {
