@@ -121,8 +121,9 @@ pub struct Endpoint<M: Memory, O, I> {
     challenged: Nanos,
     resets: u32,
     resets_at: Nanos,
-    /// When the next step of [shrinking](shrinking) may be.
+    /// When the next step of [shrinking](shrinking) may be, and whether one is needed.
     shrunk: Nanos,
+    large: bool,
     /// When an event about each limit may be sent again.
     limited: [Nanos; 6],
 }
@@ -176,6 +177,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         resets: RESET_BURST,
         resets_at: Nanos::ZERO,
         shrunk: Nanos::ZERO,
+        large: false,
         limited: [Nanos::ZERO; 6],
     };
 

@@ -22,19 +22,23 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// When the next step is due, if there is one.
     #[inline]
     pub(super) fn next_shrink(&self) -> Option<Nanos> {
-        if self.shrunk == NEVER {
-            return None;
-        }
+        (self.large && self.shrunk != NEVER).then_some(self.shrunk)
+    }
+
+    /// Whether a table is too large.
+    fn is_large(&self) -> bool {
         let coming = self.ahead.is_none()
             && (self.ins.is_large(0)
                 || self.remembered.is_large(self.to_remember())
                 || self.peers.is_large());
-        (coming || self.outs.is_large(0)).then_some(self.shrunk)
+        coming || self.outs.is_large(0)
     }
 
     /// A message has ended, or is forgotten: perhaps it was in the way.
     #[inline]
     pub(super) fn made_room(&mut self, now: Nanos) {
+        // Asked here, since the timer's time is wanted far more often.
+        self.large = self.is_large();
         if self.shrunk == NEVER {
             self.shrunk = now + LATER;
         }
@@ -50,6 +54,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub(super) fn shrink(&mut self, now: Nanos) {
         if self.next_shrink().is_some_and(|at| at <= now) {
             let more = self.shrink_tables();
+            self.large = self.is_large();
             self.shrunk = if more { now + PAUSE } else { NEVER };
         }
     }

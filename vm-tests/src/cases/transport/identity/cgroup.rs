@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
 use nix::mount::{mount, MsFlags};
@@ -66,6 +67,9 @@ pub(in crate::cases) struct Cgroup {
     folder: fs::File,
 }
 
+/// How many were made by this process.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
 impl Cgroup {
     pub(in crate::cases) fn new(name: &str) -> Result<Self> {
         if !Path::new(ROOT).join("cgroup.procs").exists() {
@@ -74,7 +78,9 @@ impl Cgroup {
             mount(NONE, ROOT, Some("cgroup2"), MsFlags::empty(), NONE)
                 .with_context(|| format!("mounting cgroup2 at {ROOT}"))?;
         }
-        let path = Path::new(ROOT).join(format!("{name}-{}", std::process::id()));
+        // One of the same name may not be gone yet: it is busy until its last process is.
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = Path::new(ROOT).join(format!("{name}-{}-{number}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("making {}", path.display()))?;
         let folder = fs::File::open(&path)?;
         Ok(Self { path, folder })
