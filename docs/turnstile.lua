@@ -61,6 +61,7 @@ local f = {
     flag_probe = ProtoField.bool("turnstile.flags.probe", "Probe", 8, nil, 0x08),
     flag_grant = ProtoField.bool("turnstile.flags.grant", "Grant", 8, nil, 0x08),
     flag_mark = ProtoField.uint8("turnstile.flags.mark", "Mark", base.DEC, marks, 0x30),
+    flag_ticket = ProtoField.bool("turnstile.flags.ticket", "Ticket", 8, nil, 0x10),
     flag_final = ProtoField.bool("turnstile.flags.final", "Final", 8, nil, 0x40),
     flag_ren = ProtoField.bool("turnstile.flags.ren", "REN", 8, nil, 0x80),
     flag_sealed = ProtoField.bool("turnstile.flags.sealed", "Sealed", 8, nil, 0x20),
@@ -155,6 +156,7 @@ local function add_flags(tree, tvb, kind)
         [TOKEN] = { f.flag_grant, f.flag_mark },
         [DATA] = { f.flag_unscheduled, f.flag_ren },
         [ACK] = { f.flag_final },
+        [CHALLENGE] = { f.flag_ticket },
     }
     for _, field in ipairs(shown[kind] or {}) do
         item:add(field, tvb(2, 1))
@@ -370,7 +372,7 @@ show[CHALLENGE] = function(tree, tvb)
     elseif tvb(12, 4):uint() == 0 and tvb(16, 4):uint() == 0 then
         wrong = "echo"
     end
-    return wrong, "prove your address"
+    return wrong, flag(tvb, 4) and "a ticket" or "prove your address"
 end
 
 -- The 32 bytes behind a sealed packet.

@@ -36,6 +36,8 @@ pub const FLAG_GRANT: u8 = 1 << 3;
 pub const MARK_SHIFT: u32 = 4;
 /// On a [`FLAG_GRANT`]: the mark's bits.
 pub const MARK_MASK: u8 = 3 << MARK_SHIFT;
+/// On [`Type::Challenge`]: its number is a ticket, for later messages.
+pub const FLAG_TICKET: u8 = 1 << 4;
 /// On [`Type::Ack`]: from the receiver: the message is complete; from the sender: it knows that.
 pub const FLAG_FINAL: u8 = 1 << 6;
 /// On [`Type::Sync`] and [`Type::Data`]: of a message that grants clock (REN); ports may mark the
@@ -65,7 +67,7 @@ pub enum Type {
     Ack = 6,
     /// Ends a message that cannot be delivered.
     Reset = 7,
-    /// Asks a sender to prove its address.
+    /// Asks a sender to prove its address, or gives it a ticket.
     Challenge = 8,
 }
 

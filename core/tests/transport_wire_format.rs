@@ -16,7 +16,7 @@ const DISSECTOR: &str = include_str!("../../docs/turnstile.lua");
 const COOKIE: Cookie = Cookie(0x0123_4567_89ab_cdef);
 
 /// The packets of the text's examples.
-fn described() -> [(&'static str, Packet); 8] {
+fn described() -> [(&'static str, Packet); 9] {
     let mut spans = Spans::EMPTY;
     assert!(spans.push(0, 1450) && spans.push(2900, 5800));
     [
@@ -94,6 +94,15 @@ fn described() -> [(&'static str, Packet); 8] {
             Packet::Challenge(Challenge {
                 cookie: COOKIE,
                 echo: 0x1122_3344_5566_7788,
+                ticket: false,
+            }),
+        ),
+        (
+            "TICKET",
+            Packet::Challenge(Challenge {
+                cookie: COOKIE,
+                echo: 0x1122_3344_5566_7788,
+                ticket: true,
             }),
         ),
     ]

@@ -107,6 +107,7 @@ fn any(rng: &mut Rng) -> Packet {
         6 => Packet::Challenge(Challenge {
             cookie,
             echo: if bit(8) { rng.next() } else { 0 },
+            ticket: bit(9),
         }),
         _ => Packet::Reset(Reset {
             cookie,

@@ -97,7 +97,7 @@ pub struct Endpoint<M: Memory, O, I> {
     /// Outgoing messages whose socket is closed.
     orphans: Orphans<M>,
     remembered: Remembered<M>,
-    /// How many messages come in from strangers.
+    /// How many incoming messages are half open.
     half_open: u32,
     /// What is kept for sealed messages, by the message's index.
     out_sealed: Paged<M, Sealed>,
@@ -627,6 +627,7 @@ mod purpose {
     pub(super) const TOKENS: u8 = 5;
     pub(super) const STAMP: u8 = 6;
     pub(super) const CHALLENGE: u8 = 7;
+    pub(super) const TICKET: u8 = 9;
 }
 
 #[cfg(test)]

@@ -98,9 +98,16 @@ pub(crate) struct In<I> {
     pub(crate) ren: bool,
     /// REN: when to send a grant if nothing comes.
     pub(crate) grant: Maybe,
-    /// Its sender has proved its address; before, the message is half open. The sender may have
-    /// done so since this was looked at last.
+    /// Something of it has shown that its sender has the address that it claims.
     pub(crate) proven: bool,
+    /// It counts as half open: nothing has shown that yet, and its SYNC had no ticket either.
+    pub(crate) half_open: bool,
+    /// Its sender has a ticket that is good for a while.
+    pub(crate) ticketed: bool,
+    /// Bytes of IP packets that may be sent for it while it is not proven.
+    pub(crate) room: u32,
+    /// How much of it claimed to answer a token and did not.
+    pub(crate) guesses: u8,
     /// Its packets are sealed.
     pub(crate) sealed: bool,
     /// Of one that is sealed: something was sealed with the number that was drawn for it here, so
@@ -207,6 +214,10 @@ impl<I> In<I> {
             ren: sync.ren,
             grant: Maybe::NONE,
             proven: false,
+            half_open: false,
+            ticketed: false,
+            room: 0,
+            guesses: 0,
             sealed: false,
             fresh: true,
             patience: sync.patience,

@@ -92,8 +92,8 @@ pub(crate) struct Out<O> {
     vain: u32,
     /// What routers said of the peer, since it was last heard of.
     pub(crate) soft: Option<Unreachable>,
-    /// What the last CHALLENGE said.
-    echo: u64,
+    /// What the last CHALLENGE said, or else the peer's last ticket.
+    pub(crate) echo: u64,
     /// How long the peer may be silent, as its SYNC has told it. The option may be changed later.
     timeout: Nanos,
     /// The peer has answered.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is known of each peer: sums over its messages, and whether it has the address that it
-//! claims; and sums over the messages of each coflow.
+//! What is known of each peer: sums over its messages, and the ticket that it has given us; and sums
+//! over the messages of each coflow.
 
 use super::heap::Heap;
 use super::hint::Hint;
@@ -11,19 +11,17 @@ use super::slab::Slab;
 use super::tally::{Net, Tally};
 use crate::units::Nanos;
 
-/// How long a peer that has proved its address is known after its last message.
-const KNOWN: Nanos = Nanos(300 * Nanos::SECOND.0);
-/// The most peers that are known and have no message.
+/// The most peers without a message whose tickets are kept.
 pub(crate) const MOST_IDLE: u32 = 4096;
-/// How many peers of one network, /24 or /64, may be known that have had no message for a time.
+/// How many of these may be of one network, /24 or /64.
 pub(crate) const MOST_IDLE_OF_NET: u32 = MOST_IDLE / 4;
-/// To an address that is not proved, at most so many times as much is sent as came from it.
-pub(crate) const TIMES: u32 = 3;
 
 /// A peer.
 pub(crate) struct Peer {
     pub(crate) address: Address,
     pub(crate) incoming: u32,
+    /// How many of these are half open.
+    pub(crate) half_open: u32,
     pub(crate) outgoing: u32,
     pub(crate) missing: u64,
     pub(crate) unacknowledged: u64,
@@ -31,10 +29,9 @@ pub(crate) struct Peer {
     /// Packets to it carry no more bytes than this until then: see `endpoint/paths.rs`.
     pub(crate) most: u32,
     pub(crate) most_until: Nanos,
-    /// Something has come from it that only its address could know.
-    pub(crate) proven: bool,
-    /// Bytes of IP packets that may be sent to it while it is not.
-    room: u32,
+    /// What shows it that we have our address, and until when.
+    ticket: u64,
+    ticket_until: Nanos,
     /// Since it had no message for the first time: its network's index.
     net: Option<u32>,
 }
@@ -54,12 +51,12 @@ fn hash(key: &Key, address: &Address) -> u32 {
     (key.hash_address(0, address, PURPOSE) >> 32) as u32
 }
 
-/// The peers of messages under way, and those that are known from earlier ones.
+/// The peers of messages under way, and those that have given us tickets.
 pub(crate) struct Peers<M: Memory> {
     pub(crate) all: Slab<M, Peer>,
     index: Index<M>,
     last: Hint,
-    /// Those without messages, and until when they are known.
+    /// Those without messages, and until when their tickets are good.
     idle: Heap<M, Nanos>,
     nets: Tally<M>,
     /// For how many [`Peers::reserve`] has made room.
@@ -102,14 +99,15 @@ impl<M: Memory> Peers<M> {
         let index = self.all.insert(Peer {
             address: *address,
             incoming: 0,
+            half_open: 0,
             outgoing: 0,
             missing: 0,
             unacknowledged: 0,
             rtt: Nanos::MAX,
             most: u32::MAX,
             most_until: Nanos::ZERO,
-            proven: false,
-            room: 0,
+            ticket: 0,
+            ticket_until: Nanos::ZERO,
             net: None,
         })?;
         self.index.insert(hash(key, address), index);
@@ -162,48 +160,26 @@ impl<M: Memory> Peers<M> {
         };
         peer.rtt = Nanos::MAX;
         if until <= now {
-            (peer.proven, peer.room) = (false, 0);
             if let Some(net) = peer.net.take() {
                 self.nets.leave(net);
             }
         }
     }
 
-    /// Whether a peer's address is proved.
-    #[inline]
-    pub(crate) fn is_proven(&self, index: u32) -> bool {
-        self.all.get(index).is_some_and(|peer| peer.proven)
+    /// The ticket to show to a peer; 0: there is none.
+    pub(crate) fn ticket(&self, now: Nanos, index: u32) -> u64 {
+        let peer = self.all.get(index).filter(|it| it.ticket_until > now);
+        peer.map_or(0, |peer| peer.ticket)
     }
 
-    /// Whether a peer is known now, though it may have no message.
-    pub(crate) fn is_known(&self, now: Nanos, index: u32) -> bool {
-        self.is_proven(index) && self.idle.key(index).is_none_or(|until| until > now)
-    }
-
-    /// So many bytes came from it.
-    pub(crate) fn credit(&mut self, index: u32, bytes: u32) {
+    /// A peer has given us a ticket that is good until then.
+    pub(crate) fn keep_ticket(&mut self, index: u32, ticket: u64, until: Nanos) {
         if let Some(peer) = self.all.get_mut(index) {
-            // What does not fit is lost, and the next byte counts again.
-            peer.room = peer.room.saturating_add(bytes.saturating_mul(TIMES));
+            (peer.ticket, peer.ticket_until) = (ticket, until);
         }
     }
 
-    /// Whether so many bytes may be sent to it.
-    pub(crate) fn allows(&self, index: u32, bytes: u32) -> bool {
-        let peer = self.all.get(index);
-        peer.is_none_or(|peer| peer.proven || bytes <= peer.room)
-    }
-
-    /// So many bytes are to be sent to it. `false`: they may not.
-    pub(crate) fn spend(&mut self, index: u32, bytes: u32) -> bool {
-        let allowed = self.allows(index, bytes);
-        if let Some(peer) = self.all.get_mut(index).filter(|_| allowed) {
-            peer.room = peer.room.saturating_sub(bytes);
-        }
-        allowed
-    }
-
-    /// If a peer has no messages, it is dropped, or noted as idle if its address is proved.
+    /// If a peer has no messages, it is dropped, or noted as idle if it has given us a ticket.
     pub(crate) fn tidy(&mut self, now: Nanos, index: u32, key: &Key) {
         let Some(peer) = self.all.get(index) else {
             return;
@@ -213,10 +189,11 @@ impl<M: Memory> Peers<M> {
         }
         let (net, joined) = (Net::of(&peer.address, 24, 64), peer.net);
         let full = || joined.is_none() && self.nets.count(key, net) >= MOST_IDLE_OF_NET;
-        if !peer.proven || full() {
+        let until = peer.ticket_until;
+        if until <= now || full() {
             return self.remove(index);
         }
-        // One at least that is known no longer makes room, or else the one that was longest idle.
+        // One at least whose ticket is too old makes room, or else the one with the oldest.
         for _ in 0..2 {
             match self.idle.first() {
                 Some((until, old)) if until <= now || self.idle.len() >= MOST_IDLE => {
@@ -231,7 +208,7 @@ impl<M: Memory> Peers<M> {
             _ => return self.remove(index),
         }
         self.all.show(index, false);
-        self.idle.set(index, now + KNOWN);
+        self.idle.set(index, until);
     }
 
     fn remove(&mut self, index: u32) {

@@ -264,9 +264,6 @@ pub(crate) struct Sealed {
     pub(crate) answered: u32,
     /// What came from the other end.
     pub(crate) came: Came,
-    /// Of a message that comes in and may be an old one: bytes that came, and that were sent to its
-    /// sender.
-    pub(crate) bytes: (u32, u32),
 }
 
 impl Sealed {
@@ -282,7 +279,6 @@ impl Sealed {
         their_random: None,
         answered: 0,
         came: Came::NONE,
-        bytes: (0, 0),
     };
 }
 

@@ -278,10 +278,11 @@ counters! {
     EchoReceived = "echo_received",
     /// SYNCs with an answer that is wrong, or too old.
     EchoWrong = "echo_wrong",
-    /// Peers that proved their address.
-    PeerProven = "peer_proven",
-    /// Packets that were not sent, because their peer has not proved its address, and three times
-    /// the bytes that came from there had been sent to it.
+    /// Messages whose sender proved its address after they had begun; those that begin with a
+    /// ticket are in `ticket_valid`.
+    SenderProven = "sender_proven",
+    /// Packets that were not sent, because the sender of their message has not proved its address,
+    /// and three times the bytes that came of the message had been sent to it.
     Unproven = "unproven",
     /// SYNCs that were not taken: too many finished messages of this peer, or of its network, are
     /// to be remembered.
@@ -305,6 +306,12 @@ counters! {
     /// DATA that was not taken: longer than its SYNC says packets are. A token is for one of that
     /// length.
     DataTooLong = "data_too_long",
+    /// Tickets sent: to senders that have proved their address, for their next messages.
+    TicketSent = "ticket_sent",
+    /// Tickets received.
+    TicketReceived = "ticket_received",
+    /// SYNCs of new messages that came with a ticket that is right.
+    TicketValid = "ticket_valid",
 }
 
 impl Counter {

@@ -123,7 +123,7 @@ pub enum Packet {
     Ack(Ack),
     /// Ends a message that cannot be delivered.
     Reset(Reset),
-    /// Asks for a proof of the sender's address.
+    /// Asks for a proof of the sender's address, or gives it a ticket.
     Challenge(Challenge),
 }
 
@@ -150,7 +150,7 @@ pub struct Sync {
     /// How long after it last heard of the receiver the sender tries, in units of 100 ms,
     /// 1..=[`MAX_PATIENCE`]. So long the receiver must remember the message.
     pub patience: u16,
-    /// [`Challenge::echo`] of the last CHALLENGE; 0: there was none.
+    /// [`Challenge::echo`] of the last CHALLENGE, or else of the last ticket; 0: there was none.
     pub echo: u64,
     /// What the application wants its tokens' priority to be, 0..=[`MAX_PRIORITY`]
     /// ([`header::FLAG_PRIORITY`]).
@@ -247,13 +247,16 @@ pub struct Reset {
 }
 
 /// Asks a sender to prove that it has the address that its packets come from: by sending its SYNC
-/// again, with this number. From the receiver.
+/// again, with this number. Or gives it a ticket, which proves the same in the SYNCs of other
+/// messages. From the receiver.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Challenge {
     /// The message.
     pub cookie: Cookie,
     /// Not 0.
     pub echo: u64,
+    /// It is a ticket ([`header::FLAG_TICKET`]), and no answer is wanted.
+    pub ticket: bool,
 }
 
 /// Hides the number: it is a secret.
@@ -375,7 +378,7 @@ impl Packet {
             Self::Fin(_) => (Type::Fin, 0, 0),
             Self::Ack(p) => (Type::Ack, 0, flag(p.last, header::FLAG_FINAL)),
             Self::Reset(_) => (Type::Reset, 0, 0),
-            Self::Challenge(_) => (Type::Challenge, 0, 0),
+            Self::Challenge(p) => (Type::Challenge, 0, flag(p.ticket, header::FLAG_TICKET)),
         };
         Header {
             kind,

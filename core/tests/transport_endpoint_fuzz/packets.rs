@@ -118,6 +118,7 @@ pub(crate) fn packet(
         62 => Packet::Challenge(Challenge {
             cookie,
             echo: random | 1,
+            ticket: random & 2 != 0,
         }),
         _ => Packet::Reset(Reset {
             cookie,

@@ -24,6 +24,8 @@ struct User {
     /// Numbers and timestamps of tokens, and echoes, which nobody can guess.
     tokens: Vec<(Cookie, u16, u32)>,
     echoes: Vec<(Cookie, u64)>,
+    /// The last ticket of each peer, which only it has seen.
+    tickets: HashMap<usize, u64>,
     ids: Vec<OutId>,
     ins: Vec<InId>,
     sent: u64,
@@ -66,6 +68,9 @@ impl Host<u32, u32> for User {
             Packet::Token(token) => {
                 let token = (token.cookie, token.sequence, token.timestamp);
                 keep(&mut self.tokens, random >> 8, token);
+            }
+            Packet::Challenge(it) if it.ticket => {
+                self.tickets.insert(number(&to.ip), it.echo);
             }
             Packet::Challenge(it) => keep(&mut self.echoes, random >> 8, (it.cookie, it.echo)),
             _ => {}
@@ -194,7 +199,7 @@ impl Fuzz {
         found.map_or(0, |echo| echo.1)
     }
 
-    fn packet(&mut self, cookie: Cookie) -> Packet {
+    fn packet(&mut self, cookie: Cookie, from: usize) -> Packet {
         let clock = self.now as u32;
         match self.below(16) {
             0 | 1 => {
@@ -206,6 +211,7 @@ impl Fuzz {
                 let unscheduled = self.number(length.unwrap_or(0));
                 let echo = match self.below(4) {
                     0 => self.below(3),
+                    1 => self.user.tickets.get(&from).copied().unwrap_or(0),
                     _ => self.echo(cookie),
                 };
                 // What a CHALLENGE says is of these ports, too.
@@ -366,7 +372,7 @@ impl Fuzz {
             _ => {}
         }
         let (cookie, from) = self.cookie();
-        let mut packet = self.packet(cookie);
+        let mut packet = self.packet(cookie, from);
         if self.below(4) == 0 {
             match self.flip(&packet) {
                 Some(flipped) => packet = flipped,
@@ -461,6 +467,7 @@ fn packets_of_all_kinds() {
                 cookies: Vec::new(),
                 tokens: Vec::new(),
                 echoes: Vec::new(),
+                tickets: HashMap::new(),
                 ids: Vec::new(),
                 ins: Vec::new(),
                 sent: 0,

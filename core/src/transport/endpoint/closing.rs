@@ -118,7 +118,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             match self.find_out(reset.cookie, from) {
                 Ok(index) => {
                     found = true;
-                    self.prove_receiver(index);
                     self.on_out_reset(at.now, index, code, host);
                 }
                 Err(wrong) => other |= wrong,
@@ -203,17 +202,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let (peer, missing, link) = (message.peer, message.noted_missing, message.link);
         let (coflow, remaining) = (message.coflow_entry, message.noted_remaining);
+        let half_open = u32::from(message.half_open);
         let tokens = message.ledger.take();
         self.in_index.remove(index);
         self.in_timers.remove(index);
         self.links.leave(link, index);
+        self.half_open = self.half_open.saturating_sub(half_open);
         self.made_room(now);
         self.count_tokens(tokens);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_sub(1);
-            if !peer.proven {
-                self.half_open = self.half_open.saturating_sub(1);
-            }
+            peer.half_open = peer.half_open.saturating_sub(half_open);
             peer.missing = peer.missing.saturating_sub(missing.into());
         }
         self.peers.tidy(now, peer, &self.key);

@@ -2,6 +2,7 @@
 //! How messages begin to come in, and the bound on half-open ones.
 
 use super::sending::base_payload;
+use super::trust::Proof;
 use super::*;
 use crate::transport::config::Policy;
 use crate::transport::feedback::Credit;
@@ -34,25 +35,26 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return self.reset(at.now, from, sync.cookie, ResetCode::Unknown, host);
         }
         let peer = self.peers.find(&self.key, from);
-        let incoming = peer
+        let (incoming, half_open) = peer
             .and_then(|peer| self.peers.all.get(peer))
-            .map_or(0, |peer| peer.incoming);
+            .map_or((0, 0), |peer| (peer.incoming, peer.half_open));
         let under_way = self.ins.len();
-        // A sealed SYNC may be an old one that somebody sends again, in the name of whom we know.
-        let known = peer.is_some_and(|peer| self.peers.is_known(at.now, peer));
-        let proven = self.is_echo(at.now, from, sync) || known && !self.current.is_some();
+        let proof = self.proof(at.now, from, sync);
         let to_remember = self.remembered.len().saturating_add(under_way);
+        let most = self.config.max_remembered;
+        // Others' forged ones take nothing of what those get that can show who they are.
+        let mine = match proof {
+            Proof::None => incoming,
+            _ => incoming.saturating_sub(half_open),
+        };
+        let has_share = self.remembered.has_share(&self.key, from, mine, most);
         let refused = if under_way >= self.config.max_incoming {
             Some((Counter::SyncLimitIncoming, Limit::Incoming))
         } else if incoming >= self.config.max_per_peer {
             Some((Counter::SyncLimitPeer, Limit::PerPeer))
-        } else if to_remember >= self.config.max_remembered {
+        } else if to_remember >= most {
             Some((Counter::SyncLimitRemembered, Limit::Remembered))
-        } else if proven
-            && !self
-                .remembered
-                .has_share(&self.key, from, incoming, self.config.max_remembered)
-        {
+        } else if proof != Proof::None && !has_share {
             Some((Counter::SyncLimitShare, Limit::Remembered))
         } else {
             None
@@ -61,8 +63,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.stats.count(counter);
             return self.limit(at.now, limit, host);
         }
-        let most = self.most_half_open();
-        if !proven && (self.half_open >= most || incoming >= (most / 4).max(1)) {
+        if proof == Proof::None && (self.is_half_open_enough(half_open) || !has_share) {
+            // Whoever it is in truth keeps nobody out who can answer.
             self.limit(at.now, Limit::HalfOpen, host);
             self.stats.count(Counter::HalfOpenChallenged);
             return self.challenge_stranger(at, from, sync, host);
@@ -84,10 +86,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             }
         };
-        if proven {
-            self.prove(peer);
-        }
-        self.begin(at, from, sync, (index, peer, hash), (user, window), host);
+        let opened = (user, window, proof);
+        self.begin(at, from, sync, (index, peer, hash), opened, host);
+    }
+
+    /// Whether so many messages are half open, of one address or in all, that there are no more.
+    /// That address has three quarters of `max-per-peer` for those that prove to be its own.
+    fn is_half_open_enough(&self, of_peer: u32) -> bool {
+        let most = self.most_half_open();
+        let of_each = most.min(self.config.max_per_peer) / 4;
+        self.half_open >= most || of_peer >= of_each.max(1)
     }
 
     /// How many messages of strangers there may be: they do not take all places of others.
@@ -134,7 +142,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         from: &Address,
         sync: &Sync,
         (index, peer, hash): (u32, u32, u32),
-        (user, window): (I, u32),
+        (user, window, proof): (I, u32, Proof),
         host: &mut H,
     ) {
         let number = self.next_number();
@@ -150,33 +158,40 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let coflow = (sync.coflow != 0)
             .then(|| (self.key.hash([], purpose::COFLOW, sync.coflow) >> 32) as u32)
             .and_then(|hash| self.coflows.join(hash, sync.coflow));
-        let first = self.secret(sync.cookie, from) as u16;
+        let first = self.secret(number, sync.cookie, from) as u16;
         self.insert_in(
             user, number, peer, from, sync, window, now, times, until, credit, first,
         );
         self.begin_sealed(index, from, host);
         let free = self.free_bytes(sync, from, link);
-        let known = self.peers.is_proven(peer);
+        let half_open = proof == Proof::None;
         let mut narrow = false;
         if let Some(message) = self.ins.get_mut(index) {
             message.grant = sync.ren.then_some(now + rtt).into();
             message.coflow_entry = coflow;
             message.link = link;
-            message.proven = known && message.fresh;
+            message.half_open = half_open;
+            message.ticketed = proof == Proof::Ticket;
+            // A sealed SYNC may be an old one that somebody sends again, ticket and all.
+            message.proven = !half_open && message.fresh;
             message.announce(free);
             narrow = message.window < message.length.unwrap_or(u32::MAX);
         }
         self.links.join(link);
-        self.half_open = self.half_open.saturating_add(u32::from(!known));
+        self.half_open = self.half_open.saturating_add(half_open.into());
         self.credit(index, from, SYNC_LEN as u32);
         self.in_index.insert(hash, index);
         self.last_in.set(index);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_add(1);
+            peer.half_open = peer.half_open.saturating_add(half_open.into());
         }
         self.note_progress(index);
         self.stats.count(Counter::InOpened);
         self.tell_in_opened(now, index, host);
+        if self.ins.get(index).is_some_and(|message| message.proven) {
+            self.give_ticket(now, index, host);
+        }
         if narrow {
             self.in_ack(index, host);
         }
@@ -227,13 +242,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         message.heard = now;
         let from = message.from;
-        let peer = message.peer;
+        // Each SYNC of a message has the echo that was right once: what counts is the first.
+        let asked = !message.proven && !message.sealed;
         self.credit(index, &from, SYNC_LEN as u32);
-        let sealed = self.ins.get(index).is_some_and(|message| message.sealed);
-        if !sealed && self.is_echo(now, &from, sync) {
-            self.prove(peer);
-        }
-        if self.believe(now, index, host) {
+        if asked && self.is_echo(now, &from, sync) && self.believe(now, index, host) {
             return;
         }
         let Some(message) = self.ins.get_mut(index) else {

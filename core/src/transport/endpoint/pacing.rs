@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which message gets the next token, and when.
 
+use super::trust::may_have_token;
 use super::*;
 use crate::transport::config::{Policy, Speed};
 use crate::transport::jitter::{Due, NANO};
@@ -22,10 +23,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Tells the pacer whether a message wants a token.
     pub(super) fn schedule(&mut self, now: Nanos, index: u32) {
         let crowded = self.is_crowded();
-        let free = self
-            .ins
-            .get(index)
-            .is_some_and(|it| self.may_have_token(index, it));
+        let free = self.ins.get(index).is_some_and(may_have_token);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
@@ -87,7 +85,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             };
             let crowded = self.is_crowded();
-            let wants = |it: &&In<I>| it.wants(at.now, crowded) && self.may_have_token(index, it);
+            let wants = |it: &&In<I>| it.wants(at.now, crowded) && may_have_token(it);
             let Some(message) = self.ins.get(index).filter(wants) else {
                 self.links.drop(link, index);
                 continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Incoming messages: packets from their senders, and calls of the user.
 
+use super::trust::may_have_token;
 use super::*;
 use crate::header::FLAG_UNSCHEDULED;
 use crate::transport::config::Policy;
@@ -52,13 +53,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.tell_sender_reset(index, ResetCode::Protocol, host);
             return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
         }
-        if !message.proven && self.proves(index, data) && self.believe(at.now, index, host) {
-            return self.stats.count(Counter::DataDuplicate);
-        }
-        let guess = data.token != 0 || data.timestamp != 0;
-        if guess && self.ins.get(index).is_some_and(|message| !message.proven) {
-            // A stranger that claims to answer a token, and did not see one.
-            return self.stats.count(Counter::DataUnasked);
+        let claims = data.token != 0 || data.timestamp != 0;
+        if claims && !message.proven {
+            if self.is_answer(index, data) && self.believe(at.now, index, host) {
+                return self.stats.count(Counter::DataDuplicate);
+            }
+            if !self.ins.get(index).is_some_and(|message| message.proven) {
+                // A stranger that claims to answer a token, and did not see one.
+                return self.stats.count(Counter::DataUnasked);
+            }
         }
         let token = self.on_answer(at, index, data);
         let Some(message) = self.ins.get_mut(index) else {
@@ -130,18 +133,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.arm(at.now, index);
     }
 
-    /// Whether DATA proves its sender's address; if so, that is noted.
-    fn proves(&mut self, index: u32, data: &Data) -> bool {
-        let Some(message) = self.ins.get(index) else {
-            return false;
-        };
-        let peer = message.peer;
-        if data.flags & FLAG_UNSCHEDULED == 0 && self.is_answer(message, data) {
-            self.prove(peer);
-        }
-        self.peers.is_proven(peer)
-    }
-
     /// All of a message has come. A stranger's is delivered when it has proved its address.
     fn complete<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         if self.ins.get(index).is_some_and(|message| message.proven) {
@@ -202,10 +193,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub(super) fn grant<H: Host<O, I>>(&mut self, at: At, index: u32, mark: Mark, host: &mut H) {
         let (base, rto) = (self.config.base_rtt, self.config.rto);
         let crowded = self.is_crowded();
-        let free = self
-            .ins
-            .get(index)
-            .is_some_and(|it| self.may_have_token(index, it));
+        let free = self.ins.get(index).is_some_and(may_have_token);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };

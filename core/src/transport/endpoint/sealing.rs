@@ -16,7 +16,6 @@
 //! packet than the last one was. So nobody can bring back what an earlier receiver said.
 
 use super::*;
-use crate::transport::peers::TIMES;
 use crate::transport::seal::{self, Came, Kind, Label, NUMBERS};
 
 /// A sealed packet of a message that is not here. Its keys are 0 when it was handled.
@@ -266,8 +265,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return true;
         };
         message.fresh = true;
-        let peer = message.peer;
-        self.prove(peer);
         !self.believe(now, index, host)
     }
 
@@ -347,32 +344,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.drawn
     }
 
-    /// So many bytes came of a message that may be an old one. Its peer may be known: this is as if
-    /// it were not.
-    #[cold]
-    pub(super) fn credit_old(&mut self, index: u32, bytes: u32) {
-        if let Some(sealed) = self.in_sealed.get_mut(index) {
-            sealed.bytes.0 = sealed.bytes.0.saturating_add(bytes);
-        }
-    }
-
-    /// Whether so many bytes may be sent for such a message.
-    #[cold]
-    pub(super) fn allows_old(&self, index: u32, bytes: u32) -> bool {
-        self.in_sealed.get(index).is_some_and(|sealed| {
-            let (came, went) = sealed.bytes;
-            went.saturating_add(bytes) <= came.saturating_mul(TIMES)
-        })
-    }
-
-    /// So many bytes are sent for such a message.
-    #[cold]
-    pub(super) fn spend_old(&mut self, index: u32, bytes: u32) {
-        if let Some(sealed) = self.in_sealed.get_mut(index) {
-            sealed.bytes.1 = sealed.bytes.1.saturating_add(bytes);
-        }
-    }
-
     /// Reserves what the message would need that the packet being handled begins.
     pub(super) fn room_for_sealed(&mut self, index: u32) -> bool {
         !self.current.is_some()
@@ -407,7 +378,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         sealed.random = random;
         sealed.their_random = Some(label.random);
         sealed.answered = 0;
-        sealed.bytes = (0, 0);
         sealed.came = Came::NONE;
         sealed.came.accept(label.number);
     }
@@ -511,7 +481,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if let Packet::Sync(sync) = &mut packet {
             // Where it is of use, the receiver's number: which proves both address and key.
             let sealed = self.out_sealed.get(index);
-            sync.echo = sealed.and_then(|it| it.their_random).unwrap_or(0);
+            sync.echo = sealed.and_then(|it| it.their_random).unwrap_or(sync.echo);
         }
         let seal = seal_by_sender(&mut self.out_sealed, index, &packet);
         let (Some(out), Some(seal)) = (self.outs.get(index), seal) else {

@@ -66,6 +66,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let mut sync = None;
         if let Some(out) = self.outs.get_mut(index) {
             out.shared = shared;
+            out.echo = self.peers.ticket(now, peer);
             if self.config.policy == Policy::Ren {
                 out.ren = true;
                 let speed = self.links.speed(out.link);
@@ -346,17 +347,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         out.heard(at.now, true, rto);
-        let peer = out.peer;
         if out.ren && out.link != at.link {
             // Packets leave by the link that grants come by.
             out.link = at.link;
             let speed = self.links.speed(out.link);
             out.line = base_payload(self.config.base_bytes(speed), out.mss, from);
         }
-        self.prove(peer);
-        let Some(out) = self.outs.get_mut(index) else {
-            return;
-        };
         let expiry = self.config.token_expiry;
         let verdict = if !out.accept(token.sequence) {
             Err(Counter::TokenDuplicate)
@@ -442,7 +438,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Ok(index) => index,
             Err(other) => return self.stray(other),
         };
-        self.prove_receiver(index);
         let rto = self.rto_of(index);
         if let Some(out) = self.outs.get_mut(index) {
             let (too_soon, news) = out.name(at.now, resend.spans.as_slice(), self.config.base_rtt);
@@ -479,7 +474,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             }
         };
-        self.prove_receiver(index);
         let rto = self.rto_of(index);
         let id = self.out_id(index);
         let Some(out) = self.outs.get_mut(index) else {

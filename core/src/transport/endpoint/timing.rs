@@ -73,9 +73,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     fn on_in_timer<H: Host<O, I>>(&mut self, at: At, index: u32, host: &mut H) {
         self.in_timers.remove(index);
         let (base, rto) = (self.config.base_rtt, self.config.rto);
-        if self.believe(at.now, index, host) {
-            return;
-        }
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };

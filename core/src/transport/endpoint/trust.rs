@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Whom an endpoint believes to have the address that packets come from.
+//! Which messages an endpoint believes to be of the address that their packets come from.
 //!
-//! Anybody can send a packet with another's address. So a peer is a *stranger* until something has
-//! come from it that only its address could have received: the answer to a token, whose number and
-//! timestamp are secret ([`Endpoint::stamp`]); a SYNC that echoes a CHALLENGE; or anything with the
-//! cookie of a message that goes out to it. All that is sent to a stranger because of what came
-//! from it passes [`Endpoint::send_back`], which sends at most three times the bytes that came (as
-//! RFC 9000, section 8); and nothing of a stranger's message is delivered or remembered.
+//! Anybody can send a packet with another's address. So a message is a *stranger's* until something
+//! of it has come that only its sender's address could have received: the answer to a token, whose
+//! number and timestamp are secret ([`Endpoint::stamp`]); a SYNC that echoes a CHALLENGE; a SYNC
+//! with a *ticket*. All that is sent because of a stranger's message passes
+//! [`Endpoint::send_back`], which sends at most three times the bytes that came of it (as RFC 9000,
+//! section 8); and nothing of it is delivered or remembered.
+//!
+//! A ticket (as the token of RFC 9000, section 8.1.3, and the cookie of RFC 7413) is sent to each
+//! sender that has proved its address and showed none. The sender keeps it, and shows it in the
+//! SYNCs of later messages. The receiver keeps nothing: it can work out which ticket an address
+//! has. So one message's proof is no proof for what else comes in the name of the same address.
 
 use super::*;
+use crate::header::FLAG_UNSCHEDULED;
 use crate::transport::wire::{Challenge, Data, Sync, Token, PATIENCE_UNIT};
 
 /// A CHALLENGE is of a time of 2^33 ns, 8.6 s, and is right in the one after, too.
 const EPOCH_BITS: u32 = 33;
+/// A ticket is of a time of 2^38 ns, 275 s, and is right in the one after, too.
+pub(super) const TICKET_BITS: u32 = 38;
+/// So long any ticket is right after it was sent.
+pub(super) const TICKET_KEPT: Nanos = Nanos(1 << TICKET_BITS);
 /// Bits of a secret timestamp that are a hash.
 const STAMP_BITS: u32 = 28;
 /// Bytes on the link that one CHALLENGE is reckoned as: sixteen times what it takes.
@@ -21,6 +31,21 @@ const CHALLENGE_WIRE: u32 = 16 * 86;
 const CHALLENGE_BURST: u64 = 64;
 /// So many tokens of a message may prove its sender's address.
 const STAMPED: u16 = 256;
+/// After so many wrong answers to tokens no answer proves anything, only an echo does.
+const GUESSES: u8 = 64;
+/// To an address that is not proved, at most so many times as much is sent as came from it.
+const TIMES: u32 = 3;
+
+/// What a SYNC shows of its sender's address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// Nothing.
+    None,
+    /// It echoes a CHALLENGE, or has a ticket that will soon be too old.
+    Once,
+    /// It has a ticket.
+    Ticket,
+}
 
 /// Bytes of IP and UDP headers.
 #[inline]
@@ -42,20 +67,27 @@ fn seal_len<I>(message: &In<I>) -> u32 {
     }
 }
 
+/// Whether another token may be sent to a message's sender. To a stranger a CHALLENGE may
+/// always follow: tokens get lost where many meet, and signals do not.
+pub(super) fn may_have_token<I>(message: &In<I>) -> bool {
+    let token = wire::TOKEN_LEN as u32;
+    let with_challenge = token.saturating_add(wire::CHALLENGE_LEN as u32);
+    let each = ip_len(&message.from).saturating_add(seal_len(message));
+    let bytes = with_challenge.saturating_add(each.saturating_mul(2));
+    message.proven || bytes <= message.room
+}
+
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// A packet of an incoming message came.
     pub(super) fn credit(&mut self, index: u32, from: &Address, packet: u32) {
-        let Some(message) = self.ins.get(index).filter(|message| !message.proven) else {
+        let Some(message) = self.ins.get_mut(index).filter(|it| !it.proven) else {
             return;
         };
         let bytes = packet
             .saturating_add(ip_len(from))
             .saturating_add(seal_len(message));
-        let fresh = message.fresh;
-        self.peers.credit(message.peer, bytes);
-        if !fresh {
-            self.credit_old(index, bytes);
-        }
+        // What does not fit is lost, and the next byte counts again.
+        message.room = message.room.saturating_add(bytes.saturating_mul(TIMES));
     }
 
     /// Sends a packet to the sender of an incoming message, unless it is a stranger that has been
@@ -67,67 +99,31 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         packet: &Packet,
         host: &mut H,
     ) -> bool {
-        let Some(message) = self.ins.get(index) else {
+        let Some(message) = self.ins.get_mut(index) else {
             return false;
         };
-        let to = message.from;
         if !message.proven {
             let bytes = packet
                 .bytes()
-                .saturating_add(ip_len(&to))
+                .saturating_add(ip_len(&message.from))
                 .saturating_add(seal_len(message));
-            let (fresh, peer) = (message.fresh, message.peer);
-            let allowed = fresh || self.allows_old(index, bytes);
-            if !(allowed && self.peers.spend(peer, bytes)) {
+            let Some(left) = message.room.checked_sub(bytes) else {
                 self.stats.count(Counter::Unproven);
                 return false;
-            }
-            if !fresh {
-                self.spend_old(index, bytes);
-            }
+            };
+            message.room = left;
         }
         self.signal_back(index, class, packet, host)
     }
 
-    /// Whether another token may be sent to a message's sender. To a stranger a CHALLENGE may
-    /// always follow: tokens get lost where many meet, and signals do not.
-    pub(super) fn may_have_token(&self, index: u32, message: &In<I>) -> bool {
-        let token = wire::TOKEN_LEN as u32;
-        let with_challenge = token.saturating_add(wire::CHALLENGE_LEN as u32);
-        let each = ip_len(&message.from).saturating_add(seal_len(message));
-        let bytes = with_challenge.saturating_add(each.saturating_mul(2));
-        message.proven
-            || self.peers.allows(message.peer, bytes)
-                && (message.fresh || self.allows_old(index, bytes))
-    }
-
-    /// A peer has proved its address.
-    pub(super) fn prove(&mut self, peer: u32) {
-        let Some(peer) = self.peers.all.get_mut(peer).filter(|peer| !peer.proven) else {
-            return;
-        };
-        peer.proven = true;
-        // None of its messages is half open any longer. What follows for each of them, follows
-        // when it is looked at next.
-        self.half_open = self.half_open.saturating_sub(peer.incoming);
-        self.stats.count(Counter::PeerProven);
-    }
-
-    /// Something came with the cookie of an outgoing message, which is a secret.
-    pub(super) fn prove_receiver(&mut self, index: u32) {
-        if let Some(out) = self.outs.get(index) {
-            self.prove(out.peer);
-        }
-    }
-
-    /// If a message's sender has proved its address meanwhile, the user may have what has come.
-    /// `true`: that was all, and the message has ended.
+    /// A message's sender has proved its address: the user may have what has come. `true`: that was
+    /// all, and the message has ended.
     pub(super) fn believe<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) -> bool {
         let id = self.in_id(index);
         let Some(message) = self.ins.get_mut(index) else {
             return true;
         };
-        if message.proven || !message.fresh || !self.peers.is_proven(message.peer) {
+        if message.proven || !message.fresh {
             return false;
         }
         message.proven = true;
@@ -136,35 +132,95 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             host.in_progress(id, &mut message.user, contiguous);
         }
         let complete = message.is_complete();
+        if core::mem::take(&mut message.half_open) {
+            self.half_open = self.half_open.saturating_sub(1);
+            if let Some(peer) = self.peers.all.get_mut(message.peer) {
+                peer.half_open = peer.half_open.saturating_sub(1);
+            }
+        }
+        self.stats.count(Counter::SenderProven);
+        self.give_ticket(now, index, host);
         if complete {
             self.in_done(now, index, host);
         }
         complete
     }
 
-    /// What the tokens' numbers and timestamps of a message follow from.
-    pub(super) fn secret(&self, cookie: Cookie, from: &Address) -> u64 {
-        self.keyed(cookie.0, from, purpose::TOKENS)
+    /// What the tokens' numbers and timestamps of a message follow from. `number` is the message's
+    /// own here: if it begins once more, answers to earlier tokens are wrong.
+    pub(super) fn secret(&self, number: u64, cookie: Cookie, from: &Address) -> u64 {
+        self.keyed(cookie.0 ^ number, from, purpose::TOKENS)
     }
 
-    fn hash_token(&self, cookie: Cookie, from: &Address, sequence: u16) -> u32 {
-        let secret = self.secret(cookie, from);
+    fn hash_token(&self, message: &In<I>, sequence: u16) -> u32 {
+        let secret = self.secret(message.number, message.cookie, &message.from);
         let hash = self.key.hash([secret], purpose::STAMP, sequence.into());
         hash as u32 & ((1 << STAMP_BITS) - 1)
     }
 
     /// The timestamp of a token to a stranger. It is between a quarter and three quarters of a
     /// second ahead of the clock, so that it does not expire.
-    pub(super) fn stamp(&self, clock: u32, cookie: Cookie, from: &Address, sequence: u16) -> u32 {
+    fn stamp(&self, clock: u32, message: &In<I>, sequence: u16) -> u32 {
         let ahead = (clock >> STAMP_BITS).wrapping_add(2);
-        ahead.wrapping_shl(STAMP_BITS) | self.hash_token(cookie, from, sequence)
+        ahead.wrapping_shl(STAMP_BITS) | self.hash_token(message, sequence)
     }
 
     /// Whether DATA answers a token that only the address that it comes from can have received.
-    pub(super) fn is_answer(&self, message: &In<I>, data: &Data) -> bool {
+    pub(super) fn is_answer(&mut self, index: u32, data: &Data) -> bool {
+        let Some(message) = self.ins.get(index).filter(|it| it.guesses < GUESSES) else {
+            return false;
+        };
         let early = data.token.wrapping_sub(message.first_token()) < STAMPED;
         let stamp = data.timestamp & ((1 << STAMP_BITS) - 1);
-        early && stamp == self.hash_token(message.cookie, &message.from, data.token)
+        let right = data.flags & FLAG_UNSCHEDULED == 0
+            && early
+            && stamp == self.hash_token(message, data.token);
+        if let Some(message) = self.ins.get_mut(index).filter(|_| !right) {
+            message.guesses = message.guesses.saturating_add(1);
+        }
+        right
+    }
+
+    /// The ticket of an address.
+    pub(super) fn ticket_of(&self, epoch: u64, from: &Address) -> u64 {
+        self.keyed(epoch, from, purpose::TICKET).max(1)
+    }
+
+    /// Gives the sender of a message a ticket, unless it has one.
+    pub(super) fn give_ticket<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        if core::mem::replace(&mut message.ticketed, true) {
+            return;
+        }
+        let (from, cookie) = (message.from, message.cookie);
+        let challenge = Challenge {
+            cookie,
+            echo: self.ticket_of(now.0 >> TICKET_BITS, &from),
+            ticket: true,
+        };
+        if self.send_back(index, Class::Signal, &Packet::Challenge(challenge), host) {
+            self.stats.count(Counter::TicketSent);
+        }
+    }
+
+    /// What the SYNC of a new message shows.
+    pub(super) fn proof(&mut self, now: Nanos, from: &Address, sync: &Sync) -> Proof {
+        if sync.echo == 0 {
+            return Proof::None;
+        }
+        let epoch = now.0 >> TICKET_BITS;
+        let recent = sync.echo == self.ticket_of(epoch, from);
+        if recent || sync.echo == self.ticket_of(epoch.wrapping_sub(1), from) {
+            self.stats.count(Counter::TicketValid);
+            return if recent { Proof::Ticket } else { Proof::Once };
+        }
+        if self.is_echo(now, from, sync) {
+            Proof::Once
+        } else {
+            Proof::None
+        }
     }
 
     fn echo_of(&self, epoch: u64, from: &Address, cookie: Cookie, ports: (u16, u16)) -> u64 {
@@ -194,7 +250,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// The CHALLENGE for a message.
     fn challenge_of(&self, now: Nanos, to: &Address, cookie: Cookie, ports: (u16, u16)) -> Packet {
         let echo = self.echo_of(now.0 >> EPOCH_BITS, to, cookie, ports);
-        Packet::Challenge(Challenge { cookie, echo })
+        Packet::Challenge(Challenge {
+            cookie,
+            echo,
+            ticket: false,
+        })
     }
 
     /// Answers a SYNC with a CHALLENGE, and keeps nothing of it. The answer is shorter. All such
@@ -229,7 +289,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// The receiver of a message wants a proof of our address.
+    /// The receiver of a message wants a proof of our address, or has had one.
     pub(super) fn on_challenge<H: Host<O, I>>(
         &mut self,
         at: At,
@@ -237,6 +297,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         challenge: &Challenge,
         host: &mut H,
     ) {
+        if challenge.ticket {
+            return self.on_ticket(at.now, from, challenge);
+        }
         self.stats.count(Counter::ChallengeReceived);
         let index = match self.find_out(challenge.cookie, from) {
             Ok(index) => index,
@@ -247,7 +310,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return self.reset(at.now, from, challenge.cookie, ResetCode::Unknown, host);
             }
         };
-        self.prove_receiver(index);
         let Some(out) = self.outs.get_mut(index) else {
             return;
         };
@@ -261,6 +323,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.signal(index, &Packet::Sync(sync), host);
     }
 
+    fn on_ticket(&mut self, now: Nanos, from: &Address, ticket: &Challenge) {
+        self.stats.count(Counter::TicketReceived);
+        let index = match self.find_out(ticket.cookie, from) {
+            Ok(index) => index,
+            // It may have come after the last ACK.
+            Err(other) => return self.stray(other),
+        };
+        if let Some(out) = self.outs.get(index) {
+            let until = now + TICKET_KEPT;
+            self.peers.keep_ticket(out.peer, ticket.echo, until);
+        }
+    }
+
     /// How long a finished message is remembered: as long as its sender tries.
     pub(super) fn remember_for(patience: u16) -> Nanos {
         let ms = u64::from(patience).saturating_mul(PATIENCE_UNIT);
@@ -272,8 +347,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get(index).filter(|message| !message.proven) else {
             return;
         };
-        let from = message.from;
-        token.timestamp = self.stamp(at.clock, token.cookie, &from, token.sequence);
+        token.timestamp = self.stamp(at.clock, message, token.sequence);
         if let Some(message) = self.ins.get_mut(index) {
             message.stamped(at.clock);
         }

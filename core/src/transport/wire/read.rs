@@ -309,10 +309,15 @@ fn challenge(
     total_len: usize,
 ) -> Result<Challenge, Malformed> {
     size(total_len == CHALLENGE_LEN)?;
-    bare(header)?;
+    flags(header, header::FLAG_TICKET)?;
+    priority(header, 0)?;
     let (cookie, echo) = (body.cookie()?, body.u64()?);
     ensure(echo != 0, Malformed::Echo)?;
-    Ok(Challenge { cookie, echo })
+    Ok(Challenge {
+        cookie,
+        echo,
+        ticket: header.flags & header::FLAG_TICKET != 0,
+    })
 }
 
 #[inline]

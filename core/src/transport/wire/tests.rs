@@ -98,6 +98,7 @@ fn samples() -> [Packet; 8] {
         Packet::Challenge(Challenge {
             cookie: COOKIE,
             echo: 0x1122_3344_5566_7788,
+            ticket: false,
         }),
     ]
 }
@@ -261,7 +262,7 @@ fn unknown_flags_are_refused() {
         0,
         0b0100_0000,
         0,
-        0,
+        0b0001_0000,
     ];
     for (sample, known) in known.into_iter().enumerate() {
         for bit in (0..8).map(|bit| 1 << bit) {
@@ -524,10 +525,13 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                 code,
             })
         }),
-        (any::<u64>(), 1..=u64::MAX).prop_map(|(cookie, echo)| Packet::Challenge(Challenge {
-            cookie: Cookie(cookie),
-            echo
-        })),
+        (any::<u64>(), 1..=u64::MAX, any::<bool>()).prop_map(|(cookie, echo, ticket)| {
+            Packet::Challenge(Challenge {
+                cookie: Cookie(cookie),
+                echo,
+                ticket,
+            })
+        }),
     ]
 }
 

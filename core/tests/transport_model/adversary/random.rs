@@ -51,9 +51,11 @@ impl Random {
         }
     }
 
-    fn from(&self, forge: &mut Forge<'_>) -> usize {
-        match forge.below(4) {
-            0 => OWN,
+    /// Whose packet it claims to be that arrives at `to`.
+    fn from(&self, to: usize, forge: &mut Forge<'_>) -> usize {
+        match forge.below(8) {
+            0 | 1 => OWN,
+            2 | 3 => 1 - to,
             _ => GHOSTS + forge.below(self.addresses) as usize,
         }
     }
@@ -116,6 +118,7 @@ impl Random {
             7 => Packet::Challenge(Challenge {
                 cookie,
                 echo: 1 + forge.below(1 << 32),
+                ticket: forge.below(2) == 0,
             }),
             _ => Packet::Reset(Reset {
                 cookie,
@@ -158,8 +161,8 @@ impl Attack for Random {
         }
         for kind in 0..self.rates.len() {
             if forge.below(256) < self.rates[kind].into() {
-                let from = self.from(forge);
                 let to = forge.below(2) as usize;
+                let from = self.from(to, forge);
                 let packet = self.packet(kind, forge);
                 forge.send(from, to, packet);
             }

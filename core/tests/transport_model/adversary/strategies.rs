@@ -126,6 +126,43 @@ fn a_peer_that_never_confirms() {
     check(&load, &mut attack, Sight::Own);
 }
 
+/// In the name of an honest host, which the other one knows: SYNCs of long and short messages, and
+/// whole messages. It takes that host's own for what they are.
+#[test]
+fn in_the_name_of_a_host_that_is_known() {
+    for (each, length) in [(50, 1000), (4, 1000), (1, 100), (1, 1_000_000)] {
+        for whole in [false, true] {
+            let mut turn = 0_u64;
+            let mut attack = Each(|forge: &mut Forge<'_>, _: &[Flying]| {
+                turn += 1;
+                if turn % each != 0 {
+                    return;
+                }
+                let cookie = (1 << 40) | turn;
+                let first = if whole { length.min(1000) } else { 0 };
+                let opening = Sync {
+                    unscheduled: first,
+                    patience: MAX_PATIENCE,
+                    ..sync(cookie, length)
+                };
+                forge.send(1, 0, Packet::Sync(opening));
+                if whole {
+                    forge.send(1, 0, Packet::Data(data(cookie, 0, first)));
+                }
+            });
+            let load = Load {
+                span: 1_000_000_000,
+                config: Config {
+                    unscheduled: 8,
+                    ..Config::DEFAULT
+                },
+                ..load(each)
+            };
+            check(&load, &mut attack, Sight::Own);
+        }
+    }
+}
+
 /// One on the path sends everything that it sees again, at once and later.
 #[test]
 fn all_packets_are_replayed() {

@@ -19,6 +19,8 @@ struct Row {
     before: &'static str,
     turn: Turn,
     span: u64,
+    /// The option of both hosts.
+    unscheduled: u32,
 }
 
 /// What an attacker does in a turn, of which it is told the number.
@@ -75,6 +77,26 @@ fn whole_messages(forge: &mut Forge<'_>, _: &[Flying], turn: u64) {
     forge.send(from, 0, Packet::Data(all));
 }
 
+/// 25 000 in a second, in the name of the other honest host.
+fn in_an_honest_name(forge: &mut Forge<'_>, _: &[Flying], turn: u64) {
+    if turn % 4 == 0 {
+        forge.send(1, 0, Packet::Sync(sync((1 << 40) | turn, 1000)));
+    }
+}
+
+fn whole_in_an_honest_name(forge: &mut Forge<'_>, _: &[Flying], turn: u64) {
+    if turn % 10 != 0 {
+        return;
+    }
+    let opening = Sync {
+        unscheduled: 1,
+        patience: MAX_PATIENCE,
+        ..sync((1 << 40) | turn, 1)
+    };
+    forge.send(1, 0, Packet::Sync(opening));
+    forge.send(1, 0, Packet::Data(data((1 << 40) | turn, 0, 1)));
+}
+
 fn replay(forge: &mut Forge<'_>, seen: &[Flying], _: u64) {
     for packet in seen {
         forge.replay(packet);
@@ -87,30 +109,49 @@ const ROWS: &[Row] = &[
         before: "64 kB in 10 s for 64 bytes",
         turn: one_sync,
         span: 20_000_000_000,
+        unscheduled: 0,
     },
     Row {
         what: "one forged SYNC that asks for grants, and a byte of data, 20 s",
         before: "534 kB for 115 bytes",
         turn: one_with_data,
         span: 20_000_000_000,
+        unscheduled: 0,
     },
     Row {
         what: "600 000 SYNCs of one cookie in a second, from 60 000 addresses",
         before: "426 us of the receiver's time for each pair of packets",
         turn: equal_cookies,
         span: 1_000_000_000,
+        unscheduled: 0,
     },
     Row {
         what: "13 333 whole messages in a second from 60 000 addresses, 10 s",
         before: "no honest message was taken after 9.8 s",
         turn: whole_messages,
         span: 10_000_000_000,
+        unscheduled: 0,
+    },
+    Row {
+        what: "25 000 SYNCs in a second in the name of one of the hosts, 20 s",
+        before: "106 of 200 messages of that host failed",
+        turn: in_an_honest_name,
+        span: 20_000_000_000,
+        unscheduled: 0,
+    },
+    Row {
+        what: "10 000 whole messages in a second in the name of one of the hosts, 10 s",
+        before: "delivered as its own; none of that host was taken for an hour",
+        turn: whole_in_an_honest_name,
+        span: 10_000_000_000,
+        unscheduled: 8,
     },
     Row {
         what: "everything again at once, by one on the path, 0.1 s",
         before: "not tried",
         turn: replay,
         span: 100_000_000,
+        unscheduled: 0,
     },
 ];
 
@@ -127,7 +168,10 @@ fn rows() -> String {
             messages: 20,
             longest: 50_000,
             span: row.span,
-            config: Config::DEFAULT,
+            config: Config {
+                unscheduled: row.unscheduled,
+                ..Config::DEFAULT
+            },
         };
         let sight = if row.turn as usize == replay as Turn as usize {
             Sight::OnPath

@@ -46,11 +46,18 @@ fn no_more_messages_come_from_one_peer_than_max_per_peer() {
         ..config()
     };
     let (mut endpoint, mut io) = new(&config);
+    // Of those that may be anybody's, a quarter.
     for cookie in 0..30 {
         endpoint.receive(NOW, &host(1, false), Packet::Sync(sync(cookie, 9)), &mut io);
     }
+    assert_eq!(endpoint.counts().1, 2);
+    assert_eq!(endpoint.stats().get(Counter::HalfOpenChallenged), 28);
+    for cookie in 30..60 {
+        let first = Packet::Sync(sync(cookie, 9));
+        endpoint.receive_known(NOW, &host(1, false), first, &mut io);
+    }
     assert_eq!(endpoint.counts().1, 10);
-    assert_eq!(endpoint.stats().get(Counter::SyncLimitPeer), 20);
+    assert_eq!(endpoint.stats().get(Counter::SyncLimitPeer), 22);
     endpoint.receive(NOW, &host(2, false), Packet::Sync(sync(1, 9)), &mut io);
     assert_eq!(endpoint.counts().1, 11);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The tables give memory back when few messages are left, a little at once, and work on.
 
-use super::trust::{known, send, whole};
+use super::trust::{gives_a_ticket, send, whole};
 use super::*;
 use std::println;
 
@@ -30,9 +30,10 @@ fn after_sixty_thousand_messages_memory_is_given_back() {
     for round in 0..3 {
         let count = if round == 0 { 50 } else { COUNT };
         for i in 0..count {
-            let from = known(&mut endpoint, i * 64, &mut io);
+            let from = host(i * 64, false);
+            gives_a_ticket(&mut endpoint, &from, &mut io);
             for packet in whole((u64::from(i) << 2) | round) {
-                endpoint.receive(now, &from, packet, &mut io);
+                endpoint.receive_known(now, &from, packet, &mut io);
             }
             let half = host(i, true);
             endpoint.receive(now, &half, Packet::Sync(sync(u64::from(i), 5000)), &mut io);

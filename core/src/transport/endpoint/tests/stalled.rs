@@ -125,6 +125,7 @@ fn a_peer_that_only_challenges_ends_in_a_time_out() {
         let challenge = wire::Challenge {
             cookie,
             echo: second + 1,
+            ticket: false,
         };
         endpoint.receive(now, &host(2, false), Packet::Challenge(challenge), &mut io);
         while endpoint.next_timer().is_some_and(|at| at <= now) {

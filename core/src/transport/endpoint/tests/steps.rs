@@ -4,7 +4,7 @@
 
 use std::{println, vec};
 
-use super::trust::{known, whole};
+use super::trust::{gives_a_ticket, whole};
 use super::*;
 use crate::transport::testing::steps;
 use crate::transport::wire::{Fin, Mark, Resend, Spans, Token};
@@ -246,7 +246,7 @@ fn what_is_dumped_and_what_is_cleared_takes_constant_time_each() {
 }
 
 /// Finished messages of as many addresses, all with one cookie, are remembered; as many peers as
-/// may be are known without messages. What ends, what comes of finished messages, and forgetting
+/// may be have given tickets and have no messages. What ends, what comes of finished messages, and forgetting
 /// them.
 #[test]
 fn what_is_remembered_and_who_is_idle_takes_no_more_steps_than_a_logarithm() {
@@ -256,14 +256,15 @@ fn what_is_remembered_and_who_is_idle_takes_no_more_steps_than_a_logarithm() {
             ..large()
         };
         let (mut endpoint, mut io) = new(&config);
-        let mut proving = Watch::new(n, "an address that is proved");
+        let mut proving = Watch::new(n, "a peer that gives a ticket");
         let mut ending = Watch::new(n, "a message that ends");
         for i in 0..n {
             // Of as many networks as there are, and of one.
             let from = if i % 2 == 0 { i * 128 } else { i };
-            let from = proving.call(|| known(&mut endpoint, from, &mut io));
+            let from = host(from, false);
+            proving.call(|| gives_a_ticket(&mut endpoint, &from, &mut io));
             for packet in whole(7) {
-                ending.call(|| endpoint.receive(NOW, &from, packet, &mut io));
+                ending.call(|| endpoint.receive_known(NOW, &from, packet, &mut io));
             }
             io.sent.clear();
         }

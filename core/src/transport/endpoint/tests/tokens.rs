@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Tokens that nobody answers, the windows that senders are told, and the rates that are shown.
 
-use super::trust::known;
 use super::*;
 use crate::transport::ledger::MAX_OUTSTANDING;
 
 /// A message of a peer that has proved its address, and what was sent for it so far.
 fn begun(config: &Resolved, length: u32) -> (Messages, Io, Address, Nanos) {
     let (mut endpoint, mut io) = new(config);
-    let from = known(&mut endpoint, 1, &mut io);
-    io.take();
+    let from = host(1, false);
     let now = NOW + Nanos::SECOND;
-    endpoint.receive(now, &from, Packet::Sync(sync(77, length)), &mut io);
+    endpoint.receive_known(now, &from, Packet::Sync(sync(77, length)), &mut io);
     (endpoint, io, from, now)
 }
 

@@ -4,6 +4,8 @@
 use super::*;
 use crate::header::{FLAG_REN, FLAG_UNSCHEDULED};
 use crate::transport::config::Policy;
+use crate::transport::endpoint::trust::{TICKET_BITS, TICKET_KEPT};
+use crate::transport::wire::Challenge;
 use crate::transport::wire::{Fin, Resend, Spans};
 
 fn with_unscheduled() -> Resolved {
@@ -36,7 +38,15 @@ fn unscheduled(cookie: u64, offset: u32, len: u32) -> Packet {
 /// The number of the CHALLENGE among some packets.
 fn echo(sent: &[Packet]) -> Option<u64> {
     sent.iter().find_map(|packet| match packet {
-        Packet::Challenge(challenge) => Some(challenge.echo),
+        Packet::Challenge(challenge) if !challenge.ticket => Some(challenge.echo),
+        _ => None,
+    })
+}
+
+/// The ticket among some packets.
+fn ticket(sent: &[Packet]) -> Option<u64> {
+    sent.iter().find_map(|packet| match packet {
+        Packet::Challenge(challenge) if challenge.ticket => Some(challenge.echo),
         _ => None,
     })
 }
@@ -171,13 +181,24 @@ fn a_strangers_message_is_delivered_when_it_echoes_the_challenge() {
     endpoint.receive(NOW, &from, answer(challenge), &mut io);
     assert_eq!((io.delivered.len(), io.progress), (1, 1));
     assert_eq!(endpoint.counts().2, 1);
-    // From now on it is known, and its messages are delivered at once.
-    io.take();
-    for packet in whole(9) {
-        endpoint.receive(NOW, &from, packet, &mut io);
+    // With the ticket that it was given its messages are delivered at once; without, they are not.
+    let has_echo = |sent: &[Packet]| echo(sent).is_some();
+    let has_ticket = |sent: &[Packet]| ticket(sent).is_some();
+    let shown = ticket(&io.take()).expect("a ticket");
+    for (cookie, echo, delivered) in [(9, shown, 2), (10, shown ^ 1, 2), (11, 0, 2)] {
+        let [_, data] = whole(cookie);
+        let first = Sync {
+            echo,
+            unscheduled: 1000,
+            ..sync(cookie, 1000)
+        };
+        endpoint.receive(NOW, &from, Packet::Sync(first), &mut io);
+        endpoint.receive(NOW, &from, data, &mut io);
+        assert_eq!(io.delivered.len(), delivered, "{cookie}");
+        let sent = io.take();
+        assert_eq!(has_echo(&sent), cookie != 9);
+        assert_eq!(has_ticket(&sent), false);
     }
-    assert_eq!(io.delivered.len(), 2);
-    assert_eq!(echo(&io.take()), None);
 }
 
 #[test]
@@ -207,10 +228,10 @@ fn the_answer_to_a_token_proves_the_address_and_a_guess_does_not() {
     for guess in wrong {
         endpoint.receive(now, &from, answer(&guess, 0, 1450), &mut io);
     }
-    assert_eq!(endpoint.stats().get(Counter::PeerProven), 0);
+    assert_eq!(endpoint.stats().get(Counter::SenderProven), 0);
     let later = now + Nanos(30_000);
     endpoint.receive(later, &from, answer(&token, 1450, 1450), &mut io);
-    assert_eq!(endpoint.stats().get(Counter::PeerProven), 1);
+    assert_eq!(endpoint.stats().get(Counter::SenderProven), 1);
     // The round trip is measured by when the token was sent.
     let (_, _, info, _) = endpoint.incoming(later, 0).unwrap();
     assert_eq!(info.rtt, Some(Nanos(30_000)));
@@ -276,28 +297,27 @@ fn who_never_confirms_has_a_share_of_what_is_remembered_and_no_more() {
         ..with_unscheduled()
     };
     let (mut endpoint, mut io) = new(&config);
-    // Known, as a message to it was answered.
-    let hostile = known(&mut endpoint, 0x10_0001, &mut io);
+    let hostile = host(0x10_0001, false);
     for cookie in 0..400 {
         for packet in whole(cookie) {
-            endpoint.receive(NOW, &hostile, packet, &mut io);
+            endpoint.receive_known(NOW, &hostile, packet, &mut io);
         }
     }
     assert_eq!(endpoint.counts(), (0, 0, 100));
     assert_eq!(endpoint.stats().get(Counter::SyncLimitShare), 300);
     // Others of its network, up to a half together; and of another network.
     for n in 2..10 {
-        let other = known(&mut endpoint, 0x10_0000 + n, &mut io);
+        let other = host(0x10_0000 + n, false);
         for cookie in 0..100 {
             for packet in whole(cookie) {
-                endpoint.receive(NOW, &other, packet, &mut io);
+                endpoint.receive_known(NOW, &other, packet, &mut io);
             }
         }
     }
     assert_eq!(endpoint.counts(), (0, 0, 400));
-    let honest = known(&mut endpoint, 0x20_0000, &mut io);
+    let honest = host(0x20_0000, false);
     for packet in whole(1) {
-        endpoint.receive(NOW, &honest, packet, &mut io);
+        endpoint.receive_known(NOW, &honest, packet, &mut io);
     }
     assert_eq!(endpoint.counts(), (0, 0, 401));
 }
@@ -327,21 +347,39 @@ fn many_bytes_in_a_strangers_name_do_not_shut_it_out() {
         echo(&io.take()).expect("a CHALLENGE")
     });
     endpoint.receive(now, &from, Packet::Sync(first), &mut io);
-    assert_eq!(endpoint.stats().get(Counter::PeerProven), 1);
+    assert_eq!(endpoint.stats().get(Counter::SenderProven), 1);
 }
 
-/// Makes a host known: it answers a message.
-pub(super) fn known(endpoint: &mut Messages, n: u32, io: &mut Io) -> Address {
-    let to = host(n, false);
+impl Messages {
+    /// As `receive`, from a host that has a ticket, which it shows.
+    pub(super) fn receive_known(
+        &mut self,
+        now: Nanos,
+        from: &Address,
+        mut packet: Packet,
+        io: &mut Io,
+    ) {
+        if let Packet::Sync(sync) = &mut packet {
+            sync.echo = self.ticket_of(now.0 >> TICKET_BITS, from);
+        }
+        self.receive(now, from, packet, io);
+    }
+}
+
+/// A message goes to a host, which gives us a ticket and refuses it.
+pub(super) fn gives_a_ticket(endpoint: &mut Messages, to: &Address, io: &mut Io) {
     io.take();
-    send(endpoint, &to, io).unwrap();
+    send(endpoint, to, io).unwrap();
     let cookie = io.take()[0].cookie();
-    let reset = Packet::Reset(Reset {
+    let (echo, ticket) = (77, true);
+    let challenge = Challenge {
         cookie,
-        code: ResetCode::NoSocket,
-    });
-    endpoint.receive(NOW, &to, reset, io);
-    to
+        echo,
+        ticket,
+    };
+    endpoint.receive(NOW, to, Packet::Challenge(challenge), io);
+    let code = ResetCode::NoSocket;
+    endpoint.receive(NOW, to, Packet::Reset(Reset { cookie, code }), io);
 }
 
 pub(super) fn send(
@@ -349,7 +387,11 @@ pub(super) fn send(
     to: &Address,
     io: &mut Io,
 ) -> Result<OutId, (crate::transport::host::SendError, ())> {
-    let what = Outgoing {
+    endpoint.send(NOW, to, &outgoing(), (), io)
+}
+
+fn outgoing() -> Outgoing {
+    Outgoing {
         source: 1,
         destination: 2,
         length: Some(100_000),
@@ -359,8 +401,7 @@ pub(super) fn send(
         mss: 1450,
         available: 100_000,
         user: 0,
-    };
-    endpoint.send(NOW, to, &what, (), io)
+    }
 }
 
 /// The sender's timeout is 60 s, the receiver's 10 s, and nothing arrives for 15 s.
@@ -368,13 +409,13 @@ pub(super) fn send(
 fn a_message_is_remembered_as_long_as_its_sender_tries() {
     for (patience, seconds) in [(600, 60), (100, 10), (1, 0)] {
         let (mut endpoint, mut io) = new(&with_unscheduled());
-        let from = known(&mut endpoint, 1, &mut io);
+        let from = host(1, false);
         let first = Sync {
             patience,
             unscheduled: 1000,
             ..sync(7, 1000)
         };
-        endpoint.receive(NOW, &from, Packet::Sync(first), &mut io);
+        endpoint.receive_known(NOW, &from, Packet::Sync(first), &mut io);
         endpoint.receive(NOW, &from, unscheduled(7, 0, 1000), &mut io);
         assert_eq!(io.delivered.len(), 1);
         let mut now = NOW;
@@ -386,13 +427,13 @@ fn a_message_is_remembered_as_long_as_its_sender_tries() {
         assert_eq!(remembered, seconds + 1);
     }
     let (mut endpoint, mut io) = new(&with_unscheduled());
-    let from = known(&mut endpoint, 1, &mut io);
+    let from = host(1, false);
     let first = Packet::Sync(Sync {
         patience: 600,
         unscheduled: 1000,
         ..sync(7, 1000)
     });
-    endpoint.receive(NOW, &from, first, &mut io);
+    endpoint.receive_known(NOW, &from, first, &mut io);
     endpoint.receive(NOW, &from, unscheduled(7, 0, 1000), &mut io);
     io.take();
     let later = NOW + Nanos(15 * Nanos::SECOND.0);
@@ -406,28 +447,169 @@ fn a_message_is_remembered_as_long_as_its_sender_tries() {
 }
 
 #[test]
-fn a_peer_is_known_for_minutes_and_few_without_messages_are() {
+fn tickets_are_kept_for_minutes_and_few_of_peers_without_messages() {
     use crate::transport::peers::{MOST_IDLE, MOST_IDLE_OF_NET};
     let (mut endpoint, mut io) = new(&config());
     for n in 0..MOST_IDLE_OF_NET + 10 {
         // IPv6: all are of one network.
-        let to = host(n, true);
-        send(&mut endpoint, &to, &mut io).unwrap();
-        let cookie = io.take()[0].cookie();
-        let code = ResetCode::NoSocket;
-        endpoint.receive(NOW, &to, Packet::Reset(Reset { cookie, code }), &mut io);
+        gives_a_ticket(&mut endpoint, &host(n, true), &mut io);
     }
     assert_eq!(endpoint.peers.all.len(), MOST_IDLE_OF_NET);
     for n in 0..MOST_IDLE + 10 {
-        known(&mut endpoint, n * 256, &mut io);
+        gives_a_ticket(&mut endpoint, &host(n * 256, false), &mut io);
     }
     assert_eq!(endpoint.peers.all.len(), MOST_IDLE);
     assert!(endpoint.peers(0).is_none(), "they have no messages");
     let last = host((MOST_IDLE + 9) * 256, false);
-    let is_known = |endpoint: &Messages, now| {
-        let index = endpoint.peers.find(&endpoint.key, &last);
-        index.is_some_and(|index| endpoint.peers.is_known(now, index))
+    let shown = |endpoint: &mut Messages, now, to: &Address| {
+        let mut io = Io::default();
+        let what = Outgoing {
+            available: 1000,
+            ..outgoing()
+        };
+        let id = endpoint.send(now, to, &what, (), &mut io).unwrap();
+        let first = io.take()[0];
+        endpoint.abort(now, id, &mut io);
+        match first {
+            Packet::Sync(sync) => sync.echo,
+            other => panic!("{other:?}"),
+        }
     };
-    assert!(is_known(&endpoint, NOW + Nanos(299 * Nanos::SECOND.0)));
-    assert!(!is_known(&endpoint, NOW + Nanos(300 * Nanos::SECOND.0)));
+    assert_eq!(shown(&mut endpoint, NOW, &host(9, false)), 0);
+    let end = NOW + TICKET_KEPT;
+    assert_eq!(shown(&mut endpoint, end - Nanos(1), &last), 77);
+    assert_eq!(shown(&mut endpoint, end, &last), 0);
+}
+
+/// Each SYNC that shows a ticket of the time before draws a new one, and one that is older still
+/// is no ticket.
+#[test]
+fn tickets_are_renewed_before_they_are_too_old() {
+    let (mut endpoint, mut io) = new(&with_unscheduled());
+    let from = host(1, true);
+    let begin = Nanos(5 << TICKET_BITS);
+    let old = endpoint.ticket_of(5, &from);
+    let next = endpoint.ticket_of(6, &from);
+    let cases = [
+        (begin, old, 1, None),
+        (begin + TICKET_KEPT - Nanos(1), old, 1, None),
+        (begin + TICKET_KEPT, old, 1, Some(next)),
+        (begin + Nanos(2 * TICKET_KEPT.0 - 1), old, 1, Some(next)),
+        (begin + Nanos(2 * TICKET_KEPT.0), old, 0, None),
+        (begin - Nanos(1), old, 0, None),
+    ];
+    for (cookie, (now, echo, delivered, renewed)) in (1..).zip(cases) {
+        let [_, data] = whole(cookie);
+        let first = Sync {
+            echo,
+            unscheduled: 1000,
+            ..sync(cookie, 1000)
+        };
+        endpoint.receive(now, &from, Packet::Sync(first), &mut io);
+        endpoint.receive(now, &from, data, &mut io);
+        assert_eq!(io.delivered.drain(..).count(), delivered, "{cookie}");
+        assert_eq!(ticket(&io.take()), renewed, "{cookie}");
+    }
+}
+
+/// One that has answered is not believed in what else comes in its name: messages, whole or not,
+/// draw no more than three times their bytes, and take no more than a quarter of its places.
+#[test]
+fn what_comes_in_the_name_of_a_known_peer_is_a_strangers() {
+    let (mut endpoint, mut io) = new(&with_unscheduled());
+    let from = host(1, false);
+    gives_a_ticket(&mut endpoint, &from, &mut io);
+    let mut now = NOW;
+    for packet in whole(1) {
+        endpoint.receive_known(now, &from, packet, &mut io);
+    }
+    assert_eq!(io.delivered.drain(..).count(), 1);
+    io.sent.clear();
+    let (mut came, mut went) = (0, 0);
+    for cookie in 10..5000 {
+        now += Nanos(100_000);
+        let first = Packet::Sync(sync(cookie, 100_000));
+        let [sync, data] = whole(1 << 20 | cookie);
+        for packet in [first, sync, data] {
+            came += ip_bytes(&from, &packet);
+            endpoint.receive(now, &from, packet, &mut io);
+        }
+        endpoint.timer(now, now.0 as u32, &mut io);
+        went += io
+            .sent
+            .drain(..)
+            .map(|(.., bytes)| u64::from(bytes))
+            .sum::<u64>();
+    }
+    assert!(went <= 3 * came, "{went} for {came}");
+    assert_eq!((io.delivered.len(), endpoint.counts().2), (0, 1));
+    assert_eq!(endpoint.counts().1, endpoint.config().max_per_peer / 4);
+    // Its own begin as before, also if they have no ticket.
+    for packet in whole(2) {
+        endpoint.receive_known(now, &from, packet, &mut io);
+    }
+    assert_eq!(io.delivered.len(), 1);
+    io.sent.clear();
+    let [_, data] = whole(3);
+    let mut first = sync(3, 1000);
+    first.unscheduled = 1000;
+    endpoint.receive(now, &from, Packet::Sync(first), &mut io);
+    first.echo = echo(&io.take()).expect("a CHALLENGE");
+    endpoint.receive(now, &from, Packet::Sync(first), &mut io);
+    endpoint.receive(now, &from, data, &mut io);
+    assert_eq!(io.delivered.len(), 2);
+}
+
+/// Guessing what a token said ends after some tries, and an echo still proves.
+#[test]
+fn guesses_of_a_token_end() {
+    let (mut endpoint, mut io) = new(&config());
+    let from = host(1, false);
+    endpoint.receive(NOW, &from, Packet::Sync(sync(7, 10_000)), &mut io);
+    let mut now = NOW;
+    while io.sent.iter().all(|it| !matches!(it.1, Packet::Token(_))) {
+        now = now.max(endpoint.next_timer().unwrap());
+        endpoint.timer(now, now.0 as u32, &mut io);
+    }
+    let token = tokens(&io.take())[0];
+    for guess in 0..64 {
+        assert!(!endpoint.ins.get_mut(0).unwrap().proven);
+        let wrong = wire::Token {
+            timestamp: token.timestamp ^ (guess + 1),
+            ..token
+        };
+        endpoint.receive(now, &from, answer(&wrong, 0, 1000), &mut io);
+    }
+    // The right one comes too late.
+    endpoint.receive(now, &from, answer(&token, 0, 1000), &mut io);
+    assert!(!endpoint.ins.get_mut(0).unwrap().proven);
+    assert_eq!(endpoint.stats().get(Counter::DataUnasked), 65);
+    let mut again = sync(7, 10_000);
+    endpoint.receive(now, &from, Packet::Sync(again), &mut io);
+    again.echo = echo(&io.take()).expect("a CHALLENGE");
+    endpoint.receive(now, &from, Packet::Sync(again), &mut io);
+    assert!(endpoint.ins.get_mut(0).unwrap().proven);
+}
+
+/// A message that begins once more has other tokens: what answered its first ones proves nothing.
+#[test]
+fn answers_to_an_earlier_opening_prove_nothing() {
+    let (mut endpoint, mut io) = new(&config());
+    let from = host(1, false);
+    let mut first = Vec::new();
+    for round in 0..2 {
+        let mut now = NOW + Nanos(round << 35);
+        endpoint.receive(now, &from, Packet::Sync(sync(7, 10_000)), &mut io);
+        while io.sent.iter().all(|it| !matches!(it.1, Packet::Token(_))) {
+            now = now.max(endpoint.next_timer().unwrap());
+            endpoint.timer(now, now.0 as u32, &mut io);
+        }
+        first.push(tokens(&io.take())[0]);
+        endpoint.receive(now, &from, answer(&first[0], 0, 1000), &mut io);
+        let (cookie, code) = (Cookie(7), ResetCode::Aborted);
+        endpoint.receive(now, &from, Packet::Reset(Reset { cookie, code }), &mut io);
+        assert_eq!(endpoint.stats().get(Counter::SenderProven), 1);
+        io.take();
+    }
+    assert_ne!(first[0].sequence, first[1].sequence);
 }
