@@ -197,7 +197,7 @@ fn a_strangers_message_is_delivered_when_it_echoes_the_challenge() {
         assert_eq!(io.delivered.len(), delivered, "{cookie}");
         let sent = io.take();
         assert_eq!(has_echo(&sent), cookie != 9);
-        assert_eq!(has_ticket(&sent), false);
+        assert!(!has_ticket(&sent));
     }
 }
 
