@@ -347,6 +347,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let found = match packet {
             Packet::Reset(_) if out_first => out().or_else(incoming),
+            Packet::Challenge(it) if it.ticket => out().or_else(incoming),
             _ if out_first => out(),
             _ => incoming(),
         };

@@ -347,6 +347,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(out) = self.outs.get_mut(index) else {
             return;
         };
+        let first = !out.open;
         out.heard(at.now, true, rto);
         if out.ren && out.link != at.link {
             // Packets leave by the link that grants come by.
@@ -376,6 +377,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 out.token_priority = token.priority;
                 self.answer(at, index, token, packets, host);
             }
+        }
+        if first {
+            // After the answer, which proves our own address.
+            self.offer_ticket(at.now, index, host);
         }
     }
 
@@ -483,7 +488,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if ack.received > out.sent || ack.last && out.length != Some(ack.received) {
             return self.stats.count(Counter::SignalContradiction);
         }
-        let before = out.received;
+        let (before, first) = (out.received, !out.open);
         let news = out.acknowledged(at.now, ack.received, ack.window);
         out.heard(at.now, news, rto);
         if out.orphan {
@@ -500,6 +505,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.stats.count(Counter::AckSent);
             self.signal(index, &final_ack(ack.cookie, ack.received), host);
             self.out_done(at.now, index, Ok(()), host);
+        } else if first {
+            self.offer_ticket(at.now, index, host);
         }
     }
 

@@ -623,3 +623,74 @@ fn answers_to_an_earlier_opening_prove_nothing() {
     }
     assert_ne!(first[0].sequence, first[1].sequence);
 }
+
+/// Who answers a message is given a ticket once, with which it can send something back at once; and
+/// who has proved nothing cannot have us show others' hosts a ticket of its own.
+#[test]
+fn a_receiver_that_answers_has_a_ticket_for_its_reply() {
+    let (mut client, mut out) = new(&with_unscheduled());
+    let to = host(2, false);
+    let mut given = Vec::new();
+    for n in 0..3_u64 {
+        // The last one in the time after.
+        let now = NOW + Nanos(n / 2 * TICKET_KEPT.0);
+        client.send(now, &to, &outgoing(), (), &mut out).unwrap();
+        let cookie = out.take()[0].cookie();
+        let token = wire::Token {
+            cookie,
+            sequence: 5,
+            timestamp: now.0 as u32,
+            priority: 0,
+            grant: None,
+        };
+        client.receive(now, &to, Packet::Token(token), &mut out);
+        let sent = out.take();
+        assert!(matches!(sent[0], Packet::Data(_)), "the proof comes first");
+        given.push(ticket(&sent));
+    }
+    assert_eq!(
+        given,
+        [
+            client_ticket(&client, 0, &to),
+            None,
+            client_ticket(&client, 1, &to)
+        ]
+    );
+    // Its reply.
+    for packet in whole(1) {
+        client.receive_known(NOW, &to, packet, &mut out);
+    }
+    assert_eq!(out.delivered.len(), 1);
+
+    let (mut server, mut io) = new(&with_unscheduled());
+    let from = host(1, false);
+    let ticket = Packet::Challenge(Challenge {
+        cookie: Cookie(7),
+        echo: 99,
+        ticket: true,
+    });
+    let mut shown = |server: &mut Messages, io: &mut Io| {
+        io.take();
+        let id = send(server, &from, io).unwrap();
+        let first = io.take()[0];
+        server.abort(NOW, id, io);
+        match first {
+            Packet::Sync(sync) => sync.echo,
+            other => panic!("{other:?}"),
+        }
+    };
+    server.receive(NOW, &from, Packet::Sync(sync(7, 10_000)), &mut io);
+    server.receive(NOW, &from, ticket, &mut io);
+    assert_eq!(shown(&mut server, &mut io), 0, "a stranger's");
+    let mut again = sync(7, 10_000);
+    again.echo = 1;
+    server.receive(NOW, &from, Packet::Sync(again), &mut io);
+    again.echo = echo(&io.take()).expect("a CHALLENGE");
+    server.receive(NOW, &from, Packet::Sync(again), &mut io);
+    server.receive(NOW, &from, ticket, &mut io);
+    assert_eq!(shown(&mut server, &mut io), 99);
+}
+
+fn client_ticket(client: &Messages, later: u64, to: &Address) -> Option<u64> {
+    Some(client.ticket_of((NOW.0 >> TICKET_BITS) + later, to))
+}
