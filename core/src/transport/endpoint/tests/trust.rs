@@ -669,7 +669,7 @@ fn a_receiver_that_answers_has_a_ticket_for_its_reply() {
         echo: 99,
         ticket: true,
     });
-    let mut shown = |server: &mut Messages, io: &mut Io| {
+    let shown = |server: &mut Messages, io: &mut Io| {
         io.take();
         let id = send(server, &from, io).unwrap();
         let first = io.take()[0];
