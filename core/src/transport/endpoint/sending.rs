@@ -501,12 +501,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             host.out_acked(id, &mut out.user, ack.received);
         }
         self.note_unacknowledged(index);
+        if first {
+            self.offer_ticket(at.now, index, host);
+        }
         if ack.last {
             self.stats.count(Counter::AckSent);
             self.signal(index, &final_ack(ack.cookie, ack.received), host);
             self.out_done(at.now, index, Ok(()), host);
-        } else if first {
-            self.offer_ticket(at.now, index, host);
         }
     }
 

@@ -323,6 +323,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         self.stats.count(Counter::SyncSent);
         self.signal(index, &Packet::Sync(sync), host);
+        self.offer_ticket(at.now, index, host);
     }
 
     fn on_ticket(&mut self, now: Nanos, from: &Address, ticket: &Challenge) {
@@ -337,11 +338,25 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             // A stranger could have us show others' tickets that are none.
             None => incoming().filter(|it| it.proven).map(|it| it.peer),
         };
+        let until = now + TICKET_KEPT;
         match peer {
-            Some(peer) => self.peers.keep_ticket(peer, ticket.echo, now + TICKET_KEPT),
+            Some(peer) => self.peers.keep_ticket(peer, ticket.echo, until),
+            None if self.is_remembered(ticket.cookie, from) => {
+                if let Some(peer) = self.peers.get(now, &self.key, from) {
+                    self.peers.keep_ticket(peer, ticket.echo, until);
+                    self.peers.tidy(now, peer, &self.key);
+                }
+            }
             // It may have come after the last ACK.
             None => self.stray(other),
         }
+    }
+
+    /// Whether a message is remembered, and there is room for its peer.
+    fn is_remembered(&self, cookie: Cookie, from: &Address) -> bool {
+        let hash = self.hash_in(cookie, from);
+        let room = self.ahead.is_none() || self.peers.room() != 0;
+        room && self.remembered.length(hash, cookie, from).is_some()
     }
 
     /// The receiver of a message has answered, so it is where it claims to be: gives it a ticket

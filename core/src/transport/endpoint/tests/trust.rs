@@ -689,6 +689,46 @@ fn a_receiver_that_answers_has_a_ticket_for_its_reply() {
     server.receive(NOW, &from, Packet::Sync(again), &mut io);
     server.receive(NOW, &from, ticket, &mut io);
     assert_eq!(shown(&mut server, &mut io), 99);
+
+    // Also when the message is over, as short ones soon are.
+    let (mut server, mut io) = new(&with_unscheduled());
+    for packet in whole(7) {
+        server.receive_known(NOW, &from, packet, &mut io);
+    }
+    assert_eq!(server.counts(), (0, 0, 1));
+    server.receive(NOW, &host(2, false), ticket, &mut io);
+    assert_eq!(shown(&mut server, &mut io), 0, "of another address");
+    server.receive(NOW, &from, ticket, &mut io);
+    assert_eq!(shown(&mut server, &mut io), 99);
+}
+
+/// The first message to a host is short, and comes whole without tokens: the reply shows a ticket.
+#[test]
+fn the_first_request_is_answered_with_a_ticket() {
+    let mut ends = [new(&with_unscheduled()), new(&with_unscheduled())];
+    let addresses = [host(1, true), host(2, true)];
+    let short = Outgoing {
+        length: Some(1000),
+        available: 1000,
+        ..outgoing()
+    };
+    for (from, valid) in [(0, 0), (1, 1), (0, 1), (1, 2)] {
+        let (endpoint, io) = &mut ends[from];
+        endpoint
+            .send(NOW, &addresses[1 - from], &short, (), io)
+            .unwrap();
+        for _ in 0..10 {
+            for at in 0..2 {
+                for packet in ends[at].1.take() {
+                    let (endpoint, io) = &mut ends[1 - at];
+                    endpoint.receive(NOW, &addresses[at], packet, io);
+                }
+            }
+        }
+        let (endpoint, io) = &mut ends[1 - from];
+        assert_eq!(io.delivered.drain(..).count(), 1);
+        assert_eq!(endpoint.stats().get(Counter::TicketValid), valid);
+    }
 }
 
 fn client_ticket(client: &Messages, later: u64, to: &Address) -> Option<u64> {
