@@ -44,6 +44,7 @@ fn one_family(ctx: &mut Ctx, ipv6: bool) -> Result<()> {
     attacker
         .ns
         .ip(&format!("{family}route add local {name} dev lo"))?;
+    attacker.ns.sysctl("net/ipv6/ip_nonlocal_bind", "1")?;
     let forge = attacker.ns.enter(|| {
         let socket = UdpSocket::bind((name, PORT)).context("the friend's address")?;
         socket.connect((to, PORT))?;
