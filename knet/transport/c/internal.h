@@ -57,6 +57,7 @@ struct knt_sock {
 	spinlock_t mem_lock;		/* for sk_forward_alloc, which is charged from anywhere */
 	u32 user;			/* whom it counts for */
 	u32 held;			/* memory.c: of messages that came; with mem_lock */
+	u32 sent;			/* and of those that go out */
 	bool opened;			/* Rust knows it */
 	spinlock_t report_lock;		/* message.c: for what follows */
 	u32 reported;			/* memory of reports in sk_error_queue */
@@ -99,8 +100,10 @@ struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
 void knt_routes_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);
-bool knt_mem_charge(struct sock *sk, u32 bytes, int kind);
-void knt_mem_uncharge(struct sock *sk, u32 bytes, int kind);
+bool knt_mem_charge_out(struct sock *sk, u32 bytes);
+void knt_mem_uncharge_out(struct sock *sk, u32 bytes);
+bool knt_mem_charge_in(struct sock *sk, u32 bytes);
+void knt_mem_uncharge_in(struct sock *sk, u32 bytes);
 void knt_seal_payload(struct sk_buff *skb, u32 head_len, const struct knt_seal *seal);
 bool knt_mem_charge_report(struct sock *sk, u32 bytes);
 void knt_mem_uncharge_report(struct sock *sk, u32 bytes);

@@ -8,6 +8,12 @@
 #include <linux/xarray.h>
 #include "internal.h"
 
+/*
+ * Whoever fills his cgroup waits for what it can give back, and is refused then: nobody is killed
+ * for what will be free when it is delivered.
+ */
+#define KNT_OUT_GFP (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 /* A message up to this long needs no pages. */
 #define KNT_SHORT 2048
 #define KNT_BLOCK_ORDER 3
@@ -36,11 +42,11 @@ struct knt_out *knt_out_new(struct sock *sk, u32 length)
 	u32 room = length <= KNT_SHORT ? length : 0;
 	struct knt_out *out;
 
-	out = kmalloc(struct_size(out, data, room), GFP_KERNEL);
+	out = kmalloc(struct_size(out, data, room), KNT_OUT_GFP);
 	if (!out)
 		return NULL;
 	out->charged = ksize(out);
-	if (!knt_mem_charge(sk, out->charged, SK_MEM_SEND)) {
+	if (!knt_mem_charge_out(sk, out->charged)) {
 		kfree(out);
 		return NULL;
 	}
@@ -69,7 +75,7 @@ static void knt_out_free_entry(struct knt_out *out, void *entry)
 	u32 bytes = PAGE_SIZE << (knt_is_block(entry) ? KNT_BLOCK_ORDER : 0);
 
 	put_page(xa_untag_pointer(entry));
-	knt_mem_uncharge(out->sk, bytes, SK_MEM_SEND);
+	knt_mem_uncharge_out(out->sk, bytes);
 }
 
 void knt_out_put(struct knt_out *out)
@@ -83,7 +89,7 @@ void knt_out_put(struct knt_out *out)
 	xa_for_each(&out->pages, index, entry)
 		knt_out_free_entry(out, entry);
 	xa_destroy(&out->pages);
-	knt_mem_uncharge(sk, out->charged, SK_MEM_SEND);
+	knt_mem_uncharge_out(sk, out->charged);
 	kfree(out);
 	sock_put(sk);
 }
@@ -143,22 +149,22 @@ static struct page *knt_out_grow(struct knt_out *out, u32 len)
 
 	if (!(index & (KNT_BLOCK_PAGES - 1)) && len > PAGE_SIZE * KNT_BLOCK_PAGES / 2)
 		order = KNT_BLOCK_ORDER;
-	if (!knt_mem_charge(out->sk, PAGE_SIZE << order, SK_MEM_SEND))
+	if (!knt_mem_charge_out(out->sk, PAGE_SIZE << order))
 		return NULL;
 	if (order)
-		page = alloc_pages(GFP_KERNEL | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, order);
+		page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, order);
 	if (!page) {
 		if (order)
-			knt_mem_uncharge(out->sk, (PAGE_SIZE << order) - PAGE_SIZE, SK_MEM_SEND);
+			knt_mem_uncharge_out(out->sk, (PAGE_SIZE << order) - PAGE_SIZE);
 		order = 0;
-		page = alloc_pages(GFP_KERNEL, 0);
+		page = alloc_pages(KNT_OUT_GFP, 0);
 	}
 	if (!page) {
-		knt_mem_uncharge(out->sk, PAGE_SIZE, SK_MEM_SEND);
+		knt_mem_uncharge_out(out->sk, PAGE_SIZE);
 		return NULL;
 	}
 	entry = xa_tag_pointer(page, order ? KNT_BLOCK : 0);
-	if (xa_err(xa_store_bh(&out->pages, index, entry, GFP_KERNEL))) {
+	if (xa_err(xa_store_bh(&out->pages, index, entry, KNT_OUT_GFP))) {
 		knt_out_free_entry(out, entry);
 		return NULL;
 	}

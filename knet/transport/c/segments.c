@@ -40,7 +40,7 @@ static void knt_segment_destruct(struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
 
-	knt_mem_uncharge(sk, knt_seg(skb)->charged, SK_MEM_RECV);
+	knt_mem_uncharge_in(sk, knt_seg(skb)->charged);
 	sock_put(sk);
 }
 
@@ -117,7 +117,7 @@ bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct 
 		own = true;
 	}
 	charged = skb->truesize;
-	if (!knt_mem_charge(sk, charged, SK_MEM_RECV))
+	if (!knt_mem_charge_in(sk, charged))
 		goto drop;
 	sock_hold(sk);
 	skb->sk = sk;
