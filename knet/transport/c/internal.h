@@ -96,7 +96,7 @@ int knt_error_lookup(struct sock *udp, struct sk_buff *skb);
 void knt_error_receive(struct sock *udp, struct sk_buff *skb, int err, __be16 port, u32 info,
 		       u8 *payload);
 struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
-				const struct knt_path *path, u32 device, u16 port);
+				const struct knt_path *path, u32 device, u32 mark, u16 port);
 void knt_routes_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);

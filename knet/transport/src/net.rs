@@ -5,7 +5,7 @@ use crate::{
     bindings,
     buffer::Written,
     seal::Seal,
-    sock::Sock,
+    sock::{Sock, Tie},
     transport::{Path, Transport},
 };
 use core::{
@@ -109,10 +109,12 @@ pub struct Departure<'a> {
     /// Whom to, and from which address.
     pub to: Path,
     /// The socket that it is from, by which the kernel decides whether and how it goes: its cgroup,
-    /// mark, device, user. `None`: nobody's.
+    /// user, priority. `None`: nobody's.
     pub socket: Option<&'a Sock>,
-    /// Index of the device that it has to go by; 0: the socket's, or any.
+    /// Index of the device that it has to go by; 0: the tie's, or any.
     pub device: u32,
+    /// The mark that it has, and the device that it goes by.
+    pub tie: Tie,
     /// The transport's header.
     pub head: &'a [u8],
     /// What follows it: bytes `offset..offset + len` of what was written.
@@ -142,6 +144,7 @@ impl Outbox {
             },
             sk: departure.socket.map_or(core::ptr::null_mut(), Sock::as_raw),
             device: departure.device,
+            tie: departure.tie.to_raw(),
             head: departure.head.as_ptr(),
             head_len: u32::try_from(departure.head.len()).unwrap_or(u32::MAX),
             out,

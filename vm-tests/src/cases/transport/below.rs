@@ -10,8 +10,8 @@ use anyhow::{ensure, Context, Result};
 use turnstile_socket::{SendOptions, Socket};
 
 use super::support::{
-    addresses, configure_all, hosts, joined, nothing_more, receive, same, sender, socket,
-    PATIENCE, PORT,
+    addresses, configure_all, hosts, joined, nothing_more, receive, same, sender, socket, PATIENCE,
+    PORT,
 };
 use crate::harness::{Case, Ctx, Need};
 use crate::netns::Netns;

@@ -325,38 +325,46 @@ impl Tie {
 /// A message that was begun goes on by the network that it began with, whatever its socket is bound
 /// to meanwhile; the next one by what holds then.
 pub(super) fn under_way(_: &mut Ctx) -> Result<()> {
-    let twins = Twins::new()?;
-    twins.host.ip("route add 10.0.0.0/24 dev eth1 table 100")?;
-    twins.host.ip("rule add fwmark 7 lookup 100")?;
-    let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let twins = Twins::new()?.with_ipv6()?;
+    for (family, net) in [("-4", "10.0.0.0/24"), ("-6", "fd00::/64")] {
+        let host = &twins.host;
+        host.ip(&format!("{family} route add {net} dev eth1 table 100"))?;
+        host.ip(&format!("{family} rule add fwmark 7 lookup 100"))?;
+    }
     for tie in Tie::ALL {
-        // What the host sends.
-        let receiver_there = receiver(&twins.peers[1], Kind::Turnstile, Domain::IPV4)?;
-        let from = open_in(&twins.host, Kind::Turnstile, Domain::IPV4)?;
-        tie.tie(&from)?;
-        let to = SocketAddr::from((PEER, PORT));
-        from.connect(&to.into())?;
-        half(&format!("{tie:?}: sent"), &receiver_there, &bytes, || {
-            ensure!(outcome(from.send(&bytes)) == 0, "sending");
-            Ok(())
-        })?
-        .then(&receiver_there, || tie.change(&from))?;
-        drop(receiver_there);
-        let what = format!("{tie:?}: the next one");
-        twins.reaches(&what, Kind::Turnstile, &from, 0)?;
-        // What comes to it.
-        let here = open_in(&twins.host, Kind::Turnstile, Domain::IPV4)?;
-        tie.tie(&here)?;
-        here.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)).into())?;
-        let from = open_in(&twins.peers[1], Kind::Turnstile, Domain::IPV4)?;
-        half(&format!("{tie:?}: received"), &here, &bytes, || {
-            let sent = send(&from, &bytes, SocketAddr::from((SELF, PORT)));
-            ensure!(sent == 0, "sending: {sent}");
-            Ok(())
-        })?
-        .then(&here, || tie.change(&here))?;
+        goes_on(&twins, tie, [SELF.into(), PEER.into()])?;
+        goes_on(&twins, tie, [SELF6.into(), PEER6.into()])?;
     }
     Ok(())
+}
+
+fn goes_on(twins: &Twins, tie: Tie, [own, peer]: [IpAddr; 2]) -> Result<()> {
+    let domain = Domain::for_address(SocketAddr::new(own, 0));
+    let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
+    // What the host sends.
+    let there = receiver(&twins.peers[1], Kind::Turnstile, domain)?;
+    let from = open_in(&twins.host, Kind::Turnstile, domain)?;
+    tie.tie(&from)?;
+    from.connect(&SocketAddr::new(peer, PORT).into())?;
+    half(&format!("{tie:?} to {peer}"), &there, &bytes, || {
+        ensure!(outcome(from.send(&bytes)) == 0, "sending");
+        Ok(())
+    })?
+    .then(&there, || tie.change(&from))?;
+    drop(there);
+    let what = format!("{tie:?}: the next one");
+    twins.reaches_at(&what, Kind::Turnstile, &from, 0, peer)?;
+    // What comes to it.
+    let here = open_in(&twins.host, Kind::Turnstile, domain)?;
+    tie.tie(&here)?;
+    here.bind(&SocketAddr::new(any(domain), PORT).into())?;
+    let from = open_in(&twins.peers[1], Kind::Turnstile, domain)?;
+    half(&format!("{tie:?} to {own}"), &here, &bytes, || {
+        let sent = send(&from, &bytes, SocketAddr::new(own, PORT));
+        ensure!(sent == 0, "sending: {sent}");
+        Ok(())
+    })?
+    .then(&here, || tie.change(&here))
 }
 
 /// A message of which a part was read.
