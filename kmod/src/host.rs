@@ -319,6 +319,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         let now = self.now;
         let handle = message.socket;
         self.sockets.waiting.place_came_free(now);
+        self.outbox.free_written(message.written);
         let Some(socket) = self.socket(handle) else {
             return;
         };
@@ -352,7 +353,6 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             socket.sock.writable();
         }
         let gone = socket.closed && socket.sending.is_empty();
-        drop(message);
         if gone {
             self.sockets.remove(handle);
         }

@@ -454,8 +454,13 @@ impl State {
                         going.data = Some(message.written);
                         Ok(None)
                     }
-                    SendError::Length => Err(errno::too_long()),
-                    SendError::NoMemory => Err(errno::no_room()),
+                    SendError::Length | SendError::NoMemory => {
+                        outbox.free_written(message.written);
+                        Err(match why {
+                            SendError::Length => errno::too_long(),
+                            _ => errno::no_room(),
+                        })
+                    }
                 }
             }
         }

@@ -108,6 +108,17 @@ void knt_seal_payload(struct sk_buff *skb, u32 head_len, const struct knt_seal *
 bool knt_mem_charge_report(struct sock *sk, u32 bytes);
 void knt_mem_uncharge_report(struct sock *sk, u32 bytes);
 void knt_segments_sweep(struct knt_outbox *box);
+void knt_outs_sweep(struct knt_outbox *box);
+
+/*
+ * So many packets or blocks of pages may be freed here: with the namespace's lock few. Without it
+ * bottom halves are on, but for packets and timers.
+ */
+static inline u32 knt_most_freed(void)
+{
+	return in_task() && !in_softirq() ? U32_MAX : 64;
+}
+
 int knt_sockets_register(void);
 void knt_sockets_unregister(void);
 void knt_sock_abort(struct sock *sk, u64 handle, int err);

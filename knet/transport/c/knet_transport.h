@@ -269,6 +269,7 @@ struct knt_outbox {
 	struct sk_buff *first;
 	struct sk_buff *last;
 	struct sk_buff *garbage;	/* segments.c */
+	struct knt_out *outs;		/* out.c */
 };
 
 bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
@@ -295,12 +296,14 @@ int knt_route(struct sock *sk, const struct knt_address *to, const struct knt_wi
 /*
  * out.c: what an application wrote of a message, in pages that packets refer to. It has a reference
  * to the socket, to whose memory it counts. Writing is for one at a time and sleeps; all else is
- * for any context.
+ * for any context. With the namespace's lock the last reference to much is given back by
+ * knt_out_leave().
  */
 /* length 0: not known, or more than this call has */
 struct knt_out *knt_out_new(struct sock *sk, u32 length);
 void knt_out_get(struct knt_out *out);
 void knt_out_put(struct knt_out *out);
+void knt_out_leave(struct knt_out *out, struct knt_outbox *box);
 int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len);
 void knt_out_release(struct knt_out *out, u32 below);
 

@@ -26,6 +26,7 @@ struct knt_out {
 	u32 charged;
 	unsigned long freed;	/* pages below are gone */
 	struct sock *sk;
+	struct knt_out *next;	/* in an outbox */
 	/*
 	 * By number; a block by that of its first, and tagged. Who finds an entry that is not a
 	 * block, and does not want its page, must not look at the page: it may be freed already.
@@ -78,20 +79,48 @@ static void knt_out_free_entry(struct knt_out *out, void *entry)
 	knt_mem_uncharge_out(out->sk, bytes);
 }
 
-void knt_out_put(struct knt_out *out)
+static void knt_out_free(struct knt_out *out, u32 most)
 {
 	struct sock *sk = out->sk;
 	unsigned long index;
 	void *entry;
+	u32 count = 0;
 
-	if (!refcount_dec_and_test(&out->references))
-		return;
-	xa_for_each(&out->pages, index, entry)
+	xa_for_each(&out->pages, index, entry) {
 		knt_out_free_entry(out, entry);
+		WARN_ON_ONCE(IS_ENABLED(CONFIG_PROVE_LOCKING) && ++count > most);
+	}
 	xa_destroy(&out->pages);
 	knt_mem_uncharge_out(sk, out->charged);
 	kfree(out);
 	sock_put(sk);
+}
+
+void knt_out_put(struct knt_out *out)
+{
+	if (refcount_dec_and_test(&out->references))
+		knt_out_free(out, knt_most_freed());
+}
+
+/* Gives a reference back, and leaves what there is to free then to knt_outbox_send(). */
+void knt_out_leave(struct knt_out *out, struct knt_outbox *box)
+{
+	if (refcount_dec_not_one(&out->references))
+		return;
+	/* Nobody else has one, nor gets one. */
+	out->next = box->outs;
+	box->outs = out;
+}
+
+/* Frees what was left in an outbox, without the namespace's lock. */
+void knt_outs_sweep(struct knt_outbox *box)
+{
+	while (box->outs) {
+		struct knt_out *out = box->outs;
+
+		box->outs = out->next;
+		knt_out_free(out, U32_MAX);
+	}
 }
 
 /*

@@ -183,6 +183,7 @@ int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 	int err, result = 0;
 
 	knt_segments_sweep(box);
+	knt_outs_sweep(box);
 	rcu_read_lock();
 	for (skb = box->first; skb; skb = next) {
 		next = skb->next;

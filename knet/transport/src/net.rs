@@ -219,7 +219,7 @@ impl<T: Transport> Locked<'_, T> {
             bindings::knt_net_unlock(self.net.as_ptr());
         }
         let packets = &self.outbox.packets;
-        if packets.first.is_null() && packets.garbage.is_null() {
+        if packets.first.is_null() && packets.garbage.is_null() && packets.outs.is_null() {
             return 0;
         }
         // SAFETY: the packets are given away, and the lock is not held any more.

@@ -221,9 +221,9 @@ pub(super) fn ports(_: &mut Ctx) -> Result<()> {
         host.ip(&format!("{family} route add {local} dev eth1 table 100"))?;
         // Half of the messages' ports; and the one that none has.
         host.ip(&format!(
-            "{family} rule add ipproto 17 sport 57344-65535 lookup 100"
+            "{family} rule add ipproto 17 sport 57344-65534 lookup 100"
         ))?;
-        for (peer, wrong) in [(0, "57344-65535"), (1, "49152-57343")] {
+        for (peer, wrong) in [(0, "57344-65534"), (1, "49152-57343")] {
             let ns = &twins.peers[peer];
             ns.run_with(
                 "nft -f -",
@@ -260,11 +260,14 @@ pub(super) fn ports(_: &mut Ctx) -> Result<()> {
         );
         drop(receivers);
         host.ip(&format!("{family} rule del lookup 100"))?;
+        for peer in &twins.peers {
+            peer.run("nft flush ruleset")?;
+        }
         let (here, there) = match family {
             "-4" => (SELF.to_string(), PEER.to_string()),
             _ => (SELF6.to_string(), PEER6.to_string()),
         };
-        let policy = format!("src {here} dst {there} proto udp");
+        let policy = format!("src {here} dst {there} proto 17");
         host.ip(&format!(
             "xfrm policy add {policy} sport 29813 dir out action block"
         ))?;
