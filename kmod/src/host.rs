@@ -86,6 +86,7 @@ impl Surroundings<'_> {
             // What answers a packet of a VRF stays in it.
             Owner::Nobody => (0, self.vrf(), Tie::default()),
         };
+        let device = if device != 0 { device } else { tie.device };
         self.outbox.add(&Departure {
             to: Path {
                 ip: to.ip,
@@ -93,8 +94,7 @@ impl Surroundings<'_> {
                 scope: to.scope,
             },
             socket: self.sockets.get(handle).map(|socket| &*socket.sock),
-            device,
-            tie,
+            tie: Tie { device, ..tie },
             head: header,
             payload: payload
                 .as_ref()

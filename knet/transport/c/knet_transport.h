@@ -118,8 +118,7 @@ struct knt_tie {
 struct knt_departure {
 	struct knt_path to;
 	struct sock *sk;	/* whose it is; NULL: nobody's */
-	u32 device;		/* that it has to go by; 0: the tie's, or any */
-	struct knt_tie tie;
+	struct knt_tie tie;	/* what it has to go by */
 	const u8 *head;
 	u32 head_len;
 	struct knt_out *out;	/* NULL: no payload */

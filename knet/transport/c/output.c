@@ -72,7 +72,7 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 	}
 	skb->mark = departure->tie.mark;
 	knt_cb(skb)->to = departure->to;
-	knt_cb(skb)->device = departure->device ?: departure->tie.device;
+	knt_cb(skb)->device = departure->tie.device;
 	knt_cb(skb)->port = departure->port;
 	knt_cb(skb)->tos = departure->tos;
 	skb->next = NULL;

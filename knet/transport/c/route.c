@@ -19,7 +19,7 @@
  */
 static bool knt_uses_ports(const struct net *net, bool v4)
 {
-	bool used = false;
+	u32 used = 0;
 
 #ifdef CONFIG_XFRM
 	used |= READ_ONCE(net->xfrm.policy_count[XFRM_POLICY_OUT]);
@@ -271,6 +271,11 @@ static u32 knt_dst_cookie(struct dst_entry *dst)
 	return 0;
 }
 
+static bool knt_is_for(const struct knt_cached_route *slot, const struct knt_way *way)
+{
+	return slot->dst && !memcmp(&slot->way, way, sizeof(*way));
+}
+
 /*
  * A route of the table, with a reference; NULL if it has none for this way. at: where it is, or
  * would be.
@@ -279,17 +284,20 @@ static struct dst_entry *knt_cached(struct knt_net *tn, const struct knt_way *wa
 {
 	struct dst_entry *dst = NULL, *old = NULL;
 	struct knt_cached_route *slot;
+	bool found;
 
 	spin_lock_bh(&tn->route_lock);
 	/* The next packet often goes where the last one went. */
 	slot = &tn->routes[tn->last_route];
-	if (!slot->dst || memcmp(&slot->way, way, sizeof(*way))) {
+	found = knt_is_for(slot, way);
+	if (!found) {
 		tn->last_route = jhash2((const u32 *)way, sizeof(*way) / sizeof(u32), 0) &
 				 (KNT_ROUTES - 1);
 		slot = &tn->routes[tn->last_route];
+		found = knt_is_for(slot, way);
 	}
 	*at = tn->last_route;
-	if (slot->dst && !memcmp(&slot->way, way, sizeof(*way))) {
+	if (found) {
 		if (dst_check(slot->dst, slot->cookie)) {
 			dst = slot->dst;
 			dst_hold(dst);

@@ -111,8 +111,6 @@ pub struct Departure<'a> {
     /// The socket that it is from, by which the kernel decides whether and how it goes: its cgroup,
     /// user, priority. `None`: nobody's.
     pub socket: Option<&'a Sock>,
-    /// Index of the device that it has to go by; 0: the tie's, or any.
-    pub device: u32,
     /// The mark that it has, and the device that it goes by.
     pub tie: Tie,
     /// The transport's header.
@@ -143,7 +141,6 @@ impl Outbox {
                 scope: departure.to.scope,
             },
             sk: departure.socket.map_or(core::ptr::null_mut(), Sock::as_raw),
-            device: departure.device,
             tie: departure.tie.to_raw(),
             head: departure.head.as_ptr(),
             head_len: u32::try_from(departure.head.len()).unwrap_or(u32::MAX),

@@ -209,16 +209,30 @@ pub(super) fn vrf(_: &mut Ctx) -> Result<()> {
 }
 
 /// Rules by UDP's source port, and IPsec's policies by ports, are about the ports that packets
-/// have: each message goes where the rule for its port says, and nothing is refused by a policy for
-/// a port that no packet has.
+/// have: each message goes where the rule for its port says, from the address that is said there,
+/// and nothing is refused by a policy for a port that no packet has.
 pub(super) fn ports(_: &mut Ctx) -> Result<()> {
     let twins = Twins::new()?.with_ipv6()?;
-    for (to, family, local) in [
-        (IpAddr::from(PEER), "-4", "10.0.0.0/24"),
-        (PEER6.into(), "-6", "fd00::/64"),
+    for (to, family, local, own) in [
+        (
+            IpAddr::from(PEER),
+            "-4",
+            "10.0.0.0/24",
+            [IpAddr::from(SELF), Ipv4Addr::new(10, 0, 0, 11).into()],
+        ),
+        (
+            PEER6.into(),
+            "-6",
+            "fd00::/64",
+            [SELF6.into(), "fd00::11".parse()?],
+        ),
     ] {
         let host = &twins.host;
-        host.ip(&format!("{family} route add {local} dev eth1 table 100"))?;
+        let other = own[1];
+        host.ip(&format!("{family} addr add {other} dev eth1 noprefixroute"))?;
+        host.ip(&format!(
+            "{family} route add {local} dev eth1 src {other} table 100"
+        ))?;
         // Half of the messages' ports; and the one that none has.
         host.ip(&format!(
             "{family} rule add ipproto 17 sport 57344-65534 lookup 100"
@@ -248,8 +262,9 @@ pub(super) fn ports(_: &mut Ctx) -> Result<()> {
             ensure!(sent == 0, "{family}: sending: {sent}");
         }
         let mut came = [0, 0];
-        for (came, receiver) in came.iter_mut().zip(&receivers) {
-            while let Some((bytes, _)) = next(receiver)? {
+        for ((came, receiver), own) in came.iter_mut().zip(&receivers).zip(own) {
+            while let Some((bytes, from)) = next(receiver)? {
+                ensure!(from.ip() == own, "{family}: from {from} instead of {own}");
                 ensure!(bytes.len() == 20_000, "{family}: {} bytes", bytes.len());
                 *came += 1;
             }
@@ -263,11 +278,7 @@ pub(super) fn ports(_: &mut Ctx) -> Result<()> {
         for peer in &twins.peers {
             peer.run("nft flush ruleset")?;
         }
-        let (here, there) = match family {
-            "-4" => (SELF.to_string(), PEER.to_string()),
-            _ => (SELF6.to_string(), PEER6.to_string()),
-        };
-        let policy = format!("src {here} dst {there} proto 17");
+        let policy = format!("src {} dst {} proto 17", own[0], to.ip());
         host.ip(&format!(
             "xfrm policy add {policy} sport 29813 dir out action block"
         ))?;
