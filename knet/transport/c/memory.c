@@ -6,10 +6,10 @@
  * SO_MEMINFO tells. A lock of its own keeps the account, because what is charged in one context is
  * freed in any other.
  *
- * The kernel charges the cgroup along with the protocol, and where that may not sleep it lets a full
- * cgroup have more. For what comes from the network there is no choice, and SO_RCVBUF bounds it.
- * What is sent counts to the cgroup of the sender as pages that are allocated for it (KNT_OUT_GFP),
- * which may be refused, and here to the protocol only.
+ * The kernel charges the cgroup along with the protocol, and where that may not sleep it lets a
+ * full cgroup have more. For what comes from the network there is no choice, and SO_RCVBUF
+ * bounds it. What is sent counts to the cgroup of the sender as pages that are allocated for it
+ * (KNT_OUT_GFP), which may be refused, and here to the protocol only.
  */
 #include <net/proto_memory.h>
 #include "internal.h"

@@ -76,9 +76,10 @@ impl<'a> Arrival<'a> {
     }
 
     /// Whether a socket may have it, by the device that the socket is bound to, or was when the
-    /// packet's message began (`bound`, 0: none), its cgroup's programs, the security module, and
-    /// its filter. [`Arrival::head`] is empty afterwards. `locked`: the caller has a lock under which no program of an application should run; the
-    /// answer may then be [`Verdict::AskUnlocked`].
+    /// packet's message began (`bound`, 0: none), its cgroup's programs, the security module,
+    /// and its filter. [`Arrival::head`] is empty afterwards. `locked`: the caller has a lock
+    /// under which no program of an application should run; the answer may then be
+    /// [`Verdict::AskUnlocked`].
     pub fn admitted(&mut self, sock: &Sock, bound: u32, locked: bool) -> Verdict {
         // A program may move what there is to be read.
         self.head = &[];

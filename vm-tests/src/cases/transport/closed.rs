@@ -49,9 +49,9 @@ const BOUND: u64 = 4 << 20;
 /// To one honest receiver goes a message each time so many were closed.
 const EACH: u64 = 50;
 
-/// Long messages that end otherwise than by being delivered: aborted, ended from elsewhere, or given
-/// up. The module complains, on kernels that look for such things, if it frees many pages with the
-/// namespace's lock.
+/// Long messages that end otherwise than by being delivered: aborted, ended from elsewhere, or
+/// given up. The module complains, on kernels that look for such things, if it frees many pages
+/// with the namespace's lock.
 fn long(_: &mut Ctx) -> Result<()> {
     const LEN: usize = 8 << 20;
     let net = pair()?;
