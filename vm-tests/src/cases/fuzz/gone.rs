@@ -2,10 +2,11 @@
 //! The end of a round: nothing of it is left, within the time that the transport promises.
 //!
 //! The promise is about messages: those of a closed socket end when their receivers have taken
-//! nothing for some times `timeout` (docs/sockets.md, "The end"). It is none about packets. One that
-//! waits in a queue holds its socket, which holds its namespace with that very queue, as UDP's
+//! nothing for some times `timeout` (docs/sockets.md, "The end"). It is none about packets. One
+//! that waits in a queue holds its socket, which holds its namespace with that very queue, as UDP's
 //! packets do; and a port may be as slow as 1 kbit/s, by which a queue takes hours. So the queues
-//! are emptied first. After that nobody takes anything, as no socket is open, and the time is known.
+//! are emptied first. From then on nobody takes anything, as no socket is open, and the time is
+//! known.
 
 use std::time::{Duration, Instant};
 
