@@ -136,20 +136,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// indices of message and peer.
     fn room_for_out(&mut self, now: Nanos, to: &Address, user: u32) -> Option<(u32, u32, Shared)> {
         let (index, _) = self.outs.vacant()?;
-        if !(self.out_index.reserve(index)
-            && self.out_timers.reserve(index)
-            && self.orphans.reserve(index))
-        {
+        if !(self.out_index.reserve(index) && self.out_timers.reserve(index)) {
             return None;
         }
         let peer = self.peers.get(now, &self.key, to)?;
-        match self.shares.join(&self.key, user, peer) {
-            Some(shared) => Some((index, peer, shared)),
-            None => {
-                self.peers.tidy(now, peer, &self.key);
-                None
+        if let Some(shared) = self.shares.join(&self.key, user, peer) {
+            // Here, as nothing may be wanting when the socket is closed.
+            if self.orphans.reserve(index, shared.user()) {
+                return Some((index, peer, shared));
             }
+            self.shares.leave(shared);
         }
+        self.peers.tidy(now, peer, &self.key);
+        None
     }
 
     /// More of a message is written: all bytes below `available`. `end`: that is all. Values that
