@@ -45,7 +45,7 @@ void knt_net_unlock(struct knt_net *tn)
 	spin_unlock_bh(&tn->lock);
 }
 
-/* The timer's next time on CLOCK_MONOTONIC, ns; U64_MAX: none. With the lock. */
+/* The timer's next time by knt_now(), ns; U64_MAX: none. With the lock. */
 void knt_net_arm(struct knt_net *tn, u64 at)
 {
 	lockdep_assert_held(&tn->lock);
@@ -69,9 +69,14 @@ static enum hrtimer_restart knt_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+/*
+ * CLOCK_BOOTTIME, ns. It goes on while the machine is suspended, as the peers' clocks do: they
+ * forget a message that they have when its sender's timeout is over, so that it must not be sent
+ * again then. The timer runs by it, too, and does not wake the machine up.
+ */
 u64 knt_now(void)
 {
-	return ktime_get_ns();
+	return ktime_get_boottime_ns();
 }
 
 u64 knt_wall_clock(bool tai)
@@ -177,7 +182,7 @@ static int __net_init knt_net_init(struct net *net)
 	tn->armed = U64_MAX;
 	knt_news_init(tn);
 	xa_init(&tn->speeds);
-	hrtimer_setup(&tn->timer, knt_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	hrtimer_setup(&tn->timer, knt_timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS_SOFT);
 	return 0;
 }
 

@@ -19,7 +19,7 @@ use kernel::{
     ffi::c_int,
 };
 
-/// `CLOCK_MONOTONIC`, ns. The timer runs by it.
+/// `CLOCK_BOOTTIME`, ns: it goes on while the machine is suspended. The timer runs by it.
 pub fn now() -> u64 {
     // SAFETY: no preconditions.
     unsafe { bindings::knt_now() }
