@@ -27,6 +27,7 @@ macro_rules! step {
     };
 }
 
+mod bucket;
 pub mod budget;
 pub mod config;
 pub mod endpoint;

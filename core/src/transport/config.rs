@@ -162,7 +162,8 @@ options! {
             .from("m of TOP section 4.4");
 
     /// How many messages may come in at once. Each takes memory here; what is beyond waits at its
-    /// sender, and asks again. At most 4096 outside of the initial user namespace.
+    /// sender, and asks again. The messages of one /24 or /48 may have four fifths. At most 4096
+    /// outside of the initial user namespace.
     max_incoming: u32 = 4096, MAX_INCOMING "max-incoming" messages(65_536);
 
     /// How many messages may go out at once. Each takes memory. One user alone may have half of
@@ -171,7 +172,8 @@ options! {
     max_outgoing: u32 = 4096, MAX_OUTGOING "max-outgoing" messages(65_536);
 
     /// How many messages may come in from one address at once, so that one sender cannot take the
-    /// places of all. At most 1024 outside of the initial user namespace.
+    /// places of all. A quarter of them may be such that have not shown that they come from there.
+    /// At most 1024 outside of the initial user namespace.
     max_per_peer: u32 = 1024, MAX_PER_PEER "max-per-peer" messages(65_536);
 
     /// How many messages there may be from senders that have not proved their address, at most
@@ -182,7 +184,7 @@ options! {
 
     /// How many finished messages are remembered, so that none is delivered twice. While as many
     /// are, no message comes in: raise it where more end within a few timeouts. One address may
-    /// have an eighth that it has not confirmed, and one /24 or /48 a half. At most
+    /// have an eighth that it has not confirmed, and one /24 or /48 as many as are left. At most
     /// 65536 outside of the initial user namespace.
     max_remembered: u32 = 65_536, MAX_REMEMBERED "max-remembered" messages(1 << 20);
 

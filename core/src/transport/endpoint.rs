@@ -18,6 +18,7 @@
 //! a SYNC is answered with a CHALLENGE, and nothing is kept), draw at most three times the bytes
 //! that came, and are not delivered. One address can open `max-per-peer` messages.
 
+use super::bucket::Bucket;
 use super::config::Resolved;
 use super::heap::Heap;
 use super::hint::Hint;
@@ -40,6 +41,7 @@ use super::shares::Shares;
 use super::siphash::Key;
 use super::slab::Slab;
 use super::stats::{Counter, Stats};
+use super::tally::Tally;
 use super::wire::{
     self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER, SHORT_HEADER,
 };
@@ -68,9 +70,19 @@ const IPV6_MORE: u32 = 20;
 /// Bytes on the wire of an IPv4 packet of data besides its payload: Ethernet, IPv4, UDP, our
 /// header; preamble, FCS and gap.
 const DATA_OVERHEAD: u32 = 14 + 20 + 8 + DATA_LEN as u32 + 24;
-/// RESETs that may be sent in a row, and then one each [`RESET_INTERVAL`].
-const RESET_BURST: u32 = 64;
-const RESET_INTERVAL: Nanos = Nanos::MILLISECOND;
+/// What a RESET answers that belongs to no message. Their rates are limited apart, so that who
+/// floods a host with one kind does not keep others from being told.
+#[derive(Clone, Copy)]
+enum Stray {
+    /// A SYNC that is refused, of a sender that has proved its address.
+    Known,
+    /// A SYNC that is refused, of a stranger.
+    Stranger,
+    /// A FIN or a probe: it claims to be of a message to this host.
+    Incoming,
+    /// A token or a CHALLENGE: it claims to be of a message from this host.
+    Outgoing,
+}
 
 /// See the module's documentation. `O` and `I` are the user's data for each outgoing and incoming
 /// message.
@@ -88,6 +100,8 @@ pub struct Endpoint<M: Memory, O, I> {
     in_index: Index<M>,
     last_in: Hint,
     in_timers: Heap<M, Nanos>,
+    /// How many incoming messages each network has.
+    in_nets: Tally<M>,
     links: Links<M>,
     peers: Peers<M>,
     shares: Shares<M>,
@@ -119,8 +133,8 @@ pub struct Endpoint<M: Memory, O, I> {
     asked: Nanos,
     /// When the next CHALLENGE without a message could leave, at their rate.
     challenged: Nanos,
-    resets: u32,
-    resets_at: Nanos,
+    /// For RESETs, by [`Stray`].
+    resets: [Bucket; 4],
     /// When the next step of [shrinking](shrinking) may be, and whether one is needed.
     shrunk: Nanos,
     large: bool,
@@ -157,6 +171,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         in_index: Index::new(),
         last_in: Hint::new(),
         in_timers: Heap::new(),
+        in_nets: Tally::new(),
         links: Links::NEW,
         peers: Peers::new(),
         shares: Shares::new(),
@@ -174,8 +189,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         ahead: None,
         asked: Nanos::ZERO,
         challenged: Nanos::ZERO,
-        resets: RESET_BURST,
-        resets_at: Nanos::ZERO,
+        resets: [const { Bucket::FULL }; 4],
         shrunk: Nanos::ZERO,
         large: false,
         limited: [Nanos::ZERO; 6],
@@ -196,7 +210,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.key = Key::new(key);
         self.rng = Rng::new(mix(random));
         self.links.start(config, now);
-        self.resets_at = now;
         // The first chunk of each table, so that look-ups work.
         self.out_index.reserve(0) && self.in_index.reserve(0) && self.remembered.reserve(1)
     }
@@ -514,25 +527,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         &mut self,
         now: Nanos,
         to: &Address,
+        stray: Stray,
         cookie: Cookie,
         code: ResetCode,
         host: &mut H,
     ) {
-        let passed = (now - self.resets_at).0 / RESET_INTERVAL.0;
-        if passed != 0 {
-            let passed = u32::try_from(passed).unwrap_or(u32::MAX);
-            self.resets = self.resets.saturating_add(passed).min(RESET_BURST);
-            self.resets_at = match self.resets == RESET_BURST {
-                true => now,
-                // A part of an interval is not lost.
-                false => self.resets_at + Nanos(u64::from(passed).saturating_mul(RESET_INTERVAL.0)),
-            };
+        let bucket = self.resets.get_mut(stray as usize);
+        if !bucket.is_some_and(|bucket| bucket.take(now)) {
+            return self.stats.count(Counter::ResetSuppressed);
         }
-        let Some(left) = self.resets.checked_sub(1) else {
-            self.stats.count(Counter::ResetSuppressed);
-            return;
-        };
-        self.resets = left;
         self.stats.count(Counter::reset_sent(code));
         self.answer_stray(to, &Packet::Reset(Reset { cookie, code }), host);
     }

@@ -50,6 +50,8 @@ pub(crate) struct In<I> {
     pub(crate) number: u64,
     /// Its index in the table of peers.
     pub(crate) peer: u32,
+    /// Where it counts among the networks.
+    pub(crate) net: Option<u32>,
     /// Its index in the table of coflows, if it has one.
     pub(crate) coflow_entry: Option<u32>,
     pub(crate) from: Address,
@@ -184,6 +186,7 @@ impl<I> In<I> {
             cookie: sync.cookie,
             number,
             peer,
+            net: None,
             coflow_entry: None,
             from: *from,
             link: SHARED,

@@ -117,13 +117,19 @@ impl<M: Memory> Remembered<M> {
     }
 
     /// Whether another message from there may be remembered. Of `most` in all, one sender may have
-    /// an eighth that it has not confirmed, or that is `under_way`, and one network a half.
-    pub(crate) fn has_share(&self, key: &Key, from: &Address, under_way: u32, most: u32) -> bool {
-        let of_sender = self
-            .senders
-            .count(key, sender(from))
-            .saturating_add(under_way);
-        of_sender < (most / 8).max(1) && self.nets.count(key, net(from)) < (most / 2).max(1)
+    /// an eighth that it has not confirmed, and one network as many as are left: alone a half, and
+    /// there are always some for another one. Messages under way count, of the sender (`mine`) and
+    /// of `all`.
+    pub(crate) fn has_share(
+        &self,
+        key: &Key,
+        from: &Address,
+        (mine, all): (u32, u32),
+        most: u32,
+    ) -> bool {
+        let of_sender = self.senders.count(key, sender(from)).saturating_add(mine);
+        let left = most.saturating_sub(self.len()).saturating_sub(all);
+        of_sender < (most / 8).max(1) && self.nets.count(key, net(from)) < left
     }
 
     /// Remembers a message. There must be room.

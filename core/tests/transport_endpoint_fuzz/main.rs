@@ -328,7 +328,8 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
     // The only answers are RESETs, within their limit.
     let stats = endpoint.stats();
     assert_eq!(u64::from(io.sent), stats.get(Counter::ResetSentUnknown));
-    assert!(io.sent <= 64 && stats.get(Counter::ResetSuppressed) > 1000);
+    // Two kinds of strays, each with a limit of its own.
+    assert!(io.sent <= 2 * 64 && stats.get(Counter::ResetSuppressed) > 1000);
     for counter in [
         Counter::TokenUnknown,
         Counter::TokenAddress,

@@ -205,11 +205,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let (peer, missing, link) = (message.peer, message.noted_missing, message.link);
         let (coflow, remaining) = (message.coflow_entry, message.noted_remaining);
         let half_open = u32::from(message.half_open);
+        let net = message.net.take();
         let tokens = message.ledger.take();
         self.in_index.remove(index);
         self.in_timers.remove(index);
         self.links.leave(link, index);
         self.half_open = self.half_open.saturating_sub(half_open);
+        if let Some(net) = net {
+            self.in_nets.leave(net);
+        }
         self.made_room(now);
         self.count_tokens(tokens);
         if let Some(peer) = self.peers.all.get_mut(peer) {

@@ -69,13 +69,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             && self.ins.reserve(last)
             && self.in_index.reserve(last)
             && self.in_timers.reserve(last)
+            && self.in_nets.reserve(last)
             && self.links.prepare(last)
             && self.coflows.reserve(last)
             && (self.sealing == Sealing::Off || self.in_sealed.reserve(last, || Sealed::NONE))
         {
             room.0 = more;
         }
-        // Peers are known for a while after their last message.
+        // Peers that have given us tickets stay for a while after their last message.
         self.peers.reserve(room.0.saturating_sub(ins));
         let more = wanted(remembered, REMEMBERED, self.config.max_remembered);
         if more > room.1 && self.remembered.reserve(more) {

@@ -8,7 +8,13 @@ use crate::transport::config::Policy;
 use crate::transport::feedback::Credit;
 use crate::transport::host::Refusal;
 use crate::transport::incoming::many_are_silent;
+use crate::transport::tally::Net;
 use crate::transport::wire::{Sync, SYNC_LEN};
+
+/// The network that a sender counts to.
+fn net(from: &Address) -> Net {
+    Net::of(from, 24, 48)
+}
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     // Not inlined, so that what it needs of the stack is not needed for each packet.
@@ -32,7 +38,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return self.old_ack(from, sync.cookie, length, host);
         }
         if sync.probe {
-            return self.reset(at.now, from, sync.cookie, ResetCode::Unknown, host);
+            let (stray, code) = (Stray::Incoming, ResetCode::Unknown);
+            return self.reset(at.now, from, stray, sync.cookie, code, host);
         }
         let peer = self.peers.find(&self.key, from);
         let (incoming, half_open) = peer
@@ -47,8 +54,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Proof::None => incoming,
             _ => incoming.saturating_sub(half_open),
         };
-        let has_share = self.remembered.has_share(&self.key, from, mine, most);
-        let refused = if under_way >= self.config.max_incoming {
+        let under_way = (mine, under_way);
+        let has_share = self.remembered.has_share(&self.key, from, under_way, most);
+        let refused = if !self.has_place(from) {
             Some((Counter::SyncLimitIncoming, Limit::Incoming))
         } else if incoming >= self.config.max_per_peer {
             Some((Counter::SyncLimitPeer, Limit::PerPeer))
@@ -81,13 +89,25 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.peers.tidy(at.now, peer, &self.key);
                 self.stats.count(Counter::SyncRefused);
                 if let Refusal::Reset(code) = refusal {
-                    self.reset(at.now, from, sync.cookie, code, host);
+                    let stray = match proof {
+                        Proof::None => Stray::Stranger,
+                        _ => Stray::Known,
+                    };
+                    self.reset(at.now, from, stray, sync.cookie, code, host);
                 }
                 return;
             }
         };
         let opened = (user, window, proof);
         self.begin(at, from, sync, (index, peer, hash), opened, host);
+    }
+
+    /// Whether another message may come in from there. A network may have four times as many as
+    /// there are places left: alone four fifths of all, and there is always one left for others.
+    fn has_place(&self, from: &Address) -> bool {
+        let of_net = self.in_nets.count(&self.key, net(from));
+        let free = self.config.max_incoming.saturating_sub(self.ins.len());
+        of_net < free.saturating_mul(4)
     }
 
     /// Whether so many messages are half open, of one address or in all, that there are no more.
@@ -127,6 +147,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let remembered = self.remembered.len().saturating_add(self.ins.len());
         let fits = self.in_index.reserve(index)
             && self.in_timers.reserve(index)
+            && self.in_nets.reserve(index)
             && self.links.reserve(at.link, index)
             && self.remembered.reserve(remembered.saturating_add(1))
             && self.room_for_sealed(index);
@@ -170,6 +191,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             message.grant = sync.ren.then_some(now + rtt).into();
             message.coflow_entry = coflow;
             message.link = link;
+            message.net = self.in_nets.join(&self.key, net(from));
             message.half_open = half_open;
             message.ticketed = proof == Proof::Ticket;
             // A sealed SYNC may be an old one that somebody sends again, ticket and all.

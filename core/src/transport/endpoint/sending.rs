@@ -343,7 +343,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Err(true) => return self.stats.count(Counter::TokenAddress),
             Err(false) => {
                 self.stats.count(Counter::TokenUnknown);
-                return self.reset(at.now, from, token.cookie, ResetCode::Unknown, host);
+                let (stray, code) = (Stray::Outgoing, ResetCode::Unknown);
+                return self.reset(at.now, from, stray, token.cookie, code, host);
             }
         };
         let rto = self.rto_of(index);

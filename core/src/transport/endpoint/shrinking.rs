@@ -75,6 +75,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let room = self.ins.room();
         self.in_index.shrink(room);
         self.in_timers.shrink(room);
+        self.in_nets.shrink(self.ins.len());
         while self.in_sealed.shrink(room) {}
         self.links.shrink(room);
         self.coflows.shrink(0);

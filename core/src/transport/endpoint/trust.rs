@@ -307,7 +307,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Err(false) => {
                 // Somebody has sent a SYNC in our name.
                 self.stray(false);
-                return self.reset(at.now, from, challenge.cookie, ResetCode::Unknown, host);
+                let (stray, code) = (Stray::Outgoing, ResetCode::Unknown);
+                return self.reset(at.now, from, stray, challenge.cookie, code, host);
             }
         };
         let Some(out) = self.outs.get_mut(index) else {

@@ -128,6 +128,18 @@ fn counters_have_the_numbers_and_descriptions_of_the_table() {
 }
 
 #[test]
+fn the_reply_with_the_counters_names_them_all() {
+    let operation = item(section("operations"), 4, "stats-get");
+    let named: BTreeSet<&str> = operation
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- "))
+        .collect();
+    for (name, ..) in super::show::counters() {
+        assert!(named.contains(name.as_str()), "{name}");
+    }
+}
+
+#[test]
 fn commands_have_the_numbers_of_uapi() {
     assert_eq!(numbers(section("operations"), 4), uapi("command", ""));
 }

@@ -325,7 +325,13 @@ fn forged(hand: &mut Hand<'_>) -> Vec<u8> {
         }
         _ => {
             let echo = rng.range(1..=u64::MAX);
-            bytes(&Packet::Challenge(Challenge { cookie, echo }), 0)
+            let ticket = rng.one_in(2);
+            let challenge = Challenge {
+                cookie,
+                echo,
+                ticket,
+            };
+            bytes(&Packet::Challenge(challenge), 0)
         }
     }
 }

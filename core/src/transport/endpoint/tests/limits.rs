@@ -3,6 +3,7 @@
 
 use super::trust::send;
 use super::*;
+use crate::transport::bucket::{BURST, INTERVAL};
 use crate::transport::config::Policy;
 use crate::transport::host::SendError;
 use crate::transport::testing::chunks_left;
@@ -18,7 +19,7 @@ fn no_more_messages_come_in_than_max_incoming() {
     for n in 0..40 {
         endpoint.receive(
             NOW,
-            &host(n, false),
+            &host(n * 256, false),
             Packet::Sync(sync(1, 100_000)),
             &mut io,
         );
@@ -26,7 +27,7 @@ fn no_more_messages_come_in_than_max_incoming() {
     // Of strangers half as many.
     assert_eq!(endpoint.counts().1, 10);
     for n in 100..140 {
-        let from = host(n, false);
+        let from = host(n * 256, false);
         let mut first = sync(1, 100_000);
         io.take();
         endpoint.receive(NOW, &from, Packet::Sync(first), &mut io);
@@ -37,6 +38,48 @@ fn no_more_messages_come_in_than_max_incoming() {
     }
     assert_eq!(endpoint.counts().1, 20);
     assert!(endpoint.stats().get(Counter::SyncLimitIncoming) >= 30);
+}
+
+/// However many addresses of one network have proved to be theirs, there are places for others.
+#[test]
+fn one_network_does_not_take_all_places() {
+    for v6 in [false, true] {
+        let (mut endpoint, mut io) = new(&config());
+        let mut now = NOW;
+        let mut cookie = 0;
+        for minute in 0..3 {
+            // Those that are kept open, and as many new ones.
+            for from in (0..8).map(|n| host(n, v6)) {
+                for kept in 0..1024 {
+                    let probe = Sync {
+                        probe: true,
+                        ..sync(kept, 1)
+                    };
+                    endpoint.receive(now, &from, Packet::Sync(probe), &mut io);
+                    let new = Packet::Sync(sync(kept + minute * 1024, 1));
+                    endpoint.receive_known(now, &from, new, &mut io);
+                    io.sent.clear();
+                }
+            }
+            let most = endpoint.config().max_incoming;
+            assert_eq!(endpoint.counts().1, (most * 4).div_ceil(5));
+            for n in 1..100 {
+                cookie += 1;
+                let mut honest = host(n << 8, false);
+                honest.ip[12] ^= 1;
+                let before = endpoint.counts().1;
+                let first = Packet::Sync(sync(1 << 40 | cookie, 1000));
+                endpoint.receive_known(now, &honest, first, &mut io);
+                assert_eq!(endpoint.counts().1, before + 1);
+                let (cookie, code) = (Cookie(1 << 40 | cookie), ResetCode::Aborted);
+                let reset = Packet::Reset(Reset { cookie, code });
+                endpoint.receive(now, &honest, reset, &mut io);
+            }
+            now += Nanos(9 * Nanos::SECOND.0);
+        }
+        let limited = endpoint.stats().get(Counter::SyncLimitIncoming);
+        assert!(limited > 1000, "{limited}");
+    }
 }
 
 #[test]
@@ -94,15 +137,53 @@ fn resets_are_limited_and_their_limit_is_refilled() {
         }
         io.take().len() as u32
     };
-    assert_eq!(send(&mut endpoint, NOW, 100), RESET_BURST);
+    assert_eq!(send(&mut endpoint, NOW, 100), BURST);
     assert_eq!(send(&mut endpoint, NOW, 100), 0);
-    let interval = RESET_INTERVAL.0;
+    let interval = INTERVAL.0;
     assert_eq!(send(&mut endpoint, NOW + Nanos(interval * 3), 100), 3);
     assert_eq!(send(&mut endpoint, NOW + Nanos(interval * 4 - 1), 100), 0);
     let later = NOW + Nanos(interval * 10_000);
-    assert_eq!(send(&mut endpoint, later, 100), RESET_BURST);
+    assert_eq!(send(&mut endpoint, later, 100), BURST);
     let suppressed = endpoint.stats().get(Counter::ResetSuppressed);
     assert_eq!(suppressed, 36 + 100 + 97 + 100 + 36);
+}
+
+/// Who floods a host with packets of no message does not keep others from being told that nobody
+/// listens: each kind has a limit of its own.
+#[test]
+fn floods_of_one_kind_do_not_use_up_the_resets_of_others() {
+    let (mut endpoint, mut io) = new(&config());
+    let closed = |cookie| Sync {
+        destination: 9,
+        ..sync(cookie, 1000)
+    };
+    let mut now = NOW;
+    for n in 0..25_000_u64 {
+        now += Nanos(20_000);
+        let forged = host(5000 + (n % 60_000) as u32, false);
+        let (cookie, length) = (Cookie(n), 1);
+        let fin = Packet::Fin(wire::Fin { cookie, length });
+        endpoint.receive(now, &forged, fin, &mut io);
+        io.sent.clear();
+        if n % 1000 == 0 {
+            let strange = Packet::Sync(closed(1 << 40 | n));
+            endpoint.receive(now, &host(1, false), strange, &mut io);
+            assert!(matches!(io.take()[..], [Packet::Reset(_)]), "{n}");
+        }
+    }
+    for n in 0..25_000_u64 {
+        now += Nanos(20_000);
+        let forged = host(5000 + (n % 60_000) as u32, false);
+        endpoint.receive(now, &forged, Packet::Sync(closed(1 << 50 | n)), &mut io);
+        io.sent.clear();
+        if n % 1000 == 0 {
+            // Who has a ticket is told still.
+            let known = Packet::Sync(closed(1 << 41 | n));
+            endpoint.receive_known(now, &host(1, false), known, &mut io);
+            assert!(matches!(io.take()[..], [Packet::Reset(_)]), "{n}");
+        }
+    }
+    assert!(endpoint.stats().get(Counter::ResetSuppressed) > 40_000);
 }
 
 /// A message whose sender wants grants and the first place.
