@@ -79,9 +79,15 @@ u64 knt_now(void)
 	return ktime_get_boottime_ns();
 }
 
-u64 knt_wall_clock(bool tai)
+/* The same, and CLOCK_TAI or CLOCK_REALTIME at that moment, ns: the hardware is read once. */
+struct knt_times knt_times(bool tai)
 {
-	return tai ? ktime_get_clocktai_ns() : ktime_get_real_ns();
+	ktime_t now = ktime_get();
+
+	return (struct knt_times){
+		.now = ktime_to_ns(ktime_mono_to_any(now, TK_OFFS_BOOT)),
+		.wall = ktime_to_ns(ktime_mono_to_any(now, tai ? TK_OFFS_TAI : TK_OFFS_REAL)),
+	};
 }
 
 u64 knt_random(void)

@@ -25,10 +25,11 @@ pub fn now() -> u64 {
     unsafe { bindings::knt_now() }
 }
 
-/// `CLOCK_TAI` or `CLOCK_REALTIME`, ns.
-pub fn wall_clock(tai: bool) -> u64 {
+/// [`now`], and `CLOCK_TAI` or `CLOCK_REALTIME` at that moment, ns. The hardware is read once.
+pub fn times(tai: bool) -> (u64, u64) {
     // SAFETY: no preconditions.
-    unsafe { bindings::knt_wall_clock(tai) }
+    let times = unsafe { bindings::knt_times(tai) };
+    (times.now, times.wall)
 }
 
 /// A random number that nobody can guess.
