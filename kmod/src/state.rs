@@ -10,7 +10,7 @@ use crate::settings::Settings;
 use crate::socket::Sockets;
 use kernel::prelude::*;
 use knet_transport::{
-    now, random, wall_clock, Arrival, Device, Locked, Net, Opening, Outbox, Path, Refused, Skb,
+    now, random, times, Arrival, Device, Locked, Net, Opening, Outbox, Path, Refused, Skb,
     SockAddress, SockRef, Verdict,
 };
 use turnstile_core::header::PORT;
@@ -93,16 +93,16 @@ impl State {
     }
 }
 
-/// Low 32 bits of the expiry clock, ns.
-fn clock(config: &Resolved) -> u32 {
-    wall_clock(config.clock == Clock::Tai) as u32
+/// The time, and the low 32 bits of the expiry clock, ns.
+fn clocks(config: &Resolved) -> (u64, u32) {
+    let (now, wall) = times(config.clock == Clock::Tai);
+    (now, wall as u32)
 }
 
 /// The timer fires.
 pub(crate) fn timer(state: &mut Locked<'_, Turnstile>) {
     let (state, outbox) = state.parts();
-    let clock = clock(state.endpoint.config());
-    let now = now();
+    let (now, clock) = clocks(state.endpoint.config());
     let (endpoint, mut surroundings) = state.split(outbox, now);
     endpoint.timer(Nanos(now), clock, &mut surroundings);
     state.settle(outbox);
@@ -267,8 +267,7 @@ fn accept(
         false => state.device(link),
     };
     let (state, outbox) = state.parts();
-    let clock = clock(state.endpoint.config());
-    let now = now();
+    let (now, clock) = clocks(state.endpoint.config());
     let (endpoint, mut surroundings) = state.split(outbox, now);
     (surroundings.device, surroundings.slave) = (way.device, way.slave);
     surroundings.found = way.found;

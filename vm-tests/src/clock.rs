@@ -15,13 +15,18 @@ pub fn monotonic() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
+/// ns of the clock that goes on while the machine is suspended.
+pub fn boottime() -> u64 {
+    read(ClockId::CLOCK_BOOTTIME)
+}
+
 /// ns of the wall clock: the one that the kernel stamps received packets with.
 pub fn realtime() -> u64 {
     read(ClockId::CLOCK_REALTIME)
 }
 
 fn read(clock: ClockId) -> u64 {
-    // Both clocks exist on every Linux, so that reading them cannot fail.
+    // These clocks exist on every Linux, so that reading them cannot fail.
     clock_gettime(clock).map_or(0, |time| u64::try_from(time.num_nanoseconds()).unwrap_or(0))
 }
 

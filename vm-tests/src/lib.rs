@@ -27,6 +27,7 @@ pub mod run_config;
 pub mod scenario;
 pub mod stalls;
 pub mod stats;
+pub mod suspend;
 pub mod tool;
 pub mod topology;
 pub mod traffic;

@@ -234,13 +234,15 @@ options! {
         Opt::choice(&["ignore", "use"]);
 
     /// How many messages under way there may be whose socket was closed. Nobody can end them: when
-    /// there is one too many, the one is given up of which its receiver has not taken anything for
-    /// longest. Raise it where programs begin more messages than this and end at once.
+    /// there is one too many, the user who has most loses the one of which its receiver has not
+    /// taken anything for longest. Raise it where programs begin more messages than this and end at
+    /// once.
     max_orphans: u32 = 2048, MAX_ORPHANS "max-orphans" messages(65_536);
 
     /// How many bytes these may have together that are not acknowledged, each message counting 1
-    /// KiB more; beyond it, too, the one is given up that stood still longest. Raise it where much
-    /// is sent by programs that end at once; less bounds what receivers that take nothing can hold.
+    /// KiB more; beyond it the user who has most of them loses the one that stood still longest.
+    /// Raise it where much is sent by programs that end at once; less bounds what receivers that
+    /// take nothing can hold.
     orphan_buffer: u32 = 256 << 20, ORPHAN_BUFFER "orphan-buffer" BUFFER;
 
     /// Whether messages are sealed: encrypted and authenticated with a key that both ends have.

@@ -538,13 +538,20 @@ impl<O> Out<O> {
         }))
     }
 
+    /// Whether its peer was silent for too long by now. Its timer is due then; but when a host wakes
+    /// up, or is late, other things may come before that.
+    #[inline]
+    pub(crate) fn is_over(&self, now: Nanos) -> bool {
+        now >= self.heard + self.timeout
+    }
+
     /// Handles the timer. After `Ask`, the next time is later.
     pub(crate) fn due(&mut self, now: Nanos) -> Due {
         let timeout = self.timeout;
         let dead = self.heard + timeout;
         let patience = self.patience_for_progress(timeout);
         let stalled = patience.is_some_and(|time| now >= self.progress + time);
-        if now >= dead || stalled {
+        if self.is_over(now) || stalled {
             return Due::Dead;
         }
         let longest = MAX_PATIENCE.min(Nanos(timeout.0 / ASKED_IN_TIMEOUT));

@@ -46,6 +46,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// A number that its user has as long as he has messages.
+    pub(crate) fn user(self) -> u32 {
+        self.user
+    }
+
     /// Of a message that counts nowhere.
     pub(crate) const NOWHERE: Self = Self {
         user: NONE,
@@ -61,6 +66,11 @@ impl<M: Memory> Shares<M> {
             last: [const { Hint::new() }; 2],
             empty: [NONE; 2],
         }
+    }
+
+    /// Beyond so many, no user's number is in use.
+    pub(crate) fn room(&self) -> u32 {
+        self.all.room()
     }
 
     /// Gives back some of the room that is not needed.

@@ -134,6 +134,8 @@ struct HostState {
     sealing: Sealing,
     /// It neither sends nor receives any more.
     dead: bool,
+    /// It is suspended until then, ns.
+    asleep: u64,
 }
 
 enum Event {
@@ -216,6 +218,7 @@ impl Network {
             keys: Vec::new(),
             sealing: Sealing::Off,
             dead: false,
+            asleep: 0,
         });
         self.hosts.len() - 1
     }
@@ -537,6 +540,37 @@ impl Network {
         self.hosts[host].endpoint.stats()
     }
 
+    /// A host is suspended until then, while time goes on. What comes meanwhile is kept, and handled
+    /// when it wakes up; its timers are late, and later than that.
+    pub(crate) fn sleep(&mut self, host: usize, until: u64) {
+        self.hosts[host].asleep = until;
+    }
+
+    /// When an event of a host that is asleep is handled.
+    fn put_off(&mut self, event: &Event) -> Option<u64> {
+        let (host, more) = match event {
+            Event::Timer(host) => (*host, 1000),
+            Event::Arrive(packet) => {
+                let hops = self.routes.get(&(packet.from, packet.to)).map(Vec::len);
+                if hops != Some(packet.hop) {
+                    return None;
+                }
+                (packet.to, 0)
+            }
+            Event::Read(host, ..) | Event::Send(host, ..) | Event::Write(host, ..) => (*host, 0),
+            Event::Kick(_) => return None,
+        };
+        let state = self.hosts.get_mut(host)?;
+        if state.asleep <= self.now {
+            return None;
+        }
+        let until = state.asleep + more;
+        if matches!(event, Event::Timer(_)) && state.timer == self.now {
+            state.timer = until;
+        }
+        Some(until)
+    }
+
     /// Runs until `end`, or until no event is left. Returns whether one is.
     pub(crate) fn run_until(&mut self, end: u64) -> bool {
         while let Some(&Reverse((time, _, slot))) = self.events.peek() {
@@ -548,7 +582,12 @@ impl Network {
             self.now = time;
             self.handled += 1;
             self.free.push(slot);
-            match self.slots[slot].take().unwrap() {
+            let event = self.slots[slot].take().unwrap();
+            if let Some(until) = self.put_off(&event) {
+                self.at(until, event);
+                continue;
+            }
+            match event {
                 Event::Timer(host) => {
                     if self.hosts[host].timer == time {
                         self.hosts[host].timer = u64::MAX;

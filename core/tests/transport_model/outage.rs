@@ -85,6 +85,62 @@ fn an_outage_between_the_ends_timeouts_delivers_once() {
     assert!(ends.iter().all(|&count| count > 10), "{ends:?}");
 }
 
+/// A host is suspended for longer or shorter than `timeout`, at any moment of a message's life. The
+/// last that came before is handled when it wakes up, before any timer, or something is written
+/// then; all answers since are lost. A message that was delivered meanwhile, and is forgotten, does
+/// not begin once more.
+#[test]
+fn a_sender_that_was_suspended_delivers_once() {
+    let mut ends = [0; 3];
+    for policy in [uapi::POLICY_TOP, uapi::POLICY_REN] {
+        for unscheduled in [0, 8] {
+            for (seconds, written) in [(3, false), (12, false), (12, true), (40, true)] {
+                for step in 0..40 {
+                    let config = Config {
+                        policy,
+                        unscheduled,
+                        ..Config::DEFAULT
+                    };
+                    let mut network = star(step, &config, 2, link(), step % 2 != 0);
+                    if unscheduled != 0 {
+                        network.acquaint([(0, 1), (1, 0)]);
+                    }
+                    let mut what = network.plain(6000);
+                    if written {
+                        (what.length, what.available) = (None, 3000);
+                    }
+                    let message = network.send_as(BEGIN, 0, 1, 6000, what);
+                    let asleep = BEGIN + step * 4000;
+                    network.run_until(asleep);
+                    let wake = asleep + seconds * SECOND;
+                    network.hold(message, wake);
+                    network.sleep(0, wake);
+                    network.run_until(asleep + step % 4 * 12_000);
+                    network.set_loss(1, 1_000_000);
+                    network.run_until(wake - 1);
+                    network.set_loss(1, 0);
+                    let there = network.registry.messages[message].delivered.is_some();
+                    // The model fails if a byte of it, or all, is handed over twice.
+                    network.run_until(wake + 400 * SECOND);
+                    let it = &network.registry.messages[message];
+                    let (_, result) = it.result.expect("it ends");
+                    assert!(result.is_err() || it.delivered.is_some());
+                    let late = seconds > 10 && it.delivered.is_none_or(|at| at > wake);
+                    assert!(!late || result.is_err(), "{policy} {step}: {result:?}");
+                    ends[match (result, there) {
+                        (Ok(()), _) => 0,
+                        (Err(_), true) => 1,
+                        (Err(_), false) => 2,
+                    }] += 1;
+                    assert_eq!(network.endpoint(0).counts().0, 0);
+                }
+            }
+        }
+    }
+    println!("delivered, delivered and told to have failed, failed: {ends:?}");
+    assert!(ends.iter().all(|&count| count > 10), "{ends:?}");
+}
+
 /// A sender with policy `ren` and a receiver that gives tokens, and the reverse: whose policy
 /// counts is the receiver's.
 #[test]

@@ -246,7 +246,11 @@ void knt_net_lock(struct knt_net *tn);
 void knt_net_unlock(struct knt_net *tn);
 void knt_net_arm(struct knt_net *tn, u64 at);
 u64 knt_now(void);
-u64 knt_wall_clock(bool tai);
+struct knt_times {
+	u64 now;
+	u64 wall;
+};
+struct knt_times knt_times(bool tai);
 u64 knt_random(void);
 
 /* input.c */

@@ -45,7 +45,7 @@ void knt_net_unlock(struct knt_net *tn)
 	spin_unlock_bh(&tn->lock);
 }
 
-/* The timer's next time on CLOCK_MONOTONIC, ns; U64_MAX: none. With the lock. */
+/* The timer's next time by knt_now(), ns; U64_MAX: none. With the lock. */
 void knt_net_arm(struct knt_net *tn, u64 at)
 {
 	lockdep_assert_held(&tn->lock);
@@ -69,14 +69,25 @@ static enum hrtimer_restart knt_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+/*
+ * CLOCK_BOOTTIME, ns. It goes on while the machine is suspended, as the peers' clocks do: they
+ * forget a message that they have when its sender's timeout is over, so that it must not be sent
+ * again then. The timer runs by it, too, and does not wake the machine up.
+ */
 u64 knt_now(void)
 {
-	return ktime_get_ns();
+	return ktime_get_boottime_ns();
 }
 
-u64 knt_wall_clock(bool tai)
+/* The same, and CLOCK_TAI or CLOCK_REALTIME at that moment, ns: the hardware is read once. */
+struct knt_times knt_times(bool tai)
 {
-	return tai ? ktime_get_clocktai_ns() : ktime_get_real_ns();
+	ktime_t now = ktime_get();
+
+	return (struct knt_times){
+		.now = ktime_to_ns(ktime_mono_to_any(now, TK_OFFS_BOOT)),
+		.wall = ktime_to_ns(ktime_mono_to_any(now, tai ? TK_OFFS_TAI : TK_OFFS_REAL)),
+	};
 }
 
 u64 knt_random(void)
@@ -177,7 +188,7 @@ static int __net_init knt_net_init(struct net *net)
 	tn->armed = U64_MAX;
 	knt_news_init(tn);
 	xa_init(&tn->speeds);
-	hrtimer_setup(&tn->timer, knt_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	hrtimer_setup(&tn->timer, knt_timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS_SOFT);
 	return 0;
 }
 

@@ -57,7 +57,7 @@ pub use genl::{Command, Control, Dump, Family, FamilyRegistration, News, Opening
 // A message of generic netlink that answers is a reply: the transport has messages of its own.
 pub use knet_common::{attr, Extack, Message as Reply};
 pub use message::{ReceiveFlags, Receiving, Report, SendOptions, Sending, SockAddress, Wish};
-pub use net::{now, random, wall_clock, Departure, Device, Locked, Net, Outbox};
+pub use net::{now, random, times, Departure, Device, Locked, Net, Outbox};
 pub use registration::Registration;
 pub use seal::{hmac, key, Seal, KEY, LABEL};
 pub use sock::{Caller, LockedSock, Sock, SockRef, Tie, Timeout, View};

@@ -19,16 +19,17 @@ use kernel::{
     ffi::c_int,
 };
 
-/// `CLOCK_MONOTONIC`, ns. The timer runs by it.
+/// `CLOCK_BOOTTIME`, ns: it goes on while the machine is suspended. The timer runs by it.
 pub fn now() -> u64 {
     // SAFETY: no preconditions.
     unsafe { bindings::knt_now() }
 }
 
-/// `CLOCK_TAI` or `CLOCK_REALTIME`, ns.
-pub fn wall_clock(tai: bool) -> u64 {
+/// [`now`], and `CLOCK_TAI` or `CLOCK_REALTIME` at that moment, ns. The hardware is read once.
+pub fn times(tai: bool) -> (u64, u64) {
     // SAFETY: no preconditions.
-    unsafe { bindings::knt_wall_clock(tai) }
+    let times = unsafe { bindings::knt_times(tai) };
+    (times.now, times.wall)
 }
 
 /// A random number that nobody can guess.

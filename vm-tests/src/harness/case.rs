@@ -20,6 +20,8 @@ pub enum Need {
     Speed,
     /// A kernel whose own modules are signed. Skipped where they are not.
     SignedModules,
+    /// A machine that can be suspended, for a test. Skipped where it cannot.
+    Suspend,
     /// A kernel module of the stock kernel, by name. The case fails where it cannot be loaded.
     Module(&'static str),
     /// A program in PATH. The case fails where it is missing.

@@ -209,6 +209,11 @@ fn lacking(case: &Case) -> Result<Option<String>> {
                     return Ok(Some("needs a kernel whose modules are signed".into()));
                 }
             }
+            Need::Suspend => {
+                if !crate::suspend::is_possible() {
+                    return Ok(Some("needs a machine that can be suspended".into()));
+                }
+            }
             Need::Module(name) => {
                 let status = Command::new("modprobe")
                     .arg(name)

@@ -38,7 +38,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         out.closed(now);
         self.stats.count(Counter::OutOrphaned);
-        self.orphans.join(index, now, out.unacknowledged);
+        let user = out.shared.user();
+        self.orphans.join(index, user, now, out.unacknowledged);
         self.drop_orphans(now, host);
     }
 
@@ -145,10 +146,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         self.out_index.remove(index);
         self.out_timers.remove(index);
-        self.shares.leave(out.shared);
+        // Before its user may lose his number.
         if out.orphan {
-            self.orphans.leave(index, out.unacknowledged);
+            self.orphans.leave(index);
         }
+        self.shares.leave(out.shared);
         if let Some(peer) = self.peers.all.get_mut(out.peer) {
             peer.outgoing = peer.outgoing.saturating_sub(1);
             let left = out.unacknowledged;

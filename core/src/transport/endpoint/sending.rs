@@ -136,20 +136,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// indices of message and peer.
     fn room_for_out(&mut self, now: Nanos, to: &Address, user: u32) -> Option<(u32, u32, Shared)> {
         let (index, _) = self.outs.vacant()?;
-        if !(self.out_index.reserve(index)
-            && self.out_timers.reserve(index)
-            && self.orphans.reserve(index))
-        {
+        if !(self.out_index.reserve(index) && self.out_timers.reserve(index)) {
             return None;
         }
         let peer = self.peers.get(now, &self.key, to)?;
-        match self.shares.join(&self.key, user, peer) {
-            Some(shared) => Some((index, peer, shared)),
-            None => {
-                self.peers.tidy(now, peer, &self.key);
-                None
+        if let Some(shared) = self.shares.join(&self.key, user, peer) {
+            // Here, as nothing may be wanting when the socket is closed.
+            if self.orphans.reserve(index, shared.user()) {
+                return Some((index, peer, shared));
             }
+            self.shares.leave(shared);
         }
+        self.peers.tidy(now, peer, &self.key);
+        None
     }
 
     /// More of a message is written: all bytes below `available`. `end`: that is all. Values that
@@ -175,7 +174,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         let wake = out.starved && out.available > out.sent;
         let ended = out.open && !knew && out.length.is_some();
+        let over = out.is_over(now);
         self.note_unacknowledged(index);
+        if over {
+            // It is not sent again, also if its timer is late.
+            return true;
+        }
         if wake || ended {
             let rto = self.rto_of(index);
             if let Some(out) = self.outs.get_mut(index) {
@@ -334,7 +338,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Some(_) => Counter::GrantReceived,
             None => Counter::TokenReceived,
         });
-        let index = match self.find_out(token.cookie, from) {
+        let index = match self.find_live_out(at.now, token.cookie, from) {
             Ok(index) => index,
             Err(true) => return self.stats.count(Counter::TokenAddress),
             Err(false) => {
@@ -440,7 +444,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     pub(super) fn on_resend(&mut self, at: At, from: &Address, resend: &Resend) {
         self.stats.count(Counter::ResendReceived);
-        let index = match self.find_out(resend.cookie, from) {
+        let index = match self.find_live_out(at.now, resend.cookie, from) {
             Ok(index) => index,
             Err(other) => return self.stray(other),
         };
@@ -470,7 +474,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 None => self.stray(false),
             };
         }
-        let index = match self.find_out(ack.cookie, from) {
+        // That it was delivered can be told at any time.
+        let found = match ack.last {
+            true => self.find_out(ack.cookie, from),
+            false => self.find_live_out(at.now, ack.cookie, from),
+        };
+        let index = match found {
             Ok(index) => index,
             Err(other) => {
                 let hash = self.hash_in(ack.cookie, from);
@@ -532,7 +541,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(out) = self.outs.get_mut(index) else {
             return;
         };
-        if code == ResetCode::Unknown && out.restart() {
+        if code == ResetCode::Unknown && !out.is_over(now) && out.restart() {
             // The receiver has dropped the SYNC of a half-open message. The SYNC is sent again when
             // a probe would be.
             return;

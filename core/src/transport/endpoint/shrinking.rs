@@ -65,8 +65,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let room = self.outs.room();
         self.out_index.shrink(room);
         self.out_timers.shrink(room);
-        self.orphans.shrink(room);
         self.shares.shrink();
+        self.orphans.shrink(room, self.shares.room());
         while self.out_sealed.shrink(room) {}
         if self.ahead.is_some() {
             return more;

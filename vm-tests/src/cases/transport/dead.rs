@@ -13,8 +13,9 @@ use super::support::{
     refused, sender, PATIENCE, POLICIES,
 };
 use crate::clock;
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, Need};
 use crate::netns::Netns;
+use crate::suspend::suspend;
 use crate::topology::{Builder, Net};
 
 pub(in crate::cases) const CASES: &[Case] = &[
@@ -29,6 +30,9 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/dead/nobody-runs-it", nobody_runs_it).timeout_s(120),
     Case::new("transport/dead/no-way", no_way).timeout_s(120),
     Case::new("transport/dead/comes-back-in-time", comes_back).timeout_s(120),
+    Case::new("transport/dead/suspended", suspended)
+        .timeout_s(120)
+        .needs(&[Need::Suspend]),
 ];
 
 /// What is configured as `timeout`.
@@ -111,6 +115,43 @@ fn never_there(ctx: &mut Ctx) -> Result<()> {
         in_time("nobody", took)?;
         ensure!(from.outgoing_queued()? == 0, "bytes wait for nobody");
     }
+    Ok(())
+}
+
+/// The machine is suspended for longer than `timeout` while messages wait for a peer that is not
+/// there: they are given up when it wakes up, and not sent for the rest of the time that was left.
+/// The peer may have forgotten by then what it had of them.
+fn suspended(ctx: &mut Ctx) -> Result<()> {
+    const SECONDS: u32 = 12;
+    let net = pair()?;
+    configure_all(&net, "timeout 10s")?;
+    net.hosts[1].ns.ip("link set eth0 down")?;
+    let mut senders = Vec::new();
+    for there in addresses(&net.hosts[1]) {
+        let from = sender(&net.hosts[0].ns)?;
+        from.send_to(&content::content(1, 5000), there, &SendOptions::default())?;
+        senders.push(from);
+    }
+    let before = (clock::monotonic(), clock::boottime());
+    suspend(SECONDS)?;
+    let awake = clock::boottime() - before.1;
+    let stood = awake.saturating_sub(clock::monotonic() - before.0);
+    let stood = Duration::from_nanos(stood);
+    ctx.note(format!("the monotonic clock stood still for {stood:?}"));
+    ensure!(
+        stood > Duration::from_secs(10),
+        "the machine was suspended for {stood:?}"
+    );
+    let began = clock::monotonic();
+    for from in &senders {
+        refused("nobody", Err::<(), _>(failure(from)?), libc::ETIMEDOUT)?;
+    }
+    let took = Duration::from_nanos(clock::monotonic() - began);
+    ctx.note(format!("given up {took:?} after that"));
+    ensure!(
+        took < Duration::from_secs(4),
+        "given up {took:?} after the machine woke up"
+    );
     Ok(())
 }
 

@@ -34,8 +34,16 @@ fn ack(io: &mut Io, received: u32, window: u32, last: bool) -> Packet {
     })
 }
 
-/// The receiver draws and confirms a packet of the message.
-fn draw(endpoint: &mut Messages, now: Nanos, to: &Address, cookie: Cookie, n: u16, io: &mut Io) {
+/// The receiver draws a packet of the message, and confirms what it has.
+fn draw(
+    endpoint: &mut Messages,
+    now: Nanos,
+    to: &Address,
+    cookie: Cookie,
+    n: u16,
+    received: u32,
+    io: &mut Io,
+) {
     let token = wire::Token {
         cookie,
         sequence: n,
@@ -44,7 +52,6 @@ fn draw(endpoint: &mut Messages, now: Nanos, to: &Address, cookie: Cookie, n: u1
         grant: None,
     };
     endpoint.receive(now, to, Packet::Token(token), io);
-    let received = u32::from(n + 1) * 1450;
     let ack = Ack {
         cookie,
         received,
@@ -84,7 +91,16 @@ fn closed_sockets_of_receivers_that_take_nothing_are_bounded() {
             let (count, held) = endpoint.orphans();
             assert!(count <= most && held <= u64::from(bytes), "{count} {held}");
             if n % 20 == 0 && n < 60 * 20 {
-                draw(&mut endpoint, now, &good, cookie, (n / 20) as u16, &mut io);
+                let n = n / 20;
+                draw(
+                    &mut endpoint,
+                    now,
+                    &good,
+                    cookie,
+                    n as u16,
+                    (n + 1) * 1450,
+                    &mut io,
+                );
             }
         }
         let stats = endpoint.stats();
@@ -134,11 +150,66 @@ fn what_goes_on_is_not_given_up_for_what_stands_still() {
         endpoint.orphan(now, id, &mut io);
         let n = (n / 15) as u16;
         if n + 1 < packets {
-            draw(&mut endpoint, now, &good, cookie, n, &mut io);
+            let received = u32::from(n + 1) * 1450;
+            draw(&mut endpoint, now, &good, cookie, n, received, &mut io);
             assert!(endpoint.out_mut(one).is_some(), "{n}: it was given up");
         }
     }
     assert_eq!(endpoint.orphans().0, 20);
+}
+
+/// Many messages of one user that hardly move, whose sockets are closed: those of another, which
+/// stand still meanwhile, are not given up for them, be there too many or too many bytes.
+#[test]
+fn what_another_user_has_is_not_given_up_for_one_who_has_more() {
+    for (most, bytes) in [(100, 1 << 30), (2048, 100 * (LENGTH + 1024))] {
+        let config = Resolved {
+            max_orphans: most,
+            orphan_buffer: bytes,
+            ..config()
+        };
+        let (mut endpoint, mut io) = new(&config);
+        let mut now = NOW;
+        let mut dribble = Vec::new();
+        for n in 0..150 {
+            let to = host(100 + n, false);
+            let id = begin(&mut endpoint, now, &to, 1000, &mut io);
+            let Packet::Ack(Ack { cookie, .. }) = ack(&mut io, 0, LENGTH, false) else {
+                unreachable!()
+            };
+            endpoint.orphan(now, id, &mut io);
+            dribble.push((id, to, cookie));
+        }
+        assert_eq!(endpoint.orphans().0, 100);
+        let mut honest = Vec::new();
+        for n in 0..20 {
+            for (_, to, cookie) in &dribble {
+                now += Nanos(10_000);
+                if n == 0 {
+                    draw(&mut endpoint, now, to, *cookie, 0, 0, &mut io);
+                }
+                // A byte at a time.
+                let ack = Ack {
+                    cookie: *cookie,
+                    received: 1 + n,
+                    window: LENGTH,
+                    last: false,
+                };
+                endpoint.receive(now, to, Packet::Ack(ack), &mut io);
+            }
+            let id = begin(&mut endpoint, now, &host(1, false), 7, &mut io);
+            endpoint.orphan(now, id, &mut io);
+            honest.push(id);
+        }
+        for (n, id) in honest.iter().enumerate() {
+            assert!(endpoint.out_mut(*id).is_some(), "{n} was given up");
+        }
+        let left = dribble.iter().filter(|it| endpoint.out_mut(it.0).is_some());
+        // What was confirmed meanwhile leaves room for some more.
+        let left = left.count();
+        assert!((80..83).contains(&left), "{left}");
+        assert_eq!(endpoint.orphans().0 as usize, left + honest.len());
+    }
 }
 
 /// A lower limit holds at once, a few messages in each call.

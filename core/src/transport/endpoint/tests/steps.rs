@@ -310,7 +310,11 @@ fn what_is_remembered_and_who_is_idle_takes_no_more_steps_than_a_logarithm() {
 /// As many messages without a socket as there may be, which go on, end, and are too many at last.
 #[test]
 fn closed_sockets_take_no_more_steps_than_a_logarithm() {
-    for n in SIZES {
+    // Of one user, of some, and of as many as there are messages.
+    for (n, users) in SIZES
+        .into_iter()
+        .flat_map(|n| [(n, 1), (n, n / 10), (n, 2 * n)])
+    {
         let config = Resolved {
             max_orphans: n,
             orphan_buffer: 1 << 30,
@@ -329,7 +333,7 @@ fn closed_sockets_take_no_more_steps_than_a_logarithm() {
                 priority: None,
                 mss: 1450,
                 available: 3000,
-                user: 0,
+                user: i % users,
             };
             let to = host(i, false);
             let now = NOW + Nanos(u64::from(i));
