@@ -1,39 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A token bucket for packets that answer what belongs to no message.
+//! How many packets may leave that answer what belongs to no message.
+//!
+//! Each is shorter than what it answers. All of a kind take a sixteenth of their link at most, as
+//! those who know us need the rest; and no link or kind takes from another one.
 
+use super::links::LINKS;
 use crate::units::Nanos;
 
-/// So many may leave in a row, and then one each [`INTERVAL`].
-pub(crate) const BURST: u32 = 64;
-pub(crate) const INTERVAL: Nanos = Nanos::MILLISECOND;
+/// Bytes on the link that an answer is reckoned as: sixteen times what it takes.
+pub(crate) const WIRE: u32 = 16 * 86;
+/// So many of a kind may leave at once by a link.
+pub(crate) const BURST: u64 = 256;
 
-/// A bucket that holds [`BURST`] and gets one more each [`INTERVAL`].
-pub(crate) struct Bucket {
-    left: u32,
-    at: Nanos,
+/// What is answered.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// A stranger's SYNC for which there is no place, by a CHALLENGE.
+    Challenge,
+    /// A SYNC that is refused, of a sender that has proved its address.
+    Known,
+    /// A SYNC that is refused, of a stranger.
+    Stranger,
+    /// A FIN or a probe: it claims to be of a message to this host.
+    Incoming,
+    /// A token or a CHALLENGE: it claims to be of a message from this host.
+    Outgoing,
 }
 
-impl Bucket {
-    /// A full one.
-    pub(crate) const FULL: Self = Self {
-        left: BURST,
-        at: Nanos::ZERO,
-    };
+const KINDS: usize = 5;
 
-    /// Takes one out. `false`: there is none.
-    pub(crate) fn take(&mut self, now: Nanos) -> bool {
-        let passed = (now - self.at).0 / INTERVAL.0;
-        if passed != 0 {
-            let passed = u32::try_from(passed).unwrap_or(u32::MAX);
-            self.left = self.left.saturating_add(passed).min(BURST);
-            self.at = match self.left == BURST {
-                true => now,
-                // A part of an interval is not lost.
-                false => self.at + Nanos(u64::from(passed).saturating_mul(INTERVAL.0)),
-            };
+/// When the next answer of each kind could leave by each link, at its rate.
+pub(crate) struct Buckets([[Nanos; KINDS]; LINKS]);
+
+impl Buckets {
+    /// Full ones.
+    pub(crate) const NEW: Self = Self([[Nanos::ZERO; KINDS]; LINKS]);
+
+    /// Whether another one may leave, if they are to be an interval apart.
+    pub(crate) fn take(&mut self, now: Nanos, link: u32, kind: Kind, interval: Nanos) -> bool {
+        let kinds = self.0.get_mut(link as usize);
+        let Some(next) = kinds.and_then(|it| it.get_mut(kind as usize)) else {
+            return false;
+        };
+        // One more than the last that may leave now.
+        let ahead = interval.0.saturating_mul(BURST.saturating_sub(1));
+        if *next > now + Nanos(ahead) {
+            return false;
         }
-        let left = self.left.checked_sub(1);
-        self.left = left.unwrap_or(0);
-        left.is_some()
+        *next = (*next).max(now) + interval;
+        true
     }
 }

@@ -18,7 +18,7 @@
 //! a SYNC is answered with a CHALLENGE, and nothing is kept), draw at most three times the bytes
 //! that came, and are not delivered. One address can open `max-per-peer` messages.
 
-use super::bucket::Bucket;
+use super::bucket::{Buckets, Kind, WIRE};
 use super::config::Resolved;
 use super::heap::Heap;
 use super::hint::Hint;
@@ -70,20 +70,6 @@ const IPV6_MORE: u32 = 20;
 /// Bytes on the wire of an IPv4 packet of data besides its payload: Ethernet, IPv4, UDP, our
 /// header; preamble, FCS and gap.
 const DATA_OVERHEAD: u32 = 14 + 20 + 8 + DATA_LEN as u32 + 24;
-/// What a RESET answers that belongs to no message. Their rates are limited apart, so that who
-/// floods a host with one kind does not keep others from being told.
-#[derive(Clone, Copy)]
-enum Stray {
-    /// A SYNC that is refused, of a sender that has proved its address.
-    Known,
-    /// A SYNC that is refused, of a stranger.
-    Stranger,
-    /// A FIN or a probe: it claims to be of a message to this host.
-    Incoming,
-    /// A token or a CHALLENGE: it claims to be of a message from this host.
-    Outgoing,
-}
-
 /// See the module's documentation. `O` and `I` are the user's data for each outgoing and incoming
 /// message.
 pub struct Endpoint<M: Memory, O, I> {
@@ -131,10 +117,8 @@ pub struct Endpoint<M: Memory, O, I> {
     ahead: Option<(u32, u32)>,
     /// When the next silent sender has its turn to be probed.
     asked: Nanos,
-    /// When the next CHALLENGE without a message could leave, at their rate.
-    challenged: Nanos,
-    /// For RESETs, by [`Stray`].
-    resets: [Bucket; 4],
+    /// How many answers may leave to what belongs to no message.
+    answers: Buckets,
     /// When the next step of [shrinking](shrinking) may be, and whether one is needed.
     shrunk: Nanos,
     large: bool,
@@ -188,8 +172,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         current: sealing::Current::NONE,
         ahead: None,
         asked: Nanos::ZERO,
-        challenged: Nanos::ZERO,
-        resets: [const { Bucket::FULL }; 4],
+        answers: Buckets::NEW,
         shrunk: Nanos::ZERO,
         large: false,
         limited: [Nanos::ZERO; 6],
@@ -523,18 +506,23 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
+    /// Whether another answer may leave to what belongs to no message.
+    fn may_answer(&mut self, At { now, link, .. }: At, what: Kind) -> bool {
+        let interval = self.links.speed(link).link_rate.duration(WIRE);
+        self.answers.take(now, link, what, interval)
+    }
+
     /// Answers a packet of no known message with a RESET, up to a limit on their rate.
     fn reset<H: Host<O, I>>(
         &mut self,
-        now: Nanos,
+        at: At,
         to: &Address,
-        stray: Stray,
+        what: Kind,
         cookie: Cookie,
         code: ResetCode,
         host: &mut H,
     ) {
-        let bucket = self.resets.get_mut(stray as usize);
-        if !bucket.is_some_and(|bucket| bucket.take(now)) {
+        if !self.may_answer(at, what) {
             return self.stats.count(Counter::ResetSuppressed);
         }
         self.stats.count(Counter::reset_sent(code));

@@ -12,7 +12,7 @@ use super::tally::{Net, Tally};
 use crate::units::Nanos;
 
 /// The most peers without a message whose tickets are kept.
-pub(crate) const MOST_IDLE: u32 = 4096;
+pub(crate) const MOST_IDLE: u32 = 16_384;
 /// How many of these may be of one network, /24 or /64.
 pub(crate) const MOST_IDLE_OF_NET: u32 = MOST_IDLE / 4;
 
@@ -146,9 +146,10 @@ impl<M: Memory> Peers<M> {
         shrunk
     }
 
-    /// How many more peers fit, of those that room was made for.
+    /// How many more peers fit, of those that room was made for. Those without messages make way.
     pub(crate) fn room(&self) -> u32 {
-        self.room.saturating_sub(self.all.len())
+        let with_messages = self.all.len().saturating_sub(self.idle.len());
+        self.room.saturating_sub(with_messages)
     }
 
     /// A peer that was idle has a message.
@@ -196,20 +197,14 @@ impl<M: Memory> Peers<M> {
         if peer.incoming != 0 || peer.outgoing != 0 || self.idle.key(index).is_some() {
             return;
         }
-        let (net, joined) = (Net::of(&peer.address, 24, 64), peer.net);
+        let (net, joined, until) = (Net::of(&peer.address, 24, 64), peer.net, peer.ticket_until);
+        self.expire(now);
         let full = || joined.is_none() && self.nets.count(key, net) >= MOST_IDLE_OF_NET;
-        let until = peer.ticket_until;
         if until <= now || full() {
             return self.remove(index);
         }
-        // One at least whose ticket is too old makes room, or else the one with the oldest.
-        for _ in 0..2 {
-            match self.idle.first() {
-                Some((until, old)) if until <= now || self.idle.len() >= MOST_IDLE => {
-                    self.remove(old);
-                }
-                _ => break,
-            }
+        if self.idle.len() >= MOST_IDLE {
+            self.make_way();
         }
         let joined = joined.or_else(|| self.nets.join(key, net));
         match self.all.get_mut(index) {
@@ -218,6 +213,31 @@ impl<M: Memory> Peers<M> {
         }
         self.all.show(index, false);
         self.idle.set(index, until);
+    }
+
+    /// Drops peers without messages whose tickets are too old: more than one becomes idle in a
+    /// call.
+    fn expire(&mut self, now: Nanos) {
+        for _ in 0..2 {
+            match self.idle.first() {
+                Some((until, old)) if until <= now => self.remove(old),
+                _ => return,
+            }
+        }
+    }
+
+    /// Drops the peer without messages that has the oldest ticket.
+    fn make_way(&mut self) {
+        if let Some((_, old)) = self.idle.first() {
+            self.remove(old);
+        }
+    }
+
+    /// There is to be room for one more peer, of what [`Peers::reserve`] has made.
+    pub(crate) fn make_room(&mut self) {
+        if self.all.len() >= self.room {
+            self.make_way();
+        }
     }
 
     fn remove(&mut self, index: u32) {

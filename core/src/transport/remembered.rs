@@ -20,9 +20,10 @@ struct Entry {
     length: u32,
     /// Its packets were sealed.
     sealed: bool,
-    /// The sender's index, until it has confirmed the end.
+    /// Its sender has not confirmed the end.
+    open: bool,
+    /// Until then, the indices of the sender and its network.
     sender: Option<u32>,
-    /// Its network's index.
     net: Option<u32>,
 }
 
@@ -40,9 +41,10 @@ pub(crate) struct Remembered<M: Memory> {
     entries: Slab<M, Entry>,
     index: Index<M>,
     until: Heap<M, Nanos>,
-    /// How many there are that each sender has not confirmed.
+    /// How many there are of which the end is not confirmed: in all, of each sender, and of each
+    /// network.
+    open: u32,
     senders: Tally<M>,
-    /// How many there are of each network.
     nets: Tally<M>,
 }
 
@@ -52,6 +54,7 @@ impl<M: Memory> Remembered<M> {
             entries: Slab::new(),
             index: Index::new(),
             until: Heap::new(),
+            open: 0,
             senders: Tally::new(),
             nets: Tally::new(),
         }
@@ -116,19 +119,16 @@ impl<M: Memory> Remembered<M> {
         }
     }
 
-    /// Whether another message from there may be remembered. Of `most` in all, one sender may have
-    /// an eighth that it has not confirmed, and one network as many as are left: alone a half, and
-    /// there are always some for another one. Messages under way count, of the sender (`mine`) and
-    /// of `all`.
-    pub(crate) fn has_share(
-        &self,
-        key: &Key,
-        from: &Address,
-        (mine, all): (u32, u32),
-        most: u32,
-    ) -> bool {
-        let of_sender = self.senders.count(key, sender(from)).saturating_add(mine);
-        let left = most.saturating_sub(self.len()).saturating_sub(all);
+    /// Whether another message from there may be remembered. Those whose end is not confirmed have
+    /// half of `most`: one sender an eighth of `most`, its messages `under_way` with them, and one
+    /// network as many as are left of that half. So there are always some left for another one. A
+    /// message that is confirmed is soon forgotten.
+    pub(crate) fn has_share(&self, key: &Key, from: &Address, under_way: u32, most: u32) -> bool {
+        let of_sender = self
+            .senders
+            .count(key, sender(from))
+            .saturating_add(under_way);
+        let left = (most / 2).max(1).saturating_sub(self.open);
         of_sender < (most / 8).max(1) && self.nets.count(key, net(from)) < left
     }
 
@@ -147,10 +147,12 @@ impl<M: Memory> Remembered<M> {
             from: *from,
             length,
             sealed: false,
+            open: true,
             sender: self.senders.join(key, sender(from)),
             net: self.nets.join(key, net(from)),
         };
         if let Some(index) = self.entries.insert(entry) {
+            self.open = self.open.saturating_add(1);
             self.index.insert(hash, index);
             self.until.set(index, until);
         }
@@ -167,14 +169,28 @@ impl<M: Memory> Remembered<M> {
         let Some(index) = self.find(hash, cookie, from) else {
             return false;
         };
-        if let Some(sender) = self.entries.get_mut(index).and_then(|it| it.sender.take()) {
-            self.senders.leave(sender);
-        }
+        self.close(index);
         let until = now + CONFIRMED;
         if self.until.key(index).is_some_and(|at| at > until) {
             self.until.set(index, until);
         }
         true
+    }
+
+    /// One no longer counts as one whose end is not confirmed.
+    fn close(&mut self, index: u32) {
+        let Some(entry) = self.entries.get_mut(index) else {
+            return;
+        };
+        let open = core::mem::take(&mut entry.open);
+        let (sender, net) = (entry.sender.take(), entry.net.take());
+        self.open = self.open.saturating_sub(open.into());
+        if let Some(sender) = sender {
+            self.senders.leave(sender);
+        }
+        if let Some(net) = net {
+            self.nets.leave(net);
+        }
     }
 
     /// When the next one may be forgotten.
@@ -188,14 +204,8 @@ impl<M: Memory> Remembered<M> {
             Some((at, index)) if at <= now => {
                 self.until.remove(index);
                 self.index.remove(index);
-                if let Some(entry) = self.entries.remove(index) {
-                    if let Some(sender) = entry.sender {
-                        self.senders.leave(sender);
-                    }
-                    if let Some(net) = entry.net {
-                        self.nets.leave(net);
-                    }
-                }
+                self.close(index);
+                self.entries.remove(index);
                 true
             }
             _ => false,

@@ -329,7 +329,7 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
     let stats = endpoint.stats();
     assert_eq!(u64::from(io.sent), stats.get(Counter::ResetSentUnknown));
     // Two kinds of strays, each with a limit of its own.
-    assert!(io.sent <= 2 * 64 && stats.get(Counter::ResetSuppressed) > 1000);
+    assert!(io.sent <= 2 * 256 && stats.get(Counter::ResetSuppressed) > 1000);
     for counter in [
         Counter::TokenUnknown,
         Counter::TokenAddress,

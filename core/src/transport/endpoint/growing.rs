@@ -9,6 +9,8 @@ use super::{Endpoint, Memory, Sealed, Sealing};
 
 /// There is room for so many messages more than are under way, at least.
 const MESSAGES: u32 = 128;
+/// Of these, so many are not for strangers.
+const KEPT: u32 = MESSAGES / 2;
 /// And to remember so many more.
 const REMEMBERED: u32 = 512;
 
@@ -83,6 +85,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             room.1 = more;
         }
         room
+    }
+
+    /// Whether what room there is is kept for senders that have proved their address.
+    pub(super) fn is_room_scarce(&self) -> bool {
+        let under_way = self.ins.len();
+        self.ahead
+            .is_some_and(|room| room.0 != 0 && under_way.saturating_add(KEPT) >= room.0)
     }
 
     /// Whether there is room for one more message.

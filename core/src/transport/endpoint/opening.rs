@@ -2,19 +2,13 @@
 //! How messages begin to come in, and the bound on half-open ones.
 
 use super::sending::base_payload;
-use super::trust::Proof;
+use super::trust::{net, Proof};
 use super::*;
 use crate::transport::config::Policy;
 use crate::transport::feedback::Credit;
 use crate::transport::host::Refusal;
 use crate::transport::incoming::many_are_silent;
-use crate::transport::tally::Net;
 use crate::transport::wire::{Sync, SYNC_LEN};
-
-/// The network that a sender counts to.
-fn net(from: &Address) -> Net {
-    Net::of(from, 24, 48)
-}
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     // Not inlined, so that what it needs of the stack is not needed for each packet.
@@ -38,8 +32,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return self.old_ack(from, sync.cookie, length, host);
         }
         if sync.probe {
-            let (stray, code) = (Stray::Incoming, ResetCode::Unknown);
-            return self.reset(at.now, from, stray, sync.cookie, code, host);
+            let (what, code) = (Kind::Incoming, ResetCode::Unknown);
+            return self.reset(at, from, what, sync.cookie, code, host);
         }
         let peer = self.peers.find(&self.key, from);
         let (incoming, half_open) = peer
@@ -54,9 +48,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Proof::None => incoming,
             _ => incoming.saturating_sub(half_open),
         };
-        let under_way = (mine, under_way);
-        let has_share = self.remembered.has_share(&self.key, from, under_way, most);
-        let refused = if !self.has_place(from) {
+        let has_share = self.remembered.has_share(&self.key, from, mine, most);
+        let refused = if !self.has_place(from, proof) {
             Some((Counter::SyncLimitIncoming, Limit::Incoming))
         } else if incoming >= self.config.max_per_peer {
             Some((Counter::SyncLimitPeer, Limit::PerPeer))
@@ -89,11 +82,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.peers.tidy(at.now, peer, &self.key);
                 self.stats.count(Counter::SyncRefused);
                 if let Refusal::Reset(code) = refusal {
-                    let stray = match proof {
-                        Proof::None => Stray::Stranger,
-                        _ => Stray::Known,
+                    let what = match proof {
+                        Proof::None => Kind::Stranger,
+                        _ => Kind::Known,
                     };
-                    self.reset(at.now, from, stray, sync.cookie, code, host);
+                    self.reset(at, from, what, sync.cookie, code, host);
                 }
                 return;
             }
@@ -102,26 +95,35 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.begin(at, from, sync, (index, peer, hash), opened, host);
     }
 
-    /// Whether another message may come in from there. A network may have four times as many as
-    /// there are places left: alone four fifths of all, and there is always one left for others.
-    fn has_place(&self, from: &Address) -> bool {
-        let of_net = self.in_nets.count(&self.key, net(from));
-        let free = self.config.max_incoming.saturating_sub(self.ins.len());
-        of_net < free.saturating_mul(4)
+    /// How many more messages may come in.
+    fn places(&self) -> u32 {
+        self.config.max_incoming.saturating_sub(self.ins.len())
+    }
+
+    /// Whether another message may come in from there. Of those that have proved where they come
+    /// from a network may have four times as many as there are places left: alone four fifths of
+    /// all, and there is always one left for others.
+    fn has_place(&self, from: &Address, proof: Proof) -> bool {
+        match proof {
+            Proof::None => self.places() != 0,
+            _ => self.in_nets.count(&self.key, net(from)) < self.places().saturating_mul(4),
+        }
     }
 
     /// Whether so many messages are half open, of one address or in all, that there are no more.
-    /// That address has three quarters of `max-per-peer` for those that prove to be its own.
+    /// They never take more than half of the places that others have left, nor all of the room that
+    /// is made ahead; and of one address's places a quarter.
     fn is_half_open_enough(&self, of_peer: u32) -> bool {
         let most = self.most_half_open();
-        let of_each = most.min(self.config.max_per_peer) / 4;
-        self.half_open >= most || of_peer >= of_each.max(1)
+        let all = self.config.max_per_peer;
+        let of_each = (most.min(all) / 4).max(1).min(all / 2);
+        self.half_open >= most.min(self.places()) || of_peer >= of_each || self.is_room_scarce()
     }
 
     /// How many messages of strangers there may be: they do not take all places of others.
     fn most_half_open(&self) -> u32 {
         let others = self.config.max_incoming.min(self.config.max_remembered);
-        self.config.max_half_open.min((others / 2).max(1))
+        self.config.max_half_open.min(others / 2)
     }
 
     /// A SYNC without what its sender may not choose here.
@@ -140,6 +142,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Reserves memory for another message from this peer, also for remembering it later. Returns
     /// the indices of message and peer.
     fn room_for_in(&mut self, at: At, from: &Address) -> Option<(u32, u32)> {
+        if self.ahead.is_some() {
+            self.peers.make_room();
+        }
         if !self.is_prepared() {
             return None;
         }
@@ -175,10 +180,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         // headers included, or are lost.
         let whole = sync.unscheduled.saturating_add(sync.unscheduled / 8);
         let until = now + Nanos(rtt.0 / 4) + self.links.speed(link).link_rate.duration(whole);
-        // Without memory the message counts as having no coflow.
-        let coflow = (sync.coflow != 0)
-            .then(|| (self.key.hash([], purpose::COFLOW, sync.coflow) >> 32) as u32)
-            .and_then(|hash| self.coflows.join(hash, sync.coflow));
         let first = self.secret(number, sync.cookie, from) as u16;
         self.insert_in(
             user, number, peer, from, sync, window, now, times, until, credit, first,
@@ -189,16 +190,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let mut narrow = false;
         if let Some(message) = self.ins.get_mut(index) {
             message.grant = sync.ren.then_some(now + rtt).into();
-            message.coflow_entry = coflow;
             message.link = link;
-            message.net = self.in_nets.join(&self.key, net(from));
             message.half_open = half_open;
             message.ticketed = proof == Proof::Ticket;
-            // A sealed SYNC may be an old one that somebody sends again, ticket and all.
+            // A sealed SYNC may be an old one that somebody sends again.
             message.proven = !half_open && message.fresh;
             message.announce(free);
             narrow = message.window < message.length.unwrap_or(u32::MAX);
         }
+        self.count_proven(index);
         self.links.join(link);
         self.half_open = self.half_open.saturating_add(half_open.into());
         self.credit(index, from, SYNC_LEN as u32);
@@ -267,7 +267,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         // That of a sealed one counts when it is opened.
         let strange = !message.proven && !message.sealed;
         self.credit(index, &from, SYNC_LEN as u32);
-        if strange && self.is_echo(now, &from, sync) && self.believe(now, index, host) {
+        let proven = strange && self.proof(now, &from, sync) != Proof::None;
+        if proven && self.believe(now, index, host) {
             return;
         }
         let Some(message) = self.ins.get_mut(index) else {

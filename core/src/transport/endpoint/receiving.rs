@@ -261,8 +261,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                     return self.old_ack(from, fin.cookie, length, host);
                 }
                 self.stray(false);
-                let (stray, code) = (Stray::Incoming, ResetCode::Unknown);
-                return self.reset(at.now, from, stray, fin.cookie, code, host);
+                let (what, code) = (Kind::Incoming, ResetCode::Unknown);
+                return self.reset(at, from, what, fin.cookie, code, host);
             }
         };
         let id = self.in_id(index);

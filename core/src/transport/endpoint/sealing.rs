@@ -66,7 +66,6 @@ enum Of {
 fn fits(packet: &Packet, kind: Kind) -> bool {
     match packet {
         Packet::Sync(_) | Packet::Fin(_) => kind == Kind::First,
-        Packet::Challenge(it) if it.ticket => kind != Kind::First,
         Packet::Token(_) | Packet::Resend(_) | Packet::Challenge(_) => kind == Kind::Receiver,
         Packet::Data(_) => kind != Kind::Receiver,
         Packet::Ack(ack) if ack.last => kind != Kind::Sender,
@@ -482,7 +481,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if let Packet::Sync(sync) = &mut packet {
             // Where it is of use, the receiver's number: which proves both address and key.
             let sealed = self.out_sealed.get(index);
-            sync.echo = sealed.and_then(|it| it.their_random).unwrap_or(sync.echo);
+            sync.echo = sealed.and_then(|it| it.their_random).unwrap_or(0);
         }
         let seal = seal_by_sender(&mut self.out_sealed, index, &packet);
         let (Some(out), Some(seal)) = (self.outs.get(index), seal) else {

@@ -94,6 +94,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         self.tell_out_opened(now, index, host);
         self.burst(now, index, host);
+        // Its peer may have taken room for one that sends to us.
+        self.prepare();
         Ok(self.out_id(index))
     }
 
@@ -231,6 +233,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 })
             }
             _ => {
+                if out.echo == 0 {
+                    // It may have come since.
+                    out.echo = self.peers.ticket(now, out.peer);
+                }
                 self.stats.count(Counter::SyncSent);
                 if out.open {
                     self.stats.count(Counter::ProbeSent);
@@ -343,8 +349,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Err(true) => return self.stats.count(Counter::TokenAddress),
             Err(false) => {
                 self.stats.count(Counter::TokenUnknown);
-                let (stray, code) = (Stray::Outgoing, ResetCode::Unknown);
-                return self.reset(at.now, from, stray, token.cookie, code, host);
+                let (what, code) = (Kind::Outgoing, ResetCode::Unknown);
+                return self.reset(at, from, what, token.cookie, code, host);
             }
         };
         let rto = self.rto_of(index);

@@ -10,6 +10,7 @@ use crate::transport::seal;
 use crate::transport::testing::Std;
 use crate::transport::wire::{self, Data, Sync};
 
+mod floods;
 mod limits;
 mod orphans;
 mod sealed;

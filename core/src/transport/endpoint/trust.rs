@@ -16,6 +16,7 @@
 
 use super::*;
 use crate::header::FLAG_UNSCHEDULED;
+use crate::transport::tally::Net;
 use crate::transport::wire::{Challenge, Data, Sync, Token, PATIENCE_UNIT};
 
 /// A CHALLENGE is of a time of 2^33 ns, 8.6 s, and is right in the one after, too.
@@ -26,10 +27,6 @@ pub(super) const TICKET_BITS: u32 = 38;
 pub(super) const TICKET_KEPT: Nanos = Nanos(1 << TICKET_BITS);
 /// Bits of a secret timestamp that are a hash.
 const STAMP_BITS: u32 = 28;
-/// Bytes on the link that one CHALLENGE is reckoned as: sixteen times what it takes.
-const CHALLENGE_WIRE: u32 = 16 * 86;
-/// So many may leave at once.
-const CHALLENGE_BURST: u64 = 64;
 /// So many tokens of a message may prove its sender's address.
 const STAMPED: u16 = 256;
 /// After so many wrong answers to tokens no answer proves anything, only an echo does.
@@ -66,6 +63,11 @@ fn seal_len<I>(message: &In<I>) -> u32 {
     } else {
         0
     }
+}
+
+/// The network that a sender counts to.
+pub(super) fn net(from: &Address) -> Net {
+    Net::of(from, 24, 48)
 }
 
 /// Whether another token may be sent to a message's sender. To a stranger a CHALLENGE may
@@ -141,10 +143,24 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         self.stats.count(Counter::SenderProven);
         self.give_ticket(now, index, host);
+        self.count_proven(index);
         if complete {
             self.in_done(now, index, host);
         }
         complete
+    }
+
+    /// A message counts to its sender's network, and to its coflow, once it is known to be of it.
+    pub(super) fn count_proven(&mut self, index: u32) {
+        let Some(message) = self.ins.get_mut(index).filter(|it| it.proven) else {
+            return;
+        };
+        message.net = self.in_nets.join(&self.key, net(&message.from));
+        if message.coflow != 0 {
+            let hash = self.key.hash([], purpose::COFLOW, message.coflow);
+            // Without memory it counts as having none.
+            message.coflow_entry = self.coflows.join((hash >> 32) as u32, message.coflow);
+        }
     }
 
     /// What the tokens' numbers and timestamps of a message follow from. `number` is the message's
@@ -187,12 +203,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.keyed(epoch, from, purpose::TICKET).max(1)
     }
 
-    /// Gives the sender of a message a ticket, unless it has one.
+    /// Gives the sender of a message a ticket, unless it has one. One that is sealed needs none: it
+    /// is no stranger's as soon as both ends have heard of each other, and not before.
     pub(super) fn give_ticket<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        if core::mem::replace(&mut message.ticketed, true) {
+        if core::mem::replace(&mut message.ticketed, true) || message.sealed {
             return;
         }
         let (from, cookie) = (message.from, message.cookie);
@@ -206,14 +223,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// What the SYNC of a new message shows.
+    /// What the SYNC of a message shows.
     pub(super) fn proof(&mut self, now: Nanos, from: &Address, sync: &Sync) -> Proof {
         if sync.echo == 0 {
             return Proof::None;
         }
+        // A sealed SYNC may be an old one that somebody sends again, ticket and all.
         let epoch = now.0 >> TICKET_BITS;
-        let recent = sync.echo == self.ticket_of(epoch, from);
-        if recent || sync.echo == self.ticket_of(epoch.wrapping_sub(1), from) {
+        let sealed = self.current.is_some();
+        let recent = !sealed && sync.echo == self.ticket_of(epoch, from);
+        if recent || !sealed && sync.echo == self.ticket_of(epoch.wrapping_sub(1), from) {
             self.stats.count(Counter::TicketValid);
             return if recent { Proof::Ticket } else { Proof::Once };
         }
@@ -258,22 +277,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         })
     }
 
-    /// Answers a SYNC with a CHALLENGE, and keeps nothing of it. The answer is shorter. All such
-    /// answers take a sixteenth of the link at most, as those who know us need the rest.
+    /// Answers a SYNC with a CHALLENGE, and keeps nothing of it.
     pub(super) fn challenge_stranger<H: Host<O, I>>(
         &mut self,
-        At { now, link, .. }: At,
+        at: At,
         from: &Address,
         sync: &Sync,
         host: &mut H,
     ) {
-        let interval = self.links.speed(link).link_rate.duration(CHALLENGE_WIRE);
-        if self.challenged > now + Nanos(interval.0.saturating_mul(CHALLENGE_BURST)) {
+        if !self.may_answer(at, Kind::Challenge) {
             return self.stats.count(Counter::ChallengeSuppressed);
         }
-        self.challenged = self.challenged.max(now) + interval;
         let ports = (sync.source, sync.destination);
-        let challenge = self.challenge_of(now, from, sync.cookie, ports);
+        let challenge = self.challenge_of(at.now, from, sync.cookie, ports);
         self.stats.count(Counter::ChallengeSent);
         self.answer_stray(from, &challenge, host);
     }
@@ -308,8 +324,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Err(false) => {
                 // Somebody has sent a SYNC in our name.
                 self.stray(false);
-                let (stray, code) = (Stray::Outgoing, ResetCode::Unknown);
-                return self.reset(at.now, from, stray, challenge.cookie, code, host);
+                let (what, code) = (Kind::Outgoing, ResetCode::Unknown);
+                return self.reset(at, from, what, challenge.cookie, code, host);
             }
         };
         let Some(out) = self.outs.get_mut(index) else {
@@ -363,7 +379,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// for what it will send to us, unless it has had one.
     pub(super) fn offer_ticket<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let epoch = now.0 >> TICKET_BITS;
-        let Some(out) = self.outs.get(index) else {
+        let Some(out) = self.outs.get(index).filter(|out| !out.sealed) else {
             return;
         };
         let (peer, cookie, to) = (out.peer, out.cookie, out.to);

@@ -55,25 +55,35 @@ fn senders_and_networks_have_their_shares() {
         all.insert(&key, n as u32, Cookie(n), from, 9, Nanos::SECOND);
     };
     for n in 0..8 {
-        assert!(all.has_share(&key, &address, (0, 0), 64), "{n}");
-        assert_eq!(all.has_share(&key, &address, (7, 0), 64), n == 0);
+        assert!(all.has_share(&key, &address, 0, 64), "{n}");
+        assert_eq!(all.has_share(&key, &address, 7, 64), n == 0);
         add(&mut all, &address, n);
     }
-    assert!(!all.has_share(&key, &address, (0, 0), 64));
-    // Another address, and the same once it has confirmed.
+    assert!(!all.has_share(&key, &address, 0, 64));
+    // Another address of the network, up to a quarter together.
     let mut other = address;
-    for last in 2..5 {
-        other.ip[15] = last;
-        for n in 0..8 {
-            assert!(all.has_share(&key, &other, (0, 0), 64));
-            add(&mut all, &other, u64::from(last) * 8 + n);
-        }
+    other.ip[15] = 2;
+    for n in 0..8 {
+        assert!(all.has_share(&key, &other, 0, 64));
+        add(&mut all, &other, 16 + n);
     }
-    // That is half of all, of one network; confirmed or not.
-    assert!(all.confirm(0, Cookie(0), &address, Nanos::ZERO));
-    assert!(!all.has_share(&key, &address, (0, 0), 64));
+    other.ip[15] = 3;
+    assert!(!all.has_share(&key, &other, 0, 64));
+    // Another network has as many as are left of the half.
     other.ip[14] = 1;
-    assert!(all.has_share(&key, &other, (0, 0), 64));
+    for n in 0..8 {
+        assert!(all.has_share(&key, &other, 0, 64));
+        add(&mut all, &other, 32 + n);
+    }
+    assert!(!all.has_share(&key, &other, 0, 64));
+    other.ip[14] = 2;
+    assert!(all.has_share(&key, &other, 0, 64));
+    // What is confirmed counts no longer.
+    for n in 0..5 {
+        assert!(!all.has_share(&key, &address, 0, 64));
+        assert!(all.confirm(n as u32, Cookie(n), &address, Nanos::ZERO));
+    }
+    assert!(all.has_share(&key, &address, 0, 64));
     while all.forget(Nanos::SECOND) {}
-    assert!(all.has_share(&key, &address, (0, 0), 64));
+    assert!(all.has_share(&key, &address, 0, 64));
 }
