@@ -58,7 +58,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             ..*what
         };
         let number = self.next_number();
-        let rto = self.rto(self.config.base_rtt);
+        let rto = rto(&self.config, self.config.base_rtt);
         self.insert_out(message, cookie, number, peer, to, &what, now, rto);
         if sealed {
             self.is_to_be_sealed(index);
@@ -181,8 +181,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return true;
         }
         if wake || ended {
-            let rto = self.rto_of(index);
             if let Some(out) = self.outs.get_mut(index) {
+                let rto = rto_of(&self.config, out);
                 let again = out.woken(now, rto);
                 self.out_timers.set(index, again);
             }
@@ -338,7 +338,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Some(_) => Counter::GrantReceived,
             None => Counter::TokenReceived,
         });
-        let index = match self.find_live_out(at.now, token.cookie, from) {
+        let index = match self.find_out(token.cookie, from) {
             Ok(index) => index,
             Err(true) => return self.stats.count(Counter::TokenAddress),
             Err(false) => {
@@ -347,11 +347,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return self.reset(at.now, from, stray, token.cookie, code, host);
             }
         };
-        let rto = self.rto_of(index);
         let Some(out) = self.outs.get_mut(index) else {
             return;
         };
-        out.heard(at.now, true, rto);
+        if out.is_over(at.now) {
+            return self.stats.count(Counter::TokenUnknown);
+        }
+        out.heard(at.now, true, rto_of(&self.config, out));
         if out.ren && out.link != at.link {
             // Packets leave by the link that grants come by.
             out.link = at.link;
@@ -439,14 +441,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     pub(super) fn on_resend(&mut self, at: At, from: &Address, resend: &Resend) {
         self.stats.count(Counter::ResendReceived);
-        let index = match self.find_live_out(at.now, resend.cookie, from) {
+        let index = match self.find_out(resend.cookie, from) {
             Ok(index) => index,
             Err(other) => return self.stray(other),
         };
-        let rto = self.rto_of(index);
         if let Some(out) = self.outs.get_mut(index) {
+            if out.is_over(at.now) {
+                return self.stray(false);
+            }
             let (too_soon, news) = out.name(at.now, resend.spans.as_slice(), self.config.base_rtt);
-            out.heard(at.now, news, rto);
+            out.heard(at.now, news, rto_of(&self.config, out));
             self.stats.add(Counter::ResendTooSoon, too_soon.into());
         }
     }
@@ -469,12 +473,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 None => self.stray(false),
             };
         }
-        // That it was delivered can be told at any time.
-        let found = match ack.last {
-            true => self.find_out(ack.cookie, from),
-            false => self.find_live_out(at.now, ack.cookie, from),
-        };
-        let index = match found {
+        let index = match self.find_out(ack.cookie, from) {
             Ok(index) => index,
             Err(other) => {
                 let hash = self.hash_in(ack.cookie, from);
@@ -484,17 +483,20 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             }
         };
-        let rto = self.rto_of(index);
         let id = self.out_id(index);
         let Some(out) = self.outs.get_mut(index) else {
             return;
         };
+        // That all was delivered can be told at any time.
+        if out.is_over(at.now) && !ack.last {
+            return self.stray(false);
+        }
         if ack.received > out.sent || ack.last && out.length != Some(ack.received) {
             return self.stats.count(Counter::SignalContradiction);
         }
         let before = out.received;
         let news = out.acknowledged(at.now, ack.received, ack.window);
-        out.heard(at.now, news, rto);
+        out.heard(at.now, news, rto_of(&self.config, out));
         if out.orphan {
             let taken = out.received.saturating_sub(before);
             if taken != 0 {
@@ -510,16 +512,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.signal(index, &final_ack(ack.cookie, ack.received), host);
             self.out_done(at.now, index, Ok(()), host);
         }
-    }
-
-    /// Silence after which a peer is probed.
-    fn rto(&self, rtt: Nanos) -> Nanos {
-        self.config.rto.max(rtt + rtt)
-    }
-
-    fn rto_of(&self, index: u32) -> Nanos {
-        let base = self.config.base_rtt;
-        self.rto(self.outs.get(index).map_or(base, |out| out.rtt(base)))
     }
 
     /// Handles a RESET from the receiver of a message.
@@ -540,6 +532,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         self.out_done(now, index, Err(Failure::Reset(code)), host);
     }
+}
+
+/// Silence after which a peer is probed.
+#[inline]
+fn rto(config: &Resolved, rtt: Nanos) -> Nanos {
+    config.rto.max(rtt + rtt)
+}
+
+#[inline]
+fn rto_of<O>(config: &Resolved, out: &Out<O>) -> Nanos {
+    rto(config, out.rtt(config.base_rtt))
 }
 
 /// Payload of the full packets that fit into `wire` bytes on a link; at least that of one packet.
