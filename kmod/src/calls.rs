@@ -432,6 +432,7 @@ impl State {
                 return false;
             };
             let (number, id) = if let Some(open) = socket.open.take() {
+                outbox.free_writer(open.writer);
                 (open.number, open.id)
             } else if let Some(first) = socket.sending.cursor_front().filter(|_| all) {
                 (*first.current().0, *first.current().1)
@@ -475,9 +476,12 @@ impl State {
         let message = endpoint.abort(Nanos(now), id, &mut surroundings);
         if let Some(socket) = self.sockets.get_mut(handle) {
             socket.end_sending(number);
-            if let Some(message) = message {
+            if let Some(message) = &message {
                 socket.freed(message.charged);
             }
+        }
+        if let Some(message) = message {
+            outbox.free_written(message.written);
         }
         self.sockets.waiting.place_came_free(now);
     }

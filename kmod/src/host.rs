@@ -11,7 +11,7 @@ use crate::ports;
 use crate::socket::{Socket, Sockets};
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNodeReservation;
-use knet_transport::{release, Departure, Outbox, Path, Report, Segments, Skb, SockAddress};
+use knet_transport::{release, Departure, Outbox, Path, Report, Segments, Skb, SockAddress, Tie};
 use turnstile_core::transport::budget::{Place, OVERHEAD};
 use turnstile_core::transport::config::Dscp;
 use turnstile_core::transport::host::{
@@ -34,6 +34,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) slave: u32,
     /// The socket for the message that the packet opens, if it was looked for already.
     pub(crate) found: Option<u64>,
+    /// The first random number that the endpoint gets.
+    pub(crate) drawn: Option<u64>,
 }
 
 /// A packet may take this much memory for each byte that may come of its message.
@@ -78,12 +80,13 @@ impl Surroundings<'_> {
         // ECN is Not-ECT, also for REN: its marks are not those of RFC 3168, and ports write them
         // into packets that say REN.
         let _ = ren;
-        let (handle, device) = match owner {
-            Owner::Out(message) => (message.socket, message.device),
-            Owner::In(message) => (message.socket, message.vrf),
+        let (handle, device, tie) = match owner {
+            Owner::Out(message) => (message.socket, message.device, message.tie),
+            Owner::In(message) => (message.socket, message.vrf, message.tie),
             // What answers a packet of a VRF stays in it.
-            Owner::Nobody => (0, self.vrf()),
+            Owner::Nobody => (0, self.vrf(), Tie::default()),
         };
+        let device = if device != 0 { device } else { tie.device };
         self.outbox.add(&Departure {
             to: Path {
                 ip: to.ip,
@@ -91,7 +94,7 @@ impl Surroundings<'_> {
                 scope: to.scope,
             },
             socket: self.sockets.get(handle).map(|socket| &*socket.sock),
-            device,
+            tie: Tie { device, ..tie },
             head: header,
             payload: payload
                 .as_ref()
@@ -115,7 +118,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
     type Payload = Skb;
 
     fn random(&mut self) -> u64 {
-        knet_transport::random()
+        self.drawn.take().unwrap_or_else(knet_transport::random)
     }
 
     #[inline]
@@ -197,6 +200,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         let slot = RBTreeNodeReservation::new(atomic()).map_err(|_| Refusal::Ignore)?;
         socket.budget.resize(socket.sock.receive_buffer());
         let (number, place, window) = socket.admit(id, sync.length).ok_or(Refusal::Ignore)?;
+        let tie = socket.sock.tie();
         let message = Incoming {
             socket: handle,
             number,
@@ -208,6 +212,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
                 self.device
             },
             vrf: self.vrf(),
+            tie,
             segments: Segments::new(),
             length: sync.length,
             contiguous: 0,
@@ -314,6 +319,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         let now = self.now;
         let handle = message.socket;
         self.sockets.waiting.place_came_free(now);
+        self.outbox.free_written(message.written);
         let Some(socket) = self.socket(handle) else {
             return;
         };
@@ -347,7 +353,6 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             socket.sock.writable();
         }
         let gone = socket.closed && socket.sending.is_empty();
-        drop(message);
         if gone {
             self.sockets.remove(handle);
         }

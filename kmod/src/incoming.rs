@@ -2,7 +2,7 @@
 //! A message that comes in, as the socket's side keeps it.
 
 use kernel::rbtree::RBTreeNodeReservation;
-use knet_transport::{Segments, SockAddress};
+use knet_transport::{Segments, SockAddress, Tie};
 use turnstile_core::transport::budget::Place;
 use turnstile_core::transport::host::InId;
 
@@ -20,6 +20,8 @@ pub(crate) struct Incoming {
     pub(crate) device: u32,
     /// The VRF that this is in, which answers stay in; 0: none.
     pub(crate) vrf: u32,
+    /// What the socket was tied to when it began.
+    pub(crate) tie: Tie,
     /// What came.
     pub(crate) segments: Segments,
     /// Its length, once that is known.

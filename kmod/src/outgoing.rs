@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A message that goes out, as the socket's side keeps it.
 
-use knet_transport::{SockAddress, Writer, Written};
+use knet_transport::{SockAddress, Tie, Writer, Written};
 use turnstile_core::transport::host::OutId;
 
 /// Counted for each message beside its bytes.
@@ -23,8 +23,10 @@ pub(crate) struct Outgoing {
     pub(crate) began: u64,
     /// Whom it is for.
     pub(crate) to: SockAddress,
-    /// The device that it has to go by; 0: the socket's, or any.
+    /// The device that it has to go by; 0: the tie's, or any.
     pub(crate) device: u32,
+    /// What the socket was tied to when it began.
+    pub(crate) tie: Tie,
 }
 
 /// A message that further calls append to.

@@ -6,10 +6,11 @@ use crate::outgoing::{Open, Outgoing, OVERHEAD};
 use crate::state::{address, State, Turnstile};
 use kernel::prelude::*;
 use knet_transport::{
-    now, Caller, Net, Outbox, Path, SendOptions, Sending, SockAddress, Timeout, Writer, Written,
+    now, random, Caller, Net, Outbox, Path, SendOptions, Sending, SockAddress, Tie, Timeout,
+    Writer, Written,
 };
 use turnstile_core::transport::host::{self, OutId, SendError};
-use turnstile_core::transport::wire::{mss, MAX_LENGTH};
+use turnstile_core::transport::wire::{mss, Cookie, MAX_LENGTH};
 use turnstile_core::units::Nanos;
 
 /// The most that is copied before some of it is sent.
@@ -51,6 +52,9 @@ enum Stage {
 #[derive(Clone, Copy)]
 struct Beginning {
     path: Path,
+    tie: Tie,
+    /// What the message's cookie is made of, and so its UDP port.
+    drawn: u64,
     device: u32,
     source: u16,
     mss: u16,
@@ -146,7 +150,9 @@ impl Call<'_, '_> {
             None => (!self.more).then_some(self.len),
         };
         self.sock.autobind(self.net)?;
-        let (path, mtu) = self.sock.route(self.net, &to, &options.wish)?;
+        let drawn = random();
+        let port = Cookie(drawn).source_port();
+        let (path, tie, mtu) = self.sock.route(self.net, &to, &options.wish, port)?;
         let ipv6 = !address(&path).is_ipv4();
         let mss = mss(mtu, ipv6).ok_or_else(errno::too_long)?.min(MAX_MSS);
         let at_once = length.filter(|length| *length == self.len).unwrap_or(0);
@@ -164,6 +170,8 @@ impl Call<'_, '_> {
             written: 0,
             stage: Stage::New(Beginning {
                 path,
+                tie,
+                drawn,
                 device: options.wish.device,
                 source: self.sock.port(),
                 mss,
@@ -422,9 +430,12 @@ impl State {
             began: now,
             to: going.to,
             device: beginning.device,
+            tie: beginning.tie,
         };
         let to = address(&path);
         let (endpoint, mut surroundings) = self.split(outbox, now);
+        // The first number that it draws is the cookie.
+        surroundings.drawn = Some(beginning.drawn);
         let sent = endpoint.send(Nanos(now), &to, &what, message, &mut surroundings);
         let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
         match sent {
@@ -443,8 +454,13 @@ impl State {
                         going.data = Some(message.written);
                         Ok(None)
                     }
-                    SendError::Length => Err(errno::too_long()),
-                    SendError::NoMemory => Err(errno::no_room()),
+                    SendError::Length | SendError::NoMemory => {
+                        outbox.free_written(message.written);
+                        Err(match why {
+                            SendError::Length => errno::too_long(),
+                            _ => errno::no_room(),
+                        })
+                    }
                 }
             }
         }

@@ -87,6 +87,7 @@ impl State {
             device: 0,
             slave: 0,
             found: None,
+            drawn: None,
         };
         (&mut self.endpoint, surroundings)
     }
@@ -192,16 +193,16 @@ fn deliver(
     }
     // The socket is asked before the sender is told that anything came.
     let mut found = None;
-    if let Some(sock) = destination(&mut state, &arrival, packet) {
-        let mut verdict = arrival.admitted(&sock, true);
+    if let Some((sock, bound)) = destination(&mut state, &arrival, packet) {
+        let mut verdict = arrival.admitted(&sock, bound, true);
         if verdict == Verdict::AskUnlocked {
             drop(state);
-            verdict = arrival.admitted(&sock, false);
+            verdict = arrival.admitted(&sock, bound, false);
             state = match net.lock() {
                 Some(state) => state,
                 None => return,
             };
-            let same = |now: SockRef| now.handle() == sock.handle();
+            let same = |(now, _): (SockRef, u32)| now.handle() == sock.handle();
             if !destination(&mut state, &arrival, packet).is_some_and(same) {
                 // It is another one's by now, which was not asked. The sender will repeat it.
                 verdict = Verdict::Refused;
@@ -284,17 +285,17 @@ fn accept(
 }
 
 /// The socket that a packet is for, if there is one: that of its message, or the one that would
-/// have it.
+/// have it. And the device that it was bound to when the message began.
 fn destination(
     state: &mut Locked<'_, Turnstile>,
     arrival: &Arrival<'_>,
     packet: &Packet,
-) -> Option<SockRef> {
+) -> Option<(SockRef, u32)> {
     let (state, outbox) = state.parts();
     let from = source(arrival);
-    let handle = match (state.endpoint.owner(&from, packet), packet) {
-        (Owner::Out(message), _) => message.socket,
-        (Owner::In(message), _) => message.socket,
+    let (handle, bound) = match (state.endpoint.owner(&from, packet), packet) {
+        (Owner::Out(message), _) => (message.socket, Some(message.tie.device)),
+        (Owner::In(message), _) => (message.socket, Some(message.tie.device)),
         (Owner::Nobody, Packet::Sync(sync)) if !sync.probe => {
             let (_, mut surroundings) = state.split(outbox, 0);
             (surroundings.device, surroundings.slave) = (arrival.device, arrival.slave);
@@ -303,11 +304,13 @@ fn destination(
                 scope: from.scope,
                 port: sync.source,
             };
-            surroundings.find(&sender, &from.local, sync.destination)?
+            let found = surroundings.find(&sender, &from.local, sync.destination)?;
+            (found, None)
         }
         (Owner::Nobody, _) => return None,
     };
-    Some(state.sockets.get(handle)?.sock.hold())
+    let sock = &state.sockets.get(handle)?.sock;
+    Some((sock.hold(), bound.unwrap_or_else(|| sock.tie().device)))
 }
 
 /// Whether somebody quotes a packet of a message.

@@ -6,8 +6,8 @@
 //! [`Endpoint::next_timer`] says when to call [`Endpoint::timer`]. Every call takes bounded time:
 //! if more remains to be done, the next timer is due at once.
 //!
-//! `now` is a monotonic clock, which goes on while the host is suspended; `clock` is the low 32 bits
-//! of the expiry clock in ns, on which hosts should agree if tokens expire.
+//! `now` is a monotonic clock, which goes on while the host is suspended; `clock` is the low 32
+//! bits of the expiry clock in ns, on which hosts should agree if tokens expire.
 //!
 //! # What forged packets can do
 //!
@@ -347,6 +347,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let found = match packet {
             Packet::Reset(_) if out_first => out().or_else(incoming),
+            Packet::Challenge(it) if it.ticket => out().or_else(incoming),
             _ if out_first => out(),
             _ => incoming(),
         };

@@ -32,6 +32,8 @@ pub(crate) struct Peer {
     /// What shows it that we have our address, and until when.
     ticket: u64,
     ticket_until: Nanos,
+    /// Of which time the ticket was that it was last offered.
+    offered: u64,
     /// Since it had no message for the first time: its network's index.
     net: Option<u32>,
 }
@@ -107,6 +109,7 @@ impl<M: Memory> Peers<M> {
             most: u32::MAX,
             most_until: Nanos::ZERO,
             ticket: 0,
+            offered: u64::MAX,
             ticket_until: Nanos::ZERO,
             net: None,
         })?;
@@ -177,6 +180,12 @@ impl<M: Memory> Peers<M> {
         if let Some(peer) = self.all.get_mut(index) {
             (peer.ticket, peer.ticket_until) = (ticket, until);
         }
+    }
+
+    /// Whether a peer was not offered the ticket of a time. It is offered it now.
+    pub(crate) fn offers(&mut self, index: u32, time: u64) -> bool {
+        let peer = self.all.get_mut(index);
+        peer.is_some_and(|peer| core::mem::replace(&mut peer.offered, time) != time)
     }
 
     /// If a peer has no messages, it is dropped, or noted as idle if it has given us a ticket.

@@ -306,7 +306,7 @@ counters! {
     /// DATA that was not taken: longer than its SYNC says packets are. A token is for one of that
     /// length.
     DataTooLong = "data_too_long",
-    /// Tickets sent: to senders that have proved their address, for their next messages.
+    /// Tickets sent: to peers that have proved their address, for their next messages.
     TicketSent = "ticket_sent",
     /// Tickets received.
     TicketReceived = "ticket_received",

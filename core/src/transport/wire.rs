@@ -247,8 +247,8 @@ pub struct Reset {
 }
 
 /// Asks a sender to prove that it has the address that its packets come from: by sending its SYNC
-/// again, with this number. Or gives it a ticket, which proves the same in the SYNCs of other
-/// messages. From the receiver.
+/// again, with this number. From the receiver. Or gives the other end a ticket, which proves the
+/// same in the SYNCs of other messages. From both.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Challenge {
     /// The message.

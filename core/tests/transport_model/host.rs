@@ -160,6 +160,7 @@ fn owned(owner: &Owner<'_, Out, In>, packet: &Packet, payload: Option<&Slice<'_,
             assert_eq!(payload.map(|p| p.message.message), Some(out.message));
         }
         (Owner::Out(_), Packet::Sync(_) | Packet::Fin(_) | Packet::Ack(_) | Packet::Reset(_)) => {}
+        (Owner::Out(_), Packet::Challenge(it)) => assert!(it.ticket),
         (
             Owner::In(message),
             Packet::Token(_)

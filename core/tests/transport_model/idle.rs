@@ -53,7 +53,7 @@ fn a_message_that_is_held_open_draws_few_tokens() {
         for known in [false, true] {
             for loss in [0, 10_000, 100_000] {
                 // Which words are lost is chance.
-                let seeds = if loss == 0 { 1 } else { 10 };
+                let seeds = if loss == 0 { 1 } else { 50 };
                 let (mut idle, mut took) = (0, 0);
                 for seed in 0..seeds {
                     let (tokens, time) = held(seed, &config, loss, known);

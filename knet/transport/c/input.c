@@ -117,15 +117,15 @@ static bool knt_has_programs(struct sock *sk)
 }
 
 /*
- * Whether a socket may have a packet that came by this device: by what it is bound to, by its
- * cgroup's programs, by the security module, and by its own filter. Those see what UDP's see: data
- * begins with UDP's header. A filter cannot shorten a packet: that would be another message.
- * locked: the caller has a lock under which nobody's program should run. enum knt_verdict.
+ * Whether a socket may have a packet that came by this device: by what it is bound to (or was, when
+ * the packet's message began; 0: nothing), by its cgroup's programs, by the security module, and
+ * by its own filter. Those see what UDP's see: data begins with UDP's header. A filter cannot
+ * shorten a packet: that would be another message. locked: the caller has a lock under which
+ * nobody's program should run. enum knt_verdict.
  */
-u32 knt_sock_admits(struct sock *sk, struct sk_buff *skb, u32 device, u32 slave, bool locked)
+u32 knt_sock_admits(struct sock *sk, struct sk_buff *skb, u32 bound, u32 device, u32 slave,
+		    bool locked)
 {
-	u32 bound = READ_ONCE(sk->sk_bound_dev_if);
-
 	if (bound && bound != device && bound != slave)
 		return KNT_REFUSES;
 	if (locked && knt_has_programs(sk))

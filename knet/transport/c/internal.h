@@ -57,6 +57,7 @@ struct knt_sock {
 	spinlock_t mem_lock;		/* for sk_forward_alloc, which is charged from anywhere */
 	u32 user;			/* whom it counts for */
 	u32 held;			/* memory.c: of messages that came; with mem_lock */
+	u32 sent;			/* and of those that go out */
 	bool opened;			/* Rust knows it */
 	spinlock_t report_lock;		/* message.c: for what follows */
 	u32 reported;			/* memory of reports in sk_error_queue */
@@ -95,16 +96,29 @@ int knt_error_lookup(struct sock *udp, struct sk_buff *skb);
 void knt_error_receive(struct sock *udp, struct sk_buff *skb, int err, __be16 port, u32 info,
 		       u8 *payload);
 struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
-				const struct knt_path *path, u32 device, u16 port);
+				const struct knt_path *path, u32 device, u32 mark, u16 port);
 void knt_routes_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);
-bool knt_mem_charge(struct sock *sk, u32 bytes, int kind);
-void knt_mem_uncharge(struct sock *sk, u32 bytes, int kind);
+bool knt_mem_charge_out(struct sock *sk, u32 bytes);
+void knt_mem_uncharge_out(struct sock *sk, u32 bytes);
+bool knt_mem_charge_in(struct sock *sk, u32 bytes);
+void knt_mem_uncharge_in(struct sock *sk, u32 bytes);
 void knt_seal_payload(struct sk_buff *skb, u32 head_len, const struct knt_seal *seal);
 bool knt_mem_charge_report(struct sock *sk, u32 bytes);
 void knt_mem_uncharge_report(struct sock *sk, u32 bytes);
 void knt_segments_sweep(struct knt_outbox *box);
+void knt_outs_sweep(struct knt_outbox *box);
+
+/*
+ * So many packets or blocks of pages may be freed here: with the namespace's lock few. Without it
+ * bottom halves are on, but for packets and timers.
+ */
+static inline u32 knt_most_freed(void)
+{
+	return in_task() && !in_softirq() ? U32_MAX : 64;
+}
+
 int knt_sockets_register(void);
 void knt_sockets_unregister(void);
 void knt_sock_abort(struct sock *sk, u64 handle, int err);

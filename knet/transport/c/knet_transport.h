@@ -105,11 +105,20 @@ struct knt_seal {
 	u8 label[KNT_LABEL];	/* authenticated, behind the transport's header */
 };
 
+/*
+ * What a socket's options tied it to when a message began, whose packets keep to that. All zero:
+ * nothing.
+ */
+struct knt_tie {
+	u32 device;
+	u32 mark;
+};
+
 /* A packet to send. */
 struct knt_departure {
 	struct knt_path to;
 	struct sock *sk;	/* whose it is; NULL: nobody's */
-	u32 device;		/* that it has to go by; 0: the socket's, or any */
+	struct knt_tie tie;	/* what it has to go by */
 	const u8 *head;
 	u32 head_len;
 	struct knt_out *out;	/* NULL: no payload */
@@ -247,7 +256,8 @@ u64 knt_random(void);
 /* input.c */
 void knt_skb_take(struct sk_buff *skb);
 void knt_skb_free(struct sk_buff *skb);
-u32 knt_sock_admits(struct sock *sk, struct sk_buff *skb, u32 device, u32 slave, bool locked);
+u32 knt_sock_admits(struct sock *sk, struct sk_buff *skb, u32 bound, u32 device, u32 slave,
+		    bool locked);
 
 /* seal.c */
 void knt_hmac(const u8 *key, u32 key_len, const u8 *data, u32 len, u8 mac[KNT_KEY]);
@@ -262,6 +272,7 @@ struct knt_outbox {
 	struct sk_buff *first;
 	struct sk_buff *last;
 	struct sk_buff *garbage;	/* segments.c */
+	struct knt_out *outs;		/* out.c */
 };
 
 bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
@@ -275,18 +286,27 @@ struct knt_wish {
 	u32 device;		/* 0: the socket's, or any */
 };
 
+/* What there is to know of it then. */
+struct knt_way_out {
+	struct knt_path path;
+	struct knt_tie tie;
+	u32 mtu;
+};
+
 int knt_route(struct sock *sk, const struct knt_address *to, const struct knt_wish *wish,
-	      struct knt_path *path, u32 *mtu);
+	      u16 port, struct knt_way_out *way);
 
 /*
  * out.c: what an application wrote of a message, in pages that packets refer to. It has a reference
  * to the socket, to whose memory it counts. Writing is for one at a time and sleeps; all else is
- * for any context.
+ * for any context. With the namespace's lock the last reference to much is given back by
+ * knt_out_leave().
  */
 /* length 0: not known, or more than this call has */
 struct knt_out *knt_out_new(struct sock *sk, u32 length);
 void knt_out_get(struct knt_out *out);
 void knt_out_put(struct knt_out *out);
+void knt_out_leave(struct knt_out *out, struct knt_outbox *box);
 int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len);
 void knt_out_release(struct knt_out *out, u32 below);
 
@@ -363,6 +383,7 @@ void knt_sock_hold(struct sock *sk);
 void knt_sock_put(struct sock *sk);
 void knt_sock_view(struct sock *sk, struct knt_sock_view *view);
 u32 knt_sock_user(const struct sock *sk);
+struct knt_tie knt_sock_tie(const struct sock *sk);
 bool knt_sock_is_shut(const struct sock *sk, bool send);
 u32 knt_sock_buffer(const struct sock *sk, bool send);
 u16 knt_sock_port(const struct sock *sk);

@@ -1,43 +1,148 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What messages take is charged to their sockets, as TCP does: against the protocol's limit and the
- * memory cgroup. It also shows in sk_rmem_alloc and sk_wmem_alloc, by which the kernel judges which
- * sockets may have more while memory is scarce (__sk_mem_raise_allocated()), and which SO_MEMINFO
- * tells. A lock of its own keeps the account, because what is charged in one context is freed in
- * any other.
+ * What messages take is charged to their sockets, as TCP does: against the protocol's limit, and
+ * the memory cgroup. It also shows in sk_rmem_alloc and sk_wmem_alloc, by which the kernel judges
+ * which sockets may have more while memory is scarce (__sk_mem_raise_allocated()), and which
+ * SO_MEMINFO tells. A lock of its own keeps the account, because what is charged in one context is
+ * freed in any other.
+ *
+ * The kernel charges the cgroup along with the protocol, and where that may not sleep it lets a
+ * full cgroup have more. For what comes from the network there is no choice, and SO_RCVBUF
+ * bounds it. What is sent counts to the cgroup of the sender as pages that are allocated for it
+ * (KNT_OUT_GFP), which may be refused, and here to the protocol only.
  */
+#include <net/proto_memory.h>
 #include "internal.h"
 
 /* A receive buffer is never taken to be smaller: twice the least of Rust's budget. */
 #define KNT_LEAST_RECEIVE (32 << 10)
 
-bool knt_mem_charge(struct sock *sk, u32 bytes, int kind)
+static void knt_mem_press(struct sock *sk, bool scarce)
+{
+	if (READ_ONCE(*sk->sk_prot->memory_pressure) != scarce)
+		WRITE_ONCE(*sk->sk_prot->memory_pressure, scarce);
+}
+
+/*
+ * Whether a socket may have more to send while memory is scarce: if it has little, or no more than
+ * its share.
+ */
+static bool knt_mem_is_due(struct sock *sk)
+{
+	long has = refcount_read(&sk->sk_wmem_alloc) + atomic_read(&sk->sk_rmem_alloc);
+
+	return has < READ_ONCE(sk->sk_prot->sysctl_wmem[0]) ||
+	       sk_sockets_allocated_read_positive(sk) * (has >> PAGE_SHIFT) <
+	       sk_prot_mem_limits(sk, 2);
+}
+
+/* Takes pages of what the protocol may have. */
+static bool knt_mem_take(struct sock *sk, u32 pages)
+{
+	long all;
+
+	if (sk->sk_bypass_prot_mem)
+		return true;
+	sk_memory_allocated_add(sk, pages);
+	all = sk_memory_allocated(sk);
+	if (likely(all <= sk_prot_mem_limits(sk, 0))) {
+		knt_mem_press(sk, false);
+		return true;
+	}
+	if (all > sk_prot_mem_limits(sk, 1))
+		knt_mem_press(sk, true);
+	if (all <= sk_prot_mem_limits(sk, 2) &&
+	    (!sk_under_global_memory_pressure(sk) || knt_mem_is_due(sk)))
+		return true;
+	sk_memory_allocated_sub(sk, pages);
+	return false;
+}
+
+static void knt_mem_give(struct sock *sk, u32 pages)
+{
+	if (sk->sk_bypass_prot_mem)
+		return;
+	sk_memory_allocated_sub(sk, pages);
+	if (sk_under_global_memory_pressure(sk) &&
+	    sk_memory_allocated(sk) < sk_prot_mem_limits(sk, 0))
+		knt_mem_press(sk, false);
+}
+
+/* How many pages more, or less, so many bytes are. */
+static u32 knt_mem_pages(u32 less, u32 more)
+{
+	return DIV_ROUND_UP_ULL(more, PAGE_SIZE) - DIV_ROUND_UP_ULL(less, PAGE_SIZE);
+}
+
+/* For what is to be sent. */
+bool knt_mem_charge_out(struct sock *sk, u32 bytes)
 {
 	struct knt_sock *knt = knt_sk(sk);
-	bool done = true;
-	int more;
+	bool done = false;
+	u32 pages;
 
 	spin_lock_bh(&knt->mem_lock);
-	if (kind == SK_MEM_RECV) {
-		u32 most = max_t(u32, READ_ONCE(sk->sk_rcvbuf), KNT_LEAST_RECEIVE);
-
-		done = bytes <= most && knt->held <= most - bytes;
+	if (bytes <= U32_MAX - knt->sent) {
+		pages = knt_mem_pages(knt->sent, knt->sent + bytes);
+		done = !pages || knt_mem_take(sk, pages);
 	}
-	if (done && sk_has_account(sk)) {
-		more = (int)bytes - sk->sk_forward_alloc;
-		if (more > 0)
-			done = __sk_mem_schedule(sk, more, kind);
-		if (done)
-			sk_mem_charge(sk, bytes);
-	}
-	if (done && kind == SK_MEM_RECV) {
-		knt->held += bytes;
-		atomic_add(bytes, &sk->sk_rmem_alloc);
-	} else if (done) {
+	if (done) {
+		knt->sent += bytes;
 		refcount_add(bytes, &sk->sk_wmem_alloc);
 	}
 	spin_unlock_bh(&knt->mem_lock);
 	return done;
+}
+
+/* With a reference to the socket, which also counts in sk_wmem_alloc. */
+void knt_mem_uncharge_out(struct sock *sk, u32 bytes)
+{
+	struct knt_sock *knt = knt_sk(sk);
+	u32 pages;
+
+	spin_lock_bh(&knt->mem_lock);
+	knt->sent -= bytes;
+	WARN_ON_ONCE(refcount_sub_and_test(bytes, &sk->sk_wmem_alloc));
+	pages = knt_mem_pages(knt->sent, knt->sent + bytes);
+	if (pages)
+		knt_mem_give(sk, pages);
+	spin_unlock_bh(&knt->mem_lock);
+}
+
+/* For what came. */
+bool knt_mem_charge_in(struct sock *sk, u32 bytes)
+{
+	u32 most = max_t(u32, READ_ONCE(sk->sk_rcvbuf), KNT_LEAST_RECEIVE);
+	struct knt_sock *knt = knt_sk(sk);
+	bool done;
+	int more;
+
+	spin_lock_bh(&knt->mem_lock);
+	done = bytes <= most && knt->held <= most - bytes;
+	if (done && sk_has_account(sk)) {
+		more = (int)bytes - sk->sk_forward_alloc;
+		if (more > 0)
+			done = __sk_mem_schedule(sk, more, SK_MEM_RECV);
+		if (done)
+			sk_mem_charge(sk, bytes);
+	}
+	if (done) {
+		knt->held += bytes;
+		atomic_add(bytes, &sk->sk_rmem_alloc);
+	}
+	spin_unlock_bh(&knt->mem_lock);
+	return done;
+}
+
+void knt_mem_uncharge_in(struct sock *sk, u32 bytes)
+{
+	struct knt_sock *knt = knt_sk(sk);
+
+	spin_lock_bh(&knt->mem_lock);
+	knt->held -= bytes;
+	atomic_sub(bytes, &sk->sk_rmem_alloc);
+	sk_mem_uncharge(sk, bytes);
+	spin_unlock_bh(&knt->mem_lock);
 }
 
 /* Reports are bounded by who makes them, and count like what was received. */
@@ -67,22 +172,6 @@ void knt_mem_uncharge_report(struct sock *sk, u32 bytes)
 
 	spin_lock_bh(&knt->mem_lock);
 	atomic_sub(bytes, &sk->sk_rmem_alloc);
-	sk_mem_uncharge(sk, bytes);
-	spin_unlock_bh(&knt->mem_lock);
-}
-
-/* With a reference to the socket, which also counts in sk_wmem_alloc. */
-void knt_mem_uncharge(struct sock *sk, u32 bytes, int kind)
-{
-	struct knt_sock *knt = knt_sk(sk);
-
-	spin_lock_bh(&knt->mem_lock);
-	if (kind == SK_MEM_RECV) {
-		knt->held -= bytes;
-		atomic_sub(bytes, &sk->sk_rmem_alloc);
-	} else {
-		WARN_ON_ONCE(refcount_sub_and_test(bytes, &sk->sk_wmem_alloc));
-	}
 	sk_mem_uncharge(sk, bytes);
 	spin_unlock_bh(&knt->mem_lock);
 }

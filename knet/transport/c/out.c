@@ -8,10 +8,18 @@
 #include <linux/xarray.h>
 #include "internal.h"
 
+/*
+ * Whoever fills his cgroup waits for what it can give back, and is refused then: nobody is killed
+ * for what will be free when it is delivered.
+ */
+#define KNT_OUT_GFP (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 /* A message up to this long needs no pages. */
 #define KNT_SHORT 2048
 #define KNT_BLOCK_ORDER 3
 #define KNT_BLOCK_PAGES (1 << KNT_BLOCK_ORDER)
+/* So many pages of a message that ends are not worth to be freed later. */
+#define KNT_FEW_PAGES 4
 
 struct knt_out {
 	refcount_t references;
@@ -20,6 +28,7 @@ struct knt_out {
 	u32 charged;
 	unsigned long freed;	/* pages below are gone */
 	struct sock *sk;
+	struct knt_out *next;	/* in an outbox */
 	/*
 	 * By number; a block by that of its first, and tagged. Who finds an entry that is not a
 	 * block, and does not want its page, must not look at the page: it may be freed already.
@@ -36,11 +45,11 @@ struct knt_out *knt_out_new(struct sock *sk, u32 length)
 	u32 room = length <= KNT_SHORT ? length : 0;
 	struct knt_out *out;
 
-	out = kmalloc(struct_size(out, data, room), GFP_KERNEL);
+	out = kmalloc(struct_size(out, data, room), KNT_OUT_GFP);
 	if (!out)
 		return NULL;
 	out->charged = ksize(out);
-	if (!knt_mem_charge(sk, out->charged, SK_MEM_SEND)) {
+	if (!knt_mem_charge_out(sk, out->charged)) {
 		kfree(out);
 		return NULL;
 	}
@@ -64,28 +73,72 @@ static bool knt_is_block(void *entry)
 	return entry && xa_pointer_tag(entry) == KNT_BLOCK;
 }
 
-static void knt_out_free_entry(struct knt_out *out, void *entry)
+/* How many bytes are free then, for the caller to take them off the account. */
+static u32 knt_out_free_entry(void *entry)
 {
 	u32 bytes = PAGE_SIZE << (knt_is_block(entry) ? KNT_BLOCK_ORDER : 0);
 
 	put_page(xa_untag_pointer(entry));
-	knt_mem_uncharge(out->sk, bytes, SK_MEM_SEND);
+	return bytes;
+}
+
+static void knt_out_free_pages(struct knt_out *out, u32 most)
+{
+	unsigned long index = out->freed, last = out->written >> PAGE_SHIFT;
+	u32 count = 0;
+
+	/* One more than were written to may be there. */
+	while (index <= last) {
+		void *entry = xa_load(&out->pages, index);
+
+		if (entry)
+			out->charged += knt_out_free_entry(entry);
+		index += knt_is_block(entry) ? KNT_BLOCK_PAGES : 1;
+		WARN_ON_ONCE(IS_ENABLED(CONFIG_PROVE_LOCKING) && ++count > most);
+	}
+	xa_destroy(&out->pages);
+}
+
+static void knt_out_free(struct knt_out *out, u32 most)
+{
+	struct sock *sk = out->sk;
+
+	if (!out->room)
+		knt_out_free_pages(out, most);
+	knt_mem_uncharge_out(sk, out->charged);
+	kfree(out);
+	sock_put(sk);
 }
 
 void knt_out_put(struct knt_out *out)
 {
-	struct sock *sk = out->sk;
-	unsigned long index;
-	void *entry;
+	if (refcount_dec_and_test(&out->references))
+		knt_out_free(out, knt_most_freed());
+}
 
-	if (!refcount_dec_and_test(&out->references))
+/* Gives a reference back, and leaves what there is to free then to knt_outbox_send(). */
+void knt_out_leave(struct knt_out *out, struct knt_outbox *box)
+{
+	if ((READ_ONCE(out->written) >> PAGE_SHIFT) - out->freed <= KNT_FEW_PAGES) {
+		knt_out_put(out);
 		return;
-	xa_for_each(&out->pages, index, entry)
-		knt_out_free_entry(out, entry);
-	xa_destroy(&out->pages);
-	knt_mem_uncharge(sk, out->charged, SK_MEM_SEND);
-	kfree(out);
-	sock_put(sk);
+	}
+	if (refcount_dec_not_one(&out->references))
+		return;
+	/* Nobody else has one, nor gets one. */
+	out->next = box->outs;
+	box->outs = out;
+}
+
+/* Frees what was left in an outbox, without the namespace's lock. */
+void knt_outs_sweep(struct knt_outbox *box)
+{
+	while (box->outs) {
+		struct knt_out *out = box->outs;
+
+		box->outs = out->next;
+		knt_out_free(out, U32_MAX);
+	}
 }
 
 /*
@@ -95,6 +148,7 @@ void knt_out_put(struct knt_out *out)
 void knt_out_release(struct knt_out *out, u32 below)
 {
 	unsigned long end = min(below, READ_ONCE(out->written)) >> PAGE_SHIFT;
+	u32 bytes = 0;
 	void *entry;
 
 	while (out->freed < end) {
@@ -110,8 +164,10 @@ void knt_out_release(struct knt_out *out, u32 below)
 			out->freed++;
 		}
 		if (entry)
-			knt_out_free_entry(out, entry);
+			bytes += knt_out_free_entry(entry);
 	}
+	if (bytes)
+		knt_mem_uncharge_out(out->sk, bytes);
 }
 
 /* The page of an offset, where the offset is in it, and how many bytes follow there. */
@@ -133,60 +189,58 @@ static struct page *knt_out_find(struct knt_out *out, u32 offset, u32 *at, u32 *
 	return xa_untag_pointer(entry);
 }
 
-/* A new page, or a block if that many bytes are to come and it is the place for one. */
-static struct page *knt_out_grow(struct knt_out *out, u32 len)
+/*
+ * A new page, or a block if that many bytes are to come and it is the place for one. paid: bytes
+ * that are charged and not used.
+ */
+static struct page *knt_out_grow(struct knt_out *out, u32 len, u32 *paid)
 {
 	unsigned long index = out->written >> PAGE_SHIFT;
 	struct page *page = NULL;
-	u32 order = 0;
+	u32 order = 0, size, all;
 	void *entry;
 
 	if (!(index & (KNT_BLOCK_PAGES - 1)) && len > PAGE_SIZE * KNT_BLOCK_PAGES / 2)
 		order = KNT_BLOCK_ORDER;
-	if (!knt_mem_charge(out->sk, PAGE_SIZE << order, SK_MEM_SEND))
-		return NULL;
+	size = PAGE_SIZE << order;
+	if (*paid < size) {
+		/* For all that is to come at once, if that may be had. */
+		all = max_t(u32, round_up(len, PAGE_SIZE), size);
+		if (!knt_mem_charge_out(out->sk, all - *paid)) {
+			all = size;
+			if (!knt_mem_charge_out(out->sk, all - *paid))
+				return NULL;
+		}
+		*paid = all;
+	}
 	if (order)
-		page = alloc_pages(GFP_KERNEL | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, order);
+		page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, order);
 	if (!page) {
-		if (order)
-			knt_mem_uncharge(out->sk, (PAGE_SIZE << order) - PAGE_SIZE, SK_MEM_SEND);
 		order = 0;
-		page = alloc_pages(GFP_KERNEL, 0);
+		page = alloc_pages(KNT_OUT_GFP, 0);
 	}
-	if (!page) {
-		knt_mem_uncharge(out->sk, PAGE_SIZE, SK_MEM_SEND);
+	if (!page)
 		return NULL;
-	}
 	entry = xa_tag_pointer(page, order ? KNT_BLOCK : 0);
-	if (xa_err(xa_store_bh(&out->pages, index, entry, GFP_KERNEL))) {
-		knt_out_free_entry(out, entry);
+	if (xa_err(xa_store_bh(&out->pages, index, entry, KNT_OUT_GFP))) {
+		put_page(page);
 		return NULL;
 	}
+	*paid -= PAGE_SIZE << order;
 	return page;
 }
 
-/* Appends from the application's memory; returns how much. Sleeps. */
-int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len)
+static int knt_out_fill(struct knt_out *out, struct msghdr *msg, u32 len, u32 *paid)
 {
 	u32 done = 0;
 
-	if (out->room) {
-		len = min(len, out->room - out->written);
-		done = copy_from_iter(out->data + out->written, len, &msg->msg_iter);
-		smp_store_release(&out->written, out->written + done);
-		return done || !len ? done : -EFAULT;
-	}
-	/* Offsets never wrap; and the result is an int. */
-	if (len > U32_MAX - out->written)
-		return -ENOBUFS;
-	len = min_t(u32, len, INT_MAX);
 	while (done < len) {
 		u32 at, left, copied;
 		struct page *page;
 
 		page = knt_out_find(out, out->written, &at, &left);
 		if (!page) {
-			page = knt_out_grow(out, len - done);
+			page = knt_out_grow(out, len - done, paid);
 			if (!page)
 				return done ?: -ENOBUFS;
 			page = knt_out_find(out, out->written, &at, &left);
@@ -199,6 +253,27 @@ int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len)
 			return done ?: -EFAULT;
 	}
 	return done;
+}
+
+/* Appends from the application's memory; returns how much. Sleeps. */
+int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len)
+{
+	u32 done, paid = 0;
+	int result;
+
+	if (out->room) {
+		len = min(len, out->room - out->written);
+		done = copy_from_iter(out->data + out->written, len, &msg->msg_iter);
+		smp_store_release(&out->written, out->written + done);
+		return done || !len ? done : -EFAULT;
+	}
+	/* Offsets never wrap; and the result is an int. */
+	if (len > U32_MAX - out->written)
+		return -ENOBUFS;
+	result = knt_out_fill(out, msg, min_t(u32, len, INT_MAX), &paid);
+	if (paid)
+		knt_mem_uncharge_out(out->sk, paid);
+	return result;
 }
 
 /* Up to how many bytes are better copied, in any case. */

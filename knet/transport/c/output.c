@@ -16,7 +16,7 @@
 
 struct knt_out_cb {
 	struct knt_path to;
-	u32 device;
+	u32 device;		/* 0: any */
 	u16 port;
 	u8 tos;
 };
@@ -69,10 +69,10 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 		skb->destructor = __sock_wfree;
 		refcount_add(skb->truesize, &sk->sk_wmem_alloc);
 		skb->priority = READ_ONCE(sk->sk_priority);
-		skb->mark = READ_ONCE(sk->sk_mark);
 	}
+	skb->mark = departure->tie.mark;
 	knt_cb(skb)->to = departure->to;
-	knt_cb(skb)->device = departure->device;
+	knt_cb(skb)->device = departure->tie.device;
 	knt_cb(skb)->port = departure->port;
 	knt_cb(skb)->tos = departure->tos;
 	skb->next = NULL;
@@ -93,6 +93,15 @@ static void knt_push_udp(struct sk_buff *skb)
 	udp->dest = knt_udp_port();
 	udp->len = htons(skb->len);
 	udp->check = 0;
+}
+
+/* Whether routers must not cut a packet: by the socket, or if it is nobody's, the namespace. */
+static bool knt_dont_fragment(const struct net *net, const struct sock *sk,
+			      const struct dst_entry *dst)
+{
+	if (sk)
+		return ip_dont_fragment(sk, dst);
+	return !READ_ONCE(net->ipv4.sysctl_ip_no_pmtu_disc) && !ip_mtu_locked(dst);
 }
 
 static int knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *dst)
@@ -119,7 +128,7 @@ static int knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 	 */
 	if (skb->len > dst_mtu(dst))
 		knt_ops->path_mtu(tn, &path, dst_mtu(dst));
-	whole = skb->len <= dst_mtu(dst) && !ip_mtu_locked(dst);
+	whole = skb->len <= dst_mtu(dst) && knt_dont_fragment(tn->net, sk, dst);
 	ip->frag_off = whole ? htons(IP_DF) : 0;
 	ip->ttl = hops < 0 ? ip4_dst_hoplimit(dst) : hops;
 	ip->protocol = IPPROTO_UDP;
@@ -174,11 +183,12 @@ int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 	int err, result = 0;
 
 	knt_segments_sweep(box);
+	knt_outs_sweep(box);
 	rcu_read_lock();
 	for (skb = box->first; skb; skb = next) {
 		next = skb->next;
 		skb_mark_not_on_list(skb);
-		dst = knt_route_get(tn, skb->sk, &knt_cb(skb)->to, knt_cb(skb)->device,
+		dst = knt_route_get(tn, skb->sk, &knt_cb(skb)->to, knt_cb(skb)->device, skb->mark,
 				    knt_cb(skb)->port);
 		if (!dst) {
 			kfree_skb(skb);

@@ -13,18 +13,32 @@
 #include <net/transp_v6.h>
 #include "internal.h"
 
-/* Whether routes with several next hops choose one by the ports, too. */
-static bool knt_spreads(const struct net *net, bool v4)
+/*
+ * Whether the way of a packet may depend on its ports: routes with several next hops may choose one
+ * by them, and rules and IPsec's policies may name them.
+ */
+static bool knt_uses_ports(const struct net *net, bool v4)
 {
+	u32 used = 0;
+
+#ifdef CONFIG_XFRM
+	used |= READ_ONCE(net->xfrm.policy_count[XFRM_POLICY_OUT]);
+#endif
 #if IS_ENABLED(CONFIG_IPV6)
-	if (!v4)
-		return READ_ONCE(net->ipv6.sysctl.multipath_hash_policy);
+	if (!v4) {
+#ifdef CONFIG_IPV6_MULTIPLE_TABLES
+		used |= READ_ONCE(net->ipv6.fib6_rules_require_fldissect);
+#endif
+		return used | READ_ONCE(net->ipv6.sysctl.multipath_hash_policy);
+	}
+#endif
+#ifdef CONFIG_IP_MULTIPLE_TABLES
+	used |= READ_ONCE(net->ipv4.fib_rules_require_fldissect);
 #endif
 #ifdef CONFIG_IP_ROUTE_MULTIPATH
-	return READ_ONCE(net->ipv4.sysctl_fib_multipath_hash_policy);
-#else
-	return false;
+	used |= READ_ONCE(net->ipv4.sysctl_fib_multipath_hash_policy);
 #endif
+	return used;
 }
 
 /*
@@ -32,7 +46,7 @@ static bool knt_spreads(const struct net *net, bool v4)
  * the namespace's.
  */
 static void knt_identify(struct net *net, const struct sock *sk, const struct knt_path *path,
-			 u32 device, u16 port, struct knt_way *way)
+			 u32 device, u32 mark, u16 port, struct knt_way *way)
 {
 	bool v4 = ipv6_addr_v4mapped((const struct in6_addr *)path->ip);
 	struct flowi_common common = {};
@@ -41,13 +55,11 @@ static void knt_identify(struct net *net, const struct sock *sk, const struct kn
 		security_sk_classify_flow(sk, &common);
 	way->path = *path;
 	way->device = path->scope ?: device;
-	if (sk && !way->device)
-		way->device = READ_ONCE(sk->sk_bound_dev_if);
-	way->mark = sk ? READ_ONCE(sk->sk_mark) : 0;
+	way->mark = mark;
 	way->uid = __kuid_val(sock_net_uid(net, sk));
 	way->secid = common.flowic_secid;
 	/* Each message has one of its own: all routes would be kept once for each. */
-	way->port = knt_spreads(net, v4) ? port : knt_ops->numbers.udp_port;
+	way->port = knt_uses_ports(net, v4) ? port : knt_ops->numbers.udp_port;
 }
 
 /* The route of a way, which gets the addresses that the way leaves open. */
@@ -102,7 +114,19 @@ static struct dst_entry *knt_lookup6(struct net *net, const struct sock *sk, str
 		flow.daddr = in6addr_loopback;
 	if (ipv6_addr_is_multicast(&flow.daddr))
 		return ERR_PTR(-EACCES);
-	dst = ip6_dst_lookup_flow(net, sk, &flow, NULL);
+	if (way->device && !ipv6_addr_any(&flow.saddr)) {
+		/* IPv6 takes the device for a mere preference, unless the socket is bound to one now. */
+		dst = ip6_route_output_flags(net, sk, &flow, RT6_LOOKUP_F_IFACE);
+		if (dst->error) {
+			int err = dst->error;
+
+			dst_release(dst);
+			return ERR_PTR(err);
+		}
+		dst = xfrm_lookup_route(net, dst, flowi6_to_flowi(&flow), sk, 0);
+	} else {
+		dst = ip6_dst_lookup_flow(net, sk, &flow, NULL);
+	}
 	if (IS_ERR(dst))
 		return dst;
 	*to = flow.daddr;
@@ -181,27 +205,29 @@ static bool knt_has_device(struct net *net, u32 device)
 }
 
 /*
- * The path from a socket to an address, and how long a packet may be on it. Chooses the source if
- * neither the message nor the socket has one. The route itself is not kept: packets find it by
- * knt_route_get().
+ * The path from a socket to an address for packets from this UDP port, what the socket is tied to,
+ * and how long a packet may be there. Chooses the source if neither the message nor the socket has
+ * one. The route itself is not kept: packets find it by knt_route_get().
  */
 int knt_route(struct sock *sk, const struct knt_address *to, const struct knt_wish *wish,
-	      struct knt_path *path, u32 *mtu)
+	      u16 port, struct knt_way_out *out)
 {
+	struct knt_path *path = &out->path;
 	const struct in6_addr *peer = (const struct in6_addr *)to->ip;
 	const struct in6_addr *source = (const struct in6_addr *)wish->source;
 	struct in6_addr *local = (struct in6_addr *)path->local;
-	u32 device = READ_ONCE(sk->sk_bound_dev_if);
 	struct net *net = sock_net(sk);
 	struct dst_entry *dst;
 	struct knt_way way;
+	u32 device;
 	int err;
 
+	out->tie = knt_sock_tie(sk);
+	device = out->tie.device;
 	if (wish->device) {
 		if (device && wish->device != device)
 			return -EINVAL;
 		device = wish->device;
-		/* With a source, IPv6 takes it for a mere preference. */
 		if (!knt_has_device(net, device))
 			return -ENODEV;
 	}
@@ -226,12 +252,12 @@ int knt_route(struct sock *sk, const struct knt_address *to, const struct knt_wi
 	}
 	if (err)
 		return err;
-	knt_identify(net, sk, path, device, knt_ops->numbers.udp_port, &way);
+	knt_identify(net, sk, path, device, out->tie.mark, port, &way);
 	dst = knt_lookup(net, sk, &way);
 	if (IS_ERR(dst))
 		return PTR_ERR(dst);
 	*path = way.path;
-	*mtu = dst_mtu(dst);
+	out->mtu = dst_mtu(dst);
 	dst_release(dst);
 	return 0;
 }
@@ -245,6 +271,11 @@ static u32 knt_dst_cookie(struct dst_entry *dst)
 	return 0;
 }
 
+static bool knt_is_for(const struct knt_cached_route *slot, const struct knt_way *way)
+{
+	return slot->dst && !memcmp(&slot->way, way, sizeof(*way));
+}
+
 /*
  * A route of the table, with a reference; NULL if it has none for this way. at: where it is, or
  * would be.
@@ -253,17 +284,20 @@ static struct dst_entry *knt_cached(struct knt_net *tn, const struct knt_way *wa
 {
 	struct dst_entry *dst = NULL, *old = NULL;
 	struct knt_cached_route *slot;
+	bool found;
 
 	spin_lock_bh(&tn->route_lock);
 	/* The next packet often goes where the last one went. */
 	slot = &tn->routes[tn->last_route];
-	if (!slot->dst || memcmp(&slot->way, way, sizeof(*way))) {
+	found = knt_is_for(slot, way);
+	if (!found) {
 		tn->last_route = jhash2((const u32 *)way, sizeof(*way) / sizeof(u32), 0) &
 				 (KNT_ROUTES - 1);
 		slot = &tn->routes[tn->last_route];
+		found = knt_is_for(slot, way);
 	}
 	*at = tn->last_route;
-	if (slot->dst && !memcmp(&slot->way, way, sizeof(*way))) {
+	if (found) {
 		if (dst_check(slot->dst, slot->cookie)) {
 			dst = slot->dst;
 			dst_hold(dst);
@@ -301,17 +335,17 @@ static noinline struct dst_entry *knt_route_add(struct knt_net *tn, const struct
 
 /*
  * The route of a packet of this socket, with a reference; NULL if there is none. device: that it
- * has to go by, 0: the socket's, or any.
+ * has to go by, 0: any.
  */
 struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
-				const struct knt_path *path, u32 device, u16 port)
+				const struct knt_path *path, u32 device, u32 mark, u16 port)
 {
 	struct dst_entry *dst;
 	struct knt_way way;
 	u32 at;
 
 	BUILD_BUG_ON(sizeof(way) != sizeof(*path) + 5 * sizeof(u32));
-	knt_identify(tn->net, sk, path, device, port, &way);
+	knt_identify(tn->net, sk, path, device, mark, port, &way);
 	dst = knt_cached(tn, &way, &at);
 	return dst ?: knt_route_add(tn, sk, at, &way);
 }

@@ -12,8 +12,6 @@
 #define KNT_LONG 1200
 /* So much has room in a copy that further short packets are to be appended to: 2 KiB with all. */
 #define KNT_COPY_ROOM SKB_WITH_OVERHEAD(2048)
-/* More than this is not freed with the namespace's lock. */
-#define KNT_FEW 64
 
 struct knt_segment_cb {
 	u32 offset;
@@ -40,7 +38,7 @@ static void knt_segment_destruct(struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
 
-	knt_mem_uncharge(sk, knt_seg(skb)->charged, SK_MEM_RECV);
+	knt_mem_uncharge_in(sk, knt_seg(skb)->charged);
 	sock_put(sk);
 }
 
@@ -117,7 +115,7 @@ bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct 
 		own = true;
 	}
 	charged = skb->truesize;
-	if (!knt_mem_charge(sk, charged, SK_MEM_RECV))
+	if (!knt_mem_charge_in(sk, charged))
 		goto drop;
 	sock_hold(sk);
 	skb->sk = sk;
@@ -155,6 +153,24 @@ drop:
 	return false;
 }
 
+/* The first packet that reaches beyond an offset; NULL: none. */
+static struct rb_node *knt_segments_find(const struct knt_segments *segments, u32 offset)
+{
+	struct rb_node *node = knt_root(segments)->rb_node, *found = NULL;
+
+	while (node) {
+		struct knt_segment_cb *seg = knt_seg(rb_to_skb(node));
+
+		if (seg->offset + seg->len > offset) {
+			found = node;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	return found;
+}
+
 /*
  * The packets that hold offset.. on, as far as they are without a gap and up to len bytes; how
  * many there are.
@@ -162,13 +178,15 @@ drop:
 u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len,
 			struct knt_part *parts, u32 max)
 {
-	struct rb_node *node = rb_first(knt_root(segments));
-	u32 count = 0;
+	struct rb_node *node = knt_segments_find(segments, offset);
+	u32 count = 0, passed = 0;
 
 	while (node && count < max && len) {
 		struct sk_buff *skb = rb_to_skb(node);
 		struct knt_segment_cb *seg = knt_seg(skb);
 
+		/* With the namespace's lock. */
+		WARN_ON_ONCE(IS_ENABLED(CONFIG_PROVE_LOCKING) && ++passed > max);
 		node = rb_next(node);
 		if (seg->offset + seg->len <= offset)
 			continue;
@@ -224,8 +242,7 @@ static void knt_segments_purge(struct rb_root *root, u32 most)
 /* Frees all; with the namespace's lock only if they are few. */
 void knt_segments_free(struct knt_segments *segments)
 {
-	/* Without the lock bottom halves are on, but for packets and timers. */
-	knt_segments_purge(knt_root(segments), in_task() && !in_softirq() ? U32_MAX : KNT_FEW);
+	knt_segments_purge(knt_root(segments), knt_most_freed());
 	segments->last = NULL;
 	segments->truesize = 0;
 }

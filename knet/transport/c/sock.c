@@ -67,6 +67,14 @@ u32 knt_sock_user(const struct sock *sk)
 	return knt_sk(sk)->user;
 }
 
+struct knt_tie knt_sock_tie(const struct sock *sk)
+{
+	return (struct knt_tie) {
+		.device = READ_ONCE(sk->sk_bound_dev_if),
+		.mark = READ_ONCE(sk->sk_mark),
+	};
+}
+
 bool knt_sock_is_shut(const struct sock *sk, bool send)
 {
 	return READ_ONCE(sk->sk_shutdown) & (send ? SEND_SHUTDOWN : RCV_SHUTDOWN);

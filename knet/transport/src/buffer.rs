@@ -9,7 +9,7 @@ use crate::{
     sock::Sock,
     transport::Transport,
 };
-use core::mem::MaybeUninit;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use kernel::error::{to_result, Error, Result};
 
@@ -34,6 +34,8 @@ impl Written {
 }
 
 impl Drop for Written {
+    /// Frees all if it is the last. With the namespace's lock only little: see
+    /// [`Outbox::free_written`].
     fn drop(&mut self) {
         // SAFETY: the reference is given back.
         unsafe { bindings::knt_out_put(self.as_raw()) }
@@ -182,6 +184,18 @@ impl Outbox {
     pub fn free(&mut self, mut segments: Segments) {
         // SAFETY: both live, and the packets are given away.
         unsafe { bindings::knt_segments_leave(&mut segments.0, &mut self.packets) }
+    }
+
+    /// Frees what was written of a message when the namespace's lock is released.
+    pub fn free_written(&mut self, written: Written) {
+        let written = ManuallyDrop::new(written);
+        // SAFETY: both live, and the reference is given away.
+        unsafe { bindings::knt_out_leave(written.as_raw(), &mut self.packets) }
+    }
+
+    /// The same, by who appends to it.
+    pub fn free_writer(&mut self, writer: Writer) {
+        self.free_written(writer.0);
     }
 }
 

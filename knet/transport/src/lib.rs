@@ -60,7 +60,7 @@ pub use message::{ReceiveFlags, Receiving, Report, SendOptions, Sending, SockAdd
 pub use net::{now, random, times, Departure, Device, Locked, Net, Outbox};
 pub use registration::Registration;
 pub use seal::{hmac, key, Seal, KEY, LABEL};
-pub use sock::{Caller, LockedSock, Sock, SockRef, Timeout, View};
+pub use sock::{Caller, LockedSock, Sock, SockRef, Tie, Timeout, View};
 pub use transport::{
     Ancillary, Arrival, Listed, Numbers, Path, Queues, Ready, Refused, ReportNumbers, SockName,
     SockQueue, Transport, Unreachable, Verdict,

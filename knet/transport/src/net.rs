@@ -5,7 +5,7 @@ use crate::{
     bindings,
     buffer::Written,
     seal::Seal,
-    sock::Sock,
+    sock::{Sock, Tie},
     transport::{Path, Transport},
 };
 use core::{
@@ -110,10 +110,10 @@ pub struct Departure<'a> {
     /// Whom to, and from which address.
     pub to: Path,
     /// The socket that it is from, by which the kernel decides whether and how it goes: its cgroup,
-    /// mark, device, user. `None`: nobody's.
+    /// user, priority. `None`: nobody's.
     pub socket: Option<&'a Sock>,
-    /// Index of the device that it has to go by; 0: the socket's, or any.
-    pub device: u32,
+    /// The mark that it has, and the device that it goes by.
+    pub tie: Tie,
     /// The transport's header.
     pub head: &'a [u8],
     /// What follows it: bytes `offset..offset + len` of what was written.
@@ -142,7 +142,7 @@ impl Outbox {
                 scope: departure.to.scope,
             },
             sk: departure.socket.map_or(core::ptr::null_mut(), Sock::as_raw),
-            device: departure.device,
+            tie: departure.tie.to_raw(),
             head: departure.head.as_ptr(),
             head_len: u32::try_from(departure.head.len()).unwrap_or(u32::MAX),
             out,
@@ -217,7 +217,7 @@ impl<T: Transport> Locked<'_, T> {
             bindings::knt_net_unlock(self.net.as_ptr());
         }
         let packets = &self.outbox.packets;
-        if packets.first.is_null() && packets.garbage.is_null() {
+        if packets.first.is_null() && packets.garbage.is_null() && packets.outs.is_null() {
             return 0;
         }
         // SAFETY: the packets are given away, and the lock is not held any more.

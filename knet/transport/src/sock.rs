@@ -36,6 +36,32 @@ pub struct View {
     pub shares: Option<u32>,
 }
 
+/// What a socket's options tie it to: `SO_BINDTODEVICE` and `SO_MARK`. A message keeps to what they
+/// said when it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tie {
+    /// Index of the device that packets go and are taken by; 0: any.
+    pub device: u32,
+    /// The mark of packets that go out, by which rules choose their routes.
+    pub mark: u32,
+}
+
+impl Tie {
+    fn from_raw(raw: bindings::knt_tie) -> Self {
+        Self {
+            device: raw.device,
+            mark: raw.mark,
+        }
+    }
+
+    pub(crate) fn to_raw(self) -> bindings::knt_tie {
+        bindings::knt_tie {
+            device: self.device,
+            mark: self.mark,
+        }
+    }
+}
+
 impl Sock {
     /// # Safety
     ///
@@ -87,6 +113,12 @@ impl Sock {
     pub fn user(&self) -> u32 {
         // SAFETY: the socket lives.
         unsafe { bindings::knt_sock_user(self.as_raw()) }
+    }
+
+    /// What it is tied to now.
+    pub fn tie(&self) -> Tie {
+        // SAFETY: the socket lives.
+        Tie::from_raw(unsafe { bindings::knt_sock_tie(self.as_raw()) })
     }
 
     /// Whether it is shut down for reading.
@@ -229,7 +261,8 @@ impl<'a> Caller<'a> {
         to_result(unsafe { bindings::knt_sock_autobind(self.as_raw()) })
     }
 
-    /// The path to an address, and how long a packet may be on it, IP header included. Sleeps.
+    /// The path to an address for packets from this UDP port, what the socket is tied to, and how
+    /// long a packet may be there, IP header included. Sleeps.
     ///
     /// # Errors
     /// `ENETUNREACH`, `EACCES`, …: there is none; `EINVAL`: the wish is not one for this socket.
@@ -238,18 +271,18 @@ impl<'a> Caller<'a> {
         _net: &mut Net<'_, T>,
         to: &SockAddress,
         wish: &Wish,
-    ) -> Result<(Path, u32)> {
-        let mut path = bindings::knt_path::default();
-        let mut mtu = 0;
+        port: u16,
+    ) -> Result<(Path, Tie, u32)> {
+        let mut way = bindings::knt_way_out::default();
         let wish = bindings::knt_wish {
             source: wish.source,
             device: wish.device,
         };
         // SAFETY: the socket lives.
         to_result(unsafe {
-            bindings::knt_route(self.as_raw(), &to.to_raw(), &wish, &mut path, &mut mtu)
+            bindings::knt_route(self.as_raw(), &to.to_raw(), &wish, port, &mut way)
         })?;
-        Ok((Path::from_raw(&path), mtu))
+        Ok((Path::from_raw(&way.path), Tie::from_raw(way.tie), way.mtu))
     }
 
     /// How long a call may wait for room (`send`) or for data.

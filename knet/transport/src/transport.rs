@@ -75,17 +75,18 @@ impl<'a> Arrival<'a> {
         self.skb
     }
 
-    /// Whether a socket may have it, by the device that the socket is bound to, its cgroup's
-    /// programs, the security module, and its filter. [`Arrival::head`] is empty afterwards.
-    /// `locked`: the caller has a lock under which no program of an application should run; the
-    /// answer may then be [`Verdict::AskUnlocked`].
-    pub fn admitted(&mut self, sock: &Sock, locked: bool) -> Verdict {
+    /// Whether a socket may have it, by the device that the socket is bound to, or was when the
+    /// packet's message began (`bound`, 0: none), its cgroup's programs, the security module,
+    /// and its filter. [`Arrival::head`] is empty afterwards. `locked`: the caller has a lock
+    /// under which no program of an application should run; the answer may then be
+    /// [`Verdict::AskUnlocked`].
+    pub fn admitted(&mut self, sock: &Sock, bound: u32, locked: bool) -> Verdict {
         // A program may move what there is to be read.
         self.head = &[];
         let skb = self.skb.as_raw();
         // SAFETY: both live; the packet is as it came in, since `into_skb` takes the value.
         let verdict = unsafe {
-            bindings::knt_sock_admits(sock.as_raw(), skb, self.device, self.slave, locked)
+            bindings::knt_sock_admits(sock.as_raw(), skb, bound, self.device, self.slave, locked)
         };
         match verdict {
             bindings::knt_verdict_KNT_PASSES => Verdict::Passes,

@@ -264,10 +264,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         message.heard = now;
         let from = message.from;
-        // Each SYNC of a message has the echo that was right once: what counts is the first.
-        let asked = !message.proven && !message.sealed;
+        // That of a sealed one counts when it is opened.
+        let strange = !message.proven && !message.sealed;
         self.credit(index, &from, SYNC_LEN as u32);
-        if asked && self.is_echo(now, &from, sync) && self.believe(now, index, host) {
+        if strange && self.is_echo(now, &from, sync) && self.believe(now, index, host) {
             return;
         }
         let Some(message) = self.ins.get_mut(index) else {

@@ -66,6 +66,7 @@ enum Of {
 fn fits(packet: &Packet, kind: Kind) -> bool {
     match packet {
         Packet::Sync(_) | Packet::Fin(_) => kind == Kind::First,
+        Packet::Challenge(it) if it.ticket => kind != Kind::First,
         Packet::Token(_) | Packet::Resend(_) | Packet::Challenge(_) => kind == Kind::Receiver,
         Packet::Data(_) => kind != Kind::Receiver,
         Packet::Ack(ack) if ack.last => kind != Kind::Sender,

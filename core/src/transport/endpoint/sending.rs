@@ -353,6 +353,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if out.is_over(at.now) {
             return self.stats.count(Counter::TokenUnknown);
         }
+        let first = !out.open;
         out.heard(at.now, true, rto_of(&self.config, out));
         if out.ren && out.link != at.link {
             // Packets leave by the link that grants come by.
@@ -382,6 +383,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 out.token_priority = token.priority;
                 self.answer(at, index, token, packets, host);
             }
+        }
+        if first {
+            // After the answer, which proves our own address.
+            self.offer_ticket(at.now, index, host);
         }
     }
 
@@ -494,7 +499,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if ack.received > out.sent || ack.last && out.length != Some(ack.received) {
             return self.stats.count(Counter::SignalContradiction);
         }
-        let before = out.received;
+        let (before, first) = (out.received, !out.open);
         let news = out.acknowledged(at.now, ack.received, ack.window);
         out.heard(at.now, news, rto_of(&self.config, out));
         if out.orphan {
@@ -507,6 +512,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             host.out_acked(id, &mut out.user, ack.received);
         }
         self.note_unacknowledged(index);
+        if first {
+            self.offer_ticket(at.now, index, host);
+        }
         if ack.last {
             self.stats.count(Counter::AckSent);
             self.signal(index, &final_ack(ack.cookie, ack.received), host);

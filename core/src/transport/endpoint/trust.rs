@@ -11,7 +11,8 @@
 //! A ticket (as the token of RFC 9000, section 8.1.3, and the cookie of RFC 7413) is sent to each
 //! sender that has proved its address and showed none. The sender keeps it, and shows it in the
 //! SYNCs of later messages. The receiver keeps nothing: it can work out which ticket an address
-//! has. So one message's proof is no proof for what else comes in the name of the same address.
+//! has. So one message's proof is no proof for what else comes in the name of the same address. A
+//! receiver is given a ticket as well, when it has answered: it may want to send something back.
 
 use super::*;
 use crate::header::FLAG_UNSCHEDULED;
@@ -322,19 +323,61 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         self.stats.count(Counter::SyncSent);
         self.signal(index, &Packet::Sync(sync), host);
+        self.offer_ticket(at.now, index, host);
     }
 
     fn on_ticket(&mut self, now: Nanos, from: &Address, ticket: &Challenge) {
         self.stats.count(Counter::TicketReceived);
-        let index = match self.find_out(ticket.cookie, from) {
-            Ok(index) => index,
-            // It may have come after the last ACK.
-            Err(other) => return self.stray(other),
+        let (out, other) = match self.find_out(ticket.cookie, from) {
+            Ok(index) => (self.outs.get(index), false),
+            Err(other) => (None, other),
         };
-        if let Some(out) = self.outs.get(index) {
-            let until = now + TICKET_KEPT;
-            self.peers.keep_ticket(out.peer, ticket.echo, until);
+        let incoming = || self.ins.get(self.find_in(ticket.cookie, from)?);
+        let peer = match out {
+            Some(out) => Some(out.peer),
+            // A stranger could have us show others' tickets that are none.
+            None => incoming().filter(|it| it.proven).map(|it| it.peer),
+        };
+        let until = now + TICKET_KEPT;
+        match peer {
+            Some(peer) => self.peers.keep_ticket(peer, ticket.echo, until),
+            None if self.is_remembered(ticket.cookie, from) => {
+                if let Some(peer) = self.peers.get(now, &self.key, from) {
+                    self.peers.keep_ticket(peer, ticket.echo, until);
+                    self.peers.tidy(now, peer, &self.key);
+                }
+            }
+            // It may have come after the last ACK.
+            None => self.stray(other),
         }
+    }
+
+    /// Whether a message is remembered, and there is room for its peer.
+    fn is_remembered(&self, cookie: Cookie, from: &Address) -> bool {
+        let hash = self.hash_in(cookie, from);
+        let room = self.ahead.is_none() || self.peers.room() != 0;
+        room && self.remembered.length(hash, cookie, from).is_some()
+    }
+
+    /// The receiver of a message has answered, so it is where it claims to be: gives it a ticket
+    /// for what it will send to us, unless it has had one.
+    pub(super) fn offer_ticket<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+        let epoch = now.0 >> TICKET_BITS;
+        let Some(out) = self.outs.get(index) else {
+            return;
+        };
+        let (peer, cookie, to) = (out.peer, out.cookie, out.to);
+        if !self.peers.offers(peer, epoch) {
+            return;
+        }
+        let echo = self.ticket_of(epoch, &to);
+        let challenge = Challenge {
+            cookie,
+            echo,
+            ticket: true,
+        };
+        self.stats.count(Counter::TicketSent);
+        self.signal(index, &Packet::Challenge(challenge), host);
     }
 
     /// How long a finished message is remembered: as long as its sender tries.

@@ -18,12 +18,14 @@
 //! | [`spaces`] | namespaces of the network and of users, `/proc`, modules |
 //! | [`programs`] | control groups and BPF programs |
 //!
-//! [`hand`] is what a thread has in its hands, [`tally`] counts, [`faults`] lets allocations fail.
+//! [`hand`] is what a thread has in its hands, [`tally`] counts, [`faults`] lets allocations fail,
+//! [`gone`] is the end of a round.
 
 mod devices;
 pub(in crate::cases) mod faults;
 mod floors;
 mod generic;
+mod gone;
 mod hand;
 mod packets;
 mod programs;
@@ -36,7 +38,7 @@ mod values;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{bail, ensure, Context, Result};
 use turnstile_core::transport::config::Config;
@@ -50,6 +52,7 @@ use crate::harness::kmsg::Watch;
 use crate::harness::{is_sanitized, Case, Ctx, Need};
 use crate::netns::Netns;
 use crate::raw_netlink::{Generic, GenericRequest};
+use crate::rng::Rng;
 use crate::topology::{Builder, Net};
 
 use faults::{Faults, Notices};
@@ -81,6 +84,7 @@ fn system_calls(ctx: &mut Ctx) -> Result<()> {
     let _notices = Faults::open().can().then(Notices::shown);
     let events = Events::from_env();
     let mut tally = Tally::default();
+    let mut longest = Duration::ZERO;
     let rounds = if is_sanitized() {
         ROUNDS_SANITIZED
     } else {
@@ -89,21 +93,23 @@ fn system_calls(ctx: &mut Ctx) -> Result<()> {
     for round in 1..=rounds {
         let seed = ctx.rng.range(0..=u64::MAX);
         println!("    round {round} of {rounds}");
-        one_round(seed, &mut tally)
-            .and_then(|()| works().context("afterwards"))
+        let took = one_round(seed, &mut tally)
+            .and_then(|took| works().context("afterwards").map(|()| took))
             .with_context(|| format!("seed {}, round {round}", ctx.seed))?;
+        longest = longest.max(took);
         events.send(&Event::Progress {
             text: format!("round {round} of {rounds}: {}", tally.summary()),
         });
     }
+    ctx.note(format!("nothing was left of a round after {longest:?}"));
     for line in tally.table() {
         ctx.note(line);
     }
     floors::check(&tally, u64::from(rounds))
 }
 
-/// Sets up two hosts, lets all threads call, and takes it down.
-fn one_round(seed: u64, tally: &mut Tally) -> Result<()> {
+/// Sets up two hosts, lets all threads call, and takes it down; how long the last socket stayed.
+fn one_round(seed: u64, tally: &mut Tally) -> Result<Duration> {
     let net = Builder::pair().build()?;
     for host in &net.hosts {
         let usual = settings::usual::<Config>();
@@ -135,30 +141,8 @@ fn one_round(seed: u64, tally: &mut Tally) -> Result<()> {
         count_packets(&net, tally)
     });
     result.with_context(|| format!("the last calls:\n{}", shared.last_calls()))?;
-    drop((shared, net));
-    all_gone()
-}
-
-/// Waits until nothing is left of a round: a closed socket may have messages under way for some
-/// times `timeout`.
-fn all_gone() -> Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(400);
-    const PAUSE: Duration = Duration::from_millis(100);
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let used = ["turnstile", "sch_turnstile"].map(|module| {
-            let count = std::fs::read_to_string(format!("/sys/module/{module}/refcnt"));
-            count.is_ok_and(|count| count.trim() != "0")
-        });
-        if used == [false; 2] {
-            return Ok(());
-        }
-        ensure!(
-            Instant::now() < deadline,
-            "the modules are in use {PATIENCE:?} after the last socket was closed"
-        );
-        std::thread::sleep(PAUSE);
-    }
+    drop(shared);
+    gone::all_gone(net, &mut Rng::new(seed, "the end"))
 }
 
 /// What one thread does.

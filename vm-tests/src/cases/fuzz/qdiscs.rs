@@ -17,7 +17,7 @@ const ROOT_HANDLE: u32 = 0x1_0000;
 const PORT: &str = port::uapi::KIND;
 const PACER: &str = pacer::uapi::KIND;
 /// Devices that come and go with [`super::devices`] among them.
-const DEVICES: &[&str] = &["eth0", "eth0", "lo", "dev1", "dev2"];
+pub(super) const DEVICES: &[&str] = &["eth0", "eth0", "lo", "dev1", "dev2"];
 
 /// A thread's way to traffic control and to devices.
 pub(super) struct Devices {

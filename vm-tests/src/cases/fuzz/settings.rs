@@ -7,10 +7,12 @@ use turnstile_core::options::{Form, Kind, Opt, Table};
 use crate::raw_netlink::{attribute, NESTED};
 use crate::rng::Rng;
 
-/// The transport's option. What is under way when a round ends is waited for, up to 30 times as
-/// long; so there is a longest one, in ns, which is also the usual one here.
+/// The transport's option. What is under way when a round ends is waited for, several times as long
+/// ([`super::gone`]); so there is a longest one, in ns, which is also the usual one here.
 const TIMEOUT: &str = "timeout";
-const LONGEST: u64 = 1_000_000_000;
+pub(super) const LONGEST: u64 = 1_000_000_000;
+/// The bits of an attribute's type that are its number.
+const NUMBER: u16 = 0x3fff;
 
 /// A value that the option may have, as its attribute.
 fn allowed(rng: &mut Rng, option: &Opt) -> Vec<u8> {
@@ -105,5 +107,66 @@ pub(super) fn wrong<T: Table>(rng: &mut Rng) -> Vec<u8> {
         }
     }
     all.truncate(4000);
+    tame::<T>(&mut all);
     all
+}
+
+/// Makes a [`TIMEOUT`] that would be taken, and is longer than [`LONGEST`], as long as that.
+fn tame<T: Table>(all: &mut [u8]) {
+    let Some(option) = T::OPTIONS.iter().find(|option| option.name == TIMEOUT) else {
+        return;
+    };
+    let (_, most) = option.form.ends();
+    let mut rest = all;
+    while let Some(&[l0, l1, k0, k1]) = rest.first_chunk::<4>() {
+        let length = usize::from(u16::from_ne_bytes([l0, l1]));
+        let Some(content) = rest.get_mut(4..length) else {
+            break;
+        };
+        if u16::from_ne_bytes([k0, k1]) & NUMBER == option.number {
+            if let Some(value) = content.first_chunk_mut() {
+                if (LONGEST..=most).contains(&u64::from_ne_bytes(*value)) {
+                    *value = LONGEST.to_ne_bytes();
+                }
+            }
+        }
+        let next = length.next_multiple_of(4);
+        rest = rest.get_mut(next..).unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turnstile_core::transport::config::Config;
+
+    use super::*;
+    use crate::raw_netlink::attributes_of;
+
+    #[test]
+    fn no_timeout_that_is_taken_is_longer_than_a_round_waits_for() {
+        let option = Config::OPTIONS.iter().find(|option| option.name == TIMEOUT);
+        let option = option.expect("the transport's option");
+        let (_, most) = option.form.ends();
+        let mut rng = Rng::new(1, "settings");
+        let mut others = 0;
+        for _ in 0..20_000 {
+            let all = match rng.index(3) {
+                0 => right::<Config>(&mut rng),
+                1 => usual::<Config>(),
+                _ => wrong::<Config>(&mut rng),
+            };
+            for (kind, content) in attributes_of(&all) {
+                let Some(value) = content
+                    .first_chunk()
+                    .filter(|_| kind & NUMBER == option.number)
+                else {
+                    continue;
+                };
+                let value = u64::from_ne_bytes(*value);
+                assert!(value <= LONGEST || value > most, "{value} ns");
+                others += u32::from(value != LONGEST);
+            }
+        }
+        assert!(others > 100, "only {others} others");
+    }
 }

@@ -4,7 +4,7 @@
 //! on the wire. The commands are those of docs/security.md.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
 use turnstile_socket::{SendOptions, Socket};
@@ -39,6 +39,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
         .timeout_s(180),
     Case::new("transport/below/esp-wrong-key", esp_wrong_key).needs(ESP),
     Case::new("transport/below/esp-from-now-on", esp_from_now_on).needs(ESP),
+    Case::new("transport/below/esp-device-ends", esp_device_ends).needs(ESP),
 ];
 
 /// Bytes of the messages.
@@ -409,6 +410,31 @@ fn esp_from_now_on(_: &mut Ctx) -> Result<()> {
         // Without an association.
         net.hosts[0].ns.ip("xfrm state flush")?;
         fails(&net, to).with_context(|| format!("IPv6 {v6}, without a key"))?;
+    }
+    Ok(())
+}
+
+/// A socket that is connected by way of IPsec and idle does not keep a device from its end.
+fn esp_device_ends(ctx: &mut Ctx) -> Result<()> {
+    for mode in [Mode::Transport, Mode::Tunnel] {
+        for v6 in 0..2 {
+            let net = network()?;
+            let to = encrypt(&net, mode, v6, KEY)?;
+            let receiver = socket(&net.hosts[1].ns, to)?;
+            let from = sender(&net.hosts[0].ns)?;
+            from.connect(to)?;
+            from.send(CLEAR, &SendOptions::default())?;
+            ensure!(receiver.recv_message(1 << 10)?.data == CLEAR, "it came");
+            let began = Instant::now();
+            net.hosts[0].ns.ip("link del eth0")?;
+            let took = began.elapsed();
+            ctx.note(format!("{mode:?}, IPv6 {v6}: gone after {took:?}"));
+            ensure!(
+                took < Duration::from_secs(2),
+                "{mode:?}, IPv6 {v6}: {took:?}"
+            );
+            drop(from);
+        }
     }
     Ok(())
 }

@@ -2,16 +2,21 @@
 //! Receivers that take nothing, for ever: what their senders are told and when, and what sockets
 //! that were closed meanwhile may hold.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
+use nix::sys::socket::{setsockopt, sockopt::SndBufForce};
 use rustix::event::PollFlags;
+use socket2::Domain;
+use turnstile_core::transport::uapi::ancillary;
 use turnstile_socket::{SendOptions, Socket};
 
 use super::content;
 use super::support::{
-    addresses, as_v6, configure, configure_all, counters, delivered, hosts, nothing_more, pair,
-    read_once, ready, receiver, refused, send_once, sender, socket, PATIENCE, PORT,
+    addresses, as_v6, configure, configure_all, counters, delivered, hosts, item, nothing_more,
+    pair, read_once, ready, receiver, refused, send_once, sender, socket, unbound, wait_for,
+    PATIENCE, PORT,
 };
 use crate::clock;
 use crate::harness::{Case, Ctx, Need};
@@ -27,6 +32,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/dead/memory-given-back", given_back)
         .timeout_s(300)
         .needs(&[Need::VirtualTime, Need::Speed]),
+    Case::new("transport/dead/long", long).timeout_s(120),
     Case::new("transport/dead/window-0", window_0).timeout_s(120),
     Case::new("transport/dead/no-tokens", no_tokens).timeout_s(120),
     Case::new("transport/dead/no-data", no_data).timeout_s(120),
@@ -42,6 +48,54 @@ const RECEIVE: usize = 64 << 10;
 const BOUND: u64 = 4 << 20;
 /// To one honest receiver goes a message each time so many were closed.
 const EACH: u64 = 50;
+
+/// Long messages that end otherwise than by being delivered: aborted, ended from elsewhere, or
+/// given up. The module complains, on kernels that look for such things, if it frees many pages
+/// with the namespace's lock.
+fn long(_: &mut Ctx) -> Result<()> {
+    const LEN: usize = 8 << 20;
+    let net = pair()?;
+    let [here, there] = [&net.hosts[0].ns, &net.hosts[1].ns];
+    configure(here, "timeout 2s")?;
+    there.run_with("nft -f -", "add table inet t\n")?;
+    let data = vec![3; LEN];
+    let begin = |to: SocketAddr, len: usize| -> Result<socket2::Socket> {
+        let from = unbound(here, Domain::for_address(to))?;
+        setsockopt(&from, SndBufForce, &(4 * LEN))?;
+        let control = item(ancillary::LENGTH, &(LEN as u64).to_ne_bytes());
+        let sent = send_once(&from, &data[..len], Some(to), &control, libc::MSG_DONTWAIT)?;
+        ensure!(sent == len, "{sent} of {len} bytes were taken");
+        Ok(from)
+    };
+    for (to, family) in addresses(&net.hosts[1])
+        .into_iter()
+        .zip(["--ipv4", "--ipv6"])
+    {
+        let stuck = receiver(there)?;
+        stuck.set_recv_buffer_size(RECEIVE)?;
+        // Whole, and open: its last byte is missing.
+        for len in [LEN, LEN - 1] {
+            let from = begin(to, len)?;
+            from.set_linger(Some(Duration::ZERO))?;
+            drop(from);
+            let _ended = begin(to, len)?;
+            here.run(&format!("turnstile sockets --kill {family}"))?;
+        }
+        let given_up = [begin(to, LEN)?, begin(to, LEN - 1)?];
+        there.run_with(
+            "nft -f -",
+            "add chain inet t in { type filter hook input priority 0; }\n\
+             add rule inet t in udp dport 29813 drop\n",
+        )?;
+        for socket in &given_up {
+            wait_for(socket, PollFlags::ERR)?;
+        }
+        there.run_with("nft -f -", "flush chain inet t in\n")?;
+        drop(given_up);
+        ensure!(flows(here)? == 0, "messages are left");
+    }
+    Ok(())
+}
 
 /// Messages under way in a host.
 fn flows(ns: &Netns) -> Result<u64> {

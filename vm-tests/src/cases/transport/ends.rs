@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Sockets that are shut down or closed while messages are under way.
 
-use std::net::Shutdown;
-use std::time::Duration;
+use std::net::{Shutdown, UdpSocket};
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
 use rustix::event::PollFlags;
@@ -10,10 +10,13 @@ use turnstile_socket::{SendOptions, Socket};
 
 use super::content;
 use super::support::{
-    addresses, as_v6, delivered, nothing_more, pair, read_once, ready, receiver, refused,
-    send_once, sender, socket, wait_for, PATIENCE,
+    addresses, as_v6, configure, delivered, nothing_more, pair, read_once, ready, receiver,
+    refused, send_once, sender, socket, wait_for, PATIENCE,
 };
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, Need};
+use crate::raw_netlink::Tc;
+use crate::tool::Tool;
+use crate::topology::Host;
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/ends/close-delivers", close_delivers),
@@ -24,6 +27,10 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/ends/shutdown-write", shutdown_write),
     Case::new("transport/ends/shutdown-read", shutdown_read),
     Case::new("transport/ends/close-under-a-call", close_under_a_call),
+    // Its queue takes minutes.
+    Case::new("transport/ends/queued-packets", queued_packets)
+        .needs(&[Need::VirtualTime])
+        .timeout_s(900),
 ];
 
 /// The reason for which message `number` failed.
@@ -288,4 +295,90 @@ fn close_under_a_call(_: &mut Ctx) -> Result<()> {
     })?;
     // The port is free.
     receiver(&net.hosts[1].ns).map(drop)
+}
+
+/// Who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sender {
+    Udp,
+    Turnstile,
+}
+
+/// Sends more than the host's link takes in a minute, and closes the sockets.
+fn send_and_close(host: &Host, sender: Sender, peer: &Host) -> Result<()> {
+    let to = addresses(peer)[0];
+    if sender == Sender::Udp {
+        let from = host.ns.enter(|| Ok(UdpSocket::bind("0.0.0.0:0")?))?;
+        for _ in 0..100 {
+            from.send_to(&[1; 60], to)?;
+        }
+        return Ok(());
+    }
+    let from: Vec<_> = (0..10)
+        .map(|_| socket(&host.ns, "0.0.0.0:0"))
+        .collect::<Result<_>>()?;
+    for socket in &from {
+        socket.send_to(b"begun again and again", to, &SendOptions::default())?;
+    }
+    Ok(())
+}
+
+/// Packets of closed sockets that wait in a queue hold the namespace, as those of UDP do, until the
+/// last has left or was dropped, and no longer. Of the messages nothing is left by then.
+fn queued_packets(ctx: &mut Ctx) -> Result<()> {
+    for (sender, dropped) in [
+        (Sender::Udp, false),
+        (Sender::Turnstile, false),
+        (Sender::Turnstile, true),
+    ] {
+        let mut net = pair()?;
+        let (host, peer) = (net.hosts.remove(0), net.hosts.remove(0));
+        configure(&host.ns, "timeout 1s")?;
+        Tool::Tc.port(&host.ns, "add", "eth0", "link 1kbit")?;
+        send_and_close(&host, sender, &peer)?;
+        // More than 6 times `timeout`.
+        std::thread::sleep(Duration::from_secs(10));
+        for what in ["flows", "sockets"] {
+            let left = host.ns.run(&format!("turnstile {what}"))?;
+            ensure!(left.is_empty(), "{what} after 10 s: {left}");
+        }
+        let root = Tc::open(&host.ns, "eth0")?.get(0x1_0000)?.stats;
+        let wire = u64::from(root.backlog) + 84 * u64::from(root.qlen);
+        let [least, most] =
+            [root.backlog.into(), wire].map(|bytes| Duration::from_millis(bytes * 8));
+        ensure!(
+            least > Duration::from_secs(40),
+            "only {} packets of {sender:?} wait",
+            root.qlen
+        );
+        if dropped {
+            Tool::Tc.delete(&host.ns, "eth0")?;
+        }
+        let began = Instant::now();
+        drop(host);
+        // The other end of its link goes with it.
+        while peer.ns.try_run("ip link show eth0")?.ok {
+            ensure!(
+                began.elapsed() < most + Duration::from_secs(10),
+                "{sender:?}: the namespace stays, {} packets should be gone",
+                root.qlen
+            );
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        let took = began.elapsed();
+        ctx.note(format!(
+            "{sender:?}: {} packets, dropped: {dropped}; the namespace ended after {took:?}",
+            root.qlen
+        ));
+        if dropped {
+            let soon = Duration::from_secs(5);
+            ensure!(took < soon, "the namespace stayed for {took:?}");
+        } else {
+            ensure!(
+                took + Duration::from_secs(10) > least,
+                "gone after {took:?}"
+            );
+        }
+    }
+    Ok(())
 }

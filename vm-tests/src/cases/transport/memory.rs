@@ -12,20 +12,24 @@ use anyhow::{ensure, Context, Result};
 use nix::mount::{mount, umount2, MntFlags, MsFlags};
 use nix::sched::{unshare, CloneFlags};
 use nix::sys::wait::waitpid;
-use nix::unistd::{fork, setgroups, setresgid, setresuid, ForkResult, Gid, Uid};
+use nix::unistd::{fork, setgroups, setresgid, setresuid, ForkResult, Gid, Pid, Uid};
 use turnstile_core::options::Table;
 use turnstile_core::transport::config::{Config, CAPS};
 use turnstile_socket::{SendOptions, Socket};
 
-use super::support::{load, ready, PORT};
+use super::support::{load, ready, send_once, PATIENCE, PORT};
 use crate::cmd::run_here;
 use crate::harness::{Case, Ctx};
 
 // The first memory cgroup makes the kernel keep some objects for good.
-pub(in crate::cases) const CASES: &[Case] =
-    &[Case::new("transport/memory/unprivileged", unprivileged)
+pub(in crate::cases) const CASES: &[Case] = &[
+    Case::new("transport/memory/unprivileged", unprivileged)
         .timeout_s(120)
-        .crowded()];
+        .crowded(),
+    Case::new("transport/memory/full-group", full_group)
+        .timeout_s(120)
+        .crowded(),
+];
 
 /// Where the control groups are shown.
 const GROUPS: &str = "/run/turnstile-cgroups";
@@ -79,34 +83,13 @@ fn taken() -> Result<(u64, u64)> {
 fn unprivileged(ctx: &mut Ctx) -> Result<()> {
     load()?;
     let _groups = Groups::new()?;
-    let (mut here, there) = UnixStream::pair()?;
-    // SAFETY: the child is this process with one thread, which does not return from here.
-    let child = match unsafe { fork() }? {
-        ForkResult::Child => {
-            drop(here);
-            let code = i32::from(greedy(there).is_err());
-            // SAFETY: nothing of the parent is to be run at the child's end.
-            unsafe { libc::_exit(code) }
-        }
-        ForkResult::Parent { child } => child,
-    };
-    drop(there);
-    let mut told = || -> Result<String> {
-        let mut line = Vec::new();
-        let mut byte = [0];
-        while here.read(&mut byte)? == 1 && byte != *b"\n" {
-            line.push(byte[0]);
-        }
-        here.write_all(b"\n")?;
-        Ok(String::from_utf8_lossy(&line).into_owned())
-    };
-    let began = told()?;
+    let mut child = Child::new(take_all)?;
+    let began = child.told()?;
     ensure!(began == "ready", "{began}");
     let before = taken()?;
-    let opened = told()?;
+    let opened = child.told()?;
     let after = taken()?;
-    drop(here);
-    waitpid(child, None)?;
+    child.end()?;
     let (machine, group) = (
         after.0.saturating_sub(before.0),
         after.1.saturating_sub(before.1),
@@ -127,9 +110,48 @@ fn unprivileged(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// What that user does. He waits for a line after each that he says.
-fn greedy(mut to: UnixStream) -> Result<()> {
-    let result = take_all(&mut to);
+/// A process in the group.
+struct Child {
+    pid: Pid,
+    here: UnixStream,
+}
+
+impl Child {
+    fn new(act: fn(&mut UnixStream) -> Result<()>) -> Result<Self> {
+        let (here, there) = UnixStream::pair()?;
+        // SAFETY: the child is this process with one thread, which does not return from here.
+        match unsafe { fork() }? {
+            ForkResult::Child => {
+                drop(here);
+                let code = i32::from(acts(there, act).is_err());
+                // SAFETY: nothing of the parent is to be run at the child's end.
+                unsafe { libc::_exit(code) }
+            }
+            ForkResult::Parent { child } => Ok(Self { pid: child, here }),
+        }
+    }
+
+    /// What it says next. It goes on.
+    fn told(&mut self) -> Result<String> {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while self.here.read(&mut byte)? == 1 && byte != *b"\n" {
+            line.push(byte[0]);
+        }
+        self.here.write_all(b"\n").context("it has ended")?;
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+
+    fn end(self) -> Result<()> {
+        drop(self.here);
+        waitpid(self.pid, None)?;
+        Ok(())
+    }
+}
+
+/// What it does. It waits for a line after each that it says.
+fn acts(mut to: UnixStream, act: fn(&mut UnixStream) -> Result<()>) -> Result<()> {
+    let result = act(&mut to);
     if let Err(error) = &result {
         let _ = say(&mut to, &format!("{error:#}").replace('\n', " "));
     }
@@ -182,6 +204,114 @@ fn take_all(to: &mut UnixStream) -> Result<()> {
         sockets.push(socket);
     }
     say(to, &format!("{opened} messages"))
+}
+
+/// What the group may have, bytes.
+const MOST: u64 = 32 << 20;
+
+/// Who sends more than his group may have is refused, or waits, and goes on when what he has sent
+/// is delivered. Nobody is killed for it.
+fn full_group(ctx: &mut Ctx) -> Result<()> {
+    load()?;
+    let _groups = Groups::new()?;
+    fs::write(Path::new(GROUP).join("memory.max"), MOST.to_string()).context("memory.max")?;
+    let mut child = Child::new(fill)?;
+    let filled = child.told()?;
+    let peak: u64 = fs::read_to_string(Path::new(GROUP).join("memory.peak"))?
+        .trim()
+        .parse()?;
+    let emptied = child.told()?;
+    child.end()?;
+    let events = Path::new(GROUP).join("memory.events");
+    let killed = number(&events.to_string_lossy(), "oom_kill ")?;
+    ctx.note(format!(
+        "{filled}; the group had {peak} bytes of {MOST}; {emptied}; {killed} were killed"
+    ));
+    ensure!(killed == 0, "{killed} processes were killed");
+    ensure!(filled.ends_with("refused"), "{filled}");
+    // What the kernel keeps of each message cannot wait.
+    ensure!(peak <= MOST + (1 << 20), "{peak} bytes of {MOST}");
+    ensure!(peak >= MOST - (1 << 20), "only {peak} bytes of {MOST}");
+    ensure!(emptied == "all came", "{emptied}");
+    Ok(())
+}
+
+fn fill(to: &mut UnixStream) -> Result<()> {
+    const LEN: usize = 1 << 20;
+    fs::write(Path::new(GROUP).join("cgroup.procs"), "0").context("cgroup.procs")?;
+    unshare(CloneFlags::CLONE_NEWNET)?;
+    run_here("ip link set lo up", "")?.success()?;
+    let receiver = Socket::bind(("::1", PORT))?;
+    receiver.set_recv_buffer_size(64 << 10)?;
+    receiver.set_read_timeout(Some(PATIENCE))?;
+    let address = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, PORT));
+    // What the process takes besides, it must find: for that it would be killed.
+    let reserve = vec![1; LEN];
+    let message = vec![7; LEN];
+    let mut came = vec![0; LEN];
+    let mut sockets = Vec::new();
+    for _ in 0..64 {
+        let socket = Socket::bind("[::1]:0")?;
+        socket.set_nonblocking(true)?;
+        sockets.push(socket);
+    }
+    // Whole messages, and what there was room for of another, for each socket.
+    let mut taken = Vec::with_capacity(sockets.len());
+    let mut refused = 0;
+    for socket in &sockets {
+        let mut sent = 0;
+        while sent < LEN {
+            match send_once(
+                socket,
+                &message[sent..],
+                (sent == 0).then_some(address),
+                &[],
+                0,
+            ) {
+                Ok(bytes) => sent += bytes,
+                Err(error) => {
+                    let errno = error.raw_os_error();
+                    let told = [libc::EAGAIN, libc::ENOBUFS].map(Some);
+                    ensure!(told.contains(&errno), "sending: {error}");
+                    refused += 1;
+                    break;
+                }
+            }
+        }
+        taken.push(sent);
+    }
+    drop(reserve);
+    say(
+        to,
+        match refused {
+            0 => "all was taken",
+            _ => "some was refused",
+        },
+    )?;
+    // Those that were begun are ended by their sockets' ends.
+    let whole = taken.iter().filter(|sent| **sent == LEN).count();
+    for (socket, _) in sockets
+        .drain(..)
+        .zip(&taken)
+        .filter(|(_, sent)| **sent != LEN)
+    {
+        drop(socket);
+    }
+    for so_far in 0..whole {
+        let mut at = 0;
+        while at < LEN {
+            let read = receiver.recv(&mut came[at..]);
+            let read = read.with_context(|| format!("{so_far} of {whole} messages came"))?;
+            at += read.len;
+        }
+    }
+    // There is room again.
+    let socket = Socket::bind("[::1]:0")?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    socket
+        .send_to(&message, address, &SendOptions::default())
+        .context("sending again")?;
+    say(to, "all came")
 }
 
 /// Root of a user namespace may lower the limits, and raise them to their caps.

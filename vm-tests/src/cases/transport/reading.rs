@@ -17,6 +17,7 @@ use crate::harness::{Case, Ctx};
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/reading/pieces", pieces),
     Case::new("transport/reading/peek", peek),
+    Case::new("transport/reading/peek-all", peek_all),
     Case::new("transport/reading/facts", facts),
     Case::new("transport/reading/no-data", no_data),
     Case::new("transport/reading/one-to-its-end", one_to_its_end),
@@ -71,6 +72,34 @@ fn pieces(_: &mut Ctx) -> Result<()> {
     }
     nothing_more(&to)?;
     delivered(&from, 2 * pieces.len() as u32)
+}
+
+/// All of a message of a thousand packets is looked at in one call, and then read in one. The
+/// module complains, on kernels that look for such things, if it walks past many of them with the
+/// namespace's lock.
+fn peek_all(_: &mut Ctx) -> Result<()> {
+    const LEN: usize = 1_500_000;
+    let net = pair()?;
+    let to = receiver(&net.hosts[1].ns)?;
+    let from = sender(&net.hosts[0].ns)?;
+    for there in addresses(&net.hosts[1]) {
+        from.send_to(&content::content(6, LEN), there, &SendOptions::default())?;
+        for flags in [
+            libc::MSG_PEEK,
+            libc::MSG_PEEK | libc::MSG_WAITALL,
+            libc::MSG_WAITALL,
+        ] {
+            let seen = read_once(&to, LEN + 1, flags)?;
+            ensure!(
+                seen.data.len() == LEN && seen.end,
+                "{} bytes, MSG_EOR {}, with {flags:#x}",
+                seen.data.len(),
+                seen.end
+            );
+            content::check(6, 0, &seen.data)?;
+        }
+    }
+    delivered(&from, 2)
 }
 
 /// Where a message goes to, and where its receiver sees it come from.

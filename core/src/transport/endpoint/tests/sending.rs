@@ -138,7 +138,8 @@ fn the_user_hears_of_what_is_new() {
     assert!(io.out_failed.is_empty());
 }
 
-/// Only the last ACK of a message that is remembered confirms its end; all others belong to nothing.
+/// Only the last ACK of a message that is remembered confirms its end; all others belong to
+/// nothing.
 #[test]
 fn an_ack_of_nothing_is_counted_and_confirms_nothing() {
     let config = Resolved {

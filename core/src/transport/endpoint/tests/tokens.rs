@@ -196,8 +196,8 @@ fn the_rate_that_is_shown_is_of_tokens() {
     }
 }
 
-/// What comes with the SYNC tells by its age how long packets wait on their way: only until there is
-/// a sample of a round trip, only if it waited for longer than that, and not if its sender had
+/// What comes with the SYNC tells by its age how long packets wait on their way: only until there
+/// is a sample of a round trip, only if it waited for longer than that, and not if its sender had
 /// nothing to send meanwhile.
 #[test]
 fn the_age_of_the_first_data_counts_until_there_is_a_sample() {
@@ -267,7 +267,8 @@ fn a_pause_ends_at_its_time() {
     }
 }
 
-/// Strangers get few tokens each when they have more than a quarter of their places, and not before.
+/// Strangers get few tokens each when they have more than a quarter of their places, and not
+/// before.
 #[test]
 fn more_than_a_quarter_of_the_places_is_crowded() {
     let config = Resolved {

@@ -623,3 +623,114 @@ fn answers_to_an_earlier_opening_prove_nothing() {
     }
     assert_ne!(first[0].sequence, first[1].sequence);
 }
+
+/// Who answers a message is given a ticket once, with which it can send something back at once; and
+/// who has proved nothing cannot have us show others' hosts a ticket of its own.
+#[test]
+fn a_receiver_that_answers_has_a_ticket_for_its_reply() {
+    let (mut client, mut out) = new(&with_unscheduled());
+    let to = host(2, false);
+    let mut given = Vec::new();
+    for n in 0..3_u64 {
+        // The last one in the time after.
+        let now = NOW + Nanos(n / 2 * TICKET_KEPT.0);
+        client.send(now, &to, &outgoing(), (), &mut out).unwrap();
+        let cookie = out.take()[0].cookie();
+        let token = wire::Token {
+            cookie,
+            sequence: 5,
+            timestamp: now.0 as u32,
+            priority: 0,
+            grant: None,
+        };
+        client.receive(now, &to, Packet::Token(token), &mut out);
+        let sent = out.take();
+        assert!(matches!(sent[0], Packet::Data(_)), "the proof comes first");
+        given.push(ticket(&sent));
+    }
+    assert_eq!(
+        given,
+        [
+            client_ticket(&client, 0, &to),
+            None,
+            client_ticket(&client, 1, &to)
+        ]
+    );
+    // Its reply.
+    for packet in whole(1) {
+        client.receive_known(NOW, &to, packet, &mut out);
+    }
+    assert_eq!(out.delivered.len(), 1);
+
+    let (mut server, mut io) = new(&with_unscheduled());
+    let from = host(1, false);
+    let ticket = Packet::Challenge(Challenge {
+        cookie: Cookie(7),
+        echo: 99,
+        ticket: true,
+    });
+    let shown = |server: &mut Messages, io: &mut Io| {
+        io.take();
+        let id = send(server, &from, io).unwrap();
+        let first = io.take()[0];
+        server.abort(NOW, id, io);
+        match first {
+            Packet::Sync(sync) => sync.echo,
+            other => panic!("{other:?}"),
+        }
+    };
+    server.receive(NOW, &from, Packet::Sync(sync(7, 10_000)), &mut io);
+    server.receive(NOW, &from, ticket, &mut io);
+    assert_eq!(shown(&mut server, &mut io), 0, "a stranger's");
+    let mut again = sync(7, 10_000);
+    again.echo = 1;
+    server.receive(NOW, &from, Packet::Sync(again), &mut io);
+    again.echo = echo(&io.take()).expect("a CHALLENGE");
+    server.receive(NOW, &from, Packet::Sync(again), &mut io);
+    server.receive(NOW, &from, ticket, &mut io);
+    assert_eq!(shown(&mut server, &mut io), 99);
+
+    // Also when the message is over, as short ones soon are.
+    let (mut server, mut io) = new(&with_unscheduled());
+    for packet in whole(7) {
+        server.receive_known(NOW, &from, packet, &mut io);
+    }
+    assert_eq!(server.counts(), (0, 0, 1));
+    server.receive(NOW, &host(2, false), ticket, &mut io);
+    assert_eq!(shown(&mut server, &mut io), 0, "of another address");
+    server.receive(NOW, &from, ticket, &mut io);
+    assert_eq!(shown(&mut server, &mut io), 99);
+}
+
+/// The first message to a host is short, and comes whole without tokens: the reply shows a ticket.
+#[test]
+fn the_first_request_is_answered_with_a_ticket() {
+    let mut ends = [new(&with_unscheduled()), new(&with_unscheduled())];
+    let addresses = [host(1, true), host(2, true)];
+    let short = Outgoing {
+        length: Some(1000),
+        available: 1000,
+        ..outgoing()
+    };
+    for (from, valid) in [(0, 0), (1, 1), (0, 1), (1, 2)] {
+        let (endpoint, io) = &mut ends[from];
+        endpoint
+            .send(NOW, &addresses[1 - from], &short, (), io)
+            .unwrap();
+        for _ in 0..10 {
+            for at in 0..2 {
+                for packet in ends[at].1.take() {
+                    let (endpoint, io) = &mut ends[1 - at];
+                    endpoint.receive(NOW, &addresses[at], packet, io);
+                }
+            }
+        }
+        let (endpoint, io) = &mut ends[1 - from];
+        assert_eq!(io.delivered.drain(..).count(), 1);
+        assert_eq!(endpoint.stats().get(Counter::TicketValid), valid);
+    }
+}
+
+fn client_ticket(client: &Messages, later: u64, to: &Address) -> Option<u64> {
+    Some(client.ticket_of((NOW.0 >> TICKET_BITS) + later, to))
+}

@@ -4,6 +4,7 @@
 
 mod flood;
 mod honest;
+mod named;
 mod packets;
 mod sockets;
 
@@ -19,6 +20,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/hostile/flood", flood::run)
         .needs(&[Need::Speed])
         .timeout_s(3000),
+    Case::new("transport/hostile/known-name", named::run).timeout_s(300),
     Case::new("transport/hostile/options", sockets::options).timeout_s(180),
     Case::new("transport/hostile/ancillary", sockets::ancillary).timeout_s(180),
 ];

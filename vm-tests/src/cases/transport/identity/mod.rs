@@ -51,8 +51,11 @@ pub(in crate::cases) const CASES: &[Case] = &[
         devices::mark_user_priority,
     ),
     Case::new("transport/identity/vrf", devices::vrf),
+    Case::new("transport/identity/ports", devices::ports),
+    Case::new("transport/identity/under-way", devices::under_way).timeout_s(120),
     Case::new("transport/identity/disconnect", devices::disconnect),
     Case::new("transport/identity/ttl", options::ttl),
+    Case::new("transport/identity/no-pmtu-disc", options::no_pmtu_disc),
     Case::new("transport/identity/pktinfo", options::pktinfo),
     Case::new("transport/identity/bind-address-no-port", options::no_port),
     Case::new(

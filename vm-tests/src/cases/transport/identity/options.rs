@@ -12,9 +12,11 @@ use nix::sys::socket::{recvmsg, ControlMessageOwned, MsgFlags, SockaddrStorage};
 use socket2::{Domain, Socket};
 
 use super::{any, comes, next, open, open_in, outcome, receiver, send, set, Kind, BOTH};
-use crate::cases::transport::support::{addresses, as_v6, item_of, pair, send_once, PORT};
+use crate::cases::transport::support::{addresses, as_v6, hosts, item_of, pair, send_once, PORT};
 use crate::harness::Ctx;
 use crate::netns::Netns;
+use crate::pcap::Capture;
+use crate::topology::Builder;
 
 /// `IP_TTL` and `IPV6_UNICAST_HOPS` are what the packets have.
 pub(super) fn ttl(_: &mut Ctx) -> Result<()> {
@@ -51,6 +53,49 @@ pub(super) fn ttl(_: &mut Ctx) -> Result<()> {
             );
             let most = set(&from, level, name, 256);
             ensure!(most == Err(Errno::EINVAL), "{kind:?}: 256: {most:?}");
+        }
+    }
+    Ok(())
+}
+
+/// `net.ipv4.ip_no_pmtu_disc`, as it was when the socket was made, lets routers cut packets.
+pub(super) fn no_pmtu_disc(_: &mut Ctx) -> Result<()> {
+    let net = hosts(&Builder::pair().without_offloads())?;
+    let to = addresses(&net.hosts[1])[0];
+    for value in [1, 2, 3, 0] {
+        for kind in BOTH {
+            for host in &net.hosts {
+                host.ns
+                    .sysctl("net/ipv4/ip_no_pmtu_disc", &value.to_string())?;
+            }
+            let receiver = receiver(&net.hosts[1].ns, kind, Domain::IPV4)?;
+            let from = open_in(&net.hosts[0].ns, kind, Domain::IPV4)?;
+            for host in &net.hosts {
+                host.ns.sysctl("net/ipv4/ip_no_pmtu_disc", "0")?;
+            }
+            let start = |at: usize| Capture::start(&net.hosts[at].ns, Some("eth0"));
+            let captures = [start(0)?, start(1)?];
+            for len in [1, 1400, 20_000] {
+                // UDP would cut the long one itself.
+                if len < 1500 || kind == Kind::Turnstile {
+                    let bytes = vec![len as u8; len];
+                    ensure!(send(&from, &bytes, to) == 0, "{kind:?}: sending");
+                    comes("a message", &receiver, Some(&bytes))?;
+                }
+            }
+            for capture in captures {
+                let captured = capture.finish()?;
+                for packet in captured.sent_by("eth0")? {
+                    let bytes = &packet.bytes;
+                    let is_udp = bytes.get(12..14) == Some(&[8, 0]) && bytes.get(23) == Some(&17);
+                    let whole = bytes.get(20).context("short")? & 0x40 != 0;
+                    ensure!(
+                        !is_udp || whole == (value == 0),
+                        "{kind:?}, ip_no_pmtu_disc {value}: {} bytes with DF {whole}",
+                        packet.length
+                    );
+                }
+            }
         }
     }
     Ok(())
