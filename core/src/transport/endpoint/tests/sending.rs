@@ -4,7 +4,7 @@
 use super::trust::whole;
 use super::*;
 use crate::header::FLAG_UNSCHEDULED;
-use crate::transport::wire::Token;
+use crate::transport::wire::{Challenge, Resend, Spans, Token};
 
 fn plain(length: u32) -> Outgoing {
     Outgoing {
@@ -163,4 +163,67 @@ fn an_ack_of_nothing_is_counted_and_confirms_nothing() {
     endpoint.receive(NOW, &from, ack(Cookie(7), 1000, true), &mut io);
     assert_eq!(unknown(&endpoint), before + 3);
     assert!(endpoint.remembered.next() < forgotten);
+}
+
+/// A host wakes up, or is late, and something comes before the timer of a message whose time is
+/// over. Its receiver may have forgotten it: nothing of it is sent again, whatever comes. A moment
+/// before, each of these draws something; and its end is believed at any time.
+#[test]
+fn what_is_over_is_not_sent_again() {
+    let config = config();
+    let to = host(1, false);
+    let mut spans = Spans::EMPTY;
+    assert!(spans.push(0, 1000));
+    for over in [false, true] {
+        let now = NOW + config.timeout - Nanos(u64::from(!over));
+        for what in 0..7 {
+            let (mut endpoint, mut io) = new(&config);
+            let plain = Outgoing {
+                length: None,
+                ..plain(2000)
+            };
+            let id = endpoint.send(NOW, &to, &plain, (), &mut io).unwrap();
+            let cookie = io.take()[0].cookie();
+            for n in 0..3 {
+                endpoint.receive(NOW, &to, token(cookie, n), &mut io);
+            }
+            assert_eq!(data(&mut io).len(), 2);
+            let code = ResetCode::Unknown;
+            let (echo, ticket) = (9, false);
+            let packet = match what {
+                0 => token(cookie, 3),
+                1 => Packet::Resend(Resend { cookie, spans }),
+                2 => ack(cookie, 0, false),
+                3 => Packet::Reset(Reset { cookie, code }),
+                4 => Packet::Challenge(Challenge {
+                    cookie,
+                    echo,
+                    ticket,
+                }),
+                5 => token(cookie, 3),
+                _ => ack(cookie, 2000, true),
+            };
+            if what >= 5 {
+                assert!(endpoint.written(now, id, 2000 + 6 - what, true, &mut io));
+            }
+            let written = !io.take().is_empty();
+            assert_eq!(written, !over && what >= 5, "{over} {what}");
+            endpoint.receive(now, &to, packet, &mut io);
+            let sent = io.take();
+            let delivered = what == 6;
+            assert_eq!(endpoint.counts().0 == 0, delivered || over && what == 3);
+            assert_eq!(endpoint.stats().get(Counter::OutDelivered) != 0, delivered);
+            if over && !delivered {
+                assert!(sent.is_empty(), "{what}: {sent:?}");
+                endpoint.timer(now, 0, &mut io);
+                assert_eq!((endpoint.counts().0, io.out_failed.len()), (0, 1), "{what}");
+                assert!(io.take().is_empty(), "{what}");
+            } else {
+                // It lives on; a RESET shows no peer that knows of it.
+                endpoint.timer(now + Nanos(1), 0, &mut io);
+                let lives = !delivered && what != 3;
+                assert_eq!(endpoint.counts().0, u32::from(lives), "{what}");
+            }
+        }
+    }
 }
