@@ -6,8 +6,8 @@
 //! [`Endpoint::next_timer`] says when to call [`Endpoint::timer`]. Every call takes bounded time:
 //! if more remains to be done, the next timer is due at once.
 //!
-//! `now` is a monotonic clock, which goes on while the host is suspended; `clock` is the low 32 bits
-//! of the expiry clock in ns, on which hosts should agree if tokens expire.
+//! `now` is a monotonic clock, which goes on while the host is suspended; `clock` is the low 32
+//! bits of the expiry clock in ns, on which hosts should agree if tokens expire.
 //!
 //! # What forged packets can do
 //!
@@ -452,18 +452,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.last_out.or_find(is, find).ok_or(other)
     }
 
-    /// The same, but one that is [over](Out::is_over) counts as gone. Its receiver may have forgotten
-    /// it, so that it must not be sent again, whatever comes of before.
-    #[inline]
-    fn find_live_out(&self, now: Nanos, cookie: Cookie, from: &Address) -> Result<u32, bool> {
-        let index = self.find_out(cookie, from)?;
-        match self.is_over(now, index) {
-            true => Err(false),
-            false => Ok(index),
-        }
-    }
-
-    #[inline]
+    /// Whether an outgoing message's time is [over](Out::is_over).
     fn is_over(&self, now: Nanos, index: u32) -> bool {
         self.outs.get(index).is_some_and(|out| out.is_over(now))
     }

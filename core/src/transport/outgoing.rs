@@ -538,8 +538,9 @@ impl<O> Out<O> {
         }))
     }
 
-    /// Whether its peer was silent for too long by now. Its timer is due then; but when a host wakes
-    /// up, or is late, other things may come before that.
+    /// Whether its peer was silent for too long by now. Its timer is due then; but when a host
+    /// wakes up, or is late, other things may come before that. Its receiver may have forgotten it,
+    /// so that it must not be sent again for any of them.
     #[inline]
     pub(crate) fn is_over(&self, now: Nanos) -> bool {
         now >= self.heard + self.timeout

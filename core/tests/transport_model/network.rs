@@ -540,8 +540,8 @@ impl Network {
         self.hosts[host].endpoint.stats()
     }
 
-    /// A host is suspended until then, while time goes on. What comes meanwhile is kept, and handled
-    /// when it wakes up; its timers are late, and later than that.
+    /// A host is suspended until then, while time goes on. What comes meanwhile is kept, and
+    /// handled when it wakes up; its timers are late, and later than that.
     pub(crate) fn sleep(&mut self, host: usize, until: u64) {
         self.hosts[host].asleep = until;
     }

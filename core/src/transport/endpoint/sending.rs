@@ -58,7 +58,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             ..*what
         };
         let number = self.next_number();
-        let rto = self.rto(self.config.base_rtt);
+        let rto = rto(&self.config, self.config.base_rtt);
         self.insert_out(message, cookie, number, peer, to, &what, now, rto);
         if sealed {
             self.is_to_be_sealed(index);
@@ -183,8 +183,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return true;
         }
         if wake || ended {
-            let rto = self.rto_of(index);
             if let Some(out) = self.outs.get_mut(index) {
+                let rto = rto_of(&self.config, out);
                 let again = out.woken(now, rto);
                 self.out_timers.set(index, again);
             }
@@ -344,7 +344,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Some(_) => Counter::GrantReceived,
             None => Counter::TokenReceived,
         });
-        let index = match self.find_live_out(at.now, token.cookie, from) {
+        let index = match self.find_out(token.cookie, from) {
             Ok(index) => index,
             Err(true) => return self.stats.count(Counter::TokenAddress),
             Err(false) => {
@@ -353,12 +353,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return self.reset(at, from, what, token.cookie, code, host);
             }
         };
-        let rto = self.rto_of(index);
         let Some(out) = self.outs.get_mut(index) else {
             return;
         };
+        if out.is_over(at.now) {
+            return self.stats.count(Counter::TokenUnknown);
+        }
         let first = !out.open;
-        out.heard(at.now, true, rto);
+        out.heard(at.now, true, rto_of(&self.config, out));
         if out.ren && out.link != at.link {
             // Packets leave by the link that grants come by.
             out.link = at.link;
@@ -450,14 +452,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     pub(super) fn on_resend(&mut self, at: At, from: &Address, resend: &Resend) {
         self.stats.count(Counter::ResendReceived);
-        let index = match self.find_live_out(at.now, resend.cookie, from) {
+        let index = match self.find_out(resend.cookie, from) {
             Ok(index) => index,
             Err(other) => return self.stray(other),
         };
-        let rto = self.rto_of(index);
         if let Some(out) = self.outs.get_mut(index) {
+            if out.is_over(at.now) {
+                return self.stray(false);
+            }
             let (too_soon, news) = out.name(at.now, resend.spans.as_slice(), self.config.base_rtt);
-            out.heard(at.now, news, rto);
+            out.heard(at.now, news, rto_of(&self.config, out));
             self.stats.add(Counter::ResendTooSoon, too_soon.into());
         }
     }
@@ -480,12 +484,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 None => self.stray(false),
             };
         }
-        // That it was delivered can be told at any time.
-        let found = match ack.last {
-            true => self.find_out(ack.cookie, from),
-            false => self.find_live_out(at.now, ack.cookie, from),
-        };
-        let index = match found {
+        let index = match self.find_out(ack.cookie, from) {
             Ok(index) => index,
             Err(other) => {
                 let hash = self.hash_in(ack.cookie, from);
@@ -495,17 +494,20 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             }
         };
-        let rto = self.rto_of(index);
         let id = self.out_id(index);
         let Some(out) = self.outs.get_mut(index) else {
             return;
         };
+        // That all was delivered can be told at any time.
+        if out.is_over(at.now) && !ack.last {
+            return self.stray(false);
+        }
         if ack.received > out.sent || ack.last && out.length != Some(ack.received) {
             return self.stats.count(Counter::SignalContradiction);
         }
         let (before, first) = (out.received, !out.open);
         let news = out.acknowledged(at.now, ack.received, ack.window);
-        out.heard(at.now, news, rto);
+        out.heard(at.now, news, rto_of(&self.config, out));
         if out.orphan {
             let taken = out.received.saturating_sub(before);
             if taken != 0 {
@@ -526,16 +528,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Silence after which a peer is probed.
-    fn rto(&self, rtt: Nanos) -> Nanos {
-        self.config.rto.max(rtt + rtt)
-    }
-
-    fn rto_of(&self, index: u32) -> Nanos {
-        let base = self.config.base_rtt;
-        self.rto(self.outs.get(index).map_or(base, |out| out.rtt(base)))
-    }
-
     /// Handles a RESET from the receiver of a message.
     pub(super) fn on_out_reset<H: Host<O, I>>(
         &mut self,
@@ -554,6 +546,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         self.out_done(now, index, Err(Failure::Reset(code)), host);
     }
+}
+
+/// Silence after which a peer is probed.
+#[inline]
+fn rto(config: &Resolved, rtt: Nanos) -> Nanos {
+    config.rto.max(rtt + rtt)
+}
+
+#[inline]
+fn rto_of<O>(config: &Resolved, out: &Out<O>) -> Nanos {
+    rto(config, out.rtt(config.base_rtt))
 }
 
 /// Payload of the full packets that fit into `wire` bytes on a link; at least that of one packet.

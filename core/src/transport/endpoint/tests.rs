@@ -14,6 +14,7 @@ mod floods;
 mod limits;
 mod orphans;
 mod sealed;
+mod sending;
 mod shrinking;
 mod stalled;
 mod steps;
@@ -34,6 +35,8 @@ struct Io {
     /// There is no memory for what comes.
     full: bool,
     out_failed: Vec<Failure>,
+    /// What of outgoing messages was told to have arrived.
+    acked: Vec<u32>,
     /// Messages are sealed, with a key that the peers have, too.
     sealed: bool,
     /// Sealed packets sent.
@@ -115,7 +118,9 @@ impl Host<(), u32> for Io {
     fn in_failed(&mut self, _: InId, _: u32, why: Failure) {
         self.failed.push(why);
     }
-    fn out_acked(&mut self, _: OutId, (): &mut (), _: u32) {}
+    fn out_acked(&mut self, _: OutId, (): &mut (), received: u32) {
+        self.acked.push(received);
+    }
     fn out_done(&mut self, _: OutId, (): (), result: Result<(), Failure>) {
         if let Err(why) = result {
             self.out_failed.push(why);

@@ -246,8 +246,8 @@ fn what_is_dumped_and_what_is_cleared_takes_constant_time_each() {
 }
 
 /// Finished messages of as many addresses, all with one cookie, are remembered; as many peers as
-/// may be have given tickets and have no messages. What ends, what comes of finished messages, and forgetting
-/// them.
+/// may be have given tickets and have no messages. What ends, what comes of finished messages, and
+/// forgetting them.
 #[test]
 fn what_is_remembered_and_who_is_idle_takes_no_more_steps_than_a_logarithm() {
     for n in SIZES {

@@ -195,3 +195,91 @@ fn the_rate_that_is_shown_is_of_tokens() {
         assert!((is / (whole * part) - 1.0).abs() < 0.001, "{is}");
     }
 }
+
+/// What comes with the SYNC tells by its age how long packets wait on their way: only until there
+/// is a sample of a round trip, only if it waited for longer than that, and not if its sender had
+/// nothing to send meanwhile.
+#[test]
+fn the_age_of_the_first_data_counts_until_there_is_a_sample() {
+    let config = config();
+    let base = config.base_rtt;
+    for (age, measured, idle, rtt) in [
+        (3, false, false, Nanos(base.0 * 3)),
+        (3, true, false, base),
+        (3, false, true, base),
+        (0, false, false, base),
+    ] {
+        let (mut endpoint, _, from, now) = begun(&config, 1 << 20);
+        let index = endpoint.find_in(Cookie(77), &from).unwrap();
+        let message = endpoint.ins.get_mut(index).unwrap();
+        if measured {
+            message.measured(base);
+        }
+        if idle {
+            message.idle(now, base, 0);
+        }
+        // Less than a round trip, but more than the least that counts.
+        let age = Nanos((base.0 * age).max(base.0 * 3 / 4));
+        message.waited(now + age, base);
+        assert_eq!(message.rtt(base), rtt);
+    }
+}
+
+/// The rate follows what became of tokens once in each period, as soon as that is over.
+#[test]
+fn the_rate_is_updated_when_its_period_is_over() {
+    let period = Nanos(5 * Nanos::MILLISECOND.0);
+    let config = Resolved {
+        update_period: Some(period),
+        ..config()
+    };
+    let (mut endpoint, mut io, from, now) = begun(&config, 1 << 20);
+    let tokens = run(&mut endpoint, &mut io, now + Nanos(config.base_rtt.0 / 2));
+    let answered = |endpoint: &Messages| endpoint.stats().get(Counter::TokenAnswered);
+    for (n, (at, all)) in [
+        (now + period - Nanos(1), 0),
+        (now + period, 2),
+        (now + period + Nanos(1), 2),
+        (now + period + period - Nanos(1), 2),
+        (now + period + period, 5),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let offset = n as u32 * 1000;
+        endpoint.receive(at, &from, answer(&tokens[n].1, offset, 1000), &mut io);
+        assert_eq!(answered(&endpoint), all, "{n}");
+    }
+}
+
+/// A message that pauses gets grants again at the moment at which its pause ends.
+#[test]
+fn a_pause_ends_at_its_time() {
+    let (mut endpoint, mut io, from, now) = begun(&config(), 1 << 20);
+    let index = endpoint.find_in(Cookie(77), &from).unwrap();
+    endpoint.ins.get_mut(index).unwrap().pause = now + Nanos(1);
+    let sent = |endpoint: &Messages| endpoint.stats().get(Counter::GrantSent);
+    for (now, all) in [(now, 0), (now + Nanos(1), 1)] {
+        let (clock, link) = (now.0 as u32, 0);
+        let at = At { now, clock, link };
+        endpoint.grant(at, index, wire::Mark::Full, &mut io);
+        assert_eq!(sent(&endpoint), all);
+    }
+}
+
+/// Strangers get few tokens each when they have more than a quarter of their places, and not
+/// before.
+#[test]
+fn more_than_a_quarter_of_the_places_is_crowded() {
+    let config = Resolved {
+        max_half_open: 40,
+        ..config()
+    };
+    let (mut endpoint, mut io) = new(&config);
+    for n in 0..20 {
+        assert_eq!(endpoint.is_crowded(), n > 10, "{n}");
+        let from = host(n << 8, false);
+        endpoint.receive(NOW, &from, Packet::Sync(sync(1, 100_000)), &mut io);
+    }
+    assert_eq!(endpoint.half_open, 20);
+}
