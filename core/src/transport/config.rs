@@ -183,9 +183,10 @@ options! {
     max_half_open: u32 = 1024, MAX_HALF_OPEN "max-half-open" messages(65_536);
 
     /// How many finished messages are remembered, so that none is delivered twice. While as many
-    /// are, no message comes in: raise it where more end within a few timeouts. One address may
-    /// have an eighth that it has not confirmed, and one /24 or /48 as many as are left. At most
-    /// 65536 outside of the initial user namespace.
+    /// are, no message comes in: raise it where more end within a few timeouts. Half of them may be
+    /// such whose sender has not confirmed the end: an eighth of all from one address, and from one
+    /// /24 or /48 as many as are left of that half. At most 65536 outside of the initial user
+    /// namespace.
     max_remembered: u32 = 65_536, MAX_REMEMBERED "max-remembered" messages(1 << 20);
 
     /// How long a peer may be silent before its messages fail. Longer survives longer outages, and
