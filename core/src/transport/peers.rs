@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is known of each peer: sums over its messages, and the ticket that it has given us; and sums
-//! over the messages of each coflow.
+//! What is known of each peer: sums over its messages, and the ticket that it has given us; and
+//! sums over the messages of each coflow.
 
 use super::heap::Heap;
 use super::hint::Hint;

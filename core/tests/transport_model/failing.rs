@@ -106,8 +106,8 @@ fn a_path_that_is_good_again_is_found_out() {
     assert_clean(&mut network, 2);
 }
 
-/// Where one packet of ten is lost, one of a million is lost six times in a row, and is taken for too
-/// long: less than one of a hundred thousand is.
+/// Where one packet of ten is lost, one of a million is lost six times in a row, and is taken for
+/// too long: less than one of a hundred thousand is.
 #[test]
 fn loss_alone_makes_no_packet_shorter() {
     let (mut narrowed, mut sent) = (0, 0);

@@ -3,8 +3,8 @@
 //!
 //! Hosts 0 and 1 are honest and send each other messages. Host 2's address is the attacker's: what
 //! is sent to it, it sees. Addresses from [`GHOSTS`] on are nobody's. It can forge all addresses,
-//! those of the honest hosts, too. One that is on the path sees all packets besides, but cannot hold
-//! them back.
+//! those of the honest hosts, too. One that is on the path sees all packets besides, but cannot
+//! hold them back.
 //!
 //! After each run: every honest message was delivered, once, and the senders know; together they
 //! took at most 1.5 times what they take without the attacker, besides what its own address had

@@ -53,20 +53,20 @@ fn forged_ones_take_nothing_of_their_networks_places() {
             address
         };
         for n in 0..1100 {
-            let forged = Packet::Sync(sync(1 << 30 | u64::from(n), 100_000));
+            let forged = Packet::Sync(sync((1 << 30) | u64::from(n), 100_000));
             endpoint.receive(NOW, &of_net(200, 2 + n % 250), forged, &mut io);
         }
         for n in 0..1024 * 4 * nets {
-            let own = Packet::Sync(sync(1 << 31 | u64::from(n), 100_000));
+            let own = Packet::Sync(sync((1 << 31) | u64::from(n), 100_000));
             endpoint.receive_known(NOW, &of_net(n % nets, n / nets % 4), own, &mut io);
         }
         for n in 0..20 {
-            let forged = Packet::Sync(sync(1 << 32 | n, 100_000));
+            let forged = Packet::Sync(sync((1 << 32) | n, 100_000));
             endpoint.receive(NOW, &of_net(200, 2), forged, &mut io);
-            let known = begins(&mut endpoint, NOW, &of_net(200, 1), 1 << 33 | n, &mut io);
+            let known = begins(&mut endpoint, NOW, &of_net(200, 1), (1 << 33) | n, &mut io);
             assert!(known, "{nets} networks, IPv6 {v6}");
             let strange = of_net(200, 252);
-            let answered = is_answered(&mut endpoint, NOW, &strange, 1 << 34 | n, &mut io);
+            let answered = is_answered(&mut endpoint, NOW, &strange, (1 << 34) | n, &mut io);
             assert!(answered, "{nets} networks, IPv6 {v6}");
         }
     }
@@ -88,13 +88,13 @@ fn strangers_and_idle_peers_leave_room_that_was_made_ahead() {
         endpoint.receive(NOW, &visitor, ticket_packet(cookie), &mut io);
         endpoint.receive(NOW, &visitor, abort(cookie), &mut io);
         // And is one of those that are forged.
-        let forged = Packet::Sync(sync(1 << 30 | cookie, 100_000));
+        let forged = Packet::Sync(sync((1 << 30) | cookie, 100_000));
         endpoint.receive(NOW, &host(0x50_0000 + n * 300, false), forged, &mut io);
         io.sent.clear();
     }
     for n in 0..50 {
         for from in [host(1, false), host(0x90_0000 + n, false)] {
-            let cookie = 1 << 40 | u64::from(n);
+            let cookie = (1 << 40) | u64::from(n);
             assert!(begins(&mut endpoint, NOW, &from, cookie, &mut io), "{n}");
         }
     }
@@ -198,7 +198,7 @@ fn old_sealed_syncs_are_strangers() {
             );
         }
         let own = now + Nanos(600_000_000);
-        assert!(come(&mut endpoint, own, 1 << 40 | second, &mut io));
+        assert!(come(&mut endpoint, own, (1 << 40) | second, &mut io));
         assert!(endpoint.counts().1 <= endpoint.config().max_per_peer / 4 + 20);
     }
 }
@@ -348,7 +348,7 @@ fn refusals_keep_up_with_floods() {
                 continue;
             }
             io.take();
-            let own = closed(1 << 40 | n, kind == 2);
+            let own = closed((1 << 40) | n, kind == 2);
             if kind == 1 {
                 endpoint.receive_known(now, &honest, own, &mut io);
             } else {

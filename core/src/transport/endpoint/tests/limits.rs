@@ -68,10 +68,10 @@ fn one_network_does_not_take_all_places() {
                 let mut honest = host(n << 8, false);
                 honest.ip[12] ^= 1;
                 let before = endpoint.counts().1;
-                let first = Packet::Sync(sync(1 << 40 | cookie, 1000));
+                let first = Packet::Sync(sync((1 << 40) | cookie, 1000));
                 endpoint.receive_known(now, &honest, first, &mut io);
                 assert_eq!(endpoint.counts().1, before + 1);
-                let (cookie, code) = (Cookie(1 << 40 | cookie), ResetCode::Aborted);
+                let (cookie, code) = (Cookie((1 << 40) | cookie), ResetCode::Aborted);
                 let reset = Packet::Reset(Reset { cookie, code });
                 endpoint.receive(now, &honest, reset, &mut io);
             }

@@ -542,7 +542,7 @@ fn what_comes_in_the_name_of_a_known_peer_is_a_strangers() {
     for cookie in 10..5000 {
         now += Nanos(100_000);
         let first = Packet::Sync(sync(cookie, 100_000));
-        let [sync, data] = whole(1 << 20 | cookie);
+        let [sync, data] = whole((1 << 20) | cookie);
         for packet in [first, sync, data] {
             came += ip_bytes(&from, &packet);
             endpoint.receive(now, &from, packet, &mut io);

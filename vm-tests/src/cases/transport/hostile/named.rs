@@ -107,7 +107,8 @@ fn one_family(ctx: &mut Ctx, ipv6: bool) -> Result<()> {
     let now = counters(&victim.ns)?;
     let since = |name: &str| now[name] - known[name];
     ctx.note(format!(
-        "IPv6 {ipv6}: {} SYNCs came, {} messages were delivered, {} were not taken, {} echoes wrong",
+        "IPv6 {ipv6}: {} SYNCs came, {} messages were delivered, {} were not taken, \
+         {} echoes wrong",
         since("sync-received"),
         since("in-delivered"),
         since("half-open-challenged"),
