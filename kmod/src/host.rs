@@ -41,7 +41,7 @@ pub(crate) struct Surroundings<'a> {
 /// A packet may take this much memory for each byte that may come of its message.
 const MEMORY_FACTOR: u32 = 3;
 /// And this much for each message. All together take no more than the socket may have
-/// (`knt_mem_charge`).
+/// (`knt_mem_charge_in`).
 const MEMORY_BASE: u32 = 4 * OVERHEAD;
 
 impl Surroundings<'_> {
@@ -82,6 +82,8 @@ impl Surroundings<'_> {
         let _ = ren;
         let (handle, device, tie) = match owner {
             Owner::Out(message) => (message.socket, message.device, message.tie),
+            // The socket's own device is one of its VRF's, if it has both.
+            Owner::In(message) if message.tie.device != 0 => (message.socket, 0, message.tie),
             Owner::In(message) => (message.socket, message.vrf, message.tie),
             // What answers a packet of a VRF stays in it.
             Owner::Nobody => (0, self.vrf(), Tie::default()),

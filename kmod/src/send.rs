@@ -13,6 +13,10 @@ use turnstile_core::transport::host::{self, OutId, SendError};
 use turnstile_core::transport::wire::{mss, Cookie, MAX_LENGTH};
 use turnstile_core::units::Nanos;
 
+/// ms: after so long without memory a socket tries again, though nothing of it was delivered. TCP
+/// waits for up to 200.
+const SCARCE_MS: u32 = 100;
+
 /// The most that is copied before some of it is sent.
 const CHUNK: u32 = 256 << 10;
 /// The longest packets, whatever the MTU: one must fit into the fragments of a packet buffer.
@@ -214,19 +218,25 @@ impl Call<'_, '_> {
     }
 
     /// There was no memory for what is to be sent. Waits until some of what the socket has is
-    /// delivered, which frees memory; without any, that is told.
+    /// delivered, which frees memory, or for a while: its receiver may not take any, or have all,
+    /// and others free memory, too. Without any, that is told.
     fn wait_for_memory(&mut self) -> Result {
         let handle = self.sock.handle();
         let is_scarce = |net: &mut Net<'_, Turnstile>, mark: bool| {
             let mut state = net.lock()?;
             let socket = state.sockets.get_mut(handle)?;
-            socket.scarce |= mark && socket.queued != 0;
-            Some(socket.scarce)
+            if mark && socket.queued != 0 {
+                socket.scarce =
+                    now().saturating_add(u64::from(SCARCE_MS).saturating_mul(1_000_000));
+            }
+            Some(socket.is_scarce())
         };
         if is_scarce(self.net, true) != Some(true) {
             return Err(errno::no_room());
         }
         let sock = self.sock;
+        // A little later, so that who is woken finds that it is over.
+        sock.writable_later(SCARCE_MS.saturating_add(1));
         sock.wait(self.net, &mut self.timeout, |net| {
             sock.no_send() || is_scarce(net, false) != Some(true)
         })

@@ -10,7 +10,7 @@ use crate::promotable::{Marked, Promotable};
 use crate::waiting::{Waiter, Waiting};
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation};
-use knet_transport::{random, Sock, SockAddress, SockRef};
+use knet_transport::{now, random, Sock, SockAddress, SockRef};
 use turnstile_core::transport::budget::{self, Budget, Next, Place};
 use turnstile_core::transport::host::{Address, InId, OutId, Sealing};
 use turnstile_core::transport::seal::Psk;
@@ -35,8 +35,9 @@ pub(crate) struct Socket {
     /// How its messages are sealed.
     pub(crate) choice: Choice,
 
-    /// There was no memory for more while some of it is taken: more waits until some is free.
-    pub(crate) scarce: bool,
+    /// There was no memory for more while some of it is taken: more waits until some is free, or
+    /// until this time, ns. 0: there was.
+    pub(crate) scarce: u64,
     /// Bytes of the send buffer that are taken.
     pub(crate) queued: u32,
     /// Somebody waits for room.
@@ -109,7 +110,7 @@ impl Socket {
             completions: false,
             priority: None,
             choice: Choice::Namespace,
-            scarce: false,
+            scarce: 0,
             queued: 0,
             full: false,
             waiter: None,
@@ -137,10 +138,15 @@ impl Socket {
     /// bytes of messages.
     pub(crate) fn room(&self) -> (u32, u32) {
         let size = (self.sock.send_buffer() / 2).max(LEAST_SEND);
-        if self.scarce {
+        if self.is_scarce() {
             return (size, 0);
         }
         (size, size.saturating_sub(self.queued))
+    }
+
+    /// Whether there was no memory a moment ago.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.scarce != 0 && now() < self.scarce
     }
 
     /// A message goes out, or could not be begun with this number: no memory.
@@ -173,7 +179,7 @@ impl Socket {
     pub(crate) fn freed(&mut self, bytes: u32) {
         self.queued = self.queued.saturating_sub(bytes);
         let was_scarce = core::mem::take(&mut self.scarce);
-        if self.full || was_scarce {
+        if self.full || was_scarce != 0 {
             let (size, free) = self.room();
             if free >= size / 4 {
                 self.full = false;

@@ -100,6 +100,7 @@ struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
 void knt_routes_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);
+void knt_sock_timer(struct timer_list *timer);
 bool knt_mem_charge_out(struct sock *sk, u32 bytes);
 void knt_mem_uncharge_out(struct sock *sk, u32 bytes);
 bool knt_mem_charge_in(struct sock *sk, u32 bytes);

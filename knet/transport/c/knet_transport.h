@@ -396,6 +396,7 @@ void knt_sock_set_error(struct sock *sk, u32 error);
 void knt_sock_report(struct sock *sk, const struct knt_report *report);
 void knt_sock_readable(struct sock *sk);
 void knt_sock_writable(struct sock *sk);
+void knt_sock_writable_later(struct sock *sk, u32 ms);
 long knt_sock_timeout(struct sock *sk, bool send, bool dont_wait);
 int knt_sock_wait(struct sock *sk, long *timeout, bool (*ready)(void *), void *argument);
 

@@ -141,6 +141,21 @@ void knt_sock_writable(struct sock *sk)
 		sk->sk_write_space(sk);
 }
 
+/* Wakes who waits for room to write in a while, though nothing that is sent moves meanwhile. */
+void knt_sock_writable_later(struct sock *sk, u32 ms)
+{
+	sk_reset_timer(sk, &sk->sk_timer, jiffies + msecs_to_jiffies(ms) + 1);
+}
+
+/* The timer of knt_sock_writable_later(). */
+void knt_sock_timer(struct timer_list *timer)
+{
+	struct sock *sk = timer_container_of(sk, timer, sk_timer);
+
+	knt_sock_writable(sk);
+	sock_put(sk);
+}
+
 /* How long a call may wait, in jiffies. */
 long knt_sock_timeout(struct sock *sk, bool send, bool dont_wait)
 {

@@ -69,6 +69,7 @@ static int knt_init(struct sock *sk)
 	knt_sk(sk)->user = knt_user(sock_net(sk));
 	spin_lock_init(&knt_sk(sk)->report_lock);
 	sk->sk_write_space = knt_write_space;
+	timer_setup(&sk->sk_timer, knt_sock_timer, 0);
 	err = knt_wait_ready();
 	if (err)
 		return err;
@@ -90,6 +91,7 @@ static void knt_close(struct sock *sk, long timeout)
 	lock_sock(sk);
 	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
 	knt_ops->sock_close(sk, sock_flag(sk, SOCK_LINGER) && !sk->sk_lingertime, timeout);
+	sk_stop_timer(sk, &sk->sk_timer);
 	release_sock(sk);
 	sock_hold(sk);
 	sk_common_release(sk);

@@ -202,6 +202,12 @@ impl Sock {
         unsafe { bindings::knt_sock_readable(self.as_raw()) }
     }
 
+    /// Wakes who waits for room to write in so many milliseconds.
+    pub fn writable_later(&self, ms: u32) {
+        // SAFETY: the socket lives, and its timer until it is closed, which stops it.
+        unsafe { bindings::knt_sock_writable_later(self.as_raw(), ms) }
+    }
+
     /// Wakes who waits for room to write.
     pub fn writable(&self) {
         // SAFETY: the socket lives.

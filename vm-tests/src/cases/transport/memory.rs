@@ -7,17 +7,19 @@ use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
 use nix::mount::{mount, umount2, MntFlags, MsFlags};
 use nix::sched::{unshare, CloneFlags};
 use nix::sys::wait::waitpid;
 use nix::unistd::{fork, setgroups, setresgid, setresuid, ForkResult, Gid, Pid, Uid};
+use rustix::event::PollFlags;
 use turnstile_core::options::Table;
 use turnstile_core::transport::config::{Config, CAPS};
 use turnstile_socket::{SendOptions, Socket};
 
-use super::support::{load, ready, send_once, PATIENCE, PORT};
+use super::support::{load, ready, send_once, wait_for, PATIENCE, PORT};
 use crate::cmd::run_here;
 use crate::harness::{Case, Ctx};
 
@@ -27,6 +29,9 @@ pub(in crate::cases) const CASES: &[Case] = &[
         .timeout_s(120)
         .crowded(),
     Case::new("transport/memory/full-group", full_group)
+        .timeout_s(120)
+        .crowded(),
+    Case::new("transport/memory/scarce-for-a-while", scarce_for_a_while)
         .timeout_s(120)
         .crowded(),
 ];
@@ -312,6 +317,83 @@ fn fill(to: &mut UnixStream) -> Result<()> {
         .send_to(&message, address, &SendOptions::default())
         .context("sending again")?;
     say(to, "all came")
+}
+
+/// A call on an open message finds no memory, when all of the message is delivered: nothing of it
+/// frees any. When there is some, the socket is told, and goes on.
+fn scarce_for_a_while(ctx: &mut Ctx) -> Result<()> {
+    load()?;
+    let _groups = Groups::new()?;
+    fs::write(Path::new(GROUP).join("memory.max"), MOST.to_string()).context("memory.max")?;
+    let mut child = Child::new(refused_once)?;
+    let said = child.told()?;
+    child.end()?;
+    ctx.note(said);
+    Ok(())
+}
+
+fn refused_once(to: &mut UnixStream) -> Result<()> {
+    const LEN: usize = 1 << 20;
+    /// Of the open message.
+    const FIRST: usize = 200 << 10;
+    fs::write(Path::new(GROUP).join("cgroup.procs"), "0").context("cgroup.procs")?;
+    unshare(CloneFlags::CLONE_NEWNET)?;
+    run_here("ip link set lo up", "")?.success()?;
+    let reader = Socket::bind(("::1", PORT))?;
+    reader.set_read_timeout(Some(Duration::from_secs(2)))?;
+    // Nobody reads from this one.
+    let lazy = Socket::bind(("::1", PORT + 1))?;
+    lazy.set_recv_buffer_size(64 << 10)?;
+    let local = std::net::Ipv6Addr::LOCALHOST;
+    let here = SocketAddr::from((local, PORT));
+    let elsewhere = SocketAddr::from((local, PORT + 1));
+    let message = vec![7_u8; LEN];
+    let mut came = vec![0_u8; LEN];
+    let socket = Socket::bind("[::1]:0")?;
+    socket.set_nonblocking(true)?;
+    let begin = &message[..FIRST];
+    let sent = send_once(&socket, begin, Some(here), &[], libc::MSG_MORE)?;
+    let mut at = 0;
+    // The last byte may wait for more.
+    while at + 1 < sent {
+        at += reader.recv(&mut came[at..]).context("the beginning")?.len;
+    }
+    // All else is for others. What a socket itself takes would not be refused, in a full group: so
+    // they are all there before.
+    let mut others = Vec::new();
+    for _ in 0..64 {
+        let other = Socket::bind("[::1]:0")?;
+        other.set_nonblocking(true)?;
+        others.push(other);
+    }
+    let mut refused = 0;
+    for other in &others {
+        let mut done = 0;
+        while done < LEN {
+            let to = (done == 0).then_some(elsewhere);
+            match send_once(other, &message[done..], to, &[], 0) {
+                Ok(bytes) => done += bytes,
+                Err(_) => break,
+            }
+        }
+        refused += u32::from(done < LEN);
+    }
+    ensure!(refused != 0, "the group is not full");
+    let more = || send_once(&socket, &message[..4096], None, &[], libc::MSG_MORE);
+    // What is left of a page may take some.
+    let last = (0..8).find_map(|_| more().err());
+    let last = last.context("nothing was refused")?;
+    ensure!(last.raw_os_error() == Some(libc::EAGAIN), "{last}");
+    for other in &others {
+        socket2::SockRef::from(other).set_linger(Some(Duration::ZERO))?;
+    }
+    drop(others);
+    wait_for(&socket, PollFlags::OUT)?;
+    let bytes = more().context("when there is room")?;
+    say(
+        to,
+        &format!("{refused} others were refused; {bytes} bytes more"),
+    )
 }
 
 /// Root of a user namespace may lower the limits, and raise them to their caps.

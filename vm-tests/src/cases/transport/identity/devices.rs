@@ -208,6 +208,47 @@ pub(super) fn vrf(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
+/// Two devices in a VRF; a receiver that is bound to the second one, as UDP's.
+pub(super) fn vrf_slaves(_: &mut Ctx) -> Result<()> {
+    let twins = Twins::new()?;
+    twins.host.ip("link add red type vrf table 10")?;
+    twins.host.ip("link set red up")?;
+    twins.host.ip("link set eth0 master red")?;
+    twins.host.ip("link set eth1 master red")?;
+    twins.host.sysctl("net/ipv4/udp_l3mdev_accept", "1")?;
+    // As a sender.
+    for kind in BOTH {
+        let bound = open_in(&twins.host, kind, Domain::IPV4)?;
+        bind_device(&bound, "eth1")?;
+        twins.reaches("bound to eth1", kind, &bound, 1)?;
+    }
+    // UDP: the answer.
+    let here = open_in(&twins.host, Kind::Udp, Domain::IPV4)?;
+    bind_device(&here, "eth1")?;
+    here.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)).into())?;
+    here.set_read_timeout(Some(PATIENCE))?;
+    let from = open_in(&twins.peers[1], Kind::Udp, Domain::IPV4)?;
+    let to = SocketAddr::from((SELF, PORT));
+    ensure!(send(&from, &[1; 1200], to) == 0, "sending");
+    let (_, back) = next(&here)?.context("UDP: nothing came")?;
+    ensure!(send(&here, &[2; 1200], back) == 0, "answering");
+    let udp = next(&from)?.is_some();
+    // A message that needs tokens.
+    let here = open_in(&twins.host, Kind::Turnstile, Domain::IPV4)?;
+    bind_device(&here, "eth1")?;
+    here.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)).into())?;
+    here.set_read_timeout(Some(Duration::from_secs(20)))?;
+    let from = open_in(&twins.peers[1], Kind::Turnstile, Domain::IPV4)?;
+    ensure!(send(&from, &[1; 20_000], to) == 0, "sending");
+    let came = next(&here)?.map(|(bytes, _)| bytes.len());
+    ensure!(udp, "UDP's answer did not come");
+    ensure!(
+        came == Some(20_000),
+        "a receiver bound to eth1: {came:?} came"
+    );
+    Ok(())
+}
+
 /// Rules by UDP's source port, and IPsec's policies by ports, are about the ports that packets
 /// have: each message goes where the rule for its port says, from the address that is said there,
 /// and nothing is refused by a policy for a port that no packet has.

@@ -51,6 +51,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
         devices::mark_user_priority,
     ),
     Case::new("transport/identity/vrf", devices::vrf),
+    Case::new("transport/identity/vrf-slaves", devices::vrf_slaves).timeout_s(120),
     Case::new("transport/identity/ports", devices::ports),
     Case::new("transport/identity/under-way", devices::under_way).timeout_s(120),
     Case::new("transport/identity/disconnect", devices::disconnect),
