@@ -9,7 +9,7 @@ use super::host::{Address, Direction, Info};
 use super::jitter::Due;
 use super::ledger::Ledger;
 use super::links::SHARED;
-use super::maybe::Maybe;
+use super::maybe::{Maybe, MaybeIndex};
 use super::pacer::Jitter;
 use super::progress::{Facts, Progress};
 use super::ranges::{Range, Ranges};
@@ -51,9 +51,9 @@ pub(crate) struct In<I> {
     /// Its index in the table of peers.
     pub(crate) peer: u32,
     /// Where it counts among the networks.
-    pub(crate) net: Option<u32>,
+    pub(crate) net: MaybeIndex,
     /// Its index in the table of coflows, if it has one.
-    pub(crate) coflow_entry: Option<u32>,
+    pub(crate) coflow_entry: MaybeIndex,
     pub(crate) from: Address,
     /// The link that it comes by.
     pub(crate) link: u32,
@@ -186,8 +186,8 @@ impl<I> In<I> {
             cookie: sync.cookie,
             number,
             peer,
-            net: None,
-            coflow_entry: None,
+            net: MaybeIndex::NONE,
+            coflow_entry: MaybeIndex::NONE,
             from: *from,
             link: SHARED,
             source: sync.source,

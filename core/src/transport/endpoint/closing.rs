@@ -203,7 +203,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         let (peer, missing, link) = (message.peer, message.noted_missing, message.link);
-        let (coflow, remaining) = (message.coflow_entry, message.noted_remaining);
+        let (coflow, remaining) = (message.coflow_entry.get(), message.noted_remaining);
         let half_open = u32::from(message.half_open);
         let net = message.net.take();
         let tokens = message.ledger.take();

@@ -49,6 +49,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             deadline: message.deadline.get(),
             coflow: message
                 .coflow_entry
+                .get()
                 .and_then(|entry| self.coflows.remaining(entry)),
             wish: message.wish,
             due: message.next_token,

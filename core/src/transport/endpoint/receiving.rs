@@ -236,7 +236,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let rest = peer.missing.saturating_sub(before.into());
             peer.missing = rest.saturating_add(after.into());
         }
-        if let Some(coflow) = message.coflow_entry {
+        if let Some(coflow) = message.coflow_entry.get() {
             let after = left.unwrap_or(message.received);
             let before = core::mem::replace(&mut message.noted_remaining, after);
             self.coflows.change(coflow, before.into(), after.into());

@@ -155,11 +155,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index).filter(|it| it.proven) else {
             return;
         };
-        message.net = self.in_nets.join(&self.key, net(&message.from));
+        message.net = self.in_nets.join(&self.key, net(&message.from)).into();
         if message.coflow != 0 {
             let hash = self.key.hash([], purpose::COFLOW, message.coflow);
             // Without memory it counts as having none.
-            message.coflow_entry = self.coflows.join((hash >> 32) as u32, message.coflow);
+            let joined = self.coflows.join((hash >> 32) as u32, message.coflow);
+            message.coflow_entry = joined.into();
         }
     }
 

@@ -70,14 +70,21 @@ impl Bench {
     }
 
     /// What was offered to the signal class and to the data class, and what the port counts as
-    /// excess.
+    /// excess. They are read one after the other, and the kernel may send something in between: so
+    /// until twice the same was read.
     fn offered(&mut self) -> Result<(u64, u64, u64)> {
         let offered = |stats: Stats| stats.app(band_stat::OFFERED_PACKETS);
-        Ok((
-            offered(self.tc.get_class(SIGNAL)?.stats),
-            offered(self.tc.get_class(DATA)?.stats),
-            self.tc.get(PORT)?.stats.app(port_stat::SIGNAL_EXCESS),
-        ))
+        let mut last = None;
+        loop {
+            let read = (
+                offered(self.tc.get_class(SIGNAL)?.stats),
+                offered(self.tc.get_class(DATA)?.stats),
+                self.tc.get(PORT)?.stats.app(port_stat::SIGNAL_EXCESS),
+            );
+            if last.replace(read) == Some(read) {
+                return Ok(read);
+            }
+        }
     }
 
     /// Sends `count` signals, of which `within` are within the share.
