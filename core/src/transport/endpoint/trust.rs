@@ -144,6 +144,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.count(Counter::SenderProven);
         self.give_ticket(now, index, host);
         self.count_proven(index);
+        self.note_progress(index);
         if complete {
             self.in_done(now, index, host);
         }
