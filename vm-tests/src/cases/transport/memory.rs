@@ -2,7 +2,7 @@
 //! Whom the transport's memory counts to, and what a user may take who is root of a namespace of
 //! his own.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -10,10 +10,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
+use nix::fcntl::{fcntl, FcntlArg};
 use nix::mount::{mount, umount2, MntFlags, MsFlags};
 use nix::sched::{unshare, CloneFlags};
 use nix::sys::wait::waitpid;
-use nix::unistd::{fork, setgroups, setresgid, setresuid, ForkResult, Gid, Pid, Uid};
+use nix::unistd::{fork, pipe, setgroups, setresgid, setresuid, ForkResult, Gid, Pid, Uid};
 use rustix::event::PollFlags;
 use turnstile_core::options::Table;
 use turnstile_core::transport::config::{Config, CAPS};
@@ -250,10 +251,15 @@ fn fill(to: &mut UnixStream) -> Result<()> {
     receiver.set_recv_buffer_size(64 << 10)?;
     receiver.set_read_timeout(Some(PATIENCE))?;
     let address = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, PORT));
-    // What the process takes besides, it must find: for that it would be killed.
-    let reserve = vec![1; LEN];
     let message = vec![7; LEN];
-    let mut came = vec![0; LEN];
+    // Its pages are there from now on.
+    let mut came = vec![1; LEN];
+    // What the process takes besides, it must find: for that it would be killed. To give back what
+    // a pipe holds takes nothing, other than unmapping.
+    let (reserve, full) = pipe()?;
+    fcntl(&full, FcntlArg::F_SETPIPE_SZ(LEN as i32))?;
+    File::from(full).write_all(&message)?;
+    let mut reserve = File::from(reserve);
     let mut sockets = Vec::new();
     for _ in 0..64 {
         let socket = Socket::bind("[::1]:0")?;
@@ -285,7 +291,7 @@ fn fill(to: &mut UnixStream) -> Result<()> {
         }
         taken.push(sent);
     }
-    drop(reserve);
+    reserve.read_exact(&mut came)?;
     say(
         to,
         match refused {
