@@ -15,6 +15,7 @@
 //! | [`jitter`] | random numbers, and randomized intervals between tokens |
 //! | [`policy`] | which message gets tokens first, and with which priority |
 //! | [`ring`] | a bounded queue of events for listeners |
+//! | [`room`] | how a socket's send buffer is shared by its peers |
 //! | [`seal`] | sealed packets: keys, numbers, what follows a packet |
 //! | [`stats`] | the counters |
 //! | [`wire`] | the wire format: parsing untrusted packets, and writing |
@@ -53,6 +54,7 @@ mod progress;
 mod ranges;
 mod remembered;
 pub mod ring;
+pub mod room;
 pub mod seal;
 mod seen;
 mod shares;
@@ -64,4 +66,5 @@ mod tally;
 mod testing;
 pub mod uapi;
 mod used;
+mod wakes;
 pub mod wire;

@@ -28,10 +28,12 @@ const ABORTED: usize = 32;
 pub(crate) fn open(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Result {
     let mut state = net.lock().ok_or(ENODEV)?;
     let config = state.endpoint.config();
-    let (send, receive) = (config.send_buffer, config.receive_buffer);
-    state.sockets.add(sock)?;
     // Twice, as if the application had set them.
-    sock.set_buffers(send.saturating_mul(2), receive.saturating_mul(2));
+    let twice = |size: u32| size.saturating_mul(2);
+    let (send, receive) = (twice(config.send_buffer), twice(config.receive_buffer));
+    let most = twice(config.receive_buffer_max);
+    state.sockets.add(sock, receive, most)?;
+    sock.set_buffers(send, receive);
     Ok(())
 }
 
@@ -59,6 +61,14 @@ pub(crate) fn close(
     // Freed without the lock.
     drop(unread);
     refuse_all(net, handle);
+    let mut messages = RBTree::new();
+    if let Some(mut state) = net.lock() {
+        // What was not read is known here still.
+        if let Some(socket) = state.sockets.get_mut(handle) {
+            core::mem::swap(&mut messages, &mut socket.messages);
+        }
+    }
+    drop(messages);
     abort_all(net, handle, abort);
     let is_empty = |net: &mut Net<'_, Turnstile>| match net.lock() {
         Some(state) => state
@@ -225,15 +235,21 @@ pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
     let Some(socket) = state.sockets.get_mut(sock.handle()) else {
         return Ready::default();
     };
-    let (size, free) = socket.room();
-    let room = free >= size / 4;
-    socket.full |= !room;
-    // What goes on with a message that has begun needs no place for another.
-    let place = socket.open.is_some() || state.has_place(sock);
-    Ready {
-        readable,
-        writable: room && place,
-    }
+    let short = socket.is_short();
+    let open = socket.open.as_ref().map(|open| (open.id, open.share()));
+    let room = match &open {
+        // The next call goes on with it, and needs no place for another.
+        Some((_, share)) => socket.has_room_for(share.as_ref()),
+        None if sock.is_connected() => socket.has_room_for(None),
+        None => socket.has_room_for_any(),
+    };
+    let room = room && !short;
+    let writable = match open {
+        // One that has failed need not wait.
+        Some((open, _)) => room || state.endpoint.out_mut(open).is_none(),
+        None => room && state.has_place(sock),
+    };
+    Ready { readable, writable }
 }
 
 /// Sets an option.
@@ -402,6 +418,7 @@ impl State {
             }
             None => socket.no_longer_comes(number),
         }
+        self.sockets.resize(handle);
     }
 
     /// Throws a message away. Returns it, if it is complete.
@@ -477,7 +494,7 @@ impl State {
         if let Some(socket) = self.sockets.get_mut(handle) {
             socket.end_sending(number);
             if let Some(message) = &message {
-                socket.freed(message.charged);
+                socket.freed(message.share().as_ref(), message.charged);
             }
         }
         if let Some(message) = message {

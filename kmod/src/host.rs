@@ -11,8 +11,8 @@ use crate::ports;
 use crate::socket::{Socket, Sockets};
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNodeReservation;
-use knet_transport::{release, Departure, Outbox, Path, Report, Segments, Skb, SockAddress, Tie};
-use turnstile_core::transport::budget::{Place, OVERHEAD};
+use knet_transport::{Departure, Outbox, Path, Report, Segments, Skb, SockAddress, Tie};
+use turnstile_core::transport::budget::Place;
 use turnstile_core::transport::config::Dscp;
 use turnstile_core::transport::host::{
     Address, Class, Event, Failure, Host, InId, OutId, Owner, Refusal, Slice,
@@ -26,6 +26,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) events: &'a mut Events,
     pub(crate) outbox: &'a mut Outbox,
     pub(crate) dscp: Dscp,
+    /// By how much receive buffers may have grown, in the kernel's way of counting.
+    pub(crate) receive_memory: u32,
     /// ns.
     pub(crate) now: u64,
     /// The device that the packet came by that is being worked on; the VRF, if that is in one, and
@@ -37,12 +39,6 @@ pub(crate) struct Surroundings<'a> {
     /// The first random number that the endpoint gets.
     pub(crate) drawn: Option<u64>,
 }
-
-/// A packet may take this much memory for each byte that may come of its message.
-const MEMORY_FACTOR: u32 = 3;
-/// And this much for each message. All together take no more than the socket may have
-/// (`knt_mem_charge_in`).
-const MEMORY_BASE: u32 = 4 * OVERHEAD;
 
 impl Surroundings<'_> {
     /// The VRF that the packet came by; 0: none.
@@ -182,7 +178,13 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         }
     }
 
-    fn open(&mut self, from: &Address, sync: &Sync, id: InId) -> Result<(Incoming, u32), Refusal> {
+    fn open(
+        &mut self,
+        from: &Address,
+        sync: &Sync,
+        id: InId,
+        proved: bool,
+    ) -> Result<(Incoming, u32), Refusal> {
         let sender = SockAddress {
             ip: from.ip,
             scope: from.scope,
@@ -193,6 +195,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             .or_else(|| self.find(&sender, &from.local, sync.destination))
             .ok_or(Refusal::Reset(ResetCode::NoSocket))?;
         let now = self.now;
+        self.sockets.measure(handle, self.receive_memory);
         let socket = self
             .socket(handle)
             .ok_or(Refusal::Reset(ResetCode::NoSocket))?;
@@ -200,9 +203,10 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             return Err(Refusal::Reset(ResetCode::Closed));
         }
         let slot = RBTreeNodeReservation::new(atomic()).map_err(|_| Refusal::Ignore)?;
-        socket.budget.resize(socket.sock.receive_buffer());
-        let (number, place, window) = socket.admit(id, sync.length).ok_or(Refusal::Ignore)?;
+        let admitted = socket.admit(id, sync.length, proved);
+        let (number, place, window) = admitted.ok_or(Refusal::Ignore)?;
         let tie = socket.sock.tie();
+        self.sockets.resize(handle);
         let message = Incoming {
             socket: handle,
             number,
@@ -221,12 +225,31 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             read: 0,
             window,
             place,
+            proved,
+            kept: 0,
             begun: false,
             began: now,
             order: None,
             slot: Some(slot),
         };
         Ok((message, window))
+    }
+
+    fn in_proven(&mut self, id: InId, message: &mut Incoming) -> bool {
+        if message.proved {
+            return true;
+        }
+        let handle = message.socket;
+        let Some(socket) = self.sockets.get_mut(handle) else {
+            return true;
+        };
+        if socket.prove(id, message).is_err() {
+            return false;
+        }
+        if socket.budget.is_wanted() {
+            self.sockets.mark_promotable(handle);
+        }
+        true
     }
 
     fn data(
@@ -239,20 +262,17 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         payload: Skb,
     ) -> bool {
         let end = offset.saturating_add(len);
-        let room = message.window.saturating_sub(message.read);
-        let memory = room
-            .saturating_mul(MEMORY_FACTOR)
-            .saturating_add(MEMORY_BASE);
-        if end > message.window || message.segments.memory() > memory {
+        if end > message.window {
             return false;
         }
         let skip = skip.saturating_add(DATA_LEN as u32);
-        match self.sockets.get(message.socket) {
-            Some(socket) => message
-                .segments
-                .insert(&socket.sock, payload, offset, skip, len),
-            None => false,
-        }
+        let Some(socket) = self.sockets.get(message.socket) else {
+            return false;
+        };
+        let most = socket.budget.memory(message.place, message.window);
+        message
+            .segments
+            .insert(&socket.sock, payload, offset..end, skip, most)
     }
 
     fn in_length(&mut self, _id: InId, message: &mut Incoming, length: u32) {
@@ -268,8 +288,9 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
 
     fn is_wanted(&mut self, message: &Incoming) -> Option<u32> {
         let socket = self.sockets.get(message.socket)?;
-        // One that shares waits itself, and keeps nobody from the other three quarters.
-        let room = socket.budget.is_wanted() && message.place != Place::Shared;
+        // One that shares waits itself, and keeps nobody from the rest; one that waits has nothing.
+        let holds = !matches!(message.place, Place::Shared | Place::Waiting);
+        let room = socket.budget.is_wanted() && holds;
         // It is read to its end before others.
         let turn = socket.reading == Some(message.number)
             && message.begun
@@ -298,6 +319,8 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             socket.fail(&message, of_failure(why));
             if socket.budget.is_wanted() {
                 self.sockets.mark_promotable(handle);
+            } else {
+                self.sockets.resize(handle);
             }
         }
         self.outbox.free(message.segments);
@@ -309,17 +332,17 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             return;
         }
         message.acked = received;
-        release(&mut message.written, received);
+        self.outbox.release(&mut message.written, received);
         let freed = more.min(message.charged);
         message.charged = message.charged.saturating_sub(freed);
         if let Some(socket) = self.socket(message.socket) {
-            socket.freed(freed);
+            socket.freed(message.share().as_ref(), freed);
         }
     }
 
     fn out_done(&mut self, _id: OutId, message: Outgoing, result: Result<(), Failure>) {
         let now = self.now;
-        let handle = message.socket;
+        let (handle, share) = (message.socket, message.share());
         self.sockets.waiting.place_came_free(now);
         self.outbox.free_written(message.written);
         let Some(socket) = self.socket(handle) else {
@@ -330,7 +353,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             Err(failure) => of_failure(failure),
         };
         socket.end_sending(message.number);
-        socket.freed(message.charged);
+        socket.freed(share.as_ref(), message.charged);
         if errno != 0 {
             socket.failed = Some((message.number, errno));
         }

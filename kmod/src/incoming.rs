@@ -34,6 +34,11 @@ pub(crate) struct Incoming {
     pub(crate) window: u32,
     /// What room it has.
     pub(crate) place: Place,
+    /// Its sender has proved its address.
+    pub(crate) proved: bool,
+    /// It is charged for so many bytes, if that is more than its length: for the memory that it
+    /// takes.
+    pub(crate) kept: u32,
     /// Some of it was handed out.
     pub(crate) begun: bool,
     /// When it began, ns.
@@ -74,7 +79,7 @@ impl Incoming {
     pub(crate) fn charged(&self) -> u32 {
         match self.place {
             Place::Shared => self.window,
-            _ => self.length.unwrap_or(self.contiguous),
+            _ => self.length.unwrap_or(self.contiguous).max(self.kept),
         }
     }
 

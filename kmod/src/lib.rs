@@ -49,6 +49,7 @@ mod outgoing;
 mod ports;
 mod promotable;
 mod receive;
+mod room;
 mod send;
 mod settings;
 mod socket;

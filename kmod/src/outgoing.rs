@@ -23,10 +23,19 @@ pub(crate) struct Outgoing {
     pub(crate) began: u64,
     /// Whom it is for.
     pub(crate) to: SockAddress,
+    /// Its peer has only a part of the send buffer.
+    pub(crate) shares: bool,
     /// The device that it has to go by; 0: the tie's, or any.
     pub(crate) device: u32,
     /// What the socket was tied to when it began.
     pub(crate) tie: Tie,
+}
+
+impl Outgoing {
+    /// The peer of whose part of the send buffer it takes.
+    pub(crate) fn share(&self) -> Option<SockAddress> {
+        self.shares.then_some(self.to)
+    }
 }
 
 /// A message that further calls append to.
@@ -39,8 +48,17 @@ pub(crate) struct Open {
     pub(crate) number: u32,
     /// Whom it is for.
     pub(crate) to: SockAddress,
+    /// Its peer has only a part of the send buffer.
+    pub(crate) shares: bool,
     /// Its length, if that was given.
     pub(crate) length: Option<u32>,
     /// How much of it there is.
     pub(crate) written: u32,
+}
+
+impl Open {
+    /// The peer of whose part of the send buffer it takes.
+    pub(crate) fn share(&self) -> Option<SockAddress> {
+        self.shares.then_some(self.to)
+    }
 }

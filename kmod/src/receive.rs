@@ -8,7 +8,7 @@ use crate::state::{Messages, State, Turnstile};
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
 use knet_transport::{
-    now, Caller, Net, Outbox, Parts, Queues, ReceiveFlags, Receiving, SockAddress,
+    now, Caller, Net, Outbox, Parts, Queues, ReceiveFlags, Receiving, SockAddress, Timeout,
 };
 use turnstile_core::transport::budget::Place;
 use turnstile_core::units::Nanos;
@@ -59,6 +59,24 @@ pub(crate) fn receive(
     if flags.reports {
         return message.take_report(net, len).map(|()| 0);
     }
+    let mut info = None;
+    let read = read(net, sock, message, len, flags, &mut info)?;
+    if let Some(info) = info {
+        message.put_info(net, info);
+    }
+    Ok(read)
+}
+
+/// Reads. `info`: of what was read, as far as it is known at the end of the call, if the socket
+/// asks for that.
+fn read(
+    net: &mut Net<'_, Turnstile>,
+    sock: Caller<'_>,
+    message: &mut Receiving<'_>,
+    len: usize,
+    flags: ReceiveFlags,
+    info: &mut Option<[u64; 4]>,
+) -> Result<u32> {
     sock.take_error()?;
     let handle = sock.handle();
     let len = u32::try_from(len).unwrap_or(u32::MAX >> 1);
@@ -89,26 +107,10 @@ pub(crate) fn receive(
                 if done != 0 && (!flags.wait_all || flags.peek) {
                     return Ok(done);
                 }
-                if sock.no_receive() {
+                if sock.no_receive() || !wait(net, sock, &mut timeout, within, done)? {
                     return Ok(done);
                 }
-                let ready = |net: &mut Net<'_, Turnstile>| match net.lock() {
-                    Some(mut state) => {
-                        state.is_ready(handle, within) || sock.has_error() || sock.no_receive()
-                    }
-                    None => true,
-                };
-                match sock.wait(net, &mut timeout, ready) {
-                    // A failed message to the peer ends the call, as it would have before waiting.
-                    Ok(()) if done == 0 => {
-                        sock.take_error()?;
-                        continue;
-                    }
-                    Ok(()) if sock.has_error() => return Ok(done),
-                    Ok(()) => continue,
-                    Err(error) if done == 0 => return Err(error),
-                    Err(_) => return Ok(done),
-                }
+                continue;
             }
         };
         within = Some(piece.number);
@@ -123,9 +125,14 @@ pub(crate) fn receive(
         if done == 0 {
             message.put_local(net, piece.local, piece.device);
         }
-        if done == 0 && piece.info {
-            let length = piece.length.map_or(u64::MAX, u64::from);
-            message.put_info(net, [piece.number, length, piece.offset.into(), piece.age]);
+        let length = piece.length.map_or(u64::MAX, u64::from);
+        match info {
+            // The end may have become known since the call began.
+            Some(told) => told[1] = length,
+            None if piece.info => {
+                *info = Some([piece.number, length, piece.offset.into(), piece.age]);
+            }
+            None => {}
         }
         done = done.saturating_add(copied);
         let ended = if flags.peek {
@@ -146,6 +153,30 @@ pub(crate) fn receive(
         if done >= len {
             return Ok(done);
         }
+    }
+}
+
+/// Waits for more. `false`: the call ends, with what it has.
+// Not inlined: it needs no stack while the call reads.
+#[inline(never)]
+fn wait(
+    net: &mut Net<'_, Turnstile>,
+    sock: Caller<'_>,
+    timeout: &mut Timeout,
+    within: Option<u64>,
+    done: u32,
+) -> Result<bool> {
+    let handle = sock.handle();
+    let ready = |net: &mut Net<'_, Turnstile>| match net.lock() {
+        Some(mut state) => state.is_ready(handle, within) || sock.has_error() || sock.no_receive(),
+        None => true,
+    };
+    match sock.wait(net, timeout, ready) {
+        // A failed message to the peer ends the call, as it would have before waiting.
+        Ok(()) if done == 0 => sock.take_error().map(|()| true),
+        Ok(()) => Ok(!sock.has_error()),
+        Err(error) if done == 0 => Err(error),
+        Err(_) => Ok(false),
     }
 }
 

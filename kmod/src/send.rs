@@ -17,6 +17,10 @@ use turnstile_core::units::Nanos;
 /// waits for up to 200.
 const SCARCE_MS: u32 = 100;
 
+/// ms: after so long whoever was refused a place, or room for a whole message, is told that there
+/// may be some: there may be for another peer, or a shorter message.
+const AGAIN_MS: u32 = 100;
+
 /// The most that is copied before some of it is sent.
 const CHUNK: u32 = 256 << 10;
 /// The longest packets, whatever the MTU: one must fit into the fragments of a packet buffer.
@@ -33,6 +37,10 @@ struct Call<'a, 'n> {
     len: u32,
     done: u32,
     more: bool,
+    /// It may not wait, and is a message: all of it is taken or nothing, if it could have room.
+    whole: bool,
+    /// The call fails as the message has.
+    told: bool,
 }
 
 /// The message of a call.
@@ -41,9 +49,25 @@ struct Going {
     /// What it appends to, until the message begins.
     data: Option<Written>,
     to: SockAddress,
+    /// The peer has only a part of the send buffer.
+    shares: bool,
     length: Option<u32>,
     written: u32,
     stage: Stage,
+}
+
+impl Going {
+    fn share(&self) -> Option<SockAddress> {
+        self.shares.then_some(self.to)
+    }
+}
+
+/// Room for bytes of a message.
+#[derive(Clone, Copy)]
+struct Room {
+    bytes: u32,
+    /// All that the call has are taken at once.
+    whole: bool,
 }
 
 enum Stage {
@@ -78,7 +102,11 @@ pub(crate) fn send(
     len: usize,
 ) -> Result<u32> {
     let options = message.options()?;
-    sock.take_error()?;
+    if let Err(error) = sock.take_error() {
+        // This was told now, if it was why the open message failed.
+        drop(take_failed(net, sock)?);
+        return Err(error);
+    }
     if sock.no_send() {
         return Err(EPIPE);
     }
@@ -96,6 +124,8 @@ pub(crate) fn send(
         len,
         done: 0,
         more: options.more,
+        whole: options.dont_wait && !options.more && options.length.is_none(),
+        told: false,
     };
     let mut going = match call.resume(&options)? {
         Some(going) => going,
@@ -109,6 +139,16 @@ pub(crate) fn send(
     }
 }
 
+/// Takes away the message that is open on the socket, if it has failed.
+fn take_failed(net: &mut Net<'_, Turnstile>, sock: Caller<'_>) -> Result<Option<Open>> {
+    let mut state = net.lock().ok_or(ENODEV)?;
+    let state = &mut *state;
+    let socket = state.sockets.get_mut(sock.handle()).ok_or(ENODEV)?;
+    let endpoint = &mut state.endpoint;
+    let open = &mut socket.open;
+    Ok(open.take_if(|open| endpoint.out_mut(open.id).is_none()))
+}
+
 impl Call<'_, '_> {
     /// The message that is open on the socket, if there is one.
     fn resume(&mut self, options: &SendOptions) -> Result<Option<Going>> {
@@ -119,7 +159,12 @@ impl Call<'_, '_> {
         };
         let elsewhere = options.to.is_some_and(|to| to != open.to);
         if elsewhere || options.begins() {
-            return Err(EINVAL);
+            drop(state);
+            // This is no part of it: of one that has failed, nothing is to come.
+            return match take_failed(self.net, self.sock)? {
+                Some(_) => Ok(None),
+                None => Err(EINVAL),
+            };
         }
         let left = open
             .length
@@ -132,6 +177,7 @@ impl Call<'_, '_> {
             writer: open.writer,
             data: None,
             to: open.to,
+            shares: open.shares,
             length: open.length,
             written: open.written,
             stage: Stage::Begun(open.id, open.number),
@@ -140,10 +186,8 @@ impl Call<'_, '_> {
 
     /// A new message.
     fn begin(&mut self, options: &SendOptions) -> Result<Going> {
-        let to = options
-            .to
-            .or(self.sock.view().peer)
-            .ok_or_else(errno::no_destination)?;
+        let peer = self.sock.view().peer;
+        let to = options.to.or(peer).ok_or_else(errno::no_destination)?;
         let length = match options.length {
             Some(length) => Some(
                 u32::try_from(length)
@@ -170,6 +214,7 @@ impl Call<'_, '_> {
             writer,
             data: Some(data),
             to,
+            shares: peer != Some(to),
             length,
             written: 0,
             stage: Stage::New(Beginning {
@@ -192,14 +237,10 @@ impl Call<'_, '_> {
         while self.done < self.len {
             let left = self.len.saturating_sub(self.done);
             let room = self.wait_for_room(going, left)?;
-            let most = left.min(room).min(CHUNK);
-            let copied = match going.writer.append(self.net, message, most) {
-                Err(error) if error == errno::no_room() => {
-                    self.wait_for_memory()?;
-                    continue;
-                }
-                copied => copied?,
-            };
+            let copied = self.copy(message, going, left, room)?;
+            if copied == 0 {
+                continue;
+            }
             self.done = self.done.saturating_add(copied);
             going.written = going.written.saturating_add(copied);
             let mut result = self.commit(going, copied);
@@ -209,12 +250,39 @@ impl Call<'_, '_> {
                 result = again.and_then(|_| self.commit(going, copied));
             }
             if let Err(error) = result {
+                self.told = matches!(going.stage, Stage::Begun(..));
                 // What was copied goes nowhere.
                 self.done = 0;
                 return Err(error);
             }
         }
         Ok(())
+    }
+
+    /// Copies some bytes, or all if there is room for all at once. None: there was no memory for
+    /// some, and may be by now.
+    fn copy(
+        &mut self,
+        message: &mut Sending<'_>,
+        going: &mut Going,
+        left: u32,
+        room: Room,
+    ) -> Result<u32> {
+        let most = match room.whole {
+            true => left,
+            false => left.min(room.bytes).min(CHUNK),
+        };
+        let mut copied = 0u32;
+        loop {
+            let rest = most.saturating_sub(copied);
+            match going.writer.append(self.net, message, rest) {
+                Err(error) if error == errno::no_room() => self.wait_for_memory()?,
+                more => copied = copied.saturating_add(more?),
+            }
+            if !room.whole || copied >= most {
+                return Ok(copied);
+            }
+        }
     }
 
     /// There was no memory for what is to be sent. Waits until some of what the socket has is
@@ -244,17 +312,19 @@ impl Call<'_, '_> {
 
     /// How many bytes may be copied, at least 1. A message that has not begun waits for a place,
     /// too.
-    fn wait_for_room(&mut self, going: &Going, left: u32) -> Result<u32> {
+    fn wait_for_room(&mut self, going: &Going, left: u32) -> Result<Room> {
         let handle = self.sock.handle();
-        let overhead = match going.stage {
-            Stage::New(_) => OVERHEAD,
-            Stage::Begun(..) => 0,
+        let (overhead, whole) = match going.stage {
+            Stage::New(_) => (OVERHEAD, self.whole),
+            Stage::Begun(..) => (0, false),
         };
+        let share = going.share();
+        let (mut failed, mut short) = (false, false);
         let path = match &going.stage {
             Stage::New(beginning) => Some(address(&beginning.path)),
             Stage::Begun(..) => None,
         };
-        let mut result = Ok(0);
+        let mut result = Ok(Room { bytes: 0, whole });
         let sock = self.sock;
         sock.wait(self.net, &mut self.timeout, |net| {
             if sock.no_send() {
@@ -269,6 +339,7 @@ impl Call<'_, '_> {
             let (state, outbox) = state.parts();
             if let Stage::Begun(id, number) = going.stage {
                 if state.endpoint.out_mut(id).is_none() {
+                    failed = true;
                     result = Err(state.why_failed(handle, number));
                     return true;
                 }
@@ -293,19 +364,65 @@ impl Call<'_, '_> {
                 result = Err(ENODEV);
                 return true;
             };
-            let (size, free) = socket.room();
-            let free = free.saturating_sub(overhead);
-            let enough = if left < size / 4 { left } else { size / 4 };
-            // A call that does not wait takes what there is.
-            result = Ok(free);
-            socket.full |= free < enough;
-            free >= enough
+            let needed = left.saturating_add(overhead);
+            let whole = whole && needed <= socket.room().0;
+            let room = socket.room_for(share.as_ref());
+            let free = room.free.saturating_sub(overhead);
+            let enough = match whole {
+                true => left,
+                false => left.min(room.most / 4).max(1),
+            };
+            let bytes = match whole && free < enough {
+                true => 0,
+                // A call that does not wait takes what there is.
+                false => free,
+            };
+            result = Ok(Room { bytes, whole });
+            short = free < enough;
+            if short {
+                socket.wants(share, enough.saturating_add(overhead));
+            }
+            !short
         })
         .or_else(|error| match result {
-            Ok(free) if free != 0 => Ok(()),
+            Ok(room) if room.bytes != 0 => Ok(()),
             _ => Err(error),
+        })
+        .inspect_err(|error| {
+            if *error == EAGAIN && overhead != 0 {
+                self.try_again_later(short);
+            }
         })?;
+        if failed {
+            // Whatever this call has given.
+            self.told = true;
+            self.done = 0;
+        }
         result
+    }
+
+    /// A message could not begin. The socket may be good for another one.
+    fn try_again_later(&mut self, short: bool) {
+        let now = now();
+        let later = {
+            let Some(mut state) = self.net.lock() else {
+                return;
+            };
+            let Some(socket) = state.sockets.get_mut(self.sock.handle()) else {
+                return;
+            };
+            socket.short = short;
+            let later = socket.again <= now;
+            if later {
+                let ns = u64::from(AGAIN_MS).saturating_mul(1_000_000);
+                socket.again = now.saturating_add(ns);
+            }
+            later
+        };
+        if later {
+            // A little later, so that who is woken finds that it is over.
+            self.sock.writable_later(AGAIN_MS.saturating_add(1));
+        }
     }
 
     /// Tells the endpoint of bytes that were copied. `false`: there is no place for the message.
@@ -360,9 +477,10 @@ impl Call<'_, '_> {
         let handle = self.sock.handle();
         let mut state = self.net.lock().ok_or(ENODEV)?;
         let (state, outbox) = state.parts();
-        if state.endpoint.out_mut(id).is_none() {
+        if state.endpoint.out_mut(id).is_none() && self.told {
             return Ok(());
         }
+        // If it has failed after this call gave its part, the call that goes on with it is told.
         let Some(socket) = state.sockets.get_mut(handle) else {
             return Ok(());
         };
@@ -372,6 +490,7 @@ impl Call<'_, '_> {
                 id,
                 number,
                 to: going.to,
+                shares: going.shares,
                 length: going.length,
                 written: going.written,
             });
@@ -417,8 +536,9 @@ impl State {
         };
         let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
         let number = socket.next_outgoing;
-        socket.begin_sending(number)?;
-        socket.queued = socket.queued.saturating_add(charged);
+        let share = going.share();
+        socket.begin_sending(number, share.as_ref())?;
+        socket.take(share.as_ref(), charged);
         let path = beginning.path;
         let what = host::Outgoing {
             source: beginning.source,
@@ -439,6 +559,7 @@ impl State {
             charged,
             began: now,
             to: going.to,
+            shares: going.shares,
             device: beginning.device,
             tie: beginning.tie,
         };
@@ -458,7 +579,7 @@ impl State {
             }
             Err((why, message)) => {
                 socket.end_sending(number);
-                socket.freed(charged);
+                socket.freed(share.as_ref(), charged);
                 match why {
                     SendError::TooMany => {
                         going.data = Some(message.written);
@@ -492,8 +613,9 @@ impl State {
             return Err(self.why_failed(handle, number));
         };
         message.charged = message.charged.saturating_add(copied);
+        let share = message.share();
         if let Some(socket) = self.sockets.get_mut(handle) {
-            socket.queued = socket.queued.saturating_add(copied);
+            socket.take(share.as_ref(), copied);
         }
         let now = now();
         let (endpoint, mut surroundings) = self.split(outbox, now);

@@ -7,12 +7,14 @@ use crate::memory::atomic;
 use crate::outgoing::{Open, OVERHEAD};
 use crate::ports::Ports;
 use crate::promotable::{Marked, Promotable};
+use crate::room::{Peers, Room, Wanted};
 use crate::waiting::{Waiter, Waiting};
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation};
 use knet_transport::{now, random, Sock, SockAddress, SockRef};
 use turnstile_core::transport::budget::{self, Budget, Next, Place};
 use turnstile_core::transport::host::{Address, InId, OutId, Sealing};
+use turnstile_core::transport::room::left;
 use turnstile_core::transport::seal::Psk;
 
 /// A send buffer is never taken to be smaller.
@@ -40,8 +42,15 @@ pub(crate) struct Socket {
     pub(crate) scarce: u64,
     /// Bytes of the send buffer that are taken.
     pub(crate) queued: u32,
-    /// Somebody waits for room.
-    pub(crate) full: bool,
+    /// What its peers have of the send buffer, of those that have only a part.
+    pub(crate) peers: Peers,
+    /// Room that somebody waits for.
+    pub(crate) wanted: Option<Wanted>,
+    /// A message that nobody could wait for found no room, though there is some: nothing to tell of
+    /// before that has come.
+    pub(crate) short: bool,
+    /// That is tried again when this time has come, ns: another message may find room.
+    pub(crate) again: u64,
     /// Somebody waits for a place for a message.
     pub(crate) waiter: Option<Waiter>,
     /// Where a message of it went last, or was to go.
@@ -61,8 +70,15 @@ pub(crate) struct Socket {
     pub(crate) budget: Budget,
     /// The messages that come in or were not read, by number.
     pub(crate) messages: RBTree<u64, Where>,
+    /// Its size at first and at most, unless the application sets one, and how much of what all
+    /// sockets may have it has, bytes in the kernel's way of counting.
+    first: u32,
+    most: u32,
+    grown: u32,
     /// Those that wait to be reserved, and their lengths.
     waiting: RBTree<u64, (InId, u32)>,
+    /// The same in the order of their lengths.
+    by_length: RBTree<(u32, u64), ()>,
     /// Those that share, in the order in which they become exclusive, and their windows.
     sharing: RBTree<u64, (InId, u32)>,
     /// Those that are complete, in the order in which they can be read.
@@ -101,7 +117,7 @@ impl Counted {
 }
 
 impl Socket {
-    fn new(sock: SockRef) -> Self {
+    fn new(sock: SockRef, first: u32, most: u32) -> Self {
         Self {
             sock,
             closed: false,
@@ -112,7 +128,10 @@ impl Socket {
             choice: Choice::Namespace,
             scarce: 0,
             queued: 0,
-            full: false,
+            peers: Peers::new(),
+            wanted: None,
+            short: false,
+            again: 0,
             waiter: None,
             path: None,
             sending: RBTree::new(),
@@ -122,7 +141,11 @@ impl Socket {
             next_outgoing: 0,
             budget: Budget::new(),
             messages: RBTree::new(),
+            first,
+            most,
+            grown: 0,
             waiting: RBTree::new(),
+            by_length: RBTree::new(),
             sharing: RBTree::new(),
             done: RBTree::new(),
             reading: None,
@@ -144,20 +167,101 @@ impl Socket {
         (size, size.saturating_sub(self.queued))
     }
 
+    /// What a message may have of the send buffer: one that shares it, with which peer.
+    pub(crate) fn room_for(&self, share: Option<&SockAddress>) -> Room {
+        let (size, free) = self.room();
+        let Some(to) = share else {
+            return Room { most: size, free };
+        };
+        let (peer, host) = self.peers.of(to);
+        let others = size
+            .saturating_mul(2)
+            .saturating_sub(self.queued.saturating_sub(peer));
+        Room {
+            most: left(others, 0, host.saturating_sub(peer)),
+            free: left(self.free_for_all(), peer, host),
+        }
+    }
+
+    /// Whether a peer may have a quarter more of what it may have at most. If not, who waits is
+    /// woken when it may.
+    pub(crate) fn has_room_for(&mut self, share: Option<&SockAddress>) -> bool {
+        let room = self.room_for(share);
+        let enough = (room.most / 4).max(1);
+        if room.free < enough {
+            self.wants(share.copied(), enough);
+        }
+        room.free >= enough
+    }
+
+    /// Whether there is some room for a peer that has nothing.
+    pub(crate) fn has_room_for_any(&mut self) -> bool {
+        let (size, _) = self.room();
+        let enough = (size / 8).max(1);
+        let there = self.free_for_all() >= enough;
+        if !there {
+            self.wants(None, enough);
+            if let Some(wanted) = &mut self.wanted {
+                wanted.several = true;
+            }
+        }
+        there
+    }
+
+    /// What is left for those who share it. All together have twice the size, which is what the
+    /// kernel counts, so that a single one has all of it.
+    pub(crate) fn free_for_all(&self) -> u32 {
+        if self.is_scarce() {
+            return 0;
+        }
+        let (size, _) = self.room();
+        size.saturating_mul(2).saturating_sub(self.queued)
+    }
+
+    /// Somebody waits for room: who is woken when it is there.
+    pub(crate) fn wants(&mut self, share: Option<SockAddress>, bytes: u32) {
+        match &mut self.wanted {
+            Some(wanted) => {
+                wanted.several |= wanted.share != share;
+                wanted.bytes = wanted.bytes.min(bytes);
+            }
+            None => {
+                self.wanted = Some(Wanted {
+                    share,
+                    several: false,
+                    bytes,
+                });
+            }
+        }
+    }
+
+    /// Whether a message was refused for want of room a moment ago, and none has come.
+    pub(crate) fn is_short(&self) -> bool {
+        self.short && now() < self.again
+    }
+
     /// Whether there was no memory a moment ago.
     pub(crate) fn is_scarce(&self) -> bool {
         self.scarce != 0 && now() < self.scarce
     }
 
     /// A message goes out, or could not be begun with this number: no memory.
-    pub(crate) fn begin_sending(&mut self, number: u32) -> Result {
+    pub(crate) fn begin_sending(&mut self, number: u32, share: Option<&SockAddress>) -> Result {
         // Its place first, so that nothing can fail afterwards.
         let nobody = OutId {
             index: u32::MAX,
             generation: u32::MAX,
         };
+        if let Some(to) = share {
+            self.peers.prepare(to)?;
+        }
         self.sending
-            .try_create_and_insert(number, nobody, atomic())?;
+            .try_create_and_insert(number, nobody, atomic())
+            .inspect_err(|_| {
+                if let Some(to) = share {
+                    self.peers.less(to, 0);
+                }
+            })?;
         self.counted.outgoing = self.counted.outgoing.saturating_add(1);
         Ok(())
     }
@@ -175,45 +279,110 @@ impl Socket {
         self.queued.saturating_sub(overhead)
     }
 
-    /// Bytes of the send buffer are free again.
-    pub(crate) fn freed(&mut self, bytes: u32) {
+    /// Bytes of the send buffer are taken, and of the peer's part of it.
+    pub(crate) fn take(&mut self, share: Option<&SockAddress>, bytes: u32) {
+        self.queued = self.queued.saturating_add(bytes);
+        if let Some(to) = share {
+            self.peers.more(to, bytes);
+        }
+        self.short = false;
+    }
+
+    /// They are free again.
+    pub(crate) fn freed(&mut self, share: Option<&SockAddress>, bytes: u32) {
         self.queued = self.queued.saturating_sub(bytes);
+        // What it may have at most depends on the others.
+        let drained = share.is_some_and(|to| self.peers.less(to, bytes)) || self.queued == 0;
         let was_scarce = core::mem::take(&mut self.scarce);
-        if self.full || was_scarce != 0 {
-            let (size, free) = self.room();
-            if free >= size / 4 {
-                self.full = false;
-                self.sock.writable();
-            }
+        let there = match &self.wanted {
+            Some(wanted) if wanted.several => self.free_for_all() >= wanted.bytes,
+            Some(wanted) => self.room_for(wanted.share.as_ref()).free >= wanted.bytes,
+            None => false,
+        };
+        let waits = self.wanted.is_some();
+        if there || (waits && drained) || was_scarce != 0 {
+            self.wanted = None;
+            self.short = false;
+            self.sock.writable();
         }
     }
 
-    /// A message begins: its place, and how much of it may come. `None`: no memory.
-    pub(crate) fn admit(&mut self, id: InId, length: Option<u32>) -> Option<(u64, Place, u32)> {
+    /// A message begins: its place, and how much of it may come. `None`: no memory. `proved`: so is
+    /// its sender's address.
+    pub(crate) fn admit(
+        &mut self,
+        id: InId,
+        length: Option<u32>,
+        proved: bool,
+    ) -> Option<(u64, Place, u32)> {
         let number = self.next_incoming;
         self.messages
             .try_create_and_insert(number, Where::Coming(id), atomic())
             .ok()?;
-        let (place, window) = self.budget.admit(number, length);
-        let waits = match place {
-            Place::Waiting => {
-                let length = length.unwrap_or(0);
-                self.waiting
-                    .try_create_and_insert(number, (id, length), atomic())
-            }
-            Place::Shared => self
-                .sharing
-                .try_create_and_insert(number, (id, window), atomic()),
-            Place::Reserved | Place::Exclusive => Ok(None),
+        let oldest = first(&self.waiting);
+        let (place, window) = self.budget.admit(number, length, oldest, proved);
+        let waits = if proved {
+            self.wait(number, id, place, length, window)
+        } else {
+            Ok(())
         };
         if waits.is_err() {
-            self.budget.leave(place, window);
+            self.budget.leave(place, window, proved);
             self.messages.remove(&number);
             return None;
         }
         self.next_incoming = number.wrapping_add(1);
         self.counted.incoming = self.counted.incoming.saturating_add(1);
         Some((number, place, window))
+    }
+
+    /// The sender of a message has proved its address: it may have more room from now on.
+    // Not inlined, so that other packets need no stack for it.
+    #[inline(never)]
+    pub(crate) fn prove(&mut self, id: InId, message: &mut Incoming) -> Result {
+        let (number, window) = (message.number, message.window);
+        self.wait(number, id, message.place, message.length, window)?;
+        self.budget.prove(message.place, message.charged());
+        message.proved = true;
+        Ok(())
+    }
+
+    /// Puts a message into the queue that one with this place is in.
+    fn wait(
+        &mut self,
+        number: u64,
+        id: InId,
+        place: Place,
+        length: Option<u32>,
+        window: u32,
+    ) -> Result {
+        match place {
+            Place::Waiting => self.wait_for_room(number, id, length.unwrap_or(0)),
+            Place::Shared => self
+                .sharing
+                .try_create_and_insert(number, (id, window), atomic())
+                .map(drop),
+            Place::Reserved | Place::Spare | Place::Exclusive => Ok(()),
+        }
+    }
+
+    fn wait_for_room(&mut self, number: u64, id: InId, length: u32) -> Result {
+        self.waiting
+            .try_create_and_insert(number, (id, length), atomic())?;
+        let ordered = self
+            .by_length
+            .try_create_and_insert((length, number), (), atomic());
+        if ordered.is_err() {
+            self.waiting.remove(&number);
+        }
+        ordered.map(drop)
+    }
+
+    /// A message waits for room no more.
+    fn waits_no_more(&mut self, number: u64) -> Option<(InId, u32)> {
+        let (id, length) = self.waiting.remove_node(&number)?.to_key_value().1;
+        self.by_length.remove(&(length, number));
+        Some((id, length))
     }
 
     pub(crate) fn take_order(&mut self) -> u64 {
@@ -244,11 +413,12 @@ impl Socket {
     pub(crate) fn forget(&mut self, message: &Incoming) {
         self.no_longer_comes(message.number);
         match message.place {
-            Place::Waiting => drop(self.waiting.remove(&message.number)),
+            Place::Waiting => drop(self.waits_no_more(message.number)),
             Place::Shared => drop(self.sharing.remove(&message.number)),
-            Place::Reserved | Place::Exclusive => {}
+            Place::Reserved | Place::Spare | Place::Exclusive => {}
         }
-        self.budget.leave(message.place, message.charged());
+        self.budget
+            .leave(message.place, message.charged(), message.proved);
         self.not_read(message.number);
     }
 
@@ -283,7 +453,8 @@ impl Socket {
         if message.place == Place::Shared {
             self.sharing.remove(&message.number);
             let length = message.length.unwrap_or(message.contiguous);
-            self.budget.settle(message.window, length);
+            let held = message.segments.truesize();
+            message.kept = self.budget.settle(message.window, length, held);
             message.place = Place::Reserved;
         }
         let order = match message.order {
@@ -315,7 +486,7 @@ impl Socket {
             let counted = &mut self.counted;
             counted.whole = counted.whole.saturating_sub(1);
             counted.read(it.unread());
-            self.budget.leave(it.place, it.charged());
+            self.budget.leave(it.place, it.charged(), it.proved);
         }
         self.done.remove_node(&order)
     }
@@ -323,22 +494,27 @@ impl Socket {
     /// Gives room to the message that waits for it, if there is some. Returns the message, its
     /// place, and the bytes ahead of what was read that it may have.
     pub(crate) fn give_room(&mut self) -> Option<(u64, InId, Place, u32)> {
-        fn first(tree: &RBTree<u64, (InId, u32)>) -> Option<budget::Waiter> {
-            let first = tree.cursor_front()?;
-            let (number, (_, bytes)) = first.current();
-            Some(budget::Waiter {
-                number: *number,
-                bytes: *bytes,
-            })
-        }
-        self.budget.resize(self.sock.receive_buffer());
-        let (waiting, sharing) = (first(&self.waiting), first(&self.sharing));
-        match self.budget.next(waiting, sharing) {
+        let oldest = first(&self.waiting);
+        let shortest = self.by_length.cursor_front().map(|first| {
+            let (bytes, number) = *first.current().0;
+            budget::Waiter { number, bytes }
+        });
+        match self.budget.next(shortest, oldest, first(&self.sharing)) {
             Next::None => None,
-            Next::Reserve => {
-                let (number, (id, length)) = take_first(&mut self.waiting)?;
-                self.budget.reserve(length);
-                Some((number, id, Place::Reserved, length))
+            Next::Reserve(it, place) => {
+                let (id, length) = self.waits_no_more(it.number)?;
+                self.budget.reserve(length, place, oldest == Some(it));
+                Some((it.number, id, place, length))
+            }
+            Next::Stream(it) => {
+                let (id, _) = *self.waiting.get(&it.number)?;
+                // Without memory it goes on waiting, until somebody asks again.
+                self.sharing
+                    .try_create_and_insert(it.number, (id, 0), atomic())
+                    .ok()?;
+                self.waits_no_more(it.number)?;
+                self.budget.stream();
+                Some((it.number, id, Place::Shared, 0))
             }
             Next::Promote => {
                 let (number, (id, window)) = take_first(&mut self.sharing)?;
@@ -347,6 +523,15 @@ impl Socket {
             }
         }
     }
+}
+
+fn first(tree: &RBTree<u64, (InId, u32)>) -> Option<budget::Waiter> {
+    let first = tree.cursor_front()?;
+    let (number, (_, bytes)) = first.current();
+    Some(budget::Waiter {
+        number: *number,
+        bytes: *bytes,
+    })
 }
 
 fn take_first(tree: &mut RBTree<u64, (InId, u32)>) -> Option<(u64, (InId, u32))> {
@@ -366,6 +551,8 @@ pub(crate) struct Sockets {
     next: u64,
     /// Those of which a message may be given room.
     pub(crate) promotable: Promotable,
+    /// By how much receive buffers have grown, bytes in the kernel's way of counting.
+    grown: u32,
 }
 
 impl Sockets {
@@ -377,17 +564,17 @@ impl Sockets {
             keys: Keys::new(),
             next: 1,
             promotable: Promotable::default(),
+            grown: 0,
         }
     }
 
     /// A socket is made, and gets its handle.
-    pub(crate) fn add(&mut self, sock: &Sock) -> Result {
+    /// Its receive buffer has the size `first`, and may have `most`.
+    pub(crate) fn add(&mut self, sock: &Sock, first: u32, most: u32) -> Result {
         let handle = self.next;
         let place = RBTreeNodeReservation::new(atomic())?;
-        drop(
-            self.all
-                .insert(place.into_node(handle, Socket::new(sock.hold()))),
-        );
+        let socket = Socket::new(sock.hold(), first, most);
+        drop(self.all.insert(place.into_node(handle, socket)));
         self.next = handle.wrapping_add(1);
         sock.set_handle(handle);
         Ok(())
@@ -401,7 +588,59 @@ impl Sockets {
         self.all.get_mut(&handle)
     }
 
+    /// Tells a socket's budget how large the receive buffer is, and may be. `all`: what may be
+    /// added to those of all sockets.
+    pub(crate) fn measure(&mut self, handle: u64, all: u32) {
+        let free = all.saturating_sub(self.grown);
+        let Some(socket) = self.all.get_mut(&handle) else {
+            return;
+        };
+        let now = socket.sock.receive_buffer();
+        if socket.sock.receive_is_set() {
+            socket.budget.resize(now);
+        } else {
+            let free = free.min(socket.sock.may_grow());
+            let most = socket.most.min(now.saturating_add(free));
+            socket.budget.grows(now, socket.first, most);
+        }
+    }
+
+    /// Makes a socket's receive buffer as large as its budget wants it.
+    pub(crate) fn resize(&mut self, handle: u64) {
+        let Some(socket) = self.all.get_mut(&handle) else {
+            return;
+        };
+        let now = socket.sock.receive_buffer();
+        let mut grown = 0;
+        if !socket.sock.receive_is_set() {
+            let wanted = socket.budget.total().saturating_mul(2);
+            if wanted != now {
+                socket.sock.resize_receive(now, wanted, socket.first);
+            }
+            grown = wanted.saturating_sub(socket.first);
+        } else if socket.grown != 0 {
+            // What it had grown by is others'.
+            socket.sock.resize_receive(now, now, socket.first);
+        }
+        if grown != socket.grown {
+            self.grown = self
+                .grown
+                .saturating_sub(socket.grown)
+                .saturating_add(grown);
+            socket.grown = grown;
+        }
+    }
+
+    /// What a socket had of what all may have is free.
+    fn shrunk(&mut self, handle: u64) {
+        if let Some(socket) = self.all.get_mut(&handle) {
+            let grown = core::mem::take(&mut socket.grown);
+            self.grown = self.grown.saturating_sub(grown);
+        }
+    }
+
     pub(crate) fn remove(&mut self, handle: u64) {
+        self.shrunk(handle);
         self.no_longer_waits(handle);
         self.give_up_keys(handle);
         self.unmark_promotable(handle);
@@ -417,6 +656,7 @@ impl Sockets {
 
     /// Takes a socket out, for who wants to free it later.
     pub(crate) fn take(&mut self, handle: u64) -> Option<RBTreeNode<u64, Socket>> {
+        self.shrunk(handle);
         self.no_longer_waits(handle);
         self.unmark_promotable(handle);
         self.give_up_keys(handle);

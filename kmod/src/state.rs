@@ -78,8 +78,10 @@ impl State {
         outbox: &'a mut Outbox,
         now: u64,
     ) -> (&'a mut Messages, Surroundings<'a>) {
+        let config = self.endpoint.config();
         let surroundings = Surroundings {
-            dscp: self.endpoint.config().dscp,
+            dscp: config.dscp,
+            receive_memory: config.receive_memory.saturating_mul(2),
             sockets: &mut self.sockets,
             events: &mut self.settings.events,
             outbox,
@@ -383,7 +385,16 @@ impl State {
     }
 
     /// Gives room to messages that wait at a socket, if there is some.
+    // Not inlined, so that packets that give no room need no stack for it.
+    #[inline(never)]
     pub(crate) fn promote(&mut self, handle: u64, outbox: &mut Outbox) {
+        let all = self.endpoint.config().receive_memory.saturating_mul(2);
+        self.sockets.measure(handle, all);
+        self.give_room(handle, outbox);
+        self.sockets.resize(handle);
+    }
+
+    fn give_room(&mut self, handle: u64, outbox: &mut Outbox) {
         let now = now();
         for _ in 0..PROMOTED {
             let Some(socket) = self.sockets.get_mut(handle) else {

@@ -150,8 +150,12 @@ fn chosen(mut all: Vec<&'static Case>, names: &[String]) -> Result<Vec<&'static 
             bail!("no case's name contains {name}; vm-tests --list prints them");
         }
     }
-    if !names.is_empty() {
-        all.retain(|case| names.iter().any(|name| case.name.contains(name.as_str())));
-    }
+    all.retain(|case| {
+        let named = |name: &String| match case.by_name {
+            true => case.name == name,
+            false => case.name.contains(name.as_str()),
+        };
+        names.iter().any(named) || names.is_empty() && !case.by_name
+    });
     Ok(all)
 }

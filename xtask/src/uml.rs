@@ -19,8 +19,10 @@ const START_NS: u64 = 1_767_225_600_000_000_000;
 /// Seed of the kernel's random numbers; tests have a seed of their own.
 const RNG_SEED: u64 = 1;
 /// Memory of the guest. It lies in a file of the chroot's /tmp, which is in memory and takes what
-/// is used.
-const MEMORY: &str = "1G";
+/// is used. Where there are no detectors it is several machines': a lab's hosts share it, and their
+/// receive buffers a twentieth of it.
+const MEMORY: &str = "12G";
+const MEMORY_OF_ONE: &str = "1G";
 
 /// `CPU PROGRAM ARGUMENT...`: the consoles are what the kernel finds open as 3 and 4. One CPU runs
 /// it: the kernel's threads hand over to each other, and never two of them run.
@@ -32,10 +34,14 @@ exec taskset -c "$cpu" "$@" > stdout 2>&1 3>> console.log 4>> events.jsonl
 
 /// Starts the guest with its serial ports in files.
 pub(crate) fn command(guest: &Guest<'_>, processor: &Processor) -> Command {
+    let memory = match guest.tree.bed.has_detectors() {
+        true => MEMORY_OF_ONE,
+        false => MEMORY,
+    };
     let mut args = vec![
         processor.0.to_string(),
         format!("{IN_CHROOT}/linux"),
-        format!("mem={MEMORY}"),
+        format!("mem={memory}"),
         format!("initrd={IMAGE}"),
         "time-travel=inf-cpu".into(),
         "seccomp=on".into(),

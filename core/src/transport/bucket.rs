@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How many packets may leave that answer what belongs to no message.
 //!
-//! Each is shorter than what it answers. All of a kind take a sixteenth of their link at most, as
-//! those who know us need the rest; and no link or kind takes from another one.
+//! None is longer than what it answers. All of a kind take a sixteenth of their link at most, as
+//! those who know us need the rest; and no link or kind takes from another one. What counts are the
+//! bytes of their frames.
 
 use super::links::LINKS;
 use crate::units::Nanos;
 
-/// Bytes on the link that an answer is reckoned as: sixteen times what it takes.
-pub(crate) const WIRE: u32 = 16 * 86;
+/// A kind of answers may take this part of its link.
+const PART: u32 = 16;
+/// Bytes of a link that Ethernet adds to an IP packet: its header, the checksum, the preamble and
+/// the gap; and the shortest IP packet that is not padded.
+const FRAME: u32 = 14 + 4 + 20;
+const SHORTEST: u32 = 46;
+
+/// Bytes of a link in whose time one answer may leave, an IP packet of `ip` bytes.
+pub(crate) const fn share(ip: u32) -> u32 {
+    let ip = if ip < SHORTEST { SHORTEST } else { ip };
+    ip.saturating_add(FRAME).saturating_mul(PART)
+}
+
 /// So many of a kind may leave at once by a link.
 pub(crate) const BURST: u64 = 256;
 
@@ -36,7 +48,7 @@ impl Buckets {
     /// Full ones.
     pub(crate) const NEW: Self = Self([[Nanos::ZERO; KINDS]; LINKS]);
 
-    /// Whether another one may leave, if they are to be an interval apart.
+    /// Whether another one may leave, after which the link has to rest for an interval.
     pub(crate) fn take(&mut self, now: Nanos, link: u32, kind: Kind, interval: Nanos) -> bool {
         let kinds = self.0.get_mut(link as usize);
         let Some(next) = kinds.and_then(|it| it.get_mut(kind as usize)) else {

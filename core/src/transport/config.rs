@@ -73,9 +73,13 @@ options! {
     /// How a message's rate of tokens follows the tokens that were lost. weighted: towards the
     /// greatest rate by a weight that grows while little is lost, with a target for the loss; for
     /// networks where several links are busy. midpoint: ExpressPass's first algorithm, halfway to
-    /// the greatest rate, or down to what came; simpler, and less even.
-    feedback: u32 = uapi::FEEDBACK_WEIGHTED, FEEDBACK "feedback"
-        Opt::choice(&["midpoint", "weighted"]).from("midpoint: ExpressPass, algorithm 1");
+    /// the greatest rate, or down to what came; simpler, and less even. ranked: as weighted, but a
+    /// message all of whose tokens are lost has been outranked by others: it goes on asking now and
+    /// then, and has the rate that it had at once when a token is answered. auto: ranked with
+    /// policy top, otherwise weighted.
+    feedback: u32 = uapi::FEEDBACK_AUTO, FEEDBACK "feedback"
+        Opt::choice(&["midpoint", "weighted", "ranked", "auto"])
+            .from("midpoint: ExpressPass, algorithm 1");
 
     /// A message's rate at first, of the rate of all tokens. With all of it, messages that share a
     /// port are alike after the first loss, and a short message is not held up; less wastes fewer
@@ -130,8 +134,12 @@ options! {
     clock: u32 = uapi::CLOCK_REALTIME, CLOCK "clock" Opt::choice(&["realtime", "tai"]);
 
     /// Number of token priorities, K of TOP's priority function. Not more than the ports have:
-    /// tokens of lower priorities share the ports' last queue.
-    priorities: u32 = 6, PRIORITIES "priorities" Opt::number(limits::PRIORITIES);
+    /// tokens of lower priorities share the ports' last queue. auto: eight, between which lengths
+    /// are divided by the load that each carries, as learned from the messages that came, less for
+    /// the higher ones; with schedule edf each is for two octaves. priority-packets, priority-a and
+    /// priority-b have no effect then.
+    priorities: u32 = 0, PRIORITIES "priorities"
+        Opt::number_or(limits::PRIORITIES, &[("auto", 0)]);
 
     /// The longest usual message, p of TOP's priority function. Messages of no more are spread over
     /// the priorities; what is longer has the last one. Set it to what your messages are, so that
@@ -202,8 +210,8 @@ options! {
     /// run further ahead of the network.
     send_buffer: u32 = 4 << 20, SEND_BUFFER "send-buffer" BUFFER;
 
-    /// A socket's receive buffer at first; programs can set their own (SO_RCVBUF). Tokens are only
-    /// given for what fits: less holds up long messages.
+    /// A socket's receive buffer at first; programs can set their own (SO_RCVBUF). It grows if it
+    /// has to, up to receive-buffer-max.
     receive_buffer: u32 = 4 << 20, RECEIVE_BUFFER "receive-buffer" BUFFER;
 
     /// DSCP of SYNC, RESEND, FIN, ACK and RESET, which a port takes for signals. Change these four
@@ -263,6 +271,16 @@ options! {
 
     /// One more of these.
     accept_key_2: u32 = 0, ACCEPT_KEY_2 "accept-key-2" SERIAL;
+
+    /// How large a socket's receive buffer becomes, unless the program has set it: twice its size
+    /// each time that what is under way to it does not fit, and as large as at first again when
+    /// nothing is. Messages of up to half of this come in while others are being read; less holds
+    /// up long ones. receive-buffer counts, if that is more.
+    receive_buffer_max: u32 = 64 << 20, RECEIVE_BUFFER_MAX "receive-buffer-max" BUFFER;
+
+    /// By how much the receive buffers of all sockets together may have grown. It bounds what
+    /// programs that do not read may keep in memory; what is sent to them waits at its senders.
+    receive_memory: u32 = 256 << 20, RECEIVE_MEMORY "receive-memory" BUFFER;
 
     reported {
         /// The link rate in force.

@@ -18,7 +18,7 @@
 //! a SYNC is answered with a CHALLENGE, and nothing is kept), draw at most three times the bytes
 //! that came, and are not delivered. One address can open `max-per-peer` messages.
 
-use super::bucket::{Buckets, Kind, WIRE};
+use super::bucket::{self, Buckets, Kind};
 use super::config::Resolved;
 use super::heap::Heap;
 use super::hint::Hint;
@@ -35,6 +35,7 @@ use super::orphans::Orphans;
 use super::outgoing::Out;
 use super::paged::Paged;
 use super::peers::{Coflows, Peers};
+use super::policy::Lengths;
 use super::remembered::Remembered;
 use super::seal::{Seal, Sealed, SEAL_LEN};
 use super::shares::Shares;
@@ -61,6 +62,8 @@ mod shrinking;
 mod timing;
 mod trust;
 
+use pacing::TOKENS;
+
 pub(super) use paths::shorter;
 pub use sealing::Opening;
 
@@ -74,6 +77,8 @@ const DATA_OVERHEAD: u32 = 14 + 20 + 8 + DATA_LEN as u32 + 24;
 /// message.
 pub struct Endpoint<M: Memory, O, I> {
     config: Resolved,
+    /// Of messages that have come.
+    lengths: Lengths,
     stats: Stats,
     key: Key,
     rng: Rng,
@@ -112,9 +117,8 @@ pub struct Endpoint<M: Memory, O, I> {
     drawn: u64,
     /// The sealed packet that is handled, if it belongs to no message here.
     current: sealing::Current,
-    /// For how many incoming messages and remembered ones there is room, if the tables grow only
-    /// [ahead](Self::prepare).
-    ahead: Option<(u32, u32)>,
+    /// What there is room for, if the tables grow only [ahead](Self::prepare).
+    ahead: Option<growing::Room>,
     /// When the next silent sender has its turn to be probed.
     asked: Nanos,
     /// How many answers may leave to what belongs to no message.
@@ -143,6 +147,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     #[allow(clippy::declare_interior_mutable_const)]
     pub const NEW: Self = Self {
         config: Resolved::NONE,
+        lengths: Lengths::new(),
         stats: Stats::new(),
         key: Key::new([0; 2]),
         rng: Rng::new(0),
@@ -201,8 +206,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub fn configure<H: Host<O, I>>(&mut self, now: Nanos, config: &Resolved, host: &mut H) {
         // Messages' own rates follow at their next update: they are shares.
         self.config = *config;
+        self.learn();
         self.links.configure(config, now);
         host.event(&Event::Configured);
+    }
+
+    /// Priorities follow from the lengths of the messages that came, if they are to.
+    fn learn(&mut self) {
+        if self.config.learns_lengths {
+            self.config.priority = self.lengths.priorities();
+        }
     }
 
     /// The configuration in force.
@@ -391,7 +404,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             },
         }
         // Send tokens that are due by now: where timers are late, arriving data clocks them.
-        self.pace(at, host);
+        self.pace(at, TOKENS, host);
     }
 
     /// The place of an incoming message in the tables. Its sender has chosen the cookie, and claims
@@ -495,10 +508,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Whether another answer may leave to what belongs to no message.
-    fn may_answer(&mut self, At { now, link, .. }: At, what: Kind) -> bool {
-        let interval = self.links.speed(link).link_rate.duration(WIRE);
-        self.answers.take(now, link, what, interval)
+    /// Whether another answer may leave to what belongs to no message: a packet of so many bytes,
+    /// sealed if what it answers was.
+    fn may_answer(&mut self, at: At, to: &Address, what: Kind, packet: usize) -> bool {
+        let seal = if self.current.is_some() { SEAL_LEN } else { 0 };
+        let ip = (packet as u32).saturating_add(seal as u32);
+        let share = bucket::share(ip.saturating_add(trust::ip_len(to)));
+        let interval = self.links.speed(at.link).link_rate.duration(share);
+        self.answers.take(at.now, at.link, what, interval)
     }
 
     /// Answers a packet of no known message with a RESET, up to a limit on their rate.
@@ -511,7 +528,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         code: ResetCode,
         host: &mut H,
     ) {
-        if !self.may_answer(at, what) {
+        if !self.may_answer(at, to, what, wire::RESET_LEN) {
             return self.stats.count(Counter::ResetSuppressed);
         }
         self.stats.count(Counter::reset_sent(code));

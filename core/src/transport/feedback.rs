@@ -31,6 +31,12 @@ const WHOLE: u32 = 1_000_000_000;
 /// with half as many, half of the way.
 pub const ENOUGH: u32 = 16;
 
+/// So many tokens that were lost in a period, and none that was answered, say that others' go
+/// before them: a queue that is shared by equals has room for one now and then.
+const OUTRANKED: u64 = 4;
+/// The rate at which such a message asks whether the link is free: a twentieth of all tokens.
+const PROBING: u32 = 50_000_000;
+
 /// The fate of a message's tokens in one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
@@ -49,6 +55,8 @@ pub struct Credit {
     before: u32,
     weight: u32,
     rising: bool,
+    /// What the rate was before all tokens were lost; 0: not all are.
+    outranked: u32,
 }
 
 impl Credit {
@@ -59,6 +67,7 @@ impl Credit {
             before: config.initial_rate,
             weight: config.weight_initial,
             rising: false,
+            outranked: 0,
         }
     }
 
@@ -87,6 +96,9 @@ impl Credit {
         let Some(tokens) = NonZeroU64::new(answered.wrapping_add(lost)) else {
             return;
         };
+        if config.feedback == Feedback::Ranked && self.rank(config, answered, lost) {
+            return;
+        }
         let certainty = tokens.get().min(ENOUGH.into());
         let came = u64::from(self.before).wrapping_mul(answered) / tokens;
         let target = target(config, self.before);
@@ -95,7 +107,7 @@ impl Credit {
             Feedback::Midpoint if lost != 0 => came,
             Feedback::Midpoint => u64::from(midpoint(self.rate, WHOLE)),
             // lost / tokens <= target, both sides below 2^63.
-            Feedback::Weighted
+            Feedback::Weighted | Feedback::Ranked
                 if lost.wrapping_mul(WHOLE.into()) <= tokens.get().wrapping_mul(target.into()) =>
             {
                 if self.rising {
@@ -108,7 +120,7 @@ impl Credit {
                 let kept = rest.wrapping_mul(self.rate.into()) / u64::from(WHOLE);
                 kept.wrapping_add(above(self.weight.into(), config.target_loss))
             }
-            Feedback::Weighted => {
+            Feedback::Weighted | Feedback::Ranked => {
                 self.rising = false;
                 let half = toward(self.weight, u64::from(self.weight) / 2, certainty);
                 self.weight = half.max(config.weight_min);
@@ -118,6 +130,26 @@ impl Credit {
         let rate = toward(self.rate, goal, certainty);
         self.before = self.rate;
         self.rate = limit(rate.into(), config);
+    }
+
+    /// Whether the message is outranked, or was until now; then that decides about its rate.
+    fn rank(&mut self, config: &Resolved, answered: u64, lost: u64) -> bool {
+        let probing = limit(PROBING.into(), config);
+        if answered != 0 {
+            let kept = core::mem::take(&mut self.outranked);
+            if kept != 0 {
+                (self.rate, self.before) = (kept, kept);
+                self.rising = false;
+            }
+            return kept != 0;
+        }
+        if self.outranked == 0 && lost >= OUTRANKED {
+            self.outranked = self.rate.max(config.initial_rate);
+        }
+        if self.outranked != 0 {
+            (self.rate, self.before) = (probing, probing);
+        }
+        self.outranked != 0
     }
 
     /// The mean time between the message's tokens, of `wire_len` bytes each, in units of 1/[`NANO`]

@@ -45,6 +45,8 @@ impl Gaps {
         if contiguous >= top {
             self.pending = 0;
             self.named = self.named.max(contiguous);
+            // What counted for a gap before says nothing of the next one.
+            (self.head, self.misses) = (contiguous, 0);
             return;
         }
         if self.pending != 0 {
@@ -83,7 +85,8 @@ impl Gaps {
     ) -> Option<Spans> {
         let contiguous = ranges.contiguous();
         let waited = self.due(rtt).is_some_and(|due| now >= due) || self.later >= tolerance;
-        let (from, to) = if self.misses >= tolerance && now - self.at >= rtt {
+        let again = self.misses >= tolerance && self.named > contiguous;
+        let (from, to) = if again && now - self.at >= rtt {
             (contiguous, self.named)
         } else if self.pending != 0 && waited {
             let from = if now - self.at >= rtt + rtt {
@@ -130,7 +133,9 @@ impl Gaps {
             (self.pending, self.since, self.later) = (to, now, 0);
         } else {
             at = to;
-            self.pending = 0;
+            if self.pending <= to {
+                self.pending = 0;
+            }
         }
         if spans.is_empty() {
             return None;

@@ -6,7 +6,7 @@
 //! but a single removal can take O(n).)
 
 use super::host::Memory;
-use super::paged::Paged;
+use super::paged::{unlimited, Paged};
 use super::slab::NONE;
 
 /// The queue: each index is in it at most once, with a key; the least key comes first, equal keys
@@ -27,7 +27,13 @@ impl<M: Memory, K: Ord + Copy + Default> Heap<M, K> {
     /// Makes room for indices up to this one, so that [`Heap::set`] works for these. `false`: no
     /// memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
-        self.nodes.reserve(index) && self.places.reserve(index)
+        self.reserve_some(index, &mut unlimited())
+    }
+
+    /// The same, with no more than so many `chunks`: see [`Paged::reserve_some`].
+    #[inline]
+    pub(crate) fn reserve_some(&mut self, index: u32, chunks: &mut u32) -> bool {
+        self.nodes.reserve_some(index, chunks) && self.places.reserve_some(index, chunks)
     }
 
     /// Gives back some of the room beyond `keep` indices.
@@ -78,6 +84,12 @@ impl<M: Memory> Places<M> {
         self.0.reserve(index, || NONE)
     }
 
+    /// The same, with no more than so many `chunks`: see [`Paged::reserve_some`].
+    #[inline]
+    pub(crate) fn reserve_some(&mut self, index: u32, chunks: &mut u32) -> bool {
+        self.0.reserve_some(index, chunks, || NONE)
+    }
+
     /// Gives back some of the room beyond `keep` indices, which are in no queue.
     pub(crate) fn shrink(&mut self, keep: u32) {
         self.0.shrink(keep);
@@ -101,9 +113,12 @@ impl<M: Memory, K: Ord + Copy + Default> Nodes<M, K> {
         }
     }
 
-    /// Makes room for one index more than `others`. `false`: no memory.
-    pub(crate) fn reserve(&mut self, others: u32) -> bool {
-        self.nodes.reserve(others, || (K::default(), NONE))
+    /// Makes room for one index more than `others`, with no more than so many `chunks`: see
+    /// [`Paged::reserve_some`].
+    #[inline]
+    pub(crate) fn reserve_some(&mut self, others: u32, chunks: &mut u32) -> bool {
+        let empty = || (K::default(), NONE);
+        self.nodes.reserve_some(others, chunks, empty)
     }
 
     /// Gives back some of the room beyond `keep` indices.

@@ -164,7 +164,22 @@ pub trait Host<O, I> {
     }
 
     /// A peer begins a message. Returns the user's data for it, and its first window in bytes.
-    fn open(&mut self, from: &Address, sync: &Sync, id: InId) -> Result<(I, u32), Refusal>;
+    /// `proved`: the SYNC shows that its sender is where it says; if not, it may be anybody's until
+    /// [`Host::in_proven`].
+    fn open(
+        &mut self,
+        from: &Address,
+        sync: &Sync,
+        id: InId,
+        proved: bool,
+    ) -> Result<(I, u32), Refusal>;
+
+    /// The sender of a message has proved its address, perhaps once more. `false`: there is no
+    /// memory to note it, and it has to prove it again.
+    fn in_proven(&mut self, id: InId, message: &mut I) -> bool {
+        let _ = (id, message);
+        true
+    }
 
     /// New bytes of a message, `offset..offset + len`: those of `payload` from the `skip`-th data
     /// byte on. Each byte is handed over once. `false`: no memory; the bytes count as lost.

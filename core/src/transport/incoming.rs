@@ -26,11 +26,15 @@ const VAIN_TOKENS: u32 = 8;
 /// this many in a row.
 const SILENT_TOKENS: u32 = 32;
 /// The same after so many round-trip times in a row in which tokens were given up and nothing came:
-/// a short message gets few tokens at once.
+/// a short message gets few tokens at once, and where others' tokens go first only this tells.
 const SILENT_ROUNDS: u32 = 16;
 /// Probes of a silent sender back off to one per so many times `rto`. A sender that had nothing to
 /// send, and then has, may have to wait for one.
 const LONGEST_PAUSE: u32 = 4;
+/// But so many round-trip times at most while few are silent, for so many pauses: its tokens may
+/// have been outranked by those of other receivers.
+const BRIEF_PAUSE: u64 = 3;
+const BRIEF_SILENCES: u32 = 32;
 /// Silent senders are probed in turn, a quarter of `rto` apart. Probes to thousands at once would
 /// be more than a host can answer, and answers that come too late cause more probes.
 const ASKED_APART: u64 = 4;
@@ -106,7 +110,9 @@ pub(crate) struct In<I> {
     pub(crate) half_open: bool,
     /// Its sender has a ticket that is good for a while.
     pub(crate) ticketed: bool,
-    /// Bytes of IP packets that may be sent for it while it is not proven.
+    /// Only a ticket has shown it so far: nothing of it has answered what was sent to its sender.
+    pub(crate) unanswered: bool,
+    /// Bytes of IP packets that may be sent for it while it [is bounded](Self::is_bounded).
     pub(crate) room: u32,
     /// How much of it claimed to answer a token and did not.
     pub(crate) guesses: u8,
@@ -219,6 +225,7 @@ impl<I> In<I> {
             proven: false,
             half_open: false,
             ticketed: false,
+            unanswered: false,
             room: 0,
             guesses: 0,
             sealed: false,
@@ -258,6 +265,12 @@ impl<I> In<I> {
             noted_remaining: 0,
             updated: now,
         }
+    }
+
+    /// Whether what is sent because of it is bounded: nobody may be there any more, or ever was.
+    #[inline]
+    pub(crate) fn is_bounded(&self) -> bool {
+        !self.proven || self.unanswered
     }
 
     /// The window that the sender knows: tokens may be given for bytes below it.
@@ -336,11 +349,6 @@ impl<I> In<I> {
     /// The ports, of sender and receiver.
     pub(crate) fn ports(&self) -> (u16, u16) {
         (self.source, self.destination)
-    }
-
-    /// The first token's number.
-    pub(crate) fn first_token(&self) -> u16 {
-        self.first_token
     }
 
     /// A token was sent with a secret timestamp.
@@ -523,12 +531,14 @@ impl<I> In<I> {
     }
 
     /// Handles the timer: returns a RESEND if one is due, and how many tokens were given up as too
-    /// old. `asked`: when the next silent sender of the host has its turn.
+    /// old. `ranked`: others' tokens may go before all of its own. `asked`: when the next silent
+    /// sender of the host has its turn.
     pub(crate) fn clock(
         &mut self,
         now: Nanos,
         base_rtt: Nanos,
         rto: Nanos,
+        ranked: bool,
         asked: &mut Nanos,
     ) -> (Option<Spans>, u32) {
         let rtt = self.rtt(base_rtt);
@@ -547,9 +557,13 @@ impl<I> In<I> {
             }
             self.busy = false;
             self.tick = (self.ledger.outstanding() != 0).then_some(now + rtt).into();
-            let silent = self.silent >= SILENT_TOKENS
-                || self.silent_rounds >= SILENT_ROUNDS && many_are_silent(now, rto, *asked)
-                || self.silences != 0 && lost != 0;
+            let long = self.silent_rounds >= SILENT_ROUNDS;
+            let silent = if ranked {
+                long
+            } else {
+                self.silent >= SILENT_TOKENS || long && many_are_silent(now, rto, *asked)
+            };
+            let silent = silent || self.silences != 0 && lost != 0;
             // One that has nothing to send is not silent.
             all = silent && !self.idle;
         }
@@ -573,10 +587,15 @@ impl<I> In<I> {
         if all {
             if self.silent != 0 || self.silences != 0 {
                 (self.silent, self.silent_rounds) = (0, 0);
-                self.silences = self.silences.saturating_add(1).min(16);
-                let longest = Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()));
-                let pause =
-                    Nanos(rtt.0.saturating_mul(1_u64.wrapping_shl(self.silences))).min(longest);
+                self.silences = self.silences.saturating_add(1).min(BRIEF_SILENCES);
+                let brief = ranked && self.silences < BRIEF_SILENCES;
+                let longest = if brief && !many_are_silent(now, rto, *asked) {
+                    Nanos(rtt.0.saturating_mul(BRIEF_PAUSE))
+                } else {
+                    Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()))
+                };
+                let times = 1_u64.wrapping_shl(self.silences.min(16));
+                let pause = Nanos(rtt.0.saturating_mul(times)).min(longest);
                 self.pause = (now + pause).max(turn(now, rto, asked));
             }
             let (limit, next) = (self.limit(), self.ledger.next());

@@ -6,7 +6,7 @@
 //! into the caller's slab; the table has the links between them.
 
 use super::host::Memory;
-use super::paged::Paged;
+use super::paged::{unlimited, Paged};
 use super::slab::NONE;
 
 #[derive(Clone, Copy)]
@@ -47,12 +47,19 @@ impl<M: Memory> Index<M> {
     /// Makes room for indices up to this one, and for the buckets that so many get. `false`: no
     /// memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        self.reserve_some(index, &mut unlimited())
+    }
+
+    /// The same, with no more than so many `chunks`: see [`Paged::reserve_some`].
+    #[inline]
+    pub(crate) fn reserve_some(&mut self, index: u32, chunks: &mut u32) -> bool {
         let link = || Link {
             hash: 0,
             next: NONE,
         };
         let buckets = index.saturating_add(1) / LOAD;
-        self.buckets.reserve(buckets, || NONE) && self.links.reserve(index, link)
+        self.buckets.reserve_some(buckets, chunks, || NONE)
+            && self.links.reserve_some(index, chunks, link)
     }
 
     /// 2^`bits` - 1. `bits` is below 20: there are fewer than 2^19 items.

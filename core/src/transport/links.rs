@@ -9,21 +9,22 @@
 //! Link 0, [`SHARED`], is for all devices that say no speed (loopback, tunnels), and for those
 //! beyond [`LINKS`]. It is as fast as the host's fastest device.
 
+use core::cmp::Ordering;
+
 use super::config::{Resolved, Speed};
 use super::heap::Places;
 use super::host::{LinkInfo, Memory};
 use super::jitter::Rng;
 use super::pacer::Pacer;
 use super::policy::Key;
+use super::wakes::{Wakes, NEVER};
 use crate::port::config::TOKEN_WIRE_LEN;
 use crate::units::Nanos;
 
-/// How many links there are, with the shared one. Some calls look at all of them.
+/// How many links there are, with the shared one. Only calls that set them up look at all.
 pub(crate) const LINKS: usize = 32;
 /// The link of devices that have none of their own.
 pub(crate) const SHARED: u32 = 0;
-/// No time to wake up.
-const NEVER: Nanos = Nanos::MAX;
 
 struct Link<M: Memory> {
     /// What the device said, bytes/s. Of the shared link: 0.
@@ -47,10 +48,13 @@ impl<M: Memory> Link<M> {
 /// known, and calls do nothing.
 pub(crate) struct Links<M: Memory> {
     all: [Link<M>; LINKS],
-    /// By link: its device; 0: none. Apart from the links, since they are looked through.
+    /// By link: its device; 0: none.
     devices: [u32; LINKS],
-    /// By link: when its pacer next has something to do.
-    wakes: [Nanos; LINKS],
+    /// Devices that have a link, ascending, and the link; `bound` of them.
+    by_device: [(u32, u32); LINKS],
+    bound: usize,
+    /// When each pacer next has something to do.
+    wakes: Wakes,
     /// Links from this one on were never used.
     used: usize,
     places: Places<M>,
@@ -61,7 +65,9 @@ impl<M: Memory> Links<M> {
     pub(crate) const NEW: Self = Self {
         all: [const { Link::NEW }; LINKS],
         devices: [0; LINKS],
-        wakes: [NEVER; LINKS],
+        by_device: [(0, SHARED); LINKS],
+        bound: 0,
+        wakes: Wakes::NEW,
         used: 0,
         places: Places::new(),
     };
@@ -79,6 +85,7 @@ impl<M: Memory> Links<M> {
         it.speed = config.speed_of(device_rate);
         it.pacer.start(it.speed.token_rate, TOKEN_WIRE_LEN, now);
         self.used = self.used.max(link.saturating_add(1));
+        self.wakes.cover(self.used);
     }
 
     /// Changes all links' speeds to what the configuration says from now on.
@@ -96,13 +103,55 @@ impl<M: Memory> Links<M> {
     /// The device's own link, if it has one.
     #[inline]
     pub(crate) fn own(&self, device: u32) -> Option<u32> {
-        if device == 0 {
-            return None;
+        let (mut from, mut to) = (0_usize, self.bound);
+        while from < to {
+            step!();
+            let middle = from.saturating_add(to) / 2;
+            let &(other, link) = self.by_device.get(middle)?;
+            match other.cmp(&device) {
+                Ordering::Equal => return Some(link),
+                Ordering::Less => from = middle.saturating_add(1),
+                Ordering::Greater => to = middle,
+            }
         }
+        None
+    }
+
+    /// Lists a device that is not listed, in its place.
+    fn list(&mut self, device: u32, link: u32) {
+        let mut at = self.bound;
+        while let Some(&before) = self.by_device.get(at.wrapping_sub(1)) {
+            step!();
+            if before.0 < device {
+                break;
+            }
+            if let Some(place) = self.by_device.get_mut(at) {
+                *place = before;
+            }
+            at = at.saturating_sub(1);
+        }
+        if let Some(place) = self.by_device.get_mut(at) {
+            *place = (device, link);
+            self.bound = self.bound.saturating_add(1);
+        }
+    }
+
+    /// A link has no device any more.
+    fn unlist(&mut self, link: u32) {
+        let mut kept = 0_usize;
         // Not with `position` and its like, here and below: their counters may overflow.
-        (0..self.used)
-            .find(|link| self.devices.get(*link) == Some(&device))
-            .map(|link| link as u32)
+        for at in 0..self.bound {
+            step!();
+            match (
+                self.by_device.get(at).copied(),
+                self.by_device.get_mut(kept),
+            ) {
+                (Some(it), Some(place)) if it.1 != link => *place = it,
+                _ => continue,
+            }
+            kept = kept.saturating_add(1);
+        }
+        self.bound = kept;
     }
 
     /// The link for what comes by the device.
@@ -131,7 +180,10 @@ impl<M: Memory> Links<M> {
             return;
         }
         // One that has no device is better than one whose device may send again.
-        let free = |link: &usize| self.all.get(*link).is_some_and(|it| it.members == 0);
+        let free = |link: &usize| {
+            step!();
+            self.all.get(*link).is_some_and(|it| it.members == 0)
+        };
         let own = (SHARED as usize).saturating_add(1)..LINKS;
         let unbound = |link: &usize| free(link) && self.devices.get(*link) == Some(&0);
         let Some(link) = own.clone().find(unbound).or_else(|| own.clone().find(free)) else {
@@ -140,16 +192,21 @@ impl<M: Memory> Links<M> {
         if let Some(it) = self.devices.get_mut(link) {
             *it = device;
         }
+        self.unlist(link as u32);
+        self.list(device, link as u32);
         self.begin(link, rate, config, now);
     }
 
     /// The device is gone. Messages that belong to its link stay there until data for them comes by
     /// another device, or they end.
     pub(crate) fn gone(&mut self, device: u32) {
-        let link = self.own(device);
-        if let Some(it) = link.and_then(|link| self.devices.get_mut(link as usize)) {
+        let Some(link) = self.own(device) else {
+            return;
+        };
+        if let Some(it) = self.devices.get_mut(link as usize) {
             *it = 0;
         }
+        self.unlist(link);
     }
 
     /// The speed of a link.
@@ -180,11 +237,12 @@ impl<M: Memory> Links<M> {
         None
     }
 
-    /// Makes room for messages up to this index, on whichever link that is in use. `false`: no
-    /// memory.
-    pub(crate) fn prepare(&mut self, index: u32) -> bool {
+    /// Makes room for messages up to this index, on whichever link that is in use, with no more
+    /// than so many `chunks`. `false`: it needs more, or there is no memory.
+    pub(crate) fn prepare(&mut self, index: u32, chunks: &mut u32) -> bool {
         let mut used = self.all.iter_mut().take(self.used);
-        self.places.reserve(index) && used.all(|link| link.pacer.reserve(index))
+        self.places.reserve_some(index, chunks)
+            && used.all(|link| link.pacer.reserve_some(index, chunks))
     }
 
     /// Gives back some of the room beyond `keep` messages.
@@ -220,36 +278,21 @@ impl<M: Memory> Links<M> {
     /// A link whose pacer has something to do now: the one that waits longest.
     #[inline]
     pub(crate) fn due(&self, now: Nanos) -> Option<u32> {
-        let (at, link) = self.soonest();
+        let (at, link) = self.wakes.first();
         (at <= now && at != NEVER).then_some(link)
     }
 
     /// When any pacer next has something to do.
     #[inline]
     pub(crate) fn next(&self) -> Option<Nanos> {
-        let (at, _) = self.soonest();
+        let (at, _) = self.wakes.first();
         (at != NEVER).then_some(at)
-    }
-
-    /// The time at which the first pacer has something to do, and its link.
-    #[inline]
-    fn soonest(&self) -> (Nanos, u32) {
-        let mut soonest = (NEVER, SHARED);
-        for link in 0..self.used {
-            match self.wakes.get(link) {
-                Some(&at) if at < soonest.0 => soonest = (at, link as u32),
-                _ => {}
-            }
-        }
-        soonest
     }
 
     #[inline]
     fn woken(&mut self, link: u32) {
         let next = self.all.get(link as usize).and_then(|it| it.pacer.next());
-        if let Some(wake) = self.wakes.get_mut(link as usize) {
-            *wake = next.unwrap_or(NEVER);
-        }
+        self.wakes.set(link, next.unwrap_or(NEVER));
     }
 
     /// Calls the link's pacer, and notes when it next has something to do.

@@ -96,8 +96,10 @@ pub(crate) struct Out<O> {
     pub(crate) echo: u64,
     /// How long the peer may be silent, as its SYNC has told it. The option may be changed later.
     timeout: Nanos,
-    /// The peer has answered.
+    /// The peer knows the message, as its answer says.
     pub(crate) open: bool,
+    /// The peer has answered anything, if only that it does not know the message, or wants a proof.
+    pub(crate) answered: bool,
     /// A token came when no data was written.
     pub(crate) starved: bool,
     /// So many tokens in a row did.
@@ -211,6 +213,7 @@ impl<O> Out<O> {
             echo: 0,
             timeout,
             open: false,
+            answered: false,
             starved: false,
             idle: 0,
             unanswered: false,
@@ -300,6 +303,7 @@ impl<O> Out<O> {
             self.patience = rto.max(Nanos(self.patience.0 / 2));
         }
         self.heard = now;
+        self.answered = true;
         self.soft = None;
     }
 
@@ -307,6 +311,7 @@ impl<O> Out<O> {
     pub(crate) fn challenged(&mut self, now: Nanos, echo: u64) {
         // No sample of the round trip: a CHALLENGE overtakes data, of which nothing is known yet.
         (self.echo, self.heard, self.soft) = (echo, now, None);
+        self.answered = true;
     }
 
     /// The round-trip time, as far as it is known here.
@@ -315,8 +320,8 @@ impl<O> Out<O> {
     }
 
     /// Records a token's number. `true` if it is new.
-    pub(crate) fn accept(&mut self, sequence: u16) -> bool {
-        self.seen.accept(sequence)
+    pub(crate) fn accept(&mut self, now: Nanos, sequence: u16) -> bool {
+        self.seen.accept(now, sequence)
     }
 
     /// REN: whether a grant may draw a packet; `more`: a second one, which adds to the data under
@@ -451,6 +456,7 @@ impl<O> Out<O> {
 
     /// The peer does not know the message. If none of it was acknowledged, it begins again.
     pub(crate) fn restart(&mut self) -> bool {
+        self.answered = true;
         if self.received != 0 {
             return false;
         }

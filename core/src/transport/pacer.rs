@@ -15,6 +15,7 @@
 use super::heap::{Nodes, Places};
 use super::host::Memory;
 use super::jitter::{Rng, NANO};
+use super::paged::unlimited;
 use super::policy::Key;
 use crate::shaper::Shaper;
 use crate::units::{Nanos, Rate};
@@ -103,7 +104,13 @@ impl<M: Memory> Pacer<M> {
 
     /// Makes room for one message more than `others`. `false` if there is no memory.
     pub(crate) fn reserve(&mut self, others: u32) -> bool {
-        self.waiting.reserve(others) && self.ready.reserve(others)
+        self.reserve_some(others, &mut unlimited())
+    }
+
+    /// The same, with no more than so many `chunks`.
+    #[inline]
+    pub(crate) fn reserve_some(&mut self, others: u32, chunks: &mut u32) -> bool {
+        self.waiting.reserve_some(others, chunks) && self.ready.reserve_some(others, chunks)
     }
 
     /// Gives back some of the room beyond `keep` messages.

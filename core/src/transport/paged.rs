@@ -60,17 +60,29 @@ impl<M: Memory, T> Paged<M, T> {
     /// have grown in part.
     #[inline]
     pub(crate) fn reserve(&mut self, index: u32, fill: impl FnMut() -> T) -> bool {
-        index < self.len || self.grow(index, fill)
+        index < self.len || self.grow(index, &mut unlimited(), fill)
+    }
+
+    /// The same, but it allocates no more than so many `chunks`, and subtracts those that it has.
+    /// `false` with none left: it may go on with more.
+    #[inline]
+    pub(crate) fn reserve_some(
+        &mut self,
+        index: u32,
+        chunks: &mut u32,
+        fill: impl FnMut() -> T,
+    ) -> bool {
+        index < self.len || self.grow(index, chunks, fill)
     }
 
     #[cold]
-    fn grow(&mut self, index: u32, mut fill: impl FnMut() -> T) -> bool {
+    fn grow(&mut self, index: u32, chunks: &mut u32, mut fill: impl FnMut() -> T) -> bool {
         if index >= Self::MAX {
             return false;
         }
         while self.len <= index {
             if self.len == 0 {
-                self.first = M::chunk(1 << Self::SHIFT, |_| fill());
+                self.first = chunk::<M, _>(1 << Self::SHIFT, chunks, &mut fill);
                 if self.first.is_none() {
                     return false;
                 }
@@ -80,18 +92,18 @@ impl<M: Memory, T> Paged<M, T> {
             let leaf = self.len >> Self::SHIFT;
             let (high, low) = (leaf as usize / DIRECTORY, leaf as usize % DIRECTORY);
             if high != 0 && self.root.is_none() {
-                self.root = M::chunk(ROOT, |_| None);
+                self.root = chunk::<M, _>(ROOT, chunks, || None);
             }
             let Some(directory) = self.directory_mut(high) else {
                 return false;
             };
             if directory.is_none() {
-                *directory = M::chunk(DIRECTORY, |_| None);
+                *directory = chunk::<M, _>(DIRECTORY, chunks, || None);
             }
             let Some(slot) = directory.as_mut().and_then(|d| d.as_mut().get_mut(low)) else {
                 return false;
             };
-            *slot = M::chunk(1 << Self::SHIFT, |_| fill());
+            *slot = chunk::<M, _>(1 << Self::SHIFT, chunks, &mut fill);
             if slot.is_none() {
                 return false;
             }
@@ -171,6 +183,25 @@ impl<M: Memory, T> Paged<M, T> {
         let leaf = directory.as_mut().get_mut(leaf % DIRECTORY)?.as_mut()?;
         leaf.as_mut().get_mut((index & Self::MASK) as usize)
     }
+}
+
+/// As many chunks as are wanted.
+#[inline]
+pub(crate) fn unlimited() -> u32 {
+    u32::MAX
+}
+
+/// Allocates a chunk, if there are any left.
+fn chunk<M: Memory, T>(
+    len: usize,
+    left: &mut u32,
+    mut fill: impl FnMut() -> T,
+) -> Option<M::Chunk<T>> {
+    *left = left.checked_sub(1)?;
+    M::chunk(len, |_| {
+        step!();
+        fill()
+    })
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub(crate) struct Peer {
     pub(crate) incoming: u32,
     /// How many of these are half open.
     pub(crate) half_open: u32,
+    /// Of how many only a ticket has shown whose they are.
+    pub(crate) unanswered: u32,
     pub(crate) outgoing: u32,
     pub(crate) missing: u64,
     pub(crate) unacknowledged: u64,
@@ -102,6 +104,7 @@ impl<M: Memory> Peers<M> {
             address: *address,
             incoming: 0,
             half_open: 0,
+            unanswered: 0,
             outgoing: 0,
             missing: 0,
             unacknowledged: 0,
@@ -117,13 +120,21 @@ impl<M: Memory> Peers<M> {
         Some(index)
     }
 
-    /// Makes room for so many more peers. `false`: no memory.
-    pub(crate) fn reserve(&mut self, more: u32) -> bool {
-        let last = self.all.len().saturating_add(more);
-        let fits = self.all.reserve(last)
-            && self.index.reserve(last)
-            && self.idle.reserve(last)
-            && self.nets.reserve(last);
+    /// Whether [`Peers::reserve`] has made room for so many more peers.
+    pub(crate) fn has_room(&self, more: u32) -> bool {
+        self.room >= self.all.len().saturating_add(more)
+    }
+
+    /// Makes room for a few peers, of so many more for which there is to be room, with no more than
+    /// so many `chunks`. `false`: it needs more, or there is no memory.
+    pub(crate) fn reserve(&mut self, more: u32, few: u32, chunks: &mut u32) -> bool {
+        let all = self.all.len();
+        let next = self.room.max(all).saturating_add(few);
+        let last = next.min(all.saturating_add(more));
+        let fits = self.all.reserve_some(last, chunks)
+            && self.index.reserve_some(last, chunks)
+            && self.idle.reserve_some(last, chunks)
+            && self.nets.reserve_some(last, chunks);
         if fits {
             self.room = self.room.max(last);
         }
@@ -264,9 +275,10 @@ impl<M: Memory> Coflows<M> {
         }
     }
 
-    /// Makes room for coflows up to this index. `false`: no memory.
-    pub(crate) fn reserve(&mut self, index: u32) -> bool {
-        self.all.reserve(index) && self.index.reserve(index)
+    /// Makes room for coflows up to this index, with no more than so many `chunks`. `false`: it
+    /// needs more, or there is no memory.
+    pub(crate) fn reserve(&mut self, index: u32, chunks: &mut u32) -> bool {
+        self.all.reserve_some(index, chunks) && self.index.reserve_some(index, chunks)
     }
 
     /// Gives back some of the room beyond `keep` coflows.

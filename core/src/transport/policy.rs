@@ -12,8 +12,10 @@ use super::config::{Policy, Resolved, Schedule, Speed};
 use crate::port::config::FRAME_WIRE_LEN;
 use crate::units::Nanos;
 
+mod lengths;
 mod priority;
 
+pub(crate) use lengths::Lengths;
 pub use priority::PriorityFunction;
 
 /// The facts of an incoming message that a policy uses.

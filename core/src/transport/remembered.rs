@@ -4,6 +4,7 @@
 use super::heap::Heap;
 use super::host::{Address, Memory};
 use super::index::Index;
+use super::paged::unlimited;
 use super::siphash::Key;
 use super::slab::Slab;
 use super::tally::{Net, Tally};
@@ -67,12 +68,17 @@ impl<M: Memory> Remembered<M> {
 
     /// Makes room for `count` messages. `false`: no memory.
     pub(crate) fn reserve(&mut self, count: u32) -> bool {
+        self.reserve_some(count, &mut unlimited())
+    }
+
+    /// The same, with no more than so many `chunks`. `false` with none left: it needs more.
+    pub(crate) fn reserve_some(&mut self, count: u32, chunks: &mut u32) -> bool {
         let last = count.saturating_sub(1);
-        self.entries.reserve(last)
-            && self.index.reserve(last)
-            && self.until.reserve(last)
-            && self.senders.reserve(last)
-            && self.nets.reserve(last)
+        self.entries.reserve_some(last, chunks)
+            && self.index.reserve_some(last, chunks)
+            && self.until.reserve_some(last, chunks)
+            && self.senders.reserve_some(last, chunks)
+            && self.nets.reserve_some(last, chunks)
     }
 
     /// Whether it has much more room than for `count` messages.

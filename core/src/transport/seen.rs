@@ -1,16 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The sender's replay window for tokens: each is answered once.
+//!
+//! Numbers have 16 bits, so an old one looks like one that is yet to come. The receiver has
+//! [`MAX_OUTSTANDING`] tokens under way at most, and where none of them is answered it goes on with
+//! single ones. So however many get lost in a row, the next one is not much further ahead than that
+//! of the last one that was taken; what is, is refused as an old one that came again.
+//!
+//! How many single tokens were lost is known by their time only. So what may be ahead grows with
+//! the time in which none was taken: much faster than a receiver counts that is not answered, which
+//! gives 78 tokens in a second at most (64 times the least `rto` apart). Whatever was lost or came
+//! again, a message goes on after 6.4 s: then any number is new.
+
+use super::ledger::MAX_OUTSTANDING;
+use crate::units::Nanos;
 
 /// How far behind the highest sequence number a token may be.
 pub(crate) const WINDOW: u16 = 512;
+/// A number that is so far ahead is no new one, if one was taken just now. It leaves some for
+/// single tokens, and for data that was under way for longer than the receiver thought.
+pub(crate) const AHEAD: u32 = MAX_OUTSTANDING + 512;
+/// It may be one further ahead for each 2^17 ns (131 us) in which none was taken.
+const STEP_BITS: u32 = 17;
 
 const WORDS: usize = (WINDOW / 64) as usize;
 
 /// The sequence numbers of a message's tokens that were seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// A number has been seen. The first one may be any.
-    begun: bool,
+    /// When the last number was taken. The first one may be any.
+    taken: Option<Nanos>,
     highest: u16,
     /// Bit `s % WINDOW`: `s` was seen, for the last `WINDOW` numbers up to `highest`.
     bits: [u64; WORDS],
@@ -19,21 +37,26 @@ pub(crate) struct Seen {
 impl Seen {
     pub(crate) const fn new() -> Self {
         Self {
-            begun: false,
+            taken: None,
             highest: 0,
             bits: [0; WORDS],
         }
     }
 
-    /// Records a number. `true` if it is new; one more than [`WINDOW`] behind counts as seen.
-    pub(crate) fn accept(&mut self, sequence: u16) -> bool {
-        if !self.begun {
-            (self.begun, self.highest) = (true, sequence);
+    /// Records a number. `true` if it is new; one more than [`WINDOW`] behind counts as seen, and
+    /// so does one that is too far ahead.
+    pub(crate) fn accept(&mut self, now: Nanos, sequence: u16) -> bool {
+        let Some(taken) = self.taken else {
+            (self.taken, self.highest) = (Some(now), sequence);
             self.set(sequence, true);
             return true;
-        }
+        };
         let ahead = sequence.wrapping_sub(self.highest);
-        if ahead != 0 && ahead < 1 << 15 {
+        if self.highest.wrapping_sub(sequence) < WINDOW {
+            if self.is_set(sequence) {
+                return false;
+            }
+        } else if u32::from(ahead) < AHEAD || is_in_time(now - taken, ahead) {
             if ahead >= WINDOW {
                 self.bits = [0; WORDS];
             } else {
@@ -44,9 +67,10 @@ impl Seen {
                 }
             }
             self.highest = sequence;
-        } else if self.highest.wrapping_sub(sequence) >= WINDOW || self.is_set(sequence) {
+        } else {
             return false;
         }
+        self.taken = Some(now);
         self.set(sequence, true);
         true
     }
@@ -62,6 +86,12 @@ impl Seen {
             *word = if value { *word | bit } else { *word & !bit };
         }
     }
+}
+
+/// Whether a receiver may have come so far with its numbers since one was taken.
+#[cold]
+fn is_in_time(since: Nanos, ahead: u16) -> bool {
+    (since.0 >> STEP_BITS).saturating_add(AHEAD.into()) > ahead.into()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! detected.
 
 use super::host::Memory;
-use super::paged::Paged;
+use super::paged::{unlimited, Paged};
 use super::used::Used;
 
 /// No index.
@@ -57,12 +57,20 @@ impl<M: Memory, T> Slab<M, T> {
 
     /// Makes room for items up to this index. `false`: no memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        self.reserve_some(index, &mut unlimited())
+    }
+
+    /// The same, with no more than so many `chunks`: see [`Paged::reserve_some`].
+    #[inline]
+    pub(crate) fn reserve_some(&mut self, index: u32, chunks: &mut u32) -> bool {
         let generation = self.removed;
         let empty = || Entry {
             generation,
             item: None,
         };
-        self.entries.reserve(index, empty) && self.used.reserve(index) && self.free.reserve(index)
+        self.entries.reserve_some(index, chunks, empty)
+            && self.used.reserve_some(index, chunks)
+            && self.free.reserve_some(index, chunks)
     }
 
     /// For how many items there is room.
@@ -113,9 +121,16 @@ impl<M: Memory, T> Slab<M, T> {
 
     /// Puts an item where [`Slab::vacant`] says.
     pub(crate) fn insert(&mut self, item: T) -> Option<u32> {
+        self.insert_with(|| item)
+    }
+
+    /// The same with an item that is made once there is a place for it, so that a large one is
+    /// fewer times on the stack.
+    #[inline]
+    pub(crate) fn insert_with(&mut self, make: impl FnOnce() -> T) -> Option<u32> {
         let (index, _) = self.vacant()?;
         let entry = self.entries.get_mut(index)?;
-        entry.item = Some(item);
+        entry.item = Some(make());
         if index == self.fresh {
             self.fresh = self.fresh.saturating_add(1);
         } else {

@@ -4,6 +4,7 @@
 use super::hint::Hint;
 use super::host::{Address, Memory};
 use super::index::Index;
+use super::paged::unlimited;
 use super::siphash::Key;
 use super::slab::{Slab, NONE};
 
@@ -59,8 +60,13 @@ impl<M: Memory> Tally<M> {
     /// Makes room for networks up to this index, and the one that was emptied last. `false`: no
     /// memory.
     pub(crate) fn reserve(&mut self, index: u32) -> bool {
+        self.reserve_some(index, &mut unlimited())
+    }
+
+    /// The same, with no more than so many `chunks`.
+    pub(crate) fn reserve_some(&mut self, index: u32, chunks: &mut u32) -> bool {
         let index = index.saturating_add(1);
-        self.all.reserve(index) && self.index.reserve(index)
+        self.all.reserve_some(index, chunks) && self.index.reserve_some(index, chunks)
     }
 
     /// Gives back some of the room beyond `keep` networks.

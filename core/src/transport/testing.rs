@@ -10,6 +10,8 @@ std::thread_local! {
     static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
     static CHUNKS: Cell<usize> = const { Cell::new(0) };
     static STEPS: Cell<u64> = const { Cell::new(0) };
+    static FILLED: Cell<u64> = const { Cell::new(0) };
+    static ASKED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// So many more chunks can be allocated by this thread.
@@ -53,15 +55,27 @@ pub(crate) fn steps() -> u64 {
     STEPS.with(Cell::get)
 }
 
+/// How many of these filled new chunks with items.
+pub(crate) fn fills() -> u64 {
+    FILLED.with(Cell::get)
+}
+
+/// How often this thread has asked for a chunk, and got one or not.
+pub(crate) fn asked() -> u64 {
+    ASKED.with(Cell::get)
+}
+
 pub(crate) enum Std {}
 
 impl Memory for Std {
     type Chunk<T> = Counted<T>;
     fn chunk<T>(len: usize, fill: impl FnMut(usize) -> T) -> Option<Counted<T>> {
         assert!(len * size_of::<T>() <= CHUNK_BYTES || len == 8);
+        ASKED.with(|asked| asked.set(asked.get() + 1));
         let left = LEFT.with(Cell::get).checked_sub(1)?;
         LEFT.with(|cell| cell.set(left));
         CHUNKS.with(|chunks| chunks.set(chunks.get() + 1));
+        FILLED.with(|filled| filled.set(filled.get() + len as u64));
         Some(Counted((0..len).map(fill).collect()))
     }
 }

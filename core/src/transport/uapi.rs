@@ -180,8 +180,12 @@ pub mod config {
     pub const ACCEPT_KEY: u16 = 43;
     /// `u32`, the same: one more.
     pub const ACCEPT_KEY_2: u16 = 44;
+    /// `u32`, bytes: how large a socket's receive buffer becomes.
+    pub const RECEIVE_BUFFER_MAX: u16 = 45;
+    /// `u32`, bytes: by how much the receive buffers of all sockets may have grown.
+    pub const RECEIVE_MEMORY: u16 = 46;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 44;
+    pub const MAX: u16 = 46;
 }
 
 /// [`config::POLICY`]: ExpressPass. One priority, all messages alike.
@@ -197,6 +201,10 @@ pub const POLICY_REN: u32 = 2;
 pub const FEEDBACK_MIDPOINT: u32 = 0;
 /// [`config::FEEDBACK`]: with a weight w and a target loss.
 pub const FEEDBACK_WEIGHTED: u32 = 1;
+/// The same: with a weight, and by turns with those whose tokens go first.
+pub const FEEDBACK_RANKED: u32 = 2;
+/// The same: [`FEEDBACK_RANKED`] with [`POLICY_TOP`], otherwise [`FEEDBACK_WEIGHTED`].
+pub const FEEDBACK_AUTO: u32 = 3;
 
 /// [`config::SENDER_PRIORITY`]: what a sender wishes has no effect.
 pub const SENDER_PRIORITY_IGNORE: u32 = 0;

@@ -29,10 +29,11 @@ impl<M: Memory> Used<M> {
         }
     }
 
-    /// Makes room for indices up to this one. `false`: no memory, or too many.
+    /// Makes room for indices up to this one, with no more than so many `chunks`: see
+    /// [`Paged::reserve_some`]. `false`: also if there are too many.
     #[inline]
-    pub(crate) fn reserve(&mut self, index: u32) -> bool {
-        index < MAX && self.words.reserve(index / 64, || 0)
+    pub(crate) fn reserve_some(&mut self, index: u32, chunks: &mut u32) -> bool {
+        index < MAX && self.words.reserve_some(index / 64, chunks, || 0)
     }
 
     /// Gives room back beyond this many indices, if it can: none of them is in use.

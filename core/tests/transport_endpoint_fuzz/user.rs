@@ -121,7 +121,13 @@ impl Host<Out, In> for Io {
         }
     }
 
-    fn open(&mut self, from: &Address, sync: &Sync, _: InId) -> Result<(In, u32), Refusal> {
+    fn open(
+        &mut self,
+        from: &Address,
+        sync: &Sync,
+        _: InId,
+        _: bool,
+    ) -> Result<(In, u32), Refusal> {
         match self.rng.below(16) {
             0 => return Err(Refusal::Ignore),
             1 => return Err(Refusal::Reset(ResetCode::NoSocket)),

@@ -77,7 +77,7 @@ impl Host<u32, u32> for User {
         }
     }
 
-    fn open(&mut self, _: &Address, _: &Sync, id: InId) -> Result<(u32, u32), Refusal> {
+    fn open(&mut self, _: &Address, _: &Sync, id: InId, _: bool) -> Result<(u32, u32), Refusal> {
         let random = next(&mut self.random);
         match random % 16 {
             0 => return Err(Refusal::Ignore),

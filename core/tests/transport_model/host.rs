@@ -278,7 +278,7 @@ impl Host<Out, In> for Io<'_> {
         self.sealing == Sealing::Some || key.is_some() == (self.sealing == Sealing::All)
     }
 
-    fn open(&mut self, _: &Address, sync: &Sync, _: InId) -> Result<(In, u32), Refusal> {
+    fn open(&mut self, _: &Address, sync: &Sync, _: InId, _: bool) -> Result<(In, u32), Refusal> {
         match self.ports.get(&sync.destination) {
             Some(Policy::Refuse(code)) => return Err(Refusal::Reset(*code)),
             Some(Policy::Ignore) => return Err(Refusal::Ignore),

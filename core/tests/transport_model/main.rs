@@ -19,6 +19,7 @@ mod progress;
 mod ren;
 mod rules;
 mod sealed;
+mod sealed_share;
 mod sharing;
 mod soak;
 mod topology;

@@ -176,8 +176,14 @@ pub(crate) struct Network {
     pub(crate) tap: Option<Tap>,
     /// Bytes of IP packets from and to each address that is no host's.
     strangers: HashMap<usize, (u64, u64)>,
-    /// The most that came of it: see [`Network::reflected`].
+    /// Bytes of IP packets of messages that were forged in a host's name, from and to it.
+    named: HashMap<(usize, wire::Cookie), (u64, u64)>,
+    /// The most that came of these: see [`Network::reflected`] and [`Network::drawn`].
     reflected: u64,
+    drawn: u64,
+    /// Bytes of IP packets that endpoints sent, and of those that came from none.
+    pub(crate) sent: u64,
+    pub(crate) injected: u64,
 }
 
 impl Network {
@@ -197,7 +203,11 @@ impl Network {
             handled: 0,
             tap: None,
             strangers: HashMap::new(),
+            named: HashMap::new(),
             reflected: 0,
+            drawn: 0,
+            sent: 0,
+            injected: 0,
         }
     }
 
@@ -329,11 +339,20 @@ impl Network {
             enqueued: Nanos(self.now),
         };
         let to = host::number(&sent.to.ip);
-        if to >= self.hosts.len() {
-            let (came, went) = self.strangers.entry(to).or_default();
+        self.sent += u64::from(len) - 14;
+        let (counted, most) = if to >= self.hosts.len() {
+            (
+                Some(self.strangers.entry(to).or_default()),
+                &mut self.reflected,
+            )
+        } else {
+            let named = self.named.get_mut(&(to, sent.packet.cookie()));
+            (named, &mut self.drawn)
+        };
+        if let Some((came, went)) = counted {
             *went += u64::from(len) - 14;
             let ratio = (*went * 100).checked_div(*came).unwrap_or(u64::MAX);
-            self.reflected = self.reflected.max(ratio);
+            *most = ratio.max(*most);
         }
         let flying = Flying {
             from,

@@ -2,8 +2,8 @@
 //! As many packets as are asked for: messages of all kinds over networks that lose, repeat and
 //! delay, of which each must arrive once and leave nothing behind.
 //!
-//! `SOAK=1000000000 cargo test -p turnstile-core --test transport_model soak -- --nocapture` is
-//! what is run before a release.
+//! `SOAK=1000000000 cargo test --release -p turnstile-core --test transport_model soak --
+//! --nocapture` is what is run before a release; `SOAK_SEED` is the first network's seed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -33,8 +33,20 @@ fn sent(network: &Network, hosts: usize) -> u64 {
     (0..hosts).flat_map(of_host).map(packets).sum()
 }
 
+/// Says which network it was that failed.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("again: SOAK_SEED={} SOAK=1", self.0);
+        }
+    }
+}
+
 /// A network of this seed: how many packets it took.
 fn one(seed: u64) -> u64 {
+    let _told = Seed(seed);
     let mut random = seed;
     let mut below = |n: u64| host::next(&mut random) % n;
     // Parts per million; each is absent in every other network.
@@ -58,7 +70,8 @@ fn one(seed: u64) -> u64 {
 #[test]
 fn soak() {
     let most = std::env::var("SOAK").map_or(PACKETS, |n| n.parse().expect("a number of packets"));
-    let (packets, seeds) = (AtomicU64::new(0), AtomicU64::new(0));
+    let first = std::env::var("SOAK_SEED").map_or(0, |n| n.parse().expect("a seed"));
+    let (packets, seeds) = (AtomicU64::new(0), AtomicU64::new(first));
     let began = Instant::now();
     let work = |tells: bool| {
         let mut told = Instant::now();
@@ -82,7 +95,7 @@ fn soak() {
     println!(
         "{} packets in {} networks, {:.0} s: each message arrived once, nothing was left",
         packets.load(Ordering::Relaxed),
-        seeds.load(Ordering::Relaxed),
+        seeds.load(Ordering::Relaxed) - first,
         began.elapsed().as_secs_f64()
     );
 }

@@ -58,6 +58,7 @@ struct knt_sock {
 	u32 user;			/* whom it counts for */
 	u32 held;			/* memory.c: of messages that came; with mem_lock */
 	u32 sent;			/* and of those that go out */
+	u32 grown;			/* by how much sk_rcvbuf has; with mem_lock */
 	bool opened;			/* Rust knows it */
 	spinlock_t report_lock;		/* message.c: for what follows */
 	u32 reported;			/* memory of reports in sk_error_queue */
@@ -103,6 +104,7 @@ bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 le
 void knt_sock_timer(struct timer_list *timer);
 bool knt_mem_charge_out(struct sock *sk, u32 bytes);
 void knt_mem_uncharge_out(struct sock *sk, u32 bytes);
+void knt_mem_forget_growth(struct sock *sk);
 bool knt_mem_charge_in(struct sock *sk, u32 bytes);
 void knt_mem_uncharge_in(struct sock *sk, u32 bytes);
 void knt_seal_payload(struct sk_buff *skb, u32 head_len, const struct knt_seal *seal);

@@ -300,7 +300,7 @@ int knt_route(struct sock *sk, const struct knt_address *to, const struct knt_wi
  * out.c: what an application wrote of a message, in pages that packets refer to. It has a reference
  * to the socket, to whose memory it counts. Writing is for one at a time and sleeps; all else is
  * for any context. With the namespace's lock the last reference to much is given back by
- * knt_out_leave().
+ * knt_out_leave(); what knt_out_release() leaves to the outbox is freed with it.
  */
 /* length 0: not known, or more than this call has */
 struct knt_out *knt_out_new(struct sock *sk, u32 length);
@@ -308,7 +308,7 @@ void knt_out_get(struct knt_out *out);
 void knt_out_put(struct knt_out *out);
 void knt_out_leave(struct knt_out *out, struct knt_outbox *box);
 int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len);
-void knt_out_release(struct knt_out *out, u32 below);
+void knt_out_release(struct knt_out *out, u32 below, struct knt_outbox *box);
 
 /*
  * segments.c: what came of a message, by offset. The packets count to the socket's memory until
@@ -319,6 +319,8 @@ struct knt_segments {
 	void *root;
 	struct sk_buff *last;
 	u32 truesize;
+	u32 bytes;	/* of payload */
+	u32 tidied;	/* packets below were looked at when memory was short */
 };
 
 struct knt_part {
@@ -328,7 +330,7 @@ struct knt_part {
 };
 
 bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
-			 u32 offset, u32 skip, u32 len);
+			 u32 offset, u32 skip, u32 len, u32 most);
 u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len,
 			struct knt_part *parts, u32 max);
 void knt_segments_consume(struct knt_segments *segments, u32 below);
@@ -389,6 +391,9 @@ u32 knt_sock_buffer(const struct sock *sk, bool send);
 u16 knt_sock_port(const struct sock *sk);
 bool knt_sock_is_connected(const struct sock *sk);
 void knt_sock_set_buffers(struct sock *sk, u32 send, u32 receive);
+bool knt_sock_receive_is_set(const struct sock *sk);
+u32 knt_sock_may_grow(const struct sock *sk);
+void knt_sock_resize_receive(struct sock *sk, u32 from, u32 to, u32 first);
 int knt_sock_autobind(struct sock *sk);
 int knt_sock_error(struct sock *sk);
 bool knt_sock_has_error(const struct sock *sk);

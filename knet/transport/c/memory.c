@@ -74,6 +74,9 @@ static u32 knt_mem_pages(u32 less, u32 more)
 	return DIV_ROUND_UP_ULL(more, PAGE_SIZE) - DIV_ROUND_UP_ULL(less, PAGE_SIZE);
 }
 
+/* What sk_wmem_alloc holds, which is a refcount_t, but for packets that are under way. */
+#define KNT_MOST_SENT ((u32)INT_MAX - (64U << 20))
+
 /* For what is to be sent. */
 bool knt_mem_charge_out(struct sock *sk, u32 bytes)
 {
@@ -82,7 +85,7 @@ bool knt_mem_charge_out(struct sock *sk, u32 bytes)
 	u32 pages;
 
 	spin_lock_bh(&knt->mem_lock);
-	if (bytes <= U32_MAX - knt->sent) {
+	if (bytes <= KNT_MOST_SENT && knt->sent <= KNT_MOST_SENT - bytes) {
 		pages = knt_mem_pages(knt->sent, knt->sent + bytes);
 		done = !pages || knt_mem_take(sk, pages);
 	}
@@ -174,4 +177,50 @@ void knt_mem_uncharge_report(struct sock *sk, u32 bytes)
 	atomic_sub(bytes, &sk->sk_rmem_alloc);
 	sk_mem_uncharge(sk, bytes);
 	spin_unlock_bh(&knt->mem_lock);
+}
+
+/*
+ * By how much the receive buffers of all sockets have grown. What was promised to messages must be
+ * there: else they come in half, keep what they have, and wait for the rest for ever. So together
+ * they have no more than half of what the protocol may have without being short of memory; the
+ * other half is for buffers that did not grow, and for what is sent.
+ */
+static atomic_long_t knt_grown;
+
+u32 knt_sock_may_grow(const struct sock *sk)
+{
+	long most = sk_prot_mem_limits(sk, 0) / 2 * PAGE_SIZE;
+
+	return clamp(most - atomic_long_read(&knt_grown), 0L, (long)INT_MAX);
+}
+
+static void knt_grow_to(struct sock *sk, u32 grown)
+{
+	struct knt_sock *knt = knt_sk(sk);
+
+	spin_lock_bh(&knt->mem_lock);
+	atomic_long_add((long)grown - (long)knt->grown, &knt_grown);
+	knt->grown = grown;
+	spin_unlock_bh(&knt->mem_lock);
+}
+
+/*
+ * Another receive buffer, unless the application sets one meanwhile: that wins. At first it was
+ * that large.
+ */
+void knt_sock_resize_receive(struct sock *sk, u32 from, u32 to, u32 first)
+{
+	to = min_t(u32, to, INT_MAX);
+	if (knt_sock_receive_is_set(sk)) {
+		knt_grow_to(sk, 0);
+		return;
+	}
+	if (cmpxchg(&sk->sk_rcvbuf, from, to) == from)
+		knt_grow_to(sk, to > first ? to - first : 0);
+}
+
+/* The socket is gone. */
+void knt_mem_forget_growth(struct sock *sk)
+{
+	knt_grow_to(sk, 0);
 }

@@ -26,7 +26,9 @@ struct knt_out {
 	u32 room;		/* of data; 0: in pages */
 	u32 written;		/* the writer's; bytes below are there for all */
 	u32 charged;
-	unsigned long freed;	/* pages below are gone */
+	unsigned long freed;	/* pages below are gone; for whoever is freeing */
+	unsigned long below;	/* those below may go, and nobody looks at them */
+	int freeing;		/* by somebody, or in an outbox for that */
 	struct sock *sk;
 	struct knt_out *next;	/* in an outbox */
 	/*
@@ -57,6 +59,8 @@ struct knt_out *knt_out_new(struct sock *sk, u32 length)
 	out->room = room;
 	out->written = 0;
 	out->freed = 0;
+	out->below = 0;
+	out->freeing = 0;
 	sock_hold(sk);
 	out->sk = sk;
 	xa_init_flags(&out->pages, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
@@ -119,7 +123,8 @@ void knt_out_put(struct knt_out *out)
 /* Gives a reference back, and leaves what there is to free then to knt_outbox_send(). */
 void knt_out_leave(struct knt_out *out, struct knt_outbox *box)
 {
-	if ((READ_ONCE(out->written) >> PAGE_SHIFT) - out->freed <= KNT_FEW_PAGES) {
+	if ((READ_ONCE(out->written) >> PAGE_SHIFT) - READ_ONCE(out->below) <= KNT_FEW_PAGES &&
+	    !READ_ONCE(out->freeing)) {
 		knt_out_put(out);
 		return;
 	}
@@ -130,6 +135,45 @@ void knt_out_leave(struct knt_out *out, struct knt_outbox *box)
 	box->outs = out;
 }
 
+/* Frees what may go, at most so many pages or blocks. Only for one at a time. */
+static void knt_out_free_below(struct knt_out *out, u32 most)
+{
+	unsigned long index = out->freed, end = READ_ONCE(out->below);
+	u32 bytes = 0, count = 0;
+
+	while (index < end) {
+		void *entry = xa_load(&out->pages, index);
+		u32 pages = knt_is_block(entry) ? KNT_BLOCK_PAGES : 1;
+
+		if (index + pages > end)
+			break;
+		WARN_ON_ONCE(IS_ENABLED(CONFIG_PROVE_LOCKING) && ++count > most);
+		if (entry) {
+			xa_erase_bh(&out->pages, index);
+			bytes += knt_out_free_entry(entry);
+		}
+		index += pages;
+	}
+	out->freed = index;
+	if (bytes)
+		knt_mem_uncharge_out(out->sk, bytes);
+}
+
+/*
+ * Frees all that may go, also what that is said of meanwhile: whoever says it leaves it to who has
+ * set freeing, and the exchange of either sees what the other has written before.
+ */
+static void knt_out_free_rest(struct knt_out *out)
+{
+	unsigned long end;
+
+	do {
+		end = READ_ONCE(out->below);
+		knt_out_free_below(out, U32_MAX);
+		xchg(&out->freeing, 0);
+	} while (READ_ONCE(out->below) != end && !xchg(&out->freeing, 1));
+}
+
 /* Frees what was left in an outbox, without the namespace's lock. */
 void knt_outs_sweep(struct knt_outbox *box)
 {
@@ -137,37 +181,35 @@ void knt_outs_sweep(struct knt_outbox *box)
 		struct knt_out *out = box->outs;
 
 		box->outs = out->next;
-		knt_out_free(out, U32_MAX);
+		if (READ_ONCE(out->freeing))
+			knt_out_free_rest(out);
+		if (refcount_dec_and_test(&out->references))
+			knt_out_free(out, U32_MAX);
 	}
 }
 
 /*
- * Frees what lies below an offset and is not needed for what lies above. What is not written yet
- * stays, whatever the offset: the writer may be copying into it.
+ * Frees what lies below an offset and is not needed for what lies above, or leaves it to
+ * knt_outbox_send() if it is much: somebody may acknowledge all of a message at once. What is not
+ * written yet stays, whatever the offset: the writer may be copying into it.
  */
-void knt_out_release(struct knt_out *out, u32 below)
+void knt_out_release(struct knt_out *out, u32 below, struct knt_outbox *box)
 {
 	unsigned long end = min(below, READ_ONCE(out->written)) >> PAGE_SHIFT;
-	u32 bytes = 0;
-	void *entry;
 
-	while (out->freed < end) {
-		entry = xa_load(&out->pages, out->freed);
-		if (knt_is_block(entry)) {
-			if (out->freed + KNT_BLOCK_PAGES > end)
-				break;
-			xa_erase_bh(&out->pages, out->freed);
-			out->freed += KNT_BLOCK_PAGES;
-		} else {
-			if (entry)
-				xa_erase_bh(&out->pages, out->freed);
-			out->freed++;
-		}
-		if (entry)
-			bytes += knt_out_free_entry(entry);
+	if (end <= out->below)
+		return;
+	WRITE_ONCE(out->below, end);
+	if (xchg(&out->freeing, 1))
+		return;
+	if (end - out->freed <= KNT_FEW_PAGES * KNT_BLOCK_PAGES) {
+		knt_out_free_below(out, knt_most_freed());
+		xchg(&out->freeing, 0);
+		return;
 	}
-	if (bytes)
-		knt_mem_uncharge_out(out->sk, bytes);
+	refcount_inc(&out->references);
+	out->next = box->outs;
+	box->outs = out;
 }
 
 /* The page of an offset, where the offset is in it, and how many bytes follow there. */
@@ -291,6 +333,9 @@ bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 le
 	u32 written = smp_load_acquire(&out->written);
 
 	if (offset > written || len > written - offset)
+		return false;
+	/* Those pages may be gone at any moment. */
+	if (offset >> PAGE_SHIFT < out->below)
 		return false;
 	if (out->room) {
 		skb_put_data(skb, out->data + offset, len);

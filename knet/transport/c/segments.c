@@ -5,13 +5,12 @@
 #include "internal.h"
 
 /*
- * What a packet may take beyond twice its payload before its payload is copied to a smaller one; a
- * long one nothing, so that messages in full packets take no more than twice their length.
+ * What the packets of a message may take together beyond twice their payload before payload is
+ * copied. So messages in full packets are never copied, and take no more than twice their length.
  */
 #define KNT_WASTE 1024
-#define KNT_LONG 1200
-/* So much has room in a copy that further short packets are to be appended to: 2 KiB with all. */
-#define KNT_COPY_ROOM SKB_WITH_OVERHEAD(2048)
+/* So many bytes fit into a copy: 4 KiB with all. */
+#define KNT_COPY SKB_WITH_OVERHEAD(4096)
 
 struct knt_segment_cb {
 	u32 offset;
@@ -63,68 +62,38 @@ static void knt_segment_trim(struct sk_buff *last, u32 len)
 	knt_seg(last)->len -= len;
 }
 
-/*
- * The payload alone in a packet of its own, with room for so much; the old one is freed. NULL if
- * there is no memory, and the old one is kept.
- */
-static struct sk_buff *knt_segment_compact(struct sk_buff *skb, u32 skip, u32 len, u32 room)
+/* The last packet that begins at an offset or before; NULL: none. */
+static struct sk_buff *knt_segments_before(const struct knt_segments *segments, u32 offset)
 {
-	struct sk_buff *copy = alloc_skb(max(len, room), GFP_ATOMIC | __GFP_NOWARN);
+	struct rb_node *node = knt_root(segments)->rb_node;
+	struct sk_buff *found = NULL;
 
-	if (!copy)
-		return NULL;
-	if (skb_copy_bits(skb, skip, skb_put(copy, len), len)) {
-		kfree_skb(copy);
-		return NULL;
+	if (segments->last && knt_seg(segments->last)->offset <= offset)
+		return segments->last;
+	while (node) {
+		if (knt_seg(rb_to_skb(node))->offset <= offset) {
+			found = rb_to_skb(node);
+			node = node->rb_right;
+		} else {
+			node = node->rb_left;
+		}
 	}
-	consume_skb(skb);
-	return copy;
+	return found;
 }
 
-/* Takes the packet. False: no memory, or more than the socket may have. */
-bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
-			 u32 offset, u32 skip, u32 len)
+static void knt_segments_add(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
+			     u32 offset, u32 skip, u32 len, bool own)
 {
 	struct rb_node **link = &knt_root(segments)->rb_node, *parent = NULL;
-	struct sk_buff *last = segments->last;
-	struct knt_segment_cb *seg;
-	u32 charged, appended = 0;
-	bool own = false;
+	struct knt_segment_cb *seg = knt_seg(skb);
 
-	if (skip > skb->len || len > skb->len - skip || len > U32_MAX - offset)
-		goto drop;
-	if (skb->truesize > 2 * len + (len < KNT_LONG ? KNT_WASTE : 0) || skb_has_frag_list(skb)) {
-		bool follows = last && knt_seg(last)->offset + knt_seg(last)->len == offset;
-		struct sk_buff *copy;
-
-		if (follows && knt_seg(last)->own) {
-			appended = knt_segment_append(last, skb, skip, len);
-			offset += appended;
-			skip += appended;
-			len -= appended;
-			if (!len) {
-				consume_skb(skb);
-				return true;
-			}
-		}
-		copy = knt_segment_compact(skb, skip, len, follows ? KNT_COPY_ROOM : 0);
-		if (!copy)
-			goto drop;
-		skb = copy;
-		skip = 0;
-		own = true;
-	}
-	charged = skb->truesize;
-	if (!knt_mem_charge_in(sk, charged))
-		goto drop;
 	sock_hold(sk);
 	skb->sk = sk;
 	skb->destructor = knt_segment_destruct;
-	seg = knt_seg(skb);
 	seg->offset = offset;
 	seg->skip = skip;
 	seg->len = len;
-	seg->charged = charged;
+	seg->charged = skb->truesize;
 	seg->own = own;
 	seg->next = NULL;
 
@@ -145,11 +114,193 @@ bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct 
 	rb_insert_color(&skb->rbnode, knt_root(segments));
 	if (!segments->last || offset >= knt_seg(segments->last)->offset)
 		segments->last = skb;
-	segments->truesize += charged;
+	segments->truesize += seg->charged;
+	segments->bytes += len;
+}
+
+/* Takes a packet out and frees it. */
+static void knt_segments_remove(struct knt_segments *segments, struct sk_buff *skb)
+{
+	struct knt_segment_cb *seg = knt_seg(skb);
+
+	if (segments->last == skb) {
+		struct rb_node *before = rb_prev(&skb->rbnode);
+
+		segments->last = before ? rb_to_skb(before) : NULL;
+	}
+	rb_erase(&skb->rbnode, knt_root(segments));
+	segments->truesize -= seg->charged;
+	segments->bytes -= seg->len;
+	skb_mark_not_on_list(skb);
+	consume_skb(skb);
+}
+
+/* Puts a part of a packet at the end of a copy. */
+static bool knt_segment_put(struct sk_buff *copy, const struct sk_buff *skb, u32 skip, u32 len)
+{
+	return !skb_copy_bits(skb, skip, skb_put(copy, len), len);
+}
+
+/*
+ * Keeps a payload as a copy, together with the copies that it touches, as long as all fits into
+ * one. So whatever pieces a message comes in, and in whatever order, two copies that touch are more
+ * than one could hold. False: no memory, or more than the message or the socket may have.
+ */
+static bool knt_segments_pack(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
+			      u32 offset, u32 skip, u32 len, u32 most)
+{
+	struct sk_buff *left = knt_segments_before(segments, offset), *right, *copy, *tail = NULL;
+	struct rb_node *next = left ? rb_next(&left->rbnode) : rb_first(knt_root(segments));
+	bool follows = left && knt_seg(left)->offset + knt_seg(left)->len == offset;
+	u32 need, appended = 0, given = 0;
+
+	right = next ? rb_to_skb(next) : NULL;
+	if (right && (!knt_seg(right)->own || knt_seg(right)->offset != offset + len))
+		right = NULL;
+	if (!follows || !knt_seg(left)->own)
+		left = NULL;
+	if (left && skb_tailroom(left) >= len) {
+		if (!knt_segment_append(left, skb, skip, len))
+			return false;
+		segments->bytes += len;
+		consume_skb(skb);
+		if (right && skb_tailroom(left) >= knt_seg(right)->len) {
+			appended = knt_segment_append(left, right, knt_seg(right)->skip,
+						      knt_seg(right)->len);
+			segments->bytes += appended;
+			if (appended)
+				knt_segments_remove(segments, right);
+		}
+		return true;
+	}
+	if (left && knt_seg(left)->len + len > KNT_COPY) {
+		appended = knt_segment_append(left, skb, skip, len);
+		tail = left;
+		left = NULL;
+	}
+	need = len - appended + (left ? knt_seg(left)->len : 0);
+	if (right && need + knt_seg(right)->len <= KNT_COPY)
+		need += knt_seg(right)->len;
+	else
+		right = NULL;
+	if (left)
+		given += knt_seg(left)->charged;
+	if (right)
+		given += knt_seg(right)->charged;
+	/* What comes next is likely to follow. */
+	copy = follows && need < KNT_COPY ? alloc_skb(KNT_COPY, GFP_ATOMIC | __GFP_NOWARN) : NULL;
+	if (copy && segments->truesize - given + copy->truesize > most) {
+		kfree_skb(copy);
+		copy = NULL;
+	}
+	if (!copy)
+		copy = alloc_skb(need, GFP_ATOMIC | __GFP_NOWARN);
+	if (!copy || segments->truesize - given + copy->truesize > most)
+		goto drop;
+	if (left && !knt_segment_put(copy, left, knt_seg(left)->skip, knt_seg(left)->len))
+		goto drop;
+	if (!knt_segment_put(copy, skb, skip + appended, len - appended))
+		goto drop;
+	if (right && !knt_segment_put(copy, right, knt_seg(right)->skip, knt_seg(right)->len))
+		goto drop;
+	/* Theirs is its own now: they are freed when nobody reads them any more. */
+	if (copy->truesize > given && !knt_mem_charge_in(sk, copy->truesize - given))
+		goto drop;
+	if (copy->truesize < given)
+		knt_mem_uncharge_in(sk, given - copy->truesize);
+	segments->truesize -= given;
+	segments->bytes += appended;
+	offset += appended;
+	if (left) {
+		offset = knt_seg(left)->offset;
+		knt_seg(left)->charged = 0;
+		knt_segments_remove(segments, left);
+	}
+	if (right) {
+		knt_seg(right)->charged = 0;
+		knt_segments_remove(segments, right);
+	}
+	knt_segments_add(segments, sk, copy, offset, 0, need, true);
+	consume_skb(skb);
 	return true;
 drop:
-	knt_segment_trim(last, appended);
-	kfree_skb(skb);
+	kfree_skb(copy);
+	if (tail)
+		knt_segment_trim(tail, appended);
+	return false;
+}
+
+/* What a copy of so many bytes takes. */
+static u32 knt_copy_truesize(u32 len)
+{
+	size_t head = SKB_DATA_ALIGN(len) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
+
+	return kmalloc_size_roundup(head) + SKB_DATA_ALIGN(sizeof(struct sk_buff));
+}
+
+/* The same in full copies, and one for the rest. */
+static u32 knt_copies_truesize(u32 bytes)
+{
+	u32 rest = bytes % KNT_COPY;
+
+	return bytes / KNT_COPY * knt_copy_truesize(KNT_COPY) +
+	       (rest ? knt_copy_truesize(rest) : 0);
+}
+
+/*
+ * Replaces packets that touch each other, of so many bytes and so much memory, by copies that are
+ * full, and one for the rest. False: no memory, or nothing is won.
+ */
+static bool knt_segments_join(struct knt_segments *segments, struct sock *sk,
+			      struct rb_node *node, u32 count, u32 bytes, u32 given)
+{
+	u32 offset = knt_seg(rb_to_skb(node))->offset, taken = 0, done = 0, i;
+	struct sk_buff *copies = NULL, **end = &copies;
+	struct sk_buff *skb, *copy;
+	struct rb_node *at = node;
+
+	for (i = 0; i < bytes; i += min_t(u32, bytes - i, KNT_COPY)) {
+		copy = alloc_skb(min_t(u32, bytes - i, KNT_COPY), GFP_ATOMIC | __GFP_NOWARN);
+		if (!copy)
+			goto drop;
+		*end = copy;
+		end = &copy->next;
+		taken += copy->truesize;
+	}
+	if (taken >= given)
+		goto drop;
+	copy = copies;
+	for (i = 0; i < count; i++, at = rb_next(at)) {
+		struct knt_segment_cb *seg = knt_seg(rb_to_skb(at));
+		u32 from = 0, len;
+
+		while (from < seg->len) {
+			len = min_t(u32, seg->len - from, KNT_COPY - copy->len);
+			if (!knt_segment_put(copy, rb_to_skb(at), seg->skip + from, len))
+				goto drop;
+			from += len;
+			if (copy->len == KNT_COPY)
+				copy = copy->next;
+		}
+	}
+	/* Theirs belongs to the copies now: they are freed when nobody reads them any more. */
+	knt_mem_uncharge_in(sk, given - taken);
+	segments->truesize -= given;
+	for (i = 0; i < count; i++, node = at) {
+		skb = rb_to_skb(node);
+		at = rb_next(node);
+		knt_seg(skb)->charged = 0;
+		knt_segments_remove(segments, skb);
+	}
+	while ((copy = copies)) {
+		copies = copy->next;
+		skb_mark_not_on_list(copy);
+		knt_segments_add(segments, sk, copy, offset + done, 0, copy->len, true);
+		done += copy->len;
+	}
+	return true;
+drop:
+	kfree_skb_list(copies);
 	return false;
 }
 
@@ -169,6 +320,87 @@ static struct rb_node *knt_segments_find(const struct knt_segments *segments, u3
 		}
 	}
 	return found;
+}
+
+/* So many packets are looked at in a call, with the namespace's lock. */
+#define KNT_TIDIED 32
+
+/*
+ * Joins packets that touch each other where that wins memory: a copy with room that nothing came
+ * for, and packets behind it that were no waste when they came. Looks at some, and begins behind
+ * them the next time, so that in the end all of a message that touches takes little more than its
+ * bytes. False: nothing was won.
+ */
+static bool knt_segments_tidy(struct knt_segments *segments, struct sock *sk)
+{
+	struct rb_node *node = knt_segments_find(segments, segments->tidied), *first;
+	u32 looked = 0, count, bytes, given;
+	struct knt_segment_cb *seg;
+	bool won = false;
+
+	node = node ?: rb_first(knt_root(segments));
+	while (node && looked < KNT_TIDIED) {
+		first = node;
+		count = bytes = given = 0;
+		do {
+			seg = knt_seg(rb_to_skb(node));
+			/* What is as long as a full copy stays. */
+			if (seg->len >= KNT_COPY ||
+			    (count && seg->offset != knt_seg(rb_to_skb(first))->offset + bytes))
+				break;
+			bytes += seg->len;
+			given += seg->charged;
+			count++;
+			looked++;
+			node = rb_next(node);
+		} while (node && looked < KNT_TIDIED);
+		if (!count) {
+			looked++;
+			node = rb_next(node);
+		} else if (knt_copies_truesize(bytes) < given) {
+			won |= knt_segments_join(segments, sk, first, count, bytes, given);
+		}
+	}
+	segments->tidied = node ? knt_seg(rb_to_skb(node))->offset : 0;
+	return won;
+}
+
+/* Whether a packet may be kept as it is. */
+static bool knt_segments_fits(const struct knt_segments *segments, const struct sk_buff *skb,
+			      u32 len, u32 most)
+{
+	u64 all = (u64)segments->truesize + skb->truesize;
+	u64 enough = 2 * ((u64)segments->bytes + len) + KNT_WASTE;
+
+	return all <= most && !skb_has_frag_list(skb) &&
+	       (skb->truesize <= 2 * len || all <= enough);
+}
+
+/*
+ * Takes the packet. All that came of the message takes at most so much memory. False: no memory, or
+ * more than the message or the socket may have.
+ */
+bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
+			 u32 offset, u32 skip, u32 len, u32 most)
+{
+	bool tidied = false;
+
+	if (skip > skb->len || len > skb->len - skip || len > U32_MAX - offset)
+		goto drop;
+	while (!knt_segments_fits(segments, skb, len, most)) {
+		if (knt_segments_pack(segments, sk, skb, offset, skip, len, most))
+			return true;
+		if (tidied || !knt_segments_tidy(segments, sk))
+			goto drop;
+		tidied = true;
+	}
+	if (!knt_mem_charge_in(sk, skb->truesize))
+		goto drop;
+	knt_segments_add(segments, sk, skb, offset, skip, len, false);
+	return true;
+drop:
+	kfree_skb(skb);
+	return false;
 }
 
 /*
@@ -214,13 +446,7 @@ void knt_segments_consume(struct knt_segments *segments, u32 below)
 		if (seg->len > below || seg->offset > below - seg->len)
 			break;
 		node = rb_next(node);
-		rb_erase(&skb->rbnode, knt_root(segments));
-		/* They go from the left: when the last one goes, none is left. */
-		if (segments->last == skb)
-			segments->last = NULL;
-		segments->truesize -= seg->charged;
-		skb_mark_not_on_list(skb);
-		consume_skb(skb);
+		knt_segments_remove(segments, skb);
 	}
 }
 
@@ -245,6 +471,7 @@ void knt_segments_free(struct knt_segments *segments)
 	knt_segments_purge(knt_root(segments), knt_most_freed());
 	segments->last = NULL;
 	segments->truesize = 0;
+	segments->bytes = 0;
 }
 
 /* Leaves all to knt_outbox_send(), in a step that does not depend on how much it is. */
@@ -261,6 +488,7 @@ void knt_segments_leave(struct knt_segments *segments, struct knt_outbox *box)
 	}
 	segments->last = NULL;
 	segments->truesize = 0;
+	segments->bytes = 0;
 }
 
 /* Frees what was left in an outbox, without the namespace's lock. */

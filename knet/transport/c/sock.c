@@ -102,6 +102,12 @@ void knt_sock_set_buffers(struct sock *sk, u32 send, u32 receive)
 	WRITE_ONCE(sk->sk_rcvbuf, min_t(u32, receive, INT_MAX));
 }
 
+/* Whether the application has set SO_RCVBUF. */
+bool knt_sock_receive_is_set(const struct sock *sk)
+{
+	return sk->sk_userlocks & SOCK_RCVBUF_LOCK;
+}
+
 /* With the socket's lock. */
 int knt_sock_autobind(struct sock *sk)
 {

@@ -151,6 +151,7 @@ static void knt_destroy(struct sock *sk)
 	knt_ops->sock_close(sk, false, 0);
 	knt_unhash(sk);
 	release_sock(sk);
+	knt_mem_forget_growth(sk);
 	sk_sockets_allocated_dec(sk);
 	sock_prot_inuse_add(sock_net(sk), sk->sk_prot, -1);
 }
@@ -343,13 +344,22 @@ static bool knt_wants_space(struct sock *sk)
 
 static int knt_sendmsg(struct sock *sk, struct msghdr *msg, size_t len)
 {
+	bool asks;
 	int sent;
 
+	/*
+	 * Before it is found that there is no room: what comes free then is told, and nothing else, as
+	 * who hears that there is room tries again at once.
+	 */
+	asks = sock_flag(sk, SOCK_FASYNC) &&
+	       !test_bit(SOCKWQ_ASYNC_NOSPACE, &sk->sk_wq_raw->flags);
+	if (asks)
+		sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
 	lock_sock(sk);
 	sent = knt_ops->send(sk, msg, len);
 	release_sock(sk);
-	if (sent == -EAGAIN && knt_wants_space(sk))
-		knt_sock_writable(sk);
+	if (asks && sent != -EAGAIN)
+		sk_clear_bit(SOCKWQ_ASYNC_NOSPACE, sk);
 	return sent;
 }
 

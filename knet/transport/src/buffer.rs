@@ -10,6 +10,7 @@ use crate::{
     transport::Transport,
 };
 use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ops::Range;
 use core::ptr::NonNull;
 use kernel::error::{to_result, Error, Result};
 
@@ -21,8 +22,9 @@ pub struct Written(NonNull<bindings::knt_out>);
 // SAFETY: the C side has references counted atomically, and an xarray with a lock of its own for
 // the pages. Only `append` and `release` change it. The first needs an exclusive reference to the
 // one writer, and frees nothing. The second needs one to the one `Written`, so that nobody reads
-// meanwhile, and C lets it free only what lies below what was appended. The writer still looks at
-// entries of what lies there, which are the xarray's, and never at the pages that they name.
+// meanwhile, and C lets it free only what lies below what was appended, which nobody can read
+// later, whenever that is done. The writer still looks at entries of what lies there, which are the
+// xarray's, and never at the pages that they name.
 unsafe impl Send for Written {}
 // SAFETY: as above.
 unsafe impl Sync for Written {}
@@ -80,14 +82,6 @@ impl Writer {
     }
 }
 
-/// Frees what lies below `below`, from which nothing is to be sent any more, and of which all was
-/// appended.
-pub fn release(written: &mut Written, below: u32) {
-    // SAFETY: it lives, and nobody else reads or frees: there is one `Written`, and this is an
-    // exclusive reference to it.
-    unsafe { bindings::knt_out_release(written.as_raw(), below) }
-}
-
 /// A packet that came.
 pub struct Skb(NonNull<bindings::sk_buff>);
 
@@ -135,16 +129,28 @@ impl Segments {
     }
 
     /// Keeps bytes `offset..offset + len` of the message: those of `skb` from the `skip`-th on.
-    /// They count to `sock`. `false`: there is no memory, or the socket may have no more.
-    pub fn insert(&mut self, sock: &Sock, skb: Skb, offset: u32, skip: u32, len: u32) -> bool {
+    /// They count to `sock`, and all of the message takes at most `most` bytes of memory: pieces
+    /// are joined as far as that needs it. `false`: there is no memory, or the message or the
+    /// socket may have no more.
+    pub fn insert(
+        &mut self,
+        sock: &Sock,
+        skb: Skb,
+        Range { start, end }: Range<u32>,
+        skip: u32,
+        most: u32,
+    ) -> bool {
         let raw = skb.0.as_ptr();
         core::mem::forget(skb);
+        let len = end.saturating_sub(start);
         // SAFETY: the packet is given away, and the socket lives.
-        unsafe { bindings::knt_segments_insert(&mut self.0, sock.as_raw(), raw, offset, skip, len) }
+        unsafe {
+            bindings::knt_segments_insert(&mut self.0, sock.as_raw(), raw, start, skip, len, most)
+        }
     }
 
     /// Bytes of memory that it takes.
-    pub fn memory(&self) -> u32 {
+    pub fn truesize(&self) -> u32 {
         self.0.truesize
     }
 
@@ -191,6 +197,14 @@ impl Outbox {
         let written = ManuallyDrop::new(written);
         // SAFETY: both live, and the reference is given away.
         unsafe { bindings::knt_out_leave(written.as_raw(), &mut self.packets) }
+    }
+
+    /// Frees what lies below `below`, from which nothing is to be sent any more; what is not
+    /// appended yet stays. Much is freed when the namespace's lock is released.
+    pub fn release(&mut self, written: &mut Written, below: u32) {
+        // SAFETY: both live, and nobody else reads or frees: there is one `Written`, and this is an
+        // exclusive reference to it.
+        unsafe { bindings::knt_out_release(written.as_raw(), below, &mut self.packets) }
     }
 
     /// The same, by who appends to it.

@@ -52,7 +52,7 @@ mod seal;
 mod sock;
 mod transport;
 
-pub use buffer::{release, Parts, Segments, Skb, Writer, Written};
+pub use buffer::{Parts, Segments, Skb, Writer, Written};
 pub use genl::{Command, Control, Dump, Family, FamilyRegistration, News, Opening, Run};
 // A message of generic netlink that answers is a reply: the transport has messages of its own.
 pub use knet_common::{attr, Extack, Message as Reply};

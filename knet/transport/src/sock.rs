@@ -163,6 +163,27 @@ impl Sock {
         unsafe { bindings::knt_sock_set_buffers(self.as_raw(), send, receive) }
     }
 
+    /// Whether the application has set `SO_RCVBUF`.
+    pub fn receive_is_set(&self) -> bool {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_receive_is_set(self.as_raw()) }
+    }
+
+    /// By how much receive buffers may still grow, in the kernel's way of counting, with what all
+    /// sockets of the machine have.
+    pub fn may_grow(&self) -> u32 {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_may_grow(self.as_raw()) }
+    }
+
+    /// Changes `SO_RCVBUF`, in the kernel's way of counting, unless the application has set it or
+    /// it is not `from` any more. It was `first` at first: what it has beyond that counts to what
+    /// [`may_grow`](Self::may_grow) tells.
+    pub fn resize_receive(&self, from: u32, to: u32, first: u32) {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_resize_receive(self.as_raw(), from, to, first) }
+    }
+
     /// The error that is pending on the socket. It is not any more then.
     ///
     /// # Errors

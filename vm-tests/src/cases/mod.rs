@@ -47,6 +47,8 @@ const ALL: &[&[Case]] = &[
     transport::sizes::CASES,
     transport::reading::CASES,
     transport::receiving::CASES,
+    transport::held::CASES,
+    transport::growing::CASES,
     transport::streaming::CASES,
     transport::kernel::CASES,
     transport::errors::CASES,
@@ -71,6 +73,7 @@ const ALL: &[&[Case]] = &[
     transport::forged::CASES,
     transport::outage::CASES,
     transport::churn::CASES,
+    transport::crowded::CASES,
     fuzz::CASES,
 ];
 

@@ -39,6 +39,8 @@ pub struct Case {
     pub timeout: Duration,
     /// See [`Case::crowded`].
     pub crowded: bool,
+    /// See [`Case::by_name`].
+    pub by_name: bool,
     /// The test itself.
     pub run: fn(&mut Ctx) -> Result<()>,
 }
@@ -51,6 +53,7 @@ impl Case {
             needs: &[],
             timeout: Duration::from_secs(60),
             crowded: false,
+            by_name: false,
             run,
         }
     }
@@ -73,6 +76,14 @@ impl Case {
     pub const fn crowded(self) -> Self {
         Self {
             crowded: true,
+            ..self
+        }
+    }
+
+    /// Run only by those who give its whole name: it takes long.
+    pub const fn by_name(self) -> Self {
+        Self {
+            by_name: true,
             ..self
         }
     }

@@ -29,12 +29,10 @@ const RTT: u64 = 48_000;
 /// Buffer of a switch's port, bytes.
 const BUFFER: u32 = 128_000;
 /// TOP's priority function for these lengths (section 3.2: its parameters are for the workload):
-/// messages of up to 54 packets, of 148, 403, and so on to 21980 packets. By default it is for
-/// messages of all lengths, and those of a megabyte or more, which are most of the load, have two
-/// priorities.
+/// messages of up to 54 packets, of 148, 403, and so on to 21980 packets.
 const PRIORITIES: &str = "priorities 8 priority-packets 3000 priority-a 50";
-/// The defaults, set explicitly because settings of the previous set-up would stay.
-const DEFAULT_PRIORITIES: &str = "priorities 6 priority-packets 20000 priority-a 1000";
+/// The default, set explicitly because settings of the previous set-up would stay.
+const DEFAULT_PRIORITIES: &str = "priorities auto";
 /// Messages: fewer than the 1000 of TOP section 5.2, to save time.
 const COUNT: usize = 300;
 
@@ -260,7 +258,7 @@ fn ways() -> [Way; 4] {
         Way {
             name: "by default",
             title: "Turnstile, policy top; switches' ports hold one unscheduled packet, below all \
-                    data (TOP section 4.4); six priorities",
+                    data (TOP section 4.4); priorities by the lengths that came",
             queues: Queues::Tokens("unscheduled 1".into()),
             carrier: Carrier::Turnstile(format!("{TOP} {DEFAULT_PRIORITIES}")),
         },

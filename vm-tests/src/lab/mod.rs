@@ -15,6 +15,7 @@ mod hull_load;
 mod hull_static;
 mod incast;
 mod incast_transport;
+mod loads;
 mod mixed;
 mod parking_lot;
 mod priority;
@@ -71,6 +72,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     parking_lot::EXPERIMENT,
     priority::EXPERIMENT,
     mixed::EXPERIMENT,
+    loads::EXPERIMENT,
     hull_static::EXPERIMENT,
     hull_dynamic::EXPERIMENT,
     ren_burst::EXPERIMENT,

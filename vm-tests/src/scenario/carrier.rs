@@ -39,6 +39,7 @@ impl Carrier {
                     ns.sysctl("net/ipv4/tcp_rmem", "4096 2097152 33554432")?;
                     ns.sysctl("net/ipv4/tcp_wmem", "4096 262144 33554432")?;
                 }
+                Self::Turnstile(words) if words.is_empty() => {}
                 Self::Turnstile(words) => {
                     ns.run(&format!("turnstile transport set {words}"))
                         .context("configuring the transport")?;

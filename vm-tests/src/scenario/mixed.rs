@@ -10,7 +10,7 @@ use super::{Carrier, Queues, Seen};
 use crate::clock;
 use crate::rng::Rng;
 use crate::topology::{Fabric, Link, Plan};
-use crate::traffic::messages::{places, poisson, Alone, Done, Message, Messages, Sizes};
+use crate::traffic::messages::{places, poisson, Alone, Done, Hosts, Message, Messages, Sizes};
 
 /// The port that all messages pass: switch and device.
 const MIDDLE: (&str, &str) = ("s1", "s2");
@@ -77,6 +77,52 @@ pub struct Outcome {
     pub alone: Alone,
     /// What the ports saw while all were under way.
     pub seen: Seen,
+}
+
+/// How programs use the sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Sockets for each pair of hosts, of which a message takes an idle one.
+    Pool,
+    /// One socket for each host (Turnstile only).
+    SocketPerHost,
+}
+
+/// As [`run`], with the sockets used so, and without what each message takes when it is alone.
+///
+/// # Errors
+/// When the network cannot be configured, or a transport fails.
+pub fn run_on(
+    fabric: &Fabric,
+    load: &Load,
+    way: &Way,
+    used: Use,
+    messages: &[Message],
+) -> Result<Outcome> {
+    let transport = way.carrier.configure(fabric)?;
+    let places = places(fabric);
+    way.queues.apply(fabric)?;
+    let last = messages.iter().map(|m| m.at).max().unwrap_or(0);
+    let patience = Duration::from_nanos(last) + load.patience;
+    let soon = || clock::monotonic() + clock::nanos(load.pause);
+    let done = match used {
+        Use::Pool => {
+            let mut sockets = Messages::open(transport, &places, &load.pairs(), load.channels)?;
+            way.queues.apply(fabric)?;
+            sockets.run(messages, soon(), patience)?
+        }
+        Use::SocketPerHost => {
+            let sockets = Hosts::open(&places)?;
+            sockets.meet(&load.pairs())?;
+            way.queues.apply(fabric)?;
+            sockets.run(messages, soon(), patience)?
+        }
+    };
+    Ok(Outcome {
+        done,
+        alone: Alone::default(),
+        seen: Seen::read(fabric)?,
+    })
 }
 
 /// Sends the messages over a network of [`Load::plan`].

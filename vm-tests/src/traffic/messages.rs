@@ -10,6 +10,7 @@
 
 mod channel;
 mod engine;
+mod hosts;
 mod outcome;
 mod sizes;
 
@@ -19,6 +20,7 @@ use crate::netns::Netns;
 use crate::topology::Fabric;
 
 pub use engine::Messages;
+pub use hosts::Hosts;
 pub use outcome::{summary, Alone, Class};
 pub use sizes::{poisson, Sizes, WEB_SEARCH};
 

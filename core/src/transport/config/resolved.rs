@@ -23,6 +23,8 @@ pub enum Feedback {
     Midpoint,
     /// With a weight and a target loss.
     Weighted,
+    /// The same, for ports that send the tokens of higher priorities first.
+    Ranked,
 }
 
 /// The clock that tokens are stamped with.
@@ -151,6 +153,8 @@ pub struct Resolved {
     /// TOP's priority function. Under [`Policy::ExpressPass`] and [`Policy::Ren`], it has one
     /// priority.
     pub priority: PriorityFunction,
+    /// The lengths of messages decide about it.
+    pub learns_lengths: bool,
     /// Packets that may be sent without tokens; 0 but under [`Policy::Top`].
     pub unscheduled: u32,
     /// See [`Config::max_incoming`].
@@ -171,6 +175,10 @@ pub struct Resolved {
     pub send_buffer: u32,
     /// Bytes: a socket's receive buffer at first.
     pub receive_buffer: u32,
+    /// How large it may become, bytes.
+    pub receive_buffer_max: u32,
+    /// By how much all may have grown together, bytes.
+    pub receive_memory: u32,
     /// See [`Config::max_orphans`].
     pub max_orphans: u32,
     /// See [`Config::orphan_buffer`].
@@ -203,6 +211,7 @@ impl Resolved {
         token_expiry: None,
         clock: Clock::Realtime,
         priority: PriorityFunction::ONE,
+        learns_lengths: false,
         unscheduled: 0,
         max_incoming: 0,
         max_outgoing: 0,
@@ -213,6 +222,8 @@ impl Resolved {
         rto: Nanos::ZERO,
         send_buffer: 0,
         receive_buffer: 0,
+        receive_buffer_max: 0,
+        receive_memory: 0,
         max_orphans: 0,
         orphan_buffer: 0,
         sender_priority: false,
@@ -267,6 +278,8 @@ impl Config {
             token_share: self.token_share,
             feedback: match self.feedback {
                 uapi::FEEDBACK_MIDPOINT => Feedback::Midpoint,
+                uapi::FEEDBACK_RANKED => Feedback::Ranked,
+                uapi::FEEDBACK_AUTO if top => Feedback::Ranked,
                 _ => Feedback::Weighted,
             },
             initial_rate: self.initial_rate,
@@ -284,12 +297,16 @@ impl Config {
                 uapi::CLOCK_REALTIME => Clock::Realtime,
                 _ => Clock::Tai,
             },
-            priority: PriorityFunction::new(
-                if top { self.priorities } else { 1 },
-                self.priority_packets,
-                self.priority_a,
-                self.priority_b,
-            ),
+            priority: match self.priorities {
+                0 if top => PriorityFunction::octaves(),
+                priorities => PriorityFunction::new(
+                    if top { priorities } else { 1 },
+                    self.priority_packets,
+                    self.priority_a,
+                    self.priority_b,
+                ),
+            },
+            learns_lengths: top && self.priorities == 0 && self.schedule != uapi::SCHEDULE_EDF,
             unscheduled: if top { self.unscheduled } else { 0 },
             max_incoming: self.max_incoming,
             max_outgoing: self.max_outgoing,
@@ -300,6 +317,8 @@ impl Config {
             rto: Nanos(self.rto),
             send_buffer: self.send_buffer,
             receive_buffer: self.receive_buffer,
+            receive_buffer_max: self.receive_buffer_max.max(self.receive_buffer),
+            receive_memory: self.receive_memory,
             max_orphans: self.max_orphans,
             orphan_buffer: self.orphan_buffer,
             sender_priority: self.sender_priority == uapi::SENDER_PRIORITY_USE,

@@ -30,7 +30,7 @@ fn the_defaults_are_valid_and_what_they_are_documented_to_be() {
     let resolved = Config::DEFAULT.validate(None).unwrap();
     assert_eq!(resolved.speed.link, 1_250_000_000);
     assert_eq!(resolved.policy, Policy::Top);
-    assert_eq!(resolved.feedback, Feedback::Weighted);
+    assert_eq!(resolved.feedback, Feedback::Ranked);
     assert_eq!(resolved.speed.token_rate.bytes_per_sec(), 64_734_895);
     // 84 B at 5.1787916 % of 10 Gbit/s: 1297.6 ns.
     assert_eq!(resolved.speed.token_time, 1328743);
@@ -39,7 +39,12 @@ fn the_defaults_are_valid_and_what_they_are_documented_to_be() {
     assert_eq!(resolved.initial_rate, 1_000_000_000);
     // 62.5 KB: 10 Gbit/s for 50 us.
     assert_eq!(resolved.base_bytes(&resolved.speed), 62_500);
-    assert_eq!(resolved.priority, PriorityFunction::new(6, 20_000, 1000, 0));
+    assert_eq!(resolved.priority.priorities(), 8);
+    assert!(resolved.learns_lengths);
+    assert_eq!(
+        with("priorities", 6).validate(None).unwrap().priority,
+        PriorityFunction::new(6, 20_000, 1000, 0)
+    );
 }
 
 #[test]
@@ -53,7 +58,7 @@ fn policies_differ_in_what_is_documented_and_nothing_else() {
         config.validate(None).unwrap()
     };
     let top = of(uapi::POLICY_TOP);
-    assert_eq!(top.unscheduled, 4);
+    assert_eq!((top.unscheduled, top.feedback), (4, Feedback::Ranked));
     for (policy, is) in [
         (uapi::POLICY_EXPRESSPASS, Policy::ExpressPass),
         (uapi::POLICY_REN, Policy::Ren),
@@ -61,9 +66,12 @@ fn policies_differ_in_what_is_documented_and_nothing_else() {
         let other = of(policy);
         assert_eq!(other.policy, is);
         assert_eq!((other.priority.priorities(), other.unscheduled), (1, 0));
+        assert_eq!(other.feedback, Feedback::Weighted);
         let same = Resolved {
             policy: top.policy,
             priority: top.priority,
+            learns_lengths: true,
+            feedback: top.feedback,
             unscheduled: 4,
             ..other
         };
@@ -150,8 +158,8 @@ fn refusals_read_well() {
         "token-share: 0.0099999% is not in 0.01%..50%"
     );
     assert_eq!(
-        refused(with("priorities", 0)),
-        "priorities: 0 is not in 1..8"
+        refused(with("priorities", 9)),
+        "priorities: 9 is not in 1..8 or auto"
     );
     assert_eq!(
         refused(with("token-expiry", 1)),

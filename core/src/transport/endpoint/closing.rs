@@ -4,6 +4,8 @@
 //! A message takes more than half a kilobyte of memory, and the kernel's stack is small. So one
 //! that ends is removed in place, and only the user's data of it is moved.
 
+use core::num::NonZeroU32;
+
 use super::*;
 use crate::transport::host::{Failure, Unreachable};
 
@@ -40,7 +42,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.count(Counter::OutOrphaned);
         let user = out.shared.user();
         self.orphans.join(index, user, now, out.unacknowledged);
-        self.drop_orphans(now, host);
+        self.drop_orphans(now, ORPHANS, host);
     }
 
     /// The message to be given up because there are too many without a socket.
@@ -53,11 +55,18 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.orphans.excess(max_orphans, orphan_buffer)
     }
 
-    /// Gives up some of the messages without a socket, if there are too many.
-    pub(super) fn drop_orphans<H: Host<O, I>>(&mut self, now: Nanos, host: &mut H) {
-        for _ in 0..ORPHANS {
+    /// Gives up some of the messages without a socket, if there are too many, but no more than so
+    /// many: a packet for each. How many.
+    pub(super) fn drop_orphans<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        most: u32,
+        host: &mut H,
+    ) -> u32 {
+        let mut count = 0_u32;
+        while count < most.min(ORPHANS) {
             let Some(index) = self.excess_orphan() else {
-                return;
+                break;
             };
             let id = self.out_id(index);
             self.stats.count(Counter::OrphanLimit);
@@ -66,9 +75,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                     let why = Failure::Reset(ResetCode::Aborted);
                     host.out_done(id, user, Err(why));
                 }
-                None => return,
+                None => break,
             }
+            count = count.saturating_add(1);
         }
+        count
     }
 
     /// Ends an incoming message with a RESET because its socket was closed. [`Host::in_failed`] is
@@ -205,6 +216,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let (peer, missing, link) = (message.peer, message.noted_missing, message.link);
         let (coflow, remaining) = (message.coflow_entry.get(), message.noted_remaining);
         let half_open = u32::from(message.half_open);
+        let unanswered = u32::from(message.unanswered);
         let net = message.net.take();
         let tokens = message.ledger.take();
         self.in_index.remove(index);
@@ -219,6 +231,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_sub(1);
             peer.half_open = peer.half_open.saturating_sub(half_open);
+            peer.unanswered = peer.unanswered.saturating_sub(unanswered);
             peer.missing = peer.missing.saturating_sub(missing.into());
         }
         self.peers.tidy(now, peer, &self.key);
@@ -238,9 +251,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let (length, cookie, from) = (message.received, message.cookie, message.from);
         let sealed = message.sealed;
+        let packets = match NonZeroU32::new(message.mss) {
+            // Up to the next whole packet.
+            Some(mss) => (length / mss).saturating_add(u32::from(length % mss != 0)),
+            None => length,
+        };
+        let until = now + Self::remember_for(message.patience);
+        if self.lengths.note(packets) {
+            self.learn();
+        }
         self.stats.count(Counter::InDelivered);
         self.stats.add(Counter::InDeliveredBytes, length.into());
-        let until = now + Self::remember_for(message.patience);
         self.remembered
             .insert(&self.key, hash, cookie, &from, length, until);
         if sealed {

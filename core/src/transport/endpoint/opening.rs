@@ -75,7 +75,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return self.limit(at.now, Limit::Memory, host);
         };
         let sync = &self.granted(sync);
-        let opened = host.open(from, sync, self.in_id(index));
+        // A sealed one may be an old one that somebody sends again, whatever it shows.
+        let proved = proof != Proof::None && !self.current.is_some();
+        let opened = host.open(from, sync, self.in_id(index), proved);
         let (user, window) = match opened {
             Ok(opened) => opened,
             Err(refusal) => {
@@ -208,6 +210,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             peer.incoming = peer.incoming.saturating_add(1);
             peer.half_open = peer.half_open.saturating_add(half_open.into());
         }
+        if matches!(proof, Proof::Ticket | Proof::OldTicket) {
+            self.bound(index);
+        }
         self.note_progress(index);
         self.stats.count(Counter::InOpened);
         self.tell_in_opened(now, index, host);
@@ -216,6 +221,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         if narrow {
             self.in_ack(index, host);
+            self.challenge_who_waits(now, index, host);
         }
         self.schedule(now, index);
         self.arm(now, index);
@@ -239,9 +245,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         credit: Credit,
         first: u16,
     ) {
-        self.ins.insert(In::new(
-            user, number, peer, from, sync, window, now, times, until, credit, first,
-        ));
+        self.ins.insert_with(|| {
+            In::new(
+                user, number, peer, from, sync, window, now, times, until, credit, first,
+            )
+        });
     }
 
     /// How many bytes of a message may come without tokens: what its sender announces, and would
@@ -265,17 +273,32 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         message.heard = now;
         let from = message.from;
         // That of a sealed one counts when it is opened.
-        let strange = !message.proven && !message.sealed;
+        let (proven, strange) = (message.proven, message.is_bounded() && !message.sealed);
         self.credit(index, &from, SYNC_LEN as u32);
-        let proven = strange && self.proof(now, &from, sync) != Proof::None;
-        if proven && self.believe(now, index, host) {
+        let shown = if strange {
+            self.proof(now, &from, sync)
+        } else {
+            Proof::None
+        };
+        match shown {
+            Proof::Ticket | Proof::OldTicket if !proven => self.bound(index),
+            Proof::Echo => self.answered(index),
+            _ => {}
+        }
+        if shown != Proof::None && self.believe(now, index, host) {
             return;
+        }
+        if self.ins.get(index).is_some_and(|it| it.unanswered) {
+            self.challenge(now, index, host);
         }
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
         if !message.proven {
-            self.challenge(now, index, host);
+            // For one that has shown it there was no memory: it shows it again with the next SYNC.
+            if shown == Proof::None && !(message.sealed && message.fresh) {
+                self.challenge(now, index, host);
+            }
             self.schedule(now, index);
             return self.arm(now, index);
         }
@@ -297,7 +320,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
+        let closed = message.missing() == 0;
         message.told = message.window;
+        if message.ren && closed && message.missing() != 0 {
+            message.grant = Maybe::some(Nanos(0));
+        }
         message.acked = message.ranges.contiguous();
         let ack = Ack {
             cookie: message.cookie,

@@ -9,7 +9,7 @@ use crate::transport::policy::{standing, Facts, Key, Standing};
 use crate::transport::wire::Token;
 
 /// Tokens that are sent in one call.
-const TOKENS: u32 = 32;
+pub(super) const TOKENS: u32 = 32;
 /// Further messages that are looked at in one call.
 const LOOKS: u32 = 128;
 
@@ -64,13 +64,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         standing
     }
 
-    /// Sends tokens that are due.
-    pub(super) fn pace<H: Host<O, I>>(&mut self, at: At, host: &mut H) {
+    /// Sends tokens that are due, but no more than so many. How many it sent.
+    pub(super) fn pace<H: Host<O, I>>(&mut self, at: At, most: u32, host: &mut H) -> u32 {
         let (mut tokens, mut looks) = (0_u32, 0_u32);
-        while tokens < TOKENS && looks < LOOKS {
+        while tokens < most && looks < LOOKS {
             looks = looks.saturating_add(1);
             let Some(link) = self.links.due(at.now) else {
-                return;
+                break;
             };
             if let Some(index) = self.links.due_message(link, at.now) {
                 match self.ins.get(index) {
@@ -83,7 +83,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 continue;
             }
             let Some((key, index)) = self.links.first(link, at.now) else {
-                return;
+                break;
             };
             let crowded = self.is_crowded();
             let wants = |it: &&In<I>| it.wants(at.now, crowded) && may_have_token(it);
@@ -100,6 +100,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.send_token(at, index, standing.priority, host);
             tokens = tokens.saturating_add(1);
         }
+        tokens
     }
 
     fn send_token<H: Host<O, I>>(&mut self, at: At, index: u32, priority: u8, host: &mut H) {

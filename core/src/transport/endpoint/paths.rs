@@ -15,9 +15,9 @@ use crate::transport::paged::Paged;
 use crate::transport::wire;
 
 /// How many peers' paths are remembered after their last message.
-const PATHS: u32 = 64;
+pub(super) const PATHS: u32 = 64;
 /// For how long at first, and at most.
-const KEPT: Nanos = Nanos(10 * Nanos::SECOND.0);
+pub(super) const KEPT: Nanos = Nanos(10 * Nanos::SECOND.0);
 const KEPT_DOUBLINGS: u32 = 6;
 
 /// The longest payload of a peer's packets that got through lately.
@@ -25,7 +25,7 @@ const KEPT_DOUBLINGS: u32 = 6;
 pub(super) struct Learnt {
     address: Address,
     most: u32,
-    until: Nanos,
+    pub(super) until: Nanos,
     /// How often it was learnt before.
     times: u32,
 }
@@ -35,7 +35,7 @@ pub(super) type Paths<M> = Paged<M, Learnt>;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// A peer's slot.
-    fn path(&self, to: &Address) -> u32 {
+    pub(super) fn path(&self, to: &Address) -> u32 {
         (self.keyed(0, to, purpose::PATH) >> 32) as u32 % PATHS
     }
 
@@ -133,7 +133,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let found = self.find_out(cookie, to).ok();
         let waits = found
             .and_then(|index| Some((index, self.outs.get_mut(index)?)))
-            .filter(|(_, out)| what != Unreachable::Port || !(out.open || out.sealed));
+            .filter(|(_, out)| what != Unreachable::Port || !(out.answered || out.sealed));
         let Some((index, out)) = waits else {
             return self.stats.count(Counter::UnreachableIgnored);
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Incoming messages: packets from their senders, and calls of the user.
 
-use super::trust::may_have_token;
+use super::trust::{may_have_token, GUESSES};
 use super::*;
 use crate::header::FLAG_UNSCHEDULED;
 use crate::transport::config::Policy;
@@ -164,8 +164,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
             return None;
         }
+        let answer = message.ledger.answer(data.token);
+        if message.unanswered {
+            if answer == Answer::Unasked {
+                message.guesses = message.guesses.saturating_add(1);
+            } else if message.guesses < GUESSES {
+                self.answered(index);
+            }
+        }
+        let message = self.ins.get_mut(index)?;
         // Late answers are samples, too: they show best that round trips have become longer.
-        if message.ledger.answer(data.token) != Answer::Unasked {
+        if answer != Answer::Unasked {
             let sent = message.sent_at(data.token, data.timestamp);
             let rtt = Nanos(at.clock.wrapping_sub(sent).into());
             if rtt <= MAX_RTT {
@@ -202,8 +211,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let allowed = free && !paused && message.is_allowed(crowded) && !message.ledger.is_full();
         // A stranger may have another one when something comes from it, or after a while.
         let next = if allowed { rtt } else { rtt.max(rto) };
+        if message.missing() == 0 {
+            // Until it has a window: nothing would be asked for.
+            message.grant = Maybe::NONE;
+            return;
+        }
         message.grant = Maybe::some(at.now + next);
-        if message.missing() == 0 || !allowed {
+        if !allowed {
             return;
         }
         if mark == Mark::Under {

@@ -14,7 +14,7 @@ use crate::transport::shares::Shared;
 use crate::transport::wire::{Data, Fin, Mark, Resend, Token, MAX_LENGTH, MAX_MSS, MIN_MSS};
 
 /// Packets that are sent without tokens in one call.
-const BURST: u32 = 32;
+pub(super) const BURST: u32 = 32;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Begins a message: sends its SYNC and its unscheduled packets. [`Endpoint::written`]
@@ -93,7 +93,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.signal(index, &Packet::Sync(sync), host);
         }
         self.tell_out_opened(now, index, host);
-        self.burst(now, index, host);
+        self.burst(now, index, BURST, host);
         // Its peer may have taken room for one that sends to us.
         self.prepare();
         Ok(self.out_id(index))
@@ -115,9 +115,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         rto: Nanos,
     ) {
         let timeout = self.config.timeout;
-        self.outs.insert(Out::new(
-            message, cookie, number, peer, to, what, now, rto, timeout,
-        ));
+        self.outs
+            .insert_with(|| Out::new(message, cookie, number, peer, to, what, now, rto, timeout));
     }
 
     /// Whether a user may begin another message to a peer; `None`: to one that has none of the
@@ -192,7 +191,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if ended || wake {
             self.ask(now, index, host);
         }
-        self.burst(now, index, host);
+        self.burst(now, index, BURST, host);
         true
     }
 
@@ -247,27 +246,33 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.signal(index, &packet, host);
     }
 
-    /// Sends some of the unscheduled packets.
-    pub(super) fn burst<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+    /// Sends some of the unscheduled packets, but no more than so many. How many it sent.
+    pub(super) fn burst<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        packets: u32,
+        host: &mut H,
+    ) -> u32 {
         let mut count = 0_u32;
         let Some((peer, seal)) = self.outs.get(index).map(|out| (out.peer, out.seal_len())) else {
-            return;
+            return count;
         };
         let most = self.most_of(now, peer).saturating_sub(seal);
         loop {
             let Some(out) = self.outs.get_mut(index) else {
-                return;
+                return count;
             };
             if out.burst == 0 {
-                return;
+                return count;
             }
-            if count == BURST {
+            if count == packets {
                 // The rest follows at once, but in another call, which keeps each call short.
                 self.out_timers.set(index, now);
-                return;
+                return count;
             }
             let Ok(piece) = out.next(now, most) else {
-                return;
+                return count;
             };
             out.burst = out.burst.saturating_sub(piece.len);
             self.transmit_piece(index, piece, None, host);
@@ -368,7 +373,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             out.line = base_payload(self.config.base_bytes(speed), out.mss, from);
         }
         let expiry = self.config.token_expiry;
-        let verdict = if !out.accept(token.sequence) {
+        let verdict = if !out.accept(at.now, token.sequence) {
             Err(Counter::TokenDuplicate)
         } else if expiry.is_some_and(|limit| is_late(at.clock, token, limit)) {
             Err(Counter::TokenExpired)

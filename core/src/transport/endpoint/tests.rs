@@ -10,9 +10,14 @@ use crate::transport::seal;
 use crate::transport::testing::Std;
 use crate::transport::wire::{self, Data, Sync};
 
+mod answers;
 mod floods;
+mod former;
+mod growing;
 mod limits;
 mod orphans;
+mod paths;
+mod proofs;
 mod sealed;
 mod sending;
 mod shrinking;
@@ -20,6 +25,7 @@ mod stalled;
 mod steps;
 mod tokens;
 mod trust;
+mod waiting;
 
 /// The length of what the user has of an incoming message.
 type Messages = Endpoint<Std, (), u32>;
@@ -39,6 +45,8 @@ struct Io {
     acked: Vec<u32>,
     /// Messages are sealed, with a key that the peers have, too.
     sealed: bool,
+    /// There is no memory to note that a sender has proved its address.
+    unproven: bool,
     /// Sealed packets sent.
     sent_sealed: Vec<(Packet, Seal)>,
 }
@@ -95,11 +103,15 @@ impl Host<(), u32> for Io {
     fn key_to_open(&self, id: u32) -> Option<seal::Psk> {
         (self.sealed && id == sealed::PSK.id).then_some(sealed::PSK)
     }
-    fn open(&mut self, _: &Address, sync: &Sync, _: InId) -> Result<(u32, u32), Refusal> {
+    fn open(&mut self, _: &Address, sync: &Sync, _: InId, _: bool) -> Result<(u32, u32), Refusal> {
         match sync.destination {
             0 | 9 => Err(Refusal::Reset(ResetCode::NoSocket)),
+            waiting::FULL => Ok((0, 0)),
             _ => Ok((0, 1 << 20)),
         }
+    }
+    fn in_proven(&mut self, _: InId, _: &mut u32) -> bool {
+        !self.unproven
     }
     fn data(&mut self, _: InId, message: &mut u32, _: u32, _: u32, len: u32, (): ()) -> bool {
         if self.full {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Timers: retransmissions, probes, and timeouts.
 
+use super::sending::BURST;
 use super::*;
+use crate::transport::config::Feedback;
 use crate::transport::host::Failure;
 use crate::transport::links::SHARED;
 use crate::transport::outgoing::Due;
@@ -9,6 +11,12 @@ use crate::transport::wire::Mark;
 
 /// At most so many timers of each kind are handled in one call.
 const TIMERS: u32 = 32;
+/// Packets that are sent in one call: it is a softirq's, with the lock held.
+const PACKETS: u32 = 64;
+/// Of these, the messages that are given up for want of places have so many at least.
+const GIVEN_UP: u32 = 8;
+/// What one incoming message's timer sends at most: a CHALLENGE, a RESEND, an ACK, and a grant.
+const OF_IN: u32 = 4;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Does what is due: sends tokens, repeats signals, gives up silent peers. To be called at
@@ -16,16 +24,24 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub fn timer<H: Host<O, I>>(&mut self, now: Nanos, clock: u32, host: &mut H) {
         let link = SHARED;
         let at = At { now, clock, link };
-        self.pace(at, host);
+        let mut left = PACKETS.saturating_sub(GIVEN_UP);
+        left = left.saturating_sub(self.pace(at, TOKENS, host));
+        // What is not done is still due: the next call follows at once. Each kind has its part, so
+        // that none waits for another for ever.
+        let kept = left / 2;
         for _ in 0..TIMERS {
             match self.in_timers.first() {
-                Some((due, index)) if due <= now => self.on_in_timer(at, index, host),
+                Some((due, index)) if due <= now && left >= kept.saturating_add(OF_IN) => {
+                    left = left.saturating_sub(self.on_in_timer(at, index, host));
+                }
                 _ => break,
             }
         }
         for _ in 0..TIMERS {
             match self.out_timers.first() {
-                Some((due, index)) if due <= now => self.on_out_timer(now, index, host),
+                Some((due, index)) if due <= now && left > 1 => {
+                    left = left.saturating_sub(self.on_out_timer(now, index, left, host));
+                }
                 _ => break,
             }
         }
@@ -35,9 +51,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
             self.made_room(now);
         }
-        self.drop_orphans(now, host);
+        left = left.saturating_add(GIVEN_UP);
+        left = left.saturating_sub(self.drop_orphans(now, left, host));
         self.shrink(now);
-        self.pace(at, host);
+        self.pace(at, left.min(TOKENS), host);
     }
 
     /// When to call [`Endpoint::timer`] next. A time in the past means at once.
@@ -70,16 +87,18 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    fn on_in_timer<H: Host<O, I>>(&mut self, at: At, index: u32, host: &mut H) {
+    /// How many packets it sent, at most.
+    fn on_in_timer<H: Host<O, I>>(&mut self, at: At, index: u32, host: &mut H) -> u32 {
         self.in_timers.remove(index);
         let (base, rto) = (self.config.base_rtt, self.config.rto);
         let Some(message) = self.ins.get_mut(index) else {
-            return;
+            return 0;
         };
         let unanswered = message.is_unanswered(at.now);
         if at.now >= message.heard + self.config.timeout {
             self.tell_sender_reset(index, ResetCode::Unknown, host);
-            return self.in_failed(at.now, index, Failure::TimedOut, host);
+            self.in_failed(at.now, index, Failure::TimedOut, host);
+            return 1;
         }
         if at.now >= message.progress.next() {
             let least = host.is_wanted(&message.user);
@@ -87,53 +106,73 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let timeout = self.config.timeout;
             if !message.progress.look(at.now, timeout, &facts, least) {
                 self.tell_sender_reset(index, ResetCode::Closed, host);
-                return self.in_failed(at.now, index, Failure::TimedOut, host);
+                self.in_failed(at.now, index, Failure::TimedOut, host);
+                return 1;
             }
         }
+        let mut sent = 0_u32;
         if unanswered {
             self.challenge(at.now, index, host);
+            sent = 1;
         }
         let Some(message) = self.ins.get_mut(index) else {
-            return;
+            return sent;
         };
-        let (spans, given_up) = message.clock(at.now, base, rto, &mut self.asked);
+        let ranked = self.config.feedback == Feedback::Ranked;
+        let (spans, given_up) = message.clock(at.now, base, rto, ranked, &mut self.asked);
         self.stats.add(Counter::TokenGivenUp, given_up.into());
         let grant = message.is_grant_due(at.now);
         let open = message.proven && message.missing() != 0;
         if let Some(spans) = spans {
             self.send_resend(index, spans, host);
+            sent = sent.saturating_add(1);
         }
         if grant {
             if open {
                 // Without an ACK the sender takes the data for still under way, and the last ACK
                 // may be lost, too.
                 self.in_ack(index, host);
+                sent = sent.saturating_add(1);
             }
             self.grant(at, index, Mark::Full, host);
+            sent = sent.saturating_add(1);
         }
         self.update(at.now, index);
         self.schedule(at.now, index);
         self.arm(at.now, index);
+        sent
     }
 
-    fn on_out_timer<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+    /// It may send so many packets, 2 at least. How many it sent.
+    fn on_out_timer<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        most: u32,
+        host: &mut H,
+    ) -> u32 {
         // Read before what follows, which may set the timer.
-        let due = match self.outs.get_mut(index) {
-            Some(out) => out.due(now),
-            None => return self.out_timers.remove(index),
+        let Some(out) = self.outs.get_mut(index) else {
+            self.out_timers.remove(index);
+            return 0;
         };
+        let due = out.due(now);
+        let mut sent = 0_u32;
         match due {
             Due::Later(next) => self.out_timers.set(index, next),
             Due::Dead => {
                 let soft = self.outs.get(index).and_then(|out| out.soft);
                 let why = soft.map_or(Failure::TimedOut, Failure::Unreachable);
-                return self.out_done(now, index, Err(why), host);
+                self.out_done(now, index, Err(why), host);
+                return 0;
             }
             Due::Ask(next) => {
                 self.out_timers.set(index, next);
                 self.ask(now, index, host);
+                sent = 1;
             }
         }
-        self.burst(now, index, host);
+        let most = most.saturating_sub(sent).min(BURST);
+        sent.saturating_add(self.burst(now, index, most, host))
     }
 }

@@ -13,6 +13,8 @@
 //! SYNCs of later messages. The receiver keeps nothing: it can work out which ticket an address
 //! has. So one message's proof is no proof for what else comes in the name of the same address. A
 //! receiver is given a ticket as well, when it has answered: it may want to send something back.
+//! Until something answers what is sent because of a ticket, it is bounded ([`Endpoint::bound`]):
+//! the address may be another host's by now.
 
 use super::*;
 use crate::header::FLAG_UNSCHEDULED;
@@ -27,10 +29,12 @@ pub(super) const TICKET_BITS: u32 = 38;
 pub(super) const TICKET_KEPT: Nanos = Nanos(1 << TICKET_BITS);
 /// Bits of a secret timestamp that are a hash.
 const STAMP_BITS: u32 = 28;
-/// So many tokens of a message may prove its sender's address.
-const STAMPED: u16 = 256;
 /// After so many wrong answers to tokens no answer proves anything, only an echo does.
-const GUESSES: u8 = 64;
+pub(super) const GUESSES: u8 = 64;
+/// So many bytes of IP packets are sent for the first message with a ticket of an address, until
+/// something answers one of them; for the second half of it, for the third a third, and so on. It
+/// is 190 tokens.
+const TICKET_ROOM: u32 = 16 * 1024;
 /// To an address that is not proved, at most so many times as much is sent as came from it.
 const TIMES: u32 = 3;
 
@@ -39,15 +43,17 @@ const TIMES: u32 = 3;
 pub(super) enum Proof {
     /// Nothing.
     None,
-    /// It echoes a CHALLENGE, or has a ticket that will soon be too old.
-    Once,
+    /// It has a ticket that will soon be too old.
+    OldTicket,
     /// It has a ticket.
     Ticket,
+    /// It echoes a CHALLENGE.
+    Echo,
 }
 
 /// Bytes of IP and UDP headers.
 #[inline]
-fn ip_len(address: &Address) -> u32 {
+pub(super) fn ip_len(address: &Address) -> u32 {
     if address.is_ipv4() {
         28
     } else {
@@ -77,13 +83,13 @@ pub(super) fn may_have_token<I>(message: &In<I>) -> bool {
     let with_challenge = token.saturating_add(wire::CHALLENGE_LEN as u32);
     let each = ip_len(&message.from).saturating_add(seal_len(message));
     let bytes = with_challenge.saturating_add(each.saturating_mul(2));
-    message.proven || bytes <= message.room
+    !message.is_bounded() || bytes <= message.room
 }
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// A packet of an incoming message came.
     pub(super) fn credit(&mut self, index: u32, from: &Address, packet: u32) {
-        let Some(message) = self.ins.get_mut(index).filter(|it| !it.proven) else {
+        let Some(message) = self.ins.get_mut(index).filter(|it| it.is_bounded()) else {
             return;
         };
         let bytes = packet
@@ -105,7 +111,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return false;
         };
-        if !message.proven {
+        if message.is_bounded() {
             let bytes = packet
                 .bytes()
                 .saturating_add(ip_len(&message.from))
@@ -126,7 +132,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return true;
         };
-        if message.proven || !message.fresh {
+        if message.proven || !message.fresh || !host.in_proven(id, &mut message.user) {
             return false;
         }
         message.proven = true;
@@ -149,6 +155,32 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.in_done(now, index, host);
         }
         complete
+    }
+
+    /// All that is known of a message is that its SYNC had a ticket: whoever got that may be
+    /// elsewhere by now, and its address another's. A message so begun may have some tokens at
+    /// once, and the others of the same peer that nothing has answered yet take from it.
+    pub(super) fn bound(&mut self, index: u32) {
+        let Some(message) = self.ins.get_mut(index).filter(|it| !it.unanswered) else {
+            return;
+        };
+        message.unanswered = true;
+        if let Some(peer) = self.peers.all.get_mut(message.peer) {
+            peer.unanswered = peer.unanswered.saturating_add(1);
+            let room = TICKET_ROOM.checked_div(peer.unanswered).unwrap_or(0);
+            message.room = message.room.saturating_add(room);
+        }
+    }
+
+    /// Something has answered what was sent because of a message with a ticket.
+    pub(super) fn answered(&mut self, index: u32) {
+        let Some(message) = self.ins.get_mut(index).filter(|it| it.unanswered) else {
+            return;
+        };
+        message.unanswered = false;
+        if let Some(peer) = self.peers.all.get_mut(message.peer) {
+            peer.unanswered = peer.unanswered.saturating_sub(1);
+        }
     }
 
     /// A message counts to its sender's network, and to its coflow, once it is known to be of it.
@@ -189,11 +221,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get(index).filter(|it| it.guesses < GUESSES) else {
             return false;
         };
-        let early = data.token.wrapping_sub(message.first_token()) < STAMPED;
         let stamp = data.timestamp & ((1 << STAMP_BITS) - 1);
-        let right = data.flags & FLAG_UNSCHEDULED == 0
-            && early
-            && stamp == self.hash_token(message, data.token);
+        let right =
+            data.flags & FLAG_UNSCHEDULED == 0 && stamp == self.hash_token(message, data.token);
         if let Some(message) = self.ins.get_mut(index).filter(|_| !right) {
             message.guesses = message.guesses.saturating_add(1);
         }
@@ -236,10 +266,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let recent = !sealed && sync.echo == self.ticket_of(epoch, from);
         if recent || !sealed && sync.echo == self.ticket_of(epoch.wrapping_sub(1), from) {
             self.stats.count(Counter::TicketValid);
-            return if recent { Proof::Ticket } else { Proof::Once };
+            return if recent {
+                Proof::Ticket
+            } else {
+                Proof::OldTicket
+            };
         }
         if self.is_echo(now, from, sync) {
-            Proof::Once
+            Proof::Echo
         } else {
             Proof::None
         }
@@ -287,7 +321,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         sync: &Sync,
         host: &mut H,
     ) {
-        if !self.may_answer(at, Kind::Challenge) {
+        if !self.may_answer(at, from, Kind::Challenge, wire::CHALLENGE_LEN) {
             return self.stats.count(Counter::ChallengeSuppressed);
         }
         let ports = (sync.source, sync.destination);
@@ -305,6 +339,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let challenge = self.challenge_of(now, &from, cookie, message.ports());
         if self.send_back(index, Class::Signal, &challenge, host) {
             self.stats.count(Counter::ChallengeSent);
+        }
+    }
+
+    /// A stranger's message that has no window is asked for a proof: nothing else of it can come.
+    pub(super) fn challenge_who_waits<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        host: &mut H,
+    ) {
+        let message = self.ins.get(index);
+        if message.is_some_and(|it| !it.proven && it.window == 0) {
+            self.challenge(now, index, host);
         }
     }
 

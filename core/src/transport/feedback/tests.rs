@@ -192,3 +192,46 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn who_was_outranked_has_its_rate_again_at_once() {
+    let config = config(uapi::FEEDBACK_RANKED);
+    let rate = |periods: &[_]| after(&config, periods).rate();
+    let before = rate(&[(20, 0), (20, 0), (20, 0)]);
+    assert!(before > 600_000_000);
+    let outranked = [(20, 0), (20, 0), (20, 0), (0, 30)];
+    assert_eq!(rate(&outranked), PROBING);
+    for long in [1, 10, 1000] {
+        let mut periods = outranked.to_vec();
+        periods.extend(std::vec![(0, 2); long]);
+        assert_eq!(rate(&periods), PROBING);
+        periods.push((1, 0));
+        assert_eq!(rate(&periods), before, "after {long} periods");
+        // Also if some of what it asked with is still lost.
+        *periods.last_mut().unwrap() = (1, 3);
+        assert_eq!(rate(&periods), before);
+    }
+    // Few that are lost say nothing of others.
+    let few = [(20, 0), (0, 3)];
+    let weighted = Resolved {
+        feedback: Feedback::Weighted,
+        ..config
+    };
+    assert_eq!(rate(&few), after(&weighted, &few).rate());
+    // As long as some are answered it is the weighted feedback.
+    let shared = [(20, 0), (15, 5), (5, 15), (16, 4), (20, 0), (1, 50)];
+    assert_eq!(rate(&shared), after(&weighted, &shared).rate());
+}
+
+#[test]
+fn who_is_outranked_at_first_has_the_initial_rate_then() {
+    let config = config(uapi::FEEDBACK_RANKED);
+    let credit = after(&config, &[(5, 95), (5, 95), (0, 30), (0, 1), (2, 0)]);
+    assert_eq!(credit.rate(), config.initial_rate);
+    // No more often than the least rate allows, and no less.
+    let least = Resolved {
+        min_rate: 200_000_000,
+        ..config
+    };
+    assert_eq!(after(&least, &[(0, 30)]).rate(), 200_000_000);
+}

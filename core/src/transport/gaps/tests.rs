@@ -122,3 +122,37 @@ fn all_names_the_end_too() {
     gaps.came(Nanos(5001), &have, Some(1));
     assert_eq!(gaps.due(RTT), Some(Nanos(5251)));
 }
+
+/// Answers that left a gap open, which was filled then, say nothing of the end that is missing:
+/// the message waited for it for ever.
+#[test]
+fn what_was_filled_does_not_hide_the_end() {
+    let mut gaps = Gaps::default();
+    let have = ranges(&[(0, 10), (20, 30)]);
+    gaps.came(Nanos(5000), &have, Some(1));
+    assert!(gaps.name(Nanos(5250), &have, RTT, 3, 9).is_some());
+    for token in 9..14 {
+        gaps.came(Nanos(5300), &have, Some(token));
+    }
+    let have = ranges(&[(0, 30)]);
+    gaps.came(Nanos(5400), &have, Some(14));
+    assert_eq!(gaps.name(Nanos(7000), &have, RTT, 3, 20), None);
+    gaps.all_sent(Nanos(7000), 50);
+    assert_eq!(spans(gaps.name(Nanos(7250), &have, RTT, 3, 20)), [(30, 50)]);
+}
+
+/// A gap that is named once more does not hide what is pending behind it.
+#[test]
+fn what_is_named_again_does_not_hide_the_end() {
+    let mut gaps = Gaps::default();
+    let have = ranges(&[(0, 10), (20, 30)]);
+    gaps.came(Nanos(5000), &have, Some(1));
+    assert!(gaps.name(Nanos(5250), &have, RTT, 3, 9).is_some());
+    gaps.all_sent(Nanos(6500), 50);
+    for token in 9..14 {
+        gaps.came(Nanos(6500), &have, Some(token));
+    }
+    assert_eq!(spans(gaps.name(Nanos(6500), &have, RTT, 3, 20)), [(10, 20)]);
+    let later = spans(gaps.name(Nanos(6750), &have, RTT, 3, 20));
+    assert!(later.contains(&(30, 50)), "{later:?}");
+}

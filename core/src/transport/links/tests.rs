@@ -99,6 +99,29 @@ fn places_are_taken_from_devices_without_messages_only() {
     assert!(all(&links).contains(&(0, 2 * G1, 1)));
 }
 
+/// Devices come and go in any order, and more than there are links.
+#[test]
+fn each_device_is_found_and_no_other() {
+    let mut links = links();
+    let mut rng = Rng::new(7);
+    let mut next = |below| (rng.next_u64() >> 33) as u32 % below;
+    for _ in 0..5000 {
+        let device = 1 + next(60);
+        match next(3) {
+            0 => links.gone(device),
+            1 => {
+                links.set(&config(), NOW, device, G1);
+                assert!(links.own(device).is_some());
+            }
+            _ => {}
+        }
+        for device in 0..62 {
+            let link = (1..LINKS).find(|it| device != 0 && links.devices[*it] == device);
+            assert_eq!(links.own(device), link.map(|link| link as u32));
+        }
+    }
+}
+
 /// Two pacers, which share a table: each gives tokens at its own rate, in its own order.
 #[test]
 fn links_wait_and_give_apart() {

@@ -180,11 +180,11 @@ fn the_deadline_is_from_the_packet_on() {
 fn it_begins_once_more_if_nothing_was_acknowledged() {
     let mut out = out(Some(2000), 2000);
     out.heard(Nanos(500), true, Nanos(2000));
-    assert!(out.accept(0) && !out.accept(0));
+    assert!(out.accept(Nanos(500), 0) && !out.accept(Nanos(500), 0));
     out.next(Nanos(500), u32::MAX).unwrap();
     assert!(out.restart());
     assert!(!out.sync(Nanos(600)).probe);
-    assert!(out.accept(0));
+    assert!(out.accept(Nanos(600), 0));
     assert_eq!(out.next(Nanos(600), u32::MAX), piece(0, 1000, false));
     out.acknowledged(Nanos(200), 1000, 2000);
     assert!(!out.restart());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 use super::*;
-use crate::transport::testing::{chunks, chunks_left, Std};
+use crate::transport::testing::{chunks, chunks_left, steps, Std};
 
 #[test]
 fn grows_and_keeps() {
@@ -26,6 +26,29 @@ fn ends_at_its_bound_and_when_memory_does() {
     assert!(array.reserve(8, || [0; 128]));
     assert!(!array.reserve(1 << 19, || [0; 128]));
     assert_eq!(array.len(), 16);
+}
+
+/// Each call allocates as many chunks as it may, and the next one goes on; each item is a step.
+#[test]
+fn grows_by_some_chunks_at_a_time() {
+    let mut array = Paged::<Std, [u64; 128]>::new();
+    let (all, count) = (chunks(), steps());
+    let mut calls = 1;
+    loop {
+        let (mut left, before) = (3, chunks());
+        let done = array.reserve_some(300 * 8 - 1, &mut left, || [7; 128]);
+        assert_eq!(chunks() - before + left as usize, 3);
+        if done {
+            break;
+        }
+        assert_eq!(left, 0);
+        calls += 1;
+    }
+    // Leaves, two directories, and the root.
+    assert_eq!((array.len(), chunks() - all), (300 * 8, 303));
+    assert_eq!((calls, steps() - count), (101, 300 * 8 + 3 * 256));
+    assert!(array.reserve_some(300 * 8 - 1, &mut 0, || [7; 128]));
+    assert_eq!(array.get(300 * 8 - 1), Some(&[7; 128]));
 }
 
 #[test]

@@ -51,6 +51,25 @@ impl PriorityFunction {
         }
     }
 
+    /// The priority of a message is that of the first of these, packets, that it does not exceed.
+    pub(crate) fn cut(cutoffs: &[u64; THRESHOLDS]) -> Self {
+        let mut thresholds = [u64::MAX; THRESHOLDS];
+        for (threshold, cutoff) in thresholds.iter_mut().zip(cutoffs) {
+            *threshold = cutoff.saturating_add(1).saturating_mul(1000);
+        }
+        Self {
+            thresholds,
+            a: 1000,
+            b: 0,
+            priorities: MAX_PRIORITY.saturating_add(1),
+        }
+    }
+
+    /// Two octaves have a priority each: for lengths that nothing is known of.
+    pub(crate) fn octaves() -> Self {
+        Self::cut(&[8, 32, 128, 512, 2048, 8192, 32_768])
+    }
+
     /// K.
     #[inline]
     pub const fn priorities(&self) -> u8 {

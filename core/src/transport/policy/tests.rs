@@ -105,7 +105,7 @@ fn edf_goes_by_the_deadline_and_puts_those_without_last() {
     let priority = |facts| standing(&edf, &edf.speed, Nanos(0), &facts).priority;
     assert_eq!(
         [priority(until(1000)), priority(until(7)), priority(FACTS)],
-        [4, 0, 5]
+        [4, 0, 7]
     );
     // Over.
     let late = standing(&edf, &edf.speed, Nanos(u64::MAX), &until(1000));
@@ -138,9 +138,14 @@ fn what_the_application_wishes_for_comes_before_what_the_schedule_says() {
             standing(&top, &top.speed, Nanos(0), &wish(3, 1)).priority,
             3
         );
-        // There are 6 priorities.
+        let six = Config {
+            schedule,
+            priorities: 6,
+            ..Config::DEFAULT
+        };
+        let six = six.validate(None).unwrap();
         assert_eq!(
-            standing(&top, &top.speed, Nanos(0), &wish(7, 1)).priority,
+            standing(&six, &six.speed, Nanos(0), &wish(7, 1)).priority,
             5
         );
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::transport::paged::unlimited;
 use crate::transport::testing::{steps, Std};
 
 proptest! {
@@ -13,7 +14,7 @@ proptest! {
         from in 0_u32..80_000,
     ) {
         let mut used = Used::<Std>::new();
-        prop_assert!(used.reserve(80_000));
+        prop_assert!(used.reserve_some(80_000, &mut unlimited()));
         let mut model = BTreeSet::new();
         for (add, index) in changes {
             // Often the same ones.
@@ -39,11 +40,11 @@ proptest! {
 #[test]
 fn a_single_one_is_found_at_once_among_a_million() {
     let mut used = Used::<Std>::new();
-    assert!(used.reserve(1 << 20));
+    assert!(used.reserve_some(1 << 20, &mut unlimited()));
     used.set(1 << 20, true);
     let before = steps();
     assert_eq!(used.next(0), Some(1 << 20));
     assert_eq!(used.next((1 << 20) + 1), None);
     assert!(steps() - before < 200, "{} steps", steps() - before);
-    assert!(!used.reserve(MAX) && used.next(MAX).is_none());
+    assert!(!used.reserve_some(MAX, &mut unlimited()) && used.next(MAX).is_none());
 }

@@ -77,6 +77,9 @@ impl Forge<'_> {
             _ => None,
         };
         self.count += 1;
+        if from < OWN {
+            self.network.forged(from, to, &packet);
+        }
         self.network.inject(from, to, packet, payload);
     }
 

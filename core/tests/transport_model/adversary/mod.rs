@@ -67,6 +67,11 @@ pub(super) struct Outcome {
     /// The most bytes to a forged address for each byte from it, in hundredths; `u64::MAX`: bytes
     /// to one that sent none.
     pub(super) reflected: u64,
+    /// The same of an honest host's address: what a message forged in its name drew.
+    pub(super) drawn: u64,
+    /// Bytes of IP packets that honest hosts sent, and that the attacker did.
+    pub(super) sent: u64,
+    pub(super) injected: u64,
     /// Bytes that honest hosts took of messages from the attacker's own address. They have a right
     /// to the link as others' have.
     pub(super) rival: u64,
@@ -147,6 +152,9 @@ pub(super) fn run(load: &Load, attack: Option<(&mut dyn Attack, Sight)>) -> Outc
     Outcome {
         total,
         reflected: network.reflected(),
+        drawn: network.drawn(),
+        sent: network.sent,
+        injected: network.injected,
         rival: network.registry.rival,
         tokens: tokens.get(),
         allocated: bytes_allocated() - before,

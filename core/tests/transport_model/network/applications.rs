@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the hosts' applications do, and what a test sees and changes of hosts and ports.
 
-use turnstile_core::transport::wire::MAX_HEADER;
-
 use super::*;
 
 impl Network {
@@ -10,6 +8,26 @@ impl Network {
     /// that had come from it; `u64::MAX`: some were sent to one from which none had come.
     pub(crate) fn reflected(&self) -> u64 {
         self.reflected
+    }
+
+    /// The most bytes that a host was ever sent of a message that was [forged](Self::forged) in its
+    /// name, for each hundred bytes of it that were forged. The host's own answers to these are not
+    /// counted as bytes from it.
+    pub(crate) fn drawn(&self) -> u64 {
+        self.drawn
+    }
+
+    /// A packet of a message that an attacker begins in the name of a host is to be injected.
+    pub(crate) fn forged(&mut self, from: usize, to: usize, packet: &Packet) {
+        let bytes = self.ip_bytes(to, packet);
+        let counted = self.named.entry((from, packet.cookie())).or_default();
+        counted.0 += bytes;
+    }
+
+    /// Bytes of the IP packet, at a host that it comes to.
+    fn ip_bytes(&self, to: usize, packet: &Packet) -> u64 {
+        let ip = if self.hosts[to].v6 { 40 } else { 20 };
+        u64::from(ip + 8 + packet.bytes())
     }
 
     /// A packet that does not come from an endpoint arrives.
@@ -20,11 +38,10 @@ impl Network {
         packet: Packet,
         payload: Option<Payload>,
     ) {
+        let bytes = self.ip_bytes(to, &packet);
+        self.injected += bytes;
         if from >= self.hosts.len() {
-            let header = packet.write(&mut [0; MAX_HEADER]);
-            let ip = if self.hosts[to].v6 { 40 } else { 20 };
-            let len = ip + 8 + header + payload.map_or(0, |p| p.len as usize);
-            self.strangers.entry(from).or_default().0 += len as u64;
+            self.strangers.entry(from).or_default().0 += bytes;
         }
         let from = address(from, to, self.hosts[to].v6);
         self.with(to, |endpoint, io, now, clock| {

@@ -17,7 +17,7 @@
 //! let settings = Settings::parse(&["policy", "top", "token-expiry", "20us"])?;
 //! assert_eq!(settings.to_string(), "policy top token-expiry 20us");
 //! let error = Settings::parse(&["priorities", "9"]).unwrap_err();
-//! assert_eq!(error.to_string(), "priorities: \"9\" is not in 1..8");
+//! assert_eq!(error.to_string(), "priorities: \"9\" is not in 1..8 or auto");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

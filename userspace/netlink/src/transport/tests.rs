@@ -62,7 +62,7 @@ fn refused_words() {
             "token-expiry 2s",
             "token-expiry: \"2s\" is not in 1us..1s or off",
         ),
-        ("priorities -1", "priorities: \"-1\" is not in 1..8"),
+        ("priorities -1", "priorities: \"-1\" is not in 1..8 or auto"),
         (
             "max-incoming 0",
             "max-incoming: \"0\" is not in 1..65536 messages",

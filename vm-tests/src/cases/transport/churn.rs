@@ -14,7 +14,8 @@ use super::support::{
 use crate::cases::support::load::{Load, Mix};
 use crate::clock;
 use crate::cmd::run_here;
-use crate::harness::{Case, Ctx, Objects};
+use crate::events::{Event, Events};
+use crate::harness::{Case, Ctx, Need, Objects};
 use crate::rng::Rng;
 use crate::topology::{Builder, Net};
 
@@ -23,7 +24,14 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/churn/namespaces", namespaces).timeout_s(240),
     Case::new("transport/churn/module-in-use", module_in_use).timeout_s(120),
     Case::new("transport/churn/modules", modules).timeout_s(240),
+    Case::new("transport/churn/day", day)
+        .needs(&[Need::VirtualTime])
+        .timeout_s(30 * HOUR)
+        .by_name(),
 ];
+
+/// Seconds.
+const HOUR: u64 = 3600;
 
 /// Messages of all kinds between two hosts, and every socket closed at a moment of its own.
 fn sockets(ctx: &mut Ctx) -> Result<()> {
@@ -45,6 +53,46 @@ fn sockets(ctx: &mut Ctx) -> Result<()> {
     forgotten();
     unused()?;
     before.compare(ctx, CYCLES)
+}
+
+/// A day: sockets come and go every ten seconds, other hosts and namespaces every five minutes, the
+/// module each hour. Each hour ends with as much memory in use as the first.
+fn day(ctx: &mut Ctx) -> Result<()> {
+    const HOURS: u32 = 24;
+    const PARTS: u64 = 12;
+    const ROUNDS: u64 = 30;
+    const PAUSE: u64 = HOUR * 1_000_000_000 / PARTS / ROUNDS;
+    let events = Events::from_env();
+    let mut before: Option<Objects> = None;
+    for hour in 0..=HOURS {
+        load()?;
+        let mut next = clock::monotonic();
+        for part in 0..PARTS {
+            let net = pair()?;
+            for round in 0..ROUNDS {
+                let each = if part + round == 0 { 32 } else { 8 };
+                all_at_once(&net, each, &mut ctx.rng)
+                    .with_context(|| format!("hour {hour}, part {part}, round {round}"))?;
+                next += PAUSE;
+                let rest = next.saturating_sub(clock::monotonic());
+                std::thread::sleep(Duration::from_nanos(rest));
+            }
+            drop(net);
+            one_namespace(ctx).with_context(|| format!("hour {hour}, part {part}"))?;
+        }
+        unload()?;
+        match &before {
+            // The first hour is for what the kernel keeps of all that it has ever used.
+            None => before = Some(Objects::settled()?),
+            Some(before) => before
+                .compare(ctx, hour)
+                .with_context(|| format!("hour {hour}"))?,
+        }
+        events.send(&Event::Progress {
+            text: format!("{hour} of {HOURS} hours"),
+        });
+    }
+    load()
 }
 
 /// Until the longest memory of the transport is over: `timeout` and a second.

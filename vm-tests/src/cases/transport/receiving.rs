@@ -2,13 +2,15 @@
 //! What a receiver is promised, whoever sends to it: its buffer holds no more than it is large, a
 //! read is of one message, and nobody's message keeps it from reading those of others.
 
-use std::io::{self, Write};
+use std::io::{self, IoSliceMut, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
+use nix::cmsg_space;
+use nix::sys::socket::{recvmsg, ControlMessageOwned, MsgFlags, SockaddrStorage};
 use turnstile_core::header::PORT as UDP_PORT;
 use turnstile_core::transport::wire::{self, Cookie, Data, Packet, Sync, MAX_HEADER};
 use turnstile_socket::{Lost, SendOptions, Socket};
@@ -24,6 +26,7 @@ use crate::topology::Builder;
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/receiving/buffer-bounds-short-ones", bounded).timeout_s(180),
     Case::new("transport/receiving/wait-all-is-of-one", wait_all),
+    Case::new("transport/receiving/end-within-a-call", ends_within),
     Case::new("transport/receiving/failed-half-way", failed_half_way),
     Case::new("transport/receiving/stalled-blocks-nobody", |ctx| {
         stalled(ctx, true)
@@ -163,6 +166,62 @@ fn wait_all(_: &mut Ctx) -> Result<()> {
     content::check(2, 0, &read.data).context("the second one")?;
     ensure!(read.end && read.data.len() == 1000, "{read:?}");
     nothing_more(&to)
+}
+
+/// A call reads the beginning of a message while nobody knows how long it will be, and then its
+/// end: it tells the length.
+fn ends_within(_: &mut Ctx) -> Result<()> {
+    const HALF: usize = 200_000;
+    let net = pair()?;
+    let to = receiver(&net.hosts[1].ns)?;
+    for (number, there) in (1..).zip(addresses(&net.hosts[1])) {
+        let from = sender(&net.hosts[0].ns)?;
+        let bytes = content::content(number, 2 * HALF);
+        let there = Some(as_v6(there));
+        let sent = send_once(&from, &bytes[..HALF], there, &[], libc::MSG_MORE)?;
+        ensure!(sent == HALF, "{sent} bytes were taken");
+        std::thread::scope(|scope| -> Result<()> {
+            let reading = scope.spawn(|| length_told(&to, 3 * HALF));
+            std::thread::sleep(Duration::from_millis(200));
+            ensure!(!reading.is_finished(), "it did not wait for all");
+            send_once(&from, &bytes[HALF..], there, &[], 0)?;
+            let (read, told) = reading
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            ensure!(
+                read == 2 * HALF && told == Some(2 * HALF as u64),
+                "{read} of {} bytes, and the length {told:?} was told",
+                2 * HALF
+            );
+            Ok(())
+        })?;
+        delivered(&from, 1)?;
+    }
+    nothing_more(&to)
+}
+
+/// What one call with MSG_WAITALL reads, up to the end of a message, and the length in its
+/// TURNSTILE_INFO.
+fn length_told(socket: &Socket, len: usize) -> Result<(usize, Option<u64>)> {
+    let mut data = vec![0; len];
+    let mut buffers = [IoSliceMut::new(&mut data)];
+    let mut space = cmsg_space!([u64; 4]);
+    let message = recvmsg::<SockaddrStorage>(
+        socket.as_raw_fd(),
+        &mut buffers,
+        Some(&mut space),
+        MsgFlags::MSG_WAITALL,
+    )?;
+    ensure!(message.flags.contains(MsgFlags::MSG_EOR), "no end");
+    let mut told = None;
+    for item in message.cmsgs()? {
+        let ControlMessageOwned::Unknown(item) = item else {
+            bail!("{item:?}");
+        };
+        let length = item.data_bytes.get(8..16).context("a short item")?;
+        told = Some(u64::from_ne_bytes(length.try_into()?));
+    }
+    Ok((message.bytes, told))
 }
 
 /// A message that fails while one call reads it in several steps: what is there is handed out, and
@@ -471,7 +530,7 @@ fn peeked(to: &Socket) -> Result<u64> {
     use nix::sys::socket::{recvmsg, MsgFlags, SockaddrStorage};
     let mut data = [0; 10];
     let mut control = vec![0_u8; 256];
-    let mut buffers = [io::IoSliceMut::new(&mut data)];
+    let mut buffers = [IoSliceMut::new(&mut data)];
     let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
     let fd = to.as_fd().as_raw_fd();
     let message = recvmsg::<SockaddrStorage>(fd, &mut buffers, Some(&mut control), flags)?;

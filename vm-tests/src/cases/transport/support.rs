@@ -157,7 +157,7 @@ pub(super) fn explained<T>(net: &Net, result: Result<T>) -> Result<T> {
                     .ns
                     .run(command)
                     .unwrap_or_else(|error| error.to_string());
-                let lines: Vec<&str> = text.lines().take(12).collect();
+                let lines: Vec<&str> = text.lines().take(60).collect();
                 said += &format!("\n{}: {command}: {}", host.ns.name(), lines.join("; "));
             }
         }

@@ -112,21 +112,19 @@ fn nothing_wasted(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// How often the parking lot is run: its flows may fall into step for some milliseconds.
-const DRAWS: u32 = 4;
-
-/// The link that is used least is used as much as in ExpressPass section 2.2, in the mean of
-/// [`DRAWS`].
+/// The link that is used least is used as much as in ExpressPass section 2.2, in the mean of some
+/// draws: two flows may fall into step for some milliseconds, so that one draw says little (of 48
+/// the mean was 98.0 %, the standard deviation 1.2; with six bottlenecks 99.6 and 0.2).
 fn several_bottlenecks(ctx: &mut Ctx) -> Result<()> {
-    let all = [(2, 0.967), (6, 0.922)];
-    for (bottlenecks, paper) in all {
+    let all = [(2, 16, 0.967), (6, 2, 0.922)];
+    for (bottlenecks, draws, paper) in all {
         let mut mean = 0.0;
-        for _ in 0..DRAWS {
+        for _ in 0..draws {
             let outcome = parking_lot::run("policy expresspass", bottlenecks)?;
             let least = outcome.least();
             ctx.note(format!("{bottlenecks} bottlenecks: {:.2} %", 100.0 * least));
             ensure!(outcome.drops == 0, "{} packets dropped", outcome.drops);
-            mean += least / f64::from(DRAWS);
+            mean += least / f64::from(draws);
         }
         ensure!(mean >= paper, "{bottlenecks}: {mean:.4} < {paper}");
     }

@@ -318,6 +318,49 @@ fn small_limits_leave_a_place() {
     }
 }
 
+/// Strangers get half of the places that others have left, and no more.
+#[test]
+fn strangers_do_not_take_the_last_places() {
+    let config = Resolved {
+        max_incoming: 100,
+        ..config()
+    };
+    let (mut endpoint, mut io) = new(&config);
+    for n in 0..90 {
+        let first = Packet::Sync(sync(n.into(), 1000));
+        endpoint.receive_known(NOW, &host(n << 12, false), first, &mut io);
+    }
+    assert_eq!(endpoint.counts().1, 90);
+    for n in 0..50 {
+        let forged = Packet::Sync(sync((1 << 20) | u64::from(n), 1000));
+        endpoint.receive(NOW, &host((n << 12) | 1, false), forged, &mut io);
+    }
+    assert_eq!(endpoint.counts().1, 95);
+}
+
+/// What is forged in the name of an address takes nothing of its share of what is remembered, as it
+/// can show who it is.
+#[test]
+fn forged_ones_take_nothing_of_a_share_of_what_is_remembered() {
+    let config = Resolved {
+        max_remembered: 80,
+        ..config()
+    };
+    let (mut endpoint, mut io) = new(&config);
+    let victim = host(1, false);
+    for n in 0..20 {
+        endpoint.receive(NOW, &victim, Packet::Sync(sync(n, 1000)), &mut io);
+    }
+    // An eighth of all, which is its share.
+    assert_eq!(endpoint.counts().1, 10);
+    for n in 0..10 {
+        assert!(
+            begins(&mut endpoint, NOW, &victim, (1 << 20) | n, &mut io),
+            "{n}"
+        );
+    }
+}
+
 /// However fast packets come that are refused, each kind of an honest host's is, too.
 #[test]
 fn refusals_keep_up_with_floods() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Limits of the configuration and of memory, and what senders may choose.
 
-use super::trust::send;
+use super::trust::{send, whole};
 use super::*;
-use crate::transport::bucket::{BURST, WIRE};
+use crate::transport::bucket::{share, BURST};
 use crate::transport::config::Policy;
 use crate::transport::host::SendError;
 use crate::transport::testing::chunks_left;
@@ -128,7 +128,7 @@ fn without_memory_nothing_begins_and_it_is_counted() {
 #[test]
 fn resets_are_limited_and_their_limit_is_refilled() {
     let (mut endpoint, mut io) = new(&config());
-    let interval = endpoint.links.speed(0).link_rate.duration(WIRE).0;
+    let interval = endpoint.links.speed(0).link_rate.duration(share(44)).0;
     let mut send = |endpoint: &mut Messages, now: Nanos| {
         for cookie in 0..1000 {
             let probe = Sync {
@@ -269,4 +269,26 @@ fn what_finds_no_memory_is_asked_for_again_after_a_while() {
         // One in 8 ms, after some at first.
         assert!(sent < 250, "{policy:?}: {sent} packets for nothing");
     }
+}
+
+/// Messages whose end is confirmed are remembered for a while, too, but no more of them than there
+/// is room for.
+#[test]
+fn no_more_are_remembered_than_max_remembered() {
+    let config = Config {
+        unscheduled: 8,
+        max_remembered: 16,
+        ..Config::DEFAULT
+    };
+    let (mut endpoint, mut io) = new(&config.validate(None).unwrap());
+    for cookie in 1..100 {
+        let from = host((cookie as u32) << 16, false);
+        for packet in whole(cookie) {
+            endpoint.receive_known(NOW, &from, packet, &mut io);
+        }
+        let ack = closing::final_ack(Cookie(cookie), 1000);
+        endpoint.receive(NOW, &from, ack, &mut io);
+    }
+    assert!(endpoint.counts().2 <= 16, "{:?}", endpoint.counts());
+    assert!(endpoint.stats().get(Counter::SyncLimitRemembered) >= 80);
 }

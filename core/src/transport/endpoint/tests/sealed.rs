@@ -12,7 +12,8 @@ pub(super) const PSK: Psk = Psk {
     key: [9; 32],
 };
 
-fn sealed(config: &Resolved) -> (Messages, Io) {
+/// An endpoint that seals all.
+pub(super) fn sealed(config: &Resolved) -> (Messages, Io) {
     let (mut endpoint, mut io) = new(config);
     io.sealed = true;
     endpoint.set_sealing(Sealing::All);
@@ -20,7 +21,7 @@ fn sealed(config: &Resolved) -> (Messages, Io) {
 }
 
 /// What comes from a sender, sealed with the key that follows from its own numbers alone.
-fn come(
+pub(super) fn come(
     endpoint: &mut Messages,
     now: Nanos,
     from: &Address,
@@ -198,4 +199,83 @@ fn packets_make_no_table_of_sealed_messages_grow() {
     }
     assert_eq!(endpoint.counts().1, 100);
     assert_eq!(chunks(), before);
+}
+
+/// A receiver's number that its sender does not know is believed only if it was chosen for a packet
+/// that was sent, and for a later one than the known number.
+#[test]
+fn a_receivers_new_number_is_for_a_later_packet_that_was_sent() {
+    let (mut endpoint, mut io) = sealed(&config());
+    let peer = host(1, false);
+    send(&mut endpoint, &peer, &mut io).unwrap();
+    let cookie = io.sent_sealed[0].0.cookie();
+    let take = |endpoint: &mut Messages, io: &mut Io, word: u32, random: u64, sequence: u16| {
+        let token = Packet::Token(wire::Token {
+            cookie,
+            sequence,
+            timestamp: 0,
+            priority: 0,
+            grant: None,
+        });
+        let label = Label {
+            word,
+            kind: Kind::Receiver,
+            number: sequence.into(),
+            random,
+        };
+        let opening = endpoint.opening(&peer, &token, &label, io);
+        if let Some(opening) = &opening {
+            endpoint.opened(NOW, 0, &peer, 0, 0, &token, (), opening, io);
+        }
+        opening.is_some()
+    };
+    let last = |io: &Io| io.sent_sealed.last().map_or(0, |it| it.1.label.number);
+    let next = last(&io) + 1;
+    assert!(
+        !take(&mut endpoint, &mut io, next, 5, 0),
+        "was not sent yet"
+    );
+    assert!(take(&mut endpoint, &mut io, next - 1, 5, 0));
+    assert!(
+        take(&mut endpoint, &mut io, next - 1, 5, 1),
+        "the known one"
+    );
+    let newest = last(&io);
+    assert!(newest >= next, "the tokens were answered");
+    assert!(
+        !take(&mut endpoint, &mut io, next - 1, 6, 2),
+        "no later packet"
+    );
+    assert!(
+        !take(&mut endpoint, &mut io, newest + 1, 6, 3),
+        "was not sent yet"
+    );
+    assert!(take(&mut endpoint, &mut io, newest, 6, 4));
+    assert!(
+        !take(&mut endpoint, &mut io, next - 1, 5, 5),
+        "an earlier receiver's"
+    );
+}
+
+/// The packet that shows that a sealed message is no old one proves its sender's address, and is
+/// handled as any other.
+#[test]
+fn what_proves_a_sealed_message_is_handled() {
+    let (mut endpoint, mut io) = sealed(&config());
+    let peer = host(1, false);
+    let first = sync(1, 5000);
+    come(&mut endpoint, NOW, &peer, Packet::Sync(first), 0, &mut io);
+    let drawn = endpoint.in_sealed.get(0).map(|sealed| sealed.random);
+    let echo = drawn.unwrap();
+    let wrong = Sync {
+        echo: echo ^ 1,
+        ..first
+    };
+    come(&mut endpoint, NOW, &peer, Packet::Sync(wrong), 1, &mut io);
+    assert_eq!(endpoint.stats().get(Counter::SenderProven), 0);
+    assert_eq!(endpoint.stats().get(Counter::SyncRepeated), 1);
+    let again = Sync { echo, ..first };
+    come(&mut endpoint, NOW, &peer, Packet::Sync(again), 2, &mut io);
+    assert_eq!(endpoint.stats().get(Counter::SenderProven), 1);
+    assert_eq!(endpoint.stats().get(Counter::SyncRepeated), 2);
 }

@@ -4,6 +4,7 @@
 use super::trust::whole;
 use super::*;
 use crate::header::FLAG_UNSCHEDULED;
+use crate::transport::endpoint::sending::base_payload;
 use crate::transport::wire::{Challenge, Resend, Spans, Token};
 
 fn plain(length: u32) -> Outgoing {
@@ -224,6 +225,26 @@ fn what_is_over_is_not_sent_again() {
                 let lives = !delivered && what != 3;
                 assert_eq!(endpoint.counts().0, u32::from(lives), "{what}");
             }
+        }
+    }
+}
+
+/// Full packets that a link takes in a round trip: all of their bytes count, and one always fits.
+#[test]
+fn a_round_trip_has_full_packets() {
+    // 1450 bytes behind 28 of IP and UDP, those of the header, and 38 of the frame.
+    for v6 in [false, true] {
+        let to = host(1, v6);
+        let packet = 1450 + data_overhead(&to);
+        for (wire, packets) in [
+            (0, 1),
+            (1, 1),
+            (packet, 1),
+            (2 * packet - 1, 1),
+            (2 * packet, 2),
+            (60_000, 60_000 / packet),
+        ] {
+            assert_eq!(base_payload(wire, 1450, &to), packets * 1450, "{wire}");
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Tokens that nobody answers, the windows that senders are told, and the rates that are shown.
 
+use super::trust::outgoing;
 use super::*;
 use crate::transport::ledger::MAX_OUTSTANDING;
 
@@ -27,6 +28,82 @@ fn run(endpoint: &mut Messages, io: &mut Io, until: Nanos) -> Vec<(Nanos, wire::
         }
     }
     tokens
+}
+
+/// A sender that has nothing more for now says so, and gets no token until it asks. The time in
+/// between is not made up for: then it has tokens at its rate, which others' is not.
+#[test]
+fn who_has_nothing_gets_no_token_until_it_asks() {
+    let config = Config {
+        initial_rate: 62_500_000,
+        ..Config::DEFAULT
+    };
+    let config = config.validate(None).unwrap();
+    let (mut endpoint, mut io, from, mut now) = begun(&config, 1 << 20);
+    let span = config.base_rtt;
+    let first = run(&mut endpoint, &mut io, now + span);
+    assert!(first.len() > 1, "{} tokens", first.len());
+    now += span;
+    endpoint.receive(now, &from, answer(&first[0].1, 0, 1000), &mut io);
+    let ack = |received, window| {
+        Packet::Ack(Ack {
+            cookie: Cookie(77),
+            received,
+            window,
+            last: false,
+        })
+    };
+    endpoint.receive(now, &from, ack(1000, 0), &mut io);
+    // It is told what has come.
+    let told = io.take();
+    assert!(told
+        .iter()
+        .any(|it| matches!(it, Packet::Ack(ack) if ack.received == 1000)));
+    let pause = Nanos(50 * span.0);
+    assert_eq!(run(&mut endpoint, &mut io, now + pause), []);
+    now += pause;
+    let probe = Sync {
+        probe: true,
+        ..sync(77, 1 << 20)
+    };
+    endpoint.receive(now, &from, Packet::Sync(probe), &mut io);
+    let sent = io.take();
+    let sent = sent.iter().filter(|it| matches!(it, Packet::Token(_)));
+    let again = sent.count() + run(&mut endpoint, &mut io, now + span).len();
+    assert!(
+        (first.len() - 1..=first.len() + 1).contains(&again),
+        "{again} tokens, and {} at first",
+        first.len()
+    );
+}
+
+/// A packet of a message that was delivered is answered: its sender has not heard of that. Nothing
+/// is said of one that nobody knows, which may have overtaken its SYNC.
+#[test]
+fn data_of_what_was_delivered_is_answered() {
+    let (mut endpoint, mut io, from, now) = begun(&config(), 1000);
+    let [(at, token), ..] = run(&mut endpoint, &mut io, now + config().base_rtt)[..] else {
+        panic!("no token");
+    };
+    endpoint.receive(at, &from, answer(&token, 0, 1000), &mut io);
+    assert_eq!(io.delivered.len(), 1);
+    io.take();
+    let late = at + config().base_rtt + config().rto;
+    endpoint.receive(late, &from, answer(&token, 0, 1000), &mut io);
+    let sent = io.take();
+    assert!(
+        matches!(sent[..], [Packet::Ack(ack)] if ack.last && ack.received == 1000),
+        "{sent:?}"
+    );
+    assert_eq!(endpoint.stats().get(Counter::DataDuplicate), 1);
+    let unknown = wire::Token {
+        cookie: Cookie(78),
+        ..token
+    };
+    endpoint.receive(late, &from, answer(&unknown, 0, 1000), &mut io);
+    assert_eq!(io.take(), []);
+    assert_eq!(endpoint.stats().get(Counter::DataUnknown), 1);
+    assert_eq!(io.delivered.len(), 1);
 }
 
 /// A sender that answers nothing gets some tokens, and then single ones, ever further apart; each
@@ -282,4 +359,74 @@ fn more_than_a_quarter_of_the_places_is_crowded() {
         endpoint.receive(NOW, &from, Packet::Sync(sync(1, 100_000)), &mut io);
     }
     assert_eq!(endpoint.half_open, 20);
+}
+
+/// What one more token draws from a sender: packets of data.
+fn drawn(endpoint: &mut Messages, io: &mut Io, now: Nanos, cookie: Cookie, number: u32) -> usize {
+    let token = wire::Token {
+        cookie,
+        sequence: number as u16,
+        timestamp: 0,
+        priority: 0,
+        grant: None,
+    };
+    endpoint.receive(now, &host(2, false), Packet::Token(token), io);
+    let sent = io.take();
+    let data = sent.iter().filter(|it| matches!(it, Packet::Data(_)));
+    data.count()
+}
+
+/// A message of 256 MiB to host 2.
+fn long_message(io: &mut Io, endpoint: &mut Messages) -> Cookie {
+    let what = Outgoing {
+        length: Some(1 << 28),
+        available: 1 << 28,
+        ..outgoing()
+    };
+    endpoint.send(NOW, &host(2, false), &what, (), io).unwrap();
+    io.take()[0].cookie()
+}
+
+/// Somebody sends an old token again: it draws nothing, and the new ones do as before.
+#[test]
+fn an_old_token_draws_nothing() {
+    let (mut endpoint, mut io) = new(&config());
+    let cookie = long_message(&mut io, &mut endpoint);
+    let mut number = 0;
+    while number < 60_000 {
+        let got = drawn(&mut endpoint, &mut io, NOW, cookie, number);
+        assert_eq!(got, 1, "token {number}");
+        number += 1;
+    }
+    for ago in [1, 511, 512, 30_000, 33_000, 48_000] {
+        let got = drawn(&mut endpoint, &mut io, NOW, cookie, number - ago);
+        assert_eq!(got, 0, "{ago} tokens ago");
+        for _ in 0..100 {
+            let got = drawn(&mut endpoint, &mut io, NOW, cookie, number);
+            assert_eq!(got, 1, "token {number} after one of {ago} ago");
+            number += 1;
+        }
+    }
+}
+
+/// One that is so old that it looks like a new one draws a packet. New ones are refused then, but
+/// not for long.
+#[test]
+fn a_message_recovers_from_a_token_that_is_too_old_to_tell() {
+    let (mut endpoint, mut io) = new(&config());
+    let cookie = long_message(&mut io, &mut endpoint);
+    for number in 0..60_000 {
+        drawn(&mut endpoint, &mut io, NOW, cookie, number);
+    }
+    let old = drawn(&mut endpoint, &mut io, NOW, cookie, 60_000 - 50_000);
+    assert_eq!(old, 1);
+    // The receiver gives single ones: one in 128 ms.
+    let (mut now, mut number) = (NOW, 60_000);
+    while drawn(&mut endpoint, &mut io, now, cookie, number) == 0 {
+        now += Nanos(128 * Nanos::MILLISECOND.0);
+        number += 1;
+    }
+    assert!(now - NOW < Nanos(6_400_000_000), "{now:?}");
+    let next = drawn(&mut endpoint, &mut io, now, cookie, number + 1);
+    assert_eq!(next, 1);
 }

@@ -8,7 +8,7 @@ use crate::transport::endpoint::trust::{TICKET_BITS, TICKET_KEPT};
 use crate::transport::wire::Challenge;
 use crate::transport::wire::{Fin, Resend, Spans};
 
-fn with_unscheduled() -> Resolved {
+pub(super) fn with_unscheduled() -> Resolved {
     Resolved {
         unscheduled: 8,
         ..config()
@@ -17,14 +17,20 @@ fn with_unscheduled() -> Resolved {
 
 /// A SYNC of a message that comes whole without tokens, and its data.
 pub(super) fn whole(cookie: u64) -> [Packet; 2] {
+    whole_showing(cookie, 0)
+}
+
+/// The same. The SYNC shows a ticket, or the number of a CHALLENGE.
+pub(super) fn whole_showing(cookie: u64, echo: u64) -> [Packet; 2] {
     let sync = Sync {
+        echo,
         unscheduled: 1000,
         ..sync(cookie, 1000)
     };
-    [Packet::Sync(sync), unscheduled(cookie, 0, 1000)]
+    [Packet::Sync(sync), data_unscheduled(cookie, 0, 1000)]
 }
 
-fn unscheduled(cookie: u64, offset: u32, len: u32) -> Packet {
+pub(super) fn data_unscheduled(cookie: u64, offset: u32, len: u32) -> Packet {
     Packet::Data(Data {
         cookie: Cookie(cookie),
         token: 0,
@@ -36,7 +42,7 @@ fn unscheduled(cookie: u64, offset: u32, len: u32) -> Packet {
 }
 
 /// The number of the CHALLENGE among some packets.
-fn echo(sent: &[Packet]) -> Option<u64> {
+pub(super) fn echo(sent: &[Packet]) -> Option<u64> {
     sent.iter().find_map(|packet| match packet {
         Packet::Challenge(challenge) if !challenge.ticket => Some(challenge.echo),
         _ => None,
@@ -44,14 +50,14 @@ fn echo(sent: &[Packet]) -> Option<u64> {
 }
 
 /// The ticket among some packets.
-fn ticket(sent: &[Packet]) -> Option<u64> {
+pub(super) fn ticket(sent: &[Packet]) -> Option<u64> {
     sent.iter().find_map(|packet| match packet {
         Packet::Challenge(challenge) if challenge.ticket => Some(challenge.echo),
         _ => None,
     })
 }
 
-fn tokens(sent: &[Packet]) -> Vec<wire::Token> {
+pub(super) fn tokens(sent: &[Packet]) -> Vec<wire::Token> {
     let token = |packet: &Packet| match packet {
         Packet::Token(token) => Some(*token),
         _ => None,
@@ -60,7 +66,7 @@ fn tokens(sent: &[Packet]) -> Vec<wire::Token> {
 }
 
 /// Bytes of the IP packet.
-fn ip_bytes(from: &Address, packet: &Packet) -> u64 {
+pub(super) fn ip_bytes(from: &Address, packet: &Packet) -> u64 {
     u64::from(packet.bytes()) + if from.is_ipv4() { 28 } else { 48 }
 }
 
@@ -99,7 +105,7 @@ fn a_stranger_is_sent_at_most_three_times_what_came() {
                     len: 1,
                     flags: FLAG_REN,
                 }),
-                unscheduled(7, 1, 1),
+                data_unscheduled(7, 1, 1),
                 Packet::Fin(Fin {
                     cookie,
                     length: 40_000,
@@ -161,22 +167,18 @@ fn a_strangers_message_is_delivered_when_it_echoes_the_challenge() {
             ..sync(7, 1000)
         })
     };
-    // A guess, a number from another address, and one that is too old.
-    let late = NOW + Nanos(18 * Nanos::SECOND.0);
+    // A guess, a number from another address, and one that is too old: at a receiver that keeps
+    // nothing of the message, as this one would give it up before.
     endpoint.receive(NOW, &from, answer(challenge ^ 1), &mut io);
     endpoint.receive(NOW, &host(2, false), answer(challenge), &mut io);
     assert_eq!(endpoint.stats().get(Counter::EchoWrong), 2);
-    let old = sync(8, 1000);
-    endpoint.receive(
-        late,
-        &from,
-        Packet::Sync(Sync {
-            echo: challenge,
-            ..old
-        }),
-        &mut io,
-    );
-    assert_eq!(endpoint.stats().get(Counter::EchoWrong), 3);
+    for (seconds, wrong) in [(8, 0), (18, 1)] {
+        let (mut later, mut io) = new(&with_unscheduled());
+        let at = NOW + Nanos(seconds * Nanos::SECOND.0);
+        later.receive(at, &from, answer(challenge), &mut io);
+        assert_eq!(later.stats().get(Counter::EchoWrong), wrong);
+        assert_eq!(later.stats().get(Counter::EchoReceived), 1 - wrong);
+    }
     assert!(io.delivered.is_empty());
     endpoint.receive(NOW, &from, answer(challenge), &mut io);
     assert_eq!((io.delivered.len(), io.progress), (1, 1));
@@ -275,7 +277,7 @@ fn forged_messages_never_keep_honest_ones_out() {
                 };
                 endpoint.receive(now, &from, Packet::Sync(again), &mut io);
                 // Where nothing was kept of it, its data is sent once more.
-                endpoint.receive(now, &from, unscheduled(cookie, 0, 1000), &mut io);
+                endpoint.receive(now, &from, data_unscheduled(cookie, 0, 1000), &mut io);
             }
             delivered += io.delivered.drain(..).count() as u64;
         }
@@ -340,7 +342,7 @@ fn many_bytes_in_a_strangers_name_do_not_shut_it_out() {
     endpoint.receive(NOW, &from, Packet::Sync(sync(666, 1_000_000)), &mut io);
     let mut now = NOW;
     for n in 0..960_000_u64 {
-        endpoint.receive(now, &from, unscheduled(666, 0, 1450), &mut io);
+        endpoint.receive(now, &from, data_unscheduled(666, 0, 1450), &mut io);
         if n % 1000 == 0 {
             now += Nanos(1_200_000);
             endpoint.timer(now, now.0 as u32, &mut io);
@@ -403,7 +405,8 @@ pub(super) fn send(
     endpoint.send(NOW, to, &outgoing(), (), io)
 }
 
-fn outgoing() -> Outgoing {
+/// A message of 100 000 bytes.
+pub(super) fn outgoing() -> Outgoing {
     Outgoing {
         source: 1,
         destination: 2,
@@ -429,7 +432,7 @@ fn a_message_is_remembered_as_long_as_its_sender_tries() {
             ..sync(7, 1000)
         };
         endpoint.receive_known(NOW, &from, Packet::Sync(first), &mut io);
-        endpoint.receive(NOW, &from, unscheduled(7, 0, 1000), &mut io);
+        endpoint.receive(NOW, &from, data_unscheduled(7, 0, 1000), &mut io);
         assert_eq!(io.delivered.len(), 1);
         let mut now = NOW;
         while let Some(at) = endpoint.next_timer() {
@@ -447,7 +450,7 @@ fn a_message_is_remembered_as_long_as_its_sender_tries() {
         ..sync(7, 1000)
     });
     endpoint.receive_known(NOW, &from, first, &mut io);
-    endpoint.receive(NOW, &from, unscheduled(7, 0, 1000), &mut io);
+    endpoint.receive(NOW, &from, data_unscheduled(7, 0, 1000), &mut io);
     io.take();
     let later = NOW + Nanos(15 * Nanos::SECOND.0);
     endpoint.timer(later, later.0 as u32, &mut io);

@@ -6,6 +6,7 @@ mod flood;
 mod honest;
 mod named;
 mod packets;
+mod room;
 mod sockets;
 
 use anyhow::Result;
@@ -21,6 +22,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
         .needs(&[Need::Speed])
         .timeout_s(3000),
     Case::new("transport/hostile/known-name", named::run).timeout_s(300),
+    Case::new("transport/hostile/receive-room", room::run).timeout_s(300),
     Case::new("transport/hostile/options", sockets::options).timeout_s(180),
     Case::new("transport/hostile/ancillary", sockets::ancillary).timeout_s(180),
 ];

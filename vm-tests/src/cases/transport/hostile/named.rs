@@ -80,16 +80,22 @@ fn one_family(ctx: &mut Ctx, ipv6: bool) -> Result<()> {
         "the first message: {first:?}"
     );
     // The reply showed the ticket that came with the request.
-    let shown = counters(&friend.ns)?["ticket-valid"];
-    ensure!(shown == 1, "{shown} replies showed a ticket");
+    // On a machine that is slow to answer a SYNC is repeated, and shows its ticket again.
+    let seen = counters(&friend.ns)?;
+    let (shown, most) = (seen["ticket-valid"], 1 + seen["sync-repeated"]);
+    ensure!(
+        (1..=most).contains(&shown),
+        "{shown} replies showed a ticket, not 1 to {most}"
+    );
     exchange()?;
     let known = counters(&victim.ns)?;
-    for (name, more) in [("ticket-valid", 1), ("challenge-sent", 0)] {
+    let more = |name: &str| known[name] - first[name];
+    let most = 1 + more("sync-repeated");
+    for (name, allowed) in [("ticket-valid", 1..=most), ("challenge-sent", 0..=0)] {
+        let more = more(name);
         ensure!(
-            known[name] == first[name] + more,
-            "{name}: {} after {}",
-            known[name],
-            first[name]
+            allowed.contains(&more),
+            "{name}: {more} more, not {allowed:?}"
         );
     }
 
@@ -115,12 +121,17 @@ fn one_family(ctx: &mut Ctx, ipv6: bool) -> Result<()> {
         since("echo-wrong"),
     ));
     ensure!(since("sync-received") > FORGED / 2, "they did not arrive");
-    for (name, more) in [
-        ("in-delivered", FORGED / 100),
-        ("ticket-valid", FORGED / 100),
-        ("sender-proven", 0),
+    let own = FORGED / 100;
+    for (name, allowed) in [
+        ("in-delivered", own..=own),
+        ("ticket-valid", own..=own + since("sync-repeated")),
+        ("sender-proven", 0..=0),
     ] {
-        ensure!(since(name) == more, "{name}: {} more", since(name));
+        let more = since(name);
+        ensure!(
+            allowed.contains(&more),
+            "{name}: {more} more, not {allowed:?}"
+        );
     }
     Ok(())
 }

@@ -229,6 +229,7 @@ pub(super) fn both_sides(_: &mut Ctx) -> Result<()> {
     const BIG: u64 = 8 << 20;
     let mut two = Two::new(&[
         Attr::U32(config::RECEIVE_BUFFER, 1 << 18),
+        Attr::U32(config::RECEIVE_BUFFER_MAX, 1 << 18),
         Attr::U32(config::SEND_BUFFER, 1 << 24),
     ])?;
     let mut far = Generic::open(&two.net.hosts[1].ns, FAMILY)?;

@@ -17,7 +17,7 @@ const DEFAULTS: &[Attr] = &[
     U32(config::POLICY, 1),
     U64(config::LINK_RATE64, 0),
     U32(config::TOKEN_SHARE, 51_787_916),
-    U32(config::FEEDBACK, 1),
+    U32(config::FEEDBACK, 3),
     U32(config::INITIAL_RATE, 1_000_000_000),
     U32(config::MIN_RATE, 4_000_000),
     U32(config::TARGET_LOSS, 100_000_000),
@@ -29,7 +29,7 @@ const DEFAULTS: &[Attr] = &[
     U64(config::BASE_RTT, 50_000),
     U64(config::TOKEN_EXPIRY, 0),
     U32(config::CLOCK, 0),
-    U32(config::PRIORITIES, 6),
+    U32(config::PRIORITIES, 0),
     U32(config::PRIORITY_PACKETS, 20_000),
     U32(config::PRIORITY_A, 1000),
     U32(config::PRIORITY_B, 0),
@@ -56,6 +56,8 @@ const DEFAULTS: &[Attr] = &[
     U32(config::KEY, 0),
     U32(config::ACCEPT_KEY, 0),
     U32(config::ACCEPT_KEY_2, 0),
+    U32(config::RECEIVE_BUFFER_MAX, 64 << 20),
+    U32(config::RECEIVE_MEMORY, 256 << 20),
 ];
 
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {

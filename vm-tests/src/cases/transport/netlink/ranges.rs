@@ -44,8 +44,8 @@ const REFUSED: &[(&[Attr], &str)] = &[
         "token-share: 50.0000001% is not in 0.01%..50%",
     ),
     (
-        &[U32(config::FEEDBACK, 2)],
-        "feedback: 2 is none of midpoint|weighted",
+        &[U32(config::FEEDBACK, 4)],
+        "feedback: 4 is none of midpoint|weighted|ranked|auto",
     ),
     (
         &[U32(config::INITIAL_RATE, 9_999)],
@@ -125,16 +125,12 @@ const REFUSED: &[(&[Attr], &str)] = &[
     ),
     (&[U32(config::CLOCK, 2)], "clock: 2 is none of realtime|tai"),
     (
-        &[U32(config::PRIORITIES, 0)],
-        "priorities: 0 is not in 1..8",
-    ),
-    (
         &[U32(config::PRIORITIES, 9)],
-        "priorities: 9 is not in 1..8",
+        "priorities: 9 is not in 1..8 or auto",
     ),
     (
         &[U32(config::PRIORITIES, 257)],
-        "priorities: 257 is not in 1..8",
+        "priorities: 257 is not in 1..8 or auto",
     ),
     (
         &[U32(config::PRIORITY_PACKETS, 1)],
@@ -237,6 +233,14 @@ const REFUSED: &[(&[Attr], &str)] = &[
         "receive-buffer: 4294967295b is not in 64kb..1gb",
     ),
     (
+        &[U32(config::RECEIVE_BUFFER_MAX, 65_535)],
+        "receive-buffer-max: 65535b is not in 64kb..1gb",
+    ),
+    (
+        &[U32(config::RECEIVE_MEMORY, u32::MAX)],
+        "receive-memory: 4294967295b is not in 64kb..1gb",
+    ),
+    (
         &[U32(config::DSCP_SIGNAL, 64)],
         "dscp-signal: 64 is not in 0..63",
     ),
@@ -300,8 +304,8 @@ const REFUSED: &[(&[Attr], &str)] = &[
     ),
     // Nor what comes after it.
     (
-        &[U32(config::PRIORITIES, 0), U32(config::MAX_INCOMING, 7)],
-        "priorities: 0 is not in 1..8",
+        &[U32(config::PRIORITIES, 9), U32(config::MAX_INCOMING, 7)],
+        "priorities: 9 is not in 1..8 or auto",
     ),
     (
         &[U64(config::LINK_IN_FORCE, 1_250_000_000)],

@@ -3,6 +3,7 @@
 //! in their queues, and how they are ended by somebody else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
@@ -15,8 +16,8 @@ use turnstile_socket::{SendOptions, Socket};
 
 use super::content::content;
 use super::support::{
-    addresses, delivered, joined, nothing_more, pair, read_once, refused, send_once, sender,
-    socket, unbound, PORT,
+    addresses, delivered, joined, nothing_more, pair, read_once, receiver, refused, send_once,
+    sender, socket, unbound, PORT,
 };
 use crate::cmd::json;
 use crate::harness::{Case, Ctx};
@@ -29,6 +30,7 @@ use diag::{Diag, Entry, AF_INET, AF_INET6, ALL};
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/sockets/owner", owner),
     Case::new("transport/sockets/queues", queues),
+    Case::new("transport/sockets/acknowledged-late", acknowledged_late).timeout_s(120),
     Case::new("transport/sockets/closing", closing),
     Case::new("transport/sockets/namespaces", namespaces),
     // As many sockets make the kernel keep some objects for good.
@@ -241,6 +243,55 @@ fn queues(_: &mut Ctx) -> Result<()> {
         let message = receiver.recv_message(1 << 20)?;
         ensure!(message.data.len() == 1_000_000, "{}", message.data.len());
         receives(there, "the long one read", 0, 0, 0)?;
+    }
+    Ok(())
+}
+
+/// The receiver's signals are lost while a megabyte of a message arrives, and then one ACK covers
+/// all of it: what was written is given back, though not with the lock held, and the rest follows.
+fn acknowledged_late(_: &mut Ctx) -> Result<()> {
+    const FIRST: usize = 1 << 20;
+    for v6 in 0..2 {
+        let net = pair()?;
+        let here = &net.hosts[0].ns;
+        let to = receiver(&net.hosts[1].ns)?;
+        to.set_recv_buffer_size(16 << 20)?;
+        let from = sender(here)?;
+        from.set_send_buffer_size(16 << 20)?;
+        here.run("nft add table inet hole")?;
+        here.run_with(
+            "nft -f -",
+            "table inet hole {\n chain in {\n  type filter hook input priority 0;\n  \
+               ip dscp 48 drop\n  ip6 dscp 48 drop\n }\n}\n",
+        )?;
+        let data = content(1, FIRST + 100_000);
+        let (first, last) = data.split_at(FIRST);
+        let mut writer = from.begin(addresses(&net.hosts[1])[v6], &SendOptions::default())?;
+        writer.write_all(first)?;
+        writer.flush()?;
+        let mut came = Vec::new();
+        let mut buffer = vec![0; 1 << 20];
+        // The writer keeps the last byte back, and the reader the one before.
+        while came.len() + 2 < FIRST {
+            let read = to.recv(&mut buffer)?;
+            came.extend_from_slice(&buffer[..read.len]);
+        }
+        let held = only(here, "-m")?["memory"]["send"].as_u64();
+        ensure!(held >= Some(FIRST as u64), "{held:?} B are held");
+        let queued = from.outgoing_queued()?;
+        ensure!(queued + 1 == FIRST, "{queued} B are not acknowledged");
+        here.run("nft delete table inet hole")?;
+        wait_until(|| Ok(from.outgoing_queued()? == 0))?;
+        // But for the block that is written to next.
+        wait_until(|| Ok(only(here, "-m")?["memory"]["send"].as_u64() < Some(64 << 10)))?;
+        writer.write_all(last)?;
+        writer.finish()?;
+        while came.len() < data.len() {
+            let read = to.recv(&mut buffer)?;
+            came.extend_from_slice(&buffer[..read.len]);
+        }
+        ensure!(came == data, "other bytes came");
+        delivered(&from, 1)?;
     }
     Ok(())
 }

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Tickets that are kept by whoever had an address before: little is sent to its present owner.
+
+use super::trust::{echo, ip_bytes, tokens};
+use super::*;
+use crate::transport::endpoint::trust::TICKET_BITS;
+
+/// An endpoint, and a ticket of an address.
+fn with_ticket(from: &Address) -> (Messages, Io, u64) {
+    let (endpoint, io) = new(&config());
+    let ticket = endpoint.ticket_of(NOW.0 >> TICKET_BITS, from);
+    (endpoint, io, ticket)
+}
+
+fn opened(cookie: u64, length: u32, echo: u64) -> Packet {
+    Packet::Sync(Sync {
+        echo,
+        ..sync(cookie, length)
+    })
+}
+
+/// What is sent until `end`, and the packets.
+fn until(endpoint: &mut Messages, end: Nanos, io: &mut Io) -> (u64, Vec<Packet>) {
+    let mut now = NOW;
+    while let Some(at) = endpoint.next_timer().filter(|at| *at < end) {
+        now = now.max(at);
+        endpoint.timer(now, now.0 as u32, io);
+    }
+    let sent: Vec<_> = io.sent.drain(..).collect();
+    let bytes = sent.iter().map(|(.., bytes)| u64::from(*bytes)).sum();
+    (
+        bytes,
+        sent.into_iter().map(|(_, packet, ..)| packet).collect(),
+    )
+}
+
+/// One SYNC with a ticket draws 16 KiB at most, and many of one address draw little more together.
+#[test]
+fn a_ticket_draws_no_more_than_a_few_tokens() {
+    for v6 in [false, true] {
+        let from = host(1, v6);
+        for messages in [1, 2, 60_u64] {
+            let (mut endpoint, mut io, ticket) = with_ticket(&from);
+            let mut came = 0;
+            for cookie in 0..messages {
+                let packet = opened(100 + cookie, 10_000_000, ticket);
+                came += ip_bytes(&from, &packet);
+                endpoint.receive(NOW, &from, packet, &mut io);
+            }
+            assert_eq!(endpoint.stats().get(Counter::TicketValid), messages);
+            let (went, packets) = until(&mut endpoint, NOW + Nanos(20 * Nanos::SECOND.0), &mut io);
+            let most: u64 = (1..=messages).map(|nth| 16_384 / nth).sum();
+            assert!(went <= most + 3 * came, "{messages}: {went} B for {came}");
+            assert!(
+                tokens(&packets).len() as u64 >= messages,
+                "{}",
+                packets.len()
+            );
+            // All has ended, and what the peer was counted for, too.
+            assert_eq!(endpoint.counts().1, 0);
+        }
+    }
+}
+
+/// What answers a token shows that somebody is there: that message is bounded no more, and later
+/// ones have more room again. So does the echo of a CHALLENGE, which comes when the room is used up
+/// and the sender asks.
+#[test]
+fn who_answers_is_sent_all() {
+    let from = host(1, false);
+    let (mut endpoint, mut io, ticket) = with_ticket(&from);
+    let at = |times: u64| NOW + Nanos(times * 2 * Nanos::SECOND.0);
+    let drawn = |endpoint: &mut Messages, io: &mut Io, cookie: u64, time: u64| {
+        let packet = opened(cookie, 10_000_000, ticket);
+        endpoint.receive(at(time), &from, packet, io);
+        until(endpoint, at(time + 1), io)
+    };
+    let (first, packets) = drawn(&mut endpoint, &mut io, 100, 0);
+    assert!((12_000..16_800).contains(&first), "{first}");
+    let (second, _) = drawn(&mut endpoint, &mut io, 101, 1);
+    let most = 16_384 + 8_192 + 2 * 3 * 100;
+    assert!(
+        second > 7_000 && first + second <= most,
+        "{first} and {second}"
+    );
+    // The first one's sender answers.
+    let token = *tokens(&packets).last().expect("tokens");
+    endpoint.receive(at(2), &from, answer(&token, 0, 1000), &mut io);
+    let (more, _) = until(&mut endpoint, at(3), &mut io);
+    assert!(more > first, "{more}");
+    // The second one's shows its ticket once more, which is nothing new, and then the echo.
+    let show = |endpoint: &mut Messages, io: &mut Io, number: u64| {
+        endpoint.receive(at(3), &from, opened(101, 10_000_000, number), io);
+        io.sent
+            .drain(..)
+            .map(|(_, packet, ..)| packet)
+            .collect::<Vec<_>>()
+    };
+    let number = echo(&show(&mut endpoint, &mut io, ticket)).expect("a CHALLENGE");
+    let bounded = |endpoint: &mut Messages| {
+        let mut is_bounded = |index| {
+            endpoint
+                .ins
+                .get_mut(index)
+                .is_some_and(|it| it.is_bounded())
+        };
+        (0..3).filter(|index| is_bounded(*index)).count()
+    };
+    assert_eq!(bounded(&mut endpoint), 1);
+    show(&mut endpoint, &mut io, number);
+    assert_eq!(bounded(&mut endpoint), 0);
+    // None is unanswered now.
+    let (third, _) = drawn(&mut endpoint, &mut io, 102, 3);
+    assert!(third > 12_000, "{third}");
+}
+
+/// A ticket that comes later than its message's SYNC counts no more than one that came with it, and
+/// guesses of tokens' numbers end.
+#[test]
+fn late_tickets_and_guesses_draw_no_more() {
+    let from = host(1, false);
+    let (mut endpoint, mut io, ticket) = with_ticket(&from);
+    for number in [0, ticket, ticket] {
+        endpoint.receive(NOW, &from, opened(100, 10_000_000, number), &mut io);
+    }
+    let (went, packets) = until(&mut endpoint, NOW + Nanos::SECOND, &mut io);
+    assert!((15_000..17_500).contains(&went), "{went}");
+    let token = tokens(&packets)[0];
+    for guess in 0..64 {
+        let wrong = wire::Token {
+            sequence: token.sequence.wrapping_sub(1 + guess),
+            ..token
+        };
+        endpoint.receive(NOW, &from, answer(&wrong, 0, 1), &mut io);
+    }
+    endpoint.receive(NOW, &from, answer(&token, 0, 1), &mut io);
+    assert!(endpoint.ins.get_mut(0).unwrap().is_bounded());
+}

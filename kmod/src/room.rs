@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A socket's send buffer: what each of its peers has of it, and who waits for more.
+
+use crate::memory::atomic;
+use kernel::prelude::*;
+use kernel::rbtree::RBTree;
+use knet_transport::SockAddress;
+
+/// An address, its scope, and a port or [`ALL`] of them.
+type Key = ([u8; 16], u32, u32);
+
+/// Instead of a port: all peers of the address.
+const ALL: u32 = u32::MAX;
+
+/// The bytes of a send buffer that its peers have.
+pub(crate) struct Peers {
+    all: RBTree<Key, u32>,
+    /// The latest peer and address that have none: they may soon have some again.
+    empty: [Option<Key>; 2],
+}
+
+fn keys(to: &SockAddress) -> [Key; 2] {
+    [(to.ip, to.scope, to.port.into()), (to.ip, to.scope, ALL)]
+}
+
+impl Peers {
+    pub(crate) fn new() -> Self {
+        Self {
+            all: RBTree::new(),
+            empty: [None; 2],
+        }
+    }
+
+    /// What a peer has, and all of its address.
+    pub(crate) fn of(&self, to: &SockAddress) -> (u32, u32) {
+        let [peer, host] = keys(to).map(|key| self.all.get(&key).copied().unwrap_or(0));
+        (peer, host)
+    }
+
+    /// There will be a message to a peer: then [`Peers::more`] finds its place. No memory: an
+    /// error.
+    pub(crate) fn prepare(&mut self, to: &SockAddress) -> Result {
+        for key in keys(to) {
+            if self.all.get(&key).is_none() {
+                if let Err(error) = self.all.try_create_and_insert(key, 0, atomic()) {
+                    self.less(to, 0);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A peer has more.
+    pub(crate) fn more(&mut self, to: &SockAddress, bytes: u32) {
+        for key in keys(to) {
+            if let Some(has) = self.all.get_mut(&key) {
+                *has = has.saturating_add(bytes);
+            }
+        }
+    }
+
+    /// A peer has less. `true`: nothing any more.
+    pub(crate) fn less(&mut self, to: &SockAddress, bytes: u32) -> bool {
+        let mut none = false;
+        for (key, kind) in keys(to).into_iter().zip([0, 1]) {
+            let Some(has) = self.all.get_mut(&key) else {
+                continue;
+            };
+            *has = has.saturating_sub(bytes);
+            if *has == 0 {
+                none |= kind == 0;
+                self.keep(key, kind);
+            }
+        }
+        none
+    }
+
+    /// One has nothing: the one that had nothing before is forgotten, if it still has none.
+    fn keep(&mut self, key: Key, kind: usize) {
+        let Some(empty) = self.empty.get_mut(kind) else {
+            return;
+        };
+        let Some(before) = empty.replace(key).filter(|before| *before != key) else {
+            return;
+        };
+        if self.all.get(&before) == Some(&0) {
+            self.all.remove(&before);
+        }
+    }
+}
+
+/// Room that somebody waits for.
+pub(crate) struct Wanted {
+    /// Whom it is for. `None`: a peer that has all for itself.
+    pub(crate) share: Option<SockAddress>,
+    /// For any peer: several wait, for different ones.
+    pub(crate) several: bool,
+    /// Bytes; the fewest, if several wait.
+    pub(crate) bytes: u32,
+}
+
+/// What a peer may have of a send buffer.
+pub(crate) struct Room {
+    /// If nothing for it were under way.
+    pub(crate) most: u32,
+    /// More than it has.
+    pub(crate) free: u32,
+}

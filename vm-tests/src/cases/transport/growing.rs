@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A receive buffer that nobody has set is as large as what is under way needs it, within limits.
+
+use std::time::Duration;
+
+use anyhow::{ensure, Context, Result};
+use turnstile_socket::{SendOptions, Socket};
+
+use super::content;
+use super::support::{addresses, configure, delivered, pair, receiver, same, sender, socket, PORT};
+use crate::harness::{Case, Ctx};
+use crate::topology::Net;
+
+pub(in crate::cases) const CASES: &[Case] = &[
+    Case::new("transport/growing/on-demand", on_demand).timeout_s(120),
+    Case::new("transport/growing/not-if-set", not_if_set),
+    Case::new("transport/growing/smaller-than-what-waits", smaller),
+    Case::new("transport/growing/all-together", all_together).timeout_s(120),
+];
+
+/// The size at first, as `getsockopt` tells it.
+const FIRST: usize = 8 << 20;
+
+fn size(socket: &Socket) -> Result<usize> {
+    socket.recv_buffer_size().context("SO_RCVBUF")
+}
+
+/// Sends messages of so many bytes that nobody reads; they are delivered all the same.
+fn deliver(net: &Net, ipv6: bool, lengths: &[usize]) -> Result<()> {
+    let from = sender(&net.hosts[0].ns)?;
+    let there = addresses(&net.hosts[1])[usize::from(ipv6)];
+    for (number, len) in (0..).zip(lengths) {
+        let bytes = content::content(number, *len);
+        from.send_to(&bytes, there, &SendOptions::default())?;
+    }
+    delivered(&from, lengths.len() as u32)
+}
+
+/// Messages longer than the buffer come whole, one beside the other, with nobody reading; and the
+/// buffer is small again when they were read.
+fn on_demand(ctx: &mut Ctx) -> Result<()> {
+    const LENGTHS: [usize; 4] = [5_000_000, 100, 2_000_000, 3_000_000];
+    let net = pair()?;
+    let to = receiver(&net.hosts[1].ns)?;
+    for ipv6 in [false, true] {
+        ensure!(size(&to)? == FIRST, "{} at first", size(&to)?);
+        deliver(&net, ipv6, &LENGTHS)?;
+        let grown = size(&to)?;
+        ctx.note(format!("grown to {grown}"));
+        let needed = 2 * LENGTHS.iter().sum::<usize>();
+        ensure!(
+            (needed..4 * needed).contains(&grown),
+            "{grown} for {needed} bytes"
+        );
+        let mut left: Vec<_> = (0..).zip(LENGTHS).collect();
+        while !left.is_empty() {
+            let came = to.recv_message(1 << 24)?.data;
+            let at = left.iter().position(|(_, len)| *len == came.len());
+            let (number, len) = left.remove(at.context("a message of another length")?);
+            same("the message", &came, &content::content(number, len))?;
+        }
+        ensure!(size(&to)? == FIRST, "{} when all was read", size(&to)?);
+    }
+    Ok(())
+}
+
+/// What the program sets stays, also if it sets it while the buffer is large.
+fn not_if_set(_: &mut Ctx) -> Result<()> {
+    let net = pair()?;
+    let to = receiver(&net.hosts[1].ns)?;
+    deliver(&net, false, &[7_000_000])?;
+    to.set_recv_buffer_size(150_000)?;
+    ensure!(size(&to)? == 300_000, "{} was set", size(&to)?);
+    let bytes = to.recv_message(1 << 24)?.data;
+    ensure!(bytes.len() == 7_000_000, "{} bytes", bytes.len());
+    ensure!(size(&to)? == 300_000, "{} when it was read", size(&to)?);
+    deliver(&net, false, &[40_000, 40_000])?;
+    ensure!(size(&to)? == 300_000, "{} later", size(&to)?);
+    Ok(())
+}
+
+/// A message waits for room, and the program makes the buffer so small that it never finds it: it
+/// streams.
+fn smaller(_: &mut Ctx) -> Result<()> {
+    const LENGTHS: [usize; 3] = [100_000, 80_000, 120_000];
+    let net = pair()?;
+    for ipv6 in [false, true] {
+        let to = receiver(&net.hosts[1].ns)?;
+        to.set_recv_buffer_size(256 << 10)?;
+        let from = sender(&net.hosts[0].ns)?;
+        let there = addresses(&net.hosts[1])[usize::from(ipv6)];
+        for (number, len) in (0..).zip(LENGTHS) {
+            let bytes = content::content(number, len);
+            from.send_to(&bytes, there, &SendOptions::default())?;
+        }
+        delivered(&from, 2)?;
+        to.set_recv_buffer_size(64 << 10)?;
+        ensure!(from.completion()?.is_none(), "there was room for the third");
+        for _ in LENGTHS {
+            let came = to.recv_message(1 << 20)?.data;
+            let at = LENGTHS.iter().position(|len| *len == came.len());
+            let number = at.context("a message of another length")?;
+            same(
+                "a message",
+                &came,
+                &content::content(number as u64, came.len()),
+            )?;
+        }
+        told(&from)?;
+    }
+    Ok(())
+}
+
+/// The next message is delivered.
+fn told(from: &Socket) -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let done = from.wait_completion(Some(PATIENCE))?;
+    Ok(done.context("no message was reported")?.outcome?)
+}
+
+/// All buffers of a namespace together grow by no more than `receive-memory`; what a socket gives
+/// back, or leaves behind, another one may have.
+fn all_together(_: &mut Ctx) -> Result<()> {
+    const LEN: usize = 6_500_000;
+    let net = pair()?;
+    // Each of them grows from 4 to 8 MiB; and to half of what it may have a message is whole.
+    configure(&net.hosts[1].ns, "receive-memory 12mb")?;
+    configure(&net.hosts[0].ns, "send-buffer 32mb")?;
+    let open = |n: u16| socket(&net.hosts[1].ns, &format!("[::]:{}", PORT + n));
+    let (one, two) = (open(0)?, open(1)?);
+    let from = sender(&net.hosts[0].ns)?;
+    let send = |to: u16| {
+        let mut there = addresses(&net.hosts[1])[0];
+        there.set_port(PORT + to);
+        from.send_to(&content::content(1, LEN), there, &SendOptions::default())
+    };
+    send(0)?;
+    told(&from)?;
+    ensure!(size(&one)? == 2 * FIRST, "{} for one", size(&one)?);
+    // For this one there is not as much: it comes while it is read.
+    send(1)?;
+    std::thread::sleep(Duration::from_secs(1));
+    ensure!(size(&two)? < 2 * FIRST, "{} for the second", size(&two)?);
+    ensure!(from.completion()?.is_none(), "it came whole");
+    ensure!(two.recv_message(1 << 24)?.data.len() == LEN, "the second");
+    told(&from)?;
+    // What is closed gives back.
+    drop(one);
+    std::thread::sleep(Duration::from_secs(1));
+    send(1)?;
+    told(&from)?;
+    ensure!(size(&two)? == 2 * FIRST, "{} at last", size(&two)?);
+    ensure!(two.recv_message(1 << 24)?.data.len() == LEN, "the last");
+    Ok(())
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Published loads over one link, with Turnstile as it is shipped, TCP and DCTCP, beside the
+//! shortest times that there could be.
+
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use anyhow::Result;
+use turnstile_test_protocol::lab::{SetUpLines, Table};
+use turnstile_workload::figures::{mean, percentile};
+
+use super::report::number;
+use super::{Experiment, Lab};
+use crate::scenario::mixed::{run_on, Load, Use, Way};
+use crate::scenario::{delay_for, Carrier, Queues, Seen, FULL_PAYLOAD, FULL_WIRE, RTO, THRESHOLD};
+use crate::topology::Link;
+use crate::traffic::messages::{Class, Done, Message, Sizes, WEB_SEARCH};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "loads",
+    title: "messages of a web search at 60 % load, by default settings and one socket per host",
+    source: "DCTCP fig. 4 (lengths); TOP section 5.2 (Poisson arrivals over a dumbbell)",
+    run,
+};
+
+const RATE: u64 = 10_000_000_000;
+/// A token's way to the sender and its packet's way back, ns.
+const RTT: u64 = 48_000;
+/// Links from host to host.
+const HOPS: u64 = 3;
+/// Buffer of a switch's port, bytes.
+const BUFFER: u32 = 128_000;
+/// Messages.
+const COUNT: usize = 300;
+/// Draws of so many.
+const DRAWS: usize = 3;
+
+const CLASSES: [Class; 5] = [
+    Class {
+        name: "below 10 KB",
+        from: 0,
+        below: 10_000,
+    },
+    Class {
+        name: "10 KB to 100 KB",
+        from: 10_000,
+        below: 100_000,
+    },
+    Class {
+        name: "100 KB to 1 MB",
+        from: 100_000,
+        below: 1_000_000,
+    },
+    Class {
+        name: "1 MB and more",
+        from: 1_000_000,
+        below: u64::MAX,
+    },
+    Class {
+        name: "all",
+        from: 0,
+        below: u64::MAX,
+    },
+];
+
+/// The shortest time that a message could take on the idle network, ns: payload and headers at the
+/// link's rate, the last packet once more for each further link, propagation. No token, no
+/// handshake.
+fn ideal(bytes: u64) -> f64 {
+    let (full, rest) = (bytes / FULL_PAYLOAD, bytes % FULL_PAYLOAD);
+    let headers = FULL_WIRE - FULL_PAYLOAD;
+    let last = if rest == 0 { FULL_WIRE } else { rest + headers };
+    let partial = if rest == 0 { 0 } else { rest + headers };
+    let on_wire = full * FULL_WIRE + partial + (HOPS - 1) * last.max(84);
+    let delay = HOPS * delay_for(RTT, HOPS, RATE);
+    on_wire as f64 * 8e9 / RATE as f64 + delay as f64
+}
+
+/// The times of a fluid that is sent in the order of what is left (SRPT) over the link in the
+/// middle, at what tokens leave of it.
+fn srpt(messages: &[Message]) -> Vec<Done> {
+    const SHARE: f64 = 1538.0 / 1622.0;
+    let service = |bytes: u64| {
+        let packets = bytes.div_ceil(FULL_PAYLOAD);
+        (bytes + packets * (FULL_WIRE - FULL_PAYLOAD)) as f64 * 8e9 / (RATE as f64 * SHARE)
+    };
+    let mut order: Vec<usize> = (0..messages.len()).collect();
+    order.sort_by_key(|index| messages[*index].at);
+    let mut done: Vec<Done> = messages
+        .iter()
+        .map(|&message| Done {
+            message,
+            took: None,
+        })
+        .collect();
+    // What is left, ns of service, and which; the least first.
+    let mut left: BinaryHeap<std::cmp::Reverse<(u64, usize)>> = BinaryHeap::new();
+    let mut now = 0.0;
+    let mut next = order.into_iter().peekable();
+    loop {
+        let arrival = next.peek().map(|index| messages[*index].at as f64);
+        match (left.pop(), arrival) {
+            (None, None) => return done,
+            (None, Some(at)) => now = f64::max(now, at),
+            (Some(std::cmp::Reverse((need, index))), at) => {
+                let end = now + need as f64;
+                match at {
+                    Some(at) if at < end => {
+                        let rest = (end - at) as u64;
+                        left.push(std::cmp::Reverse((rest, index)));
+                        now = at;
+                    }
+                    _ => {
+                        now = end;
+                        let message = messages[index];
+                        let fixed = ideal(message.bytes) - service(message.bytes) * SHARE;
+                        done[index].took = Some((end - message.at as f64 + fixed) as u64);
+                        continue;
+                    }
+                }
+            }
+        }
+        while let Some(index) = next.next_if(|index| messages[*index].at as f64 <= now) {
+            left.push(std::cmp::Reverse((
+                service(messages[index].bytes) as u64,
+                index,
+            )));
+        }
+    }
+}
+
+fn run(lab: &mut Lab) -> Result<()> {
+    let link = Link::new(RATE, delay_for(RTT, HOPS, RATE)).buffer(BUFFER);
+    let load = Load {
+        pairs: 4,
+        link,
+        sizes: SIZES,
+        count: COUNT,
+        load: 0.6,
+        channels: 16,
+        patience: Duration::from_secs(20),
+        pause: Duration::from_millis(20),
+    };
+    let draws: Vec<_> = (0..DRAWS).map(|_| load.messages(&mut lab.rng)).collect();
+    let fabric = load.plan().build()?;
+    let mut table = Table::new(
+        "slowdown against the wire's ideal",
+        &[
+            "transport",
+            "messages",
+            "number",
+            "not there in time",
+            "mean",
+            "99 %",
+            "most",
+        ],
+    );
+    let mut queues = Table::new(
+        "the ports",
+        &[
+            "transport",
+            "data packets dropped",
+            "longest data queue, kB",
+            "unscheduled packets dropped",
+            "tokens dropped",
+        ],
+    );
+    let bound: Vec<Done> = draws.iter().flat_map(|messages| srpt(messages)).collect();
+    add(&mut table, "fluid SRPT", &bound);
+    let mut ours = Vec::new();
+    for way in ways() {
+        lab.progress(&format!("{}: {COUNT} messages", way.title));
+        lab.report.setups.push(SetUpLines {
+            title: format!("{}: {}", way.name, way.title),
+            lines: way.queues.example(&fabric),
+        });
+        let used = match way.carrier {
+            Carrier::Turnstile(_) => Use::SocketPerHost,
+            Carrier::Tcp(..) => Use::Pool,
+        };
+        let mut done = Vec::new();
+        let mut seen = Seen::default();
+        for messages in &draws {
+            let outcome = run_on(&fabric, &load, &way, used, messages)?;
+            done.extend(outcome.done);
+            seen.data_drops += outcome.seen.data_drops;
+            seen.unscheduled_drops += outcome.seen.unscheduled_drops;
+            seen.token_drops += outcome.seen.token_drops;
+            seen.longest = seen.longest.max(outcome.seen.longest);
+        }
+        let figures = add(&mut table, way.name, &done);
+        queues.row(vec![
+            way.name.into(),
+            seen.data_drops.into(),
+            number(seen.longest as f64 / 1e3, 1),
+            seen.unscheduled_drops.into(),
+            seen.token_drops.into(),
+        ]);
+        if let Carrier::Turnstile(_) = way.carrier {
+            lab.claim(
+                format!("{}: no data packet is dropped", way.name),
+                seen.data_drops == 0,
+            );
+            lab.claim(
+                format!("{}: every message arrives", way.name),
+                done.iter().all(|done| done.took.is_some()),
+            );
+            ours = figures;
+        } else {
+            for ((class, ours), theirs) in CLASSES.iter().zip(&ours).zip(&figures) {
+                for (what, ours, theirs) in [
+                    ("mean", ours.0, theirs.0),
+                    ("99th percentile", ours.1, theirs.1),
+                ] {
+                    let text = format!(
+                        "messages {}: the slowdown's {what} is lower than with {}",
+                        class.name, way.name
+                    );
+                    lab.claim(text, ours < theirs);
+                }
+            }
+        }
+    }
+    lab.report.tables.push(table);
+    lab.report.tables.push(queues);
+    lab.report.notes.push(format!(
+        "4 and 4 hosts, links of 10 Gbit/s, {BUFFER} bytes in a switch's port; a token's way and \
+         its packet's way back take {} us. The load is payload, as a part of the middle link",
+        RTT / 1000
+    ));
+    lab.report.notes.push(
+        "slowdown: the time from when the message was asked for until the application has read all \
+         of it, divided by that of its payload and headers at the link's rate with the last packet \
+         once more for each further link, and propagation; no token, no handshake. Fluid SRPT: one \
+         server at the rate that tokens leave of the link, always for who has least left"
+            .into(),
+    );
+    lab.report.notes.push(
+        "Turnstile: one socket per host, which sends and receives all, nothing set on it or in its \
+         namespace. TCP: connections that are up beforehand, of which a message takes an idle one; \
+         the shortest retransmission timeout is 4 ms, a tick"
+            .into(),
+    );
+    Ok(())
+}
+
+const SIZES: Sizes = WEB_SEARCH;
+
+/// A line for each class. Their means and 99th percentiles.
+fn add(table: &mut Table, name: &str, done: &[Done]) -> Vec<(f64, f64)> {
+    let mut figures = Vec::new();
+    for class in CLASSES {
+        let of_class: Vec<&Done> = done
+            .iter()
+            .filter(|done| (class.from..class.below).contains(&done.message.bytes))
+            .collect();
+        let mut slow: Vec<f64> = of_class
+            .iter()
+            .filter_map(|done| Some(done.took? as f64 / ideal(done.message.bytes)))
+            .collect();
+        slow.sort_by(f64::total_cmp);
+        table.row(vec![
+            name.into(),
+            class.name.into(),
+            of_class.len().into(),
+            (of_class.len() - slow.len()).into(),
+            number(mean(&slow), 2),
+            number(percentile(&slow, 99.0), 2),
+            number(percentile(&slow, 100.0), 2),
+        ]);
+        figures.push((mean(&slow), percentile(&slow, 99.0)));
+    }
+    figures
+}
+
+fn ways() -> Vec<Way> {
+    vec![
+        Way {
+            name: "turnstile",
+            title: "Turnstile as it is shipped",
+            queues: Queues::Tokens("".into()),
+            carrier: Carrier::Turnstile("".into()),
+        },
+        Way {
+            name: "cubic",
+            title: "TCP cubic, drop tail",
+            queues: Queues::DropTail,
+            carrier: Carrier::Tcp("cubic", RTO),
+        },
+        Way {
+            name: "dctcp",
+            title: "DCTCP, marked by RED above 65 packets",
+            queues: Queues::Marked(THRESHOLD),
+            carrier: Carrier::Tcp("dctcp", RTO),
+        },
+    ]
+}
