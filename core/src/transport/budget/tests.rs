@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: GPL-2.0
+extern crate std;
+use super::*;
+use crate::transport::jitter::Rng;
+use std::collections::BTreeMap;
+
+/// A socket with messages, as the kernel module keeps them.
+#[derive(Default)]
+struct Socket {
+    budget: Budget,
+    next: u64,
+    messages: BTreeMap<u64, Message>,
+}
+
+#[derive(Clone, Copy)]
+struct Message {
+    place: Place,
+    length: Option<u32>,
+    /// The window, or what it is charged for.
+    bytes: u32,
+    /// Memory that it takes.
+    held: u32,
+    proved: bool,
+    complete: bool,
+}
+
+impl Socket {
+    fn waiters(&self, place: Place) -> impl Iterator<Item = Waiter> + '_ {
+        let waits = move |of: &Message| of.place == place && of.proved;
+        let waiters = self.messages.iter().filter(move |(_, of)| waits(of));
+        waiters.map(|(&number, of)| {
+            let length = of.length.filter(|_| of.place == Place::Waiting);
+            let bytes = length.unwrap_or(of.bytes);
+            Waiter { number, bytes }
+        })
+    }
+
+    fn open(&mut self, length: Option<u32>) -> Place {
+        self.open_as(length, true)
+    }
+
+    fn open_as(&mut self, length: Option<u32>, proved: bool) -> Place {
+        let number = self.next;
+        self.next += 1;
+        let oldest = self.waiters(Place::Waiting).next();
+        let (place, bytes) = self.budget.admit(number, length, oldest, proved);
+        let message = Message {
+            place,
+            length,
+            bytes,
+            held: 0,
+            proved,
+            complete: false,
+        };
+        self.messages.insert(number, message);
+        place
+    }
+
+    fn prove(&mut self, number: u64) {
+        let of = self.messages.get_mut(&number).unwrap();
+        if !core::mem::replace(&mut of.proved, true) {
+            self.budget.prove(of.place, of.bytes);
+        }
+    }
+
+    fn give(&mut self) {
+        loop {
+            let shortest = self.waiters(Place::Waiting).min_by_key(|it| it.bytes);
+            let oldest = self.waiters(Place::Waiting).next();
+            let sharing = self.waiters(Place::Shared).next();
+            match self.budget.next(shortest, oldest, sharing) {
+                Next::None => return,
+                Next::Reserve(it, place) => {
+                    let is_oldest = oldest.is_some_and(|oldest| oldest == it);
+                    self.budget.reserve(it.bytes, place, is_oldest);
+                    let of = self.messages.get_mut(&it.number).unwrap();
+                    (of.place, of.bytes) = (place, it.bytes);
+                }
+                Next::Stream(it) => {
+                    self.budget.stream();
+                    let of = self.messages.get_mut(&it.number).unwrap();
+                    (of.place, of.bytes) = (Place::Shared, 0);
+                }
+                Next::Promote => {
+                    let first = sharing.unwrap();
+                    let ahead = self.budget.promote(first.number, first.bytes);
+                    let of = self.messages.get_mut(&first.number).unwrap();
+                    (of.place, of.bytes) = (Place::Exclusive, ahead);
+                }
+            }
+        }
+    }
+
+    /// All that has room, is proved and can be complete is so. It takes some of the memory that
+    /// it may take.
+    fn complete(&mut self, rng: &mut Rng) {
+        for of in self.messages.values_mut() {
+            if of.complete || !of.proved {
+                continue;
+            }
+            let most = self.budget.memory(of.place, of.bytes);
+            of.held = (rng.next_u64() % u64::from(most + 1)) as u32;
+            match of.place {
+                Place::Reserved | Place::Spare | Place::Exclusive => of.complete = true,
+                Place::Shared
+                    if of.length.is_none() && of.bytes != 0 && rng.next_u64() % 2 == 0 =>
+                {
+                    let length = 1 + (rng.next_u64() % u64::from(of.bytes)) as u32;
+                    of.bytes = self.budget.settle(of.bytes, length, of.held);
+                    (of.place, of.length) = (Place::Reserved, Some(length));
+                    of.complete = true;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn leave(&mut self, number: u64) {
+        let of = self.messages.remove(&number).unwrap();
+        self.budget.leave(of.place, of.bytes, of.proved);
+    }
+
+    fn check(&self) {
+        let all = || self.messages.iter();
+        let exclusive = all().filter(|of| of.1.place == Place::Exclusive);
+        assert!(exclusive.clone().count() <= 1);
+        assert_eq!(
+            exclusive.map(|of| *of.0).next(),
+            self.budget.exclusive(),
+            "who is exclusive"
+        );
+        let charged = |of: &Message| u64::from(self.budget.charged(of.place, of.bytes));
+        let sum: u64 = all().map(|of| charged(of.1)).sum();
+        assert_eq!(sum, u64::from(self.budget.used()), "bytes are charged");
+        for (number, of) in all() {
+            let most = 2 * charged(of);
+            assert!(
+                u64::from(of.held) <= most,
+                "{} of {most} bytes of memory are held by {number}",
+                of.held
+            );
+        }
+        let strange = all().filter(|of| !of.1.proved).map(|of| charged(of.1));
+        let strange: u64 = strange.sum();
+        assert_eq!(strange, u64::from(self.budget.strange), "of strangers");
+        assert!(
+            self.budget.used() <= self.budget.total(),
+            "{} bytes are charged to a buffer of {}",
+            self.budget.used(),
+            self.budget.total()
+        );
+    }
+}
+
+#[test]
+fn short_messages_that_nobody_reads_fill_the_buffer_and_no_more() {
+    let mut socket = Socket::default();
+    socket.budget.resize(128 << 10);
+    let mut rng = Rng::new(1);
+    for _ in 0..3000 {
+        socket.open(Some(4000));
+        socket.give();
+        socket.complete(&mut rng);
+        socket.check();
+    }
+    let whole = socket.messages.values().filter(|of| of.complete).count();
+    // Beside an eighth, which is for strangers, and one of the rest, which is for shorter ones.
+    assert_eq!(whole, (49 << 10) / (4000 + 1024));
+    // And all comes when it is read.
+    let mut read = 0;
+    while let Some((number, _)) = socket.messages.iter().find(|of| of.1.complete) {
+        let number = *number;
+        socket.leave(number);
+        read += 1;
+        socket.give();
+        socket.complete(&mut rng);
+    }
+    assert_eq!(read, 3000);
+    assert_eq!(socket.budget.used(), 0);
+}
+
+#[test]
+fn messages_of_unknown_length_that_nobody_reads_fill_the_buffer_and_no_more() {
+    let mut socket = Socket::default();
+    socket.budget.resize(128 << 10);
+    let mut rng = Rng::new(2);
+    for _ in 0..1000 {
+        socket.open(None);
+        socket.give();
+        socket.complete(&mut rng);
+        socket.check();
+    }
+}
+
+#[test]
+fn random_operations_keep_to_the_buffer_and_forget_nobody() {
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let mut socket = Socket::default();
+        socket.budget.resize(1 << (15 + seed % 6));
+        let total = u64::from(socket.budget.total());
+        for _ in 0..400 {
+            match rng.next_u64() % 11 {
+                0..=3 => {
+                    let length = (rng.next_u64() % 4 != 0).then(|| {
+                        let most = 1 << (rng.next_u64() % (2 + u64::from(total.ilog2())));
+                        1 + (rng.next_u64() % most) as u32
+                    });
+                    socket.open_as(length, rng.next_u64() % 2 == 0);
+                }
+                4 => socket.complete(&mut rng),
+                5 | 6 => {
+                    let at = rng.next_u64() % (socket.messages.len().max(1) as u64);
+                    if let Some(number) = socket.messages.keys().nth(at as usize).copied() {
+                        socket.prove(number);
+                        socket.give();
+                    }
+                }
+                7 if seed % 2 == 0 => {
+                    // As others take of what all may have, or the application sets it.
+                    let first = socket.budget.first * 2;
+                    let now = socket.budget.total() * 2;
+                    let most = first << (rng.next_u64() % 5);
+                    socket.budget.grows(now, first, most);
+                    socket.give();
+                }
+                _ => {
+                    // One is read, or fails.
+                    let at = rng.next_u64() % (socket.messages.len().max(1) as u64);
+                    if let Some(number) = socket.messages.keys().nth(at as usize).copied() {
+                        socket.leave(number);
+                        socket.give();
+                    }
+                }
+            }
+            socket.check();
+        }
+        // Whoever reads what is there gets everything that is proved; strangers' go by time.
+        let strangers = socket.messages.iter().filter(|of| !of.1.proved);
+        for number in strangers.map(|of| *of.0).collect::<std::vec::Vec<_>>() {
+            socket.leave(number);
+        }
+        let mut rounds = 0;
+        while !socket.messages.is_empty() {
+            socket.give();
+            socket.complete(&mut rng);
+            let before = socket.messages.len();
+            let done: std::vec::Vec<_> = socket
+                .messages
+                .iter()
+                .filter(|of| of.1.complete)
+                .map(|of| *of.0)
+                .collect();
+            for number in done {
+                socket.leave(number);
+            }
+            socket.give();
+            rounds += 1;
+            assert!(
+                socket.messages.len() < before,
+                "seed {seed}, round {rounds}: {before} messages wait for ever"
+            );
+        }
+        assert_eq!(socket.budget.used(), 0, "seed {seed}");
+        assert_eq!(socket.budget.strange, 0, "seed {seed}");
+    }
+}
+
+impl Socket {
+    fn place(&self, number: u64) -> Place {
+        self.messages[&number].place
+    }
+}
+
+#[test]
+fn the_shortest_that_waits_is_next() {
+    let mut socket = Socket::default();
+    socket.budget.resize(128 << 10);
+    assert_eq!(socket.open(Some(30_000)), Place::Reserved);
+    assert_eq!(socket.open(Some(26_000)), Place::Waiting);
+    assert_eq!(socket.open(Some(18_000)), Place::Reserved);
+    assert_eq!(socket.open(Some(16_000)), Place::Waiting);
+    // There is room for a short one however many long ones wait.
+    assert_eq!(socket.open(Some(100)), Place::Reserved);
+    assert_eq!(socket.open(None), Place::Shared);
+    socket.leave(2);
+    socket.give();
+    assert_eq!(socket.place(3), Place::Reserved);
+    assert_eq!(socket.place(1), Place::Waiting);
+    socket.leave(0);
+    socket.give();
+    assert_eq!(socket.place(1), Place::Reserved);
+    assert_eq!(socket.place(5), Place::Shared);
+    socket.leave(1);
+    socket.give();
+    assert_eq!(socket.place(5), Place::Exclusive);
+    socket.leave(3);
+    // A quarter is left for those that are reserved.
+    assert_eq!(socket.open(Some(10_000)), Place::Reserved);
+    assert_eq!(socket.open(Some(10_000)), Place::Waiting);
+}
+
+#[test]
+fn short_messages_find_room_beside_any_number_of_long_ones() {
+    let mut socket = Socket::default();
+    socket.budget.resize(1 << 20);
+    let total = socket.budget.total();
+    for part in [2, 3, 4, 8, 16, 32, 64, 128] {
+        for _ in 0..200 {
+            socket.open(Some(total / part));
+        }
+    }
+    for _ in 0..5 {
+        assert_eq!(socket.open(Some(1000)), Place::Reserved);
+    }
+    socket.check();
+}
+
+#[test]
+fn nobody_waits_for_more_than_some_others() {
+    let mut socket = Socket::default();
+    socket.budget.resize(128 << 10);
+    for _ in 0..2 {
+        socket.open(Some(30_000));
+    }
+    assert_eq!(socket.place(1), Place::Waiting);
+    let mut passed = 0;
+    // There are always some of 10 000 bytes that are not read, so that it never finds room.
+    while socket.place(1) == Place::Waiting {
+        if socket.open(Some(10_000)) == Place::Reserved {
+            passed += 1;
+        }
+        assert!(passed <= TURN, "{passed} have passed");
+        let done = socket.messages.iter();
+        let done = done.clone().find(|it| it.1.place == Place::Reserved);
+        let oldest = *done.unwrap().0;
+        if socket.messages.len() > 4 {
+            socket.leave(oldest);
+            socket.give();
+        }
+    }
+    assert!(passed >= TURN / 2, "{passed}");
+}
+
+#[test]
+fn a_buffer_grows_for_those_who_need_it_and_no_further_than_it_may() {
+    let mut socket = Socket::default();
+    let grow = |socket: &mut Socket| {
+        let now = socket.budget.total() * 2;
+        socket.budget.grows(now, 128 << 10, 1 << 20);
+    };
+    grow(&mut socket);
+    socket.budget.grows(128 << 10, 128 << 10, 1 << 20);
+    assert_eq!(socket.open(Some(30_000)), Place::Reserved);
+    assert_eq!(socket.budget.total(), 64 << 10);
+    grow(&mut socket);
+    assert_eq!(socket.open(Some(30_000)), Place::Reserved);
+    assert_eq!(socket.budget.total(), 128 << 10);
+    grow(&mut socket);
+    // Longer than the buffer, and not than what it may be.
+    assert_eq!(socket.open(Some(250_000)), Place::Reserved);
+    assert_eq!(socket.budget.total(), 512 << 10);
+    grow(&mut socket);
+    assert_eq!(socket.open(Some(250_000)), Place::Waiting);
+    assert_eq!(socket.open(Some(270_000)), Place::Shared);
+    assert_eq!(socket.budget.total(), 512 << 10);
+    for number in 0..3 {
+        socket.leave(number);
+    }
+    assert_eq!(socket.budget.total(), 512 << 10);
+    socket.give();
+    socket.leave(3);
+    socket.give();
+    socket.leave(4);
+    assert_eq!(socket.budget.total(), 64 << 10);
+}
+
+#[test]
+fn a_buffer_that_shrinks_takes_nothing_until_enough_was_read() {
+    let mut socket = Socket::default();
+    socket.budget.resize(1 << 20);
+    for _ in 0..10 {
+        assert_eq!(socket.open(Some(35_000)), Place::Reserved);
+    }
+    socket.budget.resize(64 << 10);
+    assert_eq!(socket.open(Some(100)), Place::Waiting);
+    assert_eq!(socket.open(None), Place::Shared);
+    assert_eq!(socket.messages[&11].bytes, 0);
+    for number in 0..10 {
+        assert_eq!(socket.place(10), Place::Waiting, "{number} were read");
+        socket.leave(number);
+        socket.give();
+    }
+    assert_eq!(socket.place(10), Place::Reserved);
+}
+
+/// The same is done with two sockets, and strangers come and go at one of them: nobody else
+/// sees a difference.
+#[test]
+fn who_has_proved_nothing_takes_nothing_of_others() {
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let mut sockets = [Socket::default(), Socket::default()];
+        let total = 1_u32 << (15 + seed % 6);
+        let most = total << (seed % 3);
+        for socket in &mut sockets {
+            socket.budget.grows(2 * total, 2 * total, 2 * most);
+            // Strangers have numbers of their own, which say nothing about others.
+            socket.next = 1 << 32;
+        }
+        let mut strangers = std::vec::Vec::new();
+        let (mut known, mut next) = (std::vec::Vec::new(), 0);
+        let length = |rng: &mut Rng| {
+            let known = rng.next_u64() % 4 != 0;
+            known.then(|| 1 + (rng.next_u64() % u64::from(most)) as u32 / 2)
+        };
+        for _ in 0..400 {
+            let of = length(&mut rng);
+            let at = rng.next_u64();
+            let index = |len: usize| (at % len.max(1) as u64) as usize;
+            match rng.next_u64() % 6 {
+                0 | 1 => {
+                    strangers.push(sockets[0].next);
+                    sockets[0].open_as(of, false);
+                }
+                2 if !strangers.is_empty() => {
+                    let number = strangers.swap_remove(index(strangers.len()));
+                    sockets[0].leave(number);
+                }
+                3 | 4 => {
+                    for socket in &mut sockets {
+                        let others = core::mem::replace(&mut socket.next, next);
+                        socket.open(of);
+                        socket.next = others;
+                    }
+                    known.push(next);
+                    next += 1;
+                }
+                _ if !known.is_empty() => {
+                    let number = known.swap_remove(index(known.len()));
+                    for socket in &mut sockets {
+                        socket.leave(number);
+                    }
+                }
+                _ => {}
+            }
+            for socket in &mut sockets {
+                socket.give();
+                socket.check();
+            }
+            for number in &known {
+                let [with, without] = [0, 1].map(|at: usize| sockets[at].messages[number]);
+                let seen = |of: Message| (of.place, of.bytes);
+                assert_eq!(seen(with), seen(without), "seed {seed}, message {number}");
+            }
+            let total = |at: usize| sockets[at].budget.total();
+            assert_eq!(total(0), total(1), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_more_than_there_ever_will_be_streams() {
+    let mut socket = Socket::default();
+    socket.budget.resize(512 << 10);
+    for length in [100_000, 80_000, 120_000, 60_000] {
+        socket.open(Some(length));
+    }
+    assert_eq!(socket.place(2), Place::Waiting);
+    socket.budget.resize(128 << 10);
+    for number in 0..2 {
+        socket.leave(number);
+        socket.give();
+    }
+    assert_eq!(socket.place(2), Place::Exclusive);
+    assert_eq!(socket.open(Some(5000)), Place::Reserved);
+    socket.leave(2);
+    socket.give();
+    assert_eq!(socket.place(3), Place::Exclusive);
+}
+
+#[test]
+fn a_stream_without_end_closes_the_buffer_to_nobody_else() {
+    for part in [3, 2] {
+        let mut socket = Socket::default();
+        socket.budget.resize(512 << 10);
+        let total = socket.budget.total();
+        assert_eq!(socket.open(None), Place::Exclusive);
+        assert_eq!(socket.open(Some(total / part)), Place::Waiting);
+        for _ in 0..1000 {
+            let number = socket.next;
+            let place = socket.open(Some(20_000));
+            assert_ne!(place, Place::Waiting, "beside a {part}th that waits");
+            socket.leave(number);
+            socket.give();
+        }
+    }
+}
+
+#[test]
+fn a_buffer_does_not_grow_for_who_has_proved_nothing() {
+    let mut socket = Socket::default();
+    socket.budget.grows(128 << 10, 128 << 10, 8 << 20);
+    for length in [Some(60_000), Some(500_000), Some(3 << 20), None] {
+        socket.open_as(length, false);
+        assert_eq!(socket.budget.total(), 64 << 10, "{length:?}");
+    }
+    assert_eq!(socket.place(1), Place::Waiting);
+    // And grows as soon as it has.
+    socket.prove(1);
+    socket.give();
+    assert_eq!(socket.place(1), Place::Reserved);
+    assert_eq!(socket.budget.total(), 1 << 20);
+}
+
+#[test]
+fn short_messages_find_room_while_a_turn_is_due() {
+    for total in [16_u32 << 10, 64 << 10, 1 << 20] {
+        let mut socket = Socket::default();
+        socket.budget.resize(2 * total);
+        socket.open(Some(total / 2));
+        socket.open(Some(total / 2));
+        assert_eq!(socket.place(1), Place::Waiting);
+        // Up to an eighth, beside what strangers have.
+        let long = (total / 11).saturating_sub(OVERHEAD).max(500);
+        for len in [500, long].repeat(5000) {
+            let number = socket.next;
+            let place = socket.open(Some(len));
+            assert_ne!(place, Place::Waiting, "of {total}");
+            socket.check();
+            socket.leave(number);
+            socket.give();
+        }
+        // None of them keeps the one that waits from its turn.
+        for _ in 0..50 {
+            socket.open(Some(500));
+        }
+        socket.leave(0);
+        socket.give();
+        assert_eq!(socket.place(1), Place::Reserved, "of {total}");
+        socket.check();
+    }
+}
