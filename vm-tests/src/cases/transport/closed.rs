@@ -33,8 +33,13 @@ pub(in crate::cases) const CASES: &[Case] = &[
         .timeout_s(300)
         .needs(&[Need::VirtualTime, Need::Speed]),
     Case::new("transport/dead/long", long).timeout_s(120),
-    Case::new("transport/dead/window-0", window_0).timeout_s(120),
-    Case::new("transport/dead/no-tokens", no_tokens).timeout_s(120),
+    // These two, as some elsewhere, do nothing but wait for most of a minute.
+    Case::new("transport/dead/window-0", window_0)
+        .needs(&[Need::VirtualTime])
+        .timeout_s(120),
+    Case::new("transport/dead/no-tokens", no_tokens)
+        .needs(&[Need::VirtualTime])
+        .timeout_s(120),
     Case::new("transport/dead/no-data", no_data).timeout_s(120),
 ];
 

@@ -14,12 +14,14 @@ use super::support::{
     addresses, as_v6, configure, counters, delivered, hosts, nothing_more, pair, receive_all,
     receiver, send_once, sender,
 };
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, Need};
 use crate::netns::Netns;
 use crate::topology::Builder;
 
 pub(in crate::cases) const CASES: &[Case] = &[
-    Case::new("transport/dead/timeouts-differ", timeouts_differ).timeout_s(120),
+    Case::new("transport/dead/timeouts-differ", timeouts_differ)
+        .needs(&[Need::VirtualTime])
+        .timeout_s(120),
     Case::new("transport/dead/two-users", two_users).timeout_s(120),
     Case::new("transport/dead/policies-differ", policies_differ).timeout_s(120),
 ];

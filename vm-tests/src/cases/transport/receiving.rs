@@ -20,7 +20,7 @@ use super::support::{
     addresses, as_v6, delivered, hosts, nothing_more, pair, read_once, receiver, refused,
     send_once, sender, PATIENCE, PORT,
 };
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, Need};
 use crate::topology::Builder;
 
 pub(in crate::cases) const CASES: &[Case] = &[
@@ -31,11 +31,13 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/receiving/stalled-blocks-nobody", |ctx| {
         stalled(ctx, true)
     })
+    .needs(&[Need::VirtualTime])
     .timeout_s(300),
     Case::new(
         "transport/receiving/stalled-blocks-no-plain-reader",
         |ctx| stalled(ctx, false),
     )
+    .needs(&[Need::VirtualTime])
     .timeout_s(300),
     Case::new("transport/receiving/reserved-and-stalled", reserved).timeout_s(180),
     Case::new("transport/receiving/by-number", by_number),

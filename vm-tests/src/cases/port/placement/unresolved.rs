@@ -420,7 +420,13 @@ fn in_order(ctx: &mut Ctx) -> Result<()> {
         ns.ip("link add dum0 type dummy")?;
         ns.ip("link set dum0 up")?;
         address(&ns, "dum0")?;
-        ns.tc("qdisc add dev dum0 root handle 1: tbf rate 400kbit burst 1600 limit 1mb")?;
+        // At first so slow that nothing but the first three leave until all is queued.
+        let bottleneck = |verb: &str, rate: &str| {
+            ns.tc(&format!(
+                "qdisc {verb} dev dum0 root handle 1: tbf rate {rate} burst 1600 limit 1mb"
+            ))
+        };
+        bottleneck("add", "8kbit")?;
         ns.tc(&format!(
             "qdisc add dev dum0 parent 1:1 handle 10: turnstile unscheduled 8 order {order}"
         ))?;
@@ -443,6 +449,7 @@ fn in_order(ctx: &mut Ctx) -> Result<()> {
         for flow in flows {
             Source::start(&ns, vec![flow], clock::monotonic()).wait()?;
         }
+        bottleneck("change", "400kbit")?;
         let deadline = clock::monotonic() + 20_000_000_000;
         while ports(&ns, "dum0")?[0].packets < 31 && clock::monotonic() < deadline {
             std::thread::sleep(Duration::from_millis(20));
