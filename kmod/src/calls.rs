@@ -67,6 +67,8 @@ pub(crate) fn close(
         if let Some(socket) = state.sockets.get_mut(handle) {
             core::mem::swap(&mut messages, &mut socket.messages);
         }
+        // What it still sends keeps none of what all buffers may have.
+        state.sockets.shrunk(handle);
     }
     drop(messages);
     abort_all(net, handle, abort);
@@ -232,6 +234,7 @@ pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
     let state = &mut *state;
     state.endpoint.prepare();
     let readable = state.readable(sock.handle()) != 0;
+    let within = state.is_within(sock.handle());
     let Some(socket) = state.sockets.get_mut(sock.handle()) else {
         return Ready::default();
     };
@@ -249,7 +252,20 @@ pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
         Some((open, _)) => room || state.endpoint.out_mut(open).is_none(),
         None => room && state.has_place(sock),
     };
-    Ready { readable, writable }
+    Ready {
+        readable,
+        writable,
+        within,
+    }
+}
+
+/// The application has set the receive buffer, or does so no more: there may be room for messages
+/// that wait, and what it had grown by may be others'.
+pub(crate) fn resized(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
+    if let Some(mut state) = net.lock() {
+        let (state, outbox) = state.parts();
+        state.promote(sock.handle(), outbox);
+    }
 }
 
 /// Sets an option.

@@ -270,9 +270,9 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             return false;
         };
         let most = socket.budget.memory(message.place, message.window);
-        message
-            .segments
-            .insert(&socket.sock, payload, offset..end, skip, most)
+        let promised = socket.budget.promised();
+        let segments = &mut message.segments;
+        segments.insert(&socket.sock, payload, offset..end, skip, most, promised)
     }
 
     fn in_length(&mut self, _id: InId, message: &mut Incoming, length: u32) {

@@ -218,6 +218,10 @@ impl Transport for Turnstile {
         list::next(state, name, from)
     }
 
+    fn sock_resized(net: &mut Net<'_, Self>, sock: LockedSock<'_>) {
+        calls::resized(net, sock);
+    }
+
     fn sock_abort(net: &mut Net<'_, Self>, _sock: LockedSock<'_>, handle: u64) {
         calls::destroy(net, handle);
     }

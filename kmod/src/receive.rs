@@ -77,7 +77,7 @@ fn read(
     flags: ReceiveFlags,
     info: &mut Option<[u64; 4]>,
 ) -> Result<u32> {
-    sock.take_error()?;
+    tell_error(net, sock)?;
     let handle = sock.handle();
     let len = u32::try_from(len).unwrap_or(u32::MAX >> 1);
     let mut timeout = sock.timeout(false, flags.dont_wait);
@@ -156,6 +156,21 @@ fn read(
     }
 }
 
+/// Tells why a message to the peer has failed. Not in the midst of one that comes: who reads it would
+/// take that for its end, so it is told after it, or by `send`.
+fn tell_error(net: &mut Net<'_, Turnstile>, sock: Caller<'_>) -> Result {
+    if !sock.has_error() {
+        return Ok(());
+    }
+    let within = net
+        .lock()
+        .is_some_and(|mut state| state.is_within(sock.handle()));
+    match within && !sock.no_receive() {
+        true => Ok(()),
+        false => sock.take_error(),
+    }
+}
+
 /// Waits for more. `false`: the call ends, with what it has.
 // Not inlined: it needs no stack while the call reads.
 #[inline(never)]
@@ -168,13 +183,16 @@ fn wait(
 ) -> Result<bool> {
     let handle = sock.handle();
     let ready = |net: &mut Net<'_, Turnstile>| match net.lock() {
-        Some(mut state) => state.is_ready(handle, within) || sock.has_error() || sock.no_receive(),
+        Some(mut state) => {
+            let error = sock.has_error() && !state.is_within(handle);
+            error || state.is_ready(handle, within) || sock.no_receive()
+        }
         None => true,
     };
     match sock.wait(net, timeout, ready) {
         // A failed message to the peer ends the call, as it would have before waiting.
-        Ok(()) if done == 0 => sock.take_error().map(|()| true),
-        Ok(()) => Ok(!sock.has_error()),
+        Ok(()) if done == 0 => tell_error(net, sock).map(|()| true),
+        Ok(()) => Ok(true),
         Err(error) if done == 0 => Err(error),
         Err(_) => Ok(false),
     }
@@ -296,6 +314,17 @@ impl State {
             return true;
         };
         find(endpoint, socket, number).is_none_or(|message| message.has_more())
+    }
+
+    /// Whether the next call reads more of a message of which some was read.
+    pub(crate) fn is_within(&mut self, handle: u64) -> bool {
+        let Some((endpoint, socket)) = self.reader(handle) else {
+            return false;
+        };
+        let Some(number) = socket.only.or(socket.reading) else {
+            return false;
+        };
+        find(endpoint, socket, number).is_some_and(|message| message.begun)
     }
 
     /// What there is to read. `Err`: the errno of a message that failed.

@@ -41,6 +41,9 @@ struct Call<'a, 'n> {
     whole: bool,
     /// The call fails as the message has.
     told: bool,
+    /// It may wait, and has a message for itself: if its time is over before all of it is taken,
+    /// none is sent.
+    alone: bool,
 }
 
 /// The message of a call.
@@ -117,21 +120,32 @@ pub(crate) fn send(
         .ok()
         .filter(|len| *len <= MAX_LENGTH)
         .ok_or_else(errno::too_long)?;
+    let timeout = sock.timeout(true, options.dont_wait);
+    let one = !options.more && options.length.is_none();
     let mut call = Call {
         net,
         sock,
-        timeout: sock.timeout(true, options.dont_wait),
+        timeout,
         len,
         done: 0,
         more: options.more,
-        whole: options.dont_wait && !options.more && options.length.is_none(),
+        whole: options.dont_wait && one,
         told: false,
+        alone: false,
     };
     let mut going = match call.resume(&options)? {
         Some(going) => going,
-        None => call.begin(&options)?,
+        None => {
+            call.alone = one && !timeout.is_over();
+            call.begin(&options)?
+        }
     };
     let result = call.run(message, &mut going);
+    if call.alone && result == Err(EAGAIN) {
+        call.done = 0;
+        call.abort(&going)?;
+        return Err(EAGAIN);
+    }
     let keep = call.finish(going, &result);
     match result {
         Err(error) if call.done == 0 => Err(error),
@@ -320,6 +334,8 @@ impl Call<'_, '_> {
         };
         let share = going.share();
         let (mut failed, mut short) = (false, false);
+        // Who is not connected may have another peer with a place, of which poll does not know.
+        let any = !self.sock.is_connected();
         let path = match &going.stage {
             Stage::New(beginning) => Some(address(&beginning.path)),
             Stage::Begun(..) => None,
@@ -353,6 +369,7 @@ impl Call<'_, '_> {
                 socket.path = Some((going.to, *to));
                 if !state.endpoint.may_send(user, Some(to)) {
                     result = Err(EAGAIN);
+                    short = any;
                     state.sockets.wait_for_place(handle, user, Some(*to));
                     let now = now();
                     let (endpoint, mut surroundings) = state.split(outbox, now);
@@ -460,6 +477,16 @@ impl Call<'_, '_> {
             }
         }
         Ok(true)
+    }
+
+    /// A message is not sent: the time of the call is over.
+    fn abort(&mut self, going: &Going) -> Result {
+        if let Stage::Begun(id, number) = going.stage {
+            let mut state = self.net.lock().ok_or(ENODEV)?;
+            let (state, outbox) = state.parts();
+            state.abort_one(self.sock.handle(), number, id, now(), outbox);
+        }
+        Ok(())
     }
 
     /// Keeps the message open on the socket, if it goes on.

@@ -20,6 +20,9 @@ use turnstile_core::transport::seal::Psk;
 /// A send buffer is never taken to be smaller.
 const LEAST_SEND: u32 = 16 << 10;
 
+/// So much room is worth telling of to who may send to any peer.
+const WORTH: u32 = 4 << 10;
+
 /// A socket.
 pub(crate) struct Socket {
     /// The kernel's side of it.
@@ -194,10 +197,11 @@ impl Socket {
         room.free >= enough
     }
 
-    /// Whether there is some room for a peer that has nothing.
+    /// Whether there is some room for a peer that has nothing. Little is enough: what peers that take
+    /// nothing leave to others is half as much for each more of them.
     pub(crate) fn has_room_for_any(&mut self) -> bool {
         let (size, _) = self.room();
-        let enough = (size / 8).max(1);
+        let enough = (size / 8).clamp(1, WORTH);
         let there = self.free_for_all() >= enough;
         if !there {
             self.wants(None, enough);
@@ -607,7 +611,7 @@ impl Sockets {
 
     /// Makes a socket's receive buffer as large as its budget wants it.
     pub(crate) fn resize(&mut self, handle: u64) {
-        let Some(socket) = self.all.get_mut(&handle) else {
+        let Some(socket) = self.all.get_mut(&handle).filter(|it| !it.closed) else {
             return;
         };
         let now = socket.sock.receive_buffer();
@@ -619,8 +623,9 @@ impl Sockets {
             }
             grown = wanted.saturating_sub(socket.first);
         } else if socket.grown != 0 {
-            // What it had grown by is others'.
+            // What it had grown by is others', unless it keeps it (`SO_BUF_LOCK`).
             socket.sock.resize_receive(now, now, socket.first);
+            grown = socket.grown.min(now.saturating_sub(socket.first));
         }
         if grown != socket.grown {
             self.grown = self
@@ -632,7 +637,7 @@ impl Sockets {
     }
 
     /// What a socket had of what all may have is free.
-    fn shrunk(&mut self, handle: u64) {
+    pub(crate) fn shrunk(&mut self, handle: u64) {
         if let Some(socket) = self.all.get_mut(&handle) {
             let grown = core::mem::take(&mut socket.grown);
             self.grown = self.grown.saturating_sub(grown);

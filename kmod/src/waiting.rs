@@ -116,6 +116,7 @@ impl Sockets {
             };
             if may(waiter.user, waiter.to.as_ref()) {
                 if let Some(socket) = self.get_mut(handle) {
+                    socket.short = false;
                     socket.sock.writable();
                 }
             } else {

@@ -501,6 +501,11 @@ impl Budget {
         self.charged(place, window).saturating_mul(2)
     }
 
+    /// Bytes of memory that was promised to all messages together.
+    pub fn promised(&self) -> u32 {
+        self.used().saturating_mul(2)
+    }
+
     /// The message that has half of the buffer.
     pub fn exclusive(&self) -> Option<u64> {
         self.exclusive.map(|(number, _)| number)

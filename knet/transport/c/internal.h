@@ -105,12 +105,13 @@ void knt_sock_timer(struct timer_list *timer);
 bool knt_mem_charge_out(struct sock *sk, u32 bytes);
 void knt_mem_uncharge_out(struct sock *sk, u32 bytes);
 void knt_mem_forget_growth(struct sock *sk);
-bool knt_mem_charge_in(struct sock *sk, u32 bytes);
+bool knt_mem_charge_in(struct sock *sk, u32 bytes, u32 promised);
 void knt_mem_uncharge_in(struct sock *sk, u32 bytes);
 void knt_seal_payload(struct sk_buff *skb, u32 head_len, const struct knt_seal *seal);
 bool knt_mem_charge_report(struct sock *sk, u32 bytes);
 void knt_mem_uncharge_report(struct sock *sk, u32 bytes);
 void knt_segments_sweep(struct knt_outbox *box);
+int knt_segments_init(void);
 void knt_outs_sweep(struct knt_outbox *box);
 
 /*

@@ -151,6 +151,7 @@ struct knt_sock_view {
 enum {
 	KNT_READABLE = 1,
 	KNT_WRITABLE = 2,
+	KNT_WITHIN = 4,		/* what is read next is more of a message */
 };
 
 /* What SIOCINQ and SIOCOUTQ ask. */
@@ -222,6 +223,7 @@ struct knt_ops {
 	/* L; wide: NULL if there were less than 8 bytes */
 	int (*set_option)(struct sock *sk, int option, int value, const u64 *wide);
 	int (*get_option)(struct sock *sk, int option);
+	void (*sock_resized)(struct sock *sk);	/* L; its receive buffer is another one */
 	int (*queued)(struct sock *sk, int which);
 	/*
 	 * The sockets with this name, or all if it is NULL, from a position on that is 0 at first; at
@@ -330,7 +332,7 @@ struct knt_part {
 };
 
 bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
-			 u32 offset, u32 skip, u32 len, u32 most);
+			 u32 offset, u32 skip, u32 len, u32 most, u32 promised);
 u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len,
 			struct knt_part *parts, u32 max);
 void knt_segments_consume(struct knt_segments *segments, u32 below);

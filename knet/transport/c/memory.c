@@ -112,10 +112,13 @@ void knt_mem_uncharge_out(struct sock *sk, u32 bytes)
 	spin_unlock_bh(&knt->mem_lock);
 }
 
-/* For what came. */
-bool knt_mem_charge_in(struct sock *sk, u32 bytes)
+/*
+ * For what came. What messages were given room for, promised, stays theirs if the receive buffer is
+ * made smaller.
+ */
+bool knt_mem_charge_in(struct sock *sk, u32 bytes, u32 promised)
 {
-	u32 most = max_t(u32, READ_ONCE(sk->sk_rcvbuf), KNT_LEAST_RECEIVE);
+	u32 most = max3((u32)READ_ONCE(sk->sk_rcvbuf), (u32)KNT_LEAST_RECEIVE, promised);
 	struct knt_sock *knt = knt_sk(sk);
 	bool done;
 	int more;
@@ -210,9 +213,13 @@ static void knt_grow_to(struct sock *sk, u32 grown)
  */
 void knt_sock_resize_receive(struct sock *sk, u32 from, u32 to, u32 first)
 {
+	u32 now;
+
 	to = min_t(u32, to, INT_MAX);
 	if (knt_sock_receive_is_set(sk)) {
-		knt_grow_to(sk, 0);
+		/* SO_BUF_LOCK keeps what it has grown to, which is not given back then. */
+		now = READ_ONCE(sk->sk_rcvbuf);
+		knt_grow_to(sk, min(knt_sk(sk)->grown, now > first ? now - first : 0));
 		return;
 	}
 	if (cmpxchg(&sk->sk_rcvbuf, from, to) == from)

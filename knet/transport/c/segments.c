@@ -147,7 +147,7 @@ static bool knt_segment_put(struct sk_buff *copy, const struct sk_buff *skb, u32
  * than one could hold. False: no memory, or more than the message or the socket may have.
  */
 static bool knt_segments_pack(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
-			      u32 offset, u32 skip, u32 len, u32 most)
+			      u32 offset, u32 skip, u32 len, u32 most, u32 promised)
 {
 	struct sk_buff *left = knt_segments_before(segments, offset), *right, *copy, *tail = NULL;
 	struct rb_node *next = left ? rb_next(&left->rbnode) : rb_first(knt_root(segments));
@@ -204,7 +204,7 @@ static bool knt_segments_pack(struct knt_segments *segments, struct sock *sk, st
 	if (right && !knt_segment_put(copy, right, knt_seg(right)->skip, knt_seg(right)->len))
 		goto drop;
 	/* Theirs is its own now: they are freed when nobody reads them any more. */
-	if (copy->truesize > given && !knt_mem_charge_in(sk, copy->truesize - given))
+	if (copy->truesize > given && !knt_mem_charge_in(sk, copy->truesize - given, promised))
 		goto drop;
 	if (copy->truesize < given)
 		knt_mem_uncharge_in(sk, given - copy->truesize);
@@ -230,12 +230,27 @@ drop:
 	return false;
 }
 
+/* What the shortest copy takes: the kernel has one size for all short ones, and tells it nobody. */
+static u32 knt_least_copy;
+
+int knt_segments_init(void)
+{
+	struct sk_buff *skb = alloc_skb(1, GFP_KERNEL);
+
+	if (!skb)
+		return -ENOMEM;
+	knt_least_copy = skb->truesize;
+	kfree_skb(skb);
+	return 0;
+}
+
 /* What a copy of so many bytes takes. */
 static u32 knt_copy_truesize(u32 len)
 {
 	size_t head = SKB_DATA_ALIGN(len) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
+	u32 all = kmalloc_size_roundup(head) + SKB_DATA_ALIGN(sizeof(struct sk_buff));
 
-	return kmalloc_size_roundup(head) + SKB_DATA_ALIGN(sizeof(struct sk_buff));
+	return max(all, knt_least_copy);
 }
 
 /* The same in full copies, and one for the rest. */
@@ -267,7 +282,8 @@ static bool knt_segments_join(struct knt_segments *segments, struct sock *sk,
 		end = &copy->next;
 		taken += copy->truesize;
 	}
-	if (taken >= given)
+	/* Not for what was reckoned: it would be tried again with each packet. */
+	if (WARN_ON_ONCE(IS_ENABLED(CONFIG_PROVE_LOCKING) && taken >= given) || taken >= given)
 		goto drop;
 	copy = copies;
 	for (i = 0; i < count; i++, at = rb_next(at)) {
@@ -377,24 +393,25 @@ static bool knt_segments_fits(const struct knt_segments *segments, const struct 
 }
 
 /*
- * Takes the packet. All that came of the message takes at most so much memory. False: no memory, or
- * more than the message or the socket may have.
+ * Takes the packet. All that came of the message takes at most so much memory, and what came of all
+ * messages of the socket as much as these were promised, or its receive buffer has. False: no
+ * memory, or more than that.
  */
 bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
-			 u32 offset, u32 skip, u32 len, u32 most)
+			 u32 offset, u32 skip, u32 len, u32 most, u32 promised)
 {
 	bool tidied = false;
 
 	if (skip > skb->len || len > skb->len - skip || len > U32_MAX - offset)
 		goto drop;
 	while (!knt_segments_fits(segments, skb, len, most)) {
-		if (knt_segments_pack(segments, sk, skb, offset, skip, len, most))
+		if (knt_segments_pack(segments, sk, skb, offset, skip, len, most, promised))
 			return true;
 		if (tidied || !knt_segments_tidy(segments, sk))
 			goto drop;
 		tidied = true;
 	}
-	if (!knt_mem_charge_in(sk, skb->truesize))
+	if (!knt_mem_charge_in(sk, skb->truesize, promised))
 		goto drop;
 	knt_segments_add(segments, sk, skb, offset, skip, len, false);
 	return true;

@@ -389,6 +389,8 @@ static int knt_ops_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, 
 static int knt_ops_setsockopt(struct socket *sock, int level, int option, sockptr_t from,
 			      unsigned int len)
 {
+	int err;
+
 	if (level != SOL_SOCKET)
 		return sock_common_setsockopt(sock, level, option, from, len);
 	switch (option) {
@@ -396,6 +398,17 @@ static int knt_ops_setsockopt(struct socket *sock, int level, int option, sockpt
 	case SO_ATTACH_REUSEPORT_EBPF:
 	case SO_DETACH_REUSEPORT_BPF:
 		return -EOPNOTSUPP;
+	case SO_RCVBUF:
+	case SO_RCVBUFFORCE:
+	case SO_BUF_LOCK:
+		err = sock_setsockopt(sock, level, option, from, len);
+		/* There may be room for messages that wait. */
+		if (!err) {
+			lock_sock(sock->sk);
+			knt_ops->sock_resized(sock->sk);
+			release_sock(sock->sk);
+		}
+		return err;
 	default:
 		return sock_setsockopt(sock, level, option, from, len);
 	}
@@ -427,7 +440,9 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 	sock_poll_wait(file, sock, wait);
 	can = knt_ops->poll(sk);
 	shutdown = READ_ONCE(sk->sk_shutdown);
-	if (READ_ONCE(sk->sk_err) || !skb_queue_empty_lockless(&sk->sk_error_queue))
+	/* In the midst of a message its reader is told of no other one's failure. */
+	if ((READ_ONCE(sk->sk_err) && !((can & KNT_WITHIN) && !(shutdown & RCV_SHUTDOWN))) ||
+	    !skb_queue_empty_lockless(&sk->sk_error_queue))
 		mask |= EPOLLERR | (sock_flag(sk, SOCK_SELECT_ERR_QUEUE) ? EPOLLPRI : 0);
 	if (shutdown & RCV_SHUTDOWN)
 		mask |= EPOLLRDHUP | EPOLLIN | EPOLLRDNORM;
@@ -435,7 +450,8 @@ static __poll_t knt_ops_poll(struct file *file, struct socket *sock, poll_table 
 		mask |= EPOLLHUP;
 	if (can & KNT_READABLE)
 		mask |= EPOLLIN | EPOLLRDNORM;
-	if ((can & KNT_WRITABLE) || knt_wants_space(sk))
+	/* Who writes after a shutdown is told so at once. */
+	if ((can & KNT_WRITABLE) || (shutdown & SEND_SHUTDOWN) || knt_wants_space(sk))
 		mask |= EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND;
 	return mask;
 }
@@ -565,6 +581,9 @@ int knt_sockets_register(void)
 	strscpy(knt6_proto.name, knt_ops->numbers.name6);
 	knt_inet6.protocol = knt_ops->numbers.protocol;
 #endif
+	err = knt_segments_init();
+	if (err)
+		return err;
 	err = percpu_counter_init(&knt_sockets, 0, GFP_KERNEL);
 	if (err)
 		return err;

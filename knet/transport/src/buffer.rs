@@ -130,8 +130,8 @@ impl Segments {
 
     /// Keeps bytes `offset..offset + len` of the message: those of `skb` from the `skip`-th on.
     /// They count to `sock`, and all of the message takes at most `most` bytes of memory: pieces
-    /// are joined as far as that needs it. `false`: there is no memory, or the message or the
-    /// socket may have no more.
+    /// are joined as far as that needs it. What came for the socket takes at most `promised`
+    /// bytes, or what its receive buffer has. `false`: there is no memory, or no more may be taken.
     pub fn insert(
         &mut self,
         sock: &Sock,
@@ -139,13 +139,16 @@ impl Segments {
         Range { start, end }: Range<u32>,
         skip: u32,
         most: u32,
+        promised: u32,
     ) -> bool {
         let raw = skb.0.as_ptr();
         core::mem::forget(skb);
         let len = end.saturating_sub(start);
+        let sk = sock.as_raw();
+        let segments = &mut self.0;
         // SAFETY: the packet is given away, and the socket lives.
         unsafe {
-            bindings::knt_segments_insert(&mut self.0, sock.as_raw(), raw, start, skip, len, most)
+            bindings::knt_segments_insert(segments, sk, raw, start, skip, len, most, promised)
         }
     }
 

@@ -136,6 +136,7 @@ impl<T: Transport> Table<T> {
         receive: Some(receive::<T>),
         poll: Some(poll::<T>),
         set_option: Some(set_option::<T>),
+        sock_resized: Some(sock_resized::<T>),
         get_option: Some(get_option::<T>),
         queued: Some(queued::<T>),
         sock_list: Some(sock_list::<T>),
@@ -475,7 +476,21 @@ unsafe extern "C" fn poll<T: Transport>(sk: *mut bindings::sock) -> u32 {
     let mut net = unsafe { net_of::<T>(sk) };
     let ready = T::poll(&mut net, sock);
     let bit = |is: bool, bit| if is { bit } else { 0 };
-    bit(ready.readable, bindings::KNT_READABLE) | bit(ready.writable, bindings::KNT_WRITABLE)
+    bit(ready.readable, bindings::KNT_READABLE)
+        | bit(ready.writable, bindings::KNT_WRITABLE)
+        | bit(ready.within, bindings::KNT_WITHIN)
+}
+
+/// # Safety
+///
+/// - C guarantees: `sk` is an open socket. Process context, with the socket's lock, which is kept.
+/// - Rust does not release the lock.
+unsafe extern "C" fn sock_resized<T: Transport>(sk: *mut bindings::sock) {
+    // SAFETY: called with the lock.
+    let sock = unsafe { locked_sock(sk) };
+    // SAFETY: the socket lives during the call, and is `T`'s as its table is.
+    let mut net = unsafe { net_of::<T>(sk) };
+    T::sock_resized(&mut net, sock);
 }
 
 /// # Safety

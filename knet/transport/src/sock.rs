@@ -357,6 +357,13 @@ unsafe extern "C" fn ask<F: FnMut() -> bool>(ready: *mut c_void) -> bool {
 #[derive(Clone, Copy)]
 pub struct Timeout(pub(crate) c_long);
 
+impl Timeout {
+    /// Not at all.
+    pub fn is_over(self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// A reference to a socket that keeps it, its namespace and the module. May be dropped anywhere.
 pub struct SockRef(NonNull<bindings::sock>);
 

@@ -189,6 +189,9 @@ pub struct Ready {
     pub readable: bool,
     /// There is room to write.
     pub writable: bool,
+    /// What is read next is more of a message of which some was read: errors of others are not
+    /// told before its end.
+    pub within: bool,
 }
 
 /// What `SIOCINQ` and `SIOCOUTQ` ask.
@@ -346,6 +349,9 @@ pub trait Transport: Sized + 'static {
     /// # Errors
     /// `ENOPROTOOPT`.
     fn get_option(net: &mut Net<'_, Self>, sock: &Sock, option: u32) -> Result<i32>;
+
+    /// The size of the receive buffer has been set, or is no longer.
+    fn sock_resized(net: &mut Net<'_, Self>, sock: LockedSock<'_>);
 
     /// How many bytes are in a queue.
     fn queued(net: &mut Net<'_, Self>, sock: &Sock, queue: SockQueue) -> u32;

@@ -101,8 +101,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`Error::Invalid`] for options out of range and messages of no bytes or more than
-    /// [`crate::MAX_LENGTH`]; ENOBUFS for too many messages at once; with a timeout set, EAGAIN: if
-    /// the kernel took a part only, no other message can be sent on the socket.
+    /// [`crate::MAX_LENGTH`]; with a timeout set, EAGAIN if that is over: nothing is sent then.
     pub fn send_to(
         &self,
         data: &[u8],

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A receive buffer that nobody has set is as large as what is under way needs it, within limits.
 
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
@@ -15,7 +17,14 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/growing/on-demand", on_demand).timeout_s(120),
     Case::new("transport/growing/not-if-set", not_if_set),
     Case::new("transport/growing/smaller-than-what-waits", smaller),
+    Case::new(
+        "transport/growing/smaller-than-what-comes",
+        smaller_while_it_comes,
+    ),
+    Case::new("transport/growing/larger-for-what-waits", larger),
     Case::new("transport/growing/all-together", all_together).timeout_s(120),
+    Case::new("transport/growing/what-is-kept-counts", kept).timeout_s(120),
+    Case::new("transport/growing/closed-and-still-sending", closed).timeout_s(120),
 ];
 
 /// The size at first, as `getsockopt` tells it.
@@ -151,5 +160,153 @@ fn all_together(_: &mut Ctx) -> Result<()> {
     told(&from)?;
     ensure!(size(&two)? == 2 * FIRST, "{} at last", size(&two)?);
     ensure!(two.recv_message(1 << 24)?.data.len() == LEN, "the last");
+    Ok(())
+}
+
+/// A program makes the buffer smaller while a message comes that was given room in the larger one:
+/// it comes all the same, and then there is room for others again.
+fn smaller_while_it_comes(_: &mut Ctx) -> Result<()> {
+    const LEN: usize = 2_000_000;
+    for ipv6 in [0, 1] {
+        let net = pair()?;
+        let to = receiver(&net.hosts[1].ns)?;
+        let (from, other) = (sender(&net.hosts[0].ns)?, sender(&net.hosts[0].ns)?);
+        let there = addresses(&net.hosts[1])[ipv6];
+        let bytes = content::content(1, LEN);
+        let options = SendOptions {
+            length: Some(LEN as u64),
+            ..SendOptions::default()
+        };
+        let mut writer = from.begin(there, &options)?;
+        writer.write_all(&bytes[..LEN / 2])?;
+        std::thread::sleep(Duration::from_secs(1));
+        to.set_recv_buffer_size(64 << 10)?;
+        writer.write_all(&bytes[LEN / 2..])?;
+        writer.finish()?;
+        told(&from)?;
+        let short = content::content(2, 100);
+        other.send_to(&short, there, &SendOptions::default())?;
+        ensure!(other.completion()?.is_none(), "there is room already");
+        same("the long one", &to.recv_message(1 << 24)?.data, &bytes)?;
+        told(&other)?;
+        same("the short one", &to.recv_message(1 << 24)?.data, &short)?;
+    }
+    Ok(())
+}
+
+/// A buffer that the program makes larger has room for what waits, at once.
+fn larger(_: &mut Ctx) -> Result<()> {
+    const COUNT: u32 = 8;
+    let net = pair()?;
+    let to = receiver(&net.hosts[1].ns)?;
+    to.set_recv_buffer_size(64 << 10)?;
+    let from = sender(&net.hosts[0].ns)?;
+    let there = addresses(&net.hosts[1])[0];
+    for number in 0..COUNT {
+        let bytes = content::content(number.into(), 15_000);
+        from.send_to(&bytes, there, &SendOptions::default())?;
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    let mut came = 0;
+    while from.completion()?.is_some() {
+        came += 1;
+    }
+    ensure!((1..COUNT).contains(&came), "{came} of {COUNT} at first");
+    to.set_recv_buffer_size(200_000)?;
+    for _ in came..COUNT {
+        told(&from)?;
+    }
+    Ok(())
+}
+
+/// `SO_BUF_LOCK`: 2 keeps the size of the receive buffer as it is, 0 gives it back.
+fn lock(socket: &Socket, value: i32) -> Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    let from = (&raw const value).cast();
+    // SAFETY: the value is read during the call.
+    let done = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_BUF_LOCK, from, 4) };
+    ensure!(done == 0, "{}", std::io::Error::last_os_error());
+    Ok(())
+}
+
+/// What a socket keeps of what its buffer has grown to counts: who locks the size of one after the
+/// other has no more of `receive-memory` than others.
+fn kept(_: &mut Ctx) -> Result<()> {
+    const LEN: usize = 6_500_000;
+    const MOST: usize = 24 << 20;
+    let net = pair()?;
+    configure(&net.hosts[1].ns, "receive-memory 12mb")?;
+    configure(&net.hosts[0].ns, "send-buffer 64mb")?;
+    let from = sender(&net.hosts[0].ns)?;
+    let mut all = Vec::new();
+    for number in 0..4 {
+        let port = PORT + number;
+        let to = socket(&net.hosts[1].ns, &format!("[::]:{port}"))?;
+        let mut there = addresses(&net.hosts[1])[0];
+        there.set_port(port);
+        from.send_to(&content::content(1, LEN), there, &SendOptions::default())?;
+        std::thread::sleep(Duration::from_secs(1));
+        lock(&to, 2)?;
+        from.send_to(&content::content(2, 100), there, &SendOptions::default())?;
+        std::thread::sleep(Duration::from_secs(1));
+        all.push(to);
+        let mut grown = 0;
+        for to in &all {
+            grown += size(to)? - FIRST;
+        }
+        ensure!(
+            grown > 0 && grown <= MOST,
+            "{grown} by {} of them",
+            number + 1
+        );
+    }
+    // And is others' when it is given back.
+    let (last, others) = all.split_last().context("none")?;
+    for to in others {
+        lock(to, 0)?;
+        to.set_recv_buffer_size(100_000)?;
+        ensure!(size(to)? == 200_000, "{} was set", size(to)?);
+    }
+    lock(last, 0)?;
+    ensure!(last.recv_message(1 << 24)?.data.len() > 0, "nothing came");
+    ensure!(last.recv_message(1 << 24)?.data.len() > 0, "one came");
+    let from = sender(&net.hosts[0].ns)?;
+    let mut there = addresses(&net.hosts[1])[0];
+    there.set_port(PORT + 3);
+    from.send_to(&content::content(1, LEN), there, &SendOptions::default())?;
+    told(&from)
+}
+
+/// A closed socket that still sends keeps nothing of `receive-memory`.
+fn closed(_: &mut Ctx) -> Result<()> {
+    const LEN: usize = 6_500_000;
+    let net = pair()?;
+    configure(&net.hosts[1].ns, "receive-memory 12mb")?;
+    configure(&net.hosts[0].ns, "send-buffer 32mb")?;
+    let open = |n: u16| socket(&net.hosts[1].ns, &format!("[::]:{}", PORT + n));
+    let (one, two) = (open(0)?, open(1)?);
+    let from = sender(&net.hosts[0].ns)?;
+    let lazy = socket(&net.hosts[0].ns, ("::", PORT))?;
+    lazy.set_recv_buffer_size(64 << 10)?;
+    let send = |to: u16| {
+        let mut there = addresses(&net.hosts[1])[0];
+        there.set_port(PORT + to);
+        from.send_to(&content::content(1, LEN), there, &SendOptions::default())
+    };
+    send(0)?;
+    told(&from)?;
+    ensure!(size(&one)? == 2 * FIRST, "{} for one", size(&one)?);
+    // Nobody takes it.
+    let back = addresses(&net.hosts[0])[0];
+    one.send_to(
+        &content::content(3, 1_000_000),
+        back,
+        &SendOptions::default(),
+    )?;
+    drop(one);
+    std::thread::sleep(Duration::from_secs(1));
+    send(1)?;
+    told(&from)?;
+    ensure!(size(&two)? == 2 * FIRST, "{} for the other", size(&two)?);
     Ok(())
 }

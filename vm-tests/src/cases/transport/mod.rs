@@ -27,6 +27,7 @@ pub(super) mod outage;
 pub(super) mod packets;
 pub(super) mod path;
 pub(super) mod port;
+pub(super) mod programs;
 pub(super) mod reading;
 pub(super) mod receiving;
 pub(super) mod reports;
