@@ -234,7 +234,8 @@ pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
     let state = &mut *state;
     state.endpoint.prepare();
     let readable = state.readable(sock.handle()) != 0;
-    let within = state.is_within(sock.handle());
+    // It says nothing without an error.
+    let within = sock.has_error() && state.is_within(sock.handle());
     let Some(socket) = state.sockets.get_mut(sock.handle()) else {
         return Ready::default();
     };

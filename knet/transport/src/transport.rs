@@ -189,8 +189,8 @@ pub struct Ready {
     pub readable: bool,
     /// There is room to write.
     pub writable: bool,
-    /// What is read next is more of a message of which some was read: errors of others are not
-    /// told before its end.
+    /// There is an error, and what is read next is more of a message of which some was read: that
+    /// of another one is not told before its end.
     pub within: bool,
 }
 

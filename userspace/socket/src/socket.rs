@@ -22,8 +22,9 @@ pub(crate) const PIECE: usize = 64 * 1024;
 /// A blocking socket of the transport.
 ///
 /// It can be shared among threads: one may receive while another sends. Calls that send wait for
-/// each other, and so do calls that receive. Dropping closes it; messages that were sent are still
-/// delivered (see [`Socket::set_linger`]).
+/// each other, and so do calls that receive. So one that waits for room for a peer that takes
+/// nothing keeps the others waiting; with [`Socket::set_write_timeout`] it gives its message up.
+/// Dropping closes it; messages that were sent are still delivered (see [`Socket::set_linger`]).
 ///
 /// ```no_run
 /// use turnstile_socket::{SendOptions, Socket};
