@@ -353,25 +353,23 @@ fn set_key(net: &mut Net<'_, Turnstile>, handle: u64, option: u32, value: i32) -
 }
 
 /// Reads an option.
-pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32) -> Result<i32> {
+pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32) -> Result<i64> {
     let state = net.lock().ok_or(ENODEV)?;
     let socket = state.sockets.get(sock.handle()).ok_or(ENODEV)?;
     match option {
-        sockopt::RECVINFO => Ok(i32::from(socket.info) + i32::from(socket.alternate)),
-        sockopt::COMPLETIONS => Ok(i32::from(socket.completions)),
-        sockopt::DEFAULT_PRIORITY => Ok(socket.priority.map_or(-1, i32::from)),
+        sockopt::RECVINFO => Ok(i64::from(socket.info) + i64::from(socket.alternate)),
+        sockopt::COMPLETIONS => Ok(i64::from(socket.completions)),
+        sockopt::DEFAULT_PRIORITY => Ok(socket.priority.map_or(-1, i64::from)),
         sockopt::KEY => Ok(match &socket.choice {
             Choice::Namespace => 0,
             Choice::Plain => -1,
-            Choice::Own(own) => i32::try_from(own.held.serial).map_err(|_| EINVAL)?,
+            Choice::Own(own) => i64::from(own.held.serial),
         }),
         sockopt::ACCEPT_KEY => Ok(match &socket.choice {
-            Choice::Own(own) => {
-                let serial = own.other.as_ref().map_or(0, |other| other.serial);
-                i32::try_from(serial).map_err(|_| EINVAL)?
-            }
+            Choice::Own(own) => own.other.as_ref().map_or(0, |other| other.serial.into()),
             _ => 0,
         }),
+        sockopt::NUMBER => Ok(socket.next_outgoing.into()),
         _ => Err(errno::no_option()),
     }
 }

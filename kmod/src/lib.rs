@@ -202,7 +202,7 @@ impl Transport for Turnstile {
         calls::set_option(net, sock, option, value, wide)
     }
 
-    fn get_option(net: &mut Net<'_, Self>, sock: &Sock, option: u32) -> Result<i32> {
+    fn get_option(net: &mut Net<'_, Self>, sock: &Sock, option: u32) -> Result<i64> {
         calls::get_option(net, sock, option)
     }
 

@@ -467,7 +467,12 @@ impl Call<'_, '_> {
                     // What may not begin need not be tried until the time-out.
                     if let Some(mut state) = self.net.lock() {
                         let (state, outbox) = state.parts();
+                        // There is no message, and no report, unless it has failed by now.
+                        let unreported = state.endpoint.out_mut(id).is_some();
                         state.abort_one(handle, number, id, now(), outbox);
+                        if let Some(socket) = state.sockets.get_mut(handle).filter(|_| unreported) {
+                            socket.not_begun(number);
+                        }
                     }
                 }
                 sent?;

@@ -160,6 +160,14 @@ impl Socket {
         }
     }
 
+    /// There is no message of this number, and nobody has heard of it: the next one has it, unless
+    /// another was begun meanwhile.
+    pub(crate) fn not_begun(&mut self, number: u32) {
+        if self.next_outgoing == number.wrapping_add(1) {
+            self.next_outgoing = number;
+        }
+    }
+
     /// The send buffer's size and how much of it is free. Half of what the kernel counts is for
     /// bytes of messages.
     pub(crate) fn room(&self) -> (u32, u32) {

@@ -29,6 +29,8 @@ pub mod sockopt {
     /// `int`: another key that messages to the socket may come with, if it has one of its own; 0:
     /// none.
     pub const ACCEPT_KEY: u32 = 7;
+    /// `u32`, only read: the number that the socket's next message will have.
+    pub const NUMBER: u32 = 8;
 }
 
 /// Ancillary data of level [`SOL_TURNSTILE`].

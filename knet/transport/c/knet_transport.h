@@ -222,7 +222,7 @@ struct knt_ops {
 	u32 (*poll)(struct sock *sk);
 	/* L; wide: NULL if there were less than 8 bytes */
 	int (*set_option)(struct sock *sk, int option, int value, const u64 *wide);
-	int (*get_option)(struct sock *sk, int option);
+	s64 (*get_option)(struct sock *sk, int option);	/* from -1 to U32_MAX, or an errno */
 	void (*sock_resized)(struct sock *sk);	/* L; its receive buffer is another one */
 	int (*queued)(struct sock *sk, int which);
 	/*

@@ -308,7 +308,9 @@ static int knt_setsockopt(struct sock *sk, int level, int option, sockptr_t from
 static int knt_getsockopt(struct sock *sk, int level, int option, char __user *to,
 			  int __user *len_to)
 {
-	int value, len;
+	s64 value;
+	u32 word;
+	int len;
 
 	if (knt_is_ip_option(sk, level, option, false)) {
 		if (level == SOL_IP)
@@ -327,8 +329,9 @@ static int knt_getsockopt(struct sock *sk, int level, int option, char __user *t
 	/* The options' own values begin at -1. */
 	if (value < -1)
 		return value;
-	len = min_t(int, len, sizeof(value));
-	if (put_user(len, len_to) || copy_to_user(to, &value, len))
+	word = value;
+	len = min_t(int, len, sizeof(word));
+	if (put_user(len, len_to) || copy_to_user(to, &word, len))
 		return -EFAULT;
 	return 0;
 }

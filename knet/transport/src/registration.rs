@@ -518,12 +518,15 @@ unsafe extern "C" fn set_option<T: Transport>(
 /// - C guarantees: `sk` is an open socket, and stays so during the call. Process context, without
 ///   the socket's lock.
 /// - Rust gives no value below -1 that is not an errno.
-unsafe extern "C" fn get_option<T: Transport>(sk: *mut bindings::sock, option: c_int) -> c_int {
+unsafe extern "C" fn get_option<T: Transport>(sk: *mut bindings::sock, option: c_int) -> i64 {
     // SAFETY: the socket lives during the call.
     let sock = unsafe { Sock::from_raw(sk) };
     // SAFETY: the socket lives during the call, and is `T`'s as its table is.
     let mut net = unsafe { net_of::<T>(sk) };
-    answer(T::get_option(&mut net, sock, option as u32).map(|value| value.max(-1)))
+    match T::get_option(&mut net, sock, option as u32) {
+        Ok(value) => value.max(-1),
+        Err(error) => error.to_errno().into(),
+    }
 }
 
 /// # Safety

@@ -344,11 +344,11 @@ pub trait Transport: Sized + 'static {
         wide: Option<u64>,
     ) -> Result;
 
-    /// Reads an option of the transport's level; not below -1.
+    /// Reads an option of the transport's level: an `int` from -1 on, or a `u32`.
     ///
     /// # Errors
     /// `ENOPROTOOPT`.
-    fn get_option(net: &mut Net<'_, Self>, sock: &Sock, option: u32) -> Result<i32>;
+    fn get_option(net: &mut Net<'_, Self>, sock: &Sock, option: u32) -> Result<i64>;
 
     /// The size of the receive buffer has been set, or is no longer.
     fn sock_resized(net: &mut Net<'_, Self>, sock: LockedSock<'_>);

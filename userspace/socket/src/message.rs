@@ -159,7 +159,8 @@ pub struct Message {
 /// The end of a message that was sent.
 #[derive(Debug)]
 pub struct Completion {
-    /// The message's number, as `send` or `begin` returned it.
+    /// The message's number, as `send` or `finish` returned it. Of a call that failed after its
+    /// message began nobody was told the number.
     pub number: u32,
     /// Whether it was delivered, or why not.
     pub outcome: io::Result<()>,

@@ -18,7 +18,7 @@ use crate::Error;
 /// `sock_extended_err`.
 const CONTROL: usize = ancillary::space(number::INFO_LEN) + ancillary::space(16 + 28) + 64;
 
-/// An option that is an `int`.
+/// An option of 32 bits, an `int` unless it says otherwise.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Opt {
     ReceiveInfo,
@@ -26,6 +26,8 @@ pub(crate) enum Opt {
     DefaultPriority,
     Key,
     AcceptKey,
+    /// A `u32`, only read.
+    Number,
 }
 
 impl Opt {
@@ -36,6 +38,7 @@ impl Opt {
             Self::DefaultPriority => sockopt::DEFAULT_PRIORITY,
             Self::Key => sockopt::KEY,
             Self::AcceptKey => sockopt::ACCEPT_KEY,
+            Self::Number => sockopt::NUMBER,
         };
         number as libc::c_int
     }
@@ -244,6 +247,11 @@ impl Raw {
             )
         };
         checked(result).map(|()| value)
+    }
+
+    /// The number that the next message will have.
+    pub(crate) fn next_number(&self) -> io::Result<u32> {
+        Ok(self.get(Opt::Number)? as u32)
     }
 
     /// Bytes that can be read (`SIOCINQ`), or are not acknowledged (`SIOCOUTQ`).

@@ -98,7 +98,8 @@ impl Socket {
     }
 
     /// Sends a whole message, and returns its number, by which its [`Completion`] is known. Returns
-    /// when all of it is in the send buffer.
+    /// when all of it is in the send buffer. A call that fails may have used up a number, if its
+    /// message had begun: then there may be a completion with it, too.
     ///
     /// # Errors
     /// [`Error::Invalid`] for options out of range and messages of no bytes or more than

@@ -229,6 +229,7 @@ impl Outgoing {
             Ok(len) => {
                 if !self.begun {
                     self.begun = true;
+                    self.number = sending.next;
                     sending.next = self.number.wrapping_add(1);
                 }
                 sending.open = more || len < data.len();
@@ -240,6 +241,11 @@ impl Outgoing {
                 let kind = error.kind();
                 if kind != io::ErrorKind::WouldBlock && kind != io::ErrorKind::Interrupted {
                     sending.open = false;
+                }
+                // The call may have used up a number. Kernels that do not tell are believed to
+                // begin no message then.
+                if let Ok(next) = raw.next_number() {
+                    sending.next = next;
                 }
                 Err(Error::kernel("send")(error))
             }

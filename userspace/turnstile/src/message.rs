@@ -2,7 +2,7 @@
 //! `turnstile send` and `turnstile recv`.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Cursor, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -122,9 +122,21 @@ fn source(send: &Send, from_stdin: bool) -> Result<(Box<dyn Read>, Option<u64>),
     let failed = |error: io::Error| Failure::Kernel(format!("cannot read {path}: {error}"));
     let file = File::open(&send.file).map_err(failed)?;
     let facts = file.metadata().map_err(failed)?;
-    // What a pipe or a device will give is not known.
-    let length = facts.is_file().then_some(facts.len());
-    Ok((Box::new(file), length))
+    let size = facts.len();
+    // What a pipe or a device will give is not known, nor what a file of procfs has.
+    if !facts.is_file() || size == 0 {
+        return Ok((Box::new(file), None));
+    }
+    // A file of sysfs has a page by its size, and less in it.
+    let mut first = Vec::new();
+    let most = size.min(PIECE as u64);
+    let beginning = Read::take(&file, most).read_to_end(&mut first);
+    let len = beginning.map_err(failed)? as u64;
+    let first = Cursor::new(first);
+    if len < most {
+        return Ok((Box::new(first), Some(len)));
+    }
+    Ok((Box::new(first.chain(file)), Some(size)))
 }
 
 /// Sends a message, and gives its length.
@@ -293,6 +305,14 @@ mod tests {
         let line = |what: &str| parse(&format!("turnstile send 10.0.0.2:1 {what}")).unwrap();
         let of_file = source(&line(path.to_str().unwrap()), false).unwrap();
         assert_eq!(of_file.1, Some(5));
+        for len in [PIECE - 1, PIECE, 2 * PIECE + 1] {
+            let data: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+            std::fs::write(&path, &data).unwrap();
+            let (mut from, length) = source(&line(path.to_str().unwrap()), false).unwrap();
+            let mut got = Vec::new();
+            from.read_to_end(&mut got).unwrap();
+            assert!(got == data && length == Some(len as u64), "{len}");
+        }
         std::fs::remove_file(&path).unwrap();
         let (mut zeroes, length) = source(&line("--size 1000"), false).unwrap();
         let mut data = Vec::new();
@@ -300,7 +320,16 @@ mod tests {
             zeroes.read_to_end(&mut data).unwrap() as u64,
             length.unwrap()
         );
+        // Neither says what it gives, and a file of sysfs says too much.
         assert_eq!(source(&line("/dev/zero"), false).unwrap().1, None);
+        assert_eq!(source(&line("/proc/version"), false).unwrap().1, None);
+        let path = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
+        if let Ok(data) = std::fs::read(path) {
+            let (mut from, length) = source(&line(path), false).unwrap();
+            let mut got = Vec::new();
+            from.read_to_end(&mut got).unwrap();
+            assert_eq!((got.len() as u64, &got), (length.unwrap(), &data));
+        }
         assert!(matches!(
             source(&line("/nowhere/at/all"), false),
             Err(Failure::Kernel(why)) if why.starts_with("cannot read /nowhere/at/all: ")

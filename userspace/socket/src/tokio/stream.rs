@@ -38,7 +38,8 @@ impl<'a> MessageWriter<'a> {
         }
     }
 
-    /// The message's number, as completions have it.
+    /// The message's number, as completions have it. It is certain once the kernel has taken
+    /// something of the message: a first call that fails, and is repeated, may have used up one.
     pub fn number(&self) -> u32 {
         self.message.number()
     }

@@ -55,6 +55,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/command-settings", settings::there_and_back),
     Case::new("transport/command-refused", settings::refused),
     Case::new("transport/command-send-recv", tools::send_and_recv).timeout_s(120),
+    Case::new("transport/command-files", tools::files_without_a_length),
     Case::new("transport/command-reports", tools::reports),
     Case::new("transport/command-watch", watch::a_message),
     Case::new("transport/command-bench", tools::bench).timeout_s(120),

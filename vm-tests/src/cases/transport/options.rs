@@ -40,13 +40,15 @@ mod numbers {
     pub(super) const RECVINFO: libc::c_int = sockopt::RECVINFO as libc::c_int;
     pub(super) const COMPLETIONS: libc::c_int = sockopt::COMPLETIONS as libc::c_int;
     pub(super) const DEFAULT_PRIORITY: libc::c_int = sockopt::DEFAULT_PRIORITY as libc::c_int;
+    pub(super) const NUMBER: libc::c_int = sockopt::NUMBER as libc::c_int;
     /// No option has this number.
-    pub(super) const NONE: libc::c_int = 8;
+    pub(super) const NONE: libc::c_int = 9;
 }
 
 int_option!(ReceiveInfo, RECVINFO);
 int_option!(Completions, COMPLETIONS);
 int_option!(DefaultPriority, DEFAULT_PRIORITY);
+int_option!(NextNumber, NUMBER);
 int_option!(NoOption, NONE);
 
 /// An option in one byte.
@@ -106,6 +108,13 @@ fn options(_: &mut Ctx) -> Result<()> {
             -1,
             &[0, 7, -1],
             &wrong,
+        )?;
+        let next = getsockopt(&socket, NextNumber).context("reading NUMBER")?;
+        ensure!(next == 0, "a new socket's message would be number {next}");
+        refused(
+            "setting NUMBER",
+            setsockopt(&socket, NextNumber, &1),
+            libc::ENOPROTOOPT,
         )?;
         refused(
             "no option",

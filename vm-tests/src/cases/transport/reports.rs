@@ -2,7 +2,7 @@
 //! What a socket tells by itself: reports on its error queue, epoll's edges; and sockets that
 //! several processes have.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,10 +13,11 @@ use turnstile_socket::{SendOptions, Socket};
 
 use super::content;
 use super::support::{
-    addresses, delivered, nothing_more, pair, read_once, receiver, send_once, sender, socket,
-    unbound, PATIENCE,
+    addresses, configure_all, delivered, hosts, nothing_more, pair, read_once, receiver, refused,
+    send_once, sender, socket, unbound, PATIENCE,
 };
 use crate::harness::{Case, Ctx};
+use crate::topology::Builder;
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/reports/completions", completions),
@@ -25,6 +26,10 @@ pub(in crate::cases) const CASES: &[Case] = &[
         only_failures,
     ),
     Case::new("transport/reports/ipv4-socket", ipv4_socket),
+    Case::new(
+        "transport/reports/numbers-after-failures",
+        numbers_after_failures,
+    ),
     Case::new("transport/reports/epoll-edges", epoll_edges),
     Case::new("transport/reports/shared-by-processes", shared),
 ];
@@ -121,6 +126,92 @@ fn ipv4_socket(_: &mut Ctx) -> Result<()> {
         "{done:?}"
     );
     Ok(())
+}
+
+/// Calls return the numbers that reports have, also after calls that failed: after their message
+/// began, before, and when there was none.
+fn numbers_after_failures(_: &mut Ctx) -> Result<()> {
+    // More than the send buffer.
+    const LONG: usize = 9_000_000;
+    let net = hosts(&Builder::bridged(3))?;
+    configure_all(&net, "timeout 1s")?;
+    net.hosts[1].ns.ip("link set eth0 down")?;
+    let ns = &net.hosts[0].ns;
+    let to = receiver(&net.hosts[2].ns)?;
+    let none = SendOptions::default();
+    for ipv6 in [false, true] {
+        let [dead, live] = [1, 2].map(|host| addresses(&net.hosts[host])[usize::from(ipv6)]);
+        let from = sender(ns)?;
+        let goes = |number: u32| -> Result<()> {
+            let sent = from.send_to(&number.to_ne_bytes(), live, &none)?;
+            ensure!(sent == number, "message {number} got number {sent}");
+            ensure!(
+                to.recv_message(4)?.data == number.to_ne_bytes(),
+                "another came"
+            );
+            let done = from
+                .wait_completion(Some(PATIENCE))?
+                .context("nothing was reported")?;
+            ensure!(
+                done.number == number && done.outcome.is_ok(),
+                "message {number}: {done:?}"
+            );
+            Ok(())
+        };
+        goes(0)?;
+
+        let failed = from.send_to(&vec![1; LONG], dead, &none);
+        refused("a long one to nobody", failed, libc::ETIMEDOUT)?;
+        let done = from
+            .wait_completion(Some(PATIENCE))?
+            .context("no failure was reported")?;
+        ensure!(done.number == 1 && done.outcome.is_err(), "{done:?}");
+        goes(2)?;
+
+        // No message, no report, no number.
+        ns.run("nft add table inet t")?;
+        ns.run_with(
+            "nft -f -",
+            "add chain inet t out { type filter hook output priority 0; }\n\
+             add rule inet t out udp dport 29813 drop\n",
+        )?;
+        for len in [1, LONG] {
+            let failed = from.send_to(&vec![1; len], live, &none);
+            refused("one that may not leave", failed, libc::EPERM)?;
+        }
+        ns.run("nft delete table inet t")?;
+        goes(3)?;
+
+        // It had begun, and is given up: a number without a report.
+        from.set_write_timeout(Some(Duration::from_millis(100)))?;
+        let failed = from.send_to(&vec![1; LONG], dead, &none);
+        refused("one whose time is over", failed, libc::EAGAIN)?;
+        from.set_write_timeout(Some(PATIENCE))?;
+        goes(5)?;
+
+        let mut nobody = live;
+        nobody.set_port(0);
+        refused("port 0", from.send_to(b"x", nobody, &none), libc::EINVAL)?;
+        goes(6)?;
+
+        // Of one that is written in pieces, nothing is left but its report.
+        let mut writer = from.begin(dead, &none)?;
+        ensure!(writer.number() == 7, "number {}", writer.number());
+        let failed = writer.write_all(&vec![1; LONG]);
+        ensure!(
+            failed.is_err() && writer.number() == 7,
+            "{failed:?}, number {}",
+            writer.number()
+        );
+        drop(writer);
+        let done = from
+            .wait_completion(Some(PATIENCE))?
+            .context("no failure was reported")?;
+        ensure!(done.number == 7 && done.outcome.is_err(), "{done:?}");
+        goes(8)?;
+        ensure!(from.completion()?.is_none(), "more reports than messages");
+    }
+    nothing_more(&to)
 }
 
 /// What epoll tells at once, with its number.

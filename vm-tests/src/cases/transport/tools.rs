@@ -128,6 +128,42 @@ pub(super) fn send_and_recv(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
+/// Files whose size says nothing of what is in them: those of procfs have none, and those of sysfs
+/// have a page.
+pub(super) fn files_without_a_length(_: &mut Ctx) -> Result<()> {
+    let pair = Pair::new()?;
+    for ipv6 in [false, true] {
+        let to = pair.to(ipv6);
+        for (path, says) in [
+            ("/proc/version", 0),
+            ("/sys/module/turnstile/initstate", 4096),
+        ] {
+            let data = std::fs::read(path)?;
+            let size = std::fs::metadata(path)?.len();
+            ensure!(
+                size == says && size != data.len() as u64,
+                "{path} says {size}, and has {}",
+                data.len()
+            );
+            let receiver =
+                Running::start(pair.receiver(), &format!("turnstile recv {PORT} --count 2"))?;
+            wait_for_receiver(&pair, to)?;
+            let said = pair.sender().run(&format!("turnstile send {to} {path}"))?;
+            let wanted = format!("message 0 to {to} length {} delivered after ", data.len());
+            ensure!(said.starts_with(&wanted), "{path}: {said}");
+            // The question whether anybody listens came first.
+            let got = receiver.finish()?;
+            same(path, got.get(1..).unwrap_or_default(), &data)?;
+        }
+        let refused = pair
+            .sender()
+            .try_run(&format!("turnstile send {to} /dev/null"))?
+            .failure()?;
+        ensure!(refused.contains("length: 0 is not in "), "{refused}");
+    }
+    Ok(())
+}
+
 /// Several at once, reported as JSON at both ends; and what does not work, in words.
 pub(super) fn reports(_: &mut Ctx) -> Result<()> {
     let pair = Pair::new()?;
