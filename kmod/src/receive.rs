@@ -156,8 +156,8 @@ fn read(
     }
 }
 
-/// Tells why a message to the peer has failed. Not in the midst of one that comes: who reads it would
-/// take that for its end, so it is told after it, or by `send`.
+/// Tells why a message to the peer has failed. Not in the midst of one that comes: who reads that
+/// would take it for its end, so it is told afterwards, or by `send`.
 fn tell_error(net: &mut Net<'_, Turnstile>, sock: Caller<'_>) -> Result {
     if !sock.has_error() {
         return Ok(());

@@ -205,8 +205,8 @@ impl Socket {
         room.free >= enough
     }
 
-    /// Whether there is some room for a peer that has nothing. Little is enough: what peers that take
-    /// nothing leave to others is half as much for each more of them.
+    /// Whether there is some room for a peer that has nothing. Little is enough: what peers that
+    /// take nothing leave to others is half as much for each more of them.
     pub(crate) fn has_room_for_any(&mut self) -> bool {
         let (size, _) = self.room();
         let enough = (size / 8).clamp(1, WORTH);
