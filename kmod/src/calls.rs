@@ -370,6 +370,7 @@ pub(crate) fn get_option(net: &mut Net<'_, Turnstile>, sock: &Sock, option: u32)
             _ => 0,
         }),
         sockopt::NUMBER => Ok(socket.next_outgoing.into()),
+        sockopt::OPEN => Ok(socket.open.is_some().into()),
         _ => Err(errno::no_option()),
     }
 }

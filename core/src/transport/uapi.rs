@@ -31,6 +31,8 @@ pub mod sockopt {
     pub const ACCEPT_KEY: u32 = 7;
     /// `u32`, only read: the number that the socket's next message will have.
     pub const NUMBER: u32 = 8;
+    /// `int`, only read. 1: a message is open on the socket, and the next call goes on with it.
+    pub const OPEN: u32 = 9;
 }
 
 /// Ancillary data of level [`SOL_TURNSTILE`].

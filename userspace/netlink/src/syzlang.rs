@@ -187,7 +187,7 @@ fn socket_options(writer: &mut Writer) {
             sockopt::ACCEPT_KEY => "int32[0:2147483647]",
             sockopt::READ | sockopt::DISCARD => "int64[0:16]",
             // Given by the kernel; to set it is refused.
-            sockopt::NUMBER => "int32",
+            sockopt::NUMBER | sockopt::OPEN => "int32",
             other => panic!("the socket option {other} is new"),
         };
         let place = format!("level const[SOL_TURNSTILE], opt const[TURNSTILE_{name}]");

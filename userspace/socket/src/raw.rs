@@ -28,6 +28,8 @@ pub(crate) enum Opt {
     AcceptKey,
     /// A `u32`, only read.
     Number,
+    /// Only read.
+    Open,
 }
 
 impl Opt {
@@ -39,6 +41,7 @@ impl Opt {
             Self::Key => sockopt::KEY,
             Self::AcceptKey => sockopt::ACCEPT_KEY,
             Self::Number => sockopt::NUMBER,
+            Self::Open => sockopt::OPEN,
         };
         number as libc::c_int
     }
@@ -252,6 +255,11 @@ impl Raw {
     /// The number that the next message will have.
     pub(crate) fn next_number(&self) -> io::Result<u32> {
         Ok(self.get(Opt::Number)? as u32)
+    }
+
+    /// Whether a message is open on the socket.
+    pub(crate) fn is_open(&self) -> io::Result<bool> {
+        Ok(self.get(Opt::Open)? != 0)
     }
 
     /// Bytes that can be read (`SIOCINQ`), or are not acknowledged (`SIOCOUTQ`).

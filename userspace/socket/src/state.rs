@@ -247,6 +247,10 @@ impl Outgoing {
                 if let Ok(next) = raw.next_number() {
                     sending.next = next;
                 }
+                // On a connected socket it may be another message that has failed.
+                if let Ok(open) = raw.is_open() {
+                    sending.open = open;
+                }
                 Err(Error::kernel("send")(error))
             }
         }

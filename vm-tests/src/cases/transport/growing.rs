@@ -268,8 +268,8 @@ fn kept(_: &mut Ctx) -> Result<()> {
         ensure!(size(to)? == 200_000, "{} was set", size(to)?);
     }
     lock(last, 0)?;
-    ensure!(last.recv_message(1 << 24)?.data.len() > 0, "nothing came");
-    ensure!(last.recv_message(1 << 24)?.data.len() > 0, "one came");
+    ensure!(!last.recv_message(1 << 24)?.data.is_empty(), "nothing came");
+    ensure!(!last.recv_message(1 << 24)?.data.is_empty(), "one came");
     let from = sender(&net.hosts[0].ns)?;
     let mut there = addresses(&net.hosts[1])[0];
     there.set_port(PORT + 3);

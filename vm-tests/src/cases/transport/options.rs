@@ -41,14 +41,16 @@ mod numbers {
     pub(super) const COMPLETIONS: libc::c_int = sockopt::COMPLETIONS as libc::c_int;
     pub(super) const DEFAULT_PRIORITY: libc::c_int = sockopt::DEFAULT_PRIORITY as libc::c_int;
     pub(super) const NUMBER: libc::c_int = sockopt::NUMBER as libc::c_int;
+    pub(super) const OPEN: libc::c_int = sockopt::OPEN as libc::c_int;
     /// No option has this number.
-    pub(super) const NONE: libc::c_int = 9;
+    pub(super) const NONE: libc::c_int = 10;
 }
 
 int_option!(ReceiveInfo, RECVINFO);
 int_option!(Completions, COMPLETIONS);
 int_option!(DefaultPriority, DEFAULT_PRIORITY);
 int_option!(NextNumber, NUMBER);
+int_option!(HasOpen, OPEN);
 int_option!(NoOption, NONE);
 
 /// An option in one byte.
@@ -111,6 +113,13 @@ fn options(_: &mut Ctx) -> Result<()> {
         )?;
         let next = getsockopt(&socket, NextNumber).context("reading NUMBER")?;
         ensure!(next == 0, "a new socket's message would be number {next}");
+        let open = getsockopt(&socket, HasOpen).context("reading OPEN")?;
+        ensure!(open == 0, "a message is open on a new socket");
+        refused(
+            "setting OPEN",
+            setsockopt(&socket, HasOpen, &1),
+            libc::ENOPROTOOPT,
+        )?;
         refused(
             "setting NUMBER",
             setsockopt(&socket, NextNumber, &1),

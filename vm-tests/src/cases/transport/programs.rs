@@ -31,6 +31,11 @@ pub(in crate::cases) const CASES: &[Case] = &[
         .timeout_s(120),
     Case::new("transport/programs/shut-down-while-full", shut_down).timeout_s(120),
     Case::new("transport/programs/another-fails-meanwhile", another_fails).timeout_s(120),
+    Case::new(
+        "transport/programs/another-fails-while-one-is-open",
+        open_while,
+    )
+    .timeout_s(120),
 ];
 
 /// A call that may not wait.
@@ -241,6 +246,50 @@ fn another_fails(_: &mut Ctx) -> Result<()> {
         same("the message", &first?.data, &bytes)?;
         let errno = second.err().and_then(|error| error.errno());
         ensure!(errno == Some(libc::ECONNRESET), "then {errno:?}");
+    }
+    Ok(())
+}
+
+/// A message is open on a connected socket, and another one fails: the call that would go on is told
+/// of that. What is sent later is no part of the open one, which goes on if its writer likes.
+fn open_while(_: &mut Ctx) -> Result<()> {
+    for goes_on in [false, true] {
+        let net = pair()?;
+        let peer = receiver(&net.hosts[1].ns)?;
+        peer.set_recv_buffer_size(32 << 10)?;
+        let own = socket(&net.hosts[0].ns, ("::", PORT))?;
+        own.connect(addresses(&net.hosts[1])[0])?;
+        own.send(&[7; 100_000], &SendOptions::default())?;
+        let options = SendOptions {
+            length: Some(2000),
+            ..SendOptions::default()
+        };
+        let mut writer = own.begin_connected(&options)?;
+        writer.write_all(&[1; 1000])?;
+        std::thread::sleep(Duration::from_millis(100));
+        peer.discard(0)?;
+        std::thread::sleep(Duration::from_millis(100));
+        let told = writer.write(&[1; 1000]);
+        let errno = told.err().and_then(|error| error.raw_os_error());
+        ensure!(errno == Some(libc::ECONNRESET), "told {errno:?}");
+        if goes_on {
+            writer.write_all(&[1; 1000])?;
+            writer.finish()?;
+            drop(writer);
+            own.send(b"next", &SendOptions::default())?;
+            let mut came = [peer.recv_message(9999)?, peer.recv_message(9999)?];
+            came.sort_by_key(|message| message.data.len());
+            ensure!(
+                came[0].data == b"next" && came[1].data == [1; 2000],
+                "others came"
+            );
+        } else {
+            drop(writer);
+            let sent = own.send(b"next", &SendOptions::default());
+            let text = sent.err().map(|error| error.to_string());
+            let left = "a message was left unfinished on this socket; close it";
+            ensure!(text.as_deref() == Some(left), "{text:?}");
+        }
     }
     Ok(())
 }
