@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{ensure, Context, Result};
 use nix::errno::Errno;
 use socket2::{Domain, MsgHdr, Protocol, SockAddr, SockRef, Type};
-use turnstile_core::transport::uapi::{ancillary, IPPROTO_TURNSTILE, SOL_TURNSTILE};
+use turnstile_core::transport::uapi::{ancillary, sockopt, IPPROTO_TURNSTILE, SOL_TURNSTILE};
 use turnstile_socket::{SendOptions, Socket};
 
 use crate::harness::Ctx;
@@ -129,7 +129,7 @@ pub(super) fn options(ctx: &mut Ctx) -> Result<()> {
         *answers
             .entry(answer.err().map(|errno| errno as i32))
             .or_default() += 1;
-        if level == SOL_TURNSTILE as i32 && !(1..=7).contains(&name) {
+        if level == SOL_TURNSTILE as i32 && !(1..=sockopt::OPEN as i32).contains(&name) {
             ensure!(
                 answer == Err(Errno::ENOPROTOOPT) || answer == Err(Errno::EINVAL),
                 "option {name}: {answer:?}"
