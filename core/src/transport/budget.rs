@@ -293,7 +293,12 @@ impl Budget {
         proved: bool,
     ) -> (Place, u32) {
         if !proved {
-            return self.admit_stranger(length);
+            // Once it has proved its address, it would have passed the one whose turn it is.
+            let whole = length.is_some_and(|length| !self.streams(length));
+            return match whole && self.is_turn_due(oldest) {
+                true => (Place::Waiting, 0),
+                false => self.admit_stranger(length),
+            };
         }
         if let Some(length) = length.filter(|&length| !self.streams(length)) {
             let charge = charge(length);
@@ -378,7 +383,7 @@ impl Budget {
                 self.shared = self.shared.saturating_add(charged);
                 self.sharing = self.sharing.saturating_add(1);
             }
-            _ => self.reserved = self.reserved.saturating_add(charged),
+            _ => self.take(place, charged),
         }
     }
 

@@ -541,3 +541,38 @@ fn short_messages_find_room_while_a_turn_is_due() {
         socket.check();
     }
 }
+
+/// Those who begin as strangers, and prove their addresses then, pass nobody for ever.
+#[test]
+fn a_turn_comes_in_spite_of_strangers_who_prove_their_addresses() {
+    let mut socket = Socket::default();
+    socket.budget.resize(512 << 10);
+    let total = socket.budget.total();
+    // What is not read keeps more than half of the buffer full, and one that needs half waits.
+    let mut unread = std::collections::VecDeque::new();
+    for _ in 0..12 {
+        unread.push_back(socket.next);
+        assert_eq!(socket.open(Some(total / 20)), Place::Reserved);
+    }
+    let waits = socket.next;
+    assert_eq!(socket.open(Some(total * 45 / 100)), Place::Waiting);
+    let mut passed = 0;
+    for _ in 0..200 {
+        // One is read, and another one comes from a host without a ticket.
+        let number = unread.pop_front().expect("some are not read");
+        socket.leave(number);
+        socket.give();
+        if socket.place(waits) == Place::Reserved {
+            break;
+        }
+        let number = socket.next;
+        let place = socket.open_as(Some(total / 20), false);
+        socket.prove(number);
+        passed += u32::from(place == Place::Reserved);
+        unread.push_back(number);
+        socket.give();
+        socket.check();
+    }
+    assert_eq!(socket.place(waits), Place::Reserved, "{passed} have passed");
+    assert!(passed <= TURN, "{passed} have passed");
+}

@@ -351,7 +351,7 @@ fn max_outgoing(_: &mut Ctx) -> Result<()> {
         !ready(&connected)?.contains(PollFlags::OUT),
         "poll says that a message can be sent to the peer"
     );
-    // A message to another peer can be sent, which poll says a while later, not to make a loop spin.
+    // A message to another peer can be sent. Poll says so a while later, lest a loop spins.
     wait_for(&froms[0], PollFlags::OUT)?;
     // Who waits no longer than a time is told, too.
     froms[0].set_write_timeout(Some(std::time::Duration::from_millis(50)))?;

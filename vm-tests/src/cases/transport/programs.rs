@@ -250,8 +250,8 @@ fn another_fails(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// A message is open on a connected socket, and another one fails: the call that would go on is told
-/// of that. What is sent later is no part of the open one, which goes on if its writer likes.
+/// A message is open on a connected socket, and another one fails: the call that would go on is
+/// told of that. What is sent later is no part of the open one, which goes on if its writer likes.
 fn open_while(_: &mut Ctx) -> Result<()> {
     for goes_on in [false, true] {
         let net = pair()?;
