@@ -13,8 +13,9 @@
 //! [*share*](Place::Shared) an eighth, so that their first bytes are under way. While messages wait
 //! for this half, those that came later and are reserved have a quarter.
 //!
-//! Short messages always find room, unless nobody reads: each must leave four times as much free as
-//! it takes, or an eighth of the buffer (`spare`). What waits is given room in the order of its
+//! Short messages find room beside long ones: each must leave four times as much free as it takes,
+//! or an eighth of the buffer (`spare`). That is by message, not by peer, so that one peer with
+//! many of them can leave nothing (docs/security.md, "What does not hold yet"). What waits is given room in the order of its
 //! length, the shortest first, and now and then the one that has waited longest: after `TURN`
 //! others nothing that came later takes the room that it waits for ([`Budget::next`]), but what
 //! finds room in the [eighth](Place::Spare) that it leaves to others. Room becomes free when whole
