@@ -15,12 +15,12 @@
 //!
 //! Short messages find room beside long ones: each must leave four times as much free as it takes,
 //! or an eighth of the buffer (`spare`). That is by message, not by peer, so that one peer with
-//! many of them can leave nothing (docs/security.md, "What does not hold yet"). What waits is given room in the order of its
-//! length, the shortest first, and now and then the one that has waited longest: after `TURN`
-//! others nothing that came later takes the room that it waits for ([`Budget::next`]), but what
-//! finds room in the [eighth](Place::Spare) that it leaves to others. Room becomes free when whole
-//! messages are read, when the exclusive one ends, and when one that makes no progress is given up,
-//! so that nothing waits for ever.
+//! many of them can leave nothing (docs/security.md, "What does not hold yet"). What waits is given
+//! room in the order of its length, the shortest first, and now and then the one that has waited
+//! longest: after `TURN` others nothing that came later takes the room that it waits for
+//! ([`Budget::next`]), but what finds room in the [eighth](Place::Spare) that it leaves to others.
+//! Room becomes free when whole messages are read, when the exclusive one ends, and when one that
+//! makes no progress is given up, so that nothing waits for ever.
 //!
 //! Anybody can begin a message in another's name. So as long as its sender has not *proved* its
 //! address a message has room in an eighth of the buffer's first size, which no other message has:
