@@ -66,5 +66,6 @@ mod tally;
 mod testing;
 pub mod uapi;
 mod used;
+mod vain;
 mod wakes;
 pub mod wire;

@@ -43,6 +43,7 @@ use super::siphash::Key;
 use super::slab::Slab;
 use super::stats::{Counter, Stats};
 use super::tally::Tally;
+use super::vain::Vain;
 use super::wire::{
     self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER, SHORT_HEADER,
 };
@@ -121,6 +122,8 @@ pub struct Endpoint<M: Memory, O, I> {
     ahead: Option<growing::Room>,
     /// When the next silent sender has its turn to be probed.
     asked: Nanos,
+    /// Messages with tickets that ended unanswered.
+    vain: Vain,
     /// How many answers may leave to what belongs to no message.
     answers: Buckets,
     /// When the next step of [shrinking](shrinking) may be, and whether one is needed.
@@ -177,6 +180,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         current: sealing::Current::NONE,
         ahead: None,
         asked: Nanos::ZERO,
+        vain: Vain::NEW,
         answers: Buckets::NEW,
         shrunk: Nanos::ZERO,
         large: false,
@@ -645,6 +649,7 @@ mod purpose {
     pub(super) const STAMP: u8 = 6;
     pub(super) const CHALLENGE: u8 = 7;
     pub(super) const TICKET: u8 = 9;
+    pub(super) const VAIN: u8 = 10;
 }
 
 #[cfg(test)]

@@ -605,13 +605,14 @@ impl<I> In<I> {
         (self.resend(now, base_rtt), given_up)
     }
 
-    /// What [`Progress::look`] wants to know.
-    pub(crate) fn facts(&self) -> Facts {
+    /// What [`Progress::look`] wants to know. `starved`: so much was sent because of it that its
+    /// sender gets no token before it has answered.
+    pub(crate) fn facts(&self, starved: bool) -> Facts {
         Facts {
             received: self.received,
             tokens: self.tokens,
             // A stranger is asked too rarely for its silence to show.
-            idle: self.idle || !self.proven,
+            idle: self.idle || !self.proven || starved,
             closed: self.proven && self.missing() == 0,
         }
     }

@@ -26,7 +26,8 @@ pub(crate) struct Facts {
     pub(crate) received: u32,
     /// Tokens that were sent.
     pub(crate) tokens: u32,
-    /// The sender has said that it has nothing to send, or has not proved its address.
+    /// The sender has said that it has nothing to send, or has not proved its address, or has not
+    /// answered all that may be sent to it before it does.
     pub(crate) idle: bool,
     /// The sender may not send more.
     pub(crate) closed: bool,

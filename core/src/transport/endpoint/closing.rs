@@ -210,6 +210,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// Removes an incoming message from all tables but the slab.
     fn leave_in(&mut self, now: Nanos, index: u32) {
+        self.ends_unanswered(now, index);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };

@@ -211,7 +211,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             peer.half_open = peer.half_open.saturating_add(half_open.into());
         }
         if matches!(proof, Proof::Ticket | Proof::OldTicket) {
-            self.bound(index);
+            self.bound(now, index);
         }
         self.note_progress(index);
         self.stats.count(Counter::InOpened);
@@ -281,7 +281,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Proof::None
         };
         match shown {
-            Proof::Ticket | Proof::OldTicket if !proven => self.bound(index),
+            Proof::Ticket | Proof::OldTicket if !proven => self.bound(now, index),
             Proof::Echo => self.answered(index),
             _ => {}
         }

@@ -47,6 +47,8 @@ struct Io {
     sealed: bool,
     /// There is no memory to note that a sender has proved its address.
     unproven: bool,
+    /// Others wait for what messages hold, and so many bytes of each should come.
+    wanted: Option<u32>,
     /// Sealed packets sent.
     sent_sealed: Vec<(Packet, Seal)>,
 }
@@ -123,6 +125,9 @@ impl Host<(), u32> for Io {
     fn in_length(&mut self, _: InId, _: &mut u32, _: u32) {}
     fn in_progress(&mut self, _: InId, _: &mut u32, _: u32) {
         self.progress += 1;
+    }
+    fn is_wanted(&mut self, _: &u32) -> Option<u32> {
+        self.wanted
     }
     fn in_done(&mut self, id: InId, _: u32) {
         self.delivered.push(id);

@@ -2,6 +2,7 @@
 //! Timers: retransmissions, probes, and timeouts.
 
 use super::sending::BURST;
+use super::trust::may_have_token;
 use super::*;
 use crate::transport::config::Feedback;
 use crate::transport::host::Failure;
@@ -102,7 +103,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         if at.now >= message.progress.next() {
             let least = host.is_wanted(&message.user);
-            let facts = message.facts();
+            let facts = message.facts(!may_have_token(message));
             let timeout = self.config.timeout;
             if !message.progress.look(at.now, timeout, &facts, least) {
                 self.tell_sender_reset(index, ResetCode::Closed, host);

@@ -71,6 +71,11 @@ fn seal_len<I>(message: &In<I>) -> u32 {
     }
 }
 
+/// Of which time a ticket is that is given now.
+fn time_of(now: Nanos) -> u64 {
+    now.0 >> TICKET_BITS
+}
+
 /// The network that a sender counts to.
 pub(super) fn net(from: &Address) -> Net {
     Net::of(from, 24, 48)
@@ -159,16 +164,39 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// All that is known of a message is that its SYNC had a ticket: whoever got that may be
     /// elsewhere by now, and its address another's. A message so begun may have some tokens at
-    /// once, and the others of the same peer that nothing has answered yet take from it.
-    pub(super) fn bound(&mut self, index: u32) {
+    /// once, and the others of the same peer that nothing has answered yet take from it, or that
+    /// ended so.
+    pub(super) fn bound(&mut self, now: Nanos, index: u32) {
+        let Some(from) = self.ins.get(index).map(|it| it.from) else {
+            return;
+        };
+        let ended = match self.vain.is_empty() {
+            true => 0,
+            false => self.vain.count(time_of(now), self.vain_of(&from)),
+        };
         let Some(message) = self.ins.get_mut(index).filter(|it| !it.unanswered) else {
             return;
         };
         message.unanswered = true;
         if let Some(peer) = self.peers.all.get_mut(message.peer) {
             peer.unanswered = peer.unanswered.saturating_add(1);
-            let room = TICKET_ROOM.checked_div(peer.unanswered).unwrap_or(0);
+            let nth = peer.unanswered.saturating_add(ended);
+            let room = TICKET_ROOM.checked_div(nth).unwrap_or(0);
             message.room = message.room.saturating_add(room);
+        }
+    }
+
+    /// Where an address's messages are counted that ended unanswered.
+    fn vain_of(&self, from: &Address) -> u64 {
+        self.keyed(0, from, purpose::VAIN)
+    }
+
+    /// A message ends. If only a ticket has shown whose it is, and it drew tokens, it still counts.
+    pub(super) fn ends_unanswered(&mut self, now: Nanos, index: u32) {
+        let message = self.ins.get(index);
+        let message = message.filter(|it| it.unanswered && it.asked_for != 0);
+        if let Some(from) = message.map(|it| it.from) {
+            self.vain.note(time_of(now), self.vain_of(&from));
         }
     }
 
@@ -247,7 +275,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let (from, cookie) = (message.from, message.cookie);
         let challenge = Challenge {
             cookie,
-            echo: self.ticket_of(now.0 >> TICKET_BITS, &from),
+            echo: self.ticket_of(time_of(now), &from),
             ticket: true,
         };
         if self.send_back(index, Class::Signal, &Packet::Challenge(challenge), host) {
@@ -261,7 +289,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return Proof::None;
         }
         // A sealed SYNC may be an old one that somebody sends again, ticket and all.
-        let epoch = now.0 >> TICKET_BITS;
+        let epoch = time_of(now);
         let sealed = self.current.is_some();
         let recent = !sealed && sync.echo == self.ticket_of(epoch, from);
         if recent || !sealed && sync.echo == self.ticket_of(epoch.wrapping_sub(1), from) {
@@ -427,7 +455,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// The receiver of a message has answered, so it is where it claims to be: gives it a ticket
     /// for what it will send to us, unless it has had one.
     pub(super) fn offer_ticket<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
-        let epoch = now.0 >> TICKET_BITS;
+        let epoch = time_of(now);
         let Some(out) = self.outs.get(index).filter(|out| !out.sealed) else {
             return;
         };

@@ -136,3 +136,99 @@ fn late_tickets_and_guesses_draw_no_more() {
     endpoint.receive(NOW, &from, answer(&token, 0, 1), &mut io);
     assert!(endpoint.ins.get_mut(0).unwrap().is_bounded());
 }
+
+/// Messages with a ticket that end before anything has answered them count as if they were still
+/// there: who ends them, and how, changes nothing.
+#[test]
+fn a_ticket_draws_no_more_by_turns() {
+    for v6 in [false, true] {
+        for way in 0..3 {
+            let from = host(1, v6);
+            let (mut endpoint, mut io, ticket) = with_ticket(&from);
+            let (mut came, mut went) = (0, 0);
+            let mut now = NOW;
+            for cookie in 100..300_u64 {
+                let first = opened(cookie, 10_000_000, ticket);
+                came += ip_bytes(&from, &first);
+                endpoint.receive(now, &from, first, &mut io);
+                now = now + Nanos(1_000_000);
+                went += until(&mut endpoint, now, &mut io).0;
+                let cookie = Cookie(cookie);
+                let last = match way {
+                    0 => Packet::Fin(wire::Fin { cookie, length: 5 }),
+                    1 => Packet::Reset(Reset {
+                        cookie,
+                        code: ResetCode::Aborted,
+                    }),
+                    _ => Packet::Reset(Reset {
+                        cookie,
+                        code: ResetCode::Unknown,
+                    }),
+                };
+                came += ip_bytes(&from, &last);
+                endpoint.receive(now, &from, last, &mut io);
+                went += until(&mut endpoint, now, &mut io).0;
+            }
+            assert_eq!(endpoint.counts().1, 0);
+            let most: u64 = (1..=200).map(|nth| 16_384 / nth).sum();
+            assert!(
+                went <= most + 3 * came,
+                "way {way}: {went} B for {came} B, of tickets {most}"
+            );
+            // Others' are counted apart, and this one's are forgotten in time.
+            let other = host(2, v6);
+            let later = now + Nanos(2 << TICKET_BITS);
+            for (from, now) in [(other, now), (from, later)] {
+                let ticket = endpoint.ticket_of(now.0 >> TICKET_BITS, &from);
+                endpoint.receive(now, &from, opened(1, 10_000_000, ticket), &mut io);
+                let (went, _) = until(&mut endpoint, now + Nanos::SECOND, &mut io);
+                assert!(went > 12_000, "{went}");
+                let reset = Packet::Reset(Reset {
+                    cookie: Cookie(1),
+                    code: ResetCode::Aborted,
+                });
+                endpoint.receive(now + Nanos::SECOND, &from, reset, &mut io);
+            }
+        }
+    }
+}
+
+/// Messages with a ticket of which nothing comes hold no room that others wait for: that they may
+/// have no more tokens is no excuse.
+#[test]
+fn tickets_hold_no_room_that_others_wait_for() {
+    for keep in [false, true] {
+        let from = host(1, false);
+        let (mut endpoint, mut io, ticket) = with_ticket(&from);
+        io.wanted = Some(1 << 16);
+        for cookie in 100..500_u64 {
+            endpoint.receive(NOW, &from, opened(cookie, 1 << 20, ticket), &mut io);
+        }
+        for seconds in 1..=20_u64 {
+            let now = NOW + Nanos(seconds * Nanos::SECOND.0);
+            until(&mut endpoint, now, &mut io);
+            let all: Vec<_> = (100..500).map(Cookie).collect();
+            for cookie in all.into_iter().filter(|_| keep && seconds % 9 == 0) {
+                if endpoint.find_in(cookie, &from).is_some() {
+                    let length = 1 << 20;
+                    let fin = Packet::Fin(wire::Fin { cookie, length });
+                    endpoint.receive(now, &from, fin, &mut io);
+                }
+            }
+        }
+        assert_eq!(endpoint.counts().1, 0, "kept by FINs: {keep}");
+    }
+}
+
+/// But who was asked for nothing yet, as others' messages come first, is not blamed.
+#[test]
+fn who_has_a_ticket_and_no_turn_is_not_blamed() {
+    let from = host(1, false);
+    let (mut endpoint, mut io, ticket) = with_ticket(&from);
+    io.wanted = Some(1 << 16);
+    endpoint.receive(NOW, &from, opened(100, 1 << 20, ticket), &mut io);
+    let message = endpoint.ins.get_mut(0).expect("the message");
+    message.pause = NOW + Nanos(8 * Nanos::SECOND.0);
+    until(&mut endpoint, NOW + Nanos(8 * Nanos::SECOND.0), &mut io);
+    assert_eq!(endpoint.counts().1, 1);
+}
