@@ -43,6 +43,7 @@ pub mod jitter;
 mod ledger;
 mod links;
 mod maybe;
+pub mod net;
 mod orphans;
 mod outgoing;
 mod pacer;

@@ -8,14 +8,15 @@ use crate::keys::Choice;
 use crate::memory::atomic;
 use crate::outgoing::Outgoing;
 use crate::ports;
-use crate::socket::{Socket, Sockets};
+use crate::socket::Socket;
+use crate::sockets::Sockets;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNodeReservation;
 use knet_transport::{Departure, Outbox, Path, Report, Segments, Skb, SockAddress, Tie};
-use turnstile_core::transport::budget::Place;
+use turnstile_core::transport::budget::{Place, Standing};
 use turnstile_core::transport::config::Dscp;
 use turnstile_core::transport::host::{
-    Address, Class, Event, Failure, Host, InId, OutId, Owner, Refusal, Slice,
+    Address, Class, Event, Failure, Host, InId, Least, OutId, Owner, Refusal, Sender, Slice,
 };
 use turnstile_core::transport::seal::{Key, Psk, Seal};
 use turnstile_core::transport::wire::{self, ResetCode, Sync, DATA_LEN};
@@ -183,7 +184,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         from: &Address,
         sync: &Sync,
         id: InId,
-        proved: bool,
+        from_whom: Sender,
     ) -> Result<(Incoming, u32), Refusal> {
         let sender = SockAddress {
             ip: from.ip,
@@ -203,7 +204,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             return Err(Refusal::Reset(ResetCode::Closed));
         }
         let slot = RBTreeNodeReservation::new(atomic()).map_err(|_| Refusal::Ignore)?;
-        let admitted = socket.admit(id, sync.length, proved);
+        let admitted = socket.admit(id, &sender, sync.length, &from_whom);
         let (number, place, window) = admitted.ok_or(Refusal::Ignore)?;
         let tie = socket.sock.tie();
         self.sockets.resize(handle);
@@ -225,7 +226,10 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             read: 0,
             window,
             place,
-            proved,
+            standing: match from_whom.proved {
+                true => Standing::Known,
+                false => Standing::Stranger,
+            },
             kept: 0,
             begun: false,
             began: now,
@@ -236,17 +240,17 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
     }
 
     fn in_proven(&mut self, id: InId, message: &mut Incoming) -> bool {
-        if message.proved {
+        if message.standing != Standing::Stranger {
             return true;
         }
         let handle = message.socket;
         let Some(socket) = self.sockets.get_mut(handle) else {
             return true;
         };
-        if socket.prove(id, message).is_err() {
+        if socket.buffer.prove(id, message).is_err() {
             return false;
         }
-        if socket.budget.is_wanted() {
+        if socket.buffer.budget.is_wanted() {
             self.sockets.mark_promotable(handle);
         }
         true
@@ -269,8 +273,8 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         let Some(socket) = self.sockets.get(message.socket) else {
             return false;
         };
-        let most = socket.budget.memory(message.place, message.window);
-        let promised = socket.budget.promised();
+        let most = socket.buffer.budget.memory(message.place, message.window);
+        let promised = socket.buffer.budget.promised();
         let segments = &mut message.segments;
         segments.insert(&socket.sock, payload, offset..end, skip, most, promised)
     }
@@ -286,17 +290,22 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         }
     }
 
-    fn is_wanted(&mut self, message: &Incoming) -> Option<u32> {
+    fn is_wanted(&mut self, message: &Incoming) -> Option<Least> {
         let socket = self.sockets.get(message.socket)?;
         // One that shares waits itself, and keeps nobody from the rest; one that waits has nothing.
         let holds = !matches!(message.place, Place::Shared | Place::Waiting);
-        let room = socket.budget.is_wanted() && holds;
+        let room = socket.buffer.budget.is_wanted() && holds;
         // It is read to its end before others.
         let turn = socket.reading == Some(message.number)
             && message.begun
             && !socket.alternate
             && !socket.done.is_empty();
-        (room || turn).then(|| message.least())
+        if room || turn {
+            return Some(message.least());
+        }
+        // Others are slower without what it has of what all buffers may grow by.
+        let growth = holds && self.sockets.stunts_others(&socket.buffer);
+        growth.then(|| message.least_slow())
     }
 
     fn in_done(&mut self, _id: InId, mut message: Incoming) {
@@ -307,7 +316,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         if let Some(socket) = self.socket(handle) {
             socket.complete(message);
             // Others may have what it was given and did not need.
-            if socket.budget.is_wanted() {
+            if socket.buffer.budget.is_wanted() {
                 self.sockets.mark_promotable(handle);
             }
         }
@@ -316,8 +325,11 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
     fn in_failed(&mut self, _id: InId, message: Incoming, why: Failure) {
         let handle = message.socket;
         if let Some(socket) = self.socket(handle) {
+            if why == Failure::TimedOut {
+                socket.buffer.stalled(&message.from);
+            }
             socket.fail(&message, of_failure(why));
-            if socket.budget.is_wanted() {
+            if socket.buffer.budget.is_wanted() {
                 self.sockets.mark_promotable(handle);
             } else {
                 self.sockets.resize(handle);

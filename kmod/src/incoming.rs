@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A message that comes in, as the socket's side keeps it.
 
+use core::num::NonZeroU32;
 use kernel::rbtree::RBTreeNodeReservation;
 use knet_transport::{Segments, SockAddress, Tie};
-use turnstile_core::transport::budget::Place;
-use turnstile_core::transport::host::InId;
+use turnstile_core::transport::budget::{Place, Standing};
+use turnstile_core::transport::host::{InId, Least};
 
 /// What is kept with the endpoint while a message comes, and with the socket until it is read.
 pub(crate) struct Incoming {
@@ -34,8 +35,8 @@ pub(crate) struct Incoming {
     pub(crate) window: u32,
     /// What room it has.
     pub(crate) place: Place,
-    /// Its sender has proved its address.
-    pub(crate) proved: bool,
+    /// Whether its sender has proved its address, and whose room it has.
+    pub(crate) standing: Standing,
     /// It is charged for so many bytes, if that is more than its length: for the memory that it
     /// takes.
     pub(crate) kept: u32,
@@ -83,14 +84,31 @@ impl Incoming {
         }
     }
 
-    /// How many bytes should come in `timeout`, if others wait for it: a part of what it may have.
-    pub(crate) fn least(&self) -> u32 {
-        (self.window.saturating_sub(self.read) / LEAST_PART).max(1)
+    /// How much should come of it if others wait for what it has: a part of what it may have.
+    pub(crate) fn least(&self) -> Least {
+        Least {
+            bytes: self.part(LEAST_PART),
+            always: true,
+        }
+    }
+
+    /// The same if others could do without, and are slower.
+    pub(crate) fn least_slow(&self) -> Least {
+        Least {
+            bytes: self.part(LEAST_SLOW_PART),
+            always: false,
+        }
+    }
+
+    fn part(&self, part: NonZeroU32) -> u32 {
+        (self.window.saturating_sub(self.read) / part).max(1)
     }
 }
 
 /// The part of a message's window that should come in `timeout` if others wait for it.
-const LEAST_PART: u32 = 16;
+const LEAST_PART: NonZeroU32 = NonZeroU32::new(16).unwrap();
+/// The same if others could do without.
+const LEAST_SLOW_PART: NonZeroU32 = NonZeroU32::new(256).unwrap();
 
 /// Where a message is.
 #[derive(Clone, Copy)]

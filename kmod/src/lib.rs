@@ -36,7 +36,9 @@ use turnstile_core::transport::{
     wire,
 };
 
+mod buffer;
 mod calls;
+mod charges;
 mod errno;
 mod events;
 mod host;
@@ -53,6 +55,7 @@ mod room;
 mod send;
 mod settings;
 mod socket;
+mod sockets;
 mod state;
 mod waiting;
 

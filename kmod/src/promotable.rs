@@ -2,7 +2,7 @@
 //! Sockets of which a message may perhaps be given room, first come, first served. A few are looked
 //! at after each call of the endpoint, and the rest after the next. One that is closed leaves.
 
-use crate::socket::Sockets;
+use crate::sockets::Sockets;
 
 /// A socket's place in the queue.
 #[derive(Default)]

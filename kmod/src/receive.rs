@@ -3,7 +3,8 @@
 
 use crate::errno;
 use crate::incoming::{Incoming, Where};
-use crate::socket::{Socket, Sockets};
+use crate::socket::Socket;
+use crate::sockets::Sockets;
 use crate::state::{Messages, State, Turnstile};
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
@@ -212,7 +213,7 @@ fn find<'a>(
 
 /// The message that streams, if it can be read; and its place in the order.
 fn streaming(endpoint: &mut Messages, socket: &mut Socket) -> Option<(u64, u64)> {
-    let number = socket.budget.exclusive()?;
+    let number = socket.buffer.budget.exclusive()?;
     let Where::Coming(id) = *socket.messages.get(&number)? else {
         return None;
     };
@@ -290,7 +291,7 @@ impl State {
         };
         let counted = socket.counted;
         let mut streamed = 0;
-        if let Some(number) = socket.budget.exclusive() {
+        if let Some(number) = socket.buffer.budget.exclusive() {
             if let Some(Where::Coming(id)) = socket.messages.get(&number) {
                 let message = endpoint.in_mut(*id).filter(|it| socket.is_ripe(it));
                 streamed = message.map_or(0, |message| message.unread());
@@ -384,7 +385,7 @@ impl State {
         outbox: &mut Outbox,
     ) -> Option<RBTreeNode<u64, Incoming>> {
         let (endpoint, socket) = self.reader(handle)?;
-        let ahead = socket.budget.ahead();
+        let ahead = socket.buffer.budget.ahead();
         let at = *socket.messages.get(&number)?;
         let message = find(endpoint, socket, number)?;
         let unread = message.unread();

@@ -5,36 +5,43 @@ use crate::memory::atomic;
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use knet_transport::SockAddress;
+use turnstile_core::transport::net::Net;
 
-/// An address, its scope, and a port or [`ALL`] of them.
+/// An address, its scope, and a port or [`ALL`] of them; or a network and [`NET`].
 type Key = ([u8; 16], u32, u32);
 
 /// Instead of a port: all peers of the address.
 const ALL: u32 = u32::MAX;
+/// All of the network.
+const NET: u32 = u32::MAX - 1;
 
 /// The bytes of a send buffer that its peers have.
 pub(crate) struct Peers {
     all: RBTree<Key, u32>,
-    /// The latest peer and address that have none: they may soon have some again.
-    empty: [Option<Key>; 2],
+    /// The latest peer, address and network that have none: they may soon have some again.
+    empty: [Option<Key>; 3],
 }
 
-fn keys(to: &SockAddress) -> [Key; 2] {
-    [(to.ip, to.scope, to.port.into()), (to.ip, to.scope, ALL)]
+fn keys(to: &SockAddress) -> [Key; 3] {
+    let port = to.port.into();
+    [
+        (to.ip, to.scope, port),
+        (to.ip, to.scope, ALL),
+        (Net::of_ip(to.ip, 24, 48).ip(), to.scope, NET),
+    ]
 }
 
 impl Peers {
     pub(crate) fn new() -> Self {
         Self {
             all: RBTree::new(),
-            empty: [None; 2],
+            empty: [None; 3],
         }
     }
 
-    /// What a peer has, and all of its address.
-    pub(crate) fn of(&self, to: &SockAddress) -> (u32, u32) {
-        let [peer, host] = keys(to).map(|key| self.all.get(&key).copied().unwrap_or(0));
-        (peer, host)
+    /// What a peer has, all of its address, and all of its network.
+    pub(crate) fn of(&self, to: &SockAddress) -> [u32; 3] {
+        keys(to).map(|key| self.all.get(&key).copied().unwrap_or(0))
     }
 
     /// There will be a message to a peer: then [`Peers::more`] finds its place. No memory: an
@@ -63,7 +70,7 @@ impl Peers {
     /// A peer has less. `true`: nothing any more.
     pub(crate) fn less(&mut self, to: &SockAddress, bytes: u32) -> bool {
         let mut none = false;
-        for (key, kind) in keys(to).into_iter().zip([0, 1]) {
+        for (key, kind) in keys(to).into_iter().zip([0, 1, 2]) {
             let Some(has) = self.all.get_mut(&key) else {
                 continue;
             };

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Sockets: what the namespace keeps for each.
+//! What a namespace keeps for a socket.
 
+use crate::buffer::Buffer;
 use crate::incoming::{Incoming, Where};
-use crate::keys::{Choice, Held, Keys, Own};
+use crate::keys::Choice;
 use crate::memory::atomic;
 use crate::outgoing::{Open, OVERHEAD};
-use crate::ports::Ports;
-use crate::promotable::{Marked, Promotable};
+use crate::promotable::Marked;
 use crate::room::{Peers, Room, Wanted};
-use crate::waiting::{Waiter, Waiting};
+use crate::waiting::Waiter;
 use kernel::prelude::*;
-use kernel::rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation};
-use knet_transport::{now, random, Sock, SockAddress, SockRef};
-use turnstile_core::transport::budget::{self, Budget, Next, Place};
-use turnstile_core::transport::host::{Address, InId, OutId, Sealing};
+use kernel::rbtree::{RBTree, RBTreeNode};
+use knet_transport::{now, SockAddress, SockRef};
+use turnstile_core::transport::budget::Place;
+use turnstile_core::transport::host::{Address, InId, OutId, Sender};
 use turnstile_core::transport::room::left;
-use turnstile_core::transport::seal::Psk;
 
 /// A send buffer is never taken to be smaller.
 const LEAST_SEND: u32 = 16 << 10;
@@ -69,21 +68,10 @@ pub(crate) struct Socket {
     /// The next message to send has this number.
     pub(crate) next_outgoing: u32,
 
-    /// How the receive buffer is shared.
-    pub(crate) budget: Budget,
+    /// The receive buffer.
+    pub(crate) buffer: Buffer,
     /// The messages that come in or were not read, by number.
     pub(crate) messages: RBTree<u64, Where>,
-    /// Its size at first and at most, unless the application sets one, and how much of what all
-    /// sockets may have it has, bytes in the kernel's way of counting.
-    first: u32,
-    most: u32,
-    grown: u32,
-    /// Those that wait to be reserved, and their lengths.
-    waiting: RBTree<u64, (InId, u32)>,
-    /// The same in the order of their lengths.
-    by_length: RBTree<(u32, u64), ()>,
-    /// Those that share, in the order in which they become exclusive, and their windows.
-    sharing: RBTree<u64, (InId, u32)>,
     /// Those that are complete, in the order in which they can be read.
     pub(crate) done: RBTree<u64, Incoming>,
     /// The one that is being read.
@@ -120,7 +108,7 @@ impl Counted {
 }
 
 impl Socket {
-    fn new(sock: SockRef, first: u32, most: u32) -> Self {
+    pub(crate) fn new(sock: SockRef, first: u32, most: u32) -> Self {
         Self {
             sock,
             closed: false,
@@ -142,14 +130,8 @@ impl Socket {
             open: None,
             failed: None,
             next_outgoing: 0,
-            budget: Budget::new(),
+            buffer: Buffer::new(first, most),
             messages: RBTree::new(),
-            first,
-            most,
-            grown: 0,
-            waiting: RBTree::new(),
-            by_length: RBTree::new(),
-            sharing: RBTree::new(),
             done: RBTree::new(),
             reading: None,
             only: None,
@@ -184,13 +166,18 @@ impl Socket {
         let Some(to) = share else {
             return Room { most: size, free };
         };
-        let (peer, host) = self.peers.of(to);
+        let [peer, host, net] = self.peers.of(to);
         let others = size
             .saturating_mul(2)
             .saturating_sub(self.queued.saturating_sub(peer));
         Room {
-            most: left(others, 0, host.saturating_sub(peer)),
-            free: left(self.free_for_all(), peer, host),
+            most: left(
+                others,
+                0,
+                host.saturating_sub(peer),
+                net.saturating_sub(peer),
+            ),
+            free: left(self.free_for_all(), peer, host, net),
         }
     }
 
@@ -319,82 +306,25 @@ impl Socket {
         }
     }
 
-    /// A message begins: its place, and how much of it may come. `None`: no memory. `proved`: so is
-    /// its sender's address.
+    /// A message begins: its place, and how much of it may come. `None`: no memory.
     pub(crate) fn admit(
         &mut self,
         id: InId,
+        from: &SockAddress,
         length: Option<u32>,
-        proved: bool,
+        sender: &Sender,
     ) -> Option<(u64, Place, u32)> {
         let number = self.next_incoming;
         self.messages
             .try_create_and_insert(number, Where::Coming(id), atomic())
             .ok()?;
-        let oldest = first(&self.waiting);
-        let (place, window) = self.budget.admit(number, length, oldest, proved);
-        let waits = if proved {
-            self.wait(number, id, place, length, window)
-        } else {
-            Ok(())
-        };
-        if waits.is_err() {
-            self.budget.leave(place, window, proved);
+        let Some((place, window)) = self.buffer.admit(number, id, from, length, sender) else {
             self.messages.remove(&number);
             return None;
-        }
+        };
         self.next_incoming = number.wrapping_add(1);
         self.counted.incoming = self.counted.incoming.saturating_add(1);
         Some((number, place, window))
-    }
-
-    /// The sender of a message has proved its address: it may have more room from now on.
-    // Not inlined, so that other packets need no stack for it.
-    #[inline(never)]
-    pub(crate) fn prove(&mut self, id: InId, message: &mut Incoming) -> Result {
-        let (number, window) = (message.number, message.window);
-        self.wait(number, id, message.place, message.length, window)?;
-        self.budget.prove(message.place, message.charged());
-        message.proved = true;
-        Ok(())
-    }
-
-    /// Puts a message into the queue that one with this place is in.
-    fn wait(
-        &mut self,
-        number: u64,
-        id: InId,
-        place: Place,
-        length: Option<u32>,
-        window: u32,
-    ) -> Result {
-        match place {
-            Place::Waiting => self.wait_for_room(number, id, length.unwrap_or(0)),
-            Place::Shared => self
-                .sharing
-                .try_create_and_insert(number, (id, window), atomic())
-                .map(drop),
-            Place::Reserved | Place::Spare | Place::Exclusive => Ok(()),
-        }
-    }
-
-    fn wait_for_room(&mut self, number: u64, id: InId, length: u32) -> Result {
-        self.waiting
-            .try_create_and_insert(number, (id, length), atomic())?;
-        let ordered = self
-            .by_length
-            .try_create_and_insert((length, number), (), atomic());
-        if ordered.is_err() {
-            self.waiting.remove(&number);
-        }
-        ordered.map(drop)
-    }
-
-    /// A message waits for room no more.
-    fn waits_no_more(&mut self, number: u64) -> Option<(InId, u32)> {
-        let (id, length) = self.waiting.remove_node(&number)?.to_key_value().1;
-        self.by_length.remove(&(length, number));
-        Some((id, length))
     }
 
     pub(crate) fn take_order(&mut self) -> u64 {
@@ -407,7 +337,7 @@ impl Socket {
     /// does not ask for the messages' numbers sees pieces of a message only if it is long, and much
     /// of it has come: so that nobody can make it wait for the price of a few packets.
     pub(crate) fn is_ripe(&self, message: &Incoming) -> bool {
-        let much = message.begun || message.contiguous >= self.budget.ahead() / 2;
+        let much = message.begun || message.contiguous >= self.buffer.budget.ahead() / 2;
         message.place == Place::Exclusive && message.has_more() && (self.info || much)
     }
 
@@ -424,13 +354,7 @@ impl Socket {
     /// A message is gone, which was not complete.
     pub(crate) fn forget(&mut self, message: &Incoming) {
         self.no_longer_comes(message.number);
-        match message.place {
-            Place::Waiting => drop(self.waits_no_more(message.number)),
-            Place::Shared => drop(self.sharing.remove(&message.number)),
-            Place::Reserved | Place::Spare | Place::Exclusive => {}
-        }
-        self.budget
-            .leave(message.place, message.charged(), message.proved);
+        self.buffer.leave(message);
         self.not_read(message.number);
     }
 
@@ -463,11 +387,7 @@ impl Socket {
     /// A message is complete.
     pub(crate) fn complete(&mut self, mut message: Incoming) {
         if message.place == Place::Shared {
-            self.sharing.remove(&message.number);
-            let length = message.length.unwrap_or(message.contiguous);
-            let held = message.segments.truesize();
-            message.kept = self.budget.settle(message.window, length, held);
-            message.place = Place::Reserved;
+            self.buffer.settle(&mut message);
         }
         let order = match message.order {
             Some(order) => order,
@@ -498,236 +418,8 @@ impl Socket {
             let counted = &mut self.counted;
             counted.whole = counted.whole.saturating_sub(1);
             counted.read(it.unread());
-            self.budget.leave(it.place, it.charged(), it.proved);
+            self.buffer.leave(it);
         }
         self.done.remove_node(&order)
-    }
-
-    /// Gives room to the message that waits for it, if there is some. Returns the message, its
-    /// place, and the bytes ahead of what was read that it may have.
-    pub(crate) fn give_room(&mut self) -> Option<(u64, InId, Place, u32)> {
-        let oldest = first(&self.waiting);
-        let shortest = self.by_length.cursor_front().map(|first| {
-            let (bytes, number) = *first.current().0;
-            budget::Waiter { number, bytes }
-        });
-        match self.budget.next(shortest, oldest, first(&self.sharing)) {
-            Next::None => None,
-            Next::Reserve(it, place) => {
-                let (id, length) = self.waits_no_more(it.number)?;
-                self.budget.reserve(length, place, oldest == Some(it));
-                Some((it.number, id, place, length))
-            }
-            Next::Stream(it) => {
-                let (id, _) = *self.waiting.get(&it.number)?;
-                // Without memory it goes on waiting, until somebody asks again.
-                self.sharing
-                    .try_create_and_insert(it.number, (id, 0), atomic())
-                    .ok()?;
-                self.waits_no_more(it.number)?;
-                self.budget.stream();
-                Some((it.number, id, Place::Shared, 0))
-            }
-            Next::Promote => {
-                let (number, (id, window)) = take_first(&mut self.sharing)?;
-                let ahead = self.budget.promote(number, window);
-                Some((number, id, Place::Exclusive, ahead))
-            }
-        }
-    }
-}
-
-fn first(tree: &RBTree<u64, (InId, u32)>) -> Option<budget::Waiter> {
-    let first = tree.cursor_front()?;
-    let (number, (_, bytes)) = first.current();
-    Some(budget::Waiter {
-        number: *number,
-        bytes: *bytes,
-    })
-}
-
-fn take_first(tree: &mut RBTree<u64, (InId, u32)>) -> Option<(u64, (InId, u32))> {
-    let (_, node) = tree.cursor_front_mut()?.remove_current();
-    Some(node.to_key_value())
-}
-
-/// The sockets of a namespace, by handle. Handles are not used again.
-pub(crate) struct Sockets {
-    all: RBTree<u64, Socket>,
-    /// Their ports.
-    pub(crate) ports: Ports,
-    /// Those that wait for a place for a message.
-    pub(crate) waiting: Waiting,
-    /// The keys of sealed messages.
-    pub(crate) keys: Keys,
-    next: u64,
-    /// Those of which a message may be given room.
-    pub(crate) promotable: Promotable,
-    /// By how much receive buffers have grown, bytes in the kernel's way of counting.
-    grown: u32,
-}
-
-impl Sockets {
-    pub(crate) fn new() -> Self {
-        Self {
-            all: RBTree::new(),
-            ports: Ports::new(random()),
-            waiting: Waiting::default(),
-            keys: Keys::new(),
-            next: 1,
-            promotable: Promotable::default(),
-            grown: 0,
-        }
-    }
-
-    /// A socket is made, and gets its handle.
-    /// Its receive buffer has the size `first`, and may have `most`.
-    pub(crate) fn add(&mut self, sock: &Sock, first: u32, most: u32) -> Result {
-        let handle = self.next;
-        let place = RBTreeNodeReservation::new(atomic())?;
-        let socket = Socket::new(sock.hold(), first, most);
-        drop(self.all.insert(place.into_node(handle, socket)));
-        self.next = handle.wrapping_add(1);
-        sock.set_handle(handle);
-        Ok(())
-    }
-
-    pub(crate) fn get(&self, handle: u64) -> Option<&Socket> {
-        self.all.get(&handle)
-    }
-
-    pub(crate) fn get_mut(&mut self, handle: u64) -> Option<&mut Socket> {
-        self.all.get_mut(&handle)
-    }
-
-    /// Tells a socket's budget how large the receive buffer is, and may be. `all`: what may be
-    /// added to those of all sockets.
-    pub(crate) fn measure(&mut self, handle: u64, all: u32) {
-        let free = all.saturating_sub(self.grown);
-        let Some(socket) = self.all.get_mut(&handle) else {
-            return;
-        };
-        let now = socket.sock.receive_buffer();
-        if socket.sock.receive_is_set() {
-            socket.budget.resize(now);
-        } else {
-            let free = free.min(socket.sock.may_grow());
-            let most = socket.most.min(now.saturating_add(free));
-            socket.budget.grows(now, socket.first, most);
-        }
-    }
-
-    /// Makes a socket's receive buffer as large as its budget wants it.
-    pub(crate) fn resize(&mut self, handle: u64) {
-        let Some(socket) = self.all.get_mut(&handle).filter(|it| !it.closed) else {
-            return;
-        };
-        let now = socket.sock.receive_buffer();
-        let mut grown = 0;
-        if !socket.sock.receive_is_set() {
-            let wanted = socket.budget.total().saturating_mul(2);
-            if wanted != now {
-                socket.sock.resize_receive(now, wanted, socket.first);
-            }
-            grown = wanted.saturating_sub(socket.first);
-        } else if socket.grown != 0 {
-            // What it had grown by is others', unless it keeps it (`SO_BUF_LOCK`).
-            socket.sock.resize_receive(now, now, socket.first);
-            grown = socket.grown.min(now.saturating_sub(socket.first));
-        }
-        if grown != socket.grown {
-            self.grown = self
-                .grown
-                .saturating_sub(socket.grown)
-                .saturating_add(grown);
-            socket.grown = grown;
-        }
-    }
-
-    /// What a socket had of what all may have is free.
-    pub(crate) fn shrunk(&mut self, handle: u64) {
-        if let Some(socket) = self.all.get_mut(&handle) {
-            let grown = core::mem::take(&mut socket.grown);
-            self.grown = self.grown.saturating_sub(grown);
-        }
-    }
-
-    pub(crate) fn remove(&mut self, handle: u64) {
-        self.shrunk(handle);
-        self.no_longer_waits(handle);
-        self.give_up_keys(handle);
-        self.unmark_promotable(handle);
-        // The node: the socket itself is too large for the stack.
-        drop(self.all.remove_node(&handle));
-    }
-
-    /// The first handle of a socket that is at least this.
-    pub(crate) fn at_least(&self, handle: u64) -> Option<u64> {
-        let cursor = self.all.cursor_lower_bound(&handle)?;
-        Some(*cursor.current().0)
-    }
-
-    /// Takes a socket out, for who wants to free it later.
-    pub(crate) fn take(&mut self, handle: u64) -> Option<RBTreeNode<u64, Socket>> {
-        self.shrunk(handle);
-        self.no_longer_waits(handle);
-        self.unmark_promotable(handle);
-        self.give_up_keys(handle);
-        self.all.remove_node(&handle)
-    }
-
-    /// The key that a socket's messages are sealed with.
-    #[inline]
-    pub(crate) fn key(&self, handle: u64) -> Option<Psk> {
-        if self.keys.sealing() == Sealing::Off {
-            return None;
-        }
-        self.get(handle)?.choice.to_send(&self.keys)
-    }
-
-    /// A socket's messages are sealed as its namespace's are.
-    // Not inlined: keys take room on the stack.
-    #[inline(never)]
-    pub(crate) fn give_up_keys(&mut self, handle: u64) {
-        if let Some(socket) = self.all.get_mut(&handle) {
-            let before = core::mem::replace(&mut socket.choice, Choice::Namespace);
-            if let Choice::Own(own) = &before {
-                self.keys.leave(own.held.id());
-                if let Some(other) = &own.other {
-                    self.keys.leave(other.id());
-                }
-            }
-        }
-    }
-
-    /// A socket's messages are sealed with a key of its own; they may come with another one, too.
-    ///
-    /// # Errors
-    /// `ENODEV`, `ENOMEM`; `EEXIST`: packets call another key by the same name.
-    pub(crate) fn take_keys(&mut self, handle: u64, held: Held, other: Option<Held>) -> Result {
-        if self.get(handle).is_none() {
-            return Err(ENODEV);
-        }
-        let own = KBox::new(Own { held, other }, atomic())?;
-        self.keys.join(&own.held)?;
-        if let Some(other) = &own.other {
-            if let Err(error) = self.keys.join(other) {
-                self.keys.leave(own.held.id());
-                return Err(error);
-            }
-        }
-        self.give_up_keys(handle);
-        if let Some(socket) = self.all.get_mut(&handle) {
-            socket.choice = Choice::Own(own);
-        }
-        Ok(())
-    }
-
-    /// A socket's messages are not sealed.
-    pub(crate) fn take_no_keys(&mut self, handle: u64) {
-        self.give_up_keys(handle);
-        if let Some(socket) = self.all.get_mut(&handle) {
-            socket.choice = Choice::Plain;
-        }
     }
 }

@@ -2,18 +2,20 @@
 //! What a network namespace keeps: the endpoint and the sockets. All of it is behind the
 //! namespace's lock.
 
+use crate::buffer::Given;
 use crate::host::Surroundings;
 use crate::incoming::Incoming;
 use crate::memory::Kernel;
 use crate::outgoing::Outgoing;
 use crate::settings::Settings;
-use crate::socket::Sockets;
+use crate::sockets::Sockets;
 use kernel::prelude::*;
 use knet_transport::{
     now, random, times, Arrival, Device, Locked, Net, Opening, Outbox, Path, Refused, Skb,
     SockAddress, SockRef, Verdict,
 };
 use turnstile_core::header::PORT;
+use turnstile_core::transport::budget::Standing;
 use turnstile_core::transport::config::{Clock, Resolved};
 use turnstile_core::transport::endpoint::{Endpoint, Opening as Sealed};
 use turnstile_core::transport::host::{Address, Owner, Unreachable};
@@ -400,13 +402,16 @@ impl State {
             let Some(socket) = self.sockets.get_mut(handle) else {
                 return;
             };
-            let Some((_, id, place, ahead)) = socket.give_room() else {
-                return;
+            let (id, place, ahead) = match socket.buffer.give_room() {
+                Given::Nothing => return,
+                Given::Again => continue,
+                Given::Room(_, id, place, ahead) => (id, place, ahead),
             };
             let Some(message) = self.endpoint.in_mut(id) else {
                 continue;
             };
-            message.place = place;
+            // What a stranger had it has given back by then.
+            (message.place, message.standing) = (place, Standing::Known);
             let window = message.read.saturating_add(ahead);
             message.window = message.window.max(window);
             let window = message.window;

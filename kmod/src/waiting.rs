@@ -6,7 +6,7 @@
 //! once, and the rest a little later: no call takes longer when more of them wait. Who could begin
 //! a message is woken, and leaves the queue; whoever then finds the place taken joins it again.
 
-use crate::socket::Sockets;
+use crate::sockets::Sockets;
 use turnstile_core::transport::host::Address;
 
 /// How many are asked in one call.

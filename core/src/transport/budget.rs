@@ -11,74 +11,56 @@
 //! *stream*: the first of them has half of the buffer for itself, the
 //! [*exclusive*](Place::Exclusive) one, and is handed out while it comes; those behind it
 //! [*share*](Place::Shared) an eighth, so that their first bytes are under way. While messages wait
-//! for this half, those that came later and are reserved have a quarter.
+//! for this half, those that came later and are reserved have a quarter, the next part included.
 //!
-//! Short messages find room beside long ones: each must leave four times as much free as it takes,
-//! or an eighth of the buffer (`spare`). That is by message, not by peer, so that one peer with
-//! many of them can leave nothing (docs/security.md, "What does not hold yet"). What waits is given
-//! room in the order of its length, the shortest first, and now and then the one that has waited
-//! longest: after `TURN` others nothing that came later takes the room that it waits for
-//! ([`Budget::next`]), but what finds room in the [eighth](Place::Spare) that it leaves to others.
-//! Room becomes free when whole messages are read, when the exclusive one ends, and when one that
-//! makes no progress is given up, so that nothing waits for ever.
+//! An eighth is [*spare*](Place::Spare): it is for short messages when all else is taken, by whole
+//! messages that nobody reads or by others that hardly go on, or kept for one whose turn it is.
+//! Whoever has much cannot take this, too: half of it is anybody's; of the rest a peer may have as
+//! much as it leaves, less all that it has elsewhere in the buffer, and a network four times as
+//! much as it leaves ([`Has`], [`left`]). So who has nothing finds room for a short message beside
+//! any number of one peer's, or of one network's.
+//!
+//! What waits is given room in the order of its length, the shortest first, those before that may
+//! have a part of what is spare; and now and then the one that has waited longest: after `TURN`
+//! others nothing that came later takes the room that it waits for ([`Budget::next`]) but what is
+//! spare. Room becomes free when whole messages are read, when the exclusive one ends, and when one
+//! that makes no progress is given up, so that nothing waits for ever.
 //!
 //! Anybody can begin a message in another's name. So as long as its sender has not *proved* its
 //! address a message has room in an eighth of the buffer's first size, which no other message has:
 //! it takes nothing of others'. One that finds none there is asked for the proof at once, which
-//! takes a round trip, and is in no queue before ([`Budget::prove`]).
+//! takes a round trip, and is in no queue before ([`Budget::prove`]). One that has room there and
+//! proves the address keeps it until there is room elsewhere for it: to begin as a stranger gains
+//! nothing.
 //!
 //! A buffer that the application has not set grows on demand, to twice its size each time, as far
 //! as it is allowed to, and has its first size again when nothing is in it.
+
+pub use self::place::{Class, Has, Next, Place, Standing, Waiter};
+
+use super::room::left;
+
+mod place;
 
 /// Bytes that are counted for each message beside its own.
 pub const OVERHEAD: u32 = 1024;
 /// A buffer is never taken to be smaller, bytes.
 pub const LEAST: u32 = 16 << 10;
 
-/// What room a message has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// None: it waits, and its length is known and small enough to be reserved.
-    Waiting,
-    /// All of its length is reserved.
-    Reserved,
-    /// The same, of the eighth that others have when one's turn is due.
-    Spare,
-    /// Part of the shared eighth, perhaps nothing: it waits to be exclusive.
-    Shared,
-    /// Half of the buffer.
-    Exclusive,
-}
-
-/// A message that waits, as [`Budget::next`] wants to know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiter {
-    /// Its number; smaller ones came earlier.
-    pub number: u64,
-    /// Bytes: of one that is [`Place::Waiting`] its length, of one that shares its window.
-    pub bytes: u32,
-}
-
-/// Who is given room next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Nobody.
-    None,
-    /// This one of those that are [`Place::Waiting`], and its place; see [`Budget::reserve`].
-    Reserve(Waiter, Place),
-    /// This one of them is longer than half of what the buffer may be by now: it shares from now
-    /// on, with a window of 0; see [`Budget::stream`].
-    Stream(Waiter),
-    /// The first of those that share; see [`Budget::promote`].
-    Promote,
-}
-
 /// So many messages may be given room while the one that has waited longest is not.
 const TURN: u32 = 64;
-/// A message leaves so many times as much free as it takes,
-const SPARE: u32 = 4;
-/// or this part of the buffer.
+/// This part of what those may have who have proved their addresses is spare,
 const SPARE_PART: u32 = 8;
+/// and this part of it is anybody's,
+const OPEN_PART: u32 = 2;
+/// or all of it, if it is smaller than that.
+const LEAST_SHARED: u32 = 4 << 10;
+/// There a message leaves so many times as much free as it takes,
+const SPARE: u32 = 4;
+/// or this part.
+const LEAST_SPARE: u32 = 8;
+/// A buffer that has grown is smaller again when no more than this part of it is used.
+const MUCH: u32 = 16;
 /// Those that share have this part of the buffer together,
 const SHARED_PART: u32 = 8;
 /// and each no more than this one.
@@ -124,7 +106,7 @@ const fn share(window: u32) -> u32 {
 
 /// What is to be left free of a size by one that is charged so much.
 fn spare(charge: u32, of: u32) -> u32 {
-    charge.saturating_mul(SPARE).min(of / SPARE_PART)
+    charge.saturating_mul(SPARE).min(of / LEAST_SPARE)
 }
 
 /// In the kernel's way of counting half of a buffer is for bytes of messages.
@@ -175,16 +157,26 @@ impl Budget {
         self.shrink();
     }
 
-    /// With nothing in it it is as large as at first, whatever strangers have.
+    /// What is not needed any more is others', whatever strangers have: with nothing in it it is as
+    /// large as at first, and grows again for those that wait. Until then it has room for several
+    /// times what there is, so that it does not change its size with each message.
     fn shrink(&mut self) {
-        if self.known() == 0 && !self.is_wanted() {
+        if self.known() == 0 {
             self.total = self.first;
+        }
+        while self.total / 2 >= self.first && self.known() <= self.total / MUCH {
+            self.total /= 2;
         }
     }
 
     /// Bytes that all messages together may be charged.
     pub fn total(&self) -> u32 {
         self.total
+    }
+
+    /// The same when the buffer has grown as far as it may.
+    pub fn most(&self) -> u32 {
+        self.most
     }
 
     /// Bytes that they are charged.
@@ -215,31 +207,45 @@ impl Budget {
         total.saturating_sub(self.for_strangers())
     }
 
+    /// What of a buffer of that size is spare.
+    fn spare_part(&self, total: u32) -> u32 {
+        self.for_known(total) / SPARE_PART
+    }
+
+    /// What is not.
+    fn main_part(&self, total: u32) -> u32 {
+        let all = self.for_known(total);
+        all.saturating_sub(self.spare_part(total))
+    }
+
+    /// What of it is taken.
+    fn main_used(&self) -> u32 {
+        self.known().saturating_sub(self.spared)
+    }
+
     /// Whether so much more finds room beside what there is of those who are known.
     fn fits(&self, more: u32) -> bool {
-        self.known().saturating_add(more) <= self.for_known(self.total)
+        self.main_used().saturating_add(more) <= self.main_part(self.total)
     }
 
     /// Whether so much more could be reserved in a buffer of that size; `crowded`: while an older
-    /// one waits for half of it. What others have of the spare eighth keeps nobody out.
+    /// one waits for half of it.
     fn has_room(&self, total: u32, charge: u32, crowded: bool) -> bool {
-        let all = self.for_known(total);
-        let limit = if crowded { total / 4 } else { all };
-        let most = |used: u32, of: u32| {
-            let more = charge.saturating_add(spare(charge, of));
-            used.saturating_add(more) <= of
+        let all = self.main_part(total);
+        let limit = if crowded {
+            (total / 4).saturating_sub(self.spare_part(total))
+        } else {
+            all
         };
-        let known = self.known();
-        most(self.reserved, limit)
-            && most(known.saturating_sub(self.spared), all)
-            && known.saturating_add(charge) <= all
+        self.reserved.saturating_add(charge) <= limit
+            && self.main_used().saturating_add(charge) <= all
     }
 
     /// Makes room for a reservation, and has the buffer grow for it if it may.
-    fn make_room(&mut self, charge: u32, crowded: bool) -> bool {
+    fn make_room(&mut self, charge: u32, crowded: bool, has: Has) -> bool {
         let mut total = self.total;
         while !self.has_room(total, charge, crowded) {
-            if total >= self.most {
+            if total >= self.most || has.stalled {
                 return false;
             }
             total = total.saturating_mul(2).min(self.most);
@@ -254,16 +260,44 @@ impl Budget {
             && self.used().saturating_add(charge) <= self.total
     }
 
-    /// Whether a message finds room in the eighth that is left when another one's turn is due.
-    fn has_spare(&self, charge: u32) -> bool {
-        let part = self.for_known(self.total) / SPARE_PART;
-        let more = charge.saturating_add(spare(charge, part));
-        self.spared.saturating_add(more) <= part && self.fits(charge)
+    /// Whether a message finds room in the spare part.
+    fn has_spare(&self, charge: u32, has: Has) -> bool {
+        let part = self.spare_part(self.total);
+        // Where it is too small for several it is the first one's.
+        let open = if part < LEAST_SHARED {
+            part
+        } else {
+            part / OPEN_PART
+        };
+        let more = charge.saturating_add(spare(charge, open));
+        let is_open = self.spared.saturating_add(more) <= open;
+        let free = part.saturating_sub(self.spared);
+        (is_open || charge <= left(free, has.peer, has.peer, has.net))
+            && self.known().saturating_add(charge) <= self.for_known(self.total)
+    }
+
+    /// When a message of that length gets room: those that could have it in the spare part if no
+    /// others had any go before those that could not.
+    pub fn class(&self, length: u32, has: Has) -> Class {
+        let part = self.spare_part(self.total);
+        if has.stalled {
+            Class::Last
+        } else if charge(length) <= left(part, has.peer, has.peer, has.net) {
+            Class::First
+        } else {
+            Class::Late
+        }
     }
 
     /// Whether a message of that length streams.
     fn streams(&self, length: u32) -> bool {
         length > self.most / 2
+    }
+
+    /// Whether there will never be room for all of one that waits.
+    fn never_fits(&self, it: &Waiter) -> bool {
+        let streams_now = it.bytes > self.total / 2;
+        self.streams(it.bytes) || it.has.stalled && streams_now
     }
 
     /// Whether others wait for room.
@@ -274,39 +308,38 @@ impl Budget {
     /// Whether the one that has waited longest is to have room before others. Not while it has to
     /// wait for the end of one that streams, which may never come.
     fn is_turn_due(&self, oldest: Option<Waiter>) -> bool {
-        let Some(charge) = oldest.map(|oldest| charge(oldest.bytes)) else {
+        let Some(oldest) = oldest.filter(|_| self.passed >= TURN) else {
             return false;
         };
-        let all = self.for_known(self.total);
         let beside = self.exclusive.map_or(0, |(_, charge)| charge);
-        let needed = beside.saturating_add(charge);
-        self.passed >= TURN && needed.saturating_add(spare(charge, all)) <= all
+        beside.saturating_add(charge(oldest.bytes)) <= self.main_part(self.total)
     }
 
     /// A message begins. Returns its place, and how much of it may come. `oldest`: of those that
-    /// wait for a reservation the one that has waited longest. `proved`: so is its sender's
-    /// address; if not, it is in no queue until [`Budget::prove`].
+    /// wait for a reservation the one that has waited longest. `has`: what its sender has, which has
+    /// proved its address. `None`: it has not, and the message is in no queue until
+    /// [`Budget::prove`].
     pub fn admit(
         &mut self,
         number: u64,
         length: Option<u32>,
         oldest: Option<Waiter>,
-        proved: bool,
+        has: Option<Has>,
     ) -> (Place, u32) {
-        if !proved {
+        let Some(has) = has else {
             // Once it has proved its address, it would have passed the one whose turn it is.
             let whole = length.is_some_and(|length| !self.streams(length));
             return match whole && self.is_turn_due(oldest) {
                 true => (Place::Waiting, 0),
                 false => self.admit_stranger(length),
             };
-        }
+        };
         if let Some(length) = length.filter(|&length| !self.streams(length)) {
             let charge = charge(length);
             let due = self.is_turn_due(oldest);
-            let place = if !due && self.make_room(charge, self.sharing != 0) {
+            let place = if !due && self.make_room(charge, self.sharing != 0, has) {
                 Place::Reserved
-            } else if due && self.has_spare(charge) {
+            } else if self.has_spare(charge, has) {
                 Place::Spare
             } else {
                 self.queue();
@@ -322,7 +355,8 @@ impl Budget {
         }
         // What is left of the shared part and of the buffer, and nothing that others wait for.
         let left = (self.total / SHARED_PART).saturating_sub(self.shared);
-        let left = left.min(self.for_known(self.total).saturating_sub(self.known()));
+        let rest = self.main_part(self.total);
+        let left = left.min(rest.saturating_sub(self.main_used()));
         let window = if self.waiting == 0 {
             self.window(left)
         } else {
@@ -373,19 +407,45 @@ impl Budget {
         }
     }
 
-    /// The sender of a message has proved its address. `bytes`: as in [`Budget::leave`]. What it
-    /// has is others' no more to take, and one that waits or shares is in the queue from now on.
-    pub fn prove(&mut self, place: Place, bytes: u32) {
+    /// The sender of a message has proved its address. `bytes`: as in [`Budget::leave`]; `oldest`
+    /// and `has`: as in [`Budget::admit`]. One that waits or shares is in the queue from now on.
+    /// Returns its place, and whose room it has: others', if there is some for it.
+    pub fn prove(
+        &mut self,
+        place: Place,
+        bytes: u32,
+        oldest: Option<Waiter>,
+        has: Has,
+    ) -> (Place, Standing) {
         let charged = self.charged(place, bytes);
-        self.strange = self.strange.saturating_sub(charged);
-        match place {
-            Place::Waiting => self.queue(),
-            Place::Shared => {
-                self.shared = self.shared.saturating_add(charged);
-                self.sharing = self.sharing.saturating_add(1);
+        let moves_to = match place {
+            Place::Waiting => {
+                self.queue();
+                return (place, Standing::Known);
             }
-            _ => self.take(place, charged),
+            Place::Shared => {
+                self.sharing = self.sharing.saturating_add(1);
+                let shared = self.shared.saturating_add(charged);
+                let fits = shared <= self.total / SHARED_PART && self.fits(charged);
+                fits.then_some(place)
+            }
+            _ if !self.is_turn_due(oldest)
+                && self.has_room(self.total, charged, self.sharing != 0) =>
+            {
+                Some(Place::Reserved)
+            }
+            _ if self.has_spare(charged, has) => Some(Place::Spare),
+            _ => None,
+        };
+        let Some(to) = moves_to else {
+            return (place, Standing::Former);
+        };
+        self.strange = self.strange.saturating_sub(charged);
+        match to {
+            Place::Shared => self.shared = self.shared.saturating_add(charged),
+            _ => self.take(to, charged),
         }
+        (to, Standing::Known)
     }
 
     /// Who is given room next: of those that wait for a reservation the shortest, or the one that
@@ -398,7 +458,7 @@ impl Budget {
         sharing: Option<Waiter>,
     ) -> Next {
         // The buffer may be smaller than when they came.
-        if let Some(oldest) = oldest.filter(|oldest| self.streams(oldest.bytes)) {
+        if let Some(oldest) = oldest.filter(|oldest| self.never_fits(oldest)) {
             return Next::Stream(oldest);
         }
         let waits_longer = match (oldest, sharing) {
@@ -409,11 +469,11 @@ impl Budget {
         let chosen = shortest.filter(|_| !due).or(oldest);
         if let Some(chosen) = chosen {
             // While an older one waits for half of the buffer, others stay in their quarter.
-            if self.make_room(charge(chosen.bytes), !waits_longer) {
+            if self.make_room(charge(chosen.bytes), !waits_longer, chosen.has) {
                 return Next::Reserve(chosen, Place::Reserved);
             }
         }
-        if let Some(short) = shortest.filter(|it| due && self.has_spare(charge(it.bytes))) {
+        if let Some(short) = shortest.filter(|it| self.has_spare(charge(it.bytes), it.has)) {
             return Next::Reserve(short, Place::Spare);
         }
         match sharing {
@@ -445,10 +505,10 @@ impl Budget {
         self.passed = 0;
     }
 
-    /// A message that had `window` of the shared part is exclusive. Returns how far ahead of what
-    /// was read it may be, bytes.
-    pub fn promote(&mut self, number: u64, window: u32) -> u32 {
-        self.leave_shared(window);
+    /// A message that had `window` of the shared part, or of strangers' room, is exclusive. Returns
+    /// how far ahead of what was read it may be, bytes.
+    pub fn promote(&mut self, number: u64, window: u32, standing: Standing) -> u32 {
+        self.leave_shared(window, standing);
         self.exclusive = Some((number, self.half()));
         self.ahead()
     }
@@ -459,39 +519,51 @@ impl Budget {
         charge.saturating_sub(OVERHEAD)
     }
 
-    fn leave_shared(&mut self, window: u32) {
-        self.shared = self.shared.saturating_sub(share(window));
-        self.sharing = self.sharing.saturating_sub(1);
+    fn leave_shared(&mut self, window: u32, standing: Standing) {
+        let of = match standing {
+            Standing::Known => &mut self.shared,
+            _ => &mut self.strange,
+        };
+        *of = of.saturating_sub(share(window));
+        if standing != Standing::Stranger {
+            self.sharing = self.sharing.saturating_sub(1);
+        }
     }
 
     /// A message that had `window` of the shared part is complete: what it takes, which is no more,
     /// is a reservation from now on. `held`: so much memory, which may be more than its length
     /// stands for, if it came in small pieces. Returns for how many bytes it is charged.
-    pub fn settle(&mut self, window: u32, length: u32, held: u32) -> u32 {
-        self.leave_shared(window);
+    pub fn settle(&mut self, window: u32, length: u32, held: u32, standing: Standing) -> u32 {
+        self.leave_shared(window, standing);
         let bytes = held.saturating_sub(held / 2).saturating_sub(OVERHEAD);
         let bytes = bytes.max(length).min(window);
-        self.reserved = self.reserved.saturating_add(charge(bytes));
+        let of = match standing {
+            Standing::Known => &mut self.reserved,
+            _ => &mut self.strange,
+        };
+        *of = of.saturating_add(charge(bytes));
         bytes
     }
 
     /// A message is read or gone. `bytes`: of one that is reserved what it is charged for, of one
     /// that shares its window.
-    pub fn leave(&mut self, place: Place, bytes: u32, proved: bool) {
+    pub fn leave(&mut self, place: Place, bytes: u32, standing: Standing) {
         let charged = self.charged(place, bytes);
         match place {
-            _ if !proved => self.strange = self.strange.saturating_sub(charged),
+            Place::Shared => self.leave_shared(bytes, standing),
+            _ if standing != Standing::Known => {
+                self.strange = self.strange.saturating_sub(charged);
+            }
             Place::Waiting => self.waiting = self.waiting.saturating_sub(1),
             Place::Reserved => self.reserved = self.reserved.saturating_sub(charged),
             Place::Spare => self.spared = self.spared.saturating_sub(charged),
-            Place::Shared => self.leave_shared(bytes),
             Place::Exclusive => self.exclusive = None,
         }
         self.shrink();
     }
 
     /// What a message is charged; `bytes`: as in [`Budget::leave`].
-    fn charged(&self, place: Place, bytes: u32) -> u32 {
+    pub fn charged(&self, place: Place, bytes: u32) -> u32 {
         match place {
             Place::Waiting => 0,
             Place::Reserved | Place::Spare => charge(bytes),

@@ -124,6 +124,8 @@ pub struct Endpoint<M: Memory, O, I> {
     asked: Nanos,
     /// Messages with tickets that ended unanswered.
     vain: Vain,
+    /// Messages that were given up because they did not go on.
+    stalled: Vain,
     /// How many answers may leave to what belongs to no message.
     answers: Buckets,
     /// When the next step of [shrinking](shrinking) may be, and whether one is needed.
@@ -181,6 +183,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         ahead: None,
         asked: Nanos::ZERO,
         vain: Vain::NEW,
+        stalled: Vain::NEW,
         answers: Buckets::NEW,
         shrunk: Nanos::ZERO,
         large: false,

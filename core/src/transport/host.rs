@@ -21,11 +21,14 @@ impl Address {
     /// Whether packets to it go by IPv4.
     #[inline]
     pub const fn is_ipv4(&self) -> bool {
-        matches!(
-            self.ip,
-            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, _, _, _, _]
-        )
+        is_ipv4(self.ip)
     }
+}
+
+/// Whether an address is one of IPv4, which is mapped.
+#[inline]
+pub(crate) const fn is_ipv4(ip: [u8; 16]) -> bool {
+    matches!(ip, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, _, _, _, _])
 }
 
 /// Storage: arrays of fixed length. The kernel module allocates them in atomic context, tests use a
@@ -96,6 +99,26 @@ pub enum Owner<'a, O, I> {
     Nobody,
 }
 
+/// What is known of the sender of a message that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// The SYNC shows that it is where it says; if not, it may be anybody until
+    /// [`Host::in_proven`].
+    pub proved: bool,
+    /// A message of it was given up some minutes ago, or less, because it did not go on while
+    /// others waited.
+    pub stalled: bool,
+}
+
+/// How many bytes of a message should come, while others wait for what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Least {
+    /// In all of `timeout`.
+    pub bytes: u32,
+    /// And some between any two looks. Not if all that others wait for is more than they need.
+    pub always: bool,
+}
+
 /// What the endpoint needs from its user: randomness, sending, and a place for messages. `O` and
 /// `I` are the user's data for each outgoing and incoming message.
 ///
@@ -164,14 +187,12 @@ pub trait Host<O, I> {
     }
 
     /// A peer begins a message. Returns the user's data for it, and its first window in bytes.
-    /// `proved`: the SYNC shows that its sender is where it says; if not, it may be anybody's until
-    /// [`Host::in_proven`].
     fn open(
         &mut self,
         from: &Address,
         sync: &Sync,
         id: InId,
-        proved: bool,
+        sender: Sender,
     ) -> Result<(I, u32), Refusal>;
 
     /// The sender of a message has proved its address, perhaps once more. `false`: there is no
@@ -202,7 +223,7 @@ pub trait Host<O, I> {
     /// Whether others wait for what this message holds, or for it to be read. Then it returns how
     /// many bytes of the message should come in `timeout`; one that does not go on is given up,
     /// with [`Failure::TimedOut`], and its sender is told [`ResetCode::Closed`].
-    fn is_wanted(&mut self, message: &I) -> Option<u32> {
+    fn is_wanted(&mut self, message: &I) -> Option<Least> {
         let _ = message;
         None
     }

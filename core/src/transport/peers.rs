@@ -6,9 +6,10 @@ use super::heap::Heap;
 use super::hint::Hint;
 use super::host::{Address, Memory};
 use super::index::Index;
+use super::net::Net;
 use super::siphash::Key;
 use super::slab::Slab;
-use super::tally::{Net, Tally};
+use super::tally::Tally;
 use crate::units::Nanos;
 
 /// The most peers without a message whose tickets are kept.

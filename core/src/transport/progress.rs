@@ -5,12 +5,13 @@
 //! receive buffer, or that is read and not complete, may hold up others: whoever begins messages
 //! and does not go on with them would otherwise block a socket for the price of a few packets. So
 //! while others wait ([`Host::is_wanted`](super::host::Host::is_wanted)), a message is looked at
-//! once in a [`PERIODS`]th of `timeout`, and given up if between two looks nothing of it came, or
-//! in all of `timeout` less than its user says.
+//! once in a [`PERIODS`]th of `timeout`, and given up if between two looks nothing of it came
+//! (unless its user is [patient](Least::always)), or in all of `timeout` less than its user says.
 //!
 //! Its sender is not blamed for what it cannot help: that its window is closed, or that it got no
 //! token because the policy gives them to others.
 
+use super::host::Least;
 use crate::units::Nanos;
 
 /// A message is looked at so many times in `timeout`.
@@ -69,7 +70,7 @@ impl Progress {
         now: Nanos,
         timeout: Nanos,
         facts: &Facts,
-        least: Option<u32>,
+        least: Option<Least>,
     ) -> bool {
         let period = Nanos(timeout.0 / PERIODS);
         self.next = now + period;
@@ -92,10 +93,11 @@ impl Progress {
             return true;
         }
         if now - since < timeout {
-            return came;
+            return came || !least.always;
         }
         self.wanted = Some((now, facts.received));
-        came && facts.received.saturating_sub(before) >= least
+        let enough = facts.received.saturating_sub(before) >= least.bytes;
+        enough && (came || !least.always)
     }
 }
 
@@ -106,7 +108,12 @@ mod tests {
     const TIMEOUT: Nanos = Nanos(32_000);
 
     /// Looks once in each period, while others wait. Returns when the message is given up.
-    fn given_up(mut facts: impl FnMut(u64) -> Facts, least: Option<u32>) -> Option<u64> {
+    fn given_up(facts: impl FnMut(u64) -> Facts, bytes: Option<u32>) -> Option<u64> {
+        let always = true;
+        given_up_by(facts, bytes.map(|bytes| Least { bytes, always }))
+    }
+
+    fn given_up_by(mut facts: impl FnMut(u64) -> Facts, least: Option<Least>) -> Option<u64> {
         let mut progress = Progress::new(Nanos(0), TIMEOUT);
         for look in 1..100 {
             assert_eq!(progress.next(), Nanos(look * 1000));
@@ -157,10 +164,28 @@ mod tests {
     }
 
     #[test]
+    fn who_is_waited_for_patiently_may_rest() {
+        let least = Some(Least {
+            bytes: 100,
+            always: false,
+        });
+        // Nothing for all of the time, or too little.
+        assert_eq!(given_up_by(|look| facts(0, 20 * look), least), Some(33));
+        let late = |look: u64| facts(if look > 32 { 99 } else { 0 }, 20 * look);
+        assert_eq!(given_up_by(late, least), Some(33));
+        // Enough at once, and then nothing for nearly as long.
+        let at_once = |look: u64| facts(look / 30 * 100, 20 * look);
+        assert_eq!(given_up_by(at_once, least), None);
+    }
+
+    #[test]
     fn time_in_which_nobody_waited_does_not_count() {
         let mut progress = Progress::new(Nanos(0), TIMEOUT);
         for look in 1..200 {
-            let least = (look % 2 == 0).then_some(100);
+            let least = (look % 2 == 0).then_some(Least {
+                bytes: 100,
+                always: true,
+            });
             let now = progress.next();
             assert!(progress.look(now, TIMEOUT, &facts(50, look), least));
         }

@@ -4,10 +4,11 @@
 use super::heap::Heap;
 use super::host::{Address, Memory};
 use super::index::Index;
+use super::net::Net;
 use super::paged::unlimited;
 use super::siphash::Key;
 use super::slab::Slab;
-use super::tally::{Net, Tally};
+use super::tally::Tally;
 use super::wire::Cookie;
 use crate::units::Nanos;
 

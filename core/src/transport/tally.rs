@@ -2,36 +2,12 @@
 //! How many entries of a table belong to each network, so that none has more than its share.
 
 use super::hint::Hint;
-use super::host::{Address, Memory};
+use super::host::Memory;
 use super::index::Index;
+use super::net::Net;
 use super::paged::unlimited;
 use super::siphash::Key;
 use super::slab::{Slab, NONE};
-
-/// A network: the address of which all bits beyond its prefix are 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Net(u128);
-
-impl Net {
-    /// The network of a peer, whose prefix has so many bits, of 32 or of 128.
-    #[inline]
-    pub(crate) fn of(peer: &Address, ipv4: u8, ipv6: u8) -> Self {
-        let bits = if peer.is_ipv4() {
-            ipv4.saturating_add(96)
-        } else {
-            ipv6
-        };
-        let host = u128::MAX.checked_shr(bits.into()).unwrap_or(0);
-        Self(u128::from_be_bytes(peer.ip) & !host)
-    }
-
-    fn hash(self, key: &Key) -> u32 {
-        (key.hash([(self.0 >> 64) as u64, self.0 as u64], PURPOSE, 0) >> 32) as u32
-    }
-}
-
-/// What the keyed hash is used for, see `endpoint::purpose`.
-const PURPOSE: u8 = 16;
 
 struct Entry {
     net: Net,

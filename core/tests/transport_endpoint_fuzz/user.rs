@@ -126,7 +126,7 @@ impl Host<Out, In> for Io {
         from: &Address,
         sync: &Sync,
         _: InId,
-        _: bool,
+        _: Sender,
     ) -> Result<(In, u32), Refusal> {
         match self.rng.below(16) {
             0 => return Err(Refusal::Ignore),

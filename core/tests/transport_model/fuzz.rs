@@ -77,7 +77,7 @@ impl Host<u32, u32> for User {
         }
     }
 
-    fn open(&mut self, _: &Address, _: &Sync, id: InId, _: bool) -> Result<(u32, u32), Refusal> {
+    fn open(&mut self, _: &Address, _: &Sync, id: InId, _: Sender) -> Result<(u32, u32), Refusal> {
         let random = next(&mut self.random);
         match random % 16 {
             0 => return Err(Refusal::Ignore),
@@ -476,7 +476,7 @@ fn packets_of_all_kinds() {
             random: run + 100,
             now: 1000,
         };
-        for _ in 0..2_400_000 / RUNS {
+        for _ in 0..2_800_000 / RUNS {
             fuzz.step();
         }
         fuzz.finish();

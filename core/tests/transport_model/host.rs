@@ -278,7 +278,7 @@ impl Host<Out, In> for Io<'_> {
         self.sealing == Sealing::Some || key.is_some() == (self.sealing == Sealing::All)
     }
 
-    fn open(&mut self, _: &Address, sync: &Sync, _: InId, _: bool) -> Result<(In, u32), Refusal> {
+    fn open(&mut self, _: &Address, sync: &Sync, _: InId, _: Sender) -> Result<(In, u32), Refusal> {
         match self.ports.get(&sync.destination) {
             Some(Policy::Refuse(code)) => return Err(Refusal::Reset(*code)),
             Some(Policy::Ignore) => return Err(Refusal::Ignore),
@@ -358,8 +358,9 @@ impl Host<Out, In> for Io<'_> {
         self.readable.push((id, contiguous));
     }
 
-    fn is_wanted(&mut self, _: &In) -> Option<u32> {
-        self.wanted
+    fn is_wanted(&mut self, _: &In) -> Option<Least> {
+        let always = true;
+        self.wanted.map(|bytes| Least { bytes, always })
     }
 
     fn in_done(&mut self, _: InId, message: In) {

@@ -209,7 +209,8 @@ static void knt_grow_to(struct sock *sk, u32 grown)
 
 /*
  * Another receive buffer, unless the application sets one meanwhile: that wins. At first it was
- * that large.
+ * that large. If it is set, so much is kept of what it had grown to: the size that was set may be
+ * smaller than what was promised before, and that is there until it is read.
  */
 void knt_sock_resize_receive(struct sock *sk, u32 from, u32 to, u32 first)
 {
@@ -218,7 +219,7 @@ void knt_sock_resize_receive(struct sock *sk, u32 from, u32 to, u32 first)
 	to = min_t(u32, to, INT_MAX);
 	if (knt_sock_receive_is_set(sk)) {
 		/* SO_BUF_LOCK keeps what it has grown to, which is not given back then. */
-		now = READ_ONCE(sk->sk_rcvbuf);
+		now = max_t(u32, to, READ_ONCE(sk->sk_rcvbuf));
 		knt_grow_to(sk, min(knt_sk(sk)->grown, now > first ? now - first : 0));
 		return;
 	}

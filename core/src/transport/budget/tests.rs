@@ -4,6 +4,9 @@ use super::*;
 use crate::transport::jitter::Rng;
 use std::collections::BTreeMap;
 
+/// A peer that has stalled.
+const STALLED: u32 = 5000;
+
 /// A socket with messages, as the kernel module keeps them.
 #[derive(Default)]
 struct Socket {
@@ -20,19 +23,71 @@ struct Message {
     bytes: u32,
     /// Memory that it takes.
     held: u32,
-    proved: bool,
+    standing: Standing,
+    /// Its sender, 256 of which are a network.
+    peer: u32,
     complete: bool,
 }
 
+impl Message {
+    fn proved(&self) -> bool {
+        self.standing != Standing::Stranger
+    }
+}
+
 impl Socket {
-    fn waiters(&self, place: Place) -> impl Iterator<Item = Waiter> + '_ {
-        let waits = move |of: &Message| of.place == place && of.proved;
-        let waiters = self.messages.iter().filter(move |(_, of)| waits(of));
-        waiters.map(|(&number, of)| {
-            let length = of.length.filter(|_| of.place == Place::Waiting);
-            let bytes = length.unwrap_or(of.bytes);
-            Waiter { number, bytes }
-        })
+    /// What a peer has.
+    fn has(&self, peer: u32) -> Has {
+        let known = || self.messages.values().filter(|of| of.proved());
+        let charged = |of: &Message| self.budget.charged(of.place, of.bytes);
+        let spare = known().filter(|of| of.place == Place::Spare && of.standing == Standing::Known);
+        Has {
+            peer: known().filter(|of| of.peer == peer).map(charged).sum(),
+            net: spare
+                .filter(|of| of.peer / 256 == peer / 256)
+                .map(charged)
+                .sum(),
+            stalled: peer == STALLED,
+        }
+    }
+
+    fn waiter(&self, number: u64) -> Waiter {
+        self.waiter_with(number, self.has(self.messages[&number].peer))
+    }
+
+    fn waiter_with(&self, number: u64, has: Has) -> Waiter {
+        let of = self.messages[&number];
+        let length = of.length.filter(|_| of.place == Place::Waiting);
+        let window = if of.standing == Standing::Known {
+            of.bytes
+        } else {
+            0
+        };
+        Waiter {
+            number,
+            bytes: length.unwrap_or(window),
+            has,
+        }
+    }
+
+    /// The first of those that have this place.
+    fn first(&self, place: Place) -> Option<Waiter> {
+        let waits = |of: &Message| of.place == place && of.proved();
+        let mut all = self.messages.iter().filter(|(_, of)| waits(of));
+        all.next().map(|(number, _)| self.waiter(*number))
+    }
+
+    /// The first in the order in which those wait that need room: those that may have a part of
+    /// what is spare before others, the shortest first.
+    fn shortest(&self) -> Option<Waiter> {
+        let waits = |of: &Message| of.place == Place::Waiting && of.proved();
+        let all = self.messages.iter().filter(|(_, of)| waits(of));
+        let mut known = BTreeMap::new();
+        let all = all.map(|(number, of)| {
+            let has = *known.entry(of.peer).or_insert_with(|| self.has(of.peer));
+            self.waiter_with(*number, has)
+        });
+        all.min_by_key(|it| (self.budget.class(it.bytes, it.has), it.bytes))
     }
 
     fn open(&mut self, length: Option<u32>) -> Place {
@@ -40,16 +95,25 @@ impl Socket {
     }
 
     fn open_as(&mut self, length: Option<u32>, proved: bool) -> Place {
+        self.open_by(0, length, proved)
+    }
+
+    fn open_by(&mut self, peer: u32, length: Option<u32>, proved: bool) -> Place {
         let number = self.next;
         self.next += 1;
-        let oldest = self.waiters(Place::Waiting).next();
-        let (place, bytes) = self.budget.admit(number, length, oldest, proved);
+        let oldest = self.first(Place::Waiting);
+        let has = proved.then(|| self.has(peer));
+        let (place, bytes) = self.budget.admit(number, length, oldest, has);
         let message = Message {
             place,
             length,
             bytes,
             held: 0,
-            proved,
+            standing: match proved {
+                true => Standing::Known,
+                false => Standing::Stranger,
+            },
+            peer,
             complete: false,
         };
         self.messages.insert(number, message);
@@ -57,17 +121,20 @@ impl Socket {
     }
 
     fn prove(&mut self, number: u64) {
-        let of = self.messages.get_mut(&number).unwrap();
-        if !core::mem::replace(&mut of.proved, true) {
-            self.budget.prove(of.place, of.bytes);
+        let of = self.messages[&number];
+        if !of.proved() {
+            let (oldest, has) = (self.first(Place::Waiting), self.has(of.peer));
+            let after = self.budget.prove(of.place, of.bytes, oldest, has);
+            let of = self.messages.get_mut(&number).unwrap();
+            (of.place, of.standing) = after;
         }
     }
 
     fn give(&mut self) {
         loop {
-            let shortest = self.waiters(Place::Waiting).min_by_key(|it| it.bytes);
-            let oldest = self.waiters(Place::Waiting).next();
-            let sharing = self.waiters(Place::Shared).next();
+            let shortest = self.shortest();
+            let oldest = self.first(Place::Waiting);
+            let sharing = self.first(Place::Shared);
             match self.budget.next(shortest, oldest, sharing) {
                 Next::None => return,
                 Next::Reserve(it, place) => {
@@ -82,10 +149,11 @@ impl Socket {
                     (of.place, of.bytes) = (Place::Shared, 0);
                 }
                 Next::Promote => {
-                    let first = sharing.unwrap();
-                    let ahead = self.budget.promote(first.number, first.bytes);
-                    let of = self.messages.get_mut(&first.number).unwrap();
+                    let number = sharing.unwrap().number;
+                    let of = self.messages.get_mut(&number).unwrap();
+                    let ahead = self.budget.promote(number, of.bytes, of.standing);
                     (of.place, of.bytes) = (Place::Exclusive, ahead);
+                    of.standing = Standing::Known;
                 }
             }
         }
@@ -95,7 +163,7 @@ impl Socket {
     /// it may take.
     fn complete(&mut self, rng: &mut Rng) {
         for of in self.messages.values_mut() {
-            if of.complete || !of.proved {
+            if of.complete || !of.proved() {
                 continue;
             }
             let most = self.budget.memory(of.place, of.bytes);
@@ -106,7 +174,7 @@ impl Socket {
                     if of.length.is_none() && of.bytes != 0 && rng.next_u64() % 2 == 0 =>
                 {
                     let length = 1 + (rng.next_u64() % u64::from(of.bytes)) as u32;
-                    of.bytes = self.budget.settle(of.bytes, length, of.held);
+                    of.bytes = self.budget.settle(of.bytes, length, of.held, of.standing);
                     (of.place, of.length) = (Place::Reserved, Some(length));
                     of.complete = true;
                 }
@@ -117,7 +185,7 @@ impl Socket {
 
     fn leave(&mut self, number: u64) {
         let of = self.messages.remove(&number).unwrap();
-        self.budget.leave(of.place, of.bytes, of.proved);
+        self.budget.leave(of.place, of.bytes, of.standing);
     }
 
     fn check(&self) {
@@ -140,7 +208,8 @@ impl Socket {
                 of.held
             );
         }
-        let strange = all().filter(|of| !of.1.proved).map(|of| charged(of.1));
+        let strange = all().filter(|of| of.1.standing != Standing::Known);
+        let strange = strange.map(|of| charged(of.1));
         let strange: u64 = strange.sum();
         assert_eq!(strange, u64::from(self.budget.strange), "of strangers");
         assert!(
@@ -206,7 +275,8 @@ fn random_operations_keep_to_the_buffer_and_forget_nobody() {
                         let most = 1 << (rng.next_u64() % (2 + u64::from(total.ilog2())));
                         1 + (rng.next_u64() % most) as u32
                     });
-                    socket.open_as(length, rng.next_u64() % 2 == 0);
+                    let peer = (rng.next_u64() % 600) as u32;
+                    socket.open_by(peer, length, rng.next_u64() % 2 == 0);
                 }
                 4 => socket.complete(&mut rng),
                 5 | 6 => {
@@ -236,7 +306,7 @@ fn random_operations_keep_to_the_buffer_and_forget_nobody() {
             socket.check();
         }
         // Whoever reads what is there gets everything that is proved; strangers' go by time.
-        let strangers = socket.messages.iter().filter(|of| !of.1.proved);
+        let strangers = socket.messages.iter().filter(|of| !of.1.proved());
         for number in strangers.map(|of| *of.0).collect::<std::vec::Vec<_>>() {
             socket.leave(number);
         }
@@ -281,7 +351,7 @@ fn the_shortest_that_waits_is_next() {
     assert_eq!(socket.open(Some(18_000)), Place::Reserved);
     assert_eq!(socket.open(Some(16_000)), Place::Waiting);
     // There is room for a short one however many long ones wait.
-    assert_eq!(socket.open(Some(100)), Place::Reserved);
+    assert_eq!(socket.open(Some(100)), Place::Spare);
     assert_eq!(socket.open(None), Place::Shared);
     socket.leave(2);
     socket.give();
@@ -310,8 +380,8 @@ fn short_messages_find_room_beside_any_number_of_long_ones() {
             socket.open(Some(total / part));
         }
     }
-    for _ in 0..5 {
-        assert_eq!(socket.open(Some(1000)), Place::Reserved);
+    for peer in [1, 1, 1, 2, 300] {
+        assert_eq!(socket.open_by(peer, Some(1000), true), Place::Spare);
     }
     socket.check();
 }
@@ -367,7 +437,8 @@ fn a_buffer_grows_for_those_who_need_it_and_no_further_than_it_may() {
     for number in 0..3 {
         socket.leave(number);
     }
-    assert_eq!(socket.budget.total(), 512 << 10);
+    // It has its first size until those that wait have it grow.
+    assert_eq!(socket.budget.total(), 64 << 10);
     socket.give();
     socket.leave(3);
     socket.give();
@@ -521,11 +592,11 @@ fn short_messages_find_room_while_a_turn_is_due() {
         socket.open(Some(total / 2));
         socket.open(Some(total / 2));
         assert_eq!(socket.place(1), Place::Waiting);
-        // Up to an eighth, beside what strangers have.
-        let long = (total / 11).saturating_sub(OVERHEAD).max(500);
+        // Of who has nothing up to a sixteenth, beside what strangers have.
+        let long = (total / 19).saturating_sub(OVERHEAD).max(1);
         for len in [500, long].repeat(5000) {
             let number = socket.next;
-            let place = socket.open(Some(len));
+            let place = socket.open_by(1, Some(len.min(long)), true);
             assert_ne!(place, Place::Waiting, "of {total}");
             socket.check();
             socket.leave(number);
@@ -575,4 +646,125 @@ fn a_turn_comes_in_spite_of_strangers_who_prove_their_addresses() {
     }
     assert_eq!(socket.place(waits), Place::Reserved, "{passed} have passed");
     assert!(passed <= TURN, "{passed} have passed");
+}
+
+/// One peer, or several of a network, with as many messages of any length as find room, which end
+/// when they like: who has nothing has room for a short one, of the same network and of others.
+#[test]
+fn nobody_takes_all_of_a_buffer() {
+    for (total, peers) in [
+        (128_u32 << 10, 1),
+        (128 << 10, 60),
+        (2 << 20, 1),
+        (2 << 20, 60),
+    ] {
+        for known in [true, false] {
+            let mut socket = Socket::default();
+            socket.budget.grows(2 * total, 2 * total, 4 * total);
+            for round in 0..3 {
+                for peer in 0..peers {
+                    let mut length = total;
+                    while length != 0 {
+                        let number = socket.next;
+                        let place = socket.open_by(peer, Some(length), known);
+                        socket.prove(number);
+                        socket.give();
+                        socket.check();
+                        if place == Place::Waiting {
+                            socket.leave(number);
+                            length = length * 3 / 4;
+                        }
+                    }
+                }
+                let used = socket.budget.used();
+                let others: &[u32] = if peers == 1 {
+                    &[1, 2, 300]
+                } else {
+                    &[300, 301]
+                };
+                for peer in others {
+                    let number = socket.next;
+                    let place = socket.open_by(*peer, Some(total / 256), true);
+                    assert_ne!(
+                        place,
+                        Place::Waiting,
+                        "{peer} beside {peers} of {total}, known {known}, round {round}: {used}"
+                    );
+                    socket.leave(number);
+                }
+                // Some end, and all is taken again.
+                let some: std::vec::Vec<_> = socket.messages.keys().copied().step_by(3).collect();
+                for number in some {
+                    socket.leave(number);
+                }
+                socket.give();
+                socket.check();
+            }
+        }
+    }
+}
+
+/// Messages that wait do not keep those of others waiting that may have what is spare.
+#[test]
+fn who_waits_for_too_much_is_in_nobodys_way() {
+    let mut socket = Socket::default();
+    socket.budget.resize(1 << 20);
+    let total = socket.budget.total();
+    while socket.open_by(0, Some(total / 20), true) == Place::Reserved {}
+    while socket.open_by(0, Some(1), true) != Place::Waiting {}
+    // Others take what they may of the rest, and wait.
+    let mut others = std::vec::Vec::new();
+    for peer in [300, 600, 900] {
+        loop {
+            let number = socket.next;
+            if socket.open_by(peer, Some(2000), true) == Place::Waiting {
+                break;
+            }
+            others.push(number);
+        }
+    }
+    let waits = socket.next - 1;
+    for _ in 0..200 {
+        assert_eq!(socket.open_by(0, Some(1), true), Place::Waiting);
+    }
+    for number in others {
+        socket.leave(number);
+        socket.give();
+        socket.check();
+    }
+    assert_eq!(socket.place(waits), Place::Spare);
+}
+
+/// A buffer that has grown becomes smaller when little is in it.
+#[test]
+fn a_buffer_shrinks_when_little_is_in_it() {
+    let mut socket = Socket::default();
+    socket.budget.grows(128 << 10, 128 << 10, 16 << 20);
+    assert_eq!(socket.open(Some(3 << 20)), Place::Reserved);
+    assert_eq!(socket.open(Some(20_000)), Place::Reserved);
+    let grown = socket.budget.total();
+    assert!(grown >= 4 << 20, "{grown}");
+    socket.leave(0);
+    assert_eq!(socket.budget.total(), 256 << 10);
+    socket.leave(1);
+    assert_eq!(socket.budget.total(), 64 << 10);
+}
+
+/// A buffer does not grow for who has stalled, and he keeps nobody else waiting.
+#[test]
+fn who_has_stalled_makes_no_buffer_grow() {
+    let mut socket = Socket::default();
+    socket.budget.grows(128 << 10, 128 << 10, 16 << 20);
+    assert_eq!(socket.open_by(1, Some(40_000), true), Place::Reserved);
+    let grown = socket.budget.total();
+    assert_eq!(socket.open_by(STALLED, Some(100_000), true), Place::Waiting);
+    socket.give();
+    assert_eq!(socket.place(1), Place::Shared);
+    assert_eq!(socket.budget.total(), grown);
+    assert_eq!(socket.open_by(1, Some(500_000), true), Place::Reserved);
+    socket.leave(2);
+    socket.leave(0);
+    socket.give();
+    assert_eq!(socket.place(1), Place::Exclusive);
+    assert_eq!(socket.budget.total(), 64 << 10);
 }

@@ -6,7 +6,7 @@ use super::trust::{net, Proof};
 use super::*;
 use crate::transport::config::Policy;
 use crate::transport::feedback::Credit;
-use crate::transport::host::Refusal;
+use crate::transport::host::{Refusal, Sender};
 use crate::transport::incoming::many_are_silent;
 use crate::transport::wire::{Sync, SYNC_LEN};
 
@@ -77,7 +77,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let sync = &self.granted(sync);
         // A sealed one may be an old one that somebody sends again, whatever it shows.
         let proved = proof != Proof::None && !self.current.is_some();
-        let opened = host.open(from, sync, self.in_id(index), proved);
+        let sender = Sender {
+            proved,
+            stalled: self.stalled_before(at.now, from),
+        };
+        let opened = host.open(from, sync, self.in_id(index), sender);
         let (user, window) = match opened {
             Ok(opened) => opened,
             Err(refusal) => {

@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::transport::config::Config;
-use crate::transport::host::{Failure, Outgoing, Refusal};
+use crate::transport::host::{Failure, Least, Outgoing, Refusal, Sender};
 use crate::transport::seal;
 use crate::transport::testing::Std;
 use crate::transport::wire::{self, Data, Sync};
@@ -47,6 +47,8 @@ struct Io {
     sealed: bool,
     /// There is no memory to note that a sender has proved its address.
     unproven: bool,
+    /// What was known of the sender of the last message.
+    stalled: bool,
     /// Others wait for what messages hold, and so many bytes of each should come.
     wanted: Option<u32>,
     /// Sealed packets sent.
@@ -105,7 +107,14 @@ impl Host<(), u32> for Io {
     fn key_to_open(&self, id: u32) -> Option<seal::Psk> {
         (self.sealed && id == sealed::PSK.id).then_some(sealed::PSK)
     }
-    fn open(&mut self, _: &Address, sync: &Sync, _: InId, _: bool) -> Result<(u32, u32), Refusal> {
+    fn open(
+        &mut self,
+        _: &Address,
+        sync: &Sync,
+        _: InId,
+        sender: Sender,
+    ) -> Result<(u32, u32), Refusal> {
+        self.stalled = sender.stalled;
         match sync.destination {
             0 | 9 => Err(Refusal::Reset(ResetCode::NoSocket)),
             waiting::FULL => Ok((0, 0)),
@@ -126,8 +135,9 @@ impl Host<(), u32> for Io {
     fn in_progress(&mut self, _: InId, _: &mut u32, _: u32) {
         self.progress += 1;
     }
-    fn is_wanted(&mut self, _: &u32) -> Option<u32> {
-        self.wanted
+    fn is_wanted(&mut self, _: &u32) -> Option<Least> {
+        let always = true;
+        self.wanted.map(|bytes| Least { bytes, always })
     }
     fn in_done(&mut self, id: InId, _: u32) {
         self.delivered.push(id);

@@ -106,6 +106,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let facts = message.facts(!may_have_token(message));
             let timeout = self.config.timeout;
             if !message.progress.look(at.now, timeout, &facts, least) {
+                self.has_stalled(at.now, index);
                 self.tell_sender_reset(index, ResetCode::Closed, host);
                 self.in_failed(at.now, index, Failure::TimedOut, host);
                 return 1;

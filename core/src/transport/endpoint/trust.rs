@@ -18,7 +18,7 @@
 
 use super::*;
 use crate::header::FLAG_UNSCHEDULED;
-use crate::transport::tally::Net;
+use crate::transport::net::Net;
 use crate::transport::wire::{Challenge, Data, Sync, Token, PATIENCE_UNIT};
 
 /// A CHALLENGE is of a time of 2^33 ns, 8.6 s, and is right in the one after, too.
@@ -189,6 +189,27 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Where an address's messages are counted that ended unanswered.
     fn vain_of(&self, from: &Address) -> u64 {
         self.keyed(0, from, purpose::VAIN)
+    }
+
+    /// Where an incoming message's sender counts if it stalls: an address, or a /64 of them.
+    fn stalls_of(&self, from: &Address) -> u64 {
+        Net::of(from, 32, 64).hash(&self.key).into()
+    }
+
+    /// A message is given up because it did not go on.
+    pub(super) fn has_stalled(&mut self, now: Nanos, index: u32) {
+        // Whoever else's name a stranger has is not to blame.
+        let message = self.ins.get(index).filter(|it| it.proven);
+        if let Some(from) = message.map(|it| it.from) {
+            self.stalled.note(time_of(now), self.stalls_of(&from));
+        }
+    }
+
+    /// Whether a message of a sender was given up so some minutes ago, or less.
+    pub(super) fn stalled_before(&self, now: Nanos, from: &Address) -> bool {
+        let time = time_of(now);
+        let counts = |time| self.stalled.count(time, self.stalls_of(from)) != 0;
+        !self.stalled.is_empty() && (counts(time) || counts(time.wrapping_sub(1)))
     }
 
     /// A message ends. If only a ticket has shown whose it is, and it drew tokens, it still counts.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 use super::*;
+use crate::transport::host::Address;
 use crate::transport::testing::{chunks_left, Std};
 
 fn v4(last: [u8; 4]) -> Address {

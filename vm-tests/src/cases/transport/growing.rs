@@ -24,6 +24,11 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/growing/larger-for-what-waits", larger),
     Case::new("transport/growing/all-together", all_together).timeout_s(120),
     Case::new("transport/growing/what-is-kept-counts", kept).timeout_s(120),
+    Case::new(
+        "transport/growing/set-while-unread-counts",
+        set_while_unread,
+    )
+    .timeout_s(120),
     Case::new("transport/growing/closed-and-still-sending", closed).timeout_s(120),
 ];
 
@@ -132,8 +137,9 @@ fn told(from: &Socket) -> Result<()> {
 fn all_together(_: &mut Ctx) -> Result<()> {
     const LEN: usize = 6_500_000;
     let net = pair()?;
-    // Each of them grows from 4 to 8 MiB; and to half of what it may have a message is whole.
-    configure(&net.hosts[1].ns, "receive-memory 12mb")?;
+    // Each of them grows from 4 to 8 MiB, if it may: to half of what it may have a message is whole,
+    // and it may grow by as much as it leaves.
+    configure(&net.hosts[1].ns, "receive-memory 20mb")?;
     configure(&net.hosts[0].ns, "send-buffer 32mb")?;
     let open = |n: u16| socket(&net.hosts[1].ns, &format!("[::]:{}", PORT + n));
     let (one, two) = (open(0)?, open(1)?);
@@ -233,9 +239,9 @@ fn lock(socket: &Socket, value: i32) -> Result<()> {
 /// other has no more of `receive-memory` than others.
 fn kept(_: &mut Ctx) -> Result<()> {
     const LEN: usize = 6_500_000;
-    const MOST: usize = 24 << 20;
+    const MOST: usize = 40 << 20;
     let net = pair()?;
-    configure(&net.hosts[1].ns, "receive-memory 12mb")?;
+    configure(&net.hosts[1].ns, "receive-memory 20mb")?;
     configure(&net.hosts[0].ns, "send-buffer 64mb")?;
     let from = sender(&net.hosts[0].ns)?;
     let mut all = Vec::new();
@@ -277,11 +283,55 @@ fn kept(_: &mut Ctx) -> Result<()> {
     told(&from)
 }
 
+/// Who sets a small buffer on one that has grown keeps what was promised to messages that he has
+/// not read, and others have no more than the rest of `receive-memory`.
+fn set_while_unread(ctx: &mut Ctx) -> Result<()> {
+    const LEN: usize = 6_500_000;
+    const COUNT: u16 = 12;
+    let net = pair()?;
+    configure(&net.hosts[1].ns, "receive-memory 32mb")?;
+    configure(&net.hosts[0].ns, "send-buffer 64mb")?;
+    let from = sender(&net.hosts[0].ns)?;
+    let mut all = Vec::new();
+    let mut whole = 0;
+    for number in 0..COUNT {
+        let port = PORT + number;
+        let to = socket(&net.hosts[1].ns, &format!("[::]:{port}"))?;
+        let mut there = addresses(&net.hosts[1])[0];
+        there.set_port(port);
+        from.send_to(&content::content(1, LEN), there, &SendOptions::default())?;
+        let done = from.wait_completion(Some(Duration::from_secs(2)))?;
+        if let Some(done) = done {
+            done.outcome?;
+            whole += 1;
+        }
+        to.set_recv_buffer_size(16 << 10)?;
+        all.push(to);
+    }
+    ctx.note(format!("{whole} of {COUNT} are whole"));
+    // Each keeps 2.3 MB beyond its first 4 MiB, and needs twice as much in the beginning.
+    ensure!((4..=8).contains(&whole), "{whole} of {COUNT} are whole");
+    // What was read counts no more. Those that came while nobody read stream now.
+    for to in &all {
+        let came = to.recv_message(1 << 24)?.data;
+        same("a message", &came, &content::content(1, LEN))?;
+        ensure!(size(to)? == 32 << 10, "{} was set", size(to)?);
+    }
+    let last = socket(&net.hosts[1].ns, &format!("[::]:{}", PORT + COUNT))?;
+    let mut there = addresses(&net.hosts[1])[0];
+    there.set_port(PORT + COUNT);
+    let again = sender(&net.hosts[0].ns)?;
+    again.send_to(&content::content(1, LEN), there, &SendOptions::default())?;
+    told(&again)?;
+    ensure!(last.recv_message(1 << 24)?.data.len() == LEN, "the last");
+    Ok(())
+}
+
 /// A closed socket that still sends keeps nothing of `receive-memory`.
 fn closed(_: &mut Ctx) -> Result<()> {
     const LEN: usize = 6_500_000;
     let net = pair()?;
-    configure(&net.hosts[1].ns, "receive-memory 12mb")?;
+    configure(&net.hosts[1].ns, "receive-memory 20mb")?;
     configure(&net.hosts[0].ns, "send-buffer 32mb")?;
     let open = |n: u16| socket(&net.hosts[1].ns, &format!("[::]:{}", PORT + n));
     let (one, two) = (open(0)?, open(1)?);

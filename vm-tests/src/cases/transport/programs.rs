@@ -3,7 +3,7 @@
 //! reader whose own message fails meanwhile, calls that time out.
 
 use std::io::Write;
-use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -20,10 +20,11 @@ use super::support::{
 };
 use crate::harness::{Case, Ctx, Need};
 use crate::netns::Netns;
-use crate::topology::{Builder, Net};
+use crate::topology::{Builder, Host, Net};
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/programs/clients-that-do-not-read", do_not_read).timeout_s(300),
+    Case::new("transport/programs/a-network-that-does-not-read", network).timeout_s(300),
     Case::new("transport/programs/edges-beside-them", edges).timeout_s(120),
     Case::new("transport/programs/a-call-that-times-out", timed_out).timeout_s(120),
     Case::new("transport/programs/no-place-is-no-news", no_place)
@@ -92,6 +93,67 @@ fn do_not_read(ctx: &mut Ctx) -> Result<()> {
         let came = read_once(&it.clients[slow], 2000, 0)?.data.len();
         ensure!(came == 1000, "{slow} that do not read: {came} bytes came");
         ctx.note(format!("{slow} of {} do not read", it.net.hosts.len() - 1));
+    }
+    Ok(())
+}
+
+/// However many addresses of one network do not read, there is room for other networks, and `poll`
+/// says so. Each client asks once a second for more.
+fn network(ctx: &mut Ctx) -> Result<()> {
+    const MANY: u16 = 24;
+    for ipv6 in [false, true] {
+        let net = hosts(&Builder::bridged(3))?;
+        let ip = |n: u16| -> IpAddr {
+            match ipv6 {
+                true => Ipv6Addr::new(0xfd99, 1, 2, n % 3, 0, 0, 0, n).into(),
+                false => Ipv4Addr::new(10, 99, 1, n as u8).into(),
+            }
+        };
+        // The IPv6 ones are of one /48 and several /64.
+        let prefix = if ipv6 { 48 } else { 24 };
+        let add = |host: &Host, n| {
+            let ip = ip(n);
+            let nodad = if ipv6 { " nodad" } else { "" };
+            let command = format!("addr add {ip}/{prefix} dev eth0{nodad}");
+            host.ns.ip(&command).map(|_| SocketAddr::from((ip, PORT)))
+        };
+        let [at, bad, other] = [0, 1, 2].map(|n: usize| &net.hosts[n]);
+        add(at, 200)?;
+        let any = |host: &Host| -> Result<Socket> {
+            let socket = unbound(&host.ns, Domain::IPV6)?;
+            socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)).into())?;
+            Ok(socket)
+        };
+        let (server, client) = (any(at)?, any(other)?);
+        let good = addresses(other)[usize::from(ipv6)];
+        let mut silent = Vec::new();
+        for n in 1..=MANY {
+            let to = add(bad, n)?;
+            let socket = socket(&bad.ns, to)?;
+            socket.set_recv_buffer_size(16 << 10)?;
+            silent.push((socket, to));
+        }
+        send_once(&server, &[2; 1000], Some(good), &[], D)?;
+        ensure!(read_once(&client, 4000, 0)?.data.len() == 1000, "before");
+        for _ in 0..20 {
+            for (_, to) in &silent {
+                for len in [20_000_usize, 2000, 100, 1] {
+                    while send_once(&server, &vec![1; len], Some(*to), &[], D).is_ok() {}
+                }
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        wait_for(&server, PollFlags::OUT)?;
+        let mut left = 0;
+        while send_once(&server, &[2; 20_000], Some(good), &[], D).is_ok() {
+            left += 20_000;
+            ensure!(read_once(&client, 40_000, 0)?.data.len() == 20_000, "then");
+            if left >= 1_000_000 {
+                break;
+            }
+        }
+        ctx.note(format!("{left} bytes went to another network"));
+        ensure!(left >= 1_000_000, "{left} bytes");
     }
     Ok(())
 }

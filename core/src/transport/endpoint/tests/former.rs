@@ -151,7 +151,7 @@ fn a_ticket_draws_no_more_by_turns() {
                 let first = opened(cookie, 10_000_000, ticket);
                 came += ip_bytes(&from, &first);
                 endpoint.receive(now, &from, first, &mut io);
-                now = now + Nanos(1_000_000);
+                now += Nanos(1_000_000);
                 went += until(&mut endpoint, now, &mut io).0;
                 let cookie = Cookie(cookie);
                 let last = match way {
@@ -217,6 +217,14 @@ fn tickets_hold_no_room_that_others_wait_for() {
             }
         }
         assert_eq!(endpoint.counts().1, 0, "kept by FINs: {keep}");
+        // And their sender is known for it, for minutes, but nobody else.
+        let later = NOW + Nanos(20 * Nanos::SECOND.0);
+        let much_later = later + Nanos(2 << TICKET_BITS);
+        for (n, now, stalled) in [(1, later, true), (2, later, false), (1, much_later, false)] {
+            endpoint.receive(now, &host(n, false), opened(600, 1000, 0), &mut io);
+            assert_eq!(io.stalled, stalled, "host {n} at {now:?}");
+            until(&mut endpoint, now + Nanos(300 * Nanos::SECOND.0), &mut io);
+        }
     }
 }
 

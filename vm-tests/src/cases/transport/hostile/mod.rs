@@ -5,6 +5,7 @@
 mod flood;
 mod honest;
 mod named;
+mod owner;
 mod packets;
 mod room;
 mod sockets;
@@ -23,6 +24,8 @@ pub(in crate::cases) const CASES: &[Case] = &[
         .timeout_s(3000),
     Case::new("transport/hostile/known-name", named::run).timeout_s(300),
     Case::new("transport/hostile/receive-room", room::run).timeout_s(300),
+    Case::new("transport/hostile/fills-a-buffer", owner::fills).timeout_s(600),
+    Case::new("transport/hostile/grows-buffers", owner::grows).timeout_s(600),
     Case::new("transport/hostile/options", sockets::options).timeout_s(180),
     Case::new("transport/hostile/ancillary", sockets::ancillary).timeout_s(180),
 ];
