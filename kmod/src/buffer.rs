@@ -97,13 +97,12 @@ impl Buffer {
         if !sender.proved {
             return Some(self.budget.admit(number, length, oldest, None));
         }
-        self.charges.join(from).ok()?;
-        let has = self.charges.has(from);
+        let has = self.charges.join(from).ok()?;
         let (place, window) = self.budget.admit(number, length, oldest, Some(has));
         let bytes = length.filter(|_| place == Place::Waiting).unwrap_or(window);
         if self.wait(number, id, from, place, bytes).is_err() {
             self.budget.leave(place, window, Standing::Known);
-            self.charges.leave(from);
+            self.charges.leave(from, place, 0);
             return None;
         }
         let charged = self.budget.charged(place, window);
@@ -118,14 +117,14 @@ impl Buffer {
     pub(crate) fn prove(&mut self, id: InId, message: &mut Incoming) -> Result {
         let (number, from) = (message.number, message.from);
         let oldest = self.first_of(&self.waiting);
-        self.charges.join(&from)?;
+        let has = self.charges.join(&from)?;
         let bytes = match message.place {
             Place::Waiting => message.length.unwrap_or(0),
             _ => message.window,
         };
         self.wait(number, id, &from, message.place, bytes)
-            .inspect_err(|_| self.charges.leave(&from))?;
-        let (bytes, has) = (message.charged(), self.charges.has(&from));
+            .inspect_err(|_| self.charges.leave(&from, Place::Waiting, 0))?;
+        let bytes = message.charged();
         let (place, standing) = self.budget.prove(message.place, bytes, oldest, has);
         if let Some(queued) = self.sharing.get_mut(&number) {
             queued.former = standing == Standing::Former;
@@ -157,8 +156,7 @@ impl Buffer {
         }
         if *standing != Standing::Stranger {
             let charged = self.budget.charged(*place, message.charged());
-            self.charges.less(from, *place, charged);
-            self.charges.leave(from);
+            self.charges.leave(from, *place, charged);
         }
         self.budget.leave(*place, message.charged(), *standing);
     }
@@ -173,7 +171,7 @@ impl Buffer {
         message.kept = self.budget.settle(window, length, held, standing);
         message.place = Place::Reserved;
         let after = self.budget.charged(Place::Reserved, message.charged());
-        self.charges.less(&message.from, Place::Shared, before);
+        self.charges.less(&message.from, before);
         self.charges.more(&message.from, Place::Reserved, after);
     }
 
@@ -304,7 +302,7 @@ impl Buffer {
             false => Standing::Known,
         };
         let before = self.budget.charged(Place::Shared, bytes);
-        self.charges.less(&from, Place::Shared, before);
+        self.charges.less(&from, before);
         let ahead = self.budget.promote(number, bytes, standing);
         let after = self.budget.charged(Place::Exclusive, bytes);
         self.charges.more(&from, Place::Exclusive, after);

@@ -8,8 +8,8 @@ use knet_transport::SockAddress;
 use turnstile_core::transport::budget::{Has, Place};
 use turnstile_core::transport::net::Net;
 
-/// An address or a network, its scope, and which of both.
-type Key = ([u8; 16], u32, bool);
+/// An address, or that of a network, and its scope.
+type Key = (u128, u32);
 
 #[derive(Default)]
 struct Sum {
@@ -19,106 +19,137 @@ struct Sum {
     stalled: bool,
 }
 
-/// The senders of messages whose addresses are proved, and their networks: what the messages are
-/// charged, of networks those that have a part of what is spare.
+/// The senders of messages whose addresses are proved.
 pub(crate) struct Charges {
-    all: RBTree<Key, Sum>,
-    /// The latest address and network without messages: they may soon have some again.
-    empty: [Option<Key>; 2],
+    /// What their messages are charged.
+    peers: RBTree<Key, Sum>,
+    /// What those of each network are charged that have a part of what is spare.
+    nets: RBTree<Key, u32>,
+    /// The latest peer without messages: it may soon have some again.
+    empty: Option<Key>,
 }
 
-fn keys(from: &SockAddress) -> [Key; 2] {
-    let net = Net::of_ip(from.ip, 24, 48).ip();
-    [(from.ip, from.scope, false), (net, from.scope, true)]
+fn peer(from: &SockAddress) -> Key {
+    (u128::from_be_bytes(from.ip), from.scope)
+}
+
+fn net(from: &SockAddress) -> Key {
+    (Net::of_ip(from.ip, 24, 48).number(), from.scope)
 }
 
 impl Charges {
     pub(crate) fn new() -> Self {
         Self {
-            all: RBTree::new(),
-            empty: [None; 2],
+            peers: RBTree::new(),
+            nets: RBTree::new(),
+            empty: None,
         }
     }
 
-    /// There is a message of a sender. No memory: an error.
-    pub(crate) fn join(&mut self, from: &SockAddress) -> Result {
-        let [peer, net] = keys(from);
-        self.join_one(peer)?;
-        self.join_one(net).inspect_err(|_| self.leave_one(peer, 0))
-    }
-
-    fn join_one(&mut self, key: Key) -> Result {
-        if let Some(sum) = self.all.get_mut(&key) {
-            sum.messages = sum.messages.saturating_add(1);
-            return Ok(());
-        }
-        let sum = Sum {
-            messages: 1,
-            ..Sum::default()
+    /// There is a message of a sender. Returns what he has, or an error: no memory.
+    pub(crate) fn join(&mut self, from: &SockAddress) -> Result<Has> {
+        let key = peer(from);
+        let Some(sum) = self.peers.get_mut(&key) else {
+            let sum = Sum {
+                messages: 1,
+                ..Sum::default()
+            };
+            self.peers.try_create_and_insert(key, sum, atomic())?;
+            return Ok(self.has(from));
         };
-        self.all.try_create_and_insert(key, sum, atomic()).map(drop)
+        sum.messages = sum.messages.saturating_add(1);
+        let (bytes, stalled) = (sum.bytes, sum.stalled);
+        Ok(Has {
+            peer: bytes,
+            net: self.of_net(from),
+            stalled,
+        })
     }
 
-    /// There is one less.
-    pub(crate) fn leave(&mut self, from: &SockAddress) {
-        for (key, kind) in keys(from).into_iter().zip([0, 1]) {
-            self.leave_one(key, kind);
+    /// There is one less, which was charged so much in this place.
+    pub(crate) fn leave(&mut self, from: &SockAddress, place: Place, bytes: u32) {
+        if place == Place::Spare {
+            self.change_net(from, |has| has.saturating_sub(bytes));
         }
-    }
-
-    fn leave_one(&mut self, key: Key, kind: usize) {
-        let Some(sum) = self.all.get_mut(&key) else {
+        let key = peer(from);
+        let Some(sum) = self.peers.get_mut(&key) else {
             return;
         };
+        sum.bytes = sum.bytes.saturating_sub(bytes);
         sum.messages = sum.messages.saturating_sub(1);
         if sum.messages != 0 {
             return;
         }
         // The endpoint remembers it for those to come.
         sum.stalled = false;
-        let before = self.empty.get_mut(kind).and_then(|it| it.replace(key));
-        let Some(before) = before.filter(|before| *before != key) else {
-            return;
-        };
-        if self.all.get(&before).is_some_and(|sum| sum.messages == 0) {
-            self.all.remove(&before);
+        let before = self.empty.replace(key).filter(|before| *before != key);
+        if let Some(before) = before {
+            if self.peers.get(&before).is_some_and(|sum| sum.messages == 0) {
+                self.peers.remove(&before);
+            }
         }
     }
 
     /// What a sender has.
     pub(crate) fn has(&self, from: &SockAddress) -> Has {
-        let [peer, net] = keys(from).map(|key| self.all.get(&key));
+        let sum = self.peers.get(&peer(from));
         Has {
-            peer: peer.map_or(0, |sum| sum.bytes),
-            net: net.map_or(0, |sum| sum.bytes),
-            stalled: peer.is_some_and(|sum| sum.stalled),
+            peer: sum.map_or(0, |sum| sum.bytes),
+            net: self.of_net(from),
+            stalled: sum.is_some_and(|sum| sum.stalled),
         }
+    }
+
+    fn of_net(&self, from: &SockAddress) -> u32 {
+        if self.nets.is_empty() {
+            return 0;
+        }
+        self.nets.get(&net(from)).copied().unwrap_or(0)
     }
 
     /// A message of a sender was given up because it did not go on.
     pub(crate) fn stalled(&mut self, from: &SockAddress) {
-        let [peer, _] = keys(from);
-        if let Some(sum) = self.all.get_mut(&peer) {
+        if let Some(sum) = self.peers.get_mut(&peer(from)) {
             sum.stalled = true;
         }
     }
 
     /// A message of a sender is charged so much, in this place.
     pub(crate) fn more(&mut self, from: &SockAddress, place: Place, bytes: u32) {
-        self.change(from, place, |has| has.saturating_add(bytes));
+        if bytes == 0 {
+            return;
+        }
+        if place == Place::Spare {
+            self.change_net(from, |has| has.saturating_add(bytes));
+        }
+        if let Some(sum) = self.peers.get_mut(&peer(from)) {
+            sum.bytes = sum.bytes.saturating_add(bytes);
+        }
     }
 
-    /// And no more.
-    pub(crate) fn less(&mut self, from: &SockAddress, place: Place, bytes: u32) {
-        self.change(from, place, |has| has.saturating_sub(bytes));
+    /// And no more; it is there in another place.
+    pub(crate) fn less(&mut self, from: &SockAddress, bytes: u32) {
+        if let Some(sum) = self.peers.get_mut(&peer(from)) {
+            sum.bytes = sum.bytes.saturating_sub(bytes);
+        }
     }
 
-    fn change(&mut self, from: &SockAddress, place: Place, change: impl Fn(u32) -> u32) {
-        let [peer, net] = keys(from);
-        let net = Some(net).filter(|_| place == Place::Spare);
-        for key in [Some(peer), net].into_iter().flatten() {
-            if let Some(sum) = self.all.get_mut(&key) {
-                sum.bytes = change(sum.bytes);
+    fn change_net(&mut self, from: &SockAddress, change: impl Fn(u32) -> u32) {
+        let key = net(from);
+        match self.nets.get_mut(&key) {
+            Some(has) => {
+                *has = change(*has);
+                if *has == 0 {
+                    self.nets.remove(&key);
+                }
+            }
+            None => {
+                let has = change(0);
+                if has != 0 {
+                    // Without memory it counts to nobody.
+                    let noted = self.nets.try_create_and_insert(key, has, atomic());
+                    drop(noted);
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use knet_transport::SockAddress;
 use turnstile_core::transport::net::Net;
 
 /// An address, its scope, and a port or [`ALL`] of them; or a network and [`NET`].
-type Key = ([u8; 16], u32, u32);
+type Key = (u128, u32, u32);
 
 /// Instead of a port: all peers of the address.
 const ALL: u32 = u32::MAX;
@@ -23,11 +23,11 @@ pub(crate) struct Peers {
 }
 
 fn keys(to: &SockAddress) -> [Key; 3] {
-    let port = to.port.into();
+    let ip = u128::from_be_bytes(to.ip);
     [
-        (to.ip, to.scope, port),
-        (to.ip, to.scope, ALL),
-        (Net::of_ip(to.ip, 24, 48).ip(), to.scope, NET),
+        (ip, to.scope, to.port.into()),
+        (ip, to.scope, ALL),
+        (Net::of_ip(to.ip, 24, 48).number(), to.scope, NET),
     ]
 }
 

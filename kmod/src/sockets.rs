@@ -83,14 +83,14 @@ impl Sockets {
         if socket.sock.receive_is_set() {
             return buffer.budget.resize(now);
         }
-        let user = match self.grown {
-            0 => 0,
+        let more = match self.grown {
+            0 => free / 2,
             _ => {
                 let user = socket.sock.user();
-                self.by_user.get(&user).copied().unwrap_or(0)
+                let user = self.by_user.get(&user).copied().unwrap_or(0);
+                left(free, buffer.grown, user, user)
             }
         };
-        let more = left(free, buffer.grown, user, user);
         let more = more.min(socket.sock.may_grow());
         let most = buffer.most.min(now.saturating_add(more));
         buffer.budget.grows(now, buffer.first, most);

@@ -113,9 +113,8 @@ pub struct Endpoint<M: Memory, O, I> {
     guards: u32,
     /// What packets that are not sealed may do.
     sealing: Sealing,
-    /// The last random number that was drawn for a sealed message; 0: none was. Each is one more,
-    /// so that none comes twice.
-    drawn: u64,
+    /// The lower half of the last number that was drawn for a sealed message; 0: none was.
+    drawn: u32,
     /// The sealed packet that is handled, if it belongs to no message here.
     current: sealing::Current,
     /// What there is room for, if the tables grow only [ahead](Self::prepare).

@@ -114,8 +114,10 @@ pub(crate) struct In<I> {
     pub(crate) unanswered: bool,
     /// Bytes of IP packets that may be sent for it while it [is bounded](Self::is_bounded).
     pub(crate) room: u32,
-    /// How much of it claimed to answer a token and did not.
+    /// How much of it claimed to answer a token and did not; and while it is `unanswered`, how much
+    /// of it did.
     pub(crate) guesses: u8,
+    pub(crate) answers: u8,
     /// Its packets are sealed.
     pub(crate) sealed: bool,
     /// Of one that is sealed: something was sealed with the number that was drawn for it here, so
@@ -228,6 +230,7 @@ impl<I> In<I> {
             unanswered: false,
             room: 0,
             guesses: 0,
+            answers: 0,
             sealed: false,
             fresh: true,
             patience: sync.patience,

@@ -30,10 +30,10 @@ impl Net {
         Self(u128::from_be_bytes(ip) & !host)
     }
 
-    /// Its address.
+    /// Its address as a number, the first byte first.
     #[inline]
-    pub fn ip(self) -> [u8; 16] {
-        self.0.to_be_bytes()
+    pub fn number(self) -> u128 {
+        self.0
     }
 
     pub(crate) fn hash(self, key: &Key) -> u32 {

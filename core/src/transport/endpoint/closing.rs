@@ -6,6 +6,7 @@
 
 use core::num::NonZeroU32;
 
+use super::trust::ECHO_KEPT;
 use super::*;
 use crate::transport::host::{Failure, Unreachable};
 
@@ -210,7 +211,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// Removes an incoming message from all tables but the slab.
     fn leave_in(&mut self, now: Nanos, index: u32) {
-        self.ends_unanswered(now, index);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
@@ -257,7 +257,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Some(mss) => (length / mss).saturating_add(u32::from(length % mss != 0)),
             None => length,
         };
-        let until = now + Self::remember_for(message.patience);
+        let mut until = now + Self::remember_for(message.patience);
+        if sealed {
+            // The SYNC that echoed a CHALLENGE would begin it once more for as long.
+            until = until.max(now + ECHO_KEPT);
+        }
         if self.lengths.note(packets) {
             self.learn();
         }
@@ -300,6 +304,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if self.ins.get(index).is_none() {
             return;
         }
+        self.ends_unanswered(now, index);
         self.leave_in(now, index);
         self.stats.count(match why {
             Failure::TimedOut | Failure::Unreachable(_) => Counter::InTimeout,

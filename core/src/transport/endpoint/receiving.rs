@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Incoming messages: packets from their senders, and calls of the user.
 
-use super::trust::{may_have_token, GUESSES};
+use super::trust::{may_have_token, ANSWERS, GUESSES};
 use super::*;
 use crate::header::FLAG_UNSCHEDULED;
 use crate::transport::config::Policy;
@@ -169,7 +169,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             if answer == Answer::Unasked {
                 message.guesses = message.guesses.saturating_add(1);
             } else if message.guesses < GUESSES {
-                self.answered(index);
+                message.answers = message.answers.saturating_add(1);
+                if message.answers >= ANSWERS {
+                    self.answered(index);
+                }
             }
         }
         let message = self.ins.get_mut(index)?;

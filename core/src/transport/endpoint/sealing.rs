@@ -334,14 +334,18 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         true
     }
 
-    /// A number for a message that nobody has had before.
+    /// A number for a message that nobody has had before. The lower half is counted up, so that
+    /// none comes twice before 2^32 others. The upper half is random each time: a machine that is
+    /// restored from a snapshot, or cloned, goes on from the same count, and would seal other
+    /// packets with the same keys and numbers.
     fn draw<H: Host<O, I>>(&mut self, host: &mut H) -> u64 {
+        let random = host.random();
         if self.drawn == 0 {
-            self.drawn = host.random();
+            self.drawn = random as u32;
         }
         // 0 is none.
         self.drawn = self.drawn.wrapping_add(1).max(1);
-        self.drawn
+        (random & !0xffff_ffff) | u64::from(self.drawn)
     }
 
     /// Reserves what the message would need that the packet being handled begins.

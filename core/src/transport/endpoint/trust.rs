@@ -23,12 +23,18 @@ use crate::transport::wire::{Challenge, Data, Sync, Token, PATIENCE_UNIT};
 
 /// A CHALLENGE is of a time of 2^33 ns, 8.6 s, and is right in the one after, too.
 const EPOCH_BITS: u32 = 33;
+/// So long at most.
+pub(super) const ECHO_KEPT: Nanos = Nanos(2 << EPOCH_BITS);
 /// A ticket is of a time of 2^38 ns, 275 s, and is right in the one after, too.
 pub(super) const TICKET_BITS: u32 = 38;
 /// So long any ticket is right after it was sent.
 pub(super) const TICKET_KEPT: Nanos = Nanos(1 << TICKET_BITS);
 /// Bits of a secret timestamp that are a hash.
 const STAMP_BITS: u32 = 28;
+/// So many answers to tokens show that who has a ticket sees what is sent to its address. They have
+/// numbers of 16 bits, some 200 of which are awaited at once: of 64 guesses one is right for each
+/// twentieth message, and four for one of 20 000.
+pub(super) const ANSWERS: u8 = 4;
 /// After so many wrong answers to tokens no answer proves anything, only an echo does.
 pub(super) const GUESSES: u8 = 64;
 /// So many bytes of IP packets are sent for the first message with a ticket of an address, until
@@ -212,7 +218,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         !self.stalled.is_empty() && (counts(time) || counts(time.wrapping_sub(1)))
     }
 
-    /// A message ends. If only a ticket has shown whose it is, and it drew tokens, it still counts.
+    /// A message fails. If only a ticket has shown whose it is, and it drew tokens, it still counts.
     pub(super) fn ends_unanswered(&mut self, now: Nanos, index: u32) {
         let message = self.ins.get(index);
         let message = message.filter(|it| it.unanswered && it.asked_for != 0);
@@ -271,8 +277,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return false;
         };
         let stamp = data.timestamp & ((1 << STAMP_BITS) - 1);
-        let right =
-            data.flags & FLAG_UNSCHEDULED == 0 && stamp == self.hash_token(message, data.token);
+        let right = data.flags & FLAG_UNSCHEDULED == 0
+            && message.was_sent(data.token)
+            && stamp == self.hash_token(message, data.token);
         if let Some(message) = self.ins.get_mut(index).filter(|_| !right) {
             message.guesses = message.guesses.saturating_add(1);
         }

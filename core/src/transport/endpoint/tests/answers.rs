@@ -2,8 +2,10 @@
 //! How much is answered of what belongs to no message.
 
 use super::sealed::{come, sealed};
+use super::trust::ip_bytes;
 use super::*;
 use crate::transport::bucket::BURST;
+use crate::transport::endpoint::trust::TICKET_BITS;
 
 /// Bytes of a link that an IP packet takes on Ethernet.
 fn frame(ip: u32) -> u64 {
@@ -93,5 +95,96 @@ fn resets_take_a_sixteenth_of_the_link() {
             bytes.abs_diff(wanted) <= 2 * each,
             "IPv6 {v6}, sealed {seals}: {bytes} B, not {wanted}"
         );
+    }
+}
+
+/// Each of the five kinds of answers to what belongs to nothing, alone and with the others at once:
+/// none takes from another, and no answer is longer than what it answers. With strangers' places
+/// taken a stranger is not refused, so these two are not tried at once.
+#[test]
+fn five_kinds_take_a_sixteenth_each() {
+    const RATE: u64 = 12_500_000;
+    const GAP: u64 = 20_000;
+    const COUNT: u32 = 30_000;
+    let config = Config {
+        link: RATE,
+        max_half_open: 1,
+        ..Config::DEFAULT
+    };
+    let config = config.validate(Some(RATE)).unwrap();
+    for v6 in [false, true] {
+        for kinds in [1, 2, 4, 8, 16, 0b11011, 0b11110] {
+            let (mut endpoint, mut io) = new(&config);
+            let mut sums = [0; 5];
+            for n in 0..COUNT {
+                let now = NOW + Nanos(u64::from(n) * GAP);
+                let from = host(5000 + n, v6);
+                let cookie = Cookie((1 << 40) + u64::from(n));
+                let refused = Sync {
+                    destination: 9,
+                    ..sync((2 << 40) + u64::from(n), 1000)
+                };
+                let known = Sync {
+                    echo: endpoint.ticket_of(now.0 >> TICKET_BITS, &from),
+                    ..refused
+                };
+                // So that the first one is half open, and nobody else is.
+                let strange = sync(n.into(), 1000);
+                let all = [
+                    Packet::Sync(strange),
+                    Packet::Sync(known),
+                    Packet::Sync(refused),
+                    match n % 2 {
+                        0 => Packet::Fin(wire::Fin { cookie, length: 1 }),
+                        _ => Packet::Sync(Sync {
+                            probe: true,
+                            ..refused
+                        }),
+                    },
+                    match n % 2 {
+                        0 => Packet::Token(wire::Token {
+                            cookie,
+                            sequence: 1,
+                            timestamp: 1,
+                            priority: 0,
+                            grant: None,
+                        }),
+                        _ => Packet::Challenge(wire::Challenge {
+                            cookie,
+                            echo: 1,
+                            ticket: false,
+                        }),
+                    },
+                ];
+                for (kind, packet) in all.into_iter().enumerate() {
+                    if kinds & (1 << kind) == 0 {
+                        continue;
+                    }
+                    endpoint.receive(now, &from, packet, &mut io);
+                    for (_, answer, bytes) in io.sent.drain(..) {
+                        assert!(
+                            u64::from(bytes) <= ip_bytes(&from, &packet),
+                            "{bytes} B: {answer:?} to {packet:?}"
+                        );
+                        sums[kind] += frame(bytes);
+                    }
+                }
+                if n == 0 {
+                    // It begins, and draws what a message draws: that is not looked at here.
+                    sums[0] = 0;
+                }
+            }
+            let share = RATE * (GAP * u64::from(COUNT)) / 1_000_000_000 / 16;
+            for (kind, bytes) in sums.into_iter().enumerate() {
+                if kinds & (1 << kind) == 0 {
+                    continue;
+                }
+                let most = share + (BURST + 2) * frame(120);
+                assert!(
+                    (share..most).contains(&bytes),
+                    "IPv6 {v6}, kind {kind} of {kinds:#b}: {bytes} B, not {share}"
+                );
+            }
+        }
     }
 }

@@ -3,7 +3,8 @@
 
 use super::trust::{echo, ip_bytes, tokens};
 use super::*;
-use crate::transport::endpoint::trust::TICKET_BITS;
+use crate::transport::endpoint::trust::{ANSWERS, TICKET_BITS};
+use crate::transport::jitter::Rng;
 
 /// An endpoint, and a ticket of an address.
 fn with_ticket(from: &Address) -> (Messages, Io, u64) {
@@ -83,9 +84,11 @@ fn who_answers_is_sent_all() {
         second > 7_000 && first + second <= most,
         "{first} and {second}"
     );
-    // The first one's sender answers.
-    let token = *tokens(&packets).last().expect("tokens");
-    endpoint.receive(at(2), &from, answer(&token, 0, 1000), &mut io);
+    // The first one's sender answers, some tokens: one could be guessed.
+    for (token, packet) in tokens(&packets).iter().rev().zip(0..ANSWERS.into()) {
+        assert!(endpoint.ins.get_mut(0).expect("it").is_bounded());
+        endpoint.receive(at(2), &from, answer(token, packet * 1000, 1000), &mut io);
+    }
     let (more, _) = until(&mut endpoint, at(3), &mut io);
     assert!(more > first, "{more}");
     // The second one's shows its ticket once more, which is nothing new, and then the echo.
@@ -135,6 +138,43 @@ fn late_tickets_and_guesses_draw_no_more() {
     }
     endpoint.receive(NOW, &from, answer(&token, 0, 1), &mut io);
     assert!(endpoint.ins.get_mut(0).unwrap().is_bounded());
+}
+
+/// Who sees nothing of what is sent guesses numbers of tokens, all of which are awaited.
+#[test]
+fn guesses_of_awaited_tokens_free_no_message() {
+    let mut rng = Rng::new(1);
+    for evenly in [false, true] {
+        let (mut right, mut freed) = (0, 0);
+        for run in 0..200_u64 {
+            let from = host(1 + run as u32, false);
+            let (mut endpoint, mut io, ticket) = with_ticket(&from);
+            let packet = opened(100 + run, 10_000_000, ticket);
+            endpoint.receive(NOW, &from, packet, &mut io);
+            let now = NOW + Nanos(2_000_000);
+            until(&mut endpoint, now, &mut io);
+            let start = rng.next_u64();
+            for guess in 0..64 {
+                let number = match evenly {
+                    true => start.wrapping_add(guess * 230),
+                    false => rng.next_u64(),
+                };
+                let token = wire::Token {
+                    cookie: Cookie(100 + run),
+                    sequence: number as u16,
+                    timestamp: now.0 as u32,
+                    priority: 0,
+                    grant: None,
+                };
+                endpoint.receive(now, &from, answer(&token, 5_000_000, 1), &mut io);
+            }
+            let message = endpoint.ins.get_mut(0).expect("the message");
+            right += u32::from(message.answers != 0);
+            freed += u32::from(!message.is_bounded());
+        }
+        assert!(right != 0, "none was right");
+        assert_eq!(freed, 0, "{right} were right");
+    }
 }
 
 /// Messages with a ticket that end before anything has answered them count as if they were still

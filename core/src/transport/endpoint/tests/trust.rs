@@ -607,6 +607,32 @@ fn guesses_of_a_token_end() {
     assert!(endpoint.ins.get_mut(0).unwrap().proven);
 }
 
+/// Nor does the answer to a token that was never sent, even if all else of it were right.
+#[test]
+fn answers_to_tokens_that_were_not_sent_prove_nothing() {
+    let (mut endpoint, mut io) = new(&with_unscheduled());
+    let from = host(1, false);
+    for packet in whole(7) {
+        endpoint.receive(NOW, &from, packet, &mut io);
+    }
+    assert!(tokens(&io.take()).is_empty());
+    for sequence in [1, 700, 60_000] {
+        let number = endpoint.ins.get(0).expect("the message").number;
+        let secret = endpoint.secret(number, Cookie(7), &from);
+        let stamp = endpoint.key.hash([secret], purpose::STAMP, sequence) as u32;
+        let token = wire::Token {
+            cookie: Cookie(7),
+            sequence: sequence as u16,
+            timestamp: stamp & ((1 << 28) - 1),
+            priority: 0,
+            grant: None,
+        };
+        endpoint.receive(NOW, &from, answer(&token, 0, 1), &mut io);
+    }
+    assert!(io.delivered.is_empty());
+    assert_eq!(endpoint.stats().get(Counter::DataUnasked), 3);
+}
+
 /// A message that begins once more has other tokens: what answered its first ones proves nothing.
 #[test]
 fn answers_to_an_earlier_opening_prove_nothing() {
