@@ -120,6 +120,8 @@ pub(crate) struct In<I> {
     pub(crate) answers: u8,
     /// Its packets are sealed.
     pub(crate) sealed: bool,
+    /// A SYNC of it has echoed a CHALLENGE.
+    pub(crate) echoed: bool,
     /// Of one that is sealed: something was sealed with the number that was drawn for it here, so
     /// that this is no repetition of an old one. Of others always set.
     pub(crate) fresh: bool,
@@ -232,6 +234,7 @@ impl<I> In<I> {
             guesses: 0,
             answers: 0,
             sealed: false,
+            echoed: false,
             fresh: true,
             patience: sync.patience,
             first_token,

@@ -22,6 +22,8 @@ struct Entry {
     length: u32,
     /// Its packets were sealed.
     sealed: bool,
+    /// It is remembered as long when its sender has confirmed the end.
+    keeps: bool,
     /// Its sender has not confirmed the end.
     open: bool,
     /// Until then, the indices of the sender and its network.
@@ -118,11 +120,12 @@ impl<M: Memory> Remembered<M> {
         Some(self.entries.get(index)?.sealed)
     }
 
-    /// A message that is remembered was sealed.
-    pub(crate) fn was_sealed(&mut self, hash: u32, cookie: Cookie, from: &Address) {
+    /// A message that is remembered was sealed. `keeps`: it is remembered as long when its sender
+    /// has confirmed the end.
+    pub(crate) fn was_sealed(&mut self, hash: u32, cookie: Cookie, from: &Address, keeps: bool) {
         let index = self.find(hash, cookie, from);
         if let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) {
-            entry.sealed = true;
+            (entry.sealed, entry.keeps) = (true, keeps);
         }
     }
 
@@ -154,6 +157,7 @@ impl<M: Memory> Remembered<M> {
             from: *from,
             length,
             sealed: false,
+            keeps: false,
             open: true,
             sender: self.senders.join(key, sender(from)),
             net: self.nets.join(key, net(from)),
@@ -177,6 +181,9 @@ impl<M: Memory> Remembered<M> {
             return false;
         };
         self.close(index);
+        if self.entries.get(index).is_some_and(|entry| entry.keeps) {
+            return true;
+        }
         let until = now + CONFIRMED;
         if self.until.key(index).is_some_and(|at| at > until) {
             self.until.set(index, until);

@@ -173,7 +173,13 @@ fn refused(network: &Network, host: usize) -> u64 {
 /// A packet comes to a host, and must do nothing.
 #[track_caller]
 fn does_nothing(network: &mut Network, packet: &Flying, bytes: &[u8]) {
-    let from = address(packet.from, packet.to, packet.v6);
+    does_nothing_from(network, packet, packet.from, bytes);
+}
+
+/// The same if it comes from this host.
+#[track_caller]
+fn does_nothing_from(network: &mut Network, packet: &Flying, host: usize, bytes: &[u8]) {
+    let from = address(host, packet.to, packet.v6);
     let before = (
         others(network, packet.to),
         network.endpoint(packet.to).counts(),
@@ -221,7 +227,8 @@ fn a_packet_with_a_wrong_bit_does_nothing_but_count() {
                     wrong[bit / 8] ^= 1 << (bit % 8);
                     does_nothing(&mut network, &packet, &wrong);
                 }
-                // Shorter and longer ones, and another's address.
+                // Another's address, shorter and longer ones.
+                does_nothing_from(&mut network, &packet, 77, &bytes);
                 for len in 0..bytes.len() {
                     does_nothing(&mut network, &packet, &bytes[..len]);
                 }

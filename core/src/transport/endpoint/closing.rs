@@ -257,9 +257,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Some(mss) => (length / mss).saturating_add(u32::from(length % mss != 0)),
             None => length,
         };
+        // A sealed SYNC that echoed a CHALLENGE would begin it once more for as long.
+        let keeps = sealed && message.echoed;
         let mut until = now + Self::remember_for(message.patience);
-        if sealed {
-            // The SYNC that echoed a CHALLENGE would begin it once more for as long.
+        if keeps {
             until = until.max(now + ECHO_KEPT);
         }
         if self.lengths.note(packets) {
@@ -270,7 +271,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.remembered
             .insert(&self.key, hash, cookie, &from, length, until);
         if sealed {
-            self.remembered.was_sealed(hash, cookie, &from);
+            self.remembered.was_sealed(hash, cookie, &from, keeps);
         }
         self.stats.count(Counter::AckSent);
         self.signal_back(index, Class::Signal, &final_ack(cookie, length), host);

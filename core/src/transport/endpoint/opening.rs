@@ -199,6 +199,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             message.link = link;
             message.half_open = half_open;
             message.ticketed = proof == Proof::Ticket;
+            message.echoed = proof == Proof::Echo;
             // A sealed SYNC may be an old one that somebody sends again.
             message.proven = !half_open && message.fresh;
             message.announce(free);
@@ -284,6 +285,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         } else {
             Proof::None
         };
+        if let Some(message) = self.ins.get_mut(index) {
+            // What shows that a sealed one is new shows that it echoes one.
+            message.echoed |= shown == Proof::Echo || message.sealed && sync.echo != 0;
+        }
         match shown {
             Proof::Ticket | Proof::OldTicket if !proven => self.bound(now, index),
             Proof::Echo => self.answered(index),

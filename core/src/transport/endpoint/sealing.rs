@@ -338,7 +338,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// none comes twice before 2^32 others. The upper half is random each time: a machine that is
     /// restored from a snapshot, or cloned, goes on from the same count, and would seal other
     /// packets with the same keys and numbers.
-    fn draw<H: Host<O, I>>(&mut self, host: &mut H) -> u64 {
+    pub(super) fn draw<H: Host<O, I>>(&mut self, host: &mut H) -> u64 {
         let random = host.random();
         if self.drawn == 0 {
             self.drawn = random as u32;

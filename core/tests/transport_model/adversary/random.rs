@@ -2,6 +2,7 @@
 //! Attackers that nobody thought of: programs of random actions.
 
 use turnstile_core::header::{FLAG_REN, FLAG_UNSCHEDULED};
+use turnstile_core::transport::uapi;
 use turnstile_core::transport::wire::*;
 
 use super::super::host::next;
@@ -170,6 +171,21 @@ impl Attack for Random {
     }
 }
 
+/// Options of both hosts: with some of them whole messages come without tokens, or grants are sent.
+fn options(random: &mut u64) -> Config {
+    let policies = [
+        uapi::POLICY_TOP,
+        uapi::POLICY_TOP,
+        uapi::POLICY_EXPRESSPASS,
+        uapi::POLICY_REN,
+    ];
+    Config {
+        policy: policies[(next(random) % 4) as usize],
+        unscheduled: [0, 0, 1, 8][(next(random) % 4) as usize],
+        ..Config::DEFAULT
+    }
+}
+
 /// How many times as long the honest messages take beside the attacker of a seed.
 fn slowed_by(seed: u64) -> f64 {
     let mut random = seed;
@@ -179,7 +195,7 @@ fn slowed_by(seed: u64) -> f64 {
         messages: 5,
         longest: 20_000,
         span: 500_000,
-        config: Config::DEFAULT,
+        config: options(&mut random),
     };
     let (alone, attacked) = check(&load, &mut attacker, Sight::Own);
     attacked.total as f64 / alone.total as f64

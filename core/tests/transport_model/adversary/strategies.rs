@@ -87,6 +87,7 @@ fn forged_messages_that_are_complete() {
     let load = Load {
         config: Config {
             max_remembered: 4096,
+            unscheduled: 8,
             ..Config::DEFAULT
         },
         ..load(2)

@@ -2,6 +2,7 @@
 //! The attackers' table in `docs/security.md`, as these attacks come out today.
 
 use turnstile_core::header::FLAG_UNSCHEDULED;
+use turnstile_core::transport::uapi;
 use turnstile_core::transport::wire::*;
 
 use super::super::network::Flying;
@@ -19,8 +20,9 @@ struct Row {
     before: &'static str,
     turn: Turn,
     span: u64,
-    /// The option of both hosts.
+    /// The options of both hosts.
     unscheduled: u32,
+    policy: u32,
 }
 
 /// What an attacker does in a turn, of which it is told the number.
@@ -110,6 +112,7 @@ const ROWS: &[Row] = &[
         turn: one_sync,
         span: 20_000_000_000,
         unscheduled: 0,
+        policy: uapi::POLICY_TOP,
     },
     Row {
         what: "one forged SYNC that asks for grants, and a byte of data, 20 s",
@@ -117,6 +120,7 @@ const ROWS: &[Row] = &[
         turn: one_with_data,
         span: 20_000_000_000,
         unscheduled: 0,
+        policy: uapi::POLICY_REN,
     },
     Row {
         what: "600 000 SYNCs of one cookie in a second, from 60 000 addresses",
@@ -124,13 +128,15 @@ const ROWS: &[Row] = &[
         turn: equal_cookies,
         span: 1_000_000_000,
         unscheduled: 0,
+        policy: uapi::POLICY_TOP,
     },
     Row {
         what: "13 333 whole messages in a second from 60 000 addresses, 10 s",
         before: "no honest message was taken after 9.8 s",
         turn: whole_messages,
         span: 10_000_000_000,
-        unscheduled: 0,
+        unscheduled: 8,
+        policy: uapi::POLICY_TOP,
     },
     Row {
         what: "25 000 SYNCs in a second in the name of one of the hosts, 20 s",
@@ -138,6 +144,7 @@ const ROWS: &[Row] = &[
         turn: in_an_honest_name,
         span: 20_000_000_000,
         unscheduled: 0,
+        policy: uapi::POLICY_TOP,
     },
     Row {
         what: "10 000 whole messages in a second in the name of one of the hosts, 10 s",
@@ -145,6 +152,7 @@ const ROWS: &[Row] = &[
         turn: whole_in_an_honest_name,
         span: 10_000_000_000,
         unscheduled: 8,
+        policy: uapi::POLICY_TOP,
     },
     Row {
         what: "everything again at once, by one on the path, 0.1 s",
@@ -152,6 +160,7 @@ const ROWS: &[Row] = &[
         turn: replay,
         span: 100_000_000,
         unscheduled: 0,
+        policy: uapi::POLICY_TOP,
     },
 ];
 
@@ -170,6 +179,7 @@ fn rows() -> String {
             span: row.span,
             config: Config {
                 unscheduled: row.unscheduled,
+                policy: row.policy,
                 ..Config::DEFAULT
             },
         };

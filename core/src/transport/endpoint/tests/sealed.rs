@@ -279,3 +279,115 @@ fn what_proves_a_sealed_message_is_handled() {
     assert_eq!(endpoint.stats().get(Counter::SenderProven), 1);
     assert_eq!(endpoint.stats().get(Counter::SyncRepeated), 2);
 }
+
+/// What comes from a sender, sealed with the keys of a message.
+fn come_as(
+    endpoint: &mut Messages,
+    now: Nanos,
+    packet: Packet,
+    kind: Kind,
+    number: u32,
+    io: &mut Io,
+) {
+    let label = Label {
+        word: PSK.id,
+        kind,
+        number,
+        random: packet.cookie().0,
+    };
+    let from = host(1, false);
+    if let Some(opening) = endpoint.opening(&from, &packet, &label, io) {
+        endpoint.opened(now, now.0 as u32, &from, 0, 0, &packet, (), &opening, io);
+    }
+}
+
+/// SYNCs that echoed a CHALLENGE begin no message once more, as long as the echo is right: else
+/// they took all places of their sender, who cannot be told from them.
+#[test]
+fn sealed_syncs_that_were_asked_for_a_proof_begin_nothing_again() {
+    let config = Resolved {
+        unscheduled: 8,
+        ..config()
+    };
+    let (mut endpoint, mut io) = sealed(&config);
+    // Old ones take the places of strangers, so that its own are asked for a proof.
+    for cookie in 0..300 {
+        let old = Packet::Sync(sync(cookie, 100_000));
+        come_as(&mut endpoint, NOW, old, Kind::First, 0, &mut io);
+    }
+    let (mut recorded, mut now) = (Vec::new(), NOW);
+    for n in 0..200_u64 {
+        now += Nanos(1_000_000);
+        endpoint.timer(now, now.0 as u32, &mut io);
+        io.sent_sealed.clear();
+        let cookie = (1 << 30) | n;
+        let mut own = Sync {
+            unscheduled: 1000,
+            ..sync(cookie, 1000)
+        };
+        come_as(
+            &mut endpoint,
+            NOW,
+            Packet::Sync(own),
+            Kind::First,
+            0,
+            &mut io,
+        );
+        let asked = io.sent_sealed.iter().find_map(|it| match it.0 {
+            Packet::Challenge(it) => Some(it.echo),
+            _ => None,
+        });
+        own.echo = asked.expect("it is asked for a proof");
+        come_as(
+            &mut endpoint,
+            NOW,
+            Packet::Sync(own),
+            Kind::First,
+            1,
+            &mut io,
+        );
+        recorded.push(Packet::Sync(own));
+        let all = trust::data_unscheduled(cookie, 0, 1000);
+        come_as(&mut endpoint, now, all, Kind::Sender, 2, &mut io);
+        let confirmed = closing::final_ack(Cookie(cookie), 1000);
+        come_as(&mut endpoint, now, confirmed, Kind::First, 3, &mut io);
+    }
+    assert_eq!(io.delivered.len(), 200);
+    for later in [300_000_000, 9_000_000_000, 16_900_000_000] {
+        let now = now + Nanos(later);
+        while let Some(at) = endpoint.next_timer().filter(|at| *at < now) {
+            endpoint.timer(at, at.0 as u32, &mut io);
+        }
+        let before = endpoint.counts().1;
+        for packet in &recorded {
+            come_as(&mut endpoint, now, *packet, Kind::First, 1, &mut io);
+        }
+        assert_eq!(endpoint.counts().1, before, "{later} ns later");
+    }
+}
+
+/// Numbers of messages are drawn so that a machine which is restored from a snapshot, or cloned,
+/// has others: what seals its packets depends on them.
+#[test]
+fn a_restored_machine_draws_other_numbers() {
+    let mut all = std::collections::HashSet::new();
+    for seed in 0..20_u64 {
+        let (mut endpoint, mut io) = sealed(&config());
+        io.random = 5;
+        // It has drawn some before, and goes on from there.
+        for _ in 0..3 {
+            endpoint.draw(&mut io);
+        }
+        io.random = seed;
+        for _ in 0..100 {
+            assert!(all.insert(endpoint.draw(&mut io)), "seed {seed}");
+        }
+    }
+    // One after the other none comes twice, whatever random numbers there are.
+    let (mut endpoint, mut io) = sealed(&config());
+    let mut lower = std::collections::HashSet::new();
+    for _ in 0..1000 {
+        io.random = 9;
+        assert!(lower.insert(endpoint.draw(&mut io)));
+    }
+}
