@@ -164,7 +164,8 @@ options! {
 
     /// Messages of no more packets are sent at once, without tokens, with policy top: in a port's
     /// lowest band, as data where it has none. It saves short messages a round trip while the
-    /// network is idle; on busy links such packets are dropped, and sent again for tokens.
+    /// network is idle; on busy links such packets are dropped, and sent again for tokens. Of what
+    /// comes without tokens a receiver takes as much as it would send by its own option.
     unscheduled: u32 = 0, UNSCHEDULED "unscheduled"
         Opt::number_or(Range::new(1, 1024, Unit::Count("packets")), &[("off", 0)])
             .from("m of TOP section 4.4");
@@ -273,13 +274,14 @@ options! {
     accept_key_2: u32 = 0, ACCEPT_KEY_2 "accept-key-2" SERIAL;
 
     /// How large a socket's receive buffer becomes, unless the program has set it: twice its size
-    /// each time that what is under way to it does not fit, and as large as at first again when
-    /// nothing is. Messages of up to half of this come in while others are being read; less holds
+    /// each time that what is under way to it does not fit, and half as large when no more than a
+    /// sixteenth of it is used. Messages of up to half of this come in while others are being read; less holds
     /// up long ones. receive-buffer counts, if that is more.
     receive_buffer_max: u32 = 64 << 20, RECEIVE_BUFFER_MAX "receive-buffer-max" BUFFER;
 
     /// By how much the receive buffers of all sockets together may have grown. It bounds what
-    /// programs that do not read may keep in memory; what is sent to them waits at its senders.
+    /// programs that do not read may keep in memory; what is sent to them waits at its senders. A
+    /// socket may have as much of it as it leaves, and all of a user's twice as much.
     receive_memory: u32 = 256 << 20, RECEIVE_MEMORY "receive-memory" BUFFER;
 
     reported {

@@ -7,7 +7,7 @@ use std::{println, vec};
 use super::trust::{gives_a_ticket, whole};
 use super::*;
 use crate::transport::testing::{fills, steps};
-use crate::transport::wire::{Fin, Mark, Resend, Spans, Token};
+use crate::transport::wire::{Challenge, Fin, Mark, Resend, Spans, Token};
 
 const SIZES: [u32; 4] = [100, 1000, 10_000, 100_000];
 /// Packets of each type that are looked at, at each size.
@@ -143,6 +143,14 @@ fn all(cookie: Cookie) -> Vec<(&'static str, Packet)> {
             Packet::Fin(Fin {
                 cookie,
                 length: 100_000,
+            }),
+        ),
+        (
+            "CHALLENGE",
+            Packet::Challenge(Challenge {
+                cookie,
+                echo: 3,
+                ticket: false,
             }),
         ),
         (

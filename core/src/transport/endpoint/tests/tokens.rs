@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Tokens that nobody answers, the windows that senders are told, and the rates that are shown.
 
-use super::trust::outgoing;
+use super::trust::{outgoing, tokens};
 use super::*;
 use crate::transport::ledger::MAX_OUTSTANDING;
 
@@ -429,4 +429,52 @@ fn a_message_recovers_from_a_token_that_is_too_old_to_tell() {
     assert!(now - NOW < Nanos(6_400_000_000), "{now:?}");
     let next = drawn(&mut endpoint, &mut io, now, cookie, number + 1);
     assert_eq!(next, 1);
+}
+
+/// A sender that answers nothing is given fewer single tokens, and grants, than its replay window
+/// grows by in the same time (`seen`): else it would refuse the ones that come then as old.
+#[test]
+fn single_tokens_are_counted_faster_than_they_are_given() {
+    // One for each 2^17 ns.
+    const COUNTED: usize = 7629;
+    for (policy, feedback, base_rtt) in [(0, 0, 50_000), (0, 0, 1000), (0, 1, 50_000), (2, 0, 1000)]
+    {
+        let config = Config {
+            policy,
+            feedback,
+            base_rtt,
+            rto: 200_000,
+            ..Config::DEFAULT
+        };
+        let (mut endpoint, mut io) = new(&config.validate(None).unwrap());
+        let from = host(1, false);
+        let opening = Sync {
+            ren: policy == 2,
+            ..sync(7, 100_000_000)
+        };
+        endpoint.receive_known(NOW, &from, Packet::Sync(opening), &mut io);
+        let mut now = NOW;
+        let mut until = |endpoint: &mut Messages, io: &mut Io, end: Nanos| {
+            while let Some(at) = endpoint.next_timer().filter(|at| *at < end) {
+                now = now.max(at);
+                endpoint.timer(now, now.0 as u32, io);
+            }
+            tokens(&io.take())
+        };
+        let first = until(&mut endpoint, &mut io, NOW + Nanos(1_000_000));
+        let later = NOW + Nanos(1_000_000);
+        for (token, nth) in first.iter().rev().zip(0..4) {
+            endpoint.receive(later, &from, answer(token, nth * 1450, 1450), &mut io);
+        }
+        // What is under way has a place of its own there: `AHEAD`.
+        until(&mut endpoint, &mut io, later + Nanos::SECOND);
+        for second in 2..4 {
+            let end = later + Nanos(second * Nanos::SECOND.0);
+            let given = until(&mut endpoint, &mut io, end).len();
+            assert!(
+                given > 0 && given < COUNTED / 2,
+                "policy {policy}, feedback {feedback}, {base_rtt} ns: {given} in a second"
+            );
+        }
+    }
 }
