@@ -316,8 +316,8 @@ impl Budget {
     }
 
     /// A message begins. Returns its place, and how much of it may come. `oldest`: of those that
-    /// wait for a reservation the one that has waited longest. `has`: what its sender has, which has
-    /// proved its address. `None`: it has not, and the message is in no queue until
+    /// wait for a reservation the one that has waited longest. `has`: what its sender has, if that
+    /// has proved its address. `None`: it has not, and the message is in no queue until
     /// [`Budget::prove`].
     pub fn admit(
         &mut self,

@@ -363,30 +363,10 @@ impl Ports {
         let mut outcome = Outcome::default();
         let answers = self.handle.clone().request(message);
         let mut answers = answers.map_err(|error| Error::Connection(error.to_string()))?;
-        let mut ended = false;
         while let Some(answer) = answers.next().await {
-            let flags = answer.header.flags;
-            outcome.interrupted |= flags & NLM_F_DUMP_INTR != 0;
-            ended |= flags & NLM_F_MULTIPART == 0;
-            match answer.payload {
-                NetlinkPayload::InnerMessage(body) => outcome.answers.push(body),
-                NetlinkPayload::Error(error) if error.code.is_some() => {
-                    outcome.refusal = Some(Refusal::new(&error, flags, request, self.what, parent));
-                }
-                NetlinkPayload::Done(done) => {
-                    ended = true;
-                    if done.code < 0 {
-                        outcome.refusal =
-                            Some(Refusal::at_end(done.code, request, self.what, parent));
-                    }
-                }
-                NetlinkPayload::Overrun(_) => {
-                    return Err(Error::Connection("answers were lost".to_owned()));
-                }
-                _ => {}
-            }
+            outcome.add(answer, request, self.what, parent)?;
         }
-        if ended {
+        if outcome.ended {
             Ok(outcome)
         } else {
             Err(Error::Connection("the connection broke".to_owned()))
@@ -401,4 +381,103 @@ struct Outcome {
     refusal: Option<Refusal>,
     /// The list changed while it was read.
     interrupted: bool,
+    /// All of it has come.
+    ended: bool,
+}
+
+impl Outcome {
+    /// One answer came.
+    fn add(
+        &mut self,
+        answer: NetlinkMessage<RouteNetlinkMessage>,
+        request: Request,
+        what: Subject,
+        parent: Id,
+    ) -> Result<(), Error> {
+        let flags = answer.header.flags;
+        self.interrupted |= flags & NLM_F_DUMP_INTR != 0;
+        self.ended |= flags & NLM_F_MULTIPART == 0;
+        match answer.payload {
+            NetlinkPayload::InnerMessage(body) => self.answers.push(body),
+            NetlinkPayload::Error(error) if error.code.is_some() => {
+                self.refusal = Some(Refusal::new(&error, flags, request, what, parent));
+            }
+            NetlinkPayload::Done(done) => {
+                self.ended = true;
+                if done.code < 0 {
+                    self.refusal = Some(Refusal::at_end(done.code, request, what, parent));
+                }
+            }
+            NetlinkPayload::Overrun(_) => {
+                return Err(Error::Connection("answers were lost".to_owned()));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_core::DoneMessage;
+
+    use super::*;
+
+    fn done(code: i32) -> NetlinkMessage<RouteNetlinkMessage> {
+        let mut body = DoneMessage::default();
+        body.code = code;
+        let mut message =
+            NetlinkMessage::from(RouteNetlinkMessage::GetLink(LinkMessage::default()));
+        message.payload = NetlinkPayload::Done(body);
+        message.header.flags = NLM_F_MULTIPART;
+        message
+    }
+
+    fn add(outcome: &mut Outcome, message: NetlinkMessage<RouteNetlinkMessage>) {
+        outcome
+            .add(message, Request::Add, Subject::Port, Id::new(1, 0))
+            .expect("no answer was lost");
+    }
+
+    #[test]
+    fn a_dump_ends_with_done_and_may_say_why() {
+        for (code, refused) in [(0, None), (-22, Some(22))] {
+            let mut outcome = Outcome::default();
+            let body = RouteNetlinkMessage::NewLink(LinkMessage::default());
+            let mut message = NetlinkMessage::from(body);
+            message.header.flags = NLM_F_MULTIPART | NLM_F_DUMP_INTR;
+            add(&mut outcome, message);
+            assert!(!outcome.ended && outcome.interrupted && outcome.answers.len() == 1);
+            add(&mut outcome, done(code));
+            assert!(outcome.ended);
+            assert_eq!(outcome.refusal.map(|it| it.errno), refused, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_single_answer_is_all() {
+        let mut outcome = Outcome::default();
+        let body = RouteNetlinkMessage::NewLink(LinkMessage::default());
+        add(&mut outcome, NetlinkMessage::from(body));
+        assert!(outcome.ended && !outcome.interrupted && outcome.refusal.is_none());
+        let mut lost = done(0);
+        lost.payload = NetlinkPayload::Overrun(Vec::new());
+        let refused = outcome.add(lost, Request::Add, Subject::Port, Id::new(1, 0));
+        assert!(refused.is_err());
+    }
+
+    /// The kernel that the test runs on has a device `lo`, and none of the other name.
+    #[test]
+    fn the_kernel_is_asked() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let ports = Ports::connect().expect("a socket");
+            ports.show(Some("lo"), false).await.expect("lo is there");
+            let refused = ports.show(Some("no-such-dev"), false).await;
+            assert!(refused.is_err(), "{refused:?}");
+        });
+    }
 }

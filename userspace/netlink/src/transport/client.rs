@@ -203,13 +203,18 @@ impl Events {
             if *message.nl_type() != self.family {
                 continue;
             }
-            match message.get_payload() {
-                Some(body) if *body.cmd() == command::EVENT => {
-                    events.push(Event::decode(body.attrs())?);
-                }
-                _ => {}
+            if let Some(body) = message.get_payload() {
+                events.extend(event(*body.cmd(), body.attrs())?);
             }
         }
         Ok(events)
     }
+}
+
+/// What a message of the family is about, if it is an event.
+fn event(command: u8, attributes: &Attributes) -> Result<Option<Event>, Error> {
+    if command != command::EVENT {
+        return Ok(None);
+    }
+    Ok(Some(Event::decode(attributes)?))
 }

@@ -167,3 +167,17 @@ fn a_real_kernel_answers() {
         other => panic!("{other:?}"),
     }
 }
+
+/// Only what says so is an event: the group may have other messages one day.
+#[test]
+fn events_are_told_from_others() {
+    use turnstile_core::transport::uapi::{message, EVENT_LIMITED};
+    let mut bytes = Vec::new();
+    attr::put_u32(&mut bytes, message::EVENT, EVENT_LIMITED);
+    attr::put_u32(&mut bytes, message::LIMIT, config::MAX_INCOMING.into());
+    let attributes = read(&bytes);
+    assert!(event(command::EVENT, &attributes).unwrap().is_some());
+    assert!(event(command::TRANSPORT_SET, &attributes)
+        .unwrap()
+        .is_none());
+}
