@@ -61,6 +61,7 @@ mod seen;
 mod shares;
 mod siphash;
 mod slab;
+mod stalls;
 pub mod stats;
 mod tally;
 #[cfg(test)]

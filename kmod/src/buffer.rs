@@ -97,7 +97,7 @@ impl Buffer {
         if !sender.proved {
             return Some(self.budget.admit(number, length, oldest, None));
         }
-        let has = self.charges.join(from).ok()?;
+        let has = self.charges.join(from, Some(sender.stalled)).ok()?;
         let (place, window) = self.budget.admit(number, length, oldest, Some(has));
         let bytes = length.filter(|_| place == Place::Waiting).unwrap_or(window);
         if self.wait(number, id, from, place, bytes).is_err() {
@@ -117,7 +117,7 @@ impl Buffer {
     pub(crate) fn prove(&mut self, id: InId, message: &mut Incoming) -> Result {
         let (number, from) = (message.number, message.from);
         let oldest = self.first_of(&self.waiting);
-        let has = self.charges.join(&from)?;
+        let has = self.charges.join(&from, None)?;
         let bytes = match message.place {
             Place::Waiting => message.length.unwrap_or(0),
             _ => message.window,
@@ -258,7 +258,7 @@ impl Buffer {
         let given = match self.budget.next(shortest, oldest, sharing) {
             Next::None => None,
             Next::Reserve(it, place) => self.reserve(it, place, oldest == Some(it)),
-            Next::Stream(it) => self.stream(it),
+            Next::Stream(it) => self.stream(it, oldest == Some(it)),
             Next::Promote => self.promote(),
         };
         given.map_or(Given::Nothing, |(number, id, place, ahead)| {
@@ -281,13 +281,13 @@ impl Buffer {
         Some((it.number, id, place, bytes))
     }
 
-    fn stream(&mut self, it: budget::Waiter) -> Option<(u64, InId, Place, u32)> {
+    fn stream(&mut self, it: budget::Waiter, is_oldest: bool) -> Option<(u64, InId, Place, u32)> {
         let waits = self.waiting.get(&it.number)?;
         let (id, from) = (waits.id, waits.from);
         // Without memory it goes on waiting, until somebody asks again.
         self.wait(it.number, id, &from, Place::Shared, 0).ok()?;
         self.waits_no_more(it.number)?;
-        self.budget.stream();
+        self.budget.stream(is_oldest);
         Some((it.number, id, Place::Shared, 0))
     }
 

@@ -46,18 +46,21 @@ impl Charges {
         }
     }
 
-    /// There is a message of a sender. Returns what he has, or an error: no memory.
-    pub(crate) fn join(&mut self, from: &SockAddress) -> Result<Has> {
+    /// There is a message of a sender. `stalled`: whether that has stalled before, if it is known.
+    /// Returns what he has, or an error: no memory.
+    pub(crate) fn join(&mut self, from: &SockAddress, stalled: Option<bool>) -> Result<Has> {
         let key = peer(from);
         let Some(sum) = self.peers.get_mut(&key) else {
             let sum = Sum {
                 messages: 1,
-                ..Sum::default()
+                bytes: 0,
+                stalled: stalled.unwrap_or(false),
             };
             self.peers.try_create_and_insert(key, sum, atomic())?;
             return Ok(self.has(from));
         };
         sum.messages = sum.messages.saturating_add(1);
+        sum.stalled = stalled.unwrap_or(sum.stalled);
         let (bytes, stalled) = (sum.bytes, sum.stalled);
         Ok(Has {
             peer: bytes,
@@ -109,7 +112,8 @@ impl Charges {
 
     /// A message of a sender was given up because it did not go on.
     pub(crate) fn stalled(&mut self, from: &SockAddress) {
-        if let Some(sum) = self.peers.get_mut(&peer(from)) {
+        let sum = self.peers.get_mut(&peer(from));
+        if let Some(sum) = sum.filter(|sum| sum.messages != 0) {
             sum.stalled = true;
         }
     }

@@ -67,7 +67,7 @@ pub(crate) fn reset() -> Error {
 /// The errno of a message's failure.
 pub(crate) fn of_failure(failure: Failure) -> u32 {
     match failure {
-        Failure::TimedOut => ETIMEDOUT,
+        Failure::TimedOut | Failure::Stalled => ETIMEDOUT,
         Failure::Unreachable(what) => match what {
             Unreachable::Port => ECONNREFUSED,
             Unreachable::Host => EHOSTUNREACH,

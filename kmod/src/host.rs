@@ -325,7 +325,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
     fn in_failed(&mut self, _id: InId, message: Incoming, why: Failure) {
         let handle = message.socket;
         if let Some(socket) = self.socket(handle) {
-            if why == Failure::TimedOut {
+            if why == Failure::Stalled && message.standing != Standing::Stranger {
                 socket.buffer.stalled(&message.from);
             }
             socket.fail(&message, of_failure(why));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Sockets of which a message may perhaps be given room, first come, first served. A few are looked
-//! at after each call of the endpoint, and the rest after the next. One that is closed leaves.
+//! at after each call of the endpoint, and the rest after the next, which the timer makes if
+//! nothing else does. One that is closed leaves.
 
 use crate::sockets::Sockets;
 
@@ -36,6 +37,11 @@ impl Sockets {
             None => self.promotable.first = Some(handle),
         }
         self.promotable.last = Some(handle);
+    }
+
+    /// Whether any is marked.
+    pub(crate) fn has_promotable(&self) -> bool {
+        self.promotable.first.is_some()
     }
 
     /// The first of those that were marked.

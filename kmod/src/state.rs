@@ -68,6 +68,10 @@ impl State {
 
     /// When the timer is to fire, ns.
     pub(crate) fn next_timer(&self) -> Option<u64> {
+        if self.sockets.has_promotable() {
+            // At once, and after whatever else waits for the CPU and the lock.
+            return Some(0);
+        }
         let endpoint = self.endpoint.next_timer().map_or(u64::MAX, |at| at.0);
         let waiting = self.sockets.waiting.next().unwrap_or(u64::MAX);
         let next = endpoint.min(waiting);
@@ -419,7 +423,7 @@ impl State {
             let (endpoint, mut surroundings) = self.split(outbox, now);
             endpoint.window(Nanos(now), id, window, &mut surroundings);
         }
-        // The rest follows when something of those is read, or at the next packet.
+        // The rest follows after the next call, or by the timer.
         self.sockets.mark_promotable(handle);
     }
 }

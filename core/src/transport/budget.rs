@@ -95,7 +95,8 @@ const fn charge(bytes: u32) -> u32 {
     bytes.saturating_add(OVERHEAD)
 }
 
-/// What a window of the shared part costs. Without a window nothing can come, and nothing is held.
+/// What a window of the shared part costs. Without a window nothing can come, and nothing is held:
+/// no message is empty.
 const fn share(window: u32) -> u32 {
     if window == 0 {
         0
@@ -458,8 +459,10 @@ impl Budget {
         sharing: Option<Waiter>,
     ) -> Next {
         // The buffer may be smaller than when they came.
-        if let Some(oldest) = oldest.filter(|oldest| self.never_fits(oldest)) {
-            return Next::Stream(oldest);
+        for waiter in [oldest, shortest] {
+            if let Some(waiter) = waiter.filter(|waiter| self.never_fits(waiter)) {
+                return Next::Stream(waiter);
+            }
         }
         let waits_longer = match (oldest, sharing) {
             (Some(oldest), Some(sharing)) => oldest.number < sharing.number,
@@ -477,9 +480,12 @@ impl Budget {
             return Next::Reserve(short, Place::Spare);
         }
         match sharing {
-            Some(first) if !waits_longer && self.exclusive.is_none() => {
+            Some(first) if self.exclusive.is_none() => {
                 let more = self.half().saturating_sub(share(first.bytes));
-                if self.fits(more) {
+                // If nothing is reserved, those that share have more than a buffer that has become
+                // smaller has room for: it is free when they have ended, and not before.
+                let alone = self.reserved == 0 && self.spared == 0;
+                if alone || !waits_longer && self.fits(more) {
                     Next::Promote
                 } else {
                     Next::None
@@ -498,11 +504,14 @@ impl Budget {
         }
     }
 
-    /// The message that has waited longest streams: it shares, with a window of 0.
-    pub fn stream(&mut self) {
+    /// A message that waited streams: it shares, with a window of 0. `oldest`: it has waited
+    /// longest.
+    pub fn stream(&mut self, oldest: bool) {
         self.waiting = self.waiting.saturating_sub(1);
         self.sharing = self.sharing.saturating_add(1);
-        self.passed = 0;
+        if oldest {
+            self.passed = 0;
+        }
     }
 
     /// A message that had `window` of the shared part, or of strangers' room, is exclusive. Returns

@@ -275,8 +275,8 @@ options! {
 
     /// How large a socket's receive buffer becomes, unless the program has set it: twice its size
     /// each time that what is under way to it does not fit, and half as large when no more than a
-    /// sixteenth of it is used. Messages of up to half of this come in while others are being read; less holds
-    /// up long ones. receive-buffer counts, if that is more.
+    /// sixteenth of it is used. Messages of up to half of this come in while others are being read;
+    /// less holds up long ones. receive-buffer counts, if that is more.
     receive_buffer_max: u32 = 64 << 20, RECEIVE_BUFFER_MAX "receive-buffer-max" BUFFER;
 
     /// By how much the receive buffers of all sockets together may have grown. It bounds what

@@ -41,6 +41,7 @@ use super::seal::{Seal, Sealed, SEAL_LEN};
 use super::shares::Shares;
 use super::siphash::Key;
 use super::slab::Slab;
+use super::stalls::Stalls;
 use super::stats::{Counter, Stats};
 use super::tally::Tally;
 use super::vain::Vain;
@@ -124,7 +125,7 @@ pub struct Endpoint<M: Memory, O, I> {
     /// Messages with tickets that ended unanswered.
     vain: Vain,
     /// Messages that were given up because they did not go on.
-    stalled: Vain,
+    stalled: Stalls,
     /// How many answers may leave to what belongs to no message.
     answers: Buckets,
     /// When the next step of [shrinking](shrinking) may be, and whether one is needed.
@@ -182,7 +183,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         ahead: None,
         asked: Nanos::ZERO,
         vain: Vain::NEW,
-        stalled: Vain::NEW,
+        stalled: Stalls::NEW,
         answers: Buckets::NEW,
         shrunk: Nanos::ZERO,
         large: false,

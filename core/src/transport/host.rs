@@ -222,7 +222,7 @@ pub trait Host<O, I> {
 
     /// Whether others wait for what this message holds, or for it to be read. Then it returns how
     /// many bytes of the message should come in `timeout`; one that does not go on is given up,
-    /// with [`Failure::TimedOut`], and its sender is told [`ResetCode::Closed`].
+    /// with [`Failure::Stalled`], and its sender is told [`ResetCode::Closed`].
     fn is_wanted(&mut self, message: &I) -> Option<Least> {
         let _ = message;
         None
@@ -273,6 +273,9 @@ pub enum Refusal {
 pub enum Failure {
     /// The peer was silent for the time-out (`ETIMEDOUT`).
     TimedOut,
+    /// The peer did not go on while others waited: see [`Host::is_wanted`] (`ETIMEDOUT`). Only for
+    /// incoming ones.
+    Stalled,
     /// The peer ended it; see [`ResetCode`] for the errno.
     Reset(ResetCode),
     /// The peer was silent, and this was said of the way to it. Only for outgoing ones.

@@ -7,10 +7,10 @@
 //! of the last one that was taken; what is, is refused as an old one that came again.
 //!
 //! How many single tokens were lost is known by their time only. So what may be ahead grows with
-//! the time in which none was taken: 7630 numbers in a second, faster than a receiver counts that is
-//! not answered. With the least `rto` that gives some 1200 tokens in a second, and 3300 grants with
-//! REN (`single_tokens_are_counted_faster_than_they_are_given`). Whatever was lost or came again, a
-//! message goes on after 6.4 s: then any number is new.
+//! the time in which none was taken: 7630 numbers in a second, faster than a receiver counts that
+//! is not answered. With the least `rto` that gives some 1200 tokens in a second, and 3300 grants
+//! with REN (`single_tokens_are_counted_faster_than_they_are_given`). Whatever was lost or came
+//! again, a message goes on after 6.4 s: then any number is new.
 
 use super::ledger::MAX_OUTSTANDING;
 use crate::units::Nanos;

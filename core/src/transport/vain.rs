@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Counts of messages that ended in vain, by their senders: those with a ticket that ended before
-//! anything answered what they drew, and those that were given up because they did not go on while
-//! others waited.
+//! anything answered what they drew.
 //!
 //! A ticket shows who had an address when it was given. So what is sent because of it is bounded
 //! until something answers, for all messages of an address together; and those that ended
 //! unanswered are counted here, or who has the ticket of an earlier owner would end his messages
 //! and begin others. Peers without messages are forgotten, so the counts are of hashes of
 //! addresses: two of them may share one. That costs who is honest part of what is sent to him in
-//! the first round trip, until he answers; or room that a receive buffer would have grown for.
+//! the first round trip, until he answers.
 
 /// So many counts there are, 1 KiB of them: a power of two.
 const COUNTS: usize = 512;

@@ -178,8 +178,8 @@ impl Sock {
 
     /// Changes `SO_RCVBUF`, in the kernel's way of counting, unless the application has set it or
     /// it is not `from` any more. It was `first` at first: what it has beyond that counts to what
-    /// [`may_grow`](Self::may_grow) tells. If the application has set it, no more than up to `to` of
-    /// what it had grown to still counts, nor less than up to the size that it has.
+    /// [`may_grow`](Self::may_grow) tells. If the application has set it, no more than up to `to`
+    /// of what it had grown to still counts, nor less than up to the size that it has.
     pub fn resize_receive(&self, from: u32, to: u32, first: u32) {
         // SAFETY: the socket lives.
         unsafe { bindings::knt_sock_resize_receive(self.as_raw(), from, to, first) }

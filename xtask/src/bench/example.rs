@@ -42,9 +42,11 @@ fn messages() -> Vec<Messages> {
         row("turnstile", "100 B", 50_000.0),
         row("turnstile", "10 KB", 100_000.0),
         row("turnstile", "byte of 8 MiB", 12.5),
+        row("turnstile", "the same, paced", 15.0),
         row("tcp", "100 B", 5_000.0),
         row("tcp", "10 KB", 10_000.0),
         row("tcp", "byte of 8 MiB", 1.25),
+        row("tcp", "the same, paced", 2.5),
         row("udp", "100 B", 4_000.0),
         row("udp", "10 KB", 8_000.0),
     ]

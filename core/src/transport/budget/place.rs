@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a message has of a receive buffer, and what the [budget](super::Budget) wants to know of it.
+//! What a message has of a receive buffer, and what the [budget](super::Budget) wants to know of
+//! it.
 
 /// What room a message has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,11 +69,12 @@ pub struct Waiter {
 pub enum Next {
     /// Nobody.
     None,
-    /// This one of those that are [`Place::Waiting`], and its place; see [`reserve`](super::Budget::reserve).
+    /// This one of those that are [`Place::Waiting`], and its place; see
+    /// [`reserve`](super::Budget::reserve).
     Reserve(Waiter, Place),
     /// This one of them is longer than half of what the buffer may be by now: it shares from now
     /// on, with a window of 0; see [`stream`](super::Budget::stream).
     Stream(Waiter),
-    /// The first of those that share; see [`Budget::promote`].
+    /// The first of those that share; see [`promote`](super::Budget::promote).
     Promote,
 }

@@ -144,7 +144,7 @@ impl Socket {
                     (of.place, of.bytes) = (place, it.bytes);
                 }
                 Next::Stream(it) => {
-                    self.budget.stream();
+                    self.budget.stream(oldest == Some(it));
                     let of = self.messages.get_mut(&it.number).unwrap();
                     (of.place, of.bytes) = (Place::Shared, 0);
                 }
@@ -181,6 +181,71 @@ impl Socket {
                 _ => {}
             }
         }
+    }
+
+    /// Something happens.
+    fn step(&mut self, rng: &mut Rng, total: u64, resize: impl FnOnce(&mut Self, &mut Rng)) {
+        let at = |rng: &mut Rng, of: &Self| {
+            let at = rng.next_u64() % (of.messages.len().max(1) as u64);
+            of.messages.keys().nth(at as usize).copied()
+        };
+        match rng.next_u64() % 11 {
+            0..=3 => {
+                let length = (rng.next_u64() % 4 != 0).then(|| {
+                    let most = 1 << (rng.next_u64() % (2 + u64::from(total.ilog2())));
+                    1 + (rng.next_u64() % most) as u32
+                });
+                let peer = match rng.next_u64() % 8 {
+                    0 => STALLED,
+                    _ => (rng.next_u64() % 600) as u32,
+                };
+                self.open_by(peer, length, rng.next_u64() % 2 == 0);
+            }
+            4 => self.complete(rng),
+            5 | 6 => {
+                if let Some(number) = at(rng, self) {
+                    self.prove(number);
+                    self.give();
+                }
+            }
+            7 => {
+                resize(self, rng);
+                self.give();
+            }
+            _ => {
+                // One is read, or fails.
+                if let Some(number) = at(rng, self) {
+                    self.leave(number);
+                    self.give();
+                }
+            }
+        }
+    }
+
+    /// Whoever reads what is there gets everything that is proved; strangers' go by time.
+    fn drain(&mut self, rng: &mut Rng, seed: u64) {
+        let strangers = self.messages.iter().filter(|of| !of.1.proved());
+        for number in strangers.map(|of| *of.0).collect::<std::vec::Vec<_>>() {
+            self.leave(number);
+        }
+        let mut rounds = 0;
+        while !self.messages.is_empty() {
+            let before = self.messages.len();
+            self.give();
+            self.complete(rng);
+            let done = self.messages.iter().filter(|of| of.1.complete);
+            for number in done.map(|of| *of.0).collect::<std::vec::Vec<_>>() {
+                self.leave(number);
+            }
+            self.give();
+            rounds += 1;
+            assert!(
+                self.messages.len() < before,
+                "seed {seed}, round {rounds}: {before} messages wait for ever"
+            );
+        }
+        assert_eq!(self.budget.used(), 0, "seed {seed}");
+        assert_eq!(self.budget.strange, 0, "seed {seed}");
     }
 
     fn leave(&mut self, number: u64) {
@@ -269,71 +334,64 @@ fn random_operations_keep_to_the_buffer_and_forget_nobody() {
         socket.budget.resize(1 << (15 + seed % 6));
         let total = u64::from(socket.budget.total());
         for _ in 0..400 {
-            match rng.next_u64() % 11 {
-                0..=3 => {
-                    let length = (rng.next_u64() % 4 != 0).then(|| {
-                        let most = 1 << (rng.next_u64() % (2 + u64::from(total.ilog2())));
-                        1 + (rng.next_u64() % most) as u32
-                    });
-                    let peer = (rng.next_u64() % 600) as u32;
-                    socket.open_by(peer, length, rng.next_u64() % 2 == 0);
-                }
-                4 => socket.complete(&mut rng),
-                5 | 6 => {
-                    let at = rng.next_u64() % (socket.messages.len().max(1) as u64);
-                    if let Some(number) = socket.messages.keys().nth(at as usize).copied() {
-                        socket.prove(number);
-                        socket.give();
-                    }
-                }
-                7 if seed % 2 == 0 => {
-                    // As others take of what all may have, or the application sets it.
+            socket.step(&mut rng, total, |socket, rng| {
+                // As others take of what all may have, or the application sets it.
+                if seed % 2 == 0 {
                     let first = socket.budget.first * 2;
                     let now = socket.budget.total() * 2;
-                    let most = first << (rng.next_u64() % 5);
-                    socket.budget.grows(now, first, most);
-                    socket.give();
+                    socket
+                        .budget
+                        .grows(now, first, first << (rng.next_u64() % 5));
                 }
-                _ => {
-                    // One is read, or fails.
-                    let at = rng.next_u64() % (socket.messages.len().max(1) as u64);
-                    if let Some(number) = socket.messages.keys().nth(at as usize).copied() {
-                        socket.leave(number);
-                        socket.give();
-                    }
-                }
-            }
+            });
             socket.check();
         }
-        // Whoever reads what is there gets everything that is proved; strangers' go by time.
-        let strangers = socket.messages.iter().filter(|of| !of.1.proved());
-        for number in strangers.map(|of| *of.0).collect::<std::vec::Vec<_>>() {
-            socket.leave(number);
-        }
-        let mut rounds = 0;
-        while !socket.messages.is_empty() {
-            socket.give();
-            socket.complete(&mut rng);
-            let before = socket.messages.len();
-            let done: std::vec::Vec<_> = socket
-                .messages
-                .iter()
-                .filter(|of| of.1.complete)
-                .map(|of| *of.0)
-                .collect();
-            for number in done {
-                socket.leave(number);
-            }
-            socket.give();
-            rounds += 1;
-            assert!(
-                socket.messages.len() < before,
-                "seed {seed}, round {rounds}: {before} messages wait for ever"
-            );
-        }
-        assert_eq!(socket.budget.used(), 0, "seed {seed}");
-        assert_eq!(socket.budget.strange, 0, "seed {seed}");
+        socket.drain(&mut rng, seed);
     }
+}
+
+/// The application makes the buffer larger and smaller. What it was promised before stays, so that
+/// it may have more in it than its size for a while.
+#[test]
+fn a_buffer_of_any_sizes_forgets_nobody() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let mut socket = Socket::default();
+        socket.budget.resize(1 << (15 + seed % 6));
+        for _ in 0..400 {
+            socket.step(&mut rng, 1 << 20, |socket, rng| {
+                let size = 1 << (15 + rng.next_u64() % 6);
+                match rng.next_u64() % 2 {
+                    0 => socket.budget.resize(size),
+                    _ => socket
+                        .budget
+                        .grows(size, size, size << (rng.next_u64() % 4)),
+                }
+            });
+        }
+        socket.drain(&mut rng, seed);
+    }
+}
+
+/// The first in the order of those that wait may be longer than there ever is room for.
+#[test]
+fn one_that_never_fits_keeps_nobody_waiting() {
+    let mut socket = Socket::default();
+    socket.budget.resize(512 << 10);
+    let total = socket.budget.total();
+    assert_eq!(socket.open(Some(total / 2)), Place::Reserved);
+    while socket.open_by(1, Some(1), true) != Place::Waiting {}
+    while socket.open_by(STALLED, Some(714), true) != Place::Waiting {}
+    let short = socket.next - 1;
+    let long = socket.next;
+    assert_eq!(socket.open(Some(100_000)), Place::Waiting);
+    socket.budget.resize(128 << 10);
+    for number in 0..short {
+        socket.leave(number);
+    }
+    socket.give();
+    assert_eq!(socket.place(short), Place::Reserved);
+    assert_eq!(socket.place(long), Place::Exclusive);
 }
 
 impl Socket {

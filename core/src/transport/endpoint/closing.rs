@@ -192,7 +192,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
             Err(failure) => {
                 self.stats.count(match failure {
-                    Failure::TimedOut => Counter::OutTimeout,
+                    Failure::TimedOut | Failure::Stalled => Counter::OutTimeout,
                     Failure::Unreachable(Unreachable::Port) => Counter::OutRefused,
                     Failure::Unreachable(_) => Counter::OutTimeout,
                     Failure::Reset(ResetCode::NoSocket) => Counter::OutRefused,
@@ -308,7 +308,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.ends_unanswered(now, index);
         self.leave_in(now, index);
         self.stats.count(match why {
-            Failure::TimedOut | Failure::Unreachable(_) => Counter::InTimeout,
+            Failure::TimedOut | Failure::Stalled | Failure::Unreachable(_) => Counter::InTimeout,
             Failure::Reset(ResetCode::Aborted | ResetCode::Unknown) => Counter::InAborted,
             Failure::Reset(_) => Counter::InProtocol,
         });

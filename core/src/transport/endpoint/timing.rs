@@ -108,7 +108,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             if !message.progress.look(at.now, timeout, &facts, least) {
                 self.has_stalled(at.now, index);
                 self.tell_sender_reset(index, ResetCode::Closed, host);
-                self.in_failed(at.now, index, Failure::TimedOut, host);
+                self.in_failed(at.now, index, Failure::Stalled, host);
                 return 1;
             }
         }

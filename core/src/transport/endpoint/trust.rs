@@ -38,8 +38,8 @@ pub(super) const ANSWERS: u8 = 4;
 /// After so many wrong answers to tokens no answer proves anything, only an echo does.
 pub(super) const GUESSES: u8 = 64;
 /// So many bytes of IP packets are sent for the first message with a ticket of an address, until
-/// something answers some of them; for the second half of it, for the third a third, and so on. With
-/// what comes of it that is some 240 tokens over IPv4, and 170 over IPv6.
+/// something answers some of them; for the second half of it, for the third a third, and so on.
+/// With what comes of it that is some 240 tokens over IPv4, and 170 over IPv6.
 const TICKET_ROOM: u32 = 16 * 1024;
 /// To an address that is not proved, at most so many times as much is sent as came from it.
 const TIMES: u32 = 3;
@@ -198,8 +198,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// Where an incoming message's sender counts if it stalls: an address, or a /64 of them.
-    fn stalls_of(&self, from: &Address) -> u64 {
-        Net::of(from, 32, 64).hash(&self.key).into()
+    fn stalls_of(&self, from: &Address) -> u32 {
+        Net::of(from, 32, 64).hash(&self.key)
     }
 
     /// A message is given up because it did not go on.
@@ -213,12 +213,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// Whether a message of a sender was given up so some minutes ago, or less.
     pub(super) fn stalled_before(&self, now: Nanos, from: &Address) -> bool {
-        let time = time_of(now);
-        let counts = |time| self.stalled.count(time, self.stalls_of(from)) != 0;
-        !self.stalled.is_empty() && (counts(time) || counts(time.wrapping_sub(1)))
+        !self.stalled.is_empty() && self.stalled.has(time_of(now), self.stalls_of(from))
     }
 
-    /// A message fails. If only a ticket has shown whose it is, and it drew tokens, it still counts.
+    /// A message fails. If only a ticket has shown whose it is, and it drew tokens, it still
+    /// counts.
     pub(super) fn ends_unanswered(&mut self, now: Nanos, index: u32) {
         let message = self.ins.get(index);
         let message = message.filter(|it| it.unanswered && it.asked_for != 0);

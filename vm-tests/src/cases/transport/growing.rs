@@ -137,8 +137,8 @@ fn told(from: &Socket) -> Result<()> {
 fn all_together(_: &mut Ctx) -> Result<()> {
     const LEN: usize = 6_500_000;
     let net = pair()?;
-    // Each of them grows from 4 to 8 MiB, if it may: to half of what it may have a message is whole,
-    // and it may grow by as much as it leaves.
+    // Each of them grows from 4 to 8 MiB, if it may: to half of what it may have a message is
+    // whole, and it may grow by as much as it leaves.
     configure(&net.hosts[1].ns, "receive-memory 20mb")?;
     configure(&net.hosts[0].ns, "send-buffer 32mb")?;
     let open = |n: u16| socket(&net.hosts[1].ns, &format!("[::]:{}", PORT + n));

@@ -260,7 +260,17 @@ fn tickets_hold_no_room_that_others_wait_for() {
         // And their sender is known for it, for minutes, but nobody else.
         let later = NOW + Nanos(20 * Nanos::SECOND.0);
         let much_later = later + Nanos(2 << TICKET_BITS);
-        for (n, now, stalled) in [(1, later, true), (2, later, false), (1, much_later, false)] {
+        let next = later + Nanos(1 << TICKET_BITS);
+        for (n, now, stalled) in [
+            (1, later, true),
+            (2, later, false),
+            (1, next, true),
+            (1, much_later, false),
+        ] {
+            if now == next {
+                // Somebody else's stall in the meantime changes nothing.
+                endpoint.stalled.note(now.0 >> TICKET_BITS, 77);
+            }
             endpoint.receive(now, &host(n, false), opened(600, 1000, 0), &mut io);
             assert_eq!(io.stalled, stalled, "host {n} at {now:?}");
             until(&mut endpoint, now + Nanos(300 * Nanos::SECOND.0), &mut io);

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Who has stalled: senders of messages that were given up because they did not go on while others
+//! waited, for some minutes.
+//!
+//! Peers without messages are forgotten, so this is a table of hashes. One that stalls may take
+//! another one's place in it: to be forgotten is no harm to anybody, but that who is forgotten may
+//! hold room once more until it is given up. That somebody else counts as having stalled takes that
+//! all of both hashes is the same.
+
+/// So many there are of each time, 1 KiB of them: a power of two.
+const PLACES: usize = 512;
+
+/// Those of the present time, and of the one before it.
+pub(crate) struct Stalls {
+    marks: [u16; PLACES],
+    before: [u16; PLACES],
+    /// Which time the present one is.
+    time: u64,
+    /// Nobody has stalled yet.
+    none: bool,
+}
+
+impl Stalls {
+    pub(crate) const NEW: Self = Self {
+        marks: [0; PLACES],
+        before: [0; PLACES],
+        time: 0,
+        none: true,
+    };
+
+    /// Whether nobody has, so that no hash is needed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.none
+    }
+
+    /// The place of a hash, and what is there if it has stalled: not 0.
+    fn split(hash: u32) -> (usize, u16) {
+        (hash as usize % PLACES, (hash >> 16) as u16 | 1)
+    }
+
+    /// A sender with this hash has stalled.
+    pub(crate) fn note(&mut self, time: u64, hash: u32) {
+        if time != self.time {
+            let next = time == self.time.wrapping_add(1);
+            let last = core::mem::replace(&mut self.marks, [0; PLACES]);
+            self.before = if next { last } else { [0; PLACES] };
+        }
+        (self.time, self.none) = (time, false);
+        let (place, mark) = Self::split(hash);
+        if let Some(at) = self.marks.get_mut(place) {
+            *at = mark;
+        }
+    }
+
+    /// Whether a sender with this hash has stalled in this time or in the one before it.
+    pub(crate) fn has(&self, time: u64, hash: u32) -> bool {
+        let (place, mark) = Self::split(hash);
+        let is_in = |marks: &[u16; PLACES]| marks.get(place) == Some(&mark);
+        match time.wrapping_sub(self.time) {
+            0 => is_in(&self.marks) || is_in(&self.before),
+            1 => is_in(&self.marks),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_stalled_is_known_in_this_time_and_the_next() {
+        let mut stalls = Stalls::NEW;
+        assert!(stalls.is_empty() && !stalls.has(0, 0));
+        stalls.note(7, 5);
+        assert!(!stalls.is_empty());
+        let known = |stalls: &Stalls, hash| [6, 7, 8, 9].map(|time| stalls.has(time, hash));
+        assert_eq!(known(&stalls, 5), [false, true, true, false]);
+        assert_eq!(known(&stalls, 6), [false; 4]);
+        // Another one's changes nothing.
+        stalls.note(8, 6);
+        assert_eq!(known(&stalls, 5), [false, false, true, false]);
+        assert_eq!(known(&stalls, 6), [false, false, true, true]);
+        stalls.note(10, 7);
+        assert!(!stalls.has(10, 5) && !stalls.has(10, 6) && stalls.has(10, 7));
+    }
+
+    #[test]
+    fn hardly_anybody_is_taken_for_another_one() {
+        let mut stalls = Stalls::NEW;
+        let hash = |n: u32| n.wrapping_mul(0x9e37_79b1).rotate_left(7);
+        for n in 0..2000 {
+            stalls.note(1, hash(n));
+        }
+        let others = (2000..12_000).filter(|n| stalls.has(1, hash(*n)));
+        assert!(others.count() < 10);
+        // The latest are known.
+        let latest = (1900..2000).filter(|n| stalls.has(1, hash(*n)));
+        assert!(latest.count() > 80);
+    }
+}
