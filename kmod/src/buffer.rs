@@ -35,9 +35,8 @@ pub(crate) enum Given {
     Nothing,
     /// It is to be tried again.
     Again,
-    /// To this message: its number, its place, and the bytes ahead of what was read that it may
-    /// have.
-    Room(u64, InId, Place, u32),
+    /// To this message: its place, and the bytes ahead of what was read that it may have.
+    Room(InId, Place, u32),
 }
 
 /// A receive buffer.
@@ -261,8 +260,8 @@ impl Buffer {
             Next::Stream(it) => self.stream(it, oldest == Some(it)),
             Next::Promote => self.promote(),
         };
-        given.map_or(Given::Nothing, |(number, id, place, ahead)| {
-            Given::Room(number, id, place, ahead)
+        given.map_or(Given::Nothing, |(id, place, ahead)| {
+            Given::Room(id, place, ahead)
         })
     }
 
@@ -271,27 +270,27 @@ impl Buffer {
         it: budget::Waiter,
         place: Place,
         is_oldest: bool,
-    ) -> Option<(u64, InId, Place, u32)> {
+    ) -> Option<(InId, Place, u32)> {
         let Queued {
             id, from, bytes, ..
         } = self.waits_no_more(it.number)?;
         self.budget.reserve(bytes, place, is_oldest);
         let charged = self.budget.charged(place, bytes);
         self.charges.more(&from, place, charged);
-        Some((it.number, id, place, bytes))
+        Some((id, place, bytes))
     }
 
-    fn stream(&mut self, it: budget::Waiter, is_oldest: bool) -> Option<(u64, InId, Place, u32)> {
+    fn stream(&mut self, it: budget::Waiter, is_oldest: bool) -> Option<(InId, Place, u32)> {
         let waits = self.waiting.get(&it.number)?;
         let (id, from) = (waits.id, waits.from);
         // Without memory it goes on waiting, until somebody asks again.
         self.wait(it.number, id, &from, Place::Shared, 0).ok()?;
         self.waits_no_more(it.number)?;
         self.budget.stream(is_oldest);
-        Some((it.number, id, Place::Shared, 0))
+        Some((id, Place::Shared, 0))
     }
 
-    fn promote(&mut self) -> Option<(u64, InId, Place, u32)> {
+    fn promote(&mut self) -> Option<(InId, Place, u32)> {
         let (_, node) = self.sharing.cursor_front_mut()?.remove_current();
         let (number, queued) = node.to_key_value();
         let Queued {
@@ -306,7 +305,7 @@ impl Buffer {
         let ahead = self.budget.promote(number, bytes, standing);
         let after = self.budget.charged(Place::Exclusive, bytes);
         self.charges.more(&from, Place::Exclusive, after);
-        Some((number, id, Place::Exclusive, ahead))
+        Some((id, Place::Exclusive, ahead))
     }
 
     /// The first of a queue.

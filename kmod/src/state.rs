@@ -409,7 +409,7 @@ impl State {
             let (id, place, ahead) = match socket.buffer.give_room() {
                 Given::Nothing => return,
                 Given::Again => continue,
-                Given::Room(_, id, place, ahead) => (id, place, ahead),
+                Given::Room(id, place, ahead) => (id, place, ahead),
             };
             let Some(message) = self.endpoint.in_mut(id) else {
                 continue;

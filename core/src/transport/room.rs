@@ -37,9 +37,9 @@ pub const fn left(free: u32, peer: u32, host: u32, net: u32) -> u32 {
 /// How many more bytes may be taken of so many free ones by who may have so many times as much as
 /// it leaves, and has some.
 const fn share(free: u32, times: u64, has: u32) -> u32 {
-    let most = (times * free as u64).saturating_sub(has as u64);
+    let most = times.saturating_mul(free as u64).saturating_sub(has as u64);
     // No more than is free.
-    match most.checked_div(times + 1) {
+    match most.checked_div(times.saturating_add(1)) {
         Some(more) => more as u32,
         None => 0,
     }

@@ -12,8 +12,8 @@ const PLACES: usize = 512;
 
 /// Those of the present time, and of the one before it.
 pub(crate) struct Stalls {
-    marks: [u16; PLACES],
-    before: [u16; PLACES],
+    /// Of even and of odd times.
+    marks: [[u16; PLACES]; 2],
     /// Which time the present one is.
     time: u64,
     /// Nobody has stalled yet.
@@ -22,8 +22,7 @@ pub(crate) struct Stalls {
 
 impl Stalls {
     pub(crate) const NEW: Self = Self {
-        marks: [0; PLACES],
-        before: [0; PLACES],
+        marks: [[0; PLACES]; 2],
         time: 0,
         none: true,
     };
@@ -38,16 +37,37 @@ impl Stalls {
         (hash as usize % PLACES, (hash >> 16) as u16 | 1)
     }
 
+    /// Those of a time.
+    fn of(&self, time: u64) -> &[u16; PLACES] {
+        let [even, odd] = &self.marks;
+        if time % 2 == 0 {
+            even
+        } else {
+            odd
+        }
+    }
+
+    fn of_mut(&mut self, time: u64) -> &mut [u16; PLACES] {
+        let [even, odd] = &mut self.marks;
+        if time % 2 == 0 {
+            even
+        } else {
+            odd
+        }
+    }
+
     /// A sender with this hash has stalled.
     pub(crate) fn note(&mut self, time: u64, hash: u32) {
         if time != self.time {
-            let next = time == self.time.wrapping_add(1);
-            let last = core::mem::replace(&mut self.marks, [0; PLACES]);
-            self.before = if next { last } else { [0; PLACES] };
+            let before = time.wrapping_sub(1);
+            if before != self.time {
+                self.of_mut(before).fill(0);
+            }
+            self.of_mut(time).fill(0);
         }
         (self.time, self.none) = (time, false);
         let (place, mark) = Self::split(hash);
-        if let Some(at) = self.marks.get_mut(place) {
+        if let Some(at) = self.of_mut(time).get_mut(place) {
             *at = mark;
         }
     }
@@ -55,10 +75,10 @@ impl Stalls {
     /// Whether a sender with this hash has stalled in this time or in the one before it.
     pub(crate) fn has(&self, time: u64, hash: u32) -> bool {
         let (place, mark) = Self::split(hash);
-        let is_in = |marks: &[u16; PLACES]| marks.get(place) == Some(&mark);
+        let is_in = |time| self.of(time).get(place) == Some(&mark);
         match time.wrapping_sub(self.time) {
-            0 => is_in(&self.marks) || is_in(&self.before),
-            1 => is_in(&self.marks),
+            0 => is_in(time) || is_in(time.wrapping_sub(1)),
+            1 => is_in(self.time),
             _ => false,
         }
     }

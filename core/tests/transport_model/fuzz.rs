@@ -476,7 +476,7 @@ fn packets_of_all_kinds() {
             random: run + 100,
             now: 1000,
         };
-        for _ in 0..2_800_000 / RUNS {
+        for _ in 0..3_000_000 / RUNS {
             fuzz.step();
         }
         fuzz.finish();

@@ -203,6 +203,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// A message is given up because it did not go on.
+    #[cold]
     pub(super) fn has_stalled(&mut self, now: Nanos, index: u32) {
         // Whoever else's name a stranger has is not to blame.
         let message = self.ins.get(index).filter(|it| it.proven);
