@@ -298,7 +298,7 @@ fn own_option(hand: &mut Hand<'_>) -> (i32, i32, Vec<u8>) {
     let message = hand.shared.message(&mut hand.rng);
     let rng = &mut hand.rng;
     let small = |value: u64| (value as i32).to_ne_bytes().to_vec();
-    let (name, value) = match rng.index(8) {
+    let (name, value) = match rng.index(9) {
         0 | 1 => (sockopt::RECVINFO, small(rng.range(0..=2))),
         2 | 3 => (sockopt::COMPLETIONS, small(rng.range(0..=1))),
         4 => {
@@ -312,6 +312,11 @@ fn own_option(hand: &mut Hand<'_>) -> (i32, i32, Vec<u8>) {
             let name = rng.pick(&[sockopt::KEY, sockopt::KEY, sockopt::ACCEPT_KEY]);
             (*name, small(*rng.pick(&all)))
         }
+        // Only to be read.
+        8 => (
+            *rng.pick(&[sockopt::NUMBER, sockopt::OPEN]),
+            rng.range(0..=9).to_ne_bytes().to_vec(),
+        ),
         place => {
             let which = message.filter(|_| !rng.one_in(3)).unwrap_or(u64::MAX);
             let name = if place == 6 {
