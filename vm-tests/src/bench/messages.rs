@@ -6,9 +6,9 @@
 //! of the clock's instructions when its rounds are taken off, whatever interrupted it, is what the
 //! messages cost.
 //!
-//! What a byte of a long message costs as it comes depends on how the two ends take turns on the one
-//! processor, which any change of the code can move by a fifth. At a rate that the processor has
-//! time for each packet is dealt with when it comes, and the figure is that of the code alone.
+//! What a byte of a long message costs as it comes depends on how the two ends take turns on the
+//! one processor, which any change of the code can move by a fifth. At a rate that the processor
+//! has time for, each packet is dealt with when it comes, and the figure is that of the code alone.
 
 use std::io::{Error, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
