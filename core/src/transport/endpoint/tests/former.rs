@@ -257,6 +257,8 @@ fn tickets_hold_no_room_that_others_wait_for() {
             }
         }
         assert_eq!(endpoint.counts().1, 0, "kept by FINs: {keep}");
+        assert!(io.failed.len() >= 400);
+        assert!(io.failed.iter().all(|why| *why == Failure::Stalled));
         // And their sender is known for it, for minutes, but nobody else.
         let later = NOW + Nanos(20 * Nanos::SECOND.0);
         let much_later = later + Nanos(2 << TICKET_BITS);
@@ -275,6 +277,30 @@ fn tickets_hold_no_room_that_others_wait_for() {
             assert_eq!(io.stalled, stalled, "host {n} at {now:?}");
             until(&mut endpoint, now + Nanos(300 * Nanos::SECOND.0), &mut io);
         }
+    }
+}
+
+/// A host is not to blame for what others begin in its name, whether it is given up because others
+/// wait or because nobody answers.
+#[test]
+fn what_ends_in_the_name_of_a_host_is_not_its_stall() {
+    for wanted in [Some(1 << 16), None] {
+        let from = host(1, false);
+        let (mut endpoint, mut io, ticket) = with_ticket(&from);
+        io.wanted = wanted;
+        for cookie in 100..110_u64 {
+            endpoint.receive(NOW, &from, opened(cookie, 1 << 20, 0), &mut io);
+        }
+        let later = NOW + Nanos(20 * Nanos::SECOND.0);
+        until(&mut endpoint, later, &mut io);
+        let why = match wanted {
+            Some(_) => Failure::Stalled,
+            None => Failure::TimedOut,
+        };
+        assert_eq!(io.failed, [why; 10]);
+        io.stalled = true;
+        endpoint.receive(later, &from, opened(600, 1000, ticket), &mut io);
+        assert!(!io.stalled, "others waited: {}", wanted.is_some());
     }
 }
 

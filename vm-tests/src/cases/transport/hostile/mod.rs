@@ -8,6 +8,7 @@ mod named;
 mod owner;
 mod packets;
 mod room;
+mod silence;
 mod sockets;
 
 use anyhow::Result;
@@ -26,6 +27,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/hostile/receive-room", room::run).timeout_s(300),
     Case::new("transport/hostile/fills-a-buffer", owner::fills).timeout_s(600),
     Case::new("transport/hostile/grows-buffers", owner::grows).timeout_s(600),
+    Case::new("transport/hostile/silence-in-a-name", silence::run).timeout_s(120),
     Case::new("transport/hostile/options", sockets::options).timeout_s(180),
     Case::new("transport/hostile/ancillary", sockets::ancillary).timeout_s(180),
 ];
