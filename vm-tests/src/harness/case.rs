@@ -28,6 +28,10 @@ pub enum Need {
     Program(&'static str),
 }
 
+/// Hundreds of commands, or as much work of another kind, for which an emulated machine takes the
+/// better part of a minute: they run on the simulated beds, which need a few seconds.
+pub const MUCH_WORK: &[Need] = &[Need::VirtualTime];
+
 /// One test.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {

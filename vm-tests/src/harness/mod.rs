@@ -9,7 +9,7 @@ mod leftovers;
 mod objects;
 mod runner;
 
-pub use case::{Case, Ctx, Need};
+pub use case::{Case, Ctx, Need, MUCH_WORK};
 pub use child::{isolate, run_here};
 pub use objects::Objects;
 pub(crate) use runner::is_sanitized;

@@ -14,10 +14,10 @@ mod places;
 mod tcp;
 mod vlan;
 
-use crate::harness::{Case, Need};
+use crate::harness::{Case, Need, MUCH_WORK};
 
 pub(in crate::cases) const CASES: &[Case] = &[
-    Case::new("pacer/options", options::every_option),
+    Case::new("pacer/options", options::every_option).needs(MUCH_WORK),
     Case::new("pacer/refused", options::refused),
     Case::new("pacer/passes-by", flows::passes_by),
     Case::new("pacer/associated", flows::associated),

@@ -5,14 +5,18 @@ use anyhow::{ensure, Context, Result};
 use serde_json::{json, Value};
 
 use crate::cmd::Output;
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, MUCH_WORK};
 use crate::netns::Netns;
 use crate::tool::Tool;
 use crate::topology::{Builder, Net};
 
 pub(in crate::cases) const CASES: &[Case] = &[
-    Case::new("options/set-by-add-and-replace", set_by_add_and_replace).timeout_s(240),
-    Case::new("options/set-by-change", set_by_change).timeout_s(240),
+    Case::new("options/set-by-add-and-replace", set_by_add_and_replace)
+        .needs(MUCH_WORK)
+        .timeout_s(240),
+    Case::new("options/set-by-change", set_by_change)
+        .needs(MUCH_WORK)
+        .timeout_s(240),
     Case::new("options/defaults", defaults),
     Case::new("options/in-force", in_force),
     Case::new("options/json-through-jq", json_through_jq),

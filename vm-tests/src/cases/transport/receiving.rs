@@ -24,7 +24,9 @@ use crate::harness::{Case, Ctx, Need};
 use crate::topology::Builder;
 
 pub(in crate::cases) const CASES: &[Case] = &[
-    Case::new("transport/receiving/buffer-bounds-short-ones", bounded).timeout_s(180),
+    Case::new("transport/receiving/buffer-bounds-short-ones", bounded)
+        .needs(&[Need::VirtualTime, Need::Speed])
+        .timeout_s(180),
     Case::new("transport/receiving/wait-all-is-of-one", wait_all),
     Case::new("transport/receiving/end-within-a-call", ends_within),
     Case::new("transport/receiving/failed-half-way", failed_half_way),

@@ -8,7 +8,7 @@ use anyhow::{ensure, Result};
 
 use super::frames::{datagram, ecn, ren_datagram, with_ecn};
 use super::{data, next, Probe, DEV};
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, MUCH_WORK};
 use crate::netns::Netns;
 use crate::stats::{self, Counters};
 use crate::tool::Tool;
@@ -22,7 +22,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("marking/ren-two-ports", two_ports),
     Case::new("marking/ren-other-flows", other_flows),
     Case::new("marking/ren-with-a-child", with_a_child),
-    Case::new("marking/ren-live-change", live_change),
+    Case::new("marking/ren-live-change", live_change).needs(MUCH_WORK),
 ];
 
 /// A link on which a full frame takes 123 ms, so that lateness of the machine's is no gap, and a

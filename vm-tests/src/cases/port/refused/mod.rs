@@ -21,7 +21,11 @@ use crate::topology::{Builder, Net};
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("refused/words", words::run)
-        .needs(&[Need::Module("dummy"), Need::Module("ifb")])
+        .needs(&[
+            Need::VirtualTime,
+            Need::Module("dummy"),
+            Need::Module("ifb"),
+        ])
         .timeout_s(180),
     Case::new("refused/attributes", attributes::run),
     Case::new("refused/ranges", ranges::run),

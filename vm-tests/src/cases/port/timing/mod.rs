@@ -57,7 +57,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     case("timing/change-shaped", change::shaped_or_not),
     case("timing/batched", batched::sent),
     case("timing/batched-exact-limits", batched::exact_limits),
-    case("timing/batched-share", batched::share),
+    case("timing/batched-share", batched::share).needs(&[Need::VirtualTime, Need::Speed]),
 ];
 
 /// So many where the kernel is as fast as it can be, a hundredth where it looks at each access to

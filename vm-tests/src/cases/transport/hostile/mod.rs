@@ -14,18 +14,25 @@ mod sockets;
 use anyhow::Result;
 use turnstile_core::transport::uapi::{command, config};
 
-use crate::harness::{Case, Need};
+use crate::harness::{Case, Need, MUCH_WORK};
 use crate::raw_netlink::{attribute_u64, Generic, GenericRequest};
 
 pub(in crate::cases) const CASES: &[Case] = &[
-    Case::new("transport/hostile/packets", packets::run).timeout_s(3000),
+    Case::new("transport/hostile/packets", packets::run)
+        .needs(MUCH_WORK)
+        .timeout_s(3000),
     // Under KASAN, what looks at the flood takes minutes.
     Case::new("transport/hostile/flood", flood::run)
         .needs(&[Need::Speed])
         .timeout_s(3000),
     Case::new("transport/hostile/known-name", named::run).timeout_s(300),
-    Case::new("transport/hostile/receive-room", room::run).timeout_s(300),
-    Case::new("transport/hostile/fills-a-buffer", owner::fills).timeout_s(600),
+    // It compares times.
+    Case::new("transport/hostile/receive-room", room::run)
+        .needs(&[Need::VirtualTime])
+        .timeout_s(300),
+    Case::new("transport/hostile/fills-a-buffer", owner::fills)
+        .needs(&[Need::VirtualTime, Need::Speed])
+        .timeout_s(600),
     Case::new("transport/hostile/grows-buffers", owner::grows).timeout_s(600),
     Case::new("transport/hostile/silence-in-a-name", silence::run).timeout_s(120),
     Case::new("transport/hostile/options", sockets::options).timeout_s(180),
