@@ -96,7 +96,7 @@ impl Buffer {
         if !sender.proved {
             return Some(self.budget.admit(number, length, oldest, None));
         }
-        let has = self.charges.join(from, Some(sender.stalled)).ok()?;
+        let has = self.charges.join(from, sender.stalled).ok()?;
         let (place, window) = self.budget.admit(number, length, oldest, Some(has));
         let bytes = length.filter(|_| place == Place::Waiting).unwrap_or(window);
         if self.wait(number, id, from, place, bytes).is_err() {
@@ -116,7 +116,9 @@ impl Buffer {
     pub(crate) fn prove(&mut self, id: InId, message: &mut Incoming) -> Result {
         let (number, from) = (message.number, message.from);
         let oldest = self.first_of(&self.waiting);
-        let has = self.charges.join(&from, None)?;
+        // It may have done so since.
+        let stalled = message.stalled || self.charges.has(&from).stalled;
+        let has = self.charges.join(&from, stalled)?;
         let bytes = match message.place {
             Place::Waiting => message.length.unwrap_or(0),
             _ => message.window,

@@ -46,21 +46,21 @@ impl Charges {
         }
     }
 
-    /// There is a message of a sender. `stalled`: whether that has stalled before, if it is known.
-    /// Returns what he has, or an error: no memory.
-    pub(crate) fn join(&mut self, from: &SockAddress, stalled: Option<bool>) -> Result<Has> {
+    /// There is a message of a sender. `stalled`: that has stalled before. Returns what he has, or
+    /// an error: no memory.
+    pub(crate) fn join(&mut self, from: &SockAddress, stalled: bool) -> Result<Has> {
         let key = peer(from);
         let Some(sum) = self.peers.get_mut(&key) else {
             let sum = Sum {
                 messages: 1,
                 bytes: 0,
-                stalled: stalled.unwrap_or(false),
+                stalled,
             };
             self.peers.try_create_and_insert(key, sum, atomic())?;
             return Ok(self.has(from));
         };
         sum.messages = sum.messages.saturating_add(1);
-        sum.stalled = stalled.unwrap_or(sum.stalled);
+        sum.stalled = stalled;
         let (bytes, stalled) = (sum.bytes, sum.stalled);
         Ok(Has {
             peer: bytes,

@@ -230,6 +230,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
                 true => Standing::Known,
                 false => Standing::Stranger,
             },
+            stalled: from_whom.stalled,
             kept: 0,
             begun: false,
             began: now,
@@ -292,7 +293,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
 
     fn is_wanted(&mut self, message: &Incoming) -> Option<Least> {
         let socket = self.sockets.get(message.socket)?;
-        // One that shares waits itself, and keeps nobody from the rest; one that waits has nothing.
+        // One that shares waits itself, and has an eighth with others; one that waits has nothing.
         let holds = !matches!(message.place, Place::Shared | Place::Waiting);
         let room = socket.buffer.budget.is_wanted() && holds;
         // It is read to its end before others.

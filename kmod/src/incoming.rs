@@ -37,6 +37,8 @@ pub(crate) struct Incoming {
     pub(crate) place: Place,
     /// Whether its sender has proved its address, and whose room it has.
     pub(crate) standing: Standing,
+    /// Its sender had stalled before it began.
+    pub(crate) stalled: bool,
     /// It is charged for so many bytes, if that is more than its length: for the memory that it
     /// takes.
     pub(crate) kept: u32,

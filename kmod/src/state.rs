@@ -8,6 +8,7 @@ use crate::incoming::Incoming;
 use crate::memory::Kernel;
 use crate::outgoing::Outgoing;
 use crate::settings::Settings;
+use crate::socket::Socket;
 use crate::sockets::Sockets;
 use kernel::prelude::*;
 use knet_transport::{
@@ -394,9 +395,12 @@ impl State {
     // Not inlined, so that packets that give no room need no stack for it.
     #[inline(never)]
     pub(crate) fn promote(&mut self, handle: u64, outbox: &mut Outbox) {
-        let all = self.endpoint.config().receive_memory.saturating_mul(2);
-        self.sockets.measure(handle, all);
-        self.give_room(handle, outbox);
+        let waits = |socket: &Socket| socket.buffer.budget.is_wanted();
+        if self.sockets.get(handle).is_some_and(waits) {
+            let all = self.endpoint.config().receive_memory.saturating_mul(2);
+            self.sockets.measure(handle, all);
+            self.give_room(handle, outbox);
+        }
         self.sockets.resize(handle);
     }
 

@@ -626,6 +626,35 @@ fn a_stream_without_end_closes_the_buffer_to_nobody_else() {
     }
 }
 
+/// A message whose turn it is gets room also while an older one waits for the end of a stream.
+#[test]
+fn a_turn_is_taken_beside_messages_that_stream() {
+    for total in [128_u32 << 10, 2 << 20] {
+        let mut socket = Socket::default();
+        socket.budget.resize(2 * total);
+        assert_eq!(socket.open(None), Place::Exclusive);
+        assert_eq!(socket.open(None), Place::Shared);
+        let waits = socket.next;
+        assert_eq!(socket.open(Some(total / 5)), Place::Waiting);
+        // Others come, of 4 % each, and are read at once.
+        let mut passed = 0;
+        while socket.place(waits) == Place::Waiting {
+            let number = socket.next;
+            socket.open_by(300, Some(total / 25), true);
+            socket.check();
+            socket.leave(number);
+            socket.give();
+            passed += 1;
+            assert!(passed <= 2 * TURN, "{passed} have passed, of {total}");
+        }
+        assert_eq!(socket.place(waits), Place::Reserved);
+        assert_eq!(socket.open_by(300, Some(total / 25), true), Place::Spare);
+        socket.leave(waits);
+        socket.give();
+        assert_eq!(socket.open_by(300, Some(total / 10), true), Place::Reserved);
+    }
+}
+
 #[test]
 fn a_buffer_does_not_grow_for_who_has_proved_nothing() {
     let mut socket = Socket::default();

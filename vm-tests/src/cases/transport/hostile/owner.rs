@@ -115,7 +115,8 @@ impl Owner {
         Ok(cookie(number))
     }
 
-    /// Takes what comes for a moment. A message that was ended begins once more.
+    /// Takes what comes for a moment. A message that was ended begins once more, with its ticket or
+    /// without.
     fn listen(&mut self) -> Result<()> {
         let mut buffer = [0; 2048];
         let len = match self.socket.recv_from(&mut buffer) {
@@ -152,7 +153,8 @@ impl Owner {
         };
         if ended {
             if let Some(it) = self.all.remove(&packet.cookie().0) {
-                self.begin(it.port, it.length, true)?;
+                // Also as a stranger's, that has to prove its address again.
+                self.begin(it.port, it.length, it.number % 2 == 0)?;
             }
         }
         Ok(())
