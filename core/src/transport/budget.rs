@@ -471,8 +471,8 @@ impl Budget {
         let due = self.is_turn_due(oldest);
         let chosen = shortest.filter(|_| !due).or(oldest);
         if let Some(chosen) = chosen {
-            // While an older one waits for half of the buffer, others stay in their quarter, but for
-            // one whose turn it is: all others wait for it.
+            // While an older one waits for half of the buffer, others stay in their quarter, but
+            // for one whose turn it is: all others wait for it.
             let crowded = !waits_longer && !due;
             if self.make_room(charge(chosen.bytes), crowded, chosen.has) {
                 return Next::Reserve(chosen, Place::Reserved);

@@ -307,8 +307,8 @@ fn room_of_one_peer(ctx: &mut Ctx) -> Result<()> {
             [at(a, PORT), at(a, PORT + 1), at(a, PORT + 2), at(b, PORT)].map(|to| fill(&own, to));
         let parts: Vec<usize> = parts.into_iter().collect::<Result<_>>()?;
         ctx.note(format!("not connected: {parts:?} of {SIZE}"));
-        // All have twice the size, of which a third is left by then. The network may have four times
-        // what it leaves, a fifth of (4 - 2) thirds more, and its second address half of that.
+        // All have twice the size, of which a third is left by then. The network may have four
+        // times what it leaves, a fifth of (4 - 2) thirds more, and its second address half of it.
         let least = [SIZE, SIZE / 3, 0, SIZE * 2 / 15];
         for (part, least) in parts.iter().zip(least) {
             let range = least.saturating_sub(30_000)..=least + 30_000;
