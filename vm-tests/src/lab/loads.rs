@@ -35,6 +35,13 @@ const COUNT: usize = 300;
 /// Draws of so many.
 const DRAWS: usize = 3;
 
+/// What is not had by default settings in every draw: with seed 2 each of these is worse than
+/// DCTCP's. Messages wait for their first token, and a few for others' longer ones.
+const OPEN: [(&str, &str, &str); 2] = [
+    ("dctcp", "below 10 KB", "mean"),
+    ("dctcp", "100 KB to 1 MB", "99th percentile"),
+];
+
 const CLASSES: [Class; 5] = [
     Class {
         name: "below 10 KB",
@@ -216,7 +223,14 @@ fn run(lab: &mut Lab) -> Result<()> {
                         "messages {}: the slowdown's {what} is lower than with {}",
                         class.name, way.name
                     );
-                    lab.claim(text, ours < theirs);
+                    if OPEN.contains(&(way.name, class.name, what)) {
+                        lab.report.notes.push(format!(
+                            "not claimed, as it does not hold in each draw: {text} ({ours:.2} and \
+                             {theirs:.2} here)"
+                        ));
+                    } else {
+                        lab.claim(text, ours < theirs);
+                    }
                 }
             }
         }

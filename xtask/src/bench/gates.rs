@@ -88,7 +88,7 @@ pub(super) fn judge(boots: &[Boot]) -> Vec<Gate> {
             verdict: no_more_than_before(boots),
         },
         Gate {
-            name: "no short message costs 2 % more than before",
+            name: "no message costs 2 % more than before",
             verdict: messages(boots),
         },
     ];
@@ -264,7 +264,8 @@ fn messages(boots: &[Boot]) -> Result<String, String> {
                 wrong.push(format!("{what} was not measured"));
                 continue;
             };
-            let shown = format!("{what}: {is:.0}, was {was:.0}");
+            let digits = if was < 1000.0 { 2 } else { 0 };
+            let shown = format!("{what}: {is:.digits$}, was {was:.digits$}");
             if is > was * (1.0 + MESSAGE_MORE) {
                 wrong.push(shown);
             } else {
@@ -388,11 +389,11 @@ mod tests {
             [boot]
         };
         expect(&with(|it| it.instructions = 81_618.0 * 1.02), &[]);
-        expect(&with(|it| it.instructions = 83_251.0), &["short message"]);
-        expect(&with(|it| it.what = "other".into()), &["short message"]);
+        expect(&with(|it| it.instructions = 83_251.0), &["no message"]);
+        expect(&with(|it| it.what = "other".into()), &["no message"]);
         let mut boots = [example(), example()];
         boots[1].messages[1].instructions = 248_832.0;
-        expect(&boots, &["short message"]);
+        expect(&boots, &["no message"]);
     }
 
     #[test]
