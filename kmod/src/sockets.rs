@@ -101,9 +101,12 @@ impl Sockets {
         let Some(socket) = self.all.get_mut(&handle).filter(|it| !it.closed) else {
             return;
         };
-        let now = socket.sock.receive_buffer();
         let (sock, buffer) = (&socket.sock, &mut socket.buffer);
         let budget = &buffer.budget;
+        if buffer.grown == 0 && !buffer.stunted && budget.is_at_rest() {
+            return;
+        }
+        let now = sock.receive_buffer();
         let is_set = sock.receive_is_set();
         let mut grown = 0;
         if !is_set {

@@ -175,7 +175,12 @@ impl Budget {
         self.total
     }
 
-    /// The same when the buffer has grown as far as it may.
+    /// Whether it has its first size, and nothing waits or streams: nobody wants another size.
+    pub fn is_at_rest(&self) -> bool {
+        self.total == self.first && !self.is_wanted() && self.exclusive.is_none()
+    }
+
+    /// The same as [`Budget::total`] when the buffer has grown as far as it may.
     pub fn most(&self) -> u32 {
         self.most
     }
