@@ -265,6 +265,7 @@ pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
 pub(crate) fn resized(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>) {
     if let Some(mut state) = net.lock() {
         let (state, outbox) = state.parts();
+        state.measure(sock.handle());
         state.promote(sock.handle(), outbox);
     }
 }

@@ -196,7 +196,10 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             .or_else(|| self.find(&sender, &from.local, sync.destination))
             .ok_or(Refusal::Reset(ResetCode::NoSocket))?;
         let now = self.now;
-        self.sockets.measure(handle, self.receive_memory);
+        let ample = |it: &Socket| it.buffer.budget.is_ample(sync.length);
+        if !self.sockets.get(handle).is_some_and(ample) {
+            self.sockets.measure(handle, self.receive_memory);
+        }
         let socket = self
             .socket(handle)
             .ok_or(Refusal::Reset(ResetCode::NoSocket))?;

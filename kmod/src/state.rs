@@ -397,11 +397,16 @@ impl State {
     pub(crate) fn promote(&mut self, handle: u64, outbox: &mut Outbox) {
         let waits = |socket: &Socket| socket.buffer.budget.is_wanted();
         if self.sockets.get(handle).is_some_and(waits) {
-            let all = self.endpoint.config().receive_memory.saturating_mul(2);
-            self.sockets.measure(handle, all);
+            self.measure(handle);
             self.give_room(handle, outbox);
         }
         self.sockets.resize(handle);
+    }
+
+    /// Looks how large a socket's receive buffer is, and may be.
+    pub(crate) fn measure(&mut self, handle: u64) {
+        let all = self.endpoint.config().receive_memory.saturating_mul(2);
+        self.sockets.measure(handle, all);
     }
 
     fn give_room(&mut self, handle: u64, outbox: &mut Outbox) {

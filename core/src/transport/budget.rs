@@ -61,6 +61,8 @@ const SPARE: u32 = 4;
 const LEAST_SPARE: u32 = 8;
 /// A buffer that has grown is smaller again when no more than this part of it is used.
 const MUCH: u32 = 16;
+/// One that needs no more than this part finds room where no more is used.
+const AMPLE_PART: u32 = 8;
 /// Those that share have this part of the buffer together,
 const SHARED_PART: u32 = 8;
 /// and each no more than this one.
@@ -178,6 +180,15 @@ impl Budget {
     /// Whether it has its first size, and nothing waits or streams: nobody wants another size.
     pub fn is_at_rest(&self) -> bool {
         self.total == self.first && !self.is_wanted() && self.exclusive.is_none()
+    }
+
+    /// Whether a message of that length finds room whatever its size is by now, unless that was
+    /// made smaller: little is in it, and nobody waits.
+    pub fn is_ample(&self, length: Option<u32>) -> bool {
+        let part = self.total / AMPLE_PART;
+        length.is_some_and(|length| charge(length) <= part)
+            && self.used() <= part
+            && self.is_at_rest()
     }
 
     /// The same as [`Budget::total`] when the buffer has grown as far as it may.

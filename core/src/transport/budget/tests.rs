@@ -655,6 +655,33 @@ fn a_turn_is_taken_beside_messages_that_stream() {
     }
 }
 
+/// Where little is used short messages find room, whoever they are from.
+#[test]
+fn an_ample_buffer_has_room() {
+    let mut ample = 0;
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let mut socket = Socket::default();
+        socket.budget.resize(1 << (15 + seed % 6));
+        let total = socket.budget.total();
+        for _ in 0..20 {
+            let length = 1 + (rng.next_u64() % u64::from(total / 8)) as u32;
+            let is_ample = socket.budget.is_ample(Some(length));
+            let place = socket.open_by(rng.next_u64() as u32 % 3, Some(length), true);
+            assert!(!is_ample || place == Place::Reserved, "{length} of {total}");
+            ample += u32::from(is_ample);
+            let at = rng.next_u64() % (socket.messages.len() as u64);
+            let number = *socket.messages.keys().nth(at as usize).unwrap();
+            if rng.next_u64() % 2 == 0 {
+                socket.leave(number);
+                socket.give();
+            }
+        }
+        assert!(!socket.budget.is_ample(None));
+    }
+    assert!(ample > 200, "{ample}");
+}
+
 #[test]
 fn a_buffer_does_not_grow_for_who_has_proved_nothing() {
     let mut socket = Socket::default();
