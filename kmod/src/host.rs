@@ -289,6 +289,10 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
 
     fn in_progress(&mut self, _id: InId, message: &mut Incoming, contiguous: u32) {
         message.contiguous = contiguous;
+        // All others are read when they are complete.
+        if message.place != Place::Exclusive {
+            return;
+        }
         if let Some(socket) = self.sockets.get_mut(message.socket) {
             socket.notice(message);
         }
