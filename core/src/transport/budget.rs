@@ -23,7 +23,8 @@
 //! What waits is given room in the order of its length, the shortest first, those before that may
 //! have a part of what is spare; and now and then the one that has waited longest: after `TURN`
 //! others nothing that came later takes the room that it waits for ([`Budget::next`]) but what is
-//! spare. Room becomes free when whole messages are read, when the exclusive one ends, and when one
+//! spare. If what its own sender has is in the way, those that have much less need not wait. Room
+//! becomes free when whole messages are read, when the exclusive one ends, and when one
 //! that makes no progress is given up, so that nothing waits for ever.
 //!
 //! Anybody can begin a message in another's name. So as long as its sender has not *proved* its
@@ -47,7 +48,7 @@ pub const OVERHEAD: u32 = 1024;
 /// A buffer is never taken to be smaller, bytes.
 pub const LEAST: u32 = 16 << 10;
 
-/// So many messages may be given room while the one that has waited longest is not.
+/// So many messages may be given room while the one whose turn is next is not.
 const TURN: u32 = 64;
 /// This part of what those may have who have proved their addresses is spare,
 const SPARE_PART: u32 = 8;
@@ -89,7 +90,7 @@ pub struct Budget {
     sharing: u32,
     /// How many of these wait for a reservation.
     waiting: u32,
-    /// How many were given room since the one that has waited longest was the first to wait.
+    /// How many were given room since the last turn, or since there is one to have it.
     passed: u32,
 }
 
@@ -322,38 +323,48 @@ impl Budget {
         self.waiting != 0 || self.sharing != 0
     }
 
-    /// Whether the one that has waited longest is to have room before others. Not while it has to
-    /// wait for the end of one that streams, which may never come.
-    fn is_turn_due(&self, oldest: Option<Waiter>) -> bool {
-        let Some(oldest) = oldest.filter(|_| self.passed >= TURN) else {
+    /// Whether the one whose turn is next is to have room before one whose sender has `other`. Not
+    /// while it has to wait for the end of one that streams, which may never come.
+    fn is_turn_due(&self, next: Option<Waiter>, other: Has) -> bool {
+        let Some(next) = next.filter(|_| self.passed >= TURN) else {
             return false;
         };
+        let all = self.main_part(self.total);
         let beside = self.exclusive.map_or(0, |(_, charge)| charge);
-        beside.saturating_add(charge(oldest.bytes)) <= self.main_part(self.total)
+        let needs = beside.saturating_add(charge(next.bytes));
+        // It waits for the end of its sender's own ones, which may be slow: so does all that has
+        // about as much, that sender's others before all.
+        let by_itself = needs.saturating_add(next.has.peer) > all;
+        let little = other.peer < next.has.peer / 2;
+        needs <= all && !(by_itself && little)
     }
 
-    /// A message begins. Returns its place, and how much of it may come. `oldest`: of those that
-    /// wait for a reservation the one that has waited longest. `has`: what its sender has, if that
-    /// has proved its address. `None`: it has not, and the message is in no queue until
-    /// [`Budget::prove`].
+    /// A message begins. Returns its place, and how much of it may come. `turn`: of those that wait
+    /// for a reservation the one whose turn is next. `has`: what its sender has, if that has proved
+    /// its address. `None`: it has not, and the message is in no queue until [`Budget::prove`].
     pub fn admit(
         &mut self,
         number: u64,
         length: Option<u32>,
-        oldest: Option<Waiter>,
+        turn: Option<Waiter>,
         has: Option<Has>,
     ) -> (Place, u32) {
         let Some(has) = has else {
-            // Once it has proved its address, it would have passed the one whose turn it is.
+            // Once it has proved its address, it would have passed the one whose turn it is; and
+            // what its sender has is not known before.
             let whole = length.is_some_and(|length| !self.streams(length));
-            return match whole && self.is_turn_due(oldest) {
+            let unknown = Has {
+                peer: u32::MAX,
+                ..Has::default()
+            };
+            return match whole && self.is_turn_due(turn, unknown) {
                 true => (Place::Waiting, 0),
                 false => self.admit_stranger(length),
             };
         };
         if let Some(length) = length.filter(|&length| !self.streams(length)) {
             let charge = charge(length);
-            let due = self.is_turn_due(oldest);
+            let due = self.is_turn_due(turn, has);
             let place = if !due && self.make_room(charge, self.sharing != 0, has) {
                 Place::Reserved
             } else if self.has_spare(charge, has) {
@@ -424,14 +435,14 @@ impl Budget {
         }
     }
 
-    /// The sender of a message has proved its address. `bytes`: as in [`Budget::leave`]; `oldest`
+    /// The sender of a message has proved its address. `bytes`: as in [`Budget::leave`]; `turn`
     /// and `has`: as in [`Budget::admit`]. One that waits or shares is in the queue from now on.
     /// Returns its place, and whose room it has: others', if there is some for it.
     pub fn prove(
         &mut self,
         place: Place,
         bytes: u32,
-        oldest: Option<Waiter>,
+        turn: Option<Waiter>,
         has: Has,
     ) -> (Place, Standing) {
         let charged = self.charged(place, bytes);
@@ -446,7 +457,7 @@ impl Budget {
                 let fits = shared <= self.total / SHARED_PART && self.fits(charged);
                 fits.then_some(place)
             }
-            _ if !self.is_turn_due(oldest)
+            _ if !self.is_turn_due(turn, has)
                 && self.has_room(self.total, charged, self.sharing != 0) =>
             {
                 Some(Place::Reserved)
@@ -465,27 +476,26 @@ impl Budget {
         (to, Standing::Known)
     }
 
-    /// Who is given room next: of those that wait for a reservation the shortest, or the one that
-    /// has waited longest, or the first of those that share. All of them have proved their
-    /// addresses.
+    /// Who is given room next: of those that wait for a reservation the shortest, or the one whose
+    /// turn is next, or the first of those that share. All of them have proved their addresses.
     pub fn next(
         &mut self,
         shortest: Option<Waiter>,
-        oldest: Option<Waiter>,
+        turn: Option<Waiter>,
         sharing: Option<Waiter>,
     ) -> Next {
         // The buffer may be smaller than when they came.
-        for waiter in [oldest, shortest] {
+        for waiter in [turn, shortest] {
             if let Some(waiter) = waiter.filter(|waiter| self.never_fits(waiter)) {
                 return Next::Stream(waiter);
             }
         }
-        let waits_longer = match (oldest, sharing) {
-            (Some(oldest), Some(sharing)) => oldest.number < sharing.number,
-            (oldest, _) => oldest.is_some(),
+        let waits_longer = match (turn, sharing) {
+            (Some(turn), Some(sharing)) => turn.number < sharing.number,
+            (turn, _) => turn.is_some(),
         };
-        let due = self.is_turn_due(oldest);
-        let chosen = shortest.filter(|_| !due).or(oldest);
+        let due = self.is_turn_due(turn, shortest.map_or(Has::default(), |it| it.has));
+        let chosen = shortest.filter(|_| !due).or(turn);
         if let Some(chosen) = chosen {
             // While an older one waits for half of the buffer, others stay in their quarter, but
             // for one whose turn it is: all others wait for it.
@@ -513,21 +523,20 @@ impl Budget {
         }
     }
 
-    /// A message that waited is given all of its length; `oldest`: it has waited longest.
-    pub fn reserve(&mut self, length: u32, place: Place, oldest: bool) {
+    /// A message that waited is given all of its length; `turn`: its turn was next.
+    pub fn reserve(&mut self, length: u32, place: Place, turn: bool) {
         self.waiting = self.waiting.saturating_sub(1);
         self.take(place, charge(length));
-        if oldest {
+        if turn {
             self.passed = 0;
         }
     }
 
-    /// A message that waited streams: it shares, with a window of 0. `oldest`: it has waited
-    /// longest.
-    pub fn stream(&mut self, oldest: bool) {
+    /// A message that waited streams: it shares, with a window of 0. `turn`: its turn was next.
+    pub fn stream(&mut self, turn: bool) {
         self.waiting = self.waiting.saturating_sub(1);
         self.sharing = self.sharing.saturating_add(1);
-        if oldest {
+        if turn {
             self.passed = 0;
         }
     }

@@ -7,6 +7,8 @@
 //! while others wait ([`Host::is_wanted`](super::host::Host::is_wanted)), a message is looked at
 //! once in a [`PERIODS`]th of `timeout`, and given up if between two looks nothing of it came
 //! (unless its user is [patient](Least::always)), or in all of `timeout` less than its user says.
+//! After [`DOUBLED`] of these times it should come twice as fast, and so on: others do not wait for
+//! ever, however long a message is.
 //!
 //! Its sender is not blamed for what it cannot help: that its window is closed, or that it got no
 //! token because the policy gives them to others.
@@ -16,6 +18,8 @@ use crate::units::Nanos;
 
 /// A message is looked at so many times in `timeout`.
 const PERIODS: u64 = 32;
+/// While others wait, a message should come twice as fast after so many times of `timeout` each.
+const DOUBLED: u32 = 16;
 /// A sender was asked, and has not answered, if it had got so many tokens a period ago: where many
 /// messages meet, half of all tokens are lost, but not so many in a row.
 const ASKED: u32 = 8;
@@ -44,6 +48,8 @@ pub(crate) struct Progress {
     answered: u32,
     /// Since when others wait, less the time in which it got no tokens; and what had come then.
     wanted: Option<(Nanos, u32)>,
+    /// For so many times of `timeout` before.
+    times: u32,
 }
 
 impl Progress {
@@ -55,6 +61,7 @@ impl Progress {
             tokens: 0,
             answered: 0,
             wanted: None,
+            times: 0,
         }
     }
 
@@ -80,10 +87,14 @@ impl Progress {
         }
         let asked = facts.idle || self.tokens.saturating_sub(self.answered) >= ASKED;
         (self.received, self.tokens) = (facts.received, facts.tokens);
-        let Some(least) = least.filter(|_| !facts.closed) else {
-            self.wanted = None;
+        let Some(least) = least else {
+            (self.wanted, self.times) = (None, 0);
             return true;
         };
+        if facts.closed {
+            self.wanted = None;
+            return true;
+        }
         let Some((since, before)) = self.wanted else {
             self.wanted = Some((now, facts.received));
             return true;
@@ -96,7 +107,9 @@ impl Progress {
             return came || !least.always;
         }
         self.wanted = Some((now, facts.received));
-        let enough = facts.received.saturating_sub(before) >= least.bytes;
+        let doubled = 1_u32.checked_shl(self.times / DOUBLED).unwrap_or(u32::MAX);
+        self.times = self.times.saturating_add(1);
+        let enough = facts.received.saturating_sub(before) >= least.bytes.saturating_mul(doubled);
         enough && (came || !least.always)
     }
 }
@@ -148,6 +161,50 @@ mod tests {
     fn what_creeps_is_given_up_after_the_timeout() {
         assert_eq!(given_up(|look| facts(look, look), Some(100)), Some(33));
         assert_eq!(given_up(|look| facts(look * 10, look), Some(100)), None);
+    }
+
+    #[test]
+    fn nobody_waits_for_ever_for_a_long_message_that_is_slow() {
+        // Eleven times as much as is wanted at first: enough for the times of three doublings.
+        let end = |bytes: u64| {
+            let least = Least {
+                bytes: 100,
+                always: true,
+            };
+            let mut progress = Progress::new(Nanos(0), TIMEOUT);
+            (1..10_000_u64).find(|look| {
+                let facts = facts(look * bytes / 32, *look);
+                !progress.look(progress.next(), TIMEOUT, &facts, Some(least))
+            })
+        };
+        assert_eq!(end(1100), Some(1 + (4 * 16 + 1) * 32));
+        assert_eq!(end(101), Some(1 + (16 + 1) * 32));
+        // Nor if it closes its window now and then, or sends as much as there is at last.
+        assert!(end(1 << 26).is_some_and(|look| look < 21 * 16 * 33));
+        let mut progress = Progress::new(Nanos(0), TIMEOUT);
+        let given_up = (1..10_000_u64).find(|look| {
+            let facts = Facts {
+                closed: look % 50 == 0,
+                ..facts(look * 40, *look)
+            };
+            let least = Least {
+                bytes: 100,
+                always: true,
+            };
+            !progress.look(progress.next(), TIMEOUT, &facts, Some(least))
+        });
+        assert!(given_up.is_some());
+        // Who is waited for only now and then may take all time there is.
+        let mut progress = Progress::new(Nanos(0), TIMEOUT);
+        for look in 1..10_000_u64 {
+            let least = Least {
+                bytes: 100,
+                always: true,
+            };
+            let wanted = (look % 500 != 0).then_some(least);
+            let facts = facts(look * 4, look);
+            assert!(progress.look(progress.next(), TIMEOUT, &facts, wanted));
+        }
     }
 
     #[test]

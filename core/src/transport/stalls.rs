@@ -7,6 +7,10 @@
 //! hold room once more until it is given up. That somebody else counts as having stalled takes that
 //! all of both hashes is the same.
 
+/// When so many hosts of a network have stalled all of it has: whoever has a network has as many
+/// addresses as he likes, but one guest of it is not to be taken for all others.
+const HOSTS: u32 = 4;
+
 /// So many there are of each time, 1 KiB of them: a power of two.
 const PLACES: usize = 512;
 
@@ -56,8 +60,23 @@ impl Stalls {
         }
     }
 
+    /// A sender has stalled: the hash of its address, and that of its network if addresses of that
+    /// are one's own.
+    pub(crate) fn note_host(&mut self, time: u64, host: u32, net: Option<u32>) {
+        if let Some(net) = net.filter(|_| !self.has(time, host)) {
+            let nth = (1..HOSTS).find(|nth| !self.has(time, nth_of(net, *nth)));
+            self.note(time, nth_of(net, nth.unwrap_or(HOSTS)));
+        }
+        self.note(time, host);
+    }
+
+    /// Whether a sender has stalled, or so many of its network.
+    pub(crate) fn has_host(&self, time: u64, host: u32, net: Option<u32>) -> bool {
+        self.has(time, host) || net.is_some_and(|net| self.has(time, nth_of(net, HOSTS)))
+    }
+
     /// A sender with this hash has stalled.
-    pub(crate) fn note(&mut self, time: u64, hash: u32) {
+    fn note(&mut self, time: u64, hash: u32) {
         if time != self.time {
             let before = time.wrapping_sub(1);
             if before != self.time {
@@ -73,7 +92,7 @@ impl Stalls {
     }
 
     /// Whether a sender with this hash has stalled in this time or in the one before it.
-    pub(crate) fn has(&self, time: u64, hash: u32) -> bool {
+    fn has(&self, time: u64, hash: u32) -> bool {
         let (place, mark) = Self::split(hash);
         let is_in = |time| self.of(time).get(place) == Some(&mark);
         match time.wrapping_sub(self.time) {
@@ -84,9 +103,41 @@ impl Stalls {
     }
 }
 
+/// Where it is noted that so many hosts of a network have stalled.
+fn nth_of(net: u32, nth: u32) -> u32 {
+    // Odd: each has another one.
+    net ^ nth.wrapping_mul(0x9e37_79b1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_has_stalled_when_several_of_it_have() {
+        let mut stalls = Stalls::NEW;
+        let hash = |n: u32| n.wrapping_mul(0x85eb_ca6b).rotate_left(11) ^ 0x1234_5678;
+        let net = Some(0xdead_beef);
+        for n in 0..HOSTS {
+            assert!(
+                !stalls.has_host(3, hash(100), net),
+                "{n} hosts have stalled"
+            );
+            // Once or several times.
+            for _ in 0..10 {
+                stalls.note_host(3, hash(n), net);
+            }
+            assert!(stalls.has_host(3, hash(n), net));
+        }
+        assert!(stalls.has_host(3, hash(100), net) && stalls.has_host(4, hash(100), net));
+        assert!(!stalls.has_host(5, hash(100), net));
+        assert!(!stalls.has_host(3, hash(100), Some(5)) && !stalls.has_host(3, hash(100), None));
+        // Where each address is somebody else's it is for nobody else.
+        for n in 0..10 * HOSTS {
+            stalls.note_host(3, hash(n), None);
+        }
+        assert!(!stalls.has_host(3, hash(1000), None));
+    }
 
     #[test]
     fn who_has_stalled_is_known_in_this_time_and_the_next() {

@@ -73,8 +73,8 @@ impl Socket {
     /// The first of those that have this place.
     fn first(&self, place: Place) -> Option<Waiter> {
         let waits = |of: &Message| of.place == place && of.proved();
-        let mut all = self.messages.iter().filter(|(_, of)| waits(of));
-        all.next().map(|(number, _)| self.waiter(*number))
+        let all = self.messages.iter().filter(|(_, of)| waits(of));
+        all.min_by_key(|it| *it.0).map(|it| self.waiter(*it.0))
     }
 
     /// The first in the order in which those wait that need room: those that may have a part of
@@ -101,9 +101,9 @@ impl Socket {
     fn open_by(&mut self, peer: u32, length: Option<u32>, proved: bool) -> Place {
         let number = self.next;
         self.next += 1;
-        let oldest = self.first(Place::Waiting);
+        let turn = self.first(Place::Waiting);
         let has = proved.then(|| self.has(peer));
-        let (place, bytes) = self.budget.admit(number, length, oldest, has);
+        let (place, bytes) = self.budget.admit(number, length, turn, has);
         let message = Message {
             place,
             length,
@@ -123,8 +123,8 @@ impl Socket {
     fn prove(&mut self, number: u64) {
         let of = self.messages[&number];
         if !of.proved() {
-            let (oldest, has) = (self.first(Place::Waiting), self.has(of.peer));
-            let after = self.budget.prove(of.place, of.bytes, oldest, has);
+            let (turn, has) = (self.first(Place::Waiting), self.has(of.peer));
+            let after = self.budget.prove(of.place, of.bytes, turn, has);
             let of = self.messages.get_mut(&number).unwrap();
             (of.place, of.standing) = after;
         }
@@ -133,18 +133,17 @@ impl Socket {
     fn give(&mut self) {
         loop {
             let shortest = self.shortest();
-            let oldest = self.first(Place::Waiting);
+            let turn = self.first(Place::Waiting);
             let sharing = self.first(Place::Shared);
-            match self.budget.next(shortest, oldest, sharing) {
+            match self.budget.next(shortest, turn, sharing) {
                 Next::None => return,
                 Next::Reserve(it, place) => {
-                    let is_oldest = oldest.is_some_and(|oldest| oldest == it);
-                    self.budget.reserve(it.bytes, place, is_oldest);
+                    self.budget.reserve(it.bytes, place, turn == Some(it));
                     let of = self.messages.get_mut(&it.number).unwrap();
                     (of.place, of.bytes) = (place, it.bytes);
                 }
                 Next::Stream(it) => {
-                    self.budget.stream(oldest == Some(it));
+                    self.budget.stream(turn == Some(it));
                     let of = self.messages.get_mut(&it.number).unwrap();
                     (of.place, of.bytes) = (Place::Shared, 0);
                 }
@@ -653,6 +652,34 @@ fn a_turn_is_taken_beside_messages_that_stream() {
         socket.give();
         assert_eq!(socket.open_by(300, Some(total / 10), true), Place::Reserved);
     }
+}
+
+/// A peer whose messages go on slowly, one behind the other, keeps those that have less from no
+/// room: the turn of one of them waits for the others.
+#[test]
+fn who_waits_for_his_own_messages_holds_up_nobody_else() {
+    let mut socket = Socket::default();
+    socket.budget.resize(4 << 20);
+    let total = socket.budget.total();
+    let long = total / 2 - OVERHEAD;
+    // One is there and hardly goes on, others of it wait; and one of another peer.
+    let slow = socket.next;
+    assert_eq!(socket.open_by(1, Some(long), true), Place::Reserved);
+    for _ in 0..3 {
+        assert_eq!(socket.open_by(1, Some(long), true), Place::Waiting);
+    }
+    // Shorter ones of another one come and are read at once: always, though a turn is due.
+    for n in 0..4 * TURN {
+        let number = socket.next;
+        let place = socket.open_by(600, Some(total / 6), true);
+        assert_eq!(place, Place::Reserved, "the {n}th");
+        socket.leave(number);
+        socket.give();
+    }
+    socket.leave(slow);
+    socket.give();
+    assert_eq!(socket.place(slow + 1), Place::Reserved);
+    socket.check();
 }
 
 /// Where little is used short messages find room, whoever they are from.

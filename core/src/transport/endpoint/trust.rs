@@ -197,9 +197,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.keyed(0, from, purpose::VAIN)
     }
 
-    /// Where an incoming message's sender counts if it stalls: an address, or a /64 of them.
-    fn stalls_of(&self, from: &Address) -> u32 {
-        Net::of(from, 32, 64).hash(&self.key)
+    /// Where an incoming message's sender counts if it stalls: its address, and its /64 if it has
+    /// one.
+    fn stalls_of(&self, from: &Address) -> (u32, Option<u32>) {
+        let host = Net::of(from, 32, 128).hash(&self.key);
+        let net = (!from.is_ipv4()).then(|| Net::of(from, 32, 64).hash(&self.key));
+        (host, net)
     }
 
     /// A message is given up because it did not go on.
@@ -208,13 +211,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         // Whoever else's name a stranger has is not to blame.
         let message = self.ins.get(index).filter(|it| it.proven);
         if let Some(from) = message.map(|it| it.from) {
-            self.stalled.note(time_of(now), self.stalls_of(&from));
+            let (host, net) = self.stalls_of(&from);
+            self.stalled.note_host(time_of(now), host, net);
         }
     }
 
-    /// Whether a message of a sender was given up so some minutes ago, or less.
+    /// Whether a message of a sender was given up so some minutes ago, or less; or messages of
+    /// several of its /64.
     pub(super) fn stalled_before(&self, now: Nanos, from: &Address) -> bool {
-        !self.stalled.is_empty() && self.stalled.has(time_of(now), self.stalls_of(from))
+        if self.stalled.is_empty() {
+            return false;
+        }
+        let (host, net) = self.stalls_of(from);
+        self.stalled.has_host(time_of(now), host, net)
     }
 
     /// A message fails. If only a ticket has shown whose it is, and it drew tokens, it still

@@ -237,8 +237,8 @@ fn a_ticket_draws_no_more_by_turns() {
 /// have no more tokens is no excuse.
 #[test]
 fn tickets_hold_no_room_that_others_wait_for() {
-    for keep in [false, true] {
-        let from = host(1, false);
+    for (keep, v6) in [(false, false), (true, false), (true, true)] {
+        let from = host(1, v6);
         let (mut endpoint, mut io, ticket) = with_ticket(&from);
         io.wanted = Some(1 << 16);
         for cookie in 100..500_u64 {
@@ -259,7 +259,7 @@ fn tickets_hold_no_room_that_others_wait_for() {
         assert_eq!(endpoint.counts().1, 0, "kept by FINs: {keep}");
         assert!(io.failed.len() >= 400);
         assert!(io.failed.iter().all(|why| *why == Failure::Stalled));
-        // And their sender is known for it, for minutes, but nobody else.
+        // And their sender is known for it, for minutes, but nobody else, of its /64 neither.
         let later = NOW + Nanos(20 * Nanos::SECOND.0);
         let much_later = later + Nanos(2 << TICKET_BITS);
         let next = later + Nanos(1 << TICKET_BITS);
@@ -271,9 +271,9 @@ fn tickets_hold_no_room_that_others_wait_for() {
         ] {
             if now == next {
                 // Somebody else's stall in the meantime changes nothing.
-                endpoint.stalled.note(now.0 >> TICKET_BITS, 77);
+                endpoint.stalled.note_host(now.0 >> TICKET_BITS, 77, None);
             }
-            endpoint.receive(now, &host(n, false), opened(600, 1000, 0), &mut io);
+            endpoint.receive(now, &host(n, v6), opened(600, 1000, 0), &mut io);
             assert_eq!(io.stalled, stalled, "host {n} at {now:?}");
             until(&mut endpoint, now + Nanos(300 * Nanos::SECOND.0), &mut io);
         }
