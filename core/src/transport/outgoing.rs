@@ -94,6 +94,8 @@ pub(crate) struct Out<O> {
     pub(crate) soft: Option<Unreachable>,
     /// What the last CHALLENGE said, or else the peer's last ticket.
     pub(crate) echo: u64,
+    /// It need not be shown once more before.
+    shown_until: Nanos,
     /// How long the peer may be silent, as its SYNC has told it. The option may be changed later.
     timeout: Nanos,
     /// The peer knows the message, as its answer says.
@@ -211,6 +213,7 @@ impl<O> Out<O> {
             vain: u32::MAX,
             soft: None,
             echo: 0,
+            shown_until: Nanos::ZERO,
             timeout,
             open: false,
             answered: false,
@@ -307,11 +310,18 @@ impl<O> Out<O> {
         self.soft = None;
     }
 
-    /// The peer wants a proof of our address. It is alive, but need not know the message.
-    pub(crate) fn challenged(&mut self, now: Nanos, echo: u64) {
+    /// The peer wants a proof of our address. It is alive, but need not know the message. `false`:
+    /// it was shown this one a moment ago, less than half of `rto`. A peer that finds it wrong, and
+    /// asks again at once, is not to draw packets as fast as it can ask.
+    pub(crate) fn challenged(&mut self, now: Nanos, echo: u64, rto: Nanos) -> bool {
+        let shown = echo == self.echo && now < self.shown_until;
+        if !shown {
+            self.shown_until = now + Nanos(rto.0 / 2);
+        }
         // No sample of the round trip: a CHALLENGE overtakes data, of which nothing is known yet.
         (self.echo, self.heard, self.soft) = (echo, now, None);
         self.answered = true;
+        !shown
     }
 
     /// The round-trip time, as far as it is known here.

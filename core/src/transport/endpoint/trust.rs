@@ -445,7 +445,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(out) = self.outs.get_mut(index) else {
             return;
         };
-        out.challenged(at.now, challenge.echo);
+        if !out.challenged(at.now, challenge.echo, self.config.rto) {
+            return;
+        }
         // It is no question about data that may be lost.
         let sync = Sync {
             probe: false,

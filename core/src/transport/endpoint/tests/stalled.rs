@@ -139,3 +139,28 @@ fn a_peer_that_only_challenges_ends_in_a_time_out() {
     }
     panic!("it does not end");
 }
+
+/// A receiver that finds each echo wrong, and asks again at once, draws no more than two SYNCs in
+/// each `rto`; one that asks for another echo is answered.
+#[test]
+fn the_same_challenge_draws_no_stream_of_syncs() {
+    let config = config();
+    let (mut endpoint, mut io) = Between::new(false, &config).sender;
+    let Some(Packet::Sync(sync)) = io.take().into_iter().next() else {
+        panic!("no SYNC");
+    };
+    let mut ask = |now, echo| {
+        let challenge = Packet::Challenge(wire::Challenge {
+            cookie: sync.cookie,
+            echo,
+            ticket: false,
+        });
+        endpoint.receive(now, &host(2, false), challenge, &mut io);
+        let syncs = io.take().into_iter();
+        syncs.filter(|it| matches!(it, Packet::Sync(_))).count()
+    };
+    let drawn: usize = (0..1000).map(|_| ask(NOW, 5)).sum();
+    assert_eq!(drawn, 1);
+    assert_eq!(ask(NOW, 6), 1);
+    assert_eq!(ask(NOW + config.rto, 6), 1);
+}
