@@ -6,7 +6,7 @@ use super::trust::{net, Proof};
 use super::*;
 use crate::transport::config::Policy;
 use crate::transport::feedback::Credit;
-use crate::transport::host::{Refusal, Sender};
+use crate::transport::host::{Failure, Refusal, Sender};
 use crate::transport::incoming::many_are_silent;
 use crate::transport::wire::{Sync, SYNC_LEN};
 
@@ -22,10 +22,20 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ) {
         self.stats.count(Counter::SyncReceived);
         let hash = self.hash_in(sync.cookie, from);
+        let mut shown = None;
         if let Some(index) = self.look_up_in(hash, sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
-            self.move_to(at, index);
-            return self.on_sync_again(at.now, index, sync, host);
+            if !self.is_in_doubt(index, sync) {
+                self.move_to(at, index);
+                return self.on_sync_again(at.now, index, sync, host);
+            }
+            let proof = self.proof(at.now, from, sync);
+            if proof == Proof::None {
+                return self.challenge_stranger(at, from, sync, host);
+            }
+            let why = Failure::Reset(ResetCode::Unknown);
+            self.in_failed(at.now, index, why, host);
+            shown = Some(proof);
         }
         if let Some(length) = self.remembered.length(hash, sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
@@ -40,7 +50,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             .and_then(|peer| self.peers.all.get(peer))
             .map_or((0, 0), |peer| (peer.incoming, peer.half_open));
         let under_way = self.ins.len();
-        let proof = self.proof(at.now, from, sync);
+        let proof = shown.unwrap_or_else(|| self.proof(at.now, from, sync));
         let to_remember = self.remembered.len().saturating_add(under_way);
         let most = self.config.max_remembered;
         // Others' forged ones take nothing of what those get that can show who they are.
@@ -99,6 +109,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let opened = (user, window, proof);
         self.begin(at, from, sync, (index, peer, hash), opened, host);
+    }
+
+    /// Whether a SYNC contradicts the one that a stranger's message began with: then one of the two
+    /// is forged, and who shows its address first is right.
+    fn is_in_doubt(&self, index: u32, sync: &Sync) -> bool {
+        let message = self.ins.get(index).filter(|it| !it.proven && !it.sealed);
+        message.is_some_and(|it| {
+            let length = sync.length.zip(it.length);
+            it.ports() != (sync.source, sync.destination) || length.is_some_and(|(a, b)| a != b)
+        })
     }
 
     /// How many more messages may come in.

@@ -157,3 +157,40 @@ fn a_proof_without_memory_is_not_asked_for_again() {
     endpoint.receive(NOW, &from, Packet::Sync(again), &mut io);
     assert_eq!(endpoint.stats().get(Counter::SenderProven), 1);
 }
+
+/// Whoever has seen a cookie can begin a message with it first, in its sender's name. That neither
+/// sends questions to and fro without end nor decides what the message is.
+#[test]
+fn a_forged_beginning_does_not_keep_the_right_one_out() {
+    let right = sync(7, 3000);
+    let other_port = Sync {
+        destination: right.destination + 1,
+        ..right
+    };
+    for forged in [other_port, sync(7, 2999)] {
+        let (mut endpoint, mut io) = new(&config());
+        let from = host(1, false);
+        endpoint.receive(NOW, &from, Packet::Sync(forged), &mut io);
+        io.take();
+        endpoint.receive(NOW, &from, Packet::Sync(right), &mut io);
+        let echo = echo(&io.take()).expect("a CHALLENGE");
+        let shown = Sync { echo, ..right };
+        endpoint.receive(NOW, &from, Packet::Sync(shown), &mut io);
+        assert_eq!(endpoint.stats().get(Counter::EchoWrong), 0);
+        assert_eq!(
+            endpoint.stats().get(Counter::SenderProven),
+            0,
+            "it is known from its SYNC"
+        );
+        let message = endpoint.ins.get(endpoint.in_id(0).index).unwrap();
+        let ports = (right.source, right.destination);
+        assert_eq!(
+            (message.ports(), message.length, message.proven),
+            (ports, right.length, true)
+        );
+        // Now it is the one that is forged that has no effect.
+        endpoint.receive(NOW, &from, Packet::Sync(forged), &mut io);
+        let message = endpoint.ins.get(endpoint.in_id(0).index).unwrap();
+        assert_eq!((message.ports(), message.length), (ports, right.length));
+    }
+}
