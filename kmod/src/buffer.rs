@@ -3,31 +3,14 @@
 
 use crate::charges::Charges;
 use crate::incoming::Incoming;
-use crate::memory::atomic;
+use crate::queue::{Queue, Queued};
 use kernel::prelude::*;
-use kernel::rbtree::RBTree;
 use knet_transport::SockAddress;
-use turnstile_core::transport::budget::{self, Budget, Class, Next, Place, Standing};
+use turnstile_core::transport::budget::{self, Budget, Next, Place, Standing};
 use turnstile_core::transport::host::{InId, Sender};
-
-/// So many messages that are not where they belong in the order of those that wait are put there in
-/// one call.
-const REORDERED: u32 = 8;
 
 /// A message is short if it is no longer than this part of the buffer.
 const SHORT_PART: u32 = 16;
-
-/// A message that waits.
-struct Queued {
-    id: InId,
-    from: SockAddress,
-    /// Its length, or its window if it shares.
-    bytes: u32,
-    /// Where it is in the order of those that wait.
-    class: Class,
-    /// It shares, and still has strangers' room.
-    former: bool,
-}
 
 /// What became of an attempt to give room.
 pub(crate) enum Given {
@@ -46,11 +29,9 @@ pub(crate) struct Buffer {
     /// What each sender has of it.
     charges: Charges,
     /// Those that wait to be reserved.
-    waiting: RBTree<u64, Queued>,
-    /// The same in the order in which they get room: by their classes and lengths.
-    by_length: RBTree<(Class, u32, u64), ()>,
-    /// Those that share, in the order in which they become exclusive.
-    sharing: RBTree<u64, Queued>,
+    waiting: Queue,
+    /// Those that share, and wait to be exclusive.
+    sharing: Queue,
     /// Its size at first and at most, unless the application sets one.
     pub(crate) first: u32,
     pub(crate) most: u32,
@@ -67,9 +48,8 @@ impl Buffer {
         Self {
             budget: Budget::new(),
             charges: Charges::new(),
-            waiting: RBTree::new(),
-            by_length: RBTree::new(),
-            sharing: RBTree::new(),
+            waiting: Queue::new(Place::Waiting),
+            sharing: Queue::new(Place::Shared),
             first,
             most,
             grown: 0,
@@ -92,12 +72,12 @@ impl Buffer {
             true => length.filter(|&length| length <= self.budget.total() / SHORT_PART),
             false => length,
         };
-        let oldest = self.first_of(&self.waiting);
+        let turn = self.waiting.turn(&self.charges);
         if !sender.proved {
-            return Some(self.budget.admit(number, length, oldest, None));
+            return Some(self.budget.admit(number, length, turn, None));
         }
         let has = self.charges.join(from, sender.stalled).ok()?;
-        let (place, window) = self.budget.admit(number, length, oldest, Some(has));
+        let (place, window) = self.budget.admit(number, length, turn, Some(has));
         let bytes = length.filter(|_| place == Place::Waiting).unwrap_or(window);
         if self.wait(number, id, from, place, bytes).is_err() {
             self.budget.leave(place, window, Standing::Known);
@@ -115,7 +95,7 @@ impl Buffer {
     #[inline(never)]
     pub(crate) fn prove(&mut self, id: InId, message: &mut Incoming) -> Result {
         let (number, from) = (message.number, message.from);
-        let oldest = self.first_of(&self.waiting);
+        let turn = self.waiting.turn(&self.charges);
         // It may have done so since.
         let stalled = message.stalled || self.charges.has(&from).stalled;
         let has = self.charges.join(&from, stalled)?;
@@ -126,10 +106,9 @@ impl Buffer {
         self.wait(number, id, &from, message.place, bytes)
             .inspect_err(|_| self.charges.leave(&from, Place::Waiting, 0))?;
         let bytes = message.charged();
-        let (place, standing) = self.budget.prove(message.place, bytes, oldest, has);
-        if let Some(queued) = self.sharing.get_mut(&number) {
-            queued.former = standing == Standing::Former;
-        }
+        let (place, standing) = self.budget.prove(message.place, bytes, turn, has);
+        self.sharing
+            .set_former(number, standing == Standing::Former);
         (message.place, message.standing) = (place, standing);
         let charged = self.budget.charged(place, bytes);
         self.charges.more(&from, place, charged);
@@ -151,9 +130,10 @@ impl Buffer {
             ..
         } = message;
         match place {
-            Place::Waiting => drop(self.waits_no_more(*number)),
-            Place::Shared => drop(self.sharing.remove(number)),
-            Place::Reserved | Place::Spare | Place::Exclusive => {}
+            Place::Waiting => drop(self.waiting.leave(*number, &mut self.charges)),
+            Place::Shared => drop(self.sharing.leave(*number, &mut self.charges)),
+            Place::Exclusive => self.charges.leaves_queue(from, *place),
+            Place::Reserved | Place::Spare => {}
         }
         if *standing != Standing::Stranger {
             let charged = self.budget.charged(*place, message.charged());
@@ -164,7 +144,7 @@ impl Buffer {
 
     /// A message that shares is complete: what it takes is a reservation from now on.
     pub(crate) fn settle(&mut self, message: &mut Incoming) {
-        self.sharing.remove(&message.number);
+        self.sharing.leave(message.number, &mut self.charges);
         let length = message.length.unwrap_or(message.contiguous);
         let held = message.segments.truesize();
         let (window, standing) = (message.window, message.standing);
@@ -185,82 +165,32 @@ impl Buffer {
         place: Place,
         bytes: u32,
     ) -> Result {
-        let queued = Queued {
-            id,
-            from: *from,
-            bytes,
-            class: Class::First,
-            former: false,
+        let queue = match place {
+            Place::Waiting => &mut self.waiting,
+            Place::Shared => &mut self.sharing,
+            Place::Exclusive => {
+                // It has had its turn, and its sender's others have theirs after others'.
+                self.charges.joins_queue(from, place);
+                return Ok(());
+            }
+            Place::Reserved | Place::Spare => return Ok(()),
         };
-        match place {
-            Place::Waiting => self.wait_for_room(number, queued),
-            Place::Shared => {
-                let place = self.sharing.try_create_and_insert(number, queued, atomic());
-                place.map(drop)
-            }
-            Place::Reserved | Place::Spare | Place::Exclusive => Ok(()),
-        }
-    }
-
-    fn wait_for_room(&mut self, number: u64, mut queued: Queued) -> Result {
-        let has = self.charges.has(&queued.from);
-        queued.class = self.budget.class(queued.bytes, has);
-        let order = (queued.class, queued.bytes, number);
-        self.waiting
-            .try_create_and_insert(number, queued, atomic())?;
-        let ordered = self.by_length.try_create_and_insert(order, (), atomic());
-        if ordered.is_err() {
-            self.waiting.remove(&number);
-        }
-        ordered.map(drop)
-    }
-
-    /// A message waits for room no more.
-    fn waits_no_more(&mut self, number: u64) -> Option<Queued> {
-        let queued = self.waiting.remove_node(&number)?.to_key_value().1;
-        self.by_length.remove(&(queued.class, queued.bytes, number));
-        Some(queued)
-    }
-
-    /// The message that gets room first of those that wait to be reserved. `None`: none waits.
-    /// Its class depends on what its sender has, which may have changed: then it is put where it
-    /// belongs. `Err`: this is to be asked again.
-    fn first_in_order(&mut self) -> Result<Option<budget::Waiter>, ()> {
-        for _ in 0..REORDERED {
-            let Some((class, bytes, number)) =
-                self.by_length.cursor_front().map(|it| *it.current().0)
-            else {
-                return Ok(None);
-            };
-            let Some(queued) = self.waiting.get_mut(&number) else {
-                return Ok(None);
-            };
-            let has = self.charges.has(&queued.from);
-            let now = self.budget.class(bytes, has);
-            if now == class {
-                return Ok(Some(budget::Waiter { number, bytes, has }));
-            }
-            queued.class = now;
-            if let Some(node) = self.by_length.remove_node(&(class, bytes, number)) {
-                let node = node.into_reservation().into_node((now, bytes, number), ());
-                drop(self.by_length.insert(node));
-            }
-        }
-        Err(())
+        queue.join(number, (id, from, bytes), &self.budget, &mut self.charges)
     }
 
     /// Gives room to the message that waits for it, if there is some.
     pub(crate) fn give_room(&mut self) -> Given {
-        let Ok(shortest) = self.first_in_order() else {
+        let shortest = self.waiting.shortest(&self.budget, &self.charges);
+        let turn = self.waiting.next_turn(&self.charges);
+        let sharing = self.sharing.next_turn(&self.charges);
+        let (Ok(shortest), Ok(turn), Ok(sharing)) = (shortest, turn, sharing) else {
             return Given::Again;
         };
-        let oldest = self.first_of(&self.waiting);
-        let sharing = self.first_of(&self.sharing);
-        let given = match self.budget.next(shortest, oldest, sharing) {
+        let given = match self.budget.next(shortest, turn, sharing) {
             Next::None => None,
-            Next::Reserve(it, place) => self.reserve(it, place, oldest == Some(it)),
-            Next::Stream(it) => self.stream(it, oldest == Some(it)),
-            Next::Promote => self.promote(),
+            Next::Reserve(it, place) => self.reserve(it, place, turn == Some(it)),
+            Next::Stream(it) => self.stream(it, turn == Some(it)),
+            Next::Promote => sharing.and_then(|it| self.promote(it.number)),
         };
         given.map_or(Given::Nothing, |(id, place, ahead)| {
             Given::Room(id, place, ahead)
@@ -271,34 +201,40 @@ impl Buffer {
         &mut self,
         it: budget::Waiter,
         place: Place,
-        is_oldest: bool,
+        is_turn: bool,
     ) -> Option<(InId, Place, u32)> {
         let Queued {
             id, from, bytes, ..
-        } = self.waits_no_more(it.number)?;
-        self.budget.reserve(bytes, place, is_oldest);
+        } = match is_turn {
+            true => self.waiting.take_turn(it.number, &mut self.charges),
+            false => self.waiting.leave(it.number, &mut self.charges),
+        }?;
+        self.budget.reserve(bytes, place, is_turn);
         let charged = self.budget.charged(place, bytes);
         self.charges.more(&from, place, charged);
         Some((id, place, bytes))
     }
 
-    fn stream(&mut self, it: budget::Waiter, is_oldest: bool) -> Option<(InId, Place, u32)> {
-        let waits = self.waiting.get(&it.number)?;
+    fn stream(&mut self, it: budget::Waiter, is_turn: bool) -> Option<(InId, Place, u32)> {
+        let waits = self.waiting.get(it.number)?;
         let (id, from) = (waits.id, waits.from);
         // Without memory it goes on waiting, until somebody asks again.
         self.wait(it.number, id, &from, Place::Shared, 0).ok()?;
-        self.waits_no_more(it.number)?;
-        self.budget.stream(is_oldest);
+        self.waiting.leave(it.number, &mut self.charges)?;
+        self.budget.stream(is_turn);
         Some((id, Place::Shared, 0))
     }
 
-    fn promote(&mut self) -> Option<(InId, Place, u32)> {
-        let (_, node) = self.sharing.cursor_front_mut()?.remove_current();
-        let (number, queued) = node.to_key_value();
+    fn promote(&mut self, number: u64) -> Option<(InId, Place, u32)> {
         let Queued {
-            id, from, bytes, ..
-        } = queued;
-        let standing = match queued.former {
+            id,
+            from,
+            bytes,
+            former,
+            ..
+        } = self.sharing.take_turn(number, &mut self.charges)?;
+        self.charges.joins_queue(&from, Place::Exclusive);
+        let standing = match former {
             true => Standing::Former,
             false => Standing::Known,
         };
@@ -308,16 +244,5 @@ impl Buffer {
         let after = self.budget.charged(Place::Exclusive, bytes);
         self.charges.more(&from, Place::Exclusive, after);
         Some((id, Place::Exclusive, ahead))
-    }
-
-    /// The first of a queue.
-    fn first_of(&self, queue: &RBTree<u64, Queued>) -> Option<budget::Waiter> {
-        let first = queue.cursor_front()?;
-        let (number, queued) = first.current();
-        Some(budget::Waiter {
-            number: *number,
-            bytes: if queued.former { 0 } else { queued.bytes },
-            has: self.charges.has(&queued.from),
-        })
     }
 }

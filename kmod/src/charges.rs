@@ -15,6 +15,10 @@ type Key = (u128, u32);
 struct Sum {
     messages: u32,
     bytes: u32,
+    /// So many of the messages wait to be reserved.
+    waiting: u32,
+    /// So many stream: they share or are exclusive.
+    streaming: u32,
     /// One of the messages was given up because it did not go on.
     stalled: bool,
 }
@@ -53,8 +57,8 @@ impl Charges {
         let Some(sum) = self.peers.get_mut(&key) else {
             let sum = Sum {
                 messages: 1,
-                bytes: 0,
                 stalled,
+                ..Sum::default()
             };
             self.peers.try_create_and_insert(key, sum, atomic())?;
             return Ok(self.has(from));
@@ -90,6 +94,33 @@ impl Charges {
             if self.peers.get(&before).is_some_and(|sum| sum.messages == 0) {
                 self.peers.remove(&before);
             }
+        }
+    }
+
+    /// A message of a sender begins to wait for a reservation, or to stream. Returns how many others
+    /// of his do so.
+    pub(crate) fn joins_queue(&mut self, from: &SockAddress, place: Place) -> u32 {
+        let Some(queued) = self.queued(from, place) else {
+            return 0;
+        };
+        let before = *queued;
+        *queued = before.saturating_add(1);
+        before
+    }
+
+    /// It does so no more.
+    pub(crate) fn leaves_queue(&mut self, from: &SockAddress, place: Place) {
+        if let Some(queued) = self.queued(from, place) {
+            *queued = queued.saturating_sub(1);
+        }
+    }
+
+    fn queued(&mut self, from: &SockAddress, place: Place) -> Option<&mut u32> {
+        let sum = self.peers.get_mut(&peer(from))?;
+        match place {
+            Place::Waiting => Some(&mut sum.waiting),
+            Place::Shared | Place::Exclusive => Some(&mut sum.streaming),
+            Place::Reserved | Place::Spare => None,
         }
     }
 

@@ -50,6 +50,7 @@ mod netlink;
 mod outgoing;
 mod ports;
 mod promotable;
+mod queue;
 mod receive;
 mod room;
 mod send;

@@ -21,10 +21,12 @@
 //! any number of one peer's, or of one network's.
 //!
 //! What waits is given room in the order of its length, the shortest first, those before that may
-//! have a part of what is spare; and now and then the one that has waited longest: after `TURN`
-//! others nothing that came later takes the room that it waits for ([`Budget::next`]) but what is
-//! spare. If what its own sender has is in the way, those that have much less need not wait. Room
-//! becomes free when whole messages are read, when the exclusive one ends, and when one
+//! have a part of what is spare; and now and then another one has its turn: after `TURN` others
+//! nothing that came later takes the room that it waits for ([`Budget::next`]) but what is spare.
+//! Peers have turns one after the other, each with the one of its messages that has waited longest
+//! ([`Rounds`]), and those that have stalled have none before others. If what the peer itself has
+//! is in the way, those that have much less need not wait. Messages become exclusive in the same
+//! order. Room becomes free when whole messages are read, when the exclusive one ends, and when one
 //! that makes no progress is given up, so that nothing waits for ever.
 //!
 //! Anybody can begin a message in another's name. So as long as its sender has not *proved* its
@@ -38,10 +40,12 @@
 //! as it is allowed to, and has its first size again when nothing is in it.
 
 pub use self::place::{Class, Has, Next, Place, Standing, Waiter};
+pub use self::rounds::Rounds;
 
 use super::room::left;
 
 mod place;
+mod rounds;
 
 /// Bytes that are counted for each message beside its own.
 pub const OVERHEAD: u32 = 1024;
@@ -323,10 +327,18 @@ impl Budget {
         self.waiting != 0 || self.sharing != 0
     }
 
+    /// In which order peers have turns.
+    pub fn turn(has: Has) -> Class {
+        match has.stalled {
+            true => Class::Last,
+            false => Class::First,
+        }
+    }
+
     /// Whether the one whose turn is next is to have room before one whose sender has `other`. Not
     /// while it has to wait for the end of one that streams, which may never come.
     fn is_turn_due(&self, next: Option<Waiter>, other: Has) -> bool {
-        let Some(next) = next.filter(|_| self.passed >= TURN) else {
+        let Some(next) = next.filter(|it| self.passed >= TURN && !it.has.stalled) else {
             return false;
         };
         let all = self.main_part(self.total);

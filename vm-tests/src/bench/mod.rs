@@ -69,7 +69,7 @@ pub fn run() -> Result<bool> {
             case: set_up.name.into(),
         });
         let began = Instant::now();
-        match bench.measure(set_up) {
+        match bench.measure_least(set_up) {
             Ok(measured) => {
                 println!("bench: {}: {:?}", set_up.name, measured.direct);
                 report.setups.push(measured);
@@ -136,6 +136,18 @@ impl Bench {
             meter,
             noqueue: BTreeMap::new(),
         })
+    }
+
+    /// The cheapest of as many measurements as the set-up says.
+    fn measure_least(&mut self, set_up: &SetUp) -> Result<Figures> {
+        let mut least = self.measure(set_up)?;
+        for _ in 1..set_up.times {
+            let next = self.measure(set_up)?;
+            if next.direct.enqueue < least.direct.enqueue {
+                least = next;
+            }
+        }
+        Ok(least)
     }
 
     fn measure(&mut self, set_up: &SetUp) -> Result<Figures> {

@@ -74,6 +74,7 @@ const ALL: &[&[Case]] = &[
     transport::outage::CASES,
     transport::churn::CASES,
     transport::crowded::CASES,
+    transport::turns::CASES,
     transport::programs::CASES,
     fuzz::CASES,
 ];

@@ -388,11 +388,11 @@ mod tests {
             change(&mut boot.messages[0]);
             [boot]
         };
-        expect(&with(|it| it.instructions = 81_618.0 * 1.02), &[]);
-        expect(&with(|it| it.instructions = 83_251.0), &["no message"]);
+        expect(&with(|it| it.instructions = 83_590.0 * 1.02), &[]);
+        expect(&with(|it| it.instructions = 85_262.0), &["no message"]);
         expect(&with(|it| it.what = "other".into()), &["no message"]);
         let mut boots = [example(), example()];
-        boots[1].messages[1].instructions = 248_832.0;
+        boots[1].messages[1].instructions = 250_778.0;
         expect(&boots, &["no message"]);
     }
 

@@ -28,7 +28,8 @@ pub enum Standing {
     Known,
 }
 
-/// In which order messages that wait get room; of a class the shortest first.
+/// In which order messages that wait get room; of a class the shortest first, or for turns and
+/// those that stream by [rounds](super::Rounds).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// They may have a part of what is spare.

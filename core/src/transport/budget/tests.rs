@@ -13,6 +13,8 @@ struct Socket {
     budget: Budget,
     next: u64,
     messages: BTreeMap<u64, Message>,
+    /// Of those that wait, and of those that share.
+    rounds: [Rounds; 2],
 }
 
 #[derive(Clone, Copy)]
@@ -27,6 +29,8 @@ struct Message {
     /// Its sender, 256 of which are a network.
     peer: u32,
     complete: bool,
+    /// In which it has its turn.
+    round: u32,
 }
 
 impl Message {
@@ -49,6 +53,26 @@ impl Socket {
                 .sum(),
             stalled: peer == STALLED,
         }
+    }
+
+    /// The rounds that a message in this place has its turn in.
+    fn rounds(&mut self, place: Place) -> &mut Rounds {
+        let [waiting, sharing] = &mut self.rounds;
+        match place {
+            Place::Waiting => waiting,
+            _ => sharing,
+        }
+    }
+
+    /// A message that is in no queue, or is to be in this one, joins it.
+    fn join(&mut self, number: u64, place: Place) {
+        let peer = self.messages[&number].peer;
+        let all = self.messages.iter().filter(|(at, of)| {
+            **at != number && of.peer == peer && of.place == place && of.proved()
+        });
+        let queued = all.count() as u32;
+        let round = self.rounds(place).of(queued);
+        self.messages.get_mut(&number).unwrap().round = round;
     }
 
     fn waiter(&self, number: u64) -> Waiter {
@@ -74,7 +98,11 @@ impl Socket {
     fn first(&self, place: Place) -> Option<Waiter> {
         let waits = |of: &Message| of.place == place && of.proved();
         let all = self.messages.iter().filter(|(_, of)| waits(of));
-        all.min_by_key(|it| *it.0).map(|it| self.waiter(*it.0))
+        let order = |(number, of): &(&u64, &Message)| {
+            let stalled = of.peer == STALLED;
+            (stalled, of.round, **number)
+        };
+        all.min_by_key(order).map(|it| self.waiter(*it.0))
     }
 
     /// The first in the order in which those wait that need room: those that may have a part of
@@ -115,14 +143,17 @@ impl Socket {
             },
             peer,
             complete: false,
+            round: 0,
         };
         self.messages.insert(number, message);
+        self.join(number, place);
         place
     }
 
     fn prove(&mut self, number: u64) {
         let of = self.messages[&number];
         if !of.proved() {
+            self.join(number, of.place);
             let (turn, has) = (self.first(Place::Waiting), self.has(of.peer));
             let after = self.budget.prove(of.place, of.bytes, turn, has);
             let of = self.messages.get_mut(&number).unwrap();
@@ -141,9 +172,14 @@ impl Socket {
                     self.budget.reserve(it.bytes, place, turn == Some(it));
                     let of = self.messages.get_mut(&it.number).unwrap();
                     (of.place, of.bytes) = (place, it.bytes);
+                    let round = of.round;
+                    if turn == Some(it) {
+                        self.rounds(Place::Waiting).reach(round);
+                    }
                 }
                 Next::Stream(it) => {
                     self.budget.stream(turn == Some(it));
+                    self.join(it.number, Place::Shared);
                     let of = self.messages.get_mut(&it.number).unwrap();
                     (of.place, of.bytes) = (Place::Shared, 0);
                 }
@@ -153,6 +189,8 @@ impl Socket {
                     let ahead = self.budget.promote(number, of.bytes, of.standing);
                     (of.place, of.bytes) = (Place::Exclusive, ahead);
                     of.standing = Standing::Known;
+                    let round = of.round;
+                    self.rounds(Place::Shared).reach(round);
                 }
             }
         }
@@ -654,10 +692,30 @@ fn a_turn_is_taken_beside_messages_that_stream() {
     }
 }
 
-/// A peer whose messages go on slowly, one behind the other, keeps those that have less from no
-/// room: the turn of one of them waits for the others.
+/// Who has many messages that stream has one turn in each round, and none before others after it
+/// has stalled.
 #[test]
-fn who_waits_for_his_own_messages_holds_up_nobody_else() {
+fn streams_have_turns_by_peers() {
+    let mut socket = Socket::default();
+    socket.budget.resize(2 << 20);
+    for peer in [STALLED, STALLED, 1, 1, 1, 1, 300, 2, 1, 300] {
+        socket.open_by(peer, None, true);
+    }
+    let mut order = std::vec::Vec::new();
+    while let Some(number) = socket.budget.exclusive() {
+        order.push(socket.messages[&number].peer);
+        socket.check();
+        socket.leave(number);
+        socket.give();
+    }
+    let s = STALLED;
+    assert_eq!(order, [s, 1, 300, 2, 1, 300, 1, 1, 1, s]);
+}
+
+/// The same of those that wait for a reservation: a peer whose messages go on slowly, one behind
+/// the other, keeps others from room only while others' are read, and long ones for one message.
+#[test]
+fn turns_are_peers_turns() {
     let mut socket = Socket::default();
     socket.budget.resize(4 << 20);
     let total = socket.budget.total();
@@ -668,18 +726,52 @@ fn who_waits_for_his_own_messages_holds_up_nobody_else() {
     for _ in 0..3 {
         assert_eq!(socket.open_by(1, Some(long), true), Place::Waiting);
     }
-    // Shorter ones of another one come and are read at once: always, though a turn is due.
-    for n in 0..4 * TURN {
+    let other = socket.next;
+    assert_eq!(socket.open_by(2, Some(long), true), Place::Waiting);
+    // Shorter ones of a third one come and are read at once: always, though turns are due.
+    let shorter = |socket: &mut Socket, most: u32| {
+        for n in 0..most {
+            let number = socket.next;
+            let place = socket.open_by(600, Some(total / 6), true);
+            assert_eq!(place, Place::Reserved, "the {n}th");
+            socket.leave(number);
+            socket.give();
+        }
+    };
+    shorter(&mut socket, 4 * TURN);
+    socket.leave(slow);
+    socket.give();
+    // The oldest one has its turn, and then the other's.
+    assert_eq!(socket.place(slow + 1), Place::Reserved);
+    shorter(&mut socket, TURN);
+    socket.leave(slow + 1);
+    socket.give();
+    assert_eq!(socket.place(other), Place::Reserved);
+    socket.check();
+}
+
+/// Who has stalled has no turn.
+#[test]
+fn who_has_stalled_has_no_turn() {
+    let mut socket = Socket::default();
+    socket.budget.resize(4 << 20);
+    let total = socket.budget.total();
+    let long = total / 2 - OVERHEAD;
+    let first = socket.next;
+    assert_eq!(socket.open_by(STALLED, Some(long), true), Place::Reserved);
+    for _ in 0..3 {
+        assert_eq!(socket.open_by(STALLED, Some(long), true), Place::Waiting);
+    }
+    for _ in 0..2 * TURN {
         let number = socket.next;
-        let place = socket.open_by(600, Some(total / 6), true);
-        assert_eq!(place, Place::Reserved, "the {n}th");
+        assert_ne!(socket.open_by(1, Some(total / 8), true), Place::Waiting);
         socket.leave(number);
         socket.give();
     }
-    socket.leave(slow);
+    // But what nobody else wants is for it, too.
+    socket.leave(first);
     socket.give();
-    assert_eq!(socket.place(slow + 1), Place::Reserved);
-    socket.check();
+    assert_eq!(socket.place(first + 1), Place::Reserved);
 }
 
 /// Where little is used short messages find room, whoever they are from.

@@ -41,6 +41,7 @@ pub(super) mod streaming;
 mod support;
 pub(super) mod timing;
 mod tools;
+pub(super) mod turns;
 pub(super) mod uplinks;
 mod watch;
 
