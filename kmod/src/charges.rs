@@ -97,8 +97,8 @@ impl Charges {
         }
     }
 
-    /// A message of a sender begins to wait for a reservation, or to stream. Returns how many others
-    /// of his do so.
+    /// A message of a sender begins to wait for a reservation, or to stream. Returns how many
+    /// others of his do so.
     pub(crate) fn joins_queue(&mut self, from: &SockAddress, place: Place) -> u32 {
         let Some(queued) = self.queued(from, place) else {
             return 0;

@@ -85,7 +85,10 @@ impl Queue {
         if ordered.is_ok() && self.has_lengths() {
             ordered = self.lengths.try_create_and_insert(length, (), atomic());
         }
-        ordered.map(drop).inspect_err(|_| drop(self.remove(number)))
+        if ordered.is_err() {
+            self.remove(number);
+        }
+        ordered.map(drop)
     }
 
     fn remove(&mut self, number: u64) -> Option<Queued> {

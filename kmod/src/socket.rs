@@ -68,8 +68,8 @@ pub(crate) struct Socket {
     /// The next message to send has this number.
     pub(crate) next_outgoing: u32,
 
-    /// The receive buffer.
-    pub(crate) buffer: Buffer,
+    /// The receive buffer; apart, as it has no place on a stack where sockets are made.
+    pub(crate) buffer: KBox<Buffer>,
     /// The messages that come in or were not read, by number.
     pub(crate) messages: RBTree<u64, Where>,
     /// Those that are complete, in the order in which they can be read.
@@ -108,7 +108,7 @@ impl Counted {
 }
 
 impl Socket {
-    pub(crate) fn new(sock: SockRef, first: u32, most: u32) -> Self {
+    pub(crate) fn new(sock: SockRef, buffer: KBox<Buffer>) -> Self {
         Self {
             sock,
             closed: false,
@@ -130,7 +130,7 @@ impl Socket {
             open: None,
             failed: None,
             next_outgoing: 0,
-            buffer: Buffer::new(first, most),
+            buffer,
             messages: RBTree::new(),
             done: RBTree::new(),
             reading: None,

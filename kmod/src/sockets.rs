@@ -55,7 +55,8 @@ impl Sockets {
     pub(crate) fn add(&mut self, sock: &Sock, first: u32, most: u32) -> Result {
         let handle = self.next;
         let place = RBTreeNodeReservation::new(atomic())?;
-        let socket = Socket::new(sock.hold(), first, most);
+        let buffer = KBox::new(Buffer::new(first, most), atomic())?;
+        let socket = Socket::new(sock.hold(), buffer);
         drop(self.all.insert(place.into_node(handle, socket)));
         self.next = handle.wrapping_add(1);
         sock.set_handle(handle);
@@ -79,7 +80,7 @@ impl Sockets {
             return;
         };
         let now = socket.sock.receive_buffer();
-        let buffer = &mut socket.buffer;
+        let buffer: &mut Buffer = &mut socket.buffer;
         if socket.sock.receive_is_set() {
             return buffer.budget.resize(now);
         }
@@ -101,7 +102,7 @@ impl Sockets {
         let Some(socket) = self.all.get_mut(&handle).filter(|it| !it.closed) else {
             return;
         };
-        let (sock, buffer) = (&socket.sock, &mut socket.buffer);
+        let (sock, buffer) = (&socket.sock, &socket.buffer);
         let budget = &buffer.budget;
         if buffer.grown == 0 && !buffer.stunted && budget.is_at_rest() {
             return;
@@ -135,7 +136,7 @@ impl Sockets {
         let Some(socket) = self.all.get_mut(&handle) else {
             return;
         };
-        let buffer = &mut socket.buffer;
+        let buffer: &mut Buffer = &mut socket.buffer;
         let before = core::mem::replace(&mut buffer.grown, grown);
         let was_stunted = core::mem::replace(&mut buffer.stunted, stunted);
         self.stunted = self
