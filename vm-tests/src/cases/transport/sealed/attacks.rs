@@ -3,6 +3,7 @@
 //! but count.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{bail, ensure, Context, Result};
@@ -203,7 +204,14 @@ fn witnessed(net: &Net, v6: bool) -> Result<[Vec<Vec<u8>>; 2]> {
             let came = listener.recv_message(len)?;
             content::check(number as u64, 0, &came.data)?;
         }
-        delivered(&socket, 3)?;
+        // Its end is told by a packet of its own.
+        let mut stream = socket.begin(there, &SendOptions::default())?;
+        stream.write_all(&[3; 100_000])?;
+        std::thread::sleep(Duration::from_millis(20));
+        stream.finish()?;
+        drop(stream);
+        listener.recv_message(100_000)?;
+        delivered(&socket, 4)?;
         drop(listener);
         socket.send_to(&[1; 100], there, &SendOptions::default())?;
         let done = socket.wait_completion(Some(Duration::from_secs(10)))?;
@@ -238,7 +246,7 @@ pub(super) fn on_path(ctx: &mut Ctx) -> Result<()> {
                 *seen.entry(kind).or_insert(0) += frames.len();
             }
         }
-        for kind in ["Sync", "Data", "Token", "Ack", "Reset"] {
+        for kind in ["Sync", "Data", "Token", "Ack", "Fin", "Reset"] {
             ensure!(seen.contains_key(kind), "no {kind} was sent: {seen:?}");
         }
         exchange(&net, &[100, 10_000])?;
