@@ -102,7 +102,7 @@ pub(crate) fn complaint(line: &str, by_kernel: Option<&str>) -> Option<&'static 
 
 /// What the kernel says before the trace of an allocation that fails because a test wants it to
 /// (`/proc/self/fail-nth`).
-const INJECTED: &str = "FAULT_INJECTION: forcing a failure";
+pub(crate) const INJECTED: &str = "FAULT_INJECTION: forcing a failure";
 /// Lines after it in which such a trace, and what is said of the failure, mean nothing. A fault
 /// that shows meanwhile has a line of its own that says what it is.
 const TRACE: u32 = 100;

@@ -65,7 +65,10 @@ impl Watch {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(found),
                 // Records were overwritten before they were read: go on with the oldest one kept.
-                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
+                // That may be in the midst of the trace of a failure that a test wanted.
+                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {
+                    self.reader.complaint(complaints::INJECTED, None);
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error).context("reading /dev/kmsg"),
             }
