@@ -39,7 +39,7 @@ local codes = {
     [6] = "protocol error",
 }
 -- Bytes before payload and spans.
-local sizes = { 44, 18, 22, 16, 16, 20, 16, 20 }
+local sizes = { 44, 18, 22, 16, 16, 22, 16, 20 }
 -- The flag that says that a packet of a type is sealed, by its bit, and the bytes that follow.
 local sealed_bits = { 5, 6, 5, 5, 5, 5, 5, 5 }
 local SEAL_LEN = 32
@@ -93,6 +93,7 @@ local f = {
     span_end = ProtoField.uint32("turnstile.span.end", "End", base.DEC),
     received = ProtoField.uint32("turnstile.received", "Received (bytes)", base.DEC),
     window = ProtoField.uint32("turnstile.window", "Window (bytes)", base.DEC),
+    allowance = ProtoField.uint16("turnstile.allowance", "Allowance (64 bytes)", base.DEC),
     code = ProtoField.uint16("turnstile.code", "Code", base.DEC, codes),
     sync_in = ProtoField.framenum("turnstile.sync_in", "Opened in", base.NONE, frametype.REQUEST),
     token_in = ProtoField.framenum(
@@ -335,6 +336,7 @@ show[ACK] = function(tree, tvb)
     local received, window = tvb(12, 4):uint(), tvb(16, 4):uint()
     tree:add(f.received, tvb(12, 4))
     tree:add(f.window, tvb(16, 4))
+    tree:add(f.allowance, tvb(20, 2))
     local wrong
     if tvb(1, 1):uint() ~= 0 then
         wrong = "priority"

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 0 | version (high four bits, [`VERSION`]) and type (low four bits, [`Type`]) |
 //! | 1 | priority: on tokens, 0 is the highest |
-//! | 2 | flags, see [`FLAG_UNSCHEDULED`] and the others. A port looks at this one only, and ignores the rest |
+//! | 2 | flags, see [`FLAG_UNSCHEDULED`] and the others. A port looks at those of data only |
 //! | 3 | reserved, 0 |
 //!
 //! The fields after them are in [`transport::wire`](crate::transport::wire).
@@ -22,6 +22,10 @@ pub const LEN: usize = 4;
 pub const FLAGS: usize = 2;
 /// On [`Type::Data`]: sent without a token, in the first round trip.
 pub const FLAG_UNSCHEDULED: u8 = 1 << 0;
+/// On [`Type::Data`]: sent without a token, since the receiver allows so much. Ports put it into
+/// the data band, before other data as long as that is not for long; the link that it came by has
+/// less time for what tokens ask for.
+pub const FLAG_UNASKED: u8 = 1 << 1;
 /// On [`Type::Sync`]: the message's length is not known yet.
 pub const FLAG_UNKNOWN_SIZE: u8 = 1 << 1;
 /// On [`Type::Sync`]: the priority byte is the application's choice, and overrides the receiver's
@@ -119,6 +123,12 @@ impl Header {
     #[inline]
     pub const fn is_unscheduled(&self) -> bool {
         matches!(self.kind, Type::Data) && self.flags & FLAG_UNSCHEDULED != 0
+    }
+
+    /// A data packet that no token asked for, and that goes with those that one did.
+    #[inline]
+    pub const fn is_unasked(&self) -> bool {
+        matches!(self.kind, Type::Data) && self.flags & FLAG_UNASKED != 0
     }
 
     /// The bytes on the wire.

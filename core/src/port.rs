@@ -71,9 +71,12 @@
 //! in force. No packet's way through the port is another for it. [`Port::note_link_speed`] puts an
 //! end to it, and what is queued then leaves by the new rates.
 
+pub mod arrivals;
 pub mod band;
 pub mod classify;
 pub mod config;
+mod early;
+pub mod flows;
 pub mod layout;
 mod leaving;
 mod line;
@@ -90,7 +93,7 @@ use self::line::{Amount, Backlogged, Line};
 use crate::port::band::Band;
 use crate::port::classify::Reading;
 pub use crate::port::config::TOKEN_SLACK_INTERVALS;
-use crate::port::config::{Config, Order, Resolved, FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
+use crate::port::config::{Config, Order, Resolved, TokenDrop, FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
 use crate::port::marker::Markers;
 use crate::port::signals::Policer;
 use crate::queue::{DropCause, Framing, Meta, Packet, Queue, Sink};
@@ -159,6 +162,15 @@ pub struct Port<Q: Queue> {
     stats: PortStats,
     config: Config,
     resolved: Resolved,
+    /// Until when the tokens that have left ask for all of the link's time, and how many they are:
+    /// [`arrivals`].
+    asked: Nanos,
+    sent: u64,
+    /// When the group's next token leaves, if that was put off.
+    delayed: Nanos,
+    /// How much went or may go before other data, and how much of that had gone then: [`early`].
+    ahead: u64,
+    gone: u64,
 }
 
 impl<Q: Queue> Port<Q> {
@@ -181,6 +193,11 @@ impl<Q: Queue> Port<Q> {
         stats: PortStats::EMPTY,
         config: Config::DEFAULT,
         resolved: Resolved::EMPTY,
+        asked: Nanos::ZERO,
+        sent: 0,
+        delayed: Nanos::ZERO,
+        ahead: 0,
+        gone: 0,
     };
 
     /// An empty port. `resolved` is what [`Config::validate`] gave for `config`.
@@ -274,6 +291,11 @@ impl<Q: Queue> Port<Q> {
             let line = self.line_mut(Slot::new(band));
             line.aside.cap = Amount { packets, bytes };
             line.set_room();
+            if band == Band::Data {
+                let early = self.line_mut(Slot::EARLY);
+                early.aside.cap = Amount { packets, bytes };
+                early.set_room();
+            }
             if let Some(class) = self.classes.get_mut(usize::from(band.minor())) {
                 if band.exists(&config) {
                     *class = Slot::arriving(band).index() as u8;
@@ -346,9 +368,13 @@ impl<Q: Queue> Port<Q> {
         sink: &mut impl Sink<Q::Packet>,
         surplus: impl Fn(&Line<Q>) -> bool,
     ) {
+        self.look_beside();
         for band in (0..Band::COUNT).filter_map(Band::from_index) {
             self.drop_while(Slot::new(band), cause, sink, &surplus);
         }
+        self.look_beside();
+        self.drop_while(Slot::EARLY, cause, sink, &surplus);
+        self.look_beside();
     }
 
     fn drop_expired(&mut self, now: Nanos, slot: Slot, sink: &mut impl Sink<Q::Packet>) {
@@ -424,7 +450,8 @@ impl<Q: Queue> Port<Q> {
     }
 
     /// A packet for `band` arrives. If its queue is at the cap, it goes to the sink; of a full
-    /// token queue, tokens that have expired go first.
+    /// token queue, tokens that have expired go first, and then, unless configured otherwise, one
+    /// of the [flow](flows) that has most.
     #[inline]
     pub fn enqueue(
         &mut self,
@@ -573,22 +600,53 @@ impl<Q: Queue> Port<Q> {
         let meta = packet.meta();
         let slot = match slot {
             Slot::UNPAID => self.pay(now, &meta, || false),
+            Slot::UNASKED => self.early_or_data(&meta),
             slot => slot,
         };
+        self.look_beside();
         // There may be room, but more has never been queued.
         let line = self.line_mut(slot);
         line.make_room(&meta);
         if slot.is_token() && !line.has_room(&meta) {
             self.drop_expired(now, slot, sink);
             self.line_mut(slot).make_room(&meta);
+            let fair = self.config.token_drop == TokenDrop::Fair;
+            let line = self.line_mut(slot);
+            if fair && !line.has_room(&meta) && meta.segs == 1 {
+                self.displace(slot, &packet, sink);
+                self.line_mut(slot).make_room(&meta);
+            }
         }
-        match self.try_enqueue(now, slot, packet) {
+        let queued = self.try_enqueue(now, slot, packet);
+        if slot == Slot::EARLY {
+            self.look_beside();
+        }
+        match queued {
             Ok(()) => Enqueue::Queued,
             Err(packet) => {
                 self.line_mut(slot).aside.refused_full(&meta);
                 sink.dropped(packet, slot.band(), DropCause::OverLimit);
                 Enqueue::Dropped
             }
+        }
+    }
+
+    /// A token arrives at a full queue: one of another [flow](flows) may have to go for it. Nothing
+    /// is [fresh](Port::try_enqueue_fresh).
+    fn displace(&mut self, slot: Slot, packet: &Q::Packet, sink: &mut impl Sink<Q::Packet>) {
+        let ethernet = self.markers.ethernet();
+        let line = self.line_mut(slot);
+        let mut seen = [0; flows::LOOKS];
+        let looked = line.queue.flows(ethernet, &mut seen);
+        let Some(queued) = seen.get(..looked) else {
+            return;
+        };
+        let place = flows::displaced(queued, packet.flow(ethernet));
+        if let Some(packet) = place.and_then(|place| line.displace(place)) {
+            if line.queue.is_empty() {
+                self.backlogged.clear(slot.bit());
+            }
+            sink.dropped(packet, slot.band(), DropCause::Displaced);
         }
     }
 
@@ -611,7 +669,11 @@ impl<Q: Queue> Port<Q> {
 
     /// The counters of a band; they stay when the port loses the band.
     pub fn stats(&self, band: Band) -> BandStats {
-        self.lines[Slot::new(band).index()].stats()
+        let stats = self.lines[Slot::new(band).index()].stats();
+        match band {
+            Band::Data => stats.and(&self.lines[Slot::EARLY.index()].stats()),
+            _ => stats,
+        }
     }
 
     /// The counters of the port.
@@ -644,7 +706,11 @@ impl<Q: Queue> Port<Q> {
 
     /// What is in a band's own queue.
     pub fn queued(&self, band: Band) -> Queued {
-        let Amount { packets, bytes } = self.lines[Slot::new(band).index()].queued();
+        let mut queued = self.lines[Slot::new(band).index()].queued();
+        if band == Band::Data {
+            queued = queued.plus(self.lines[Slot::EARLY.index()].queued());
+        }
+        let Amount { packets, bytes } = queued;
         Queued { packets, bytes }
     }
 

@@ -5,6 +5,7 @@
 
 use crate::options::limits;
 use crate::port::band::Band;
+use crate::port::flows::{Flow, LOOKS};
 use crate::port::marker::field::{Label, Place};
 use crate::units::Nanos;
 
@@ -35,6 +36,12 @@ pub trait Packet {
     fn label(&self, _ethernet: bool) -> Option<Label> {
         None
     }
+    /// What a token's [flow](crate::port::flows) is, 0 if unknown. `ethernet`: as for
+    /// [`Packet::label`].
+    #[inline]
+    fn flow(&self, _ethernet: bool) -> Flow {
+        0
+    }
     /// Writes the two bits of the ECN field that [`Packet::label`] found at `place`, and nothing
     /// else. `false`: that failed, and nothing has changed.
     #[inline]
@@ -44,6 +51,8 @@ pub trait Packet {
 }
 
 /// An unbounded FIFO; the port enforces the bounds.
+///
+/// Nothing takes time that grows with the number of packets.
 pub trait Queue: Sized {
     /// An empty queue.
     const EMPTY: Self;
@@ -57,6 +66,17 @@ pub trait Queue: Sized {
     fn front(&self) -> Option<Meta>;
     /// [`Packet::set_enqueued`] for the packet at the head.
     fn set_front_enqueued(&mut self, now: Nanos);
+    /// The [flows](crate::port::flows) of the first packets, from the head on, and how many they
+    /// are. None where packets tell no flow: then what arrives last is dropped.
+    #[inline]
+    fn flows(&mut self, _ethernet: bool, _flows: &mut [Flow; LOOKS]) -> usize {
+        0
+    }
+    /// Takes a packet out of those, by its place.
+    #[inline]
+    fn remove(&mut self, _place: usize) -> Option<Self::Packet> {
+        None
+    }
     /// Whether nothing is queued.
     fn is_empty(&self) -> bool;
 }
@@ -103,6 +123,9 @@ pub trait Sink<P> {
 pub enum DropCause {
     /// It arrived when its queue was at the cap.
     OverLimit,
+    /// A token that was queued, and gave way to one of a flow that has fewer in the queue, which
+    /// was at the cap. It counts as one that was over the limit.
+    Displaced,
     /// A token that waited longer than the expiry.
     Expired,
     /// A `change` lowered the cap or removed the band.

@@ -231,6 +231,11 @@ impl Shaper {
         }
     }
 
+    /// The last packet that was charged takes so much longer.
+    pub(crate) fn delay(&mut self, time: Nanos) {
+        self.next += time;
+    }
+
     /// Changes rate and slack from now on. The time of the next packet stays (rounded up to a
     /// nanosecond), but is at most the time of `wire_len` bytes at the new rate after `now`: the
     /// debt of a packet sent at a much lower rate must not stall the port.

@@ -19,7 +19,8 @@ pub struct BandStats {
     pub sent_packets: u64,
     /// Bytes that left.
     pub sent_bytes: u64,
-    /// Packets dropped on arrival because the queue was at its cap.
+    /// Packets dropped because one arrived when the queue was at its cap: that one, or of tokens
+    /// one of the flow that had most there.
     pub over_limit: u64,
     /// Tokens dropped because they had waited longer than the expiry.
     pub expired: u64,
@@ -58,6 +59,34 @@ impl BandStats {
                 .checked_div(self.sojourn_count)
                 .unwrap_or(0),
         )
+    }
+
+    /// Of a band that has two queues: `self`'s, and the other's.
+    pub(crate) fn and(mut self, other: &Self) -> Self {
+        let sums: [(&mut u64, u64); 14] = [
+            (&mut self.offered_packets, other.offered_packets),
+            (&mut self.offered_bytes, other.offered_bytes),
+            (&mut self.sent_packets, other.sent_packets),
+            (&mut self.sent_bytes, other.sent_bytes),
+            (&mut self.over_limit, other.over_limit),
+            (&mut self.expired, other.expired),
+            (&mut self.trimmed, other.trimmed),
+            (&mut self.purged, other.purged),
+            (&mut self.dropped_bytes, other.dropped_bytes),
+            (&mut self.refused, other.refused),
+            (&mut self.queued_packets, other.queued_packets),
+            (&mut self.queued_bytes, other.queued_bytes),
+            (&mut self.sojourn_total, other.sojourn_total),
+            (&mut self.sojourn_count, other.sojourn_count),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.wrapping_add(more);
+        }
+        // Each has the most of both together.
+        self.max_packets = self.max_packets.max(other.max_packets);
+        self.max_bytes = self.max_bytes.max(other.max_bytes);
+        self.sojourn_max = self.sojourn_max.max(other.sojourn_max);
+        self
     }
 
     /// Packets dropped by the port itself, whatever the cause.
@@ -129,7 +158,7 @@ impl BandStats {
     #[inline]
     pub(crate) fn lost(&mut self, meta: &Meta, cause: DropCause) {
         let counter = match cause {
-            DropCause::OverLimit => &mut self.over_limit,
+            DropCause::OverLimit | DropCause::Displaced => &mut self.over_limit,
             DropCause::Expired => &mut self.expired,
             DropCause::Trimmed => &mut self.trimmed,
             DropCause::Purged => &mut self.purged,

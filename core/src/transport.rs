@@ -28,6 +28,7 @@ macro_rules! step {
     };
 }
 
+mod allowance;
 mod bucket;
 pub mod budget;
 pub mod config;

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use turnstile_core::header;
 use turnstile_core::port::band::Band;
-use turnstile_core::port::classify::{classify, classify_fast, Reading, USEFUL_LEN};
+use turnstile_core::port::classify::{classify, classify_fast, is_unasked, Reading, USEFUL_LEN};
 use turnstile_core::port::config::Config;
 use turnstile_core::port::uapi::class;
 
@@ -184,6 +184,7 @@ proptest! {
         if let Some(minor) = classify_fast(&frame, Reading::of(&config), &config.dscp) {
             let band = Band::from_minor(minor, &config).unwrap_or(Band::Data);
             prop_assert_eq!(band, classify(protocol, &network, Some(mac), &config));
+            prop_assert!(band != Band::Data || !is_unasked(protocol, &network));
         }
     }
 
@@ -195,7 +196,8 @@ proptest! {
         let plain = network[0] == 0x45 || (network[0] == 0x60 && network[6] == 17);
         let plain = plain && (protocol == 0x0800 || protocol == 0x86dd);
         let class = classify_fast(&frame, Reading::of(&Config::DEFAULT), &Config::DEFAULT.dscp);
-        prop_assert_eq!(class.is_some(), plain);
+        let unasked = is_unasked(protocol, &network);
+        prop_assert_eq!(class.is_some(), plain && !unasked);
     }
 
     #[test]

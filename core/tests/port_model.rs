@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use turnstile_core::port::band::Band;
-use turnstile_core::port::config::{Config, Drain, Expiry, Order, Phantom, Tokens};
+use turnstile_core::port::config::{Config, Drain, Expiry, Order, Phantom, TokenDrop, Tokens};
 use turnstile_core::port::{Dequeue, Enqueue, Port, Slot};
 use turnstile_core::units::Nanos;
 
@@ -121,6 +121,10 @@ fn config() -> impl Strategy<Value = Config> {
                     token_limit,
                     token_expiry,
                     order,
+                    token_drop: match priorities % 4 {
+                        0 => TokenDrop::Last,
+                        _ => TokenDrop::Fair,
+                    },
                     unscheduled,
                     data_limit,
                     signal_limit,
@@ -223,15 +227,21 @@ impl Pair {
     fn packet(&mut self, len: u32, segs: u32) -> P {
         self.next_id += 1;
         let config = self.port.config();
-        P::new(self.next_id, len, segs, config.overhead, config.mpu)
+        let mut packet = P::new(self.next_id, len, segs, config.overhead, config.mpu);
+        // A flow that has many, and others.
+        packet.flow = [1, 1, 1, 2, 2, 3, self.next_id][len as usize % 7];
+        packet
     }
 
     fn put(&mut self, band: Band, len: u32, segs: u32) {
         let packet = self.packet(len, segs);
-        let expected = self.model.enqueue(self.now, band, packet.clone());
+        let unasked = self.port.map_band(band) == Band::Data && self.next_id % 3 == 0;
+        let model = &mut self.model;
+        let expected = model.enqueue(self.now, band, packet.clone(), unasked);
         let now = Nanos(self.now);
         let meta = packet.meta;
         let slot = match self.port.slot(band) {
+            Slot::DATA if unasked => Slot::UNASKED,
             Slot::UNPAID if self.next_id % 3 == 0 => Slot::UNPAID,
             Slot::UNPAID if self.port.try_pay(meta.wire_len) => Slot::SIGNAL,
             Slot::UNPAID => self.port.pay(now, &meta, || false),

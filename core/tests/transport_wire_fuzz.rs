@@ -102,6 +102,7 @@ fn any(rng: &mut Rng) -> Packet {
             cookie,
             received: number(rng),
             window: number(rng),
+            allowance: 0,
             last: bit(8),
         }),
         6 => Packet::Challenge(Challenge {

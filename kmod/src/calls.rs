@@ -511,7 +511,7 @@ impl State {
         if let Some(socket) = self.sockets.get_mut(handle) {
             socket.end_sending(number);
             if let Some(message) = &message {
-                socket.freed(message.share().as_ref(), message.charged);
+                socket.freed(&message.share(), message.charged);
             }
         }
         if let Some(message) = message {

@@ -303,17 +303,17 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         // One that shares waits itself, and has an eighth with others; one that waits has nothing.
         let holds = !matches!(message.place, Place::Shared | Place::Waiting);
         let room = socket.buffer.budget.is_wanted() && holds;
-        // It is read to its end before others.
-        let turn = socket.reading == Some(message.number)
-            && message.begun
-            && !socket.alternate
-            && !socket.done.is_empty();
-        if room || turn {
+        if room || socket.is_read_for_others(message) {
             return Some(message.least());
         }
         // Others are slower without what it has of what all buffers may grow by.
         let growth = holds && self.sockets.stunts_others(&socket.buffer);
         growth.then(|| message.least_slow())
+    }
+
+    fn is_urgent(&mut self, message: &Incoming) -> bool {
+        let socket = self.sockets.get(message.socket);
+        socket.is_some_and(|socket| socket.is_read_for_others(message))
     }
 
     fn in_done(&mut self, _id: InId, mut message: Incoming) {
@@ -323,8 +323,8 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         let handle = message.socket;
         if let Some(socket) = self.socket(handle) {
             socket.complete(message);
-            // Others may have what it was given and did not need.
-            if socket.buffer.budget.is_wanted() {
+            // Others may have what it was given and did not need. Or it waits for another's end.
+            if socket.buffer.budget.is_wanted() || socket.read_for_others().is_some() {
                 self.sockets.mark_promotable(handle);
             }
         }
@@ -356,7 +356,13 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         let freed = more.min(message.charged);
         message.charged = message.charged.saturating_sub(freed);
         if let Some(socket) = self.socket(message.socket) {
-            socket.freed(message.share().as_ref(), freed);
+            socket.freed(&message.share(), freed);
+        }
+    }
+
+    fn out_drained(&mut self, message: &mut Outgoing) {
+        if let Some(socket) = self.socket(message.socket) {
+            socket.look_again();
         }
     }
 
@@ -373,7 +379,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             Err(failure) => of_failure(failure),
         };
         socket.end_sending(message.number);
-        socket.freed(share.as_ref(), message.charged);
+        socket.freed(&share, message.charged);
         if errno != 0 {
             socket.failed = Some((message.number, errno));
         }

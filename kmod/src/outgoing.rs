@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A message that goes out, as the socket's side keeps it.
 
+use crate::room::Share;
 use knet_transport::{SockAddress, Tie, Writer, Written};
 use turnstile_core::transport::host::OutId;
 
@@ -25,6 +26,8 @@ pub(crate) struct Outgoing {
     pub(crate) to: SockAddress,
     /// Its peer has only a part of the send buffer.
     pub(crate) shares: bool,
+    /// It takes of what is spared for short messages.
+    pub(crate) spare: bool,
     /// The device that it has to go by; 0: the tie's, or any.
     pub(crate) device: u32,
     /// What the socket was tied to when it began.
@@ -32,9 +35,12 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// The peer of whose part of the send buffer it takes.
-    pub(crate) fn share(&self) -> Option<SockAddress> {
-        self.shares.then_some(self.to)
+    /// What it takes of the send buffer.
+    pub(crate) fn share(&self) -> Share {
+        Share {
+            to: self.shares.then_some(self.to),
+            spare: self.spare,
+        }
     }
 }
 

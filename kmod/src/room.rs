@@ -97,6 +97,15 @@ impl Peers {
     }
 }
 
+/// What a message takes of a send buffer.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Share {
+    /// The peer of whose part. `None`: a peer that has all for itself.
+    pub(crate) to: Option<SockAddress>,
+    /// Of what is spared for short messages.
+    pub(crate) spare: bool,
+}
+
 /// Room that somebody waits for.
 pub(crate) struct Wanted {
     /// Whom it is for. `None`: a peer that has all for itself.

@@ -3,6 +3,7 @@
 
 use crate::errno;
 use crate::outgoing::{Open, Outgoing, OVERHEAD};
+use crate::room::Share;
 use crate::state::{address, State, Turnstile};
 use kernel::prelude::*;
 use knet_transport::{
@@ -54,14 +55,24 @@ struct Going {
     to: SockAddress,
     /// The peer has only a part of the send buffer.
     shares: bool,
+    /// It takes of what is spared for short messages.
+    spare: bool,
     length: Option<u32>,
     written: u32,
     stage: Stage,
 }
 
 impl Going {
-    fn share(&self) -> Option<SockAddress> {
+    /// The peer of whose part of the send buffer it takes.
+    fn peer(&self) -> Option<SockAddress> {
         self.shares.then_some(self.to)
+    }
+
+    fn share(&self) -> Share {
+        Share {
+            to: self.peer(),
+            spare: self.spare,
+        }
     }
 }
 
@@ -192,6 +203,7 @@ impl Call<'_, '_> {
             data: None,
             to: open.to,
             shares: open.shares,
+            spare: false,
             length: open.length,
             written: open.written,
             stage: Stage::Begun(open.id, open.number),
@@ -229,6 +241,7 @@ impl Call<'_, '_> {
             data: Some(data),
             to,
             shares: peer != Some(to),
+            spare: false,
             length,
             written: 0,
             stage: Stage::New(Beginning {
@@ -326,14 +339,16 @@ impl Call<'_, '_> {
 
     /// How many bytes may be copied, at least 1. A message that has not begun waits for a place,
     /// too.
-    fn wait_for_room(&mut self, going: &Going, left: u32) -> Result<Room> {
+    fn wait_for_room(&mut self, going: &mut Going, left: u32) -> Result<Room> {
         let handle = self.sock.handle();
         let (overhead, whole) = match going.stage {
             Stage::New(_) => (OVERHEAD, self.whole),
             Stage::Begun(..) => (0, false),
         };
-        let share = going.share();
-        let (mut failed, mut short) = (false, false);
+        let share = going.peer();
+        // One that begins, and all of which is here.
+        let all = matches!(going.stage, Stage::New(_)) && going.length == Some(left);
+        let (mut failed, mut short, mut spare) = (false, false, false);
         // Who is not connected may have another peer with a place, of which poll does not know.
         let any = !self.sock.is_connected();
         let path = match &going.stage {
@@ -353,11 +368,16 @@ impl Call<'_, '_> {
                 return true;
             };
             let (state, outbox) = state.parts();
+            let (mut promised, mut charged) = (0, 0);
             if let Stage::Begun(id, number) = going.stage {
-                if state.endpoint.out_mut(id).is_none() {
-                    failed = true;
-                    result = Err(state.why_failed(handle, number));
-                    return true;
+                promised = state.endpoint.promised(id);
+                match state.endpoint.out_mut(id) {
+                    Some(message) => charged = message.charged,
+                    None => {
+                        failed = true;
+                        result = Err(state.why_failed(handle, number));
+                        return true;
+                    }
                 }
             }
             if let Some(to) = &path {
@@ -396,6 +416,24 @@ impl Call<'_, '_> {
             };
             result = Ok(Room { bytes, whole });
             short = free < enough;
+            spare = short && all && socket.has_spare_room(share.as_ref(), left, overhead);
+            if spare {
+                short = false;
+                result = Ok(Room {
+                    bytes: left,
+                    whole: true,
+                });
+            }
+            if short && promised != 0 {
+                let bytes = left.min(socket.promised_room(promised, charged));
+                if bytes > free {
+                    short = false;
+                    result = Ok(Room {
+                        bytes,
+                        whole: false,
+                    });
+                }
+            }
             if short {
                 socket.wants(share, enough.saturating_add(overhead));
             }
@@ -410,6 +448,7 @@ impl Call<'_, '_> {
                 self.try_again_later(short);
             }
         })?;
+        going.spare |= spare;
         if failed {
             // Whatever this call has given.
             self.told = true;
@@ -569,8 +608,8 @@ impl State {
         let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
         let number = socket.next_outgoing;
         let share = going.share();
-        socket.begin_sending(number, share.as_ref())?;
-        socket.take(share.as_ref(), charged);
+        socket.begin_sending(number, &share)?;
+        socket.take(&share, charged);
         let path = beginning.path;
         let what = host::Outgoing {
             source: beginning.source,
@@ -592,6 +631,7 @@ impl State {
             began: now,
             to: going.to,
             shares: going.shares,
+            spare: going.spare,
             device: beginning.device,
             tie: beginning.tie,
         };
@@ -611,7 +651,7 @@ impl State {
             }
             Err((why, message)) => {
                 socket.end_sending(number);
-                socket.freed(share.as_ref(), charged);
+                socket.freed(&share, charged);
                 match why {
                     SendError::TooMany => {
                         going.data = Some(message.written);
@@ -647,7 +687,7 @@ impl State {
         message.charged = message.charged.saturating_add(copied);
         let share = message.share();
         if let Some(socket) = self.sockets.get_mut(handle) {
-            socket.take(share.as_ref(), copied);
+            socket.take(&share, copied);
         }
         let now = now();
         let (endpoint, mut surroundings) = self.split(outbox, now);

@@ -7,7 +7,7 @@ use crate::keys::Choice;
 use crate::memory::atomic;
 use crate::outgoing::{Open, OVERHEAD};
 use crate::promotable::Marked;
-use crate::room::{Peers, Room, Wanted};
+use crate::room::{Peers, Room, Share, Wanted};
 use crate::waiting::Waiter;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
@@ -18,6 +18,13 @@ use turnstile_core::transport::room::left;
 
 /// A send buffer is never taken to be smaller.
 const LEAST_SEND: u32 = 16 << 10;
+
+/// Messages of no more than such a part of the send buffer are short, and such a part of it is
+/// theirs beside it.
+const SHORT_PART: u32 = 32;
+const SPARE_PART: u32 = 4;
+/// As much beside the send buffer is for messages whose receivers wait for more of them.
+const PROMISED_PART: u32 = 4;
 
 /// So much room is worth telling of to who may send to any peer.
 const WORTH: u32 = 4 << 10;
@@ -46,6 +53,9 @@ pub(crate) struct Socket {
     pub(crate) queued: u32,
     /// What its peers have of the send buffer, of those that have only a part.
     pub(crate) peers: Peers,
+    /// The same of what is spared for short messages, and how much of that all have.
+    pub(crate) spared: Peers,
+    pub(crate) spare: u32,
     /// Room that somebody waits for.
     pub(crate) wanted: Option<Wanted>,
     /// A message that nobody could wait for found no room, though there is some: nothing to tell of
@@ -120,6 +130,8 @@ impl Socket {
             scarce: 0,
             queued: 0,
             peers: Peers::new(),
+            spared: Peers::new(),
+            spare: 0,
             wanted: None,
             short: false,
             again: 0,
@@ -178,6 +190,49 @@ impl Socket {
                 net.saturating_sub(peer),
             ),
             free: left(self.free_for_all(), peer, host, net),
+        }
+    }
+
+    /// Whether a message of so many bytes is short, and may have them, and so many more, of what is
+    /// spared for such ones: they need not wait until some of a long one before them has been
+    /// delivered, whose turn may be late.
+    pub(crate) fn has_spare_room(&self, to: Option<&SockAddress>, len: u32, more: u32) -> bool {
+        let (size, _) = self.room();
+        if len > size / SHORT_PART || self.is_scarce() {
+            return false;
+        }
+        let all = size / SPARE_PART;
+        let free = match to {
+            None => all.saturating_sub(self.spare),
+            Some(to) => {
+                let [peer, host, net] = self.spared.of(to);
+                let free = all.saturating_mul(2).saturating_sub(self.spare);
+                left(free, peer, host, net)
+            }
+        };
+        free >= len.saturating_add(more)
+    }
+
+    /// What a message may have whatever others have: one whose receiver has said that it has room
+    /// for so many `promised` bytes, and which is `charged` with so many. That is of a quarter of
+    /// the buffer's size beside it, and what is sent at once does not stay there.
+    ///
+    /// Others may have filled the buffer, and wait at the same receiver for the end of this one.
+    pub(crate) fn promised_room(&self, promised: u32, charged: u32) -> u32 {
+        let (size, _) = self.room();
+        if self.is_scarce() {
+            return 0;
+        }
+        let all = size.saturating_add(size / PROMISED_PART);
+        let left = all.saturating_sub(self.queued);
+        promised.min(left.saturating_sub(charged) / 2)
+    }
+
+    /// Whoever waits for room looks whether there is some.
+    pub(crate) fn look_again(&mut self) {
+        if self.wanted.take().is_some() {
+            self.short = false;
+            self.sock.writable();
         }
     }
 
@@ -245,20 +300,24 @@ impl Socket {
     }
 
     /// A message goes out, or could not be begun with this number: no memory.
-    pub(crate) fn begin_sending(&mut self, number: u32, share: Option<&SockAddress>) -> Result {
+    pub(crate) fn begin_sending(&mut self, number: u32, share: &Share) -> Result {
         // Its place first, so that nothing can fail afterwards.
         let nobody = OutId {
             index: u32::MAX,
             generation: u32::MAX,
         };
-        if let Some(to) = share {
-            self.peers.prepare(to)?;
+        let peers = match share.spare {
+            true => &mut self.spared,
+            false => &mut self.peers,
+        };
+        if let Some(to) = &share.to {
+            peers.prepare(to)?;
         }
         self.sending
             .try_create_and_insert(number, nobody, atomic())
             .inspect_err(|_| {
-                if let Some(to) = share {
-                    self.peers.less(to, 0);
+                if let Some(to) = &share.to {
+                    peers.less(to, 0);
                 }
             })?;
         self.counted.outgoing = self.counted.outgoing.saturating_add(1);
@@ -275,23 +334,35 @@ impl Socket {
     /// Bytes that no receiver has acknowledged.
     pub(crate) fn unacknowledged(&self) -> u32 {
         let overhead = self.counted.outgoing.saturating_mul(OVERHEAD);
-        self.queued.saturating_sub(overhead)
+        let queued = self.queued.saturating_add(self.spare);
+        queued.saturating_sub(overhead)
     }
 
     /// Bytes of the send buffer are taken, and of the peer's part of it.
-    pub(crate) fn take(&mut self, share: Option<&SockAddress>, bytes: u32) {
-        self.queued = self.queued.saturating_add(bytes);
-        if let Some(to) = share {
-            self.peers.more(to, bytes);
+    pub(crate) fn take(&mut self, share: &Share, bytes: u32) {
+        let (queued, peers) = match share.spare {
+            true => (&mut self.spare, &mut self.spared),
+            false => (&mut self.queued, &mut self.peers),
+        };
+        *queued = queued.saturating_add(bytes);
+        if let Some(to) = &share.to {
+            peers.more(to, bytes);
         }
         self.short = false;
     }
 
     /// They are free again.
-    pub(crate) fn freed(&mut self, share: Option<&SockAddress>, bytes: u32) {
-        self.queued = self.queued.saturating_sub(bytes);
-        // What it may have at most depends on the others.
-        let drained = share.is_some_and(|to| self.peers.less(to, bytes)) || self.queued == 0;
+    pub(crate) fn freed(&mut self, share: &Share, bytes: u32) {
+        let (queued, peers) = match share.spare {
+            true => (&mut self.spare, &mut self.spared),
+            false => (&mut self.queued, &mut self.peers),
+        };
+        *queued = queued.saturating_sub(bytes);
+        let empty = *queued == 0;
+        // What it may have at most depends on the others. What is spared is for whoever waits with
+        // a short one.
+        let none = share.to.is_some_and(|to| peers.less(&to, bytes));
+        let drained = none || empty || share.spare;
         let was_scarce = core::mem::take(&mut self.scarce);
         let there = match &self.wanted {
             Some(wanted) if wanted.several => self.free_for_all() >= wanted.bytes,
@@ -381,6 +452,25 @@ impl Socket {
         if told {
             self.failed_reading = Some(errno);
             self.sock.readable();
+        }
+    }
+
+    /// Whether the message is being read, before others that are there as a whole: to its end.
+    pub(crate) fn is_read_for_others(&self, message: &Incoming) -> bool {
+        self.reading == Some(message.number)
+            && message.begun
+            && !self.alternate
+            && !self.done.is_empty()
+    }
+
+    /// What is being read so.
+    pub(crate) fn read_for_others(&self) -> Option<InId> {
+        if self.alternate || self.done.is_empty() {
+            return None;
+        }
+        match self.messages.get(&self.reading?)? {
+            Where::Coming(id) => Some(*id),
+            _ => None,
         }
     }
 

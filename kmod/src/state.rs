@@ -391,7 +391,8 @@ impl State {
             .offer_places(now(), |user, to| endpoint.may_send(user, to));
     }
 
-    /// Gives room to messages that wait at a socket, if there is some.
+    /// Gives room to messages that wait at a socket, if there is some, and the rank of those that
+    /// are whole to what is read before them.
     // Not inlined, so that packets that give no room need no stack for it.
     #[inline(never)]
     pub(crate) fn promote(&mut self, handle: u64, outbox: &mut Outbox) {
@@ -401,6 +402,12 @@ impl State {
             self.give_room(handle, outbox);
         }
         self.sockets.resize(handle);
+        let read = |socket: &Socket| socket.read_for_others();
+        if let Some(id) = self.sockets.get(handle).and_then(read) {
+            let now = now();
+            let (endpoint, mut surroundings) = self.split(outbox, now);
+            endpoint.hurry(Nanos(now), id, &mut surroundings);
+        }
     }
 
     /// Looks how large a socket's receive buffer is, and may be.

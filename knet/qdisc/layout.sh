@@ -31,7 +31,8 @@ tcf_result:
 tcmsg: tcm_handle tcm_info
 nlattr: nla_len nla_type
 sk_buff: cb len data_len head data KNET_SKB_NEXT=next KNET_SKB_DEV=dev
-    KNET_SKB_PRIORITY=priority KNET_SKB_PROTOCOL=protocol KNET_SKB_NETWORK_HEADER=network_header
+    KNET_SKB_PRIORITY=priority KNET_SKB_IIF=skb_iif KNET_SKB_PROTOCOL=protocol
+    KNET_SKB_NETWORK_HEADER=network_header
 net_device: KNET_DEVICE_TYPE=type
 '
 wanted=$(echo "$wanted" | sed -e ':a' -e 'N' -e '$!ba' -e 's/\n  */ /g')

@@ -7,15 +7,19 @@ use knet::{
 };
 use turnstile_core::{
     port::band::Band,
+    port::flows::{self, Flow, LOOKS},
     port::marker::field::{self, Label, Place, Version},
     queue::{DropCause, Framing, Meta, Packet, Queue, Sink},
     units::Nanos,
 };
 
 /// What the port keeps with a packet, and where in the 20 bytes of `skb->cb` that are a qdisc's
-/// own: the time of arrival and the length on the wire.
+/// own: the time of arrival, the length on the wire, and the flow, once somebody asks for it.
 const ENQUEUED: usize = 0;
 const WIRE_LEN: usize = ENQUEUED + size_of::<u64>();
+const FLOW: usize = WIRE_LEN + size_of::<u32>();
+/// Of a flow: nobody has asked for it. No packet's is that.
+const UNASKED: Flow = Flow::MAX;
 
 /// A packet in the port. The facts that the port works with are in its control block.
 pub(crate) struct PortPacket(pub(crate) Skb);
@@ -25,6 +29,7 @@ impl PortPacket {
     pub(crate) fn new(mut skb: Skb, framing: Framing) -> Self {
         let wire = framing.wire_len(skb.packet_len(), skb.segments());
         skb.set_private::<WIRE_LEN, u32>(wire);
+        skb.set_private::<FLOW, Flow>(UNASKED);
         PortPacket(skb)
     }
 }
@@ -37,6 +42,13 @@ fn meta(skb: &Skb) -> Meta {
         segs: skb.segments(),
         enqueued: Nanos(skb.private::<ENQUEUED, u64>()),
     }
+}
+
+/// The packet's flow.
+fn flow(skb: &Skb, ethernet: bool) -> Flow {
+    let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
+    let headers = skb.headers(medium(ethernet), &mut buffer);
+    flows::of(headers.protocol, headers.bytes)
 }
 
 impl Packet for PortPacket {
@@ -54,6 +66,10 @@ impl Packet for PortPacket {
         let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
         let headers = self.0.headers(medium(ethernet), &mut buffer);
         field::find(headers.protocol, headers.bytes)
+    }
+
+    fn flow(&self, ethernet: bool) -> Flow {
+        flow(&self.0, ethernet)
     }
 
     fn set_ecn(&mut self, ethernet: bool, place: Place, ecn: u8) -> bool {
@@ -98,6 +114,26 @@ impl Queue for PortQueue {
         self.0.set_front_private::<ENQUEUED, u64>(now.0);
     }
 
+    fn flows(&mut self, ethernet: bool, flows: &mut [Flow; LOOKS]) -> usize {
+        let mut count: usize = 0;
+        self.0.note_first::<FLOW, Flow>(LOOKS, |skb| {
+            let known = match skb.private::<FLOW, Flow>() {
+                UNASKED => flow(skb, ethernet),
+                known => known,
+            };
+            if let Some(place) = flows.get_mut(count) {
+                *place = known;
+                count = count.wrapping_add(1);
+            }
+            known
+        });
+        count
+    }
+
+    fn remove(&mut self, place: usize) -> Option<PortPacket> {
+        self.0.remove(place).map(PortPacket)
+    }
+
     #[inline]
     fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -106,7 +142,7 @@ impl Queue for PortQueue {
 
 fn reason(cause: DropCause) -> DropReason {
     match cause {
-        DropCause::OverLimit => DropReason::OverLimit,
+        DropCause::OverLimit | DropCause::Displaced => DropReason::OverLimit,
         DropCause::Expired => DropReason::Congested,
         DropCause::Trimmed | DropCause::Purged => DropReason::Generic,
     }

@@ -16,7 +16,7 @@ use knet::{
 use turnstile_core::{
     options::limits,
     port::band::Band,
-    port::classify::{bridges_keep, classify, classify_fast},
+    port::classify::{bridges_keep, classify, classify_fast, is_unasked},
     port::config::{Config, Resolved},
     port::uapi,
     port::{leave, Dequeue, Enqueue, Exit, Port, Slot, Step},
@@ -112,6 +112,14 @@ impl TurnstilePort {
         Some(self.port.class_slot(minor.into()).unwrap_or(Slot::DATA))
     }
 
+    /// How many bytes the packet takes on the wire.
+    #[inline]
+    fn wire_len(&self, skb: &Skb) -> u32 {
+        self.port
+            .framing()
+            .wire_len(skb.packet_len(), skb.segments())
+    }
+
     /// Leaves the filters' verdict and the long way through the headers behind. `None`: the packet
     /// is gone.
     #[inline(never)]
@@ -133,22 +141,53 @@ impl TurnstilePort {
             headers.destination,
             this.port.config(),
         );
-        let slot = this.port.slot(band);
+        let slot = match this.port.slot(band) {
+            Slot::DATA if is_unasked(headers.protocol, headers.bytes) => Slot::UNASKED,
+            slot => slot,
+        };
         Some((skb, slot))
+    }
+
+    /// [`TurnstilePort::place_here`] for who is there in other ways, too.
+    #[inline(never)]
+    fn place(skb: Skb, slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
+        Self::place_here(skb, slot, came, on);
     }
 
     /// Deals with one packet, which may be a super-packet if they are not split, or one of several
     /// that came at this time.
-    #[inline(never)]
-    fn place(skb: Skb, slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
+    #[inline(always)]
+    fn place_here(skb: Skb, slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
         if slot == Slot::DATA {
             if on.qdisc().0.grafted {
                 return Self::give(skb, on);
             }
         } else if slot == Slot::UNPAID {
             return Self::place_signal(skb, came, on);
+        } else if slot == Slot::UNASKED {
+            return Self::place_unasked(skb, came, on);
+        } else if slot.is_token() && on.context().is_told() {
+            Self::give_way(came, on);
         }
         Self::put(skb, slot, came, on);
+    }
+
+    /// [`TurnstilePort::place`] for data that no token asked for.
+    #[inline(never)]
+    fn place_unasked(skb: Skb, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
+        let wire_len = on.qdisc().0.wire_len(&skb);
+        on.context().tell(&skb, wire_len);
+        match on.qdisc().0.grafted {
+            true => Self::give(skb, on),
+            false => Self::put(skb, Slot::UNASKED, came, on),
+        }
+    }
+
+    /// A token comes: what came in that nobody asked for has its time first.
+    #[inline(never)]
+    fn give_way(came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
+        let at = came.unwrap_or_else(now);
+        on.told(|this, owed| this.port.give_way(at, owed));
     }
 
     /// [`TurnstilePort::place`] for a signal, which may be beyond the signals' share.
@@ -156,13 +195,14 @@ impl TurnstilePort {
     fn place_signal(skb: Skb, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
         let medium = on.context().medium();
         let (this, _) = on.qdisc();
-        let (len, segs) = (skb.packet_len(), skb.segments());
         let meta = Meta {
-            len,
-            wire_len: this.port.framing().wire_len(len, segs),
-            segs,
+            len: skb.packet_len(),
+            wire_len: this.wire_len(&skb),
+            segs: skb.segments(),
             ..Meta::default()
         };
+        on.context().tell(&skb, meta.wire_len);
+        let (this, _) = on.qdisc();
         let at = came.unwrap_or_else(now);
         let slot = this.port.pay(at, &meta, || is_kept(&skb, medium));
         if slot == Slot::DATA && this.grafted {
@@ -215,6 +255,23 @@ impl TurnstilePort {
         this.port.child_offered(meta);
         if !on.give(skb, CHILD) {
             on.qdisc().0.port.child_refused(meta);
+        }
+    }
+
+    /// [`Qdisc::enqueue_slow`] for all but what a child takes as it is.
+    #[inline(never)]
+    fn arrange(skb: Skb, known: Option<Slot>, on: &mut Enqueuing<'_, Self>) {
+        let (skb, slot) = match known {
+            Some(slot) => (skb, slot),
+            None => match Self::classify_slow(skb, on) {
+                Some(place) => place,
+                None => return,
+            },
+        };
+        if skb.segments() > 1 && on.qdisc().0.port.config().split_gso {
+            Self::split(skb, slot, on);
+        } else {
+            Self::place_here(skb, slot, None, on);
         }
     }
 
@@ -299,6 +356,7 @@ impl Filtered for TurnstilePort {
 impl Qdisc for TurnstilePort {
     const KIND: &'static str = uapi::KIND;
     const WATCH_LINK: bool = true;
+    const IS_TOLD: bool = true;
     const CLASSES_ARE_FIXED: &'static str =
         "the port makes its classes; see priorities and unscheduled";
 
@@ -399,8 +457,9 @@ impl Qdisc for TurnstilePort {
                 }
             } else if slot == Slot::UNPAID {
                 let wire_len = this.port.framing().wire_len(skb.packet_len(), 1);
-                // The segments of a super-packet are charged one by one.
-                if skb.segments() != 1 || !this.port.try_pay(wire_len) {
+                // The segments of a super-packet are charged one by one. And of what is passed on
+                // others are told.
+                if skb.segments() != 1 || skb.came_in() || !this.port.try_pay(wire_len) {
                     return arriving.slow(skb, Some(slot));
                 }
                 slot = Slot::SIGNAL;
@@ -416,6 +475,9 @@ impl Qdisc for TurnstilePort {
                     Err(packet) => arriving.slow(packet.0, Some(slot)),
                 };
             }
+        } else if sch.is_told() {
+            // What came in that nobody asked for has its time first.
+            return arriving.slow(skb, Some(slot));
         }
         // The clock before all that is read of the packet, so that it is read once.
         let now = now();
@@ -435,19 +497,13 @@ impl Qdisc for TurnstilePort {
         }
     }
 
+    #[inline(always)]
     fn enqueue_slow(skb: Skb, known: Option<Slot>, on: &mut Enqueuing<'_, Self>) {
-        let (skb, slot) = match known {
-            Some(slot) => (skb, slot),
-            None => match Self::classify_slow(skb, on) {
-                Some(place) => place,
-                None => return,
-            },
-        };
-        if skb.segments() > 1 && on.qdisc().0.port.config().split_gso {
-            Self::split(skb, slot, on);
-        } else {
-            Self::place(skb, slot, None, on);
+        // What a child takes needs nothing of the rest.
+        if known == Some(Slot::DATA) && skb.segments() == 1 && on.qdisc().0.grafted {
+            return Self::give(skb, on);
         }
+        Self::arrange(skb, known, on);
     }
 
     #[inline(always)]

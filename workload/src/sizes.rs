@@ -63,11 +63,71 @@ pub const IMC10: &Points = &[
     (2107.0, 1.0),
 ];
 
+/// A Hadoop cluster of Facebook's (Roy et al., Inside the Social Network's (Datacenter) Network,
+/// SIGCOMM 2015, figure 6), as HPCC's authors have read it off (SIGCOMM 2019, section 5.1). In
+/// bytes. Half are below 700 B.
+pub const HADOOP: &Points = &[
+    (1.0, 0.0),
+    (100.0, 0.01),
+    (200.0, 0.02),
+    (300.0, 0.05),
+    (350.0, 0.15),
+    (400.0, 0.2),
+    (500.0, 0.3),
+    (600.0, 0.4),
+    (700.0, 0.5),
+    (1000.0, 0.6),
+    (2000.0, 0.67),
+    (7000.0, 0.7),
+    (30_000.0, 0.72),
+    (50_000.0, 0.82),
+    (80_000.0, 0.87),
+    (120_000.0, 0.9),
+    (300_000.0, 0.95),
+    (1_000_000.0, 0.975),
+    (2_000_000.0, 0.99),
+    (10_000_000.0, 1.0),
+];
+
+/// Cache followers of Facebook's (the same, figure 6): in packets, rounded, and with the tail that
+/// simulations add to it. A third are of one packet, and those of 1 to 4 MB carry nearly all.
+pub const CACHE_FOLLOWER: &Points = &[
+    (1.0, 0.0),
+    (1.0, 0.36),
+    (2.0, 0.4),
+    (7.0, 0.46),
+    (13.0, 0.5),
+    (67.0, 0.6),
+    (133.0, 0.7),
+    (667.0, 0.78),
+    (1333.0, 0.8),
+    (2000.0, 0.9),
+    (2667.0, 0.99),
+    (33_333.0, 1.0),
+];
+
+/// A trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Trace {
+    /// Its name.
+    pub name: &'static str,
+    /// The lengths, in units.
+    pub points: &'static Points,
+    /// Bytes of a unit: every message is a whole number of them.
+    pub unit: u32,
+}
+
+const fn trace(name: &'static str, points: &'static Points, unit: u32) -> Trace {
+    Trace { name, points, unit }
+}
+
 /// The traces by name.
-pub const NAMED: [(&str, &Points); 3] = [
-    ("web-search", WEB_SEARCH),
-    ("data-mining", DATA_MINING),
-    ("imc10", IMC10),
+pub const NAMED: [Trace; 5] = [
+    trace("web-search", WEB_SEARCH, PACKET),
+    trace("data-mining", DATA_MINING, PACKET),
+    trace("imc10", IMC10, PACKET),
+    trace("hadoop", HADOOP, 1),
+    trace("cache-follower", CACHE_FOLLOWER, PACKET),
 ];
 
 /// The length that a share of all messages does not exceed.
@@ -106,7 +166,7 @@ mod tests {
 
     #[test]
     fn traces_ascend_to_1() {
-        for (name, points) in NAMED {
+        for Trace { name, points, .. } in NAMED {
             assert_eq!(points.last().map(|point| point.1), Some(1.0), "{name}");
             let ascend = |pair: &[(f64, f64)]| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1;
             assert!(points.windows(2).all(ascend), "{name}");

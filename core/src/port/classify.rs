@@ -110,7 +110,8 @@ pub fn bridges_keep(dest_mac: [u8; 6]) -> bool {
 /// headers, untagged, whole, with UDP or TCP, and not to an address that bridges keep to
 /// themselves. `frame` is an Ethernet frame, of which the beginning is enough.
 ///
-/// What it says is what [`classify`] says, in fewer steps. `None`: ask that. The DSCP map may name
+/// What it says is what [`classify`] says, in fewer steps, of data that is not
+/// [unasked](is_unasked). `None`: ask those. The DSCP map may name
 /// a class that the port does not have; then it is data. `reading` is [`Reading::of`] the
 /// configuration that has the map.
 #[inline]
@@ -157,7 +158,7 @@ pub fn classify_fast(frame: &[u8], reading: Reading, dscp: &DscpMap) -> Option<u
             if len < 8 + 4 || udp_len < 8 + 4 {
                 return None;
             }
-            Some(turnstile_class(upper.last_chunk()?, reading))
+            turnstile_class(upper.last_chunk()?, reading)
         }
         protocol::UDP | protocol::TCP => Some(dscp.get(code)),
         _ => None,
@@ -166,7 +167,7 @@ pub fn classify_fast(frame: &[u8], reading: Reading, dscp: &DscpMap) -> Option<u
 
 /// As [`turnstile`].
 #[inline(always)]
-fn turnstile_class(header: &[u8; header::LEN], reading: Reading) -> u8 {
+fn turnstile_class(header: &[u8; header::LEN], reading: Reading) -> Option<u8> {
     const TOKEN: u8 = Type::Token.first_byte();
     const DATA: u8 = Type::Data.first_byte();
     const SYNC: u8 = Type::Sync.first_byte();
@@ -174,40 +175,57 @@ fn turnstile_class(header: &[u8; header::LEN], reading: Reading) -> u8 {
     const CHALLENGE: u8 = Type::Challenge.first_byte();
     let &[first, priority, flags, reserved] = header;
     if reserved != 0 {
-        return class::DATA;
+        return Some(class::DATA);
     }
-    match first {
+    Some(match first {
         TOKEN => {
             // Below 8, as there are priorities.
             class::TOKENS | priority.min(reading.last_priority) & 7
         }
+        // Most of it.
+        DATA if flags & (header::FLAG_UNSCHEDULED | header::FLAG_UNASKED) == 0 => class::DATA,
         DATA if flags & header::FLAG_UNSCHEDULED != 0 && reading.unscheduled => class::UNSCHEDULED,
+        DATA if flags & header::FLAG_UNASKED != 0 => return None,
         SYNC | RESEND..=CHALLENGE => class::SIGNAL,
         _ => class::DATA,
+    })
+}
+
+/// Whether a packet of the data band is Turnstile's, and no token asked for it. The arguments are
+/// as for [`classify`].
+pub fn is_unasked(protocol: u16, network: &[u8]) -> bool {
+    let carried = match untagged(protocol, network) {
+        Some((ethertype::IPV4, packet)) => ipv4_carried(packet),
+        Some((ethertype::IPV6, packet)) => ipv6_carried(packet),
+        _ => None,
+    };
+    let header = carried.and_then(|carried| carried.turnstile());
+    header.is_some_and(|header| header.is_unasked())
+}
+
+/// What is behind up to two VLAN tags. `None`: malformed, or there are more.
+#[inline(always)]
+pub(crate) fn untagged(mut protocol: u16, mut network: &[u8]) -> Option<(u16, &[u8])> {
+    let mut tags = 0..MAX_TAGS;
+    while let ethertype::VLAN | ethertype::SERVICE_VLAN = protocol {
+        tags.next()?;
+        let ([_, _, high, low], rest) = network.split_first_chunk()?;
+        protocol = u16::from_be_bytes([*high, *low]);
+        network = rest;
     }
+    Some((protocol, network))
 }
 
 /// Neither IPv4 nor IPv6, unless behind VLAN tags.
 fn other(protocol: u16, network: &[u8], config: &Config) -> Option<Band> {
-    let (mut protocol, mut network) = (protocol, network);
-    let mut tags = 0..MAX_TAGS;
-    loop {
-        match protocol {
-            ethertype::IPV4 => return ipv4(network, config),
-            ethertype::IPV6 => return ipv6(network, config),
-            ethertype::VLAN | ethertype::SERVICE_VLAN => {
-                tags.next()?;
-                let ([_, _, high, low], rest) = network.split_first_chunk()?;
-                protocol = u16::from_be_bytes([*high, *low]);
-                network = rest;
-            }
-            ethertype::ARP
-            | ethertype::SLOW
-            | ethertype::EAPOL
-            | ethertype::LLDP
-            | ethertype::PTP => return Some(Band::Signal),
-            _ => return None,
+    let (protocol, network) = untagged(protocol, network)?;
+    match protocol {
+        ethertype::IPV4 => ipv4(network, config),
+        ethertype::IPV6 => ipv6(network, config),
+        ethertype::ARP | ethertype::SLOW | ethertype::EAPOL | ethertype::LLDP | ethertype::PTP => {
+            Some(Band::Signal)
         }
+        _ => None,
     }
 }
 
@@ -238,6 +256,16 @@ impl Carried<'_> {
     #[inline]
     pub(crate) fn tos(&self) -> u8 {
         self.tos
+    }
+
+    /// The two ports of UDP and TCP. 0: there are none.
+    pub(crate) fn ports(&self) -> u32 {
+        match (self.next, self.payload) {
+            (protocol::UDP | protocol::TCP, Some(payload)) => {
+                payload.first_chunk().copied().map_or(0, u32::from_be_bytes)
+            }
+            _ => 0,
+        }
     }
 
     /// The header of a Turnstile packet, if it is one and well formed.

@@ -12,7 +12,7 @@ pub use resolved::{
     Resolved, EXPIRY_INTERVALS, FRAME_WIRE_LEN, MAX_LIMIT_FLOOR, POLL_PACKETS,
     TOKEN_SLACK_INTERVALS, TOKEN_WIRE_LEN, TOKEN_WIRE_LEN_V6,
 };
-pub use values::{Drain, DscpMap, Expiry, Order, Phantom, Tokens};
+pub use values::{Drain, DscpMap, Expiry, Order, Phantom, TokenDrop, Tokens};
 
 const PACKETS: Unit = Unit::Count("packets");
 
@@ -55,10 +55,10 @@ options! {
         Opt::number(limits::PRIORITIES)
             .from("eight hardware queues, less one for signals and one for data (TOP fig. 3)");
 
-    /// How many tokens each token queue holds. A token that finds its queue full is dropped, unless
-    /// an expired one makes room; its data is then not sent, and a later token asks for it. More
-    /// loses fewer tokens of senders that burst, and lets data arrive in larger bursts. With jitter
-    /// a queue may hold more.
+    /// How many tokens each token queue holds. Where one finds its queue full an expired one makes
+    /// room, or else one is dropped (token-drop); its data is then not sent, and a later token asks
+    /// for it. More loses fewer tokens of senders that burst, and lets data arrive in larger
+    /// bursts. With jitter a queue may hold more.
     token_limit: u32 = 8, TOKEN_LIMIT "token-limit"
         Opt::number(Range::new(1, 1024, PACKETS))
             .from("TOP section 4.3: 8 tokens per queue, as in ExpressPass");
@@ -73,6 +73,14 @@ options! {
             Range::new(1, 10_000_000_000, Unit::Time),
             &[("auto", uapi::EXPIRY_AUTO), ("off", uapi::EXPIRY_OFF)],
         ).from("TOP section 3.1, rule R2; eight pacing times per hop: section 4.3");
+
+    /// Which token goes when one arrives at a full token queue. fair: of the flow (addresses and
+    /// ports) that has most among the first 32 there, the oldest. Who asks for no more than its
+    /// part of the link then loses nothing, and a flow over several links gets what others get.
+    /// last: the one that arrives, as in the papers; flows over several links starve.
+    token_drop: TokenDrop = TokenDrop::Fair, TOKEN_DROP "token-drop"
+        Opt::choice(&["fair", "last"])
+            .from("longest queue drop, as shared buffers have it; ExpressPass section 3.1 (last)");
 
     /// Whether tokens go before data or after it. With data-first, a token that is due lets one
     /// data packet pass, and no more, so that data which fills the link leaves tokens their share:

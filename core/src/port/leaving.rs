@@ -308,7 +308,7 @@ impl<Q: Queue> Port<Q> {
                 self.note_forfeit(forfeited);
             }
             self.passed = self.passed && self.backlogged.tokens() && self.group.ready(now);
-        } else if slot == Slot::DATA {
+        } else if slot.is_data() {
             self.passed = ready.tokens();
         }
         self.pass_markers(now, slot, &mut packet, &meta, child);

@@ -15,7 +15,7 @@ pub(super) struct Amount {
 }
 
 impl Amount {
-    const NONE: Self = Self {
+    pub(super) const NONE: Self = Self {
         packets: 0,
         bytes: 0,
     };
@@ -35,7 +35,7 @@ impl Amount {
     }
 
     #[inline]
-    fn plus(self, other: Self) -> Self {
+    pub(super) fn plus(self, other: Self) -> Self {
         Self {
             packets: self.packets.wrapping_add(other.packets),
             bytes: self.bytes.wrapping_add(other.bytes),
@@ -47,6 +47,15 @@ impl Amount {
         Self {
             packets: self.packets.wrapping_sub(other.packets),
             bytes: self.bytes.wrapping_sub(other.bytes),
+        }
+    }
+
+    /// [`Amount::minus`] for what may be more.
+    #[inline]
+    fn less(self, other: Self) -> Self {
+        Self {
+            packets: self.packets.saturating_sub(other.packets),
+            bytes: self.bytes.saturating_sub(other.bytes),
         }
     }
 
@@ -98,6 +107,8 @@ pub(super) struct Aside {
     pub(super) cap: Amount,
     /// The most that was ever queued at once: of packets, and of bytes.
     most: Amount,
+    /// What is queued beside it, in another line of the same band: no less than that.
+    pub(super) beside: Amount,
     over_limit: Amount,
     expired: u64,
     trimmed: u64,
@@ -146,6 +157,7 @@ impl Aside {
     pub(super) const EMPTY: Self = Self {
         cap: Amount::NONE,
         most: Amount::NONE,
+        beside: Amount::NONE,
         over_limit: Amount::NONE,
         expired: 0,
         trimmed: 0,
@@ -200,7 +212,7 @@ impl Aside {
     /// A packet that was queued is dropped.
     fn lost(&mut self, meta: &Meta, cause: DropCause) {
         let counter = match cause {
-            DropCause::OverLimit => return self.refused_full(meta),
+            DropCause::OverLimit | DropCause::Displaced => return self.refused_full(meta),
             DropCause::Expired => &mut self.expired,
             DropCause::Trimmed => &mut self.trimmed,
             DropCause::Purged => &mut self.purged,
@@ -235,7 +247,7 @@ impl<Q: Queue> Line<Q> {
 
     /// Makes room for the packet if the caps allow it. Then it is queued for certain.
     pub(super) fn make_room(&mut self, meta: &Meta) {
-        let queued = self.queued().with(meta);
+        let queued = self.queued().plus(self.aside.beside).with(meta);
         if queued.within(self.aside.cap) {
             self.aside.most = self.aside.most.max(queued);
             self.set_room();
@@ -244,11 +256,15 @@ impl<Q: Queue> Line<Q> {
 
     /// After the caps, or the most that ever was queued, have changed.
     pub(super) fn set_room(&mut self) {
-        self.room = self.aside.cap.min(self.aside.most);
+        let Aside {
+            cap, most, beside, ..
+        } = self.aside;
+        self.room = cap.min(most).less(beside);
     }
 
     pub(super) fn is_over(&self) -> bool {
-        !self.queued().within(self.aside.cap)
+        let queued = self.queued().plus(self.aside.beside);
+        !queued.within(self.aside.cap)
     }
 
     #[inline]
@@ -291,6 +307,16 @@ impl<Q: Queue> Line<Q> {
         let count = self.aside.wait_count(self.went.packets);
         let half = (count.wrapping_sub(1) >> 1).wrapping_add(1);
         self.aside.no_waits = self.aside.no_waits.wrapping_add(count.wrapping_sub(half));
+    }
+
+    /// Takes out the packet in this place, as if it had been refused when it arrived.
+    pub(super) fn displace(&mut self, place: usize) -> Option<Q::Packet> {
+        let packet = self.queue.remove(place)?;
+        let meta = packet.meta();
+        let one = Amount::NONE.with(&meta);
+        self.came = self.came.minus(one);
+        self.aside.lost(&meta, DropCause::Displaced);
+        Some(packet)
     }
 
     /// Drops from the head while `surplus` says so.
@@ -351,6 +377,16 @@ impl<Q> Line<Q> {
         }
     }
 
+    /// How many packets are no longer in the queue.
+    pub(super) fn went(&self) -> u64 {
+        self.went.packets
+    }
+
+    /// How many bytes are no longer in the queue.
+    pub(super) fn went_bytes(&self) -> u64 {
+        self.went.bytes
+    }
+
     /// What is queued.
     #[inline]
     pub(super) fn queued(&self) -> Amount {
@@ -358,8 +394,8 @@ impl<Q> Line<Q> {
     }
 }
 
-/// A band as a place in the order of precedence, tokens first: signal 0, tokens 1 to 8, data 9,
-/// unscheduled 10. And [`Slot::UNPAID`], which is none.
+/// A band as a place in the order of precedence, tokens first: signal 0, tokens 1 to 8, data 9 and
+/// 10, unscheduled 11. And [`Slot::UNPAID`] and [`Slot::UNASKED`], which are none.
 ///
 /// What the packet path works with instead of [`Band`]: an index, a bit, and a comparison where
 /// `Band` takes branches.
@@ -369,13 +405,18 @@ pub struct Slot(u32);
 impl Slot {
     /// The place of signals that [`Port::pay`](super::Port::pay) let pass.
     pub const SIGNAL: Self = Self(0);
+    /// The place of data that goes before other data: see [`early`](super::early).
+    pub(super) const EARLY: Self = Self(9);
     /// The place of data, which is where a child qdisc may take over.
-    pub const DATA: Self = Self(9);
-    pub(super) const UNSCHEDULED: Self = Self(10);
+    pub const DATA: Self = Self(10);
+    pub(super) const UNSCHEDULED: Self = Self(11);
     /// Of a packet that was classified as a signal, and has not been charged to the signals' share
     /// yet: [`Port::pay`](super::Port::pay) says whether it goes to [`Slot::SIGNAL`] or to
     /// [`Slot::DATA`]. Nothing is ever queued here: the line has no room.
-    pub const UNPAID: Self = Self(11);
+    pub const UNPAID: Self = Self(12);
+    /// Of data that no token asked for. It may go before other data; nothing is ever queued here
+    /// either.
+    pub const UNASKED: Self = Self(13);
     /// The length of a table of lines. More than there are bands, so that a mask makes any number
     /// an index of it.
     pub(super) const COUNT: usize = 16;
@@ -404,7 +445,7 @@ impl Slot {
     pub const fn band(self) -> Band {
         match self {
             Self::SIGNAL | Self::UNPAID => Band::Signal,
-            Self::DATA => Band::Data,
+            Self::EARLY | Self::DATA | Self::UNASKED => Band::Data,
             Self::UNSCHEDULED => Band::Unscheduled,
             Self(place) => Band::Token(place.wrapping_sub(1) as u8 & (Band::MAX_PRIORITIES - 1)),
         }
@@ -414,6 +455,12 @@ impl Slot {
     #[inline]
     pub const fn is_token(self) -> bool {
         self.0.wrapping_sub(1) < Band::MAX_PRIORITIES as u32
+    }
+
+    /// Is it one of the data band's?
+    #[inline]
+    pub(super) const fn is_data(self) -> bool {
+        self.0 == Self::EARLY.0 || self.0 == Self::DATA.0
     }
 
     /// The slot with this [`Slot::index`].
@@ -465,7 +512,8 @@ impl Backlogged {
 
     pub(super) const DATA: u32 = Slot::DATA.bit();
     const SIGNAL: u32 = Slot::SIGNAL.bit();
-    const TOKENS: u32 = Self::DATA - Slot::new(Band::Token(0)).bit();
+    const EARLY: u32 = Slot::EARLY.bit();
+    const TOKENS: u32 = Self::EARLY - Slot::new(Band::Token(0)).bit();
 
     /// One packet is queued, a single one, and when it came is what time it is. See
     /// [`super::Port::try_enqueue_fresh`].
@@ -584,10 +632,11 @@ impl Backlogged {
     /// The first, where data goes before tokens.
     #[inline]
     pub(super) fn first_but_data(self) -> Option<Slot> {
-        if self.0 & (Self::SIGNAL | Self::DATA) == Self::DATA {
-            Some(Slot::DATA)
-        } else {
-            self.first()
+        match self.0 & (Self::SIGNAL | Self::EARLY | Self::DATA) {
+            Self::DATA => Some(Slot::DATA),
+            0 => self.first(),
+            bits if bits & Self::SIGNAL == 0 => Some(Slot::EARLY),
+            _ => self.first(),
         }
     }
 }

@@ -95,7 +95,12 @@ impl Markers {
         };
     }
 
-    /// Packets begin with an Ethernet header, or they do not: what [`Packet::label`] has to know.
+    /// Whether packets begin with an Ethernet header: what [`Packet::label`] has to know.
+    pub(super) fn ethernet(&self) -> bool {
+        self.ethernet
+    }
+
+    /// Packets begin with an Ethernet header, or they do not.
     pub fn set_ethernet(&mut self, ethernet: bool) {
         self.ethernet = ethernet;
     }

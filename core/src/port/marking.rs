@@ -3,6 +3,7 @@
 
 use super::line::Slot;
 use super::Port;
+use crate::port::band::Band;
 use crate::queue::{Meta, Queue};
 use crate::units::Nanos;
 
@@ -32,8 +33,8 @@ impl<Q: Queue> Port<Q> {
         meta: &Meta,
         child: u64,
     ) {
-        if slot == Slot::DATA {
-            let queued = self.line_mut(Slot::DATA).queued().packets;
+        if slot.is_data() {
+            let queued = self.queued(Band::Data).packets;
             let queue = queued.saturating_add(child);
             self.markers.data_leaves(now, packet, meta, queue);
         } else {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! One rule per test, by hand. Long random runs against a model are in `tests/`.
 
+mod arrivals;
+mod early;
+mod flows;
 mod fresh;
 mod layout;
 mod limits;
@@ -11,6 +14,7 @@ mod unresolved;
 
 use super::*;
 use crate::port::config::{Expiry, Tokens};
+use crate::port::flows::{Flow, LOOKS};
 use crate::queue::{Child, NoChild};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -34,6 +38,10 @@ impl Packet for P {
     fn set_enqueued(&mut self, now: Nanos) {
         self.1.enqueued = now;
     }
+    /// The number's thousands.
+    fn flow(&self, _: bool) -> Flow {
+        Flow::from(self.0 / 1000)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +63,15 @@ impl Queue for Fifo {
         if let Some(front) = self.0.front_mut() {
             front.set_enqueued(now);
         }
+    }
+    fn flows(&mut self, ethernet: bool, flows: &mut [Flow; LOOKS]) -> usize {
+        for (flow, packet) in flows.iter_mut().zip(&self.0) {
+            *flow = packet.flow(ethernet);
+        }
+        self.0.len().min(LOOKS)
+    }
+    fn remove(&mut self, place: usize) -> Option<P> {
+        self.0.remove(place)
     }
     fn is_empty(&self) -> bool {
         self.0.is_empty()

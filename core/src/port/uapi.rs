@@ -60,8 +60,10 @@ pub mod option {
     /// `u32`, parts per billion of the link: what signals may take before others; more of them are
     /// data. [`super::SIGNAL_SHARE_OFF`].
     pub const SIGNAL_SHARE: u16 = 21;
+    /// `u32`: [`super::TOKEN_DROP_FAIR`] or [`super::TOKEN_DROP_LAST`].
+    pub const TOKEN_DROP: u16 = 22;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 21;
+    pub const MAX: u16 = 22;
 }
 
 /// [`option::PHANTOM_SHARE`]: no phantom queue.
@@ -83,6 +85,11 @@ pub const EXPIRY_AUTO: u64 = u64::MAX;
 pub const ORDER_TOKENS_FIRST: u32 = 0;
 /// [`option::ORDER`]: signal, data, tokens, unscheduled (TOP fig. 3a).
 pub const ORDER_DATA_FIRST: u32 = 1;
+
+/// [`option::TOKEN_DROP`]: a full token queue drops one of the flow that has most.
+pub const TOKEN_DROP_FAIR: u32 = 0;
+/// [`option::TOKEN_DROP`]: a full token queue drops the one that arrives.
+pub const TOKEN_DROP_LAST: u32 = 1;
 
 /// Attributes inside `TCA_XSTATS` of the qdisc. All are `u64`.
 pub mod port_stat {

@@ -9,7 +9,7 @@ use super::policy::PriorityFunction;
 
 mod resolved;
 
-pub use resolved::{Clock, Dscp, Feedback, Policy, Resolved, Schedule, Speed};
+pub use resolved::{Clock, Dscp, Feedback, Policy, Resolved, Schedule, Speed, Unscheduled};
 
 /// The link rate, bytes/s, where neither the user nor a device says one: 10 Gbit/s.
 pub const USUAL_LINK: u64 = 1_250_000_000;
@@ -162,13 +162,19 @@ options! {
     schedule: u32 = uapi::SCHEDULE_SRPT, SCHEDULE "schedule"
         Opt::choice(&["srpt", "las", "edf", "coflow"]);
 
-    /// Messages of no more packets are sent at once, without tokens, with policy top: in a port's
-    /// lowest band, as data where it has none. It saves short messages a round trip while the
-    /// network is idle; on busy links such packets are dropped, and sent again for tokens. Of what
-    /// comes without tokens a receiver takes as much as it would send by its own option.
-    unscheduled: u32 = 0, UNSCHEDULED "unscheduled"
-        Opt::number_or(Range::new(1, 1024, Unit::Count("packets")), &[("off", 0)])
-            .from("m of TOP section 4.4");
+    /// What is sent of a message at once, without tokens, with policy top. It saves a message the
+    /// round trip that its first token takes. auto: its first bytes, up to what its receiver
+    /// allows; the allowances of all its senders together fit into unscheduled-buffer, and to a
+    /// host that has told none in the last second goes one message of a single short packet. A
+    /// number: all of a message of no more packets, marked for a port's lowest band, as data where
+    /// it has none; on busy links such packets are dropped, and sent again for tokens. Of what
+    /// comes without tokens a receiver takes as much as it would send, or allow, by its own option.
+    unscheduled: u32 = uapi::UNSCHEDULED_AUTO, UNSCHEDULED "unscheduled"
+        Opt::number_or(
+            Range::new(1, 1024, Unit::Count("packets")),
+            &[("off", 0), ("auto", uapi::UNSCHEDULED_AUTO as u64)],
+        )
+        .from("a number: m of TOP section 4.4");
 
     /// How many messages may come in at once. Each takes memory here; what is beyond waits at its
     /// sender, and asks again. The messages of one /24 or /48 may have four fifths. At most 4096
@@ -233,8 +239,8 @@ options! {
 
     /// How much less loss a message aims at the more of the token rate it has: target-loss divided
     /// by 1 + this x its part of the rate, with feedback weighted. 0: all aim at the same, as in
-    /// ExpressPass; then few messages share a link unfairly. More is fairer, and wastes more where
-    /// messages cross several busy links.
+    /// ExpressPass; then few messages share a link unfairly where ports drop the token that arrives
+    /// last, as other makers' do, and Turnstile's with token-drop last. More is fairer there.
     fairness: u32 = 3, FAIRNESS "fairness" count(0, 64, "");
 
     /// What becomes of the priority that a message's sender asks for (TURNSTILE_PRIORITY). ignore:
@@ -277,12 +283,20 @@ options! {
     /// each time that what is under way to it does not fit, and half as large when no more than a
     /// sixteenth of it is used. Messages of up to half of this come in while others are being read;
     /// less holds up long ones. receive-buffer counts, if that is more.
-    receive_buffer_max: u32 = 64 << 20, RECEIVE_BUFFER_MAX "receive-buffer-max" BUFFER;
+    receive_buffer_max: u32 = 128 << 20, RECEIVE_BUFFER_MAX "receive-buffer-max" BUFFER;
 
     /// By how much the receive buffers of all sockets together may have grown. It bounds what
     /// programs that do not read may keep in memory; what is sent to them waits at its senders. A
     /// socket may have as much of it as it leaves, and all of a user's twice as much.
-    receive_memory: u32 = 256 << 20, RECEIVE_MEMORY "receive-memory" BUFFER;
+    receive_memory: u32 = 512 << 20, RECEIVE_MEMORY "receive-memory" BUFFER;
+
+    /// How many bytes all senders together may have under way to this host without tokens, with
+    /// unscheduled auto: what the buffer of the port on the way to it holds, which is where they
+    /// meet. Each of those that sent lately may have an equal part. More saves longer messages a
+    /// round trip; too much, and ports drop data when many begin at once. Of what a receiver
+    /// allows this host, it takes no more than this either.
+    unscheduled_buffer: u32 = 125 << 10, UNSCHEDULED_BUFFER "unscheduled-buffer"
+        Opt::number(Range::new(4 << 10, 4 << 20, Unit::Size));
 
     reported {
         /// The link rate in force.

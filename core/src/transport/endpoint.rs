@@ -251,6 +251,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Some(&mut self.outs.get_mut(index)?.user)
     }
 
+    /// How many bytes more than were written of a message its receiver has room for, as far as it
+    /// has said.
+    pub fn promised(&self, id: OutId) -> u32 {
+        let out = self.out_at(id).and_then(|index| self.outs.get(index));
+        out.map_or(0, Out::promised)
+    }
+
     /// What the user keeps for a message.
     pub fn in_mut(&mut self, id: InId) -> Option<&mut I> {
         let index = self.in_at(id)?;
@@ -397,6 +404,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ) {
         let link = self.links.of(device);
         let at = At { now, clock, link };
+        let unasked = unasked_len(from, packet);
+        if unasked != 0 {
+            self.links.spend(link, now, unasked, self.config.base_rtt);
+        }
         match packet {
             Packet::Sync(sync) => self.on_sync(at, from, sync, host),
             Packet::Token(token) => self.on_token(at, from, token, host),
@@ -630,6 +641,21 @@ fn data_overhead(to: &Address) -> u32 {
         DATA_OVERHEAD
     } else {
         DATA_OVERHEAD + IPV6_MORE
+    }
+}
+
+/// Bytes on the wire of a packet that no token asked for; 0 of others. Tokens themselves have a
+/// part of each link.
+#[inline]
+fn unasked_len(from: &Address, packet: &Packet) -> u32 {
+    match packet {
+        Packet::Token(_) => 0,
+        Packet::Data(data) if !data.is_unasked() => 0,
+        _ => packet
+            .bytes()
+            .saturating_add(data_overhead(from))
+            .saturating_sub(DATA_LEN as u32)
+            .max(TOKEN_WIRE_LEN),
     }
 }
 

@@ -14,7 +14,8 @@
 //!   the loss is subtracted from that rate. The present rate has already fallen for the same loss;
 //!   with it two messages would leave a seventh of the link unused.
 //! - A period with fewer tokens than [`ENOUGH`] moves rate and weight by proportionally less. Among
-//!   hundreds of messages each has one token or less per round trip, whose fate says little.
+//!   hundreds of messages each has one token or less per round trip, whose fate says little. (Not
+//!   so with feedback ranked, if none was lost.)
 //! - The higher a message's rate, the less loss it aims at ([`Resolved::fairness`]; 0: one target
 //!   for all, as ExpressPass has it). A full queue has room for one token each time one has left. A
 //!   message with most of the rate sends evenly and mostly gets that place; one with a low rate
@@ -99,7 +100,12 @@ impl Credit {
         if config.feedback == Feedback::Ranked && self.rank(config, answered, lost) {
             return;
         }
-        let certainty = tokens.get().min(ENOUGH.into());
+        let certainty = match config.feedback {
+            // Whoever was outranked in part has few tokens, and is late if it takes the link that
+            // has become free in steps of a sixteenth. Where ranks decide, equals need not.
+            Feedback::Ranked if lost == 0 => ENOUGH.into(),
+            _ => tokens.get().min(ENOUGH.into()),
+        };
         let came = u64::from(self.before).wrapping_mul(answered) / tokens;
         let target = target(config, self.before);
         let goal = match config.feedback {

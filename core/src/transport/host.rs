@@ -228,6 +228,14 @@ pub trait Host<O, I> {
         None
     }
 
+    /// Whether others are there as a whole, and are read only after this one. Then it has every
+    /// other of the host's tokens, of the highest priority, until it is no longer so: it may be the
+    /// one with most left, and others' tokens would go before its own for as long as they come.
+    fn is_urgent(&mut self, message: &I) -> bool {
+        let _ = message;
+        false
+    }
+
     /// A message is complete, and no longer the endpoint's.
     fn in_done(&mut self, id: InId, message: I);
 
@@ -236,6 +244,11 @@ pub trait Host<O, I> {
 
     /// The peer has all bytes below `received`: they can be freed.
     fn out_acked(&mut self, id: OutId, message: &mut O, received: u32);
+
+    /// The peer has all that was written of a message, and room for more.
+    fn out_drained(&mut self, message: &mut O) {
+        let _ = message;
+    }
 
     /// A message was delivered, or failed.
     fn out_done(&mut self, id: OutId, message: O, result: Result<(), Failure>);

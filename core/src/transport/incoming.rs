@@ -3,10 +3,11 @@
 
 use core::num::NonZeroU64;
 
+use super::config::Speed;
 use super::feedback::Credit;
 use super::gaps::{Gaps, RANGES};
 use super::host::{Address, Direction, Info};
-use super::jitter::Due;
+use super::jitter::{Due, NANO};
 use super::ledger::Ledger;
 use super::links::SHARED;
 use super::maybe::{Maybe, MaybeIndex};
@@ -31,13 +32,18 @@ const SILENT_ROUNDS: u32 = 16;
 /// Probes of a silent sender back off to one per so many times `rto`. A sender that had nothing to
 /// send, and then has, may have to wait for one.
 const LONGEST_PAUSE: u32 = 4;
-/// But so many round-trip times at most while few are silent, for so many pauses: its tokens may
-/// have been outranked by those of other receivers.
+/// But so many round-trip times at most while few are silent, or such a part of the time since
+/// anything came, if that is more: its tokens may have been outranked by those of other receivers,
+/// and may be taken again at any time.
 const BRIEF_PAUSE: u64 = 3;
-const BRIEF_SILENCES: u32 = 32;
+const BRIEF_PART: u64 = 16;
 /// Silent senders are probed in turn, a quarter of `rto` apart. Probes to thousands at once would
 /// be more than a host can answer, and answers that come too late cause more probes.
 const ASKED_APART: u64 = 4;
+/// Where tokens may have been outranked it is so many round-trip times, and so many tokens of the
+/// link, of which a slow one can carry few.
+const ASKED_APART_RTT: u64 = 2;
+const ASKED_APART_TOKENS: u64 = 64;
 /// So many times a half-open message gets its tokens again after one `rto`, and then after twice
 /// the time each (exponential backoff): where hundreds of messages meet at a port, some lose all of
 /// their first tokens.
@@ -139,6 +145,12 @@ pub(crate) struct In<I> {
     taken: u32,
     /// How many had been asked for when something new came last.
     fruitful: u32,
+    /// While [it is vain](Self::is_vain): when it may try again in its place, and whether it may
+    /// now.
+    again: Maybe,
+    pub(crate) trying: bool,
+    /// Others wait for it to be read.
+    pub(crate) urgent: bool,
     /// While half open, only tokens from this one on count, and it moves on then.
     half_base: u16,
     half_until: Nanos,
@@ -244,6 +256,9 @@ impl<I> In<I> {
             asked_for: 0,
             taken: 0,
             fruitful: 0,
+            again: Maybe::NONE,
+            trying: false,
+            urgent: false,
             half_base: first_token,
             half_until: now + rto.min(base_rtt + base_rtt),
             half_rounds: 0,
@@ -423,6 +438,38 @@ impl<I> In<I> {
         self.asked_for.wrapping_sub(self.fruitful) >= VAIN_TOKENS
     }
 
+    /// It got a token, or has its turn to try again. Until the next time it comes after others if
+    /// it is vain.
+    ///
+    /// It is not put off for good: its tokens may have been outranked in a port, and while longer
+    /// messages of its host have all tokens it would never learn that they would be taken now.
+    pub(crate) fn tried(
+        &mut self,
+        now: Nanos,
+        (base_rtt, rto): (Nanos, Nanos),
+        speed: &Speed,
+        asked: &mut Nanos,
+    ) {
+        let waits = self.again.get().is_some_and(|again| now < again);
+        if !self.is_vain() || waits {
+            return;
+        }
+        let next = now + self.rtt(base_rtt).max(self.silent_part(now, rto));
+        let turn = turn(now, asked_apart(base_rtt, speed), asked);
+        self.again = Maybe::some(next.max(turn));
+    }
+
+    /// A part of the time since anything came, and at most the longest pause.
+    fn silent_part(&self, now: Nanos, rto: Nanos) -> Nanos {
+        let longest = rto.0.saturating_mul(LONGEST_PAUSE.into());
+        Nanos(((now - self.came).0 / BRIEF_PART).min(longest))
+    }
+
+    /// Whether it is vain, and has its turn to try again.
+    pub(crate) fn may_try(&self, now: Nanos) -> bool {
+        self.is_vain() && self.again.get().is_some_and(|again| now >= again)
+    }
+
     /// Takes a sample of the round-trip time.
     pub(crate) fn measured(&mut self, sample: Nanos) {
         self.least_rtt = self.least_rtt.min(sample);
@@ -545,11 +592,20 @@ impl<I> In<I> {
         base_rtt: Nanos,
         rto: Nanos,
         ranked: bool,
+        speed: &Speed,
         asked: &mut Nanos,
     ) -> (Option<Spans>, u32) {
         let rtt = self.rtt(base_rtt);
-        let (mut all, mut given_up) = (false, 0);
-        if self.tick.get().is_some_and(|tick| now >= tick) {
+        let apart = match ranked {
+            true => asked_apart(base_rtt, speed),
+            false => Nanos(rto.0 / ASKED_APART),
+        };
+        let (mut all, mut late, mut given_up) = (false, None, 0);
+        let ticks = self.tick.get().is_some_and(|tick| now >= tick);
+        if ticks && self.unscheduled_left(now) != 0 {
+            // What answers tokens waits behind what was sent before.
+            self.tick = Maybe::some(now + rtt);
+        } else if ticks {
             let [old, recent] = self.marks;
             let lost = self.ledger.give_up(old);
             given_up = lost;
@@ -574,8 +630,8 @@ impl<I> In<I> {
             all = silent && !self.idle;
         }
         if self.unscheduled != 0 && now >= self.unscheduled_until {
-            all |= self.received < self.unscheduled;
             if self.received < self.unscheduled {
+                late = Some(self.unscheduled);
                 self.gaps.all_sent(now, self.unscheduled);
             }
             self.unscheduled = 0;
@@ -587,24 +643,26 @@ impl<I> In<I> {
             let times = 1_u32.wrapping_shl(doubled).min(LONGEST_HALF_OPEN);
             self.half_until = now + Nanos(rto.0.saturating_mul(times.into()));
             if doubled != 0 {
-                self.half_until = self.half_until.max(turn(now, rto, asked));
+                self.half_until = self.half_until.max(turn(now, apart, asked));
             }
         }
-        if all {
-            if self.silent != 0 || self.silences != 0 {
-                (self.silent, self.silent_rounds) = (0, 0);
-                self.silences = self.silences.saturating_add(1).min(BRIEF_SILENCES);
-                let brief = ranked && self.silences < BRIEF_SILENCES;
-                let longest = if brief && !many_are_silent(now, rto, *asked) {
-                    Nanos(rtt.0.saturating_mul(BRIEF_PAUSE))
-                } else {
-                    Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()))
-                };
-                let times = 1_u64.wrapping_shl(self.silences.min(16));
-                let pause = Nanos(rtt.0.saturating_mul(times)).min(longest);
-                self.pause = (now + pause).max(turn(now, rto, asked));
-            }
-            let (limit, next) = (self.limit(), self.ledger.next());
+        if all && (self.silent != 0 || self.silences != 0) {
+            (self.silent, self.silent_rounds) = (0, 0);
+            self.silences = self.silences.saturating_add(1).min(16);
+            let longest = Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()));
+            let longest = if ranked && !many_are_silent(now, rto, *asked) {
+                let brief = Nanos(rtt.0.saturating_mul(BRIEF_PAUSE));
+                brief.min(longest).max(self.silent_part(now, rto))
+            } else {
+                longest
+            };
+            let times = 1_u64.wrapping_shl(self.silences);
+            let pause = Nanos(rtt.0.saturating_mul(times)).min(longest);
+            self.pause = (now + pause).max(turn(now, apart, asked));
+        }
+        let named = if all { Some(self.limit()) } else { late };
+        if let Some(limit) = named {
+            let next = self.ledger.next();
             let spans = self.gaps.name_all(now, &self.ranges, limit, next);
             return (spans, given_up);
         }
@@ -638,6 +696,9 @@ impl<I> In<I> {
         }
         if !self.proven {
             next = next.min(self.half_until);
+        }
+        if self.is_vain() && self.missing() != 0 {
+            next = next.min(self.again.get().unwrap_or(Nanos::MAX));
         }
         if self.pause > now {
             next = next.min(self.pause);
@@ -682,8 +743,14 @@ pub(crate) fn many_are_silent(now: Nanos, rto: Nanos, asked: Nanos) -> bool {
 
 /// Takes the next turn of all silent senders: now, if there are few. `asked` is when the turn after
 /// it begins.
-fn turn(now: Nanos, rto: Nanos, asked: &mut Nanos) -> Nanos {
+fn turn(now: Nanos, apart: Nanos, asked: &mut Nanos) -> Nanos {
     let turn = now.max(*asked);
-    *asked = turn + Nanos(rto.0 / ASKED_APART);
+    *asked = turn + apart;
     turn
+}
+
+/// The time between two turns of senders whose tokens may have been outranked.
+fn asked_apart(base_rtt: Nanos, speed: &Speed) -> Nanos {
+    let tokens = speed.token_time.saturating_mul(ASKED_APART_TOKENS) / NANO;
+    Nanos(base_rtt.0.saturating_mul(ASKED_APART_RTT).max(tokens))
 }

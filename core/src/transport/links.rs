@@ -347,6 +347,14 @@ impl<M: Memory> Links<M> {
         self.pacer(link)?.first(now)
     }
 
+    /// So many bytes came by the link that no token had asked for. `rtt`: how long a token's packet
+    /// takes to come.
+    #[inline]
+    pub(crate) fn spend(&mut self, link: u32, now: Nanos, wire_len: u32, rtt: Nanos) {
+        let time = self.speed(link).time_of(wire_len);
+        self.with(link, |pacer, _| pacer.spend(now, time, rtt));
+    }
+
     /// A token of `wire_len` bytes leaves by the link's pacer, and with a jitter of so many
     /// billionths.
     pub(crate) fn charge(

@@ -72,6 +72,9 @@ pub(crate) struct Out<O> {
     pub(crate) unscheduled: u32,
     /// Unscheduled bytes that are not sent yet.
     pub(crate) burst: u32,
+    /// Bytes on the wire that count among what its peer allows without tokens, until so much of it
+    /// has come.
+    pub(crate) allowed: u32,
     /// Clocked by grants.
     pub(crate) ren: bool,
     /// REN: the link that grants come by, and bytes that it carries in a round trip.
@@ -199,6 +202,7 @@ impl<O> Out<O> {
             unacknowledged: 0,
             unscheduled: 0,
             burst: 0,
+            allowed: 0,
             ren: false,
             link: SHARED,
             line: 0,
@@ -504,6 +508,15 @@ impl<O> Out<O> {
             self.named.remove(0, received);
         }
         news
+    }
+
+    /// How many bytes more than were written the receiver has room for, as far as it has said.
+    pub(crate) fn promised(&self) -> u32 {
+        let most = self.length.unwrap_or(MAX_LENGTH).min(self.window);
+        match self.open {
+            true => most.saturating_sub(self.available),
+            false => 0,
+        }
     }
 
     /// Whether a signal may be sent because there was no data for a token: once per round trip.

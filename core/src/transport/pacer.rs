@@ -60,6 +60,12 @@ pub(crate) struct Pacer<M: Memory> {
     /// Nothing leaves before this, though the shaper would let it.
     gate: Nanos,
     jitter: Jitter,
+    /// How much of the link's time in the coming round trip nothing was asked for, as of when that
+    /// was last looked at; and how much of it is taken twice.
+    unused: Nanos,
+    owed: Nanos,
+    looked: Nanos,
+    rtt: Nanos,
     waiting: Nodes<M, Nanos>,
     ready: Nodes<M, Key>,
 }
@@ -77,6 +83,10 @@ impl<M: Memory> Pacer<M> {
         slack: Nanos::ZERO,
         gate: Nanos::ZERO,
         jitter: Jitter { late: 0 },
+        unused: Nanos::ZERO,
+        owed: Nanos::ZERO,
+        looked: Nanos::ZERO,
+        rtt: Nanos::ZERO,
         waiting: Nodes::new(),
         ready: Nodes::new(),
     };
@@ -122,6 +132,7 @@ impl<M: Memory> Pacer<M> {
     /// A message wants a token, at `at` at the earliest. A message that is ready stays ready.
     pub(crate) fn want(&mut self, places: &mut Places<M>, now: Nanos, index: u32, at: Nanos) {
         if self.waiting.len() == 0 && self.ready.len() == 0 {
+            self.look(now);
             self.shaper.arrive(now);
         }
         if self.ready.key(places, index).is_none() {
@@ -186,7 +197,35 @@ impl<M: Memory> Pacer<M> {
         jitter: u32,
     ) {
         self.shaper.charge(now, wire_len);
+        if self.owed != Nanos::ZERO {
+            let most = Nanos(time / NANO);
+            self.shaper.delay(self.owed.min(most));
+            self.owed = self.owed - most;
+        }
         self.gate = self.shaper.next() + self.jitter.next(rng, time, jitter);
+    }
+
+    /// Something came that no token had asked for, and took so much of the link's `time`: as much
+    /// less is asked for, but never less than half. `rtt`: when a token's packet comes.
+    pub(crate) fn spend(&mut self, now: Nanos, time: Nanos, rtt: Nanos) {
+        self.rtt = rtt;
+        self.look(now);
+        let rest = time - self.unused;
+        self.unused = self.unused - time;
+        self.owed = (self.owed + rest).min(rtt + rtt);
+    }
+
+    /// Notes how much of the time until now went unused.
+    ///
+    /// A token's packet comes a round trip later. So what comes unasked is in nobody's way as far
+    /// as nothing was asked for a round trip ago, and no token has to wait for it.
+    fn look(&mut self, now: Nanos) {
+        let idle = now - self.shaper.next().max(self.looked);
+        let busy = (now - self.looked) - idle;
+        let left = idle - self.owed;
+        self.owed = self.owed - idle;
+        self.unused = ((self.unused - busy) + left).min(self.rtt);
+        self.looked = now;
     }
 
     /// When the pacer next has something to do.
@@ -200,3 +239,6 @@ impl<M: Memory> Pacer<M> {
         Some(at.max(open))
     }
 }
+
+#[cfg(test)]
+mod tests;

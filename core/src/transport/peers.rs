@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is known of each peer: sums over its messages, and the ticket that it has given us; and
-//! sums over the messages of each coflow.
+//! What is known of each peer: sums over its messages, the ticket that it has given us, and what
+//! each may send unasked; and sums over the messages of each coflow.
 
+use super::allowance::Allowances;
 use super::heap::Heap;
 use super::hint::Hint;
 use super::host::{Address, Memory};
@@ -61,9 +62,11 @@ pub(crate) struct Peers<M: Memory> {
     pub(crate) all: Slab<M, Peer>,
     index: Index<M>,
     last: Hint,
-    /// Those without messages, and until when their tickets are good.
+    /// Those without messages, and until when what is known of them is good for anything.
     idle: Heap<M, Nanos>,
     nets: Tally<M>,
+    /// What each may send unasked, and we to it.
+    pub(crate) allowances: Allowances<M>,
     /// For how many [`Peers::reserve`] has made room.
     room: u32,
 }
@@ -76,6 +79,7 @@ impl<M: Memory> Peers<M> {
             last: Hint::new(),
             idle: Heap::new(),
             nets: Tally::new(),
+            allowances: Allowances::new(),
             room: 0,
         }
     }
@@ -98,7 +102,8 @@ impl<M: Memory> Peers<M> {
             return Some(index);
         }
         let (index, _) = self.all.vacant()?;
-        if !(self.index.reserve(index) && self.idle.reserve(index)) {
+        let fits = self.index.reserve(index) && self.idle.reserve(index);
+        if !(fits && self.allowances.reserve(index)) {
             return None;
         }
         let index = self.all.insert(Peer {
@@ -118,6 +123,7 @@ impl<M: Memory> Peers<M> {
             net: None,
         })?;
         self.index.insert(hash(key, address), index);
+        self.allowances.begin(index);
         Some(index)
     }
 
@@ -135,6 +141,7 @@ impl<M: Memory> Peers<M> {
         let fits = self.all.reserve_some(last, chunks)
             && self.index.reserve_some(last, chunks)
             && self.idle.reserve_some(last, chunks)
+            && self.allowances.reserve_some(last, chunks)
             && self.nets.reserve_some(last, chunks);
         if fits {
             self.room = self.room.max(last);
@@ -154,6 +161,7 @@ impl<M: Memory> Peers<M> {
         let room = self.all.room();
         self.index.shrink(room);
         self.idle.shrink(room);
+        self.allowances.shrink(room);
         self.nets.shrink(self.room);
         shrunk
     }
@@ -201,7 +209,8 @@ impl<M: Memory> Peers<M> {
         peer.is_some_and(|peer| core::mem::replace(&mut peer.offered, time) != time)
     }
 
-    /// If a peer has no messages, it is dropped, or noted as idle if it has given us a ticket.
+    /// If a peer has no messages, it is dropped, or noted as idle if it has given us a ticket, or
+    /// either may send something without tokens.
     pub(crate) fn tidy(&mut self, now: Nanos, index: u32, key: &Key) {
         let Some(peer) = self.all.get(index) else {
             return;
@@ -209,7 +218,8 @@ impl<M: Memory> Peers<M> {
         if peer.incoming != 0 || peer.outgoing != 0 || self.idle.key(index).is_some() {
             return;
         }
-        let (net, joined, until) = (Net::of(&peer.address, 24, 64), peer.net, peer.ticket_until);
+        let (net, joined) = (Net::of(&peer.address, 24, 64), peer.net);
+        let until = peer.ticket_until.max(self.allowances.until(index));
         self.expire(now);
         let full = || joined.is_none() && self.nets.count(key, net) >= MOST_IDLE_OF_NET;
         if until <= now || full() {
@@ -227,8 +237,8 @@ impl<M: Memory> Peers<M> {
         self.idle.set(index, until);
     }
 
-    /// Drops peers without messages whose tickets are too old: more than one becomes idle in a
-    /// call.
+    /// Drops peers without messages of which nothing holds any more: more than one becomes idle in
+    /// a call.
     fn expire(&mut self, now: Nanos) {
         for _ in 0..2 {
             match self.idle.first() {
@@ -238,7 +248,7 @@ impl<M: Memory> Peers<M> {
         }
     }
 
-    /// Drops the peer without messages that has the oldest ticket.
+    /// Drops the peer without messages of which what is known ends first.
     fn make_way(&mut self) {
         if let Some((_, old)) = self.idle.first() {
             self.remove(old);
@@ -253,6 +263,7 @@ impl<M: Memory> Peers<M> {
     }
 
     fn remove(&mut self, index: u32) {
+        self.allowances.end(index);
         self.idle.remove(index);
         self.index.remove(index);
         let net = self.all.remove(index).and_then(|peer| peer.net);

@@ -50,6 +50,8 @@ pub struct Key(
 impl Key {
     /// After all others.
     pub const LAST: Self = Self(u64::MAX, u64::MAX);
+    /// Before all others.
+    pub const FIRST: Self = Self(0, 0);
 }
 
 /// A message's rank.

@@ -137,7 +137,7 @@ pub mod config {
     pub const PRIORITY_B: u16 = 20;
     /// `u32`: [`super::SCHEDULE_SRPT`], …
     pub const SCHEDULE: u16 = 21;
-    /// `u32`, packets: m of TOP section 4.4; 0: none are sent.
+    /// `u32`, packets: m of TOP section 4.4; 0: none are sent; [`super::UNSCHEDULED_AUTO`].
     pub const UNSCHEDULED: u16 = 22;
     /// `u32`: messages that may come in at once.
     pub const MAX_INCOMING: u16 = 23;
@@ -188,10 +188,14 @@ pub mod config {
     pub const RECEIVE_BUFFER_MAX: u16 = 45;
     /// `u32`, bytes: by how much the receive buffers of all sockets may have grown.
     pub const RECEIVE_MEMORY: u16 = 46;
+    /// `u32`, bytes: what all senders together may have under way to a host without tokens.
+    pub const UNSCHEDULED_BUFFER: u16 = 47;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 46;
+    pub const MAX: u16 = 47;
 }
 
+/// [`config::UNSCHEDULED`]: as much of each message as its receiver allows.
+pub const UNSCHEDULED_AUTO: u32 = u32::MAX;
 /// [`config::POLICY`]: ExpressPass. One priority, all messages alike.
 pub const POLICY_EXPRESSPASS: u32 = 0;
 /// [`config::POLICY`]: TOP. Tokens have priorities; [`config::SCHEDULE`] says which messages come

@@ -41,7 +41,7 @@ pub const SPAN_LEN: usize = 8;
 /// Bytes of a FIN.
 pub const FIN_LEN: usize = 16;
 /// Bytes of an ACK.
-pub const ACK_LEN: usize = 20;
+pub const ACK_LEN: usize = 22;
 /// Bytes of a RESET.
 pub const RESET_LEN: usize = 16;
 /// Bytes of a CHALLENGE.
@@ -201,7 +201,7 @@ pub struct Data {
     pub offset: u32,
     /// Bytes of payload, not 0. `offset + len` is at most [`MAX_LENGTH`].
     pub len: u32,
-    /// [`header::FLAG_UNSCHEDULED`], [`header::FLAG_REN`].
+    /// [`header::FLAG_UNSCHEDULED`], [`header::FLAG_UNASKED`], [`header::FLAG_REN`].
     pub flags: u8,
 }
 
@@ -232,6 +232,9 @@ pub struct Ack {
     pub received: u32,
     /// Bytes: the window, tokens will be given for those before this one. At most [`MAX_LENGTH`].
     pub window: u32,
+    /// From the receiver: how many bytes on the wire the sender may have under way to it without
+    /// tokens, of all its messages, in units of 64. From the sender 0.
+    pub allowance: u16,
     /// From the receiver: the message is complete; from the sender: it knows that, and the receiver
     /// may forget the message ([`header::FLAG_FINAL`]).
     pub last: bool,
@@ -307,6 +310,14 @@ impl ResetCode {
             6 => Self::Protocol,
             _ => return None,
         })
+    }
+}
+
+impl Data {
+    /// Whether no token or grant asked for it. Of what comes under policy ren nobody can say that.
+    #[inline]
+    pub(crate) const fn is_unasked(&self) -> bool {
+        self.token == 0 && self.timestamp == 0 && self.flags & header::FLAG_REN == 0
     }
 }
 

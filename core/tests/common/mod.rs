@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::Config;
+use turnstile_core::port::flows::{Flow, LOOKS};
 use turnstile_core::queue::{wire_len, Child, DropCause, Meta, Packet, Queue, Sink};
 use turnstile_core::units::Nanos;
 
@@ -19,6 +20,7 @@ pub const PAPERS: Config = Config {
 pub struct P {
     pub id: u64,
     pub meta: Meta,
+    pub flow: Flow,
 }
 
 impl P {
@@ -32,6 +34,7 @@ impl P {
                 segs,
                 enqueued: Nanos::ZERO,
             },
+            flow: 0,
         }
     }
 }
@@ -42,6 +45,9 @@ impl Packet for P {
     }
     fn set_enqueued(&mut self, now: Nanos) {
         self.meta.enqueued = now;
+    }
+    fn flow(&self, _: bool) -> Flow {
+        self.flow
     }
 }
 
@@ -64,6 +70,15 @@ impl Queue for Fifo {
         if let Some(front) = self.0.front_mut() {
             front.set_enqueued(now);
         }
+    }
+    fn flows(&mut self, _: bool, flows: &mut [Flow; LOOKS]) -> usize {
+        for (flow, packet) in flows.iter_mut().zip(&self.0) {
+            *flow = packet.flow;
+        }
+        self.0.len().min(LOOKS)
+    }
+    fn remove(&mut self, place: usize) -> Option<P> {
+        self.0.remove(place)
     }
     fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use turnstile_core::port::band::Band;
-use turnstile_core::port::config::{Config, Expiry, Order, Tokens};
+use turnstile_core::port::config::{Config, Expiry, Order, TokenDrop, Tokens};
 use turnstile_core::port::{Dequeue, Enqueue};
 use turnstile_core::queue::DropCause;
 use turnstile_core::stats::{BandStats, PortStats};
@@ -154,11 +154,23 @@ impl Signals {
     }
 }
 
+/// Data that goes before other data.
+#[derive(Default)]
+struct Early {
+    queue: VecDeque<P>,
+    /// Bytes that went or may go before.
+    ahead: u64,
+    /// Bytes that have left the other data's queue, ever, and when that was looked at last.
+    went: u64,
+    seen: u64,
+}
+
 pub(crate) struct Model {
     config: Config,
     /// The last speed that the device reported, bytes/s; 0: none.
     device: u64,
     queues: Vec<VecDeque<P>>,
+    early: Early,
     link: Option<Schedule>,
     group: Schedule,
     /// `None`: no bound.
@@ -187,6 +199,7 @@ impl Model {
             config: *config,
             device,
             queues: vec![VecDeque::new(); Band::COUNT],
+            early: Early::default(),
             link: None,
             group: Schedule::new(rates.tokens, 0, now),
             signals: None,
@@ -247,18 +260,18 @@ impl Model {
         &mut self.queues[band.index()]
     }
 
+    /// What a band holds.
+    fn held(&self, band: Band) -> impl Iterator<Item = &P> {
+        let early = self.early.queue.iter().filter(move |_| band == Band::Data);
+        self.queues[band.index()].iter().chain(early)
+    }
+
     pub(crate) fn packets(&self, band: Band) -> u64 {
-        self.queues[band.index()]
-            .iter()
-            .map(|p| u64::from(p.meta.segs))
-            .sum()
+        self.held(band).map(|p| u64::from(p.meta.segs)).sum()
     }
 
     pub(crate) fn bytes(&self, band: Band) -> u64 {
-        self.queues[band.index()]
-            .iter()
-            .map(|p| u64::from(p.meta.len))
-            .sum()
+        self.held(band).map(|p| u64::from(p.meta.len)).sum()
     }
 
     /// Whether a band has room for so much.
@@ -278,14 +291,39 @@ impl Model {
 
     fn drop_head(&mut self, band: Band, cause: DropCause) {
         let packet = self.queue(band).pop_front().unwrap();
+        if band == Band::Data {
+            self.early.went += u64::from(packet.meta.len);
+        }
         self.count_drop(&packet, band, cause);
         self.drops.push((packet, band, cause));
+    }
+
+    fn drop_early(&mut self, cause: DropCause) {
+        let packet = self.early.queue.pop_front().unwrap();
+        self.count_drop(&packet, Band::Data, cause);
+        self.drops.push((packet, Band::Data, cause));
+    }
+
+    /// Whether so many bytes of data that no token asked for go before other data: no more than
+    /// have gone of that meanwhile, and 64 KiB.
+    fn goes_early(&mut self, len: u64) -> bool {
+        let held: u64 = self.early.queue.iter().map(|p| u64::from(p.meta.len)).sum();
+        let waits = !self.queues[Band::Data.index()].is_empty();
+        let early = &mut self.early;
+        early.ahead = match waits {
+            true => early.ahead.saturating_sub(early.went - early.seen),
+            false => held,
+        };
+        early.seen = early.went;
+        let goes = early.ahead + len <= 65_536;
+        early.ahead += if goes { len } else { 0 };
+        goes
     }
 
     fn count_drop(&mut self, packet: &P, band: Band, cause: DropCause) {
         let stats = &mut self.stats[band.index()];
         *match cause {
-            DropCause::OverLimit => &mut stats.over_limit,
+            DropCause::OverLimit | DropCause::Displaced => &mut stats.over_limit,
             DropCause::Expired => &mut stats.expired,
             DropCause::Trimmed => &mut stats.trimmed,
             DropCause::Purged => &mut stats.purged,
@@ -298,12 +336,39 @@ impl Model {
         head.is_some_and(|p| now - p.meta.enqueued.0 > self.expiry())
     }
 
+    /// Drops the oldest packet of the flow that has most of the first 32, if that is more than the
+    /// flow of the arriving one has; of flows that have as many, of the one whose is oldest.
+    fn displace(&mut self, band: Band, arriving: u64) {
+        let first: Vec<u64> = self.queue(band).iter().take(32).map(|p| p.flow).collect();
+        let mut oldest: Vec<(usize, u64)> = Vec::new();
+        for (place, flow) in first.iter().enumerate() {
+            if oldest.iter().all(|(_, known)| known != flow) {
+                oldest.push((place, *flow));
+            }
+        }
+        let count = |flow: u64| first.iter().filter(|other| **other == flow).count();
+        // The first of the greatest: the last one by reversed places.
+        let most = oldest
+            .iter()
+            .rev()
+            .max_by_key(|(_, flow)| count(*flow))
+            .copied();
+        // Where the arriving one's has as many as the greatest, others' are not more.
+        if let Some((place, flow)) = most.filter(|(_, flow)| count(*flow) > count(arriving)) {
+            assert_ne!(flow, arriving);
+            let packet = self.queue(band).remove(place).unwrap();
+            self.count_drop(&packet, band, DropCause::Displaced);
+            self.drops.push((packet, band, DropCause::Displaced));
+        }
+    }
+
     fn no_tokens(&self) -> bool {
         tokens().all(|band| self.packets(band) == 0)
     }
 
     fn nothing_queued(&self) -> bool {
-        self.queues.iter().all(VecDeque::is_empty) && self.child.packets.is_empty()
+        let own = self.queues.iter().all(VecDeque::is_empty);
+        own && self.early.queue.is_empty() && self.child.packets.is_empty()
     }
 
     /// Is it within the share of signals?
@@ -319,7 +384,14 @@ impl Model {
         passes
     }
 
-    pub(crate) fn enqueue(&mut self, now: u64, band: Band, mut packet: P) -> Enqueue {
+    /// `unasked`: data that no token asked for.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: u64,
+        band: Band,
+        mut packet: P,
+        unasked: bool,
+    ) -> Enqueue {
         let band = match band {
             Band::Unscheduled if self.config.unscheduled == 0 => Band::Data,
             Band::Token(p) => Band::Token(p.min(self.config.priorities - 1)),
@@ -327,6 +399,7 @@ impl Model {
             band => band,
         };
         let (segs, len) = (u64::from(packet.meta.segs), u64::from(packet.meta.len));
+        let early = unasked && self.goes_early(len);
         self.stats[band.index()].offered_packets += segs;
         self.stats[band.index()].offered_bytes += len;
         let fits =
@@ -335,6 +408,10 @@ impl Model {
             while self.head_expired(band, now) {
                 self.drop_head(band, DropCause::Expired);
             }
+        }
+        let fair = self.config.token_drop == TokenDrop::Fair;
+        if !fits(self) && fair && segs == 1 && matches!(band, Band::Token(_)) {
+            self.displace(band, packet.flow);
         }
         if !fits(self) {
             self.count_drop(&packet, band, DropCause::OverLimit);
@@ -345,7 +422,10 @@ impl Model {
             self.group.not_before(now);
         }
         packet.meta.enqueued = Nanos(now);
-        self.queue(band).push_back(packet);
+        match early {
+            true => self.early.queue.push_back(packet),
+            false => self.queue(band).push_back(packet),
+        }
         let (packets, bytes) = (self.packets(band), self.bytes(band));
         let stats = &mut self.stats[band.index()];
         stats.max_packets = stats.max_packets.max(packets);
@@ -433,7 +513,17 @@ impl Model {
                 self.drop_head(band, DropCause::Expired);
             }
         }
-        let own = self.queue(band).pop_front();
+        let early = match band {
+            Band::Data => self.early.queue.pop_front(),
+            _ => None,
+        };
+        let own = early.or_else(|| {
+            let packet = self.queue(band).pop_front();
+            if let (Band::Data, Some(packet)) = (band, &packet) {
+                self.early.went += u64::from(packet.meta.len);
+            }
+            packet
+        });
         let is_own = own.is_some();
         let packet = match own {
             None if band == Band::Data && !self.child.throttled => self.child.packets.pop_front(),
@@ -463,9 +553,14 @@ impl Model {
         self.config = *config;
         self.set_rates(now);
         for band in bands() {
-            while !self.allowed(band, self.packets(band), self.bytes(band)) {
+            while !self.allowed(band, self.packets(band), self.bytes(band))
+                && !self.queue(band).is_empty()
+            {
                 self.drop_head(band, DropCause::Trimmed);
             }
+        }
+        while !self.allowed(Band::Data, 0, self.bytes(Band::Data)) {
+            self.drop_early(DropCause::Trimmed);
         }
     }
 
@@ -478,9 +573,12 @@ impl Model {
 
     pub(crate) fn reset(&mut self) {
         for band in bands() {
-            while self.packets(band) != 0 {
+            while !self.queue(band).is_empty() {
                 self.drop_head(band, DropCause::Purged);
             }
+        }
+        while !self.early.queue.is_empty() {
+            self.drop_early(DropCause::Purged);
         }
         self.idle = true;
         self.passed = false;

@@ -113,6 +113,7 @@ pub(crate) fn packet(
             cookie,
             received: bytes(rng),
             window: bytes(rng),
+            allowance: 0,
             last: random >> 8 & 1 == 0,
         }),
         62 => Packet::Challenge(Challenge {

@@ -129,6 +129,7 @@ fn who_does_not_know_the_cookie_moves_no_byte() {
                 cookie,
                 received: 5_000_000,
                 window: 5_000_000,
+                allowance: 0,
                 last,
             })
         };

@@ -199,6 +199,7 @@ fn a_peer_that_only_talks_ends_in_a_time_out() {
             cookie,
             received: 0,
             window: 100_000,
+            allowance: 0,
             last: false,
         };
         network.inject(1, 0, Packet::Ack(ack), None);

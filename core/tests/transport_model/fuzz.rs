@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use turnstile_core::header::{FLAG_REN, FLAG_UNSCHEDULED};
+use turnstile_core::header::{FLAG_REN, FLAG_UNASKED, FLAG_UNSCHEDULED};
 use turnstile_core::transport::config::Config;
 use turnstile_core::transport::endpoint::Endpoint;
 use turnstile_core::transport::host::*;
@@ -265,7 +265,7 @@ impl Fuzz {
                     offset,
                     len: 1 + self.number(1449).min(2899_u32.saturating_sub(offset)),
                     flags: if unscheduled {
-                        FLAG_UNSCHEDULED
+                        [FLAG_UNSCHEDULED, FLAG_UNASKED][self.below(2) as usize]
                     } else {
                         FLAG_REN * (self.below(2) as u8)
                     },
@@ -293,6 +293,7 @@ impl Fuzz {
                 cookie,
                 received: self.number(MAX_LENGTH),
                 window: self.number(MAX_LENGTH),
+                allowance: 0,
                 last: self.below(4) == 0,
             }),
             _ if self.below(32) != 0 => Packet::Fin(Fin {
@@ -476,7 +477,7 @@ fn packets_of_all_kinds() {
             random: run + 100,
             now: 1000,
         };
-        for _ in 0..3_000_000 / RUNS {
+        for _ in 0..4_000_000 / RUNS {
             fuzz.step();
         }
         fuzz.finish();

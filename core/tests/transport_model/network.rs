@@ -4,11 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use turnstile_core::header::FLAG_REN;
+use turnstile_core::header::{FLAG_REN, FLAG_UNASKED};
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::Config as PortConfig;
+use turnstile_core::port::flows::{Flow, LOOKS};
 use turnstile_core::port::marker::field::{Label, Place};
-use turnstile_core::port::{Dequeue, Port};
+use turnstile_core::port::{Dequeue, Port, Slot};
 use turnstile_core::queue::{DropCause, Meta, NoChild, Packet as PortPacket, Queue, Sink};
 use turnstile_core::transport::config::Resolved;
 use turnstile_core::transport::endpoint::Endpoint;
@@ -57,6 +58,9 @@ impl PortPacket for Flying {
             ren,
         })
     }
+    fn flow(&self, _: bool) -> Flow {
+        self.packet.cookie().0 ^ self.from as u64
+    }
     fn set_ecn(&mut self, _: bool, _: Place, ecn: u8) -> bool {
         self.ecn = ecn;
         true
@@ -82,6 +86,15 @@ impl Queue for Fifo {
         if let Some(front) = self.0.front_mut() {
             front.set_enqueued(now);
         }
+    }
+    fn flows(&mut self, ethernet: bool, flows: &mut [Flow; LOOKS]) -> usize {
+        for (flow, packet) in flows.iter_mut().zip(&self.0) {
+            *flow = packet.flow(ethernet);
+        }
+        self.0.len().min(LOOKS)
+    }
+    fn remove(&mut self, place: usize) -> Option<Flying> {
+        self.0.remove(place)
     }
     fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -388,8 +401,16 @@ impl Network {
                     Class::Data => Band::Data,
                     Class::Unscheduled => Band::Unscheduled,
                 };
+                let unasked = match &packet.packet {
+                    Packet::Data(data) => data.flags & FLAG_UNASKED != 0,
+                    _ => false,
+                };
                 let port = &mut self.nodes[node].port;
-                port.enqueue(Nanos(self.now), band, packet, &mut Drop);
+                let slot = match port.slot(band) {
+                    Slot::DATA if unasked => Slot::UNASKED,
+                    slot => slot,
+                };
+                port.enqueue_at(Nanos(self.now), slot, packet, &mut Drop);
                 self.kick(node);
             }
         }

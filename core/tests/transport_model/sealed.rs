@@ -342,6 +342,7 @@ fn forged(cookie: u64) -> Vec<Packet> {
             cookie,
             received: 1000,
             window: 1000,
+            allowance: 0,
             last,
         })
     };

@@ -478,6 +478,72 @@ void knet_tap_unlock(struct knet_tap *tap)
 	spin_unlock_bh(&tap->lock);
 }
 
+/*
+ * Those who are told of what came in, by their device's number, which is unique in a namespace. A
+ * device has one of them, or one for each of its queues.
+ */
+#define KNET_INGRESS_BITS 12
+/* Of a device with more queues, so many are told. */
+#define KNET_INGRESS_MOST 16
+/* No packet looks at more of them, however many share its chain. */
+#define KNET_INGRESS_LOOKS 64
+/* What nobody takes is not added up without end. */
+#define KNET_INGRESS_ENOUGH (1 << 24)
+
+static struct hlist_head knet_ingresses[1 << KNET_INGRESS_BITS];
+/* Who may choose the numbers of devices cannot choose the chain. */
+static u32 knet_ingress_seed __read_mostly;
+
+static struct hlist_head *knet_ingress_chain(const struct net *net, int ifindex)
+{
+	u32 hash = jhash_2words(ifindex, net_hash_mix(net), READ_ONCE(knet_ingress_seed));
+
+	return &knet_ingresses[hash >> (32 - KNET_INGRESS_BITS)];
+}
+
+void knet_ingress_add(struct knet_ingress *ingress, const struct net_device *dev, atomic_t *told)
+{
+	ASSERT_RTNL();
+	if (!knet_ingress_seed)
+		WRITE_ONCE(knet_ingress_seed, get_random_u32() | 1);
+	ingress->net = dev_net(dev);
+	ingress->ifindex = dev->ifindex;
+	ingress->told = told;
+	hlist_add_head_rcu(&ingress->node, knet_ingress_chain(ingress->net, ingress->ifindex));
+}
+
+/*
+ * The kernel frees a qdisc after a grace period, but for one that nobody could reach yet because
+ * something failed while it was made. Such a one has never had a packet.
+ */
+void knet_ingress_del(struct knet_ingress *ingress, const struct Qdisc *sch)
+{
+	ASSERT_RTNL();
+	hlist_del_rcu(&ingress->node);
+	if (!u64_stats_read(&sch->bstats.packets))
+		synchronize_rcu();
+}
+
+void knet_ingress_tell(const struct net_device *dev, int ifindex, unsigned int amount)
+{
+	const struct net *net = dev_net(dev);
+	struct knet_ingress *ingress;
+	int told = 0, looks = 0;
+
+	rcu_read_lock();
+	hlist_for_each_entry_rcu(ingress, knet_ingress_chain(net, ifindex), node) {
+		if (++looks > KNET_INGRESS_LOOKS)
+			break;
+		if (ingress->ifindex != ifindex || ingress->net != net)
+			continue;
+		if (atomic_read(ingress->told) < KNET_INGRESS_ENOUGH)
+			atomic_add(amount, ingress->told);
+		if (++told == KNET_INGRESS_MOST)
+			break;
+	}
+	rcu_read_unlock();
+}
+
 u64 knet_random(void)
 {
 	return get_random_u64();

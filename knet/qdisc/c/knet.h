@@ -7,8 +7,10 @@
 #ifndef KNET_H
 #define KNET_H
 
+#include <linux/atomic.h>
 #include <linux/ethtool.h>
 #include <linux/if_arp.h>
+#include <linux/jhash.h>
 #include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
@@ -36,6 +38,7 @@ enum {
 	KNET_SKB_NEXT = offsetof(struct sk_buff, next),
 	KNET_SKB_DEV = offsetof(struct sk_buff, dev),
 	KNET_SKB_PRIORITY = offsetof(struct sk_buff, priority),
+	KNET_SKB_IIF = offsetof(struct sk_buff, skb_iif),
 	KNET_SKB_PROTOCOL = offsetof(struct sk_buff, protocol),
 	KNET_SKB_NETWORK_HEADER = offsetof(struct sk_buff, network_header),
 	KNET_DEVICE_TYPE = offsetof(struct net_device, type),
@@ -126,6 +129,22 @@ void knet_link_watch_add(struct knet_link_watch *watch, struct Qdisc *sch,
 void knet_link_watch_del(struct knet_link_watch *watch);
 int knet_link_watch_start(void);
 void knet_link_watch_stop(void);
+
+/*
+ * A qdisc that is told by others, as packets pass through them, what came in by its own device.
+ * @told is what is added to; it lives as long as the qdisc. Added and removed under RTNL. Readers
+ * hold rcu_read_lock(): after knet_ingress_del(), @told must stay valid for a grace period.
+ */
+struct knet_ingress {
+	struct hlist_node node;
+	const struct net *net;
+	int ifindex;
+	atomic_t *told;
+};
+
+void knet_ingress_add(struct knet_ingress *ingress, const struct net_device *dev, atomic_t *told);
+void knet_ingress_del(struct knet_ingress *ingress, const struct Qdisc *sch);
+void knet_ingress_tell(const struct net_device *dev, int ifindex, unsigned int amount);
 
 /*
  * Whoever hears what a device receives, before anybody else does, and the lock of what that

@@ -13,7 +13,7 @@ use crate::{
     tap::Listener,
     Extack, Message,
 };
-use core::{marker::PhantomData, ptr::NonNull};
+use core::{marker::PhantomData, ptr::NonNull, sync::atomic::Ordering};
 use kernel::prelude::*;
 
 mod adapter;
@@ -69,6 +69,9 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
 
     /// Whether [`Qdisc::link_changed`] is wanted.
     const WATCH_LINK: bool = false;
+
+    /// Whether others of the kind tell it what came in by its device: see [`Context::tell`].
+    const IS_TOLD: bool = false;
 
     /// The part that is read without the lock: what [`Qdisc::find_class`] and its like need. The
     /// kernel looks classes up while the qdisc is in the middle of an `enqueue` (a child that drops
@@ -290,6 +293,22 @@ impl<'a, T: Qdisc> Context<'a, T> {
         // SAFETY: the context is valid, and while there is one RTNL or the root lock is held: the
         // child stays as long.
         unsafe { adapter::child::<T>(self.sch.as_ptr(), place).map(|child| Child::from_raw(child)) }
+    }
+
+    /// Tells the qdiscs of this kind that send by the device which the packet came in by, if it
+    /// came in: there is so much more of whatever they are [told](Self::is_told) of. They are those
+    /// with [`Qdisc::IS_TOLD`].
+    #[inline]
+    pub fn tell(&self, skb: &Skb, amount: u32) {
+        // SAFETY: the context is valid.
+        unsafe { adapter::tell::<T>(self.sch.as_ptr(), skb, amount) }
+    }
+
+    /// Has the qdisc been told of anything that [`Enqueuing::told`] has not taken yet?
+    #[inline]
+    pub fn is_told(&self) -> bool {
+        // SAFETY: the context is valid.
+        unsafe { adapter::told::<T>(self.sch.as_ptr()).load(Ordering::Relaxed) != 0 }
     }
 
     /// Are there filters now? Without, [`Enqueuing::classify`] has nothing to say.

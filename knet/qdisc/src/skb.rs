@@ -114,6 +114,19 @@ impl Skb {
         unsafe { *self.field(bindings::KNET_SKB_PRIORITY) }
     }
 
+    /// Whether it came in by a device, and was not made here.
+    #[inline]
+    pub fn came_in(&self) -> bool {
+        self.came_in_by() != 0
+    }
+
+    /// The number of the device that it came in by; 0 if it was made here. C: `skb_iif`.
+    #[inline]
+    pub(crate) fn came_in_by(&self) -> i32 {
+        // SAFETY: valid by the type's invariant. The field is an `int`, and any bytes make one.
+        unsafe { *self.field(bindings::KNET_SKB_IIF) }
+    }
+
     /// Reads what [`Skb::set_private`] stored at byte `AT` of the private ones. Before that, or
     /// after another qdisc has held the packet, the value is arbitrary.
     #[inline]
@@ -148,11 +161,17 @@ impl Skb {
         unsafe { *self.field(bindings::KNET_SKB_NEXT) = next }
     }
 
+    /// What comes after it on a list.
+    #[inline]
+    fn next(&self) -> *mut bindings::sk_buff {
+        // SAFETY: valid by the type's invariant.
+        unsafe { *self.field(bindings::KNET_SKB_NEXT) }
+    }
+
     /// Ends the packet's being on a list; what came after it.
     #[inline]
     fn unlink(&mut self) -> *mut bindings::sk_buff {
-        // SAFETY: valid by the type's invariant.
-        let next = unsafe { *self.field(bindings::KNET_SKB_NEXT) };
+        let next = self.next();
         self.set_next(core::ptr::null_mut());
         next
     }
@@ -392,6 +411,53 @@ impl SkbQueue {
         let mut first = ManuallyDrop::new(unsafe { Skb::from_raw(first) });
         first.set_private::<AT, T>(value);
         true
+    }
+
+    /// Stores with each of the first `most` packets, as [`Skb::set_private`] does, what `note` says
+    /// of it. From the head on.
+    pub fn note_first<const AT: usize, T: AsBytes + Copy>(
+        &mut self,
+        most: usize,
+        mut note: impl FnMut(&Skb) -> T,
+    ) {
+        let mut at = self.head;
+        for _ in 0..most {
+            let Some(packet) = NonNull::new(at) else {
+                return;
+            };
+            // SAFETY: by the invariant all packets from `head` on are ours. It stays on the list:
+            // this value of it is never dropped, and `note` gets no more than a look.
+            let mut packet = ManuallyDrop::new(unsafe { Skb::from_raw(packet) });
+            let value = note(&packet);
+            packet.set_private::<AT, T>(value);
+            at = packet.next();
+        }
+    }
+
+    /// Takes the packet out that has so many before it, which is how many steps it takes.
+    pub fn remove(&mut self, place: usize) -> Option<Skb> {
+        let mut before: *mut bindings::sk_buff = core::ptr::null_mut();
+        let mut at = NonNull::new(self.head)?;
+        for _ in 0..place {
+            before = at.as_ptr();
+            // SAFETY: by the invariant all packets from `head` on are ours; this one is not
+            // dropped.
+            at = NonNull::new(ManuallyDrop::new(unsafe { Skb::from_raw(at) }).next())?;
+        }
+        // SAFETY: as above, and after this the packet is on no list: what comes before it, or the
+        // queue, owns what comes after it.
+        let mut packet = unsafe { Skb::from_raw(at) };
+        let after = packet.unlink();
+        match NonNull::new(before) {
+            None => self.head = after,
+            // SAFETY: as above.
+            Some(before) => unsafe { ManuallyDrop::new(Skb::from_raw(before)).set_next(after) },
+        }
+        if after.is_null() {
+            // Not read if that is null, for then there is no head.
+            self.tail = before;
+        }
+        Some(packet)
     }
 
     /// Is nothing queued?

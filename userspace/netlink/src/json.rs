@@ -79,15 +79,16 @@ mod tests {
     #[test]
     fn every_option() {
         let value = as_json(
-            "link 10gbit tokens 5.1787916% priorities 6 token-limit 8 token-expiry auto order \
-             tokens-first unscheduled 1 data-limit 1514000 signal-limit 1000 signal-share 5% \
+            "link 10gbit tokens 5.1787916% priorities 6 token-limit 8 token-expiry auto \
+             token-drop fair order tokens-first unscheduled 1 data-limit 1514000 \
+             signal-limit 1000 signal-share 5% \
              dscp default split-gso overhead 24 mpu 84 jitter 50us",
         );
         assert_eq!(
             value.to_string(),
             concat!(
                 r#"{"link":1250000000,"tokens":{"share":0.051787916},"priorities":6,"#,
-                r#""token-limit":8,"token-expiry":"auto","#,
+                r#""token-limit":8,"token-expiry":"auto","token-drop":"fair","#,
                 r#""order":"tokens-first","unscheduled":1,"#,
                 r#""data-limit":1514000,"signal-limit":1000,"#,
                 r#""signal-share":0.05,"#,

@@ -21,6 +21,7 @@ const ALL: &[&[Case]] = &[
     port::options::CASES,
     port::tc_configs::CASES,
     port::behaviour::CASES,
+    port::sharing::CASES,
     port::signals::CASES,
     port::classify::CASES,
     port::dump::CASES,
@@ -75,6 +76,7 @@ const ALL: &[&[Case]] = &[
     transport::churn::CASES,
     transport::crowded::CASES,
     transport::turns::CASES,
+    transport::unasked::CASES,
     transport::programs::CASES,
     fuzz::CASES,
 ];

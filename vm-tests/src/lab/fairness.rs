@@ -23,8 +23,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const RATE: u64 = 10_000_000_000;
 /// Flows.
 const COUNTS: [usize; 4] = [1, 4, 32, 256];
-/// The number of flows for which the project has a goal.
-const MANY: usize = 256;
 /// Intervals over which Jain's index is taken, ms: the paper's (ExpressPass section 3.2), and
 /// shorter ones.
 const INTERVALS: [u64; 3] = [100, 10, 1];
@@ -34,11 +32,31 @@ const FAIR: f64 = 0.95;
 /// interval.
 const ROUNDING: f64 = 0.001;
 
+/// Ports: what their table is called, their options, and up to how many flows, but for one, the
+/// goal is kept in each millisecond, too.
+const PORTS: [(&str, &str, usize); 2] = [
+    ("the papers' ports", "jitter 0", 4),
+    ("ports as shipped", "jitter 50us", 32),
+];
+
 fn run(lab: &mut Lab) -> Result<()> {
+    for ports in PORTS {
+        with_ports(lab, ports)?;
+    }
+    lab.report.notes.push(
+        "a dumbbell of up to 16 pairs of hosts, links of 10 Gbit/s, 100 us for a token's way and \
+         its packet's way back; looked at from 20 ms after the start on. In 1 ms \
+         256 flows can have 3 packets each: the index is then that of numbers like 2, 3 and 4"
+            .into(),
+    );
+    Ok(())
+}
+
+fn with_ports(lab: &mut Lab, (name, ports, few): (&str, &str, usize)) -> Result<()> {
     const WORDS: &str = "policy expresspass";
     let most = 1.0 - TOKEN_SHARE;
     let mut table = Table::new(
-        &format!("turnstile transport set {WORDS}"),
+        &format!("{name}, {ports}; turnstile transport set {WORDS}"),
         &[
             "flows",
             "Jain's index, 100 ms",
@@ -50,12 +68,18 @@ fn run(lab: &mut Lab) -> Result<()> {
             "data packets dropped",
         ],
     );
-    let mut plot = Plot::new("Jain's index", "flows", "index", Style::Line).level("goal", FAIR);
+    let mut plot = Plot::new(
+        &format!("Jain's index, {name}"),
+        "flows",
+        "index",
+        Style::Line,
+    )
+    .level("goal", FAIR);
     let mut curves = vec![Vec::new(); INTERVALS.len()];
     for count in COUNTS {
         lab.progress(&format!("{count} flows"));
         let outcome = measure(
-            WORDS,
+            (ports, WORDS),
             RATE,
             count,
             Duration::from_millis(20),
@@ -80,19 +104,23 @@ fn run(lab: &mut Lab) -> Result<()> {
         for (curve, jain) in curves.iter_mut().zip(&jain) {
             curve.push((count as f64, *jain));
         }
-        if count == MANY {
+        lab.claim(
+            format!("{name}, {count} flows: Jain's index over 100 ms is above {FAIR}"),
+            jain[0] > FAIR,
+        );
+        if count <= few {
             lab.claim(
-                format!("{count} flows: Jain's index over 100 ms is above {FAIR}"),
-                jain[0] > FAIR,
+                format!("{name}, {count} flows: Jain's index over 1 ms is above {FAIR}"),
+                jain[2] > FAIR,
             );
         }
         lab.claim(
-            format!("{count} flows: no data packet is dropped"),
+            format!("{name}, {count} flows: no data packet is dropped"),
             outcome.drops == 0,
         );
         if count == 1 {
             lab.claim(
-                "one flow: data gets what the tokens' share leaves, 94.82 % of the link",
+                format!("{name}, one flow: data gets what the tokens' share leaves, 94.82 %"),
                 data >= most - ROUNDING,
             );
         }
@@ -102,11 +130,5 @@ fn run(lab: &mut Lab) -> Result<()> {
     }
     lab.report.tables.push(table);
     lab.report.plots.push(plot);
-    lab.report.notes.push(
-        "a dumbbell of up to 16 pairs of hosts, links of 10 Gbit/s, 100 us for a token's way and \
-         its packet's way back; looked at from 20 ms after the start on. In 1 ms \
-         256 flows can have 3 packets each: the index is then that of numbers like 2, 3 and 4"
-            .into(),
-    );
     Ok(())
 }

@@ -26,6 +26,7 @@ mod share;
 mod token_priority;
 mod token_queue;
 mod token_spacing;
+mod two_way;
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -73,6 +74,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
     priority::EXPERIMENT,
     mixed::EXPERIMENT,
     loads::EXPERIMENT,
+    loads::OF_WEB_SEARCH,
+    loads::OF_DATA_MINING,
+    loads::OF_HADOOP,
+    loads::OF_CACHE_FOLLOWERS,
+    two_way::EXPERIMENT,
+    two_way::LONG,
     hull_static::EXPERIMENT,
     hull_dynamic::EXPERIMENT,
     ren_burst::EXPERIMENT,

@@ -20,7 +20,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const GOAL: f64 = 1.2;
 
 fn run(lab: &mut Lab) -> Result<()> {
-    const WAYS: [(&str, &str); 2] = [("top", "policy top"), ("expresspass", "policy expresspass")];
+    const WAYS: [(&str, &str); 2] = [
+        ("top", "policy top unscheduled off"),
+        ("expresspass", "policy expresspass"),
+    ];
     let mut plot = Plot::new(
         "time under the load",
         "message's length, full packets",

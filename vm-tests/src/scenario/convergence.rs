@@ -69,7 +69,7 @@ pub fn run(words: &str, rate: u64) -> Result<Outcome> {
             Message::new(1, 3, ENDLESS).at(ALONE * RTT + run * RTT / runs),
         ];
         let span = Duration::from_nanos((ALONE + 1 + TOGETHER + 4) * RTT);
-        let outcome = flows::run(&fabric, &words, &messages, &[("s1", "s2")], span)?;
+        let outcome = flows::run(&fabric, ("", &words), &messages, &[("s1", "s2")], span)?;
         drops += outcome.seen.data_drops;
         let passed = outcome.passed.first().context("nothing was recorded")?;
         let first = passed.first().context("nothing passed")?.id;

@@ -42,19 +42,20 @@ pub struct Outcome {
     pub seen: Seen,
 }
 
-/// Sends messages for a time, with these options of the transport, and records the data packets
-/// that leave some ports (switch and device). Messages under way at the end are aborted.
+/// Sends messages for a time, with these options of the ports and of the transport, and records the
+/// data packets that leave some ports (switch and device). Messages under way at the end are
+/// aborted.
 ///
 /// # Errors
 /// When something is refused or a socket fails.
 pub fn run(
     fabric: &Fabric,
-    words: &str,
+    (ports, words): (&str, &str),
     messages: &[Message],
     record: &[(&str, &str)],
     span: Duration,
 ) -> Result<Outcome> {
-    Queues::Tokens(String::new()).apply(fabric)?;
+    Queues::Tokens(ports.to_owned()).apply(fabric)?;
     let transport = Carrier::Turnstile(words.to_owned()).configure(fabric)?;
     let mut each: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for message in messages {

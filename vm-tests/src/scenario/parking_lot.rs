@@ -38,11 +38,11 @@ impl Outcome {
     }
 }
 
-/// A chain of so many bottlenecks.
+/// A chain of so many bottlenecks, with these options of the ports and of the transport.
 ///
 /// # Errors
 /// When something is refused or a socket fails.
-pub fn run(words: &str, bottlenecks: usize) -> Result<Outcome> {
+pub fn run((ports, words): (&str, &str), bottlenecks: usize) -> Result<Outcome> {
     let link = Link::new(RATE, delay_for(RTT, 3, RATE));
     let fabric = Plan::parking_lot(bottlenecks, link, link).build()?;
     let mut messages = vec![Message::new(0, 1, ENDLESS)];
@@ -53,7 +53,7 @@ pub fn run(words: &str, bottlenecks: usize) -> Result<Outcome> {
         .map(|pair| (pair[0].as_str(), pair[1].as_str()))
         .collect();
     let words = format!("{words} link {RATE}bit base-rtt {RTT}ns");
-    let outcome = flows::run(&fabric, &words, &messages, &record, WARM_UP + SPAN)?;
+    let outcome = flows::run(&fabric, (ports, &words), &messages, &record, WARM_UP + SPAN)?;
     let from = WARM_UP.as_nanos() as u64;
     let until = from + SPAN.as_nanos() as u64;
     let most = RATE as f64 * (1.0 - TOKEN_SHARE);

@@ -86,11 +86,20 @@ impl Queues {
             true => HOST_BUFFER.max(port.link.buffer),
             false => port.link.buffer,
         };
+        let options = match (self, port.of_host) {
+            (Self::Tokens(_), true) => HOST_PORT,
+            (Self::Tokens(options), false) => options,
+            _ => "",
+        };
+        let jitter = if options.contains("jitter") {
+            ""
+        } else {
+            " jitter 0"
+        };
         let root = format!(
-            "qdisc add dev DEV root handle 1: turnstile link {rate}bit jitter 0 data-limit {buffer}"
+            "qdisc add dev DEV root handle 1: turnstile link {rate}bit{jitter} data-limit {buffer}"
         );
-        if let Self::Tokens(options) = self {
-            let options = if port.of_host { HOST_PORT } else { options };
+        if let Self::Tokens(_) = self {
             return vec![format!("{root} {options}").trim_end().to_owned()];
         }
         let mut lines = vec![
@@ -126,6 +135,18 @@ pub struct Seen {
     pub longest: u64,
     /// The port that had it: switch and device.
     pub longest_at: String,
+}
+
+/// Bytes on the wire that the data class of a port has sent: frames, preambles and gaps.
+///
+/// # Errors
+/// When the statistics cannot be read.
+pub fn data_sent(fabric: &Fabric, (node, dev): (&str, &str)) -> Result<u64> {
+    let mut tc = Tc::open(&fabric.node(node)?.ns, dev)?;
+    let classes = tc.classes_of(PORT)?;
+    let data = classes.iter().find(|class| class.handle & 0xffff == DATA);
+    let stats = &data.context("a port without a data class")?.stats;
+    Ok(stats.bytes + 24 * stats.packets)
 }
 
 impl Seen {

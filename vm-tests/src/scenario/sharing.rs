@@ -61,7 +61,7 @@ impl Outcome {
 /// # Errors
 /// When something is refused or a socket fails.
 pub fn run(
-    words: &str,
+    (ports, words): (&str, &str),
     rate: u64,
     count: usize,
     warm_up: Duration,
@@ -85,7 +85,7 @@ pub fn run(
     // limits nothing.
     let buffer = ((16 << 20) / count.max(1)).clamp(256 << 10, 4 << 20);
     let words = format!("{words} link {rate}bit base-rtt {RTT}ns send-buffer {buffer}");
-    let outcome = flows::run(&fabric, &words, &messages, &[("s1", "s2")], total)?;
+    let outcome = flows::run(&fabric, (ports, &words), &messages, &[("s1", "s2")], total)?;
     Ok(Outcome {
         passed: outcome.passed.into_iter().next().context("no record")?,
         flows: count,

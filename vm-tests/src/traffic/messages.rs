@@ -22,7 +22,7 @@ use crate::topology::Fabric;
 pub use engine::Messages;
 pub use hosts::Hosts;
 pub use outcome::{summary, Alone, Class};
-pub use sizes::{poisson, Sizes, WEB_SEARCH};
+pub use sizes::{poisson, Sizes, CACHE_FOLLOWER, DATA_MINING, HADOOP, WEB_SEARCH};
 
 /// The transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -63,6 +63,15 @@ const LONG: &[&str] = &[
     "ren-burst",
 ];
 
+/// They take minutes each, and are run by name.
+const BY_NAME: &[&str] = &[
+    "loads-web-search",
+    "loads-data-mining",
+    "loads-hadoop",
+    "loads-cache-followers",
+    "two-way-long",
+];
+
 /// All that a run left, by file.
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -95,8 +104,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(report.end())
 }
 
-/// Runs all experiments, and again on a busy machine all but the [`LONG`] ones, or if `whole` these
-/// too; each claim and each comparison is a case of `report`.
+/// Runs all experiments but those that are [run by name](BY_NAME), and again on a busy machine all
+/// but the [`LONG`] ones, or if `whole` these too; each claim and each comparison is a case of
+/// `report`.
 ///
 /// # Errors
 /// The guest's program does not tell what experiments there are.
@@ -109,13 +119,12 @@ pub(crate) fn all(
     report: &Report,
 ) -> Result<()> {
     let known = list(env, session, built)?;
-    if let Some(gone) = LONG
-        .iter()
-        .find(|long| !known.iter().any(|(name, _)| name == *long))
-    {
-        bail!("{gone} is no experiment any more: take it out of LONG");
+    let mut special = LONG.iter().chain(BY_NAME);
+    if let Some(gone) = special.find(|special| !known.iter().any(|(name, _)| name == *special)) {
+        bail!("{gone} is no experiment any more: take it out of LONG and BY_NAME");
     }
     let names = known.into_iter().map(|(name, _)| name);
+    let names = names.filter(|name| !BY_NAME.contains(&name.as_str()));
     let (long, short): (Vec<_>, Vec<_>) = names.partition(|name| LONG.contains(&name.as_str()));
     experiments(env, session, built, &short, true, seed, report);
     experiments(env, session, built, &long, whole, seed, report);
@@ -123,6 +132,8 @@ pub(crate) fn all(
         let why = format!("cargo xtask test lab has {}", long.join(", "));
         report.skipped("lab: the long ones again on a busy machine", &why);
     }
+    let why = format!("cargo xtask lab NAME: {}", BY_NAME.join(", "));
+    report.skipped("lab: what takes minutes", &why);
     Ok(())
 }
 

@@ -241,6 +241,7 @@ fn the_defaults_are_as_documented() {
         priorities: 6,
         token_limit: 8,
         token_expiry: Expiry::Auto,
+        token_drop: TokenDrop::Fair,
         order: Order::TokensFirst,
         unscheduled: 1,
         data_limit: 1_514_000,
@@ -381,6 +382,7 @@ fn every_attribute_leads_back() {
             link: Some(GBIT),
             tokens: Share::Rate(GBIT / 10),
             token_expiry: Expiry::After(Nanos(5)),
+            token_drop: TokenDrop::Last,
             order: Order::DataFirst,
             split_gso: false,
             phantom: phantom(Drain::Rate(GBIT / 2)),
@@ -408,6 +410,7 @@ fn attributes_that_mean_nothing_are_not_taken() {
     for (attribute, value) in [
         (number::ORDER, Value::U32(2)),
         (number::ORDER, Value::U64(1)),
+        (number::TOKEN_DROP, Value::U32(2)),
         (number::SPLIT_GSO, Value::U32(2)),
         (number::PRIORITIES, Value::U32(256)),
         (number::DSCP_MAP, Value::U32(1)),

@@ -118,6 +118,21 @@ number!(Order, U32, |field| field as u32, |value| match value {
     _ => None,
 });
 
+/// Which token a full token queue drops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenDrop {
+    /// One of the flow that has most there: see [`flows`](crate::port::flows).
+    Fair = uapi::TOKEN_DROP_FAIR as isize,
+    /// The one that arrives.
+    Last = uapi::TOKEN_DROP_LAST as isize,
+}
+
+number!(TokenDrop, U32, |field| field as u32, |value| match value {
+    uapi::TOKEN_DROP_FAIR => Some(Self::Fair),
+    uapi::TOKEN_DROP_LAST => Some(Self::Last),
+    _ => None,
+});
+
 /// For each DSCP the minor number of the class (see [`class`]) that its packets go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DscpMap(

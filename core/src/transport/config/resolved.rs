@@ -49,6 +49,15 @@ pub enum Schedule {
     Coflow,
 }
 
+/// What is sent without tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unscheduled {
+    /// Messages of no more packets; 0: none.
+    Packets(u32),
+    /// As much of each as its receiver allows.
+    Auto,
+}
+
 /// Code points by class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dscp {
@@ -71,6 +80,8 @@ pub struct Speed {
     pub link_rate: Rate,
     /// The rate of all tokens together, in wire bytes.
     pub token_rate: Rate,
+    /// 2^-20 ns: how long a byte takes on the link, rounded down.
+    pub byte_time: u64,
     /// 2^-10 ns: how long a token of 84 wire bytes takes at the token rate, rounded up.
     pub token_time: u64,
 }
@@ -81,6 +92,7 @@ impl Speed {
         link: 1,
         link_rate: Rate::UNLIMITED,
         token_rate: Rate::UNLIMITED,
+        byte_time: 0,
         token_time: 0,
     };
 
@@ -94,8 +106,17 @@ impl Speed {
             link,
             link_rate: Rate::from_bytes_per_sec(link)?,
             token_rate,
+            // A link has at least a byte per second.
+            byte_time: (S << 20).checked_div(link)?,
             token_time: token_rate.duration(TOKEN_WIRE_LEN << 10).0,
         })
+    }
+
+    /// How long so many bytes take on the link, or a little less.
+    #[inline]
+    pub(crate) fn time_of(&self, bytes: u32) -> Nanos {
+        // 2^50 for each byte at most.
+        Nanos(u64::from(bytes).saturating_mul(self.byte_time) >> 20)
     }
 
     /// Bytes on the link in `time`, which is at most a second. At least 1.
@@ -155,8 +176,10 @@ pub struct Resolved {
     pub priority: PriorityFunction,
     /// The lengths of messages decide about it.
     pub learns_lengths: bool,
-    /// Packets that may be sent without tokens; 0 but under [`Policy::Top`].
-    pub unscheduled: u32,
+    /// What may be sent without tokens: nothing but under [`Policy::Top`].
+    pub unscheduled: Unscheduled,
+    /// Bytes on the wire: what all senders together may send so.
+    pub unscheduled_buffer: u32,
     /// See [`Config::max_incoming`].
     pub max_incoming: u32,
     /// See [`Config::max_outgoing`].
@@ -212,7 +235,8 @@ impl Resolved {
         clock: Clock::Realtime,
         priority: PriorityFunction::ONE,
         learns_lengths: false,
-        unscheduled: 0,
+        unscheduled: Unscheduled::Packets(0),
+        unscheduled_buffer: 0,
         max_incoming: 0,
         max_outgoing: 0,
         max_per_peer: 0,
@@ -307,7 +331,11 @@ impl Config {
                 ),
             },
             learns_lengths: top && self.priorities == 0 && self.schedule != uapi::SCHEDULE_EDF,
-            unscheduled: if top { self.unscheduled } else { 0 },
+            unscheduled: match self.unscheduled {
+                uapi::UNSCHEDULED_AUTO if top => Unscheduled::Auto,
+                packets => Unscheduled::Packets(if top { packets } else { 0 }),
+            },
+            unscheduled_buffer: self.unscheduled_buffer,
             max_incoming: self.max_incoming,
             max_outgoing: self.max_outgoing,
             max_per_peer: self.max_per_peer,

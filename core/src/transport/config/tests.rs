@@ -58,21 +58,27 @@ fn policies_differ_in_what_is_documented_and_nothing_else() {
         config.validate(None).unwrap()
     };
     let top = of(uapi::POLICY_TOP);
-    assert_eq!((top.unscheduled, top.feedback), (4, Feedback::Ranked));
+    assert_eq!(
+        (top.unscheduled, top.feedback),
+        (Unscheduled::Packets(4), Feedback::Ranked)
+    );
     for (policy, is) in [
         (uapi::POLICY_EXPRESSPASS, Policy::ExpressPass),
         (uapi::POLICY_REN, Policy::Ren),
     ] {
         let other = of(policy);
         assert_eq!(other.policy, is);
-        assert_eq!((other.priority.priorities(), other.unscheduled), (1, 0));
+        assert_eq!(
+            (other.priority.priorities(), other.unscheduled),
+            (1, Unscheduled::Packets(0))
+        );
         assert_eq!(other.feedback, Feedback::Weighted);
         let same = Resolved {
             policy: top.policy,
             priority: top.priority,
             learns_lengths: true,
             feedback: top.feedback,
-            unscheduled: 4,
+            unscheduled: Unscheduled::Packets(4),
             ..other
         };
         assert_eq!(same, top);

@@ -163,6 +163,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.orphans.leave(index);
         }
         self.shares.leave(out.shared);
+        if let Some(ours) = self.peers.allowances.ours(out.peer) {
+            ours.give_back(out.allowed);
+        }
         if let Some(peer) = self.peers.all.get_mut(out.peer) {
             peer.outgoing = peer.outgoing.saturating_sub(1);
             let left = out.unacknowledged;
@@ -246,6 +249,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub(super) fn in_done<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
         let id = self.in_id(index);
         let hash = self.in_index.hash_of(index);
+        // Before the peer may be forgotten.
+        let allowance = self.allow(now, index);
         self.leave_in(now, index);
         let Some(message) = self.ins.get(index) else {
             return;
@@ -274,7 +279,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.remembered.was_sealed(hash, cookie, &from, keeps);
         }
         self.stats.count(Counter::AckSent);
-        self.signal_back(index, Class::Signal, &final_ack(cookie, length), host);
+        let ack = final_ack(cookie, length, allowance);
+        self.signal_back(index, Class::Signal, &ack, host);
         self.tell_in_delivered(now, index, host);
         self.forget_sealed_in(index);
         if let Some(user) = self.ins.remove_part(index, |message| message.user) {
@@ -291,7 +297,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         host: &mut H,
     ) {
         self.stats.count(Counter::AckSent);
-        self.answer_stray(to, &final_ack(cookie, length), host);
+        self.answer_stray(to, &final_ack(cookie, length, 0), host);
     }
 
     pub(super) fn in_failed<H: Host<O, I>>(
@@ -383,11 +389,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 }
 
 /// A final ACK: the receiver's says that the message is complete, the sender's that it knows.
-pub(super) fn final_ack(cookie: Cookie, length: u32) -> Packet {
+pub(super) fn final_ack(cookie: Cookie, length: u32, allowance: u16) -> Packet {
     Packet::Ack(Ack {
         cookie,
         received: length,
         window: length,
+        allowance,
         last: true,
     })
 }

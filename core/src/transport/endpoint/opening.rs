@@ -4,11 +4,13 @@
 use super::sending::base_payload;
 use super::trust::{net, Proof};
 use super::*;
-use crate::transport::config::Policy;
+use crate::transport::allowance::UNIT;
+use crate::transport::config::{Policy, Unscheduled};
 use crate::transport::feedback::Credit;
 use crate::transport::host::{Failure, Refusal, Sender};
 use crate::transport::incoming::many_are_silent;
 use crate::transport::wire::{Sync, SYNC_LEN};
+use crate::units::Rate;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     // Not inlined, so that what it needs of the stack is not needed for each packet.
@@ -201,11 +203,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let credit = Credit::new(&self.config);
         let rtt = self.config.base_rtt;
         let times = (rtt, self.config.rto, self.config.timeout);
-        // Unscheduled packets follow the SYNC at once, and a port queues at most one of them. So
-        // they have arrived a quarter of a round trip after the link could have carried them,
-        // headers included, or are lost.
+        // Unscheduled packets follow the SYNC at once. So they have arrived soon after the link
+        // could have carried them, headers included, or are lost.
         let whole = sync.unscheduled.saturating_add(sync.unscheduled / 8);
-        let until = now + Nanos(rtt.0 / 4) + self.links.speed(link).link_rate.duration(whole);
+        let rate = self.links.speed(link).link_rate;
+        let until = now + self.unscheduled_late(rate) + rate.duration(whole);
         let first = self.secret(number, sync.cookie, from) as u16;
         self.insert_in(
             user, number, peer, from, sync, window, now, times, until, credit, first,
@@ -229,6 +231,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.links.join(link);
         self.half_open = self.half_open.saturating_add(half_open.into());
         self.credit(index, from, SYNC_LEN as u32);
+        if !half_open {
+            // It counts among those that send.
+            self.allow(now, index);
+        }
         self.in_index.insert(hash, index);
         self.last_in.set(index);
         if let Some(peer) = self.peers.all.get_mut(peer) {
@@ -245,7 +251,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.give_ticket(now, index, host);
         }
         if narrow {
-            self.in_ack(index, host);
+            self.in_ack(now, index, host);
             self.challenge_who_waits(now, index, host);
         }
         self.schedule(now, index);
@@ -277,6 +283,35 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         });
     }
 
+    /// How late unscheduled packets may be: a port queues at most one of those that go after all
+    /// else, but those that a receiver allows wait with data.
+    fn unscheduled_late(&self, rate: Rate) -> Nanos {
+        match self.config.unscheduled {
+            Unscheduled::Packets(_) => Nanos(self.config.base_rtt.0 / 4),
+            Unscheduled::Auto => {
+                self.config.base_rtt + rate.duration(self.config.unscheduled_buffer)
+            }
+        }
+    }
+
+    /// What a message's peer may send without tokens from now on, in units of 64 bytes on the wire.
+    /// Nobody else's part shrinks for one that has not proved its address.
+    pub(super) fn allow(&mut self, now: Nanos, index: u32) -> u16 {
+        let Some(message) = self.ins.get(index).filter(|it| !it.half_open) else {
+            return 0;
+        };
+        if self.config.unscheduled != Unscheduled::Auto {
+            return 0;
+        }
+        let most = self.config.base_bytes(self.links.speed(message.link));
+        let budget = self.config.unscheduled_buffer;
+        let bytes = self
+            .peers
+            .allowances
+            .promise(now, message.peer, budget, most);
+        u16::try_from(bytes / UNIT).unwrap_or(u16::MAX)
+    }
+
     /// How many bytes of a message may come without tokens: what its sender announces, and would
     /// send by the options here. With REN that is what the link carries in a round trip.
     fn free_bytes(&self, sync: &Sync, from: &Address, link: u32) -> u32 {
@@ -284,7 +319,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let speed = self.links.speed(link);
             return base_payload(self.config.base_bytes(speed), sync.mss.into(), from);
         }
-        let most = self.config.unscheduled.saturating_mul(sync.mss.into());
+        let most = match self.config.unscheduled {
+            Unscheduled::Packets(packets) => packets.saturating_mul(sync.mss.into()),
+            Unscheduled::Auto => self.config.base_bytes(self.links.speed(link)),
+        };
         sync.unscheduled.min(most)
     }
 
@@ -339,13 +377,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
             message.may_be_lost(now, self.config.base_rtt);
         }
-        self.in_ack(index, host);
+        self.in_ack(now, index, host);
         self.schedule(now, index);
         self.arm(now, index);
     }
 
     /// Acknowledges the data that has arrived, and tells the window.
-    pub(super) fn in_ack<H: Host<O, I>>(&mut self, index: u32, host: &mut H) {
+    pub(super) fn in_ack<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+        let allowance = self.allow(now, index);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
@@ -359,6 +398,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             cookie: message.cookie,
             received: message.acked,
             window: message.told,
+            allowance,
             last: false,
         };
         if self.send_back(index, Class::Signal, &Packet::Ack(ack), host) {

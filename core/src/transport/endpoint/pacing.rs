@@ -56,7 +56,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let mut standing = standing(&self.config, self.links.speed(message.link), now, &facts);
         let ranked = self.config.policy == Policy::Top;
-        if ranked && message.is_vain() || !message.proven && self.is_crowded() {
+        if ranked && message.urgent && message.proven {
+            (standing.key, standing.priority) = (Key::FIRST, 0);
+        } else if ranked && message.is_vain() && !message.trying
+            || !message.proven && self.is_crowded()
+        {
             // Messages of which data has come go first: a flood of SYNCs must not take their
             // tokens, whatever priority it claims.
             standing.key = Key::LAST;
@@ -104,7 +108,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     fn send_token<H: Host<O, I>>(&mut self, at: At, index: u32, priority: u8, host: &mut H) {
-        let base = self.config.base_rtt;
+        let (base, rto) = (self.config.base_rtt, self.config.rto);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
@@ -112,6 +116,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let slack = self.links.slack(link);
         let rtt = message.rtt(base);
         message.priority = priority;
+        message.trying = false;
         let mut token = Token {
             cookie: message.cookie,
             sequence: message.token(at.now, rtt),
@@ -119,8 +124,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             priority,
             grant: None,
         };
+        let speed = self.links.speed(link);
+        if self.config.policy == Policy::Top {
+            message.tried(at.now, (base, rto), speed, &mut self.asked);
+        }
         let wire_len = token_wire_len(message);
-        let interval = message.credit.interval(self.links.speed(link), wire_len);
+        let mut interval = message.credit.interval(speed, wire_len);
+        if message.urgent {
+            // The other half is others'.
+            interval = interval.saturating_mul(2);
+        }
         let jitter = self.config.jitter;
         message.due.advance(at.now, interval, slack);
         let late = message.jitter.next(&mut self.rng, interval, jitter);

@@ -3,7 +3,6 @@
 
 use super::trust::{may_have_token, ANSWERS, GUESSES};
 use super::*;
-use crate::header::FLAG_UNSCHEDULED;
 use crate::transport::config::Policy;
 use crate::transport::host::Failure;
 use crate::transport::incoming::ACK_PACKETS;
@@ -25,7 +24,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         payload: H::Payload,
         host: &mut H,
     ) {
-        self.stats.count(if data.flags & FLAG_UNSCHEDULED != 0 {
+        self.stats.count(if data.is_unasked() {
             Counter::UnscheduledReceived
         } else {
             Counter::DataReceived
@@ -71,7 +70,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let contiguous = message.ranges.contiguous();
         if end > message.told {
             // Nobody asked for it: the sender does not know the window.
-            self.in_ack(index, host);
+            self.in_ack(at.now, index, host);
         }
         let Some(message) = self.ins.get_mut(index) else {
             return;
@@ -114,7 +113,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let ren = message.ren;
         let spans = message.resend(at.now, self.config.base_rtt);
         if acknowledge {
-            self.in_ack(index, host);
+            self.in_ack(at.now, index, host);
         }
         if let Some(spans) = spans {
             self.send_resend(index, spans, host);
@@ -157,8 +156,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Records which token a DATA answers. Returns the token's number, if there is one.
     fn on_answer(&mut self, at: At, index: u32, data: &Data) -> Option<u16> {
         let message = self.ins.get_mut(index)?;
-        let none = data.token == 0 && data.timestamp == 0;
-        if data.flags & FLAG_UNSCHEDULED != 0 || none {
+        if data.token == 0 && data.timestamp == 0 {
             if message.ren {
                 message.waited(at.now, self.config.base_rtt);
             }
@@ -310,7 +308,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         let limit = message.limit();
         message.gaps.all_sent(at.now, limit);
-        self.in_ack(index, host);
+        self.in_ack(at.now, index, host);
         self.note_progress(index);
         self.schedule(at.now, index);
         self.arm(at.now, index);
@@ -336,7 +334,29 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return self.stats.count(Counter::SignalContradiction);
         }
         message.idle(now, base, ack.received);
-        self.in_ack(index, host);
+        self.in_ack(now, index, host);
+        self.schedule(now, index);
+        self.arm(now, index);
+    }
+
+    /// Others may wait for this message to be read: asks whether it [is urgent](Host::is_urgent).
+    pub fn hurry<H: Host<O, I>>(&mut self, now: Nanos, id: InId, host: &mut H) {
+        let Some(index) = self.in_at(id) else {
+            return;
+        };
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        let urgent = host.is_urgent(&message.user);
+        if core::mem::replace(&mut message.urgent, urgent) == urgent {
+            return;
+        }
+        if urgent {
+            // It may have been silent only because others' tokens went before its own.
+            message.asked();
+            message.next_token = message.next_token.min(now);
+        }
+        self.rank_again(index);
         self.schedule(now, index);
         self.arm(now, index);
     }
@@ -357,6 +377,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return false;
         };
         message.window = message.window.max(window.min(MAX_LENGTH));
+        let urgent = host.is_urgent(&message.user);
+        let rises = urgent && !core::mem::replace(&mut message.urgent, urgent);
         // Tell the sender at the latest when half of the window is left, unless it knows of all the
         // window that the message needs.
         let all = message.told >= message.length.unwrap_or(MAX_LENGTH);
@@ -367,9 +389,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             if was_closed {
                 message.awake();
             }
-            self.in_ack(index, host);
+            self.in_ack(now, index, host);
             self.schedule(now, index);
             self.arm(now, index);
+        }
+        if rises {
+            self.rank_again(index);
         }
         true
     }

@@ -4,8 +4,9 @@
 use core::num::NonZeroU32;
 
 use super::*;
-use crate::header::{FLAG_REN, FLAG_UNSCHEDULED};
-use crate::transport::config::Policy;
+use crate::header::{FLAG_REN, FLAG_UNASKED, FLAG_UNSCHEDULED};
+use crate::transport::allowance::{Allowance, UNIT};
+use crate::transport::config::{Policy, Unscheduled};
 use crate::transport::endpoint::closing::final_ack;
 use crate::transport::endpoint::sealing::seal_by_sender;
 use crate::transport::host::{Failure, Outgoing, SendError};
@@ -72,11 +73,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 let speed = self.links.speed(out.link);
                 out.line = base_payload(self.config.base_bytes(speed), out.mss, to);
                 out.burst = out.line;
-            } else if what.length == Some(what.available)
-                && whole <= self.config.unscheduled.saturating_mul(what.mss.into())
-            {
-                out.unscheduled = whole;
-                out.burst = whole;
+            } else {
+                let allowance = self.peers.allowances.ours(peer);
+                let (bytes, allowed) = unscheduled(&self.config, now, allowance, out);
+                (out.unscheduled, out.burst, out.allowed) = (bytes, bytes, allowed);
             }
             self.out_timers.set(index, out.first_timer());
             sync = Some(out.sync(now));
@@ -228,6 +228,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                     cookie: out.cookie,
                     received: out.sent,
                     window: 0,
+                    allowance: 0,
                     last: false,
                 })
             }
@@ -291,7 +292,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(out) = self.outs.get_mut(index) else {
             return;
         };
-        let unscheduled = token.is_none() && !out.ren;
+        // What the receiver allows is data, which ports take as such.
+        let unasked = token.is_none() && !out.ren;
+        let unscheduled = unasked && out.allowed == 0;
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         let data = Data {
             cookie: out.cookie,
@@ -299,14 +302,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             timestamp: token.map_or(0, |token| token.timestamp),
             offset: piece.offset,
             len: piece.len,
-            flags: flag(unscheduled, FLAG_UNSCHEDULED) | flag(out.ren, FLAG_REN),
+            flags: flag(unscheduled, FLAG_UNSCHEDULED)
+                | flag(unasked && !unscheduled, FLAG_UNASKED)
+                | flag(out.ren, FLAG_REN),
         };
-        let class = if unscheduled {
-            self.stats.count(Counter::UnscheduledSent);
-            Class::Unscheduled
-        } else {
-            self.stats.count(Counter::DataSent);
-            Class::Data
+        self.stats.count(match unasked {
+            true => Counter::UnscheduledSent,
+            false => Counter::DataSent,
+        });
+        let class = match unscheduled {
+            true => Class::Unscheduled,
+            false => Class::Data,
         };
         self.stats.add(Counter::DataSentBytes, piece.len.into());
         out.packets = out.packets.saturating_add(1);
@@ -510,7 +516,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if ack.received > out.sent || ack.last && out.length != Some(ack.received) {
             return self.stats.count(Counter::SignalContradiction);
         }
-        let (before, first) = (out.received, !out.open);
+        let (before, first, peer) = (out.received, !out.open, out.peer);
         let news = out.acknowledged(at.now, ack.received, ack.window);
         out.heard(at.now, news, rto_of(&self.config, out));
         if out.orphan {
@@ -522,14 +528,38 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if out.received > before && !ack.last {
             host.out_acked(id, &mut out.user, ack.received);
         }
+        if news && out.received >= out.available && out.promised() != 0 {
+            host.out_drained(&mut out.user);
+        }
+        self.allowed(at.now, index, peer, ack.allowance);
         self.note_unacknowledged(index);
         if first {
             self.offer_ticket(at.now, index, host);
         }
         if ack.last {
             self.stats.count(Counter::AckSent);
-            self.signal(index, &final_ack(ack.cookie, ack.received), host);
+            self.signal(index, &final_ack(ack.cookie, ack.received, 0), host);
             self.out_done(at.now, index, Ok(()), host);
+        }
+    }
+
+    /// A receiver says what its peer may send without tokens; of that we take no more than we would
+    /// allow all. What it has of this message is not under way any more.
+    fn allowed(&mut self, now: Nanos, index: u32, peer: u32, units: u16) {
+        let most = self.config.unscheduled_buffer / UNIT;
+        let units = units.min(u16::try_from(most).unwrap_or(u16::MAX));
+        let Some(out) = self.outs.get_mut(index) else {
+            return;
+        };
+        let come = out.received >= out.unscheduled;
+        let back = if come {
+            core::mem::take(&mut out.allowed)
+        } else {
+            0
+        };
+        if let Some(ours) = self.peers.allowances.ours(peer) {
+            ours.told(now, units);
+            ours.give_back(back);
         }
     }
 
@@ -562,6 +592,34 @@ fn rto(config: &Resolved, rtt: Nanos) -> Nanos {
 #[inline]
 fn rto_of<O>(config: &Resolved, out: &Out<O>) -> Nanos {
     rto(config, out.rtt(config.base_rtt))
+}
+
+/// How much of a message is sent without tokens: its bytes, and those on the wire that count among
+/// what its peer allows.
+fn unscheduled<O>(
+    config: &Resolved,
+    now: Nanos,
+    allowance: Option<&mut Allowance>,
+    out: &Out<O>,
+) -> (u32, u32) {
+    let Some(length) = out.length else {
+        return (0, 0);
+    };
+    let packets = match config.unscheduled {
+        Unscheduled::Packets(packets) => packets,
+        Unscheduled::Auto => {
+            let Some((allowance, mss)) = allowance.zip(NonZeroU32::new(out.mss)) else {
+                return (0, 0);
+            };
+            let overhead = data_overhead(&out.to).saturating_add(out.seal_len());
+            let short = config.unscheduled_buffer;
+            return allowance.take(now, (length, out.available), mss, overhead, short);
+        }
+    };
+    if length == out.available && length <= packets.saturating_mul(out.mss) {
+        return (length, 0);
+    }
+    (0, 0)
 }
 
 /// Payload of the full packets that fit into `wire` bytes on a link; at least that of one packet.

@@ -4,7 +4,7 @@
 use std::vec::Vec;
 
 use super::*;
-use crate::transport::config::Config;
+use crate::transport::config::{Config, Unscheduled};
 use crate::transport::host::{Failure, Least, Outgoing, Refusal, Sender};
 use crate::transport::seal;
 use crate::transport::testing::Std;
@@ -25,6 +25,7 @@ mod stalled;
 mod steps;
 mod tokens;
 mod trust;
+mod unasked;
 mod waiting;
 
 /// The length of what the user has of an incoming message.
@@ -51,6 +52,8 @@ struct Io {
     stalled: bool,
     /// Others wait for what messages hold, and so many bytes of each should come.
     wanted: Option<u32>,
+    /// Others wait for messages of which an odd number of bytes has come.
+    urgent: bool,
     /// Sealed packets sent.
     sent_sealed: Vec<(Packet, Seal)>,
 }
@@ -138,6 +141,9 @@ impl Host<(), u32> for Io {
     fn is_wanted(&mut self, _: &u32) -> Option<Least> {
         let always = true;
         self.wanted.map(|bytes| Least { bytes, always })
+    }
+    fn is_urgent(&mut self, came: &u32) -> bool {
+        self.urgent && came % 2 == 1
     }
     fn in_done(&mut self, id: InId, _: u32) {
         self.delivered.push(id);

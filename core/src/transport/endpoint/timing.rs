@@ -121,7 +121,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return sent;
         };
         let ranked = self.config.feedback == Feedback::Ranked;
-        let (spans, given_up) = message.clock(at.now, base, rto, ranked, &mut self.asked);
+        let speed = self.links.speed(message.link);
+        let urgent = host.is_urgent(&message.user);
+        let rises = urgent && !core::mem::replace(&mut message.urgent, urgent);
+        let (spans, given_up) = message.clock(at.now, base, rto, ranked, speed, &mut self.asked);
         self.stats.add(Counter::TokenGivenUp, given_up.into());
         let grant = message.is_grant_due(at.now);
         let open = message.proven && message.missing() != 0;
@@ -133,16 +136,43 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             if open {
                 // Without an ACK the sender takes the data for still under way, and the last ACK
                 // may be lost, too.
-                self.in_ack(index, host);
+                self.in_ack(at.now, index, host);
                 sent = sent.saturating_add(1);
             }
             self.grant(at, index, Mark::Full, host);
             sent = sent.saturating_add(1);
         }
+        self.try_again(at.now, index);
+        if rises {
+            self.rank_again(index);
+        }
         self.update(at.now, index);
         self.schedule(at.now, index);
         self.arm(at.now, index);
         sent
+    }
+
+    /// A message that has drawn nothing for long has its rank for one token, if it is its turn.
+    fn try_again(&mut self, now: Nanos, index: u32) {
+        let Some(message) = self.ins.get_mut(index).filter(|it| it.may_try(now)) else {
+            return;
+        };
+        let link = message.link;
+        message.trying = true;
+        let speed = self.links.speed(link);
+        let times = (self.config.base_rtt, self.config.rto);
+        message.tried(now, times, speed, &mut self.asked);
+        self.rank_again(index);
+    }
+
+    /// A message's rank has risen.
+    pub(super) fn rank_again(&mut self, index: u32) {
+        if let Some(message) = self.ins.get(index) {
+            let (link, due) = (message.link, message.next_token);
+            if self.links.holds(link, index) {
+                self.links.wait(link, index, due);
+            }
+        }
     }
 
     /// It may send so many packets, 2 at least. How many it sent.

@@ -17,7 +17,7 @@
 //! the address may be another host's by now.
 
 use super::*;
-use crate::header::FLAG_UNSCHEDULED;
+use crate::header::{FLAG_UNASKED, FLAG_UNSCHEDULED};
 use crate::transport::net::Net;
 use crate::transport::wire::{Challenge, Data, Sync, Token, PATIENCE_UNIT};
 
@@ -286,7 +286,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return false;
         };
         let stamp = data.timestamp & ((1 << STAMP_BITS) - 1);
-        let right = data.flags & FLAG_UNSCHEDULED == 0
+        let right = data.flags & (FLAG_UNSCHEDULED | FLAG_UNASKED) == 0
             && message.was_sent(data.token)
             && stamp == self.hash_token(message, data.token);
         if let Some(message) = self.ins.get_mut(index).filter(|_| !right) {

@@ -150,6 +150,7 @@ fn the_documented_packet() {
         cookie: Cookie(0x0123_4567_89ab_cdef),
         received: 2900,
         window: 65_536,
+        allowance: 1000,
         last: true,
     });
     assert_eq!(parse_sealed(&bytes, bytes.len()), Ok(packet));

@@ -230,14 +230,17 @@ fn token(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Token
 
 #[inline]
 fn data(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Data, Malformed> {
-    flags(header, header::FLAG_UNSCHEDULED | header::FLAG_REN)?;
+    flags(
+        header,
+        header::FLAG_UNSCHEDULED | header::FLAG_UNASKED | header::FLAG_REN,
+    )?;
     priority(header, 0)?;
     let cookie = body.cookie()?;
     let (token, timestamp, offset) = (body.u16()?, body.u32()?, body.u32()?);
     // A UDP payload has at most 65527 bytes; nothing of that is lost here.
     let len = u16::try_from(total_len.saturating_sub(DATA_LEN)).unwrap_or(0);
     size(len != 0)?;
-    if header.is_unscheduled() {
+    if header.is_unscheduled() || header.is_unasked() {
         ensure(token == 0 && timestamp == 0, Malformed::Token)?;
     }
     let len = u32::from(len);
@@ -290,6 +293,7 @@ fn ack(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Ack, Ma
         cookie,
         received,
         window,
+        allowance: body.u16()?,
         last: header.flags & header::FLAG_FINAL != 0,
     })
 }

@@ -89,6 +89,7 @@ fn samples() -> [Packet; 8] {
             cookie: COOKIE,
             received: 2900,
             window: 65_536,
+            allowance: 1000,
             last: true,
         }),
         Packet::Reset(Reset {
@@ -106,7 +107,7 @@ fn samples() -> [Packet; 8] {
 #[test]
 fn lengths_are_the_documented_ones() {
     let lengths = samples().map(|packet| bytes(&packet, 0).len());
-    assert_eq!(lengths, [44, 18, 22, 32, 16, 20, 16, 20]);
+    assert_eq!(lengths, [44, 18, 22, 32, 16, 22, 16, 20]);
     assert_eq!(MAX_HEADER, 144);
     assert_eq!(MAX_LENGTH, 1_073_741_823);
     // An IPv4 token is a minimum Ethernet frame: 14 + 20 + 8 + 18 + 4 = 64, and 84 with preamble
@@ -138,7 +139,7 @@ fn fields_are_where_they_are_documented() {
         "130000000123456789abcdeffffedeadbeef000005aa",
         "140000000123456789abcdef0002000000000000000005aa00000b54000016a8",
         "150000000123456789abcdef000f4240",
-        "160040000123456789abcdef00000b5400010000",
+        "160040000123456789abcdef00000b540001000003e8",
         "170000000123456789abcdef00010000",
         "180000000123456789abcdef1122334455667788",
     ];
@@ -257,7 +258,7 @@ fn unknown_flags_are_refused() {
     let known = [
         0b1000_1110,
         0b0011_1000,
-        0b1000_0001,
+        0b1000_0011,
         0,
         0,
         0b0100_0000,
@@ -313,18 +314,20 @@ fn wrong_fields_of_sync_are_refused() {
 fn wrong_fields_of_the_others_are_refused() {
     // The token and the timestamp are both not 0 here.
     wrong(DATA, 2, &[1], Malformed::Token);
-    let unscheduled = |token, timestamp| {
-        let data = Data {
-            token,
-            timestamp,
-            flags: header::FLAG_UNSCHEDULED,
-            ..a_data()
+    for flags in [header::FLAG_UNSCHEDULED, header::FLAG_UNASKED] {
+        let without = |token, timestamp| {
+            let data = Data {
+                token,
+                timestamp,
+                flags,
+                ..a_data()
+            };
+            parse_all(&bytes(&Packet::Data(data), 1450)).map(|_| ())
         };
-        parse_all(&bytes(&Packet::Data(data), 1450)).map(|_| ())
-    };
-    assert_eq!(unscheduled(0, 0), Ok(()));
-    assert_eq!(unscheduled(1, 0), Err(Malformed::Token));
-    assert_eq!(unscheduled(0, 1), Err(Malformed::Token));
+        assert_eq!(without(0, 0), Ok(()));
+        assert_eq!(without(1, 0), Err(Malformed::Token));
+        assert_eq!(without(0, 1), Err(Malformed::Token));
+    }
 
     let last = MAX_LENGTH - 1450;
     wrong(DATA, 18, &(last + 1).to_be_bytes(), Malformed::Offset);
@@ -515,6 +518,7 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                     cookie: Cookie(cookie),
                     received,
                     window,
+                    allowance: 0,
                     last,
                 })
             }
@@ -576,6 +580,7 @@ fn source_ports_are_evenly_used_and_those_of_the_header_that_was_written() {
             cookie,
             received: 1,
             window: 1,
+            allowance: 0,
             last: true,
         });
         let len = ack.write(&mut header);

@@ -52,6 +52,7 @@ impl Packet {
             Self::Ack(p) => {
                 out.put(p.received.to_be_bytes());
                 out.put(p.window.to_be_bytes());
+                out.put(p.allowance.to_be_bytes());
             }
             Self::Reset(p) => {
                 out.put((p.code as u16).to_be_bytes());

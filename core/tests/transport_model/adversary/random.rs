@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Attackers that nobody thought of: programs of random actions.
 
-use turnstile_core::header::{FLAG_REN, FLAG_UNSCHEDULED};
+use turnstile_core::header::{FLAG_REN, FLAG_UNASKED, FLAG_UNSCHEDULED};
 use turnstile_core::transport::uapi;
 use turnstile_core::transport::wire::*;
 
@@ -68,7 +68,7 @@ impl Random {
         match kind {
             0 => {
                 let unscheduled = if forge.below(2) == 0 {
-                    self.length.min(2000)
+                    self.length.min([2000, MAX_LENGTH][forge.below(2) as usize])
                 } else {
                     0
                 };
@@ -89,7 +89,8 @@ impl Random {
                 grant: None,
             }),
             2 => {
-                let flags = [0, FLAG_UNSCHEDULED, FLAG_REN][forge.below(3) as usize];
+                let flags = [0, FLAG_UNSCHEDULED, FLAG_REN, FLAG_UNASKED];
+                let flags = flags[forge.below(4) as usize];
                 Packet::Data(Data {
                     flags,
                     ..data(cookie.0, offset, len)
@@ -108,12 +109,14 @@ impl Random {
                 cookie,
                 received: offset,
                 window: forge.below(u64::from(MAX_LENGTH)) as u32,
+                allowance: forge.below(1 << 16) as u16,
                 last: false,
             }),
             6 => Packet::Ack(Ack {
                 cookie,
                 received: self.length,
                 window: self.length,
+                allowance: 0,
                 last: true,
             }),
             7 => Packet::Challenge(Challenge {
@@ -181,7 +184,7 @@ fn options(random: &mut u64) -> Config {
     ];
     Config {
         policy: policies[(next(random) % 4) as usize],
-        unscheduled: [0, 0, 1, 8][(next(random) % 4) as usize],
+        unscheduled: [0, uapi::UNSCHEDULED_AUTO, 1, 8][(next(random) % 4) as usize],
         ..Config::DEFAULT
     }
 }

@@ -6,12 +6,13 @@
 //! `init`, then the shared part, then the implementation itself, and says so in `live`.
 
 use super::{Context, Locked, Qdisc, Rtnl};
-use crate::{bindings, child::MAX_CHILDREN, tap::Tap, Extack};
+use crate::{bindings, child::MAX_CHILDREN, skb::Skb, tap::Tap, Extack};
 use core::{
     cell::UnsafeCell,
     marker::PhantomData,
     mem::{self, MaybeUninit},
     ptr::NonNull,
+    sync::atomic::AtomicI32,
 };
 use kernel::{
     error::{to_result, Result},
@@ -48,6 +49,10 @@ pub(super) struct Private<T: Qdisc> {
     peeked_counted: bool,
     /// `inner` is initialised.
     live: bool,
+    /// `ingress` is among those who are told.
+    is_told: bool,
+    /// What others have told of what came in by the device, and nobody has taken yet.
+    told: bindings::atomic_t,
     inner: MaybeUninit<T>,
     pub(super) shared: T::Shared,
     /// By place; null or a qdisc of which we hold a reference. Changed under RTNL with the root
@@ -56,6 +61,7 @@ pub(super) struct Private<T: Qdisc> {
     pub(super) watchdog: bindings::qdisc_watchdog,
     link: bindings::knet_link_watch,
     settling: bindings::knet_settling,
+    ingress: bindings::knet_ingress,
     /// Packets and bytes that were dropped, but are not off any counter yet: see `packets::lose`.
     owed: (u32, u32),
 }
@@ -171,6 +177,32 @@ pub(super) unsafe fn listen<T: Qdisc>(sch: *mut bindings::Qdisc, listener: T::Li
         (*area).tap = Some(Tap::start((*area).dev, listener)?);
     }
     Ok(())
+}
+
+/// What others have told of what came in by the device.
+///
+/// # Safety
+///
+/// As for [`private`]; the qdisc must be valid.
+#[inline]
+pub(super) unsafe fn told<T: Qdisc>(sch: *mut bindings::Qdisc) -> &'static AtomicI32 {
+    // SAFETY: promised by the caller, who does not keep it. An `atomic_t` is an `int` that is read
+    // and written as such; zeroed memory is one.
+    unsafe { &*(&raw const (*private::<T>(sch)).told).cast::<AtomicI32>() }
+}
+
+/// Tells the qdiscs of this kind that send by the device which the packet came in by.
+///
+/// # Safety
+///
+/// As for [`private`]; the root lock must be held.
+#[inline]
+pub(super) unsafe fn tell<T: Qdisc>(sch: *mut bindings::Qdisc, skb: &Skb, amount: u32) {
+    let ifindex = skb.came_in_by();
+    if ifindex != 0 {
+        // SAFETY: the qdisc's device outlives it, and those who are told are valid as C wants it.
+        unsafe { bindings::knet_ingress_tell((*private::<T>(sch)).dev, ifindex, amount) }
+    }
 }
 
 /// Works on the listener while it hears nothing.

@@ -5,7 +5,7 @@
 use super::{
     adapter::{
         child, count_at_parents, dequeue_slow, enqueue_slow, give_away, has_parent, is_on_device,
-        this, with_listener,
+        this, told, with_listener,
     },
     add, counters, sub, Classified, Context, DropReason, Qdisc,
 };
@@ -13,7 +13,7 @@ use crate::{
     bindings,
     skb::{Skb, SkbQueue},
 };
-use core::{marker::PhantomData, ptr, ptr::NonNull};
+use core::{marker::PhantomData, ptr, ptr::NonNull, sync::atomic::Ordering};
 
 /// A packet that arrives.
 pub struct Arriving<'a, T: Qdisc> {
@@ -149,6 +149,18 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
         // SAFETY: the qdisc is live and its root lock held. `work` cannot get here again: this is
         // borrowed, and there is no other one on this processor but while a child or a filter runs.
         unsafe { with_listener::<T, R>(self.context.sch.as_ptr(), work) }
+    }
+
+    /// How much others have told of what came in by the qdisc's device. `take` says how much of it
+    /// is done with.
+    pub fn told(&mut self, take: impl FnOnce(&mut T, u32) -> u32) {
+        // SAFETY: the qdisc is live.
+        let told = unsafe { told::<T>(self.context.sch.as_ptr()) };
+        let all = u32::try_from(told.load(Ordering::Relaxed)).unwrap_or(0);
+        if all != 0 {
+            let taken = take(self.qdisc().0, all).min(all);
+            told.fetch_sub(taken as i32, Ordering::Relaxed);
+        }
     }
 
     /// Is it a packet of the qdisc's device? Of another one, nothing is known of what `skb->dev`

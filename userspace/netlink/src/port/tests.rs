@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 use super::*;
-use turnstile_core::port::config::{Drain, DscpMap, Expiry, Order, Phantom, Tokens};
+use turnstile_core::port::config::{Drain, DscpMap, Expiry, Order, Phantom, TokenDrop, Tokens};
 use turnstile_core::port::uapi::option;
 use turnstile_core::units::Nanos;
 
@@ -16,9 +16,9 @@ fn words(text: &str) -> Result<Options, String> {
 #[test]
 fn every_option() {
     let all = words(
-        "link 10gbit tokens 5.5% priorities 8 token-limit 16 token-expiry 20us order data-first \
-         unscheduled off data-limit 1mb signal-limit 10 signal-share 2.5% dscp EF=token0 \
-         no-split-gso overhead 0 \
+        "link 10gbit tokens 5.5% priorities 8 token-limit 16 token-expiry 20us token-drop last \
+         order data-first unscheduled off data-limit 1mb signal-limit 10 signal-share 2.5% \
+         dscp EF=token0 no-split-gso overhead 0 \
          phantom drain 95% mark 1kb mpu 64b ren period 48us jitter 20us",
     )
     .unwrap();
@@ -32,6 +32,7 @@ fn every_option() {
             priorities: 8,
             token_limit: 16,
             token_expiry: Expiry::After(Nanos(20_000)),
+            token_drop: TokenDrop::Last,
             order: Order::DataFirst,
             unscheduled: 0,
             data_limit: 1 << 20,

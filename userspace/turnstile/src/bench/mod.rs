@@ -95,8 +95,8 @@ pub(crate) struct Client {
     /// How messages follow each other
     #[arg(long, value_enum, default_value_t = Pattern::Fixed)]
     pattern: Pattern,
-    /// Length of messages: bytes, web-search, data-mining, imc10, or a file with lines of bytes and
-    /// the share of messages that are no longer
+    /// Length of messages: bytes, web-search, data-mining, imc10, hadoop, cache-follower, or a file
+    /// with lines of bytes and the share of messages that are no longer
     #[arg(long, value_name = "SIZES", default_value = "64kb")]
     sizes: Sizes,
     /// Messages to send; with incast, rounds

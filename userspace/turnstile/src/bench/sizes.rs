@@ -8,7 +8,7 @@ use std::str::FromStr;
 use fastrand::Rng;
 use turnstile_netlink::units;
 use turnstile_socket::MAX_LENGTH;
-use turnstile_workload::sizes::{at, mean, NAMED, PACKET};
+use turnstile_workload::sizes::{at, mean, NAMED};
 
 /// How long messages are.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,12 +29,11 @@ impl FromStr for Sizes {
 
     /// A size, a trace's name, or a file with lines of bytes and shares.
     fn from_str(text: &str) -> Result<Self, String> {
-        let named = NAMED.iter().find(|(name, _)| *name == text);
-        if let Some((_, packets)) = named {
-            let bytes = |(x, p): &(f64, f64)| (x * f64::from(PACKET), *p);
+        if let Some(trace) = NAMED.iter().find(|trace| trace.name == text) {
+            let bytes = |(x, p): &(f64, f64)| (x * f64::from(trace.unit), *p);
             return Ok(Self {
                 name: text.to_owned(),
-                points: packets.iter().map(bytes).collect(),
+                points: trace.points.iter().map(bytes).collect(),
             });
         }
         match units::parse_size(text) {
@@ -53,7 +52,7 @@ impl Sizes {
         let text = std::fs::read_to_string(path).map_err(|error| {
             format!(
                 "neither a size, nor one of {}, nor a file ({error})",
-                NAMED.map(|(name, _)| name).join(", ")
+                NAMED.map(|trace| trace.name).join(", ")
             )
         })?;
         let mut points: Vec<(f64, f64)> = Vec::new();
@@ -107,6 +106,8 @@ impl Sizes {
 
 #[cfg(test)]
 mod tests {
+    use turnstile_workload::sizes::Trace;
+
     use super::*;
 
     fn sizes(text: &str) -> Sizes {
@@ -127,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_is_drawn_has_the_mean_and_the_shares() {
-        for (name, _) in NAMED {
+        for Trace { name, .. } in NAMED {
             let sizes = sizes(name);
             let mut rng = Rng::with_seed(1);
             let drawn: Vec<u64> = (0..400_000).map(|_| sizes.draw(&mut rng)).collect();
@@ -177,8 +178,10 @@ mod tests {
         }
         std::fs::remove_file(&path).unwrap();
         let error = "web".parse::<Sizes>().unwrap_err();
-        assert!(error
-            .starts_with("neither a size, nor one of web-search, data-mining, imc10, nor a file"));
+        assert!(error.starts_with(
+            "neither a size, nor one of web-search, data-mining, imc10, hadoop, cache-follower, \
+             nor a file"
+        ));
         assert_eq!(
             "2gb".parse::<Sizes>().unwrap_err(),
             "not in 1b..1073741823b"

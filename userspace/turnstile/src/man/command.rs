@@ -215,13 +215,15 @@ fn workloads(page: &mut Roff) {
             "Of the VL2 paper (SIGCOMM 2009, figure 2), mean 7.47 MB.",
         ),
         ("imc10", "Of Benson, Akella and Maltz (IMC 2010)."),
+        ("hadoop", "Of a Hadoop cluster (Roy et al., SIGCOMM 2015)."),
+        ("cache-follower", "Of caches of the web (the same)."),
     ] {
         tagged(page, vec![bold(name)], body);
     }
     text(
         page,
-        "All three are the points that the simulations of pFabric (SIGCOMM 2013) and pHost (CoNEXT \
-         2015) draw from, linear in between, with packets of 1460 bytes.",
+        "The first three are the points that the simulations of pFabric (SIGCOMM 2013) and pHost \
+         (CoNEXT 2015) draw from, linear in between, with packets of 1460 bytes.",
     );
 }
 

@@ -315,6 +315,7 @@ fn forged(hand: &mut Hand<'_>) -> Vec<u8> {
                 cookie,
                 received: offset,
                 window: length,
+                allowance: 0,
                 last: rng.one_in(4),
             };
             bytes(&Packet::Ack(ack), 0)

@@ -11,6 +11,7 @@ pub(super) mod marking;
 pub(super) mod options;
 pub(super) mod placement;
 pub(super) mod refused;
+pub(super) mod sharing;
 pub(super) mod signals;
 pub(super) mod tc_configs;
 pub(super) mod timing;

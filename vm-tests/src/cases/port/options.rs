@@ -61,6 +61,8 @@ const SETTINGS: &[Setting] = settings! {
     "token-expiry 10s" => "token-expiry": 10_000_000_000_u64, "token-expiry 10s";
     "token-expiry off" => "token-expiry": "off", "token-expiry off";
     "token-expiry auto" => "token-expiry": "auto", "token-expiry auto";
+    "token-drop last" => "token-drop": "last", "token-drop last";
+    "token-drop fair" => "token-drop": "fair", "token-drop fair";
     "order data-first" => "order": "data-first", "order data-first";
     "order tokens-first" => "order": "tokens-first", "order tokens-first";
     "unscheduled 1024" => "unscheduled": 1024, "unscheduled 1024";
@@ -189,7 +191,7 @@ fn set_by_change(_: &mut Ctx) -> Result<()> {
 fn defaults(_: &mut Ctx) -> Result<()> {
     let expected = json!({
         "link": 1_250_000, "tokens": {"share": 0.051787916}, "priorities": 6,
-        "token-limit": 8, "token-expiry": "auto",
+        "token-limit": 8, "token-expiry": "auto", "token-drop": "fair",
         "order": "tokens-first", "unscheduled": 1, "data-limit": 1_514_000, "signal-limit": 1000,
         "signal-share": 0.05,
         "dscp": {"48": "signal", "56": "signal"}, "split-gso": true, "overhead": 24,

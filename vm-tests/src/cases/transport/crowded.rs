@@ -279,32 +279,44 @@ fn room_of_one_peer(ctx: &mut Ctx) -> Result<()> {
     let net = hosts(&Builder::bridged(3))?;
     net.hosts[1].ns.ip("link set eth0 down")?;
     net.hosts[2].ns.ip("link set eth0 down")?;
-    let fill = |own: &Socket, to: SocketAddr| -> Result<usize> {
+    let fill = |own: &Socket, to: SocketAddr, len: usize| -> Result<usize> {
         let mut all = 0;
         loop {
-            match send_once(own, &[1; 10_000], Some(to), &[], D) {
-                Ok(10_000) => all += 11_024,
-                Ok(len) => anyhow::bail!("{len} bytes were taken"),
+            match send_once(own, &vec![1; len], Some(to), &[], D) {
+                Ok(sent) if sent == len => all += len + 1024,
+                Ok(sent) => anyhow::bail!("{sent} of {len} bytes were taken"),
                 Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => return Ok(all),
                 Err(error) => return Err(error.into()),
             }
         }
     };
     const SIZE: usize = 1_000_000;
+    // More than a 32nd of it: shorter ones have a quarter beside.
+    const LONG: usize = 32_200;
+    let spare = SIZE / 4 - 30_000..=SIZE / 4;
     for connected in [false, true] {
         let own = own(&net.hosts[0].ns)?;
         own.set_send_buffer_size(SIZE)?;
         let [a, b] = [1, 2].map(|host: usize| net.hosts[host].v4);
         if connected {
             own.connect(&at(a, PORT).into())?;
-            let first = fill(&own, at(a, PORT))?;
+            let first = fill(&own, at(a, PORT), LONG)?;
             ctx.note(format!("connected: {first} of {SIZE}"));
-            ensure!(first > SIZE * 97 / 100, "{first} of {SIZE}");
+            ensure!(
+                first > SIZE * 97 / 100 && first <= SIZE,
+                "{first} of {SIZE}"
+            );
             ensure!(!ready(&own)?.contains(PollFlags::OUT), "poll says room");
+            let short = fill(&own, at(a, PORT), 10_000)?;
+            let all = SIZE - first;
+            ensure!(
+                (*spare.start()..=spare.end() + all).contains(&short),
+                "{short} of short ones"
+            );
             continue;
         }
-        let parts =
-            [at(a, PORT), at(a, PORT + 1), at(a, PORT + 2), at(b, PORT)].map(|to| fill(&own, to));
+        let parts = [at(a, PORT), at(a, PORT + 1), at(a, PORT + 2), at(b, PORT)]
+            .map(|to| fill(&own, to, LONG));
         let parts: Vec<usize> = parts.into_iter().collect::<Result<_>>()?;
         ctx.note(format!("not connected: {parts:?} of {SIZE}"));
         // All have twice the size, of which a third is left by then. The network may have four
@@ -315,6 +327,14 @@ fn room_of_one_peer(ctx: &mut Ctx) -> Result<()> {
             ensure!(range.contains(part), "{parts:?}: not {least}");
         }
         wait_for(&own, PollFlags::OUT)?;
+        let short = fill(&own, at(a, PORT), 10_000)?;
+        ensure!(spare.contains(&short), "{short} of short ones");
+        // All have twice as much of that, too.
+        let short = fill(&own, at(b, PORT), 10_000)?;
+        ensure!(
+            short > 0 && short < SIZE / 4,
+            "{short} of short ones elsewhere"
+        );
     }
     Ok(())
 }

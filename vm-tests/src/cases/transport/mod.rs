@@ -42,6 +42,7 @@ mod support;
 pub(super) mod timing;
 mod tools;
 pub(super) mod turns;
+pub(super) mod unasked;
 pub(super) mod uplinks;
 mod watch;
 

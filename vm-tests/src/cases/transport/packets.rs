@@ -320,6 +320,7 @@ mod tests {
             cookie: wire::Cookie(1),
             received: 2,
             window: 3,
+            allowance: 0,
             last: false,
         });
         let mut bytes = [0; wire::MAX_HEADER];

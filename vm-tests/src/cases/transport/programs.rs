@@ -274,6 +274,8 @@ fn another_fails(_: &mut Ctx) -> Result<()> {
         peer.set_recv_buffer_size(32 << 10)?;
         let own = socket(&net.hosts[0].ns, ("::", PORT))?;
         own.connect(there)?;
+        // The message is read while it comes: half of this buffer has no room for it.
+        own.set_recv_buffer_size(4 << 20)?;
         own.set_receive_info(info)?;
         // Nobody reads it, and the peer throws it away later.
         own.send(&[7; 100_000], &SendOptions::default())?;

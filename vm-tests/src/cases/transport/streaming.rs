@@ -4,15 +4,17 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
-use anyhow::{ensure, Context, Result};
+use anyhow::{anyhow, ensure, Context, Result};
 use rustix::event::PollFlags;
+use socket2::Domain;
 use turnstile_socket::{SendOptions, Socket};
 
-use super::content;
+use super::content::{self, Ledger};
 use super::support::{
-    addresses, delivered, item, nothing_more, pair, read_once, ready, receiver, refused, send_once,
-    sender, wait_for, PORT,
+    addresses, delivered, item, nothing_more, pair, read_once, ready, receive_all, receiver,
+    refused, send_once, sender, unbound, wait_for, PORT,
 };
 use crate::harness::{Case, Ctx};
 
@@ -25,6 +27,11 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/streaming/blocked-sender", blocked_sender),
     Case::new("transport/streaming/signal-of-room", signal_of_room),
     Case::new("transport/streaming/passed-by-short-ones", passed_by),
+    Case::new(
+        "transport/streaming/passed-in-the-send-buffer",
+        passed_at_the_sender,
+    ),
+    Case::new("transport/streaming/beside-each-other", beside_each_other),
 ];
 
 /// What is asked for; the kernel doubles it.
@@ -184,7 +191,7 @@ fn settled(socket: &Socket, read: impl Fn(&Socket) -> io::Result<usize>) -> Resu
     let mut before = read(socket)?;
     let mut same = 0;
     for _ in 0..400 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10));
         let now = read(socket)?;
         same = if now == before { same + 1 } else { 0 };
         if same == 12 {
@@ -193,6 +200,17 @@ fn settled(socket: &Socket, read: impl Fn(&Socket) -> io::Result<usize>) -> Resu
         before = now;
     }
     anyhow::bail!("it keeps changing: {before}")
+}
+
+/// [`settled`], once there is something: a sender may need its time to begin.
+fn filled(socket: &Socket) -> Result<usize> {
+    for _ in 0..1000 {
+        if socket.incoming_queued()? != 0 {
+            return settled(socket, Socket::incoming_queued);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    anyhow::bail!("nothing comes")
 }
 
 /// A reader that does not read stops the sender, and neither side holds more than its buffer. Then
@@ -412,7 +430,7 @@ fn passed_by(_: &mut Ctx) -> Result<()> {
         address[0],
         &SendOptions::default(),
     )?;
-    settled(&to, Socket::incoming_queued)?;
+    filled(&to)?;
     for number in 2..20 {
         let mut address = address[(number % 2) as usize];
         address.set_port(PORT + 1);
@@ -427,4 +445,81 @@ fn passed_by(_: &mut Ctx) -> Result<()> {
     let came = to.recv_message(1 << 20)?;
     content::check(1, 0, &came.data)?;
     delivered(&from, 19)
+}
+
+/// Long messages to two receivers that do not read fill the send buffer, so that the first has more
+/// than its part: short ones to it by the same socket are taken all the same, and come before it.
+fn passed_at_the_sender(_: &mut Ctx) -> Result<()> {
+    const LONG: usize = 16 << 20;
+    let net = pair()?;
+    for (family, domain) in [(0, Domain::IPV4), (1, Domain::IPV6)] {
+        let there = addresses(&net.hosts[1])[family];
+        let to = receiver(&net.hosts[1].ns)?;
+        to.set_recv_buffer_size(256 << 10)?;
+        let from = unbound(&net.hosts[0].ns, domain)?;
+        let mut elsewhere = there;
+        elsewhere.set_port(PORT + 1);
+        let other = super::support::socket(&net.hosts[1].ns, &format!("[::]:{}", PORT + 1))?;
+        other.set_recv_buffer_size(256 << 10)?;
+        let mut long = Vec::new();
+        for (it, there) in [(&to, there), (&other, elsewhere)] {
+            let waits = from.try_clone()?;
+            long.push(std::thread::spawn(move || {
+                waits.send_to(&content::content(1, LONG), &there.into())
+            }));
+            // It has what it can have of both buffers, and waits.
+            filled(it)?;
+        }
+        from.set_write_timeout(Some(Duration::from_secs(2)))?;
+        for number in 2..20 {
+            let sent = from.send_to(&content::content(number, 5000), &there.into());
+            ensure!(
+                sent.is_ok_and(|sent| sent == 5000),
+                "{there}: message {number}"
+            );
+        }
+        let mut ledger = Ledger::of((2..20).map(|number| (number, 5000)).chain([(1, LONG)]));
+        let received = receive_all(&to, &mut ledger)
+            .and_then(|()| receive_all(&other, &mut Ledger::of([(1, LONG)])));
+        for long in long {
+            let sent = long.join().map_err(|_| anyhow!("the thread panicked"))?;
+            let sent = sent.with_context(|| format!("{there}: a long one"))?;
+            ensure!(sent == LONG, "{there}: {sent} bytes of a long one");
+        }
+        received.with_context(|| there.to_string())?;
+    }
+    Ok(())
+}
+
+/// More long messages to one receiver than the send buffer has room for. Each streams, and is read
+/// to its end before the others: what the others have of the send buffer does not keep it from
+/// coming.
+fn beside_each_other(_: &mut Ctx) -> Result<()> {
+    const LONG: usize = 1 << 20;
+    const COUNT: u64 = 12;
+    let net = pair()?;
+    for (family, domain) in [(0, Domain::IPV4), (1, Domain::IPV6)] {
+        let there = addresses(&net.hosts[1])[family];
+        let to = receiver(&net.hosts[1].ns)?;
+        to.set_recv_buffer_size(128 << 10)?;
+        let from = unbound(&net.hosts[0].ns, domain)?;
+        from.set_send_buffer_size(128 << 10)?;
+        let mut long = Vec::new();
+        for number in 1..=COUNT {
+            let from = from.try_clone()?;
+            long.push(std::thread::spawn(move || {
+                from.send_to(&content::content(number, LONG), &there.into())
+            }));
+        }
+        // They have what they can have of both buffers.
+        filled(&to)?;
+        let mut ledger = Ledger::of((1..=COUNT).map(|number| (number, LONG)));
+        let received = receive_all(&to, &mut ledger);
+        for long in long {
+            let sent = long.join().map_err(|_| anyhow!("the thread panicked"))?;
+            ensure!(sent? == LONG, "{there}: a part of one");
+        }
+        received.with_context(|| there.to_string())?;
+    }
+    Ok(())
 }

@@ -47,6 +47,9 @@ struct Run<'a> {
 }
 
 impl Hosts {
+    /// The shortest message, bytes: the application tells them apart by a number in them.
+    pub const LEAST: u64 = INDEX as u64;
+
     /// Opens them.
     ///
     /// # Errors

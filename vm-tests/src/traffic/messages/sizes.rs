@@ -24,6 +24,37 @@ pub const WEB_SEARCH: Sizes = Sizes {
     points: sizes::WEB_SEARCH,
 };
 
+/// A Hadoop cluster of Facebook's.
+pub const HADOOP: Sizes = Sizes {
+    name: "Hadoop",
+    unit: 1,
+    points: sizes::HADOOP,
+};
+
+/// Cache followers of Facebook's.
+pub const CACHE_FOLLOWER: Sizes = Sizes {
+    name: "cache followers",
+    unit: PACKET as u64,
+    points: sizes::CACHE_FOLLOWER,
+};
+
+/// Data mining, but for the longest of a hundred messages, up to 970 MB, which are as the next
+/// ones: a process of the virtual bed has no memory for them.
+pub const DATA_MINING: Sizes = Sizes {
+    name: "data mining, up to 97 MB",
+    unit: PACKET as u64,
+    points: &[
+        (1.0, 0.0),
+        (1.0, 0.5),
+        (2.0, 0.6),
+        (3.0, 0.7),
+        (7.0, 0.8),
+        (267.0, 0.9),
+        (2107.0, 0.95),
+        (66_667.0, 1.0),
+    ],
+};
+
 impl Sizes {
     /// A length, bytes.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
@@ -83,6 +114,17 @@ fn uniform(rng: &mut Rng) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn data_mining_is_what_was_published_below_the_longest() {
+        let published = sizes::DATA_MINING;
+        let (last, before) = (published.len() - 1, published.len() - 2);
+        assert_eq!(DATA_MINING.points[..before], published[..before]);
+        assert_eq!(
+            DATA_MINING.points[before],
+            (published[before].0, published[last].1)
+        );
+    }
 
     #[test]
     fn what_is_drawn_has_the_mean_and_the_shares() {

@@ -208,7 +208,7 @@ fn old_sealed_syncs_are_strangers() {
 #[test]
 fn who_confirms_is_not_held_up_by_who_does_not() {
     let config = Resolved {
-        unscheduled: 8,
+        unscheduled: Unscheduled::Packets(8),
         ..config()
     };
     let (mut endpoint, mut io) = new(&config);
@@ -239,7 +239,7 @@ fn who_confirms_is_not_held_up_by_who_does_not() {
             endpoint.receive_known(now, &from, packet, &mut io);
         }
         assert_eq!(io.delivered.drain(..).count(), 1, "{n}");
-        let last = closing::final_ack(Cookie(cookie), 1000);
+        let last = closing::final_ack(Cookie(cookie), 1000, 0);
         endpoint.receive(now, &from, last, &mut io);
         io.sent.clear();
     }

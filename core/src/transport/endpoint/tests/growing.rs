@@ -19,7 +19,7 @@ fn ahead() -> (Messages, Io) {
         max_per_peer: 4096,
         max_half_open: 1024,
         max_remembered: 65_536,
-        unscheduled: 8,
+        unscheduled: Unscheduled::Packets(8),
         ..config()
     };
     let (mut endpoint, io) = new(&config);

@@ -180,7 +180,11 @@ fn a_senders_wishes_count_only_where_the_configuration_says_so() {
 
 #[test]
 fn data_that_nobody_asked_for_is_not_taken() {
-    let (mut endpoint, mut io) = new(&config());
+    let off = Resolved {
+        unscheduled: Unscheduled::Packets(0),
+        ..config()
+    };
+    let (mut endpoint, mut io) = new(&off);
     let from = host(1, false);
     let announced = Sync {
         unscheduled: 50_000,
@@ -286,7 +290,7 @@ fn no_more_are_remembered_than_max_remembered() {
         for packet in whole(cookie) {
             endpoint.receive_known(NOW, &from, packet, &mut io);
         }
-        let ack = closing::final_ack(Cookie(cookie), 1000);
+        let ack = closing::final_ack(Cookie(cookie), 1000, 0);
         endpoint.receive(NOW, &from, ack, &mut io);
     }
     assert!(endpoint.counts().2 <= 16, "{:?}", endpoint.counts());

@@ -30,6 +30,7 @@ fn ack(io: &mut Io, received: u32, window: u32, last: bool) -> Packet {
         cookie: sync.expect("a SYNC"),
         received,
         window,
+        allowance: 0,
         last,
     })
 }
@@ -56,6 +57,7 @@ fn draw(
         cookie,
         received,
         window: LENGTH,
+        allowance: 0,
         last: false,
     };
     endpoint.receive(now, to, Packet::Ack(ack), io);
@@ -193,6 +195,7 @@ fn what_another_user_has_is_not_given_up_for_one_who_has_more() {
                     cookie: *cookie,
                     received: 1 + n,
                     window: LENGTH,
+                    allowance: 0,
                     last: false,
                 };
                 endpoint.receive(now, to, Packet::Ack(ack), &mut io);

@@ -306,7 +306,7 @@ fn come_as(
 #[test]
 fn sealed_syncs_that_were_asked_for_a_proof_begin_nothing_again() {
     let config = Resolved {
-        unscheduled: 8,
+        unscheduled: Unscheduled::Packets(8),
         ..config()
     };
     let (mut endpoint, mut io) = sealed(&config);
@@ -349,7 +349,7 @@ fn sealed_syncs_that_were_asked_for_a_proof_begin_nothing_again() {
         recorded.push(Packet::Sync(own));
         let all = trust::data_unscheduled(cookie, 0, 1000);
         come_as(&mut endpoint, now, all, Kind::Sender, 2, &mut io);
-        let confirmed = closing::final_ack(Cookie(cookie), 1000);
+        let confirmed = closing::final_ack(Cookie(cookie), 1000, 0);
         come_as(&mut endpoint, now, confirmed, Kind::First, 3, &mut io);
     }
     assert_eq!(io.delivered.len(), 200);

@@ -46,6 +46,7 @@ fn ack(cookie: Cookie, received: u32, last: bool) -> Packet {
         cookie,
         received,
         window: 100_000,
+        allowance: 0,
         last,
     })
 }
@@ -56,7 +57,7 @@ fn ack(cookie: Cookie, received: u32, last: bool) -> Packet {
 fn short_messages_are_sent_without_tokens() {
     for (most, in_one_call) in [(8, 8), (100, 32)] {
         let config = Resolved {
-            unscheduled: most,
+            unscheduled: Unscheduled::Packets(most),
             ..config()
         };
         let to = host(1, false);
@@ -144,7 +145,7 @@ fn the_user_hears_of_what_is_new() {
 #[test]
 fn an_ack_of_nothing_is_counted_and_confirms_nothing() {
     let config = Resolved {
-        unscheduled: 8,
+        unscheduled: Unscheduled::Packets(8),
         ..config()
     };
     let (mut endpoint, mut io) = new(&config);

@@ -9,7 +9,7 @@ use crate::transport::testing::chunks;
 
 fn large() -> Resolved {
     Resolved {
-        unscheduled: 8,
+        unscheduled: Unscheduled::Packets(8),
         max_incoming: 65_536,
         max_outgoing: 1 << 19,
         max_per_peer: 65_536,

@@ -115,6 +115,7 @@ fn all(cookie: Cookie) -> Vec<(&'static str, Packet)> {
         cookie,
         received: 0,
         window: 90_000,
+        allowance: 0,
         last: false,
     };
     vec![
@@ -292,7 +293,7 @@ fn what_is_remembered_and_who_is_idle_takes_no_more_steps_than_a_logarithm() {
     let mut measured = Measured::default();
     for n in SIZES {
         let config = Resolved {
-            unscheduled: 8,
+            unscheduled: Unscheduled::Packets(8),
             ..large()
         };
         let (mut endpoint, mut io) = new(&config);

@@ -50,6 +50,7 @@ fn who_has_nothing_gets_no_token_until_it_asks() {
             cookie: Cookie(77),
             received,
             window,
+            allowance: 0,
             last: false,
         })
     };
@@ -477,4 +478,122 @@ fn single_tokens_are_counted_faster_than_they_are_given() {
             );
         }
     }
+}
+
+/// A message whose first tokens were all outranked comes after its host's others, and still has a
+/// token in its place now and then: when one is answered it has its rank again.
+#[test]
+fn who_drew_nothing_for_long_is_tried_in_its_place() {
+    let config = config();
+    let (mut endpoint, mut io) = new(&config);
+    let (long, short) = (host(1, false), host(2, false));
+    let mut now = NOW + Nanos::SECOND;
+    endpoint.receive_known(now, &long, Packet::Sync(sync(1, 1 << 29)), &mut io);
+    let mut offset = 0;
+    let mut short_tokens = Vec::new();
+    // The long one answers each token at once. The short one hears nothing.
+    let mut began = false;
+    let end = now + Nanos(20_000_000);
+    let mut waiting = io.take();
+    while now < end {
+        if !began && offset > 1_000_000 {
+            began = true;
+            let first = Packet::Sync(sync(2, 1_000_000));
+            endpoint.receive_known(now, &short, first, &mut io);
+            waiting.extend(io.take());
+        }
+        for packet in core::mem::take(&mut waiting) {
+            let Packet::Token(token) = packet else {
+                continue;
+            };
+            if token.cookie == Cookie(2) {
+                short_tokens.push((now, token));
+                continue;
+            }
+            endpoint.receive(now, &long, answer(&token, offset, 1450), &mut io);
+            offset += 1450;
+        }
+        waiting = io.take();
+        if waiting.is_empty() {
+            let next = endpoint.next_timer().expect("tokens are due");
+            now = now.max(next);
+            endpoint.timer(now, now.0 as u32, &mut io);
+            waiting = io.take();
+        }
+    }
+    // No long time without one; and not so many that the long one would notice.
+    let count = short_tokens.len();
+    assert!(count > 40 && count < 200, "{count}");
+    let gap = |pair: &[(Nanos, wire::Token)]| pair[1].0 - pair[0].0;
+    let longest = short_tokens.windows(2).map(gap).max().unwrap();
+    assert!(longest < Nanos(2_500_000), "{longest:?}");
+    // One is answered: all tokens are its own until it has been served.
+    let (_, last) = short_tokens.last().unwrap();
+    endpoint.receive(now, &short, answer(last, 0, 1450), &mut io);
+    let mut own = 0;
+    for _ in 0..20 {
+        now = now.max(endpoint.next_timer().unwrap());
+        endpoint.timer(now, now.0 as u32, &mut io);
+        own += tokens(&io.take())
+            .iter()
+            .filter(|token| token.cookie == Cookie(2))
+            .count();
+    }
+    assert!(own > 3, "{own}");
+}
+
+/// A message that is being read while others wait behind it has every other token, of the highest
+/// priority, though shorter ones are asked for at the same time.
+#[test]
+fn who_is_read_for_others_has_every_other_token() {
+    let config = Config::DEFAULT.validate(None).unwrap();
+    let (mut endpoint, mut io, from, mut now) = begun(&config, 20 << 20);
+    let first = run(&mut endpoint, &mut io, now + config.base_rtt);
+    now += config.base_rtt;
+    endpoint.receive(now, &from, answer(&first[0].1, 0, 1001), &mut io);
+    let other = host(2, false);
+    let length = 4 << 20;
+    endpoint.receive_known(now, &other, Packet::Sync(sync(78, length)), &mut io);
+    io.take();
+    // A round trip: the tokens of the long one, and of how many.
+    let mut at = [1001, 0];
+    let mut round = |endpoint: &mut Messages, io: &mut Io, now: &mut Nanos| {
+        let (mut longs, mut all) = (Vec::new(), 0);
+        for _ in 0..16 {
+            *now += Nanos(config.base_rtt.0 / 16);
+            for (_, token) in run(endpoint, io, *now) {
+                all += 1;
+                let cookie = token.cookie;
+                let (from, at) = match cookie {
+                    Cookie(77) => {
+                        longs.push(token.priority);
+                        (&from, &mut at[0])
+                    }
+                    _ => (&other, &mut at[1]),
+                };
+                let Packet::Data(data) = answer(&token, *at, 1000) else {
+                    unreachable!()
+                };
+                endpoint.receive(*now, from, Packet::Data(Data { cookie, ..data }), io);
+                *at += 1000;
+            }
+            io.take();
+        }
+        (longs, all)
+    };
+    round(&mut endpoint, &mut io, &mut now);
+    let (longs, all) = round(&mut endpoint, &mut io, &mut now);
+    assert!(longs.len() < all / 4, "{longs:?} of {all}");
+    assert!(longs.iter().all(|priority| *priority != 0), "{longs:?}");
+    io.urgent = true;
+    let (_, id, ..) = endpoint.incoming(now, 0).unwrap();
+    endpoint.hurry(now, id, &mut io);
+    // Until its rate is what it was.
+    for _ in 0..4 {
+        round(&mut endpoint, &mut io, &mut now);
+    }
+    let (longs, all) = round(&mut endpoint, &mut io, &mut now);
+    let first = longs.iter().filter(|priority| **priority == 0).count();
+    assert!(all > 16, "{all} tokens");
+    assert!(first.abs_diff(all / 2) <= 2, "{longs:?} of {all}");
 }

@@ -10,7 +10,7 @@ use crate::transport::wire::{Fin, Resend, Spans};
 
 pub(super) fn with_unscheduled() -> Resolved {
     Resolved {
-        unscheduled: 8,
+        unscheduled: Unscheduled::Packets(8),
         ..config()
     }
 }
@@ -114,6 +114,7 @@ fn a_stranger_is_sent_at_most_three_times_what_came() {
                     cookie,
                     received: 1,
                     window: 0,
+                    allowance: 0,
                     last: false,
                 }),
                 Packet::Resend(Resend { cookie, spans }),

@@ -79,6 +79,11 @@ pub(super) unsafe extern "C" fn init<T: Qdisc>(
             bindings::knet_link_watch_add(&raw mut (*area).link, sch, Some(link_changed::<T>));
             (*area).watching = true;
         }
+        if T::IS_TOLD {
+            let (ingress, told) = (&raw mut (*area).ingress, &raw mut (*area).told);
+            bindings::knet_ingress_add(ingress, (*area).dev, told);
+            (*area).is_told = true;
+        }
         0
     }
 }
@@ -131,6 +136,9 @@ pub(super) unsafe extern "C" fn destroy<T: Qdisc>(sch: *mut bindings::Qdisc) {
         let area = private::<T>(sch);
         if (*area).watching {
             bindings::knet_link_watch_del(&raw mut (*area).link);
+        }
+        if (*area).is_told {
+            bindings::knet_ingress_del(&raw mut (*area).ingress, sch);
         }
         bindings::tcf_block_put((*area).filters.block);
         bindings::qdisc_watchdog_cancel(&raw mut (*area).watchdog);

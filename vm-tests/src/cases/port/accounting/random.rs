@@ -498,7 +498,9 @@ pub(in crate::cases) fn any_options(rng: &mut Rng) -> Vec<u8> {
                 number,
                 *rng.pick(&[0, u64::MAX, 100_000, 3_000_000, 50_000_000]),
             ),
-            option::ORDER | option::SPLIT_GSO => attribute_u32(number, rng.range(0..=1) as u32),
+            option::ORDER | option::SPLIT_GSO | option::TOKEN_DROP => {
+                attribute_u32(number, rng.range(0..=1) as u32)
+            }
             option::UNSCHEDULED => attribute_u32(number, *rng.pick(&[0, 1, 2, 20])),
             option::DATA_LIMIT => attribute_u32(number, rng.range(1600..=200_000) as u32),
             option::SIGNAL_LIMIT => attribute_u32(number, *rng.pick(&[1, 5, 50, 1000])),

@@ -156,6 +156,10 @@ const REFUSED: &[(&[Attr], &[&str])] = &[
         &["order: 4294967295 is none of tokens-first|data-first"],
     ),
     (
+        &[U32(option::TOKEN_DROP, 2)],
+        &["token-drop: 2 is none of fair|last"],
+    ),
+    (
         &[U32(option::UNSCHEDULED, 1025)],
         &["unscheduled: 1025 is not in 1..1024 packets or off"],
     ),
@@ -368,6 +372,8 @@ const ACCEPTED: &[&[Attr]] = &[
     &[U64(option::TOKEN_EXPIRY, u64::MAX)],
     &[U32(option::ORDER, 1)],
     &[U32(option::ORDER, 0)],
+    &[U32(option::TOKEN_DROP, 1)],
+    &[U32(option::TOKEN_DROP, 0)],
     &[U32(option::UNSCHEDULED, 0)],
     &[U32(option::UNSCHEDULED, 1024)],
     &[U32(option::UNSCHEDULED, 1)],

@@ -158,7 +158,7 @@ fn refused() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
         (
             "an attribute beyond the last",
             attribute_u32(option::MAX + 1, 0),
-            &["unknown attribute 22"],
+            &["unknown attribute 23"],
         ),
         (
             "the highest number",

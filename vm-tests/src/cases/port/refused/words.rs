@@ -84,6 +84,8 @@ const REFUSED: &[(&str, &[&str])] = &[
         &["order", "both", "tokens-first", "data-first"],
     ),
     ("order", &["order", "value"]),
+    ("token-drop first", &["token-drop", "first", "fair", "last"]),
+    ("token-drop", &["token-drop", "value"]),
     ("order data-first order data-first", &["order", "twice"]),
     (
         "unscheduled 0",

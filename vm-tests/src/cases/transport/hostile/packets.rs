@@ -215,6 +215,7 @@ impl Storm {
                     cookie,
                     received,
                     window,
+                    allowance: 0,
                     last,
                 };
                 bytes(&Packet::Ack(ack), 0)
@@ -339,6 +340,7 @@ impl Storm {
                     cookie,
                     received: TALK as u32,
                     window: TALK as u32,
+                    allowance: 0,
                     last: true,
                 };
                 packets.push(bytes(&Packet::Ack(ack), 0));

@@ -5,7 +5,7 @@ use anyhow::{ensure, Context, Result};
 use socket2::{Domain, Socket};
 
 use super::{comes, next, open, open_in, receiver, send, set_bytes, Kind, BOTH};
-use crate::cases::transport::support::{addresses, pair, PATIENCE};
+use crate::cases::transport::support::{addresses, configure_all, pair, PATIENCE};
 use crate::harness::Ctx;
 
 /// An instruction of a socket filter (classic BPF): `struct sock_filter`.
@@ -37,6 +37,8 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 /// would shorten datagrams leaves messages whole.
 pub(super) fn attached(_: &mut Ctx) -> Result<()> {
     let net = pair()?;
+    // So that a message needs its receiver's tokens.
+    configure_all(&net, "unscheduled off")?;
     let there = addresses(&net.hosts[1])[0];
     for kind in BOTH {
         let to = receiver(&net.hosts[1].ns, kind, Domain::IPV4)?;

@@ -6,7 +6,7 @@ use socket2::{Domain, Socket};
 
 use super::cgroup::{port, Attached, Cgroup, Hook, DENY};
 use super::{any, comes, next, open, open_in, outcome, receiver, send, Kind, BOTH};
-use crate::cases::transport::support::{addresses, pair, PORT};
+use crate::cases::transport::support::{addresses, configure_all, pair, PORT};
 use crate::harness::Ctx;
 use crate::topology::Net;
 use std::net::SocketAddr;
@@ -77,6 +77,8 @@ pub(super) fn denied(v6: bool) -> Result<()> {
         (Domain::IPV4, hooks)
     };
     let net = pair()?;
+    // A short message needs no answer else, and is as a datagram.
+    configure_all(&net, "unscheduled off")?;
     let group = Cgroup::new("denied")?;
     for kind in BOTH {
         let did = attempt(&net, &group, kind, domain)?;

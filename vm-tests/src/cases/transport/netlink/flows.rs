@@ -71,6 +71,7 @@ const PATIENT: &[Attr] = &[
     Attr::U64(config::TIMEOUT, 3_600_000_000_000),
     Attr::U64(config::RTO, 1_000_000_000),
     Attr::U32(config::SEND_BUFFER, 1 << 28),
+    Attr::U32(config::UNSCHEDULED, 0),
     Attr::U32(config::MAX_OUTGOING, 65_536),
 ];
 

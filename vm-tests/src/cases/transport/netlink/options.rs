@@ -34,7 +34,7 @@ const DEFAULTS: &[Attr] = &[
     U32(config::PRIORITY_A, 1000),
     U32(config::PRIORITY_B, 0),
     U32(config::SCHEDULE, 0),
-    U32(config::UNSCHEDULED, 0),
+    U32(config::UNSCHEDULED, u32::MAX),
     U32(config::MAX_INCOMING, 4096),
     U32(config::MAX_OUTGOING, 4096),
     U32(config::MAX_PER_PEER, 1024),
@@ -56,8 +56,9 @@ const DEFAULTS: &[Attr] = &[
     U32(config::KEY, 0),
     U32(config::ACCEPT_KEY, 0),
     U32(config::ACCEPT_KEY_2, 0),
-    U32(config::RECEIVE_BUFFER_MAX, 64 << 20),
-    U32(config::RECEIVE_MEMORY, 256 << 20),
+    U32(config::RECEIVE_BUFFER_MAX, 128 << 20),
+    U32(config::RECEIVE_MEMORY, 512 << 20),
+    U32(config::UNSCHEDULED_BUFFER, 128_000),
 ];
 
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {

@@ -158,7 +158,7 @@ const REFUSED: &[(&[Attr], &str)] = &[
     ),
     (
         &[U32(config::UNSCHEDULED, 1025)],
-        "unscheduled: 1025 is not in 1..1024 packets or off",
+        "unscheduled: 1025 is not in 1..1024 packets, off or auto",
     ),
     (
         &[U32(config::MAX_INCOMING, 0)],

@@ -54,6 +54,7 @@ fn closed_sockets_take_no_more_steps_than_a_logarithm() {
                 cookie: *cookie,
                 received: 1450,
                 window: 3000,
+                allowance: 0,
                 last: false,
             };
             for packet in [Packet::Token(token), Packet::Ack(ack)] {

@@ -12,7 +12,7 @@ const PACKETS: usize = 64;
 #[test]
 fn no_timer_sends_more_than_some_packets() {
     let config = Resolved {
-        unscheduled: 1024,
+        unscheduled: Unscheduled::Packets(1024),
         max_orphans: 1000,
         orphan_buffer: 1 << 30,
         ..large()

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What comes in by the port's link though no token asked for it: signals, and data that a receiver
+//! allowed unasked.
+//!
+//! The group's rate leaves the link's other direction as much time as the tokens' packets take, and
+//! no more. Whatever else comes there waits with them in the queue of the port that sends it, and
+//! the queue would not get shorter as long as tokens ask for all of the link's time. So the group
+//! gives way: its tokens leave later by as much time as was taken.
+//!
+//! Little by little, as the queue is no longer for that, while messages that have a few packets
+//! left would wait: the more is owed, the more each token is put off, and where that is half of a
+//! usual port's buffer, by all of its time, so that tokens have half of the link at least.
+
+use super::{Port, Slot};
+use crate::port::band::Band;
+use crate::port::config::{FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
+use crate::queue::Queue;
+use crate::units::Nanos;
+
+/// The most bytes on the wire that are owed: what the link carried before is in nobody's way.
+pub const MOST_OWED: u32 = 1 << 17;
+/// Where 2 to this bytes are owed, tokens have half of the link.
+pub(super) const HALF: u32 = 16;
+/// Tokens that have left ask for no more than the time of so many.
+const AHEAD: u64 = 16;
+
+impl<Q: Queue> Port<Q> {
+    /// A token arrives, and the link has carried `owed` bytes that nothing asked for. The group's
+    /// next token leaves later by as much as may be made up for now. Returns how much of what is
+    /// owed is settled by that.
+    ///
+    /// It is settled without, as far as there was time between tokens: what they ask for comes as
+    /// much later, so the link has that time for other things.
+    #[inline(never)]
+    pub fn give_way(&mut self, now: Nanos, owed: u32) -> u32 {
+        let rate = self.resolved.link_rate;
+        let due = owed.min(MOST_OWED);
+        let beyond = owed.saturating_sub(due);
+        let time = rate.duration(due);
+        let interval = rate.duration(FRAME_WIRE_LEN + TOKEN_WIRE_LEN);
+        let sent = self.sent_tokens();
+        let asked = interval.0.saturating_mul(sent.wrapping_sub(self.sent));
+        let asked = self.asked + Nanos(asked);
+        self.sent = sent;
+        let left = time - (now - asked);
+        let next = self.group.next();
+        // Once for each that leaves, though more may come.
+        let delay = match next == self.delayed {
+            true => Nanos::ZERO,
+            false => {
+                let part = Nanos(interval.0.saturating_mul(due.into()) >> HALF);
+                left.min(part.max(Nanos(1))).min(interval)
+            }
+        };
+        // Tokens that expired have asked for nothing.
+        let most = now + Nanos(interval.0.saturating_mul(AHEAD));
+        self.asked = asked.max(now).min(most) + delay;
+        if delay != Nanos::ZERO {
+            self.settle(now);
+            if !self.backlogged.tokens() {
+                self.group.arrive(now);
+            }
+            self.group.delay(delay);
+            self.delayed = self.group.next();
+        }
+        let rest = left - delay;
+        if rest == Nanos::ZERO {
+            return owed;
+        }
+        // `rest` is less than `time`, so that it is less than what is due.
+        let kept = u64::from(due).saturating_mul(rest.0) / time.0.max(1);
+        let settled = u64::from(due).saturating_sub(kept);
+        beyond.saturating_add(u32::try_from(settled).unwrap_or(due))
+    }
+
+    /// How many tokens have left, or have been dropped from their queues.
+    fn sent_tokens(&self) -> u64 {
+        let bands = (0..Band::MAX_PRIORITIES).map(Band::Token);
+        let went = bands.map(|band| self.lines[Slot::new(band).index()].went());
+        went.fold(0, u64::wrapping_add)
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Data that goes before other data: what no token asked for, within bounds.
+//!
+//! The first bytes of a message need no token, and most of a short one's are such. In one queue
+//! with what tokens asked for they wait for the long messages' packets, and a short message takes
+//! twice its time or more. They have a line of their own in the data band, before the other one.
+//!
+//! Anybody can send packets that say so. Therefore no more goes before than has left the other line
+//! meanwhile, and [`MOST_AHEAD`]: what is beyond that is data as any other, from its arrival on. So
+//! the other line has half of what the band has, at least, and who sends twice as much has twice as
+//! much of that, as ever. Both lines together have the data band's limit, and its counters. With a
+//! child all go to that, in the order in which they come.
+
+use super::{Port, Slot};
+use crate::queue::{Meta, Queue};
+
+/// Bytes that may go before other data that waits: as much as a burst of signals.
+const MOST_AHEAD: u64 = 64 << 10;
+
+impl<Q: Queue> Port<Q> {
+    /// Data arrives that no token asked for: where it goes.
+    pub(super) fn early_or_data(&mut self, meta: &Meta) -> Slot {
+        let data = &self.lines[Slot::DATA.index()];
+        let gone = data.went_bytes();
+        let since = gone.wrapping_sub(self.gone);
+        let waits = !data.queue.is_empty();
+        let early = &mut self.lines[Slot::EARLY.index()];
+        self.gone = gone;
+        self.ahead = match waits {
+            true => self.ahead.saturating_sub(since),
+            // Nobody was overtaken that is still here.
+            false => early.queued().bytes,
+        };
+        let ahead = self.ahead.saturating_add(meta.len.into());
+        if ahead > MOST_AHEAD {
+            return Slot::DATA;
+        }
+        self.ahead = ahead;
+        Slot::EARLY
+    }
+
+    /// Each of the data band's lines knows what the other one holds.
+    pub(super) fn look_beside(&mut self) {
+        for (slot, other) in [(Slot::DATA, Slot::EARLY), (Slot::EARLY, Slot::DATA)] {
+            let beside = self.lines[other.index()].queued();
+            let line = self.line_mut(slot);
+            if line.aside.beside != beside {
+                line.aside.beside = beside;
+                line.set_room();
+            }
+        }
+    }
+}

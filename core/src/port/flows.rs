@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Whose token goes when a token queue is full: one of the flow that has most there.
+//!
+//! Dropping what arrives last favours who sends most, and who sends evenly: each time a token has
+//! left there is one place, and a flow that asks for the whole link is the one to find it. One with
+//! a low rate mostly finds the queue full, and the feedback lowers its rate further. A flow over
+//! several links meets that at each of them, and is left with a hundredth of what it should have.
+//! Here a flow that has no more than its share of the queue loses nothing, wherever its share is
+//! asked for; who asks for more loses that. It is the *longest queue drop* of shared buffers, among
+//! the few tokens that a port may hold.
+//!
+//! ExpressPass (section 3.1) drops what arrives last, and asks for a little jitter between tokens
+//! for fairness; `core/tests/transport_feedback.rs` compares the two. The option `token-drop last`
+//! has it so.
+
+use crate::port::classify::{ethertype, ipv4_carried, ipv6_carried, untagged, Carried};
+
+/// What packets of one flow have in common: addresses and ports. Each message of the transport has
+/// a source port of its own, but for one in 16384.
+///
+/// 0: unknown; never [`Flow::MAX`].
+pub type Flow = u64;
+
+/// So many packets of a full queue are looked at, from its head on. Queues without jitter are not
+/// longer.
+pub const LOOKS: usize = 32;
+
+/// The flow of a packet. The arguments are those of [`classify`](crate::port::classify::classify).
+pub fn of(protocol: u16, network: &[u8]) -> Flow {
+    ends(protocol, network).map_or(0, |(addresses, carried)| {
+        let words = addresses.chunks(8).map(word);
+        let flow = words.fold(u64::from(carried.ports()), |flow, word| mix(flow ^ word));
+        // 0 is for who has none.
+        flow.clamp(1, Flow::MAX - 1)
+    })
+}
+
+/// The addresses of an IP packet, and what it carries.
+fn ends(protocol: u16, network: &[u8]) -> Option<(&[u8], Carried<'_>)> {
+    let (protocol, packet) = untagged(protocol, network)?;
+    match protocol {
+        ethertype::IPV4 => Some((packet.get(12..20)?, ipv4_carried(packet)?)),
+        ethertype::IPV6 => Some((packet.get(8..40)?, ipv6_carried(packet)?)),
+        _ => None,
+    }
+}
+
+/// Up to eight bytes as a number.
+fn word(bytes: &[u8]) -> u64 {
+    let shifted = |word: u64, byte: &u8| (word << 8) | u64::from(*byte);
+    bytes.iter().fold(0, shifted)
+}
+
+/// The high half of the product depends on all bits, and so does the low one then.
+#[inline]
+fn mix(word: u64) -> u64 {
+    let product = u128::from(word ^ 0x243f_6a88_85a3_08d3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// Which of the packets at the head of a full queue goes when one of the flow `new` arrives, by
+/// their flows: the oldest of the flow that has most. `None`: the new one, of a flow that has more
+/// than any other would.
+pub fn displaced(queued: &[Flow], new: Flow) -> Option<usize> {
+    // Of flows by some of their bits: no flow has more.
+    const BITS: usize = 64;
+    let mut at_most = [0_u8; BITS];
+    for &flow in queued.iter().take(LOOKS) {
+        if let Some(count) = at_most.get_mut(flow as usize % BITS) {
+            *count = count.wrapping_add(1);
+        }
+    }
+    let mut most = count(queued, new);
+    let mut place = None;
+    let mut index: usize = 0;
+    for &flow in queued {
+        let at_most = at_most.get(flow as usize % BITS).copied().unwrap_or(0);
+        if at_most > most && flow != new {
+            let has = count(queued, flow);
+            if has > most {
+                (most, place) = (has, Some(index));
+            }
+        }
+        index = index.wrapping_add(1);
+    }
+    place
+}
+
+/// How many of a flow there are; no more than [`LOOKS`].
+fn count(queued: &[Flow], flow: Flow) -> u8 {
+    let equal = |count: u8, other: &Flow| count.wrapping_add(u8::from(*other == flow));
+    queued.iter().take(LOOKS).fold(0, equal)
+}
+
+#[cfg(test)]
+mod tests;

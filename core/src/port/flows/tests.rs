@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use super::*;
+use std::vec::Vec;
+
+#[test]
+fn the_flow_with_most_gives_its_oldest() {
+    for (queued, new, place) in [
+        // One flow alone: what arrives last goes.
+        (&[1, 1, 1, 1][..], 1, None),
+        (&[1, 2, 1, 1], 1, None),
+        // Of as many with the new one: another's.
+        (&[1, 2, 2, 1], 1, None),
+        (&[1, 2, 2, 2], 1, Some(1)),
+        (&[2, 1, 2, 1], 3, Some(0)),
+        (&[3, 1, 2, 1], 3, Some(1)),
+        (&[3, 1, 2, 1, 3], 3, None),
+        (&[4, 5, 6, 7], 8, Some(0)),
+        (&[4, 5, 6, 7], 4, None),
+        // Packets that tell no flow are one.
+        (&[0, 0, 0], 0, None),
+        (&[], 1, None),
+    ] {
+        assert_eq!(displaced(queued, new), place, "{new} to {queued:?}");
+    }
+}
+
+/// A UDP datagram over IPv4.
+fn datagram(address: u8, port: u8, payload: u8) -> Vec<u8> {
+    let mut packet = [0x45, 0xb8, 0, 46, 0, payload, 0, 0, 64, 17, 0, 0].to_vec();
+    packet.extend([10, 0, 0, address, 10, 0, 0, 9]);
+    packet.extend([0xc0, port, 0x74, 0x75, 0, 26, payload, 1]);
+    packet.extend([payload; 18]);
+    packet
+}
+
+/// The same over IPv6.
+fn datagram6(address: u8, port: u8, payload: u8) -> Vec<u8> {
+    let mut packet = [0x6b, 0x80, 0, 0, 0, 26, 17, 64].to_vec();
+    packet.extend([0x20, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, address]);
+    packet.extend([0x20, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
+    packet.extend(&datagram(address, port, payload)[20..]);
+    packet
+}
+
+#[test]
+fn a_flow_is_the_addresses_and_the_ports() {
+    for (protocol, make) in [
+        (ethertype::IPV4, datagram as fn(u8, u8, u8) -> Vec<u8>),
+        (ethertype::IPV6, datagram6),
+    ] {
+        let flow = |address, port, payload| of(protocol, &make(address, port, payload));
+        let one = flow(1, 7, 0);
+        assert_eq!(one, flow(1, 7, 200));
+        assert_ne!(one, flow(2, 7, 0));
+        assert_ne!(one, flow(1, 8, 0));
+        // Behind a VLAN tag.
+        let mut tagged = [0, 5].to_vec();
+        tagged.extend(protocol.to_be_bytes());
+        tagged.extend(make(1, 7, 0));
+        assert_eq!(one, of(ethertype::VLAN, &tagged));
+        // Without the ports, as in a later fragment, the addresses tell.
+        let ip = make(1, 7, 0).len() - 26;
+        let short = |address| of(protocol, &make(address, 7, 0)[..ip]);
+        assert!(![0, one, short(2)].contains(&short(1)));
+    }
+    assert_eq!(of(ethertype::ARP, &datagram(1, 7, 0)), 0);
+    assert_eq!(of(ethertype::IPV4, &[0x45; 12]), 0);
+}
