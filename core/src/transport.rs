@@ -67,6 +67,7 @@ pub mod stats;
 mod tally;
 #[cfg(test)]
 mod testing;
+mod turns;
 pub mod uapi;
 mod used;
 mod vain;

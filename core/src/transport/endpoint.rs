@@ -44,6 +44,7 @@ use super::slab::Slab;
 use super::stalls::Stalls;
 use super::stats::{Counter, Stats};
 use super::tally::Tally;
+use super::turns::Turns;
 use super::vain::Vain;
 use super::wire::{
     self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER, SHORT_HEADER,
@@ -120,8 +121,8 @@ pub struct Endpoint<M: Memory, O, I> {
     current: sealing::Current,
     /// What there is room for, if the tables grow only [ahead](Self::prepare).
     ahead: Option<growing::Room>,
-    /// When the next silent sender has its turn to be probed.
-    asked: Nanos,
+    /// When silent senders have their turns to be asked.
+    turns: Turns,
     /// Messages with tickets that ended unanswered.
     vain: Vain,
     /// Messages that were given up because they did not go on.
@@ -181,7 +182,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         drawn: 0,
         current: sealing::Current::NONE,
         ahead: None,
-        asked: Nanos::ZERO,
+        turns: Turns::NEW,
         vain: Vain::NEW,
         stalled: Stalls::NEW,
         answers: Buckets::NEW,

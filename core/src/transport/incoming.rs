@@ -14,6 +14,7 @@ use super::maybe::{Maybe, MaybeIndex};
 use super::pacer::Jitter;
 use super::progress::{Facts, Progress};
 use super::ranges::{Range, Ranges};
+use super::turns::{Turn, Turns};
 use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
 use crate::units::Nanos;
 
@@ -70,6 +71,8 @@ pub(crate) struct In<I> {
     source: u16,
     destination: u16,
     pub(crate) length: Option<u32>,
+    /// Its SYNC told the length, not a FIN.
+    told_length: bool,
     pub(crate) mss: u32,
     /// The window: the user has room for bytes below this.
     pub(crate) window: u32,
@@ -126,6 +129,8 @@ pub(crate) struct In<I> {
     pub(crate) answers: u8,
     /// Its packets are sealed.
     pub(crate) sealed: bool,
+    /// A SYNC that showed its sender's address has said what is known of it. Others may be forged.
+    pub(crate) sure: bool,
     /// A SYNC of it has echoed a CHALLENGE.
     pub(crate) echoed: bool,
     /// Of one that is sealed: something was sealed with the number that was drawn for it here, so
@@ -179,6 +184,8 @@ pub(crate) struct In<I> {
     pub(crate) due: Due,
     pub(crate) next_token: Nanos,
     pub(crate) jitter: Jitter,
+    /// Its turn to be asked, if it is silent.
+    pub(crate) turn: Turn,
     /// Its part in the sums of its peer and its coflow.
     pub(crate) noted_missing: u32,
     pub(crate) noted_remaining: u32,
@@ -215,6 +222,7 @@ impl<I> In<I> {
             source: sync.source,
             destination: sync.destination,
             length: sync.length,
+            told_length: sync.length.is_some(),
             mss: u32::from(sync.mss),
             window,
             told: window,
@@ -246,6 +254,7 @@ impl<I> In<I> {
             guesses: 0,
             answers: 0,
             sealed: false,
+            sure: false,
             echoed: false,
             fresh: true,
             patience: sync.patience,
@@ -266,9 +275,7 @@ impl<I> In<I> {
             heard: now,
             came: now,
             progress: Progress::new(now, timeout),
-            deadline: (sync.deadline != 0)
-                .then(|| now + Nanos(u64::from(sync.deadline).saturating_mul(1000)))
-                .into(),
+            deadline: deadline(now, sync),
             coflow: sync.coflow,
             wish: sync.priority,
             priority: sync.priority.unwrap_or(0),
@@ -282,6 +289,7 @@ impl<I> In<I> {
             due: Due::new(now),
             next_token: now,
             jitter: Jitter::default(),
+            turn: Turn::NONE,
             noted_missing: 0,
             noted_remaining: 0,
             updated: now,
@@ -372,6 +380,31 @@ impl<I> In<I> {
         (self.source, self.destination)
     }
 
+    /// Whether a SYNC is of another message than the one that this began with, and whether it
+    /// differs in anything that decides what its sender may send. An honest sender's are all of one
+    /// message, but its packets may become shorter.
+    pub(crate) fn differs(&self, sync: &Sync) -> (bool, bool) {
+        let other = self.ports() != (sync.source, sync.destination)
+            || self.told_length != sync.length.is_some()
+            || sync.length.is_some() && self.length != sync.length
+            || self.coflow != sync.coflow
+            || self.wish != sync.priority
+            || self.ren != sync.ren;
+        (other, other || self.mss != u32::from(sync.mss))
+    }
+
+    /// A SYNC that shows its sender's address counts for what it says, in place of that which the
+    /// message began with.
+    pub(crate) fn correct(&mut self, now: Nanos, sync: &Sync, announced: u32) {
+        if core::mem::replace(&mut self.sure, true) {
+            return;
+        }
+        self.mss = u32::from(sync.mss);
+        self.patience = sync.patience;
+        self.deadline = deadline(now, sync);
+        self.announced = announced;
+    }
+
     /// A token was sent with a secret timestamp.
     pub(crate) fn stamped(&mut self, clock: u32) {
         if self.secret == 0 {
@@ -448,15 +481,20 @@ impl<I> In<I> {
         now: Nanos,
         (base_rtt, rto): (Nanos, Nanos),
         speed: &Speed,
-        asked: &mut Nanos,
+        turns: &mut Turns,
     ) {
         let waits = self.again.get().is_some_and(|again| now < again);
         if !self.is_vain() || waits {
             return;
         }
         let next = now + self.rtt(base_rtt).max(self.silent_part(now, rto));
-        let turn = turn(now, asked_apart(base_rtt, speed), asked);
+        let turn = self.take_turn(now, asked_apart(base_rtt, speed), turns);
         self.again = Maybe::some(next.max(turn));
+    }
+
+    /// Its turn to be asked, among all that are silent.
+    fn take_turn(&mut self, now: Nanos, apart: Nanos, turns: &mut Turns) -> Nanos {
+        turns.take(&mut self.turn, now, apart, !self.proven)
     }
 
     /// A part of the time since anything came, and at most the longest pause.
@@ -491,7 +529,8 @@ impl<I> In<I> {
     }
 
     /// The sender shows that it is alive and has more to send.
-    pub(crate) fn awake(&mut self) {
+    pub(crate) fn awake(&mut self, turns: &mut Turns) {
+        turns.give_back(&mut self.turn);
         self.busy = true;
         self.idle = false;
         self.silent = 0;
@@ -584,8 +623,7 @@ impl<I> In<I> {
     }
 
     /// Handles the timer: returns a RESEND if one is due, and how many tokens were given up as too
-    /// old. `ranked`: others' tokens may go before all of its own. `asked`: when the next silent
-    /// sender of the host has its turn.
+    /// old. `ranked`: others' tokens may go before all of its own.
     pub(crate) fn clock(
         &mut self,
         now: Nanos,
@@ -593,8 +631,9 @@ impl<I> In<I> {
         rto: Nanos,
         ranked: bool,
         speed: &Speed,
-        asked: &mut Nanos,
+        turns: &mut Turns,
     ) -> (Option<Spans>, u32) {
+        turns.pass(&mut self.turn, now);
         let rtt = self.rtt(base_rtt);
         let apart = match ranked {
             true => asked_apart(base_rtt, speed),
@@ -623,7 +662,7 @@ impl<I> In<I> {
             let silent = if ranked {
                 long
             } else {
-                self.silent >= SILENT_TOKENS || long && many_are_silent(now, rto, *asked)
+                self.silent >= SILENT_TOKENS || long && turns.are_many(now, rto)
             };
             let silent = silent || self.silences != 0 && lost != 0;
             // One that has nothing to send is not silent.
@@ -643,14 +682,14 @@ impl<I> In<I> {
             let times = 1_u32.wrapping_shl(doubled).min(LONGEST_HALF_OPEN);
             self.half_until = now + Nanos(rto.0.saturating_mul(times.into()));
             if doubled != 0 {
-                self.half_until = self.half_until.max(turn(now, apart, asked));
+                self.half_until = self.half_until.max(self.take_turn(now, apart, turns));
             }
         }
         if all && (self.silent != 0 || self.silences != 0) {
             (self.silent, self.silent_rounds) = (0, 0);
             self.silences = self.silences.saturating_add(1).min(16);
             let longest = Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()));
-            let longest = if ranked && !many_are_silent(now, rto, *asked) {
+            let longest = if ranked && !turns.are_many(now, rto) {
                 let brief = Nanos(rtt.0.saturating_mul(BRIEF_PAUSE));
                 brief.min(longest).max(self.silent_part(now, rto))
             } else {
@@ -658,7 +697,7 @@ impl<I> In<I> {
             };
             let times = 1_u64.wrapping_shl(self.silences);
             let pause = Nanos(rtt.0.saturating_mul(times)).min(longest);
-            self.pause = (now + pause).max(turn(now, apart, asked));
+            self.pause = (now + pause).max(self.take_turn(now, apart, turns));
         }
         let named = if all { Some(self.limit()) } else { late };
         if let Some(limit) = named {
@@ -734,19 +773,10 @@ impl<I> In<I> {
     }
 }
 
-/// Whether so many senders are silent that the next turn is more than a retransmission timeout away
-/// (see [`turn`]). Then unanswered tokens mean that this sender is silent, too, and a probe from it
-/// does not change that. A single silent sender is probed without waiting for its turn.
-pub(crate) fn many_are_silent(now: Nanos, rto: Nanos, asked: Nanos) -> bool {
-    asked > now + rto
-}
-
-/// Takes the next turn of all silent senders: now, if there are few. `asked` is when the turn after
-/// it begins.
-fn turn(now: Nanos, apart: Nanos, asked: &mut Nanos) -> Nanos {
-    let turn = now.max(*asked);
-    *asked = turn + apart;
-    turn
+/// By when a message should have arrived, as its SYNC says.
+fn deadline(now: Nanos, sync: &Sync) -> Maybe {
+    let after = Nanos(u64::from(sync.deadline).saturating_mul(1000));
+    (sync.deadline != 0).then(|| now + after).into()
 }
 
 /// The time between two turns of senders whose tokens may have been outranked.

@@ -510,9 +510,14 @@ impl<O> Out<O> {
         news
     }
 
-    /// How many bytes more than were written the receiver has room for, as far as it has said.
+    /// How many bytes more than were written the receiver has room for, as far as it has said: a
+    /// token says so of a message whose length it knows, and otherwise only a window does.
     pub(crate) fn promised(&self) -> u32 {
-        let most = self.length.unwrap_or(MAX_LENGTH).min(self.window);
+        let most = match self.length {
+            Some(length) => length.min(self.window),
+            None if self.window < MAX_LENGTH => self.window,
+            None => 0,
+        };
         match self.open {
             true => most.saturating_sub(self.available),
             false => 0,

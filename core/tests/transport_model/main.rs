@@ -9,6 +9,7 @@ mod attacks;
 mod cipher;
 mod crossing;
 mod failing;
+mod forged;
 mod fuzz;
 mod host;
 mod idle;
@@ -23,6 +24,7 @@ mod sealed_share;
 mod sharing;
 mod soak;
 mod topology;
+mod turns;
 
 use network::{Link, Network};
 use turnstile_core::units::Nanos;

@@ -50,7 +50,7 @@ fn an_outage_between_the_ends_timeouts_delivers_once() {
                     ..config
                 };
                 configure(&mut network, 0, &patient);
-                let message = network.send_at(BEGIN, 0, 1, 30_000);
+                let message = network.send_at(BEGIN, 0, 1, 60_000);
                 let outage = BEGIN + step * 2500;
                 network.run_until(outage);
                 for node in 0..4 {

@@ -223,6 +223,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let unanswered = u32::from(message.unanswered);
         let net = message.net.take();
         let tokens = message.ledger.take();
+        self.turns.give_back(&mut message.turn);
         self.in_index.remove(index);
         self.in_timers.remove(index);
         self.links.leave(link, index);
@@ -288,14 +289,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Says once more that a message is complete which is only remembered.
+    /// Says once more that a message is complete which is only remembered, up to a limit on the
+    /// rate: whoever has seen its cookie can ask in its sender's name.
     pub(super) fn old_ack<H: Host<O, I>>(
         &mut self,
+        at: At,
         to: &Address,
         cookie: Cookie,
         length: u32,
         host: &mut H,
     ) {
+        if !self.may_answer(at, to, Kind::Remembered, wire::ACK_LEN) {
+            return self.stats.count(Counter::AckSuppressed);
+        }
         self.stats.count(Counter::AckSent);
         self.answer_stray(to, &final_ack(cookie, length, 0), host);
     }

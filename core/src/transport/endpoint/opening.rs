@@ -2,13 +2,12 @@
 //! How messages begin to come in, and the bound on half-open ones.
 
 use super::sending::base_payload;
-use super::trust::{net, Proof};
+use super::trust::{net, Proof, GUESSES};
 use super::*;
 use crate::transport::allowance::UNIT;
 use crate::transport::config::{Policy, Unscheduled};
 use crate::transport::feedback::Credit;
 use crate::transport::host::{Failure, Refusal, Sender};
-use crate::transport::incoming::many_are_silent;
 use crate::transport::wire::{Sync, SYNC_LEN};
 use crate::units::Rate;
 
@@ -24,24 +23,31 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ) {
         self.stats.count(Counter::SyncReceived);
         let hash = self.hash_in(sync.cookie, from);
-        let mut shown = None;
+        let (mut shown, mut first) = (None, None);
         if let Some(index) = self.look_up_in(hash, sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
-            if !self.is_in_doubt(index, sync) {
+            let (other, differs) = self.is_in_doubt(index, sync);
+            let proof = match differs {
+                true => self.proof(at.now, from, sync),
+                false => Proof::None,
+            };
+            if differs && proof == Proof::None {
+                return self.doubt(at, index, from, sync, host);
+            }
+            if !other {
                 self.move_to(at, index);
                 return self.on_sync_again(at.now, index, sync, host);
             }
-            let proof = self.proof(at.now, from, sync);
-            if proof == Proof::None {
-                return self.challenge_stranger(at, from, sync, host);
-            }
+            // Whom the forged one's tokens were sent to takes the right one's for new if they
+            // follow them.
+            first = self.ins.get(index).map(|it| it.ledger.next());
             let why = Failure::Reset(ResetCode::Unknown);
             self.in_failed(at.now, index, why, host);
             shown = Some(proof);
         }
         if let Some(length) = self.remembered.length(hash, sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
-            return self.old_ack(from, sync.cookie, length, host);
+            return self.old_ack(at, from, sync.cookie, length, host);
         }
         if sync.probe {
             let (what, code) = (Kind::Incoming, ResetCode::Unknown);
@@ -86,7 +92,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.stats.count(Counter::SyncNoMemory);
             return self.limit(at.now, Limit::Memory, host);
         };
+        let wished = (sync.ren, sync.priority);
         let sync = &self.granted(sync);
+        if wished != (sync.ren, sync.priority) {
+            self.stats.count(Counter::SyncWishIgnored);
+        }
         // A sealed one may be an old one that somebody sends again, whatever it shows.
         let proved = proof != Proof::None && !self.current.is_some();
         let sender = Sender {
@@ -109,18 +119,31 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             }
         };
-        let opened = (user, window, proof);
+        let opened = (user, window, proof, first);
         self.begin(at, from, sync, (index, peer, hash), opened, host);
     }
 
-    /// Whether a SYNC contradicts the one that a stranger's message began with: then one of the two
-    /// is forged, and who shows its address first is right.
-    fn is_in_doubt(&self, index: u32, sync: &Sync) -> bool {
-        let message = self.ins.get(index).filter(|it| !it.proven && !it.sealed);
-        message.is_some_and(|it| {
-            let length = sync.length.zip(it.length);
-            it.ports() != (sync.source, sync.destination) || length.is_some_and(|(a, b)| a != b)
-        })
+    /// Whether a SYNC is of another message than the one that a message began with, or differs in
+    /// anything: then one of the two is forged, and who shows its address first is right.
+    fn is_in_doubt(&self, index: u32, sync: &Sync) -> (bool, bool) {
+        let message = self.ins.get(index).filter(|it| !it.sure && !it.sealed);
+        message.map_or((false, false), |it| it.differs(&self.granted(sync)))
+    }
+
+    /// A SYNC contradicts a message, and shows nothing. Whoever sent it is asked; and that somebody
+    /// answers the message's tokens shows no more that its SYNC was not forged.
+    fn doubt<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        index: u32,
+        from: &Address,
+        sync: &Sync,
+        host: &mut H,
+    ) {
+        if let Some(message) = self.ins.get_mut(index).filter(|it| !it.proven) {
+            message.guesses = GUESSES;
+        }
+        self.challenge_stranger(at, from, sync, host);
     }
 
     /// How many more messages may come in.
@@ -155,13 +178,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// A SYNC without what its sender may not choose here.
-    fn granted(&mut self, sync: &Sync) -> Sync {
+    fn granted(&self, sync: &Sync) -> Sync {
         let mut sync = *sync;
-        let ignored = (sync.ren && self.config.policy != Policy::Ren)
-            || (sync.priority.is_some() && !self.config.sender_priority);
-        if ignored {
-            self.stats.count(Counter::SyncWishIgnored);
-        }
         sync.ren &= self.config.policy == Policy::Ren;
         sync.priority = sync.priority.filter(|_| self.config.sender_priority);
         sync
@@ -196,7 +214,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         from: &Address,
         sync: &Sync,
         (index, peer, hash): (u32, u32, u32),
-        (user, window, proof): (I, u32, Proof),
+        (user, window, proof, first): (I, u32, Proof, Option<u16>),
         host: &mut H,
     ) {
         let number = self.next_number();
@@ -208,7 +226,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let whole = sync.unscheduled.saturating_add(sync.unscheduled / 8);
         let rate = self.links.speed(link).link_rate;
         let until = now + self.unscheduled_late(rate) + rate.duration(whole);
-        let first = self.secret(number, sync.cookie, from) as u16;
+        let first = first.unwrap_or_else(|| self.secret(number, sync.cookie, from) as u16);
         self.insert_in(
             user, number, peer, from, sync, window, now, times, until, credit, first,
         );
@@ -220,6 +238,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             message.grant = sync.ren.then_some(now + rtt).into();
             message.link = link;
             message.half_open = half_open;
+            message.sure = !half_open;
             message.ticketed = proof == Proof::Ticket;
             message.echoed = proof == Proof::Echo;
             // A sealed SYNC may be an old one that somebody sends again.
@@ -329,14 +348,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Answers a SYNC of a message that is known: a probe, or a repetition because no answer has
     /// arrived yet.
     fn on_sync_again<H: Host<O, I>>(&mut self, now: Nanos, index: u32, sync: &Sync, host: &mut H) {
-        let many_silent = many_are_silent(now, self.config.rto, self.asked);
+        let many_silent = self.turns.are_many(now, self.config.rto);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
         message.heard = now;
         let from = message.from;
         // That of a sealed one counts when it is opened.
-        let (proven, strange) = (message.proven, message.is_bounded() && !message.sealed);
+        let (proven, link) = (message.proven, message.link);
+        let strange = (message.is_bounded() || !message.sure) && !message.sealed;
         self.credit(index, &from, SYNC_LEN as u32);
         let shown = if strange {
             self.proof(now, &from, sync)
@@ -351,6 +371,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Proof::Ticket | Proof::OldTicket if !proven => self.bound(now, index),
             Proof::Echo => self.answered(index),
             _ => {}
+        }
+        if shown != Proof::None {
+            let announced = self.free_bytes(&self.granted(sync), &from, link);
+            if let Some(message) = self.ins.get_mut(index) {
+                message.correct(now, sync, announced);
+            }
         }
         if shown != Proof::None && self.believe(now, index, host) {
             return;
@@ -373,7 +399,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             if many_silent {
                 message.asked();
             } else {
-                message.awake();
+                message.awake(&mut self.turns);
             }
             message.may_be_lost(now, self.config.base_rtt);
         }
@@ -393,7 +419,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if message.ren && closed && message.missing() != 0 {
             message.grant = Maybe::some(Nanos(0));
         }
-        message.acked = message.ranges.contiguous();
+        // What came may be forged as long as nobody knows whose it is: the right bytes may have to
+        // come once more.
+        message.acked = match message.proven {
+            true => message.ranges.contiguous(),
+            false => 0,
+        };
         let ack = Ack {
             cookie: message.cookie,
             received: message.acked,

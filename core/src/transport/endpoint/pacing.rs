@@ -126,7 +126,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let speed = self.links.speed(link);
         if self.config.policy == Policy::Top {
-            message.tried(at.now, (base, rto), speed, &mut self.asked);
+            message.tried(at.now, (base, rto), speed, &mut self.turns);
         }
         let wire_len = token_wire_len(message);
         let mut interval = message.credit.interval(speed, wire_len);

@@ -32,7 +32,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.add(Counter::DataReceivedBytes, data.len.into());
         let index = match self.find_in(data.cookie, from) {
             Some(index) => index,
-            None => return self.data_for_none(from, data.cookie, host),
+            None => return self.data_for_none(at, from, data.cookie, host),
         };
         self.credit(index, from, data.len.saturating_add(DATA_LEN as u32));
         self.move_to(at, index);
@@ -66,7 +66,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        message.awake();
+        message.awake(&mut self.turns);
         let contiguous = message.ranges.contiguous();
         if end > message.told {
             // Nobody asked for it: the sender does not know the window.
@@ -143,11 +143,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.arm(now, index);
     }
 
-    fn data_for_none<H: Host<O, I>>(&mut self, from: &Address, cookie: Cookie, host: &mut H) {
+    fn data_for_none<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        from: &Address,
+        cookie: Cookie,
+        host: &mut H,
+    ) {
         let hash = self.hash_in(cookie, from);
         if let Some(length) = self.remembered.length(hash, cookie, from) {
             self.stats.count(Counter::DataDuplicate);
-            return self.old_ack(from, cookie, length, host);
+            return self.old_ack(at, from, cookie, length, host);
         }
         // It may have overtaken its SYNC, so no RESET; a sender whose message is gone will probe.
         self.stats.count(Counter::DataUnknown);
@@ -273,7 +279,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             None => {
                 let hash = self.hash_in(fin.cookie, from);
                 if let Some(length) = self.remembered.length(hash, fin.cookie, from) {
-                    return self.old_ack(from, fin.cookie, length, host);
+                    return self.old_ack(at, from, fin.cookie, length, host);
                 }
                 self.stray(false);
                 let (what, code) = (Kind::Incoming, ResetCode::Unknown);
@@ -298,7 +304,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.tell_sender_reset(index, ResetCode::Protocol, host);
             return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
         }
-        message.awake();
+        message.awake(&mut self.turns);
         if message.length.is_none() {
             message.length = Some(fin.length);
             host.in_length(id, &mut message.user, fin.length);
@@ -387,7 +393,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if !all && message.window > message.told && left <= room / 2 {
             let was_closed = message.missing() == 0;
             if was_closed {
-                message.awake();
+                message.awake(&mut self.turns);
             }
             self.in_ack(now, index, host);
             self.schedule(now, index);

@@ -124,7 +124,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let speed = self.links.speed(message.link);
         let urgent = host.is_urgent(&message.user);
         let rises = urgent && !core::mem::replace(&mut message.urgent, urgent);
-        let (spans, given_up) = message.clock(at.now, base, rto, ranked, speed, &mut self.asked);
+        let (spans, given_up) = message.clock(at.now, base, rto, ranked, speed, &mut self.turns);
         self.stats.add(Counter::TokenGivenUp, given_up.into());
         let grant = message.is_grant_due(at.now);
         let open = message.proven && message.missing() != 0;
@@ -161,7 +161,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         message.trying = true;
         let speed = self.links.speed(link);
         let times = (self.config.base_rtt, self.config.rto);
-        message.tried(now, times, speed, &mut self.asked);
+        message.tried(now, times, speed, &mut self.turns);
         self.rank_again(index);
     }
 

@@ -147,6 +147,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return false;
         }
         message.proven = true;
+        self.turns.give_back(&mut message.turn);
         let contiguous = message.ranges.contiguous();
         if contiguous != 0 {
             host.in_progress(id, &mut message.user, contiguous);

@@ -190,6 +190,16 @@ fn it_begins_once_more_if_nothing_was_acknowledged() {
     assert!(!out.restart());
 }
 
+/// Of a message whose length nobody was told only a window says that there is room for more.
+#[test]
+fn what_no_window_tells_is_not_promised() {
+    let mut out = out(None, 1000);
+    out.heard(Nanos(300), true, Nanos(2000));
+    assert_eq!(out.promised(), 0);
+    assert!(out.acknowledged(Nanos(400), 0, 5000));
+    assert_eq!(out.promised(), 4000);
+}
+
 #[test]
 fn the_sync_says_how_long_the_sender_tries() {
     let ms = Nanos::MILLISECOND.0;

@@ -167,7 +167,12 @@ fn a_forged_beginning_does_not_keep_the_right_one_out() {
         destination: right.destination + 1,
         ..right
     };
-    for forged in [other_port, sync(7, 2999)] {
+    let without_length = Sync {
+        length: None,
+        ..right
+    };
+    let other_coflow = Sync { coflow: 9, ..right };
+    for forged in [other_port, sync(7, 2999), without_length, other_coflow] {
         let (mut endpoint, mut io) = new(&config());
         let from = host(1, false);
         endpoint.receive(NOW, &from, Packet::Sync(forged), &mut io);
@@ -192,5 +197,50 @@ fn a_forged_beginning_does_not_keep_the_right_one_out() {
         endpoint.receive(NOW, &from, Packet::Sync(forged), &mut io);
         let message = endpoint.ins.get(endpoint.in_id(0).index).unwrap();
         assert_eq!((message.ports(), message.length), (ports, right.length));
+    }
+}
+
+/// A forged beginning with shorter packets, or other patience, is corrected by the right SYNC, also
+/// if its sender has answered the tokens of the forged one before.
+#[test]
+fn a_forged_beginning_is_corrected() {
+    let right = sync(7, 3000);
+    let forged = Sync {
+        mss: 200,
+        patience: 1,
+        deadline: 5,
+        ..right
+    };
+    for answers in [false, true] {
+        let (mut endpoint, mut io) = new(&config());
+        let from = host(1, false);
+        endpoint.receive(NOW, &from, Packet::Sync(forged), &mut io);
+        let token = io.take().into_iter().find_map(|packet| match packet {
+            Packet::Token(token) => Some(token),
+            _ => None,
+        });
+        if answers {
+            let token = token.expect("a token");
+            let data = answer(&token, 0, 100);
+            endpoint.receive(NOW, &from, data, &mut io);
+            assert_eq!(endpoint.stats().get(Counter::SenderProven), 1);
+            io.take();
+        }
+        endpoint.receive(NOW, &from, Packet::Sync(right), &mut io);
+        let echo = echo(&io.take()).expect("a CHALLENGE");
+        let message = endpoint.ins.get(endpoint.in_id(0).index).unwrap();
+        assert_eq!(message.mss, 200);
+        let shown = Sync { echo, ..right };
+        endpoint.receive(NOW, &from, Packet::Sync(shown), &mut io);
+        let message = endpoint.ins.get(endpoint.in_id(0).index).unwrap();
+        assert_eq!(
+            (message.mss, message.patience),
+            (right.mss.into(), right.patience)
+        );
+        assert!(message.proven && message.deadline.get().is_none());
+        // Whoever has no proof changes nothing any more.
+        endpoint.receive(NOW, &from, Packet::Sync(forged), &mut io);
+        let message = endpoint.ins.get(endpoint.in_id(0).index).unwrap();
+        assert_eq!(message.mss, u32::from(right.mss));
     }
 }
