@@ -36,8 +36,9 @@ pub(crate) struct Buffer {
     pub(crate) first: u32,
     pub(crate) most: u32,
     /// How much of what all sockets may have it has, bytes in the kernel's way of counting, and
-    /// which user that counts to.
+    /// which user that counts to, as far as there was memory to note it.
     pub(crate) grown: u32,
+    pub(crate) noted: u32,
     pub(crate) user: u32,
     /// It would grow if others had not taken what all may have.
     pub(crate) stunted: bool,
@@ -53,6 +54,7 @@ impl Buffer {
             first,
             most,
             grown: 0,
+            noted: 0,
             user: 0,
             stunted: false,
         }
@@ -130,10 +132,9 @@ impl Buffer {
             ..
         } = message;
         match place {
-            Place::Waiting => drop(self.waiting.leave(*number, &mut self.charges)),
-            Place::Shared => drop(self.sharing.leave(*number, &mut self.charges)),
-            Place::Exclusive => self.charges.leaves_queue(from, *place),
-            Place::Reserved | Place::Spare => {}
+            Place::Waiting => drop(self.waiting.leave(*number)),
+            Place::Shared => drop(self.sharing.leave(*number)),
+            Place::Exclusive | Place::Reserved | Place::Spare => {}
         }
         if *standing != Standing::Stranger {
             let charged = self.budget.charged(*place, message.charged());
@@ -144,7 +145,7 @@ impl Buffer {
 
     /// A message that shares is complete: what it takes is a reservation from now on.
     pub(crate) fn settle(&mut self, message: &mut Incoming) {
-        self.sharing.leave(message.number, &mut self.charges);
+        self.sharing.leave(message.number);
         let length = message.length.unwrap_or(message.contiguous);
         let held = message.segments.truesize();
         let (window, standing) = (message.window, message.standing);
@@ -170,7 +171,7 @@ impl Buffer {
             Place::Shared => &mut self.sharing,
             Place::Exclusive => {
                 // It has had its turn, and its sender's others have theirs after others'.
-                self.charges.joins_queue(from, place);
+                self.sharing.pass(from, &mut self.charges);
                 return Ok(());
             }
             Place::Reserved | Place::Spare => return Ok(()),
@@ -207,7 +208,7 @@ impl Buffer {
             id, from, bytes, ..
         } = match is_turn {
             true => self.waiting.take_turn(it.number, &mut self.charges),
-            false => self.waiting.leave(it.number, &mut self.charges),
+            false => self.waiting.leave(it.number),
         }?;
         self.budget.reserve(bytes, place, is_turn);
         let charged = self.budget.charged(place, bytes);
@@ -220,7 +221,7 @@ impl Buffer {
         let (id, from) = (waits.id, waits.from);
         // Without memory it goes on waiting, until somebody asks again.
         self.wait(it.number, id, &from, Place::Shared, 0).ok()?;
-        self.waiting.leave(it.number, &mut self.charges)?;
+        self.waiting.leave(it.number)?;
         self.budget.stream(is_turn);
         Some((id, Place::Shared, 0))
     }
@@ -233,7 +234,6 @@ impl Buffer {
             former,
             ..
         } = self.sharing.take_turn(number, &mut self.charges)?;
-        self.charges.joins_queue(&from, Place::Exclusive);
         let standing = match former {
             true => Standing::Former,
             false => Standing::Known,

@@ -5,40 +5,53 @@ use crate::memory::atomic;
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use knet_transport::SockAddress;
-use turnstile_core::transport::budget::{Has, Place};
+use turnstile_core::transport::budget::{Has, Place, Turns};
 use turnstile_core::transport::net::Net;
 
 /// An address, or that of a network, and its scope.
-type Key = (u128, u32);
+pub(crate) type Key = (u128, u32);
 
 #[derive(Default)]
 struct Sum {
     messages: u32,
     bytes: u32,
-    /// So many of the messages wait to be reserved.
-    waiting: u32,
-    /// So many stream: they share or are exclusive.
-    streaming: u32,
+    /// The turns of those that wait to be reserved, and of those that stream.
+    waiting: Turns,
+    streaming: Turns,
     /// One of the messages was given up because it did not go on.
     stalled: bool,
+}
+
+/// A network.
+struct OfNet {
+    peers: u32,
+    /// What its messages are charged that have a part of what is spare.
+    spare: u32,
 }
 
 /// The senders of messages whose addresses are proved.
 pub(crate) struct Charges {
     /// What their messages are charged.
     peers: RBTree<Key, Sum>,
-    /// What those of each network are charged that have a part of what is spare.
-    nets: RBTree<Key, u32>,
+    /// The networks of these.
+    nets: RBTree<Key, OfNet>,
+    /// What all messages are charged that have a part of what is spare.
+    spare: u32,
     /// The latest peer without messages: it may soon have some again.
     empty: Option<Key>,
 }
 
-fn peer(from: &SockAddress) -> Key {
+pub(crate) fn peer(from: &SockAddress) -> Key {
     (u128::from_be_bytes(from.ip), from.scope)
 }
 
 fn net(from: &SockAddress) -> Key {
-    (Net::of_ip(from.ip, 24, 48).number(), from.scope)
+    net_of(peer(from))
+}
+
+/// The network of a peer.
+fn net_of((ip, scope): Key) -> Key {
+    (Net::of_ip(ip.to_be_bytes(), 24, 48).number(), scope)
 }
 
 impl Charges {
@@ -46,6 +59,7 @@ impl Charges {
         Self {
             peers: RBTree::new(),
             nets: RBTree::new(),
+            spare: 0,
             empty: None,
         }
     }
@@ -60,7 +74,9 @@ impl Charges {
                 stalled,
                 ..Sum::default()
             };
-            self.peers.try_create_and_insert(key, sum, atomic())?;
+            self.join_net(net(from))?;
+            let joined = self.peers.try_create_and_insert(key, sum, atomic());
+            joined.inspect_err(|_| self.leave_net(net(from)))?;
             return Ok(self.has(from));
         };
         sum.messages = sum.messages.saturating_add(1);
@@ -76,7 +92,10 @@ impl Charges {
     /// There is one less, which was charged so much in this place.
     pub(crate) fn leave(&mut self, from: &SockAddress, place: Place, bytes: u32) {
         if place == Place::Spare {
-            self.change_net(from, |has| has.saturating_sub(bytes));
+            self.spare = self.spare.saturating_sub(bytes);
+            if let Some(of_net) = self.nets.get_mut(&net(from)) {
+                of_net.spare = of_net.spare.saturating_sub(bytes);
+            }
         }
         let key = peer(from);
         let Some(sum) = self.peers.get_mut(&key) else {
@@ -93,29 +112,13 @@ impl Charges {
         if let Some(before) = before {
             if self.peers.get(&before).is_some_and(|sum| sum.messages == 0) {
                 self.peers.remove(&before);
+                self.leave_net(net_of(before));
             }
         }
     }
 
-    /// A message of a sender begins to wait for a reservation, or to stream. Returns how many
-    /// others of his do so.
-    pub(crate) fn joins_queue(&mut self, from: &SockAddress, place: Place) -> u32 {
-        let Some(queued) = self.queued(from, place) else {
-            return 0;
-        };
-        let before = *queued;
-        *queued = before.saturating_add(1);
-        before
-    }
-
-    /// It does so no more.
-    pub(crate) fn leaves_queue(&mut self, from: &SockAddress, place: Place) {
-        if let Some(queued) = self.queued(from, place) {
-            *queued = queued.saturating_sub(1);
-        }
-    }
-
-    fn queued(&mut self, from: &SockAddress, place: Place) -> Option<&mut u32> {
+    /// A sender's turns among those that have this place.
+    pub(crate) fn turns(&mut self, from: &SockAddress, place: Place) -> Option<&mut Turns> {
         let sum = self.peers.get_mut(&peer(from))?;
         match place {
             Place::Waiting => Some(&mut sum.waiting),
@@ -135,10 +138,10 @@ impl Charges {
     }
 
     fn of_net(&self, from: &SockAddress) -> u32 {
-        if self.nets.is_empty() {
+        if self.spare == 0 {
             return 0;
         }
-        self.nets.get(&net(from)).copied().unwrap_or(0)
+        self.nets.get(&net(from)).map_or(0, |of_net| of_net.spare)
     }
 
     /// A message of a sender was given up because it did not go on.
@@ -155,7 +158,10 @@ impl Charges {
             return;
         }
         if place == Place::Spare {
-            self.change_net(from, |has| has.saturating_add(bytes));
+            self.spare = self.spare.saturating_add(bytes);
+            if let Some(of_net) = self.nets.get_mut(&net(from)) {
+                of_net.spare = of_net.spare.saturating_add(bytes);
+            }
         }
         if let Some(sum) = self.peers.get_mut(&peer(from)) {
             sum.bytes = sum.bytes.saturating_add(bytes);
@@ -169,22 +175,24 @@ impl Charges {
         }
     }
 
-    fn change_net(&mut self, from: &SockAddress, change: impl Fn(u32) -> u32) {
-        let key = net(from);
+    /// A network has another peer. No memory: an error.
+    fn join_net(&mut self, key: Key) -> Result {
         match self.nets.get_mut(&key) {
-            Some(has) => {
-                *has = change(*has);
-                if *has == 0 {
-                    self.nets.remove(&key);
-                }
-            }
+            Some(of_net) => of_net.peers = of_net.peers.saturating_add(1),
             None => {
-                let has = change(0);
-                if has != 0 {
-                    // Without memory it counts to nobody.
-                    let noted = self.nets.try_create_and_insert(key, has, atomic());
-                    drop(noted);
-                }
+                let of_net = OfNet { peers: 1, spare: 0 };
+                self.nets.try_create_and_insert(key, of_net, atomic())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// It has one less.
+    fn leave_net(&mut self, key: Key) {
+        if let Some(of_net) = self.nets.get_mut(&key) {
+            of_net.peers = of_net.peers.saturating_sub(1);
+            if of_net.peers == 0 {
+                self.nets.remove(&key);
             }
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Messages that wait for room in a receive buffer, in the order in which they have turns.
 
-use crate::charges::Charges;
+use crate::charges::{peer, Charges, Key};
 use crate::memory::atomic;
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
@@ -11,6 +11,8 @@ use turnstile_core::transport::host::InId;
 
 /// So many messages that are not where they belong in an order are put there in one call.
 const REORDERED: u32 = 8;
+/// So many of all that wait are looked at in one call, wherever they are in an order.
+const LOOKS: u32 = 2;
 
 /// A message that waits.
 pub(crate) struct Queued {
@@ -20,24 +22,29 @@ pub(crate) struct Queued {
     pub(crate) bytes: u32,
     /// It shares, and still has strangers' room.
     pub(crate) former: bool,
-    /// Where it is in the order of turns: a class, and a round in that.
-    turn: (Class, u32),
+    /// Where it is in the order of turns, if it is its sender's first: a class, and a round in that.
+    turn: Option<(Class, u64)>,
     /// In which class it is in the order of lengths, if it is in that.
     class: Class,
 }
 
 /// Messages by a class, something that is less for those that are first in it, and their numbers.
-type Order = RBTree<(Class, u32, u64), ()>;
+type Order = RBTree<(Class, u64, u64), ()>;
 
 /// Those that wait for the same.
 pub(crate) struct Queue {
     /// [`Place::Waiting`] or [`Place::Shared`].
     place: Place,
     all: RBTree<u64, Queued>,
+    /// Each sender's, those that came earlier first.
+    by_sender: RBTree<(Key, u64), ()>,
+    /// Of each sender one.
     turns: Order,
     /// The shortest first, if they wait for a reservation.
     lengths: Order,
     rounds: Rounds,
+    /// The last of all that was looked at in each order.
+    looked: [u64; 2],
 }
 
 impl Queue {
@@ -45,9 +52,11 @@ impl Queue {
         Self {
             place,
             all: RBTree::new(),
+            by_sender: RBTree::new(),
             turns: Order::new(),
             lengths: Order::new(),
             rounds: Rounds::NEW,
+            looked: [0; 2],
         }
     }
 
@@ -64,54 +73,102 @@ impl Queue {
         charges: &mut Charges,
     ) -> Result {
         let has = charges.has(from);
-        let before = charges.joins_queue(from, self.place);
+        let turn = match self.first_of(peer(from)) {
+            Some(_) => None,
+            None => {
+                let turns = charges.turns(from, self.place);
+                let round = turns.map_or(0, |turns| self.rounds.join(turns));
+                Some((Budget::turn(has), round))
+            }
+        };
         let queued = Queued {
             id,
             from: *from,
             bytes,
             former: false,
-            turn: (Budget::turn(has), self.rounds.of(before)),
+            turn,
             class: budget.class(bytes, has),
         };
-        let joined = self.insert(number, queued);
-        joined.inspect_err(|_| charges.leaves_queue(from, self.place))
+        self.insert(number, queued)
+    }
+
+    /// The first message of a sender.
+    fn first_of(&self, sender: Key) -> Option<u64> {
+        let cursor = self.by_sender.cursor_lower_bound(&(sender, 0))?;
+        let (key, number) = *cursor.current().0;
+        (key == sender).then_some(number)
     }
 
     fn insert(&mut self, number: u64, queued: Queued) -> Result {
-        let turn = (queued.turn.0, queued.turn.1, number);
-        let length = (queued.class, queued.bytes, number);
+        let (sender, turn) = (peer(&queued.from), queued.turn);
+        let length = (queued.class, queued.bytes.into(), number);
         self.all.try_create_and_insert(number, queued, atomic())?;
-        let mut ordered = self.turns.try_create_and_insert(turn, (), atomic());
-        if ordered.is_ok() && self.has_lengths() {
-            ordered = self.lengths.try_create_and_insert(length, (), atomic());
+        let mut inserted = self
+            .by_sender
+            .try_create_and_insert((sender, number), (), atomic());
+        if let Some((class, round)) = turn.filter(|_| inserted.is_ok()) {
+            let turn = (class, round, number);
+            inserted = self.turns.try_create_and_insert(turn, (), atomic());
         }
-        if ordered.is_err() {
-            self.remove(number);
+        if inserted.is_ok() && self.has_lengths() {
+            inserted = self.lengths.try_create_and_insert(length, (), atomic());
         }
-        ordered.map(drop)
+        if inserted.is_err() {
+            self.remove(number, |_| 0);
+        }
+        inserted.map(drop)
     }
 
-    fn remove(&mut self, number: u64) -> Option<Queued> {
+    /// If it was its sender's first one, the next one of that has its turn in the round that
+    /// `next` says, which gets the round of this one.
+    fn remove(&mut self, number: u64, next: impl FnOnce(u64) -> u64) -> Option<Queued> {
         let queued = self.all.remove_node(&number)?.to_key_value().1;
-        self.turns.remove(&(queued.turn.0, queued.turn.1, number));
+        let sender = peer(&queued.from);
+        self.by_sender.remove(&(sender, number));
         if self.has_lengths() {
-            self.lengths.remove(&(queued.class, queued.bytes, number));
+            let length = (queued.class, queued.bytes.into(), number);
+            self.lengths.remove(&length);
+        }
+        if let Some((class, round)) = queued.turn {
+            let node = self.turns.remove_node(&(class, round, number));
+            let round = next(round);
+            let follower = self.first_of(sender);
+            let follower = follower.and_then(|it| Some((it, self.all.get_mut(&it)?)));
+            if let Some((node, (number, follower))) = node.zip(follower) {
+                follower.turn = Some((class, round));
+                let node = node.into_reservation();
+                drop(
+                    self.turns
+                        .insert(node.into_node((class, round, number), ())),
+                );
+            }
         }
         Some(queued)
     }
 
     /// It does not wait here any more. `None`: it did not.
-    pub(crate) fn leave(&mut self, number: u64, charges: &mut Charges) -> Option<Queued> {
-        let queued = self.remove(number)?;
-        charges.leaves_queue(&queued.from, self.place);
-        Some(queued)
+    pub(crate) fn leave(&mut self, number: u64) -> Option<Queued> {
+        self.remove(number, |round| round)
     }
 
     /// As [`Queue::leave`], when it has had its turn.
     pub(crate) fn take_turn(&mut self, number: u64, charges: &mut Charges) -> Option<Queued> {
-        let queued = self.leave(number, charges)?;
-        self.rounds.reach(queued.turn.1);
-        Some(queued)
+        let from = self.all.get(&number)?.from;
+        let turns = charges.turns(&from, self.place);
+        let mut rounds = core::mem::take(&mut self.rounds);
+        let queued = self.remove(number, |round| match turns {
+            Some(turns) => rounds.reach(round, turns),
+            None => round,
+        });
+        self.rounds = rounds;
+        queued
+    }
+
+    /// A message streams without having waited: its sender's others have their turns after others'.
+    pub(crate) fn pass(&mut self, from: &SockAddress, charges: &mut Charges) {
+        if let Some(turns) = charges.turns(from, self.place) {
+            self.rounds.pass(turns);
+        }
     }
 
     pub(crate) fn get(&self, number: u64) -> Option<&Queued> {
@@ -135,7 +192,18 @@ impl Queue {
     /// changed: then it is put where it belongs. `Err`: this is to be asked again.
     pub(crate) fn next_turn(&mut self, charges: &Charges) -> Result<Option<budget::Waiter>, ()> {
         let class = |it: &Queued| Budget::turn(charges.has(&it.from));
-        let first = first_of(&mut self.turns, &mut self.all, class, |it| &mut it.turn.0)?;
+        let known = |it: &Queued| it.turn;
+        let set = |it: &mut Queued, class| it.turn = it.turn.map(|(_, round)| (class, round));
+        let [looked, _] = &mut self.looked;
+        let mut ordered = Ordered {
+            order: &mut self.turns,
+            all: &mut self.all,
+            class,
+            known,
+            set,
+        };
+        ordered.look(looked);
+        let first = ordered.first()?;
         Ok(first.and_then(|number| self.waiter(number, charges)))
     }
 
@@ -147,7 +215,19 @@ impl Queue {
         charges: &Charges,
     ) -> Result<Option<budget::Waiter>, ()> {
         let class = |it: &Queued| budget.class(it.bytes, charges.has(&it.from));
-        let first = first_of(&mut self.lengths, &mut self.all, class, |it| &mut it.class)?;
+        let known = |it: &Queued| Some((it.class, it.bytes.into()));
+        let set = |it: &mut Queued, class| it.class = class;
+        let [_, looked] = &mut self.looked;
+        let order = &mut self.lengths;
+        let mut ordered = Ordered {
+            order,
+            all: &mut self.all,
+            class,
+            known,
+            set,
+        };
+        ordered.look(looked);
+        let first = ordered.first()?;
         Ok(first.and_then(|number| self.waiter(number, charges)))
     }
 
@@ -161,30 +241,69 @@ impl Queue {
     }
 }
 
-/// The first of an order whose class is still the one that it is in there; others are put where
-/// they belong, some of them at a time.
-fn first_of(
-    order: &mut Order,
-    all: &mut RBTree<u64, Queued>,
-    class: impl Fn(&Queued) -> Class,
-    known: impl Fn(&mut Queued) -> &mut Class,
-) -> Result<Option<u64>, ()> {
-    for _ in 0..REORDERED {
-        let Some((before, within, number)) = order.cursor_front().map(|it| *it.current().0) else {
-            return Ok(None);
-        };
-        let Some(queued) = all.get_mut(&number) else {
-            return Ok(None);
-        };
-        let now = class(queued);
-        if now == before {
-            return Ok(Some(number));
+/// An order by classes that may have changed since a message was put there.
+struct Ordered<'a, C, K, S> {
+    order: &'a mut Order,
+    all: &'a mut RBTree<u64, Queued>,
+    /// A message's class.
+    class: C,
+    /// Where it is in the order, if it is in it: its class as it was, and what is less for those
+    /// that are first.
+    known: K,
+    /// It is in another class from now on.
+    set: S,
+}
+
+impl<C, K, S> Ordered<'_, C, K, S>
+where
+    C: Fn(&Queued) -> Class,
+    K: Fn(&Queued) -> Option<(Class, u64)>,
+    S: Fn(&mut Queued, Class),
+{
+    /// The first whose class is still the one that it is in; others are put where they belong, some
+    /// of them at a time.
+    fn first(&mut self) -> Result<Option<u64>, ()> {
+        for _ in 0..REORDERED {
+            let Some(number) = self.order.cursor_front().map(|it| it.current().0 .2) else {
+                return Ok(None);
+            };
+            if !self.put_in_place(number) {
+                return Ok(Some(number));
+            }
         }
-        *known(queued) = now;
-        if let Some(node) = order.remove_node(&(before, within, number)) {
-            let node = node.into_reservation().into_node((now, within, number), ());
-            drop(order.insert(node));
+        Err(())
+    }
+
+    /// Looks at the next ones of all that wait, whatever is before them: one that belongs further
+    /// to the front would wait for ever for others that go before it there.
+    fn look(&mut self, looked: &mut u64) {
+        for _ in 0..LOOKS {
+            let next = self.all.cursor_lower_bound(&looked.wrapping_add(1));
+            let next = next.map(|it| *it.current().0);
+            *looked = next.unwrap_or(0);
+            if let Some(number) = next {
+                self.put_in_place(number);
+            }
         }
     }
-    Err(())
+
+    /// Whether it was not where it belongs.
+    fn put_in_place(&mut self, number: u64) -> bool {
+        let Some(queued) = self.all.get_mut(&number) else {
+            return false;
+        };
+        let Some((before, within)) = (self.known)(queued) else {
+            return false;
+        };
+        let now = (self.class)(queued);
+        if now == before {
+            return false;
+        }
+        (self.set)(queued, now);
+        if let Some(node) = self.order.remove_node(&(before, within, number)) {
+            let node = node.into_reservation().into_node((now, within, number), ());
+            drop(self.order.insert(node));
+        }
+        true
+    }
 }

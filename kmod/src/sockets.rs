@@ -147,20 +147,23 @@ impl Sockets {
             return;
         }
         self.grown = self.grown.saturating_sub(before).saturating_add(grown);
-        if before == 0 {
+        if buffer.noted == 0 {
             // The owner of a socket may change.
             buffer.user = socket.sock.user();
         }
         let user = buffer.user;
         let of_user = self.by_user.get(&user).copied().unwrap_or(0);
-        let of_user = of_user.saturating_sub(before).saturating_add(grown);
+        let of_user = of_user.saturating_sub(buffer.noted).saturating_add(grown);
+        buffer.noted = grown;
         match self.by_user.get_mut(&user) {
             _ if of_user == 0 => drop(self.by_user.remove(&user)),
             Some(has) => *has = of_user,
-            // Without memory it counts to nobody.
             None => {
+                // Without memory it counts to nobody, and is taken off nobody later.
                 let noted = self.by_user.try_create_and_insert(user, of_user, atomic());
-                drop(noted);
+                if noted.is_err() {
+                    buffer.noted = 0;
+                }
             }
         }
     }

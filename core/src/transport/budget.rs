@@ -40,7 +40,7 @@
 //! as it is allowed to, and has its first size again when nothing is in it.
 
 pub use self::place::{Class, Has, Next, Place, Standing, Waiter};
-pub use self::rounds::Rounds;
+pub use self::rounds::{Rounds, Turns};
 
 use super::room::left;
 

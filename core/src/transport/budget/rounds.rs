@@ -5,23 +5,39 @@
 /// A queue's rounds.
 #[derive(Debug, Default)]
 pub struct Rounds {
-    now: u32,
+    now: u64,
+}
+
+/// A sender's turns in a queue: of its messages there the first has the next one.
+#[derive(Debug, Default)]
+pub struct Turns {
+    round: u64,
 }
 
 impl Rounds {
     /// Nobody has had a turn.
     pub const NEW: Self = Self { now: 0 };
 
-    /// In which round a message has its turn that joins the queue when so many of its sender's are
-    /// in it. Of a round, who has waited longest is first.
-    pub fn of(&self, queued: u32) -> u32 {
-        self.now.saturating_add(queued)
+    /// A message joins the queue, in which its sender has no other one: in which round that has its
+    /// turn. Of a round, who has waited longest is first.
+    pub fn join(&self, sender: &mut Turns) -> u64 {
+        sender.round = sender.round.max(self.now);
+        sender.round
     }
 
-    /// A message of this round has had its turn: whoever joins from now on has his in a later one,
-    /// or a peer whose only message has had its turn would go before others' second ones for ever.
-    pub fn reach(&mut self, round: u32) {
+    /// A message of this round has had its turn. Its sender's next one has it in the round that is
+    /// returned, which is a later one, and so has whoever joins from now on: or a peer whose only
+    /// message has had its turn would go before others' second ones for ever.
+    pub fn reach(&mut self, round: u64, sender: &mut Turns) -> u64 {
         self.now = self.now.max(round.saturating_add(1));
+        // Who has been passed over for rounds does not make up for them at others' cost.
+        sender.round = sender.round.max(self.now);
+        self.now
+    }
+
+    /// A message of a sender has what others wait for, without having waited.
+    pub fn pass(&self, sender: &mut Turns) {
+        sender.round = sender.round.max(self.now).saturating_add(1);
     }
 }
 
@@ -32,48 +48,104 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::vec::Vec;
 
+    /// A queue, and what each peer has in it.
+    #[derive(Default)]
+    struct Queue {
+        rounds: Rounds,
+        first: BTreeSet<(u64, u32, char)>,
+        peers: BTreeMap<char, (Turns, Vec<u32>)>,
+        number: u32,
+    }
+
+    impl Queue {
+        fn join(&mut self, peers: &str) {
+            for peer in peers.chars() {
+                let (turns, numbers) = self.peers.entry(peer).or_default();
+                if numbers.is_empty() {
+                    let round = self.rounds.join(turns);
+                    self.first.insert((round, self.number, peer));
+                }
+                numbers.push(self.number);
+                self.number += 1;
+            }
+        }
+
+        /// The message that a peer's first one is followed by has its turn in this round.
+        fn follow(&mut self, round: u64, peer: char) {
+            let numbers = &mut self.peers.get_mut(&peer).unwrap().1;
+            numbers.remove(0);
+            if let Some(number) = numbers.first() {
+                self.first.insert((round, *number, peer));
+            }
+        }
+
+        /// Who has the next turn.
+        fn turn(&mut self) -> char {
+            let (round, _, peer) = self.first.pop_first().unwrap();
+            let next = self
+                .rounds
+                .reach(round, &mut self.peers.get_mut(&peer).unwrap().0);
+            self.follow(next, peer);
+            peer
+        }
+
+        fn turns(&mut self, count: u32) -> Vec<char> {
+            (0..count).map(|_| self.turn()).collect()
+        }
+
+        /// A peer ends all of its messages but the last.
+        fn end_all_but_one(&mut self, peer: char) {
+            while self.peers[&peer].1.len() > 1 {
+                let first = *self.first.iter().find(|it| it.2 == peer).unwrap();
+                self.first.remove(&first);
+                self.follow(first.0, peer);
+            }
+        }
+    }
+
     #[test]
     fn who_has_many_messages_has_one_turn_in_a_round() {
-        let (mut rounds, mut queue) = (Rounds::NEW, BTreeSet::new());
-        let mut queued = BTreeMap::<char, u32>::new();
-        let mut number = 0;
-        let mut join =
-            |peers: &str, rounds: &Rounds, queue: &mut BTreeSet<_>, queued: &mut BTreeMap<_, _>| {
-                for peer in peers.chars() {
-                    let has = queued.entry(peer).or_insert(0);
-                    queue.insert((rounds.of(*has), number, peer));
-                    *has += 1;
-                    number += 1;
-                }
-            };
-        let turn = |rounds: &mut Rounds, queue: &mut BTreeSet<_>, queued: &mut BTreeMap<_, u32>| {
-            let (round, _, peer) = queue.pop_first().unwrap();
-            rounds.reach(round);
-            *queued.get_mut(&peer).unwrap() -= 1;
-            peer
-        };
-        join("aaaaab", &rounds, &mut queue, &mut queued);
-        let mut order = Vec::new();
-        for _ in 0..3 {
-            order.push(turn(&mut rounds, &mut queue, &mut queued));
-        }
-        assert_eq!(order, ['a', 'b', 'a']);
+        let mut queue = Queue::default();
+        queue.join("aaaaab");
+        assert_eq!(queue.turns(3), ['a', 'b', 'a']);
         // Who comes now waits for one message of each other, and so does who comes back.
-        join("cb", &rounds, &mut queue, &mut queued);
-        order.clear();
-        while !queue.is_empty() {
-            order.push(turn(&mut rounds, &mut queue, &mut queued));
-        }
-        assert_eq!(order, ['a', 'c', 'b', 'a', 'a']);
+        queue.join("cb");
+        assert_eq!(queue.turns(5), ['a', 'c', 'b', 'a', 'a']);
         // Who comes back each time does not keep the others from their turns.
-        join("aaab", &rounds, &mut queue, &mut queued);
-        order.clear();
+        queue.join("aaab");
+        let mut order = Vec::new();
         for _ in 0..6 {
-            order.push(turn(&mut rounds, &mut queue, &mut queued));
+            order.push(queue.turn());
             if order.last() == Some(&'b') {
-                join("b", &rounds, &mut queue, &mut queued);
+                queue.join("b");
             }
         }
         assert_eq!(order, ['a', 'b', 'a', 'b', 'a', 'b']);
+    }
+
+    /// A peer joins with 100 messages, ends all but the last, and so on: so it would have 100 in
+    /// one round, or would wait for 100 rounds, if each had its round when it comes.
+    #[test]
+    fn who_ends_messages_has_one_turn_in_a_round() {
+        let mut queue = Queue::default();
+        for _ in 0..100 {
+            queue.join(&"a".repeat(100));
+            queue.end_all_but_one('a');
+        }
+        queue.join(&"a".repeat(100));
+        queue.join("b");
+        for _ in 0..50 {
+            assert_eq!(queue.turns(2), ['a', 'b']);
+            queue.join("b");
+        }
+    }
+
+    #[test]
+    fn who_has_what_others_wait_for_has_had_a_turn() {
+        let mut queue = Queue::default();
+        let turns = &mut queue.peers.entry('a').or_default().0;
+        queue.rounds.pass(turns);
+        queue.join("aab");
+        assert_eq!(queue.turns(3), ['b', 'a', 'a']);
     }
 }

@@ -15,6 +15,8 @@ struct Socket {
     messages: BTreeMap<u64, Message>,
     /// Of those that wait, and of those that share.
     rounds: [Rounds; 2],
+    /// What each peer has in each, and in which round its first message has its turn.
+    turns: [BTreeMap<u32, (Turns, u64)>; 2],
 }
 
 #[derive(Clone, Copy)]
@@ -29,8 +31,6 @@ struct Message {
     /// Its sender, 256 of which are a network.
     peer: u32,
     complete: bool,
-    /// In which it has its turn.
-    round: u32,
 }
 
 impl Message {
@@ -55,24 +55,28 @@ impl Socket {
         }
     }
 
-    /// The rounds that a message in this place has its turn in.
-    fn rounds(&mut self, place: Place) -> &mut Rounds {
-        let [waiting, sharing] = &mut self.rounds;
-        match place {
-            Place::Waiting => waiting,
-            _ => sharing,
+    /// A message that is in no queue, or is to be in this one, joins it.
+    fn join(&mut self, number: u64, place: Place) {
+        if !matches!(place, Place::Waiting | Place::Shared) {
+            return;
+        }
+        let peer = self.messages[&number].peer;
+        let mut others = self.messages.iter().filter(|(at, of)| {
+            **at != number && of.peer == peer && of.place == place && of.proved()
+        });
+        if others.next().is_none() {
+            let queue = usize::from(place == Place::Shared);
+            let (turns, round) = self.turns[queue].entry(peer).or_default();
+            *round = self.rounds[queue].join(turns);
         }
     }
 
-    /// A message that is in no queue, or is to be in this one, joins it.
-    fn join(&mut self, number: u64, place: Place) {
+    /// A message has had its turn.
+    fn reach(&mut self, number: u64, place: Place) {
+        let queue = usize::from(place == Place::Shared);
         let peer = self.messages[&number].peer;
-        let all = self.messages.iter().filter(|(at, of)| {
-            **at != number && of.peer == peer && of.place == place && of.proved()
-        });
-        let queued = all.count() as u32;
-        let round = self.rounds(place).of(queued);
-        self.messages.get_mut(&number).unwrap().round = round;
+        let (turns, round) = self.turns[queue].get_mut(&peer).unwrap();
+        *round = self.rounds[queue].reach(*round, turns);
     }
 
     fn waiter(&self, number: u64) -> Waiter {
@@ -98,11 +102,14 @@ impl Socket {
     fn first(&self, place: Place) -> Option<Waiter> {
         let waits = |of: &Message| of.place == place && of.proved();
         let all = self.messages.iter().filter(|(_, of)| waits(of));
-        let order = |(number, of): &(&u64, &Message)| {
-            let stalled = of.peer == STALLED;
-            (stalled, of.round, **number)
-        };
-        all.min_by_key(order).map(|it| self.waiter(*it.0))
+        let mut first = BTreeMap::new();
+        for (number, of) in all {
+            first.entry(of.peer).or_insert(*number);
+        }
+        let turns = &self.turns[usize::from(place == Place::Shared)];
+        let order = |(peer, number): &(u32, u64)| (*peer == STALLED, turns[peer].1, *number);
+        let first = first.into_iter().min_by_key(order);
+        first.map(|it| self.waiter(it.1))
     }
 
     /// The first in the order in which those wait that need room: those that may have a part of
@@ -143,7 +150,6 @@ impl Socket {
             },
             peer,
             complete: false,
-            round: 0,
         };
         self.messages.insert(number, message);
         self.join(number, place);
@@ -170,12 +176,11 @@ impl Socket {
                 Next::None => return,
                 Next::Reserve(it, place) => {
                     self.budget.reserve(it.bytes, place, turn == Some(it));
+                    if turn == Some(it) {
+                        self.reach(it.number, Place::Waiting);
+                    }
                     let of = self.messages.get_mut(&it.number).unwrap();
                     (of.place, of.bytes) = (place, it.bytes);
-                    let round = of.round;
-                    if turn == Some(it) {
-                        self.rounds(Place::Waiting).reach(round);
-                    }
                 }
                 Next::Stream(it) => {
                     self.budget.stream(turn == Some(it));
@@ -185,12 +190,11 @@ impl Socket {
                 }
                 Next::Promote => {
                     let number = sharing.unwrap().number;
+                    self.reach(number, Place::Shared);
                     let of = self.messages.get_mut(&number).unwrap();
                     let ahead = self.budget.promote(number, of.bytes, of.standing);
                     (of.place, of.bytes) = (Place::Exclusive, ahead);
                     of.standing = Standing::Known;
-                    let round = of.round;
-                    self.rounds(Place::Shared).reach(round);
                 }
             }
         }

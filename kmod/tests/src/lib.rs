@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the kernel module keeps for a socket's receive buffer, tested outside of the kernel: its
+//! own files, over what they need of the kernel's crates. Memory can be made to run out.
+#![cfg(test)]
+
+// The module's files name the kernel's crates.
+extern crate self as kernel;
+extern crate self as knet_transport;
+
+// What only the rest of the module uses is dead here.
+#[allow(dead_code)]
+#[path = "../../src/charges.rs"]
+mod charges;
+#[allow(dead_code)]
+#[path = "../../src/queue.rs"]
+mod queue;
+
+mod memory;
+mod rbtree;
+mod tests;
+
+/// As the kernel's.
+mod prelude {
+    pub(crate) type Result<T = (), E = crate::memory::NoMemory> = core::result::Result<T, E>;
+}
+
+/// As knet's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SockAddress {
+    pub(crate) ip: [u8; 16],
+    pub(crate) scope: u32,
+}
