@@ -501,27 +501,32 @@ static struct hlist_head *knet_ingress_chain(const struct net *net, int ifindex)
 	return &knet_ingresses[hash >> (32 - KNET_INGRESS_BITS)];
 }
 
-void knet_ingress_add(struct knet_ingress *ingress, const struct net_device *dev, atomic_t *told)
+struct knet_ingress *knet_ingress_new(const struct net_device *dev)
 {
+	struct knet_ingress *ingress;
+
 	ASSERT_RTNL();
+	ingress = kzalloc(sizeof(*ingress), GFP_KERNEL_ACCOUNT);
+	if (!ingress)
+		return NULL;
 	if (!knet_ingress_seed)
 		WRITE_ONCE(knet_ingress_seed, get_random_u32() | 1);
 	ingress->net = dev_net(dev);
 	ingress->ifindex = dev->ifindex;
-	ingress->told = told;
 	hlist_add_head_rcu(&ingress->node, knet_ingress_chain(ingress->net, ingress->ifindex));
+	return ingress;
 }
 
 /*
- * The kernel frees a qdisc after a grace period, but for one that nobody could reach yet because
- * something failed while it was made. Such a one has never had a packet.
+ * Not a part of the qdisc: the kernel frees one that nobody could reach yet at once, if something
+ * failed while it was made, and to wait for those who tell would take a grace period for each queue
+ * of a device.
  */
-void knet_ingress_del(struct knet_ingress *ingress, const struct Qdisc *sch)
+void knet_ingress_end(struct knet_ingress *ingress)
 {
 	ASSERT_RTNL();
 	hlist_del_rcu(&ingress->node);
-	if (!u64_stats_read(&sch->bstats.packets))
-		synchronize_rcu();
+	kfree_rcu(ingress, rcu);
 }
 
 void knet_ingress_tell(const struct net_device *dev, int ifindex, unsigned int amount)
@@ -536,8 +541,8 @@ void knet_ingress_tell(const struct net_device *dev, int ifindex, unsigned int a
 			break;
 		if (ingress->ifindex != ifindex || ingress->net != net)
 			continue;
-		if (atomic_read(ingress->told) < KNET_INGRESS_ENOUGH)
-			atomic_add(amount, ingress->told);
+		if (atomic_read(&ingress->told) < KNET_INGRESS_ENOUGH)
+			atomic_add(amount, &ingress->told);
 		if (++told == KNET_INGRESS_MOST)
 			break;
 	}

@@ -132,18 +132,19 @@ void knet_link_watch_stop(void);
 
 /*
  * A qdisc that is told by others, as packets pass through them, what came in by its own device.
- * @told is what is added to; it lives as long as the qdisc. Added and removed under RTNL. Readers
- * hold rcu_read_lock(): after knet_ingress_del(), @told must stay valid for a grace period.
+ * @told is what is added to. Made and ended under RTNL; memory is freed after a grace period, as
+ * those who tell hold no more than rcu_read_lock(). knet_ingress_new() may return NULL.
  */
 struct knet_ingress {
 	struct hlist_node node;
 	const struct net *net;
 	int ifindex;
-	atomic_t *told;
+	atomic_t told;
+	struct rcu_head rcu;
 };
 
-void knet_ingress_add(struct knet_ingress *ingress, const struct net_device *dev, atomic_t *told);
-void knet_ingress_del(struct knet_ingress *ingress, const struct Qdisc *sch);
+struct knet_ingress *knet_ingress_new(const struct net_device *dev);
+void knet_ingress_end(struct knet_ingress *ingress);
 void knet_ingress_tell(const struct net_device *dev, int ifindex, unsigned int amount);
 
 /*

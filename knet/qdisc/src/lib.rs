@@ -65,7 +65,7 @@
 //! | a child is dropped, or emptied, on the packet path | children are knet's; a [`Child`] only looks |
 //! | two `&mut` to a qdisc: a lock in a lock, a child or a filter that enters its parent | all of these borrow what lends the qdisc |
 //! | two `&mut` to a listener | as above |
-//! | a qdisc is told of a packet when it is gone | it leaves the list first; the kernel frees it after a grace period, and one that no packet has reached waits for one |
+//! | a qdisc is told of a packet when it is gone | what is added to is no part of it, leaves the list first, and is freed a grace period later |
 //! | a packet outlives its device | [`Skb`] does not follow `skb->dev`; knet compares it with the qdisc's device before anybody does |
 //! | what is freed with a packet that is let go of comes back to the qdisc | it is freed by a softirq, without a lock |
 //! | a listener is called when its qdisc or device is gone | it is knet's, stopped with the qdisc, and dropped a grace period later |

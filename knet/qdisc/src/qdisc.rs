@@ -308,7 +308,8 @@ impl<'a, T: Qdisc> Context<'a, T> {
     #[inline]
     pub fn is_told(&self) -> bool {
         // SAFETY: the context is valid.
-        unsafe { adapter::told::<T>(self.sch.as_ptr()).load(Ordering::Relaxed) != 0 }
+        let told = unsafe { adapter::told::<T>(self.sch.as_ptr()) };
+        told.is_some_and(|told| told.load(Ordering::Relaxed) != 0)
     }
 
     /// Are there filters now? Without, [`Enqueuing::classify`] has nothing to say.

@@ -187,7 +187,7 @@ static int __net_init knt_net_init(struct net *net)
 	mutex_init(&tn->open_lock);
 	tn->armed = U64_MAX;
 	knt_news_init(tn);
-	xa_init(&tn->speeds);
+	xa_init_flags(&tn->speeds, XA_FLAGS_ACCOUNT);
 	hrtimer_setup(&tn->timer, knt_timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS_SOFT);
 	return 0;
 }

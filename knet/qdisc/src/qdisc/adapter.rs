@@ -49,10 +49,9 @@ pub(super) struct Private<T: Qdisc> {
     peeked_counted: bool,
     /// `inner` is initialised.
     live: bool,
-    /// `ingress` is among those who are told.
-    is_told: bool,
-    /// What others have told of what came in by the device, and nobody has taken yet.
-    told: bindings::atomic_t,
+    /// What others have told of what came in by the device, and nobody has taken yet; null unless
+    /// the qdisc [is told](Qdisc::IS_TOLD).
+    ingress: *mut bindings::knet_ingress,
     inner: MaybeUninit<T>,
     pub(super) shared: T::Shared,
     /// By place; null or a qdisc of which we hold a reference. Changed under RTNL with the root
@@ -61,7 +60,6 @@ pub(super) struct Private<T: Qdisc> {
     pub(super) watchdog: bindings::qdisc_watchdog,
     link: bindings::knet_link_watch,
     settling: bindings::knet_settling,
-    ingress: bindings::knet_ingress,
     /// Packets and bytes that were dropped, but are not off any counter yet: see `packets::lose`.
     owed: (u32, u32),
 }
@@ -179,16 +177,19 @@ pub(super) unsafe fn listen<T: Qdisc>(sch: *mut bindings::Qdisc, listener: T::Li
     Ok(())
 }
 
-/// What others have told of what came in by the device.
+/// What others have told of what came in by the device, if the qdisc is told.
 ///
 /// # Safety
 ///
 /// As for [`private`]; the qdisc must be valid.
 #[inline]
-pub(super) unsafe fn told<T: Qdisc>(sch: *mut bindings::Qdisc) -> &'static AtomicI32 {
-    // SAFETY: promised by the caller, who does not keep it. An `atomic_t` is an `int` that is read
-    // and written as such; zeroed memory is one.
-    unsafe { &*(&raw const (*private::<T>(sch)).told).cast::<AtomicI32>() }
+pub(super) unsafe fn told<T: Qdisc>(sch: *mut bindings::Qdisc) -> Option<&'static AtomicI32> {
+    // SAFETY: promised by the caller, who does not keep it: what there is lives as long as the
+    // qdisc. An `atomic_t` is an `int` that is read and written as such.
+    unsafe {
+        let ingress = (*private::<T>(sch)).ingress;
+        (!ingress.is_null()).then(|| &*(&raw const (*ingress).told).cast::<AtomicI32>())
+    }
 }
 
 /// Tells the qdiscs of this kind that send by the device which the packet came in by.

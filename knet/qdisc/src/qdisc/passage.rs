@@ -155,7 +155,9 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
     /// is done with.
     pub fn told(&mut self, take: impl FnOnce(&mut T, u32) -> u32) {
         // SAFETY: the qdisc is live.
-        let told = unsafe { told::<T>(self.context.sch.as_ptr()) };
+        let Some(told) = (unsafe { told::<T>(self.context.sch.as_ptr()) }) else {
+            return;
+        };
         let all = u32::try_from(told.load(Ordering::Relaxed)).unwrap_or(0);
         if all != 0 {
             let taken = take(self.qdisc().0, all).min(all);

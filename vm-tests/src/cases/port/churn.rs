@@ -2,7 +2,7 @@
 //! Ports and modules that come and go while packets fly: nothing is lost but packets, least of all
 //! memory.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
 use turnstile_core::port::uapi::{class, option};
@@ -18,6 +18,7 @@ use crate::traffic::{Flow, Packet, Source};
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("churn/ports", ports).timeout_s(240),
+    Case::new("churn/queues", queues).timeout_s(240),
     Case::new("churn/modules", modules).timeout_s(240),
     Case::new("churn/namespaces", namespaces).timeout_s(240),
 ];
@@ -54,6 +55,37 @@ fn ports(ctx: &mut Ctx) -> Result<()> {
     let verdict = before.compare(ctx, CYCLES);
     load.stop()?;
     verdict?;
+    unused()
+}
+
+/// Ports on each of a device's many queues go at once, whether they ever had a packet or not: RTNL
+/// is held meanwhile, and a grace period for each would stop all that needs it for seconds.
+fn queues(ctx: &mut Ctx) -> Result<()> {
+    const QUEUES: u32 = 128;
+    let net = Builder::pair().queues(QUEUES).build()?;
+    let mut tc = Tc::open(&net.hosts[0].ns, "eth0")?;
+    let mut took = |kind: &str, options: &[u8]| -> Result<Duration> {
+        tc.qdisc(Request::AddQdisc, ROOT, PORT, "mq", &[])?
+            .success()
+            .context("mq")?;
+        for queue in 1..=QUEUES {
+            tc.qdisc(Request::AddQdisc, PORT | queue, 0, kind, options)?
+                .success()
+                .with_context(|| format!("{kind} on queue {queue}"))?;
+        }
+        let begin = Instant::now();
+        tc.delete(ROOT)?.success().context("delete")?;
+        Ok(begin.elapsed())
+    };
+    let fifos = took("pfifo", &fifo(50))?;
+    let ports = took("turnstile", &attribute_u64(option::LINK_RATE64, 12_500_000))?;
+    ctx.note(format!(
+        "{QUEUES} fifos went in {fifos:?}, ports in {ports:?}"
+    ));
+    ensure!(
+        ports < 10 * fifos.max(Duration::from_millis(10)),
+        "{QUEUES} ports took {ports:?} to go, fifos {fifos:?}"
+    );
     unused()
 }
 

@@ -80,9 +80,10 @@ pub(super) unsafe extern "C" fn init<T: Qdisc>(
             (*area).watching = true;
         }
         if T::IS_TOLD {
-            let (ingress, told) = (&raw mut (*area).ingress, &raw mut (*area).told);
-            bindings::knet_ingress_add(ingress, (*area).dev, told);
-            (*area).is_told = true;
+            (*area).ingress = bindings::knet_ingress_new((*area).dev);
+            if (*area).ingress.is_null() {
+                return ENOMEM.to_errno();
+            }
         }
         0
     }
@@ -137,8 +138,9 @@ pub(super) unsafe extern "C" fn destroy<T: Qdisc>(sch: *mut bindings::Qdisc) {
         if (*area).watching {
             bindings::knet_link_watch_del(&raw mut (*area).link);
         }
-        if (*area).is_told {
-            bindings::knet_ingress_del(&raw mut (*area).ingress, sch);
+        let ingress = core::mem::replace(&mut (*area).ingress, ptr::null_mut());
+        if !ingress.is_null() {
+            bindings::knet_ingress_end(ingress);
         }
         bindings::tcf_block_put((*area).filters.block);
         bindings::qdisc_watchdog_cancel(&raw mut (*area).watchdog);
