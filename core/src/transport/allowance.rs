@@ -8,6 +8,10 @@
 //! each has an equal part, and no more than what the link carries in a round trip, beyond which
 //! tokens are in time. An allowance holds for [`HOLDS`]: whoever sends rarely is not counted in
 //! between, and begins small.
+//!
+//! What one has is not taken back before it is told the next one. So whoever is told one for the
+//! first time has half of what is left, and a quarter of all at most, until it is told again: or
+//! the first two would have all, and short messages of the others would wait for a round trip.
 
 use core::num::{NonZeroU32, NonZeroU64};
 
@@ -25,6 +29,11 @@ pub(crate) const UNIT: u32 = 64;
 /// Bytes on the wire that may always be under way. With this little, five hundred hosts that begin
 /// at once fit into 128 KB.
 pub(crate) const LEAST: u32 = 256;
+/// Whoever is new has this part of what is left,
+const NEW_LEFT: u32 = 2;
+/// and of all at most this one.
+const NEW_PART: u32 = 4;
+
 /// Of one peer.
 #[derive(Clone, Copy, Default)]
 struct Both {
@@ -107,7 +116,11 @@ impl<M: Memory> Allowances<M> {
         let part = NonZeroU32::new(self.until.len()).map_or(budget, |peers| budget / peers);
         let left = u64::from(budget).saturating_sub(others);
         let left = u32::try_from(left).unwrap_or(u32::MAX);
-        let units = part.min(left).min(most) / UNIT;
+        let part = match both.promised {
+            0 => part.min(left / NEW_LEFT).min(budget / NEW_PART),
+            _ => part.min(left),
+        };
+        let units = part.min(most) / UNIT;
         both.promised = units.min(u16::MAX.into()).saturating_mul(UNIT);
         self.sum = others.saturating_add(both.promised.into());
         both.promised

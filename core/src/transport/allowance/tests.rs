@@ -59,17 +59,22 @@ fn each_has_an_equal_part_and_all_fit() {
         let told = all.promise(Nanos(now), index, 64_000, 50_000);
         (told, all.sum)
     };
+    // A new one has a quarter, and then what there is.
+    assert_eq!(tell(&mut all, 0, 0), (16_000, 16_000));
     assert_eq!(tell(&mut all, 0, 0), (49_984, 49_984));
     // The first one has not been told of the second.
+    assert_eq!(tell(&mut all, 0, 1), (6_976, 56_960));
     assert_eq!(tell(&mut all, 0, 1), (14_016, 64_000));
     assert_eq!(tell(&mut all, 0, 0).0, 32_000);
     assert_eq!(tell(&mut all, 0, 1).0, 32_000);
     for index in 2..5 {
         assert_eq!(tell(&mut all, 0, index).0, 0);
     }
-    for index in 0..5 {
+    for index in 0..4 {
         assert_eq!(tell(&mut all, 1, index).0, 12_800);
     }
+    assert_eq!(tell(&mut all, 1, 4).0, 6_400);
+    assert_eq!(tell(&mut all, 1, 4).0, 12_800);
     let end = 1 + HOLDS.0 + MORE.0;
     assert_eq!(tell(&mut all, end - 1, 3), (12_800, 64_000));
     // Two of the others end in each call.
@@ -77,6 +82,19 @@ fn each_has_an_equal_part_and_all_fit() {
     assert_eq!(tell(&mut all, end, 3), (49_984, 49_984));
     all.end(3);
     assert_eq!((all.sum, all.until(3)), (0, Nanos::ZERO));
+}
+
+/// Four that begin at once find room for a message of 9 KB each, and more for most.
+#[test]
+fn new_ones_leave_some_for_others() {
+    let mut all = Allowances::<Std>::new();
+    assert!(all.reserve(7));
+    let tell = |index| all.promise(Nanos(0), index, 128_000, 60_000);
+    let told: std::vec::Vec<_> = (0..8).map(tell).collect();
+    assert_eq!(
+        told,
+        [32_000, 32_000, 32_000, 16_000, 8_000, 3_968, 1_984, 1_024]
+    );
 }
 
 #[test]
