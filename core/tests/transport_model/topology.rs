@@ -12,8 +12,8 @@ pub(crate) const PAPERS: PortConfig = PortConfig {
     ..PortConfig::DEFAULT
 };
 
-/// A port as a host has it: the pacer shapes tokens, so that this must not, and unscheduled packets
-/// are data.
+/// A port as a host has it, by `tc-configs/host-nic.sh`, but for its jitter: the model's clocks are
+/// exact.
 pub(crate) fn host_port() -> PortConfig {
     PortConfig {
         tokens: Tokens::Share(100_000_000),

@@ -29,11 +29,10 @@ pub(super) const FRAME: u32 = 1514;
 /// Limit of a host's own queue, bytes: programs wait for it, so that it drops nothing.
 const HOST_BUFFER: u32 = 1_000_000;
 
-/// A host's own port under Turnstile's transport: it paces its tokens itself, so that the port must
-/// not, and its unscheduled packets should leave in order with data, not after all of it.
-const HOST_PORT: &str = "tokens 10% token-limit 64 token-expiry off unscheduled off";
+/// A host's own port under Turnstile's transport, as `tc-configs/host-nic.sh` makes it.
+const HOST_PORT: &str = "tokens 10% token-limit 64 token-expiry off unscheduled off jitter 50us";
 
-/// How ports queue, as exactly as the papers' switches: `jitter 0`. A link's buffer is what a
+/// How ports queue, those of switches as exactly as the papers': `jitter 0`. A link's buffer is what a
 /// switch's port holds of data; hosts hold more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queues {

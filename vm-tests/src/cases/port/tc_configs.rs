@@ -340,7 +340,8 @@ fn host_nic_root(_: &mut Ctx) -> Result<()> {
     check(
         ns,
         "eth0",
-        &json!({"link": "auto", "priorities": 6, "unscheduled": "off", "order": "tokens-first"}),
+        &json!({"link": "auto", "priorities": 6, "unscheduled": "off", "order": "tokens-first",
+            "tokens": {"share": 0.1}, "token-limit": 64, "token-expiry": "off", "jitter": 50_000}),
     )?;
     passes(&net, 0, 1)?;
     // As its comment says: a child that shares the data band among flows.
@@ -358,7 +359,7 @@ fn host_nic_mq(_: &mut Ctx) -> Result<()> {
         ensure!(ports.len() == 4, "{} ports on four queues", ports.len());
         for port in &ports {
             ensure!(
-                port["tokens"] == json!({"share": 0.012946979}),
+                port["tokens"] == json!({"share": 0.1}),
                 "tokens: {}",
                 port["tokens"]
             );
