@@ -145,7 +145,7 @@ impl Objects {
         let begin = Instant::now();
         // A TCP connection that was closed with bytes to send, and whose peer is gone with its
         // namespace, keeps them until it has tried long enough.
-        let most = match clock::is_simulated() {
+        let longest = match clock::is_simulated() {
             true => patience.max(ORPHANS),
             false => patience,
         };
@@ -162,7 +162,7 @@ impl Objects {
             if grown.is_empty() {
                 return Ok(None);
             }
-            if begin.elapsed() >= most {
+            if begin.elapsed() >= longest {
                 return Ok(Some(Lost {
                     what: format!("lost objects: {}", grown.join(", ")),
                     perhaps_kept: most <= KEPT_ONCE,
