@@ -105,18 +105,25 @@ impl Queue {
         self.all.try_create_and_insert(number, queued, atomic())?;
         let mut inserted = self
             .by_sender
-            .try_create_and_insert((sender, number), (), atomic());
+            .try_create_and_insert((sender, number), (), atomic())
+            .map(drop);
         if let Some((class, round)) = turn.filter(|_| inserted.is_ok()) {
             let turn = (class, round, number);
-            inserted = self.turns.try_create_and_insert(turn, (), atomic());
+            inserted = self
+                .turns
+                .try_create_and_insert(turn, (), atomic())
+                .map(drop);
         }
         if inserted.is_ok() && self.has_lengths() {
-            inserted = self.lengths.try_create_and_insert(length, (), atomic());
+            inserted = self
+                .lengths
+                .try_create_and_insert(length, (), atomic())
+                .map(drop);
         }
         if inserted.is_err() {
             self.remove(number, |_| 0);
         }
-        inserted.map(drop)
+        inserted
     }
 
     /// If it was its sender's first one, the next one of that has its turn in the round that

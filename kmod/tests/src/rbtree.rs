@@ -39,9 +39,9 @@ impl<K: Ord, V> RBTree<K, V> {
         key: K,
         value: V,
         _: Flags,
-    ) -> Result<Option<V>, NoMemory> {
+    ) -> Result<Option<RBTreeNode<K, V>>, NoMemory> {
         match is_left() {
-            true => Ok(self.0.insert(key, value)),
+            true => Ok(self.insert(RBTreeNode(Box::new((key, value))))),
             false => Err(NoMemory),
         }
     }
