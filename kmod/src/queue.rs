@@ -158,13 +158,20 @@ impl Queue {
         self.remove(number, |round| round)
     }
 
-    /// As [`Queue::leave`], when it has had its turn.
+    /// As [`Queue::leave`], when it has its turn: from then on it is done with, or streams.
     pub(crate) fn take_turn(&mut self, number: u64, charges: &mut Charges) -> Option<Queued> {
         let from = self.all.get(&number)?.from;
+        let streams = self.place == Place::Shared;
         let turns = charges.turns(&from, self.place);
         let mut rounds = core::mem::take(&mut self.rounds);
         let queued = self.remove(number, |round| match turns {
-            Some(turns) => rounds.reach(round, turns),
+            Some(turns) => {
+                let next = rounds.reach(round, turns);
+                match streams {
+                    true => rounds.pass(turns),
+                    false => next,
+                }
+            }
             None => round,
         });
         self.rounds = rounds;

@@ -170,6 +170,21 @@ fn who_ends_messages_has_one_turn_in_a_round() {
     assert!(order.chunks(2).all(|two| two == [1, 2]), "{order:?}");
 }
 
+/// While a message streams, others that come go before its sender's next one.
+#[test]
+fn who_streams_comes_after_others() {
+    let mut waiting = Waiting::new(Place::Shared);
+    for _ in 0..5 {
+        waiting.join(1, 0, false);
+    }
+    let mut order = vec![waiting.turn().unwrap().1];
+    waiting.join(1, 0, false);
+    waiting.join(2, 0, false);
+    waiting.join(3, 0, false);
+    order.extend((0..5).map(|_| waiting.turn().unwrap().1));
+    assert_eq!(order, [1, 2, 3, 1, 1, 1]);
+}
+
 /// What there was no memory to note is taken off nobody.
 #[test]
 fn a_network_that_there_is_no_memory_for_has_no_message() {

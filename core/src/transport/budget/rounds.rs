@@ -35,9 +35,11 @@ impl Rounds {
         self.now
     }
 
-    /// A message of a sender has what others wait for, without having waited.
-    pub fn pass(&self, sender: &mut Turns) {
+    /// A message of a sender has what others wait for: those that join now go before its sender's
+    /// next one, whose round is returned.
+    pub fn pass(&self, sender: &mut Turns) -> u64 {
         sender.round = sender.round.max(self.now).saturating_add(1);
+        sender.round
     }
 }
 

@@ -77,6 +77,9 @@ impl Socket {
         let peer = self.messages[&number].peer;
         let (turns, round) = self.turns[queue].get_mut(&peer).unwrap();
         *round = self.rounds[queue].reach(*round, turns);
+        if place == Place::Shared {
+            *round = self.rounds[queue].pass(turns);
+        }
     }
 
     fn waiter(&self, number: u64) -> Waiter {

@@ -10,7 +10,7 @@ use turnstile_core::port::uapi::{class, option};
 use crate::cases::support::load::{Load, Mix};
 use crate::clock;
 use crate::cmd::run_here;
-use crate::harness::{Case, Ctx, Objects};
+use crate::harness::{Case, Ctx, Need, Objects};
 use crate::raw_netlink::kinds::fifo;
 use crate::raw_netlink::{attribute_u32, attribute_u64, Request, Tc, ROOT};
 use crate::topology::Builder;
@@ -18,7 +18,10 @@ use crate::traffic::{Flow, Packet, Source};
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("churn/ports", ports).timeout_s(240),
-    Case::new("churn/queues", queues).timeout_s(240),
+    // Elsewhere a grace period takes no time.
+    Case::new("churn/queues", queues)
+        .needs(&[Need::Smp])
+        .timeout_s(240),
     Case::new("churn/modules", modules).timeout_s(240),
     Case::new("churn/namespaces", namespaces).timeout_s(240),
 ];
