@@ -27,7 +27,7 @@ pub(crate) struct Buffer {
     /// How it is shared.
     pub(crate) budget: Budget,
     /// What each sender has of it.
-    charges: Charges,
+    pub(crate) charges: Charges,
     /// Those that wait to be reserved.
     waiting: Queue,
     /// Those that share, and wait to be exclusive.

@@ -22,7 +22,8 @@ pub(crate) struct Queued {
     pub(crate) bytes: u32,
     /// It shares, and still has strangers' room.
     pub(crate) former: bool,
-    /// Where it is in the order of turns, if it is its sender's first: a class, and a round in that.
+    /// Where it is in the order of turns, if it is its sender's first: a class, and a round in
+    /// that.
     turn: Option<(Class, u64)>,
     /// In which class it is in the order of lengths, if it is in that.
     class: Class,

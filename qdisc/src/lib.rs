@@ -37,6 +37,7 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
+        packet::draw_flow_key();
         Ok(Module {
             _port: PORT.register()?,
             _pacer: PACER.register()?,

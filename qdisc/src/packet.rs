@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The kernel's packets as `turnstile_core` sees them.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use knet::{
     DequeueReport, DropReason, EnqueueReport, HeaderBuffer, Locked, Medium, Qdisc, Rtnl, Skb,
     SkbQueue,
@@ -44,11 +45,25 @@ fn meta(skb: &Skb) -> Meta {
     }
 }
 
+/// The key of the [hash](flows::of) of flows; 0: there is none yet.
+static FLOW_KEY: AtomicU64 = AtomicU64::new(0);
+
+/// Draws the key of flows, once.
+pub(crate) fn draw_flow_key() {
+    if FLOW_KEY.load(Ordering::Relaxed) == 0 {
+        FLOW_KEY.store(knet::random() | 1, Ordering::Relaxed);
+    }
+}
+
 /// The packet's flow.
 fn flow(skb: &Skb, ethernet: bool) -> Flow {
     let mut buffer: HeaderBuffer = [0; size_of::<HeaderBuffer>()];
     let headers = skb.headers(medium(ethernet), &mut buffer);
-    flows::of(headers.protocol, headers.bytes)
+    flows::of(
+        FLOW_KEY.load(Ordering::Relaxed),
+        headers.protocol,
+        headers.bytes,
+    )
 }
 
 impl Packet for PortPacket {

@@ -7,7 +7,8 @@
 //!
 //! Anybody can send packets that say so. Therefore no more goes before than has left the other line
 //! meanwhile, and [`MOST_AHEAD`]: what is beyond that is data as any other, from its arrival on. So
-//! the other line has half of what the band has, at least, and who sends twice as much has twice as
+//! the other line has half of the band's bytes, at least, as tc counts them (of its time less, if
+//! these packets are short: 40 % against 60 bytes each), and who sends twice as much has twice as
 //! much of that, as ever. Both lines together have the data band's limit, and its counters. With a
 //! child all go to that, in the order in which they come.
 

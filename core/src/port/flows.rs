@@ -5,9 +5,10 @@
 //! left there is one place, and a flow that asks for the whole link is the one to find it. One with
 //! a low rate mostly finds the queue full, and the feedback lowers its rate further. A flow over
 //! several links meets that at each of them, and is left with a hundredth of what it should have.
-//! Here a flow that has no more than its share of the queue loses nothing, wherever its share is
-//! asked for; who asks for more loses that. It is the *longest queue drop* of shared buffers, among
-//! the few tokens that a port may hold.
+//! Here a flow that has no more than its share of the queue loses nothing to one that has more,
+//! wherever its share is asked for; who asks for more loses that. Who changes ports with each token
+//! has many flows, of one token each, and is as one that sends evenly. It is the *longest queue
+//! drop* of shared buffers, among the few tokens that a port may hold.
 //!
 //! ExpressPass (section 3.1) drops what arrives last, and asks for a little jitter between tokens
 //! for fairness; `core/tests/transport_feedback.rs` compares the two. The option `token-drop last`
@@ -21,15 +22,18 @@ use crate::port::classify::{ethertype, ipv4_carried, ipv6_carried, untagged, Car
 /// 0: unknown; never [`Flow::MAX`].
 pub type Flow = u64;
 
-/// So many packets of a full queue are looked at, from its head on. Queues without jitter are not
-/// longer.
+/// So many packets of a full queue are looked at, from its head on. By default, and without jitter,
+/// queues are not longer.
 pub const LOOKS: usize = 32;
 
-/// The flow of a packet. The arguments are those of [`classify`](crate::port::classify::classify).
-pub fn of(protocol: u16, network: &[u8]) -> Flow {
+/// The flow of a packet. The last two arguments are those of
+/// [`classify`](crate::port::classify::classify); `key` is secret, so that nobody can choose ports
+/// and addresses by which his tokens count as another's.
+pub fn of(key: u64, protocol: u16, network: &[u8]) -> Flow {
     ends(protocol, network).map_or(0, |(addresses, carried)| {
         let words = addresses.chunks(8).map(word);
-        let flow = words.fold(u64::from(carried.ports()), |flow, word| mix(flow ^ word));
+        let ports = mix(key ^ u64::from(carried.ports()));
+        let flow = words.fold(ports, |flow, word| mix(flow ^ word));
         // 0 is for who has none.
         flow.clamp(1, Flow::MAX - 1)
     })

@@ -9,15 +9,29 @@ extern crate self as knet_transport;
 
 // What only the rest of the module uses is dead here.
 #[allow(dead_code)]
+#[path = "../../src/buffer.rs"]
+mod buffer;
+#[allow(dead_code)]
 #[path = "../../src/charges.rs"]
 mod charges;
 #[allow(dead_code)]
 #[path = "../../src/queue.rs"]
 mod queue;
 
+mod buffers;
+mod incoming;
 mod memory;
 mod rbtree;
-mod tests;
+mod waiting;
+
+/// A peer, 256 of which are a network.
+fn peer(number: u16) -> SockAddress {
+    let [net, host] = number.to_be_bytes();
+    let mut ip = [0; 16];
+    (ip[10], ip[11]) = (255, 255);
+    (ip[12], ip[14], ip[15]) = (10, net, host);
+    SockAddress { ip, scope: 0 }
+}
 
 /// As the kernel's.
 mod prelude {

@@ -72,6 +72,7 @@ impl<K, V> Cursor<'_, K, V> {
 }
 
 impl<K, V> RBTreeNode<K, V> {
+    #[allow(clippy::wrong_self_convention)] // the kernel's name
     pub(crate) fn to_key_value(self) -> (K, V) {
         *self.0
     }

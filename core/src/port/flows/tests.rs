@@ -43,13 +43,43 @@ fn datagram6(address: u8, port: u8, payload: u8) -> Vec<u8> {
     packet
 }
 
+const KEY: u64 = 0x1234_5678_9abc_def0;
+
+/// The addresses that make another sender's flow the same by one key do not by others: who does not
+/// know the key cannot choose them.
+#[test]
+fn nobody_chooses_whose_flow_his_is() {
+    let of_key = |key, packet: &[u8]| of(key, ethertype::IPV6, packet);
+    let victim = datagram6(1, 7, 0);
+    let first = |key, port: u8| mix(mix(key ^ u64::from(ports(port))) ^ word(&victim[8..16]));
+    // The second half of the sender's address, so that what follows is as for the victim.
+    let interface = word(&victim[16..24]) ^ first(KEY, 7) ^ first(KEY, 8);
+    let mut other = datagram6(1, 8, 0);
+    other[16..24].copy_from_slice(&interface.to_be_bytes());
+    assert_eq!(of_key(KEY, &victim), of_key(KEY, &other));
+    let alike = (1..1000).filter(|&key| of_key(key, &victim) == of_key(key, &other));
+    assert_eq!(alike.count(), 0);
+    // Nor are these the same by any key.
+    let flows = [(9, 0x75), (8, 0x74)]
+        .map(|(address, port)| of(KEY, ethertype::IPV4, &datagram(address, port, 0)));
+    assert_ne!(flows[0], flows[1]);
+}
+
+/// The ports of [`datagram6`].
+fn ports(port: u8) -> u32 {
+    ends(ethertype::IPV6, &datagram6(1, port, 0))
+        .unwrap()
+        .1
+        .ports()
+}
+
 #[test]
 fn a_flow_is_the_addresses_and_the_ports() {
     for (protocol, make) in [
         (ethertype::IPV4, datagram as fn(u8, u8, u8) -> Vec<u8>),
         (ethertype::IPV6, datagram6),
     ] {
-        let flow = |address, port, payload| of(protocol, &make(address, port, payload));
+        let flow = |address, port, payload| of(KEY, protocol, &make(address, port, payload));
         let one = flow(1, 7, 0);
         assert_eq!(one, flow(1, 7, 200));
         assert_ne!(one, flow(2, 7, 0));
@@ -58,12 +88,12 @@ fn a_flow_is_the_addresses_and_the_ports() {
         let mut tagged = [0, 5].to_vec();
         tagged.extend(protocol.to_be_bytes());
         tagged.extend(make(1, 7, 0));
-        assert_eq!(one, of(ethertype::VLAN, &tagged));
+        assert_eq!(one, of(KEY, ethertype::VLAN, &tagged));
         // Without the ports, as in a later fragment, the addresses tell.
         let ip = make(1, 7, 0).len() - 26;
-        let short = |address| of(protocol, &make(address, 7, 0)[..ip]);
+        let short = |address| of(KEY, protocol, &make(address, 7, 0)[..ip]);
         assert!(![0, one, short(2)].contains(&short(1)));
     }
-    assert_eq!(of(ethertype::ARP, &datagram(1, 7, 0)), 0);
-    assert_eq!(of(ethertype::IPV4, &[0x45; 12]), 0);
+    assert_eq!(of(KEY, ethertype::ARP, &datagram(1, 7, 0)), 0);
+    assert_eq!(of(KEY, ethertype::IPV4, &[0x45; 12]), 0);
 }

@@ -3,21 +3,12 @@
 
 use crate::charges::Charges;
 use crate::memory::runs_out_after;
+use crate::peer;
 use crate::queue::Queue;
-use crate::SockAddress;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use turnstile_core::transport::budget::{Budget, Place};
 use turnstile_core::transport::host::InId;
-
-/// A peer, 256 of which are a network.
-fn peer(number: u16) -> SockAddress {
-    let [net, host] = number.to_be_bytes();
-    let mut ip = [0; 16];
-    (ip[10], ip[11]) = (255, 255);
-    (ip[12], ip[14], ip[15]) = (10, net, host);
-    SockAddress { ip, scope: 0 }
-}
 
 /// Those that wait, whose senders' addresses are proved.
 struct Waiting {
