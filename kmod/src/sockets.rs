@@ -35,6 +35,13 @@ pub(crate) struct Sockets {
     stunted: u32,
 }
 
+/// A receive buffer, which is made on the stack.
+// Not inlined, so that nothing else shares the stack with it.
+#[inline(never)]
+fn new_buffer(first: u32, most: u32) -> Result<KBox<Buffer>> {
+    Ok(KBox::new(Buffer::new(first, most), atomic())?)
+}
+
 impl Sockets {
     pub(crate) fn new() -> Self {
         Self {
@@ -55,7 +62,7 @@ impl Sockets {
     pub(crate) fn add(&mut self, sock: &Sock, first: u32, most: u32) -> Result {
         let handle = self.next;
         let place = RBTreeNodeReservation::new(atomic())?;
-        let buffer = KBox::new(Buffer::new(first, most), atomic())?;
+        let buffer = new_buffer(first, most)?;
         let socket = Socket::new(sock.hold(), buffer);
         drop(self.all.insert(place.into_node(handle, socket)));
         self.next = handle.wrapping_add(1);
