@@ -2,7 +2,7 @@
 //! How messages begin to come in, and the bound on half-open ones.
 
 use super::sending::base_payload;
-use super::trust::{net, Proof, GUESSES};
+use super::trust::{net, Proof};
 use super::*;
 use crate::transport::allowance::UNIT;
 use crate::transport::config::{Policy, Unscheduled};
@@ -32,7 +32,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 false => Proof::None,
             };
             if differs && proof == Proof::None {
-                return self.doubt(at, index, from, sync, host);
+                return self.challenge_stranger(at, from, sync, host);
             }
             if !other {
                 self.move_to(at, index);
@@ -128,22 +128,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     fn is_in_doubt(&self, index: u32, sync: &Sync) -> (bool, bool) {
         let message = self.ins.get(index).filter(|it| !it.sure && !it.sealed);
         message.map_or((false, false), |it| it.differs(&self.granted(sync)))
-    }
-
-    /// A SYNC contradicts a message, and shows nothing. Whoever sent it is asked; and that somebody
-    /// answers the message's tokens shows no more that its SYNC was not forged.
-    fn doubt<H: Host<O, I>>(
-        &mut self,
-        at: At,
-        index: u32,
-        from: &Address,
-        sync: &Sync,
-        host: &mut H,
-    ) {
-        if let Some(message) = self.ins.get_mut(index).filter(|it| !it.proven) {
-            message.guesses = GUESSES;
-        }
-        self.challenge_stranger(at, from, sync, host);
     }
 
     /// How many more messages may come in.
