@@ -112,8 +112,8 @@ fn other_wishes() {
     });
 }
 
-/// The forged SYNC comes right after the honest one, which has no ticket, and a fifth of all packets
-/// is lost: the message arrives all the same.
+/// The forged SYNC comes right after the honest one, which has no ticket, and a fifth of all
+/// packets is lost: the message arrives all the same.
 #[test]
 fn among_losses() {
     for seed in 1..=300 {
