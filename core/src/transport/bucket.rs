@@ -37,11 +37,9 @@ pub(crate) enum Kind {
     Incoming,
     /// A token or a CHALLENGE: it claims to be of a message from this host.
     Outgoing,
-    /// What is only remembered, by its last ACK.
-    Remembered,
 }
 
-const KINDS: usize = 6;
+const KINDS: usize = 5;
 
 /// When the next answer of each kind could leave by each link, at its rate.
 pub(crate) struct Buckets([[Nanos; KINDS]; LINKS]);

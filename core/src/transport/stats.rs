@@ -312,8 +312,6 @@ counters! {
     TicketReceived = "ticket_received",
     /// SYNCs of new messages that came with a ticket that is right.
     TicketValid = "ticket_valid",
-    /// Last ACKs of messages that are only remembered, not sent because so many were.
-    AckSuppressed = "ack_suppressed",
 }
 
 impl Counter {

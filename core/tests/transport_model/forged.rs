@@ -88,6 +88,17 @@ fn another_length() {
 }
 
 #[test]
+fn a_shorter_length() {
+    for length in [1000, 50_000] {
+        forged(|sync| Sync {
+            length: Some(length),
+            unscheduled: 0,
+            ..sync
+        });
+    }
+}
+
+#[test]
 fn another_port() {
     forged(|sync| Sync { source: 7, ..sync });
 }

@@ -289,19 +289,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Says once more that a message is complete which is only remembered, up to a limit on the
-    /// rate: whoever has seen its cookie can ask in its sender's name.
+    /// Says once more that a message is complete which is only remembered. A limit for all together
+    /// would be used up by one, and others be told that what was delivered has failed.
     pub(super) fn old_ack<H: Host<O, I>>(
         &mut self,
-        at: At,
         to: &Address,
         cookie: Cookie,
         length: u32,
         host: &mut H,
     ) {
-        if !self.may_answer(at, to, Kind::Remembered, wire::ACK_LEN) {
-            return self.stats.count(Counter::AckSuppressed);
-        }
         self.stats.count(Counter::AckSent);
         self.answer_stray(to, &final_ack(cookie, length, 0), host);
     }

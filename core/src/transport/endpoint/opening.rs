@@ -47,7 +47,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         if let Some(length) = self.remembered.length(hash, sync.cookie, from) {
             self.stats.count(Counter::SyncRepeated);
-            return self.old_ack(at, from, sync.cookie, length, host);
+            return self.old_ack(from, sync.cookie, length, host);
         }
         if sync.probe {
             let (what, code) = (Kind::Incoming, ResetCode::Unknown);

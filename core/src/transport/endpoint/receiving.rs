@@ -32,7 +32,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.add(Counter::DataReceivedBytes, data.len.into());
         let index = match self.find_in(data.cookie, from) {
             Some(index) => index,
-            None => return self.data_for_none(at, from, data.cookie, host),
+            None => return self.data_for_none(from, data.cookie, host),
         };
         self.credit(index, from, data.len.saturating_add(DATA_LEN as u32));
         self.move_to(at, index);
@@ -49,6 +49,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let end = data.offset.saturating_add(data.len);
         if message.length.is_some_and(|length| end > length) {
             self.stats.count(Counter::DataBeyondLength);
+            if self.asks_if_unsure(at.now, index, host) {
+                return;
+            }
             self.tell_sender_reset(index, ResetCode::Protocol, host);
             return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
         }
@@ -109,7 +112,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return self.complete(at.now, index, host);
         }
         let batch = message.mss.saturating_mul(ACK_PACKETS);
-        let acknowledge = now_contiguous.saturating_sub(message.acked) >= batch;
+        let acknowledge = message.proven && now_contiguous.saturating_sub(message.acked) >= batch;
         let ren = message.ren;
         let spans = message.resend(at.now, self.config.base_rtt);
         if acknowledge {
@@ -143,17 +146,22 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.arm(now, index);
     }
 
-    fn data_for_none<H: Host<O, I>>(
-        &mut self,
-        at: At,
-        from: &Address,
-        cookie: Cookie,
-        host: &mut H,
-    ) {
+    /// Something contradicts what a message began with, of which no SYNC has shown its address yet:
+    /// that may have been forged, and the right SYNC will say.
+    fn asks_if_unsure<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) -> bool {
+        let message = self.ins.get(index);
+        let unsure = message.is_some_and(|it| !it.sure && !it.sealed);
+        if unsure {
+            self.challenge(now, index, host);
+        }
+        unsure
+    }
+
+    fn data_for_none<H: Host<O, I>>(&mut self, from: &Address, cookie: Cookie, host: &mut H) {
         let hash = self.hash_in(cookie, from);
         if let Some(length) = self.remembered.length(hash, cookie, from) {
             self.stats.count(Counter::DataDuplicate);
-            return self.old_ack(at, from, cookie, length, host);
+            return self.old_ack(from, cookie, length, host);
         }
         // It may have overtaken its SYNC, so no RESET; a sender whose message is gone will probe.
         self.stats.count(Counter::DataUnknown);
@@ -279,7 +287,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             None => {
                 let hash = self.hash_in(fin.cookie, from);
                 if let Some(length) = self.remembered.length(hash, fin.cookie, from) {
-                    return self.old_ack(at, from, fin.cookie, length, host);
+                    return self.old_ack(from, fin.cookie, length, host);
                 }
                 self.stray(false);
                 let (what, code) = (Kind::Incoming, ResetCode::Unknown);
@@ -301,9 +309,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         if contradicts {
             self.stats.count(Counter::SignalContradiction);
+            if self.asks_if_unsure(at.now, index, host) {
+                return;
+            }
             self.tell_sender_reset(index, ResetCode::Protocol, host);
             return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
         }
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
         message.awake(&mut self.turns);
         if message.length.is_none() {
             message.length = Some(fin.length);

@@ -2,7 +2,7 @@
 //! How much is answered of what belongs to no message.
 
 use super::sealed::{come, sealed};
-use super::trust::{data_unscheduled, echo, ip_bytes};
+use super::trust::ip_bytes;
 use super::*;
 use crate::transport::bucket::BURST;
 use crate::transport::endpoint::trust::TICKET_BITS;
@@ -54,52 +54,6 @@ fn challenges_take_a_sixteenth_of_the_link() {
     }
     // In 10 s; and those that may leave at once.
     assert!(bytes <= 10 * RATE / 16 + 300 * frame(48), "{bytes} B");
-}
-
-/// A message has come, and somebody who has seen its cookie sends its SYNC, FINs and data again and
-/// again, 50 000 a second.
-#[test]
-fn last_acks_take_a_sixteenth_of_the_link() {
-    const RATE: u64 = 12_500_000;
-    let config = Config {
-        link: RATE,
-        unscheduled: 8,
-        ..Config::DEFAULT
-    };
-    let config = config.validate(Some(RATE)).unwrap();
-    let (mut endpoint, mut io) = new(&config);
-    let from = host(1, false);
-    let first = Sync {
-        unscheduled: 1000,
-        ..sync(7, 1000)
-    };
-    endpoint.receive(NOW, &from, Packet::Sync(first), &mut io);
-    endpoint.receive(NOW, &from, data_unscheduled(7, 0, 1000), &mut io);
-    let echo = echo(&io.take()).unwrap();
-    let shown = Sync { echo, ..first };
-    endpoint.receive(NOW, &from, Packet::Sync(shown), &mut io);
-    assert_eq!(endpoint.stats().get(Counter::InDelivered), 1);
-    io.take();
-    let mut bytes = 0;
-    for n in 0..100_000_u64 {
-        let packet = match n % 3 {
-            0 => Packet::Sync(shown),
-            1 => Packet::Fin(wire::Fin {
-                cookie: Cookie(7),
-                length: 1000,
-            }),
-            _ => data_unscheduled(7, 0, 1000),
-        };
-        endpoint.receive(NOW + Nanos(n * 20_000), &from, packet, &mut io);
-        bytes += io.sent.drain(..).map(|it| frame(it.2)).sum::<u64>();
-    }
-    let each = frame(28 + wire::ACK_LEN as u32);
-    let wanted = 2 * RATE / 16 + BURST * each;
-    assert!(
-        bytes.abs_diff(wanted) <= 2 * each,
-        "{bytes} B, not {wanted}"
-    );
-    assert!(endpoint.stats().get(Counter::AckSuppressed) != 0);
 }
 
 /// 50 000 FINs in a second that belong to nothing, of IPv4 and IPv6, plain and sealed.
