@@ -243,7 +243,11 @@ pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
     let open = socket.open.as_ref().map(|open| (open.id, open.share()));
     let room = match &open {
         // The next call goes on with it, and needs no place for another.
-        Some((_, share)) => socket.has_room_for(share.as_ref()),
+        Some((open, share)) => {
+            let charged = state.endpoint.out_mut(*open).map_or(0, |out| out.charged);
+            let promised = state.endpoint.promised(*open);
+            socket.has_room_to_go_on(share.as_ref(), promised, charged)
+        }
         None if sock.is_connected() => socket.has_room_for(None),
         None => socket.has_room_for_any(),
     };

@@ -112,6 +112,8 @@ pub(crate) struct Wanted {
     pub(crate) share: Option<SockAddress>,
     /// For any peer: several wait, for different ones.
     pub(crate) several: bool,
+    /// Any that comes free.
+    pub(crate) any: bool,
     /// Bytes; the fewest, if several wait.
     pub(crate) bytes: u32,
 }

@@ -425,8 +425,8 @@ impl Call<'_, '_> {
                 });
             }
             if short && promised != 0 {
-                let bytes = left.min(socket.promised_room(promised, charged));
-                if bytes > free {
+                let bytes = left.min(socket.promised_room(promised, charged, free));
+                if bytes != 0 {
                     short = false;
                     result = Ok(Room {
                         bytes,
@@ -436,6 +436,7 @@ impl Call<'_, '_> {
             }
             if short {
                 socket.wants(share, enough.saturating_add(overhead));
+                socket.wants_any(promised, charged);
             }
             !short
         })

@@ -14,7 +14,7 @@ use kernel::rbtree::{RBTree, RBTreeNode};
 use knet_transport::{now, SockAddress, SockRef};
 use turnstile_core::transport::budget::Place;
 use turnstile_core::transport::host::{Address, InId, OutId, Sender};
-use turnstile_core::transport::room::left;
+use turnstile_core::transport::room::{self, left};
 
 /// A send buffer is never taken to be smaller.
 const LEAST_SEND: u32 = 16 << 10;
@@ -23,8 +23,6 @@ const LEAST_SEND: u32 = 16 << 10;
 /// theirs beside it.
 const SHORT_PART: u32 = 32;
 const SPARE_PART: u32 = 4;
-/// As much beside the send buffer is for messages whose receivers wait for more of them.
-const PROMISED_PART: u32 = 4;
 
 /// So much room is worth telling of to who may send to any peer.
 const WORTH: u32 = 4 << 10;
@@ -213,19 +211,34 @@ impl Socket {
         free >= len.saturating_add(more)
     }
 
-    /// What a message may have whatever others have: one whose receiver has said that it has room
-    /// for so many `promised` bytes, and which is `charged` with so many. That is of a quarter of
-    /// the buffer's size beside it, and what is sent at once does not stay there.
-    ///
-    /// Others may have filled the buffer, and wait at the same receiver for the end of this one.
-    pub(crate) fn promised_room(&self, promised: u32, charged: u32) -> u32 {
-        let (size, _) = self.room();
+    /// What a message may have whatever others have, whose receiver has said that it has room for
+    /// so many `promised` bytes, and which is `charged` with so many; its peer has so many `free`.
+    pub(crate) fn promised_room(&self, promised: u32, charged: u32, free: u32) -> u32 {
         if self.is_scarce() {
             return 0;
         }
-        let all = size.saturating_add(size / PROMISED_PART);
-        let left = all.saturating_sub(self.queued);
-        promised.min(left.saturating_sub(charged) / 2)
+        let (size, _) = self.room();
+        let under_way = charged.saturating_sub(OVERHEAD);
+        room::promised(size, self.queued, free, promised, under_way)
+    }
+
+    /// Whether more of a message that is open may be written: [`Socket::has_room_for`], or what its
+    /// receiver waits for. If not, who waits is woken when it may.
+    pub(crate) fn has_room_to_go_on(
+        &mut self,
+        share: Option<&SockAddress>,
+        promised: u32,
+        charged: u32,
+    ) -> bool {
+        if self.has_room_for(share) {
+            return true;
+        }
+        let free = self.room_for(share).free;
+        let there = self.promised_room(promised, charged, free) != 0;
+        if !there {
+            self.wants_any(promised, charged);
+        }
+        there
     }
 
     /// Whoever waits for room looks whether there is some.
@@ -283,9 +296,18 @@ impl Socket {
                 self.wanted = Some(Wanted {
                     share,
                     several: false,
+                    any: false,
                     bytes,
                 });
             }
+        }
+    }
+
+    /// A message whose receiver waits for more of it found no room, and nothing of it is under way:
+    /// any room that comes free may be for it.
+    pub(crate) fn wants_any(&mut self, promised: u32, charged: u32) {
+        if let Some(wanted) = &mut self.wanted {
+            wanted.any |= promised != 0 && charged <= OVERHEAD;
         }
     }
 
@@ -365,6 +387,7 @@ impl Socket {
         let drained = none || empty || share.spare;
         let was_scarce = core::mem::take(&mut self.scarce);
         let there = match &self.wanted {
+            Some(wanted) if wanted.any => true,
             Some(wanted) if wanted.several => self.free_for_all() >= wanted.bytes,
             Some(wanted) => self.room_for(wanted.share.as_ref()).free >= wanted.bytes,
             None => false,

@@ -26,12 +26,7 @@ pub const fn left(free: u32, peer: u32, host: u32, net: u32) -> u32 {
     } else {
         of_net
     };
-    let of_host = if of_host < of_net { of_host } else { of_net };
-    if of_peer < of_host {
-        of_peer
-    } else {
-        of_host
-    }
+    smaller(of_peer, smaller(of_host, of_net))
 }
 
 /// How many more bytes may be taken of so many free ones by who may have so many times as much as
@@ -45,71 +40,46 @@ const fn share(free: u32, times: u64, has: u32) -> u32 {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::left;
-
-    /// Takes all that a peer may have, one byte at a time; returns what it has.
-    fn greedy(free: &mut u32, host: &mut u32, net: &mut u32) -> u32 {
-        let mut peer = 0;
-        while left(*free, peer, *host, *net) != 0 {
-            (*free, peer, *host, *net) = (*free - 1, peer + 1, *host + 1, *net + 1);
-        }
-        peer
-    }
-
-    #[test]
-    fn a_peer_leaves_as_much_as_it_takes() {
-        let mut free = 6000;
-        for has in [3000, 1500, 750] {
-            assert_eq!(greedy(&mut free, &mut 0, &mut 0), has);
-        }
-    }
-
-    #[test]
-    fn an_address_with_many_ports_leaves_a_third() {
-        let (mut free, mut host, mut net) = (6000, 0, 0);
-        assert_eq!(greedy(&mut free, &mut host, &mut net), 3000);
-        // A byte is lost where thirds are rounded.
-        assert!((999..=1000).contains(&greedy(&mut free, &mut host, &mut net)));
-        assert!(greedy(&mut free, &mut host, &mut net) <= 1);
-        assert!(greedy(&mut free, &mut 0, &mut net) >= 400);
-        assert!(greedy(&mut free, &mut 0, &mut 0) >= 600);
-    }
-
-    #[test]
-    fn a_network_with_many_addresses_leaves_a_fifth() {
-        let (mut free, mut net, mut least) = (6_000_000, 0, 0);
-        for _ in 0..12 {
-            // Each leaves something to the next one.
-            let more = greedy(&mut free, &mut 0, &mut net);
-            assert!(more >= least / 4, "{more} after {least}");
-            least = more;
-        }
-        for _ in 0..1000 {
-            greedy(&mut free, &mut 0, &mut net);
-        }
-        assert!((1_200_000..1_201_000).contains(&free), "{free}");
-        let more = greedy(&mut free, &mut 0, &mut 0);
-        assert!(more.abs_diff(free) <= 1, "{more} of a fifth, {free} left");
-    }
-
-    #[test]
-    fn what_is_taken_at_once_is_what_could_be_taken_byte_by_byte() {
-        for (free, peer, host, net) in [
-            (6000, 0, 0, 0),
-            (4000, 1000, 2000, 2000),
-            (4000, 1000, 2000, 15_000),
-            (10, 20, 20, 20),
-            (0, 0, 0, 0),
-        ] {
-            let more = left(free, peer, host, net);
-            assert!(more <= free);
-            assert!(more == 0 || peer + more <= free - more);
-            assert!(more == 0 || host + more <= 2 * (free - more));
-            assert!(more == 0 || net + more <= 4 * (free - more));
-        }
-        assert_eq!(left(u32::MAX, 0, 0, 0), u32::MAX / 2);
-        assert_eq!(left(0, u32::MAX, u32::MAX, u32::MAX), 0);
+/// Bytes that a message may take of a send buffer beside those that are free, so that one whose
+/// receiver waits for more of it goes on whatever others have: they may all wait at the same
+/// receiver for its end. `size` the buffer has, `queued` is taken of it, `under_way` of these by
+/// the message, and `free` its peer may take. The receiver has `promised` room for so many bytes
+/// that were not written yet.
+///
+/// Who has filled the buffer leaves a quarter of it beside, and half of what is left of that is for
+/// the next message. While some of it is under way it takes no less than what its peer would have
+/// of the buffer, as there will be more when that has come; when nothing is, any byte.
+#[must_use]
+pub const fn promised(size: u32, queued: u32, free: u32, promised: u32, under_way: u32) -> u32 {
+    let others = queued.saturating_sub(under_way);
+    let most = size.saturating_mul(2);
+    let full = smaller(larger(others, size), most);
+    let left = full.saturating_add(size / 4).saturating_sub(queued);
+    let beside = smaller(promised, left.saturating_sub(under_way) / 2);
+    if under_way == 0 {
+        larger(beside, smaller(promised, free))
+    } else if beside > free {
+        beside
+    } else {
+        0
     }
 }
+
+const fn smaller(a: u32, b: u32) -> u32 {
+    if a < b {
+        a
+    } else {
+        b
+    }
+}
+
+const fn larger(a: u32, b: u32) -> u32 {
+    if a > b {
+        a
+    } else {
+        b
+    }
+}
+
+#[cfg(test)]
+mod tests;

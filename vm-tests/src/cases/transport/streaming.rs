@@ -13,8 +13,8 @@ use turnstile_socket::{SendOptions, Socket};
 
 use super::content::{self, Ledger};
 use super::support::{
-    addresses, delivered, item, nothing_more, pair, read_once, ready, receive_all, receiver,
-    refused, send_once, sender, unbound, wait_for, PORT,
+    addresses, delivered, item, joined, nothing_more, pair, read_once, ready, receive_all,
+    receiver, refused, send_once, sender, unbound, wait_for, PORT,
 };
 use crate::harness::{Case, Ctx};
 
@@ -491,36 +491,53 @@ fn passed_at_the_sender(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// More long messages to one receiver than the send buffer has room for. Each streams, and is read
-/// to its end before the others: what the others have of the send buffer does not keep it from
-/// coming.
+/// More long messages than the send buffer has room for, to one receiver, and to two that both fill
+/// it. Each streams, and is read to its end before the others: what the others have of the send
+/// buffer does not keep it from coming.
 fn beside_each_other(_: &mut Ctx) -> Result<()> {
     // Where the processor is slow and shared, each wake-up of a dozen threads takes a while.
-    const LONG: usize = 256 << 10;
+    const LONG: u64 = 128 << 10;
     const COUNT: u64 = 12;
+    const ROUNDS: u64 = 8;
     let net = pair()?;
-    for (family, domain) in [(0, Domain::IPV4), (1, Domain::IPV6)] {
-        let there = addresses(&net.hosts[1])[family];
-        let to = receiver(&net.hosts[1].ns)?;
-        to.set_recv_buffer_size(128 << 10)?;
+    for round in 0..ROUNDS {
+        let there = addresses(&net.hosts[1])[round as usize % 2];
+        let domain = Domain::for_address(there);
         let from = unbound(&net.hosts[0].ns, domain)?;
-        from.set_send_buffer_size(128 << 10)?;
-        let mut long = Vec::new();
-        for number in 1..=COUNT {
-            let from = from.try_clone()?;
-            long.push(std::thread::spawn(move || {
-                from.send_to(&content::content(number, LONG), &there.into())
+        from.set_send_buffer_size(64 << 10)?;
+        let (mut to, mut long, mut readers) = (Vec::new(), Vec::new(), Vec::new());
+        for port in 0..1 + round as u16 / 2 % 2 {
+            let mut there = there;
+            there.set_port(PORT + port);
+            let socket =
+                super::support::socket(&net.hosts[1].ns, &format!("[::]:{}", PORT + port))?;
+            socket.set_recv_buffer_size(64 << 10)?;
+            for number in 1..=COUNT {
+                // Different lengths leave different rests of the buffer.
+                let length = (LONG + 1009 * number * (round + 1)) as usize;
+                let (from, number) = (from.try_clone()?, u64::from(port) * 100 + number);
+                long.push(std::thread::spawn(move || -> Result<()> {
+                    let sent = from.send_to(&content::content(number, length), &there.into());
+                    let sent = sent.with_context(|| format!("{there}: message {number}"))?;
+                    ensure!(sent == length, "{there}: {sent} of message {number}");
+                    Ok(())
+                }));
+            }
+            to.push(socket);
+        }
+        for (socket, port) in to.into_iter().zip(0..) {
+            // They have what they can have of both buffers.
+            filled(&socket)?;
+            readers.push(std::thread::spawn(move || -> Result<()> {
+                let length = |number| (LONG + 1009 * number * (round + 1)) as usize;
+                let all = (1..=COUNT).map(|number| (port * 100 + number, length(number)));
+                receive_all(&socket, &mut Ledger::of(all))
             }));
         }
-        // They have what they can have of both buffers.
-        filled(&to)?;
-        let mut ledger = Ledger::of((1..=COUNT).map(|number| (number, LONG)));
-        let received = receive_all(&to, &mut ledger);
-        for long in long {
-            let sent = long.join().map_err(|_| anyhow!("the thread panicked"))?;
-            ensure!(sent? == LONG, "{there}: a part of one");
+        // Who reads says more than who writes, and knows it sooner.
+        for thread in readers.into_iter().chain(long) {
+            joined(thread).with_context(|| format!("round {round}, to {there}"))?;
         }
-        received.with_context(|| there.to_string())?;
     }
     Ok(())
 }
