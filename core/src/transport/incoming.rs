@@ -129,8 +129,13 @@ pub(crate) struct In<I> {
     pub(crate) answers: u8,
     /// Its packets are sealed.
     pub(crate) sealed: bool,
-    /// A SYNC that showed its sender's address has said what is known of it. Others may be forged.
+    /// A SYNC that showed its sender's address has said what is known of it, or a sealed one has.
+    /// Others may be forged, whatever shows the address: nothing is delivered or acknowledged.
     pub(crate) sure: bool,
+    /// What its SYNC wished for: REN's grants and a priority, whether it is granted or not.
+    pub(crate) wished: (bool, Option<u8>),
+    /// It was asked for a SYNC that shows its address before this, and is not again.
+    pub(crate) challenged: Nanos,
     /// A SYNC of it has echoed a CHALLENGE.
     pub(crate) echoed: bool,
     /// Of one that is sealed: something was sealed with the number that was drawn for it here, so
@@ -255,6 +260,8 @@ impl<I> In<I> {
             answers: 0,
             sealed: false,
             sure: false,
+            wished: (sync.ren, sync.priority),
+            challenged: Nanos::ZERO,
             echoed: false,
             fresh: true,
             patience: sync.patience,
@@ -294,6 +301,12 @@ impl<I> In<I> {
             noted_remaining: 0,
             updated: now,
         }
+    }
+
+    /// Whether its sender's address and what it begins with are known: it may be delivered.
+    #[inline]
+    pub(crate) fn is_believed(&self) -> bool {
+        self.proven && self.sure
     }
 
     /// Whether what is sent because of it is bounded: nobody may be there any more, or ever was.
@@ -388,21 +401,21 @@ impl<I> In<I> {
             || self.told_length != sync.length.is_some()
             || sync.length.is_some() && self.length != sync.length
             || self.coflow != sync.coflow
-            || self.wish != sync.priority
-            || self.ren != sync.ren;
+            || self.wished != (sync.ren, sync.priority);
         (other, other || self.mss != u32::from(sync.mss))
     }
 
     /// A SYNC that shows its sender's address counts for what it says, in place of that which the
-    /// message began with.
-    pub(crate) fn correct(&mut self, now: Nanos, sync: &Sync, announced: u32) {
+    /// message began with. `false`: another one has done so before.
+    pub(crate) fn correct(&mut self, now: Nanos, sync: &Sync, announced: u32) -> bool {
         if core::mem::replace(&mut self.sure, true) {
-            return;
+            return false;
         }
         self.mss = u32::from(sync.mss);
         self.patience = sync.patience;
         self.deadline = deadline(now, sync);
         self.announced = announced;
+        true
     }
 
     /// A token was sent with a secret timestamp.
@@ -584,9 +597,15 @@ impl<I> In<I> {
         }
     }
 
-    /// A stranger has not answered the first tokens, which may be lost.
-    pub(crate) fn is_unanswered(&self, now: Nanos) -> bool {
-        !self.proven && self.half_rounds == 0 && now >= self.half_until
+    /// No SYNC has shown whose it is, and what was sent to it may be lost.
+    fn is_round_over(&self, now: Nanos) -> bool {
+        !self.is_believed() && now >= self.half_until
+    }
+
+    /// Such a one is to be asked for a SYNC: again and again, but where many messages are half open
+    /// only once, until it sends a SYNC by itself.
+    pub(crate) fn is_unanswered(&self, now: Nanos, crowded: bool) -> bool {
+        (!crowded || self.half_rounds == 0) && self.is_round_over(now)
     }
 
     /// A grant is due for which nothing need have come.
@@ -675,7 +694,7 @@ impl<I> In<I> {
             }
             self.unscheduled = 0;
         }
-        if !self.proven && now >= self.half_until {
+        if self.is_round_over(now) {
             self.half_base = self.ledger.next();
             self.half_rounds = self.half_rounds.saturating_add(1);
             let doubled = self.half_rounds.saturating_sub(EAGER_ROUNDS).min(16);
@@ -724,7 +743,7 @@ impl<I> In<I> {
     pub(crate) fn next_clock(&self, now: Nanos, base_rtt: Nanos) -> Nanos {
         let mut next = self.tick.get().unwrap_or(Nanos::MAX);
         // A stranger's message may have come as a whole, and is not delivered.
-        if self.missing() != 0 || !self.proven {
+        if self.missing() != 0 || !self.is_believed() {
             next = next.min(self.progress.next());
         }
         if let Some(due) = self.gaps.due(self.rtt(base_rtt)) {
@@ -733,7 +752,7 @@ impl<I> In<I> {
         if self.unscheduled != 0 {
             next = next.min(self.unscheduled_until);
         }
-        if !self.proven {
+        if !self.is_believed() {
             next = next.min(self.half_until);
         }
         if self.is_vain() && self.missing() != 0 {

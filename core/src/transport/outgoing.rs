@@ -56,6 +56,8 @@ pub(crate) struct Out<O> {
     pub(crate) available: u32,
     /// Bytes below this were sent.
     pub(crate) sent: u32,
+    /// Before it began again, bytes below this were.
+    sent_before: u32,
     /// Bytes below this were acknowledged.
     pub(crate) received: u32,
     /// The peer's window: it wants bytes below this.
@@ -192,6 +194,7 @@ impl<O> Out<O> {
             told: what.length.is_some(),
             available: what.available,
             sent: 0,
+            sent_before: 0,
             received: 0,
             window: MAX_LENGTH,
             mss: u32::from(what.mss),
@@ -475,6 +478,7 @@ impl<O> Out<O> {
             return false;
         }
         self.open = false;
+        self.sent_before = self.sent_ever();
         self.sent = 0;
         self.named.clear();
         self.resent.clear();
@@ -484,11 +488,18 @@ impl<O> Out<O> {
         true
     }
 
+    /// Bytes below this were sent, if not since it began again, then before.
+    pub(crate) fn sent_ever(&self) -> u32 {
+        self.sent.max(self.sent_before)
+    }
+
     /// Handles an ACK. `true` if it has news. Contradictory values are ignored.
     pub(crate) fn acknowledged(&mut self, now: Nanos, received: u32, window: u32) -> bool {
-        if received > self.sent {
+        if received > self.sent_ever() {
             return false;
         }
+        // What was sent before it began again has come in the end.
+        self.sent = self.sent.max(received);
         // The first one may lower the window, which was not known before.
         let window = if self.window == MAX_LENGTH && window < MAX_LENGTH {
             window.max(received)

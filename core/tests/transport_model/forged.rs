@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use turnstile_core::transport::config::Config;
+use turnstile_core::transport::host::Failure;
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::wire::*;
 
@@ -155,5 +156,244 @@ fn among_losses() {
         let it = &network.registry.messages[message];
         let result = it.result.map(|(_, result)| result);
         assert_eq!(result, Some(Ok(())), "seed {seed}");
+    }
+}
+
+/// A stranger's or an acquaintance's message whose first packets are lost, all that it sends for
+/// some ns, and what somebody who has seen the SYNC sends to the receiver.
+struct Attempt {
+    network: Network,
+    message: usize,
+    begin: u64,
+    honest: Sync,
+}
+
+impl Attempt {
+    fn new(known: bool, length: u32, lost: u64) -> Self {
+        let begin = |network: &mut Network| {
+            if known {
+                network.acquaint([(1, 0)]);
+            }
+            let begin = network.now + 1000;
+            (network.send_at(begin, 1, 0, length), begin)
+        };
+        // The cookie is that of a twin.
+        let mut twin = star(1, &Config::DEFAULT, 4, link(), false);
+        let seen: Rc<Cell<Option<Sync>>> = Rc::default();
+        let tap = seen.clone();
+        begin(&mut twin);
+        twin.tap = Some(Box::new(move |_, packet| {
+            if let Packet::Sync(sync) = packet.packet {
+                tap.set(tap.get().or(Some(sync)));
+            }
+        }));
+        twin.run_until(twin.now + 100_000);
+        let mut network = star(1, &Config::DEFAULT, 4, link(), false);
+        let (message, begin) = begin(&mut network);
+        if lost != 0 {
+            network.set_loss(2, 1_000_000);
+            network.run_until(begin + lost);
+            network.set_loss(2, 0);
+        }
+        network.run_until(begin + 2000);
+        Self {
+            network,
+            message,
+            begin,
+            honest: seen.get().unwrap(),
+        }
+    }
+
+    fn end(mut self) -> (Option<u64>, Option<Result<(), Failure>>) {
+        self.network.run_to_the_end(self.begin + 400 * SECOND);
+        let it = &self.network.registry.messages[self.message];
+        let took = it.delivered.map(|at| (at - self.begin) / 1000);
+        (took, it.result.map(|(_, result)| result))
+    }
+}
+
+/// The right SYNC is lost, and what comes before its repetition is forged.
+#[test]
+fn the_right_one_is_lost() {
+    type Change = fn(Sync) -> Sync;
+    let changes: [(&str, Change); 8] = [
+        ("source", |sync| Sync { source: 7, ..sync }),
+        ("port", |sync| Sync {
+            destination: 8,
+            ..sync
+        }),
+        ("coflow", |sync| Sync { coflow: 9, ..sync }),
+        ("shorter", |sync| Sync {
+            length: sync.length.map(|length| length / 2),
+            unscheduled: 0,
+            ..sync
+        }),
+        ("longer", |sync| Sync {
+            length: sync.length.map(|length| length * 2),
+            ..sync
+        }),
+        ("none", |sync| Sync {
+            length: None,
+            unscheduled: 0,
+            ..sync
+        }),
+        ("mss", |sync| Sync { mss: 256, ..sync }),
+        ("same", |sync| sync),
+    ];
+    for known in [true, false] {
+        for length in [1000, 100_000, 5_000_000] {
+            for lost in [500, 0] {
+                let (alone, _) = Attempt::new(known, length, lost).end();
+                let alone = alone.unwrap();
+                for (name, change) in changes {
+                    let mut it = Attempt::new(known, length, lost);
+                    let forged = change(Sync {
+                        echo: 0,
+                        ..it.honest
+                    });
+                    it.network.inject(1, 0, Packet::Sync(forged), None);
+                    let (took, result) = it.end();
+                    assert!(
+                        result == Some(Ok(())) && took.is_some_and(|us| us < 2 * alone + 5000),
+                        "known {known}, {length} bytes, lost {lost}, {name}: {result:?} after \
+                         {took:?} us; alone {alone}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A message that the port refuses is not delivered to another port.
+#[test]
+fn to_another_port() {
+    for lost in [500, 0] {
+        for length in [1000, 100_000] {
+            let mut it = Attempt::new(false, length, lost);
+            let forged = Sync {
+                destination: 8,
+                ..it.honest
+            };
+            let port = it.honest.destination;
+            it.network
+                .set_port(0, port, host::Policy::Refuse(ResetCode::NoSocket));
+            it.network.inject(1, 0, Packet::Sync(forged), None);
+            let (took, result) = it.end();
+            let refused = Some(Err(Failure::Reset(ResetCode::NoSocket)));
+            assert!(
+                took.is_none() && result == refused,
+                "{length} bytes, lost {lost}: {result:?} after {took:?} us"
+            );
+        }
+    }
+}
+
+/// Somebody guesses at tokens in a stranger's name until guesses count no more, and for a while
+/// nothing reaches the stranger.
+#[test]
+fn guesses_and_an_outage() {
+    for outage in [100, 1000, 10_000, 100_000] {
+        let mut it = Attempt::new(false, 20_000, 0);
+        it.network.run_until(it.begin + 16_500);
+        for token in 0..64 {
+            let data = Data {
+                cookie: it.honest.cookie,
+                token,
+                timestamp: 1,
+                offset: 0,
+                len: 1,
+                flags: 0,
+            };
+            let payload = host::Payload {
+                message: it.message,
+                offset: 0,
+                len: 1,
+            };
+            it.network.inject(1, 0, Packet::Data(data), Some(payload));
+        }
+        for node in [0, 3] {
+            it.network.set_loss(node, 1_000_000);
+        }
+        it.network.run_until(it.begin + 16_500 + outage * 1000);
+        for node in [0, 3] {
+            it.network.set_loss(node, 0);
+        }
+        let (took, result) = it.end();
+        assert!(
+            result == Some(Ok(())) && took.is_some_and(|us| us < 3 * outage + 20_000),
+            "outage {outage} us: {result:?} after {took:?} us"
+        );
+    }
+}
+
+/// A FIN that comes before the SYNC is answered with RESET: what was sent before that comes all the
+/// same, and the sender believes that it has.
+#[test]
+fn an_end_before_the_beginning() {
+    for length in [1000, 20_000, 100_000] {
+        let mut it = Attempt::new(true, length, 0);
+        let fin = Fin {
+            cookie: it.honest.cookie,
+            length: length + 1,
+        };
+        it.network.inject(1, 0, Packet::Fin(fin), None);
+        let begin = it.begin;
+        let message = it.message;
+        it.network.run_to_the_end(begin + 400 * SECOND);
+        let it = &it.network.registry.messages[message];
+        let ended = it.result.map(|(at, result)| ((at - begin) / 1000, result));
+        assert!(
+            matches!(ended, Some((us, Ok(()))) if us < 10_000),
+            "{length} bytes: {ended:?}; delivered {:?}",
+            it.delivered
+        );
+    }
+}
+
+/// No attacker: the receiver's options change while a stranger's message is under way.
+#[test]
+fn options_that_change_are_no_contradiction() {
+    use turnstile_core::transport::uapi;
+    let top = Config::DEFAULT;
+    let ren = Config {
+        policy: uapi::POLICY_REN,
+        ..top
+    };
+    let wish = Config {
+        sender_priority: 1,
+        ..top
+    };
+    for (name, before, after) in [
+        ("ren to top", ren, top),
+        ("top to ren", top, ren),
+        ("sender-priority to ignore", wish, top),
+        ("ignore to sender-priority", top, wish),
+    ] {
+        for known in [true, false] {
+            let mut network = star(1, &before, 4, link(), false);
+            if known {
+                network.acquaint([(1, 0)]);
+            }
+            let begin = network.now + 1000;
+            let what = turnstile_core::transport::host::Outgoing {
+                priority: Some(3),
+                ..network.plain(5_000_000)
+            };
+            let message = network.send_as(begin, 1, 0, 5_000_000, what);
+            network.run_until(begin + 2_000_000);
+            let config = after.validate(Some(1_250_000_000)).unwrap();
+            network.with(0, |endpoint, io, now, _| {
+                endpoint.configure(Nanos(now), &config, io);
+            });
+            for (loss, until) in [(1_000_000, 6_000_000), (0, 400 * SECOND)] {
+                for node in [0, 2] {
+                    network.set_loss(node, loss);
+                }
+                network.run_until(begin + until);
+            }
+            let it = &network.registry.messages[message];
+            let result = it.result.map(|(_, result)| result);
+            assert_eq!(result, Some(Ok(())), "{name}, known {known}");
+        }
     }
 }

@@ -11,6 +11,9 @@ use crate::transport::host::{Failure, Refusal, Sender};
 use crate::transport::wire::{Sync, SYNC_LEN};
 use crate::units::Rate;
 
+/// A message comes soon if the link carries it in so many round trips.
+const SOON: u32 = 4;
+
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     // Not inlined, so that what it needs of the stack is not needed for each packet.
     #[inline(never)]
@@ -119,15 +122,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             }
         };
-        let opened = (user, window, proof, first);
+        let opened = (user, window, proof, first, wished);
         self.begin(at, from, sync, (index, peer, hash), opened, host);
     }
 
     /// Whether a SYNC is of another message than the one that a message began with, or differs in
     /// anything: then one of the two is forged, and who shows its address first is right.
     fn is_in_doubt(&self, index: u32, sync: &Sync) -> (bool, bool) {
-        let message = self.ins.get(index).filter(|it| !it.sure && !it.sealed);
-        message.map_or((false, false), |it| it.differs(&self.granted(sync)))
+        let message = self.ins.get(index).filter(|it| !it.sure);
+        message.map_or((false, false), |it| it.differs(sync))
     }
 
     /// How many more messages may come in.
@@ -198,7 +201,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         from: &Address,
         sync: &Sync,
         (index, peer, hash): (u32, u32, u32),
-        (user, window, proof, first): (I, u32, Proof, Option<u16>),
+        (user, window, proof, first, wished): (I, u32, Proof, Option<u16>, (bool, Option<u8>)),
         host: &mut H,
     ) {
         let number = self.next_number();
@@ -222,7 +225,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             message.grant = sync.ren.then_some(now + rtt).into();
             message.link = link;
             message.half_open = half_open;
-            message.sure = !half_open;
+            message.sure = !half_open || message.sealed;
+            message.wished = wished;
             message.ticketed = proof == Proof::Ticket;
             message.echoed = proof == Proof::Echo;
             // A sealed SYNC may be an old one that somebody sends again.
@@ -255,10 +259,26 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         if narrow {
             self.in_ack(now, index, host);
-            self.challenge_who_waits(now, index, host);
+        }
+        if self.is_asked_at_once(index, link) {
+            // Before its tokens, so that the answer comes before the data.
+            self.challenge(now, index, host);
         }
         self.schedule(now, index);
         self.arm(now, index);
+    }
+
+    /// Whether a stranger is asked for a SYNC that shows its address before anything else of its
+    /// message comes: there is no window for that, or all of it comes in a few round trips, at the
+    /// end of which nobody should have to wait for the answer.
+    fn is_asked_at_once(&self, index: u32, link: u32) -> bool {
+        let Some(message) = self.ins.get(index).filter(|message| !message.sure) else {
+            return false;
+        };
+        let soon = self.config.base_bytes(self.links.speed(link));
+        let soon = soon.saturating_mul(SOON);
+        let short = message.length.is_some_and(|length| length <= soon);
+        message.window == 0 || short
     }
 
     /// Makes a message and puts it into the slab, in a function of its own: a message is large, and
@@ -340,7 +360,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let from = message.from;
         // That of a sealed one counts when it is opened.
         let (proven, link) = (message.proven, message.link);
-        let strange = (message.is_bounded() || !message.sure) && !message.sealed;
+        let strange = message.is_bounded() && !message.sealed || !message.sure;
         self.credit(index, &from, SYNC_LEN as u32);
         let shown = if strange {
             self.proof(now, &from, sync)
@@ -358,12 +378,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         if shown != Proof::None {
             let announced = self.free_bytes(&self.granted(sync), &from, link);
-            if let Some(message) = self.ins.get_mut(index) {
-                message.correct(now, sync, announced);
+            let message = self.ins.get_mut(index);
+            let first = message.is_some_and(|it| it.correct(now, sync, announced));
+            let ended = match proven {
+                true => first && self.hand_over(now, index, host),
+                false => self.believe(now, index, host),
+            };
+            if ended {
+                return;
             }
-        }
-        if shown != Proof::None && self.believe(now, index, host) {
-            return;
         }
         if self.ins.get(index).is_some_and(|it| it.unanswered) {
             self.challenge(now, index, host);
@@ -371,14 +394,18 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        if !message.proven {
-            // For one that has shown it there was no memory: it shows it again with the next SYNC.
-            if shown == Proof::None && !(message.sealed && message.fresh) {
-                self.challenge(now, index, host);
-            }
+        let (proven, believed) = (message.proven, message.is_believed());
+        // For one that has shown it there was no memory: it shows it again with the next SYNC.
+        if !believed && shown == Proof::None && !(message.sealed && message.fresh) {
+            self.challenge(now, index, host);
+        }
+        if !proven {
             self.schedule(now, index);
             return self.arm(now, index);
         }
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
         if sync.probe {
             if many_silent {
                 message.asked();
@@ -403,9 +430,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if message.ren && closed && message.missing() != 0 {
             message.grant = Maybe::some(Nanos(0));
         }
-        // What came may be forged as long as nobody knows whose it is: the right bytes may have to
-        // come once more.
-        message.acked = match message.proven {
+        // What came may be forged as long as nobody knows whose it is, or to another port: the
+        // right bytes may have to come once more.
+        message.acked = match message.is_believed() {
             true => message.ranges.contiguous(),
             false => 0,
         };

@@ -105,14 +105,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         message.gaps.came(at.now, &message.ranges, token);
         let now_contiguous = message.ranges.contiguous();
-        if now_contiguous > contiguous && message.proven {
+        let believed = message.is_believed();
+        if now_contiguous > contiguous && believed {
             host.in_progress(id, &mut message.user, now_contiguous);
         }
         if message.is_complete() {
             return self.complete(at.now, index, host);
         }
         let batch = message.mss.saturating_mul(ACK_PACKETS);
-        let acknowledge = message.proven && now_contiguous.saturating_sub(message.acked) >= batch;
+        let acknowledge = believed && now_contiguous.saturating_sub(message.acked) >= batch;
         let ren = message.ren;
         let spans = message.resend(at.now, self.config.base_rtt);
         if acknowledge {
@@ -135,9 +136,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.arm(at.now, index);
     }
 
-    /// All of a message has come. A stranger's is delivered when it has proved its address.
+    /// All of a message has come. It is delivered when a SYNC has shown whose it is.
     fn complete<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
-        if self.ins.get(index).is_some_and(|message| message.proven) {
+        if self.ins.get(index).is_some_and(In::is_believed) {
             return self.in_done(now, index, host);
         }
         self.challenge(now, index, host);
@@ -149,8 +150,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Something contradicts what a message began with, of which no SYNC has shown its address yet:
     /// that may have been forged, and the right SYNC will say.
     fn asks_if_unsure<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) -> bool {
-        let message = self.ins.get(index);
-        let unsure = message.is_some_and(|it| !it.sure && !it.sealed);
+        let unsure = self.ins.get(index).is_some_and(|it| !it.sure);
         if unsure {
             self.challenge(now, index, host);
         }

@@ -513,7 +513,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if out.is_over(at.now) && !ack.last {
             return self.stray(false);
         }
-        if ack.received > out.sent || ack.last && out.length != Some(ack.received) {
+        if ack.received > out.sent_ever() || ack.last && out.length != Some(ack.received) {
             return self.stats.count(Counter::SignalContradiction);
         }
         let (before, first, peer) = (out.received, !out.open, out.peer);

@@ -92,10 +92,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     fn on_in_timer<H: Host<O, I>>(&mut self, at: At, index: u32, host: &mut H) -> u32 {
         self.in_timers.remove(index);
         let (base, rto) = (self.config.base_rtt, self.config.rto);
+        let crowded = self.is_crowded();
         let Some(message) = self.ins.get_mut(index) else {
             return 0;
         };
-        let unanswered = message.is_unanswered(at.now);
+        let unanswered = message.is_unanswered(at.now, crowded);
         if at.now >= message.heard + self.config.timeout {
             self.tell_sender_reset(index, ResetCode::Unknown, host);
             self.in_failed(at.now, index, Failure::TimedOut, host);

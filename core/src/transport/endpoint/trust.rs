@@ -6,7 +6,9 @@
 //! number and timestamp are secret ([`Endpoint::stamp`]); a SYNC that echoes a CHALLENGE; a SYNC
 //! with a *ticket*. All that is sent because of a stranger's message passes
 //! [`Endpoint::send_back`], which sends at most three times the bytes that came of it (as RFC 9000,
-//! section 8); and nothing of it is delivered or remembered.
+//! section 8); and nothing of it is delivered or remembered. Nor is it before a SYNC has shown the
+//! address ([`In::is_believed`]): the answer to a token says nothing of the length and the ports
+//! that the message began with.
 //!
 //! A ticket (as the token of RFC 9000, section 8.1.3, and the cookie of RFC 7413) is sent to each
 //! sender that has proved its address and showed none. The sender keeps it, and shows it in the
@@ -136,8 +138,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.signal_back(index, class, packet, host)
     }
 
-    /// A message's sender has proved its address: the user may have what has come. `true`: that was
-    /// all, and the message has ended.
+    /// A message's sender has proved its address. If a SYNC has done that the user may have what
+    /// has come; `true`: that was all, and the message has ended.
     pub(super) fn believe<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) -> bool {
         let id = self.in_id(index);
         let Some(message) = self.ins.get_mut(index) else {
@@ -148,11 +150,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         message.proven = true;
         self.turns.give_back(&mut message.turn);
-        let contiguous = message.ranges.contiguous();
-        if contiguous != 0 {
-            host.in_progress(id, &mut message.user, contiguous);
-        }
-        let complete = message.is_complete();
         if core::mem::take(&mut message.half_open) {
             self.half_open = self.half_open.saturating_sub(1);
             if let Some(peer) = self.peers.all.get_mut(message.peer) {
@@ -163,6 +160,31 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.give_ticket(now, index, host);
         self.count_proven(index);
         self.note_progress(index);
+        if self.ins.get(index).is_some_and(|message| !message.sure) {
+            // Only the answer to a token has.
+            self.challenge(now, index, host);
+        }
+        self.hand_over(now, index, host)
+    }
+
+    /// The user may have what has come of a message, if it is [believed](In::is_believed) now.
+    /// `true`: that was all, and the message has ended.
+    pub(super) fn hand_over<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        host: &mut H,
+    ) -> bool {
+        let id = self.in_id(index);
+        let message = self.ins.get_mut(index).filter(|it| it.is_believed());
+        let Some(message) = message else {
+            return false;
+        };
+        let contiguous = message.ranges.contiguous();
+        if contiguous != 0 {
+            host.in_progress(id, &mut message.user, contiguous);
+        }
+        let complete = message.is_complete();
         if complete {
             self.in_done(now, index, host);
         }
@@ -345,12 +367,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    fn echo_of(&self, epoch: u64, from: &Address, cookie: Cookie, ports: (u16, u16)) -> u64 {
+    /// What a SYNC has to echo. It says nothing of the ports: those that the message began with may
+    /// be forged.
+    fn echo_of(&self, epoch: u64, from: &Address, cookie: Cookie) -> u64 {
         let secret = self.keyed(cookie.0, from, purpose::CHALLENGE);
-        let ports = (u32::from(ports.0) << 16) | u32::from(ports.1);
-        self.key
-            .hash([secret, epoch], purpose::CHALLENGE, ports)
-            .max(1)
+        self.key.hash([secret, epoch], purpose::CHALLENGE, 0).max(1)
     }
 
     /// Whether a SYNC echoes a CHALLENGE that was sent not long ago.
@@ -358,8 +379,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if sync.echo == 0 {
             return false;
         }
-        let (epoch, ports) = (now.0 >> EPOCH_BITS, (sync.source, sync.destination));
-        let right = |epoch| sync.echo == self.echo_of(epoch, from, sync.cookie, ports);
+        let epoch = now.0 >> EPOCH_BITS;
+        let right = |epoch| sync.echo == self.echo_of(epoch, from, sync.cookie);
         let right = right(epoch) || right(epoch.wrapping_sub(1));
         self.stats.count(if right {
             Counter::EchoReceived
@@ -370,8 +391,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// The CHALLENGE for a message.
-    fn challenge_of(&self, now: Nanos, to: &Address, cookie: Cookie, ports: (u16, u16)) -> Packet {
-        let echo = self.echo_of(now.0 >> EPOCH_BITS, to, cookie, ports);
+    fn challenge_of(&self, now: Nanos, to: &Address, cookie: Cookie) -> Packet {
+        let echo = self.echo_of(now.0 >> EPOCH_BITS, to, cookie);
         Packet::Challenge(Challenge {
             cookie,
             echo,
@@ -390,34 +411,24 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if !self.may_answer(at, from, Kind::Challenge, wire::CHALLENGE_LEN) {
             return self.stats.count(Counter::ChallengeSuppressed);
         }
-        let ports = (sync.source, sync.destination);
-        let challenge = self.challenge_of(at.now, from, sync.cookie, ports);
+        let challenge = self.challenge_of(at.now, from, sync.cookie);
         self.stats.count(Counter::ChallengeSent);
         self.answer_stray(from, &challenge, host);
     }
 
-    /// All of a stranger's message has come: asks for a proof.
+    /// Asks a stranger for a SYNC that shows its address, once in a round trip.
     pub(super) fn challenge<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
-        let Some(message) = self.ins.get(index) else {
+        let message = self.ins.get(index).filter(|it| now >= it.challenged);
+        let Some((from, cookie)) = message.map(|it| (it.from, it.cookie)) else {
             return;
         };
-        let (from, cookie) = (message.from, message.cookie);
-        let challenge = self.challenge_of(now, &from, cookie, message.ports());
+        let challenge = self.challenge_of(now, &from, cookie);
         if self.send_back(index, Class::Signal, &challenge, host) {
             self.stats.count(Counter::ChallengeSent);
-        }
-    }
-
-    /// A stranger's message that has no window is asked for a proof: nothing else of it can come.
-    pub(super) fn challenge_who_waits<H: Host<O, I>>(
-        &mut self,
-        now: Nanos,
-        index: u32,
-        host: &mut H,
-    ) {
-        let message = self.ins.get(index);
-        if message.is_some_and(|it| !it.proven && it.window == 0) {
-            self.challenge(now, index, host);
+            let base = self.config.base_rtt;
+            if let Some(message) = self.ins.get_mut(index) {
+                message.challenged = now + message.rtt(base);
+            }
         }
     }
 

@@ -588,7 +588,8 @@ fn guesses_of_a_token_end() {
         now = now.max(endpoint.next_timer().unwrap());
         endpoint.timer(now, now.0 as u32, &mut io);
     }
-    let token = tokens(&io.take())[0];
+    let sent = io.take();
+    let (token, number) = (tokens(&sent)[0], echo(&sent).expect("a CHALLENGE"));
     for guess in 0..64 {
         assert!(!endpoint.ins.get_mut(0).unwrap().proven);
         let wrong = wire::Token {
@@ -602,8 +603,7 @@ fn guesses_of_a_token_end() {
     assert!(!endpoint.ins.get_mut(0).unwrap().proven);
     assert_eq!(endpoint.stats().get(Counter::DataUnasked), 65);
     let mut again = sync(7, 10_000);
-    endpoint.receive(now, &from, Packet::Sync(again), &mut io);
-    again.echo = echo(&io.take()).expect("a CHALLENGE");
+    again.echo = number;
     endpoint.receive(now, &from, Packet::Sync(again), &mut io);
     assert!(endpoint.ins.get_mut(0).unwrap().proven);
 }
@@ -703,25 +703,24 @@ fn a_receiver_that_answers_has_a_ticket_for_its_reply() {
         ticket: true,
     });
     let shown = |server: &mut Messages, io: &mut Io| {
-        io.take();
+        let before = io.take();
         let id = send(server, &from, io).unwrap();
         let first = io.take()[0];
         server.abort(NOW, id, io);
         match first {
-            Packet::Sync(sync) => sync.echo,
+            Packet::Sync(sync) => (sync.echo, before),
             other => panic!("{other:?}"),
         }
     };
     server.receive(NOW, &from, Packet::Sync(sync(7, 10_000)), &mut io);
     server.receive(NOW, &from, ticket, &mut io);
-    assert_eq!(shown(&mut server, &mut io), 0, "a stranger's");
+    let (shows, sent) = shown(&mut server, &mut io);
+    assert_eq!(shows, 0, "a stranger's");
     let mut again = sync(7, 10_000);
-    again.echo = 1;
-    server.receive(NOW, &from, Packet::Sync(again), &mut io);
-    again.echo = echo(&io.take()).expect("a CHALLENGE");
+    again.echo = echo(&sent).expect("a CHALLENGE");
     server.receive(NOW, &from, Packet::Sync(again), &mut io);
     server.receive(NOW, &from, ticket, &mut io);
-    assert_eq!(shown(&mut server, &mut io), 99);
+    assert_eq!(shown(&mut server, &mut io).0, 99);
 
     // Also when the message is over, as short ones soon are.
     let (mut server, mut io) = new(&with_unscheduled());
@@ -730,9 +729,9 @@ fn a_receiver_that_answers_has_a_ticket_for_its_reply() {
     }
     assert_eq!(server.counts(), (0, 0, 1));
     server.receive(NOW, &host(2, false), ticket, &mut io);
-    assert_eq!(shown(&mut server, &mut io), 0, "of another address");
+    assert_eq!(shown(&mut server, &mut io).0, 0, "of another address");
     server.receive(NOW, &from, ticket, &mut io);
-    assert_eq!(shown(&mut server, &mut io), 99);
+    assert_eq!(shown(&mut server, &mut io).0, 99);
 }
 
 /// The first message to a host is short, and comes whole without tokens: the reply shows a ticket.
