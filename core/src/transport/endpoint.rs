@@ -44,7 +44,7 @@ use super::slab::Slab;
 use super::stalls::Stalls;
 use super::stats::{Counter, Stats};
 use super::tally::Tally;
-use super::turns::Turns;
+use super::turns::{Order, Turns};
 use super::vain::Vain;
 use super::wire::{
     self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER, SHORT_HEADER,

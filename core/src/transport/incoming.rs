@@ -14,7 +14,7 @@ use super::maybe::{Maybe, MaybeIndex};
 use super::pacer::Jitter;
 use super::progress::{Facts, Progress};
 use super::ranges::{Range, Ranges};
-use super::turns::{Turn, Turns};
+use super::turns::{Order, Turn};
 use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
 use crate::units::Nanos;
 
@@ -494,20 +494,20 @@ impl<I> In<I> {
         now: Nanos,
         (base_rtt, rto): (Nanos, Nanos),
         speed: &Speed,
-        turns: &mut Turns,
+        order: &mut Order<'_>,
     ) {
         let waits = self.again.get().is_some_and(|again| now < again);
         if !self.is_vain() || waits {
             return;
         }
         let next = now + self.rtt(base_rtt).max(self.silent_part(now, rto));
-        let turn = self.take_turn(now, asked_apart(base_rtt, speed), turns);
+        let turn = self.take_turn(now, asked_apart(base_rtt, speed), order);
         self.again = Maybe::some(next.max(turn));
     }
 
     /// Its turn to be asked, among all that are silent.
-    fn take_turn(&mut self, now: Nanos, apart: Nanos, turns: &mut Turns) -> Nanos {
-        turns.take(&mut self.turn, now, apart, !self.proven)
+    fn take_turn(&mut self, now: Nanos, apart: Nanos, order: &mut Order<'_>) -> Nanos {
+        order.take(&mut self.turn, now, apart, !self.proven)
     }
 
     /// A part of the time since anything came, and at most the longest pause.
@@ -541,9 +541,8 @@ impl<I> In<I> {
         }
     }
 
-    /// The sender shows that it is alive and has more to send.
-    pub(crate) fn awake(&mut self, turns: &mut Turns) {
-        turns.give_back(&mut self.turn);
+    /// The sender shows that it is alive and has more to send. Its turn is given back by who calls.
+    pub(crate) fn awake(&mut self) {
         self.busy = true;
         self.idle = false;
         self.silent = 0;
@@ -650,9 +649,9 @@ impl<I> In<I> {
         rto: Nanos,
         ranked: bool,
         speed: &Speed,
-        turns: &mut Turns,
+        order: &mut Order<'_>,
     ) -> (Option<Spans>, u32) {
-        turns.pass(&mut self.turn, now);
+        order.pass(&mut self.turn, now);
         let rtt = self.rtt(base_rtt);
         let apart = match ranked {
             true => asked_apart(base_rtt, speed),
@@ -681,7 +680,7 @@ impl<I> In<I> {
             let silent = if ranked {
                 long
             } else {
-                self.silent >= SILENT_TOKENS || long && turns.are_many(now, rto)
+                self.silent >= SILENT_TOKENS || long && order.are_many(now, rto)
             };
             let silent = silent || self.silences != 0 && lost != 0;
             // One that has nothing to send is not silent.
@@ -701,14 +700,14 @@ impl<I> In<I> {
             let times = 1_u32.wrapping_shl(doubled).min(LONGEST_HALF_OPEN);
             self.half_until = now + Nanos(rto.0.saturating_mul(times.into()));
             if doubled != 0 {
-                self.half_until = self.half_until.max(self.take_turn(now, apart, turns));
+                self.half_until = self.half_until.max(self.take_turn(now, apart, order));
             }
         }
         if all && (self.silent != 0 || self.silences != 0) {
             (self.silent, self.silent_rounds) = (0, 0);
             self.silences = self.silences.saturating_add(1).min(16);
             let longest = Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()));
-            let longest = if ranked && !turns.are_many(now, rto) {
+            let longest = if ranked && !order.are_many(now, rto) {
                 let brief = Nanos(rtt.0.saturating_mul(BRIEF_PAUSE));
                 brief.min(longest).max(self.silent_part(now, rto))
             } else {
@@ -716,7 +715,7 @@ impl<I> In<I> {
             };
             let times = 1_u64.wrapping_shl(self.silences);
             let pause = Nanos(rtt.0.saturating_mul(times)).min(longest);
-            self.pause = (now + pause).max(self.take_turn(now, apart, turns));
+            self.pause = (now + pause).max(self.take_turn(now, apart, order));
         }
         let named = if all { Some(self.limit()) } else { late };
         if let Some(limit) = named {

@@ -7,10 +7,12 @@ use super::heap::Heap;
 use super::hint::Hint;
 use super::host::{Address, Memory};
 use super::index::Index;
+use super::maybe::MaybeIndex;
 use super::net::Net;
 use super::siphash::Key;
 use super::slab::Slab;
 use super::tally::Tally;
+use super::turns::Own;
 use crate::units::Nanos;
 
 /// The most peers without a message whose tickets are kept.
@@ -19,27 +21,32 @@ pub(crate) const MOST_IDLE: u32 = 16_384;
 pub(crate) const MOST_IDLE_OF_NET: u32 = MOST_IDLE / 4;
 
 /// A peer.
+///
+/// With its generation it takes 128 bytes, a power of two, and 64 of them a chunk of the slab.
 pub(crate) struct Peer {
     pub(crate) address: Address,
     pub(crate) incoming: u32,
-    /// How many of these are half open.
-    pub(crate) half_open: u32,
+    /// How many of these are half open: a quarter of `max_per_peer` at most.
+    pub(crate) half_open: u16,
     /// Of how many only a ticket has shown whose they are.
-    pub(crate) unanswered: u32,
+    pub(crate) unanswered: u16,
+    /// The turns of those that are silent.
+    pub(crate) turns: Own,
     pub(crate) outgoing: u32,
     pub(crate) missing: u64,
     pub(crate) unacknowledged: u64,
     pub(crate) rtt: Nanos,
     /// Packets to it carry no more bytes than this until then: see `endpoint/paths.rs`.
-    pub(crate) most: u32,
+    pub(crate) most: u16,
     pub(crate) most_until: Nanos,
     /// What shows it that we have our address, and until when.
     ticket: u64,
     ticket_until: Nanos,
-    /// Of which time the ticket was that it was last offered.
-    offered: u64,
+    /// Of which time the ticket was that it was last offered, modulo 2^8: that of another one comes
+    /// before 20 hours are over.
+    offered: Option<u8>,
     /// Since it had no message for the first time: its network's index.
-    net: Option<u32>,
+    net: MaybeIndex,
 }
 
 /// A coflow: messages that belong together.
@@ -111,16 +118,17 @@ impl<M: Memory> Peers<M> {
             incoming: 0,
             half_open: 0,
             unanswered: 0,
+            turns: Own::NEW,
             outgoing: 0,
             missing: 0,
             unacknowledged: 0,
             rtt: Nanos::MAX,
-            most: u32::MAX,
+            most: u16::MAX,
             most_until: Nanos::ZERO,
             ticket: 0,
-            offered: u64::MAX,
+            offered: None,
             ticket_until: Nanos::ZERO,
-            net: None,
+            net: MaybeIndex::NONE,
         })?;
         self.index.insert(hash(key, address), index);
         self.allowances.begin(index);
@@ -206,7 +214,7 @@ impl<M: Memory> Peers<M> {
     /// Whether a peer was not offered the ticket of a time. It is offered it now.
     pub(crate) fn offers(&mut self, index: u32, time: u64) -> bool {
         let peer = self.all.get_mut(index);
-        peer.is_some_and(|peer| core::mem::replace(&mut peer.offered, time) != time)
+        peer.is_some_and(|peer| peer.offered.replace(time as u8) != Some(time as u8))
     }
 
     /// If a peer has no messages, it is dropped, or noted as idle if it has given us a ticket, or
@@ -218,7 +226,7 @@ impl<M: Memory> Peers<M> {
         if peer.incoming != 0 || peer.outgoing != 0 || self.idle.key(index).is_some() {
             return;
         }
-        let (net, joined) = (Net::of(&peer.address, 24, 64), peer.net);
+        let (net, joined) = (Net::of(&peer.address, 24, 64), peer.net.get());
         let until = peer.ticket_until.max(self.allowances.until(index));
         self.expire(now);
         let full = || joined.is_none() && self.nets.count(key, net) >= MOST_IDLE_OF_NET;
@@ -230,7 +238,7 @@ impl<M: Memory> Peers<M> {
         }
         let joined = joined.or_else(|| self.nets.join(key, net));
         match self.all.get_mut(index) {
-            Some(peer) if joined.is_some() => peer.net = joined,
+            Some(peer) if joined.is_some() => peer.net = joined.into(),
             _ => return self.remove(index),
         }
         self.all.show(index, false);
@@ -266,7 +274,7 @@ impl<M: Memory> Peers<M> {
         self.allowances.end(index);
         self.idle.remove(index);
         self.index.remove(index);
-        let net = self.all.remove(index).and_then(|peer| peer.net);
+        let net = self.all.remove(index).and_then(|peer| peer.net.get());
         if let Some(net) = net {
             self.nets.leave(net);
         }
@@ -350,3 +358,6 @@ impl<M: Memory> Coflows<M> {
         }
     }
 }
+
+// See there.
+const _: () = assert!(size_of::<Option<Peer>>() <= 120);

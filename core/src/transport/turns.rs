@@ -3,18 +3,34 @@
 //! thousands would be asked at once is more than a host can send, and answers that come too late
 //! cause more questions.
 //!
-//! Who answers, or ends, gives its turn back: whoever is silent after that waits only for those
-//! that are silent as well. And nobody whose address is proved waits for anybody who has only
-//! claimed one.
+//! Peers have turns, whose messages that are silent have them one after another: whoever leaves a
+//! thousand messages open keeps another peer's waiting as long as with one. Who answers, or ends,
+//! gives its turn back: whoever is silent after that waits only for those that are silent as well.
+//! And nobody whose address is proved waits for anybody who has only claimed one.
 
 use super::maybe::Maybe;
 use crate::units::Nanos;
 
-/// The turns of all silent senders of a host.
+/// The turns of all silent peers of a host.
 #[derive(Debug)]
 pub(crate) struct Turns {
     proven: Line,
+    /// Of messages whose sender has proved nothing: each is one's own.
     strangers: Line,
+    /// The time between two, as of the last that was taken.
+    apart: Nanos,
+    /// Where in a line the last turn was that filled a gap, in 2^-32 of it.
+    gap: u32,
+}
+
+/// Those of a peer's silent messages, one after another.
+#[derive(Debug)]
+pub(crate) struct Own(Line);
+
+/// Both, for one of these messages.
+pub(crate) struct Order<'a> {
+    pub(crate) all: &'a mut Turns,
+    pub(crate) own: &'a mut Own,
 }
 
 /// A message's turn.
@@ -30,6 +46,12 @@ impl Turn {
         at: Maybe::NONE,
         stranger: false,
     };
+
+    /// It has one, which may be over.
+    #[inline]
+    pub(crate) fn is_taken(&self) -> bool {
+        self.at != Maybe::NONE
+    }
 }
 
 /// Turns that follow one another.
@@ -37,23 +59,57 @@ impl Turn {
 struct Line {
     /// The next one, as long as none is given back.
     next: Nanos,
-    /// How many messages have one.
+    /// How many have one, and how many gave theirs back which nobody has taken since.
     held: u32,
-    /// The time between two, as of the last that was taken.
-    apart: Nanos,
+    gaps: u32,
 }
+
+/// The gaps of turns that were given back are filled in steps of the golden section: however many
+/// are, none is close to another.
+const STEP: u32 = 0x9e37_79b9;
 
 impl Line {
     const NEW: Self = Self {
         next: Nanos::ZERO,
         held: 0,
-        apart: Nanos::ZERO,
+        gaps: 0,
     };
 
-    /// When the next turn is, if it is `apart` from those before it.
+    /// When the last turn would be, if all that are held followed one another from now on.
+    fn end(&self, now: Nanos, apart: Nanos) -> Nanos {
+        now + Nanos(apart.0.saturating_mul(self.held.into()))
+    }
+
+    /// No later than this the next turn is, if it is `apart` from those before it.
     fn next(&self, now: Nanos, apart: Nanos) -> Nanos {
-        let all = apart.0.saturating_mul(self.held.into());
-        self.next.min(now + Nanos(all)).max(now)
+        self.next.min(self.end(now, apart)).max(now)
+    }
+
+    /// Takes a turn.
+    fn take(&mut self, now: Nanos, apart: Nanos, gap: &mut u32) -> Nanos {
+        let end = self.end(now, apart);
+        let at = if self.gaps != 0 && self.next > end {
+            self.gaps = self.gaps.saturating_sub(1);
+            *gap = gap.wrapping_add(STEP);
+            let part = u128::from((end - now).0).saturating_mul((*gap).into()) >> 32;
+            now + Nanos(part as u64)
+        } else {
+            self.gaps = 0;
+            self.next.max(now)
+        };
+        self.next = self.next.max(at + apart);
+        self.held = self.held.saturating_add(1);
+        at
+    }
+
+    /// A turn is nobody's any more, and was over, or not.
+    fn give_back(&mut self, over: bool) {
+        self.held = self.held.saturating_sub(1);
+        if self.held == 0 {
+            *self = Self::NEW;
+        } else if !over {
+            self.gaps = self.gaps.saturating_add(1);
+        }
     }
 }
 
@@ -62,8 +118,22 @@ impl Turns {
     pub(crate) const NEW: Self = Self {
         proven: Line::NEW,
         strangers: Line::NEW,
+        apart: Nanos::ZERO,
+        gap: 0,
     };
 
+    /// The time between two turns of a peer: all others that have any have one between them.
+    fn each(&self) -> Nanos {
+        Nanos(self.apart.0.saturating_mul(self.proven.held.into()))
+    }
+}
+
+impl Own {
+    /// None of its messages has a turn.
+    pub(crate) const NEW: Self = Self(Line::NEW);
+}
+
+impl Order<'_> {
     /// A message's turn, the one that it has already if that is still to come: now, if few are
     /// silent.
     pub(crate) fn take(
@@ -76,12 +146,18 @@ impl Turns {
         if let Some(at) = turn.at.get().filter(|at| *at > now) {
             return at;
         }
-        self.give_back(turn);
-        let line = self.line(stranger);
-        let at = line.next(now, apart);
-        line.next = at + apart;
-        line.held = line.held.saturating_add(1);
-        line.apart = apart;
+        self.end(turn, true);
+        let (all, own) = (&mut *self.all, &mut self.own.0);
+        all.apart = apart;
+        let at = if stranger {
+            all.strangers.take(now, apart, &mut all.gap)
+        } else if own.held == 0 {
+            // The peer's first one is among those of all peers, the others follow that.
+            own.next = all.proven.take(now, apart, &mut all.gap);
+            own.take(own.next, all.each(), &mut all.gap)
+        } else {
+            own.take(now, all.each(), &mut all.gap)
+        };
         *turn = Turn {
             at: Maybe::some(at),
             stranger,
@@ -89,34 +165,43 @@ impl Turns {
         at
     }
 
-    /// A message needs its turn no more, or has had it.
+    /// A message needs its turn no more.
     pub(crate) fn give_back(&mut self, turn: &mut Turn) {
-        if turn.at.get().is_some() {
-            let line = self.line(turn.stranger);
-            line.held = line.held.saturating_sub(1);
-            *turn = Turn::NONE;
+        self.end(turn, false);
+    }
+
+    fn end(&mut self, turn: &mut Turn, over: bool) {
+        if !turn.is_taken() {
+            return;
         }
+        if turn.stranger {
+            self.all.strangers.give_back(over);
+        } else {
+            self.own.0.give_back(over);
+            if self.own.0.held == 0 {
+                self.all.proven.give_back(over);
+            }
+        }
+        *turn = Turn::NONE;
     }
 
     /// The message's turn is over.
     pub(crate) fn pass(&mut self, turn: &mut Turn, now: Nanos) {
         if turn.at.get().is_some_and(|at| at <= now) {
-            self.give_back(turn);
+            self.end(turn, true);
         }
     }
 
-    /// Whether so many senders are silent that the next turn is more than a retransmission timeout
+    /// Whether so much is silent that the peer's next turn is more than a retransmission timeout
     /// away. Then unanswered tokens mean that this sender is silent, too, and a probe from it does
     /// not change that. A single silent sender is probed without waiting for its turn.
     pub(crate) fn are_many(&self, now: Nanos, rto: Nanos) -> bool {
-        self.proven.next(now, self.proven.apart) > now + rto
-    }
-
-    fn line(&mut self, stranger: bool) -> &mut Line {
-        match stranger {
-            true => &mut self.strangers,
-            false => &mut self.proven,
-        }
+        let (own, all) = (&self.own.0, &self.all);
+        let next = match own.held {
+            0 => all.proven.next(now, all.apart),
+            _ => own.next(now, all.each()),
+        };
+        next > now + rto
     }
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Turns of senders that do not answer: whoever has ended keeps nobody waiting.
 
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 use turnstile_core::transport::config::Config;
 use turnstile_core::transport::wire::*;
@@ -108,5 +110,69 @@ fn honest_messages_take_no_turns() {
             "after {count} honest messages: {} us",
             took / 1000
         );
+    }
+}
+
+/// A peer that has proved its address leaves so many messages open, and has answered five tokens of
+/// each, so that it is silent from then on.
+fn silent(network: &mut Network, peer: usize, count: u64) {
+    let ticket: Rc<Cell<u64>> = Rc::default();
+    let tokens: Rc<RefCell<Vec<Token>>> = Rc::default();
+    let (shown, sent) = (ticket.clone(), tokens.clone());
+    network.tap = Some(Box::new(move |_, packet| match packet.packet {
+        Packet::Challenge(it) if it.ticket && packet.to == peer => shown.set(it.echo),
+        Packet::Token(token) if packet.to == peer => sent.borrow_mut().push(token),
+        _ => {}
+    }));
+    network.acquaint([(peer, 0)]);
+    network.kill(peer);
+    tokens.borrow_mut().clear();
+    let mut answered: BTreeMap<u64, u32> = BTreeMap::new();
+    let end = network.now + SECOND;
+    let mut left = count;
+    while network.now < end {
+        for _ in 0..left.min(20) {
+            left -= 1;
+            let sync = Sync {
+                echo: ticket.get(),
+                ..opening(10_000_000 + left)
+            };
+            network.inject(peer, 0, Packet::Sync(sync), None);
+        }
+        let at = network.now + 1_000_000;
+        network.run_until(at);
+        for token in tokens.take() {
+            let count = answered.entry(token.cookie.0).or_default();
+            if *count == 5 {
+                continue;
+            }
+            let data = Data {
+                cookie: token.cookie,
+                token: token.sequence,
+                timestamp: token.timestamp,
+                offset: *count,
+                len: 1,
+                flags: 0,
+            };
+            let payload = host::Payload {
+                message: host::RIVAL,
+                offset: *count,
+                len: 1,
+            };
+            *count += 1;
+            network.inject(peer, 0, Packet::Data(data), Some(payload));
+        }
+    }
+    network.tap = None;
+    assert_eq!(network.endpoint(0).counts().1, count as u32);
+}
+
+/// A peer's thousand silent messages keep another's waiting no longer than one.
+#[test]
+fn a_peers_silent_messages_have_its_turns() {
+    for count in [0, 1000] {
+        let took = after_an_outage(&CONFIG, |network| silent(network, 2, count));
+        println!("beside {count} silent messages: {} us", took / 1000);
+        assert!(took < 5_000_000, "beside {count}: {} us", took / 1000);
     }
 }

@@ -214,20 +214,20 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// Removes an incoming message from all tables but the slab.
     fn leave_in(&mut self, now: Nanos, index: u32) {
+        self.give_turn_back(index);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
         let (peer, missing, link) = (message.peer, message.noted_missing, message.link);
         let (coflow, remaining) = (message.coflow_entry.get(), message.noted_remaining);
-        let half_open = u32::from(message.half_open);
-        let unanswered = u32::from(message.unanswered);
+        let half_open = u16::from(message.half_open);
+        let unanswered = u16::from(message.unanswered);
         let net = message.net.take();
         let tokens = message.ledger.take();
-        self.turns.give_back(&mut message.turn);
         self.in_index.remove(index);
         self.in_timers.remove(index);
         self.links.leave(link, index);
-        self.half_open = self.half_open.saturating_sub(half_open);
+        self.half_open = self.half_open.saturating_sub(half_open.into());
         if let Some(net) = net {
             self.in_nets.leave(net);
         }

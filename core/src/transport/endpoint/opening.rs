@@ -2,6 +2,7 @@
 //! How messages begin to come in, and the bound on half-open ones.
 
 use super::sending::base_payload;
+use super::timing::in_order;
 use super::trust::{net, Proof};
 use super::*;
 use crate::transport::allowance::UNIT;
@@ -59,7 +60,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let peer = self.peers.find(&self.key, from);
         let (incoming, half_open) = peer
             .and_then(|peer| self.peers.all.get(peer))
-            .map_or((0, 0), |peer| (peer.incoming, peer.half_open));
+            .map_or((0, 0), |peer| (peer.incoming, u32::from(peer.half_open)));
         let under_way = self.ins.len();
         let proof = shown.unwrap_or_else(|| self.proof(at.now, from, sync));
         let to_remember = self.remembered.len().saturating_add(under_way);
@@ -352,7 +353,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Answers a SYNC of a message that is known: a probe, or a repetition because no answer has
     /// arrived yet.
     fn on_sync_again<H: Host<O, I>>(&mut self, now: Nanos, index: u32, sync: &Sync, host: &mut H) {
-        let many_silent = self.turns.are_many(now, self.config.rto);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
@@ -407,16 +407,29 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         if sync.probe {
-            if many_silent {
-                message.asked();
-            } else {
-                message.awake(&mut self.turns);
-            }
             message.may_be_lost(now, self.config.base_rtt);
+            self.probed(now, index);
         }
         self.in_ack(now, index, host);
         self.schedule(now, index);
         self.arm(now, index);
+    }
+
+    /// The sender asks whether its data has come. Where many are silent that says nothing.
+    fn probed(&mut self, now: Nanos, index: u32) {
+        let rto = self.config.rto;
+        let message = self.ins.get_mut(index);
+        let Some((message, order)) = in_order(message, &mut self.turns, &mut self.peers) else {
+            return;
+        };
+        if order.are_many(now, rto) {
+            message.asked();
+        } else {
+            self.give_turn_back(index);
+            if let Some(message) = self.ins.get_mut(index) {
+                message.awake();
+            }
+        }
     }
 
     /// Acknowledges the data that has arrived, and tells the window.

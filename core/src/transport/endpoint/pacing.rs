@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which message gets the next token, and when.
 
+use super::timing::in_order;
 use super::trust::may_have_token;
 use super::*;
 use crate::transport::config::{Policy, Speed};
@@ -109,7 +110,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     fn send_token<H: Host<O, I>>(&mut self, at: At, index: u32, priority: u8, host: &mut H) {
         let (base, rto) = (self.config.base_rtt, self.config.rto);
-        let Some(message) = self.ins.get_mut(index) else {
+        let message = self.ins.get_mut(index);
+        let Some((message, mut order)) = in_order(message, &mut self.turns, &mut self.peers) else {
             return;
         };
         let link = message.link;
@@ -126,7 +128,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let speed = self.links.speed(link);
         if self.config.policy == Policy::Top {
-            message.tried(at.now, (base, rto), speed, &mut self.turns);
+            message.tried(at.now, (base, rto), speed, &mut order);
         }
         let wire_len = token_wire_len(message);
         let mut interval = message.credit.interval(speed, wire_len);

@@ -24,7 +24,7 @@ const KEPT_DOUBLINGS: u32 = 6;
 #[derive(Clone, Copy, Default)]
 pub(super) struct Learnt {
     address: Address,
-    most: u32,
+    most: u16,
     pub(super) until: Nanos,
     /// How often it was learnt before.
     times: u32,
@@ -57,7 +57,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     #[inline]
     pub(super) fn most_of(&self, now: Nanos, peer: u32) -> u32 {
         match self.peers.all.get(peer) {
-            Some(peer) if now < peer.most_until => peer.most,
+            Some(peer) if now < peer.most_until => peer.most.into(),
             _ => u32::MAX,
         }
     }
@@ -104,9 +104,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let known = if now < peer.most_until {
                 peer.most
             } else {
-                u32::MAX
+                u16::MAX
             };
-            peer.most = known.min(most.into());
+            peer.most = known.min(most);
             peer.most_until = peer.most_until.max(now + KEPT);
         }
     }
@@ -147,7 +147,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
 /// The next shorter payload to try: of IP packets of 1500, 1280 and, with IPv4, 576 bytes. IPv6 has
 /// no path below 1280.
-pub(in crate::transport) fn shorter(than: u32, ipv4: bool) -> Option<u32> {
+pub(in crate::transport) fn shorter(than: u32, ipv4: bool) -> Option<u16> {
     let sizes: &[u32] = if ipv4 {
         &[1500, 1280, 576]
     } else {
@@ -156,6 +156,5 @@ pub(in crate::transport) fn shorter(than: u32, ipv4: bool) -> Option<u32> {
     sizes
         .iter()
         .filter_map(|&mtu| wire::mss(mtu, !ipv4))
-        .map(u32::from)
-        .find(|&size| size < than)
+        .find(|&size| u32::from(size) < than)
 }

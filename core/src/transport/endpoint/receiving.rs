@@ -69,7 +69,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        message.awake(&mut self.turns);
+        if message.turn.is_taken() {
+            self.give_turn_back(index);
+        }
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
+        message.awake();
         let contiguous = message.ranges.contiguous();
         if end > message.told {
             // Nobody asked for it: the sender does not know the window.
@@ -315,10 +321,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.tell_sender_reset(index, ResetCode::Protocol, host);
             return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
         }
+        self.give_turn_back(index);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        message.awake(&mut self.turns);
+        message.awake();
         if message.length.is_none() {
             message.length = Some(fin.length);
             host.in_length(id, &mut message.user, fin.length);
@@ -407,7 +414,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if !all && message.window > message.told && left <= room / 2 {
             let was_closed = message.missing() == 0;
             if was_closed {
-                message.awake(&mut self.turns);
+                message.awake();
+                self.give_turn_back(index);
             }
             self.in_ack(now, index, host);
             self.schedule(now, index);

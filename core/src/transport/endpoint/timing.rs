@@ -125,7 +125,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let speed = self.links.speed(message.link);
         let urgent = host.is_urgent(&message.user);
         let rises = urgent && !core::mem::replace(&mut message.urgent, urgent);
-        let (spans, given_up) = message.clock(at.now, base, rto, ranked, speed, &mut self.turns);
+        let message = self.ins.get_mut(index);
+        let Some((message, mut order)) = in_order(message, &mut self.turns, &mut self.peers) else {
+            return sent;
+        };
+        let (spans, given_up) = message.clock(at.now, base, rto, ranked, speed, &mut order);
         self.stats.add(Counter::TokenGivenUp, given_up.into());
         let grant = message.is_grant_due(at.now);
         let open = message.proven && message.missing() != 0;
@@ -155,15 +159,24 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// A message that has drawn nothing for long has its rank for one token, if it is its turn.
     fn try_again(&mut self, now: Nanos, index: u32) {
-        let Some(message) = self.ins.get_mut(index).filter(|it| it.may_try(now)) else {
+        let message = self.ins.get_mut(index).filter(|it| it.may_try(now));
+        let Some((message, mut order)) = in_order(message, &mut self.turns, &mut self.peers) else {
             return;
         };
         let link = message.link;
         message.trying = true;
         let speed = self.links.speed(link);
         let times = (self.config.base_rtt, self.config.rto);
-        message.tried(now, times, speed, &mut self.turns);
+        message.tried(now, times, speed, &mut order);
         self.rank_again(index);
+    }
+
+    /// A message needs its turn to be asked no more.
+    pub(super) fn give_turn_back(&mut self, index: u32) {
+        let message = self.ins.get_mut(index).filter(|it| it.turn.is_taken());
+        if let Some((message, mut order)) = in_order(message, &mut self.turns, &mut self.peers) {
+            order.give_back(&mut message.turn);
+        }
     }
 
     /// A message's rank has risen.
@@ -208,4 +221,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let most = most.saturating_sub(sent).min(BURST);
         sent.saturating_add(self.burst(now, index, most, host))
     }
+}
+
+/// A message, and the turns of its peer among those of all.
+pub(super) fn in_order<'a, M: Memory, I>(
+    message: Option<&'a mut In<I>>,
+    all: &'a mut Turns,
+    peers: &'a mut Peers<M>,
+) -> Option<(&'a mut In<I>, Order<'a>)> {
+    let message = message?;
+    let own = &mut peers.all.get_mut(message.peer)?.turns;
+    Some((message, Order { all, own }))
 }

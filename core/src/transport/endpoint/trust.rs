@@ -149,7 +149,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return false;
         }
         message.proven = true;
-        self.turns.give_back(&mut message.turn);
+        self.give_turn_back(index);
+        let Some(message) = self.ins.get_mut(index) else {
+            return true;
+        };
         if core::mem::take(&mut message.half_open) {
             self.half_open = self.half_open.saturating_sub(1);
             if let Some(peer) = self.peers.all.get_mut(message.peer) {
@@ -209,7 +212,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         message.unanswered = true;
         if let Some(peer) = self.peers.all.get_mut(message.peer) {
             peer.unanswered = peer.unanswered.saturating_add(1);
-            let nth = peer.unanswered.saturating_add(ended);
+            let nth = ended.saturating_add(peer.unanswered.into());
             let room = TICKET_ROOM.checked_div(nth).unwrap_or(0);
             message.room = message.room.saturating_add(room);
         }

@@ -64,6 +64,9 @@ struct Storm {
     sequence: u16,
     /// Tokens of the attacker's messages, as nobody can guess their numbers and timestamps.
     tokens: VecDeque<Token>,
+    /// How the last of them began: a message is taken if such a SYNC comes again with the number of
+    /// a CHALLENGE.
+    begun: VecDeque<Sync>,
 }
 
 fn bytes(packet: &Packet, payload: usize) -> Vec<u8> {
@@ -141,7 +144,14 @@ impl Storm {
         };
         let timestamp = self.rng.range(0..=u64::from(u32::MAX)) as u32;
         match self.rng.range(0..=15) {
-            0 | 1 => bytes(&Packet::Sync(self.sync()), 0),
+            0 | 1 => {
+                let sync = self.sync();
+                self.begun.push_back(sync);
+                if self.begun.len() > MESSAGES {
+                    self.begun.pop_front();
+                }
+                bytes(&Packet::Sync(sync), 0)
+            }
             2 => {
                 let mut again = self.sync();
                 again.cookie = cookie;
@@ -275,8 +285,7 @@ impl Storm {
     /// Learns of the victim's messages. Returns what their receiver would say of some of them.
     fn listen(&mut self) -> Result<Vec<Vec<u8>>> {
         let mut buffer = [0; 2048];
-        let mut heard = Vec::new();
-        let mut tokens = Vec::new();
+        let (mut heard, mut tokens, mut shown) = (Vec::new(), Vec::new(), Vec::new());
         for socket in &self.sockets {
             for _ in 0..BURST {
                 match socket.recv_from(&mut buffer) {
@@ -285,6 +294,14 @@ impl Storm {
                         match wire::parse(head, len) {
                             Ok(Packet::Sync(sync)) => heard.push(sync.cookie.0),
                             Ok(Packet::Token(token)) => tokens.push(token),
+                            Ok(Packet::Challenge(it)) if !it.ticket => {
+                                let of = |sync: &&Sync| sync.cookie == it.cookie;
+                                let sync = self.begun.iter().find(of);
+                                shown.extend(sync.map(|sync| Sync {
+                                    echo: it.echo,
+                                    ..*sync
+                                }));
+                            }
                             _ => {}
                         }
                     }
@@ -305,7 +322,10 @@ impl Storm {
         while self.theirs.len() > MESSAGES {
             self.theirs.pop_front();
         }
-        Ok(self.take())
+        let mut packets = self.take();
+        let shown = shown.into_iter().map(|sync| bytes(&Packet::Sync(sync), 0));
+        packets.extend(shown);
+        Ok(packets)
     }
 
     fn learn(&mut self, cookie: u64) {
@@ -418,6 +438,7 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
         taken: Vec::new(),
         recent: VecDeque::new(),
         tokens: VecDeque::new(),
+        begun: VecDeque::new(),
         sequence: 0,
     };
     let honest = Honest::start(
