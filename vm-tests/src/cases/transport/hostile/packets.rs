@@ -43,6 +43,9 @@ const REOPEN: u64 = 50;
 /// One in so many of the victim's messages is taken as it should be, so that some end well whatever
 /// the machine's speed.
 const TAKEN: u64 = 4;
+/// One in so many of the attacker's messages shows where it comes from: all of them would be more
+/// than the victim's slow link can carry, and honest ones would have to wait for them.
+const SHOWN: u64 = 16;
 /// How often it is said that such a message has come.
 const CONFIRMED: u32 = 8;
 /// Packets between looks at what the victim says, and how long it is given then.
@@ -294,7 +297,7 @@ impl Storm {
                         match wire::parse(head, len) {
                             Ok(Packet::Sync(sync)) => heard.push(sync.cookie.0),
                             Ok(Packet::Token(token)) => tokens.push(token),
-                            Ok(Packet::Challenge(it)) if !it.ticket => {
+                            Ok(Packet::Challenge(it)) if !it.ticket && self.rng.one_in(SHOWN) => {
                                 let of = |sync: &&Sync| sync.cookie == it.cookie;
                                 let sync = self.begun.iter().find(of);
                                 shown.extend(sync.map(|sync| Sync {
