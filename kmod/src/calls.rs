@@ -103,7 +103,7 @@ pub(crate) fn close(
 pub(crate) fn bind(net: &mut Net<'_, Turnstile>, sock: LockedSock<'_>, port: u16) -> Result<u16> {
     let view = sock.view();
     let mut rooms = Some(Rooms::new().ok_or(ENOMEM)?);
-    let mut any = ports::chosen(random());
+    let mut any = ports::chosen(sock.chosen_ports(), random());
     loop {
         let mut state = net.lock().ok_or(ENODEV)?;
         let ports = &mut state.sockets.ports;

@@ -2,15 +2,11 @@
 //! Which sockets have which ports. The transport's ports are its own, for each network namespace.
 //! How they are found is in `turnstile_core::transport::ports`; here are the kernel's trees for it.
 
+use core::ops::RangeInclusive;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNodeReservation};
 use knet_transport::{SockAddress, View};
 use turnstile_core::transport::ports::{self as index, Maps, Name, Owner, Peer, Sorted};
-
-/// Ports that the kernel chooses from: as for UDP unless configured otherwise.
-const FIRST_CHOSEN: u16 = 32_768;
-/// How many there are, to 60999.
-const CHOSEN: u16 = 28_232;
 
 /// The sockets that have ports.
 pub(crate) type Ports = index::Ports<Trees>;
@@ -98,15 +94,15 @@ pub(crate) fn peer(address: &SockAddress) -> Peer {
     }
 }
 
-/// The ports that a socket without one may have, in the order in which to try them.
-pub(crate) fn chosen(random: u64) -> impl Iterator<Item = u16> {
-    let mut at = (random % u64::from(CHOSEN)) as u16;
-    (0..CHOSEN).map(move |_| {
-        let port = FIRST_CHOSEN.wrapping_add(at);
-        at = at.wrapping_add(1);
-        if at >= CHOSEN {
-            at = 0;
-        }
-        port
-    })
+/// The ports that a socket without one may have, of these, in the order in which to try them: from
+/// one that is drawn to the last, and then from the first.
+pub(crate) fn chosen(of: RangeInclusive<u16>, random: u64) -> impl Iterator<Item = u16> {
+    let (first, last) = (u32::from((*of.start()).max(1)), u32::from(*of.end()));
+    let count = last.saturating_add(1).saturating_sub(first);
+    let drawn = random.checked_rem(count.into()).unwrap_or(0) as u32;
+    let begin = first.saturating_add(drawn);
+    (begin..=last)
+        .chain(first..begin)
+        .take(count as usize)
+        .map(|port| port as u16)
 }

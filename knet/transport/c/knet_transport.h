@@ -147,6 +147,12 @@ struct knt_sock_view {
 	u32 owner;			/* whose it is */
 };
 
+/* Ports, both ends included. */
+struct knt_ports {
+	u16 first;
+	u16 last;
+};
+
 /* What poll can say beside errors. */
 enum {
 	KNT_READABLE = 1,
@@ -391,6 +397,7 @@ struct knt_tie knt_sock_tie(const struct sock *sk);
 bool knt_sock_is_shut(const struct sock *sk, bool send);
 u32 knt_sock_buffer(const struct sock *sk, bool send);
 u16 knt_sock_port(const struct sock *sk);
+struct knt_ports knt_sock_chosen(const struct sock *sk);
 bool knt_sock_is_connected(const struct sock *sk);
 void knt_sock_set_buffers(struct sock *sk, u32 send, u32 receive);
 bool knt_sock_receive_is_set(const struct sock *sk);

@@ -90,6 +90,18 @@ u16 knt_sock_port(const struct sock *sk)
 	return inet_sk(sk)->inet_num;
 }
 
+/* From which the kernel chooses one for it: net.ipv4.ip_local_port_range of its namespace. */
+struct knt_ports knt_sock_chosen(const struct sock *sk)
+{
+	int first, last;
+
+	inet_sk_get_local_port_range(sk, &first, &last);
+	return (struct knt_ports) {
+		.first = first,
+		.last = last,
+	};
+}
+
 bool knt_sock_is_connected(const struct sock *sk)
 {
 	return sk->sk_state == TCP_ESTABLISHED;

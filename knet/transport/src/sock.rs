@@ -7,7 +7,13 @@ use crate::{
     net::Net,
     transport::{Path, Transport},
 };
-use core::{cell::UnsafeCell, marker::PhantomData, mem::ManuallyDrop, ops::Deref, ptr::NonNull};
+use core::{
+    cell::UnsafeCell,
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    ops::{Deref, RangeInclusive},
+    ptr::NonNull,
+};
 use kernel::{
     error::{to_result, Result},
     ffi::{c_long, c_void},
@@ -107,6 +113,14 @@ impl Sock {
             v6only: raw.v6only,
             shares: raw.shares.then_some(raw.owner),
         }
+    }
+
+    /// The ports from which the kernel chooses one for it: `net.ipv4.ip_local_port_range` of its
+    /// namespace.
+    pub fn chosen_ports(&self) -> RangeInclusive<u16> {
+        // SAFETY: the socket lives.
+        let ports = unsafe { bindings::knt_sock_chosen(self.as_raw()) };
+        ports.first..=ports.last
     }
 
     /// Whom it counts for, where users share something.
