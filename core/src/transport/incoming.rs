@@ -33,11 +33,10 @@ const SILENT_ROUNDS: u32 = 16;
 /// Probes of a silent sender back off to one per so many times `rto`. A sender that had nothing to
 /// send, and then has, may have to wait for one.
 const LONGEST_PAUSE: u32 = 4;
-/// But so many round-trip times at most while few are silent, or such a part of the time since
-/// anything came, if that is more: its tokens may have been outranked by those of other receivers,
-/// and may be taken again at any time.
-const BRIEF_PAUSE: u64 = 3;
-const BRIEF_PART: u64 = 16;
+/// But while few are silent one probe follows another after two round-trip times, or such a part of
+/// the time since anything came, if that is more: its tokens may have been outranked by those of
+/// other receivers, and may be taken again at any time.
+const BRIEF_PART: u64 = 40;
 /// Silent senders are probed in turn, a quarter of `rto` apart. Probes to thousands at once would
 /// be more than a host can answer, and answers that come too late cause more probes.
 const ASKED_APART: u64 = 4;
@@ -602,9 +601,15 @@ impl<I> In<I> {
     }
 
     /// Such a one is to be asked for a SYNC: again and again, but where many messages are half open
-    /// only once, until it sends a SYNC by itself.
+    /// only once of those of which no token was answered, until they send a SYNC by themselves.
     pub(crate) fn is_unanswered(&self, now: Nanos, crowded: bool) -> bool {
-        (!crowded || self.half_rounds == 0) && self.is_round_over(now)
+        (!crowded || self.proven || self.half_rounds == 0) && self.is_round_over(now)
+    }
+
+    /// Its sender answers tokens, and no SYNC has come for so long that shows its address: nothing
+    /// of it can be delivered.
+    pub(crate) fn owes_proof(&self, now: Nanos, timeout: Nanos) -> bool {
+        self.proven && !self.sure && now >= self.began + timeout
     }
 
     /// A grant is due for which nothing need have come.
@@ -708,8 +713,8 @@ impl<I> In<I> {
             self.silences = self.silences.saturating_add(1).min(16);
             let longest = Nanos(rto.0.saturating_mul(LONGEST_PAUSE.into()));
             let longest = if ranked && !order.are_many(now, rto) {
-                let brief = Nanos(rtt.0.saturating_mul(BRIEF_PAUSE));
-                brief.min(longest).max(self.silent_part(now, rto))
+                // Two round trips have passed since the last one was sent.
+                self.silent_part(now, rto) - rtt - rtt
             } else {
                 longest
             };
@@ -732,9 +737,10 @@ impl<I> In<I> {
         Facts {
             received: self.received,
             tokens: self.tokens,
-            // A stranger is asked too rarely for its silence to show.
-            idle: self.idle || !self.proven || starved,
-            closed: self.proven && self.missing() == 0,
+            // A stranger is asked too rarely for its silence to show; and one of which all has come
+            // owes a SYNC that shows its address.
+            idle: self.idle || !self.proven || starved || !self.sure && self.missing() == 0,
+            closed: self.is_believed() && self.missing() == 0,
         }
     }
 

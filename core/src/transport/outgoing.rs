@@ -101,6 +101,7 @@ pub(crate) struct Out<O> {
     pub(crate) echo: u64,
     /// It need not be shown once more before.
     shown_until: Nanos,
+    shown_for: Nanos,
     /// How long the peer may be silent, as its SYNC has told it. The option may be changed later.
     timeout: Nanos,
     /// The peer knows the message, as its answer says.
@@ -221,6 +222,7 @@ impl<O> Out<O> {
             soft: None,
             echo: 0,
             shown_until: Nanos::ZERO,
+            shown_for: Nanos::ZERO,
             timeout,
             open: false,
             answered: false,
@@ -318,12 +320,20 @@ impl<O> Out<O> {
     }
 
     /// The peer wants a proof of our address. It is alive, but need not know the message. `false`:
-    /// it was shown this one a moment ago, less than half of `rto`. A peer that finds it wrong, and
-    /// asks again at once, is not to draw packets as fast as it can ask.
-    pub(crate) fn challenged(&mut self, now: Nanos, echo: u64, rto: Nanos) -> bool {
-        let shown = echo == self.echo && now < self.shown_until;
+    /// it was shown this one a moment ago: a round trip, which doubles up to half of `rto`, as what
+    /// was shown may be lost. A peer that finds it wrong, and asks again at once, is not to draw
+    /// packets as fast as it can ask.
+    pub(crate) fn challenged(&mut self, now: Nanos, echo: u64, rto: Nanos, rtt: Nanos) -> bool {
+        let again = echo == self.echo;
+        let shown = again && now < self.shown_until;
         if !shown {
-            self.shown_until = now + Nanos(rto.0 / 2);
+            let doubled = if again {
+                self.shown_for + self.shown_for
+            } else {
+                rtt
+            };
+            self.shown_for = doubled.min(Nanos(rto.0 / 2));
+            self.shown_until = now + self.shown_for;
         }
         // No sample of the round trip: a CHALLENGE overtakes data, of which nothing is known yet.
         (self.echo, self.heard, self.soft) = (echo, now, None);

@@ -3,8 +3,10 @@
 //! thousands would be asked at once is more than a host can send, and answers that come too late
 //! cause more questions.
 //!
-//! Peers have turns, whose messages that are silent have them one after another: whoever leaves a
-//! thousand messages open keeps another peer's waiting as long as with one. Who answers, or ends,
+//! Peers have turns, whose further messages have theirs among those of the peers that have several
+//! as well: whoever leaves a thousand messages open keeps another peer's waiting twice as long as
+//! with one, and a thousand peers with one each keep a peer's second message waiting no longer than
+//! its first. Who answers, or ends,
 //! gives its turn back: whoever is silent after that waits only for those that are silent as well.
 //! And nobody whose address is proved waits for anybody who has only claimed one.
 
@@ -17,6 +19,8 @@ pub(crate) struct Turns {
     proven: Line,
     /// Of messages whose sender has proved nothing: each is one's own.
     strangers: Line,
+    /// How many peers have several turns.
+    several: u32,
     /// The time between two, as of the last that was taken.
     apart: Nanos,
     /// Where in a line the last turn was that filled a gap, in 2^-32 of it.
@@ -118,13 +122,15 @@ impl Turns {
     pub(crate) const NEW: Self = Self {
         proven: Line::NEW,
         strangers: Line::NEW,
+        several: 0,
         apart: Nanos::ZERO,
         gap: 0,
     };
 
-    /// The time between two turns of a peer: all others that have any have one between them.
+    /// The time between two turns of a peer: all that have several have one in it. Those that have
+    /// a single one have that beside them.
     fn each(&self) -> Nanos {
-        Nanos(self.apart.0.saturating_mul(self.proven.held.into()))
+        Nanos(self.apart.0.saturating_mul(self.several.max(1).into()))
     }
 }
 
@@ -156,6 +162,9 @@ impl Order<'_> {
             own.next = all.proven.take(now, apart, &mut all.gap);
             own.take(own.next, all.each(), &mut all.gap)
         } else {
+            if own.held == 1 {
+                all.several = all.several.saturating_add(1);
+            }
             own.take(now, all.each(), &mut all.gap)
         };
         *turn = Turn {
@@ -178,8 +187,10 @@ impl Order<'_> {
             self.all.strangers.give_back(over);
         } else {
             self.own.0.give_back(over);
-            if self.own.0.held == 0 {
-                self.all.proven.give_back(over);
+            match self.own.0.held {
+                0 => self.all.proven.give_back(over),
+                1 => self.all.several = self.all.several.saturating_sub(1),
+                _ => {}
             }
         }
         *turn = Turn::NONE;

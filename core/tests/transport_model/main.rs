@@ -16,6 +16,7 @@ mod idle;
 mod links;
 mod network;
 mod outage;
+mod pauses;
 mod progress;
 mod ren;
 mod rules;

@@ -53,7 +53,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.stats.count(Counter::SyncRepeated);
             return self.old_ack(from, sync.cookie, length, host);
         }
-        if sync.probe {
+        if sync.probe && shown.is_none() {
             let (what, code) = (Kind::Incoming, ResetCode::Unknown);
             return self.reset(at, from, what, sync.cookie, code, host);
         }
@@ -270,15 +270,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// Whether a stranger is asked for a SYNC that shows its address before anything else of its
-    /// message comes: there is no window for that, or all of it comes in a few round trips, at the
-    /// end of which nobody should have to wait for the answer.
+    /// message comes: there is no window for that, or all of it comes in a few round trips, or may,
+    /// at the end of which nobody should have to wait for the answer.
     fn is_asked_at_once(&self, index: u32, link: u32) -> bool {
         let Some(message) = self.ins.get(index).filter(|message| !message.sure) else {
             return false;
         };
         let soon = self.config.base_bytes(self.links.speed(link));
         let soon = soon.saturating_mul(SOON);
-        let short = message.length.is_some_and(|length| length <= soon);
+        let short = message.length.is_none_or(|length| length <= soon);
         message.window == 0 || short
     }
 
@@ -376,10 +376,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Proof::Echo => self.answered(index),
             _ => {}
         }
+        let mut first = false;
         if shown != Proof::None {
             let announced = self.free_bytes(&self.granted(sync), &from, link);
             let message = self.ins.get_mut(index);
-            let first = message.is_some_and(|it| it.correct(now, sync, announced));
+            first = message.is_some_and(|it| it.correct(now, sync, announced));
             let ended = match proven {
                 true => first && self.hand_over(now, index, host),
                 false => self.believe(now, index, host),
@@ -406,7 +407,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        if sync.probe {
+        // One that was asked for is no question about data that may be lost.
+        if sync.probe && !first {
             message.may_be_lost(now, self.config.base_rtt);
             self.probed(now, index);
         }

@@ -119,11 +119,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return self.complete(at.now, index, host);
         }
         let batch = message.mss.saturating_mul(ACK_PACKETS);
+        let owes = message.proven && !message.sure;
         let acknowledge = believed && now_contiguous.saturating_sub(message.acked) >= batch;
         let ren = message.ren;
         let spans = message.resend(at.now, self.config.base_rtt);
         if acknowledge {
             self.in_ack(at.now, index, host);
+        }
+        if owes {
+            self.challenge(at.now, index, host);
         }
         if let Some(spans) = spans {
             self.send_resend(index, spans, host);
@@ -153,8 +157,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.arm(now, index);
     }
 
-    /// Something contradicts what a message began with, of which no SYNC has shown its address yet:
-    /// that may have been forged, and the right SYNC will say.
+    /// Asks for a SYNC that shows the address, if none has come: nothing is delivered before, and
+    /// what contradicts what the message began with is right if that was forged.
     fn asks_if_unsure<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) -> bool {
         let unsure = self.ins.get(index).is_some_and(|it| !it.sure);
         if unsure {
@@ -336,6 +340,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let limit = message.limit();
         message.gaps.all_sent(at.now, limit);
         self.in_ack(at.now, index, host);
+        self.asks_if_unsure(at.now, index, host);
         self.note_progress(index);
         self.schedule(at.now, index);
         self.arm(at.now, index);
@@ -362,6 +367,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         message.idle(now, base, ack.received);
         self.in_ack(now, index, host);
+        self.asks_if_unsure(now, index, host);
         self.schedule(now, index);
         self.arm(now, index);
     }

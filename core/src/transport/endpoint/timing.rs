@@ -97,7 +97,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return 0;
         };
         let unanswered = message.is_unanswered(at.now, crowded);
-        if at.now >= message.heard + self.config.timeout {
+        let dead = at.now >= message.heard + self.config.timeout;
+        if dead || message.owes_proof(at.now, self.config.timeout) {
             self.tell_sender_reset(index, ResetCode::Unknown, host);
             self.in_failed(at.now, index, Failure::TimedOut, host);
             return 1;

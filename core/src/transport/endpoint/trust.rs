@@ -460,12 +460,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(out) = self.outs.get_mut(index) else {
             return;
         };
-        if !out.challenged(at.now, challenge.echo, self.config.rto) {
+        let (rto, rtt) = (self.config.rto, out.rtt(self.config.base_rtt));
+        if !out.challenged(at.now, challenge.echo, rto, rtt) {
             return;
         }
-        // It is no question about data that may be lost.
+        // A receiver that has answered has the message, or had it before it began anew: then it is
+        // to say so, as what was acknowledged would be missing.
         let sync = Sync {
-            probe: false,
+            probe: out.open,
             ..out.sync(at.now)
         };
         self.stats.count(Counter::SyncSent);

@@ -58,8 +58,8 @@ fn peers_have_turns() {
     let (mut many, mut few) = (Own::NEW, Own::NEW);
     taken(&mut all, &mut many, 1000, false);
     let of_few = taken(&mut all, &mut few, 3, false);
-    // Beside those of the other, one of two.
-    assert_eq!(of_few.iter().map(at).collect::<Vec<_>>(), [100, 300, 500]);
+    // Beside those of the other; one of two, once there are two that have several.
+    assert_eq!(of_few.iter().map(at).collect::<Vec<_>>(), [100, 200, 400]);
     // Each peer's first one follows those of the others.
     for n in 2..50 {
         let mut own = Own::NEW;
@@ -73,6 +73,29 @@ fn peers_have_turns() {
     let mut other = Own::NEW;
     order.own = &mut other;
     assert!(!order.are_many(NOW, Nanos(5100)) && order.are_many(NOW, Nanos(4900)));
+}
+
+/// Peers that have a single turn, a rack without power, come before another's first one and not
+/// between all of its others.
+#[test]
+fn single_turns_of_many_peers_do_not_multiply() {
+    let mut all = Turns::NEW;
+    for _ in 0..100 {
+        let mut own = Own::NEW;
+        taken(&mut all, &mut own, 1, false);
+    }
+    let mut own = Own::NEW;
+    let mut turns = taken(&mut all, &mut own, 32, false);
+    assert_eq!(at(&turns[0]), 10_000);
+    assert!(turns.iter().all(|turn| at(turn) <= 13_200));
+    let mut order = Order {
+        all: &mut all,
+        own: &mut own,
+    };
+    for turn in &mut turns {
+        order.give_back(turn);
+    }
+    assert_eq!(all.several, 0);
 }
 
 #[test]

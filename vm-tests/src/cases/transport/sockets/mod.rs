@@ -258,6 +258,14 @@ fn acknowledged_late(_: &mut Ctx) -> Result<()> {
         to.set_recv_buffer_size(16 << 20)?;
         let from = sender(here)?;
         from.set_send_buffer_size(16 << 20)?;
+        // A stranger's message waits for a signal.
+        from.send_to(
+            b"known",
+            addresses(&net.hosts[1])[v6],
+            &SendOptions::default(),
+        )?;
+        to.recv_message(100)?;
+        delivered(&from, 1)?;
         here.run("nft add table inet hole")?;
         here.run_with(
             "nft -f -",
