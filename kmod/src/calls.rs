@@ -515,7 +515,7 @@ impl State {
         if let Some(socket) = self.sockets.get_mut(handle) {
             socket.end_sending(number);
             if let Some(message) = &message {
-                socket.freed(&message.share(), message.charged);
+                socket.freed(&message.share(), message.charged, message.beside);
             }
         }
         if let Some(message) = message {

@@ -355,8 +355,11 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         self.outbox.release(&mut message.written, received);
         let freed = more.min(message.charged);
         message.charged = message.charged.saturating_sub(freed);
+        // What others wait for first.
+        let beside = freed.min(message.beside);
+        message.beside = message.beside.saturating_sub(beside);
         if let Some(socket) = self.socket(message.socket) {
-            socket.freed(&message.share(), freed);
+            socket.freed(&message.share(), freed, beside);
         }
     }
 
@@ -379,7 +382,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             Err(failure) => of_failure(failure),
         };
         socket.end_sending(message.number);
-        socket.freed(&share, message.charged);
+        socket.freed(&share, message.charged, message.beside);
         if errno != 0 {
             socket.failed = Some((message.number, errno));
         }

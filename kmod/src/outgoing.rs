@@ -18,8 +18,9 @@ pub(crate) struct Outgoing {
     pub(crate) written: Written,
     /// Bytes that were acknowledged.
     pub(crate) acked: u32,
-    /// Bytes of the send buffer that it takes.
+    /// Bytes of the send buffer that it takes; of them those that are beside it.
     pub(crate) charged: u32,
+    pub(crate) beside: u32,
     /// When it began, ns.
     pub(crate) began: u64,
     /// Whom it is for.

@@ -6,6 +6,7 @@ use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use knet_transport::SockAddress;
 use turnstile_core::transport::net::Net;
+use turnstile_core::transport::room::left;
 
 /// An address, its scope, and a port or [`ALL`] of them; or a network and [`NET`].
 type Key = (u128, u32, u32);
@@ -93,6 +94,55 @@ impl Peers {
         };
         if self.all.get(&before) == Some(&0) {
             self.all.remove(&before);
+        }
+    }
+}
+
+/// Bytes that are kept beside a send buffer for a purpose, shared as it is.
+pub(crate) struct Pool {
+    taken: u32,
+    peers: Peers,
+}
+
+impl Pool {
+    pub(crate) fn new() -> Self {
+        Self {
+            taken: 0,
+            peers: Peers::new(),
+        }
+    }
+
+    /// What all have of it.
+    pub(crate) fn taken(&self) -> u32 {
+        self.taken
+    }
+
+    /// What is left of so many bytes for a peer; `None`: for one that has all for itself.
+    pub(crate) fn left(&self, all: u32, to: Option<&SockAddress>) -> u32 {
+        let Some(to) = to else {
+            return all.saturating_sub(self.taken);
+        };
+        let [peer, host, net] = self.peers.of(to);
+        // As of the buffer, all together have twice as much.
+        let free = all.saturating_mul(2).saturating_sub(self.taken);
+        left(free, peer, host, net)
+    }
+
+    /// A peer takes bytes of it. No memory to note that: an error.
+    pub(crate) fn take(&mut self, to: Option<&SockAddress>, bytes: u32) -> Result {
+        if let Some(to) = to {
+            self.peers.prepare(to)?;
+            self.peers.more(to, bytes);
+        }
+        self.taken = self.taken.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// It has them no more.
+    pub(crate) fn give_back(&mut self, to: Option<&SockAddress>, bytes: u32) {
+        self.taken = self.taken.saturating_sub(bytes);
+        if let Some(to) = to {
+            self.peers.less(to, bytes);
         }
     }
 }

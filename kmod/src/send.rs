@@ -82,6 +82,8 @@ struct Room {
     bytes: u32,
     /// All that the call has are taken at once.
     whole: bool,
+    /// They are of what is beside the send buffer.
+    beside: bool,
 }
 
 enum Stage {
@@ -270,11 +272,11 @@ impl Call<'_, '_> {
             }
             self.done = self.done.saturating_add(copied);
             going.written = going.written.saturating_add(copied);
-            let mut result = self.commit(going, copied);
+            let mut result = self.commit(going, copied, room.beside);
             while let Ok(false) = result {
                 // Another took the place while this call copied.
                 let again = self.wait_for_room(going, copied);
-                result = again.and_then(|_| self.commit(going, copied));
+                result = again.and_then(|room| self.commit(going, copied, room.beside));
             }
             if let Err(error) = result {
                 self.told = matches!(going.stage, Stage::Begun(..));
@@ -355,7 +357,11 @@ impl Call<'_, '_> {
             Stage::New(beginning) => Some(address(&beginning.path)),
             Stage::Begun(..) => None,
         };
-        let mut result = Ok(Room { bytes: 0, whole });
+        let mut result = Ok(Room {
+            bytes: 0,
+            whole,
+            beside: false,
+        });
         let sock = self.sock;
         sock.wait(self.net, &mut self.timeout, |net| {
             if sock.no_send() {
@@ -414,7 +420,11 @@ impl Call<'_, '_> {
                 // A call that does not wait takes what there is.
                 false => free,
             };
-            result = Ok(Room { bytes, whole });
+            result = Ok(Room {
+                bytes,
+                whole,
+                beside: false,
+            });
             short = free < enough;
             spare = short && all && socket.has_spare_room(share.as_ref(), left, overhead);
             if spare {
@@ -422,15 +432,18 @@ impl Call<'_, '_> {
                 result = Ok(Room {
                     bytes: left,
                     whole: true,
+                    beside: false,
                 });
             }
             if short && promised != 0 {
-                let bytes = left.min(socket.promised_room(promised, charged, free));
+                let share = share.as_ref();
+                let (bytes, beside) = socket.promised_room(share, promised, charged, free);
                 if bytes != 0 {
                     short = false;
                     result = Ok(Room {
-                        bytes,
+                        bytes: left.min(bytes),
                         whole: false,
+                        beside,
                     });
                 }
             }
@@ -483,7 +496,7 @@ impl Call<'_, '_> {
     }
 
     /// Tells the endpoint of bytes that were copied. `false`: there is no place for the message.
-    fn commit(&mut self, going: &mut Going, copied: u32) -> Result<bool> {
+    fn commit(&mut self, going: &mut Going, copied: u32, beside: bool) -> Result<bool> {
         let end = match going.length {
             Some(length) => going.written >= length,
             None => !self.more && self.done >= self.len,
@@ -500,7 +513,8 @@ impl Call<'_, '_> {
                 };
                 going.stage = Stage::Begun(id, number);
                 if end && (beginning.hidden || going.length.is_none()) {
-                    state.append(handle, id, number, going.written, 0, true, outbox)?;
+                    let none = (0, false);
+                    state.append(handle, id, number, going.written, none, true, outbox)?;
                 }
                 let sent = locked.send();
                 if sent.is_err() {
@@ -518,6 +532,7 @@ impl Call<'_, '_> {
                 sent?;
             }
             Stage::Begun(id, number) => {
+                let copied = (copied, beside);
                 state.append(handle, id, number, going.written, copied, end, outbox)?;
             }
         }
@@ -610,7 +625,11 @@ impl State {
         let number = socket.next_outgoing;
         let share = going.share();
         socket.begin_sending(number, &share)?;
-        socket.take(&share, charged);
+        if let Err(error) = socket.take(&share, charged) {
+            socket.end_sending(number);
+            outbox.free_written(written);
+            return Err(error);
+        }
         let path = beginning.path;
         let what = host::Outgoing {
             source: beginning.source,
@@ -629,6 +648,7 @@ impl State {
             written,
             acked: 0,
             charged,
+            beside: 0,
             began: now,
             to: going.to,
             shares: going.shares,
@@ -652,7 +672,7 @@ impl State {
             }
             Err((why, message)) => {
                 socket.end_sending(number);
-                socket.freed(&share, charged);
+                socket.freed(&share, charged, 0);
                 match why {
                     SendError::TooMany => {
                         going.data = Some(message.written);
@@ -670,7 +690,8 @@ impl State {
         }
     }
 
-    /// More of a message was written, all bytes below `available`.
+    /// More of a message was written, all bytes below `available`: so many were copied, which are of
+    /// what is beside the send buffer, or not.
     #[allow(clippy::too_many_arguments)] // facts of one write
     fn append(
         &mut self,
@@ -678,7 +699,7 @@ impl State {
         id: OutId,
         number: u32,
         available: u32,
-        copied: u32,
+        (copied, beside): (u32, bool),
         end: bool,
         outbox: &mut Outbox,
     ) -> Result {
@@ -688,7 +709,12 @@ impl State {
         message.charged = message.charged.saturating_add(copied);
         let share = message.share();
         if let Some(socket) = self.sockets.get_mut(handle) {
-            socket.take(&share, copied);
+            // Without memory to note where they are, they are in the buffer.
+            if beside && socket.take_beside(&share, copied) {
+                message.beside = message.beside.saturating_add(copied);
+            } else {
+                socket.take(&share, copied)?;
+            }
         }
         let now = now();
         let (endpoint, mut surroundings) = self.split(outbox, now);

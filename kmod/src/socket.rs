@@ -7,7 +7,7 @@ use crate::keys::Choice;
 use crate::memory::atomic;
 use crate::outgoing::{Open, OVERHEAD};
 use crate::promotable::Marked;
-use crate::room::{Peers, Room, Share, Wanted};
+use crate::room::{Peers, Pool, Room, Share, Wanted};
 use crate::waiting::Waiter;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
@@ -51,9 +51,10 @@ pub(crate) struct Socket {
     pub(crate) queued: u32,
     /// What its peers have of the send buffer, of those that have only a part.
     pub(crate) peers: Peers,
-    /// The same of what is spared for short messages, and how much of that all have.
-    pub(crate) spared: Peers,
-    pub(crate) spare: u32,
+    /// What is spared for short messages.
+    pub(crate) spare: Pool,
+    /// What is for messages whose receivers wait for more of them.
+    pub(crate) beside: Pool,
     /// Room that somebody waits for.
     pub(crate) wanted: Option<Wanted>,
     /// A message that nobody could wait for found no room, though there is some: nothing to tell of
@@ -128,8 +129,8 @@ impl Socket {
             scarce: 0,
             queued: 0,
             peers: Peers::new(),
-            spared: Peers::new(),
-            spare: 0,
+            spare: Pool::new(),
+            beside: Pool::new(),
             wanted: None,
             short: false,
             again: 0,
@@ -199,27 +200,26 @@ impl Socket {
         if len > size / SHORT_PART || self.is_scarce() {
             return false;
         }
-        let all = size / SPARE_PART;
-        let free = match to {
-            None => all.saturating_sub(self.spare),
-            Some(to) => {
-                let [peer, host, net] = self.spared.of(to);
-                let free = all.saturating_mul(2).saturating_sub(self.spare);
-                left(free, peer, host, net)
-            }
-        };
-        free >= len.saturating_add(more)
+        self.spare.left(size / SPARE_PART, to) >= len.saturating_add(more)
     }
 
     /// What a message may have whatever others have, whose receiver has said that it has room for
     /// so many `promised` bytes, and which is `charged` with so many; its peer has so many `free`.
-    pub(crate) fn promised_room(&self, promised: u32, charged: u32, free: u32) -> u32 {
+    /// `true`: they are of what is beside the buffer.
+    pub(crate) fn promised_room(
+        &self,
+        share: Option<&SockAddress>,
+        promised: u32,
+        charged: u32,
+        free: u32,
+    ) -> (u32, bool) {
         if self.is_scarce() {
-            return 0;
+            return (0, false);
         }
         let (size, _) = self.room();
         let under_way = charged.saturating_sub(OVERHEAD);
-        room::promised(size, self.queued, free, promised, under_way)
+        let beside = self.beside.left(size / room::BESIDE_PART, share);
+        room::promised(free, promised, under_way, beside)
     }
 
     /// Whether more of a message that is open may be written: [`Socket::has_room_for`], or what its
@@ -234,7 +234,7 @@ impl Socket {
             return true;
         }
         let free = self.room_for(share).free;
-        let there = self.promised_room(promised, charged, free) != 0;
+        let there = self.promised_room(share, promised, charged, free).0 != 0;
         if !there {
             self.wants_any(promised, charged);
         }
@@ -328,18 +328,15 @@ impl Socket {
             index: u32::MAX,
             generation: u32::MAX,
         };
-        let peers = match share.spare {
-            true => &mut self.spared,
-            false => &mut self.peers,
-        };
-        if let Some(to) = &share.to {
-            peers.prepare(to)?;
+        let to = share.to.as_ref().filter(|_| !share.spare);
+        if let Some(to) = to {
+            self.peers.prepare(to)?;
         }
         self.sending
             .try_create_and_insert(number, nobody, atomic())
             .inspect_err(|_| {
-                if let Some(to) = &share.to {
-                    peers.less(to, 0);
+                if let Some(to) = to {
+                    self.peers.less(to, 0);
                 }
             })?;
         self.counted.outgoing = self.counted.outgoing.saturating_add(1);
@@ -356,35 +353,48 @@ impl Socket {
     /// Bytes that no receiver has acknowledged.
     pub(crate) fn unacknowledged(&self) -> u32 {
         let overhead = self.counted.outgoing.saturating_mul(OVERHEAD);
-        let queued = self.queued.saturating_add(self.spare);
-        queued.saturating_sub(overhead)
+        let queued = self.queued.saturating_add(self.spare.taken());
+        queued
+            .saturating_add(self.beside.taken())
+            .saturating_sub(overhead)
     }
 
     /// Bytes of the send buffer are taken, and of the peer's part of it.
-    pub(crate) fn take(&mut self, share: &Share, bytes: u32) {
-        let (queued, peers) = match share.spare {
-            true => (&mut self.spare, &mut self.spared),
-            false => (&mut self.queued, &mut self.peers),
-        };
-        *queued = queued.saturating_add(bytes);
-        if let Some(to) = &share.to {
-            peers.more(to, bytes);
+    /// No memory to note that they are of what is spared: an error.
+    pub(crate) fn take(&mut self, share: &Share, bytes: u32) -> Result {
+        if share.spare {
+            self.spare.take(share.to.as_ref(), bytes)?;
+        } else {
+            self.queued = self.queued.saturating_add(bytes);
+            if let Some(to) = &share.to {
+                self.peers.more(to, bytes);
+            }
         }
         self.short = false;
+        Ok(())
     }
 
-    /// They are free again.
-    pub(crate) fn freed(&mut self, share: &Share, bytes: u32) {
-        let (queued, peers) = match share.spare {
-            true => (&mut self.spare, &mut self.spared),
-            false => (&mut self.queued, &mut self.peers),
-        };
-        *queued = queued.saturating_sub(bytes);
-        let empty = *queued == 0;
+    /// Bytes of what is beside the send buffer are taken. `false`: no memory to note that.
+    pub(crate) fn take_beside(&mut self, share: &Share, bytes: u32) -> bool {
+        self.beside.take(share.to.as_ref(), bytes).is_ok()
+    }
+
+    /// They are free again; of them so many were `beside` the buffer.
+    pub(crate) fn freed(&mut self, share: &Share, bytes: u32, beside: u32) {
+        if beside != 0 {
+            self.beside.give_back(share.to.as_ref(), beside);
+        }
+        let bytes = bytes.saturating_sub(beside);
         // What it may have at most depends on the others. What is spared is for whoever waits with
         // a short one.
-        let none = share.to.is_some_and(|to| peers.less(&to, bytes));
-        let drained = none || empty || share.spare;
+        let drained = if share.spare {
+            self.spare.give_back(share.to.as_ref(), bytes);
+            true
+        } else {
+            self.queued = self.queued.saturating_sub(bytes);
+            let none = share.to.is_some_and(|to| self.peers.less(&to, bytes));
+            none || self.queued == 0
+        };
         let was_scarce = core::mem::take(&mut self.scarce);
         let there = match &self.wanted {
             Some(wanted) if wanted.any => true,

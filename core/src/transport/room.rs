@@ -40,41 +40,33 @@ const fn share(free: u32, times: u64, has: u32) -> u32 {
     }
 }
 
-/// Bytes that a message may take of a send buffer beside those that are free, so that one whose
-/// receiver waits for more of it goes on whatever others have: they may all wait at the same
-/// receiver for its end. `size` the buffer has, `queued` is taken of it, `under_way` of these by
-/// the message, and `free` its peer may take. The receiver has `promised` room for so many bytes
-/// that were not written yet.
+/// A part of a send buffer's size that is kept beside it: see [`promised`].
+pub const BESIDE_PART: u32 = 4;
+
+/// Bytes that a message may take though there are too few of the send buffer for others, so that
+/// one whose receiver waits for more of it goes on whatever others have: they may all wait at the
+/// same receiver for its end. The receiver has `promised` room for so many bytes that were not
+/// written yet; so many bytes of the message are `under_way`. Its peer may take `free` ones of the
+/// buffer, and of what is kept `beside` it, which is shared as the buffer is. `true`: they are of
+/// these.
 ///
-/// Who has filled the buffer leaves a quarter of it beside, and half of what is left of that is for
-/// the next message. While some of it is under way it takes no less than what its peer would have
-/// of the buffer, as there will be more when that has come; when nothing is, any byte.
+/// Half of what its peer has left there is for the next message. While some of it is under way it
+/// takes no less than what its peer would have of the buffer, as there will be more when that has
+/// come; when nothing is, any byte.
 #[must_use]
-pub const fn promised(size: u32, queued: u32, free: u32, promised: u32, under_way: u32) -> u32 {
-    let others = queued.saturating_sub(under_way);
-    let most = size.saturating_mul(2);
-    let full = smaller(larger(others, size), most);
-    let left = full.saturating_add(size / 4).saturating_sub(queued);
-    let beside = smaller(promised, left.saturating_sub(under_way) / 2);
-    if under_way == 0 {
-        larger(beside, smaller(promised, free))
-    } else if beside > free {
-        beside
+pub const fn promised(free: u32, promised: u32, under_way: u32, beside: u32) -> (u32, bool) {
+    let more = smaller(promised, beside.saturating_sub(beside / 2));
+    if more > free {
+        (more, true)
+    } else if under_way == 0 {
+        (smaller(promised, free), false)
     } else {
-        0
+        (0, false)
     }
 }
 
 const fn smaller(a: u32, b: u32) -> u32 {
     if a < b {
-        a
-    } else {
-        b
-    }
-}
-
-const fn larger(a: u32, b: u32) -> u32 {
-    if a > b {
         a
     } else {
         b

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Tests of who may have how much of a send buffer.
 
-use super::{left, promised};
+use super::{left, promised, BESIDE_PART};
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -76,6 +76,8 @@ struct Message {
     begun: bool,
     written: u32,
     delivered: u32,
+    /// Of those under way, these are beside the buffer.
+    beside: u32,
 }
 
 /// A socket that is not connected, and who writes messages of the same length to it; what the
@@ -93,12 +95,18 @@ impl Socket {
     fn charged(&self, which: impl Fn(&Message) -> bool) -> u32 {
         let has =
             |message: &&Message| message.begun && message.delivered < self.length && which(message);
-        let of = |message: &Message| OVERHEAD + message.written - message.delivered;
+        let of =
+            |message: &Message| OVERHEAD + message.written - message.delivered - message.beside;
         self.messages.iter().filter(has).map(of).sum()
     }
 
     fn queued(&self) -> u32 {
         self.charged(|_| true)
+    }
+
+    fn beside(&self, which: impl Fn(&Message) -> bool) -> u32 {
+        let all = self.messages.iter().filter(|message| which(message));
+        all.map(|message| message.beside).sum()
     }
 
     /// The message that a receiver reads, before all others to it: the first that began.
@@ -116,6 +124,7 @@ impl Socket {
             begun,
             written,
             delivered,
+            ..
         } = self.messages[index].clone();
         let rest = self.length - written;
         let overhead = if begun { 0 } else { OVERHEAD };
@@ -123,18 +132,22 @@ impl Socket {
         let free = left(2 * self.size - queued.min(2 * self.size), has, has, has);
         let others = 2 * self.size - (queued - has).min(2 * self.size);
         let most = left(others, 0, 0, 0);
-        let mut room = free.saturating_sub(overhead);
+        let (mut room, mut beside) = (free.saturating_sub(overhead), false);
         if room < rest.min(most / 4).max(1) {
             room = 0;
             if begun && self.read(peer) == Some(index) {
                 let wants = (delivered + self.window).min(self.length);
                 let more = wants.saturating_sub(written);
-                room = promised(self.size, queued, free, more, written - delivered);
+                let all = 2 * (self.size / BESIDE_PART) - self.beside(|_| true);
+                let has = self.beside(|other| other.peer == peer);
+                let left = left(all, has, has, has);
+                (room, beside) = promised(free, more, written - delivered, left);
                 assert!(room <= more);
             }
         }
         let more = room.min(rest);
         if more != 0 {
+            self.messages[index].beside += if beside { more } else { 0 };
             self.messages[index].begun = true;
             self.messages[index].written += more;
         }
@@ -148,7 +161,7 @@ impl Socket {
         };
         let message = &mut self.messages[index];
         let more = message.written - message.delivered;
-        message.delivered += more;
+        (message.delivered, message.beside) = (message.delivered + more, 0);
         more
     }
 }
@@ -165,7 +178,7 @@ proptest! {
         count in 1_usize..16,
         order in prop::collection::vec(0_usize..1000, 1..200),
     ) {
-        let message = |peer| Message { peer, begun: false, written: 0, delivered: 0 };
+        let message = |peer| Message { peer, begun: false, written: 0, delivered: 0, beside: 0 };
         let messages = (0..peers * count).map(|number| message(number % peers)).collect();
         let mut socket = Socket { size, length, window, messages };
         let all = socket.messages.len();
@@ -176,7 +189,8 @@ proptest! {
                 socket.deliver(turn % peers);
             }
             let (queued, begun) = (socket.queued(), all as u32 * OVERHEAD);
-            prop_assert!(queued <= size * 2 + size / 4 + begun, "{queued} of {size}");
+            prop_assert!(queued <= size * 2 + begun, "{queued} of {size}");
+            prop_assert!(socket.beside(|_| true) <= size / 2);
         }
         let mut idle = 0;
         while socket.messages.iter().any(|message| message.delivered < length) {
@@ -188,21 +202,30 @@ proptest! {
     }
 }
 
+/// A receiver that asks for any number of messages and takes none has no more of what is beside the
+/// buffer than is its part, and others have theirs: of a quarter of the buffer's size a first peer
+/// has all, and of twice that the others have the other half.
 #[test]
-fn what_is_taken_beside_the_buffer_has_a_bound() {
-    // Free bytes that are too few for anybody else are for it.
-    assert_eq!(promised(131_072, 99_738, 31_334, 32_768, 0), 32_051);
-    assert_eq!(promised(131_072, 98_714, 32_700, 32_768, 0), 32_700);
+fn who_takes_nothing_leaves_others_what_is_beside_the_buffer() {
+    let all = 2 * (1 << 20) / BESIDE_PART;
+    let (mut has, mut count) = (0, 0);
+    while let (more @ 1.., true) = promised(0, 1 << 20, 0, left(all - has, has, has, has)) {
+        (has, count) = (has + more, count + 1);
+    }
+    assert!(count > 10 && has <= all / 2, "{count} messages have {has}");
+    let other = promised(0, 1 << 20, 0, left(all - has, 0, 0, 0));
+    assert!(other.1 && other.0 >= all / 8, "{other:?}");
+}
+
+#[test]
+fn what_is_free_is_for_who_has_nothing_under_way() {
+    // Free bytes that are too few for anybody else.
+    assert_eq!(promised(32_700, 32_768, 0, 32_768), (32_700, false));
+    assert_eq!(promised(32_700, 1000, 0, 32_768), (1000, false));
     // While some of it is under way it waits, unless there is more beside.
-    assert_eq!(promised(131_072, 98_714, 32_700, 32_768, 1400), 0);
-    assert_eq!(promised(131_072, 131_072, 0, 65_536, 0), 16_384);
-    assert_eq!(promised(131_072, 131_072, 0, 65_536, 32_768), 0);
-    // Several peers have twice the size.
-    assert_eq!(promised(131_072, 262_144, 0, 65_536, 0), 16_384);
-    assert_eq!(promised(131_072, 262_144 + 32_768, 0, 65_536, 0), 0);
-    assert_eq!(promised(131_072, 98_714, 32_700, 0, 0), 0);
-    assert_eq!(
-        promised(u32::MAX, u32::MAX, u32::MAX, u32::MAX, u32::MAX),
-        0
-    );
+    assert_eq!(promised(32_700, 32_768, 1400, 32_768), (0, false));
+    assert_eq!(promised(0, 65_536, 1400, 32_768), (16_384, true));
+    assert_eq!(promised(0, 65_536, 0, 1), (1, true));
+    assert_eq!(promised(0, 65_536, 0, 0), (0, false));
+    assert_eq!(promised(32_700, 0, 0, 32_768), (0, false));
 }
