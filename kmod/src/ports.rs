@@ -100,9 +100,7 @@ pub(crate) fn chosen(of: RangeInclusive<u16>, random: u64) -> impl Iterator<Item
     let (first, last) = (u32::from((*of.start()).max(1)), u32::from(*of.end()));
     let count = last.saturating_add(1).saturating_sub(first);
     let drawn = random.checked_rem(count.into()).unwrap_or(0) as u32;
-    let begin = first.saturating_add(drawn);
-    (begin..=last)
-        .chain(first..begin)
-        .take(count as usize)
-        .map(|port| port as u16)
+    // The kernel's prelude has a `chain` of its own.
+    let again = move |at: u32| at.checked_rem(count).unwrap_or(0);
+    (0..count).map(move |n| first.saturating_add(again(drawn.saturating_add(n))) as u16)
 }

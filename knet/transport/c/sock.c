@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What Rust asks of a socket, and how it waits and wakes. */
 #include <linux/wait.h>
+#include <net/ip.h>
 #include <net/ipv6.h>
 #include "internal.h"
 
