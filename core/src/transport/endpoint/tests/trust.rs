@@ -608,6 +608,36 @@ fn guesses_of_a_token_end() {
     assert!(endpoint.ins.get_mut(0).unwrap().proven);
 }
 
+/// All of a message has come for tokens, and its sender repeats it and shows no SYNC: it is not
+/// delivered, and given up after the time-out.
+#[test]
+fn what_never_shows_its_address_is_given_up() {
+    let (mut endpoint, mut io) = new(&config());
+    let from = host(1, false);
+    endpoint.receive(NOW, &from, Packet::Sync(sync(7, 1000)), &mut io);
+    let mut now = NOW;
+    while io.sent.iter().all(|it| !matches!(it.1, Packet::Token(_))) {
+        now = now.max(endpoint.next_timer().unwrap());
+        endpoint.timer(now, now.0 as u32, &mut io);
+    }
+    let token = tokens(&io.take())[0];
+    let timeout = config().timeout;
+    for quarter in 0..8 {
+        let data = answer(&token, 0, 1000);
+        endpoint.receive(now, &from, data, &mut io);
+        let open = endpoint.counts().1;
+        assert!(open == 1 || now >= NOW + timeout, "quarter {quarter}");
+        let next = now + Nanos(timeout.0 / 4);
+        while let Some(at) = endpoint.next_timer().filter(|at| *at < next) {
+            now = now.max(at);
+            endpoint.timer(now, now.0 as u32, &mut io);
+        }
+        now = next;
+    }
+    assert_eq!(endpoint.counts().1, 0);
+    assert!(io.delivered.is_empty());
+}
+
 /// Nor does the answer to a token that was never sent, even if all else of it were right.
 #[test]
 fn answers_to_tokens_that_were_not_sent_prove_nothing() {
