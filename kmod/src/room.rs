@@ -104,8 +104,25 @@ pub(crate) struct Pool {
     peers: Peers,
 }
 
-impl Pool {
+/// Those of a socket.
+pub(crate) struct Pools {
+    /// What is spared for short messages.
+    pub(crate) spare: Pool,
+    /// What is for messages whose receivers wait for more of them.
+    pub(crate) beside: Pool,
+}
+
+impl Pools {
     pub(crate) fn new() -> Self {
+        Self {
+            spare: Pool::new(),
+            beside: Pool::new(),
+        }
+    }
+}
+
+impl Pool {
+    fn new() -> Self {
         Self {
             taken: 0,
             peers: Peers::new(),

@@ -7,7 +7,7 @@ use crate::keys::Choice;
 use crate::memory::atomic;
 use crate::outgoing::{Open, OVERHEAD};
 use crate::promotable::Marked;
-use crate::room::{Peers, Pool, Room, Share, Wanted};
+use crate::room::{Peers, Pools, Room, Share, Wanted};
 use crate::waiting::Waiter;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
@@ -51,10 +51,8 @@ pub(crate) struct Socket {
     pub(crate) queued: u32,
     /// What its peers have of the send buffer, of those that have only a part.
     pub(crate) peers: Peers,
-    /// What is spared for short messages.
-    pub(crate) spare: Pool,
-    /// What is for messages whose receivers wait for more of them.
-    pub(crate) beside: Pool,
+    /// What is kept beside the send buffer; apart, as the receive buffer is.
+    pub(crate) pools: KBox<Pools>,
     /// Room that somebody waits for.
     pub(crate) wanted: Option<Wanted>,
     /// A message that nobody could wait for found no room, though there is some: nothing to tell of
@@ -117,7 +115,7 @@ impl Counted {
 }
 
 impl Socket {
-    pub(crate) fn new(sock: SockRef, buffer: KBox<Buffer>) -> Self {
+    pub(crate) fn new(sock: SockRef, buffer: KBox<Buffer>, pools: KBox<Pools>) -> Self {
         Self {
             sock,
             closed: false,
@@ -129,8 +127,7 @@ impl Socket {
             scarce: 0,
             queued: 0,
             peers: Peers::new(),
-            spare: Pool::new(),
-            beside: Pool::new(),
+            pools,
             wanted: None,
             short: false,
             again: 0,
@@ -200,7 +197,7 @@ impl Socket {
         if len > size / SHORT_PART || self.is_scarce() {
             return false;
         }
-        self.spare.left(size / SPARE_PART, to) >= len.saturating_add(more)
+        self.pools.spare.left(size / SPARE_PART, to) >= len.saturating_add(more)
     }
 
     /// What a message may have whatever others have, whose receiver has said that it has room for
@@ -218,7 +215,7 @@ impl Socket {
         }
         let (size, _) = self.room();
         let under_way = charged.saturating_sub(OVERHEAD);
-        let beside = self.beside.left(size / room::BESIDE_PART, share);
+        let beside = self.pools.beside.left(size / room::BESIDE_PART, share);
         room::promised(free, promised, under_way, beside)
     }
 
@@ -353,9 +350,9 @@ impl Socket {
     /// Bytes that no receiver has acknowledged.
     pub(crate) fn unacknowledged(&self) -> u32 {
         let overhead = self.counted.outgoing.saturating_mul(OVERHEAD);
-        let queued = self.queued.saturating_add(self.spare.taken());
+        let queued = self.queued.saturating_add(self.pools.spare.taken());
         queued
-            .saturating_add(self.beside.taken())
+            .saturating_add(self.pools.beside.taken())
             .saturating_sub(overhead)
     }
 
@@ -363,7 +360,7 @@ impl Socket {
     /// No memory to note that they are of what is spared: an error.
     pub(crate) fn take(&mut self, share: &Share, bytes: u32) -> Result {
         if share.spare {
-            self.spare.take(share.to.as_ref(), bytes)?;
+            self.pools.spare.take(share.to.as_ref(), bytes)?;
         } else {
             self.queued = self.queued.saturating_add(bytes);
             if let Some(to) = &share.to {
@@ -376,19 +373,19 @@ impl Socket {
 
     /// Bytes of what is beside the send buffer are taken. `false`: no memory to note that.
     pub(crate) fn take_beside(&mut self, share: &Share, bytes: u32) -> bool {
-        self.beside.take(share.to.as_ref(), bytes).is_ok()
+        self.pools.beside.take(share.to.as_ref(), bytes).is_ok()
     }
 
     /// They are free again; of them so many were `beside` the buffer.
     pub(crate) fn freed(&mut self, share: &Share, bytes: u32, beside: u32) {
         if beside != 0 {
-            self.beside.give_back(share.to.as_ref(), beside);
+            self.pools.beside.give_back(share.to.as_ref(), beside);
         }
         let bytes = bytes.saturating_sub(beside);
         // What it may have at most depends on the others. What is spared is for whoever waits with
         // a short one.
         let drained = if share.spare {
-            self.spare.give_back(share.to.as_ref(), bytes);
+            self.pools.spare.give_back(share.to.as_ref(), bytes);
             true
         } else {
             self.queued = self.queued.saturating_sub(bytes);

@@ -6,6 +6,7 @@ use crate::keys::{Choice, Held, Keys, Own};
 use crate::memory::atomic;
 use crate::ports::Ports;
 use crate::promotable::Promotable;
+use crate::room::Pools;
 use crate::socket::Socket;
 use crate::waiting::Waiting;
 use kernel::prelude::*;
@@ -42,6 +43,12 @@ fn new_buffer(first: u32, most: u32) -> Result<KBox<Buffer>> {
     Ok(KBox::new(Buffer::new(first, most), atomic())?)
 }
 
+/// The same of what is kept beside a send buffer.
+#[inline(never)]
+fn new_pools() -> Result<KBox<Pools>> {
+    Ok(KBox::new(Pools::new(), atomic())?)
+}
+
 impl Sockets {
     pub(crate) fn new() -> Self {
         Self {
@@ -63,7 +70,7 @@ impl Sockets {
         let handle = self.next;
         let place = RBTreeNodeReservation::new(atomic())?;
         let buffer = new_buffer(first, most)?;
-        let socket = Socket::new(sock.hold(), buffer);
+        let socket = Socket::new(sock.hold(), buffer, new_pools()?);
         drop(self.all.insert(place.into_node(handle, socket)));
         self.next = handle.wrapping_add(1);
         sock.set_handle(handle);
