@@ -690,8 +690,8 @@ impl State {
         }
     }
 
-    /// More of a message was written, all bytes below `available`: so many were copied, which are of
-    /// what is beside the send buffer, or not.
+    /// More of a message was written, all bytes below `available`: so many were copied, which are
+    /// of what is beside the send buffer, or not.
     #[allow(clippy::too_many_arguments)] // facts of one write
     fn append(
         &mut self,

@@ -53,8 +53,8 @@ fn send(from: &turnstile_socket::Socket, to: SocketAddr, what: &[u8]) -> Result<
         .with_context(|| format!("a message to {to} failed"))
 }
 
-/// All ports that the kernel chooses from but one are taken: it finds that one, and then none. There
-/// are 2000 of them, as the namespace says: all 28 232 would take minutes.
+/// All ports that the kernel chooses from but one are taken: it finds that one, and then none.
+/// There are 2000 of them, as the namespace says: all 28 232 would take minutes.
 fn last_port(_: &mut Ctx) -> Result<()> {
     const CHOSEN: std::ops::RangeInclusive<u16> = 39_000..=40_999;
     const LEFT: u16 = 40_000;
