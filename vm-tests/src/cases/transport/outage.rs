@@ -46,9 +46,10 @@ fn timeouts_differ(_: &mut Ctx) -> Result<()> {
         let from = sender(&net.hosts[0].ns)?;
         // A stranger's message waits for a signal.
         let there = addresses(&net.hosts[1])[v6];
-        from.send_to(b"known", there, &SendOptions::default())?;
+        let first = sender(&net.hosts[0].ns)?;
+        first.send_to(b"known", there, &SendOptions::default())?;
         to.recv_message(100)?;
-        delivered(&from, 1)?;
+        delivered(&first, 1)?;
         // The receiver's tokens arrive, its signals do not.
         let signals = ["ip dscp 48".to_owned(), "ip6 dscp 48".to_owned()];
         drop_what(&net.hosts[0].ns, &signals)?;

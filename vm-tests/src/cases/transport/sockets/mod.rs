@@ -256,16 +256,15 @@ fn acknowledged_late(_: &mut Ctx) -> Result<()> {
         let here = &net.hosts[0].ns;
         let to = receiver(&net.hosts[1].ns)?;
         to.set_recv_buffer_size(16 << 20)?;
+        let there = addresses(&net.hosts[1])[v6];
+        // A stranger's message waits for a signal.
+        let first = sender(here)?;
+        first.send_to(b"known", there, &SendOptions::default())?;
+        to.recv_message(100)?;
+        delivered(&first, 1)?;
+        drop(first);
         let from = sender(here)?;
         from.set_send_buffer_size(16 << 20)?;
-        // A stranger's message waits for a signal.
-        from.send_to(
-            b"known",
-            addresses(&net.hosts[1])[v6],
-            &SendOptions::default(),
-        )?;
-        to.recv_message(100)?;
-        delivered(&from, 1)?;
         here.run("nft add table inet hole")?;
         here.run_with(
             "nft -f -",
@@ -274,7 +273,7 @@ fn acknowledged_late(_: &mut Ctx) -> Result<()> {
         )?;
         let data = content(1, FIRST + 100_000);
         let (first, last) = data.split_at(FIRST);
-        let mut writer = from.begin(addresses(&net.hosts[1])[v6], &SendOptions::default())?;
+        let mut writer = from.begin(there, &SendOptions::default())?;
         writer.write_all(first)?;
         writer.flush()?;
         let mut came = Vec::new();
