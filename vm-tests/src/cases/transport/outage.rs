@@ -44,14 +44,14 @@ fn timeouts_differ(_: &mut Ctx) -> Result<()> {
         configure(&net.hosts[1].ns, "timeout 10s")?;
         let to = receiver(&net.hosts[1].ns)?;
         let from = sender(&net.hosts[0].ns)?;
-        // A stranger's message waits for a signal.
+        // A stranger's message waits for a CHALLENGE, which passes.
         let there = addresses(&net.hosts[1])[v6];
         let first = sender(&net.hosts[0].ns)?;
         first.send_to(b"known", there, &SendOptions::default())?;
         to.recv_message(100)?;
         delivered(&first, 1)?;
         // The receiver's tokens arrive, its signals do not.
-        let signals = ["ip dscp 48".to_owned(), "ip6 dscp 48".to_owned()];
+        let signals = ["ip", "ip6"].map(|ip| format!("{ip} dscp 48 @th,64,8 != 0x18"));
         drop_what(&net.hosts[0].ns, &signals)?;
         let data = content::content(1, 50_000);
         from.send_to(&data, there, &SendOptions::default())?;

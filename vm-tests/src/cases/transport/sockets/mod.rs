@@ -257,7 +257,7 @@ fn acknowledged_late(_: &mut Ctx) -> Result<()> {
         let to = receiver(&net.hosts[1].ns)?;
         to.set_recv_buffer_size(16 << 20)?;
         let there = addresses(&net.hosts[1])[v6];
-        // A stranger's message waits for a signal.
+        // A stranger's message waits for a CHALLENGE, which passes.
         let first = sender(here)?;
         first.send_to(b"known", there, &SendOptions::default())?;
         to.recv_message(100)?;
@@ -269,7 +269,7 @@ fn acknowledged_late(_: &mut Ctx) -> Result<()> {
         here.run_with(
             "nft -f -",
             "table inet hole {\n chain in {\n  type filter hook input priority 0;\n  \
-               ip dscp 48 drop\n  ip6 dscp 48 drop\n }\n}\n",
+               ip dscp 48 @th,64,8 != 0x18 drop\n  ip6 dscp 48 @th,64,8 != 0x18 drop\n }\n}\n",
         )?;
         let data = content(1, FIRST + 100_000);
         let (first, last) = data.split_at(FIRST);
