@@ -20,7 +20,7 @@ use super::support::{
     sender, socket, unbound, PORT,
 };
 use crate::cmd::json;
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, Need};
 use crate::netns::Netns;
 
 mod diag;
@@ -30,7 +30,10 @@ use diag::{Diag, Entry, AF_INET, AF_INET6, ALL};
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/sockets/owner", owner),
     Case::new("transport/sockets/queues", queues),
-    Case::new("transport/sockets/acknowledged-late", acknowledged_late).timeout_s(120),
+    // A packet that is lost where time goes by itself could not be named to its sender.
+    Case::new("transport/sockets/acknowledged-late", acknowledged_late)
+        .timeout_s(120)
+        .needs(&[Need::VirtualTime]),
     Case::new("transport/sockets/closing", closing),
     Case::new("transport/sockets/namespaces", namespaces),
     // As many sockets make the kernel keep some objects for good.
