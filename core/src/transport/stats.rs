@@ -312,6 +312,9 @@ counters! {
     TicketReceived = "ticket_received",
     /// SYNCs of new messages that came with a ticket that is right.
     TicketValid = "ticket_valid",
+    /// DATA that was not taken: so much before it is missing in so many places that its own is not
+    /// kept. It is asked for again.
+    DataNoPlace = "data_no_place",
 }
 
 impl Counter {

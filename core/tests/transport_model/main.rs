@@ -11,6 +11,7 @@ mod crossing;
 mod failing;
 mod forged;
 mod fuzz;
+mod gaps;
 mod host;
 mod idle;
 mod links;

@@ -187,6 +187,8 @@ pub(crate) struct Network {
     pub(crate) handled: u64,
     /// Called for each packet that arrives at a host.
     pub(crate) tap: Option<Tap>,
+    /// Of the packets that arrive at a host, those are lost for which this says so.
+    pub(crate) hole: Option<fn(&Packet) -> bool>,
     /// Bytes of IP packets from and to each address that is no host's.
     strangers: HashMap<usize, (u64, u64)>,
     /// Bytes of IP packets of messages that were forged in a host's name, from and to it.
@@ -215,6 +217,7 @@ impl Network {
             random: seed,
             handled: 0,
             tap: None,
+            hole: None,
             strangers: HashMap::new(),
             named: HashMap::new(),
             reflected: 0,
@@ -464,6 +467,9 @@ impl Network {
     fn arrive(&mut self, packet: Flying) {
         if let Some(tap) = &mut self.tap {
             tap(self.now, &packet);
+        }
+        if self.hole.is_some_and(|hole| hole(&packet.packet)) {
+            return;
         }
         if self.hosts.get(packet.to).is_none_or(|host| host.dead) {
             return;

@@ -105,6 +105,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                     self.links.wait(link, index, at);
                 }
             }
+        } else {
+            self.stats.count(Counter::DataNoPlace);
         }
         let Some(message) = self.ins.get_mut(index) else {
             return;
