@@ -45,7 +45,7 @@ local sealed_bits = { 5, 6, 5, 5, 5, 5, 5, 5 }
 local SEAL_LEN = 32
 local kinds = { [0] = "sender, first key", [1] = "sender", [2] = "receiver", [3] = "malformed" }
 -- The flags that a type may have.
-local known_flags = { 0x8e, 0x38, 0x81, 0, 0, 0x40, 0, 0 }
+local known_flags = { 0xce, 0x38, 0x83, 0, 0, 0x40, 0, 0x10 }
 
 local turnstile = Proto("turnstile", "Turnstile Transport")
 
@@ -55,10 +55,12 @@ local f = {
     priority = ProtoField.uint8("turnstile.priority", "Priority", base.DEC),
     flags = ProtoField.uint8("turnstile.flags", "Flags", base.HEX),
     flag_unscheduled = ProtoField.bool("turnstile.flags.unscheduled", "Unscheduled", 8, nil, 0x01),
+    flag_unasked = ProtoField.bool("turnstile.flags.unasked", "Unasked", 8, nil, 0x02),
     flag_unknown_size = ProtoField.bool(
         "turnstile.flags.unknown_size", "Unknown size", 8, nil, 0x02),
     flag_priority = ProtoField.bool("turnstile.flags.priority", "Priority given", 8, nil, 0x04),
     flag_probe = ProtoField.bool("turnstile.flags.probe", "Probe", 8, nil, 0x08),
+    flag_acked = ProtoField.bool("turnstile.flags.acked", "Some acknowledged", 8, nil, 0x40),
     flag_grant = ProtoField.bool("turnstile.flags.grant", "Grant", 8, nil, 0x08),
     flag_mark = ProtoField.uint8("turnstile.flags.mark", "Mark", base.DEC, marks, 0x30),
     flag_ticket = ProtoField.bool("turnstile.flags.ticket", "Ticket", 8, nil, 0x10),
@@ -153,9 +155,10 @@ end
 local function add_flags(tree, tvb, kind)
     local item = tree:add(f.flags, tvb(2, 1))
     local shown = {
-        [SYNC] = { f.flag_unknown_size, f.flag_priority, f.flag_probe, f.flag_ren },
+        [SYNC] = { f.flag_unknown_size, f.flag_priority, f.flag_probe, f.flag_acked,
+            f.flag_ren },
         [TOKEN] = { f.flag_grant, f.flag_mark },
-        [DATA] = { f.flag_unscheduled, f.flag_ren },
+        [DATA] = { f.flag_unscheduled, f.flag_unasked, f.flag_ren },
         [ACK] = { f.flag_final },
         [CHALLENGE] = { f.flag_ticket },
     }

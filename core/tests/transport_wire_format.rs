@@ -35,6 +35,7 @@ fn described() -> [(&'static str, Packet); 9] {
                 echo: 0x0102_0304_0506_0708,
                 priority: Some(3),
                 probe: false,
+                acked: false,
                 ren: false,
             }),
         ),
@@ -230,6 +231,31 @@ fn capture(payloads: &[Vec<u8>]) -> Vec<u8> {
         file.extend_from_slice(payload);
     }
     file
+}
+
+/// The dissector takes those flags for known that a receiver does.
+#[test]
+fn the_dissector_knows_the_flags() {
+    let (_, table) = DISSECTOR.split_once("known_flags = { ").unwrap();
+    let (table, _) = table.split_once(" }").unwrap();
+    let known: Vec<u8> = table
+        .split(", ")
+        .map(|flags| u8::from_str_radix(flags.trim_start_matches("0x"), 16).unwrap())
+        .collect();
+    for (name, packet) in described() {
+        let mut bytes = examples()[name].clone();
+        if matches!(packet, Packet::Data(_)) {
+            bytes.resize(bytes.len() + 1450, 0);
+        }
+        let kind = usize::from(bytes[0] & 0xf);
+        // A mark is a grant's.
+        let (grant, sealed) = if kind == 2 { (8, 0x40) } else { (0, 0x20) };
+        for bit in (0..8).map(|bit| 1 << bit).filter(|bit| *bit != sealed) {
+            bytes[2] = grant | bit;
+            let unknown = parse(&bytes, bytes.len()) == Err(Malformed::Flags);
+            assert_eq!(known[kind - 1] & bit == 0, unknown, "{name}, {bit:#x}");
+        }
+    }
 }
 
 /// Runs the examples through tshark, where it is installed: it must show all fields and the links

@@ -61,6 +61,7 @@ fn any(rng: &mut Rng) -> Packet {
                 echo: rng.next(),
                 priority: bit(10).then_some(random as u8 >> 5),
                 probe: bit(11),
+                acked: bit(13),
                 ren: bit(12),
             })
         }

@@ -265,6 +265,7 @@ impl<O> Out<O> {
             echo: self.echo,
             priority: self.priority,
             probe: self.open,
+            acked: self.received != 0,
             ren: self.ren,
         }
     }
@@ -348,7 +349,7 @@ impl<O> Out<O> {
 
     /// Records a token's number. `true` if it is new.
     pub(crate) fn accept(&mut self, now: Nanos, sequence: u16) -> bool {
-        self.seen.accept(now, sequence)
+        self.seen.accept(now, sequence) || self.seen.begins_again(now, sequence, self.received == 0)
     }
 
     /// REN: whether a grant may draw a packet; `more`: a second one, which adds to the data under

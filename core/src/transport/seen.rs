@@ -11,6 +11,10 @@
 //! is not answered. With the least `rto` that gives some 1200 tokens in a second, and 3300 grants
 //! with REN (`single_tokens_are_counted_faster_than_they_are_given`). Whatever was lost or came
 //! again, a message goes on after 6.4 s: then any number is new.
+//!
+//! A receiver that forgot the message, and begins it once more, begins with another number. As long
+//! as it has acknowledged nothing its numbers are taken soon ([`Seen::begins_again`]), as those of
+//! an RTP source that restarts (RFC 3550, appendix A.1).
 
 use super::ledger::MAX_OUTSTANDING;
 use crate::units::Nanos;
@@ -23,6 +27,9 @@ pub(crate) const AHEAD: u32 = MAX_OUTSTANDING + 512;
 /// It may be one further ahead for each 2^17 ns (131 us) in which none was taken.
 const STEP_BITS: u32 = 17;
 
+/// So many tokens near each other, all of which are too far ahead, are of a receiver that restarted.
+const RESTARTED: u8 = 4;
+
 const WORDS: usize = (WINDOW / 64) as usize;
 
 /// The sequence numbers of a message's tokens that were seen.
@@ -33,6 +40,11 @@ pub(crate) struct Seen {
     highest: u16,
     /// Bit `s % WINDOW`: `s` was seen, for the last `WINDOW` numbers up to `highest`.
     bits: [u64; WORDS],
+    /// The last number that was too far ahead, and how many near it were.
+    refused: u16,
+    near: u8,
+    /// The highest number of a receiver's former life: its tokens may still be under way.
+    former: Option<u16>,
 }
 
 impl Seen {
@@ -41,7 +53,42 @@ impl Seen {
             taken: None,
             highest: 0,
             bits: [0; WORDS],
+            refused: 0,
+            near: 0,
+            former: None,
         }
+    }
+
+    /// A number was refused. Whether its receiver has begun once more, with other numbers: then this
+    /// is the first that was taken. `early`: nothing was acknowledged. Later only where that has
+    /// been so, as the former tokens may still come: else whoever repeats old tokens could have the
+    /// sender answer them once more.
+    pub(crate) fn begins_again(&mut self, now: Nanos, sequence: u16, early: bool) -> bool {
+        let behind = self.highest.wrapping_sub(sequence);
+        if behind < WINDOW || !early && self.former.is_none() {
+            return false;
+        }
+        let apart = |other: u16| {
+            let apart = sequence.wrapping_sub(other);
+            apart.min(apart.wrapping_neg())
+        };
+        let from_last = apart(self.refused);
+        if from_last == 0 && self.near != 0 {
+            return false;
+        }
+        self.near = match from_last < WINDOW {
+            true => self.near.saturating_add(1),
+            false => 1,
+        };
+        self.refused = sequence;
+        if self.near < RESTARTED || self.former.is_some_and(|former| apart(former) < WINDOW) {
+            return false;
+        }
+        *self = Self {
+            former: self.former.or(Some(self.highest)),
+            ..Self::new()
+        };
+        self.accept(now, sequence)
     }
 
     /// Records a number. `true` if it is new; one more than [`WINDOW`] behind counts as seen, and

@@ -157,6 +157,8 @@ pub struct Sync {
     pub priority: Option<u8>,
     /// Asks for an ACK ([`header::FLAG_PROBE`]).
     pub probe: bool,
+    /// Some of it was acknowledged ([`header::FLAG_ACKED`]).
+    pub acked: bool,
     /// To be clocked by grants ([`header::FLAG_REN`]).
     pub ren: bool,
 }
@@ -374,6 +376,7 @@ impl Packet {
                 flag(p.length.is_none(), header::FLAG_UNKNOWN_SIZE)
                     | flag(p.priority.is_some(), header::FLAG_PRIORITY)
                     | flag(p.probe, header::FLAG_PROBE)
+                    | flag(p.acked, header::FLAG_ACKED)
                     | flag(p.ren, header::FLAG_REN),
             ),
             Self::Token(p) => (

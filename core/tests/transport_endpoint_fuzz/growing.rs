@@ -46,6 +46,7 @@ fn flood(endpoint: &mut Endpoint<Counting, Out, In>, io: &mut Io, cookies: std::
             mss: 1450,
             priority: None,
             probe: false,
+            acked: false,
             ren: false,
             patience: 100,
             echo: 0,

@@ -79,6 +79,7 @@ fn sync(cookie: Cookie) -> Packet {
         echo: 0,
         priority: None,
         probe: false,
+        acked: false,
         ren: false,
     })
 }

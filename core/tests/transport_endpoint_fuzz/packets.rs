@@ -63,6 +63,7 @@ pub(crate) fn packet(
                 },
                 priority: bit(11).then_some((random >> 14) as u8 & 7),
                 probe: random >> 24 & 3 == 0,
+                acked: random >> 28 & 3 == 0,
                 ren: random >> 26 & 3 == 0,
             })
         }

@@ -35,6 +35,7 @@ fn sync(cookie: u64) -> Packet {
         echo: 0,
         priority: Some(0),
         probe: false,
+        acked: false,
         ren: cookie & 64 != 0,
     })
 }

@@ -237,6 +237,7 @@ impl Fuzz {
                     echo,
                     priority: (self.below(3) == 0).then_some(2),
                     probe: self.below(4) == 0,
+                    acked: self.below(4) == 0,
                     ren: self.below(4) == 0,
                 })
             }

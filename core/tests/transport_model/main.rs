@@ -20,6 +20,7 @@ mod outage;
 mod pauses;
 mod progress;
 mod ren;
+mod restarts;
 mod rules;
 mod sealed;
 mod sealed_share;

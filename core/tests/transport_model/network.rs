@@ -249,6 +249,13 @@ impl Network {
         self.hosts.len() - 1
     }
 
+    /// A host forgets everything.
+    pub(crate) fn reboot(&mut self, host: usize, config: &Resolved) {
+        let seed = host::next(&mut self.random);
+        let state = &mut self.hosts[host];
+        state.endpoint = Endpoint::new(Nanos(self.now), config, [seed, !seed, seed]).unwrap();
+    }
+
     /// Another port: its number.
     pub(crate) fn node(&mut self, config: PortConfig, link: Link) -> usize {
         let config = PortConfig {

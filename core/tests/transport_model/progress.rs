@@ -49,6 +49,7 @@ fn forge_of(network: &mut Network, message: usize, from: usize, data: bool, leng
         mss: 1450,
         priority: None,
         probe: false,
+        acked: false,
         ren: false,
         patience: 100,
         echo: 0,

@@ -335,6 +335,7 @@ fn forged(cookie: u64) -> Vec<Packet> {
         echo: 0,
         priority: None,
         probe: false,
+        acked: false,
         ren: false,
     };
     let ack = |last| {

@@ -39,6 +39,7 @@ fn opening(cookie: u64) -> Sync {
         echo: 0,
         priority: None,
         probe: false,
+        acked: false,
         ren: false,
     }
 }

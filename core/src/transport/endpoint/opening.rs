@@ -377,6 +377,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             _ => {}
         }
         let mut first = false;
+        let lost = sync.acked && self.ins.get(index).is_some_and(|it| it.acked == 0);
+        if lost && (shown != Proof::None || self.proof(now, &from, sync) != Proof::None) {
+            // It was acknowledged before the endpoint forgot it: what began it here is old.
+            self.tell_sender_reset(index, ResetCode::Unknown, host);
+            return self.in_failed(now, index, Failure::Reset(ResetCode::Unknown), host);
+        }
         if shown != Proof::None {
             let announced = self.free_bytes(&self.granted(sync), &from, link);
             let message = self.ins.get_mut(index);

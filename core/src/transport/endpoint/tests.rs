@@ -208,6 +208,7 @@ fn sync(cookie: u64, length: u32) -> Sync {
         echo: 0,
         priority: None,
         probe: false,
+        acked: false,
         ren: false,
     }
 }

@@ -107,3 +107,55 @@ fn any_number_is_taken_after_a_while() {
         assert_eq!(taken, ago >= WINDOW.into(), "{ago} tokens ago");
     }
 }
+
+/// Numbers of another life are taken once four of them, near each other, have come; those of the
+/// former one are refused from then on.
+#[test]
+fn a_receiver_that_restarts_is_heard() {
+    for (first, second) in [(1000_u16, 40_000_u16), (40_000, 1000), (40_000, 39_000)] {
+        let mut seen = Seen::new();
+        for number in first..first + 20 {
+            assert!(seen.accept(NOW, number));
+        }
+        let mut new =
+            |number, early| seen.accept(NOW, number) || seen.begins_again(NOW, number, early);
+        // One that comes again is no further one.
+        for number in [second, second, second + 2, second + 1] {
+            assert!(!new(number, true), "{number}");
+        }
+        assert!(new(second + 3, true));
+        assert!(!new(second + 3, true));
+        assert!(new(second + 4, false));
+        for number in first..first + 20 {
+            let ahead = u32::from(number.wrapping_sub(second + 4)) < AHEAD;
+            assert!(ahead || !new(number, true), "{number}");
+        }
+        // Also later.
+        for number in second + 5..second + 20 {
+            new(number, false);
+        }
+        assert!(new(second + 20, false));
+    }
+}
+
+/// Neither numbers that are apart from each other, nor any once something was acknowledged, nor
+/// those that came a moment ago.
+#[test]
+fn others_are_not() {
+    let mut seen = Seen::new();
+    assert!(seen.accept(NOW, 0));
+    for n in 0..100_u16 {
+        let number = 20_000 + n % 20 * 1000;
+        assert!(!seen.accept(NOW, number) && !seen.begins_again(NOW, number, true));
+    }
+    for number in 30_000..30_100 {
+        assert!(!seen.accept(NOW, number) && !seen.begins_again(NOW, number, false));
+    }
+    let mut seen = Seen::new();
+    for number in 0..500 {
+        assert!(seen.accept(NOW, number));
+    }
+    for number in 0..500 {
+        assert!(!seen.accept(NOW, number) && !seen.begins_again(NOW, number, true));
+    }
+}

@@ -163,8 +163,11 @@ fn not_ours(bytes: &[u8]) -> Malformed {
 }
 
 fn sync(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Sync, Malformed> {
-    const KNOWN: u8 =
-        header::FLAG_UNKNOWN_SIZE | header::FLAG_PRIORITY | header::FLAG_PROBE | header::FLAG_REN;
+    const KNOWN: u8 = header::FLAG_UNKNOWN_SIZE
+        | header::FLAG_PRIORITY
+        | header::FLAG_PROBE
+        | header::FLAG_ACKED
+        | header::FLAG_REN;
     size(total_len == SYNC_LEN)?;
     flags(header, KNOWN)?;
     let has = |bit| header.flags & bit != 0;
@@ -202,6 +205,7 @@ fn sync(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Sync, 
         echo: body.u64()?,
         priority,
         probe: has(header::FLAG_PROBE),
+        acked: has(header::FLAG_ACKED),
         ren: has(header::FLAG_REN),
     })
 }

@@ -50,6 +50,7 @@ fn a_sync() -> Sync {
         echo: 0x0102_0304_0506_0708,
         priority: Some(3),
         probe: false,
+        acked: false,
         ren: false,
     }
 }
@@ -170,6 +171,13 @@ fn every_flag_and_mark_has_its_bit() {
         })),
         0b1000
     );
+    assert_eq!(
+        flags(Packet::Sync(Sync {
+            acked: true,
+            ..sync
+        })),
+        0b0100_0000
+    );
     assert_eq!(flags(Packet::Sync(Sync { ren: true, ..sync })), 0b1000_0000);
     for (mark, bits) in [(Mark::Under, 0), (Mark::Full, 1), (Mark::Over, 2)] {
         let token = Packet::Token(Token {
@@ -256,7 +264,7 @@ fn wrong_headers_are_refused() {
 #[test]
 fn unknown_flags_are_refused() {
     let known = [
-        0b1000_1110,
+        0b1100_1110,
         0b0011_1000,
         0b1000_0011,
         0,
@@ -435,15 +443,14 @@ fn any_packet() -> impl Strategy<Value = Packet> {
         (
             (MIN_MSS..=MAX_MSS, 1..=MAX_PATIENCE, any::<u64>()),
             prop::option::of(0..=MAX_PRIORITY),
-            any::<bool>(),
-            any::<bool>(),
+            any::<[bool; 3]>(),
         ),
     );
     let sync = sync.prop_map(
         |(
             (cookie, source, destination),
             (length, deadline, coflow, some),
-            ((mss, patience, echo), priority, probe, ren),
+            ((mss, patience, echo), priority, [probe, acked, ren]),
         )| {
             Packet::Sync(Sync {
                 cookie: Cookie(cookie),
@@ -458,6 +465,7 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                 echo,
                 priority,
                 probe,
+                acked,
                 ren,
             })
         },

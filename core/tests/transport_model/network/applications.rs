@@ -240,6 +240,11 @@ impl Network {
         self.nodes[node].link.loss = loss;
     }
 
+    /// A link delays so many packets, parts per million, by up to `late` ns.
+    pub(crate) fn set_reorder(&mut self, node: usize, reorder: u64, late: u64) {
+        (self.nodes[node].link.reorder, self.nodes[node].link.late) = (reorder, late);
+    }
+
     /// A link carries so many bytes/s from now on.
     pub(crate) fn slow_down(&mut self, node: usize, rate: u64) {
         let it = &mut self.nodes[node];

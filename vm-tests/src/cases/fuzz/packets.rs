@@ -360,6 +360,7 @@ fn sync(rng: &mut Rng, cookie: Cookie, length: u32) -> Sync {
         },
         priority: rng.one_in(3).then_some(rng.range(0..=7) as u8),
         probe: rng.one_in(8),
+        acked: rng.one_in(8),
         ren: rng.one_in(4),
     }
 }

@@ -56,6 +56,7 @@ fn sync(number: u64, length: Option<u32>, echo: u64) -> Packet {
         mss: 1450,
         priority: None,
         probe: false,
+        acked: false,
         ren: false,
         patience: 100,
         echo,

@@ -302,6 +302,7 @@ impl Forger {
             mss: 1450,
             priority: None,
             probe: false,
+            acked: false,
             ren: false,
             patience: 100,
             echo: 0,

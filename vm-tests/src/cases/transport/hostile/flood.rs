@@ -131,6 +131,7 @@ fn one(socket: &UdpSocket, to: Ipv6Addr, rng: &mut Rng) -> Result<()> {
         echo: 0,
         priority: None,
         probe: false,
+        acked: false,
         ren: false,
     };
     let mut header = [0; MAX_HEADER];

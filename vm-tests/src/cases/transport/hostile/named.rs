@@ -161,6 +161,7 @@ fn forged(socket: &UdpSocket, rng: &mut Rng) -> Result<()> {
         },
         priority: None,
         probe: false,
+        acked: false,
         ren: false,
     });
     let data = Packet::Data(Data {

@@ -90,6 +90,7 @@ impl Owner {
             mss: 1400,
             priority: None,
             probe: false,
+            acked: false,
             ren: false,
             patience: 100,
             echo,

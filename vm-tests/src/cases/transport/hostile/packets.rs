@@ -132,6 +132,7 @@ impl Storm {
             },
             priority: rng.one_in(3).then_some(rng.range(0..=7) as u8),
             probe: rng.one_in(8),
+            acked: rng.one_in(8),
             ren: rng.one_in(4),
         }
     }

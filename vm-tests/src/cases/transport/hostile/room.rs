@@ -36,6 +36,7 @@ fn sync(number: u64, length: Option<u32>) -> Packet {
         echo: 0,
         priority: None,
         probe: false,
+        acked: false,
         ren: false,
     })
 }

@@ -83,6 +83,7 @@ fn forged(socket: &UdpSocket, number: u64) -> Result<()> {
         mss: 1400,
         priority: None,
         probe: false,
+        acked: false,
         ren: false,
         patience: 100,
         echo: 0,
