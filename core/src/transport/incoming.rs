@@ -120,6 +120,8 @@ pub(crate) struct In<I> {
     pub(crate) ticketed: bool,
     /// Only a ticket has shown it so far: nothing of it has answered what was sent to its sender.
     pub(crate) unanswered: bool,
+    /// When something last showed that its sender is at its address.
+    pub(crate) there: Nanos,
     /// Bytes of IP packets that may be sent for it while it [is bounded](Self::is_bounded).
     pub(crate) room: u32,
     /// How much of it claimed to answer a token and did not; and while it is `unanswered`, how much
@@ -254,6 +256,7 @@ impl<I> In<I> {
             half_open: false,
             ticketed: false,
             unanswered: false,
+            there: now,
             room: 0,
             guesses: 0,
             answers: 0,

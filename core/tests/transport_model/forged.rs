@@ -350,6 +350,50 @@ fn an_end_before_the_beginning() {
     }
 }
 
+/// A stream of a stranger, and a forged FIN before a SYNC has shown whose it is: it ends where its
+/// sender says.
+#[test]
+fn an_end_before_the_proof() {
+    for length in [100, 20_000, 1_000_000] {
+        for after in [0, 1000, 10_000, 18_000, 24_000] {
+            let mut network = star(1, &Config::DEFAULT, 4, link(), false);
+            let seen: Rc<Cell<Option<Sync>>> = Rc::default();
+            let tap = seen.clone();
+            network.tap = Some(Box::new(move |_, packet| {
+                if let Packet::Sync(sync) = packet.packet {
+                    tap.set(tap.get().or(Some(sync)));
+                }
+            }));
+            let begin = network.now + 1000;
+            let what = turnstile_core::transport::host::Outgoing {
+                length: None,
+                available: 20_000,
+                ..network.plain(40_000)
+            };
+            let message = network.send_as(begin, 1, 0, 40_000, what);
+            while seen.get().is_none() {
+                network.run_until(network.now + 100);
+            }
+            network.run_until(network.now + after);
+            let fin = Fin {
+                cookie: seen.get().unwrap().cookie,
+                length,
+            };
+            let proven = network.endpoint(0).stats().get(Counter::EchoReceived);
+            assert_eq!(proven, 0, "{after} ns");
+            network.inject(1, 0, Packet::Fin(fin), None);
+            network.run_to_the_end(begin + 400 * SECOND);
+            let it = &network.registry.messages[message];
+            let took = it.delivered.map(|at| (at - begin) / 1000);
+            let result = it.result.map(|(_, result)| result);
+            assert!(
+                result == Some(Ok(())) && took.is_some_and(|us| us < 5000),
+                "FIN of {length} bytes after {after} ns: {result:?} after {took:?} us"
+            );
+        }
+    }
+}
+
 /// No attacker: the receiver's options change while a stranger's message is under way.
 #[test]
 fn options_that_change_are_no_contradiction() {

@@ -237,7 +237,8 @@ impl Fuzz {
                     echo,
                     priority: (self.below(3) == 0).then_some(2),
                     probe: self.below(4) == 0,
-                    acked: self.below(4) == 0,
+                    // It ends a message of which nothing was acknowledged.
+                    acked: self.below(64) == 0,
                     ren: self.below(4) == 0,
                 })
             }

@@ -28,6 +28,7 @@ mod sharing;
 mod soak;
 mod topology;
 mod turns;
+mod vanished;
 
 use network::{Link, Network};
 use turnstile_core::units::Nanos;

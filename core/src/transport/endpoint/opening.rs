@@ -238,7 +238,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.count_proven(index);
         self.links.join(link);
         self.half_open = self.half_open.saturating_add(half_open.into());
-        self.credit(index, from, SYNC_LEN as u32);
+        self.credit(now, index, from, SYNC_LEN as u32);
         if !half_open {
             // It counts among those that send.
             self.allow(now, index);
@@ -360,8 +360,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let from = message.from;
         // That of a sealed one counts when it is opened.
         let (proven, link) = (message.proven, message.link);
-        let strange = message.is_bounded() && !message.sealed || !message.sure;
-        self.credit(index, &from, SYNC_LEN as u32);
+        self.credit(now, index, &from, SYNC_LEN as u32);
+        let message = self.ins.get(index);
+        let strange = message.is_some_and(|it| it.is_bounded() && !it.sealed || !it.sure);
         let shown = if strange {
             self.proof(now, &from, sync)
         } else {
@@ -373,7 +374,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         match shown {
             Proof::Ticket | Proof::OldTicket if !proven => self.bound(now, index),
-            Proof::Echo => self.answered(index),
+            Proof::Echo => self.answered(now, index),
             _ => {}
         }
         let mut first = false;

@@ -34,7 +34,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Some(index) => index,
             None => return self.data_for_none(from, data.cookie, host),
         };
-        self.credit(index, from, data.len.saturating_add(DATA_LEN as u32));
+        self.credit(
+            at.now,
+            index,
+            from,
+            data.len.saturating_add(DATA_LEN as u32),
+        );
         self.move_to(at, index);
         let id = self.in_id(index);
         let Some(message) = self.ins.get_mut(index) else {
@@ -195,13 +200,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             } else if message.guesses < GUESSES {
                 message.answers = message.answers.saturating_add(1);
                 if message.answers >= ANSWERS {
-                    self.answered(index);
+                    self.answered(at.now, index);
                 }
             }
         }
         let message = self.ins.get_mut(index)?;
         // Late answers are samples, too: they show best that round trips have become longer.
         if answer != Answer::Unasked {
+            if !message.unanswered {
+                message.there = at.now;
+            }
             let sent = message.sent_at(data.token, data.timestamp);
             let rtt = Nanos(at.clock.wrapping_sub(sent).into());
             if rtt <= MAX_RTT {
@@ -311,7 +319,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         message.heard = at.now;
-        self.credit(index, from, FIN_LEN as u32);
+        self.credit(at.now, index, from, FIN_LEN as u32);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
@@ -332,6 +340,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         message.awake();
+        if message.length.is_none() && !message.sure {
+            // It may be forged, and would cut the message short. The right one follows the SYNC.
+            self.challenge(at.now, index, host);
+            self.schedule(at.now, index);
+            return self.arm(at.now, index);
+        }
         if message.length.is_none() {
             message.length = Some(fin.length);
             host.in_length(id, &mut message.user, fin.length);
@@ -358,7 +372,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ) {
         let base = self.config.base_rtt;
         if let Some(from) = self.ins.get(index).map(|message| message.from) {
-            self.credit(index, &from, ACK_LEN as u32);
+            self.credit(now, index, &from, ACK_LEN as u32);
         }
         let Some(message) = self.ins.get_mut(index) else {
             return;

@@ -16,12 +16,13 @@
 //! has. So one message's proof is no proof for what else comes in the name of the same address. A
 //! receiver is given a ticket as well, when it has answered: it may want to send something back.
 //! Until something answers what is sent because of a ticket, it is bounded ([`Endpoint::bound`]):
-//! the address may be another host's by now.
+//! the address may be another host's by now. So it is once more when something comes of a message
+//! whose sender has answered nothing for [`GONE`].
 
 use super::*;
 use crate::header::{FLAG_UNASKED, FLAG_UNSCHEDULED};
 use crate::transport::net::Net;
-use crate::transport::wire::{Challenge, Data, Sync, Token, PATIENCE_UNIT};
+use crate::transport::wire::{Challenge, Data, Fin, Sync, Token, PATIENCE_UNIT};
 
 /// A CHALLENGE is of a time of 2^33 ns, 8.6 s, and is right in the one after, too.
 const EPOCH_BITS: u32 = 33;
@@ -43,6 +44,9 @@ pub(super) const GUESSES: u8 = 64;
 /// something answers some of them; for the second half of it, for the third a third, and so on.
 /// With what comes of it that is some 240 tokens over IPv4, and 170 over IPv6.
 const TICKET_ROOM: u32 = 16 * 1024;
+/// A sender that has proved its address, and answered no token for so long, may be gone. It is asked
+/// once more, and until it answers it has no more than one with a ticket.
+const GONE: Nanos = Nanos(4 * Nanos::SECOND.0);
 /// To an address that is not proved, at most so many times as much is sent as came from it.
 const TIMES: u32 = 3;
 
@@ -101,8 +105,17 @@ pub(super) fn may_have_token<I>(message: &In<I>) -> bool {
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// A packet of an incoming message came.
-    pub(super) fn credit(&mut self, index: u32, from: &Address, packet: u32) {
-        let Some(message) = self.ins.get_mut(index).filter(|it| it.is_bounded()) else {
+    pub(super) fn credit(&mut self, now: Nanos, index: u32, from: &Address, packet: u32) {
+        let Some(message) = self.ins.get(index) else {
+            return;
+        };
+        if !message.is_bounded() {
+            if now - message.there < GONE || message.sealed {
+                return;
+            }
+            self.bound(now, index);
+        }
+        let Some(message) = self.ins.get_mut(index) else {
             return;
         };
         let bytes = packet
@@ -262,12 +275,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Something has answered what was sent because of a message with a ticket.
-    pub(super) fn answered(&mut self, index: u32) {
-        let Some(message) = self.ins.get_mut(index).filter(|it| it.unanswered) else {
+    /// Something has answered what was sent because of a message with a ticket, or of one whose
+    /// sender had been silent.
+    pub(super) fn answered(&mut self, now: Nanos, index: u32) {
+        let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        message.unanswered = false;
+        message.there = now;
+        if !core::mem::take(&mut message.unanswered) {
+            return;
+        }
+        message.answers = 0;
         if let Some(peer) = self.peers.all.get_mut(message.peer) {
             peer.unanswered = peer.unanswered.saturating_sub(1);
         }
@@ -471,7 +489,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             ..out.sync(at.now)
         };
         self.stats.count(Counter::SyncSent);
+        // A receiver believes no length that came before.
+        let fin = out.fin().filter(|_| out.open);
+        let cookie = out.cookie;
         self.signal(index, &Packet::Sync(sync), host);
+        if let Some(length) = fin {
+            self.stats.count(Counter::FinSent);
+            self.signal(index, &Packet::Fin(Fin { cookie, length }), host);
+        }
         self.offer_ticket(at.now, index, host);
     }
 
