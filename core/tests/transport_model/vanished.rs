@@ -63,7 +63,7 @@ fn drawn(back: u32, wanted: bool) -> (u64, u64) {
     };
     network.inject(2, 0, Packet::Sync(sync), None);
     let mut offset = 0;
-    let mut data = |network: &mut Network, token: u16, timestamp, offset, len, flags| {
+    let data = |network: &mut Network, token: u16, timestamp, offset, len, flags| {
         let data = Data {
             cookie: Cookie(1000),
             token,

@@ -44,8 +44,8 @@ pub(super) const GUESSES: u8 = 64;
 /// something answers some of them; for the second half of it, for the third a third, and so on.
 /// With what comes of it that is some 240 tokens over IPv4, and 170 over IPv6.
 const TICKET_ROOM: u32 = 16 * 1024;
-/// A sender that has proved its address, and answered no token for so long, may be gone. It is asked
-/// once more, and until it answers it has no more than one with a ticket.
+/// A sender that has proved its address, and answered no token for so long, may be gone. It is
+/// asked once more, and until it answers it has no more than one with a ticket.
 const GONE: Nanos = Nanos(4 * Nanos::SECOND.0);
 /// To an address that is not proved, at most so many times as much is sent as came from it.
 const TIMES: u32 = 3;
