@@ -33,8 +33,8 @@ pub const FLAG_UNKNOWN_SIZE: u8 = 1 << 1;
 pub const FLAG_PRIORITY: u8 = 1 << 2;
 /// On [`Type::Sync`]: a probe, which asks a silent receiver for an acknowledgement.
 pub const FLAG_PROBE: u8 = 1 << 3;
-/// On [`Type::Sync`]: some of the message was acknowledged. A receiver that has acknowledged none of
-/// it has lost that part.
+/// On [`Type::Sync`]: some of the message was acknowledged. A receiver that has acknowledged none
+/// of it has lost that part.
 pub const FLAG_ACKED: u8 = 1 << 6;
 /// On [`Type::Token`]: a grant. It answers exactly one data packet, and has that packet's mark in
 /// [`MARK_MASK`] (REN).

@@ -27,7 +27,7 @@ pub(crate) const AHEAD: u32 = MAX_OUTSTANDING + 512;
 /// It may be one further ahead for each 2^17 ns (131 us) in which none was taken.
 const STEP_BITS: u32 = 17;
 
-/// So many tokens near each other, all of which are too far ahead, are of a receiver that restarted.
+/// So many tokens near each other, all of them too far ahead, are of a receiver that restarted.
 const RESTARTED: u8 = 4;
 
 const WORDS: usize = (WINDOW / 64) as usize;
@@ -59,10 +59,10 @@ impl Seen {
         }
     }
 
-    /// A number was refused. Whether its receiver has begun once more, with other numbers: then this
-    /// is the first that was taken. `early`: nothing was acknowledged. Later only where that has
-    /// been so, as the former tokens may still come: else whoever repeats old tokens could have the
-    /// sender answer them once more.
+    /// A number was refused. Whether its receiver has begun once more, with other numbers: then
+    /// this is the first that was taken. `early`: nothing was acknowledged. Later only where that
+    /// has been so, as the former tokens may still come: else whoever repeats old tokens could have
+    /// the sender answer them once more.
     pub(crate) fn begins_again(&mut self, now: Nanos, sequence: u16, early: bool) -> bool {
         let behind = self.highest.wrapping_sub(sequence);
         if behind < WINDOW || !early && self.former.is_none() {

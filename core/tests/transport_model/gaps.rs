@@ -17,8 +17,8 @@ fn is_lost(packet: &Packet) -> bool {
 }
 
 /// A third of the packets is late by up to 4 ms, and nothing that the receiver says but its tokens
-/// gets through for 2 s. It keeps as much as it has places for, counts the rest, and has it all once
-/// it is heard again.
+/// gets through for 2 s. It keeps as much as it has places for, counts the rest, and has it all
+/// once it is heard again.
 #[test]
 fn what_found_no_place_is_counted_and_sent_again() {
     let mut all = 0;
