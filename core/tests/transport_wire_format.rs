@@ -58,6 +58,7 @@ fn described() -> [(&'static str, Packet); 9] {
                 offset: 1450,
                 len: 1450,
                 flags: 0,
+                more: 0,
             }),
         ),
         (

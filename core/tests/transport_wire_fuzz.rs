@@ -82,6 +82,7 @@ fn any(rng: &mut Rng) -> Packet {
                 offset: number(rng),
                 len: 1 + (random >> 48) as u32 % 1450,
                 flags: u8::from(bit(8)) | u8::from(bit(9)) << 7,
+                more: (random >> 32) as u8,
             })
         }
         3 => {

@@ -413,7 +413,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Packet::Sync(sync) => self.on_sync(at, from, sync, host),
             Packet::Token(token) => self.on_token(at, from, token, host),
             Packet::Data(data) => self.on_data(at, from, ecn, data, payload, host),
-            Packet::Resend(resend) => self.on_resend(at, from, resend),
+            Packet::Resend(resend) => self.on_resend(at, from, resend, host),
             Packet::Fin(fin) => self.on_fin(at, from, fin, host),
             Packet::Ack(ack) => self.on_ack(at, from, ack, host),
             Packet::Reset(reset) => self.on_reset(at, from, reset, host),

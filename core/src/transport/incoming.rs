@@ -80,6 +80,10 @@ pub(crate) struct In<I> {
     /// The sender was told that all bytes below this have come.
     pub(crate) acked: u32,
     pub(crate) ranges: Ranges<RANGES>,
+    /// The sender has written the bytes below this, as its DATA and ACKs say; at least so many, and
+    /// at most a packet less. The last ACK that said so was sent behind the bytes below `worded`.
+    pub(crate) written: u32,
+    worded: u32,
     /// Bytes.
     pub(crate) received: u32,
     pub(crate) gaps: Gaps,
@@ -234,6 +238,8 @@ impl<I> In<I> {
             told: window,
             acked: 0,
             ranges: Ranges::new(),
+            written: u32::MAX,
+            worded: 0,
             received: 0,
             gaps: Gaps::default(),
             ledger: Ledger::new(first_token),
@@ -362,7 +368,9 @@ impl<I> In<I> {
         let under_way = u64::from(outstanding)
             .saturating_mul(self.mss.into())
             .saturating_add(self.unscheduled_left(now).into());
-        if under_way >= u64::from(self.missing()) {
+        // A token that finds nothing is wasted, and its time on the link with it.
+        let written = self.written.saturating_sub(self.received);
+        if under_way >= u64::from(self.missing().min(written)) {
             return false;
         }
         if (self.silences != 0 || self.full != 0) && outstanding >= 1 {
@@ -376,6 +384,50 @@ impl<I> In<I> {
     pub(crate) fn is_allowed(&self, crowded: bool) -> bool {
         let sent = self.ledger.next().wrapping_sub(self.half_base);
         self.proven || !crowded || u32::from(sent) < CROWDED_TOKENS
+    }
+
+    /// Data that ends at `end` says how much is written behind it
+    /// ([`Data::more`](super::wire::Data::more)).
+    #[inline]
+    pub(crate) fn said(&mut self, end: u32, more: u8) {
+        let Some(packets) = more.checked_sub(1) else {
+            self.written = u32::MAX;
+            return;
+        };
+        let written = end.saturating_add(u32::from(packets).saturating_mul(self.mss));
+        if end >= self.ranges.end() && end > self.worded {
+            self.written = written;
+        } else if written > self.written {
+            // An older word, of which at least so much is true.
+            self.written = written;
+        }
+    }
+
+    /// Whether nothing that the sender has written is missing.
+    #[inline]
+    pub(crate) fn has_all_written(&self) -> bool {
+        self.idle || self.received >= self.written
+    }
+
+    /// What the sender has written is not known, or is all.
+    pub(crate) fn may_be_written(&mut self, all: bool) {
+        self.written = u32::MAX;
+        if all {
+            self.worded = u32::MAX;
+        }
+    }
+
+    /// The sender says that it has sent all bytes below `sent`, and written so many packets more.
+    /// Returns how many tokens found nothing.
+    pub(crate) fn has_more(&mut self, sent: u32, packets: u32) -> u32 {
+        self.worded = self.worded.max(sent);
+        let written = sent.saturating_add(packets.saturating_mul(self.mss));
+        self.written = match self.written {
+            u32::MAX => written,
+            before => before.max(written),
+        };
+        self.asked();
+        self.ledger.give_up(self.ledger.next())
     }
 
     /// Records that a token is sent. Returns its number.
@@ -587,7 +639,7 @@ impl<I> In<I> {
     /// The sender says that it has sent all bytes below `sent`, and has no more for now. If they
     /// have come, it is given no token until it asks. An older word than the last data is ignored.
     pub(crate) fn idle(&mut self, now: Nanos, base_rtt: Nanos, sent: u32) {
-        if sent < self.ranges.end() {
+        if sent < self.ranges.end() || self.worded != 0 && sent <= self.worded {
             return;
         }
         if sent == self.received {
@@ -692,7 +744,7 @@ impl<I> In<I> {
             };
             let silent = silent || self.silences != 0 && lost != 0;
             // One that has nothing to send is not silent.
-            all = silent && !self.idle;
+            all = silent && !self.has_all_written();
         }
         if self.unscheduled != 0 && now >= self.unscheduled_until {
             if self.received < self.unscheduled {
@@ -742,7 +794,10 @@ impl<I> In<I> {
             tokens: self.tokens,
             // A stranger is asked too rarely for its silence to show; and one of which all has come
             // owes a SYNC that shows its address.
-            idle: self.idle || !self.proven || starved || !self.sure && self.missing() == 0,
+            idle: self.has_all_written()
+                || !self.proven
+                || starved
+                || !self.sure && self.missing() == 0,
             closed: self.is_believed() && self.missing() == 0,
         }
     }

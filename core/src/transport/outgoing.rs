@@ -5,6 +5,8 @@
 //! sets of bytes: those that a RESEND named, which go first, and those retransmitted lately, which
 //! are not sent once more within a round trip (TOP section 4.4).
 
+use core::num::NonZeroU32;
+
 use super::endpoint::shorter;
 use super::host::{Address, Direction, Info, Outgoing, Unreachable};
 use super::incoming::ACK_PACKETS;
@@ -270,6 +272,11 @@ impl<O> Out<O> {
         }
     }
 
+    /// The receiver is told something that is to be followed by tokens.
+    pub(crate) fn asked_at(&mut self, now: Nanos) {
+        self.asked = now;
+    }
+
     /// The length to tell in a FIN.
     pub(crate) fn fin(&self) -> Option<u32> {
         if self.told {
@@ -440,12 +447,33 @@ impl<O> Out<O> {
         }
     }
 
+    /// How many packets are written of what follows these bytes.
+    pub(crate) fn written_behind(&self, end: u32) -> u32 {
+        let bytes = self.available.saturating_sub(end);
+        let mss = NonZeroU32::new(self.mss).unwrap_or(NonZeroU32::MIN);
+        bytes.div_ceil(mss.get())
+    }
+
+    /// What the packet that ends there tells of those that follow
+    /// ([`Data::more`](super::wire::Data::more)). When all was sent that is written, the receiver
+    /// gives no more tokens until it is told that there is more.
+    pub(crate) fn more(&mut self, end: u32) -> u8 {
+        self.starved = self.sent == self.available && self.length != Some(self.available);
+        u8::try_from(self.written_behind(end).saturating_add(1)).unwrap_or(0)
+    }
+
+    /// Whether more is written than the receiver may know of.
+    pub(crate) fn is_unheard(&self) -> bool {
+        self.open && self.starved && self.available > self.sent
+    }
+
     /// Whether the receiver should be told that there is nothing to send until more is written. One
     /// that does not answer that is asked whether it knows the message at all.
     pub(crate) fn is_idle(&self) -> bool {
         let nothing = self.sent == self.available && self.length != Some(self.available);
         let nothing = nothing && self.sent != 0;
-        nothing && self.named.is_empty() && self.idle >= IDLE_TOKENS && !self.unanswered
+        let told = self.idle >= IDLE_TOKENS || self.starved;
+        nothing && self.named.is_empty() && told && !self.unanswered
     }
 
     /// More was written after a token found nothing, and the receiver is told that now. Should that

@@ -205,6 +205,9 @@ pub struct Data {
     pub len: u32,
     /// [`header::FLAG_UNSCHEDULED`], [`header::FLAG_UNASKED`], [`header::FLAG_REN`].
     pub flags: u8,
+    /// How many full-length packets of the message are written behind this one, in byte 1: one more
+    /// than that; 0: not told, or 255 or more.
+    pub more: u8,
 }
 
 /// Names what is missing. From the receiver.
@@ -387,7 +390,7 @@ impl Packet {
                     None => 0,
                 },
             ),
-            Self::Data(p) => (Type::Data, 0, p.flags),
+            Self::Data(p) => (Type::Data, p.more, p.flags),
             Self::Resend(_) => (Type::Resend, 0, 0),
             Self::Fin(_) => (Type::Fin, 0, 0),
             Self::Ack(p) => (Type::Ack, 0, flag(p.last, header::FLAG_FINAL)),

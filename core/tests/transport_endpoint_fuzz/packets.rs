@@ -94,6 +94,7 @@ pub(crate) fn packet(
                 offset: bytes(rng).min(MAX_LENGTH - len),
                 len,
                 flags: u8::from(unscheduled) | u8::from(random >> 16 & 3 == 0) << 7,
+                more: (random >> 30) as u8 & 3,
             })
         }
         45..=50 => {

@@ -112,6 +112,7 @@ fn who_does_not_know_the_cookie_moves_no_byte() {
             offset: 1450,
             len: 1450,
             flags: 0,
+            more: 0,
         };
         let token = Token {
             cookie,
@@ -203,6 +204,7 @@ fn who_has_the_cookie_but_not_the_address_moves_no_byte() {
         offset: 4_000_000,
         len: 1450,
         flags: 0,
+        more: 0,
     };
     let received = network.registry.messages[message].received;
     network.inject(2, 1, Packet::Data(data), None);

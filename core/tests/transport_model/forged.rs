@@ -303,6 +303,7 @@ fn guesses_and_an_outage() {
                 offset: 0,
                 len: 1,
                 flags: 0,
+                more: 0,
             };
             let payload = host::Payload {
                 message: it.message,

@@ -271,6 +271,7 @@ impl Fuzz {
                     } else {
                         FLAG_REN * (self.below(2) as u8)
                     },
+                    more: [0, self.below(4) as u8][self.below(2) as usize],
                 })
             }
             11 => {

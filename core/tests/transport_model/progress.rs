@@ -63,6 +63,7 @@ fn forge_of(network: &mut Network, message: usize, from: usize, data: bool, leng
             offset: 0,
             len: 1450,
             flags: 0,
+            more: 0,
         };
         let payload = Payload {
             message,

@@ -367,6 +367,7 @@ fn forged(cookie: u64) -> Vec<Packet> {
             offset: 0,
             len: 1000,
             flags: 0,
+            more: 0,
         }),
         Packet::Resend(Resend { cookie, spans }),
         Packet::Fin(Fin {

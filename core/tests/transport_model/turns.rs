@@ -154,6 +154,7 @@ fn silent(network: &mut Network, peer: usize, count: u64) {
                 offset: *count,
                 len: 1,
                 flags: 0,
+                more: 0,
             };
             let payload = host::Payload {
                 message: host::RIVAL,

@@ -71,6 +71,7 @@ fn drawn(back: u32, wanted: bool) -> (u64, u64) {
             offset,
             len,
             flags,
+            more: 0,
         };
         let payload = host::Payload {
             message: host::RIVAL,

@@ -357,6 +357,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         message.heard = now;
+        message.may_be_written(false);
         let from = message.from;
         // That of a sealed one counts when it is opened.
         let (proven, link) = (message.proven, message.link);

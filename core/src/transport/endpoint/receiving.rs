@@ -103,11 +103,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 message.put_back(new);
                 message.had_no_room(at.now, self.config.base_rtt, self.config.rto);
                 self.stats.count(Counter::DataNoMemory);
-            } else if message.bore_fruit() && self.config.policy == Policy::Top {
-                // It has its rank again.
-                let (link, at) = (message.link, message.next_token);
-                if self.links.holds(link, index) {
-                    self.links.wait(link, index, at);
+            } else {
+                message.said(end, data.more);
+                if message.bore_fruit() && self.config.policy == Policy::Top {
+                    // It has its rank again.
+                    let (link, at) = (message.link, message.next_token);
+                    if self.links.holds(link, index) {
+                        self.links.wait(link, index, at);
+                    }
                 }
             }
         } else {
@@ -127,6 +130,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         let batch = message.mss.saturating_mul(ACK_PACKETS);
         let owes = message.proven && !message.sure;
+        // Its application may wait for room in the send buffer.
+        let batch = match message.has_all_written() {
+            true => 1,
+            false => batch,
+        };
         let acknowledge = believed && now_contiguous.saturating_sub(message.acked) >= batch;
         let ren = message.ren;
         let spans = message.resend(at.now, self.config.base_rtt);
@@ -346,6 +354,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.schedule(at.now, index);
             return self.arm(at.now, index);
         }
+        message.may_be_written(true);
         if message.length.is_none() {
             message.length = Some(fin.length);
             host.in_length(id, &mut message.user, fin.length);
@@ -381,8 +390,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if ack.received > message.limit() {
             return self.stats.count(Counter::SignalContradiction);
         }
-        message.idle(now, base, ack.received);
-        self.in_ack(now, index, host);
+        if ack.allowance == 0 {
+            message.idle(now, base, ack.received);
+            self.in_ack(now, index, host);
+        } else {
+            let given_up = message.has_more(ack.received, ack.allowance.into());
+            self.stats.add(Counter::TokenGivenUp, given_up.into());
+            self.give_turn_back(index);
+        }
         self.asks_if_unsure(now, index, host);
         self.schedule(now, index);
         self.arm(now, index);

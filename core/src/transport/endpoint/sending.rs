@@ -173,7 +173,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if !out.written(now, available, end) {
             return true;
         }
-        let wake = out.starved && out.available > out.sent;
+        let wake = out.is_unheard();
         let ended = out.open && !knew && out.length.is_some();
         let over = out.is_over(now);
         self.note_unacknowledged(index);
@@ -188,11 +188,46 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.out_timers.set(index, again);
             }
         }
-        if ended || wake {
+        if ended {
             self.ask(now, index, host);
+        } else if wake {
+            self.tell_more(now, index, host);
         }
         self.burst(now, index, BURST, host);
         true
+    }
+
+    /// Tells the receiver how much is written that it does not know of.
+    fn tell_more<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+        let told = self
+            .outs
+            .get_mut(index)
+            .filter(|out| !out.ren && out.sent != 0);
+        let Some(out) = told else {
+            return self.ask(now, index, host);
+        };
+        let ack = Ack {
+            cookie: out.cookie,
+            received: out.sent,
+            window: 0,
+            allowance: u16::try_from(out.written_behind(out.sent)).unwrap_or(u16::MAX),
+            last: false,
+        };
+        out.asked_at(now);
+        self.stats.count(Counter::AckSent);
+        self.signal(index, &Packet::Ack(ack), host);
+    }
+
+    /// The receiver has answered for the first time: tells it what was written meanwhile.
+    fn tell_unheard<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+        let rto = |out: &Out<O>| rto_of(&self.config, out);
+        let Some(out) = self.outs.get_mut(index).filter(|out| out.is_unheard()) else {
+            return;
+        };
+        let rto = rto(out);
+        let again = out.woken(now, rto);
+        self.out_timers.set(index, again);
+        self.tell_more(now, index, host);
     }
 
     /// Updates the sum of a message's peer.
@@ -292,6 +327,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(out) = self.outs.get_mut(index) else {
             return;
         };
+        let more = match out.ren {
+            true => 0,
+            false => out.more(piece.offset.saturating_add(piece.len)),
+        };
         // What the receiver allows is data, which ports take as such.
         let unasked = token.is_none() && !out.ren;
         let unscheduled = unasked && out.allowed == 0;
@@ -305,6 +344,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             flags: flag(unscheduled, FLAG_UNSCHEDULED)
                 | flag(unasked && !unscheduled, FLAG_UNASKED)
                 | flag(out.ren, FLAG_REN),
+            more,
         };
         self.stats.count(match unasked {
             true => Counter::UnscheduledSent,
@@ -461,7 +501,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    pub(super) fn on_resend(&mut self, at: At, from: &Address, resend: &Resend) {
+    pub(super) fn on_resend<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        from: &Address,
+        resend: &Resend,
+        host: &mut H,
+    ) {
         self.stats.count(Counter::ResendReceived);
         let index = match self.find_out(resend.cookie, from) {
             Ok(index) => index,
@@ -474,6 +520,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let (too_soon, news) = out.name(at.now, resend.spans.as_slice(), self.config.base_rtt);
             out.heard(at.now, news, rto_of(&self.config, out));
             self.stats.add(Counter::ResendTooSoon, too_soon.into());
+            self.tell_unheard(at.now, index, host);
         }
     }
 
@@ -535,6 +582,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.note_unacknowledged(index);
         if first {
             self.offer_ticket(at.now, index, host);
+            self.tell_unheard(at.now, index, host);
         }
         if ack.last {
             self.stats.count(Counter::AckSent);

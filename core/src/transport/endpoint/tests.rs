@@ -222,6 +222,7 @@ fn answer(token: &wire::Token, offset: u32, len: u32) -> Packet {
         offset,
         len,
         flags: 0,
+        more: 0,
     })
 }
 

@@ -238,7 +238,6 @@ fn data(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Data, 
         header,
         header::FLAG_UNSCHEDULED | header::FLAG_UNASKED | header::FLAG_REN,
     )?;
-    priority(header, 0)?;
     let cookie = body.cookie()?;
     let (token, timestamp, offset) = (body.u16()?, body.u32()?, body.u32()?);
     // A UDP payload has at most 65527 bytes; nothing of that is lost here.
@@ -259,6 +258,7 @@ fn data(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Data, 
         offset,
         len,
         flags: header.flags,
+        more: header.priority,
     })
 }
 

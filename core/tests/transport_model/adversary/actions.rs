@@ -57,6 +57,7 @@ pub(super) fn data(cookie: u64, offset: u32, len: u32) -> Data {
         offset,
         len,
         flags: FLAG_UNSCHEDULED,
+        more: 0,
     }
 }
 

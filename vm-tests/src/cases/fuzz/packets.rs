@@ -278,6 +278,7 @@ fn forged(hand: &mut Hand<'_>) -> Vec<u8> {
                 offset,
                 len,
                 flags,
+                more: rng.range(0..=3) as u8,
             };
             bytes(&Packet::Data(data), len as usize)
         }

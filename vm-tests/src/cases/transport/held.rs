@@ -71,6 +71,7 @@ fn answer(token: &Token, offset: u32) -> Packet {
         offset,
         len: 1,
         flags: 0,
+        more: 0,
     })
 }
 

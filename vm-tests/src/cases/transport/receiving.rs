@@ -316,6 +316,7 @@ impl Forger {
                 offset: 0,
                 len: data,
                 flags: 0,
+                more: 0,
             });
             let mut header = [0; MAX_HEADER];
             let len = packet.write(&mut header);

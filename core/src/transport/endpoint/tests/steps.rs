@@ -110,6 +110,7 @@ fn all(cookie: Cookie) -> Vec<(&'static str, Packet)> {
         offset: 1450,
         len: 1450,
         flags: 0,
+        more: 0,
     };
     let ack = Ack {
         cookie,

@@ -38,6 +38,7 @@ pub(super) fn data_unscheduled(cookie: u64, offset: u32, len: u32) -> Packet {
         offset,
         len,
         flags: FLAG_UNSCHEDULED,
+        more: 0,
     })
 }
 
@@ -104,6 +105,7 @@ fn a_stranger_is_sent_at_most_three_times_what_came() {
                     offset: 0,
                     len: 1,
                     flags: FLAG_REN,
+                    more: 0,
                 }),
                 data_unscheduled(7, 1, 1),
                 Packet::Fin(Fin {

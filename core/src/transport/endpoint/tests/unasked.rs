@@ -199,6 +199,7 @@ fn no_more_is_taken_than_the_link_carries_in_a_round_trip() {
             offset: n * 1450,
             len: 1450,
             flags: 0,
+            more: 0,
         });
         endpoint.receive(NOW, &from, data, &mut io);
     }
@@ -238,6 +239,7 @@ fn what_waits_behind_others_first_bytes_is_not_lost() {
                 offset: n * 1450,
                 len: 1450,
                 flags: 0,
+                more: 0,
             };
             let after = config.base_rtt.0 / 2 + queue.0 * u64::from(n + 1) / 10;
             (now + Nanos(after), data)

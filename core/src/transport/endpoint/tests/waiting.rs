@@ -49,6 +49,7 @@ fn a_stranger_that_waits_draws_no_more_than_three_times_the_bytes() {
                         offset,
                         len: 1,
                         flags: FLAG_UNSCHEDULED,
+                        more: 0,
                     })
                 });
                 for packet in core::iter::once(Packet::Sync(sync)).chain(unasked) {

@@ -171,6 +171,7 @@ fn forged(socket: &UdpSocket, rng: &mut Rng) -> Result<()> {
         offset: 0,
         len,
         flags: FLAG_UNSCHEDULED,
+        more: 0,
     });
     for (packet, payload) in [(sync, &b""[..]), (data, FORGERY)] {
         let mut bytes = [0; MAX_HEADER];

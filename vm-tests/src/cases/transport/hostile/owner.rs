@@ -190,6 +190,7 @@ impl Owner {
                     offset,
                     len,
                     flags: 0,
+                    more: 0,
                 });
                 self.push(&data, len)?;
                 offset += len;

@@ -184,6 +184,7 @@ impl Storm {
                     offset,
                     len,
                     flags,
+                    more: self.rng.range(0..=3) as u8,
                 };
                 bytes(&Packet::Data(data), len as usize)
             }
