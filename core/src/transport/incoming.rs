@@ -18,6 +18,11 @@ use super::turns::{Order, Turn};
 use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
 use crate::units::Nanos;
 
+/// No more tokens are outstanding than the link carries packets in so many of the shortest round
+/// trips. A token that was lost is so for up to two round trips, and queues make them longer.
+const TRIPS: u64 = 4;
+/// So long the shortest round trip counts as such.
+const TRIP_KEPT: Nanos = Nanos(4 * Nanos::SECOND.0);
 /// The most unanswered tokens of a half-open message per `rto`, while many messages are half open.
 /// (Otherwise a stranger gets three times the bytes that came.)
 const CROWDED_TOKENS: u32 = 1;
@@ -183,6 +188,10 @@ pub(crate) struct In<I> {
     pub(crate) priority: u8,
     pub(crate) rtt: Maybe,
     pub(crate) least_rtt: Nanos,
+    /// The shortest one lately, or at first its peer's; until then, as the way may have become
+    /// another.
+    pub(crate) trip: Nanos,
+    trip_until: Nanos,
     // Counts of packets: 2^32 of them are more than any message has. A message is large, and made
     // on the stack.
     pub(crate) tokens: u32,
@@ -296,6 +305,8 @@ impl<I> In<I> {
             priority: sync.priority.unwrap_or(0),
             rtt: Maybe::NONE,
             least_rtt: Nanos::MAX,
+            trip: Nanos::MAX,
+            trip_until: now,
             tokens: 0,
             tokens_lost: 0,
             packets: 0,
@@ -360,11 +371,14 @@ impl<I> In<I> {
     }
 
     /// Whether it should get another token, regardless of rates.
-    pub(crate) fn wants(&self, now: Nanos, crowded: bool) -> bool {
+    pub(crate) fn wants(&self, now: Nanos, base: Nanos, speed: &Speed, crowded: bool) -> bool {
         if self.ren || self.idle || now < self.pause || self.ledger.is_full() {
             return false;
         }
         let outstanding = self.ledger.outstanding();
+        if self.has_tokens_enough(base, speed) {
+            return false;
+        }
         let under_way = u64::from(outstanding)
             .saturating_mul(self.mss.into())
             .saturating_add(self.unscheduled_left(now).into());
@@ -576,13 +590,29 @@ impl<I> In<I> {
     }
 
     /// Takes a sample of the round-trip time.
-    pub(crate) fn measured(&mut self, sample: Nanos) {
+    pub(crate) fn measured(&mut self, now: Nanos, sample: Nanos) {
         self.least_rtt = self.least_rtt.min(sample);
+        if sample < self.trip || now >= self.trip_until {
+            (self.trip, self.trip_until) = (sample, now + TRIP_KEPT);
+        }
         self.rtt = Maybe::some(match self.rtt.get() {
             None => sample,
             // RFC 6298.
             Some(rtt) => Nanos((rtt - Nanos(rtt.0 / 8)).0.saturating_add(sample.0 / 8)),
         });
+    }
+
+    /// Whether as many tokens are outstanding as there may be: what the link carries in a few of
+    /// the shortest round trips. Those that wait longer wait for a processor, and more would not
+    /// help it.
+    fn has_tokens_enough(&self, base: Nanos, speed: &Speed) -> bool {
+        let trip = match self.trip {
+            Nanos::MAX => base,
+            trip => trip.max(Nanos(base.0 / 2)),
+        };
+        let most = u64::from(speed.bytes_in(trip)).saturating_add(self.mss.into());
+        let under_way = u64::from(self.ledger.outstanding()).saturating_mul(self.mss.into());
+        under_way >= most.saturating_mul(TRIPS)
     }
 
     /// REN: data came that was sent with the SYNC. No grant has been answered yet, so only its age

@@ -110,7 +110,8 @@ fn expiry_at_the_sender_bounds_the_data_queue() {
     // Twice the way through an empty network, and a queue of tokens.
     let with = after_a_wait(60_000);
     println!("at most {without} B of data queued without expiry, {with} B with");
-    assert!(without > 200_000 && with < 40 * 1514, "{without} {with}");
+    // Without, as many wait as may be outstanding: a few round trips of the link, of each message.
+    assert!(without > 100_000 && with < 40 * 1514, "{without} {with}");
 }
 
 #[test]

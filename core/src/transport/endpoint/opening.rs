@@ -224,6 +224,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let mut narrow = false;
         if let Some(message) = self.ins.get_mut(index) {
             message.grant = sync.ren.then_some(now + rtt).into();
+            message.trip = self.peers.all.get(peer).map_or(Nanos::MAX, |it| it.rtt);
             message.link = link;
             message.half_open = half_open;
             message.sure = !half_open || message.sealed;

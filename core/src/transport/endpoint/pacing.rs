@@ -29,7 +29,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         let link = message.link;
-        if !(free && message.wants(now, crowded)) {
+        let speed = self.links.speed(link);
+        if !(free && message.wants(now, self.config.base_rtt, speed, crowded)) {
             self.links.drop(link, index);
         } else if !self.links.holds(link, index) {
             if message.next_token < now {
@@ -91,7 +92,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 break;
             };
             let crowded = self.is_crowded();
-            let wants = |it: &&In<I>| it.wants(at.now, crowded) && may_have_token(it);
+            let (base, speed) = (self.config.base_rtt, self.links.speed(link));
+            let wants = |it: &&In<I>| it.wants(at.now, base, speed, crowded) && may_have_token(it);
             let Some(message) = self.ins.get(index).filter(wants) else {
                 self.links.drop(link, index);
                 continue;

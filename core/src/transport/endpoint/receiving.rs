@@ -221,7 +221,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let sent = message.sent_at(data.token, data.timestamp);
             let rtt = Nanos(at.clock.wrapping_sub(sent).into());
             if rtt <= MAX_RTT {
-                message.measured(rtt);
+                message.measured(at.now, rtt);
                 let (peer, least) = (message.peer, message.least_rtt);
                 if let Some(peer) = self.peers.all.get_mut(peer) {
                     peer.rtt = peer.rtt.min(least);
