@@ -53,6 +53,7 @@ local f = {
     version = ProtoField.uint8("turnstile.version", "Version", base.DEC, nil, 0xf0),
     type = ProtoField.uint8("turnstile.type", "Type", base.DEC, types, 0x0f),
     priority = ProtoField.uint8("turnstile.priority", "Priority", base.DEC),
+    more = ProtoField.uint8("turnstile.more", "Written behind it, packets and 1", base.DEC),
     flags = ProtoField.uint8("turnstile.flags", "Flags", base.HEX),
     flag_unscheduled = ProtoField.bool("turnstile.flags.unscheduled", "Unscheduled", 8, nil, 0x01),
     flag_unasked = ProtoField.bool("turnstile.flags.unasked", "Unasked", 8, nil, 0x02),
@@ -250,6 +251,7 @@ show[DATA] = function(tree, tvb, pinfo, message)
     local len = tvb:reported_len() - sizes[DATA]
     local token, timestamp, offset = tvb(12, 2):uint(), tvb(14, 4):uint(), tvb(18, 4):uint()
     local unscheduled = flag(tvb, 0)
+    local asks = not unscheduled and not flag(tvb, 1)
     tree:add(f.token, tvb(12, 2))
     tree:add(f.timestamp, tvb(14, 4))
     tree:add(f.offset, tvb(18, 4))
@@ -257,11 +259,13 @@ show[DATA] = function(tree, tvb, pinfo, message)
     if tvb:len() > sizes[DATA] then
         tree:add(f.payload, tvb(sizes[DATA]))
     end
+    local more = tree:add(f.more, tvb(1, 1))
     if tvb(1, 1):uint() ~= 0 then
-        wrong = "priority"
-    elseif len < 1 then
+        more:append_text(string.format(" (%d packets)", tvb(1, 1):uint() - 1))
+    end
+    if len < 1 then
         wrong = "size"
-    elseif unscheduled and (token ~= 0 or timestamp ~= 0) then
+    elseif not asks and (token ~= 0 or timestamp ~= 0) then
         wrong = "token"
     elseif offset + len > MAX_LENGTH then
         wrong = "offset"
@@ -269,7 +273,7 @@ show[DATA] = function(tree, tvb, pinfo, message)
     if wrong == nil then
         local key = token .. "/" .. timestamp
         if not pinfo.visited then
-            if not unscheduled and message.answers[key] == nil then
+            if asks and message.answers[key] == nil then
                 message.answers[key] = pinfo.number
             end
             if message.data[offset] == nil then
@@ -277,7 +281,7 @@ show[DATA] = function(tree, tvb, pinfo, message)
             end
         end
         local asked = message.tokens[key]
-        if not unscheduled and asked ~= nil and asked.frame < pinfo.number then
+        if asks and asked ~= nil and asked.frame < pinfo.number then
             link(tree, f.token_in, asked.frame)
             local seconds = pinfo.abs_ts - asked.time
             local whole = math.floor(seconds)
@@ -290,7 +294,8 @@ show[DATA] = function(tree, tvb, pinfo, message)
             tree:add_proto_expert_info(e_repeated)
         end
     end
-    local how = unscheduled and "unscheduled" or string.format("token %d", token)
+    local how = unscheduled and "unscheduled"
+        or flag(tvb, 1) and "unasked" or string.format("token %d", token)
     return wrong, string.format("%d..%d, %s", offset, offset + len, how)
 end
 

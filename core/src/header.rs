@@ -6,7 +6,7 @@
 //! | byte | content |
 //! |---|---|
 //! | 0 | version (high four bits, [`VERSION`]) and type (low four bits, [`Type`]) |
-//! | 1 | priority: on tokens, 0 is the highest |
+//! | 1 | priority: on tokens, 0 is the highest. On data a number, which ports ignore |
 //! | 2 | flags, see [`FLAG_UNSCHEDULED`] and the others. A port looks at those of data only |
 //! | 3 | reserved, 0 |
 //!

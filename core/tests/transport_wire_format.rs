@@ -286,6 +286,10 @@ fn wireshark_shows_all_fields() {
         };
         packets.push(packets[n][..len].to_vec());
         for (at, to) in [(0, 0x21), (0, 0x1f), (2, 0x97), (3, 1), (1, 8)] {
+            if at == 1 && packets[n].len() > 1000 {
+                // DATA has a number there, and no priority.
+                continue;
+            }
             let mut bytes = packets[n].clone();
             bytes[at] = to;
             packets.push(bytes);

@@ -72,6 +72,8 @@ pub(crate) struct Message {
     pub(crate) bytes_by: Vec<u32>,
     /// What is not written at first is written no sooner.
     pub(crate) held: u64,
+    /// When something was written last.
+    pub(crate) written: u64,
 }
 
 /// The number that an attacker's messages from its own address have.

@@ -92,6 +92,7 @@ fn end_alone(policy: u32, hold: u64) -> u64 {
         received: 0,
         bytes_by: Vec::new(),
         held: 0,
+        written: 0,
     });
     let what = Outgoing {
         length: None,
@@ -157,4 +158,57 @@ fn writing_bit_by_bit_repeats_no_sync_and_no_fin() {
     println!("{syncs} SYNCs, {fins} FINs");
     assert!(syncs <= 3 && fins <= 3);
     assert_clean(&mut network, 2);
+}
+
+/// Pieces of up to 64 KB are written with pauses of up to 400 us, a quarter of what the link
+/// carries: tokens for each packet of data, and how long it took from the last piece on, ns.
+fn slowly(seed: u64, policy: u32, known: bool, loss: u64) -> (f64, u64) {
+    let config = Config {
+        policy,
+        ..Config::DEFAULT
+    };
+    let mut network = star(seed, &config, 2, link(loss), seed % 2 == 0);
+    let length = 5_000_000;
+    let mut what = network.plain(length);
+    what.available = 2000;
+    what.length = known.then_some(length);
+    let message = network.send_as(BEGIN, 0, 1, length, what);
+    network.run_to_the_end(BEGIN + 10_000_000_000);
+    assert_clean(&mut network, 2);
+    let stats = network.endpoint(1).stats();
+    let (tokens, data) = (
+        stats.get(Counter::TokenSent),
+        stats.get(Counter::DataReceived),
+    );
+    let delivered = network.registry.messages[message].delivered;
+    let written = network.registry.messages[message].written;
+    (
+        tokens as f64 / data as f64,
+        delivered.expect("it is delivered") - written,
+    )
+}
+
+/// Tokens find what is written: a receiver is told how much that is.
+#[test]
+fn who_writes_slowly_is_given_tokens_for_what_is_written() {
+    for policy in [uapi::POLICY_TOP, uapi::POLICY_EXPRESSPASS] {
+        for known in [false, true] {
+            for loss in [0, 1000] {
+                let (mut tokens, mut last) = (0.0_f64, 0);
+                for seed in 0..10 {
+                    let (each, time) = slowly(seed, policy, known, loss);
+                    tokens += each / 10.0;
+                    last = last.max(time);
+                }
+                println!(
+                    "{policy} {known} {loss}: {tokens:.3} tokens per packet; {last} ns at last"
+                );
+                assert!(
+                    tokens < 1.05,
+                    "{policy} {known} {loss}: {tokens} tokens per packet"
+                );
+                assert!(last < 400_000, "{policy} {known} {loss}: {last} ns");
+            }
+        }
+    }
 }

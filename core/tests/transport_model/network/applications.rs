@@ -110,6 +110,7 @@ impl Network {
                 received: 0,
                 bytes_by: Vec::new(),
                 held: 0,
+                written: 0,
             });
             number
         })
@@ -135,6 +136,7 @@ impl Network {
             received: 0,
             bytes_by: Vec::new(),
             held: 0,
+            written: 0,
         });
         self.at(at.max(self.now), Event::Send(from, number, what));
         number
@@ -175,13 +177,14 @@ impl Network {
         let there = self.with(host, |endpoint, io, now, _| {
             endpoint.written(Nanos(now), id, available, end, io)
         });
-        if !there || end {
-            return;
-        }
         let number = self.with(host, |endpoint, _, _, _| {
             endpoint.out_mut(id).map(|out| out.message)
         });
         let Some(number) = number else { return };
+        self.registry.messages[number].written = self.now;
+        if !there || end {
+            return;
+        }
         let left = self.registry.messages[number].length - available;
         let more = (self.below(64_000) as u32 + 1).min(left);
         let pause = self.below(3) * self.below(200_000);
