@@ -12,6 +12,7 @@ mod failing;
 mod forged;
 mod fuzz;
 mod gaps;
+mod goals;
 mod host;
 mod idle;
 mod links;
