@@ -8,6 +8,7 @@ mod adversary;
 mod attacks;
 mod cipher;
 mod crossing;
+mod crowds;
 mod failing;
 mod forged;
 mod fuzz;
