@@ -87,9 +87,10 @@ options! {
     initial_rate: u32 = 1_000_000_000, INITIAL_RATE "initial-rate" shares(10_000, WHOLE);
 
     /// A message's rate is never lower than this, of the rate of all tokens. It must not be above
-    /// initial-rate. Lower it where more messages than its inverse share a link; they then take
-    /// longer to find out that the link is free again.
-    min_rate: u32 = 4_000_000, MIN_RATE "min-rate" shares(10_000, WHOLE);
+    /// initial-rate. Lower it where many times more messages than its inverse share a link, and
+    /// each of them has a receiver of its own: they waste tokens. With less, a message takes longer
+    /// to find out that the link is free again.
+    min_rate: u32 = 15_000_000, MIN_RATE "min-rate" shares(10_000, WHOLE);
 
     /// The loss of tokens that the feedback aims at. More fills links better whose users come and
     /// go, and wastes more tokens.

@@ -17,8 +17,6 @@ const LONG: u32 = 100_000;
 /// ns: no longer silence while one waits. One that others outranked asks again after two round
 /// trips, and it takes another one until its data comes.
 const SILENCE: u64 = 200_000;
-/// ns between its tokens at `min-rate`: if losses of others' making have brought it down to that.
-const SLOWEST: u64 = 1622 * 1_000_000_000 / G10 * 1000 / 4;
 /// ns that the first byte of a message may take, as others' tokens may go first.
 const BEGIN: u64 = 100_000;
 
@@ -71,10 +69,10 @@ fn longest(seed: u64, percent: u64, count: u64) -> (u64, usize) {
     (gaps.max().unwrap_or(0), long.len())
 }
 
-/// In most draws it is within `SILENCE`; in none beyond that by more than `SLOWEST`.
+/// Also where losses of others' making have brought a message down to `min-rate`: it has a token in
+/// some 87 us then.
 #[test]
 fn no_link_is_silent_while_a_long_message_waits() {
-    let (mut all, mut soon) = (0, 0);
     for percent in [30, 60, 90] {
         for seed in 1..=4 {
             let (ns, count) = longest(seed, percent, 150);
@@ -84,12 +82,10 @@ fn no_link_is_silent_while_a_long_message_waits() {
             );
             assert!(count > 30, "{count} long messages");
             assert!(
-                ns < SILENCE + SLOWEST,
+                ns < SILENCE,
                 "{percent} %, draw {seed}: {} us without data",
                 ns / 1000
             );
-            (all, soon) = (all + 1, soon + u32::from(ns < SILENCE));
         }
     }
-    assert!(soon * 10 >= all * 8, "{soon} of {all} draws");
 }

@@ -177,7 +177,7 @@ fn refusals_read_well() {
     );
     assert_eq!(
         refused(with("initial-rate", 3_000_000)),
-        "initial-rate: 0.3% is below min-rate, 0.4%"
+        "initial-rate: 0.3% is below min-rate, 1.5%"
     );
     assert_eq!(
         refused(with("weight-initial", 1_000_000)),

@@ -9,6 +9,7 @@ fn config(feedback: u32) -> Resolved {
     let config = Config {
         feedback,
         initial_rate: 500_000_000,
+        min_rate: 4_000_000,
         ..Config::DEFAULT
     };
     config.validate(None).unwrap()

@@ -19,7 +19,7 @@ const DEFAULTS: &[Attr] = &[
     U32(config::TOKEN_SHARE, 51_787_916),
     U32(config::FEEDBACK, 3),
     U32(config::INITIAL_RATE, 1_000_000_000),
-    U32(config::MIN_RATE, 4_000_000),
+    U32(config::MIN_RATE, 15_000_000),
     U32(config::TARGET_LOSS, 100_000_000),
     U32(config::WEIGHT_INITIAL, 62_500_000),
     U32(config::WEIGHT_MIN, 50_000_000),

@@ -276,7 +276,7 @@ const REFUSED: &[(&[Attr], &str)] = &[
     // Beyond each other.
     (
         &[U32(config::INITIAL_RATE, 3_000_000)],
-        "initial-rate: 0.3% is below min-rate, 0.4%",
+        "initial-rate: 0.3% is below min-rate, 1.5%",
     ),
     (
         &[U32(config::WEIGHT_INITIAL, 1_000_000)],
