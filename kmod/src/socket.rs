@@ -19,9 +19,7 @@ use turnstile_core::transport::room::{self, left};
 /// A send buffer is never taken to be smaller.
 const LEAST_SEND: u32 = 16 << 10;
 
-/// Messages of no more than such a part of the send buffer are short, and such a part of it is
-/// theirs beside it.
-const SHORT_PART: u32 = 32;
+/// Such a part of the send buffer is beside it for messages that fit into what is left of that.
 const SPARE_PART: u32 = 4;
 
 /// So much room is worth telling of to who may send to any peer.
@@ -189,12 +187,12 @@ impl Socket {
         }
     }
 
-    /// Whether a message of so many bytes is short, and may have them, and so many more, of what is
+    /// Whether a message may have so many bytes, all that it has, and so many more of what is
     /// spared for such ones: they need not wait until some of a long one before them has been
     /// delivered, whose turn may be late.
     pub(crate) fn has_spare_room(&self, to: Option<&SockAddress>, len: u32, more: u32) -> bool {
         let (size, _) = self.room();
-        if len > size / SHORT_PART || self.is_scarce() {
+        if self.is_scarce() {
             return false;
         }
         self.pools.spare.left(size / SPARE_PART, to) >= len.saturating_add(more)
