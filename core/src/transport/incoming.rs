@@ -129,8 +129,10 @@ pub(crate) struct In<I> {
     pub(crate) ticketed: bool,
     /// Only a ticket has shown it so far: nothing of it has answered what was sent to its sender.
     pub(crate) unanswered: bool,
-    /// When something last showed that its sender is at its address.
+    /// When its sender last showed its address, and whether that is so long ago that it may be
+    /// gone.
     pub(crate) there: Nanos,
+    pub(crate) gone: bool,
     /// Bytes of IP packets that may be sent for it while it [is bounded](Self::is_bounded).
     pub(crate) room: u32,
     /// How much of it claimed to answer a token and did not; and while it is `unanswered`, how much
@@ -272,6 +274,7 @@ impl<I> In<I> {
             ticketed: false,
             unanswered: false,
             there: now,
+            gone: false,
             room: 0,
             guesses: 0,
             answers: 0,
@@ -331,7 +334,14 @@ impl<I> In<I> {
     /// Whether what is sent because of it is bounded: nobody may be there any more, or ever was.
     #[inline]
     pub(crate) fn is_bounded(&self) -> bool {
-        !self.proven || self.unanswered
+        !self.proven || self.should_show()
+    }
+
+    /// Whether its sender should show its address once more, though something has proved it:
+    /// nothing but a ticket has, or it is long ago.
+    #[inline]
+    pub(crate) fn should_show(&self) -> bool {
+        self.unanswered || self.gone
     }
 
     /// The window that the sender knows: tokens may be given for bytes below it.

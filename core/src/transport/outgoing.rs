@@ -456,10 +456,13 @@ impl<O> Out<O> {
 
     /// What the packet that ends there tells of those that follow
     /// ([`Data::more`](super::wire::Data::more)). When all was sent that is written, the receiver
-    /// gives no more tokens until it is told that there is more.
+    /// gives no more tokens until it is told that there is more. An end that the SYNC did not tell
+    /// counts as one: it is told when a token finds nothing else.
     pub(crate) fn more(&mut self, end: u32) -> u8 {
         self.starved = self.sent == self.available && self.length != Some(self.available);
-        u8::try_from(self.written_behind(end).saturating_add(1)).unwrap_or(0)
+        let untold = u32::from(self.fin().is_some());
+        let packets = self.written_behind(end).saturating_add(untold);
+        u8::try_from(packets.saturating_add(1)).unwrap_or(0)
     }
 
     /// Whether more is written than the receiver may know of.

@@ -239,6 +239,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.count_proven(index);
         self.links.join(link);
         self.half_open = self.half_open.saturating_add(half_open.into());
+        if matches!(proof, Proof::Ticket | Proof::OldTicket) {
+            self.bound(now, index);
+        }
         self.credit(now, index, from, SYNC_LEN as u32);
         if !half_open {
             // It counts among those that send.
@@ -249,9 +252,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.incoming = peer.incoming.saturating_add(1);
             peer.half_open = peer.half_open.saturating_add(half_open.into());
-        }
-        if matches!(proof, Proof::Ticket | Proof::OldTicket) {
-            self.bound(now, index);
         }
         self.note_progress(index);
         self.stats.count(Counter::InOpened);
@@ -376,7 +376,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         match shown {
             Proof::Ticket | Proof::OldTicket if !proven => self.bound(now, index),
-            Proof::Echo => self.answered(now, index),
+            Proof::Echo => self.shown(now, index),
             _ => {}
         }
         let mut first = false;
@@ -398,9 +398,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return;
             }
         }
-        if self.ins.get(index).is_some_and(|it| it.unanswered) {
-            self.challenge(now, index, host);
-        }
+        self.challenge_again(now, index, host);
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };

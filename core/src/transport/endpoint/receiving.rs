@@ -129,7 +129,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return self.complete(at.now, index, host);
         }
         let batch = message.mss.saturating_mul(ACK_PACKETS);
-        let owes = message.proven && !message.sure;
+        let owes = message.proven && (!message.sure || message.gone);
         // Its application may wait for room in the send buffer.
         let batch = match message.has_all_written() {
             true => 1,
@@ -208,16 +208,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             } else if message.guesses < GUESSES {
                 message.answers = message.answers.saturating_add(1);
                 if message.answers >= ANSWERS {
-                    self.answered(at.now, index);
+                    self.answered(index);
                 }
             }
         }
         let message = self.ins.get_mut(index)?;
         // Late answers are samples, too: they show best that round trips have become longer.
         if answer != Answer::Unasked {
-            if !message.unanswered {
-                message.there = at.now;
-            }
             let sent = message.sent_at(data.token, data.timestamp);
             let rtt = Nanos(at.clock.wrapping_sub(sent).into());
             if rtt <= MAX_RTT {
@@ -364,6 +361,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         let limit = message.limit();
         message.gaps.all_sent(at.now, limit);
+        self.challenge_again(at.now, index, host);
         self.in_ack(at.now, index, host);
         self.asks_if_unsure(at.now, index, host);
         self.note_progress(index);
@@ -390,6 +388,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if ack.received > message.limit() {
             return self.stats.count(Counter::SignalContradiction);
         }
+        self.challenge_again(now, index, host);
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
         if ack.allowance == 0 {
             message.idle(now, base, ack.received);
             self.in_ack(now, index, host);

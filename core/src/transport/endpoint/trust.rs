@@ -17,7 +17,7 @@
 //! receiver is given a ticket as well, when it has answered: it may want to send something back.
 //! Until something answers what is sent because of a ticket, it is bounded ([`Endpoint::bound`]):
 //! the address may be another host's by now. So it is once more when something comes of a message
-//! whose sender has answered nothing for [`GONE`].
+//! whose sender has shown nothing for [`GONE`].
 
 use super::*;
 use crate::header::{FLAG_UNASKED, FLAG_UNSCHEDULED};
@@ -44,8 +44,8 @@ pub(super) const GUESSES: u8 = 64;
 /// something answers some of them; for the second half of it, for the third a third, and so on.
 /// With what comes of it that is some 240 tokens over IPv4, and 170 over IPv6.
 const TICKET_ROOM: u32 = 16 * 1024;
-/// A sender that has proved its address, and answered no token for so long, may be gone. It is
-/// asked once more, and until it answers it has no more than one with a ticket.
+/// A sender that has not shown its address for so long may be gone: what answers tokens may be
+/// guessed. It is asked once more, and until it has answered it is bounded as a stranger is.
 const GONE: Nanos = Nanos(4 * Nanos::SECOND.0);
 /// To an address that is not proved, at most so many times as much is sent as came from it.
 const TIMES: u32 = 3;
@@ -106,18 +106,16 @@ pub(super) fn may_have_token<I>(message: &In<I>) -> bool {
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// A packet of an incoming message came.
     pub(super) fn credit(&mut self, now: Nanos, index: u32, from: &Address, packet: u32) {
-        let Some(message) = self.ins.get(index) else {
+        let Some(message) = self.ins.get_mut(index) else {
             return;
         };
         if !message.is_bounded() {
             if now - message.there < GONE || message.sealed {
                 return;
             }
-            self.bound(now, index);
+            message.gone = true;
+            message.room = 0;
         }
-        let Some(message) = self.ins.get_mut(index) else {
-            return;
-        };
         let bytes = packet
             .saturating_add(ip_len(from))
             .saturating_add(seal_len(message));
@@ -275,17 +273,22 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
-    /// Something has answered what was sent because of a message with a ticket, or of one whose
-    /// sender had been silent.
-    pub(super) fn answered(&mut self, now: Nanos, index: u32) {
+    /// The sender of a message has shown its address.
+    pub(super) fn shown(&mut self, now: Nanos, index: u32) {
+        if let Some(message) = self.ins.get_mut(index) {
+            (message.there, message.gone) = (now, false);
+        }
+        self.answered(index);
+    }
+
+    /// Something has answered what was sent because of a message with a ticket.
+    pub(super) fn answered(&mut self, index: u32) {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        message.there = now;
         if !core::mem::take(&mut message.unanswered) {
             return;
         }
-        message.answers = 0;
         if let Some(peer) = self.peers.all.get_mut(message.peer) {
             peer.unanswered = peer.unanswered.saturating_sub(1);
         }
@@ -435,6 +438,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let challenge = self.challenge_of(at.now, from, sync.cookie);
         self.stats.count(Counter::ChallengeSent);
         self.answer_stray(from, &challenge, host);
+    }
+
+    /// Asks the sender of a message to show its address once more, if it should.
+    pub(super) fn challenge_again<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+        if self.ins.get(index).is_some_and(In::should_show) {
+            self.challenge(now, index, host);
+        }
     }
 
     /// Asks a stranger for a SYNC that shows its address, once in a round trip.
