@@ -451,7 +451,8 @@ impl<O> Out<O> {
     pub(crate) fn written_behind(&self, end: u32) -> u32 {
         let bytes = self.available.saturating_sub(end);
         let mss = NonZeroU32::new(self.mss).unwrap_or(NonZeroU32::MIN);
-        bytes.div_ceil(mss.get())
+        // Not `div_ceil`: its sum is checked in the kernel, and panics.
+        (bytes / mss).saturating_add(u32::from(bytes % mss != 0))
     }
 
     /// What the packet that ends there tells of those that follow
