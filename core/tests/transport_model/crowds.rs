@@ -40,8 +40,8 @@ fn at_once(hosts: usize, each: usize, length: u32, known: bool) -> f64 {
     let payload = u64::from(length) * (hosts * each) as u64 * 1_000_000_000 / link().rate;
     let times = last as f64 / payload as f64;
     println!(
-        "{hosts} hosts, {each} of {length} B each, known: {known}; the last after {} us, {times:.3} \
-         of the payload's time",
+        "{hosts} hosts, {each} of {length} B each, known: {known}; the last after {} us, \
+         {times:.3} of the payload's time",
         last / 1000
     );
     times
