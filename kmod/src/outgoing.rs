@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A message that goes out, as the socket's side keeps it.
 
-use crate::room::Share;
+use crate::room::{Part, Share};
 use knet_transport::{SockAddress, Tie, Writer, Written};
 use turnstile_core::transport::host::OutId;
 
@@ -27,8 +27,8 @@ pub(crate) struct Outgoing {
     pub(crate) to: SockAddress,
     /// Its peer has only a part of the send buffer.
     pub(crate) shares: bool,
-    /// It takes of what is spared for short messages.
-    pub(crate) spare: bool,
+    /// What its bytes are of.
+    pub(crate) part: Part,
     /// The device that it has to go by; 0: the tie's, or any.
     pub(crate) device: u32,
     /// What the socket was tied to when it began.
@@ -40,7 +40,7 @@ impl Outgoing {
     pub(crate) fn share(&self) -> Share {
         Share {
             to: self.shares.then_some(self.to),
-            spare: self.spare,
+            part: self.part,
         }
     }
 }

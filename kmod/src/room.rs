@@ -104,10 +104,22 @@ pub(crate) struct Pool {
     peers: Peers,
 }
 
+/// What a message's bytes are of. Those that come whole need not wait behind what fills the
+/// buffer.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Part {
+    /// Of the send buffer.
+    Buffer,
+    /// Of what is spared for short messages.
+    Short,
+    /// Of what is spared for longer ones, which leave the short ones theirs.
+    Longer,
+}
+
 /// Those of a socket.
 pub(crate) struct Pools {
-    /// What is spared for short messages.
-    pub(crate) spare: Pool,
+    short: Pool,
+    longer: Pool,
     /// What is for messages whose receivers wait for more of them.
     pub(crate) beside: Pool,
 }
@@ -115,8 +127,31 @@ pub(crate) struct Pools {
 impl Pools {
     pub(crate) fn new() -> Self {
         Self {
-            spare: Pool::new(),
+            short: Pool::new(),
+            longer: Pool::new(),
             beside: Pool::new(),
+        }
+    }
+
+    /// What is spared for messages of that part; `None`: nothing, they are of the buffer.
+    pub(crate) fn spared(&mut self, part: Part) -> Option<&mut Pool> {
+        match part {
+            Part::Buffer => None,
+            Part::Short => Some(&mut self.short),
+            Part::Longer => Some(&mut self.longer),
+        }
+    }
+
+    /// What all messages have of what is spared.
+    pub(crate) fn taken_of_spared(&self) -> u32 {
+        self.short.taken.saturating_add(self.longer.taken)
+    }
+
+    /// What is left for a peer's short messages, of so many bytes; or for longer ones.
+    pub(crate) fn left_of_spared(&self, short: bool, all: u32, to: Option<&SockAddress>) -> u32 {
+        match short {
+            true => self.short.left(all, to),
+            false => self.longer.left(all, to),
         }
     }
 }
@@ -169,8 +204,8 @@ impl Pool {
 pub(crate) struct Share {
     /// The peer of whose part. `None`: a peer that has all for itself.
     pub(crate) to: Option<SockAddress>,
-    /// Of what is spared for short messages.
-    pub(crate) spare: bool,
+    /// What its bytes are of.
+    pub(crate) part: Part,
 }
 
 /// Room that somebody waits for.

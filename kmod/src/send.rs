@@ -3,7 +3,7 @@
 
 use crate::errno;
 use crate::outgoing::{Open, Outgoing, OVERHEAD};
-use crate::room::Share;
+use crate::room::{Part, Share};
 use crate::state::{address, State, Turnstile};
 use kernel::prelude::*;
 use knet_transport::{
@@ -55,8 +55,8 @@ struct Going {
     to: SockAddress,
     /// The peer has only a part of the send buffer.
     shares: bool,
-    /// It takes of what is spared for short messages.
-    spare: bool,
+    /// What its bytes are of.
+    part: Part,
     length: Option<u32>,
     written: u32,
     stage: Stage,
@@ -71,7 +71,7 @@ impl Going {
     fn share(&self) -> Share {
         Share {
             to: self.peer(),
-            spare: self.spare,
+            part: self.part,
         }
     }
 }
@@ -205,7 +205,7 @@ impl Call<'_, '_> {
             data: None,
             to: open.to,
             shares: open.shares,
-            spare: false,
+            part: Part::Buffer,
             length: open.length,
             written: open.written,
             stage: Stage::Begun(open.id, open.number),
@@ -243,7 +243,7 @@ impl Call<'_, '_> {
             data: Some(data),
             to,
             shares: peer != Some(to),
-            spare: false,
+            part: Part::Buffer,
             length,
             written: 0,
             stage: Stage::New(Beginning {
@@ -350,7 +350,7 @@ impl Call<'_, '_> {
         let share = going.peer();
         // One that begins, and all of which is here.
         let all = matches!(going.stage, Stage::New(_)) && going.length == Some(left);
-        let (mut failed, mut short, mut spare) = (false, false, false);
+        let (mut failed, mut short, mut part) = (false, false, Part::Buffer);
         // Who is not connected may have another peer with a place, of which poll does not know.
         let any = !self.sock.is_connected();
         let path = match &going.stage {
@@ -426,8 +426,11 @@ impl Call<'_, '_> {
                 beside: false,
             });
             short = free < enough;
-            spare = short && all && socket.has_spare_room(share.as_ref(), left, overhead);
-            if spare {
+            part = match short && all {
+                true => socket.spared_for(share.as_ref(), left, overhead),
+                false => Part::Buffer,
+            };
+            if part != Part::Buffer {
                 short = false;
                 result = Ok(Room {
                     bytes: left,
@@ -462,7 +465,9 @@ impl Call<'_, '_> {
                 self.try_again_later(short);
             }
         })?;
-        going.spare |= spare;
+        if part != Part::Buffer {
+            going.part = part;
+        }
         if failed {
             // Whatever this call has given.
             self.told = true;
@@ -652,7 +657,7 @@ impl State {
             began: now,
             to: going.to,
             shares: going.shares,
-            spare: going.spare,
+            part: going.part,
             device: beginning.device,
             tie: beginning.tie,
         };

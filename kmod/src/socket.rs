@@ -7,7 +7,7 @@ use crate::keys::Choice;
 use crate::memory::atomic;
 use crate::outgoing::{Open, OVERHEAD};
 use crate::promotable::Marked;
-use crate::room::{Peers, Pools, Room, Share, Wanted};
+use crate::room::{Part, Peers, Pools, Room, Share, Wanted};
 use crate::waiting::Waiter;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
@@ -19,7 +19,9 @@ use turnstile_core::transport::room::{self, left};
 /// A send buffer is never taken to be smaller.
 const LEAST_SEND: u32 = 16 << 10;
 
-/// Such a part of the send buffer is beside it for messages that fit into what is left of that.
+/// Messages of no more than such a part of the send buffer are short. Such a part of it is beside it
+/// for them, and as much for longer ones.
+const SHORT_PART: u32 = 32;
 const SPARE_PART: u32 = 4;
 
 /// So much room is worth telling of to who may send to any peer.
@@ -187,15 +189,20 @@ impl Socket {
         }
     }
 
-    /// Whether a message may have so many bytes, all that it has, and so many more of what is
-    /// spared for such ones: they need not wait until some of a long one before them has been
-    /// delivered, whose turn may be late.
-    pub(crate) fn has_spare_room(&self, to: Option<&SockAddress>, len: u32, more: u32) -> bool {
+    /// Of what is spared a message may have so many bytes, all that it has, and so many more: it
+    /// need not wait until some of a long one before it has been delivered, whose turn may be late.
+    /// [`Part::Buffer`]: of nothing.
+    pub(crate) fn spared_for(&self, to: Option<&SockAddress>, len: u32, more: u32) -> Part {
         let (size, _) = self.room();
-        if self.is_scarce() {
-            return false;
+        let short = len <= size / SHORT_PART;
+        let left = self.pools.left_of_spared(short, size / SPARE_PART, to);
+        if self.is_scarce() || left < len.saturating_add(more) {
+            return Part::Buffer;
         }
-        self.pools.spare.left(size / SPARE_PART, to) >= len.saturating_add(more)
+        match short {
+            true => Part::Short,
+            false => Part::Longer,
+        }
     }
 
     /// What a message may have whatever others have, whose receiver has said that it has room for
@@ -323,7 +330,7 @@ impl Socket {
             index: u32::MAX,
             generation: u32::MAX,
         };
-        let to = share.to.as_ref().filter(|_| !share.spare);
+        let to = share.to.as_ref().filter(|_| share.part == Part::Buffer);
         if let Some(to) = to {
             self.peers.prepare(to)?;
         }
@@ -348,7 +355,7 @@ impl Socket {
     /// Bytes that no receiver has acknowledged.
     pub(crate) fn unacknowledged(&self) -> u32 {
         let overhead = self.counted.outgoing.saturating_mul(OVERHEAD);
-        let queued = self.queued.saturating_add(self.pools.spare.taken());
+        let queued = self.queued.saturating_add(self.pools.taken_of_spared());
         queued
             .saturating_add(self.pools.beside.taken())
             .saturating_sub(overhead)
@@ -357,8 +364,8 @@ impl Socket {
     /// Bytes of the send buffer are taken, and of the peer's part of it.
     /// No memory to note that they are of what is spared: an error.
     pub(crate) fn take(&mut self, share: &Share, bytes: u32) -> Result {
-        if share.spare {
-            self.pools.spare.take(share.to.as_ref(), bytes)?;
+        if let Some(spared) = self.pools.spared(share.part) {
+            spared.take(share.to.as_ref(), bytes)?;
         } else {
             self.queued = self.queued.saturating_add(bytes);
             if let Some(to) = &share.to {
@@ -382,8 +389,8 @@ impl Socket {
         let bytes = bytes.saturating_sub(beside);
         // What it may have at most depends on the others. What is spared is for whoever waits with
         // a short one.
-        let drained = if share.spare {
-            self.pools.spare.give_back(share.to.as_ref(), bytes);
+        let drained = if let Some(spared) = self.pools.spared(share.part) {
+            spared.give_back(share.to.as_ref(), bytes);
             true
         } else {
             self.queued = self.queued.saturating_sub(bytes);

@@ -21,7 +21,9 @@ use crate::units::Nanos;
 /// No more tokens are outstanding than the link carries packets in so many of the shortest round
 /// trips. A token that was lost is so for up to two round trips, and queues make them longer.
 const TRIPS: u64 = 4;
-/// So long the shortest round trip counts as such.
+/// For so many round trips the shortest one counts as such, and no longer than for so long: the way
+/// may have become a longer one.
+const TRIPS_KEPT: u64 = 32;
 const TRIP_KEPT: Nanos = Nanos(4 * Nanos::SECOND.0);
 /// The most unanswered tokens of a half-open message per `rto`, while many messages are half open.
 /// (Otherwise a stranger gets three times the bytes that came.)
@@ -442,8 +444,8 @@ impl<I> In<I> {
     }
 
     /// The sender says that it has sent all bytes below `sent`, and written so many packets more.
-    /// Returns how many tokens found nothing.
-    pub(crate) fn has_more(&mut self, sent: u32, packets: u32) -> u32 {
+    /// Tokens under way may still find these.
+    pub(crate) fn has_more(&mut self, sent: u32, packets: u32) {
         self.worded = self.worded.max(sent);
         let written = sent.saturating_add(packets.saturating_mul(self.mss));
         self.written = match self.written {
@@ -451,7 +453,6 @@ impl<I> In<I> {
             before => before.max(written),
         };
         self.asked();
-        self.ledger.give_up(self.ledger.next())
     }
 
     /// Records that a token is sent. Returns its number.
@@ -600,10 +601,11 @@ impl<I> In<I> {
     }
 
     /// Takes a sample of the round-trip time.
-    pub(crate) fn measured(&mut self, now: Nanos, sample: Nanos) {
+    pub(crate) fn measured(&mut self, now: Nanos, sample: Nanos, base: Nanos) {
         self.least_rtt = self.least_rtt.min(sample);
         if sample < self.trip || now >= self.trip_until {
-            (self.trip, self.trip_until) = (sample, now + TRIP_KEPT);
+            let kept = Nanos(self.rtt(base).0.saturating_mul(TRIPS_KEPT));
+            (self.trip, self.trip_until) = (sample, now + kept.min(TRIP_KEPT));
         }
         self.rtt = Maybe::some(match self.rtt.get() {
             None => sample,

@@ -112,6 +112,9 @@ pub(crate) struct Out<O> {
     pub(crate) answered: bool,
     /// A token came when no data was written.
     pub(crate) starved: bool,
+    /// When the peer was last told how much is written, and up to where that was.
+    told_at: Nanos,
+    told_to: u32,
     /// So many tokens in a row did.
     idle: u32,
     /// The last question was not answered.
@@ -145,6 +148,9 @@ const MAX_PATIENCE: Nanos = Nanos::SECOND;
 /// nothing. An application that writes piece by piece is given no fewer: the receiver of a message
 /// of which nothing comes pauses about then (`SILENT_TOKENS`).
 const IDLE_TOKENS: u32 = 32;
+/// While more and more is written, and nothing can be sent, the peer is told of it so often in a
+/// round trip.
+const TOLD_PART: u64 = 8;
 /// In each `timeout` a peer is asked at least so often: otherwise one that is there, but has
 /// nothing to say, would be given up.
 const ASKED_IN_TIMEOUT: u64 = 8;
@@ -229,6 +235,8 @@ impl<O> Out<O> {
             open: false,
             answered: false,
             starved: false,
+            told_at: now,
+            told_to: 0,
             idle: 0,
             unanswered: false,
             sealed: false,
@@ -275,6 +283,7 @@ impl<O> Out<O> {
     /// The receiver is told something that is to be followed by tokens.
     pub(crate) fn asked_at(&mut self, now: Nanos) {
         self.asked = now;
+        (self.told_at, self.told_to) = (now, self.available);
     }
 
     /// The length to tell in a FIN.
@@ -459,16 +468,21 @@ impl<O> Out<O> {
     /// ([`Data::more`](super::wire::Data::more)). When all was sent that is written, the receiver
     /// gives no more tokens until it is told that there is more. An end that the SYNC did not tell
     /// counts as one: it is told when a token finds nothing else.
-    pub(crate) fn more(&mut self, end: u32) -> u8 {
+    pub(crate) fn more(&mut self, now: Nanos, end: u32) -> u8 {
+        (self.told_at, self.told_to) = (now, self.available);
         self.starved = self.sent == self.available && self.length != Some(self.available);
         let untold = u32::from(self.fin().is_some());
         let packets = self.written_behind(end).saturating_add(untold);
         u8::try_from(packets.saturating_add(1)).unwrap_or(0)
     }
 
-    /// Whether more is written than the receiver may know of.
-    pub(crate) fn is_unheard(&self) -> bool {
-        self.open && self.starved && self.available > self.sent
+    /// Whether more is written than the receiver knows of, and it is to be told now: it has been
+    /// told that there is nothing, or so much once, a part of a round trip ago.
+    pub(crate) fn is_unheard(&self, now: Nanos, base_rtt: Nanos) -> bool {
+        let part = Nanos(self.rtt(base_rtt).0 / TOLD_PART);
+        let since = self.available > self.told_to && now - self.told_at >= part;
+        let told = self.starved || since && !self.ren && self.sent != 0;
+        self.open && told && self.available > self.sent
     }
 
     /// Whether the receiver should be told that there is nothing to send until more is written. One

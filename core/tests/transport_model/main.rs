@@ -19,6 +19,7 @@ mod idle;
 mod links;
 mod network;
 mod outage;
+mod paths;
 mod pauses;
 mod progress;
 mod ren;

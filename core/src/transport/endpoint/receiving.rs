@@ -218,7 +218,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let sent = message.sent_at(data.token, data.timestamp);
             let rtt = Nanos(at.clock.wrapping_sub(sent).into());
             if rtt <= MAX_RTT {
-                message.measured(at.now, rtt);
+                message.measured(at.now, rtt, self.config.base_rtt);
                 let (peer, least) = (message.peer, message.least_rtt);
                 if let Some(peer) = self.peers.all.get_mut(peer) {
                     peer.rtt = peer.rtt.min(least);
@@ -396,8 +396,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             message.idle(now, base, ack.received);
             self.in_ack(now, index, host);
         } else {
-            let given_up = message.has_more(ack.received, ack.allowance.into());
-            self.stats.add(Counter::TokenGivenUp, given_up.into());
+            message.has_more(ack.received, ack.allowance.into());
             self.give_turn_back(index);
         }
         self.asks_if_unsure(now, index, host);

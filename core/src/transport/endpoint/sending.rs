@@ -173,7 +173,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if !out.written(now, available, end) {
             return true;
         }
-        let wake = out.is_unheard();
+        let wake = out.is_unheard(now, self.config.base_rtt);
         let ended = out.open && !knew && out.length.is_some();
         let over = out.is_over(now);
         self.note_unacknowledged(index);
@@ -220,11 +220,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// The receiver has answered for the first time: tells it what was written meanwhile.
     fn tell_unheard<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
-        let rto = |out: &Out<O>| rto_of(&self.config, out);
-        let Some(out) = self.outs.get_mut(index).filter(|out| out.is_unheard()) else {
+        let base = self.config.base_rtt;
+        let out = self.outs.get_mut(index);
+        let Some(out) = out.filter(|out| out.is_unheard(now, base)) else {
             return;
         };
-        let rto = rto(out);
+        let rto = rto_of(&self.config, out);
         let again = out.woken(now, rto);
         self.out_timers.set(index, again);
         self.tell_more(now, index, host);
@@ -311,7 +312,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 return count;
             };
             out.burst = out.burst.saturating_sub(piece.len);
-            self.transmit_piece(index, piece, None, host);
+            self.transmit_piece(now, index, piece, None, host);
             count = count.saturating_add(1);
         }
     }
@@ -319,6 +320,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Sends DATA.
     fn transmit_piece<H: Host<O, I>>(
         &mut self,
+        now: Nanos,
         index: u32,
         piece: Piece,
         token: Option<&Token>,
@@ -329,7 +331,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let more = match out.ren {
             true => 0,
-            false => out.more(piece.offset.saturating_add(piece.len)),
+            false => out.more(now, piece.offset.saturating_add(piece.len)),
         };
         // What the receiver allows is data, which ports take as such.
         let unasked = token.is_none() && !out.ren;
@@ -482,7 +484,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                     } else {
                         self.stats.count(Counter::GrantUnder);
                     }
-                    self.transmit_piece(index, piece, Some(token), host);
+                    self.transmit_piece(at.now, index, piece, Some(token), host);
                 }
                 Err(why) => {
                     if number == 0 {

@@ -276,7 +276,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// The sender of a message has shown its address.
     pub(super) fn shown(&mut self, now: Nanos, index: u32) {
         if let Some(message) = self.ins.get_mut(index) {
-            (message.there, message.gone) = (now, false);
+            message.there = now;
+            let gone = core::mem::take(&mut message.gone);
+            if gone && message.ren && message.missing() != 0 {
+                // One that was refused for want of room would be due much later.
+                message.grant = Maybe::some(now);
+            }
         }
         self.answered(index);
     }

@@ -248,6 +248,11 @@ impl Network {
         (self.nodes[node].link.reorder, self.nodes[node].link.late) = (reorder, late);
     }
 
+    /// A link has another delay from now on, ns.
+    pub(crate) fn set_delay(&mut self, node: usize, delay: u64) {
+        self.nodes[node].link.delay = delay;
+    }
+
     /// A link carries so many bytes/s from now on.
     pub(crate) fn slow_down(&mut self, node: usize, rate: u64) {
         let it = &mut self.nodes[node];

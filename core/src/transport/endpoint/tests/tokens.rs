@@ -200,17 +200,17 @@ fn no_more_tokens_are_under_way_than_there_are_numbers_for() {
     // What the link carries in four of the shortest round trips. Nothing is known of them at first.
     let trips = |trip| (speed.bytes_in(trip) + 256) * 4 / 256;
     assert_eq!(fill(&mut message).abs_diff(trips(base)), 1);
-    message.measured(NOW, Nanos(base.0 / 4));
+    message.measured(NOW, Nanos(base.0 / 4), base);
     assert_eq!(fill(&mut message).abs_diff(trips(base)), 1);
-    message.measured(NOW, Nanos(base.0 * 2));
+    message.measured(NOW, Nanos(base.0 * 2), base);
     assert!(
         !message.wants(NOW, base, speed, false),
         "a longer one says nothing"
     );
     let later = NOW + Nanos(4 * Nanos::SECOND.0);
-    message.measured(later, Nanos(base.0 * 2));
+    message.measured(later, Nanos(base.0 * 2), base);
     assert_eq!(fill(&mut message).abs_diff(trips(Nanos(base.0 * 2))), 1);
-    message.measured(later + later, Nanos::SECOND);
+    message.measured(later + later, Nanos::SECOND, base);
     assert_eq!(fill(&mut message), MAX_OUTSTANDING);
     assert!(message.ledger.is_full());
     message.ledger.give_up(65_001);
@@ -309,7 +309,7 @@ fn the_age_of_the_first_data_counts_until_there_is_a_sample() {
         let index = endpoint.find_in(Cookie(77), &from).unwrap();
         let message = endpoint.ins.get_mut(index).unwrap();
         if measured {
-            message.measured(NOW, base);
+            message.measured(NOW, base, base);
         }
         if idle {
             message.idle(now, base, 0);

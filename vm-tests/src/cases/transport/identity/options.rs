@@ -90,9 +90,10 @@ pub(super) fn no_pmtu_disc(_: &mut Ctx) -> Result<()> {
                     let bytes = &packet.bytes;
                     let is_udp = bytes.get(12..14) == Some(&[8, 0]) && bytes.get(23) == Some(&17);
                     let whole = bytes.get(20).context("short")? & 0x40 != 0;
-                    // An ACK that is repeated for a finished message is no socket's, and goes by
-                    // the namespace's value of now.
-                    let may_be_nobodys = bytes.get(42) == Some(&Type::Ack.first_byte());
+                    // What answers a packet of a finished message is no socket's, and goes by the
+                    // namespace's value of now: an ACK, or a RESET for a token that comes late.
+                    let nobodys = [Type::Ack, Type::Reset].map(Type::first_byte);
+                    let may_be_nobodys = bytes.get(42).is_some_and(|it| nobodys.contains(it));
                     ensure!(
                         !is_udp || may_be_nobodys || whole == (value == 0),
                         "{kind:?}, ip_no_pmtu_disc {value}: {} bytes with DF {whole}",

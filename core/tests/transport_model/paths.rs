@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Long paths, and those that become longer under way.
+
+use turnstile_core::transport::config::Config;
+use turnstile_core::transport::host::{OutId, Outgoing};
+use turnstile_core::transport::stats::Counter;
+use turnstile_core::transport::uapi;
+
+use super::crossing::assert_clean;
+use super::topology::star;
+use super::*;
+
+const MS: u64 = 1_000_000;
+const G1: u64 = 125_000_000;
+
+fn link(rate: u64, delay: u64) -> Link {
+    Link {
+        rate,
+        delay,
+        ..Link::default()
+    }
+}
+
+/// Half a second's worth of bytes; after 50 ms each of the two links has another delay.
+#[test]
+fn a_path_that_becomes_longer_is_full_again_soon() {
+    for policy in [uapi::POLICY_TOP, uapi::POLICY_EXPRESSPASS] {
+        for (from, to) in [(5_000, 5 * MS), (10_000, 500_000), (5_000, 100_000)] {
+            let config = Config {
+                policy,
+                ..Config::DEFAULT
+            };
+            let mut network = star(1, &config, 2, link(G1, from), false);
+            let begin = network.now + 1000;
+            let it = network.send_at(begin, 0, 1, (G1 / 2) as u32);
+            network.run_until(begin + 50 * MS);
+            for node in 0..4 {
+                network.set_delay(node, to);
+            }
+            network.run_to_the_end(begin + 10_000 * MS);
+            assert_clean(&mut network, 2);
+            let took = network.registry.messages[it].delivered.unwrap() - begin;
+            println!("{policy}, {from} to {to} ns: {} ms", took / MS);
+            // Alone 560 ms, and some round trips of 20 ms until its rate has grown.
+            assert!(took < 680 * MS, "{policy}, {from} to {to} ns: {took} ns");
+        }
+    }
+}
+
+/// 1000 B are written each 16 us, half of what the link carries, in 60 ms; a round trip takes 8 ms.
+/// How long the last of them takes, ns, and tokens for each packet.
+fn steadily(policy: u32) -> (u64, f64) {
+    let config = Config {
+        policy,
+        ..Config::DEFAULT
+    };
+    let mut network = star(1, &config, 2, link(G1, 2 * MS), false);
+    let begin = network.now + 1000;
+    let steps = 3750;
+    let length = steps * 1000;
+    let what = Outgoing {
+        length: None,
+        available: 1000,
+        ..network.plain(length)
+    };
+    let it = network.send_as(begin, 0, 1, length, what);
+    network.hold(it, u64::MAX);
+    network.run_until(begin);
+    let mut id = None;
+    for step in 2..=steps {
+        let at = begin + u64::from(step) * 16_000;
+        if !network.run_until(at) {
+            network.now = at;
+        }
+        network.with(0, |endpoint, io, now, _| {
+            // It is the only one.
+            let at = |generation| OutId {
+                index: 0,
+                generation,
+            };
+            let there = |id: &OutId| endpoint.out_mut(*id).is_some();
+            id = id.or_else(|| (0..8).map(at).find(there));
+            if let Some(id) = id {
+                endpoint.written(nanos(now), id, step * 1000, step == steps, io);
+            }
+        });
+    }
+    let written = network.now;
+    network.run_to_the_end(begin + 10_000 * MS);
+    let stats = network.endpoint(1).stats();
+    let (tokens, data) = (
+        stats.get(Counter::TokenSent),
+        stats.get(Counter::DataReceived),
+    );
+    let delivered = network.registry.messages[it].delivered.unwrap();
+    (delivered - written, tokens as f64 / data as f64)
+}
+
+#[test]
+fn a_stream_on_a_long_path_keeps_up_with_its_writer() {
+    for policy in [uapi::POLICY_TOP, uapi::POLICY_EXPRESSPASS] {
+        let (last, tokens) = steadily(policy);
+        println!("{policy}: {last} ns, {tokens:.3} tokens for each packet");
+        assert!(
+            last < 20 * MS && tokens < 1.1,
+            "{policy}: {last} ns, {tokens}"
+        );
+    }
+}
