@@ -19,8 +19,8 @@ use turnstile_core::transport::room::{self, left};
 /// A send buffer is never taken to be smaller.
 const LEAST_SEND: u32 = 16 << 10;
 
-/// Messages of no more than such a part of the send buffer are short. Such a part of it is beside it
-/// for them, and as much for longer ones.
+/// Messages of no more than such a part of the send buffer are short. Such a part of it is beside
+/// it for them, and as much for longer ones.
 const SHORT_PART: u32 = 32;
 const SPARE_PART: u32 = 4;
 
