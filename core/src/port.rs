@@ -308,6 +308,7 @@ impl<Q: Queue> Port<Q> {
         self.settle(now);
         let Resolved {
             token_rate,
+            token_beyond,
             link_rate,
             shaped,
             expiry,
@@ -315,6 +316,7 @@ impl<Q: Queue> Port<Q> {
             ..
         } = self.resolved;
         self.expiry = expiry.unwrap_or(Nanos::MAX);
+        self.group.set_beyond(&token_beyond);
         self.group.set_rate(token_rate, slack, now, TOKEN_WIRE_LEN);
         let link_slack = link_rate
             .duration(FRAME_WIRE_LEN * LINK_SLACK_FRAMES)

@@ -10,6 +10,9 @@
 //! a bound, the *slack*: the schedule is never further behind the clock than that, so no long burst
 //! follows a long stall.
 //!
+//! Of packets that are longer than a given length some bytes may count at another rate:
+//! [`Shaper::set_beyond`].
+//!
 //! Idle time earns nothing. Call [`Shaper::arrive`] when the queue goes from empty to
 //! non-empty: then the first packet may leave at once, and the second its transmission time later.
 //! This is a token bucket that holds one packet, however large, plus the slack.
@@ -35,6 +38,34 @@ pub struct Shaper {
     last: Taken,
     other: Taken,
     rate: Rate,
+    beyond: Beyond,
+}
+
+/// The bytes of a packet that take their time at another rate than its shaper's: those from `from`
+/// up to `to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beyond {
+    /// The first of them, counted from 0.
+    pub from: u32,
+    /// The first that is none of them any more.
+    pub to: u32,
+    /// The rate at which they go.
+    pub rate: Rate,
+}
+
+impl Beyond {
+    /// None: all bytes take their time at the shaper's rate.
+    pub const NONE: Self = Self {
+        from: 0,
+        to: 0,
+        rate: Rate::UNLIMITED,
+    };
+
+    /// How many of a super-packet's bytes they are, which has so many in so many packets.
+    fn of(&self, wire_len: u32, segs: u32) -> u32 {
+        let to = wire_len.min(self.to.saturating_mul(segs));
+        to.saturating_sub(self.from.saturating_mul(segs))
+    }
 }
 
 /// The next state of a schedule.
@@ -64,12 +95,18 @@ impl Taken {
     };
 
     #[inline]
-    fn new(rate: Rate, wire_len: u32) -> Self {
-        let (time, part) = rate.advance(wire_len, 0);
+    fn new(rate: Rate, beyond: &Beyond, wire_len: u32, segs: u32) -> Self {
+        let longer = beyond.of(wire_len, segs);
+        let (mut time, mut part) = rate.advance(wire_len.saturating_sub(longer), 0);
+        if longer != 0 {
+            let (more, rest) = beyond.rate.advance(longer, 0);
+            let (carried, sum) = rate.join(part, beyond.rate.part_of(rest, &rate));
+            (time, part) = (time + more + carried, sum);
+        }
         Self {
             wire_len,
-            // Below 2^63 + 2^23.
-            up: Nanos(time.0.wrapping_add(1)),
+            // Below 2^63 + 2^23, or 2^64 - 1 where the sum above is.
+            up: Nanos(time.0.saturating_add(1)),
             by: rate.parts().wrapping_sub(part),
         }
     }
@@ -98,6 +135,7 @@ impl Shaper {
         last: Taken::NOTHING,
         other: Taken::NOTHING,
         rate: Rate::UNLIMITED,
+        beyond: Beyond::NONE,
     };
 
     /// A shaper that is ready at `now`, and whose schedule may be behind the clock by at most
@@ -117,7 +155,26 @@ impl Shaper {
 
     fn set(&mut self, rate: Rate) {
         (self.rate, self.parts, self.carry) = (rate, rate.parts(), rate.fresh());
-        (self.last, self.other) = (Taken::new(rate, 0), Taken::new(rate, 0));
+        self.forget();
+    }
+
+    /// Forgets the times of lengths.
+    fn forget(&mut self) {
+        (self.last, self.other) = (self.taken(0), self.taken(0));
+    }
+
+    #[inline]
+    fn taken(&self, wire_len: u32) -> Taken {
+        Taken::new(self.rate, &self.beyond, wire_len, 1)
+    }
+
+    /// From now on these bytes of a packet take their time at another rate, whatever becomes of the
+    /// shaper's.
+    pub fn set_beyond(&mut self, beyond: &Beyond) {
+        if *beyond != self.beyond {
+            self.beyond = *beyond;
+            self.forget();
+        }
     }
 
     /// The carry of a schedule that starts at a whole nanosecond.
@@ -149,22 +206,46 @@ impl Shaper {
     /// lateness beyond the slack.
     #[inline(always)]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) -> Nanos {
+        let forfeited = self.forfeit(now);
+        if wire_len != self.last.wire_len {
+            core::mem::swap(&mut self.last, &mut self.other);
+            if wire_len != self.last.wire_len {
+                self.last = self.taken(wire_len);
+            }
+        }
+        let taken = self.last;
+        self.take(&taken);
+        forfeited
+    }
+
+    /// [`Shaper::charge`] for a super-packet of `segs` packets, which together have `wire_len`
+    /// bytes.
+    #[cold]
+    #[inline(never)]
+    pub fn charge_super(&mut self, now: Nanos, wire_len: u32, segs: u32) -> Nanos {
+        let forfeited = self.forfeit(now);
+        let taken = Taken::new(self.rate, &self.beyond, wire_len, segs);
+        self.take(&taken);
+        forfeited
+    }
+
+    /// Gives up the lateness beyond the slack.
+    #[inline(always)]
+    fn forfeit(&mut self, now: Nanos) -> Nanos {
         let mut forfeited = Nanos::ZERO;
         if now - self.next > self.slack {
             let next = now - self.slack;
             forfeited = next - self.next;
             (self.next, self.carry) = (next, self.fresh());
         }
-        if wire_len != self.last.wire_len {
-            core::mem::swap(&mut self.last, &mut self.other);
-            if wire_len != self.last.wire_len {
-                self.last = Taken::new(self.rate, wire_len);
-            }
-        }
-        let (time, carry) = self.last.after(self.carry, self.parts);
+        forfeited
+    }
+
+    #[inline(always)]
+    fn take(&mut self, taken: &Taken) {
+        let (time, carry) = taken.after(self.carry, self.parts);
         self.next += time;
         self.carry = carry;
-        forfeited
     }
 
     /// [`Shaper::charge`] without a division, if a packet may leave at `now`, no time is forfeited,

@@ -217,6 +217,29 @@ impl Rate {
         (Nanos(time), parts % self.bytes)
     }
 
+    /// A carry of this rate in units of another rate's, rounded up.
+    pub(crate) fn part_of(&self, carry: u64, other: &Self) -> u64 {
+        // carry x other / bytes, where all are less than 2^42: in two steps of 21 bits each, so
+        // that 64 bits suffice.
+        const STEP: u32 = Rate::BYTES_BITS / 2;
+        let (high, low) = (
+            other.bytes.get() >> STEP,
+            other.bytes.get() & ((1 << STEP) - 1),
+        );
+        let first = carry.wrapping_mul(high);
+        let second = (first % self.bytes << STEP).wrapping_add(carry.wrapping_mul(low));
+        let up = u64::from(second % self.bytes != 0);
+        let quotient = (first / self.bytes << STEP).wrapping_add(second / self.bytes);
+        quotient.wrapping_add(up)
+    }
+
+    /// The sum of two carries, or of a carry and a whole nanosecond: whole nanoseconds, and a carry.
+    pub(crate) fn join(&self, a: u64, b: u64) -> (Nanos, u64) {
+        // Below 2^43 each.
+        let sum = a.wrapping_add(b);
+        (Nanos(sum / self.bytes), sum % self.bytes)
+    }
+
     /// Units of a carry per nanosecond.
     #[inline]
     pub(crate) fn parts(&self) -> u64 {

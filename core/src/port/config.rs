@@ -8,6 +8,7 @@ use crate::units::Nanos;
 mod resolved;
 mod values;
 
+pub(crate) use resolved::beyond_token;
 pub use resolved::{
     Resolved, EXPIRY_INTERVALS, FRAME_WIRE_LEN, MAX_LIMIT_FLOOR, POLL_PACKETS,
     TOKEN_SLACK_INTERVALS, TOKEN_WIRE_LEN, TOKEN_WIRE_LEN_V6,
@@ -40,9 +41,12 @@ options! {
     /// The rate of all tokens together: the port releases one token per pacing interval, and while
     /// none wait it saves up no more than that one. Each token draws a data packet over the link
     /// the other way, so that this decides how much of that link data can fill. A percentage is of
-    /// this port's link, and follows it; it is kept to a ten-millionth of a percent. Raise it if
-    /// packets are smaller than full frames and the link the other way stays idle; too high, and
-    /// data queues up there. Lower it to leave room for traffic that needs no tokens.
+    /// this port's link, and follows it; it is kept to a ten-millionth of a percent, and is what
+    /// tokens of 84 bytes have: longer ones, over IPv6 or sealed, ask for no more, and what they
+    /// are longer, up to 168 bytes, takes its time at the link's rate beside. A rate is that of all
+    /// bytes. Raise it if packets are smaller than full frames and the link the other way stays
+    /// idle; too high, and data queues up there. Lower it to leave room for traffic that needs no
+    /// tokens.
     tokens: Tokens = Tokens::Share(51_787_916), TOKEN_SHARE | TOKEN_RATE64 "tokens"
         Opt::part(limits::TOKENS)
             .from("84 / (84 + 1538): one minimum-size token for each full-size frame \

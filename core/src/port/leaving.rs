@@ -303,7 +303,10 @@ impl<Q: Queue> Port<Q> {
             self.backlogged.clear(slot.bit());
         }
         if slot.is_token() {
-            let forfeited = self.group.charge(now, meta.wire_len);
+            let forfeited = match meta.segs {
+                1 => self.group.charge(now, meta.wire_len),
+                segs => self.group.charge_super(now, meta.wire_len, segs),
+            };
             if forfeited != Nanos::ZERO {
                 self.note_forfeit(forfeited);
             }

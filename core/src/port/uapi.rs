@@ -18,7 +18,8 @@ pub mod option {
     /// `u64`, bytes/s: the rate that the whole port is shaped to. 0: unshaped, at the speed that
     /// the device reports, as soon as it does.
     pub const LINK_RATE64: u16 = 2;
-    /// `u32`, parts per billion of the link: the token group's rate. Excludes [`TOKEN_RATE64`].
+    /// `u32`, parts per billion of the link: the token group's rate, in tokens of 84 bytes; those
+    /// beyond count at the link's rate. Excludes [`TOKEN_RATE64`].
     pub const TOKEN_SHARE: u16 = 3;
     /// `u64`, bytes/s on the wire: the token group's rate. Excludes [`TOKEN_SHARE`].
     pub const TOKEN_RATE64: u16 = 4;

@@ -190,7 +190,7 @@ fn rates() -> [Rate; 5] {
 fn what_a_length_takes_is_what_a_division_says() {
     for rate in rates() {
         for wire_len in [0, 1, 84, 1538, 65_549, Rate::MAX_LEN, u32::MAX] {
-            let taken = Taken::new(rate, wire_len);
+            let taken = Taken::new(rate, &Beyond::NONE, wire_len, 1);
             let mut carry = rate.fresh();
             for _ in 0..1000 {
                 let expected = rate.advance(wire_len, carry);
@@ -293,4 +293,45 @@ fn without_limit_all_go_at_once() {
     assert_eq!(s.next(), Nanos(10_000));
     s.set_rate(Rate::UNLIMITED, Nanos::ZERO, Nanos(9000), 125);
     assert!(s.ready(Nanos(9000)));
+}
+
+#[test]
+fn what_a_packet_is_longer_counts_at_the_other_rate() {
+    // Tokens have 84 bytes of every 1622 or so, and another 20 bytes take 16 ns at 10 Gbit/s.
+    let link = Rate::from_bytes_per_sec(10 * GBIT).unwrap();
+    let share = Rate::from_share(10 * GBIT, 51_787_916).unwrap();
+    let beyond = Beyond {
+        from: 84,
+        to: 168,
+        rate: link,
+    };
+    // And 10 bytes more than twice as many count at the share again.
+    for (wire_len, end) in [
+        (84, 1_297_600_009),
+        (104, 1_313_600_009),
+        (168, 1_364_800_009),
+        (178, 1_364_800_009 + 154_476_191),
+    ] {
+        let mut s = Shaper::new(share, Nanos::MAX, Nanos::ZERO);
+        let mut supers = s.clone();
+        s.set_beyond(&beyond);
+        supers.set_beyond(&beyond);
+        for _ in 0..1_000_000 {
+            s.charge(s.next(), wire_len);
+        }
+        assert!(s.next().0.abs_diff(end) <= 10, "{wire_len}: {}", s.next());
+        // Super-packets take the time of their packets.
+        for _ in 0..250_000 {
+            supers.charge_super(supers.next(), 4 * wire_len, 4);
+        }
+        assert!(supers.next().0.abs_diff(end) <= 10, "{}", supers.next());
+    }
+    // What is owed stays.
+    let mut s = Shaper::new(share, Nanos::MAX, Nanos::ZERO);
+    s.charge(Nanos::ZERO, 104);
+    let before = s.next();
+    s.set_beyond(&beyond);
+    assert_eq!(s.next(), before);
+    s.charge(before, 104);
+    assert!(s.next() - before <= Nanos(1314));
 }

@@ -64,6 +64,8 @@ options! {
         Opt::number_or(limits::LINK, &[("auto", 0)]);
 
     /// The rate of a link's tokens together, of the link. It should be that of the ports' tokens.
+    /// It is what tokens of 84 bytes have: longer ones, over IPv6 or sealed, ask for no more, and
+    /// what they are longer takes its time at the link's rate beside.
     /// Raise it if packets are smaller than full frames; too high, and data queues up.
     token_share: u32 = 51_787_916, TOKEN_SHARE "token-share"
         Opt::number(limits::TOKENS)
@@ -265,7 +267,6 @@ options! {
     /// Whether messages are sealed: encrypted and authenticated with a key that both ends have.
     /// psk: all are, both ways, and what is not sealed is dropped without an answer; needs a key.
     /// off: none, and sealed ones are dropped; sockets may have keys of their own (TURNSTILE_KEY).
-    /// Sealed tokens are longer: raise token-share, here and in the ports, to 7.02 %.
     security: u32 = uapi::SECURITY_OFF, SECURITY "security" Opt::choice(&["off", "psk"]);
 
     /// The key that messages are sealed with: the serial number of a key of type logon with 32

@@ -24,7 +24,6 @@
 use core::num::NonZeroU64;
 
 use super::config::{Feedback, Resolved, Speed};
-use super::jitter::NANO;
 
 const WHOLE: u32 = 1_000_000_000;
 
@@ -161,10 +160,7 @@ impl Credit {
     /// The mean time between the message's tokens, of `wire_len` bytes each, in units of 1/[`NANO`]
     /// ns. At least 1.
     pub fn interval(&self, speed: &Speed, wire_len: u32) -> u64 {
-        let whole = speed
-            .token_rate
-            .duration(wire_len.saturating_mul(NANO as u32))
-            .0;
+        let whole = speed.time_of_token(wire_len);
         let Some(rate) = NonZeroU64::new(self.rate.into()) else {
             return u64::MAX;
         };

@@ -18,7 +18,6 @@ use super::jitter::Rng;
 use super::pacer::Pacer;
 use super::policy::Key;
 use super::wakes::{Wakes, NEVER};
-use crate::port::config::TOKEN_WIRE_LEN;
 use crate::units::Nanos;
 
 /// How many links there are, with the shared one. Only calls that set them up look at all.
@@ -83,7 +82,7 @@ impl<M: Memory> Links<M> {
         };
         it.device_rate = device_rate;
         it.speed = config.speed_of(device_rate);
-        it.pacer.start(it.speed.token_rate, TOKEN_WIRE_LEN, now);
+        it.pacer.start(&it.speed, now);
         self.used = self.used.max(link.saturating_add(1));
         self.wakes.cover(self.used);
     }
@@ -93,8 +92,7 @@ impl<M: Memory> Links<M> {
         for link in 0..self.used {
             if let Some(it) = self.all.get_mut(link) {
                 it.speed = config.speed_of(it.device_rate);
-                let rate = it.speed.token_rate;
-                it.pacer.set_rate(rate, TOKEN_WIRE_LEN, now);
+                it.pacer.set_speed(&it.speed, now);
             }
             self.woken(link as u32);
         }
@@ -174,7 +172,7 @@ impl<M: Memory> Links<M> {
             let speed = config.speed_of(rate);
             if speed != it.speed {
                 it.speed = speed;
-                it.pacer.set_rate(speed.token_rate, TOKEN_WIRE_LEN, now);
+                it.pacer.set_speed(&speed, now);
                 self.woken(link);
             }
             return;

@@ -12,13 +12,15 @@
 //! the same one each time. So each token leaves late by a random part of an interval ([`Jitter`]),
 //! which does not change the rate.
 
+use super::config::Speed;
 use super::heap::{Nodes, Places};
 use super::host::Memory;
 use super::jitter::{Rng, NANO};
 use super::paged::unlimited;
 use super::policy::Key;
+use crate::port::config::{beyond_token, TOKEN_WIRE_LEN};
 use crate::shaper::Shaper;
-use crate::units::{Nanos, Rate};
+use crate::units::Nanos;
 
 /// Lateness that the shaper makes up for, in intervals: as many tokens as a port's queue holds (TOP
 /// section 4.3).
@@ -91,17 +93,19 @@ impl<M: Memory> Pacer<M> {
         ready: Nodes::new(),
     };
 
-    /// Starts it for tokens of `wire_len` bytes or a little more.
-    pub(crate) fn start(&mut self, rate: Rate, wire_len: u32, now: Nanos) {
-        self.slack = rate.duration(wire_len.saturating_mul(SLACK_INTERVALS));
-        self.shaper = Shaper::new(rate, self.slack, now);
-        self.gate = now;
+    /// Starts it for the tokens of a link of this speed.
+    pub(crate) fn start(&mut self, speed: &Speed, now: Nanos) {
+        self.shaper = Shaper::EMPTY;
+        self.shaper.arrive(now);
+        self.set_speed(speed, now);
     }
 
-    /// Changes the rate from now on.
-    pub(crate) fn set_rate(&mut self, rate: Rate, wire_len: u32, now: Nanos) {
-        self.slack = rate.duration(wire_len.saturating_mul(SLACK_INTERVALS));
-        self.shaper.set_rate(rate, self.slack, now, wire_len);
+    /// Changes the speed from now on.
+    pub(crate) fn set_speed(&mut self, speed: &Speed, now: Nanos) {
+        let rate = speed.token_rate;
+        self.slack = rate.duration(TOKEN_WIRE_LEN.saturating_mul(SLACK_INTERVALS));
+        self.shaper.set_beyond(&beyond_token(speed.link_rate));
+        self.shaper.set_rate(rate, self.slack, now, TOKEN_WIRE_LEN);
         // Lateness is a part of an interval: one of a long interval must not carry over to a short
         // one.
         self.gate = now;

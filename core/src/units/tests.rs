@@ -224,3 +224,24 @@ fn without_limit_nothing_takes_time() {
     // A byte a nanosecond is the same fraction, and a limit.
     assert_ne!(Rate::from_bytes_per_sec(1_000_000_000), Some(rate));
 }
+
+#[test]
+fn a_carry_in_units_of_another_rate_is_exact_and_rounded_up() {
+    let rates = [1, 2, 1_250_000_000, 777_777_777, 4_398_046_511_103]
+        .map(|bytes| Rate::from_bytes_per_sec(bytes).unwrap());
+    for of in rates {
+        for other in rates {
+            let top = of.fresh();
+            for carry in [0, 1, top / 3, top.saturating_sub(1), top] {
+                let carry = carry.min(top);
+                let exact = u128::from(carry) * u128::from(other.parts());
+                let want = exact.div_ceil(u128::from(of.parts()));
+                assert_eq!(
+                    u128::from(of.part_of(carry, &other)),
+                    want,
+                    "{of:?} {other:?}"
+                );
+            }
+        }
+    }
+}

@@ -377,7 +377,7 @@ fn random_runs_see_every_outcome() {
         },
         1,
     );
-    for _ in 0..20_000 {
+    for _ in 0..30_000 {
         bench.step(&config);
     }
     let stats = *bench.port.markers().stats();

@@ -18,6 +18,8 @@ struct Schedule {
     per: PerByte,
     at: u128,
     slack: u64,
+    /// Of a packet's bytes those from 84 to 168 count at this rate, if there is one.
+    beyond: Option<PerByte>,
 }
 
 impl Schedule {
@@ -26,6 +28,7 @@ impl Schedule {
             per,
             at: u128::from(now) * per.bytes,
             slack,
+            beyond: None,
         }
     }
 
@@ -40,11 +43,18 @@ impl Schedule {
     }
 
     /// The lateness beyond the slack.
-    fn charge(&mut self, now: u64, len: u32) -> u64 {
+    fn charge(&mut self, now: u64, len: u32, segs: u32) -> u64 {
         let least = now.saturating_sub(self.slack);
         let forfeited = least.saturating_sub(self.next());
         self.not_before(least);
-        self.at += u128::from(len) * self.per.ns;
+        let mut len = u128::from(len);
+        if let Some(beyond) = self.beyond {
+            let segs = u128::from(segs);
+            let longer = len.clamp(84 * segs, 168 * segs) - 84 * segs;
+            len -= longer;
+            self.at += (longer * beyond.ns * self.per.bytes).div_ceil(beyond.bytes);
+        }
+        self.at += len * self.per.ns;
         forfeited
     }
 
@@ -218,6 +228,10 @@ impl Model {
         let rates = rates(&self.config, self.device);
         let lag = rates.lag(self.config.jitter.0);
         self.group.change(rates.tokens, lag, now, 84);
+        self.group.beyond = match self.config.tokens {
+            Tokens::Share(_) => Some(rates.link),
+            Tokens::Rate(_) => None,
+        };
         self.signals = match (self.signals.take(), rates.signals) {
             (_, None) => None,
             (None, Some(per)) => Some(Signals::new(per, now)),
@@ -492,7 +506,7 @@ impl Model {
                     _ => {}
                 }
                 if let Some(link) = &mut self.link {
-                    link.charge(now, packet.meta.wire_len);
+                    link.charge(now, packet.meta.wire_len, packet.meta.segs);
                 }
                 self.idle = self.nothing_queued();
                 return Dequeue::Packet(packet, band);
@@ -539,7 +553,9 @@ impl Model {
             stats.sojourn_max = stats.sojourn_max.max(waited);
         }
         if matches!(band, Band::Token(_)) {
-            let mut forfeited = self.group.charge(now, packet.meta.wire_len);
+            let mut forfeited = self
+                .group
+                .charge(now, packet.meta.wire_len, packet.meta.segs);
             if self.group.per == PerByte::NONE {
                 forfeited = 0;
             }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What part of a link sealed data takes: tokens that are sealed are longer.
+//! What part of a link sealed data takes, and data over IPv6: their tokens are longer.
 
-use turnstile_core::port::config::{Config as PortConfig, Tokens};
 use turnstile_core::transport::config::Config;
 
 use super::cipher::psk;
@@ -15,17 +14,9 @@ const LENGTH: u32 = 20_000_000;
 const FRAME: u64 = 1538;
 
 /// The part of the link, in tenths of a percent, that the data frames of one message take.
-fn part(v6: bool, seal: bool, share: u32) -> u64 {
-    let config = Config {
-        token_share: share,
-        ..Config::DEFAULT
-    };
+fn part(v6: bool, seal: bool) -> u64 {
     let mut network = Network::new(1, Box::new(|from, to| vec![2 * from, 2 * to + 1]));
-    let resolved = config.validate(Some(RATE)).unwrap();
-    let ports = PortConfig {
-        tokens: Tokens::Share(share),
-        ..PAPERS
-    };
+    let resolved = Config::DEFAULT.validate(Some(RATE)).unwrap();
     let link = Link {
         rate: RATE,
         delay: 8_000,
@@ -34,7 +25,7 @@ fn part(v6: bool, seal: bool, share: u32) -> u64 {
     for _ in 0..2 {
         network.host(&resolved, v6);
         network.node(host_port(), link);
-        network.node(ports, link);
+        network.node(PAPERS, link);
     }
     if seal {
         network.set_keys(0, &[psk(1)]);
@@ -52,19 +43,14 @@ fn part(v6: bool, seal: bool, share: u32) -> u64 {
 /// The figures in docs/security.md, "What it costs".
 #[test]
 fn sealed_data_takes_its_part_of_the_link() {
-    // The default; 116 / (116 + 1538) and 136 / (136 + 1538), rounded up.
-    let (default, v4, v6) = (51_787_916, 70_200_000, 81_300_000);
-    for (is_v6, seal, share, wanted) in [
-        (false, false, default, 944),
-        (false, true, default, 683),
-        (false, true, v4, 926),
-        (true, false, default, 763),
-        (true, true, default, 584),
-        (true, true, v4, 790),
-        (true, true, v6, 914),
+    for (is_v6, seal, wanted) in [
+        (false, false, 944),
+        (false, true, 925),
+        (true, false, 932),
+        (true, true, 914),
     ] {
-        let part = part(is_v6, seal, share);
-        let what = format!("IPv6 {is_v6}, sealed {seal}, token-share {share}: {part}");
+        let part = part(is_v6, seal);
+        let what = format!("IPv6 {is_v6}, sealed {seal}: {part}");
         assert!(part.abs_diff(wanted) <= 3, "{what}");
     }
 }

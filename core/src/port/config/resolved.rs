@@ -4,6 +4,7 @@
 use super::*;
 use crate::options::{limits, Problem, Range, Refusal, Table};
 use crate::port::band::Band;
+use crate::shaper::Beyond;
 use crate::units::Rate;
 
 /// How many pacing intervals the token group may make up for when it was served late (TOP section
@@ -131,11 +132,20 @@ impl Config {
             shaped: self.link.is_some(),
             link_rate,
             token_rate,
+            token_beyond: self.token_beyond(link_rate),
             interval: token_rate.duration(TOKEN_WIRE_LEN),
             token_limit: self.token_limit.max(lateness.limit),
             slack: lateness.slack,
             expiry: expiry.map(|time| time.max(lateness.expiry)),
         })
+    }
+
+    /// [`Resolved::token_beyond`].
+    fn token_beyond(&self, link_rate: Rate) -> Beyond {
+        match self.tokens {
+            Tokens::Share(_) => beyond_token(link_rate),
+            Tokens::Rate(_) => Beyond::NONE,
+        }
     }
 
     /// What it comes to while nobody knows the link's speed: what follows from the speed is left
@@ -161,11 +171,26 @@ impl Config {
             shaped: false,
             link_rate: Rate::UNLIMITED,
             token_rate,
+            token_beyond: self.token_beyond(Rate::UNLIMITED),
             interval: token_rate.duration(TOKEN_WIRE_LEN),
             token_limit: self.token_limit.max(lateness.limit),
             slack: lateness.slack,
             expiry: expiry.map(|time| time.max(lateness.expiry)),
         })
+    }
+}
+
+/// Bytes: what a token is longer than 84 counts at the link's rate up to this length, so that
+/// nobody takes much more of the link with packets that only look like tokens. The longest real
+/// ones, sealed and over IPv6 with two VLAN tags, have 144.
+const LONGEST_TOKEN: u32 = 2 * TOKEN_WIRE_LEN;
+
+/// The bytes of a token that ask for nothing, on a link of this rate.
+pub(crate) fn beyond_token(link_rate: Rate) -> Beyond {
+    Beyond {
+        from: TOKEN_WIRE_LEN,
+        to: LONGEST_TOKEN,
+        rate: link_rate,
     }
 }
 
@@ -293,6 +318,10 @@ pub struct Resolved {
     /// The token group's rate. [`Rate::UNLIMITED`] if it is a share of a link whose speed is not
     /// known.
     pub token_rate: Rate,
+    /// What bytes of a token take their time at the link's rate instead of the token rate. A share
+    /// is that of tokens of 84 bytes, which ask for a full frame each, and a longer one asks for
+    /// no more; a rate is one of all bytes.
+    pub token_beyond: Beyond,
     /// How long a token of 84 wire bytes takes at the token rate, rounded up.
     pub interval: Nanos,
     /// The rate at which the phantom queue drains, if there is one and the rate is known.
@@ -315,6 +344,7 @@ impl Resolved {
         shaped: false,
         link_rate: Rate::UNLIMITED,
         token_rate: Rate::UNLIMITED,
+        token_beyond: Beyond::NONE,
         interval: Nanos::ZERO,
         drain: None,
         signal_rate: None,

@@ -2,6 +2,7 @@
 use super::*;
 use crate::options::{Share, Value};
 use crate::port::uapi::class;
+use crate::shaper::Beyond;
 use crate::units::Rate;
 use std::format;
 use std::string::{String, ToString};
@@ -128,6 +129,11 @@ fn without_a_speed_nothing_that_follows_from_it_is_known() {
                 link: 0,
                 shaped: false,
                 link_rate: Rate::UNLIMITED,
+                token_beyond: Beyond {
+                    from: 84,
+                    to: 168,
+                    rate: Rate::UNLIMITED,
+                },
                 token_rate: Rate::UNLIMITED,
                 interval: Nanos::ZERO,
                 drain: None,

@@ -112,6 +112,18 @@ impl Speed {
         })
     }
 
+    /// How long a token of so many wire bytes takes, in 2^-10 ns, rounded up: 84 of them at the
+    /// token rate, and those beyond at the link's, since a longer token asks for no more.
+    #[inline]
+    pub(crate) fn time_of_token(&self, wire_len: u32) -> u64 {
+        let longer = wire_len.saturating_sub(TOKEN_WIRE_LEN);
+        if longer == 0 {
+            return self.token_time;
+        }
+        let more = self.link_rate.duration(longer.saturating_mul(1 << 10));
+        self.token_time.saturating_add(more.0)
+    }
+
     /// How long so many bytes take on the link, or a little less.
     #[inline]
     pub(crate) fn time_of(&self, bytes: u32) -> Nanos {

@@ -117,12 +117,12 @@ fn few_tokens_say_little() {
 fn an_interval_is_that_of_the_share() {
     let config = config(uapi::FEEDBACK_WEIGHTED);
     let mut credit = Credit::new(&config);
-    // Half of the token rate: 2 x 1297.6 ns; 104 bytes take longer.
+    // Half of the token rate: 2 x 1297.6 ns; 104 bytes take 20 of the link's longer.
     assert_eq!(
         credit.interval(&config.speed, 84),
         2 * config.speed.token_time
     );
-    let longer = 2 * config.speed.token_time * 104 / 84;
+    let longer = 2 * (config.speed.token_time + 16 * 1024);
     assert!(credit.interval(&config.speed, 104).abs_diff(longer) <= 2);
     credit.rate = 1_000_000_000;
     assert_eq!(credit.interval(&config.speed, 84), config.speed.token_time);

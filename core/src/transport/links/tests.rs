@@ -2,6 +2,7 @@
 use std::vec::Vec;
 
 use super::*;
+use crate::port::config::TOKEN_WIRE_LEN;
 use crate::transport::config::Config;
 use crate::transport::testing::{chunks_left, Std};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 use super::*;
+use crate::transport::config::Config;
 use crate::transport::testing::Std;
 
 /// 10 Gbit/s, and the time of a token and of a full packet on it, ns.
@@ -23,8 +24,12 @@ impl Test {
             rng: Rng::new(1),
             now: Nanos::SECOND,
         };
-        let rate = Rate::from_share(LINK, 51_787_916).unwrap();
-        test.pacer.start(rate, 84, Nanos::ZERO);
+        let config = Config {
+            link: LINK,
+            ..Config::DEFAULT
+        };
+        let speed = config.validate(None).unwrap().speed;
+        test.pacer.start(&speed, Nanos::ZERO);
         assert!(test.pacer.reserve(0) && test.places.reserve(0));
         test
     }

@@ -52,6 +52,23 @@ impl Pace {
         }
     }
 
+    /// Of tokens of `wire` bytes, 84 or more, where tokens have `ppb` of a link of `link` bit/s:
+    /// those bytes of each that are beyond 84 and not beyond 168 go at the link's rate, and the
+    /// others at that share.
+    pub(super) const fn tokens(link: u64, ppb: u64, wire: u64) -> Self {
+        let (share, whole) = (Self::share(link, ppb), Self::bits(link));
+        let longer = if wire > 2 * TOKEN {
+            TOKEN
+        } else {
+            wire - TOKEN
+        };
+        Self {
+            ns: (wire - longer) as u128 * share.ns * whole.bytes
+                + longer as u128 * whole.ns * share.bytes,
+            bytes: wire as u128 * share.bytes * whole.bytes,
+        }
+    }
+
     /// The first whole ns in which `bytes` have passed.
     pub(super) fn after(self, bytes: u64) -> u64 {
         // Far from 64 bits: the longest run here is some minutes.

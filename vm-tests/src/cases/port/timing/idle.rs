@@ -23,7 +23,12 @@ pub(super) fn no_burst(ctx: &mut Ctx) -> Result<()> {
         ("link 10gbit order data-first", Kind::token(0), group, TOKEN),
         ("link 10gbit", Kind::data(), link, FRAME),
         ("link 10gbit", Kind::signal(), link, TOKEN),
-        ("link 10gbit", Kind::token(1).v6(), group, 104),
+        (
+            "link 10gbit",
+            Kind::token(1).v6(),
+            Pace::tokens(10 * GBIT, SHARE, 104),
+            104,
+        ),
     ] {
         bench.replace(&format!(
             "{options} token-limit 64 token-expiry off signal-limit 64"

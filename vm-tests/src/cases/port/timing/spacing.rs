@@ -160,7 +160,7 @@ pub(super) fn ways(ctx: &mut Ctx) -> Result<()> {
         (
             "link 100gbit",
             token.v6(),
-            Pace::share(100 * GBIT, SHARE),
+            Pace::tokens(100 * GBIT, SHARE, 104),
             104,
         ),
         (
@@ -172,20 +172,27 @@ pub(super) fn ways(ctx: &mut Ctx) -> Result<()> {
         (
             "link 10gbit overhead 256",
             token,
-            Pace::share(10 * GBIT, SHARE),
+            Pace::tokens(10 * GBIT, SHARE, 316),
             316,
         ),
         (
             "link 10gbit mpu 256",
             token,
-            Pace::share(10 * GBIT, SHARE),
+            Pace::tokens(10 * GBIT, SHARE, 256),
             256,
         ),
         (
             "link 10gbit",
             token.payload(100),
-            Pace::share(10 * GBIT, SHARE),
+            Pace::tokens(10 * GBIT, SHARE, 166),
             166,
+        ),
+        // A rate is one of all bytes.
+        (
+            "link 10gbit tokens 518mbit",
+            token.v6(),
+            Pace::bits(518_000_000),
+            104,
         ),
     ];
     let mut bench = Bench::bare()?;
