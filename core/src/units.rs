@@ -227,9 +227,9 @@ impl Rate {
             other.bytes.get() & ((1 << STEP) - 1),
         );
         let first = carry.wrapping_mul(high);
-        let second = (first % self.bytes << STEP).wrapping_add(carry.wrapping_mul(low));
+        let second = ((first % self.bytes) << STEP).wrapping_add(carry.wrapping_mul(low));
         let up = u64::from(second % self.bytes != 0);
-        let quotient = (first / self.bytes << STEP).wrapping_add(second / self.bytes);
+        let quotient = ((first / self.bytes) << STEP).wrapping_add(second / self.bytes);
         quotient.wrapping_add(up)
     }
 
