@@ -123,7 +123,7 @@ pub(super) fn tokens(ctx: &mut Ctx) -> Result<()> {
 /// The same for other shares and rates, other wire lengths, IPv6, both orders and an unshaped link.
 pub(super) fn ways(ctx: &mut Ctx) -> Result<()> {
     let token = Kind::token(0);
-    let rows: [(&str, Kind, Pace, u64); 12] = [
+    let rows: [(&str, Kind, Pace, u64); 13] = [
         (
             "link 10gbit tokens 1%",
             token,
