@@ -45,7 +45,7 @@ local sealed_bits = { 5, 6, 5, 5, 5, 5, 5, 5 }
 local SEAL_LEN = 32
 local kinds = { [0] = "sender, first key", [1] = "sender", [2] = "receiver", [3] = "malformed" }
 -- The flags that a type may have.
-local known_flags = { 0xce, 0x38, 0x83, 0, 0, 0x40, 0, 0x10 }
+local known_flags = { 0xce, 0x38, 0x8b, 0, 0, 0x40, 0, 0x10 }
 
 local turnstile = Proto("turnstile", "Turnstile Transport")
 
@@ -57,6 +57,7 @@ local f = {
     flags = ProtoField.uint8("turnstile.flags", "Flags", base.HEX),
     flag_unscheduled = ProtoField.bool("turnstile.flags.unscheduled", "Unscheduled", 8, nil, 0x01),
     flag_unasked = ProtoField.bool("turnstile.flags.unasked", "Unasked", 8, nil, 0x02),
+    flag_short = ProtoField.bool("turnstile.flags.short", "Short message", 8, nil, 0x08),
     flag_unknown_size = ProtoField.bool(
         "turnstile.flags.unknown_size", "Unknown size", 8, nil, 0x02),
     flag_priority = ProtoField.bool("turnstile.flags.priority", "Priority given", 8, nil, 0x04),
@@ -159,7 +160,7 @@ local function add_flags(tree, tvb, kind)
         [SYNC] = { f.flag_unknown_size, f.flag_priority, f.flag_probe, f.flag_acked,
             f.flag_ren },
         [TOKEN] = { f.flag_grant, f.flag_mark },
-        [DATA] = { f.flag_unscheduled, f.flag_unasked, f.flag_ren },
+        [DATA] = { f.flag_unscheduled, f.flag_unasked, f.flag_short, f.flag_ren },
         [ACK] = { f.flag_final },
         [CHALLENGE] = { f.flag_ticket },
     }

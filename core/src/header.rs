@@ -26,6 +26,9 @@ pub const FLAG_UNSCHEDULED: u8 = 1 << 0;
 /// the data band, before other data as long as that is not for long; the link that it came by has
 /// less time for what tokens ask for.
 pub const FLAG_UNASKED: u8 = 1 << 1;
+/// On [`Type::Data`]: of a short message. Ports put it into the data band, before other data as
+/// long as that is not for long, as they do with [`FLAG_UNASKED`]; but a token has asked for it.
+pub const FLAG_SHORT: u8 = 1 << 3;
 /// On [`Type::Sync`]: the message's length is not known yet.
 pub const FLAG_UNKNOWN_SIZE: u8 = 1 << 1;
 /// On [`Type::Sync`]: the priority byte is the application's choice, and overrides the receiver's
@@ -132,6 +135,12 @@ impl Header {
     #[inline]
     pub const fn is_unasked(&self) -> bool {
         matches!(self.kind, Type::Data) && self.flags & FLAG_UNASKED != 0
+    }
+
+    /// A data packet of a short message.
+    #[inline]
+    pub const fn is_short(&self) -> bool {
+        matches!(self.kind, Type::Data) && self.flags & FLAG_SHORT != 0
     }
 
     /// The bytes on the wire.

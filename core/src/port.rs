@@ -171,6 +171,8 @@ pub struct Port<Q: Queue> {
     /// How much went or may go before other data, and how much of that had gone then: [`early`].
     ahead: u64,
     gone: u64,
+    /// How much of other data will have gone when none of this is left that found no place before.
+    turned: u64,
 }
 
 impl<Q: Queue> Port<Q> {
@@ -198,6 +200,7 @@ impl<Q: Queue> Port<Q> {
         delayed: Nanos::ZERO,
         ahead: 0,
         gone: 0,
+        turned: 0,
     };
 
     /// An empty port. `resolved` is what [`Config::validate`] gave for `config`.
@@ -602,7 +605,8 @@ impl<Q: Queue> Port<Q> {
         let meta = packet.meta();
         let slot = match slot {
             Slot::UNPAID => self.pay(now, &meta, || false),
-            Slot::UNASKED => self.early_or_data(&meta),
+            Slot::UNASKED => self.early_or_data(&meta, false),
+            Slot::SHORT => self.early_or_data(&meta, true),
             slot => slot,
         };
         self.look_beside();

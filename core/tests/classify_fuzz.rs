@@ -5,9 +5,10 @@
 use proptest::prelude::*;
 use turnstile_core::header;
 use turnstile_core::port::band::Band;
-use turnstile_core::port::classify::{classify, classify_fast, is_unasked, Reading, USEFUL_LEN};
+use turnstile_core::port::classify::{classify, classify_fast, data_slot, Reading, USEFUL_LEN};
 use turnstile_core::port::config::Config;
 use turnstile_core::port::uapi::class;
+use turnstile_core::port::Slot;
 
 const ETHERTYPES: [u16; 10] = [
     0x0800, 0x86dd, 0x8100, 0x88a8, 0x0806, 0x88cc, 0x8809, 0x888e, 0x88f7, 0x0004,
@@ -184,7 +185,7 @@ proptest! {
         if let Some(minor) = classify_fast(&frame, Reading::of(&config), &config.dscp) {
             let band = Band::from_minor(minor, &config).unwrap_or(Band::Data);
             prop_assert_eq!(band, classify(protocol, &network, Some(mac), &config));
-            prop_assert!(band != Band::Data || !is_unasked(protocol, &network));
+            prop_assert!(band != Band::Data || data_slot(protocol, &network) == Slot::DATA);
         }
     }
 
@@ -196,8 +197,8 @@ proptest! {
         let plain = network[0] == 0x45 || (network[0] == 0x60 && network[6] == 17);
         let plain = plain && (protocol == 0x0800 || protocol == 0x86dd);
         let class = classify_fast(&frame, Reading::of(&Config::DEFAULT), &Config::DEFAULT.dscp);
-        let unasked = is_unasked(protocol, &network);
-        prop_assert_eq!(class.is_some(), plain && !unasked);
+        let early = data_slot(protocol, &network) != Slot::DATA;
+        prop_assert_eq!(class.is_some(), plain && !early);
     }
 
     #[test]

@@ -235,13 +235,15 @@ impl Pair {
 
     fn put(&mut self, band: Band, len: u32, segs: u32) {
         let packet = self.packet(len, segs);
-        let unasked = self.port.map_band(band) == Band::Data && self.next_id % 3 == 0;
+        let early = self.port.map_band(band) == Band::Data && self.next_id % 3 == 0;
+        let asked = self.next_id % 2 == 0;
         let model = &mut self.model;
-        let expected = model.enqueue(self.now, band, packet.clone(), unasked);
+        let expected = model.enqueue(self.now, band, packet.clone(), early.then_some(asked));
         let now = Nanos(self.now);
         let meta = packet.meta;
         let slot = match self.port.slot(band) {
-            Slot::DATA if unasked => Slot::UNASKED,
+            Slot::DATA if early && asked => Slot::SHORT,
+            Slot::DATA if early => Slot::UNASKED,
             Slot::UNPAID if self.next_id % 3 == 0 => Slot::UNPAID,
             Slot::UNPAID if self.port.try_pay(meta.wire_len) => Slot::SIGNAL,
             Slot::UNPAID => self.port.pay(now, &meta, || false),

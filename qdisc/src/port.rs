@@ -16,7 +16,7 @@ use knet::{
 use turnstile_core::{
     options::limits,
     port::band::Band,
-    port::classify::{bridges_keep, classify, classify_fast, is_unasked},
+    port::classify::{bridges_keep, classify, classify_fast, data_slot},
     port::config::{Config, Resolved},
     port::uapi,
     port::{leave, Dequeue, Enqueue, Exit, Port, Slot, Step},
@@ -142,7 +142,7 @@ impl TurnstilePort {
             this.port.config(),
         );
         let slot = match this.port.slot(band) {
-            Slot::DATA if is_unasked(headers.protocol, headers.bytes) => Slot::UNASKED,
+            Slot::DATA => data_slot(headers.protocol, headers.bytes),
             slot => slot,
         };
         Some((skb, slot))
@@ -158,7 +158,7 @@ impl TurnstilePort {
     /// that came at this time.
     #[inline(always)]
     fn place_here(skb: Skb, slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
-        if slot == Slot::DATA {
+        if slot == Slot::DATA || slot == Slot::SHORT {
             if on.qdisc().0.grafted {
                 return Self::give(skb, on);
             }

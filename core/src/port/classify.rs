@@ -13,6 +13,7 @@ use crate::header::{self, Type};
 use crate::port::band::Band;
 use crate::port::config::{Config, DscpMap};
 use crate::port::uapi::class;
+use crate::port::Slot;
 
 /// Ethertypes, in host order.
 pub(crate) mod ethertype {
@@ -110,8 +111,8 @@ pub fn bridges_keep(dest_mac: [u8; 6]) -> bool {
 /// headers, untagged, whole, with UDP or TCP, and not to an address that bridges keep to
 /// themselves. `frame` is an Ethernet frame, of which the beginning is enough.
 ///
-/// What it says is what [`classify`] says, in fewer steps, of data that is not
-/// [unasked](is_unasked). `None`: ask those. The DSCP map may name
+/// What it says is what [`classify`] says, in fewer steps, of data that does not go before other
+/// data ([`data_slot`]). `None`: ask those. The DSCP map may name
 /// a class that the port does not have; then it is data. `reading` is [`Reading::of`] the
 /// configuration that has the map.
 #[inline]
@@ -173,6 +174,7 @@ fn turnstile_class(header: &[u8; header::LEN], reading: Reading) -> Option<u8> {
     const SYNC: u8 = Type::Sync.first_byte();
     const RESEND: u8 = Type::Resend.first_byte();
     const CHALLENGE: u8 = Type::Challenge.first_byte();
+    const EARLY: u8 = header::FLAG_UNASKED | header::FLAG_SHORT;
     let &[first, priority, flags, reserved] = header;
     if reserved != 0 {
         return Some(class::DATA);
@@ -183,24 +185,28 @@ fn turnstile_class(header: &[u8; header::LEN], reading: Reading) -> Option<u8> {
             class::TOKENS | priority.min(reading.last_priority) & 7
         }
         // Most of it.
-        DATA if flags & (header::FLAG_UNSCHEDULED | header::FLAG_UNASKED) == 0 => class::DATA,
+        DATA if flags & (header::FLAG_UNSCHEDULED | EARLY) == 0 => class::DATA,
         DATA if flags & header::FLAG_UNSCHEDULED != 0 && reading.unscheduled => class::UNSCHEDULED,
-        DATA if flags & header::FLAG_UNASKED != 0 => return None,
+        DATA if flags & EARLY != 0 => return None,
         SYNC | RESEND..=CHALLENGE => class::SIGNAL,
         _ => class::DATA,
     })
 }
 
-/// Whether a packet of the data band is Turnstile's, and no token asked for it. The arguments are
-/// as for [`classify`].
-pub fn is_unasked(protocol: u16, network: &[u8]) -> bool {
+/// Where a packet of the data band goes: if it is Turnstile's, it may be [`Slot::UNASKED`] or
+/// [`Slot::SHORT`]. The arguments are as for [`classify`].
+pub fn data_slot(protocol: u16, network: &[u8]) -> Slot {
     let carried = match untagged(protocol, network) {
         Some((ethertype::IPV4, packet)) => ipv4_carried(packet),
         Some((ethertype::IPV6, packet)) => ipv6_carried(packet),
         _ => None,
     };
     let header = carried.and_then(|carried| carried.turnstile());
-    header.is_some_and(|header| header.is_unasked())
+    match header {
+        Some(header) if header.is_unasked() => Slot::UNASKED,
+        Some(header) if header.is_short() => Slot::SHORT,
+        _ => Slot::DATA,
+    }
 }
 
 /// What is behind up to two VLAN tags. `None`: malformed, or there are more.

@@ -55,7 +55,7 @@ options! {
     /// Number of token queues, served in strict priority. Tokens of a lower priority than the last
     /// queue's go to the last queue. Fewer are enough where a transport uses fewer: with 1 all
     /// tokens are alike.
-    priorities: u8 = 6, PRIORITIES "priorities"
+    priorities: u8 = 8, PRIORITIES "priorities"
         Opt::number(limits::PRIORITIES)
             .from("eight hardware queues, less one for signals and one for data (TOP fig. 3)");
 

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Data that goes before other data: what no token asked for, within bounds.
+//! Data that goes before other data: what no token asked for, and short messages, within bounds.
 //!
 //! The first bytes of a message need no token, and most of a short one's are such. In one queue
 //! with what tokens asked for they wait for the long messages' packets, and a short message takes
-//! twice its time or more. They have a line of their own in the data band, before the other one.
+//! twice its time or more. So does the rest of a short message, for which it has tokens: what comes
+//! unasked makes a queue, which stays until fewer tokens have followed. Both have a line of their
+//! own in the data band, before the other one.
 //!
 //! Anybody can send packets that say so. Therefore no more goes before than has left the other line
 //! meanwhile, and [`MOST_AHEAD`]: what is beyond that is data as any other, from its arrival on. So
 //! the other line has half of the band's bytes, at least, as tc counts them (of its time less, if
 //! these packets are short: 40 % against 60 bytes each), and who sends twice as much has twice as
-//! much of that, as ever. Both lines together have the data band's limit, and its counters. With a
+//! much of that, as ever. As long as such a packet is in the other line, all that tokens asked for
+//! goes there: a message's later packets must not overtake its first ones. Both lines together have the data band's limit, and its counters. With a
 //! child all go to that, in the order in which they come.
 
 use super::{Port, Slot};
@@ -19,12 +22,15 @@ use crate::queue::{Meta, Queue};
 const MOST_AHEAD: u64 = 64 << 10;
 
 impl<Q: Queue> Port<Q> {
-    /// Data arrives that no token asked for: where it goes.
-    pub(super) fn early_or_data(&mut self, meta: &Meta) -> Slot {
+    /// Data arrives that no token asked for, or (`asked`) of a short message: where it goes.
+    pub(super) fn early_or_data(&mut self, meta: &Meta, asked: bool) -> Slot {
         let data = &self.lines[Slot::DATA.index()];
         let gone = data.went_bytes();
         let since = gone.wrapping_sub(self.gone);
         let waits = !data.queue.is_empty();
+        let len = u64::from(meta.len);
+        let turned = gone.wrapping_add(data.queued().bytes).wrapping_add(len);
+        let behind = waits && self.turned.wrapping_sub(gone) as i64 > 0;
         let early = &mut self.lines[Slot::EARLY.index()];
         self.gone = gone;
         self.ahead = match waits {
@@ -32,8 +38,9 @@ impl<Q: Queue> Port<Q> {
             // Nobody was overtaken that is still here.
             false => early.queued().bytes,
         };
-        let ahead = self.ahead.saturating_add(meta.len.into());
-        if ahead > MOST_AHEAD {
+        let ahead = self.ahead.saturating_add(len);
+        if ahead > MOST_AHEAD || (asked && behind) {
+            self.turned = turned;
             return Slot::DATA;
         }
         self.ahead = ahead;

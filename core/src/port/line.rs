@@ -395,7 +395,7 @@ impl<Q> Line<Q> {
 }
 
 /// A band as a place in the order of precedence, tokens first: signal 0, tokens 1 to 8, data 9 and
-/// 10, unscheduled 11. And [`Slot::UNPAID`] and [`Slot::UNASKED`], which are none.
+/// 10, unscheduled 11. And [`Slot::UNPAID`], [`Slot::UNASKED`] and [`Slot::SHORT`], which are none.
 ///
 /// What the packet path works with instead of [`Band`]: an index, a bit, and a comparison where
 /// `Band` takes branches.
@@ -417,6 +417,8 @@ impl Slot {
     /// Of data that no token asked for. It may go before other data; nothing is ever queued here
     /// either.
     pub const UNASKED: Self = Self(13);
+    /// Of data of a short message, that a token asked for. Likewise.
+    pub const SHORT: Self = Self(14);
     /// The length of a table of lines. More than there are bands, so that a mask makes any number
     /// an index of it.
     pub(super) const COUNT: usize = 16;
@@ -445,7 +447,7 @@ impl Slot {
     pub const fn band(self) -> Band {
         match self {
             Self::SIGNAL | Self::UNPAID => Band::Signal,
-            Self::EARLY | Self::DATA | Self::UNASKED => Band::Data,
+            Self::EARLY | Self::DATA | Self::UNASKED | Self::SHORT => Band::Data,
             Self::UNSCHEDULED => Band::Unscheduled,
             Self(place) => Band::Token(place.wrapping_sub(1) as u8 & (Band::MAX_PRIORITIES - 1)),
         }

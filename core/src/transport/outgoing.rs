@@ -464,6 +464,11 @@ impl<O> Out<O> {
         (bytes / mss).saturating_add(u32::from(bytes % mss != 0))
     }
 
+    /// Is it known to have no more bytes than this?
+    pub(crate) fn is_short(&self, most: u32) -> bool {
+        self.length.is_some_and(|length| length <= most)
+    }
+
     /// What the packet that ends there tells of those that follow
     /// ([`Data::more`](super::wire::Data::more)). When all was sent that is written, the receiver
     /// gives no more tokens until it is told that there is more. An end that the SYNC did not tell

@@ -203,7 +203,8 @@ pub struct Data {
     pub offset: u32,
     /// Bytes of payload, not 0. `offset + len` is at most [`MAX_LENGTH`].
     pub len: u32,
-    /// [`header::FLAG_UNSCHEDULED`], [`header::FLAG_UNASKED`], [`header::FLAG_REN`].
+    /// [`header::FLAG_UNSCHEDULED`], [`header::FLAG_UNASKED`], [`header::FLAG_SHORT`],
+    /// [`header::FLAG_REN`].
     pub flags: u8,
     /// How many full-length packets of the message are written behind this one, in byte 1: one more
     /// than that; 0: not told, or 255 or more.

@@ -173,6 +173,8 @@ struct Early {
     /// Bytes that have left the other data's queue, ever, and when that was looked at last.
     went: u64,
     seen: u64,
+    /// How many of these will have left when those have that found no place here.
+    turned: u64,
 }
 
 pub(crate) struct Model {
@@ -320,7 +322,9 @@ impl Model {
 
     /// Whether so many bytes of data that no token asked for go before other data: no more than
     /// have gone of that meanwhile, and 64 KiB.
-    fn goes_early(&mut self, len: u64) -> bool {
+    fn goes_early(&mut self, len: u64, asked: bool) -> bool {
+        let other = &self.queues[Band::Data.index()];
+        let queued: u64 = other.iter().map(|p| u64::from(p.meta.len)).sum();
         let held: u64 = self.early.queue.iter().map(|p| u64::from(p.meta.len)).sum();
         let waits = !self.queues[Band::Data.index()].is_empty();
         let early = &mut self.early;
@@ -329,8 +333,12 @@ impl Model {
             false => held,
         };
         early.seen = early.went;
-        let goes = early.ahead + len <= 65_536;
-        early.ahead += if goes { len } else { 0 };
+        let behind = waits && early.turned > early.went;
+        let goes = early.ahead + len <= 65_536 && !(asked && behind);
+        match goes {
+            true => early.ahead += len,
+            false => early.turned = early.went + queued + len,
+        }
         goes
     }
 
@@ -398,13 +406,13 @@ impl Model {
         passes
     }
 
-    /// `unasked`: data that no token asked for.
+    /// `early`: data that no token asked for, or of a short message that one asked for.
     pub(crate) fn enqueue(
         &mut self,
         now: u64,
         band: Band,
         mut packet: P,
-        unasked: bool,
+        early: Option<bool>,
     ) -> Enqueue {
         let band = match band {
             Band::Unscheduled if self.config.unscheduled == 0 => Band::Data,
@@ -413,7 +421,7 @@ impl Model {
             band => band,
         };
         let (segs, len) = (u64::from(packet.meta.segs), u64::from(packet.meta.len));
-        let early = unasked && self.goes_early(len);
+        let early = early.is_some_and(|asked| self.goes_early(len, asked));
         self.stats[band.index()].offered_packets += segs;
         self.stats[band.index()].offered_bytes += len;
         let fits =

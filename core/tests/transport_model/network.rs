@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use turnstile_core::header::{FLAG_REN, FLAG_UNASKED};
+use turnstile_core::header::{FLAG_REN, FLAG_SHORT, FLAG_UNASKED};
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::Config as PortConfig;
 use turnstile_core::port::flows::{Flow, LOOKS};
@@ -411,13 +411,14 @@ impl Network {
                     Class::Data => Band::Data,
                     Class::Unscheduled => Band::Unscheduled,
                 };
-                let unasked = match &packet.packet {
-                    Packet::Data(data) => data.flags & FLAG_UNASKED != 0,
-                    _ => false,
+                let flags = match &packet.packet {
+                    Packet::Data(data) => data.flags,
+                    _ => 0,
                 };
                 let port = &mut self.nodes[node].port;
                 let slot = match port.slot(band) {
-                    Slot::DATA if unasked => Slot::UNASKED,
+                    Slot::DATA if flags & FLAG_UNASKED != 0 => Slot::UNASKED,
+                    Slot::DATA if flags & FLAG_SHORT != 0 => Slot::SHORT,
                     slot => slot,
                 };
                 port.enqueue_at(Nanos(self.now), slot, packet, &mut Drop);

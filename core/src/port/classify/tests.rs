@@ -510,28 +510,39 @@ fn a_truncated_packet_is_data_until_its_headers_are_there() {
 }
 
 #[test]
-fn what_no_token_asked_for_is_known_behind_tags() {
-    use crate::header::{FLAG_REN, FLAG_UNASKED};
-    let unasked = turnstile(Type::Data, 0, FLAG_UNASKED);
-    let (four, six) = (v4(17, EF, 0, &unasked), v6(17, EF, &unasked));
-    assert!(is_unasked(IPV4, &four) && is_unasked(IPV6, &six));
-    assert_eq!(of(IPV4, &four), Band::Data);
-    let vlan = ethertype::VLAN;
-    let one = tagged(&[vlan], IPV4, &four);
-    assert!(is_unasked(vlan, &one));
-    let two = tagged(&[ethertype::SERVICE_VLAN, vlan], IPV6, &six);
-    assert!(is_unasked(ethertype::SERVICE_VLAN, &two));
-    let three = tagged(&[vlan, vlan, vlan], IPV6, &six);
-    assert!(!is_unasked(vlan, &three));
+fn what_goes_before_other_data_is_known_behind_tags() {
+    use crate::header::{FLAG_REN, FLAG_SHORT, FLAG_UNASKED};
+    for (flags, slot) in [
+        (FLAG_UNASKED, Slot::UNASKED),
+        (FLAG_UNASKED | FLAG_SHORT, Slot::UNASKED),
+        (FLAG_SHORT, Slot::SHORT),
+    ] {
+        let early = turnstile(Type::Data, 0, flags);
+        let (four, six) = (v4(17, EF, 0, &early), v6(17, EF, &early));
+        assert_eq!(
+            (data_slot(IPV4, &four), data_slot(IPV6, &six)),
+            (slot, slot)
+        );
+        assert_eq!(of(IPV4, &four), Band::Data);
+        let vlan = ethertype::VLAN;
+        let one = tagged(&[vlan], IPV4, &four);
+        assert_eq!(data_slot(vlan, &one), slot);
+        let two = tagged(&[ethertype::SERVICE_VLAN, vlan], IPV6, &six);
+        assert_eq!(data_slot(ethertype::SERVICE_VLAN, &two), slot);
+        let three = tagged(&[vlan, vlan, vlan], IPV6, &six);
+        assert_eq!(data_slot(vlan, &three), Slot::DATA);
+        assert_eq!(data_slot(IPV4, &four[..24]), Slot::DATA);
+        assert_eq!(data_slot(ethertype::ARP, &four), Slot::DATA);
+    }
     for (kind, flags) in [
         (Type::Data, 0),
         (Type::Data, FLAG_REN),
         (Type::Sync, FLAG_UNASKED),
+        (Type::Sync, FLAG_SHORT),
         (Type::Token, FLAG_UNASKED),
+        (Type::Token, FLAG_SHORT),
     ] {
         let other = v4(17, EF, 0, &turnstile(kind, 0, flags));
-        assert!(!is_unasked(IPV4, &other), "{kind:?} {flags}");
+        assert_eq!(data_slot(IPV4, &other), Slot::DATA, "{kind:?} {flags}");
     }
-    assert!(!is_unasked(IPV4, &four[..24]));
-    assert!(!is_unasked(ethertype::ARP, &four));
 }

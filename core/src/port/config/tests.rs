@@ -244,7 +244,7 @@ fn the_defaults_are_as_documented() {
     let expected = Config {
         link: None,
         tokens: Tokens::Share((84_u64 * 1_000_000_000 / 1622) as u32),
-        priorities: 6,
+        priorities: 8,
         token_limit: 8,
         token_expiry: Expiry::Auto,
         token_drop: TokenDrop::Fair,

@@ -4,7 +4,7 @@
 use core::num::NonZeroU32;
 
 use super::*;
-use crate::header::{FLAG_REN, FLAG_UNASKED, FLAG_UNSCHEDULED};
+use crate::header::{FLAG_REN, FLAG_SHORT, FLAG_UNASKED, FLAG_UNSCHEDULED};
 use crate::transport::allowance::{Allowance, UNIT};
 use crate::transport::config::{Policy, Unscheduled};
 use crate::transport::endpoint::closing::final_ack;
@@ -336,6 +336,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         // What the receiver allows is data, which ports take as such.
         let unasked = token.is_none() && !out.ren;
         let unscheduled = unasked && out.allowed == 0;
+        let short = !out.ren
+            && self.config.unscheduled == Unscheduled::Auto
+            && out.is_short(self.config.unscheduled_buffer);
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         let data = Data {
             cookie: out.cookie,
@@ -345,6 +348,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             len: piece.len,
             flags: flag(unscheduled, FLAG_UNSCHEDULED)
                 | flag(unasked && !unscheduled, FLAG_UNASKED)
+                | flag(short, FLAG_SHORT)
                 | flag(out.ren, FLAG_REN),
             more,
         };

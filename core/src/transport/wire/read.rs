@@ -236,7 +236,7 @@ fn token(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Token
 fn data(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Data, Malformed> {
     flags(
         header,
-        header::FLAG_UNSCHEDULED | header::FLAG_UNASKED | header::FLAG_REN,
+        header::FLAG_UNSCHEDULED | header::FLAG_UNASKED | header::FLAG_SHORT | header::FLAG_REN,
     )?;
     let cookie = body.cookie()?;
     let (token, timestamp, offset) = (body.u16()?, body.u32()?, body.u32()?);

@@ -269,7 +269,7 @@ fn unknown_flags_are_refused() {
     let known = [
         0b1100_1110,
         0b0011_1000,
-        0b1000_0011,
+        0b1000_1011,
         0,
         0,
         0b0100_0000,
