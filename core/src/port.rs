@@ -168,6 +168,8 @@ pub struct Port<Q: Queue> {
     sent: u64,
     /// When the group's next token leaves, if that was put off.
     delayed: Nanos,
+    /// How many tokens did not give way in a row.
+    spared: u32,
     /// How much went or may go before other data, and how much of that had gone then: [`early`].
     ahead: u64,
     gone: u64,
@@ -198,6 +200,7 @@ impl<Q: Queue> Port<Q> {
         asked: Nanos::ZERO,
         sent: 0,
         delayed: Nanos::ZERO,
+        spared: 0,
         ahead: 0,
         gone: 0,
         turned: 0,

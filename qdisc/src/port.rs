@@ -167,7 +167,7 @@ impl TurnstilePort {
         } else if slot == Slot::UNASKED {
             return Self::place_unasked(skb, came, on);
         } else if slot.is_token() && on.context().is_told() {
-            Self::give_way(came, on);
+            Self::give_way(slot, came, on);
         }
         Self::put(skb, slot, came, on);
     }
@@ -185,9 +185,9 @@ impl TurnstilePort {
 
     /// A token comes: what came in that nobody asked for has its time first.
     #[inline(never)]
-    fn give_way(came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
+    fn give_way(slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
         let at = came.unwrap_or_else(now);
-        on.told(|this, owed| this.port.give_way(at, owed));
+        on.told(|this, owed| this.port.give_way(at, owed, slot));
     }
 
     /// [`TurnstilePort::place`] for a signal, which may be beyond the signals' share.

@@ -10,6 +10,10 @@
 //! Little by little, as the queue is no longer for that, while messages that have a few packets
 //! left would wait: the more is owed, the more each token is put off, and where that is half of a
 //! usual port's buffer, by all of its time, so that tokens have half of the link at least.
+//!
+//! Tokens of the first half of the priorities are those of short messages, which a burst of what
+//! came unasked is often the beginning of. They do not give way as long as others will: up to
+//! [`SPARED`] of them in a row.
 
 use super::{Port, Slot};
 use crate::port::band::Band;
@@ -21,18 +25,20 @@ use crate::units::Nanos;
 pub const MOST_OWED: u32 = 1 << 17;
 /// Where 2 to this bytes are owed, tokens have half of the link.
 pub(super) const HALF: u32 = 16;
+/// So many tokens of the first half of the priorities do not give way, until one of the others has.
+pub(super) const SPARED: u32 = 64;
 /// Tokens that have left ask for no more than the time of so many.
 const AHEAD: u64 = 16;
 
 impl<Q: Queue> Port<Q> {
-    /// A token arrives, and the link has carried `owed` bytes that nothing asked for. The group's
+    /// A token arrives for `slot`, and the link has carried `owed` bytes that nothing asked for. The group's
     /// next token leaves later by as much as may be made up for now. Returns how much of what is
     /// owed is settled by that.
     ///
     /// It is settled without, as far as there was time between tokens: what they ask for comes as
     /// much later, so the link has that time for other things.
     #[inline(never)]
-    pub fn give_way(&mut self, now: Nanos, owed: u32) -> u32 {
+    pub fn give_way(&mut self, now: Nanos, owed: u32, slot: Slot) -> u32 {
         let rate = self.resolved.link_rate;
         let due = owed.min(MOST_OWED);
         let beyond = owed.saturating_sub(due);
@@ -47,6 +53,10 @@ impl<Q: Queue> Port<Q> {
         // Once for each that leaves, though more may come.
         let delay = match next == self.delayed {
             true => Nanos::ZERO,
+            false if self.spares(slot) => {
+                self.delayed = next;
+                Nanos::ZERO
+            }
             false => {
                 let part = Nanos(interval.0.saturating_mul(due.into()) >> HALF);
                 left.min(part.max(Nanos(1))).min(interval)
@@ -71,6 +81,18 @@ impl<Q: Queue> Port<Q> {
         let kept = u64::from(due).saturating_mul(rest.0) / time.0.max(1);
         let settled = u64::from(due).saturating_sub(kept);
         beyond.saturating_add(u32::try_from(settled).unwrap_or(due))
+    }
+
+    /// Is the next token one that does not give way? One arrives for `slot`.
+    fn spares(&mut self, slot: Slot) -> bool {
+        let first = self.backlogged.first_token(slot);
+        let high = u32::from(self.config.priorities / 2);
+        if first >= high {
+            self.spared = 0;
+            return false;
+        }
+        self.spared = self.spared.saturating_add(1);
+        self.spared <= SPARED
     }
 
     /// How many tokens have left, or have been dropped from their queues.

@@ -53,11 +53,12 @@ options! {
                    (ExpressPass section 2.1)");
 
     /// Number of token queues, served in strict priority. Tokens of a lower priority than the last
-    /// queue's go to the last queue. Fewer are enough where a transport uses fewer: with 1 all
-    /// tokens are alike.
+    /// queue's go to the last queue: with fewer than a transport uses, as receivers use eight by
+    /// default, the longest messages take tokens from each other. With 1 all tokens are alike.
     priorities: u8 = 8, PRIORITIES "priorities"
         Opt::number(limits::PRIORITIES)
-            .from("eight hardware queues, less one for signals and one for data (TOP fig. 3)");
+            .from("as many as receivers use; the paper's switch has six: eight hardware queues, less \
+                   one for signals and one for data (TOP fig. 3)");
 
     /// How many tokens each token queue holds. Where one finds its queue full an expired one makes
     /// room, or else one is dropped (token-drop); its data is then not sent, and a later token asks

@@ -580,6 +580,13 @@ impl Backlogged {
         self.has(Self::TOKENS)
     }
 
+    /// The first priority that has tokens, where one for `slot` arrives.
+    #[inline]
+    pub(super) fn first_token(self, slot: Slot) -> u32 {
+        let tokens = (self.0 | slot.bit()) & Self::TOKENS;
+        tokens.trailing_zeros().saturating_sub(1)
+    }
+
     /// All but the tokens.
     #[inline]
     pub(super) fn rest(self) -> Self {

@@ -218,7 +218,7 @@ options! {
 
     /// A socket's send buffer at first; programs can set their own (SO_SNDBUF). More lets a program
     /// run further ahead of the network.
-    send_buffer: u32 = 4 << 20, SEND_BUFFER "send-buffer" BUFFER;
+    send_buffer: u32 = 16 << 20, SEND_BUFFER "send-buffer" BUFFER;
 
     /// A socket's receive buffer at first; programs can set their own (SO_RCVBUF). It grows if it
     /// has to, up to receive-buffer-max.

@@ -4,6 +4,9 @@
 use super::*;
 use crate::port::arrivals::HALF;
 
+/// The first of the lower half of the priorities.
+const LOW: Slot = Slot::new(Band::Token(4));
+
 /// How many bytes on the wire a link of 10 Gbit/s carries in a microsecond.
 const PER_US: u32 = 1250;
 
@@ -20,9 +23,9 @@ fn run(offered: u32, unasked: u32) -> (u64, u32) {
         while due >= FRAME_WIRE_LEN + TOKEN_WIRE_LEN {
             due -= FRAME_WIRE_LEN + TOKEN_WIRE_LEN;
             if owed != 0 {
-                owed -= b.port.give_way(b.now, owed);
+                owed -= b.port.give_way(b.now, owed, LOW);
             }
-            b.put(Band::Token(0), 0);
+            b.put(Band::Token(4), 0);
         }
         while let Dequeue::Packet(..) = b.port.dequeue(b.now, &mut b.child, &mut b.drops) {
             asked += u64::from(FRAME_WIRE_LEN + TOKEN_WIRE_LEN);
@@ -60,9 +63,9 @@ fn tokens_that_are_queued_ask_for_time() {
         // One and a quarter of what may pass in 8 us.
         for _ in 0..if us % 8 == 0 { 8 } else { 0 } {
             if owed != 0 {
-                owed -= b.port.give_way(b.now, owed);
+                owed -= b.port.give_way(b.now, owed, LOW);
             }
-            b.put(Band::Token(0), 0);
+            b.put(Band::Token(4), 0);
         }
         while let Dequeue::Packet(..) = b.port.dequeue(b.now, &mut b.child, &mut b.drops) {
             asked += u64::from(interval);
@@ -94,12 +97,12 @@ fn what_has_time_between_tokens_is_in_nobodys_way() {
     assert!(owed <= 2 * 1622, "{owed} owed");
     let mut b = Bench::new(PAPERS);
     b.at(5_000_000);
-    let settled = b.port.give_way(b.now, 1 << 30);
+    let settled = b.port.give_way(b.now, 1 << 30, LOW);
     assert_eq!(settled, 1 << 30);
-    b.put(Band::Token(0), 0);
+    b.put(Band::Token(4), 0);
     assert!(matches!(
         b.port.dequeue(b.now, &mut b.child, &mut b.drops),
-        Dequeue::Packet(_, Band::Token(0))
+        Dequeue::Packet(_, Band::Token(4))
     ));
 }
 
@@ -113,5 +116,36 @@ fn a_port_of_unknown_speed_owes_nothing() {
             ..PAPERS
         },
     );
-    assert_eq!(b.port.give_way(b.now, 1000), 1000);
+    assert_eq!(b.port.give_way(b.now, 1000, LOW), 1000);
+}
+
+/// Tokens of the first half of the priorities do not give way while others do: 64 in a row at most.
+#[test]
+fn the_first_priorities_leave_it_to_the_others() {
+    let mut b = Bench::new(PAPERS);
+    let interval = u64::from(FRAME_WIRE_LEN + TOKEN_WIRE_LEN) * 1000 / u64::from(PER_US);
+    let mut gaps = |priority: u8, count: u32| {
+        let slot = Slot::new(Band::Token(priority));
+        let mut longer = 0;
+        for _ in 0..count {
+            b.port.give_way(b.now, 1 << 16, slot);
+            b.put(Band::Token(priority), 0);
+            let mut waited = 0;
+            while !matches!(
+                b.port.dequeue(b.now, &mut b.child, &mut b.drops),
+                Dequeue::Packet(..)
+            ) {
+                b.now += Nanos(1);
+                waited += 1;
+            }
+            longer += u32::from(waited > interval + 1);
+        }
+        longer
+    };
+    assert!(gaps(7, 10) >= 9);
+    // The last of those before still has its time.
+    assert!(gaps(3, 64) <= 1);
+    assert_eq!(gaps(3, 64), 64);
+    assert!(gaps(4, 10) >= 9);
+    assert!(gaps(0, 64) <= 1);
 }

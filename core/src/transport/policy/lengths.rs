@@ -9,11 +9,18 @@
 //! With equal parts messages of 15 KB shared a priority with ones of 300 KB in the lab's web
 //! search, and took up to eleven times as long as alone.
 //!
+//! Receivers learn apart from each other, and a few long messages decide about half of the load: of
+//! two that know some dozens of messages each, one had a last priority from 2 MB on and the other
+//! from 10 MB. Over a link that both come by one's message of 1.6 MB then waited for the other's of
+//! 18 MB. So the cutoffs begin as those of two octaves each, for all alike, and move away from
+//! these as more is known ([`PRIOR`]).
+//!
 //! A message sends its last packets, of which no more than `T` are left then, with the priority of
 //! `T`: together those of all messages are the sum of `min(length, T)`.
 
 use core::num::NonZeroU64;
 
+use super::priority::OCTAVES;
 use super::PriorityFunction;
 use crate::transport::wire::MAX_PRIORITY;
 
@@ -25,6 +32,8 @@ const PARTS: [u64; MAX_PRIORITY as usize] = [1, 3, 7, 14, 24, 36, 49];
 const WHOLE: u64 = 64;
 /// The cutoffs are worked out once so many messages have ended.
 const EACH: u32 = 32;
+/// The cutoffs of two octaves weigh as much as so many messages.
+const PRIOR: u64 = 64;
 /// When so many messages are known, each counts for a half from then on: what was long ago counts
 /// little.
 const MOST: u32 = 4096;
@@ -37,6 +46,19 @@ pub(crate) struct Lengths {
     all: u32,
     /// Messages since the cutoffs were worked out.
     since: u32,
+}
+
+/// 1/256 octaves: the logarithm of so many packets, not 0, as if it were straight in between.
+fn log(packets: u64) -> u64 {
+    let octave = packets.max(1).ilog2();
+    let part = packets.wrapping_shl(63_u32.wrapping_sub(octave)) >> 55;
+    u64::from(octave).wrapping_shl(8) | (part & 0xff)
+}
+
+/// What [`log`] is of.
+fn exp(log: u64) -> u64 {
+    let octave = (log >> 8).min(48) as u32;
+    (0x100 | (log & 0xff)).wrapping_shl(octave) >> 8
 }
 
 /// The bucket of a length in packets.
@@ -98,8 +120,8 @@ impl Lengths {
         due
     }
 
-    /// The priorities by which each carries its part of the load. Before enough messages have come:
-    /// those for all lengths alike.
+    /// The priorities by which each carries its part of the load, the more messages are known. Before
+    /// enough have come: those for all lengths alike.
     pub(crate) fn priorities(&self) -> PriorityFunction {
         let counts = || (0..BUCKETS).zip(&self.counts);
         let load =
@@ -122,11 +144,18 @@ impl Lengths {
                 // below + cutoff x longer = goal
                 let rest =
                     NonZeroU64::new(longer).map(|longer| goal.saturating_sub(below) / longer);
-                **cutoff = rest.unwrap_or(packets).max(1);
+                **cutoff = rest.unwrap_or(packets);
                 next.next();
             }
             below = below.saturating_add(load((bucket, count)));
             longer = longer.saturating_sub((*count).into());
+        }
+        let known = u64::from(self.all);
+        let weight = NonZeroU64::new(known.saturating_add(PRIOR)).unwrap_or(NonZeroU64::MIN);
+        for (cutoff, octaves) in cutoffs.iter_mut().zip(OCTAVES) {
+            let learned = log(*cutoff).saturating_mul(known);
+            let both = log(octaves).saturating_mul(PRIOR).saturating_add(learned);
+            *cutoff = exp(both / weight);
         }
         PriorityFunction::cut(&cutoffs)
     }
@@ -194,6 +223,35 @@ mod tests {
         assert_eq!(lengths.priorities(), PriorityFunction::octaves());
         assert!(lengths.note(1000));
         assert_ne!(lengths.priorities(), PriorityFunction::octaves());
+    }
+
+    /// Two receivers of the same load that know some dozens of messages, one of them the longest by
+    /// far: their cutoffs are within two octaves of each other.
+    #[test]
+    fn two_that_know_little_do_not_differ_much() {
+        let both = [None, Some(16_000)].map(|longest| {
+            let mut lengths = Lengths::new();
+            for packets in (0..40).map(|n| 1 << (n % 11)).chain(longest) {
+                lengths.note(packets);
+            }
+            lengths.priorities()
+        });
+        for octave in 0..20 {
+            let [one, other] = both.map(|function| function.of(1 << octave));
+            assert!(one.abs_diff(other) <= 1, "{octave}: {one}, {other}");
+        }
+    }
+
+    #[test]
+    fn logarithms_are_undone() {
+        for packets in (1..1000).chain([1 << 20, (1 << 22) - 1, u64::MAX]) {
+            let back = exp(log(packets));
+            let most = packets.min(1 << 49);
+            assert!(
+                back <= most && back >= most - most / 128,
+                "{packets}: {back}"
+            );
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use crate::transport::wire::MAX_PRIORITY;
 
 const THRESHOLDS: usize = MAX_PRIORITY as usize;
+/// The cutoffs of two octaves each, packets.
+pub(crate) const OCTAVES: [u64; THRESHOLDS] = [8, 32, 128, 512, 2048, 8192, 32_768];
 
 /// `floor(K * log_p(a * x + b))` (TOP section 3.2), exactly.
 ///
@@ -67,7 +69,7 @@ impl PriorityFunction {
 
     /// Two octaves have a priority each: for lengths that nothing is known of.
     pub(crate) fn octaves() -> Self {
-        Self::cut(&[8, 32, 128, 512, 2048, 8192, 32_768])
+        Self::cut(&OCTAVES)
     }
 
     /// K.

@@ -42,7 +42,7 @@ const DEFAULTS: &[Attr] = &[
     U32(config::MAX_REMEMBERED, 65_536),
     U64(config::TIMEOUT, 10_000_000_000),
     U64(config::RTO, 2_000_000),
-    U32(config::SEND_BUFFER, 4 << 20),
+    U32(config::SEND_BUFFER, 16 << 20),
     U32(config::RECEIVE_BUFFER, 4 << 20),
     U32(config::DSCP_SIGNAL, 48),
     U32(config::DSCP_TOKEN, 46),
