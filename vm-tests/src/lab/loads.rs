@@ -196,8 +196,9 @@ fn run(lab: &mut Lab, sizes: &Sizes, count: usize, loads: &[f64]) -> Result<()> 
             .into(),
     );
     lab.report.notes.push(
-        "Turnstile: one socket per host, which sends and receives all, nothing set on it or in its \
-         namespace. TCP: connections that are up beforehand, of which a message takes an idle one; \
+        "Turnstile: one socket per host, which sends and receives all, nothing set in its \
+         namespace, and on it only that pieces of messages too long for its buffer alternate with \
+         others (TURNSTILE_RECVINFO 2). TCP: connections that are up beforehand, of which a message takes an idle one; \
          the shortest retransmission timeout is 4 ms, a tick"
             .into(),
     );

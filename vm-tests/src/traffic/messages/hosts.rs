@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 //! One Turnstile socket for each host, as a server has: it sends to all others and receives from
-//! all, with nothing set on it, and reads with plain `recvmsg`.
+//! all. All that is set on it is `TURNSTILE_RECVINFO 2`, by which pieces of a message that is too
+//! long for its buffer alternate with whole ones.
 //!
 //! A thread for each host reads. A thread for each message waits until it is due and sends it in
 //! one call. The first bytes of a message are its place in the list, so that its reader knows it.
 
-use std::io::IoSliceMut;
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{bail, ensure, Context, Result};
-use nix::errno::Errno;
-use nix::sys::socket::{recvmsg, MsgFlags};
-use socket2::{Domain, Protocol, Socket, Type};
-use turnstile_core::transport::uapi::IPPROTO_TURNSTILE;
+use socket2::SockRef;
+use turnstile_socket::Socket;
 
 use super::{Alone, Done, Message, Place};
 use crate::clock;
@@ -57,12 +55,10 @@ impl Hosts {
     pub fn open(places: &[Place<'_>]) -> Result<Self> {
         let sockets = places.iter().map(|place| {
             place.ns.enter(|| {
-                let protocol = Protocol::from(i32::from(IPPROTO_TURNSTILE));
-                let kind = Type::from(libc::SOCK_RDM);
-                let socket = Socket::new(Domain::IPV4, kind, Some(protocol))
-                    .context("making a Turnstile socket")?;
-                let here = SocketAddr::from((place.address, PORT));
-                socket.bind(&here.into()).context("binding")?;
+                let socket = Socket::bind((place.address, PORT)).context("binding")?;
+                socket
+                    .set_interleaved(true)
+                    .context("setting TURNSTILE_RECVINFO")?;
                 Ok(socket)
             })
         });
@@ -179,7 +175,7 @@ impl Hosts {
         let socket = &self.sockets[message.from];
         clock::sleep_until(run.start.saturating_add(message.at));
         // One that fails has not arrived.
-        match socket.send_to_vectored(&parts, &to.into()) {
+        match SockRef::from(socket).send_to_vectored(&parts, &to.into()) {
             Ok(sent) => ensure!(sent == bytes, "{sent} bytes of {message:?} were taken"),
             Err(error) => println!("    {message:?}: {error}"),
         }
@@ -203,32 +199,35 @@ impl Hosts {
             .context("setting SO_RCVTIMEO")?;
         let mut buffer = vec![0; READ];
         let mut came = 0;
-        // The message that is being read, and how much of it was.
-        let mut reading: Option<(usize, u64)> = None;
+        // The messages that are being read, by their numbers on the socket, and how much of each
+        // was.
+        let mut reading: HashMap<u64, (usize, u64)> = HashMap::new();
         while came < expected {
             if clock::monotonic() >= run.deadline || run.failed.load(Ordering::Relaxed) {
                 break;
             }
-            let mut slices = [IoSliceMut::new(&mut buffer)];
-            let (read, flags) =
-                match recvmsg::<()>(socket.as_raw_fd(), &mut slices, None, MsgFlags::empty()) {
-                    Ok(message) => (message.bytes, message.flags),
-                    Err(Errno::EAGAIN | Errno::EINTR) => continue,
-                    Err(errno) => return Err(errno).context("receiving"),
-                };
+            let read = match socket.recv(&mut buffer) {
+                Ok(read) => read,
+                Err(error) if matches!(error.errno(), Some(libc::EAGAIN | libc::EINTR)) => continue,
+                Err(error) => return Err(error).context("receiving"),
+            };
             let now = clock::monotonic();
-            let (index, before) = match reading {
+            let info = read.info.context("a read without facts")?;
+            let (index, before) = match reading.remove(&info.number) {
                 Some(reading) => reading,
-                None => (self.index(run, host, &buffer[..read])?, 0),
+                None => (self.index(run, host, &buffer[..read.len])?, 0),
             };
             let message = run.messages[index];
-            let all = before + read as u64;
-            if !flags.contains(MsgFlags::MSG_EOR) {
-                reading = Some((index, all));
+            ensure!(
+                info.offset == before,
+                "{message:?}: {info:?} after {before} bytes"
+            );
+            let all = before + read.len as u64;
+            if !read.end_of_message {
+                reading.insert(info.number, (index, all));
                 continue;
             }
             ensure!(all == message.bytes, "{all} bytes of {message:?} came");
-            reading = None;
             came += 1;
             let mut took = match run.took.lock() {
                 Ok(took) => took,
