@@ -23,7 +23,7 @@ use anyhow::{ensure, Result};
 use crate::cmd::run_here;
 use crate::netns::Netns;
 
-pub use fabric::{Fabric, Node, Port};
+pub use fabric::{v6, Fabric, Node, Port};
 pub use link::{Link, Shaper};
 pub use plan::{NodeId, Plan};
 

@@ -16,7 +16,6 @@ mod hull_static;
 mod incast;
 mod incast_transport;
 mod loads;
-mod mixed;
 mod parking_lot;
 mod priority;
 mod ren_burst;
@@ -72,7 +71,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
     fairness::EXPERIMENT,
     parking_lot::EXPERIMENT,
     priority::EXPERIMENT,
-    mixed::EXPERIMENT,
     loads::EXPERIMENT,
     loads::OF_WEB_SEARCH,
     loads::OF_DATA_MINING,

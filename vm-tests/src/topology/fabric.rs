@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Networks of exact links: hosts and routing switches as namespaces.
 //!
-//! Every node is a namespace; its device towards node X is called X. Switches route (IPv4), over
-//! all shortest ways alike: several next hops are chosen by a hash of addresses and ports.
+//! Every node is a namespace; its device towards node X is called X. Switches route (IPv4, and IPv6
+//! if it is [added](Fabric::add_ipv6)), over all shortest ways alike: several next hops are chosen by a hash of addresses and ports.
 //! Neighbours, routes and addresses are set beforehand, so that nothing travels but what is sent,
 //! and devices do not segment: every packet is a wire packet.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anyhow::{Context, Result};
 
@@ -20,6 +20,13 @@ use crate::netns::Netns;
 /// The next hop of every route. It is no address of anybody: each device knows it by the Ethernet
 /// address of its peer.
 const NEXT_HOP: &str = "169.254.0.1";
+const NEXT_HOP_V6: &str = "fe80::1";
+
+/// The IPv6 address of the host that has this IPv4 address, once [`Fabric::add_ipv6`] was called.
+pub fn v6(address: Ipv4Addr) -> Ipv6Addr {
+    let [a, b, c, d] = address.octets().map(u16::from);
+    Ipv6Addr::new(0xfd00, 0, 0, 0, a, b, c, d)
+}
 
 /// A host or a switch.
 #[derive(Debug)]
@@ -82,7 +89,7 @@ impl Plan {
             _wire: wire,
         };
         fabric.make_links()?;
-        let routes = fabric.routes()?;
+        let routes = fabric.routes(IpAddr::V4, NEXT_HOP)?;
         for (index, node) in fabric.nodes.iter().enumerate() {
             fabric.set_up(index, node, &routes[index])?;
         }
@@ -186,13 +193,64 @@ impl Fabric {
         self._wire.run_with("tc -batch -", &tc).map(drop)
     }
 
-    /// The routes of each node.
-    fn routes(&self) -> Result<Vec<Vec<String>>> {
+    /// Gives hosts IPv6 addresses and switches the routes to them, as they have those of IPv4.
+    ///
+    /// # Errors
+    /// When the kernel refuses them.
+    pub fn add_ipv6(&self) -> Result<()> {
+        let routes = self.routes(|address| IpAddr::V6(v6(address)), NEXT_HOP_V6)?;
+        for (index, node) in self.nodes.iter().enumerate() {
+            let ns = &node.ns;
+            let is_switch = node.address.is_none();
+            let mut ip = Vec::new();
+            for conf in ["default", "all"] {
+                let conf = format!("net/ipv6/conf/{conf}");
+                // No address but ours, which would be told of.
+                ns.sysctl(&format!("{conf}/addr_gen_mode"), "1")?;
+                ns.sysctl(&format!("{conf}/accept_ra"), "0")?;
+                ns.sysctl(&format!("{conf}/disable_ipv6"), "0")?;
+            }
+            for (number, side, dev) in self.devices(index) {
+                ns.sysctl(&format!("net/ipv6/conf/{dev}/addr_gen_mode"), "1")?;
+                ip.push(format!(
+                    "neigh add {NEXT_HOP_V6} lladdr {} dev {dev} nud permanent",
+                    mac(1, number, 1 - side)
+                ));
+                if let Some(address) = node.address {
+                    ip.push(format!("addr add {}/128 dev {dev} nodad", v6(address)));
+                    ip.push(format!(
+                        "route add default via {NEXT_HOP_V6} dev {dev} onlink"
+                    ));
+                }
+            }
+            if is_switch {
+                ns.sysctl("net/ipv6/conf/all/forwarding", "1")?;
+                ns.sysctl("net/ipv6/fib_multipath_hash_policy", "1")?;
+            }
+            ip.extend_from_slice(&routes[index]);
+            ns.ip_batch(&ip)?;
+        }
+        Ok(())
+    }
+
+    /// The links of a node: their numbers, which end it has, and its device there.
+    fn devices(&self, index: usize) -> impl Iterator<Item = (usize, u8, &str)> {
+        let links = self.plan.links.iter().enumerate();
+        links.filter_map(move |(number, (a, b, _))| match index {
+            index if index == a.0 => Some((number, 0, self.name(*b))),
+            index if index == b.0 => Some((number, 1, self.name(*a))),
+            _ => None,
+        })
+    }
+
+    /// The routes of each node to the hosts' addresses, by a next hop.
+    fn routes(&self, of: impl Fn(Ipv4Addr) -> IpAddr, next_hop: &str) -> Result<Vec<Vec<String>>> {
         let mut routes = vec![Vec::new(); self.nodes.len()];
         for &host in &self.hosts {
-            let Some(address) = self.nodes[host].address else {
+            let Some(address) = self.nodes[host].address.map(&of) else {
                 continue;
             };
+            let bits = if address.is_ipv4() { 32 } else { 128 };
             let hops = self.plan.next_hops(NodeId(host))?;
             for (index, hops) in hops.iter().enumerate() {
                 if self.nodes[index].address.is_some() {
@@ -200,11 +258,16 @@ impl Fabric {
                 }
                 let ways: Vec<String> = hops
                     .iter()
-                    .map(|hop| format!("via {NEXT_HOP} dev {} onlink", self.name(*hop)))
+                    .map(|hop| format!("via {next_hop} dev {} onlink", self.name(*hop)))
                     .collect();
                 routes[index].push(match ways.as_slice() {
-                    [way] => format!("route add {address}/32 {way}"),
-                    ways => format!("route add {address}/32 nexthop {}", ways.join(" nexthop ")),
+                    [way] => format!("route add {address}/{bits} {way}"),
+                    ways => {
+                        format!(
+                            "route add {address}/{bits} nexthop {}",
+                            ways.join(" nexthop ")
+                        )
+                    }
                 });
             }
         }

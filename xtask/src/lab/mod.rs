@@ -57,7 +57,7 @@ const LONG: &[&str] = &[
     "convergence",
     "fairness",
     "parking-lot",
-    "mixed",
+    "loads",
     "hull-static",
     "hull-dynamic",
     "ren-burst",

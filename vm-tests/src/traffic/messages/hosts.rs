@@ -7,7 +7,7 @@
 //! one call. The first bytes of a message are its place in the list, so that its reader knows it.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use turnstile_socket::Socket;
 
 use super::{Alone, Done, Message, Place};
 use crate::clock;
+use crate::topology::v6;
 
 /// The port of each.
 const PORT: u16 = 7000;
@@ -32,7 +33,7 @@ const STACK: usize = 128 << 10;
 #[derive(Debug)]
 pub struct Hosts {
     sockets: Vec<Socket>,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
 }
 
 /// The state of a run.
@@ -53,9 +54,25 @@ impl Hosts {
     /// # Errors
     /// When there is no such socket.
     pub fn open(places: &[Place<'_>]) -> Result<Self> {
-        let sockets = places.iter().map(|place| {
+        let addresses = places.iter().map(|place| place.address.into());
+        Self::open_at(places, addresses.collect())
+    }
+
+    /// Opens them for IPv6.
+    ///
+    /// # Errors
+    /// When there is no such socket, or no IPv6 ([`Fabric::add_ipv6`]).
+    ///
+    /// [`Fabric::add_ipv6`]: crate::topology::Fabric::add_ipv6
+    pub fn open_v6(places: &[Place<'_>]) -> Result<Self> {
+        let addresses = places.iter().map(|place| v6(place.address).into());
+        Self::open_at(places, addresses.collect())
+    }
+
+    fn open_at(places: &[Place<'_>], addresses: Vec<IpAddr>) -> Result<Self> {
+        let sockets = places.iter().zip(&addresses).map(|(place, &address)| {
             place.ns.enter(|| {
-                let socket = Socket::bind((place.address, PORT)).context("binding")?;
+                let socket = Socket::bind((address, PORT)).context("binding")?;
                 socket
                     .set_interleaved(true)
                     .context("setting TURNSTILE_RECVINFO")?;
@@ -64,7 +81,7 @@ impl Hosts {
         });
         Ok(Self {
             sockets: sockets.collect::<Result<_>>()?,
-            addresses: places.iter().map(|place| place.address).collect(),
+            addresses,
         })
     }
 
