@@ -20,10 +20,10 @@ use turnstile_core::transport::room::{self, left};
 const LEAST_SEND: u32 = 16 << 10;
 
 /// Messages of no more than such a part of the send buffer are short. Such a part of it is beside
-/// it for them, and such a one for longer ones.
+/// it for them, and as much for longer ones; for these as much as the buffer itself, unless the
+/// program has said how large that is to be.
 const SHORT_PART: u32 = 32;
 const SPARE_PART: u32 = 4;
-const LONGER_PART: u32 = 1;
 
 /// So much room is worth telling of to who may send to any peer.
 const WORTH: u32 = 4 << 10;
@@ -196,9 +196,9 @@ impl Socket {
     pub(crate) fn spared_for(&self, to: Option<&SockAddress>, len: u32, more: u32) -> Part {
         let (size, _) = self.room();
         let short = len <= size / SHORT_PART;
-        let part = match short {
+        let part = match short || self.sock.send_is_set() {
             true => SPARE_PART,
-            false => LONGER_PART,
+            false => 1,
         };
         let left = self.pools.left_of_spared(short, size / part, to);
         if self.is_scarce() || left < len.saturating_add(more) {

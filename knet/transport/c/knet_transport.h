@@ -401,6 +401,7 @@ struct knt_ports knt_sock_chosen(const struct sock *sk);
 bool knt_sock_is_connected(const struct sock *sk);
 void knt_sock_set_buffers(struct sock *sk, u32 send, u32 receive);
 bool knt_sock_receive_is_set(const struct sock *sk);
+bool knt_sock_send_is_set(const struct sock *sk);
 u32 knt_sock_may_grow(const struct sock *sk);
 void knt_sock_resize_receive(struct sock *sk, u32 from, u32 to, u32 first);
 int knt_sock_autobind(struct sock *sk);

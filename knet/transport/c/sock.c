@@ -121,6 +121,12 @@ bool knt_sock_receive_is_set(const struct sock *sk)
 	return sk->sk_userlocks & SOCK_RCVBUF_LOCK;
 }
 
+/* Whether the application has set SO_SNDBUF. */
+bool knt_sock_send_is_set(const struct sock *sk)
+{
+	return sk->sk_userlocks & SOCK_SNDBUF_LOCK;
+}
+
 /* With the socket's lock. */
 int knt_sock_autobind(struct sock *sk)
 {

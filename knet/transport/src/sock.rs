@@ -183,6 +183,12 @@ impl Sock {
         unsafe { bindings::knt_sock_receive_is_set(self.as_raw()) }
     }
 
+    /// Whether the application has set `SO_SNDBUF`.
+    pub fn send_is_set(&self) -> bool {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_send_is_set(self.as_raw()) }
+    }
+
     /// By how much receive buffers may still grow, in the kernel's way of counting, with what all
     /// sockets of the machine have.
     pub fn may_grow(&self) -> u32 {

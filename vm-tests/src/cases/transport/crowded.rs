@@ -62,7 +62,7 @@ fn three() -> Result<Net> {
 /// What begins a message in these ways, of which more is to come.
 fn begin(own: &Socket, to: SocketAddr, way: &str) -> Result<()> {
     let (len, control, flags) = match way {
-        "a part" => (6_000_000, vec![], D),
+        "a part" => (24_000_000, vec![], D),
         "MSG_MORE" => (1000, vec![], libc::MSG_MORE),
         _ => (1000, item(1, &5000u64.to_ne_bytes()), 0),
     };
@@ -133,8 +133,8 @@ fn failed_under_a_call(_: &mut Ctx) -> Result<()> {
     net.hosts[1].ns.ip("link set eth0 down")?;
     let own = own(&net.hosts[0].ns)?;
     let dead = Some(at(net.hosts[1].v4, PORT));
-    let sent = send_once(&own, &vec![1; 9_000_000], dead, &[], 0);
-    refused("9 MB to the dead", sent, libc::ETIMEDOUT)?;
+    let sent = send_once(&own, &vec![1; 36_000_000], dead, &[], 0);
+    refused("36 MB to the dead", sent, libc::ETIMEDOUT)?;
     let to = bound(&net.hosts[2].ns, PORT)?;
     let live = Some(at(net.hosts[2].v4, PORT));
     send_once(&own, b"live", live, &[], 0)?;
@@ -190,6 +190,7 @@ fn serves(server: &Socket, there: SocketAddr, bad: &Socket, good: &Socket) -> Re
 fn does_not_read(_: &mut Ctx) -> Result<()> {
     let net = hosts(&Builder::bridged(3))?;
     let server = bound(&net.hosts[0].ns, PORT)?;
+    server.set_send_buffer_size(4 << 20)?;
     let (bad, good) = (own(&net.hosts[1].ns)?, own(&net.hosts[2].ns)?);
     bad.set_recv_buffer_size(200_000)?;
     serves(&server, at(net.hosts[0].v4, PORT), &bad, &good)
@@ -199,6 +200,7 @@ fn does_not_read(_: &mut Ctx) -> Result<()> {
 fn of_a_host(_: &mut Ctx) -> Result<()> {
     let net = pair()?;
     let server = bound(&net.hosts[0].ns, PORT)?;
+    server.set_send_buffer_size(4 << 20)?;
     let (bad, good) = (own(&net.hosts[1].ns)?, own(&net.hosts[1].ns)?);
     bad.set_recv_buffer_size(200_000)?;
     serves(&server, at(net.hosts[0].v4, PORT), &bad, &good)

@@ -184,6 +184,7 @@ fn timed_out(ctx: &mut Ctx) -> Result<()> {
     let [slow, good] = [1, 2].map(|at: usize| bound(&net.hosts[at].ns, PORT));
     let (slow, good) = (slow?, good?);
     slow.set_recv_buffer_size(64 << 10)?;
+    server.set_send_buffer_size(4 << 20)?;
     server.set_write_timeout(Some(Duration::from_millis(200)))?;
     let to = Some(at(net.hosts[1].v4, PORT));
     let mut sent = 0;

@@ -132,7 +132,7 @@ fn ipv4_socket(_: &mut Ctx) -> Result<()> {
 /// began, before, and when there was none.
 fn numbers_after_failures(_: &mut Ctx) -> Result<()> {
     // More than the send buffer.
-    const LONG: usize = 9_000_000;
+    const LONG: usize = 36_000_000;
     let net = hosts(&Builder::bridged(3))?;
     configure_all(&net, "timeout 1s")?;
     net.hosts[1].ns.ip("link set eth0 down")?;
