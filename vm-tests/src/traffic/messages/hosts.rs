@@ -36,6 +36,14 @@ pub struct Hosts {
     addresses: Vec<IpAddr>,
 }
 
+/// What was read of a message.
+#[derive(Default)]
+struct Reading {
+    /// Its first bytes, which say which it is.
+    head: Vec<u8>,
+    came: u64,
+}
+
 /// The state of a run.
 struct Run<'a> {
     messages: &'a [Message],
@@ -216,9 +224,8 @@ impl Hosts {
             .context("setting SO_RCVTIMEO")?;
         let mut buffer = vec![0; READ];
         let mut came = 0;
-        // The messages that are being read, by their numbers on the socket, and how much of each
-        // was.
-        let mut reading: HashMap<u64, (usize, u64)> = HashMap::new();
+        // The messages that are being read, by their numbers on the socket.
+        let mut reading: HashMap<u64, Reading> = HashMap::new();
         while came < expected {
             if clock::monotonic() >= run.deadline || run.failed.load(Ordering::Relaxed) {
                 break;
@@ -230,21 +237,22 @@ impl Hosts {
             };
             let now = clock::monotonic();
             let info = read.info.context("a read without facts")?;
-            let (index, before) = match reading.remove(&info.number) {
-                Some(reading) => reading,
-                None => (self.index(run, host, &buffer[..read.len])?, 0),
-            };
-            let message = run.messages[index];
-            ensure!(
-                info.offset == before,
-                "{message:?}: {info:?} after {before} bytes"
-            );
-            let all = before + read.len as u64;
+            let it = reading.entry(info.number).or_default();
+            ensure!(info.offset == it.came, "{info:?} after {} bytes", it.came);
+            let head = INDEX.saturating_sub(it.head.len()).min(read.len);
+            it.head.extend_from_slice(&buffer[..head]);
+            it.came += read.len as u64;
             if !read.end_of_message {
-                reading.insert(info.number, (index, all));
                 continue;
             }
-            ensure!(all == message.bytes, "{all} bytes of {message:?} came");
+            let it = reading.remove(&info.number).unwrap_or_default();
+            let index = self.index(run, host, &it.head)?;
+            let message = run.messages[index];
+            ensure!(
+                it.came == message.bytes,
+                "{} bytes of {message:?} came",
+                it.came
+            );
             came += 1;
             let mut took = match run.took.lock() {
                 Ok(took) => took,

@@ -194,11 +194,13 @@ pub(super) fn of_other_things(_: &mut Ctx) -> Result<()> {
 /// `overhead` and `mpu` count for what comes after the change.
 pub(super) fn framing(_: &mut Ctx) -> Result<()> {
     const COUNT: u64 = 20;
-    let group = Pace::share(10 * GBIT, SHARE);
+    // A rate, which is one of all bytes of a token.
+    let group = Pace::bits(517_879_160);
     let frames = Pace::bits(10 * GBIT);
     for (kind, pace) in [(Kind::token(0), group), (Kind::data(), frames)] {
-        let mut bench =
-            Bench::port("link 10gbit token-limit 300 token-expiry off data-limit 10mb")?;
+        let mut bench = Bench::port(
+            "link 10gbit tokens 517879160bit token-limit 300 token-expiry off data-limit 10mb",
+        )?;
         let mut sender = bench.sender(kind)?;
         let (mut overhead, mut mpu) = (24, 84);
         let start = bench.soon();

@@ -130,7 +130,7 @@ pub(super) fn vlan(ctx: &mut Ctx) -> Result<()> {
                     (0, (|kind| kind) as fn(Kind) -> Kind)
                 };
                 let link = Pace::bits(25 * GBIT);
-                let group = Pace::share(25 * GBIT, SHARE);
+                let group = Pace::tokens(25 * GBIT, SHARE, short + more);
                 for (kind, pace, wire) in [
                     (of(Kind::token(0)), group, short + more),
                     // A full frame stays one.

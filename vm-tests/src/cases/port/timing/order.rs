@@ -206,7 +206,7 @@ pub(super) fn shares(ctx: &mut Ctx) -> Result<()> {
         (
             10 * GBIT,
             "overhead 40 mpu 128",
-            Pace::share(10 * GBIT, SHARE),
+            Pace::tokens(10 * GBIT, SHARE, 128),
         ),
     ] {
         for order in ["tokens-first", "data-first"] {
