@@ -165,7 +165,7 @@ pub struct Port<Q: Queue> {
     /// Until when the tokens that have left ask for all of the link's time, and how many they are:
     /// [`arrivals`].
     asked: Nanos,
-    sent: u64,
+    sent: [u64; 2],
     /// When the group's next token leaves, if that was put off.
     delayed: Nanos,
     /// How many tokens did not give way in a row.
@@ -198,7 +198,7 @@ impl<Q: Queue> Port<Q> {
         config: Config::DEFAULT,
         resolved: Resolved::EMPTY,
         asked: Nanos::ZERO,
-        sent: 0,
+        sent: [0; 2],
         delayed: Nanos::ZERO,
         spared: 0,
         ahead: 0,

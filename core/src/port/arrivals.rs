@@ -45,8 +45,18 @@ impl<Q: Queue> Port<Q> {
         let time = rate.duration(due);
         let interval = rate.duration(FRAME_WIRE_LEN + TOKEN_WIRE_LEN);
         let sent = self.sent_tokens();
-        let asked = interval.0.saturating_mul(sent.wrapping_sub(self.sent));
-        let asked = self.asked + Nanos(asked);
+        let tokens = sent[0].wrapping_sub(self.sent[0]);
+        let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+        let bytes = sent[1].wrapping_sub(self.sent[1]);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        // Tokens of any length, each with the full frame that it asks for.
+        let wire_len = self.framing.wire_len(bytes, tokens);
+        let asked = rate.duration(
+            tokens
+                .saturating_mul(FRAME_WIRE_LEN)
+                .saturating_add(wire_len),
+        );
+        let asked = self.asked + asked;
         self.sent = sent;
         let left = time - (now - asked);
         let next = self.group.next();
@@ -95,10 +105,13 @@ impl<Q: Queue> Port<Q> {
         self.spared <= SPARED
     }
 
-    /// How many tokens have left, or have been dropped from their queues.
-    fn sent_tokens(&self) -> u64 {
+    /// How many tokens have left, or have been dropped from their queues, and their bytes.
+    fn sent_tokens(&self) -> [u64; 2] {
         let bands = (0..Band::MAX_PRIORITIES).map(Band::Token);
-        let went = bands.map(|band| self.lines[Slot::new(band).index()].went());
-        went.fold(0, u64::wrapping_add)
+        let lines = bands.map(|band| &self.lines[Slot::new(band).index()]);
+        let went = lines.map(|line| [line.went(), line.went_bytes()]);
+        went.fold([0; 2], |a, b| {
+            [a[0].wrapping_add(b[0]), a[1].wrapping_add(b[1])]
+        })
     }
 }

@@ -51,6 +51,28 @@ fn tokens_give_way_to_what_nobody_asked_for() {
     }
 }
 
+/// The same over IPv6, whose tokens take more of the link.
+#[test]
+fn longer_tokens_give_way_as_well() {
+    let mut b = Bench::new(PAPERS);
+    let (mut owed, mut asked) = (0_u32, 0_u64);
+    for us in 1..=10_000 {
+        b.at(us * 1000);
+        owed += 4;
+        if owed != 0 {
+            owed -= b.port.give_way(b.now, owed, LOW);
+        }
+        let token = Bench::packet(0, 80, 1);
+        b.port.enqueue(b.now, Band::Token(4), token, &mut b.drops);
+        while let Dequeue::Packet(..) = b.port.dequeue(b.now, &mut b.child, &mut b.drops) {
+            asked += u64::from(FRAME_WIRE_LEN + 104);
+        }
+    }
+    let all = u64::from(PER_US) * 10_000;
+    let sum = asked + 4 * 10_000 - u64::from(owed);
+    assert!(sum <= all + 8 * 1642, "{sum} of {all}");
+}
+
 /// The same where tokens come in bursts, with pauses in which those that are queued leave.
 #[test]
 fn tokens_that_are_queued_ask_for_time() {
