@@ -173,8 +173,9 @@ pub struct Port<Q: Queue> {
     /// How much went or may go before other data, and how much of that had gone then: [`early`].
     ahead: u64,
     gone: u64,
-    /// How much of other data will have gone when none of this is left that found no place before.
-    turned: u64,
+    /// By a part of a flow's hash: how much of other data will have gone when none of the flow's is
+    /// left that found no place before.
+    turned: [u64; early::FLOWS],
 }
 
 impl<Q: Queue> Port<Q> {
@@ -203,7 +204,7 @@ impl<Q: Queue> Port<Q> {
         spared: 0,
         ahead: 0,
         gone: 0,
-        turned: 0,
+        turned: [0; early::FLOWS],
     };
 
     /// An empty port. `resolved` is what [`Config::validate`] gave for `config`.
@@ -608,8 +609,10 @@ impl<Q: Queue> Port<Q> {
         let meta = packet.meta();
         let slot = match slot {
             Slot::UNPAID => self.pay(now, &meta, || false),
-            Slot::UNASKED => self.early_or_data(&meta, false),
-            Slot::SHORT => self.early_or_data(&meta, true),
+            Slot::UNASKED | Slot::SHORT => {
+                let flow = packet.flow(self.markers.ethernet());
+                self.early_or_data(&meta, slot == Slot::SHORT, flow)
+            }
             slot => slot,
         };
         self.look_beside();

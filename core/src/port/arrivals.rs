@@ -13,7 +13,7 @@
 //!
 //! Tokens of the first half of the priorities are those of short messages, which a burst of what
 //! came unasked is often the beginning of. They do not give way as long as others will: up to
-//! [`SPARED`] of them in a row.
+//! [`SPARED`] of them in a row, and not where more than [`MOST_SPARED`] bytes are owed.
 
 use super::{Port, Slot};
 use crate::port::band::Band;
@@ -27,6 +27,9 @@ pub const MOST_OWED: u32 = 1 << 17;
 pub(super) const HALF: u32 = 16;
 /// So many tokens of the first half of the priorities do not give way, until one of the others has.
 pub(super) const SPARED: u32 = 64;
+/// One that gives way makes up for so many of them.
+const PAID: u32 = 8;
+const MOST_SPARED: u32 = 48 << 10;
 /// Tokens that have left ask for no more than the time of so many.
 const AHEAD: u64 = 16;
 
@@ -63,7 +66,7 @@ impl<Q: Queue> Port<Q> {
         // Once for each that leaves, though more may come.
         let delay = match next == self.delayed {
             true => Nanos::ZERO,
-            false if self.spares(slot) => {
+            false if self.spares(slot) && owed <= MOST_SPARED => {
                 self.delayed = next;
                 Nanos::ZERO
             }
@@ -98,11 +101,12 @@ impl<Q: Queue> Port<Q> {
         let first = self.backlogged.first_token(slot);
         let high = u32::from(self.config.priorities / 2);
         if first >= high {
-            self.spared = 0;
+            self.spared = self.spared.saturating_sub(PAID);
             return false;
         }
-        self.spared = self.spared.saturating_add(1);
-        self.spared <= SPARED
+        let spares = self.spared < SPARED;
+        self.spared = self.spared.saturating_add(1).min(SPARED);
+        spares
     }
 
     /// How many tokens have left, or have been dropped from their queues, and their bytes.

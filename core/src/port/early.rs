@@ -11,26 +11,34 @@
 //! meanwhile, and [`MOST_AHEAD`]: what is beyond that is data as any other, from its arrival on. So
 //! the other line has half of the band's bytes, at least, as tc counts them (of its time less, if
 //! these packets are short: 40 % against 60 bytes each), and who sends twice as much has twice as
-//! much of that, as ever. As long as such a packet is in the other line, all that tokens asked for
-//! goes there: a message's later packets must not overtake its first ones. Both lines together have the data band's limit, and its counters. With a
+//! much of that, as ever. As long as such a packet is in the other line, those of its flow that tokens
+//! asked for go there: a message's later packets must not overtake its first ones. Flows are told
+//! apart by a part of their hash, so that one in [`FLOWS`] others goes there, too. Both lines together have the data band's limit, and its counters. With a
 //! child all go to that, in the order in which they come.
 
+use super::flows::Flow;
 use super::{Port, Slot};
 use crate::queue::{Meta, Queue};
 
+/// So many flows are told apart.
+pub(super) const FLOWS: usize = 64;
 /// Bytes that may go before other data that waits: as much as a burst of signals.
 const MOST_AHEAD: u64 = 64 << 10;
 
 impl<Q: Queue> Port<Q> {
-    /// Data arrives that no token asked for, or (`asked`) of a short message: where it goes.
-    pub(super) fn early_or_data(&mut self, meta: &Meta, asked: bool) -> Slot {
+    /// Data of a flow arrives that no token asked for, or (`asked`) of a short message: where it
+    /// goes.
+    pub(super) fn early_or_data(&mut self, meta: &Meta, asked: bool, flow: Flow) -> Slot {
         let data = &self.lines[Slot::DATA.index()];
         let gone = data.went_bytes();
         let since = gone.wrapping_sub(self.gone);
         let waits = !data.queue.is_empty();
         let len = u64::from(meta.len);
-        let turned = gone.wrapping_add(data.queued().bytes).wrapping_add(len);
-        let behind = waits && self.turned.wrapping_sub(gone) as i64 > 0;
+        let all = gone.wrapping_add(data.queued().bytes).wrapping_add(len);
+        let mut none = 0;
+        let turned = self.turned.get_mut(flow as usize % FLOWS);
+        let turned = turned.unwrap_or(&mut none);
+        let behind = waits && turned.wrapping_sub(gone) as i64 > 0;
         let early = &mut self.lines[Slot::EARLY.index()];
         self.gone = gone;
         self.ahead = match waits {
@@ -40,7 +48,7 @@ impl<Q: Queue> Port<Q> {
         };
         let ahead = self.ahead.saturating_add(len);
         if ahead > MOST_AHEAD || (asked && behind) {
-            self.turned = turned;
+            *turned = all;
             return Slot::DATA;
         }
         self.ahead = ahead;

@@ -50,7 +50,7 @@ use super::wire::{
     self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER, SHORT_HEADER,
 };
 use crate::header::FLAGS;
-use crate::port::config::TOKEN_WIRE_LEN;
+use crate::port::config::{FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
 use crate::units::Nanos;
 
 mod closing;
@@ -408,6 +408,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let unasked = unasked_len(from, packet);
         if unasked != 0 {
             self.links.spend(link, now, unasked, self.config.base_rtt);
+        } else if let Packet::Data(data) = packet {
+            let wire_len = data.len.saturating_add(data_overhead(from));
+            self.links
+                .save(link, FRAME_WIRE_LEN.saturating_sub(wire_len));
         }
         match packet {
             Packet::Sync(sync) => self.on_sync(at, from, sync, host),
@@ -645,12 +649,10 @@ fn data_overhead(to: &Address) -> u32 {
     }
 }
 
-/// Bytes on the wire of a packet that no token asked for; 0 of others. Tokens themselves have a
-/// part of each link.
+/// Bytes on the wire of a packet that no token asked for, as none did for a token; 0 of others.
 #[inline]
 fn unasked_len(from: &Address, packet: &Packet) -> u32 {
     match packet {
-        Packet::Token(_) => 0,
         Packet::Data(data) if !data.is_unasked() => 0,
         _ => packet
             .bytes()

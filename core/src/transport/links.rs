@@ -353,6 +353,14 @@ impl<M: Memory> Links<M> {
         self.with(link, |pacer, _| pacer.spend(now, time, rtt));
     }
 
+    /// So many bytes of the link were not used that a token had asked for.
+    #[inline]
+    pub(crate) fn save(&mut self, link: u32, wire_len: u32) {
+        if let Some(it) = self.all.get_mut(link as usize).filter(|_| wire_len != 0) {
+            it.pacer.save(it.speed.time_of(wire_len));
+        }
+    }
+
     /// A token of `wire_len` bytes leaves by the link's pacer, and with a jitter of so many
     /// billionths.
     pub(crate) fn charge(
@@ -364,6 +372,9 @@ impl<M: Memory> Links<M> {
         jitter: u32,
     ) {
         let time = self.speed(link).token_time;
+        // Its time is that of its packet and of a token that comes by the same link. What comes is
+        // counted for itself.
+        self.save(link, wire_len);
         self.with(link, |pacer, _| {
             pacer.charge(now, wire_len, time, rng, jitter);
         });

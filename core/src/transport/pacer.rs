@@ -66,6 +66,8 @@ pub(crate) struct Pacer<M: Memory> {
     /// was last looked at; and how much of it is taken twice.
     unused: Nanos,
     owed: Nanos,
+    /// How much less may be owed soon, for what was asked for and is not used.
+    saved: Nanos,
     looked: Nanos,
     rtt: Nanos,
     waiting: Nodes<M, Nanos>,
@@ -87,6 +89,7 @@ impl<M: Memory> Pacer<M> {
         jitter: Jitter { late: 0 },
         unused: Nanos::ZERO,
         owed: Nanos::ZERO,
+        saved: Nanos::ZERO,
         looked: Nanos::ZERO,
         rtt: Nanos::ZERO,
         waiting: Nodes::new(),
@@ -133,9 +136,14 @@ impl<M: Memory> Pacer<M> {
         self.ready.shrink(keep);
     }
 
+    /// Whether any message wants a token.
+    fn wants(&self) -> bool {
+        self.waiting.len() != 0 || self.ready.len() != 0
+    }
+
     /// A message wants a token, at `at` at the earliest. A message that is ready stays ready.
     pub(crate) fn want(&mut self, places: &mut Places<M>, now: Nanos, index: u32, at: Nanos) {
-        if self.waiting.len() == 0 && self.ready.len() == 0 {
+        if !self.wants() {
             self.look(now);
             self.shaper.arrive(now);
         }
@@ -214,17 +222,33 @@ impl<M: Memory> Pacer<M> {
     pub(crate) fn spend(&mut self, now: Nanos, time: Nanos, rtt: Nanos) {
         self.rtt = rtt;
         self.look(now);
+        let saved = self.saved;
+        self.saved = saved - time;
+        let time = time - saved;
         let rest = time - self.unused;
         self.unused = self.unused - time;
         self.owed = (self.owed + rest).min(rtt + rtt);
+    }
+
+    /// So much of the link's time was asked for and is not used: as much less is owed, now or soon.
+    pub(crate) fn save(&mut self, time: Nanos) {
+        self.saved = (self.saved + (time - self.owed)).min(self.slack);
+        self.owed = self.owed - time;
     }
 
     /// Notes how much of the time until now went unused.
     ///
     /// A token's packet comes a round trip later. So what comes unasked is in nobody's way as far
     /// as nothing was asked for a round trip ago, and no token has to wait for it.
+    ///
+    /// While messages want tokens the shaper makes up for its lateness within the slack, and each
+    /// token is late by its jitter: that time is not unused.
     fn look(&mut self, now: Nanos) {
-        let idle = now - self.shaper.next().max(self.looked);
+        let late = match self.wants() {
+            true => self.slack,
+            false => Nanos::ZERO,
+        };
+        let idle = now - (self.shaper.next() + late).max(self.looked);
         let busy = (now - self.looked) - idle;
         let left = idle - self.owed;
         self.owed = self.owed - idle;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A straightforward model of the port: no bit tricks, no caches, 128-bit fractions.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::{Config, Expiry, Order, TokenDrop, Tokens};
@@ -173,8 +173,9 @@ struct Early {
     /// Bytes that have left the other data's queue, ever, and when that was looked at last.
     went: u64,
     seen: u64,
-    /// How many of these will have left when those have that found no place here.
-    turned: u64,
+    /// By the last digits of a flow: how many of these will have left when those have that found no
+    /// place here.
+    turned: HashMap<u64, u64>,
 }
 
 pub(crate) struct Model {
@@ -322,7 +323,7 @@ impl Model {
 
     /// Whether so many bytes of data that no token asked for go before other data: no more than
     /// have gone of that meanwhile, and 64 KiB.
-    fn goes_early(&mut self, len: u64, asked: bool) -> bool {
+    fn goes_early(&mut self, len: u64, asked: bool, flow: u64) -> bool {
         let other = &self.queues[Band::Data.index()];
         let queued: u64 = other.iter().map(|p| u64::from(p.meta.len)).sum();
         let held: u64 = self.early.queue.iter().map(|p| u64::from(p.meta.len)).sum();
@@ -333,11 +334,12 @@ impl Model {
             false => held,
         };
         early.seen = early.went;
-        let behind = waits && early.turned > early.went;
+        let turned = early.turned.entry(flow % 64).or_default();
+        let behind = waits && *turned > early.went;
         let goes = early.ahead + len <= 65_536 && !(asked && behind);
         match goes {
             true => early.ahead += len,
-            false => early.turned = early.went + queued + len,
+            false => *turned = early.went + queued + len,
         }
         goes
     }
@@ -421,7 +423,7 @@ impl Model {
             band => band,
         };
         let (segs, len) = (u64::from(packet.meta.segs), u64::from(packet.meta.len));
-        let early = early.is_some_and(|asked| self.goes_early(len, asked));
+        let early = early.is_some_and(|asked| self.goes_early(len, asked, packet.flow));
         self.stats[band.index()].offered_packets += segs;
         self.stats[band.index()].offered_bytes += len;
         let fits =

@@ -150,7 +150,7 @@ fn the_first_priorities_leave_it_to_the_others() {
         let slot = Slot::new(Band::Token(priority));
         let mut longer = 0;
         for _ in 0..count {
-            b.port.give_way(b.now, 1 << 16, slot);
+            b.port.give_way(b.now, 40_000, slot);
             b.put(Band::Token(priority), 0);
             let mut waited = 0;
             while !matches!(

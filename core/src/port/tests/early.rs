@@ -98,3 +98,35 @@ fn both_queues_have_the_data_limit_together() {
     assert_eq!(order(&mut b), [2, 3, 4, 5, 7, 13, 15]);
     assert_eq!(b.port.stats(Band::Data).trimmed, 3);
 }
+
+/// A message whose first packets found no place there has its later ones go after them. Other
+/// messages' go first all the same.
+#[test]
+fn a_message_does_not_overtake_itself() {
+    let mut b = Bench::new(PAPERS);
+    let short = |b: &mut Bench, id: u32, slot: Slot| {
+        let early = b.port.lines[Slot::EARLY.index()].queued().packets;
+        let packet = Bench::packet(id, 1514, 1);
+        b.port.enqueue_at(b.now, slot, packet, &mut b.drops);
+        b.port.lines[Slot::EARLY.index()].queued().packets > early
+    };
+    for _ in 0..40 {
+        b.put(Band::Data, 0);
+    }
+    // 43 of 50 packets are 64 KiB; the others are behind 40.
+    let burst = (0..50)
+        .filter(|_| short(&mut b, 1000, Slot::UNASKED))
+        .count();
+    assert_eq!(burst, 43);
+    for _ in 0..60 {
+        assert!(matches!(b.get(), Dequeue::Packet(..)));
+    }
+    assert!(!short(&mut b, 1000, Slot::SHORT));
+    assert!(short(&mut b, 2000, Slot::SHORT));
+    // Those of the other line, and the one that went early.
+    for _ in 0..32 {
+        assert!(matches!(b.get(), Dequeue::Packet(..)));
+    }
+    b.put(Band::Data, 0);
+    assert!(short(&mut b, 1000, Slot::SHORT));
+}
