@@ -158,28 +158,31 @@ impl TurnstilePort {
     /// that came at this time.
     #[inline(always)]
     fn place_here(skb: Skb, slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
-        if slot == Slot::DATA || slot == Slot::SHORT {
+        if slot == Slot::DATA {
             if on.qdisc().0.grafted {
                 return Self::give(skb, on);
             }
         } else if slot == Slot::UNPAID {
             return Self::place_signal(skb, came, on);
-        } else if slot == Slot::UNASKED {
-            return Self::place_unasked(skb, came, on);
+        } else if slot == Slot::UNASKED || slot == Slot::SHORT {
+            return Self::place_early(skb, slot, came, on);
         } else if slot.is_token() && on.context().is_told() {
             Self::give_way(slot, came, on);
         }
         Self::put(skb, slot, came, on);
     }
 
-    /// [`TurnstilePort::place`] for data that no token asked for.
+    /// [`TurnstilePort::place`] for data that may go before other data. Of what no token asked for
+    /// others are told.
     #[inline(never)]
-    fn place_unasked(skb: Skb, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
-        let wire_len = on.qdisc().0.wire_len(&skb);
-        on.context().tell(&skb, wire_len);
+    fn place_early(skb: Skb, slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
+        if slot == Slot::UNASKED {
+            let wire_len = on.qdisc().0.wire_len(&skb);
+            on.context().tell(&skb, wire_len);
+        }
         match on.qdisc().0.grafted {
             true => Self::give(skb, on),
-            false => Self::put(skb, Slot::UNASKED, came, on),
+            false => Self::put(skb, slot, came, on),
         }
     }
 
