@@ -23,8 +23,9 @@ ip link set "$bridge" up
 for port in "$@"; do
 	ip link set "$port" master "$bridge" up
 	# TOP's port in mode b; see top-switch-port-b.sh for what each word means. jitter 50us (the
-	# default): this is for a Linux box, which takes packets in batches and may be late.
+	# default): this is for a Linux box, which takes packets in batches and may be late. priorities 8
+	# (the default): as many as receivers use.
 	tc qdisc replace dev "$port" root handle 1: turnstile \
-		link "$rate" tokens 5% priorities 6 token-limit 8 token-expiry auto \
+		link "$rate" tokens 5% priorities 8 token-limit 8 token-expiry auto \
 		order tokens-first unscheduled off jitter 50us
 done

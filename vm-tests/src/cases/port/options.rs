@@ -190,7 +190,7 @@ fn set_by_change(_: &mut Ctx) -> Result<()> {
 /// What is not given has its documented default.
 fn defaults(_: &mut Ctx) -> Result<()> {
     let expected = json!({
-        "link": 1_250_000, "tokens": {"share": 0.051787916}, "priorities": 6,
+        "link": 1_250_000, "tokens": {"share": 0.051787916}, "priorities": 8,
         "token-limit": 8, "token-expiry": "auto", "token-drop": "fair",
         "order": "tokens-first", "unscheduled": 1, "data-limit": 1_514_000, "signal-limit": 1000,
         "signal-share": 0.05,
@@ -288,7 +288,7 @@ fn json_through_jq(_: &mut Ctx) -> Result<()> {
     let ns = &net.hosts[0].ns;
     Tool::Tc.port(ns, "add", DEV, "link 20mbit dscp EF=token0 no-split-gso")?;
     for (line, filter) in [
-        ("tc -j qdisc show dev eth0", ".[0].options.priorities == 6"),
+        ("tc -j qdisc show dev eth0", ".[0].options.priorities == 8"),
         (
             "tc -s -j qdisc show dev eth0",
             ".[0].options.dscp[\"46\"] == \"token0\"",
@@ -303,7 +303,7 @@ fn json_through_jq(_: &mut Ctx) -> Result<()> {
         ("turnstile -j port show", "length == 1"),
         (
             "turnstile -j port show eth0",
-            ".[0].options.priorities == 6",
+            ".[0].options.priorities == 8",
         ),
         (
             "turnstile -s -j port show eth0",

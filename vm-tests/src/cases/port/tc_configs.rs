@@ -296,7 +296,7 @@ fn bridge_switch(_: &mut Ctx) -> Result<()> {
             check(
                 switch,
                 dev,
-                &json!({"link": 250_000, "order": "tokens-first", "priorities": 6}),
+                &json!({"link": 250_000, "order": "tokens-first", "priorities": 8}),
             )?;
             ensure!(
                 switch
@@ -340,7 +340,7 @@ fn host_nic_root(_: &mut Ctx) -> Result<()> {
     check(
         ns,
         "eth0",
-        &json!({"link": "auto", "priorities": 6, "unscheduled": "off", "order": "tokens-first",
+        &json!({"link": "auto", "priorities": 8, "unscheduled": "off", "order": "tokens-first",
             "tokens": {"share": 0.1}, "token-limit": 64, "token-expiry": "off", "jitter": 50_000}),
     )?;
     passes(&net, 0, 1)?;

@@ -202,8 +202,8 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
         "link set spare2 up".into(),
     ])?;
     ns.tc(
-        "qdisc add dev eth0 root handle 1: turnstile token-limit 100 unscheduled 100 \
-           token-expiry off",
+        "qdisc add dev eth0 root handle 1: turnstile priorities 6 token-limit 100 \
+           unscheduled 100 token-expiry off",
     )?;
     let mut tc = Tc::open(ns, "eth0")?;
     let mut wrong = Vec::new();

@@ -210,9 +210,8 @@ const REFUSED: &[(&[Attr], &[&str])] = &[
         &["dscp: EF: 24 is not a class"],
     ),
     (&[Dscp(46, 255)], &["dscp: EF: 255 is not a class"]),
-    // Six priorities are the default.
     (
-        &[Dscp(46, class::TOKENS + 6)],
+        &[U32(option::PRIORITIES, 6), Dscp(46, class::TOKENS + 6)],
         &["dscp: EF goes to token6, but there are 6 priorities"],
     ),
     (

@@ -306,7 +306,7 @@ const RAW: &[Raw] = &[
 ];
 
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
-    let mut bench = Bench::new("")?;
+    let mut bench = Bench::new("priorities 6")?;
     let mut verdicts = Verdicts::default();
     for row in REFUSED {
         let verdict = refused(&mut bench, row);
