@@ -294,7 +294,7 @@ fn json_through_jq(_: &mut Ctx) -> Result<()> {
             ".[0].options.dscp[\"46\"] == \"token0\"",
         ),
         ("tc -s -j -p qdisc show dev eth0", ".[0].qlen == 0"),
-        ("tc -j class show dev eth0", "length == 9"),
+        ("tc -j class show dev eth0", "length == 11"),
         (
             "tc -s -j class show dev eth0",
             "[.[].band] == [\"signal\",\"data\",\"unscheduled\",\
