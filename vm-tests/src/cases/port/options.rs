@@ -307,7 +307,7 @@ fn json_through_jq(_: &mut Ctx) -> Result<()> {
         ),
         (
             "turnstile -s -j port show eth0",
-            ".[0].classes | length == 9",
+            ".[0].classes | length == 11",
         ),
         (
             "turnstile -s -j -p port show eth0",
