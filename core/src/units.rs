@@ -233,7 +233,8 @@ impl Rate {
         quotient.wrapping_add(up)
     }
 
-    /// The sum of two carries, or of a carry and a whole nanosecond: whole nanoseconds, and a carry.
+    /// The sum of two carries, or of a carry and a whole nanosecond: whole nanoseconds, and a
+    /// carry.
     pub(crate) fn join(&self, a: u64, b: u64) -> (Nanos, u64) {
         // Below 2^43 each.
         let sum = a.wrapping_add(b);

@@ -34,9 +34,9 @@ const MOST_SPARED: u32 = 48 << 10;
 const AHEAD: u64 = 16;
 
 impl<Q: Queue> Port<Q> {
-    /// A token arrives for `slot`, and the link has carried `owed` bytes that nothing asked for. The group's
-    /// next token leaves later by as much as may be made up for now. Returns how much of what is
-    /// owed is settled by that.
+    /// A token arrives for `slot`, and the link has carried `owed` bytes that nothing asked for.
+    /// The group's next token leaves later by as much as may be made up for now. Returns how much
+    /// of what is owed is settled by that.
     ///
     /// It is settled without, as far as there was time between tokens: what they ask for comes as
     /// much later, so the link has that time for other things.

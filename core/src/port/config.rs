@@ -57,8 +57,8 @@ options! {
     /// default, the longest messages take tokens from each other. With 1 all tokens are alike.
     priorities: u8 = 8, PRIORITIES "priorities"
         Opt::number(limits::PRIORITIES)
-            .from("as many as receivers use; the paper's switch has six: eight hardware queues, less \
-                   one for signals and one for data (TOP fig. 3)");
+            .from("as many as receivers use; the paper's switch has six: eight hardware queues, \
+                   less one for signals and one for data (TOP fig. 3)");
 
     /// How many tokens each token queue holds. Where one finds its queue full an expired one makes
     /// room, or else one is dropped (token-drop); its data is then not sent, and a later token asks

@@ -11,10 +11,11 @@
 //! meanwhile, and [`MOST_AHEAD`]: what is beyond that is data as any other, from its arrival on. So
 //! the other line has half of the band's bytes, at least, as tc counts them (of its time less, if
 //! these packets are short: 40 % against 60 bytes each), and who sends twice as much has twice as
-//! much of that, as ever. As long as such a packet is in the other line, those of its flow that tokens
-//! asked for go there: a message's later packets must not overtake its first ones. Flows are told
-//! apart by a part of their hash, so that one in [`FLOWS`] others goes there, too. Both lines together have the data band's limit, and its counters. With a
-//! child all go to that, in the order in which they come.
+//! much of that, as ever. As long as such a packet is in the other line, those of its flow that
+//! tokens asked for go there: a message's later packets must not overtake its first ones. Flows are
+//! told apart by a part of their hash, so that one in [`FLOWS`] others goes there, too. Both lines
+//! together have the data band's limit, and its counters. With a child all go to that, in the order
+//! in which they come.
 
 use super::flows::Flow;
 use super::{Port, Slot};

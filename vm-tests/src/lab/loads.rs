@@ -198,8 +198,8 @@ fn run(lab: &mut Lab, sizes: &Sizes, count: usize, loads: &[f64]) -> Result<()> 
     lab.report.notes.push(
         "Turnstile: one socket per host, which sends and receives all, nothing set in its \
          namespace, and on it only that pieces of messages too long for its buffer alternate with \
-         others (TURNSTILE_RECVINFO 2). TCP: connections that are up beforehand, of which a message takes an idle one; \
-         the shortest retransmission timeout is 4 ms, a tick"
+         others (TURNSTILE_RECVINFO 2). TCP: connections that are up beforehand, of which a \
+         message takes an idle one; the shortest retransmission timeout is 4 ms, a tick"
             .into(),
     );
     Ok(())

@@ -39,8 +39,8 @@ const LONGEST: u64 = 25_000_000;
 /// Payload each way, as parts of a link in the middle.
 const LOADS: [f64; 2] = [0.6, 0.9];
 /// The versions of IP, and what data have of a saturated link each way, at least: the tokens' share
-/// leaves 94.8 %, of which ACKs, one for 16 packets, take 0.3 %. Over IPv6 both are 20 bytes longer:
-/// 93.7 and 0.4 %; 92.9 is what they have in this long.
+/// leaves 94.8 %, of which ACKs, one for 16 packets, take 0.3 %. Over IPv6 both are 20 bytes
+/// longer: 93.7 and 0.4 %; 92.9 is what they have in this long.
 const FAMILIES: [(&str, f64); 2] = [("IPv4", 0.942), ("IPv6", 0.929)];
 
 /// All messages one way and the other.

@@ -2,9 +2,9 @@
 //! Networks of exact links: hosts and routing switches as namespaces.
 //!
 //! Every node is a namespace; its device towards node X is called X. Switches route (IPv4, and IPv6
-//! if it is [added](Fabric::add_ipv6)), over all shortest ways alike: several next hops are chosen by a hash of addresses and ports.
-//! Neighbours, routes and addresses are set beforehand, so that nothing travels but what is sent,
-//! and devices do not segment: every packet is a wire packet.
+//! if it is [added](Fabric::add_ipv6)), over all shortest ways alike: several next hops are chosen
+//! by a hash of addresses and ports. Neighbours, routes and addresses are set beforehand, so that
+//! nothing travels but what is sent, and devices do not segment: every packet is a wire packet.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

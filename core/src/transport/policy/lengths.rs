@@ -120,8 +120,8 @@ impl Lengths {
         due
     }
 
-    /// The priorities by which each carries its part of the load, the more messages are known. Before
-    /// enough have come: those for all lengths alike.
+    /// The priorities by which each carries its part of the load, the more messages are known.
+    /// Before enough have come: those for all lengths alike.
     pub(crate) fn priorities(&self) -> PriorityFunction {
         let counts = || (0..BUCKETS).zip(&self.counts);
         let load =

@@ -298,7 +298,8 @@ fn json_through_jq(_: &mut Ctx) -> Result<()> {
         (
             "tc -s -j class show dev eth0",
             "[.[].band] == [\"signal\",\"data\",\"unscheduled\",\
-            \"token0\",\"token1\",\"token2\",\"token3\",\"token4\",\"token5\"]",
+            \"token0\",\"token1\",\"token2\",\"token3\",\"token4\",\"token5\",\
+             \"token6\",\"token7\"]",
         ),
         ("turnstile -j port show", "length == 1"),
         (
