@@ -13,7 +13,7 @@
 //!
 //! Tokens of the first half of the priorities are those of short messages, which a burst of what
 //! came unasked is often the beginning of. They do not give way as long as others will: up to
-//! [`SPARED`] of them in a row, and not where more than [`MOST_SPARED`] bytes are owed.
+//! `SPARED` of them in a row, and not where more than `MOST_SPARED` bytes are owed.
 
 use super::{Port, Slot};
 use crate::port::band::Band;

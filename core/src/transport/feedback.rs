@@ -157,8 +157,8 @@ impl Credit {
         self.outranked != 0
     }
 
-    /// The mean time between the message's tokens, of `wire_len` bytes each, in units of 1/[`NANO`]
-    /// ns. At least 1.
+    /// The mean time between the message's tokens, of `wire_len` bytes each, in 1024ths of
+    /// a ns (`NANO` in `jitter`). At least 1.
     pub fn interval(&self, speed: &Speed, wire_len: u32) -> u64 {
         let whole = speed.time_of_token(wire_len);
         let Some(rate) = NonZeroU64::new(self.rate.into()) else {
