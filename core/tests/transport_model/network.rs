@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::iter::{once, repeat};
 
 use turnstile_core::header::{FLAG_REN, FLAG_SHORT, FLAG_UNASKED};
 use turnstile_core::port::band::Band;
@@ -129,6 +130,8 @@ pub(crate) struct Node {
     /// Bytes of data that it has sent.
     pub(crate) data_bytes: u64,
     pub(crate) lost: u64,
+    /// Bytes that came by the link's other direction, and no token had asked for.
+    owed: u32,
 }
 
 struct HostState {
@@ -181,7 +184,9 @@ pub(crate) struct Network {
     hosts: Vec<HostState>,
     pub(crate) nodes: Vec<Node>,
     route: Route,
-    routes: HashMap<(usize, usize), Vec<usize>>,
+    /// For each port on the way, also that which sends by the other direction of the link that
+    /// packets come to it by, where the way back has as many links.
+    routes: HashMap<(usize, usize), Vec<(usize, Option<usize>)>>,
     pub(crate) registry: Registry,
     random: u64,
     pub(crate) handled: u64,
@@ -269,6 +274,7 @@ impl Network {
             timer: u64::MAX,
             data_bytes: 0,
             lost: 0,
+            owed: 0,
         });
         self.nodes.len() - 1
     }
@@ -398,13 +404,25 @@ impl Network {
         let route = self.routes.entry(key).or_insert_with(|| {
             // Packets to a host that does not exist get no further than the sender's own port.
             let known = key.1 < self.hosts.len();
-            let mut route = (self.route)(key.0, key.1.min(self.hosts.len() - 1));
+            let to = key.1.min(self.hosts.len() - 1);
+            let mut route = (self.route)(key.0, to);
+            let mut back = (self.route)(to, key.0);
+            back.resize(
+                if back.len() == route.len() {
+                    back.len()
+                } else {
+                    0
+                },
+                0,
+            );
             route.truncate(if known { usize::MAX } else { 1 });
-            route
+            let from = once(None).chain(back.into_iter().rev().map(Some));
+            let from = from.chain(repeat(None));
+            route.into_iter().zip(from).collect()
         });
         match route.get(packet.hop) {
             None => self.arrive(packet),
-            Some(&node) => {
+            Some(&(node, came_by)) => {
                 let band = match packet.class {
                     Class::Signal => Band::Signal,
                     Class::Token(priority) => Band::Token(priority),
@@ -415,13 +433,22 @@ impl Network {
                     Packet::Data(data) => data.flags,
                     _ => 0,
                 };
-                let port = &mut self.nodes[node].port;
+                let Node { port, owed, .. } = &mut self.nodes[node];
                 let slot = match port.slot(band) {
                     Slot::DATA if flags & FLAG_UNASKED != 0 => Slot::UNASKED,
                     Slot::DATA if flags & FLAG_SHORT != 0 => Slot::SHORT,
                     slot => slot,
                 };
+                if slot.is_token() && *owed != 0 {
+                    *owed -= port.give_way(Nanos(self.now), *owed, slot);
+                }
+                let wire_len = packet.meta.wire_len;
                 port.enqueue_at(Nanos(self.now), slot, packet, &mut Drop);
+                if slot == Slot::UNASKED || slot == Slot::UNPAID {
+                    if let Some(other) = came_by {
+                        self.nodes[other].owed += wire_len;
+                    }
+                }
                 self.kick(node);
             }
         }
@@ -484,7 +511,9 @@ impl Network {
         }
         let from = address(packet.from, packet.to, packet.v6);
         let route = self.routes.get(&(packet.from, packet.to));
-        let device = route.and_then(|route| route.last()).map_or(0, device);
+        let device = route
+            .and_then(|route| route.last())
+            .map_or(0, |(node, _)| device(node));
         if let Some(bytes) = &packet.sealed {
             self.open(packet.to, &from, device, packet.ecn, bytes);
             return;

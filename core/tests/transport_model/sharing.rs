@@ -277,12 +277,13 @@ fn few_flows_share_a_link_fairly() {
     }
 }
 
-/// More flows than a port has room for, over 100 ms. Each of the 2048 has 40 packets in that time.
+/// More flows than a port has room for, over 100 ms. Each of the 2048 has 40 packets in that time:
+/// their tokens are further apart than `rto`, so that senders probe, and tokens give way to that.
 #[test]
 fn hundreds_of_flows_share_a_link_fairly() {
-    for (pairs, bound) in [(512, 0.97), (2048, 0.92)] {
+    for (pairs, fair, busy) in [(512, 0.97, 0.935), (2048, 0.95, 0.9)] {
         let [all, _, used] = least(Config::DEFAULT.fairness, PortConfig::DEFAULT, pairs, 1);
-        assert!(all >= bound && used >= 0.93);
+        assert!(all >= fair && used >= busy);
     }
 }
 

@@ -24,6 +24,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "DCTCP fig. 4 (lengths); TOP section 5.2 (Poisson arrivals over a dumbbell)",
     run: |lab| run(lab, &WEB_SEARCH, 300, &[0.6]),
 };
+pub(super) const BY_SOCKETS: Experiment = Experiment {
+    name: "loads-sockets",
+    title: "the same messages by one socket per host, and by a thousand",
+    source: EXPERIMENT.source,
+    run: by_sockets,
+};
 pub(super) const OF_WEB_SEARCH: Experiment = Experiment {
     name: "loads-web-search",
     title: "the same at 40, 60 and 80 % load",
@@ -156,19 +162,78 @@ fn srpt(messages: &[Message]) -> Vec<Done> {
     }
 }
 
-/// One workload at each of these loads, with so many messages a draw.
-fn run(lab: &mut Lab, sizes: &Sizes, count: usize, loads: &[f64]) -> Result<()> {
-    let link = Link::new(RATE, delay_for(RTT, HOPS, RATE)).buffer(BUFFER);
-    let mut load = Load {
+fn network(sizes: &Sizes, count: usize) -> Load {
+    Load {
         pairs: 4,
-        link,
+        link: Link::new(RATE, delay_for(RTT, HOPS, RATE)).buffer(BUFFER),
         sizes: *sizes,
         count,
         load: 0.0,
         channels: 16,
         patience: Duration::from_secs(20),
         pause: Duration::from_millis(20),
-    };
+    }
+}
+
+/// The same messages, each host with one socket, and with as many for each of its peers that all
+/// hosts of a side have a thousand.
+fn by_sockets(lab: &mut Lab) -> Result<()> {
+    const COUNT: usize = 300;
+    /// Parts of each other that their means may differ by.
+    const APART: f64 = 0.05;
+    let mut load = network(&WEB_SEARCH, COUNT);
+    load.load = 0.6;
+    load.channels = 1008 / (load.pairs * load.pairs);
+    let fabric = load.plan().build()?;
+    let mut table = Table::new("60 % load: slowdown against the wire's ideal", &COLUMNS);
+    let draws = draws(lab, &load);
+    let [way, ..] = ways();
+    let uses = [
+        ("one socket per host", Use::SocketPerHost),
+        ("a thousand", Use::Pool),
+    ];
+    let mut all = Vec::new();
+    for (name, used) in uses {
+        lab.progress(&format!("{name}: {COUNT} messages"));
+        let mut done = Vec::new();
+        for messages in &draws {
+            let outcome = run_on(&fabric, &load, &way, used, messages)?;
+            lab.claim(
+                format!("{name}: no data packet is dropped"),
+                outcome.seen.data_drops == 0,
+            );
+            done.extend(outcome.done);
+        }
+        lab.claim(
+            format!("{name}: every message arrives"),
+            done.iter().all(|done| done.took.is_some()),
+        );
+        all.push(add(&mut table, name, &done));
+    }
+    if let [one, thousand] = all.as_slice() {
+        for ((class, one), thousand) in CLASSES.iter().zip(one).zip(thousand) {
+            lab.claim(
+                format!(
+                    "messages {}: the means differ by {:.0} % at most",
+                    class.name,
+                    APART * 100.0
+                ),
+                (thousand.0 / one.0 - 1.0).abs() <= APART,
+            );
+        }
+    }
+    lab.report.tables.push(table);
+    lab.report.notes.push(format!(
+        "{DRAWS} draws of {COUNT} messages; set-up and yardstick are those of `loads`. With a \
+         thousand, {} for each pair of hosts, a message takes one that is idle",
+        load.channels
+    ));
+    Ok(())
+}
+
+/// One workload at each of these loads, with so many messages a draw.
+fn run(lab: &mut Lab, sizes: &Sizes, count: usize, loads: &[f64]) -> Result<()> {
+    let mut load = network(sizes, count);
     let fabric = load.plan().build()?;
     for way in ways() {
         lab.report.setups.push(SetUpLines {
@@ -205,24 +270,33 @@ fn run(lab: &mut Lab, sizes: &Sizes, count: usize, loads: &[f64]) -> Result<()> 
     Ok(())
 }
 
-/// One workload at one load.
-fn at(lab: &mut Lab, fabric: &Fabric, load: &Load) -> Result<()> {
-    let percent = format!("{:.0} %", load.load * 100.0);
+/// Columns of the table of slowdowns.
+const COLUMNS: [&str; 7] = [
+    "transport",
+    "messages",
+    "number",
+    "not there in time",
+    "mean",
+    "99 %",
+    "most",
+];
+
+/// The draws of a load.
+fn draws(lab: &mut Lab, load: &Load) -> Vec<Vec<Message>> {
     let mut draws: Vec<_> = (0..DRAWS).map(|_| load.messages(&mut lab.rng)).collect();
     for message in draws.iter_mut().flatten() {
         message.bytes = message.bytes.max(Hosts::LEAST);
     }
+    draws
+}
+
+/// One workload at one load.
+fn at(lab: &mut Lab, fabric: &Fabric, load: &Load) -> Result<()> {
+    let percent = format!("{:.0} %", load.load * 100.0);
+    let draws = draws(lab, load);
     let mut table = Table::new(
         &format!("{percent} load: slowdown against the wire's ideal"),
-        &[
-            "transport",
-            "messages",
-            "number",
-            "not there in time",
-            "mean",
-            "99 %",
-            "most",
-        ],
+        &COLUMNS,
     );
     let mut queues = Table::new(
         &format!("{percent} load: the ports"),
@@ -326,8 +400,8 @@ fn add(table: &mut Table, name: &str, done: &[Done]) -> Vec<(f64, f64)> {
     figures
 }
 
-fn ways() -> Vec<Way> {
-    vec![
+fn ways() -> [Way; 3] {
+    [
         Way {
             name: "turnstile",
             title: "Turnstile as it is shipped",

@@ -72,6 +72,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     parking_lot::EXPERIMENT,
     priority::EXPERIMENT,
     loads::EXPERIMENT,
+    loads::BY_SOCKETS,
     loads::OF_WEB_SEARCH,
     loads::OF_DATA_MINING,
     loads::OF_HADOOP,

@@ -65,6 +65,7 @@ const LONG: &[&str] = &[
 
 /// They take minutes each, and are run by name.
 const BY_NAME: &[&str] = &[
+    "loads-sockets",
     "loads-web-search",
     "loads-data-mining",
     "loads-hadoop",

@@ -44,9 +44,6 @@ nix::setsockopt_impl!(
 /// (SO_RCVLOWAT).
 const GULP: u64 = 128 << 10;
 
-/// Receive buffer of a Turnstile socket: messages of up to half of it are handed over whole.
-const RECEIVE_BUFFER: usize = 16 << 20;
-
 /// A channel from one host to another.
 #[derive(Debug)]
 pub(super) struct Channel {
@@ -204,8 +201,6 @@ fn turnstile(near: Place<'_>, far: Place<'_>, count: usize) -> Result<Pairs> {
                 let receiver = make()?;
                 let any = SocketAddr::from((far.address, 0));
                 receiver.bind(&any.into()).context("binding")?;
-                setsockopt(&receiver, sockopt::RcvBufForce, &RECEIVE_BUFFER)
-                    .context("setting SO_RCVBUFFORCE")?;
                 Ok(receiver)
             })
             .collect::<Result<_>>()

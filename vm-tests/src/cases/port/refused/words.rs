@@ -281,12 +281,12 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
             verdicts.row(&format!("{tool:?}: {words}"), verdict);
         }
         let before = bench.state()?;
-        tool.port(bench.ns(), "change", "eth0", "priorities 5")?;
+        tool.port(bench.ns(), "change", "eth0", "priorities 7")?;
         ensure!(
             bench.state()? != before,
             "{tool:?}: an accepted change does not show in the dump: the table proves nothing"
         );
-        tool.port(bench.ns(), "change", "eth0", "priorities 6")?;
+        tool.port(bench.ns(), "change", "eth0", "priorities 8")?;
         for words in ACCEPTED {
             let verdict = accepted(&bench, tool, words);
             verdicts.row(&format!("{tool:?}: {words}"), verdict);
