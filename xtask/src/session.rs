@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{anyhow, Context, Result};
 use turnstile_test_protocol::run::{Mode, RunConfig};
@@ -188,7 +189,11 @@ struct RunDir(PathBuf);
 impl RunDir {
     fn new(env: &Env, mode: &str) -> Result<Self> {
         remove_abandoned(&env.built)?;
-        let path = env.built.join(format!("run-{}-{mode}", std::process::id()));
+        // Guests of one bed may run side by side.
+        static RUNS: AtomicU32 = AtomicU32::new(1);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let process = std::process::id();
+        let path = env.built.join(format!("run-{process}-{mode}-{run}"));
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Self(path))
     }

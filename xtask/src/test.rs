@@ -4,10 +4,11 @@
 //! Two lines of work run side by side, since the kernel's tree has long stretches that one
 //! processor works on alone: the cargo line (unit tests, programs of the guest, lints) and the
 //! kernel line (chroot, trees, modules). Then the guests run in two lines: that on the stock
-//! kernel, for which a clock is running, and after it the one in virtual time; beside them, with
-//! less priority, the one with detectors, and after it the experiments.
+//! kernel, for which a clock is running, and beside it, with less priority, those in virtual time,
+//! one after the other, and the experiments. When the first is over both lines share what is left.
 
-use std::sync::mpsc;
+use std::collections::VecDeque;
+use std::sync::{mpsc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{anyhow, bail, Context, Result};
@@ -244,49 +245,74 @@ fn list(env: &Env, chroot: &Chroot, programs: &GuestPrograms, filter: &[String])
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
+/// What one of the lines does next.
+enum Job<'a> {
+    /// The cases of a bed, and what else it is wanted for.
+    Guest(&'a Ready),
+    /// An experiment.
+    Lab(&'a Ready, lab::Part),
+}
+
+/// What is left to do for both lines.
+type Jobs<'a> = Mutex<VecDeque<Job<'a>>>;
+
 /// Runs the guests, in two lines: what a clock is running for shares the machine with no more than
-/// one other guest.
+/// one other guest, and when it is over the two share what is left.
 pub(crate) fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Report) {
     let first = options.seed.unwrap_or_else(random_seed);
     for seed in (0..options.repeat).map(|n| first.wrapping_add(n)) {
         env.ui
             .say(format!("seed {seed} (--seed {seed} repeats this run)"));
-        let ended = |what: String, began: Instant, result: Result<()>| {
+        let ended = &|what: String, began: Instant, result: Result<()>| {
             if result.is_err() {
                 report.case(&what, began.elapsed(), &result);
             }
         };
+        let (simulated, clocked): (Vec<_>, Vec<_>) = ready
+            .iter()
+            .partition(|(session, _)| session.tree.bed.is_simulated());
+        let mut jobs: VecDeque<Job<'_>> = simulated.into_iter().map(Job::Guest).collect();
+        for bed in ready {
+            if bed.0.tree.bed == Bed::Virtual && wants(options, LAB) {
+                let began = Instant::now();
+                let whole = !options.filter.is_empty();
+                match lab::parts(env, &bed.0, &bed.1, whole, report) {
+                    Ok(parts) => jobs.extend(parts.into_iter().map(|part| Job::Lab(bed, part))),
+                    Err(error) => ended("lab".into(), began, Err(error)),
+                }
+            }
+        }
+        let jobs: &Jobs<'_> = &Mutex::new(jobs);
         let one = &|(session, built): &Ready| {
             let began = Instant::now();
             let result = guest(env, session, built, options, seed, report);
             ended(format!("{}: guest", session.tree.bed), began, result);
         };
-        let lab = &|(session, built): &Ready| {
-            let began = Instant::now();
-            let whole = !options.filter.is_empty();
-            let result = lab::all(env, session, built, LAB_SEED, whole, report);
-            ended("lab".into(), began, result);
+        let line = &|| loop {
+            let job = jobs
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_front();
+            match job {
+                None => return,
+                Some(Job::Guest(ready)) => one(ready),
+                Some(Job::Lab((session, built), part)) => {
+                    lab::one(env, (session, built), LAB_SEED, part, report);
+                }
+            }
         };
-        let clock_runs = ready.iter().any(|(one, _)| !one.tree.bed.is_simulated());
-        let (beside, line): (Vec<_>, Vec<_>) = ready
-            .iter()
-            .partition(|(session, _)| session.tree.bed.is_simulated());
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                if clock_runs {
+                if !clocked.is_empty() {
                     let began = Instant::now();
                     let lowered = setpriority_process(None, NICE);
                     let lowered = lowered.context("cannot let the other guests go first");
                     ended("guests".into(), began, lowered);
                 }
-                beside.into_iter().for_each(one);
-                for bed in ready {
-                    if bed.0.tree.bed == Bed::Virtual && wants(options, LAB) {
-                        lab(bed);
-                    }
-                }
+                line();
             });
-            line.into_iter().for_each(one);
+            clocked.iter().copied().for_each(one);
+            line();
         });
     }
 }

@@ -90,6 +90,8 @@ pub struct Endpoint<M: Memory, O, I> {
     out_index: Index<M>,
     last_out: Hint,
     out_timers: Heap<M, Nanos>,
+    /// The host's own link is busy until then with what was sent without tokens, to all peers.
+    unasked_until: Nanos,
     ins: Slab<M, In<I>>,
     in_index: Index<M>,
     last_in: Hint,
@@ -162,6 +164,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         out_index: Index::new(),
         last_out: Hint::new(),
         out_timers: Heap::new(),
+        unasked_until: Nanos::ZERO,
         ins: Slab::new(),
         in_index: Index::new(),
         last_in: Hint::new(),

@@ -4,6 +4,7 @@
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::Config as PortConfig;
 use turnstile_core::transport::config::Config;
+use turnstile_core::transport::stats::Counter;
 
 use super::crossing::assert_clean;
 use super::topology::{host_port, star, PAPERS};
@@ -130,5 +131,37 @@ fn short_messages_beside_bulk_have_no_queue_before_them() {
         let (mean, most) = beside_bulk(senders, percent, length, bulk);
         println!("{senders} hosts, {length} B at {percent} %: {mean:.2}, {most:.1}");
         assert!(mean < 1.8 && most < 12.0, "{mean:.2}, {most:.1}");
+    }
+}
+
+/// One host begins a message to each of many at once: what it sends without tokens would fill its
+/// own port.
+#[test]
+fn one_sends_to_many() {
+    for (hosts, length, most) in [
+        (30, 3_000_000, 1.18),
+        (30, 30_000, 1.25),
+        (200, 30_000, 1.2),
+    ] {
+        let mut network = star(1, &Config::DEFAULT, hosts + 1, link(), false);
+        network.acquaint((1..=hosts).map(|host| (0, host)));
+        network.run_until(network.now + 10_000_000);
+        let begin = network.now + 1_000_000;
+        for host in 1..=hosts {
+            network.send_at(begin, 0, host, length);
+        }
+        network.run_to_the_end(begin + 400_000_000_000);
+        let all = network.registry.messages.iter();
+        let last = all.map(|it| it.delivered.expect("it is delivered")).max();
+        let took = last.unwrap_or(0) - begin;
+        for node in &network.nodes {
+            assert_eq!(node.port.stats(Band::Data).over_limit, 0);
+        }
+        let again = network.stats(0).get(Counter::DataResent);
+        assert_clean(&mut network, hosts + 1);
+        let payload = u64::from(length) * hosts as u64 * 1_000_000_000 / link().rate;
+        let times = took as f64 / payload as f64;
+        println!("{length} B to each of {hosts}: {times:.3} of the payload's time, {again} resent");
+        assert!(times <= most);
     }
 }

@@ -105,20 +105,26 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(report.end())
 }
 
-/// Runs all experiments but those that are [run by name](BY_NAME), and again on a busy machine all
-/// but the [`LONG`] ones, or if `whole` these too; each claim and each comparison is a case of
-/// `report`.
+/// An experiment of a run of all tests.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    name: String,
+    /// Again on a busy machine, and the same bytes.
+    twice: bool,
+}
+
+/// All experiments but those that are [run by name](BY_NAME), the longest first. They are done
+/// twice but for the [`LONG`] ones, or if `whole` these too.
 ///
 /// # Errors
 /// The guest's program does not tell what experiments there are.
-pub(crate) fn all(
+pub(crate) fn parts(
     env: &Env,
     session: &Session,
     built: &Built,
-    seed: u64,
     whole: bool,
     report: &Report,
-) -> Result<()> {
+) -> Result<Vec<Part>> {
     let known = list(env, session, built)?;
     let mut special = LONG.iter().chain(BY_NAME);
     if let Some(gone) = special.find(|special| !known.iter().any(|(name, _)| name == *special)) {
@@ -127,15 +133,26 @@ pub(crate) fn all(
     let names = known.into_iter().map(|(name, _)| name);
     let names = names.filter(|name| !BY_NAME.contains(&name.as_str()));
     let (long, short): (Vec<_>, Vec<_>) = names.partition(|name| LONG.contains(&name.as_str()));
-    experiments(env, session, built, &short, true, seed, report);
-    experiments(env, session, built, &long, whole, seed, report);
     if !whole {
         let why = format!("cargo xtask test lab has {}", long.join(", "));
         report.skipped("lab: the long ones again on a busy machine", &why);
     }
     let why = format!("cargo xtask lab NAME: {}", BY_NAME.join(", "));
     report.skipped("lab: what takes minutes", &why);
-    Ok(())
+    let part = |twice| move |name| Part { name, twice };
+    let long = long.into_iter().map(part(whole));
+    Ok(long.chain(short.into_iter().map(part(true))).collect())
+}
+
+/// Does one of the [`parts`]; each claim and each comparison is a case of `report`.
+pub(crate) fn one(
+    env: &Env,
+    (session, built): (&Session, &Built),
+    seed: u64,
+    part: Part,
+    report: &Report,
+) {
+    experiments(env, session, built, &[part.name], part.twice, seed, report);
 }
 
 fn experiments(

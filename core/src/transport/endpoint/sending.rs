@@ -16,6 +16,9 @@ use crate::transport::wire::{Data, Fin, Mark, Resend, Token, MAX_LENGTH, MAX_MSS
 
 /// Packets that are sent without tokens in one call.
 pub(super) const BURST: u32 = 32;
+/// Of what is sent without tokens, to all peers together, no more waits at the host's own port than
+/// its link carries in so many round trips: later messages ask for tokens, and are as soon.
+const UNASKED_TRIPS: u64 = 2;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Begins a message: sends its SYNC and its unscheduled packets. [`Endpoint::written`]
@@ -74,9 +77,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 out.line = base_payload(self.config.base_bytes(speed), out.mss, to);
                 out.burst = out.line;
             } else {
-                let allowance = self.peers.allowances.ours(peer);
+                let base = self.config.base_rtt;
+                let most = Nanos(base.0.saturating_mul(UNASKED_TRIPS));
+                let allowance = match self.unasked_until - now <= most {
+                    true => self.peers.allowances.ours(peer),
+                    false => None,
+                };
                 let (bytes, allowed) = unscheduled(&self.config, now, allowance, out);
                 (out.unscheduled, out.burst, out.allowed) = (bytes, bytes, allowed);
+                let time = self.links.speed(out.link).time_of(allowed);
+                self.unasked_until = self.unasked_until.max(now) + time;
             }
             self.out_timers.set(index, out.first_timer());
             sync = Some(out.sync(now));
