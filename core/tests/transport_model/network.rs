@@ -171,6 +171,10 @@ pub(crate) fn device(node: &usize) -> u32 {
 /// Where packets go: the ports on the way from one host to another.
 pub(crate) type Route = Box<dyn Fn(usize, usize) -> Vec<usize>>;
 
+/// A port on the way; and that which sends by the other direction of the link that packets come to
+/// it by, where the way back has as many links.
+type Hop = (usize, Option<usize>);
+
 /// Sees packets that arrive.
 pub(crate) type Tap = Box<dyn FnMut(u64, &Flying)>;
 
@@ -184,9 +188,7 @@ pub(crate) struct Network {
     hosts: Vec<HostState>,
     pub(crate) nodes: Vec<Node>,
     route: Route,
-    /// For each port on the way, also that which sends by the other direction of the link that
-    /// packets come to it by, where the way back has as many links.
-    routes: HashMap<(usize, usize), Vec<(usize, Option<usize>)>>,
+    routes: HashMap<(usize, usize), Vec<Hop>>,
     pub(crate) registry: Registry,
     random: u64,
     pub(crate) handled: u64,
