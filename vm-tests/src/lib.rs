@@ -17,6 +17,7 @@ pub mod handout;
 pub mod harness;
 pub mod init;
 pub mod lab;
+pub mod limits;
 pub mod netns;
 pub mod pcap;
 pub mod planted;

@@ -11,6 +11,7 @@ use turnstile_workload::figures::{mean, percentile};
 
 use super::report::number;
 use super::{Experiment, Lab};
+use crate::limits::more_files;
 use crate::scenario::mixed::{run_on, Load, Use, Way};
 use crate::scenario::{delay_for, Carrier, Queues, Seen, FULL_PAYLOAD, FULL_WIRE, RTO, THRESHOLD};
 use crate::topology::{Fabric, Link};
@@ -184,6 +185,7 @@ fn by_sockets(lab: &mut Lab) -> Result<()> {
     let mut load = network(&WEB_SEARCH, COUNT);
     load.load = 0.6;
     load.channels = 1008 / (load.pairs * load.pairs);
+    more_files(4096)?;
     let fabric = load.plan().build()?;
     let mut table = Table::new("60 % load: slowdown against the wire's ideal", &COLUMNS);
     let draws = draws(lab, &load);

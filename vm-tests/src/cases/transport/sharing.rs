@@ -17,6 +17,7 @@ use super::support::{
     PATIENCE, PORT,
 };
 use crate::harness::{Case, Ctx};
+use crate::limits::more_files;
 use crate::netns::Netns;
 use crate::topology::Host;
 
@@ -134,18 +135,6 @@ fn many_addresses(ctx: &mut Ctx) -> Result<()> {
     again
         .bind(&usual(address(0)).into())
         .context("all are gone")
-}
-
-/// Lets this process have so many files.
-fn more_files(count: u64) -> Result<()> {
-    let limit = libc::rlimit {
-        rlim_cur: count,
-        rlim_max: count,
-    };
-    // SAFETY: the structure lives during the call.
-    let done = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
-    ensure!(done == 0, "{}", std::io::Error::last_os_error());
-    Ok(())
 }
 
 /// Sockets that share a port share the senders: all messages of one come to the same socket.

@@ -13,8 +13,8 @@ use turnstile_socket::{SendOptions, Socket};
 
 use super::content::{self, Ledger};
 use super::support::{
-    addresses, delivered, item, joined, nothing_more, pair, read_once, ready, receive_all,
-    receiver, refused, send_once, sender, unbound, wait_for, PORT,
+    addresses, configure_all, delivered, item, joined, nothing_more, pair, read_once, ready,
+    receive_all, receiver, refused, send_once, sender, unbound, wait_for, PORT,
 };
 use crate::harness::{Case, Ctx};
 
@@ -504,6 +504,8 @@ fn beside_each_other(_: &mut Ctx) -> Result<()> {
     const COUNT: u64 = 12;
     const ROUNDS: u64 = 8;
     let net = pair()?;
+    // Who writes for a message that others wait for may stand still for two seconds, not for 0.3.
+    configure_all(&net, "timeout 60s")?;
     for round in 0..ROUNDS {
         let there = addresses(&net.hosts[1])[round as usize % 2];
         let domain = Domain::for_address(there);

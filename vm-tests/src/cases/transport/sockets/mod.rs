@@ -21,6 +21,7 @@ use super::support::{
 };
 use crate::cmd::json;
 use crate::harness::{Case, Ctx};
+use crate::limits::more_files;
 use crate::netns::Netns;
 
 mod diag;
@@ -389,13 +390,7 @@ fn namespaces(_: &mut Ctx) -> Result<()> {
 /// All of many, once, however many come and go meanwhile.
 fn thousands(ctx: &mut Ctx) -> Result<()> {
     const STAY: usize = 5000;
-    let limit = libc::rlimit {
-        rlim_cur: 20_000,
-        rlim_max: 20_000,
-    };
-    // SAFETY: the structure lives during the call.
-    let done = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
-    ensure!(done == 0, "RLIMIT_NOFILE");
+    more_files(20_000)?;
     let net = pair()?;
     let ns = &net.hosts[0].ns;
     let open = |count: usize| -> Result<Vec<socket2::Socket>> {
