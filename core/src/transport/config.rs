@@ -168,10 +168,12 @@ options! {
     /// What is sent of a message at once, without tokens, with policy top. It saves a message the
     /// round trip that its first token takes. auto: its first bytes, up to what its receiver
     /// allows; the allowances of all its senders together fit into unscheduled-buffer, and to a
-    /// host that has told none in the last second goes one message of a single short packet. A
-    /// number: all of a message of no more packets, marked for a port's lowest band, as data where
-    /// it has none; on busy links such packets are dropped, and sent again for tokens. Of what
-    /// comes without tokens a receiver takes as much as it would send, or allow, by its own option.
+    /// host that has told none in the last second goes one message of a single short packet; of all
+    /// its messages together no more than its own link carries in two base-rtt waits at its own
+    /// port. A number: all of a message of no more packets, marked for a port's lowest band, as
+    /// data where it has none; on busy links such packets are dropped, and sent again for tokens.
+    /// Of what comes without tokens a receiver takes as much as it would send, or allow, by its own
+    /// option.
     unscheduled: u32 = uapi::UNSCHEDULED_AUTO, UNSCHEDULED "unscheduled"
         Opt::number_or(
             Range::new(1, 1024, Unit::Count("packets")),
