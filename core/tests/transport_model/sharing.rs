@@ -375,11 +375,13 @@ fn a_parking_lot_is_used_well_and_shared_fairly() {
             for (links, paper) in [(2, 0.967), (3, 0.958), (4, 0.947), (5, 0.934), (6, 0.922)] {
                 let ports = PortConfig { jitter, ..ports };
                 let config = expresspass(feedback);
+                // Those between are alike.
+                let seeds = if [2, 6].contains(&links) { SEEDS } else { 1 };
                 let mut mean = [0.0; 3];
-                for seed in 0..SEEDS {
+                for seed in 0..seeds {
                     let one = parking_lot(&config, ports, links, seed);
                     for (mean, one) in mean.iter_mut().zip(one) {
-                        *mean += one / SEEDS as f64;
+                        *mean += one / seeds as f64;
                     }
                 }
                 let [used, soon, later] = mean;

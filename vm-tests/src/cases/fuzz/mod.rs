@@ -75,7 +75,7 @@ const LOOK: u32 = 50;
 
 /// How many rounds where there are detectors, of about half a minute each, and elsewhere, of some
 /// seconds.
-const ROUNDS_SANITIZED: u32 = 8;
+const ROUNDS_SANITIZED: u32 = 5;
 const ROUNDS: u32 = 4;
 
 fn system_calls(ctx: &mut Ctx) -> Result<()> {
