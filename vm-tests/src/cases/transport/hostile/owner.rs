@@ -15,7 +15,7 @@ use turnstile_socket::{SendOptions, Socket};
 
 use super::super::content;
 use super::super::support::{
-    addresses, configure, hosts, receiver, sender, socket, PORT as SERVER,
+    addresses, configure, counters, hosts, receiver, sender, socket, PORT as SERVER,
 };
 use crate::harness::Ctx;
 use crate::topology::{Builder, Host, Net};
@@ -169,13 +169,15 @@ impl Owner {
     /// Sends a little of each message that it was asked for: more than a sixteenth in 10 s.
     fn trickle(&mut self) -> Result<()> {
         let mut due = Vec::new();
+        // Once: each reading is a call of the kernel's where time is simulated.
+        let now = Instant::now();
         for it in self.all.values_mut() {
             let each = it.length / 533 + 2;
-            let Some(token) = it.token.filter(|_| it.last.elapsed() > EVERY) else {
+            let Some(token) = it.token.filter(|_| now - it.last > EVERY) else {
                 continue;
             };
             if it.sent + each < it.length {
-                it.last = Instant::now();
+                it.last = now;
                 due.push((token, it.sent, it.sent + each));
                 it.sent += each;
             }
@@ -298,8 +300,12 @@ pub(super) fn fills(ctx: &mut Ctx) -> Result<()> {
             reads.join().map_err(|_| anyhow!("the reader panicked"))??;
             took
         });
-        ctx.note(format!("SO_RCVBUF {set:?}, IPv6 {ipv6}: {took:?}"));
         let sent = peer.packets;
+        let counters = counters(&net.hosts[1].ns)?;
+        let tokens = counters.get("token-sent").context("token-sent")?;
+        ctx.note(format!(
+            "SO_RCVBUF {set:?}, IPv6 {ipv6}: {took:?}; {tokens} tokens for {sent} packets"
+        ));
         ensure!(begun.load(Ordering::Relaxed) == MESSAGES, "too slow");
         took.with_context(|| format!("SO_RCVBUF {set:?}, IPv6 {ipv6}, {sent} packets"))?;
     }
