@@ -13,7 +13,9 @@ use super::report::number;
 use super::{Experiment, Lab};
 use crate::limits::more_files;
 use crate::scenario::mixed::{run_on, Load, Use, Way};
-use crate::scenario::{delay_for, Carrier, Queues, Seen, FULL_PAYLOAD, FULL_WIRE, RTO, THRESHOLD};
+use crate::scenario::{
+    delay_for, Carrier, Queues, Seen, FULL_PAYLOAD, FULL_WIRE, RTO, SHIPPED, THRESHOLD,
+};
 use crate::topology::{Fabric, Link};
 use crate::traffic::messages::{
     Class, Done, Hosts, Message, Sizes, CACHE_FOLLOWER, DATA_MINING, HADOOP, WEB_SEARCH,
@@ -405,7 +407,7 @@ fn ways() -> [Way; 3] {
         Way {
             name: "turnstile",
             title: "Turnstile as it is shipped",
-            queues: Queues::Tokens("".into()),
+            queues: Queues::Tokens(SHIPPED.into()),
             carrier: Carrier::Turnstile("".into()),
         },
         Way {

@@ -17,7 +17,7 @@ pub mod sharing;
 mod watch;
 
 pub use carrier::Carrier;
-pub use ports::{data_sent, Queues, Seen};
+pub use ports::{data_sent, Queues, Seen, SHIPPED};
 
 /// The token group's share of a link (ExpressPass section 2.1).
 pub const TOKEN_SHARE: f64 = 84.0 / 1622.0;

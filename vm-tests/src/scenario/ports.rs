@@ -32,7 +32,11 @@ const HOST_BUFFER: u32 = 1_000_000;
 /// A host's own port under Turnstile's transport, as `tc-configs/host-nic.sh` makes it.
 const HOST_PORT: &str = "tokens 10% token-limit 64 token-expiry off unscheduled off jitter 50us";
 
-/// How ports queue, those of switches as exactly as the papers': `jitter 0`. A link's buffer is
+/// Options of a switch's port as it is shipped, but for its buffer.
+pub const SHIPPED: &str = "jitter 50us";
+
+/// How ports queue, those of switches as exactly as the papers', `jitter 0`, unless their options
+/// say otherwise. A link's buffer is
 /// what a switch's port holds of data; hosts hold more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queues {
