@@ -62,7 +62,7 @@ fn send(
     family: &str,
     lasts: Option<Duration>,
 ) -> Result<(Vec<Done>, Seen, Option<f64>)> {
-    let queues = Queues::Tokens(SHIPPED.into());
+    let queues = Queues::Tokens(String::new());
     Carrier::Turnstile(String::new()).configure(fabric)?;
     queues.apply(fabric)?;
     let sockets = match family {

@@ -138,7 +138,10 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("dscp EF=data,", &["dscp"]),
     ("dscp", &["dscp", "value"]),
     // Six priorities are the default.
-    ("dscp EF=token6", &["dscp", "EF", "token6", "6 priorities"]),
+    (
+        "priorities 6 dscp EF=token6",
+        &["dscp", "EF", "token6", "6 priorities"],
+    ),
     (
         "dscp EF=token2 priorities 1",
         &["dscp", "EF", "token2", "1 priority"],
