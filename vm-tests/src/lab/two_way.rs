@@ -9,9 +9,7 @@ use turnstile_test_protocol::lab::Table;
 use super::report::number;
 use super::{Experiment, Lab};
 use crate::clock;
-use crate::scenario::{
-    data_sent, delay_for, Carrier, Queues, Seen, FULL_PAYLOAD, FULL_WIRE, SHIPPED,
-};
+use crate::scenario::{data_sent, delay_for, Carrier, Queues, Seen, FULL_PAYLOAD, FULL_WIRE};
 use crate::topology::{Fabric, Link, Plan};
 use crate::traffic::messages::{places, poisson, Done, Hosts, Message, WEB_SEARCH};
 

@@ -20,7 +20,9 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("options/defaults", defaults),
     Case::new("options/in-force", in_force),
     Case::new("options/json-through-jq", json_through_jq),
-    Case::new("options/show-can-be-typed-back", show_can_be_typed_back).timeout_s(240),
+    Case::new("options/show-can-be-typed-back", show_can_be_typed_back)
+        .needs(MUCH_WORK)
+        .timeout_s(240),
     Case::new("options/both-tools-agree", both_tools_agree),
     Case::new("options/add-replace-change-delete", verbs),
 ];

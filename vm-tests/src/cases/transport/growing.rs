@@ -10,7 +10,7 @@ use turnstile_socket::{SendOptions, Socket};
 
 use super::content;
 use super::support::{addresses, configure, delivered, pair, receiver, same, sender, socket, PORT};
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, MUCH_WORK};
 use crate::topology::Net;
 
 pub(in crate::cases) const CASES: &[Case] = &[
@@ -28,6 +28,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
         "transport/growing/set-while-unread-counts",
         set_while_unread,
     )
+    .needs(MUCH_WORK)
     .timeout_s(120),
     Case::new("transport/growing/closed-and-still-sending", closed).timeout_s(120),
 ];

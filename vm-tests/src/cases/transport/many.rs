@@ -20,7 +20,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
         .needs(&[Need::Module("sch_netem")])
         .timeout_s(120),
     Case::new("transport/many/from-one", from_one)
-        .needs(&[Need::Module("sch_netem")])
+        .needs(&[Need::Module("sch_netem"), Need::VirtualTime])
         .timeout_s(120),
 ];
 

@@ -16,13 +16,15 @@ use super::support::{
     addresses, any, delivered, nothing_more, pair, read_once, refused, sender, socket, unbound,
     PATIENCE, PORT,
 };
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, MUCH_WORK};
 use crate::limits::more_files;
 use crate::netns::Netns;
 use crate::topology::Host;
 
 pub(in crate::cases) const CASES: &[Case] = &[
-    Case::new("transport/sharing/many-addresses", many_addresses).timeout_s(120),
+    Case::new("transport/sharing/many-addresses", many_addresses)
+        .needs(MUCH_WORK)
+        .timeout_s(120),
     Case::new("transport/sharing/last-port", last_port).timeout_s(120),
     Case::new("transport/sharing/one-port", one_port),
     Case::new("transport/sharing/one-user", one_user),

@@ -16,7 +16,7 @@ use super::support::{
     addresses, configure_all, delivered, item, joined, nothing_more, pair, read_once, ready,
     receive_all, receiver, refused, send_once, sender, unbound, wait_for, PORT,
 };
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, MUCH_WORK};
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/streaming/unknown-length", unknown_length),
@@ -30,7 +30,8 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new(
         "transport/streaming/passed-in-the-send-buffer",
         passed_at_the_sender,
-    ),
+    )
+    .needs(MUCH_WORK),
     Case::new("transport/streaming/beside-each-other", beside_each_other),
 ];
 

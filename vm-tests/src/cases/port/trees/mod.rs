@@ -6,26 +6,27 @@ pub(in crate::cases) mod expired;
 
 use deep::Kind;
 
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, MUCH_WORK};
 
 macro_rules! deep {
-    ($name:literal, $kind:expr) => {
+    ($name:literal, $kind:expr, $needs:expr) => {
         Case::new(concat!("trees/deep-", $name), |ctx: &mut Ctx| {
             deep::run(ctx, $kind)
         })
+        .needs($needs)
         .timeout_s(240)
     };
 }
 
 pub(in crate::cases) const CASES: &[Case] = &[
-    deep!("hfsc-ls", Kind::HfscLs),
-    deep!("hfsc-sc", Kind::HfscSc),
-    deep!("htb", Kind::Htb),
-    deep!("drr", Kind::Drr),
-    deep!("ets", Kind::Ets),
-    deep!("prio", Kind::Prio),
-    deep!("tbf", Kind::Tbf),
-    deep!("netem", Kind::Netem),
+    deep!("hfsc-ls", Kind::HfscLs, &[]),
+    deep!("hfsc-sc", Kind::HfscSc, MUCH_WORK),
+    deep!("htb", Kind::Htb, &[]),
+    deep!("drr", Kind::Drr, MUCH_WORK),
+    deep!("ets", Kind::Ets, MUCH_WORK),
+    deep!("prio", Kind::Prio, MUCH_WORK),
+    deep!("tbf", Kind::Tbf, MUCH_WORK),
+    deep!("netem", Kind::Netem, MUCH_WORK),
 ];
 
 /// The port's handle.

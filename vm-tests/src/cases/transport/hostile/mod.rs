@@ -33,10 +33,14 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/hostile/fills-a-buffer", owner::fills)
         .needs(&[Need::VirtualTime, Need::Speed])
         .timeout_s(600),
-    Case::new("transport/hostile/grows-buffers", owner::grows).timeout_s(600),
+    Case::new("transport/hostile/grows-buffers", owner::grows)
+        .needs(MUCH_WORK)
+        .timeout_s(600),
     Case::new("transport/hostile/silence-in-a-name", silence::run).timeout_s(120),
     Case::new("transport/hostile/options", sockets::options).timeout_s(180),
-    Case::new("transport/hostile/ancillary", sockets::ancillary).timeout_s(180),
+    Case::new("transport/hostile/ancillary", sockets::ancillary)
+        .needs(MUCH_WORK)
+        .timeout_s(180),
 ];
 
 /// The port of those who are to be served.
