@@ -16,6 +16,7 @@ mod gaps;
 mod goals;
 mod host;
 mod idle;
+mod leaves;
 mod links;
 mod network;
 mod outage;

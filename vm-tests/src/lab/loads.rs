@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use anyhow::Result;
+use turnstile_core::transport::config::Config;
 use turnstile_test_protocol::lab::{SetUpLines, Table};
 use turnstile_workload::figures::{mean, percentile};
 
@@ -165,6 +166,70 @@ fn srpt(messages: &[Message]) -> Vec<Done> {
     }
 }
 
+/// The same where only so many bytes on the wire of each message may be sent before a token's way
+/// there and its packet's way back.
+fn srpt_with_tokens(messages: &[Message], first: u64) -> Vec<Done> {
+    const SHARE: f64 = 1538.0 / 1622.0;
+    let time = |wire: u64| wire as f64 * 8e9 / (RATE as f64 * SHARE);
+    let wire = |bytes: u64| bytes + bytes.div_ceil(FULL_PAYLOAD) * (FULL_WIRE - FULL_PAYLOAD);
+    // When what is to wait may go, and of which message; and what is left, ns of service, and how
+    // much of that has to wait.
+    let waits = |message: &Message| wire(message.bytes).saturating_sub(first);
+    let mut left = vec![(0.0_f64, 0.0_f64); messages.len()];
+    let mut events: Vec<(f64, bool, usize)> = Vec::new();
+    for (index, message) in messages.iter().enumerate() {
+        events.push((message.at as f64, false, index));
+        events.push(((message.at + RTT) as f64, true, index));
+    }
+    events.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut done: Vec<Done> = messages
+        .iter()
+        .map(|&message| Done {
+            message,
+            took: None,
+        })
+        .collect();
+    let mut active: Vec<usize> = Vec::new();
+    let mut now = 0.0;
+    let mut events = events.into_iter().peekable();
+    loop {
+        let ready = active
+            .iter()
+            .filter(|&&index| left[index].0 > left[index].1);
+        let least = ready.min_by(|&&a, &&b| left[a].0.total_cmp(&left[b].0));
+        let next = events.peek().map(|event| event.0);
+        match (least.copied(), next) {
+            (None, None) => return done,
+            (Some(index), next) => {
+                let end = now + left[index].0 - left[index].1;
+                if next.is_none_or(|next| end <= next) {
+                    left[index].0 = left[index].1;
+                    now = end;
+                    if left[index].1 == 0.0 {
+                        let message = messages[index];
+                        let fixed = ideal(message.bytes) - time(wire(message.bytes)) * SHARE;
+                        done[index].took = Some((end - message.at as f64 + fixed) as u64);
+                        active.retain(|it| *it != index);
+                    }
+                    continue;
+                }
+                left[index].0 -= next.unwrap_or(now) - now;
+            }
+            (None, Some(_)) => {}
+        }
+        if let Some((at, comes, index)) = events.next() {
+            now = at;
+            if comes {
+                left[index].1 = 0.0;
+            } else {
+                let message = &messages[index];
+                left[index] = (time(wire(message.bytes)), time(waits(message)));
+                active.push(index);
+            }
+        }
+    }
+}
+
 fn network(sizes: &Sizes, count: usize) -> Load {
     Load {
         pairs: 4,
@@ -259,7 +324,9 @@ fn run(lab: &mut Lab, sizes: &Sizes, count: usize, loads: &[f64]) -> Result<()> 
         "slowdown: the time from when the message was asked for until the application has read all \
          of it, divided by that of its payload and headers at the link's rate with the last packet \
          once more for each further link, and propagation; no token, no handshake. Fluid SRPT: one \
-         server at the rate that tokens leave of the link, always for who has least left"
+         server at the rate that tokens leave of the link, always for who has least left; with \
+         tokens, what is beyond the part of unscheduled-buffer that each sender has waits for a \
+         round trip"
             .into(),
     );
     lab.report.notes.push(
@@ -312,6 +379,12 @@ fn at(lab: &mut Lab, fabric: &Fabric, load: &Load) -> Result<()> {
     );
     let bound: Vec<Done> = draws.iter().flat_map(|messages| srpt(messages)).collect();
     add(&mut table, "fluid SRPT", &bound);
+    let first = u64::from(Config::DEFAULT.unscheduled_buffer) / load.pairs as u64;
+    let bound = draws.iter();
+    let bound: Vec<Done> = bound
+        .flat_map(|messages| srpt_with_tokens(messages, first))
+        .collect();
+    add(&mut table, "the same, tokens", &bound);
     let mut ours = Vec::new();
     for way in ways() {
         lab.progress(&format!(
