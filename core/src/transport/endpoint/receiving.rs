@@ -224,6 +224,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                     peer.rtt = peer.rtt.min(least);
                 }
             }
+        } else if message.proven {
+            // It may have been given up too soon, with more tokens since than are remembered: or
+            // no answer would ever be in time on a path that is so much longer than it was.
+            let sent = message.sent_at(data.token, data.timestamp);
+            let rtt = Nanos(at.clock.wrapping_sub(sent).into());
+            if rtt > message.rtt(self.config.base_rtt) && rtt <= MAX_RTT {
+                message.measured(at.now, rtt, self.config.base_rtt);
+            }
         }
         Some(data.token)
     }
