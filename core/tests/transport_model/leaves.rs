@@ -25,7 +25,7 @@ fn route(from: usize, to: usize) -> Vec<usize> {
         return vec![from, last];
     }
     let (one, other) = (from.min(to), from.max(to) - HOSTS);
-    let spine = SPINES >> (HOSTS * one + other) & 1;
+    let spine = (SPINES >> (HOSTS * one + other)) & 1;
     vec![from, 16 + 2 * here + spine, 20 + 2 * there + spine, last]
 }
 
