@@ -73,6 +73,7 @@
 
 pub mod arrivals;
 pub mod band;
+mod bursts;
 pub mod classify;
 pub mod config;
 mod early;
@@ -87,6 +88,7 @@ pub mod signals;
 mod tests;
 pub mod uapi;
 
+use self::bursts::Beside;
 pub use self::leaving::{leave, Exit, Question, Step};
 pub use self::line::Slot;
 use self::line::{Amount, Backlogged, Line};
@@ -176,6 +178,8 @@ pub struct Port<Q: Queue> {
     /// By a part of a flow's hash: how much of other data will have gone when none of the flow's is
     /// left that found no place before.
     turned: [u64; early::FLOWS],
+    /// By priority.
+    beside: [Beside; Band::MAX_PRIORITIES as usize],
 }
 
 impl<Q: Queue> Port<Q> {
@@ -205,6 +209,7 @@ impl<Q: Queue> Port<Q> {
         ahead: 0,
         gone: 0,
         turned: [0; early::FLOWS],
+        beside: [const { Beside::NONE }; Band::MAX_PRIORITIES as usize],
     };
 
     /// An empty port. `resolved` is what [`Config::validate`] gave for `config`.
@@ -285,14 +290,14 @@ impl<Q: Queue> Port<Q> {
         let config = self.config;
         self.framing = Framing::new(config.overhead, config.mpu);
         self.reading = Reading::of(&config);
-        let token_limit = self.resolved.token_limit;
+        self.set_bursts();
         self.classes = [NO_SLOT; MINORS];
         for band in (0..Band::COUNT).filter_map(Band::from_index) {
             let (packets, bytes) = match band {
                 Band::Signal => (config.signal_limit.into(), u64::MAX),
                 Band::Data => (u64::MAX, config.data_limit.into()),
                 Band::Unscheduled => (config.unscheduled.into(), u64::MAX),
-                Band::Token(_) if band.exists(&config) => (token_limit.into(), u64::MAX),
+                Band::Token(_) if band.exists(&config) => (config.token_limit.into(), u64::MAX),
                 Band::Token(_) => (0, u64::MAX),
             };
             let line = self.line_mut(Slot::new(band));
@@ -616,11 +621,15 @@ impl<Q: Queue> Port<Q> {
             slot => slot,
         };
         self.look_beside();
+        if slot.is_token() {
+            self.lend_room(now, slot, &meta);
+        }
         // There may be room, but more has never been queued.
         let line = self.line_mut(slot);
         line.make_room(&meta);
         if slot.is_token() && !line.has_room(&meta) {
             self.drop_expired(now, slot, sink);
+            self.lend_room(now, slot, &meta);
             self.line_mut(slot).make_room(&meta);
             let fair = self.config.token_drop == TokenDrop::Fair;
             let line = self.line_mut(slot);
@@ -632,6 +641,10 @@ impl<Q: Queue> Port<Q> {
         let queued = self.try_enqueue(now, slot, packet);
         if slot == Slot::EARLY {
             self.look_beside();
+        }
+        if slot.is_token() {
+            // What was lent was for this one.
+            self.line_mut(slot).set_room();
         }
         match queued {
             Ok(()) => Enqueue::Queued,
@@ -647,14 +660,21 @@ impl<Q: Queue> Port<Q> {
     /// is [fresh](Port::try_enqueue_fresh).
     fn displace(&mut self, slot: Slot, packet: &Q::Packet, sink: &mut impl Sink<Q::Packet>) {
         let ethernet = self.markers.ethernet();
-        let line = self.line_mut(slot);
+        let line = &mut self.lines[slot.index()];
         let mut seen = [0; flows::LOOKS];
         let looked = line.queue.flows(ethernet, &mut seen);
         let Some(queued) = seen.get(..looked) else {
             return;
         };
-        let place = flows::displaced(queued, packet.flow(ethernet));
+        let [came, went] = line.passed();
+        let Some(Beside { recent, .. }) = self.beside.get_mut(slot.priority()) else {
+            return;
+        };
+        let waiting = came.wrapping_sub(went);
+        let place = recent.displaced(queued, waiting, came, packet.flow(ethernet));
+        let line = &mut self.lines[slot.index()];
         if let Some(packet) = place.and_then(|place| line.displace(place)) {
+            recent.gone(line.passed()[0]);
             if line.queue.is_empty() {
                 self.backlogged.clear(slot.bit());
             }

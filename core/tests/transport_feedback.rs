@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use turnstile_core::port::flows::displaced;
+use turnstile_core::port::flows::Recent;
 use turnstile_core::transport::config::{Config, Resolved};
 use turnstile_core::transport::feedback::{Credit, Period};
 use turnstile_core::transport::jitter::{Due, Rng, NANO};
@@ -64,8 +64,11 @@ enum Drops {
     Fair,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Port {
+    recent: Recent,
+    /// How many tokens were queued.
+    came: u64,
     /// Flows, and the numbers of their tokens.
     queue: VecDeque<(usize, u64)>,
     /// When the next token may leave, in 1/NANO ns.
@@ -81,13 +84,22 @@ struct Model {
     events: BinaryHeap<Reverse<(u64, Event)>>,
 }
 
+impl Port {
+    const IDLE: Self = Self {
+        recent: Recent::NONE,
+        came: 0,
+        queue: VecDeque::new(),
+        free_at: 0,
+    };
+}
+
 impl Model {
     fn new(config: Config, (ports, drops): (usize, Drops), seed: u64) -> Self {
         Self {
             config: config.validate(None).unwrap(),
             rng: Rng::new(seed),
             flows: Vec::new(),
-            ports: vec![Port::default(); ports],
+            ports: vec![Port::IDLE; ports],
             drops,
             events: BinaryHeap::new(),
         }
@@ -154,22 +166,30 @@ impl Model {
                 self.events.push(Reverse(arrive));
             }
             Event::Arrive(n, sequence, port) => {
-                let Port { queue, free_at } = &mut self.ports[port];
+                let Port {
+                    recent,
+                    came,
+                    queue,
+                    free_at,
+                } = &mut self.ports[port];
                 if queue.len() > CAP {
                     let flows: Vec<_> = queue.iter().map(|(flow, _)| *flow as u64).collect();
-                    match displaced(&flows, n as u64) {
+                    match recent.displaced(&flows, flows.len() as u64, *came, n as u64) {
                         Some(place) if self.drops == Drops::Fair => queue.remove(place),
                         _ => return,
                     };
+                    *came -= 1;
+                    recent.gone(*came);
                 }
                 queue.push_back((n, sequence));
+                *came += 1;
                 if queue.len() == 1 {
                     let leave = (*free_at / NANO).max(now);
                     self.events.push(Reverse((leave, Event::Leave(port))));
                 }
             }
             Event::Leave(port) => {
-                let Port { queue, free_at } = &mut self.ports[port];
+                let Port { queue, free_at, .. } = &mut self.ports[port];
                 let (n, sequence) = queue.pop_front().unwrap();
                 *free_at = (*free_at).max(now * NANO) + self.config.speed.token_time;
                 if !queue.is_empty() {

@@ -105,6 +105,10 @@ pub(super) struct Line<Q> {
 pub(super) struct Aside {
     /// The caps.
     pub(super) cap: Amount,
+    /// Of tokens, how many may be queued now: no less than the cap, [`bursts`](super::bursts).
+    pub(super) lent: u64,
+    /// Each packet that comes is looked at.
+    pub(super) watched: bool,
     /// The most that was ever queued at once: of packets, and of bytes.
     most: Amount,
     /// What is queued beside it, in another line of the same band: no less than that.
@@ -156,6 +160,8 @@ impl Waits {
 impl Aside {
     pub(super) const EMPTY: Self = Self {
         cap: Amount::NONE,
+        lent: 0,
+        watched: false,
         most: Amount::NONE,
         beside: Amount::NONE,
         over_limit: Amount::NONE,
@@ -168,6 +174,15 @@ impl Aside {
         refused: 0,
         no_waits: 0,
     };
+
+    /// The caps, and what is lent.
+    fn bounds(&self) -> Amount {
+        let packets = self.cap.packets.max(self.lent);
+        Amount {
+            packets,
+            ..self.cap
+        }
+    }
 
     /// Packets that had been queued and were dropped.
     fn dropped(&self) -> u64 {
@@ -245,12 +260,17 @@ impl<Q: Queue> Line<Q> {
         Amount::NONE.with(meta).within(self.room)
     }
 
-    /// Makes room for the packet if the caps allow it. Then it is queued for certain.
+    /// Makes room for the packet if the caps allow it, or what is [lent](Aside::lent). Then it is
+    /// queued for certain.
     pub(super) fn make_room(&mut self, meta: &Meta) {
         let queued = self.queued().plus(self.aside.beside).with(meta);
-        if queued.within(self.aside.cap) {
+        if queued.within(self.aside.bounds()) {
             self.aside.most = self.aside.most.max(queued);
             self.set_room();
+            // It may be beyond the cap, and it was looked at.
+            if self.aside.lent != 0 {
+                self.room.packets = self.room.packets.max(queued.packets);
+            }
         }
     }
 
@@ -260,11 +280,14 @@ impl<Q: Queue> Line<Q> {
             cap, most, beside, ..
         } = self.aside;
         self.room = cap.min(most).less(beside);
+        if self.aside.watched {
+            self.room.packets = 0;
+        }
     }
 
     pub(super) fn is_over(&self) -> bool {
         let queued = self.queued().plus(self.aside.beside);
-        !queued.within(self.aside.cap)
+        !queued.within(self.aside.bounds())
     }
 
     #[inline]
@@ -387,6 +410,11 @@ impl<Q> Line<Q> {
         self.went.bytes
     }
 
+    /// How many packets came, and how many are no longer in the queue.
+    pub(super) fn passed(&self) -> [u64; 2] {
+        [self.came.packets, self.went.packets]
+    }
+
     /// What is queued.
     #[inline]
     pub(super) fn queued(&self) -> Amount {
@@ -457,6 +485,12 @@ impl Slot {
     #[inline]
     pub const fn is_token(self) -> bool {
         self.0.wrapping_sub(1) < Band::MAX_PRIORITIES as u32
+    }
+
+    /// Of a token's, the priority.
+    #[inline]
+    pub(super) const fn priority(self) -> usize {
+        self.0.wrapping_sub(1) as usize
     }
 
     /// Is it one of the data band's?

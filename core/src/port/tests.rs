@@ -2,6 +2,7 @@
 //! One rule per test, by hand. Long random runs against a model are in `tests/`.
 
 mod arrivals;
+mod bursts;
 mod early;
 mod flows;
 mod fresh;

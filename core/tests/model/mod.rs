@@ -178,12 +178,36 @@ struct Early {
     turned: HashMap<u64, u64>,
 }
 
+/// What is known of a token queue.
+#[derive(Clone)]
+struct Recent {
+    /// Whose tokens were queued last; of those that were dropped then, none.
+    flows: VecDeque<Option<u64>>,
+    /// How many came since.
+    came: u64,
+    /// Since when it is full, when the last token came, and for how long none came.
+    full: Option<(u64, u64, u64)>,
+    lent: u64,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self {
+            flows: vec![None; 32].into(),
+            came: 0,
+            full: None,
+            lent: 0,
+        }
+    }
+}
+
 pub(crate) struct Model {
     config: Config,
     /// The last speed that the device reported, bytes/s; 0: none.
     device: u64,
     queues: Vec<VecDeque<P>>,
     early: Early,
+    recent: Vec<Recent>,
     link: Option<Schedule>,
     group: Schedule,
     /// `None`: no bound.
@@ -213,6 +237,7 @@ impl Model {
             device,
             queues: vec![VecDeque::new(); Band::COUNT],
             early: Early::default(),
+            recent: vec![Recent::default(); Band::COUNT],
             link: None,
             group: Schedule::new(rates.tokens, 0, now),
             signals: None,
@@ -230,6 +255,10 @@ impl Model {
     fn set_rates(&mut self, now: u64) {
         let rates = rates(&self.config, self.device);
         let lag = rates.lag(self.config.jitter.0);
+        for recent in &mut self.recent {
+            recent.full = None;
+            recent.lent = rates.floors(self.config.jitter.0).0;
+        }
         self.group.change(rates.tokens, lag, now, 84);
         self.group.beyond = match self.config.tokens {
             Tokens::Share(_) => Some(rates.link),
@@ -297,8 +326,8 @@ impl Model {
         match band {
             Band::Signal => packets <= config.signal_limit.into(),
             Band::Token(p) if p < config.priorities => {
-                let (least, _) = rates(config, self.device).floors(config.jitter.0);
-                packets <= least.max(config.token_limit.into())
+                let lent = self.recent[band.index()].lent;
+                packets <= lent.max(config.token_limit.into())
             }
             Band::Data => bytes <= config.data_limit.into(),
             Band::Unscheduled => packets <= config.unscheduled.into(),
@@ -360,17 +389,30 @@ impl Model {
         head.is_some_and(|p| now - p.meta.enqueued.0 > self.expiry())
     }
 
-    /// Drops the oldest packet of the flow that has most of the first 32, if that is more than the
-    /// flow of the arriving one has; of flows that have as many, of the one whose is oldest.
+    /// Drops the oldest packet, of the first 32, of the flow that has most of the last 32 that were
+    /// queued, if that is more than the flow of the arriving one has; of flows that have as many,
+    /// of the one whose is oldest.
     fn displace(&mut self, band: Band, arriving: u64) {
         let first: Vec<u64> = self.queue(band).iter().take(32).map(|p| p.flow).collect();
+        let waiting = self.packets(band);
+        let recent = &mut self.recent[band.index()];
+        let fresh = match waiting {
+            ..=32 => recent.came as usize,
+            _ => first.len(),
+        };
+        for flow in &first[first.len().saturating_sub(fresh)..] {
+            recent.flows.pop_front();
+            recent.flows.push_back(Some(*flow));
+        }
+        recent.came = 0;
         let mut oldest: Vec<(usize, u64)> = Vec::new();
         for (place, flow) in first.iter().enumerate() {
             if oldest.iter().all(|(_, known)| known != flow) {
                 oldest.push((place, *flow));
             }
         }
-        let count = |flow: u64| first.iter().filter(|other| **other == flow).count();
+        let flows = &mut recent.flows;
+        let count = |flow: u64| flows.iter().filter(|other| **other == Some(flow)).count();
         // The first of the greatest: the last one by reversed places.
         let most = oldest
             .iter()
@@ -380,9 +422,38 @@ impl Model {
         // Where the arriving one's has as many as the greatest, others' are not more.
         if let Some((place, flow)) = most.filter(|(_, flow)| count(*flow) > count(arriving)) {
             assert_ne!(flow, arriving);
+            let mut latest = flows.iter_mut().rev();
+            let one = latest.find(|one| **one == Some(flow)).unwrap();
+            *one = None;
             let packet = self.queue(band).remove(place).unwrap();
             self.count_drop(&packet, band, DropCause::Displaced);
             self.drops.push((packet, band, DropCause::Displaced));
+        }
+    }
+
+    /// How many packets a token queue has room for, `more` than there are.
+    fn lend(&mut self, now: u64, band: Band, more: u64) {
+        let config = self.config;
+        let rates = rates(&config, self.device);
+        let queued = self.packets(band);
+        let late = now.saturating_sub(self.group.next());
+        let most = rates.floors(config.jitter.0).0;
+        let limit = u64::from(config.token_limit);
+        let recent = &mut self.recent[band.index()];
+        if rates.tokens.duration(84 * queued) <= late {
+            recent.full = None;
+        }
+        if let Some((_, came, gap)) = &mut recent.full {
+            *gap = (*gap - *gap / 256).max(now - *came);
+            *came = now;
+        }
+        if queued + more > limit {
+            let (since, _, gap) = *recent.full.get_or_insert((now, now, 0));
+            let due = u128::from(gap + late) * rates.tokens.bytes / (84 * rates.tokens.ns).max(1);
+            recent.lent = match now - since <= config.jitter.0 / 2 {
+                true => most.max(limit),
+                false => (limit + due as u64).min(most.max(limit)).max(queued),
+            };
         }
     }
 
@@ -428,10 +499,14 @@ impl Model {
         self.stats[band.index()].offered_bytes += len;
         let fits =
             |model: &Self| model.allowed(band, model.packets(band) + segs, model.bytes(band) + len);
+        if matches!(band, Band::Token(_)) {
+            self.lend(now, band, segs);
+        }
         if !fits(self) && matches!(band, Band::Token(_)) {
             while self.head_expired(band, now) {
                 self.drop_head(band, DropCause::Expired);
             }
+            self.lend(now, band, segs);
         }
         let fair = self.config.token_drop == TokenDrop::Fair;
         if !fits(self) && fair && segs == 1 && matches!(band, Band::Token(_)) {
@@ -446,6 +521,7 @@ impl Model {
             self.group.not_before(now);
         }
         packet.meta.enqueued = Nanos(now);
+        self.recent[band.index()].came += segs;
         match early {
             true => self.early.queue.push_back(packet),
             false => self.queue(band).push_back(packet),

@@ -125,8 +125,7 @@ fn join(feedback: u32, port: PortConfig, rate: u64, seed: u64) -> (usize, f64) {
 }
 
 /// ExpressPass section 3.1, figure 7: a second flow joins, and three round trips later both have
-/// their fair share within 10 %. At 10 Gbit/s that is four packets in each round trip, and a port
-/// with jitter has room for 72 tokens.
+/// their fair share within 10 %. At 10 Gbit/s that is four packets in each round trip.
 #[test]
 fn two_flows_share_fairly_within_three_round_trips() {
     const JOINS: u64 = 40;
@@ -134,7 +133,7 @@ fn two_flows_share_fairly_within_three_round_trips() {
     for (feedback, port, bounds) in [
         (uapi::FEEDBACK_MIDPOINT, PAPERS, [0.9, 0.95]),
         (uapi::FEEDBACK_WEIGHTED, PAPERS, [0.95, 0.95]),
-        (uapi::FEEDBACK_WEIGHTED, shipped, [0.8, 0.95]),
+        (uapi::FEEDBACK_WEIGHTED, shipped, [0.95, 0.95]),
     ] {
         for (rate, bound) in [G10, G100].into_iter().zip(bounds) {
             let joins = if rate == G10 { JOINS } else { JOINS / 4 };
@@ -260,13 +259,13 @@ fn least(option: u32, port: PortConfig, pairs: usize, seeds: u64) -> [f64; 3] {
     least
 }
 
-/// Flows share a link fairly over a millisecond, as long as the port's queue has room for a token
-/// of each. The option `fairness` is for ports that drop what arrives last.
+/// Flows share a link fairly over a millisecond, in which each of 32 has 25 packets. The option
+/// `fairness` is for ports that drop what arrives last.
 #[test]
 fn few_flows_share_a_link_fairly() {
     for (port, flows, bound) in [
-        (PAPERS, [2, 4, 8], 0.98),
-        (PortConfig::DEFAULT, [4, 8, 32], 0.95),
+        (PAPERS, [2, 8, 32], 0.98),
+        (PortConfig::DEFAULT, [2, 8, 32], 0.98),
     ] {
         for pairs in flows {
             for option in [0, Config::DEFAULT.fairness] {
@@ -389,9 +388,7 @@ fn a_parking_lot_is_used_well_and_shared_fairly() {
                     "{name}, jitter {jitter:?}, {links} links: {used:.3} (paper: {paper}), over \
                      all {soon:.3}, {later:.3}"
                 );
-                assert!(used >= paper && later >= 0.4);
-                // The first round trips of all, and of a port with jitter the longer queue.
-                assert!(soon >= if jitter == Nanos::ZERO { 0.4 } else { 0.36 });
+                assert!(used >= paper && soon >= 0.4 && later >= 0.4);
             }
         }
     }

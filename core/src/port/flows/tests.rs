@@ -21,7 +21,42 @@ fn the_flow_with_most_gives_its_oldest() {
         (&[0, 0, 0], 0, None),
         (&[], 1, None),
     ] {
-        assert_eq!(displaced(queued, new), place, "{new} to {queued:?}");
+        let all = queued.len() as u64;
+        let mut recent = Recent::NONE;
+        assert_eq!(
+            recent.displaced(queued, all, all, new),
+            place,
+            "{new} to {queued:?}"
+        );
+    }
+}
+
+/// Of flows that have as many tokens in the queue, the one that had most lately gives.
+#[test]
+fn what_has_left_counts() {
+    let mut recent = Recent::NONE;
+    assert_eq!(recent.displaced(&[1, 2, 2, 2], 4, 4, 2), None);
+    // Three of the second flow's have left, and others have come.
+    assert_eq!(recent.displaced(&[2, 1, 3, 4], 4, 7, 5), Some(0));
+    recent.gone(6);
+    // Not the one that was displaced, and the new one is queued.
+    assert_eq!(recent.displaced(&[1, 3, 4, 5], 4, 7, 2), None);
+    // What came before the last 32 does not.
+    for turn in 0..8 {
+        let queued = [6, 7, 8, 9].map(|flow| flow + 4 * turn);
+        assert_eq!(recent.displaced(&queued, 4, 11 + 4 * turn, queued[0]), None);
+    }
+    assert_eq!(recent.displaced(&[2, 34], 2, 41, 50), Some(1));
+}
+
+/// Of a queue of which the end cannot be seen, only what can counts.
+#[test]
+fn of_a_long_queue_the_head_counts() {
+    let mut recent = Recent::NONE;
+    let queued: Vec<Flow> = (1..=LOOKS as u64).collect();
+    for came in [100, 101, 140] {
+        assert_eq!(recent.displaced(&queued, 100, came, 200), Some(0));
+        assert_eq!(recent.displaced(&queued, 100, came, 1), None);
     }
 }
 
