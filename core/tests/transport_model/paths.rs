@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Long paths, and those that become longer under way.
 
+use turnstile_core::port::config::{Config as PortConfig, Expiry, Tokens};
 use turnstile_core::transport::config::Config;
 use turnstile_core::transport::host::{OutId, Outgoing};
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::uapi;
 
 use super::crossing::assert_clean;
-use super::topology::star;
+use super::topology::{host_port, star, PAPERS};
 use super::*;
 
 const MS: u64 = 1_000_000;
@@ -106,4 +107,38 @@ fn a_stream_on_a_long_path_keeps_up_with_its_writer() {
             "{policy}: {last} ns, {tokens}"
         );
     }
+}
+
+/// What carries tokens as they come, and data slowly, with much room for it, as a tunnel that
+/// encrypts on a slow machine does: answers wait there for far longer than a sender takes for
+/// lost, with more tokens on their way than a message remembers.
+#[test]
+fn a_path_whose_answers_come_far_too_late_is_learnt() {
+    const SLOW: u64 = 500_000;
+    let fast = link(10 * G1, 5_000);
+    let mut network = Network::new(1, Box::new(|from, to| vec![2 * from, 2 * to + 1]));
+    let config = Config::DEFAULT.validate(Some(fast.rate)).unwrap();
+    let tunnel = PortConfig {
+        tokens: Tokens::Share(500_000_000),
+        token_limit: 1024,
+        token_expiry: Expiry::Off,
+        data_limit: 64 << 20,
+        ..PAPERS
+    };
+    for _ in 0..2 {
+        network.host(&config, false);
+        network.node(host_port(), fast);
+        network.node(tunnel, link(SLOW, 5_000));
+    }
+    let begin = network.now + 1000;
+    let length = 3_000_000;
+    let it = network.send_at(begin, 0, 1, length);
+    network.run_to_the_end(begin + 60_000 * MS);
+    let stats = network.endpoint(1).stats();
+    let [tokens, data] = [Counter::TokenSent, Counter::DataReceived].map(|c| stats.get(c));
+    let took = network.registry.messages[it].delivered.map(|at| at - begin);
+    println!("{took:?} ns, {tokens} tokens for {data} packets");
+    assert_clean(&mut network, 2);
+    let alone = u64::from(length) * 1_000_000_000 / SLOW;
+    assert!(took.unwrap() < 2 * alone && data < 2100);
 }
