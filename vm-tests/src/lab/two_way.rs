@@ -9,7 +9,9 @@ use turnstile_test_protocol::lab::Table;
 use super::report::number;
 use super::{Experiment, Lab};
 use crate::clock;
-use crate::scenario::{data_sent, delay_for, Carrier, Queues, Seen, FULL_PAYLOAD, FULL_WIRE};
+use crate::scenario::{
+    data_sent, delay_for, Carrier, Queues, Seen, FULL_PAYLOAD, FULL_WIRE, SHIPPED,
+};
 use crate::topology::{Fabric, Link, Plan};
 use crate::traffic::messages::{places, poisson, Done, Hosts, Message, WEB_SEARCH};
 
@@ -60,7 +62,7 @@ fn send(
     family: &str,
     lasts: Option<Duration>,
 ) -> Result<(Vec<Done>, Seen, Option<f64>)> {
-    let queues = Queues::Tokens(String::new());
+    let queues = Queues::Tokens(SHIPPED.into());
     Carrier::Turnstile(String::new()).configure(fabric)?;
     queues.apply(fabric)?;
     let sockets = match family {
