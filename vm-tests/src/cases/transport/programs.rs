@@ -18,13 +18,15 @@ use super::support::{
     addresses, configure_all, hosts, pair, read_once, ready, receiver, refused, same, send_once,
     socket, unbound, wait_for, PORT,
 };
-use crate::harness::{Case, Ctx, Need};
+use crate::harness::{Case, Ctx, Need, MUCH_WORK};
 use crate::netns::Netns;
 use crate::topology::{Builder, Host, Net};
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/programs/clients-that-do-not-read", do_not_read).timeout_s(300),
-    Case::new("transport/programs/a-network-that-does-not-read", network).timeout_s(300),
+    Case::new("transport/programs/a-network-that-does-not-read", network)
+        .needs(MUCH_WORK)
+        .timeout_s(300),
     Case::new("transport/programs/edges-beside-them", edges).timeout_s(120),
     Case::new("transport/programs/a-call-that-times-out", timed_out).timeout_s(120),
     Case::new("transport/programs/no-place-is-no-news", no_place)

@@ -15,7 +15,7 @@ use super::support::{
     addresses, configure, configure_all, delivered, nothing_more, pair, receiver, sender, POLICIES,
 };
 use crate::cmd::json;
-use crate::harness::{Case, Ctx, Need};
+use crate::harness::{Case, Ctx, Need, MUCH_WORK};
 use crate::netns::Netns;
 use crate::pcap::{Capture, Captured};
 use crate::topology::Net;
@@ -32,7 +32,9 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/sealed/rotation", rotation).timeout_s(120),
     Case::new("transport/sealed/sockets", sockets),
     Case::new("transport/sealed/refused", refused),
-    Case::new("transport/sealed/on-path", attacks::on_path).timeout_s(300),
+    Case::new("transport/sealed/on-path", attacks::on_path)
+        .needs(MUCH_WORK)
+        .timeout_s(300),
     Case::new("transport/sealed/downgrade", attacks::downgrade),
     Case::new("transport/sealed/keys-go", keys::going).timeout_s(120),
     Case::new("transport/sealed/two-keys", keys::two),

@@ -23,7 +23,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
         .timeout_s(3000),
     // Under KASAN, what looks at the flood takes minutes.
     Case::new("transport/hostile/flood", flood::run)
-        .needs(&[Need::Speed])
+        .needs(&[Need::VirtualTime, Need::Speed])
         .timeout_s(3000),
     Case::new("transport/hostile/known-name", named::run).timeout_s(300),
     // It compares times, and takes more than a minute under KASAN.
