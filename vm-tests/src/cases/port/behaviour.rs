@@ -6,12 +6,13 @@
 //! then does not look like a port that does: a pacing interval is 13 ms, a token expires after 104
 //! ms, and the port makes up for as much lateness.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{ensure, Result};
 
 use crate::cases::support::{within, Bottleneck, TOKEN_SHARE};
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, Need};
 use crate::tool::Tool;
 use crate::traffic::{Flow, Packet, Sink, Source};
 
@@ -29,6 +30,9 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("behaviour/expiry", expiry),
     Case::new("behaviour/token-limit", token_limit),
     Case::new("behaviour/bursts", bursts).timeout_s(120),
+    Case::new("behaviour/overload-that-lasts", overload)
+        .needs(&[Need::VirtualTime])
+        .timeout_s(120),
     Case::new("behaviour/unscheduled-holds-one", unscheduled_holds_one),
     Case::new("behaviour/unscheduled-off", unscheduled_off),
     Case::new("behaviour/signals-first", signals_first),
@@ -304,6 +308,53 @@ fn token_limit(_: &mut Ctx) -> Result<()> {
             "token-limit {limit}: {} queued at most",
             class.get("max-packets")
         );
+    }
+    Ok(())
+}
+
+/// With jitter a queue has room for a burst, and no more than its limit where twice as many tokens
+/// come as leave; then for a burst again.
+fn overload(ctx: &mut Ctx) -> Result<()> {
+    /// A poll, and what falls due in 10 ms.
+    const ROOM: u64 = 64 + 8;
+    /// Of the group, an interval of 1.2976 ms.
+    const PER_S: f64 = 770.7;
+    let bottleneck = Bottleneck::new()?;
+    let class = || -> Result<_> {
+        let classes = bottleneck.classes()?;
+        classes["1:12"].check()?;
+        Ok(["queued", "over-limit", "max-packets"].map(|name| classes["1:12"].get(name)))
+    };
+    for (tool, v6) in [(Tool::Tc, false), (Tool::Turnstile, true)] {
+        bottleneck.port(tool, "link 10mbit token-expiry off jitter 10ms")?;
+        let host = &bottleneck.net.hosts[2];
+        let to: IpAddr = if v6 { host.v6.into() } else { host.v4.into() };
+        let flow = || Flow::new(Packet::Token(2).stream(), Packet::Token(2), to);
+        let ns = &bottleneck.net.hosts[0].ns;
+        let mut lost = 0;
+        for round in 0..3 {
+            Source::run(ns, vec![flow().burst(ROOM)])?;
+            let [queued, over, longest] = class()?;
+            ensure!(
+                queued >= ROOM - 1 && over == lost && longest <= ROOM,
+                "round {round}: {queued} queued, {over} dropped, {longest} at most"
+            );
+            std::thread::sleep(Duration::from_millis(200));
+            let all = flow().packets_per_s(2.0 * PER_S);
+            Source::run(ns, vec![all.window(Duration::ZERO, Duration::from_secs(1))])?;
+            let [queued, over, _] = class()?;
+            ctx.note(format!(
+                "round {round}: {queued} queued, {} dropped",
+                over - lost
+            ));
+            ensure!(
+                (7..=10).contains(&queued),
+                "{queued} queued, and the limit is 8"
+            );
+            ensure!((over - lost).abs_diff(770) < 20, "{} dropped", over - lost);
+            lost = over;
+            std::thread::sleep(Duration::from_millis(200));
+        }
     }
     Ok(())
 }
