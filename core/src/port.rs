@@ -621,8 +621,14 @@ impl<Q: Queue> Port<Q> {
             slot => slot,
         };
         self.look_beside();
+        // The flow, where it counts whose tokens are queued.
+        let mut flow = None;
         if slot.is_token() {
+            self.note_arrival(now, slot, &meta);
             self.lend_room(now, slot, &meta);
+            if self.config.token_drop == TokenDrop::Fair && self.line_mut(slot).aside.watched {
+                flow = Some(packet.flow(self.markers.ethernet()));
+            }
         }
         // There may be room, but more has never been queued.
         let line = self.line_mut(slot);
@@ -630,13 +636,16 @@ impl<Q: Queue> Port<Q> {
         if slot.is_token() && !line.has_room(&meta) {
             self.drop_expired(now, slot, sink);
             self.lend_room(now, slot, &meta);
-            self.line_mut(slot).make_room(&meta);
-            let fair = self.config.token_drop == TokenDrop::Fair;
             let line = self.line_mut(slot);
-            if fair && !line.has_room(&meta) && meta.segs == 1 {
-                self.displace(slot, &packet, sink);
+            line.make_room(&meta);
+            let full = !line.has_room(&meta) && meta.segs == 1;
+            if let Some(flow) = flow.filter(|_| full) {
+                self.displace(slot, flow, sink);
                 self.line_mut(slot).make_room(&meta);
             }
+        }
+        if flow.is_some() {
+            self.look_at_flows(slot);
         }
         let queued = self.try_enqueue(now, slot, packet);
         if slot == Slot::EARLY {
@@ -647,7 +656,15 @@ impl<Q: Queue> Port<Q> {
             self.line_mut(slot).set_room();
         }
         match queued {
-            Ok(()) => Enqueue::Queued,
+            Ok(()) => {
+                if let Some(flow) = flow {
+                    let came = self.line_mut(slot).passed()[0];
+                    if let Some(Beside { recent, .. }) = self.beside.get_mut(slot.priority()) {
+                        recent.queued(flow, came);
+                    }
+                }
+                Enqueue::Queued
+            }
             Err(packet) => {
                 self.line_mut(slot).aside.refused_full(&meta);
                 sink.dropped(packet, slot.band(), DropCause::OverLimit);
@@ -656,25 +673,40 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
-    /// A token arrives at a full queue: one of another [flow](flows) may have to go for it. Nothing
-    /// is [fresh](Port::try_enqueue_fresh).
-    fn displace(&mut self, slot: Slot, packet: &Q::Packet, sink: &mut impl Sink<Q::Packet>) {
+    /// Whose the tokens are that were queued since that was noted last.
+    fn look_at_flows(&mut self, slot: Slot) {
         let ethernet = self.markers.ethernet();
         let line = &mut self.lines[slot.index()];
-        let mut seen = [0; flows::LOOKS];
-        let looked = line.queue.flows(ethernet, &mut seen);
-        let Some(queued) = seen.get(..looked) else {
-            return;
-        };
         let [came, went] = line.passed();
         let Some(Beside { recent, .. }) = self.beside.get_mut(slot.priority()) else {
             return;
         };
-        let waiting = came.wrapping_sub(went);
-        let place = recent.displaced(queued, waiting, came, packet.flow(ethernet));
+        if !recent.is_current(came) {
+            let mut seen = [0; flows::LOOKS];
+            let looked = line.queue.flows(ethernet, &mut seen);
+            let queued = seen.get(..looked).unwrap_or(&[]);
+            recent.look(queued, came.wrapping_sub(went), came);
+        }
+    }
+
+    /// A token of a [flow](flows) arrives at a full queue: one of another may have to go for it.
+    /// Nothing is [fresh](Port::try_enqueue_fresh).
+    fn displace(&mut self, slot: Slot, flow: flows::Flow, sink: &mut impl Sink<Q::Packet>) {
+        self.look_at_flows(slot);
+        let ethernet = self.markers.ethernet();
         let line = &mut self.lines[slot.index()];
-        if let Some(packet) = place.and_then(|place| line.displace(place)) {
-            recent.gone(line.passed()[0]);
+        let Some(Beside { recent, .. }) = self.beside.get_mut(slot.priority()) else {
+            return;
+        };
+        let mut seen = [0; flows::LOOKS];
+        let looked = line.queue.flows(ethernet, &mut seen);
+        let queued = seen.get(..looked).unwrap_or(&[]);
+        let Some(place) = recent.displaced(queued, flow) else {
+            return;
+        };
+        let whose = queued.get(place).copied().unwrap_or(0);
+        if let Some(packet) = line.displace(place) {
+            recent.gone(whose, line.passed()[0]);
             if line.queue.is_empty() {
                 self.backlogged.clear(slot.bit());
             }

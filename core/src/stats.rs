@@ -20,7 +20,7 @@ pub struct BandStats {
     /// Bytes that left.
     pub sent_bytes: u64,
     /// Packets dropped because one arrived when the queue was at its cap: that one, or of tokens
-    /// one of the flow that had most there.
+    /// one of the flow that had most lately.
     pub over_limit: u64,
     /// Tokens dropped because they had waited longer than the expiry.
     pub expired: u64,

@@ -174,12 +174,14 @@ impl Model {
                 } = &mut self.ports[port];
                 if queue.len() > CAP {
                     let flows: Vec<_> = queue.iter().map(|(flow, _)| *flow as u64).collect();
-                    match recent.displaced(&flows, flows.len() as u64, *came, n as u64) {
-                        Some(place) if self.drops == Drops::Fair => queue.remove(place),
+                    recent.look(&flows, flows.len() as u64, *came);
+                    let place = match recent.displaced(&flows, n as u64) {
+                        Some(place) if self.drops == Drops::Fair => place,
                         _ => return,
                     };
+                    queue.remove(place);
                     *came -= 1;
-                    recent.gone(*came);
+                    recent.gone(flows[place], *came);
                 }
                 queue.push_back((n, sequence));
                 *came += 1;

@@ -5,49 +5,92 @@
 //! to have room for many more than the papers' eight (`jitter`). A port that is asked for more than
 //! its link carries would keep all of that full. Then each token waits there for a hundred
 //! microseconds, in some ports and not in others, and what it asks for comes with what later tokens
-//! of other paths ask for: more at once than a usual port has room for. So a queue has that room
-//! for bursts only, which last for half of the jitter at most. A queue that has been at its
-//! `token-limit` for longer holds no more than that, and what leaves while none come: as many as
-//! fall due in the longest time for which none came, and those that are due and have not left, as
-//! the machine is late. That is so until it is empty, or would be if tokens left when they are due.
+//! of other paths ask for: more at once than a usual port has room for.
 //!
-//! Nothing is noted before a queue is full, as long as speed counts. From then on each token that
-//! arrives is looked at, until one finds the queue empty.
+//! So the room beyond `token-limit` is for bursts, whether the port is overloaded or not. There is
+//! as much of it as
+//!
+//! - tokens have come in bursts, close together and many in a row, of which a quarter of what could
+//!   have left since is forgotten: while a burst drains others may come, beside what comes evenly;
+//! - tokens fall due in the longest time for which none came, of which half of the time since is
+//!   forgotten, so that the port is not without one;
+//! - tokens are due and have not left, as the machine is late.
+//!
+//! What comes evenly finds none, however much it is. Nothing is noted before a queue is full, as
+//! long as speed counts. From then on each token that arrives is looked at, until one finds the
+//! queue empty, or such that it would be if tokens left when they are due.
 
 use super::{Port, Slot};
 use crate::port::band::Band;
 use crate::port::config::TOKEN_WIRE_LEN;
 use crate::port::flows::Recent;
 use crate::queue::{Meta, Queue};
-use crate::units::Nanos;
+use crate::units::{Nanos, Rate};
+
+/// Tokens that come within this part of an interval of one another are of a burst.
+const PART: u64 = 4;
+/// If they are so many in a row: fewer come so by chance, of many flows.
+const ROW: u32 = 12;
+/// Bits: a burst is forgotten in this part of the time that passes.
+const FADES: u32 = 2;
 
 /// What is kept of a token queue beside its [`Line`](super::line::Line).
 #[derive(Debug)]
 pub(super) struct Beside {
-    /// From when it was full until it is empty.
-    full: Option<Full>,
+    /// When the last token came that was looked at.
+    came: Nanos,
+    /// How many came close together, up to then.
+    row: u32,
+    /// The time that tokens of bursts take, less a quarter of the time since.
+    bursts: Nanos,
+    /// The longest time for which none came, less half of the time since.
+    gap: Nanos,
     /// Whose tokens came last.
     pub(super) recent: Recent,
 }
 
 impl Beside {
     pub(super) const NONE: Self = Self {
-        full: None,
+        came: Nanos::ZERO,
+        row: 0,
+        bursts: Nanos::ZERO,
+        gap: Nanos::ZERO,
         recent: Recent::NONE,
     };
-}
 
-#[derive(Clone, Copy, Debug)]
-struct Full {
-    since: Nanos,
-    /// When the last token came.
-    came: Nanos,
-    /// The longest time for which none came, and what was longer and is forgotten little by little.
-    gap: Nanos,
-}
+    /// A token comes, and time passes.
+    fn pass(&mut self, now: Nanos) -> Nanos {
+        let elapsed = now - self.came;
+        self.came = now;
+        self.gap = self.gap - Nanos(elapsed.0 >> 1);
+        self.bursts = self.bursts - Nanos(elapsed.0 >> FADES);
+        elapsed
+    }
 
-/// 2 to this tokens are remembered.
-const MEMORY: u32 = 8;
+    /// Nobody has looked at those that are queued, which take `queued`, since the first came
+    /// `since` ago.
+    fn first(&mut self, since: Nanos, queued: Nanos) {
+        self.row = 0;
+        if since.0.saturating_mul(PART) < queued.0 {
+            self.row = ROW;
+            self.bursts = Nanos(self.bursts.0.saturating_add(queued.0));
+        }
+    }
+
+    /// A token comes `elapsed` after the one before, where each takes `interval`.
+    fn next(&mut self, elapsed: Nanos, interval: Nanos) {
+        self.gap = self.gap.max(elapsed);
+        self.row = match elapsed.0.saturating_mul(PART) < interval.0 {
+            true => self.row.saturating_add(1),
+            false => 0,
+        };
+        if self.row >= ROW {
+            let row = if self.row == ROW { ROW } else { 1 };
+            let all = interval.0.saturating_mul(row.into());
+            self.bursts = Nanos(self.bursts.0.saturating_add(all));
+        }
+    }
+}
 
 impl<Q: Queue> Port<Q> {
     /// Token queues hold so many packets at most; none is looked at.
@@ -62,49 +105,75 @@ impl<Q: Queue> Port<Q> {
             let aside = &mut self.line_mut(Slot::new(priority)).aside;
             (aside.lent, aside.watched) = (lent, false);
         }
-        for beside in &mut self.beside {
-            beside.full = None;
+    }
+
+    /// A token arrives for the queue of `slot`, and there may be no room: once for each.
+    pub(super) fn note_arrival(&mut self, now: Nanos, slot: Slot, meta: &Meta) {
+        self.settle(now);
+        let late = self.late(now);
+        let most = self.time_of(self.resolved.token_limit.into());
+        let queued = self.line_mut(slot).queued().packets;
+        let all = self.time_of(queued);
+        let interval = self.resolved.interval;
+        let line = &mut self.lines[slot.index()];
+        let Some(beside) = self.beside.get_mut(slot.priority()) else {
+            return;
+        };
+        let within = queued.saturating_add(meta.segs.into()) <= line.aside.cap.packets;
+        if within && !line.aside.watched {
+            return;
+        }
+        let elapsed = beside.pass(now);
+        match line.queue.front() {
+            _ if line.aside.watched => beside.next(elapsed, interval),
+            Some(head) => beside.first(now - head.enqueued, all),
+            None => {}
+        }
+        beside.gap = beside.gap.min(most);
+        beside.bursts = beside.bursts.min(most);
+        // It is empty, or would be if all had left when they were due.
+        if within && all <= late {
+            line.aside.watched = false;
         }
     }
 
-    /// A token arrives for the queue of `slot`, and there may be no room: says how much there is.
+    /// Says how much room there is for the token that has just arrived.
     pub(super) fn lend_room(&mut self, now: Nanos, slot: Slot, meta: &Meta) {
-        let late = now - self.group.next();
-        let rate = self.resolved.token_rate;
+        let late = self.late(now);
         let most = u64::from(self.resolved.token_limit);
-        // The other half is for leaving late.
-        let burst = Nanos(self.config.jitter.0 / 2);
+        let rate = self.resolved.token_rate;
+        let row = self.beside.get(slot.priority()).map_or(0, |it| it.row);
+        let row = self.time_of(if row < ROW { row.into() } else { 0 });
         let line = &mut self.lines[slot.index()];
-        let Some(Beside { full, .. }) = self.beside.get_mut(slot.priority()) else {
+        let (queued, limit) = (line.queued().packets, line.aside.cap.packets);
+        if queued.saturating_add(meta.segs.into()) <= limit {
+            return;
+        }
+        let Some(Beside { bursts, gap, .. }) = self.beside.get(slot.priority()) else {
             return;
         };
-        let [came, went] = line.passed();
-        let queued = came.wrapping_sub(went);
-        let bytes = u32::try_from(queued).map_or(u32::MAX, |n| n.saturating_mul(TOKEN_WIRE_LEN));
-        // It is empty, or would be if all had left when they were due.
-        if rate.duration(bytes) <= late {
-            *full = None;
+        let due = rate.bytes_of(rate.volume_in(*bursts + row + *gap + late));
+        let room = limit.saturating_add(due / u64::from(TOKEN_WIRE_LEN));
+        line.aside.lent = match rate == Rate::UNLIMITED {
+            // All are due.
+            true => most,
+            false => room.min(most).max(queued),
+        };
+        line.aside.watched = true;
+    }
+
+    /// By how much the group is late.
+    fn late(&self, now: Nanos) -> Nanos {
+        match self.backlogged.tokens() {
+            true => now - self.group.next(),
+            false => Nanos::ZERO,
         }
-        if let Some(full) = full {
-            let kept = full.gap.0.saturating_sub(full.gap.0 >> MEMORY);
-            full.gap = (now - full.came).max(Nanos(kept));
-            full.came = now;
-        }
-        let limit = line.aside.cap.packets;
-        if queued.saturating_add(meta.segs.into()) > limit {
-            let full = full.get_or_insert(Full {
-                since: now,
-                came: now,
-                gap: Nanos::ZERO,
-            });
-            line.aside.lent = if now - full.since <= burst {
-                most
-            } else {
-                let due = rate.bytes_of(rate.volume_in(full.gap + late));
-                let due = due / u64::from(TOKEN_WIRE_LEN);
-                limit.saturating_add(due).min(most).max(queued)
-            };
-        }
-        line.aside.watched = full.is_some();
+    }
+
+    /// How long so many tokens of 84 bytes take.
+    fn time_of(&self, tokens: u64) -> Nanos {
+        let bytes = tokens.saturating_mul(TOKEN_WIRE_LEN.into());
+        let rate = self.resolved.token_rate;
+        rate.duration(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 }

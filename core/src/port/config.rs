@@ -80,12 +80,12 @@ options! {
         ).from("TOP section 3.1, rule R2; eight pacing times per hop: section 4.3");
 
     /// Which token goes when one arrives at a full token queue. fair: of the flow (addresses and
-    /// ports) that has most of the last 32 that were queued, the oldest. Who asks for no more than
+    /// ports) that has most of the last 128 that were queued, the oldest. Who asks for no more than
     /// its part of the link then loses nothing, and a flow over several links gets what others get.
     /// last: the one that arrives, as in the papers; flows over several links starve.
     token_drop: TokenDrop = TokenDrop::Fair, TOKEN_DROP "token-drop"
         Opt::choice(&["fair", "last"])
-            .from("longest queue drop, as shared buffers have it; ExpressPass section 3.1 (last)");
+            .from("longest queue drop, as shared buffers have it; ExpressPass section 2.2 (last)");
 
     /// Whether tokens go before data or after it. With data-first, a token that is due lets one
     /// data packet pass, and no more, so that data which fills the link leaves tokens their share:
@@ -164,13 +164,13 @@ options! {
     /// tokens' rate, the port lets each token queue hold at least 64 tokens (what one poll of a
     /// device hands over) and those that fall due within TIME, does not let a token expire before
     /// such a queue could have been sent, and makes up for lateness of eight intervals (of two
-    /// frames and a token, if that is longer) and TIME. Where more tokens come than may leave, so
-    /// that a queue is at token-limit for longer than half of TIME, it holds no more than that
-    /// limit and what bursts and lateness ask for, until it is empty. TIME is for tokens that come
-    /// late and for leaving late, together. A smaller token-limit or token-expiry is raised to
-    /// that: statistics have what is in force. Raise it where tokens are lost on an otherwise idle
-    /// path; larger queues and bursts are what it costs. With 0 nothing is raised: for machines
-    /// that are never late, and for the papers' bounds on queues.
+    /// frames and a token, if that is longer) and TIME. What is beyond token-limit is for bursts,
+    /// long ones or close together, and for lateness: tokens that come evenly find no room there,
+    /// however many they are. TIME is for tokens that come late and for leaving late, together. A
+    /// smaller token-limit or token-expiry is raised to that: statistics have what is in force.
+    /// Raise it where tokens are lost on an otherwise idle path; larger queues and bursts are what
+    /// it costs. With 0 nothing is raised: for machines that are never late, and for the papers'
+    /// bounds on queues.
     jitter: Nanos = Nanos(50_000), JITTER "jitter"
         Opt::number(Range::new(0, 10_000_000, Unit::Time))
             .from("one poll: NAPI's budget; 0: TOP section 4.3 counts eight intervals of jitter");

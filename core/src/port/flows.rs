@@ -11,7 +11,7 @@
 //! *longest queue drop* of shared buffers; but as a port may hold few tokens, those that have left
 //! count, too.
 //!
-//! ExpressPass (section 3.1) drops what arrives last, and asks for a little jitter between tokens
+//! ExpressPass (section 2.2) drops what arrives last, and asks for a little jitter between tokens
 //! for fairness; `core/tests/transport_feedback.rs` compares the two. The option `token-drop last`
 //! has it so.
 
@@ -23,8 +23,7 @@ use crate::port::classify::{ethertype, ipv4_carried, ipv6_carried, untagged, Car
 /// 0: unknown; never [`Flow::MAX`].
 pub type Flow = u64;
 
-/// So many packets of a full queue are looked at, from its head on, and of those that were queued
-/// last so many are remembered.
+/// So many packets of a full queue are looked at, from its head on.
 pub const LOOKS: usize = 32;
 
 /// The flow of a packet. The last two arguments are those of
@@ -63,38 +62,46 @@ fn mix(word: u64) -> u64 {
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// Whose the tokens are that a queue took last. Of a queue of eight alone most flows would be seen
-/// to have one token, whatever their rates.
+/// So many of the tokens that were queued last are remembered: two polls of a device. Who comes a
+/// poll at a time would else seem to have more than one that is always there.
+pub const KEPT: usize = 128;
+
+/// Whose the tokens are that a queue took last. Of those that wait alone, eight as a rule, most
+/// flows would be seen to have one, whatever their rates.
 #[derive(Clone, Copy, Debug)]
 pub struct Recent {
-    flows: [Flow; LOOKS],
+    /// Names of flows.
+    flows: [Name; KEPT],
+    /// By a part of the name: how many there are.
+    counts: [u8; PARTS],
     /// The place of the oldest.
     next: usize,
     /// How many had been queued, ever, when they were looked at last.
     came: u64,
 }
 
+/// A short name of a flow; 0 is nobody's. Two flows have the same one in 65535 times.
+type Name = u16;
+
+const PARTS: usize = 128;
+
+fn name(flow: Flow) -> Name {
+    ((flow % 0xffff) as Name).wrapping_add(1)
+}
+
 impl Recent {
     /// Of no token.
     pub const NONE: Self = Self {
-        flows: [NOBODY; LOOKS],
+        flows: [0; KEPT],
+        counts: [0; PARTS],
         next: 0,
         came: 0,
     };
 
-    /// Which of the packets at the head of a full queue goes when one of the flow `new` arrives, by
-    /// their flows: the oldest of the flow that has most of what was queued last. `None`: the new
-    /// one, of a flow that has more than any other would.
-    ///
-    /// There are `waiting` packets in the queue, and `came` have been queued, ever. If one goes,
-    /// tell [`Recent::gone`].
-    pub fn displaced(
-        &mut self,
-        queued: &[Flow],
-        waiting: u64,
-        came: u64,
-        new: Flow,
-    ) -> Option<usize> {
+    /// Tokens may have been queued since that nobody looked at: notes those that are still there,
+    /// of which `queued` are the first, by their flows. There are `waiting` packets in the queue,
+    /// and `came` have been queued, ever.
+    pub fn look(&mut self, queued: &[Flow], waiting: u64, came: u64) {
         let fresh = match waiting > LOOKS as u64 {
             // The latest cannot be seen.
             true => queued.len(),
@@ -105,45 +112,31 @@ impl Recent {
             self.note(flow);
         }
         self.came = came;
-        let place = self.most(queued, new);
-        if let Some(&flow) = place.and_then(|place| queued.get(place)) {
-            // As if it had never been queued.
-            let (later, earlier) = self.flows.split_at_mut(self.next.min(LOOKS));
-            let mut all = later.iter_mut().rev().chain(earlier.iter_mut().rev());
-            if let Some(one) = all.find(|one| **one == flow) {
-                *one = NOBODY;
-            }
-        }
-        place
     }
 
-    /// The packet that [`Recent::displaced`] told of has gone; without it, `came` have been queued.
-    pub fn gone(&mut self, came: u64) {
+    /// Is there nothing to [look](Recent::look) at, after `came` were queued?
+    pub fn is_current(&self, came: u64) -> bool {
+        self.came == came
+    }
+
+    /// A token of this flow was queued, after which `came` have been.
+    pub fn queued(&mut self, flow: Flow, came: u64) {
+        self.note(flow);
         self.came = came;
     }
 
-    fn note(&mut self, flow: Flow) {
-        if let Some(oldest) = self.flows.get_mut(self.next) {
-            *oldest = flow;
-        }
-        self.next = self.next.wrapping_add(1) % LOOKS;
-    }
-
-    /// The place of the oldest packet of the flow that has most, if it has more than `new`.
-    fn most(&self, queued: &[Flow], new: Flow) -> Option<usize> {
-        // Of flows by some of their bits: no flow has more.
-        const BITS: usize = 64;
-        let mut at_most = [0_u8; BITS];
-        for &flow in &self.flows {
-            if let Some(count) = at_most.get_mut(flow as usize % BITS) {
-                *count = count.wrapping_add(1);
-            }
-        }
+    /// Which of the packets at the head of a full queue goes when one of the flow `new` arrives, by
+    /// their flows: the oldest of the flow that has most of what was queued last. `None`: the new
+    /// one, of a flow that has more than any other would. If one goes, tell [`Recent::gone`].
+    pub fn displaced(&self, queued: &[Flow], new: Flow) -> Option<usize> {
+        let new = name(new);
         let mut most = self.count(new);
         let mut place = None;
         let mut index: usize = 0;
-        for &flow in queued {
-            let at_most = at_most.get(flow as usize % BITS).copied().unwrap_or(0);
+        for &flow in queued.iter().take(LOOKS) {
+            let flow = name(flow);
+            // No flow has more than all with this part of their names.
+            let at_most = self.counts.get(part(flow)).copied().unwrap_or(0);
             if at_most > most && flow != new {
                 let has = self.count(flow);
                 if has > most {
@@ -155,15 +148,52 @@ impl Recent {
         place
     }
 
+    /// A token of this flow was [displaced](Recent::displaced): it counts as one that was never
+    /// queued. Without it `came` have been.
+    pub fn gone(&mut self, flow: Flow, came: u64) {
+        let flow = name(flow);
+        let (later, earlier) = self.flows.split_at_mut(self.next.min(KEPT));
+        let mut all = later.iter_mut().rev().chain(earlier.iter_mut().rev());
+        if let Some(one) = all.find(|one| **one == flow) {
+            *one = 0;
+            self.take(flow);
+        }
+        self.came = came;
+    }
+
+    fn note(&mut self, flow: Flow) {
+        let flow = name(flow);
+        if let Some(oldest) = self.flows.get_mut(self.next) {
+            let before = core::mem::replace(oldest, flow);
+            if before != 0 {
+                self.take(before);
+            }
+        }
+        if let Some(count) = self.counts.get_mut(part(flow)) {
+            *count = count.wrapping_add(1);
+        }
+        self.next = self.next.wrapping_add(1) % KEPT;
+    }
+
+    /// One less of a flow.
+    fn take(&mut self, flow: Name) {
+        if let Some(count) = self.counts.get_mut(part(flow)) {
+            *count = count.wrapping_sub(1);
+        }
+    }
+
     /// How many of a flow there are.
-    fn count(&self, flow: Flow) -> u8 {
-        let equal = |count: u8, other: &Flow| count.wrapping_add(u8::from(*other == flow));
+    fn count(&self, flow: Name) -> u8 {
+        let equal = |count: u8, other: &Name| count.wrapping_add(u8::from(*other == flow));
         self.flows.iter().fold(0, equal)
     }
 }
 
-/// No flow has this number.
-const NOBODY: Flow = Flow::MAX;
+fn part(flow: Name) -> usize {
+    usize::from(flow) % PARTS
+}
+
+const _: () = assert!(KEPT < 256);
 
 #[cfg(test)]
 mod tests;

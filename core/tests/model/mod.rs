@@ -185,18 +185,35 @@ struct Recent {
     flows: VecDeque<Option<u64>>,
     /// How many came since.
     came: u64,
-    /// Since when it is full, when the last token came, and for how long none came.
-    full: Option<(u64, u64, u64)>,
+    /// Each token that comes is looked at.
+    watched: bool,
     lent: u64,
+    /// When the last one came that was looked at, and how many came close together.
+    at: u64,
+    row: u64,
+    /// ns: of bursts, and for which none came, as far as not forgotten.
+    bursts: u64,
+    gap: u64,
+}
+
+impl Recent {
+    fn note(&mut self, flow: u64) {
+        self.flows.pop_front();
+        self.flows.push_back(Some(flow));
+    }
 }
 
 impl Default for Recent {
     fn default() -> Self {
         Self {
-            flows: vec![None; 32].into(),
+            flows: vec![None; 128].into(),
             came: 0,
-            full: None,
+            watched: false,
             lent: 0,
+            at: 0,
+            row: 0,
+            bursts: 0,
+            gap: 0,
         }
     }
 }
@@ -256,7 +273,7 @@ impl Model {
         let rates = rates(&self.config, self.device);
         let lag = rates.lag(self.config.jitter.0);
         for recent in &mut self.recent {
-            recent.full = None;
+            recent.watched = false;
             recent.lent = rates.floors(self.config.jitter.0).0;
         }
         self.group.change(rates.tokens, lag, now, 84);
@@ -389,29 +406,35 @@ impl Model {
         head.is_some_and(|p| now - p.meta.enqueued.0 > self.expiry())
     }
 
-    /// Drops the oldest packet, of the first 32, of the flow that has most of the last 32 that were
-    /// queued, if that is more than the flow of the arriving one has; of flows that have as many,
-    /// of the one whose is oldest.
-    fn displace(&mut self, band: Band, arriving: u64) {
+    /// Notes whose the tokens are that were queued since that was done last.
+    fn look_at_flows(&mut self, band: Band) {
         let first: Vec<u64> = self.queue(band).iter().take(32).map(|p| p.flow).collect();
         let waiting = self.packets(band);
         let recent = &mut self.recent[band.index()];
         let fresh = match waiting {
+            _ if recent.came == 0 => 0,
             ..=32 => recent.came as usize,
             _ => first.len(),
         };
         for flow in &first[first.len().saturating_sub(fresh)..] {
-            recent.flows.pop_front();
-            recent.flows.push_back(Some(*flow));
+            recent.note(*flow);
         }
         recent.came = 0;
+    }
+
+    /// Drops the oldest packet, of the first 32, of the flow that has most of the last 128 that
+    /// were queued, if that is more than the flow of the arriving one has; of flows that have as
+    /// many, of the one whose is oldest.
+    fn displace(&mut self, band: Band, arriving: u64) {
+        self.look_at_flows(band);
+        let first: Vec<u64> = self.queue(band).iter().take(32).map(|p| p.flow).collect();
         let mut oldest: Vec<(usize, u64)> = Vec::new();
         for (place, flow) in first.iter().enumerate() {
             if oldest.iter().all(|(_, known)| known != flow) {
                 oldest.push((place, *flow));
             }
         }
-        let flows = &mut recent.flows;
+        let flows = &mut self.recent[band.index()].flows;
         let count = |flow: u64| flows.iter().filter(|other| **other == Some(flow)).count();
         // The first of the greatest: the last one by reversed places.
         let most = oldest
@@ -431,29 +454,80 @@ impl Model {
         }
     }
 
+    /// By how much the group is late.
+    fn late(&self, now: u64) -> u64 {
+        match self.no_tokens() {
+            true => 0,
+            false => now.saturating_sub(self.group.next()),
+        }
+    }
+
+    /// A token comes: what is to be known of how they come.
+    fn note_arrival(&mut self, now: u64, band: Band, more: u64) {
+        let rates = rates(&self.config, self.device);
+        let queued = self.packets(band);
+        let late = self.late(now);
+        let all = rates.tokens.duration(84 * queued);
+        let interval = rates.tokens.duration(84);
+        let limit = u64::from(self.config.token_limit);
+        let most = rates.floors(self.config.jitter.0).0.max(limit);
+        let most = rates.tokens.duration(84 * most);
+        let head = self.queue(band).front().map(|head| head.meta.enqueued.0);
+        let recent = &mut self.recent[band.index()];
+        // Nobody looks while there is room.
+        if !recent.watched && queued + more <= limit {
+            return;
+        }
+        let elapsed = now - recent.at;
+        recent.at = now;
+        recent.gap = recent.gap.saturating_sub(elapsed / 2);
+        recent.bursts = recent.bursts.saturating_sub(elapsed / 4);
+        match head {
+            _ if recent.watched => {
+                recent.gap = recent.gap.max(elapsed);
+                recent.row = if 4 * elapsed < interval {
+                    recent.row + 1
+                } else {
+                    0
+                };
+                recent.bursts += match recent.row {
+                    ..12 => 0,
+                    12 => 12 * interval,
+                    _ => interval,
+                };
+            }
+            Some(head) => {
+                let burst = 4 * (now - head) < all;
+                recent.row = if burst { 12 } else { 0 };
+                recent.bursts += if burst { all } else { 0 };
+            }
+            None => {}
+        }
+        recent.gap = recent.gap.min(most);
+        recent.bursts = recent.bursts.min(most);
+        if queued + more <= limit && all <= late {
+            recent.watched = false;
+        }
+    }
+
     /// How many packets a token queue has room for, `more` than there are.
     fn lend(&mut self, now: u64, band: Band, more: u64) {
         let config = self.config;
         let rates = rates(&config, self.device);
         let queued = self.packets(band);
-        let late = now.saturating_sub(self.group.next());
-        let most = rates.floors(config.jitter.0).0;
+        let late = self.late(now);
         let limit = u64::from(config.token_limit);
+        let most = rates.floors(config.jitter.0).0.max(limit);
         let recent = &mut self.recent[band.index()];
-        if rates.tokens.duration(84 * queued) <= late {
-            recent.full = None;
-        }
-        if let Some((_, came, gap)) = &mut recent.full {
-            *gap = (*gap - *gap / 256).max(now - *came);
-            *came = now;
-        }
         if queued + more > limit {
-            let (since, _, gap) = *recent.full.get_or_insert((now, now, 0));
-            let due = u128::from(gap + late) * rates.tokens.bytes / (84 * rates.tokens.ns).max(1);
-            recent.lent = match now - since <= config.jitter.0 / 2 {
-                true => most.max(limit),
-                false => (limit + due as u64).min(most.max(limit)).max(queued),
+            let row = if recent.row < 12 { recent.row } else { 0 };
+            let time = recent.bursts + rates.tokens.duration(84 * row) + recent.gap + late;
+            let due = u128::from(time) * rates.tokens.bytes / (84 * rates.tokens.ns).max(1);
+            recent.lent = match rates.tokens.ns {
+                0 => most,
+                _ => (limit + due as u64).min(most).max(queued),
             };
+            recent.watched = true;
         }
     }
 
@@ -499,9 +573,12 @@ impl Model {
         self.stats[band.index()].offered_bytes += len;
         let fits =
             |model: &Self| model.allowed(band, model.packets(band) + segs, model.bytes(band) + len);
-        if matches!(band, Band::Token(_)) {
+        let token = matches!(band, Band::Token(_));
+        if token {
+            self.note_arrival(now, band, segs);
             self.lend(now, band, segs);
         }
+        let counts = token && self.recent[band.index()].watched;
         if !fits(self) && matches!(band, Band::Token(_)) {
             while self.head_expired(band, now) {
                 self.drop_head(band, DropCause::Expired);
@@ -509,8 +586,11 @@ impl Model {
             self.lend(now, band, segs);
         }
         let fair = self.config.token_drop == TokenDrop::Fair;
-        if !fits(self) && fair && segs == 1 && matches!(band, Band::Token(_)) {
+        if !fits(self) && fair && segs == 1 && token {
             self.displace(band, packet.flow);
+        }
+        if fair && counts {
+            self.look_at_flows(band);
         }
         if !fits(self) {
             self.count_drop(&packet, band, DropCause::OverLimit);
@@ -521,7 +601,11 @@ impl Model {
             self.group.not_before(now);
         }
         packet.meta.enqueued = Nanos(now);
-        self.recent[band.index()].came += segs;
+        let recent = &mut self.recent[band.index()];
+        match fair && counts {
+            true => recent.note(packet.flow),
+            false => recent.came += segs,
+        }
         match early {
             true => self.early.queue.push_back(packet),
             false => self.queue(band).push_back(packet),

@@ -121,7 +121,7 @@ number!(Order, U32, |field| field as u32, |value| match value {
 /// Which token a full token queue drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenDrop {
-    /// One of the flow that has most there: see [`flows`](crate::port::flows).
+    /// One of the flow that has most of the last 128 queued: see [`flows`](crate::port::flows).
     Fair = uapi::TOKEN_DROP_FAIR as isize,
     /// The one that arrives.
     Last = uapi::TOKEN_DROP_LAST as isize,

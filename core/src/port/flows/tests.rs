@@ -23,11 +23,8 @@ fn the_flow_with_most_gives_its_oldest() {
     ] {
         let all = queued.len() as u64;
         let mut recent = Recent::NONE;
-        assert_eq!(
-            recent.displaced(queued, all, all, new),
-            place,
-            "{new} to {queued:?}"
-        );
+        recent.look(queued, all, all);
+        assert_eq!(recent.displaced(queued, new), place, "{new} to {queued:?}");
     }
 }
 
@@ -35,29 +32,36 @@ fn the_flow_with_most_gives_its_oldest() {
 #[test]
 fn what_has_left_counts() {
     let mut recent = Recent::NONE;
-    assert_eq!(recent.displaced(&[1, 2, 2, 2], 4, 4, 2), None);
+    recent.look(&[1, 2, 2, 2], 4, 4);
+    assert_eq!(recent.displaced(&[1, 2, 2, 2], 2), None);
     // Three of the second flow's have left, and others have come.
-    assert_eq!(recent.displaced(&[2, 1, 3, 4], 4, 7, 5), Some(0));
-    recent.gone(6);
-    // Not the one that was displaced, and the new one is queued.
-    assert_eq!(recent.displaced(&[1, 3, 4, 5], 4, 7, 2), None);
-    // What came before the last 32 does not.
-    for turn in 0..8 {
-        let queued = [6, 7, 8, 9].map(|flow| flow + 4 * turn);
-        assert_eq!(recent.displaced(&queued, 4, 11 + 4 * turn, queued[0]), None);
+    recent.look(&[2, 1, 3, 4], 4, 7);
+    assert_eq!(recent.displaced(&[2, 1, 3, 4], 5), Some(0));
+    recent.gone(2, 6);
+    assert!(recent.is_current(6));
+    recent.queued(5, 7);
+    // Not the one that was displaced.
+    assert_eq!(recent.displaced(&[1, 3, 4, 5], 2), None);
+    // What came before the last 128 does not count.
+    for flow in 6..6 + KEPT as Flow {
+        recent.queued(flow, 2 + flow);
     }
-    assert_eq!(recent.displaced(&[2, 34], 2, 41, 50), Some(1));
+    assert_eq!(recent.displaced(&[2, 34], 500), Some(1));
 }
 
-/// Of a queue of which the end cannot be seen, only what can counts.
+/// Of a queue of which the end cannot be seen, only the head is noted; what comes while somebody
+/// looks is.
 #[test]
-fn of_a_long_queue_the_head_counts() {
+fn of_a_long_queue_the_head_and_what_comes_count() {
     let mut recent = Recent::NONE;
     let queued: Vec<Flow> = (1..=LOOKS as u64).collect();
-    for came in [100, 101, 140] {
-        assert_eq!(recent.displaced(&queued, 100, came, 200), Some(0));
-        assert_eq!(recent.displaced(&queued, 100, came, 1), None);
+    recent.look(&queued, 100, 100);
+    assert_eq!(recent.displaced(&queued, 200), Some(0));
+    assert_eq!(recent.displaced(&queued, 1), None);
+    for came in 101..=110 {
+        recent.queued(200, came);
     }
+    assert_eq!(recent.displaced(&queued, 200), None);
 }
 
 /// A UDP datagram over IPv4.

@@ -38,20 +38,36 @@ fn there_is_room_for_a_burst() {
     assert_eq!(b.port.resolved().token_limit, ROOM);
 }
 
-/// 25 us are 19 intervals.
 #[test]
-fn there_is_none_for_what_lasts() {
+fn there_is_none_for_what_comes_evenly() {
     let mut b = Bench::new(late());
-    overload(&mut b, 1, 30);
-    let longest = b.port.stats(Band::Token(1)).max_packets;
-    assert!((19..=28).contains(&longest), "{longest}");
-    // What is there stays, and leaves.
-    assert!(queued(&b) > 8);
-    overload(&mut b, 31, 100);
+    overload(&mut b, 1, 200);
     assert_eq!(queued(&b), 8);
-    assert_eq!(b.port.stats(Band::Token(1)).max_packets, longest);
+    assert_eq!(b.port.stats(Band::Token(1)).max_packets, 8);
     // Another priority's queue is another matter.
     b.put_all(Band::Token(0), 0..ROOM);
+}
+
+/// Eight flows share the tokens' rate with one that asks for all of it, and come a poll at a time.
+#[test]
+fn who_comes_in_polls_finds_room_beside_one_that_is_always_there() {
+    let mut b = Bench::new(late());
+    let mut lost = 0;
+    for n in 1..160 * 50 {
+        b.at(n * INTERVAL);
+        b.get();
+        b.put(Band::Token(1), 1);
+        if n % 160 == 0 {
+            for id in 0..64 {
+                b.put(Band::Token(1), 1000 * (2 + id % 8));
+            }
+        }
+    }
+    for (id, _, _) in &b.drops {
+        lost += u32::from(*id >= 2000);
+    }
+    // Of 3136; the first poll finds no more than that.
+    assert!(lost < 500, "{lost}");
 }
 
 #[test]
@@ -75,11 +91,50 @@ fn what_is_due_has_not_stayed_for_good() {
     for n in 202..=210 {
         b.at(n * INTERVAL / 2);
         b.put(Band::Token(1), 3);
-        b.put(Band::Token(1), 4);
         let due = n / 2 - 101;
         // And none came for half an interval.
         assert!((8 + due..=9 + due).contains(&queued(&b)), "{n}");
     }
+}
+
+/// Two devices hand over a poll each, 80 % of what may leave in all, the second while the first
+/// one's tokens are there.
+#[test]
+fn below_the_rate_polls_of_two_devices_pass() {
+    for apart in [30, 45, 80] {
+        let mut b = Bench::new(late());
+        for period in 1..100 {
+            for (device, at) in [(1, 0), (2, apart)] {
+                let at = (period * 160 + at) * INTERVAL;
+                b.run(at - 1);
+                b.at(at);
+                for id in 0..64 {
+                    b.put(Band::Token(1), 1000 * (4 * device + id % 4));
+                }
+            }
+        }
+        assert!(b.drops.is_empty(), "{apart}: {}", b.drops.len());
+    }
+}
+
+/// A flow whose tokens come behind others' in a queue of which the end is not looked at takes
+/// nothing from them.
+#[test]
+fn a_burst_at_the_end_displaces_nobody_before() {
+    let mut b = Bench::new(late());
+    for period in 1..50 {
+        let at = period * 112 * INTERVAL;
+        b.run(at - 1);
+        b.at(at);
+        for id in 0..40 {
+            b.put(Band::Token(1), 1000 * (1 + id % 8));
+        }
+        for _ in 0..300 {
+            b.put(Band::Token(1), 9000);
+        }
+    }
+    let lost = b.drops.iter().filter(|(id, _, _)| *id < 9000).count();
+    assert!(lost < 20, "{lost} of {}", 49 * 40);
 }
 
 /// Bursts of 20 every 16 intervals: the queue is not empty between them, and the port is never
@@ -99,7 +154,6 @@ fn what_comes_in_bursts_keeps_the_port_busy() {
             .len();
         if burst > 50 {
             assert!(queued(&b) > 0);
-            assert!(queued(&b) < 40);
         }
     }
     assert!(left >= 198 * 16, "{left}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Whose tokens a full token queue drops: of the flow that has most there.
+//! Whose tokens a full token queue drops: of the flow that has had most lately.
 
 use anyhow::{ensure, Context, Result};
 use turnstile_core::port::uapi::{band_stat, class, option, TOKEN_DROP_FAIR};
