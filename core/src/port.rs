@@ -453,14 +453,14 @@ impl<Q: Queue> Port<Q> {
 
     /// Where a signal goes that arrives [unpaid](Slot::UNPAID), and which `meta` tells of: to
     /// [`Slot::SIGNAL`] if it is within the share of signals, and else, as excess, to
-    /// [`Slot::DATA`], or a child there. `kept` says whether [bridges keep it to
+    /// [`Slot::UNASKED`], or a child of the data band. `kept` says whether [bridges keep it to
     /// themselves](classify::bridges_keep); it is asked where that matters.
     pub fn pay(&mut self, now: Nanos, meta: &Meta, kept: impl FnOnce() -> bool) -> Slot {
         if self.signals.pay(now, meta.wire_len, kept) {
             return Slot::SIGNAL;
         }
         add(&mut self.stats.signal_excess, meta.segs);
-        Slot::DATA
+        Slot::UNASKED
     }
 
     /// A packet for `band` arrives. If its queue is at the cap, it goes to the sink; of a full
@@ -614,6 +614,9 @@ impl<Q: Queue> Port<Q> {
         let meta = packet.meta();
         let slot = match slot {
             Slot::UNPAID => self.pay(now, &meta, || false),
+            slot => slot,
+        };
+        let slot = match slot {
             Slot::UNASKED | Slot::SHORT => {
                 let flow = packet.flow(self.markers.ethernet());
                 self.early_or_data(&meta, slot == Slot::SHORT, flow)

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use common::{Drops, FakeChild, Fifo, PerByte, Rng, P, PAPERS};
 use turnstile_core::port::band::Band;
@@ -70,6 +70,8 @@ struct Watched {
     tokens: Ahead,
     /// Signals that were not excess, at their share.
     signals: Ahead,
+    /// The ids of those that were: they may go before other data.
+    excess: HashSet<u64>,
 }
 
 impl Watched {
@@ -100,6 +102,7 @@ impl Watched {
             link: Ahead::new(PerByte::of_rate(link)),
             tokens: Ahead::new(tokens),
             signals: Ahead::new(PerByte::of_share(link, config.signal_share)),
+            excess: HashSet::new(),
         }
     }
 
@@ -163,6 +166,9 @@ impl Watched {
             .enqueue(Nanos(self.now), band, packet, &mut self.drops);
         let excess = self.port.port_stats().signal_excess - before;
         let band = self.band_of(band, wire_len, segs.into(), excess);
+        if excess != 0 {
+            self.excess.insert(id);
+        }
         self.offered[band.index()] += u64::from(segs);
         self.note_drops(Some(id));
         let (packets, bytes) = self.load(band);
@@ -176,6 +182,21 @@ impl Watched {
             let expired = matches!(band, Band::Token(_)) && self.now - head.1 > self.expiry;
             assert!(!expired, "an expired token was kept and a new one dropped");
         }
+    }
+
+    /// Takes out the packet that comes out of a band: in the order in which they came, but that
+    /// excess signals may go before other data.
+    fn take(&mut self, band: Band, id: u64) -> (u64, u64, u64, u64) {
+        let queue = &mut self.queued[band.index()];
+        let place = queue.iter().position(|entry| entry.0 == id).unwrap();
+        let mut before = queue.iter().take(place);
+        let excess = &self.excess;
+        let in_order = match excess.contains(&id) {
+            true => band == Band::Data,
+            false => before.all(|entry| excess.contains(&entry.0)),
+        };
+        assert!(in_order, "{band} out of order");
+        queue.remove(place).unwrap()
     }
 
     fn valid_tokens(&self, below: u8) -> bool {
@@ -196,8 +217,7 @@ impl Watched {
         self.note_drops(None);
         match &got {
             Dequeue::Packet(packet, band) => {
-                let (id, arrived, segs, len) = self.queued[band.index()].pop_front().unwrap();
-                assert_eq!(packet.id, id, "{band} out of order");
+                let (_, arrived, segs, len) = self.take(*band, packet.id);
                 assert_eq!(
                     (packet.meta.segs.into(), packet.meta.len.into()),
                     (segs, len)

@@ -208,7 +208,7 @@ impl TurnstilePort {
         let (this, _) = on.qdisc();
         let at = came.unwrap_or_else(now);
         let slot = this.port.pay(at, &meta, || is_kept(&skb, medium));
-        if slot == Slot::DATA && this.grafted {
+        if slot != Slot::SIGNAL && this.grafted {
             return Self::give(skb, on);
         }
         Self::put(skb, slot, came, on);

@@ -117,13 +117,13 @@ options! {
             .from("as tc-pfifo(8) with the usual transmit queue length");
 
     /// What signals may take of the link before all others. Signals beyond it are data from then
-    /// on, and count as such: none is dropped for that, but they may come late and out of order.
-    /// 64 KiB may come at once, and what falls due within jitter. The default is far more than
-    /// signals take where all behave, and keeps the rest of the link for others where somebody
-    /// floods the port with packets that say they are signals; honest ones are data too, then.
-    /// Frames that bridges keep to themselves (LACP, STP, LLDP) have 16 KiB beyond. Raise it where
-    /// most messages are shorter than a packet. off and 100%: no bound, for networks where nobody
-    /// else can send. While the link's speed is not known there is none.
+    /// on, and count as such: they go with what no token asked for, before other data within
+    /// bounds; none is dropped for that, but they may come late and out of order. 64 KiB may come
+    /// at once, and what falls due within jitter. The default is far more than signals take where
+    /// all behave, and keeps the rest of the link for others where somebody floods the port with
+    /// packets that say they are signals; honest ones are data too, then. Frames that bridges keep
+    /// to themselves (LACP, STP, LLDP) have 16 KiB beyond. off and 100%: no bound, for networks
+    /// where nobody else can send. While the link's speed is not known there is none.
     signal_share: u32 = 50_000_000, SIGNAL_SHARE "signal-share"
         Opt::number_or(limits::SIGNALS, &[("off", uapi::SIGNAL_SHARE_OFF as u64)])
             .from("signals take 0.32 % of a link whose data goes both ways; TOP and ExpressPass \

@@ -4,8 +4,9 @@
 //! The signal band is served first and is not paced, and who sends decides what is a signal: a
 //! byte of Turnstile's header, a DSCP, an ARP request. Without a bound, one sender of such packets
 //! has the whole link. So signals have a share of it; what arrives beyond that is *excess*, and
-//! goes to the data band. It is not dropped for that, and may come after signals that were sent
-//! later.
+//! goes to the data band, there with what no token asked for: the first bytes of a message must not
+//! overtake the SYNC that announces them, or they are sent again. Excess is not dropped for being
+//! that, and may come after signals that were sent later.
 //!
 //! # Credit
 //!

@@ -561,10 +561,13 @@ impl Model {
         mut packet: P,
         early: Option<bool>,
     ) -> Enqueue {
+        let excess = band == Band::Signal && !self.signal_passes(now, &packet);
+        // As what no token asked for.
+        let early = if excess { Some(false) } else { early };
         let band = match band {
             Band::Unscheduled if self.config.unscheduled == 0 => Band::Data,
             Band::Token(p) => Band::Token(p.min(self.config.priorities - 1)),
-            Band::Signal if !self.signal_passes(now, &packet) => Band::Data,
+            Band::Signal if excess => Band::Data,
             band => band,
         };
         let (segs, len) = (u64::from(packet.meta.segs), u64::from(packet.meta.len));

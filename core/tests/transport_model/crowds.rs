@@ -168,3 +168,42 @@ fn one_sends_to_many() {
     let mean = (1..=8).map(|seed| to_many(30, 30_000, seed)).sum::<f64>() / 8.0;
     assert!(mean <= 1.31, "{mean:.3}");
 }
+
+/// 16 hosts send messages that are shorter than a packet to one another, at random: the SYNCs and
+/// ACKs of most are more than signals may take, and no message overtakes its SYNC for that. The
+/// mean slowdown of the later half against the wire.
+#[test]
+fn messages_shorter_than_a_packet_do_not_overtake_their_signals() {
+    const HOSTS: u64 = 16;
+    for (length, percent, bound) in [(200, 10, 1.1), (800, 30, 1.25), (1400, 50, 1.5)] {
+        let mut network = star(6, &Config::DEFAULT, HOSTS as usize, link(), false);
+        for host in 0..HOSTS as usize {
+            network.configure_node(2 * host + 1, PortConfig::DEFAULT);
+        }
+        let all = 0..HOSTS as usize;
+        network.acquaint(
+            all.clone()
+                .flat_map(|a| all.clone().map(move |b| (a, b)))
+                .filter(|(a, b)| a != b),
+        );
+        let wire = u64::from(length) + 88;
+        let apart = wire * 1_000_000_000 / link().rate * 100 / percent / HOSTS;
+        let mut at = network.now + 10_000_000;
+        let first = network.registry.messages.len();
+        for _ in 0..16_000 {
+            at += network.below(2 * apart);
+            let from = network.below(HOSTS);
+            let to = (from + 1 + network.below(HOSTS - 1)) % HOSTS;
+            network.send_at(at, from as usize, to as usize, length);
+        }
+        network.run_to_the_end(at + 1_000_000_000);
+        let later = network.registry.messages.iter().skip(first + 8000);
+        let ideal = 2 * (wire * 1_000_000_000 / link().rate + link().delay);
+        let sum: u64 = later
+            .map(|it| it.delivered.expect("it is delivered") - it.began)
+            .sum();
+        let mean = sum as f64 / 8000.0 / ideal as f64;
+        println!("{length} B at {percent} %: {mean:.3}");
+        assert!(mean < bound);
+    }
+}

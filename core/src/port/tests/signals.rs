@@ -21,9 +21,9 @@ fn signals_beyond_their_share_are_data_and_none_is_dropped() {
     assert_eq!((signals.offered_packets, data.offered_packets), (780, 21));
     assert_eq!((signals.over_limit, data.over_limit), (0, 0));
     let ids: Vec<_> = b.run(0).iter().map(|out| out.1).collect();
-    let mut expected: Vec<_> = (0..AT_ONCE).collect();
+    // Before other data, as what no token asked for.
+    let mut expected: Vec<_> = (0..AT_ONCE + 20).collect();
     expected.push(5000);
-    expected.extend(AT_ONCE..AT_ONCE + 20);
     assert_eq!(ids, expected);
     assert_eq!(b.drops, []);
 }
@@ -206,6 +206,6 @@ fn who_classifies_is_told_that_signals_have_to_pay() {
     // Where a child is, the caller hands it over.
     while b.port.try_pay(84) || b.port.pay(b.now, &meta, || false) == Slot::SIGNAL {}
     assert_eq!(b.port.pay(b.now, &meta, || true), Slot::SIGNAL);
-    assert_eq!(b.port.pay(b.now, &meta, || false), Slot::DATA);
+    assert_eq!(b.port.pay(b.now, &meta, || false), Slot::UNASKED);
     assert_eq!(b.port.port_stats().signal_excess, 2);
 }
