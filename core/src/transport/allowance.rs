@@ -9,9 +9,10 @@
 //! tokens are in time. An allowance holds for [`HOLDS`]: whoever sends rarely is not counted in
 //! between, and begins small.
 //!
-//! What one has is not taken back before it is told the next one. So whoever is told one for the
-//! first time has half of what is left, and a quarter of all at most, until it is told again: or
-//! the first two would have all, and short messages of the others would wait for a round trip.
+//! What one has is not taken back before it is told the next one, and who sends nothing more keeps
+//! it for as long as it holds. So whoever is told one for the first time has an eighth of what is
+//! left, until it is told again: or the first few would have all, and short messages of the others
+//! would wait for a round trip. One that is alone has a quarter of all.
 
 use core::num::{NonZeroU32, NonZeroU64};
 
@@ -29,10 +30,10 @@ pub(crate) const UNIT: u32 = 64;
 /// Bytes on the wire that may always be under way. With this little, five hundred hosts that begin
 /// at once fit into 128 KB.
 pub(crate) const LEAST: u32 = 256;
-/// Whoever is new has this part of what is left,
-const NEW_LEFT: u32 = 2;
-/// and of all at most this one.
-const NEW_PART: u32 = 4;
+/// Whoever is new has this part of what is left.
+const NEW_LEFT: u32 = 8;
+/// The first one has this part of all.
+const FIRST_PART: u32 = 4;
 
 /// Of one peer.
 #[derive(Clone, Copy, Default)]
@@ -116,8 +117,9 @@ impl<M: Memory> Allowances<M> {
         let part = NonZeroU32::new(self.until.len()).map_or(budget, |peers| budget / peers);
         let left = u64::from(budget).saturating_sub(others);
         let left = u32::try_from(left).unwrap_or(u32::MAX);
-        let part = match both.promised {
-            0 => part.min(left / NEW_LEFT).min(budget / NEW_PART),
+        let part = match (both.promised, self.until.len()) {
+            (0, 1) => left.min(budget / FIRST_PART),
+            (0, _) => part.min(left / NEW_LEFT),
             _ => part.min(left),
         };
         let units = part.min(most) / UNIT;

@@ -207,3 +207,35 @@ fn messages_shorter_than_a_packet_do_not_overtake_their_signals() {
         assert!(mean < bound);
     }
 }
+
+/// 16 hosts have sent one byte to each other. From then on what is shorter than two packets goes at
+/// once, whoever it is for.
+#[test]
+fn after_one_meeting_all_may_begin_unasked() {
+    const HOSTS: u64 = 16;
+    let mut network = star(1, &Config::DEFAULT, HOSTS as usize, link(), false);
+    let all = || 0..HOSTS as usize;
+    let begin = network.now + 1_000_000;
+    for (from, to) in all().flat_map(|a| all().map(move |b| (a, b))) {
+        if from != to {
+            network.send_at(begin, from, to, 1);
+        }
+    }
+    network.run_until(begin + 10_000_000);
+    let first = network.registry.messages.len();
+    for n in 0..1000 {
+        let from = network.below(HOSTS);
+        let to = (from + 1 + network.below(HOSTS - 1)) % HOSTS;
+        let at = begin + 20_000_000 + n * 20_000;
+        network.send_at(at, from as usize, to as usize, 2000);
+    }
+    network.run_to_the_end(begin + 1_000_000_000);
+    let later = network.registry.messages.iter().skip(first);
+    let sum: u64 = later
+        .map(|it| it.delivered.expect("it is delivered") - it.began)
+        .sum();
+    let ideal = (2000 + 2 * 88 + 1538) * 1_000_000_000 / link().rate + 2 * link().delay;
+    let mean = sum as f64 / 1000.0 / ideal as f64;
+    println!("{mean:.3} times the wire's time");
+    assert!(mean < 1.1);
+}

@@ -3,7 +3,9 @@
 
 use anyhow::{ensure, Result};
 
-use super::bench::{all_times, Bench, Kind};
+use turnstile_core::port::uapi::port_stat;
+
+use super::bench::{all_times, Bench, Kind, PORT};
 use super::exact::{check_times, Pace, FRAME, GBIT, TOKEN};
 use crate::harness::Ctx;
 use crate::traffic::{Packet, Tapped};
@@ -60,8 +62,8 @@ pub(super) fn below_the_share(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Of a flood 64 KiB go first, what is beyond goes behind the data that is queued. Then one chunk
-/// goes first whenever its time has come, and not a nanosecond before.
+/// Of a flood 64 KiB are signals, and what is beyond is data that goes before other data. Then
+/// there is one chunk whenever its time has come, and not a nanosecond before.
 pub(super) fn beyond_the_share(_: &mut Ctx) -> Result<()> {
     const FLOOD: u64 = 1000;
     const FRAMES: u64 = 3;
@@ -87,18 +89,16 @@ pub(super) fn beyond_the_share(_: &mut Ctx) -> Result<()> {
         let put = |want: &mut Vec<u16>, packet: Packet, count: u64| {
             want.extend((0..count).map(|_| packet.stream()));
         };
-        put(&mut want, Packet::Signal, AT_ONCE);
-        put(&mut want, Packet::Data, FRAMES - 1);
-        put(&mut want, Packet::Signal, FLOOD - AT_ONCE);
+        // Excess goes before other data, too.
+        put(&mut want, Packet::Signal, FLOOD);
         // Until then frames leave, up to the one that is on the wire; 16 and 4096 bytes are 48
-        // signals and 80 bytes.
-        let before = FRAME + TOKEN * FLOOD + FRAME * (FRAMES - 1);
+        // signals and 80 bytes, and the others of the 61 are excess.
+        let before = FRAME + TOKEN * FLOOD;
         let frames = (0..).take_while(|n| link.after(before + n * FRAME) < CHUNK_NS);
         let frames = frames.count() as u64;
         put(&mut want, Packet::Data, frames);
-        put(&mut want, Packet::Signal, 48);
-        put(&mut want, Packet::Data, 100 - frames);
-        put(&mut want, Packet::Signal, 1 + 60 - 48);
+        put(&mut want, Packet::Signal, 61);
+        put(&mut want, Packet::Data, FRAMES - 1 + 100 - frames);
         let wrong = streams
             .iter()
             .zip(&want)
@@ -108,6 +108,12 @@ pub(super) fn beyond_the_share(_: &mut Ctx) -> Result<()> {
             "{order}: {} of {} packets, the first that is wrong is {wrong:?}",
             streams.len(),
             want.len()
+        );
+        let excess = bench.stats(PORT)?.app(port_stat::SIGNAL_EXCESS);
+        let expected = FLOOD - AT_ONCE + 1 + 60 - 48;
+        ensure!(
+            excess == expected,
+            "{order}: {excess} of {expected} are excess"
         );
         // The link was never idle.
         let mut bytes = 0;
