@@ -2,7 +2,6 @@
 //! The share of signals, to the nanosecond.
 
 use anyhow::{ensure, Result};
-
 use turnstile_core::port::uapi::port_stat;
 
 use super::bench::{all_times, Bench, Kind, PORT};
