@@ -13,17 +13,18 @@ use crate::traffic::RawSocket;
 /// Random frames through a port that marks all that it may: each leaves as it came, or with the
 /// mark that it should have.
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
-    const FRAMES: usize = 3000;
-    for ren in [false, true] {
+    // With REN the link is so slow that it has no gap on any machine: a gap is room, and what meets
+    // room is not marked.
+    for (ren, frames) in [(false, 3000), (true, 1500)] {
         let probe = Probe::new(HOT)?;
         if ren {
-            probe.change(Tool::Tc, "ren period 20ms")?;
+            probe.change(Tool::Tc, "link 1mbit ren period 20ms")?;
         }
         // What follows keeps it hot.
         probe.heat()?;
         let before = probe.data()?;
         let (mut capable, mut raised, mut others) = (0_u64, 0_u64, 0_u64);
-        for n in 0..FRAMES {
+        for n in 0..frames {
             let sample = any(&mut ctx.rng);
             let field = if sample.ip {
                 ecn(&sample.frame, sample.tags)
@@ -58,7 +59,7 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
         }
         let grown = probe.grown(&before)?;
         ctx.note(format!(
-            "of {FRAMES} frames {capable} were marked as RFC 3168 says, {raised} as REN does"
+            "of {frames} frames {capable} were marked as RFC 3168 says, {raised} as REN does"
         ));
         ensure!(
             capable > 300 && others > 300 && (raised > 20) == ren,
@@ -71,7 +72,7 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
         ensure!(grown["unwritable"] == 0, "{grown:?}");
         if ren {
             ensure!(
-                grown["ren-full"] + grown["ren-over"] == raised && grown["ren-seen"] > 200,
+                grown["ren-full"] + grown["ren-over"] == raised && grown["ren-seen"] > 100,
                 "{raised} were raised: {grown:?}"
             );
         }
