@@ -627,6 +627,15 @@ impl<I> In<I> {
         under_way >= most.saturating_mul(TRIPS)
     }
 
+    /// Its place among messages of which as much is missing: older ones go first, and those that
+    /// began within an eighth of a ms do so in any order. Where all hosts send to all others at
+    /// once, receivers that followed the order in which messages came would all choose the same
+    /// sender.
+    pub(crate) fn lot(&self) -> u64 {
+        let age = self.began.0.wrapping_shr(17).wrapping_shl(16);
+        age | (self.cookie.0 & 0xffff)
+    }
+
     /// REN: data came that was sent with the SYNC. No grant has been answered yet, so only its age
     /// tells how long packets wait on their way.
     pub(crate) fn waited(&mut self, now: Nanos, base: Nanos) {

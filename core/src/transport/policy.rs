@@ -36,6 +36,8 @@ pub struct Facts {
     pub wish: Option<u8>,
     /// When its next token is due.
     pub due: Nanos,
+    /// Its place among messages of which as much is missing, under SRPT.
+    pub lot: u64,
 }
 
 /// An order of messages: among those that may get a token, the one with the smallest key does.
@@ -43,7 +45,7 @@ pub struct Facts {
 pub struct Key(
     /// The policy's criterion.
     pub u64,
-    /// Among equals: when its token is due.
+    /// Among equals: when its token is due, or its lot.
     pub u64,
 );
 
@@ -94,10 +96,14 @@ pub fn standing(config: &Resolved, speed: &Speed, now: Nanos, facts: &Facts) -> 
         Some(wish) => wish.min(lowest),
         None => config.priority.of(packets),
     };
+    let second = match config.schedule {
+        Schedule::Srpt if facts.length.is_some() => facts.lot,
+        _ => facts.due.0,
+    };
     let key = (u64::from(priority) << WEIGHT_BITS) | weight.min(MAX_WEIGHT);
     Standing {
         priority,
-        key: Key(key, facts.due.0),
+        key: Key(key, second),
     }
 }
 

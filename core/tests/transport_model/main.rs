@@ -29,6 +29,7 @@ mod rules;
 mod sealed;
 mod sealed_share;
 mod sharing;
+mod shuffles;
 mod soak;
 mod topology;
 mod turns;

@@ -55,6 +55,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 .and_then(|entry| self.coflows.remaining(entry)),
             wish: message.wish,
             due: message.next_token,
+            lot: message.lot(),
         };
         let mut standing = standing(&self.config, self.links.speed(message.link), now, &facts);
         let ranked = self.config.policy == Policy::Top;
@@ -170,6 +171,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         }
         let (answered, lost) = message.ledger.take();
+        let passed = message.ledger.take_passed();
         if answered == 0 && lost == 0 {
             return;
         }
@@ -182,6 +184,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let speed = self.links.speed(message.link);
         hasten(now, message, speed);
         let (link, at) = (message.link, message.next_token);
+        let rtt = message.rtt(config.base_rtt);
+        if config.policy == Policy::Top && passed != 0 {
+            self.links.refund(link, now, passed, rtt);
+        }
         self.links.hasten(link, index, at);
         self.count_tokens((answered, lost));
     }

@@ -13,6 +13,7 @@ const FACTS: Facts = Facts {
     coflow: None,
     wish: None,
     due: Nanos(500),
+    lot: 7,
 };
 
 fn config(policy: u32, schedule: u32) -> Resolved {
@@ -83,12 +84,19 @@ fn srpt_goes_by_what_remains_and_las_by_what_came() {
     assert_eq!(priority(top(uapi::SCHEDULE_SRPT), FACTS), 2);
     assert_eq!(priority(top(uapi::SCHEDULE_SRPT), nearly), 0);
     assert_eq!(priority(top(uapi::SCHEDULE_LAS), nearly), 2);
-    // Equal weights take turns.
+    // Of equal weights one is served after the other, or by turns if the lengths are unknown.
+    let lot = Facts { lot: 6, ..FACTS };
+    first(&top(uapi::SCHEDULE_SRPT), lot, FACTS);
     let earlier = Facts {
         due: Nanos(499),
         ..FACTS
     };
-    first(&top(uapi::SCHEDULE_SRPT), earlier, FACTS);
+    first(&top(uapi::SCHEDULE_LAS), earlier, FACTS);
+    let due = |due| Facts {
+        due: Nanos(due),
+        ..unknown(5000)
+    };
+    first(&top(uapi::SCHEDULE_SRPT), due(499), due(500));
 }
 
 #[test]
@@ -173,6 +181,7 @@ proptest! {
             coflow: has[2].then_some(u64::from(of[3]) << 8),
             wish: has[3].then_some(of[3] as u8 % 8),
             due: Nanos(of[2].into()),
+            lot: of[2].into(),
         };
         let (a, b) = (facts(a, &has[..4]), facts(b, &has[4..]));
         let now = Nanos(now.into());
