@@ -5,6 +5,7 @@
 //! Time is virtual and everything is seeded: a run is the same each time.
 
 mod adversary;
+mod apart;
 mod attacks;
 mod cipher;
 mod crossing;

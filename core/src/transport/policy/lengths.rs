@@ -15,6 +15,11 @@
 //! 18 MB. So the cutoffs begin as those of two octaves each, for all alike, and move away from
 //! these as more is known ([`PRIOR`]).
 //!
+//! Nor do receivers that know much agree if they get different messages. One that mostly gets short
+//! ones gives its long ones the last priority. At a sender that also has messages of ten times that
+//! length for a receiver that gets nothing else, these went first, and the first receiver's link
+//! was idle until they had ended. So cutoffs move away by no more than one priority and a half ([`AWAY`]).
+//!
 //! A message sends its last packets, of which no more than `T` are left then, with the priority of
 //! `T`: together those of all messages are the sum of `min(length, T)`.
 
@@ -34,6 +39,8 @@ const WHOLE: u64 = 64;
 const EACH: u32 = 32;
 /// The cutoffs of two octaves weigh as much as so many messages.
 const PRIOR: u64 = 64;
+/// A cutoff is at most so many times as far, or as near, as that of two octaves.
+const AWAY: u64 = 8;
 /// When so many messages are known, each counts for a half from then on: what was long ago counts
 /// little.
 const MOST: u32 = 4096;
@@ -155,7 +162,9 @@ impl Lengths {
         for (cutoff, octaves) in cutoffs.iter_mut().zip(OCTAVES) {
             let learned = log(*cutoff).saturating_mul(known);
             let both = log(octaves).saturating_mul(PRIOR).saturating_add(learned);
-            *cutoff = exp(both / weight);
+            let (least, most) = (octaves / AWAY, octaves.saturating_mul(AWAY));
+            // Not `clamp`, which panics if its bounds are the wrong way round.
+            *cutoff = exp(both / weight).max(least).min(most);
         }
         PriorityFunction::cut(&cutoffs)
     }
@@ -192,8 +201,8 @@ mod tests {
             let mut lengths = Lengths::new();
             let mut all = Vec::new();
             for _ in 0..MOST {
-                // From 1 to a few thousands, of all magnitudes.
-                let packets = 1 + (rng.next_u64() % (1 << (rng.next_u64() % 13))) as u32;
+                // From 1 to some ten thousands, of all magnitudes.
+                let packets = 1 + (rng.next_u64() % (1 << (rng.next_u64() % 16))) as u32;
                 lengths.note(packets);
                 all.push(u64::from(packets));
             }
@@ -260,15 +269,30 @@ mod tests {
         for _ in 0..MOST {
             lengths.note(1);
         }
+        assert_eq!(lengths.priorities().of(7000), 7);
         for _ in 0..3 * MOST {
             lengths.note(10_000);
         }
+        // 49/64 of their load are in the last 7656 packets.
         let function = lengths.priorities();
-        // 1/64 of their load is in the last 156 packets, and 49/64 in the last 7656.
-        assert_eq!(function.of(1), 0);
-        assert_eq!(function.of(130), 0);
-        assert_eq!(function.of(190), 1);
-        assert_eq!(function.of(9000), 7);
+        assert_eq!([7000, 9000].map(|left| function.of(left)), [6, 7]);
+    }
+
+    /// One knows short messages alone, and the other long ones alone: what is 64 times as long
+    /// never goes first.
+    #[test]
+    fn two_that_know_different_lengths_do_not_differ_much() {
+        let [short, long] = [1, 100_000].map(|packets| {
+            let mut lengths = Lengths::new();
+            for _ in 0..MOST {
+                lengths.note(packets);
+            }
+            lengths.priorities()
+        });
+        for packets in 1..10_000 {
+            let (one, other) = (short.of(packets), long.of(64 * packets));
+            assert!(one <= other, "{packets}: {one}, {other}");
+        }
     }
 
     #[test]
