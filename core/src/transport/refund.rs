@@ -4,7 +4,7 @@
 //! Where each host sends to many others, receivers choose the same sender now and then, whose port
 //! drops the tokens of all but one at a time. A pacer that counted these as if their packets came
 //! would leave its link idle for as long, though other senders wait: 16 hosts that all send to each
-//! other had 61 % of their links, and messages of 60 kB at a load of 80 % waited ever longer.
+//! other had 61 % of their links, and messages of 60 kB at a load of 75 % waited ever longer.
 //!
 //! What is given back is soon enough asked for again, and bounded: when no more tokens are lost at
 //! once, a queue forms before this host of as many packets as were asked for beyond the link's

@@ -18,7 +18,9 @@
 //! Nor do receivers that know much agree if they get different messages. One that mostly gets short
 //! ones gives its long ones the last priority. At a sender that also has messages of ten times that
 //! length for a receiver that gets nothing else, these went first, and the first receiver's link
-//! was idle until they had ended. So cutoffs move away by no more than one priority and a half ([`AWAY`]).
+//! was idle until they had ended. So cutoffs stay near those of two octaves: above, all alike
+//! ([`AWAY`]); below, the last ones ([`NEAREST`]), as equal messages of few packets go the shortest
+//! first only if their priorities are as fine as they are short.
 //!
 //! A message sends its last packets, of which no more than `T` are left then, with the priority of
 //! `T`: together those of all messages are the sum of `min(length, T)`.
@@ -39,8 +41,10 @@ const WHOLE: u64 = 64;
 const EACH: u32 = 32;
 /// The cutoffs of two octaves weigh as much as so many messages.
 const PRIOR: u64 = 64;
-/// A cutoff is at most so many times as far, or as near, as that of two octaves.
+/// A cutoff is at most so many times that of two octaves.
 const AWAY: u64 = 8;
+/// And at least this, packets: the last one an eighth of that of two octaves.
+const NEAREST: [u64; MAX_PRIORITY as usize] = [1, 2, 6, 24, 128, 1024, 4096];
 /// When so many messages are known, each counts for a half from then on: what was long ago counts
 /// little.
 const MOST: u32 = 4096;
@@ -159,10 +163,10 @@ impl Lengths {
         }
         let known = u64::from(self.all);
         let weight = NonZeroU64::new(known.saturating_add(PRIOR)).unwrap_or(NonZeroU64::MIN);
-        for (cutoff, octaves) in cutoffs.iter_mut().zip(OCTAVES) {
+        for ((cutoff, octaves), least) in cutoffs.iter_mut().zip(OCTAVES).zip(NEAREST) {
             let learned = log(*cutoff).saturating_mul(known);
             let both = log(octaves).saturating_mul(PRIOR).saturating_add(learned);
-            let (least, most) = (octaves / AWAY, octaves.saturating_mul(AWAY));
+            let most = octaves.saturating_mul(AWAY);
             // Not `clamp`, which panics if its bounds are the wrong way round.
             *cutoff = exp(both / weight).max(least).min(most);
         }
@@ -278,7 +282,7 @@ mod tests {
         assert_eq!([7000, 9000].map(|left| function.of(left)), [6, 7]);
     }
 
-    /// One knows short messages alone, and the other long ones alone: what is 64 times as long
+    /// One knows short messages alone, and the other long ones alone: what is 256 times as long
     /// never goes first.
     #[test]
     fn two_that_know_different_lengths_do_not_differ_much() {
@@ -290,7 +294,7 @@ mod tests {
             lengths.priorities()
         });
         for packets in 1..10_000 {
-            let (one, other) = (short.of(packets), long.of(64 * packets));
+            let (one, other) = (short.of(packets), long.of(256 * packets));
             assert!(one <= other, "{packets}: {one}, {other}");
         }
     }
