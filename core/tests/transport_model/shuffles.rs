@@ -4,6 +4,7 @@
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::Config as PortConfig;
 use turnstile_core::transport::config::Config;
+use turnstile_core::transport::uapi;
 
 use super::crossing::assert_clean;
 use super::topology::host_port;
@@ -14,14 +15,18 @@ const RATE: u64 = 1_250_000_000;
 const MS: u64 = 1_000_000;
 
 /// Hosts at one switch, which know each other, with shipped ports of 128 kB.
-fn network(seed: u64, hosts: usize) -> Network {
+fn network(seed: u64, hosts: usize, policy: u32) -> Network {
     let link = Link {
         rate: RATE,
         delay: 1000,
         ..Link::default()
     };
     let mut network = Network::new(seed, Box::new(|from, to| vec![2 * from, 2 * to + 1]));
-    let config = Config::DEFAULT.validate(Some(RATE)).unwrap();
+    let config = Config {
+        policy,
+        ..Config::DEFAULT
+    };
+    let config = config.validate(Some(RATE)).unwrap();
     let jitter = PortConfig::DEFAULT.jitter;
     for _ in 0..hosts {
         network.host(&config, false);
@@ -63,9 +68,10 @@ fn wire(length: u32) -> f64 {
 }
 
 /// Everybody has a message of such a length, or of half of it to one and a half, for everybody: how
-/// long all take, as a part of what the link takes that has most.
-fn at_once(hosts: usize, length: u32, alike: bool) -> f64 {
-    let mut network = network(3, hosts);
+/// long all take, as a part of what the link takes that has most; and how long each does beside its
+/// bytes, in the mean.
+fn at_once(hosts: usize, length: u32, alike: bool, policy: u32) -> [f64; 2] {
+    let mut network = network(3, hosts, policy);
     let began = network.now;
     let (mut goes, mut comes) = (vec![0.0; hosts], vec![0.0; hosts]);
     for (from, to) in pairs(hosts) {
@@ -79,14 +85,22 @@ fn at_once(hosts: usize, length: u32, alike: bool) -> f64 {
     }
     let most = goes.iter().chain(&comes).copied().fold(0.0, f64::max);
     let network = finish(network, hosts);
-    let ends = network.registry.messages.iter().map(|it| it.delivered);
-    let last = ends.map(Option::unwrap).max().unwrap();
-    (last - began) as f64 / most
+    let ends = || {
+        network
+            .registry
+            .messages
+            .iter()
+            .map(|it| it.delivered.unwrap() - began)
+    };
+    let slower = network.registry.messages.iter().zip(ends());
+    let slower: f64 = slower.map(|(it, took)| took as f64 / wire(it.length)).sum();
+    let last = ends().max().unwrap();
+    [last as f64 / most, slower / ends().count() as f64]
 }
 
 /// SRPT ends most of them early, and does not fill all links to the end: a receiver whose last
-/// messages are those of one sender waits for it. (Fair shares, `policy expresspass`, take 1.07 to
-/// 1.18 times what the link takes, and twice as long for most messages.)
+/// messages are those of one sender waits for it. Fair shares (`policy expresspass`) fill them, and
+/// take longer for each in the mean. The table in docs/results.md.
 #[test]
 fn a_shuffle_takes_not_much_longer_than_its_bytes() {
     for (hosts, length, alike, bound) in [
@@ -95,9 +109,14 @@ fn a_shuffle_takes_not_much_longer_than_its_bytes() {
         (64, 50_000, false, 1.35),
         (64, 50_000, true, 1.95),
     ] {
-        let took = at_once(hosts, length, alike);
-        println!("{hosts} hosts, {length} B, alike {alike}: {took:.3}");
-        assert!(took <= bound, "{hosts} hosts, {length} B: {took:.3}");
+        let [top, fair] = [uapi::POLICY_TOP, uapi::POLICY_EXPRESSPASS]
+            .map(|policy| at_once(hosts, length, alike, policy));
+        println!("{hosts} hosts, {length} B, alike {alike}: {top:.3?}; expresspass {fair:.3?}");
+        assert!(top[0] <= bound, "{hosts} hosts, {length} B: {top:.3?}");
+        assert!(
+            top[1] < fair[1],
+            "{hosts} hosts, {length} B: {top:.3?}, {fair:.3?}"
+        );
     }
 }
 
@@ -107,7 +126,7 @@ fn a_shuffle_takes_not_much_longer_than_its_bytes() {
 fn a_standing_shuffle_fills_its_links() {
     for seed in 1..=2 {
         let hosts = 16;
-        let mut network = network(seed, hosts);
+        let mut network = network(seed, hosts, uapi::POLICY_TOP);
         let began = network.now;
         for (from, to) in pairs(hosts) {
             network.send_at(began, from, to, 100_000_000);
@@ -127,7 +146,7 @@ fn a_standing_shuffle_fills_its_links() {
 #[test]
 fn messages_of_all_to_all_at_75_percent_keep_up() {
     let (hosts, length, count) = (16, 60_000, 12_000);
-    let mut network = network(6, hosts);
+    let mut network = network(6, hosts, uapi::POLICY_TOP);
     let began = network.now;
     let apart = wire(length) / (hosts as f64 * 0.75);
     let mut at = began as f64;
