@@ -218,11 +218,6 @@ impl Shaper {
         forfeited
     }
 
-    /// The next packet may leave so much earlier, but never earlier than the slack allows.
-    pub fn hasten(&mut self, by: Nanos) {
-        self.next = self.next - by;
-    }
-
     /// [`Shaper::charge`] for a super-packet of `segs` packets, which together have `wire_len`
     /// bytes.
     #[cold]

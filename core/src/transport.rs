@@ -54,7 +54,6 @@ pub mod policy;
 pub mod ports;
 mod progress;
 mod ranges;
-mod refund;
 mod remembered;
 pub mod ring;
 pub mod room;

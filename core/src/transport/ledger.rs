@@ -31,8 +31,6 @@ pub(crate) struct Ledger {
     /// Since the counts were last taken.
     answered: u32,
     lost: u32,
-    /// Of the lost ones, those that later ones passed: see [`Ledger::take_passed`].
-    passed: u32,
 }
 
 /// What kind of answer a DATA is.
@@ -58,7 +56,6 @@ impl Ledger {
             outstanding: 0,
             answered: 0,
             lost: 0,
-            passed: 0,
         }
     }
 
@@ -103,8 +100,7 @@ impl Ledger {
             let edge = sequence.wrapping_add(1);
             let unresolved = edge.wrapping_sub(self.resolved);
             let gone = unresolved.saturating_sub(self.tolerance);
-            let lost = self.resolve(gone);
-            self.passed = self.passed.saturating_add(lost);
+            self.resolve(gone);
             self.shift(edge);
             self.bits |= 1;
             return Answer::New;
@@ -120,7 +116,6 @@ impl Ledger {
             return Answer::New;
         }
         self.lost = self.lost.saturating_sub(1);
-        self.passed = self.passed.saturating_sub(1);
         // Not `clamp`, which panics if its bounds are the wrong way round.
         let late = behind.saturating_add(1);
         self.tolerance = late.max(self.tolerance).min(MAX_TOLERANCE);
@@ -158,12 +153,6 @@ impl Ledger {
         let by = edge.wrapping_sub(self.edge);
         self.bits = self.bits.checked_shl(by.into()).unwrap_or(0);
         self.edge = edge;
-    }
-
-    /// How many were lost since the last call as later ones were answered. Of others, which were
-    /// given up, data may still come that waits at their sender.
-    pub(crate) fn take_passed(&mut self) -> u32 {
-        core::mem::take(&mut self.passed)
     }
 
     /// How many tokens were answered and how many lost since the last call.

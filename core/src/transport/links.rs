@@ -14,7 +14,7 @@ use core::cmp::Ordering;
 use super::config::{Resolved, Speed};
 use super::heap::Places;
 use super::host::{LinkInfo, Memory};
-use super::jitter::{Rng, NANO};
+use super::jitter::Rng;
 use super::pacer::Pacer;
 use super::policy::Key;
 use super::wakes::{Wakes, NEVER};
@@ -359,13 +359,6 @@ impl<M: Memory> Links<M> {
         if let Some(it) = self.all.get_mut(link as usize).filter(|_| wire_len != 0) {
             it.pacer.save(it.speed.time_of(wire_len));
         }
-    }
-
-    /// So many tokens that left by the link's pacer are known to be lost. `rtt`: how long a token's
-    /// packet takes to come.
-    pub(crate) fn refund(&mut self, link: u32, now: Nanos, tokens: u32, rtt: Nanos) {
-        let time = self.speed(link).token_time.saturating_mul(tokens.into());
-        self.with(link, |pacer, _| pacer.refund(now, Nanos(time / NANO), rtt));
     }
 
     /// A token of `wire_len` bytes leaves by the link's pacer, and with a jitter of so many

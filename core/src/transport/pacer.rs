@@ -18,7 +18,6 @@ use super::host::Memory;
 use super::jitter::{Rng, NANO};
 use super::paged::unlimited;
 use super::policy::Key;
-use super::refund::Refund;
 use crate::port::config::{beyond_token, TOKEN_WIRE_LEN};
 use crate::shaper::Shaper;
 use crate::units::Nanos;
@@ -71,7 +70,6 @@ pub(crate) struct Pacer<M: Memory> {
     saved: Nanos,
     looked: Nanos,
     rtt: Nanos,
-    refund: Refund,
     waiting: Nodes<M, Nanos>,
     ready: Nodes<M, Key>,
 }
@@ -94,7 +92,6 @@ impl<M: Memory> Pacer<M> {
         saved: Nanos::ZERO,
         looked: Nanos::ZERO,
         rtt: Nanos::ZERO,
-        refund: Refund::NONE,
         waiting: Nodes::new(),
         ready: Nodes::new(),
     };
@@ -217,9 +214,6 @@ impl<M: Memory> Pacer<M> {
             self.shaper.delay(self.owed.min(most));
             self.owed = self.owed - most;
         }
-        // Half as many more at most.
-        let back = self.refund.take(Nanos(time / NANO / 2));
-        self.shaper.hasten(back);
         self.gate = self.shaper.next() + self.jitter.next(rng, time, jitter);
     }
 
@@ -234,15 +228,6 @@ impl<M: Memory> Pacer<M> {
         let rest = time - self.unused;
         self.unused = self.unused - time;
         self.owed = (self.owed + rest).min(rtt + rtt);
-    }
-
-    /// Tokens that stand for so much of the link's time are known to be lost. It is given back, as
-    /// far as it is not owed, but no more than sixteen intervals in a round trip: see [`Refund`].
-    /// `rtt`: when a token's packet comes.
-    pub(crate) fn refund(&mut self, now: Nanos, time: Nanos, rtt: Nanos) {
-        let rest = time - self.owed;
-        self.owed = self.owed - time;
-        self.refund.lost(now, rest, rtt, self.slack + self.slack);
     }
 
     /// So much of the link's time was asked for and is not used: as much less is owed, now or soon.

@@ -104,10 +104,10 @@ fn at_once(hosts: usize, length: u32, alike: bool, policy: u32) -> [f64; 2] {
 #[test]
 fn a_shuffle_takes_not_much_longer_than_its_bytes() {
     for (hosts, length, alike, bound) in [
-        (16, 500_000, false, 1.4),
-        (16, 500_000, true, 1.5),
-        (64, 50_000, false, 1.35),
-        (64, 50_000, true, 1.95),
+        (16, 500_000, false, 1.5),
+        (16, 500_000, true, 1.6),
+        (64, 50_000, false, 1.5),
+        (64, 50_000, true, 2.1),
     ] {
         let [top, fair] = [uapi::POLICY_TOP, uapi::POLICY_EXPRESSPASS]
             .map(|policy| at_once(hosts, length, alike, policy));
@@ -136,19 +136,19 @@ fn a_standing_shuffle_fills_its_links() {
         network.run_until(began + 15 * MS);
         let part = (network.registry.bytes - before) as f64 / (hosts as u64 * RATE / 100) as f64;
         println!("seed {seed}: {part:.3}");
-        assert!(part > 0.85, "seed {seed}: {part:.3}");
+        assert!(part > 0.7, "seed {seed}: {part:.3}");
     }
 }
 
-/// Messages of 60 kB between any two of 16 hosts, with 75 % of all links: the queue of messages
-/// does not grow. How long they take beside the wire, in the mean. (At 80 % it does: with the
+/// Messages of 60 kB between any two of 16 hosts, with 65 % of all links: the queue of messages
+/// does not grow. How long they take beside the wire, in the mean. (At 75 % it does: with the
 /// shortest first receivers leave out senders, and these links.)
 #[test]
-fn messages_of_all_to_all_at_75_percent_keep_up() {
+fn messages_of_all_to_all_at_65_percent_keep_up() {
     let (hosts, length, count) = (16, 60_000, 12_000);
     let mut network = network(6, hosts, uapi::POLICY_TOP);
     let began = network.now;
-    let apart = wire(length) / (hosts as f64 * 0.75);
+    let apart = wire(length) / (hosts as f64 * 0.65);
     let mut at = began as f64;
     for _ in 0..count {
         let part = (network.below(1 << 40) + 1) as f64 / (1_u64 << 40) as f64;
@@ -166,5 +166,5 @@ fn messages_of_all_to_all_at_75_percent_keep_up() {
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     let (all, last) = (mean(&slower), mean(&slower[count * 2 / 3..]));
     println!("{all:.2} in the mean, {last:.2} the last third");
-    assert!(all < 14.0 && last < 14.0, "{all:.2}, {last:.2}");
+    assert!(all < 9.0 && last < 9.0, "{all:.2}, {last:.2}");
 }

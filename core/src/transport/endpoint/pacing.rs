@@ -171,7 +171,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         }
         let (answered, lost) = message.ledger.take();
-        let passed = message.ledger.take_passed();
         if answered == 0 && lost == 0 {
             return;
         }
@@ -184,10 +183,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let speed = self.links.speed(message.link);
         hasten(now, message, speed);
         let (link, at) = (message.link, message.next_token);
-        let rtt = message.rtt(config.base_rtt);
-        if config.policy == Policy::Top && passed != 0 {
-            self.links.refund(link, now, passed, rtt);
-        }
         self.links.hasten(link, index, at);
         self.count_tokens((answered, lost));
     }

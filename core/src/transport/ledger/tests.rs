@@ -111,23 +111,3 @@ proptest! {
         prop_assert_eq!(ledger.outstanding(), 0);
     }
 }
-
-/// What was only given up, may still wait at its sender.
-#[test]
-fn those_that_later_ones_passed_are_told_apart() {
-    let mut ledger = Ledger::new(0);
-    for _ in 0..40 {
-        ledger.send();
-    }
-    ledger.answer(10);
-    // 8 and 9 are not lost yet.
-    assert_eq!((ledger.take(), ledger.take_passed()), ((1, 8), 8));
-    ledger.give_up(20);
-    assert_eq!((ledger.take(), ledger.take_passed()), ((0, 11), 0));
-    ledger.answer(30);
-    assert_eq!((ledger.take_passed(), ledger.take_passed()), (8, 0));
-    // 28 and 29, 31 to 33, but for one that was late.
-    ledger.answer(36);
-    assert_eq!(ledger.answer(25), Answer::Late);
-    assert_eq!(ledger.take_passed(), 4);
-}
