@@ -16,7 +16,11 @@ fn link() -> Link {
 }
 
 fn alone(length: u32, v6: bool) -> u64 {
-    let mut network = star(1, &Config::DEFAULT, 2, link(), v6);
+    alone_over(link(), 1, length, v6)
+}
+
+fn alone_over(link: Link, seed: u64, length: u32, v6: bool) -> u64 {
+    let mut network = star(seed, &Config::DEFAULT, 2, link, v6);
     network.acquaint([(0, 1), (1, 0)]);
     let begin = network.now + 1_000_000;
     let it = network.send_at(begin, 0, 1, length);
@@ -42,4 +46,18 @@ fn alone_a_message_takes_little_more_than_the_wire() {
     assert!(alone(10_000_000, false) <= 8_990_000);
     // Its tokens are 20 bytes longer: 93.7 %.
     assert!(alone(10_000_000, true) <= 9_230_000);
+}
+
+/// README: two links that lose some packets of any kind each, and a message that is alone.
+#[test]
+fn lossy_links_slow_down_a_message_that_is_alone() {
+    let whole = alone(100_000_000, false);
+    for (loss, bound) in [(5_000, 1.08), (10_000, 1.25), (25_000, 2.0)] {
+        for seed in 1..=3 {
+            let link = Link { loss, ..link() };
+            let took = alone_over(link, seed, 100_000_000, false) as f64 / whole as f64;
+            println!("{} % each, seed {seed}: {took:.3}", loss as f64 / 1e4);
+            assert!(took < bound, "{loss} per million, seed {seed}: {took:.3}");
+        }
+    }
 }
