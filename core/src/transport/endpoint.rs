@@ -296,7 +296,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             outgoing: peer.outgoing,
             missing: peer.missing,
             unacknowledged: peer.unacknowledged,
-            rtt: (peer.rtt != Nanos::MAX).then_some(peer.rtt),
+            rtt: peer.rtt(),
         };
         Some((index.saturating_add(1), info))
     }

@@ -602,12 +602,14 @@ impl<I> In<I> {
 
     /// Takes a sample of the round-trip time.
     pub(crate) fn measured(&mut self, now: Nanos, sample: Nanos, base: Nanos) {
+        // Before it there is only what former messages of its peer had.
+        let first = self.least_rtt == Nanos::MAX && !self.ren;
         self.least_rtt = self.least_rtt.min(sample);
         if sample < self.trip || now >= self.trip_until {
             let kept = Nanos(self.rtt(base).0.saturating_mul(TRIPS_KEPT));
             (self.trip, self.trip_until) = (sample, now + kept.min(TRIP_KEPT));
         }
-        self.rtt = Maybe::some(match self.rtt.get() {
+        self.rtt = Maybe::some(match self.rtt.get().filter(|_| !first) {
             None => sample,
             // RFC 6298.
             Some(rtt) => Nanos((rtt - Nanos(rtt.0 / 8)).0.saturating_add(sample.0 / 8)),

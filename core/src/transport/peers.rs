@@ -35,7 +35,8 @@ pub(crate) struct Peer {
     pub(crate) outgoing: u32,
     pub(crate) missing: u64,
     pub(crate) unacknowledged: u64,
-    pub(crate) rtt: Nanos,
+    /// The shortest round trip of its messages, or of those that it had last.
+    rtt: Trip,
     /// Packets to it carry no more bytes than this until then: see `endpoint/paths.rs`.
     pub(crate) most: u16,
     pub(crate) most_until: Nanos,
@@ -47,6 +48,45 @@ pub(crate) struct Peer {
     offered: Option<u8>,
     /// Since it had no message for the first time: its network's index.
     net: MaybeIndex,
+}
+
+impl Peer {
+    /// The shortest round trip of its messages, once it was measured.
+    pub(crate) fn rtt(&self) -> Option<Nanos> {
+        self.rtt.present()
+    }
+
+    /// A message's round trip was measured.
+    pub(crate) fn measured(&mut self, rtt: Nanos) {
+        let before = self.rtt.present().unwrap_or(Nanos::MAX);
+        self.rtt = Trip(before.min(rtt).0.min(Trip::FORMER - 1));
+    }
+}
+
+/// A round trip, ns, and whether it is one of former messages, in one word: there is one of these
+/// for each peer.
+#[derive(Clone, Copy, Debug)]
+struct Trip(u64);
+
+impl Trip {
+    /// Of former ones.
+    const FORMER: u64 = 1 << 63;
+    /// Never measured.
+    const NONE: Self = Self(u64::MAX);
+
+    /// Its messages are over.
+    fn outlived(self) -> Self {
+        Self(self.0 | Self::FORMER)
+    }
+
+    fn present(self) -> Option<Nanos> {
+        (self.0 < Self::FORMER).then_some(Nanos(self.0))
+    }
+
+    fn last(self) -> Option<Nanos> {
+        let known = self.0 != Self::NONE.0;
+        known.then_some(Nanos(self.0 & !Self::FORMER))
+    }
 }
 
 /// A coflow: messages that belong together.
@@ -122,7 +162,7 @@ impl<M: Memory> Peers<M> {
             outgoing: 0,
             missing: 0,
             unacknowledged: 0,
-            rtt: Nanos::MAX,
+            rtt: Trip::NONE,
             most: u16::MAX,
             most_until: Nanos::ZERO,
             ticket: 0,
@@ -190,12 +230,22 @@ impl<M: Memory> Peers<M> {
         let Some(peer) = self.all.get_mut(index) else {
             return;
         };
-        peer.rtt = Nanos::MAX;
+        peer.rtt = peer.rtt.outlived();
         if until <= now {
             if let Some(net) = peer.net.take() {
                 self.nets.leave(net);
             }
         }
+    }
+
+    /// The shortest round trip of a peer's messages, once it was measured.
+    pub(crate) fn trip(&self, index: u32) -> Option<Nanos> {
+        self.all.get(index)?.rtt()
+    }
+
+    /// The same, or that of the messages that it had last.
+    pub(crate) fn former_trip(&self, index: u32) -> Option<Nanos> {
+        self.all.get(index)?.rtt.last()
     }
 
     /// The ticket to show to a peer; 0: there is none.

@@ -142,3 +142,33 @@ fn a_path_whose_answers_come_far_too_late_is_learnt() {
     let alone = u64::from(length) * 1_000_000_000 / SLOW;
     assert!(took.unwrap() < 2 * alone && data < 2100);
 }
+
+/// On a way that is longer than `base-rtt` the first message finds out how long it is. Those that
+/// follow know: nothing is sent twice, and they take a round trip longer than their bytes, for the
+/// first tokens.
+#[test]
+fn later_messages_know_how_long_the_way_is() {
+    const LENGTH: u32 = 1_000_000;
+    for delay in [250_000, 500_000, 5_000_000] {
+        let way = link(1_250_000_000, delay);
+        let mut network = star(1, &Config::DEFAULT, 2, way, false);
+        for (from, to) in [(0, 1), (1, 0)] {
+            network.send_at(network.now, from, to, 1);
+            network.run_to_the_end(10_000_000_000);
+        }
+        let mut beyond = Vec::new();
+        let mut resent = Vec::new();
+        for _ in 0..4 {
+            let at = network.now + 100_000;
+            let it = network.send_at(at, 0, 1, LENGTH);
+            network.run_to_the_end(at + 10_000_000_000);
+            let took = network.registry.messages[it].delivered.unwrap() - at;
+            let bytes = u64::from(LENGTH + 88 * LENGTH.div_ceil(1450)) * 1_000_000_000 / way.rate;
+            beyond.push((took - bytes - 2 * delay) as f64 / (4 * delay) as f64);
+            resent.push(network.endpoint(0).stats().get(Counter::DataResent));
+        }
+        println!("{delay} ns a link: {beyond:.2?} round trips beyond the wire, resent {resent:?}");
+        assert!(beyond[1..].iter().all(|it| *it < 1.1), "{beyond:.2?}");
+        assert!(resent[1..].iter().all(|it| *it == resent[0]), "{resent:?}");
+    }
+}

@@ -224,7 +224,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let mut narrow = false;
         if let Some(message) = self.ins.get_mut(index) {
             message.grant = sync.ren.then_some(now + rtt).into();
-            message.trip = self.peers.all.get(peer).map_or(Nanos::MAX, |it| it.rtt);
+            message.trip = self.peers.trip(peer).unwrap_or(Nanos::MAX);
+            // On a way that is far longer than `base-rtt` all of its tokens would be late at first.
+            if let Some(far) = self.peers.former_trip(peer).filter(|it| *it > rtt + rtt) {
+                (message.trip, message.rtt) = (far, Maybe::some(far));
+            }
             message.link = link;
             message.half_open = half_open;
             message.sure = !half_open || message.sealed;

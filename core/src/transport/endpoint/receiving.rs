@@ -221,7 +221,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 message.measured(at.now, rtt, self.config.base_rtt);
                 let (peer, least) = (message.peer, message.least_rtt);
                 if let Some(peer) = self.peers.all.get_mut(peer) {
-                    peer.rtt = peer.rtt.min(least);
+                    peer.measured(least);
                 }
             }
         } else if message.proven {
@@ -231,6 +231,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let rtt = Nanos(at.clock.wrapping_sub(sent).into());
             if rtt > message.rtt(self.config.base_rtt) && rtt <= MAX_RTT {
                 message.measured(at.now, rtt, self.config.base_rtt);
+                let (peer, least) = (message.peer, message.least_rtt);
+                if let Some(peer) = self.peers.all.get_mut(peer) {
+                    peer.measured(least);
+                }
             }
         }
         Some(data.token)
