@@ -44,8 +44,10 @@ local sizes = { 44, 18, 22, 16, 16, 22, 16, 20 }
 local sealed_bits = { 5, 6, 5, 5, 5, 5, 5, 5 }
 local SEAL_LEN = 32
 local kinds = { [0] = "sender, first key", [1] = "sender", [2] = "receiver", [3] = "malformed" }
+local told_marks =
+    { [0] = "not marked", [1] = "undetermined", [2] = "malformed", [3] = "congestion" }
 -- The flags that a type may have.
-local known_flags = { 0xce, 0x38, 0x8b, 0, 0, 0x40, 0, 0x10 }
+local known_flags = { 0xde, 0x38, 0x8b, 0, 0, 0x47, 0, 0x10 }
 
 local turnstile = Proto("turnstile", "Turnstile Transport")
 
@@ -67,6 +69,9 @@ local f = {
     flag_mark = ProtoField.uint8("turnstile.flags.mark", "Mark", base.DEC, marks, 0x30),
     flag_ticket = ProtoField.bool("turnstile.flags.ticket", "Ticket", 8, nil, 0x10),
     flag_final = ProtoField.bool("turnstile.flags.final", "Final", 8, nil, 0x40),
+    flag_paced = ProtoField.bool("turnstile.flags.paced", "Paced", 8, nil, 0x10),
+    flag_ecn = ProtoField.uint8("turnstile.flags.ecn", "Marked", base.DEC, told_marks, 0x03),
+    flag_notify = ProtoField.bool("turnstile.flags.notify", "Notification", 8, nil, 0x04),
     flag_ren = ProtoField.bool("turnstile.flags.ren", "REN", 8, nil, 0x80),
     flag_sealed = ProtoField.bool("turnstile.flags.sealed", "Sealed", 8, nil, 0x20),
     flag_sealed_token = ProtoField.bool("turnstile.flags.sealed_token", "Sealed", 8, nil, 0x40),
@@ -158,10 +163,10 @@ local function add_flags(tree, tvb, kind)
     local item = tree:add(f.flags, tvb(2, 1))
     local shown = {
         [SYNC] = { f.flag_unknown_size, f.flag_priority, f.flag_probe, f.flag_acked,
-            f.flag_ren },
+            f.flag_paced, f.flag_ren },
         [TOKEN] = { f.flag_grant, f.flag_mark },
         [DATA] = { f.flag_unscheduled, f.flag_unasked, f.flag_short, f.flag_ren },
-        [ACK] = { f.flag_final },
+        [ACK] = { f.flag_ecn, f.flag_notify, f.flag_final },
         [CHALLENGE] = { f.flag_ticket },
     }
     for _, field in ipairs(shown[kind] or {}) do
@@ -354,7 +359,14 @@ show[ACK] = function(tree, tvb)
     elseif window > MAX_LENGTH then
         wrong = "window"
     end
+    local mark = tvb(2, 1):bitfield(6, 2)
+    if wrong == nil and (mark == 2 or (mark == 0 and flag(tvb, 2))) then
+        wrong = "flags"
+    end
     local final = flag(tvb, 6) and ", final" or ""
+    if mark ~= 0 then
+        final = final .. ", " .. (told_marks[mark] or "malformed")
+    end
     return wrong, string.format("%d, window %d%s", received, window, final)
 end
 

@@ -18,7 +18,7 @@ use kernel::{
 use knet::{
     attr::{self, Nest, Policy, Rule},
     Arriving, Configuring, Dequeued, Dequeuing, Enqueued, Enqueuing, Extack, Kind, Leaving, Medium,
-    Message, Qdisc, Registration, Rtnl, Skb, SkbQueue,
+    Message, Qdisc, Registration, Resetting, Skb, SkbQueue,
 };
 
 module! {
@@ -196,7 +196,7 @@ impl Qdisc for Hostile {
     }
 
     /// Keeps everything.
-    fn reset(&mut self, _rtnl: &Rtnl<'_>) {}
+    fn reset(&mut self, _on: &mut Resetting<'_, Self>) {}
 
     fn dump(&mut self, _message: &mut Message) -> Result {
         Ok(())

@@ -23,11 +23,10 @@ pub const FLAGS: usize = 2;
 /// On [`Type::Data`]: sent without a token, in the first round trip.
 pub const FLAG_UNSCHEDULED: u8 = 1 << 0;
 /// On [`Type::Data`]: sent without a token, since the receiver allows so much. Ports put it into
-/// the data band, before other data as long as that is not for long; the link that it came by has
-/// less time for what tokens ask for.
+/// the data band; the link that it came by has less time for what tokens ask for.
 pub const FLAG_UNASKED: u8 = 1 << 1;
 /// On [`Type::Data`]: of a short message. Ports put it into the data band, before other data as
-/// long as that is not for long, as they do with [`FLAG_UNASKED`]; but a token has asked for it.
+/// long as that is not for long.
 pub const FLAG_SHORT: u8 = 1 << 3;
 /// On [`Type::Sync`]: the message's length is not known yet.
 pub const FLAG_UNKNOWN_SIZE: u8 = 1 << 1;
@@ -36,6 +35,8 @@ pub const FLAG_UNKNOWN_SIZE: u8 = 1 << 1;
 pub const FLAG_PRIORITY: u8 = 1 << 2;
 /// On [`Type::Sync`]: a probe, which asks a silent receiver for an acknowledgement.
 pub const FLAG_PROBE: u8 = 1 << 3;
+/// On [`Type::Sync`]: the sender paces the message's data itself, and wants no tokens.
+pub const FLAG_PACED: u8 = 1 << 4;
 /// On [`Type::Sync`]: some of the message was acknowledged. A receiver that has acknowledged none
 /// of it has lost that part.
 pub const FLAG_ACKED: u8 = 1 << 6;
@@ -50,6 +51,11 @@ pub const MARK_MASK: u8 = 3 << MARK_SHIFT;
 pub const FLAG_TICKET: u8 = 1 << 4;
 /// On [`Type::Ack`]: from the receiver: the message is complete; from the sender: it knows that.
 pub const FLAG_FINAL: u8 = 1 << 6;
+/// On [`Type::Ack`]: how the worst of the data that came was marked, as its ECN field says it: 0
+/// not at all, 1 undetermined, 3 congestion; not 2.
+pub const ECN_MASK: u8 = 3;
+/// On [`Type::Ack`]: it is a notification of that mark (DCQCN's CNP).
+pub const FLAG_NOTIFY: u8 = 1 << 2;
 /// On [`Type::Sync`] and [`Type::Data`]: of a message that grants clock (REN); ports may mark the
 /// packet's ECN field. Ports put such data into the data band.
 pub const FLAG_REN: u8 = 1 << 7;

@@ -16,6 +16,7 @@
 //! | [`units`] | nanoseconds and exact rates |
 //! | [`header`] | the first four bytes of a Turnstile packet |
 //! | [`options`] | the engine behind all options: tables, ranges, refusals |
+//! | [`pfc`] | links that lose nothing: pause frames, who sends them, who obeys, and the room it takes |
 //! | [`pacer`] | HULL's host pacer: a token bucket whose rate follows the traffic, for flows that met congestion |
 //! | [`transport`] | messages between hosts, scheduled by tokens: wire format, feedback, policies, state machines |
 //!
@@ -73,6 +74,7 @@ extern crate std;
 pub mod header;
 pub mod options;
 pub mod pacer;
+pub mod pfc;
 pub mod port;
 pub mod queue;
 pub mod shaper;

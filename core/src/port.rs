@@ -76,8 +76,10 @@ pub mod band;
 mod bursts;
 pub mod classify;
 pub mod config;
+pub mod cut;
 mod early;
 pub mod flows;
+pub mod hold;
 pub mod layout;
 mod leaving;
 mod line;
@@ -89,6 +91,7 @@ mod tests;
 pub mod uapi;
 
 use self::bursts::Beside;
+pub use self::hold::Hold;
 pub use self::leaving::{leave, Exit, Question, Step};
 pub use self::line::Slot;
 use self::line::{Amount, Backlogged, Line};
@@ -161,6 +164,15 @@ pub struct Port<Q: Queue> {
     link: Option<Shaper>,
     signals: Policer,
     markers: Markers,
+    hold: Hold,
+    /// Pauses are obeyed, or what is queued [gives back](Port::obeys) when it leaves.
+    obeys: bool,
+    /// When the last pause began that the port knows of.
+    paused_at: Option<Nanos>,
+    /// The child holds packets, which are held up.
+    child_held: bool,
+    /// Data has left since somebody [asked](Port::progress), in a port that obeys pauses.
+    moved: bool,
     stats: PortStats,
     config: Config,
     resolved: Resolved,
@@ -199,6 +211,11 @@ impl<Q: Queue> Port<Q> {
         link: None,
         signals: Policer::OFF,
         markers: Markers::EMPTY,
+        hold: Hold::Open,
+        obeys: false,
+        paused_at: None,
+        child_held: false,
+        moved: false,
         stats: PortStats::EMPTY,
         config: Config::DEFAULT,
         resolved: Resolved::EMPTY,
@@ -223,6 +240,7 @@ impl<Q: Queue> Port<Q> {
     /// `resolved` is as for [`Port::new`].
     pub fn begin(&mut self, config: &Config, resolved: &Resolved, now: Nanos) {
         self.config = *config;
+        self.obeys = config.pfc.is_some();
         self.resolved = *resolved;
         self.order = config.order;
         self.group.begin(resolved.token_rate, Nanos::ZERO, now);
@@ -243,6 +261,11 @@ impl<Q: Queue> Port<Q> {
         now: Nanos,
         sink: &mut impl Sink<Q::Packet>,
     ) {
+        if config.pfc.is_none() {
+            self.hold((now, now), Hold::Open);
+        }
+        let counted = self.obeys && self.data_bytes() != 0;
+        self.obeys = config.pfc.is_some() || counted;
         self.config = *config;
         self.resolved = *resolved;
         self.order = config.order;
@@ -291,10 +314,17 @@ impl<Q: Queue> Port<Q> {
         self.framing = Framing::new(config.overhead, config.mpu);
         self.reading = Reading::of(&config);
         self.set_bursts();
+        let generates = config.generates();
+        match generates {
+            true => self.backlogged.set(Backlogged::ASKED),
+            false => self.backlogged.clear(Backlogged::ASKED),
+        }
         self.classes = [NO_SLOT; MINORS];
         for band in (0..Band::COUNT).filter_map(Band::from_index) {
             let (packets, bytes) = match band {
                 Band::Signal => (config.signal_limit.into(), u64::MAX),
+                // Its bound is what is counted elsewhere: `Port::has_room_for_own`.
+                Band::Data if generates => (u64::MAX, u64::MAX),
                 Band::Data => (u64::MAX, config.data_limit.into()),
                 Band::Unscheduled => (config.unscheduled.into(), u64::MAX),
                 Band::Token(_) if band.exists(&config) => (config.token_limit.into(), u64::MAX),
@@ -354,8 +384,12 @@ impl<Q: Queue> Port<Q> {
     /// Notes what there is to what goes first beside what is queued and the group's shaper.
     #[inline]
     fn note_detour(&mut self) {
-        let detour =
-            self.order == Order::DataFirst || self.passed || self.grafted || self.markers.any();
+        // In the order in which it is most often found out.
+        let detour = self.grafted
+            || self.order == Order::DataFirst
+            || self.passed
+            || self.markers.any()
+            || self.obeys();
         self.backlogged.note(self.link.is_some(), detour);
     }
 
@@ -619,8 +653,9 @@ impl<Q: Queue> Port<Q> {
         let slot = match slot {
             Slot::UNASKED | Slot::SHORT => {
                 let flow = packet.flow(self.markers.ethernet());
-                self.early_or_data(&meta, slot == Slot::SHORT, flow)
+                self.early_or_data(&meta, flow)
             }
+            Slot::UNASKED_LONG => Slot::DATA,
             slot => slot,
         };
         self.look_beside();
@@ -768,7 +803,7 @@ impl<Q: Queue> Port<Q> {
     /// Whether nothing is in the port's own queues; a child may have packets.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        !self.backlogged.any()
+        !self.backlogged.known().any()
     }
 
     /// What is in a band's own queue.

@@ -132,6 +132,8 @@ pub enum DropCause {
     Trimmed,
     /// The port was reset.
     Purged,
+    /// The next switch has paused data for longer than the watchdog lets it.
+    Stormed,
 }
 
 /// Framing: how much longer packets are on the wire.

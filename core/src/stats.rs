@@ -7,8 +7,9 @@ use crate::units::Nanos;
 /// The statistics of one band. Packets are wire packets: a super-packet counts as the segments it
 /// stands for.
 ///
-/// At any time `offered = sent + queued + over_limit + expired + trimmed + purged`; for the data
-/// band with a child, plus `refused`, what is queued in the child and what the child dropped of it.
+/// At any time `offered = sent + queued + over_limit + expired + trimmed + purged + stormed`; for
+/// the data band with a child, plus `refused`, what is queued in the child and what the child
+/// dropped of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BandStats {
     /// Packets that arrived.
@@ -28,7 +29,9 @@ pub struct BandStats {
     pub trimmed: u64,
     /// Packets dropped by a reset.
     pub purged: u64,
-    /// Bytes of the packets dropped for these four reasons.
+    /// Packets dropped by the watchdog of priority flow control.
+    pub stormed: u64,
+    /// Bytes of the packets dropped for these five reasons.
     pub dropped_bytes: u64,
     /// Packets that a child refused on arrival.
     pub refused: u64,
@@ -63,7 +66,7 @@ impl BandStats {
 
     /// Of a band that has two queues: `self`'s, and the other's.
     pub(crate) fn and(mut self, other: &Self) -> Self {
-        let sums: [(&mut u64, u64); 14] = [
+        let sums: [(&mut u64, u64); 15] = [
             (&mut self.offered_packets, other.offered_packets),
             (&mut self.offered_bytes, other.offered_bytes),
             (&mut self.sent_packets, other.sent_packets),
@@ -72,6 +75,7 @@ impl BandStats {
             (&mut self.expired, other.expired),
             (&mut self.trimmed, other.trimmed),
             (&mut self.purged, other.purged),
+            (&mut self.stormed, other.stormed),
             (&mut self.dropped_bytes, other.dropped_bytes),
             (&mut self.refused, other.refused),
             (&mut self.queued_packets, other.queued_packets),
@@ -95,6 +99,7 @@ impl BandStats {
             .wrapping_add(self.expired)
             .wrapping_add(self.trimmed)
             .wrapping_add(self.purged)
+            .wrapping_add(self.stormed)
     }
 
     #[inline]
@@ -162,6 +167,7 @@ impl BandStats {
             DropCause::Expired => &mut self.expired,
             DropCause::Trimmed => &mut self.trimmed,
             DropCause::Purged => &mut self.purged,
+            DropCause::Stormed => &mut self.stormed,
         };
         add(counter, meta.segs);
         add(&mut self.dropped_bytes, meta.len);

@@ -14,6 +14,7 @@
 //! | [`host`] | the traits that the endpoint's user implements, and the facts about messages that it gets |
 //! | [`jitter`] | random numbers, and randomized intervals between tokens |
 //! | [`policy`] | which message gets tokens first, and with which priority |
+//! | [`rate`] | rates of senders that are not asked: DCQCN and TIMELY |
 //! | [`ring`] | a bounded queue of events for listeners |
 //! | [`room`] | how a socket's send buffer is shared by its peers |
 //! | [`seal`] | sealed packets: keys, numbers, what follows a packet |
@@ -28,6 +29,7 @@ macro_rules! step {
     };
 }
 
+mod again;
 mod allowance;
 mod bucket;
 pub mod budget;
@@ -42,6 +44,7 @@ mod incoming;
 mod index;
 pub mod jitter;
 mod ledger;
+mod line;
 mod links;
 mod maybe;
 pub mod net;
@@ -54,6 +57,7 @@ pub mod policy;
 pub mod ports;
 mod progress;
 mod ranges;
+pub mod rate;
 mod remembered;
 pub mod ring;
 pub mod room;

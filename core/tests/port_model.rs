@@ -237,11 +237,13 @@ impl Pair {
         let packet = self.packet(len, segs);
         let early = self.port.map_band(band) == Band::Data && self.next_id % 3 == 0;
         let asked = self.next_id % 2 == 0;
+        let long = self.next_id % 9 == 0;
         let model = &mut self.model;
-        let expected = model.enqueue(self.now, band, packet.clone(), early.then_some(asked));
+        let expected = model.enqueue(self.now, band, packet.clone(), early && !long);
         let now = Nanos(self.now);
         let meta = packet.meta;
         let slot = match self.port.slot(band) {
+            Slot::DATA if early && long => Slot::UNASKED_LONG,
             Slot::DATA if early && asked => Slot::SHORT,
             Slot::DATA if early => Slot::UNASKED,
             Slot::UNPAID if self.next_id % 3 == 0 => Slot::UNPAID,

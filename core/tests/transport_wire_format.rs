@@ -37,6 +37,7 @@ fn described() -> [(&'static str, Packet); 9] {
                 probe: false,
                 acked: false,
                 ren: false,
+                paced: false,
             }),
         ),
         (
@@ -83,6 +84,8 @@ fn described() -> [(&'static str, Packet); 9] {
                 window: 65_536,
                 allowance: 1000,
                 last: true,
+                mark: turnstile_core::transport::rate::Mark::None,
+                notify: false,
             }),
         ),
         (
@@ -251,6 +254,8 @@ fn the_dissector_knows_the_flags() {
         let kind = usize::from(bytes[0] & 0xf);
         // A mark is a grant's.
         let (grant, sealed) = if kind == 2 { (8, 0x40) } else { (0, 0x20) };
+        // A notification is of a mark, and two bits are one.
+        let grant = if kind == 6 { 1 } else { grant };
         for bit in (0..8).map(|bit| 1 << bit).filter(|bit| *bit != sealed) {
             bytes[2] = grant | bit;
             let unknown = parse(&bytes, bytes.len()) == Err(Malformed::Flags);

@@ -63,6 +63,7 @@ fn any(rng: &mut Rng) -> Packet {
                 probe: bit(11),
                 acked: bit(13),
                 ren: bit(12),
+                paced: !bit(12) && bit(13),
             })
         }
         1 => Packet::Token(Token {
@@ -106,6 +107,10 @@ fn any(rng: &mut Rng) -> Packet {
             window: number(rng),
             allowance: 0,
             last: bit(8),
+            mark: turnstile_core::transport::rate::Mark::from_ecn(
+                u8::from(bit(9)) | u8::from(bit(10)) << 1,
+            ),
+            notify: bit(9) && bit(11),
         }),
         6 => Packet::Challenge(Challenge {
             cookie,

@@ -13,6 +13,7 @@ use crate::sockets::Sockets;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNodeReservation;
 use knet_transport::{Departure, Outbox, Path, Report, Segments, Skb, SockAddress, Tie};
+use turnstile_core::port::marker::field::ecn::{ECT_0, NOT_ECT};
 use turnstile_core::transport::budget::{Place, Standing};
 use turnstile_core::transport::config::Dscp;
 use turnstile_core::transport::host::{
@@ -71,12 +72,16 @@ impl Surroundings<'_> {
         let dscp = match class {
             Class::Signal => self.dscp.signal,
             Class::Token(_) => self.dscp.token,
-            Class::Data => self.dscp.data,
+            Class::Data | Class::Paced => self.dscp.data,
             Class::Unscheduled => self.dscp.unscheduled,
         };
         // ECN is Not-ECT, also for REN: its marks are not those of RFC 3168, and ports write them
-        // into packets that say REN.
+        // into packets that say REN. What is paced here asks for marks.
         let _ = ren;
+        let ecn = match class {
+            Class::Paced => ECT_0,
+            _ => NOT_ECT,
+        };
         let (handle, device, tie) = match owner {
             Owner::Out(message) => (message.socket, message.device, message.tie),
             // The socket's own device is one of its VRF's, if it has both.
@@ -99,7 +104,7 @@ impl Surroundings<'_> {
                 .as_ref()
                 .map(|slice| (&slice.message.written, slice.offset, slice.len)),
             port: wire::source_port(header),
-            tos: dscp << 2,
+            tos: dscp << 2 | ecn,
             seal,
         });
     }

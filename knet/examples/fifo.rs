@@ -8,7 +8,7 @@
 use kernel::prelude::*;
 use knet::{
     attr::Nest, Arriving, Configuring, Dequeued, Dequeuing, DropReason, Enqueued, Enqueuing,
-    Extack, Kind, Leaving, Message, Qdisc, Registration, Rtnl, Skb, SkbQueue,
+    Extack, Kind, Leaving, Message, Qdisc, Registration, Resetting, Skb, SkbQueue,
 };
 
 module! {
@@ -90,9 +90,9 @@ impl Qdisc for Fifo {
         None
     }
 
-    fn reset(&mut self, rtnl: &Rtnl<'_>) {
+    fn reset(&mut self, on: &mut Resetting<'_, Self>) {
         while let Some(skb) = self.packets.pop() {
-            knet::drop_queued(skb, rtnl);
+            knet::drop_queued(skb, on.rtnl());
         }
         self.room = LIMIT;
     }

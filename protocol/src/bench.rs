@@ -4,6 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The filter of a run that measures no more of messages than each run of the tests does.
+pub const QUICK: &str = "quick";
+
 /// All figures of one boot.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Boot {
@@ -20,15 +23,76 @@ pub struct Boot {
     pub messages: Vec<Messages>,
 }
 
-/// What one kind of message costs with one transport: both ends, and the way between them.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+/// What one load costs with one transport: both ends, and the way between them.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Messages {
-    /// `turnstile`, `tcp` or `udp`.
+    /// `turnstile`, `tcp`, `tcp-plain` (without offloads), `udp` or `udp-gso`.
     pub transport: String,
-    /// Of what: `100 B`, `10 KB`, or `byte of 8 MiB`.
-    pub what: String,
-    /// Instructions, in the mean.
-    pub instructions: f64,
+    /// Which load: what gates ask for.
+    pub load: String,
+    /// The load, for people.
+    pub title: String,
+    /// What the table shows.
+    pub unit: Unit,
+    /// Instructions, in all.
+    pub instructions: u64,
+    /// Messages that they were for.
+    pub messages: u64,
+    /// Bytes in those.
+    pub bytes: u64,
+    /// Packets on the wire, both ways: a super-packet counts as its segments.
+    pub packets: u64,
+}
+
+/// What a load's instructions are divided by.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// A message.
+    Message,
+    /// A byte of it.
+    Byte,
+}
+
+impl Messages {
+    /// What `--profile` asks for.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.transport, self.load)
+    }
+
+    /// Instructions for each message.
+    pub fn per_message(&self) -> f64 {
+        self.instructions as f64 / self.messages as f64
+    }
+
+    /// Instructions for each byte.
+    pub fn per_byte(&self) -> f64 {
+        self.instructions as f64 / self.bytes as f64
+    }
+
+    /// Instructions for each packet on the wire.
+    pub fn per_packet(&self) -> f64 {
+        self.instructions as f64 / self.packets as f64
+    }
+
+    /// Instructions for each of what the table shows.
+    pub fn per_unit(&self) -> f64 {
+        match self.unit {
+            Unit::Message => self.per_message(),
+            Unit::Byte => self.per_byte(),
+        }
+    }
+}
+
+/// What the guest tells of a row that was counted instruction by instruction: `profile.json`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct Profiled {
+    /// Release of the guest's kernel.
+    pub kernel: String,
+    /// The row, as its clock saw it.
+    pub row: Messages,
+    /// The kernel's functions and those of modules: lines of `/proc/kallsyms`.
+    pub symbols: String,
 }
 
 /// Whether the guest's clock counts instructions. All in its units.
@@ -152,7 +216,7 @@ impl Boot {
     /// Reads the guest's file.
     ///
     /// # Errors
-    /// It holds something else, or a measurement of no packets.
+    /// It holds something else, or a measurement of no packets or no messages.
     pub fn read(text: &[u8]) -> Result<Self, String> {
         let boot: Self = serde_json::from_slice(text)
             .map_err(|error| format!("the guest's figures cannot be read: {error}"))?;
@@ -162,7 +226,19 @@ impl Boot {
                 return Err(format!("{} was measured with no packets", set_up.name));
             }
         }
+        for row in &boot.messages {
+            if row.messages == 0 || row.bytes == 0 || row.packets == 0 {
+                return Err(format!("{} was measured with no messages", row.name()));
+            }
+        }
         Ok(boot)
+    }
+
+    /// What a load costs with a transport.
+    pub fn row(&self, transport: &str, load: &str) -> Option<&Messages> {
+        self.messages
+            .iter()
+            .find(|row| row.transport == transport && row.load == load)
     }
 
     /// What is measured under this name.
@@ -225,7 +301,9 @@ mod tests {
         "noqueue":{"qdisc":"noqueue","packets":10,"in":4000,"out":0,"empty":0,"in-min":1,
           "in-max":2,"out-min":3,
           "out-max":4,"empty-min":5,"empty-max":6,"out-calls":0},
-        "waits":{"link-waits":1,"token-waits":2,"expired":3}}]}"#;
+        "waits":{"link-waits":1,"token-waits":2,"expired":3}}],
+        "messages":[{"transport":"tcp","load":"100B","title":"t","unit":"message",
+          "instructions":4000,"messages":10,"bytes":1000,"packets":20}]}"#;
 
     #[test]
     fn costs_are_per_packet_on_the_wire() {
@@ -246,12 +324,32 @@ mod tests {
     }
 
     #[test]
+    fn a_load_has_a_cost_per_message_byte_and_packet() {
+        let boot: Boot = kept(EARLIER);
+        let mut row = boot.row("tcp", "100B").expect("it is there").clone();
+        assert_eq!(
+            (row.per_message(), row.per_byte(), row.per_packet()),
+            (400.0, 4.0, 200.0)
+        );
+        assert_eq!((row.name().as_str(), row.per_unit()), ("tcp/100B", 400.0));
+        row.unit = Unit::Byte;
+        assert_eq!(row.per_unit(), 4.0);
+        assert!(boot.row("tcp", "10KB").is_none());
+        assert!(boot.row("udp", "100B").is_none());
+    }
+
+    #[test]
     fn figures_of_nothing_are_refused() {
         assert!(Boot::read(EARLIER.as_bytes()).is_ok());
         let none = EARLIER.replace("\"out-calls\":100", "\"out-calls\":0");
         assert!(Boot::read(none.as_bytes()).is_err());
         let none = EARLIER.replace("\"packets\":20", "\"packets\":0");
         assert!(Boot::read(none.as_bytes()).is_err());
+        for what in ["\"messages\":10", "\"bytes\":1000", "\"packets\":20}]"] {
+            let none = what.replace("10", "0").replace("00", "").replace("20", "0");
+            let none = EARLIER.replace(what, &none);
+            assert!(Boot::read(none.as_bytes()).is_err(), "{what}");
+        }
         assert!(Boot::read(b"{}").is_err());
     }
 

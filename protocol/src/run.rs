@@ -18,6 +18,8 @@ pub enum Mode {
     Demo,
     /// Count instructions per packet.
     Bench,
+    /// Run the row of these that the filter names, for whoever counts each instruction.
+    Profile,
     /// Run the experiment that the filter names.
     Lab,
     /// Give a shell on the console.
@@ -33,6 +35,7 @@ impl Mode {
             Self::Planted => "planted",
             Self::Demo => "demo",
             Self::Bench => "bench",
+            Self::Profile => "profile",
             Self::Lab => "lab",
             Self::Shell => "shell",
         }
@@ -100,6 +103,7 @@ mod tests {
             ("planted", Mode::Planted),
             ("demo", Mode::Demo),
             ("bench", Mode::Bench),
+            ("profile", Mode::Profile),
             ("lab", Mode::Lab),
             ("shell", Mode::Shell),
         ] {

@@ -11,6 +11,8 @@ const MINORS: usize = 32;
 /// One bit and one counter per minor number.
 pub(crate) struct Classes {
     exist: Atomic<u32>,
+    /// Nothing of data may be dropped.
+    lossless: Atomic<bool>,
     /// How many filters name the class.
     bound: [Atomic<u32>; MINORS],
 }
@@ -19,6 +21,7 @@ impl Default for Classes {
     fn default() -> Self {
         Classes {
             exist: Atomic::new(0),
+            lossless: Atomic::new(false),
             bound: array::from_fn(|_| Atomic::new(0)),
         }
     }
@@ -34,6 +37,12 @@ impl Classes {
     /// Makes it the classes of a port with this configuration.
     pub(crate) fn set(&self, config: &Config) {
         self.exist.store(bits(config), Relaxed);
+        self.lossless.store(config.generates(), Relaxed);
+    }
+
+    /// Must data not be dropped, since whoever sends it is paused?
+    pub(crate) fn are_lossless(&self) -> bool {
+        self.lossless.load(Relaxed)
     }
 
     pub(crate) fn contains(&self, minor: u16) -> bool {

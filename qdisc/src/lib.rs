@@ -15,6 +15,7 @@ mod filters;
 mod options;
 mod pacer;
 mod packet;
+mod pauses;
 mod port;
 mod report;
 

@@ -46,7 +46,7 @@ use kernel::{alloc::KVVec, prelude::*};
 use knet::{
     attr::Nest, Arriving, Child, Configuring, Context, Dequeued, Dequeuing, DropReason, Enqueued,
     Enqueuing, Extack, HeaderBuffer, Heard, Leaving, Listener, Locked, Medium, Message, Qdisc,
-    Rtnl, Skb, Stats,
+    Resetting, Skb, Stats,
 };
 use turnstile_core::{
     options::limits,
@@ -117,8 +117,9 @@ impl Listener for Associations {
         segment.echo.then(|| segment.flow.reversed())
     }
 
-    fn heard(&mut self, flow: FlowKey) {
+    fn heard(&mut self, flow: FlowKey) -> bool {
         self.0.echo(now(), &flow);
+        false
     }
 }
 
@@ -426,8 +427,9 @@ impl Qdisc for TurnstilePacer {
         None
     }
 
-    fn reset(&mut self, rtnl: &Rtnl<'_>) {
-        self.pacer.reset(|packet| knet::drop_queued(packet.0, rtnl));
+    fn reset(&mut self, on: &mut Resetting<'_, Self>) {
+        self.pacer
+            .reset(|packet| knet::drop_queued(packet.0, on.rtnl()));
     }
 
     fn dump(&mut self, message: &mut Message) -> Result {

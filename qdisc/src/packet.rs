@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The kernel's packets as `turnstile_core` sees them.
 
+use crate::{
+    pauses::Ear,
+    port::{now, TurnstilePort},
+};
 use core::sync::atomic::{AtomicU64, Ordering};
 use knet::{
-    DequeueReport, DropReason, EnqueueReport, HeaderBuffer, Locked, Medium, Qdisc, Rtnl, Skb,
+    DequeueReport, DropReason, EnqueueReport, HeaderBuffer, Locked, Medium, Resetting, Skb,
     SkbQueue,
 };
 use turnstile_core::{
@@ -15,12 +19,21 @@ use turnstile_core::{
 };
 
 /// What the port keeps with a packet, and where in the 20 bytes of `skb->cb` that are a qdisc's
-/// own: the time of arrival, the length on the wire, and the flow, once somebody asks for it.
+/// own: the time of arrival, the length on the wire, and a token's flow, once somebody asks for it.
+/// In the place of the flow, of data the epoch of the ledger that the packet is charged to.
 const ENQUEUED: usize = 0;
 const WIRE_LEN: usize = ENQUEUED + size_of::<u64>();
 const FLOW: usize = WIRE_LEN + size_of::<u32>();
-/// Of a flow: nobody has asked for it. No packet's is that.
+const EPOCH: usize = FLOW;
+/// Of a flow: nobody has asked for it. No packet's is that. Of an epoch: it is charged to none.
 const UNASKED: Flow = Flow::MAX;
+/// The next epoch. There are enough: one each ns for 584 years.
+static NEXT_EPOCH: AtomicU64 = AtomicU64::new(0);
+
+/// A number that no ledger has had.
+pub(crate) fn new_epoch() -> u64 {
+    NEXT_EPOCH.fetch_add(1, Ordering::Relaxed)
+}
 
 /// A packet in the port. The facts that the port works with are in its control block.
 pub(crate) struct PortPacket(pub(crate) Skb);
@@ -32,6 +45,38 @@ impl PortPacket {
         skb.set_private::<WIRE_LEN, u32>(wire);
         skb.set_private::<FLOW, Flow>(UNASKED);
         PortPacket(skb)
+    }
+}
+
+/// What a packet of data is charged to: [`turnstile_core::pfc::ledger`].
+#[derive(Clone, Copy)]
+pub(crate) struct Charged {
+    epoch: u64,
+    bytes: u32,
+}
+
+impl PortPacket {
+    /// It is charged to a ledger, in this epoch.
+    pub(crate) fn set_charged(&mut self, epoch: u64) {
+        self.0.set_private::<EPOCH, u64>(epoch);
+    }
+
+    /// What a packet of this band, which leaves, gives back, if anything.
+    #[inline]
+    pub(crate) fn charged(&self, band: Band) -> Option<Charged> {
+        let epoch = self.0.private::<EPOCH, u64>();
+        (band == Band::Data && epoch != UNASKED).then(|| Charged {
+            epoch,
+            bytes: self.0.private::<WIRE_LEN, u32>(),
+        })
+    }
+}
+
+impl Charged {
+    /// Gives it back to the ledger, if that is this one's.
+    pub(crate) fn give_back(self, now: Nanos, ear: &mut Ear) -> Option<((), bool)> {
+        let owes = ear.ledger().give_back(now, self.epoch, self.bytes)?;
+        Some(((), owes))
     }
 }
 
@@ -158,7 +203,7 @@ impl Queue for PortQueue {
 fn reason(cause: DropCause) -> DropReason {
     match cause {
         DropCause::OverLimit | DropCause::Displaced => DropReason::OverLimit,
-        DropCause::Expired => DropReason::Congested,
+        DropCause::Expired | DropCause::Stormed => DropReason::Congested,
         DropCause::Trimmed | DropCause::Purged => DropReason::Generic,
     }
 }
@@ -176,28 +221,43 @@ impl Sink<PortPacket> for OnEnqueue<'_, '_> {
 }
 
 /// Where packets go that the port drops while one goes out.
-pub(crate) struct OnDequeue<'a, 'b>(pub(crate) &'a mut DequeueReport<'b>);
+pub(crate) struct OnDequeue<'a, 'b>(pub(crate) &'a mut DequeueReport<'b, TurnstilePort>);
 
 impl Sink<PortPacket> for OnDequeue<'_, '_> {
-    fn dropped(&mut self, packet: PortPacket, _band: Band, cause: DropCause) {
+    fn dropped(&mut self, packet: PortPacket, band: Band, cause: DropCause) {
+        if let Some(charged) = packet.charged(band) {
+            let now = now();
+            self.0
+                .listener_of(&packet.0, |ear| charged.give_back(now, ear));
+        }
         self.0.drop_queued(packet.0, reason(cause));
     }
 }
 
 /// Where packets go that a change has no room for.
-pub(crate) struct OnChange<'a, 'b, T: Qdisc>(pub(crate) &'a mut Locked<'b, T>);
+pub(crate) struct OnChange<'a, 'b>(pub(crate) &'a mut Locked<'b, TurnstilePort>);
 
-impl<T: Qdisc> Sink<PortPacket> for OnChange<'_, '_, T> {
-    fn dropped(&mut self, packet: PortPacket, _band: Band, _cause: DropCause) {
+impl Sink<PortPacket> for OnChange<'_, '_> {
+    fn dropped(&mut self, packet: PortPacket, band: Band, _cause: DropCause) {
+        if let Some(charged) = packet.charged(band) {
+            let now = now();
+            self.0
+                .listener_of(&packet.0, |ear| charged.give_back(now, ear));
+        }
         self.0.drop_queued(packet.0);
     }
 }
 
 /// Where packets go when the whole port is emptied.
-pub(crate) struct OnReset<'a>(pub(crate) &'a Rtnl<'a>);
+pub(crate) struct OnReset<'a, 'b>(pub(crate) &'a mut Resetting<'b, TurnstilePort>);
 
-impl Sink<PortPacket> for OnReset<'_> {
-    fn dropped(&mut self, packet: PortPacket, _band: Band, _cause: DropCause) {
-        knet::drop_queued(packet.0, self.0);
+impl Sink<PortPacket> for OnReset<'_, '_> {
+    fn dropped(&mut self, packet: PortPacket, band: Band, _cause: DropCause) {
+        if let Some(charged) = packet.charged(band) {
+            let now = now();
+            self.0
+                .listener_of(&packet.0, |ear| charged.give_back(now, ear));
+        }
+        knet::drop_queued(packet.0, self.0.rtnl());
     }
 }

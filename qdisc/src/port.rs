@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The qdisc kind `turnstile`: classify, split, queue, release.
 
+mod counting;
+mod serving;
+
 use crate::{
     classes::Classes,
     filters::{self, FilterEvents, Filtered},
     options::{self, refuse},
-    packet::{OnChange, OnDequeue, OnEnqueue, OnReset, PortPacket, PortQueue},
+    packet::{OnChange, OnEnqueue, OnReset, PortPacket, PortQueue},
+    pauses::{Ear, Link},
     report,
 };
 use kernel::prelude::*;
 use knet::{
     attr::Nest, Arriving, Child, Configuring, Context, Dequeued, Dequeuing, DropReason, Enqueued,
-    Enqueuing, Extack, HeaderBuffer, Leaving, Locked, Medium, Message, Qdisc, Rtnl, Skb, Stats,
+    Enqueuing, Extack, HeaderBuffer, Leaving, Locked, Medium, Message, Qdisc, Resetting, Skb,
+    Stats,
 };
 use turnstile_core::{
     options::limits,
     port::band::Band,
     port::classify::{bridges_keep, classify, classify_fast, data_slot},
     port::config::{Config, Resolved},
+    port::cut::Cut,
     port::uapi,
-    port::{leave, Dequeue, Enqueue, Exit, Port, Slot, Step},
-    queue::{Meta, Packet},
+    port::{leave, Enqueue, Exit, Port, Slot},
+    queue::Meta,
     units::Nanos,
 };
 
@@ -29,20 +35,34 @@ use turnstile_core::{
 pub(crate) struct PortEvents {
     pub(crate) filters: FilterEvents,
     pub(crate) gso_splits: u64,
+    pub(crate) gso_pieces: u64,
     pub(crate) gso_drops: u64,
 }
 
 /// The place of the data class's child, the only one.
 pub(crate) const CHILD: usize = 0;
 
+/// Where data goes that arrives, if not simply into the port's own queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Apart {
+    No,
+    /// To the data class's child qdisc.
+    Child,
+    /// Into the queue, and on the books of whom it came from: `counting`.
+    Counted,
+}
+
 /// A port: one instance of the qdisc.
 pub(crate) struct TurnstilePort {
     pub(crate) port: Port<PortQueue>,
-    /// The data class has a child qdisc.
-    grafted: bool,
+    /// Data has a way of its own. One byte, since each packet of data asks for it.
+    apart: Apart,
     /// Whether the child may hold super-packets, which are one each to it.
     pub(crate) child_holds_whole: bool,
     pub(crate) events: PortEvents,
+    /// Of a port that pauses others: bytes of data that wait and are charged to nobody.
+    own: u64,
     /// The packet that a parent has looked at. The port counts it as sent, until it is too old.
     pub(crate) peeked: Option<(Band, Meta)>,
     /// What the device last said of its speed, in bytes/s. A link that is down says nothing.
@@ -75,21 +95,47 @@ fn check(config: &Config, speed: Option<u64>, extack: &mut Extack) -> Result<Res
         .map_err(|refusal| refuse::<Config>(extack, refusal))
 }
 
-/// Changes `config` as the request says, and says what it comes to.
+/// Changes `config` as the request says, and `resolved` to what it comes to. A function of its own,
+/// which gives nothing back, for the sake of its caller's stack.
+#[inline(never)]
 fn apply(
-    config: &mut Config,
+    (config, resolved): (&mut Config, &mut Resolved),
     nest: Option<Nest<'_>>,
     speed: Option<u64>,
     extack: &mut Extack,
-) -> Result<Resolved> {
+) -> Result {
     if let Some(nest) = nest {
-        let before = *config;
-        let given = options::apply(config, nest, extack)?;
-        config
-            .settle(&before, given)
-            .map_err(|refusal| refuse::<Config>(extack, refusal))?;
+        take(config, nest, extack)?;
     }
-    check(config, speed, extack)
+    *resolved = check(config, speed, extack)?;
+    Ok(())
+}
+
+/// Changes `config` as the request says.
+#[inline(never)]
+fn take(config: &mut Config, nest: Nest<'_>, extack: &mut Extack) -> Result {
+    let before = config.groups();
+    let given = options::apply(config, nest, extack)?;
+    config
+        .settle(before, given)
+        .map_err(|refusal| refuse::<Config>(extack, refusal))
+}
+
+/// What a port is made of, in memory of its own: it would be much for a stack.
+struct Plan {
+    config: Config,
+    resolved: Resolved,
+}
+
+impl Plan {
+    #[inline(never)]
+    fn new() -> Result<KBox<Self>> {
+        let plan = Self {
+            config: Config::DEFAULT,
+            resolved: Resolved::EMPTY,
+        };
+        Ok(KBox::new(plan, GFP_KERNEL)?)
+    }
 }
 
 impl TurnstilePort {
@@ -154,17 +200,19 @@ impl TurnstilePort {
         Self::place_here(skb, slot, came, on);
     }
 
-    /// Deals with one packet, which may be a super-packet if they are not split, or one of several
+    /// Deals with one packet, which may be a super-packet that is not split, or one of several
     /// that came at this time.
     #[inline(always)]
     fn place_here(skb: Skb, slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
         if slot == Slot::DATA {
-            if on.qdisc().0.grafted {
-                return Self::give(skb, on);
+            match on.qdisc().0.apart {
+                Apart::No => {}
+                Apart::Child => return Self::give(skb, on),
+                Apart::Counted => return Self::put_counted(skb, slot, came, on),
             }
         } else if slot == Slot::UNPAID {
             return Self::place_signal(skb, came, on);
-        } else if slot == Slot::UNASKED || slot == Slot::SHORT {
+        } else if matches!(slot, Slot::UNASKED | Slot::UNASKED_LONG | Slot::SHORT) {
             return Self::place_early(skb, slot, came, on);
         } else if slot.is_token() && on.context().is_told() {
             Self::give_way(slot, came, on);
@@ -176,13 +224,14 @@ impl TurnstilePort {
     /// others are told.
     #[inline(never)]
     fn place_early(skb: Skb, slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
-        if slot == Slot::UNASKED {
+        if slot != Slot::SHORT {
             let wire_len = on.qdisc().0.wire_len(&skb);
             on.context().tell(&skb, wire_len);
         }
-        match on.qdisc().0.grafted {
-            true => Self::give(skb, on),
-            false => Self::put(skb, slot, came, on),
+        match on.qdisc().0.apart {
+            Apart::Child => Self::give(skb, on),
+            Apart::No => Self::put(skb, slot, came, on),
+            Apart::Counted => Self::put_counted(skb, slot, came, on),
         }
     }
 
@@ -208,10 +257,11 @@ impl TurnstilePort {
         let (this, _) = on.qdisc();
         let at = came.unwrap_or_else(now);
         let slot = this.port.pay(at, &meta, || is_kept(&skb, medium));
-        if slot != Slot::SIGNAL && this.grafted {
-            return Self::give(skb, on);
+        match this.apart {
+            Apart::Child if slot != Slot::SIGNAL => Self::give(skb, on),
+            Apart::Counted if slot != Slot::SIGNAL => Self::put_counted(skb, slot, came, on),
+            _ => Self::put(skb, slot, came, on),
         }
-        Self::put(skb, slot, came, on);
     }
 
     /// Puts a packet into one of the port's own queues.
@@ -271,10 +321,47 @@ impl TurnstilePort {
                 None => return,
             },
         };
-        if skb.segments() > 1 && on.qdisc().0.port.config().split_gso {
-            Self::split(skb, slot, on);
+        if skb.segments() > 1 {
+            Self::place_super(skb, slot, on);
         } else {
             Self::place_here(skb, slot, None, on);
+        }
+    }
+
+    /// Deals with a super-packet: whole, in pieces, or packet by packet.
+    #[inline(never)]
+    fn place_super(skb: Skb, slot: Slot, on: &mut Enqueuing<'_, Self>) {
+        let (this, _) = on.qdisc();
+        let meta = Meta {
+            len: skb.packet_len(),
+            wire_len: this.wire_len(&skb),
+            segs: skb.segments(),
+            ..Meta::default()
+        };
+        match this.port.cut(slot, &meta, || skb.segment_len()) {
+            Cut::Whole => Self::place(skb, slot, None, on),
+            Cut::Pieces(segments) => Self::place_pieces(skb, segments, slot, on),
+            Cut::Single => Self::split(skb, slot, on),
+        }
+    }
+
+    /// Deals with each of a super-packet's pieces, of so many segments.
+    #[inline(never)]
+    fn place_pieces(skb: Skb, segments: u32, slot: Slot, on: &mut Enqueuing<'_, Self>) {
+        match on.cut(skb, segments) {
+            Ok(mut list) => {
+                let now = now();
+                let mut pieces = 0;
+                while let Some(piece) = list.pop() {
+                    pieces = u64::wrapping_add(pieces, 1);
+                    Self::place(piece, slot, Some(now), on);
+                }
+                let (this, _) = on.qdisc();
+                this.events.gso_splits = this.events.gso_splits.wrapping_add(1);
+                this.events.gso_pieces = this.events.gso_pieces.wrapping_add(pieces);
+            }
+            // Its headers are not what they claim, or there is no memory.
+            Err(skb) => Self::split(skb, slot, on),
         }
     }
 
@@ -366,7 +453,7 @@ impl Qdisc for TurnstilePort {
     const CHILDREN: usize = 1;
 
     type Shared = Classes;
-    type Listener = ();
+    type Listener = Ear;
 
     fn new<'a>(
         on: &'a mut Configuring<'_, Self>,
@@ -376,21 +463,26 @@ impl Qdisc for TurnstilePort {
         let device = on.device();
         let ethernet = device.medium() == Medium::Ethernet;
         let speed = device.speed();
-        let mut config = Config::DEFAULT;
+        let mut plan = Plan::new()?;
+        let Plan { config, resolved } = &mut *plan;
         let limit = u64::from(device.queue_bytes());
         config.data_limit = limit.clamp(limits::QUEUE.min, limits::QUEUE.max) as u32;
-        let resolved = apply(&mut config, nest, speed, extack)?;
-        on.shared().set(&config);
+        apply((config, resolved), nest, speed, extack)?;
+        let apart = counting::apart(config, false);
+        let link = Link::of(&device);
+        counting::begin(on, config, resolved, (link, false), extack)?;
+        on.shared().set(config);
         Ok(try_init!(Self {
             port: Port::EMPTY,
-            grafted: false,
+            apart,
             child_holds_whole: false,
             peeked: None,
             events: PortEvents::default(),
+            own: 0,
             speed,
         }? Error)
         .chain(move |this| {
-            this.port.begin(&config, &resolved, now());
+            this.port.begin(&plan.config, &plan.resolved, now());
             this.port.set_ethernet(ethernet);
             Ok(())
         }))
@@ -404,40 +496,57 @@ impl Qdisc for TurnstilePort {
         let Some(nest) = nest else {
             return Ok(());
         };
-        let speed = on.device().speed();
+        let device = on.device();
+        let (speed, link) = (device.speed(), Link::of(&device));
         // RTNL is held: nobody else changes the configuration between here and the second lock.
-        let Some((mut config, speed)) =
-            on.lock(|this, _| (*this.port.config(), speed.or(this.speed)))
-        else {
+        let mut plan = Plan::new()?;
+        let Plan { config, resolved } = &mut *plan;
+        let Some((speed, grafted)) = on.lock(|this, _| {
+            *config = *this.port.config();
+            (speed.or(this.speed), this.apart == Apart::Child)
+        }) else {
             return Err(EINVAL);
         };
-        let resolved = apply(&mut config, Some(nest), speed, extack)?;
-        if let Some(minor) = on.shared().bound_but_gone(&config) {
+        apply((config, resolved), Some(nest), speed, extack)?;
+        if let Some(minor) = on.shared().bound_but_gone(config) {
             return Err(refuse::<Config>(
                 extack,
                 format_args!("class :{minor:x} would go, but filters name it"),
             ));
         }
+        counting::begin(on, config, resolved, (link, grafted), extack)?;
+        let tally = counting::tally(on, config)?;
         on.lock(|this, on| {
-            this.port
-                .change(&config, &resolved, now(), &mut OnChange(on));
+            let owes = on.listener(|ear| ear.set(config, resolved, link, tally));
+            if config.generates() && !this.port.generates() {
+                this.own = this.port.data_bytes();
+            }
+            this.apart = counting::apart(config, grafted);
+            this.port.change(config, resolved, now(), &mut OnChange(on));
+            // The end of a pause.
+            this.port.owes(owes == Some(true));
             this.speed = speed;
             let sch = on.context();
-            sch.shared().set(&config);
+            sch.shared().set(config);
             // What waited for the old rate's time may be due by the new one.
             sch.wake_at(now().0);
         });
+        if config.pfc.is_none() {
+            on.listen_no_more();
+        }
         Ok(())
     }
 
     fn link_changed(on: &mut Configuring<'_, Self>) {
         let device = on.device();
-        let ethernet = device.medium() == Medium::Ethernet;
+        let link = Link::of(&device);
+        let ethernet = link.ethernet;
         let speed = device.speed();
         on.lock(|this, on| {
             this.speed = speed.or(this.speed);
             this.port.set_ethernet(ethernet);
             this.port.note_link_speed(now(), speed);
+            on.listener(|ear| ear.set(this.port.config(), this.port.resolved(), link, None));
             on.context().wake_at(now().0);
         });
     }
@@ -455,7 +564,7 @@ impl Qdisc for TurnstilePort {
         };
         if !slot.is_token() {
             if slot == Slot::DATA {
-                if this.grafted {
+                if this.apart != Apart::No {
                     return arriving.slow(skb, Some(slot));
                 }
             } else if slot == Slot::UNPAID {
@@ -503,7 +612,8 @@ impl Qdisc for TurnstilePort {
     #[inline(always)]
     fn enqueue_slow(skb: Skb, known: Option<Slot>, on: &mut Enqueuing<'_, Self>) {
         // What a child takes needs nothing of the rest.
-        if known == Some(Slot::DATA) && skb.segments() == 1 && on.qdisc().0.grafted {
+        let child = |on: &mut Enqueuing<'_, Self>| on.qdisc().0.apart == Apart::Child;
+        if known == Some(Slot::DATA) && skb.segments() == 1 && child(on) {
             return Self::give(skb, on);
         }
         Self::arrange(skb, known, on);
@@ -516,41 +626,16 @@ impl Qdisc for TurnstilePort {
 
     fn dequeue_slow(now: Option<Nanos>, on: &mut Dequeuing<'_, Self>) -> Option<Skb> {
         let child = child_holds(on.context());
-        let (this, report) = on.qdisc();
+        let (this, _) = on.qdisc();
         let now = match now {
             Some(now) => now,
             None if this.port.rests(child != 0) => return None,
             None => crate::port::now(),
         };
-        let step = this.port.start_slow(now, child, &mut OnDequeue(report));
-        let dequeued = match step {
-            Step::Done(dequeued) => dequeued,
-            Step::Ask(question) => {
-                let packet = on.take(CHILD);
-                let child = child_holds(on.context());
-                let (this, report) = on.qdisc();
-                // The child used the packet's private bytes, so its wire length is worked out
-                // again.
-                let packet = packet.map(|skb| PortPacket::new(skb, this.port.framing()));
-                this.port
-                    .end_slow(question, packet, child, &mut OnDequeue(report))
-            }
-        };
-        match dequeued {
-            Dequeue::Packet(packet, band) => {
-                if on.is_peek() {
-                    on.qdisc().0.peeked = Some((band, packet.meta()));
-                }
-                Some(packet.0)
-            }
-            Dequeue::Wait(time) => {
-                let sch = on.context();
-                sch.count_overlimit();
-                sch.wake_at(time.0);
-                None
-            }
-            Dequeue::Empty => None,
+        if this.port.obeys() {
+            return Self::serve_unheld(now, child, on);
         }
+        Self::serve::<false>(now, child, on)
     }
 
     fn peek(leaving: Leaving<'_, Self>) -> Dequeued {
@@ -572,11 +657,11 @@ impl Qdisc for TurnstilePort {
         self.peeked = None;
     }
 
-    fn reset(&mut self, rtnl: &Rtnl<'_>) {
+    fn reset(&mut self, on: &mut Resetting<'_, Self>) {
         if let Some((band, meta)) = self.peeked.take() {
             self.port.purge_recalled(band, &meta);
         }
-        self.port.reset(&mut OnReset(rtnl));
+        self.port.reset(&mut OnReset(on));
     }
 
     fn dump(&mut self, message: &mut Message) -> Result {
@@ -612,9 +697,19 @@ impl Qdisc for TurnstilePort {
         ))
     }
 
+    fn may_graft(classes: &Classes, minor: u16, extack: &mut Extack) -> Result {
+        if !classes.are_lossless() {
+            return Ok(());
+        }
+        Err(refuse::<Config>(
+            extack,
+            format_args!("class :{minor:x} takes no child with pfc xoff: it may drop packets"),
+        ))
+    }
+
     fn grafted(&mut self, _place: usize, child: Option<Child<'_>>) {
-        self.grafted = child.is_some();
-        self.port.set_grafted(self.grafted);
+        self.apart = counting::apart(self.port.config(), child.is_some());
+        self.port.set_grafted(child.is_some());
     }
 
     fn dump_class(&mut self, minor: u16, message: &mut Message) -> Result {
@@ -627,6 +722,13 @@ impl Qdisc for TurnstilePort {
         on: &mut Locked<'_, Self>,
         stats: &mut Stats,
     ) -> Result {
-        report::class(self, on.context().child(CHILD), minor, stats)
+        let now = now();
+        let said = on.listener(|ear| (ear.heard_of_data(now), ear.counts(now)));
+        let pauses = said.map(|(heard, counts)| {
+            // Markers may not have heard yet: nothing has left since.
+            self.port.obey(now, &heard);
+            counts
+        });
+        report::class(self, on.context().child(CHILD), minor, pauses, stats)
     }
 }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The counters, as `tc -s` and `turnstile port show -s` get them.
 
-use crate::port::{now, TurnstilePort};
+use crate::{
+    pauses::Counts,
+    port::{now, TurnstilePort},
+};
 use core::num::NonZero;
 use kernel::prelude::*;
 use knet::{Child, ClassStats, Message, Stats};
 use turnstile_core::{
     port::band::Band,
+    port::marker::tcd::State,
     port::uapi::{self, band_stat, port_stat},
     stats::BandStats,
 };
@@ -44,6 +48,12 @@ pub(crate) fn port(this: &TurnstilePort, stats: &mut Stats) -> Result {
                 (port_stat::SLACK_FORFEITS, port.slack_forfeits),
                 (port_stat::SLACK_FORFEITED, port.slack_forfeited),
                 (port_stat::SIGNAL_EXCESS, port.signal_excess),
+                (
+                    port_stat::TCD_MAX_ON,
+                    resolved.max_on.map_or(0, |max_on| max_on.0),
+                ),
+                (port_stat::GSO_PIECES, events.gso_pieces),
+                (port_stat::GSO_WHOLE, resolved.whole.into()),
             ],
         )
     })
@@ -111,6 +121,7 @@ pub(crate) fn class(
     this: &TurnstilePort,
     child: Option<Child<'_>>,
     minor: u16,
+    pauses: Option<Counts>,
     stats: &mut Stats,
 ) -> Result {
     let Some(band) = u8::try_from(minor)
@@ -166,9 +177,60 @@ pub(crate) fn class(
         )?;
         if band == Band::Data {
             markers(this, message)?;
+            heard(band_stats.stormed, pauses.as_ref(), message)?;
+            sent(pauses.as_ref(), message)?;
         }
         Ok(())
     })
+}
+
+/// What the next switch paused, and what that cost.
+fn heard(stormed: u64, pauses: Option<&Counts>, message: &mut Message) -> Result {
+    if pauses.is_none() && stormed == 0 {
+        return Ok(());
+    }
+    let (pauses, refused) = pauses.map_or_else(Default::default, |all| (all.heard, all.refused));
+    all(
+        message,
+        band_stat::PAD,
+        &[
+            (band_stat::STORMED, stormed),
+            (band_stat::PFC_PAUSED, pauses.paused),
+            (band_stat::PFC_RESUMED, pauses.resumed),
+            (band_stat::PFC_PAUSES, pauses.pauses),
+            (band_stat::PFC_TIME, pauses.time.0),
+            (band_stat::PFC_LONGEST, pauses.longest.0),
+            (band_stat::PFC_STORMS, pauses.storms),
+            (band_stat::PFC_REFUSED, refused),
+        ],
+    )
+}
+
+/// What the other end was asked for, while the port pauses others.
+fn sent(pauses: Option<&Counts>, message: &mut Message) -> Result {
+    let Some((is, counters)) = pauses.and_then(|all| all.sent.as_ref()) else {
+        return Ok(());
+    };
+    let ingress = &counters.ingress;
+    all(
+        message,
+        band_stat::PAD,
+        &[
+            (band_stat::PFC_XOFF, is.xoff),
+            (band_stat::PFC_XON, is.xon),
+            (band_stat::PFC_HEADROOM, is.headroom),
+            (band_stat::PFC_HELD, is.held),
+            (band_stat::PFC_MOST, ingress.most),
+            (band_stat::PFC_MOST_HEADROOM, ingress.most_headroom),
+            (band_stat::PFC_NO_HEADROOM, ingress.drops),
+            (band_stat::PFC_SENT, counters.sent),
+            (band_stat::PFC_ASKED, ingress.pauses),
+            (band_stat::PFC_ENDED, ingress.ends),
+            (band_stat::PFC_REFRESHED, ingress.refreshes),
+            (band_stat::PFC_ASKED_TIME, counters.time.0),
+            (band_stat::PFC_ASKED_LONGEST, counters.longest.0),
+        ],
+    )
 }
 
 /// What the markers did, those that are on or were.
@@ -203,6 +265,37 @@ fn markers(this: &TurnstilePort, message: &mut Message) -> Result {
                 (band_stat::REN_OVER, stats.ren.over),
                 (band_stat::REN_KEPT, stats.ren.kept),
                 (band_stat::REN_PERIODS, stats.ren.periods),
+            ],
+        )?;
+    }
+    let tcd_now = markers.tcd_now(now(), this.port.data_bytes());
+    if let Some((state, _)) = tcd_now {
+        message.u64(
+            band_stat::TCD_STATE,
+            match state {
+                State::NotCongested => uapi::TCD_NOT_CONGESTED,
+                State::Congested => uapi::TCD_CONGESTED,
+                State::Undetermined => uapi::TCD_UNDETERMINED,
+            },
+            band_stat::PAD,
+        )?;
+    }
+    let tcd = tcd_now.map_or(stats.tcd, |(_, counters)| counters);
+    if tcd_now.is_some() || tcd.seen != 0 {
+        all(
+            message,
+            band_stat::PAD,
+            &[
+                (band_stat::TCD_SEEN, tcd.seen),
+                (band_stat::TCD_UNMARKED, tcd.unmarked),
+                (band_stat::TCD_CE, tcd.ce),
+                (band_stat::TCD_UE, tcd.ue),
+                (band_stat::TCD_KEPT, tcd.kept),
+                (band_stat::TCD_CONGESTIONS, tcd.congestions),
+                (band_stat::TCD_PAUSES, tcd.pauses),
+                (band_stat::TCD_TIME_NOT_CONGESTED, tcd.not_congested),
+                (band_stat::TCD_TIME_CONGESTED, tcd.congested),
+                (band_stat::TCD_TIME_UNDETERMINED, tcd.undetermined),
             ],
         )?;
     }

@@ -10,6 +10,8 @@ use vm_tests::events::{Event, Events};
 use vm_tests::harness::{run_all, run_here, Case, Options, CLEANUP};
 use vm_tests::planted;
 
+use turnstile_test_protocol::bench::QUICK;
+
 const USAGE: &str = "\
 usage: vm-tests [--seed N] [--timeout-scale F] [NAME…]
                                         run the cases whose names contain a NAME; without, all
@@ -18,7 +20,9 @@ usage: vm-tests [--seed N] [--timeout-scale F] [NAME…]
        vm-tests --lab NAME              run an experiment (in virtual time)
        vm-tests --lab-list              print their names and titles
        vm-tests --planted [NAME…]       run the cases that commit a fault and must fail
-       vm-tests --bench                 count instructions per packet; for a guest made for it
+       vm-tests --bench [quick]         count instructions per packet; for a guest made for it
+       vm-tests --bench-profile ROW     the same of one row of messages, instruction by instruction
+       vm-tests --bench-list            print the rows' names
        vm-tests --in-this-process NAME  run one case without time limit or checks afterwards";
 
 enum Job {
@@ -27,6 +31,8 @@ enum Job {
     List,
     Demo,
     Bench,
+    BenchProfile,
+    BenchList,
     Lab,
     LabList,
     Here(String),
@@ -66,6 +72,8 @@ fn work() -> Result<bool> {
             "--lab-list" => job = Job::LabList,
             "--planted" => job = Job::Planted,
             "--bench" => job = Job::Bench,
+            "--bench-profile" => job = Job::BenchProfile,
+            "--bench-list" => job = Job::BenchList,
             "--in-this-process" => job = Job::Here(value()?),
             "--seed" => options.seed = value()?.parse().context("--seed takes a number")?,
             "--timeout-scale" => {
@@ -95,7 +103,14 @@ fn work() -> Result<bool> {
             Ok(true)
         }
         Job::Demo => reported(vm_tests::demo::run()),
-        Job::Bench => reported(vm_tests::bench::run()),
+        Job::Bench => reported(vm_tests::bench::run(names.iter().any(|name| name == QUICK))),
+        Job::BenchProfile => reported(profile(&names)),
+        Job::BenchList => {
+            for name in vm_tests::bench::rows() {
+                println!("{name}");
+            }
+            Ok(true)
+        }
         Job::LabList => {
             for experiment in vm_tests::lab::EXPERIMENTS {
                 println!("{}\t{}", experiment.name, experiment.title);
@@ -129,6 +144,14 @@ fn reported(result: Result<bool>) -> Result<bool> {
         });
     }
     result
+}
+
+/// Runs the one row that is named.
+fn profile(names: &[String]) -> Result<bool> {
+    match names {
+        [name] => vm_tests::bench::profile(name),
+        _ => bail!("--bench-profile takes the name of one row"),
+    }
 }
 
 /// Runs the one experiment that is named.

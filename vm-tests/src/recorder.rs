@@ -34,6 +34,8 @@ pub struct Passage {
     pub bytes: usize,
     /// Whether it left with ECN's mark that it did not have before.
     pub marked: bool,
+    /// ECN's two bits, as it left, or as it came if it was dropped.
+    pub ecn: u8,
 }
 
 impl Passage {
@@ -47,6 +49,9 @@ impl Passage {
         (self.bytes + OVERHEAD).max(MPU)
     }
 }
+
+/// ECN's code point of what met congestion.
+const CE: u8 = 3;
 
 /// What [`lengths`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +117,8 @@ pub fn passages(
                 came: packet.at,
                 left: None,
                 bytes: packet.length,
-                marked: seen.congested,
+                marked: seen.ecn == CE,
+                ecn: seen.ecn,
             });
         } else if packet.device == dev {
             let first = waiting.get_mut(&identity).and_then(VecDeque::pop_front);
@@ -120,7 +126,8 @@ pub fn passages(
             if let Some(index) = first {
                 all[index].left = Some(packet.at);
                 // Until here it told how the packet came.
-                all[index].marked = seen.congested && !all[index].marked;
+                all[index].marked = seen.ecn == CE && !all[index].marked;
+                all[index].ecn = seen.ecn;
             }
         }
     }
@@ -140,7 +147,7 @@ struct Seen {
     from: Ipv4Addr,
     to: Ipv4Addr,
     packet: Packet,
-    congested: bool,
+    ecn: u8,
 }
 
 /// IPv4 only; `None` for all else.
@@ -157,7 +164,7 @@ fn read(packet: &pcap::Packet) -> Option<(Seen, Identity)> {
         from: address(12)?,
         to: address(16)?,
         packet: kind(*ip.get(9)?, upper),
-        congested: ip.get(1)? & 3 == 3,
+        ecn: ip.get(1)? & 3,
     };
     let mut identity = ip.to_vec();
     for changed in [1, 8, 10, 11] {

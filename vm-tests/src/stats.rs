@@ -9,7 +9,14 @@ use serde_json::Value;
 use crate::netns::Netns;
 
 /// Why a class drops, as its statistics name it.
-pub const DROP_CAUSES: &[&str] = &["over-limit", "expired", "trimmed", "purged", "child"];
+pub const DROP_CAUSES: &[&str] = &[
+    "over-limit",
+    "expired",
+    "trimmed",
+    "purged",
+    "stormed",
+    "child",
+];
 
 /// The counters of one qdisc or class.
 #[derive(Clone, Debug, Default)]
@@ -138,11 +145,24 @@ pub fn classes(ns: &Netns, dev: &str) -> Result<BTreeMap<String, Counters>> {
 /// Checks the port `handle` (`1:`) of a device and all of its classes: in every class, and in
 /// their sum, what was offered was sent, is queued, or was dropped for a named cause.
 ///
+/// A port and its classes are told in two answers. Should a packet come between them, as the
+/// kernel's own do when a link comes up, they are asked for again.
+///
 /// # Errors
 /// Naming the first sum that does not hold.
 pub fn check_port(ns: &Netns, dev: &str, handle: &str) -> Result<()> {
-    let classes = classes(ns, dev)?;
-    let port = qdisc(ns, dev, handle)?;
+    const TRIES: u32 = 20;
+    let mut port = qdisc(ns, dev, handle)?;
+    let mut tries = 0;
+    let classes = loop {
+        let classes = classes(ns, dev)?;
+        let again = qdisc(ns, dev, handle)?;
+        if (again.packets, again.qlen) == (port.packets, port.qlen) || tries == TRIES {
+            break classes;
+        }
+        port = again;
+        tries += 1;
+    };
     let mine: Vec<_> = classes
         .values()
         .filter(|class| class.handle.starts_with(handle))

@@ -43,7 +43,9 @@ impl Machine {
         match self {
             Self::Qemu(Accelerator::Kvm) => "under KVM",
             Self::Qemu(Accelerator::Tcg) => "under software emulation",
-            Self::Qemu(Accelerator::Counted) => "under software emulation that counts instructions",
+            Self::Qemu(Accelerator::Counted | Accelerator::Profiled) => {
+                "under software emulation that counts instructions"
+            }
             Self::Uml => "in virtual time",
         }
     }

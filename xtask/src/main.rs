@@ -98,8 +98,8 @@ enum Job {
     /// Show what the port and the transport do, beside what stock parts do: tables here, pictures
     /// in out/demo.svg and out/demo-messages.svg
     Demo(demo::Options),
-    /// Count instructions per packet, Turnstile's and those of the stock qdiscs. The last line is
-    /// `N passed, N failed`
+    /// Count instructions per packet, Turnstile's and those of the stock qdiscs, and per message,
+    /// Turnstile's and those of TCP and UDP. The last line is `N passed, N failed`
     Bench(bench::Options),
     /// Make random system calls on all that the modules can be reached by, under KASAN and lockdep,
     /// run after run. The last line is `N passed, N failed`

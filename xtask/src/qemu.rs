@@ -37,7 +37,9 @@ const COUNTED: &[&str] = &[
     "-accel",
     "tcg",
     "-cpu",
-    "max,-rdrand,-rdseed",
+    // Copies in loops, as on a processor without fast string instructions: each round of those
+    // would count as an instruction, and mostly each byte.
+    "max,-rdrand,-rdseed,-erms,-fsrm,-fsrs,-fzrm",
     "-icount",
     "shift=0,sleep=off",
     "-rtc",
@@ -45,6 +47,11 @@ const COUNTED: &[&str] = &[
     "-seed",
     "1",
 ];
+/// And all that it executes between two marks is written to [`COUNTS`] by the plugin [`PLUGIN`].
+const PROFILED: &[&str] = &["-plugin", "/out/count.so,out=/out/counts"];
+/// The plugin's file in the folder of the run, and what it writes.
+pub(crate) const PLUGIN: &str = "count.so";
+pub(crate) const COUNTS: &str = "counts";
 /// Fixed addresses, too; and on the console no more than the scan of the log wants, since each
 /// character costs instructions.
 const APPEND_COUNTED: &str = "nokaslr loglevel=5";
@@ -60,9 +67,15 @@ pub(crate) enum Accelerator {
     /// a program costs can be read off the clock, and does not depend on the machine. The same
     /// image boots to the same figures.
     Counted,
+    /// The same with a plugin that counts how often each piece of code is executed.
+    Profiled,
 }
 
 impl Accelerator {
+    fn counts(self) -> bool {
+        matches!(self, Self::Counted | Self::Profiled)
+    }
+
     fn args(self, bed: Bed) -> &'static [&'static str] {
         match self {
             Self::Kvm => &["-accel", "kvm", "-cpu", "host"],
@@ -71,7 +84,7 @@ impl Accelerator {
                 &["-accel", "tcg,thread=multi", "-cpu", "max,-la57"]
             }
             Self::Tcg => &["-accel", "tcg,thread=multi", "-cpu", "max"],
-            Self::Counted => COUNTED,
+            Self::Counted | Self::Profiled => COUNTED,
         }
     }
 }
@@ -101,7 +114,7 @@ pub(crate) fn interactive(guest: &Guest<'_>, accelerator: Accelerator) -> Comman
 
 fn start(guest: &Guest<'_>, accelerator: Accelerator, serial: &[&str], more: &str) -> Command {
     let bed = guest.tree.bed;
-    let counted = accelerator == Accelerator::Counted;
+    let counted = accelerator.counts();
     let most = if bed.has_detectors() { 2 } else { MAX_CPUS };
     let cpus = std::thread::available_parallelism().map_or(2, |n| n.get());
     let cpus = if counted { 1 } else { cpus.clamp(2, most) };
@@ -118,6 +131,9 @@ fn start(guest: &Guest<'_>, accelerator: Accelerator, serial: &[&str], more: &st
     let append = format!("{APPEND} {detectors} {counted} {more}");
     let mut args = vec!["-machine", "q35", "-smp", &cpus, "-m", &memory];
     args.extend(accelerator.args(bed));
+    if accelerator == Accelerator::Profiled {
+        args.extend(PROFILED);
+    }
     args.extend(["-kernel", &kernel, "-append", append.trim_end()]);
     if guest.run.join(IMAGE).exists() {
         args.extend(["-initrd", &initrd]);

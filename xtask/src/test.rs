@@ -328,7 +328,7 @@ fn guest(
     let bed = session.tree.bed;
     let timeout_scale = match session.machine(env)? {
         Machine::Qemu(Accelerator::Tcg) if bed.has_detectors() => EMULATED_DETECTORS,
-        Machine::Qemu(Accelerator::Tcg | Accelerator::Counted) => EMULATED,
+        Machine::Qemu(Accelerator::Tcg | Accelerator::Counted | Accelerator::Profiled) => EMULATED,
         Machine::Qemu(Accelerator::Kvm) | Machine::Uml => 1.0,
     };
     let wants = |word| wants(options, word);
@@ -352,7 +352,7 @@ fn guest(
         detectors::run(env, session, &built, timeout_scale, report)?;
     }
     if bed == Bed::Vm && wants(BENCH) {
-        bench::run(env, session, built, false, report)?;
+        bench::run(env, session, built, bench::Extent::Quick, report)?;
     }
     if bed == Bed::Virtual && wants(DETERMINISM) {
         determinism::run(env, session, built, seed, report)?;

@@ -16,5 +16,7 @@ impl Listener for Keeps {
         Some(packet.network(buffer).1)
     }
 
-    fn heard(&mut self, _: &'static [u8]) {}
+    fn heard(&mut self, _: &'static [u8]) -> bool {
+        false
+    }
 }

@@ -102,20 +102,31 @@ impl Opt {
     }
 }
 
-/// Which attributes a request had. Tables have numbers below 64.
+/// Which attributes a request had. Tables have numbers below 128.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Given(u64);
+pub struct Given([u64; 2]);
 
 impl Given {
     /// Whether it had this one.
     pub fn has(self, number: u16) -> bool {
-        1_u64.checked_shl(number.into()).unwrap_or(0) & self.0 != 0
+        let [low, high] = self.0;
+        bit(number, 0) & low != 0 || bit(number, 64) & high != 0
     }
 
     /// It has.
     pub fn add(&mut self, number: u16) {
-        self.0 |= 1_u64.checked_shl(number.into()).unwrap_or(0);
+        let [low, high] = &mut self.0;
+        *low |= bit(number, 0);
+        *high |= bit(number, 64);
     }
+}
+
+/// The bit of a number among the 64 that begin with `first`; 0 if it is none of them.
+fn bit(number: u16, first: u16) -> u64 {
+    let place = number.checked_sub(first).map(u32::from);
+    place
+        .and_then(|place| 1_u64.checked_shl(place))
+        .unwrap_or(0)
 }
 
 /// A configuration that a table of options was made for.

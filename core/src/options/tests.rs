@@ -28,6 +28,14 @@ fn values_are_shown_as_they_are_typed() {
         (Unit::Bytes, 2048, "2kb"),
         (Unit::Code, 46, "EF"),
         (Unit::Code, 47, "47"),
+        (Unit::Priorities, 1 << 3, "3"),
+        (Unit::Priorities, 0b1001_1000, "3,4,7"),
+        (Unit::Ratio, 4, "1/64"),
+        (Unit::Ratio, 128, "1/2"),
+        (Unit::Ratio, 256, "1"),
+        (Unit::Ratio, 2048, "8"),
+        (Unit::Ratio, 77, "0.30078125"),
+        (Unit::Ratio, 1920, "7.5"),
         (Unit::Count("packets"), 7, "7"),
     ] {
         assert_eq!(unit.show(value).to_string(), shown);
@@ -41,6 +49,8 @@ fn ranges_have_units() {
     assert_eq!(shown(1, 1024, Unit::Count("packets")), "1..1024 packets");
     assert_eq!(shown(1, 8, Unit::Count("")), "1..8");
     assert_eq!(shown(0, 63, Unit::Code), "0..63");
+    assert_eq!(shown(1, 255, Unit::Priorities), "0..7 or a list of them");
+    assert_eq!(shown(4, 2048, Unit::Ratio), "1/64..8");
     assert_eq!(limits::LINK.to_string(), "1kbit..800gbit");
     assert_eq!(limits::TOKENS.to_string(), "0.01%..50%");
     let two = Form::Number(limits::MPU, &[("auto", 300), ("off", 400)]);
@@ -165,8 +175,8 @@ fn numbers_and_names_are_given_once() {
             sorted.dedup();
             assert_eq!(sorted.len(), list.len(), "{list:?}");
         }
-        // A request's attributes are kept in a `u64`.
-        assert!(numbers.iter().all(|number| *number < 64));
+        // So many can be kept of a request's attributes.
+        assert!(numbers.iter().all(|number| *number < 128));
         assert!(T::DEFAULT.check().is_ok());
         for row in T::OPTIONS {
             assert_eq!(T::option(row.number), Some(row));

@@ -22,6 +22,10 @@ pub enum Unit {
     Bytes,
     /// A DSCP, shown by its name.
     Code,
+    /// A bit for each priority, shown as their numbers: `3,4`.
+    Priorities,
+    /// 1/256, shown as `2`, `1/64` or `0.3125`.
+    Ratio,
 }
 
 impl Unit {
@@ -48,6 +52,8 @@ impl fmt::Display for Shown {
             Unit::Time => write!(f, "{}", Time(value)),
             Unit::Size | Unit::Bytes => size(value, f),
             Unit::Code => write!(f, "{}", Code(value)),
+            Unit::Priorities => priorities(value, f),
+            Unit::Ratio => ratio(value, f),
         }
     }
 }
@@ -81,6 +87,7 @@ impl fmt::Display for Range {
         let Self { min, max, unit } = *self;
         match unit {
             Unit::Count("") | Unit::Code => write!(f, "{min}..{max}"),
+            Unit::Priorities => f.write_str("0..7 or a list of them"),
             Unit::Count(things) => write!(f, "{min}..{max} {things}"),
             _ => write!(f, "{}..{}", unit.show(min), unit.show(max)),
         }
@@ -128,6 +135,38 @@ impl fmt::Display for Percent {
         }
         write!(f, "{whole}.{rest:0digits$}%")
     }
+}
+
+/// The numbers of the bits that are set, from the lowest on; of what has others, it as a number.
+fn priorities(mask: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if mask > 255 {
+        return write!(f, "{mask}");
+    }
+    let (mut between, mut rest) = ("", mask);
+    for priority in 0..8 {
+        if rest & 1 != 0 {
+            write!(f, "{between}{priority}")?;
+            between = ",";
+        }
+        rest >>= 1;
+    }
+    Ok(())
+}
+
+/// 1/256 as a whole number, as one part of so many, or as a decimal with all its digits.
+fn ratio(value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if value & 255 == 0 {
+        return write!(f, "{}", value >> 8);
+    }
+    if value.is_power_of_two() {
+        return write!(f, "1/{}", 256_u64.checked_div(value).unwrap_or(0));
+    }
+    let (mut rest, mut digits) = ((value & 255).wrapping_mul(390_625), 8_usize);
+    while rest % 10 == 0 {
+        rest /= 10;
+        digits = digits.wrapping_sub(1);
+    }
+    write!(f, "{}.{rest:0digits$}", value >> 8)
 }
 
 /// Bytes in the largest unit of which they are a whole number, by 1024.

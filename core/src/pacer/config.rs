@@ -99,7 +99,7 @@ options! {
     /// full bucket, and takes as many tokens as it has bytes on the wire: that saves processor
     /// time, and sends bursts of up to 64 KB.
     split_gso: bool = true, SPLIT_GSO "split-gso"
-        Opt::of(Form::Flag).from("HULL, section 2.3: the pacer works after segmentation");
+        Opt::of(Form::Flag(&[])).from("HULL, section 2.3: the pacer works after segmentation");
 
     /// Bytes that each packet takes on the wire beside what the kernel counts. The default is
     /// Ethernet's.

@@ -193,8 +193,8 @@ fn turnstile_class(header: &[u8; header::LEN], reading: Reading) -> Option<u8> {
     })
 }
 
-/// Where a packet of the data band goes: if it is Turnstile's, it may be [`Slot::UNASKED`] or
-/// [`Slot::SHORT`]. The arguments are as for [`classify`].
+/// Where a packet of the data band goes: if it is Turnstile's, it may be [`Slot::UNASKED`],
+/// [`Slot::UNASKED_LONG`] or [`Slot::SHORT`]. The arguments are as for [`classify`].
 pub fn data_slot(protocol: u16, network: &[u8]) -> Slot {
     let carried = match untagged(protocol, network) {
         Some((ethertype::IPV4, packet)) => ipv4_carried(packet),
@@ -203,9 +203,13 @@ pub fn data_slot(protocol: u16, network: &[u8]) -> Slot {
     };
     let header = carried.and_then(|carried| carried.turnstile());
     match header {
-        Some(header) if header.is_unasked() => Slot::UNASKED,
-        Some(header) if header.is_short() => Slot::SHORT,
-        _ => Slot::DATA,
+        Some(header) => match (header.is_unasked(), header.is_short()) {
+            (true, true) => Slot::UNASKED,
+            (true, false) => Slot::UNASKED_LONG,
+            (false, true) => Slot::SHORT,
+            (false, false) => Slot::DATA,
+        },
+        None => Slot::DATA,
     }
 }
 

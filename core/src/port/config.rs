@@ -2,18 +2,25 @@
 //! The options of a port: the table of them, and what they come to on a given link.
 
 use crate::options::{limits, options, Form, Given, Opt, Range, Refusal, Table, Unit};
+use crate::pfc::ingress::Alpha;
 use crate::port::uapi::{self, option as number};
 use crate::units::Nanos;
 
+mod allowance;
 mod resolved;
 mod values;
+
+pub use allowance::Allowance;
 
 pub(crate) use resolved::beyond_token;
 pub use resolved::{
     Resolved, EXPIRY_INTERVALS, FRAME_WIRE_LEN, MAX_LIMIT_FLOOR, POLL_PACKETS,
-    TOKEN_SLACK_INTERVALS, TOKEN_WIRE_LEN, TOKEN_WIRE_LEN_V6,
+    TOKEN_SLACK_INTERVALS, TOKEN_WIRE_LEN, TOKEN_WIRE_LEN_V6, WHOLE_ALL,
 };
-pub use values::{Drain, DscpMap, Expiry, Order, Phantom, TokenDrop, Tokens};
+pub use values::{
+    Delay, Drain, DscpMap, Dynamic, Expiry, Generate, GsoHold, MaxOn, Order, Pfc, Phantom, Room,
+    SplitGso, Tcd, TokenDrop, Tokens,
+};
 
 const PACKETS: Unit = Unit::Count("packets");
 
@@ -139,12 +146,31 @@ options! {
         Opt::of(Form::Map)
             .from("network control traffic (RFC 4594 section 3.2)");
 
-    /// Whether super-packets (GSO) are split into the packets that go over the wire before they are
-    /// queued. With no-split-gso they stay whole, which saves processor time, and count as the
-    /// packets that they stand for; but a whole one cannot be interrupted: others wait for up to
-    /// 64 KB.
-    split_gso: bool = true, SPLIT_GSO "split-gso"
-        Opt::of(Form::Flag).from("as tc-cake(8)");
+    /// Whether super-packets (GSO) are split before they are queued. With split-gso alone all are,
+    /// into the packets that go over the wire. With no-split-gso none is, which saves processor
+    /// time, but a whole one cannot be interrupted: others wait for up to 64 KB. They count as the
+    /// packets that they stand for. auto: those of data stay whole where they hold the link for no
+    /// longer than gso-hold, and are cut into pieces of up to that length elsewhere: fewer and
+    /// longer ones the faster the link is, single packets on one so slow that two packets take
+    /// longer. The link's speed is that of link, or else the device's; while that is not known they
+    /// stay whole. In other classes, in ports that mark (phantom, ren, tcd) or obey pauses (pfc),
+    /// which count by packets, and of what cannot be cut into pieces (tunnels, SCTP, lists of
+    /// packets from receive offload), auto means single packets as well.
+    split_gso: SplitGso = SplitGso::Auto, SPLIT_GSO "split-gso"
+        Opt::of(Form::Flag(&[("auto", uapi::SPLIT_GSO_AUTO as u64)]))
+            .from("as tc-cake(8), which splits all up to 1 Gbit/s");
+
+    /// How long a super-packet of data, or a piece of one, may hold the link with split-gso auto:
+    /// what a token or a signal waits for at most. With data-first a token waits for two, so that
+    /// each holds the link for half of it. auto: the time of jitter, which tokens are made up for
+    /// anyway. Longer costs less processor time. What it is longer than jitter raises what tokens
+    /// may wait, as jitter would. None is longer than an eighth of data-limit, as a full queue
+    /// drops all of it.
+    gso_hold: GsoHold = GsoHold::AUTO, GSO_HOLD "gso-hold"
+        Opt::number_or(
+            Range::new(0, 1_000_000_000, Unit::Time),
+            &[("auto", uapi::GSO_HOLD_AUTO)],
+        );
 
     /// Bytes that each packet takes on the wire beside what the kernel counts. The default is
     /// Ethernet's. Set it to what the link adds, such as a tunnel's headers below this device; too
@@ -200,7 +226,114 @@ options! {
             .from("REN section 3.2; its testbed of 10 Gbit/s has a round trip and a period of 48us \
                    (section 5.2)");
 
+    /// Flow control: pause frames that the device receives hold up data and unscheduled packets,
+    /// until the latest end of what they say. With priorities, such as 3 or 3,4: frames that name
+    /// any of them (PFC, IEEE 802.1Qbb), and those that pause the whole link (802.3x). With pause:
+    /// only the latter, for a neighbour that knows no priorities. Tokens and signals go on. A pause
+    /// lasts as long as the frame says, to the nanosecond, and ends when a later one says so. Turn
+    /// it on where the next switch pauses its links and the device's hardware does not obey by
+    /// itself; devices that do take such frames for themselves. Data needs room here meanwhile: see
+    /// data-limit. What a child qdisc on the data class holds is held as well, but no watchdog
+    /// drops it. While the link's speed is not known a pause takes no time; it is timed at the rate
+    /// of link, if that is given.
+    pfc: Option<Pfc> = None, PFC_DATA "pfc data"
+        Opt::number_or(
+            Range::new(1, 255, Unit::Priorities),
+            &[("off", uapi::PFC_OFF as u64), ("pause", uapi::PFC_PAUSE as u64)],
+        ).from("IEEE 802.1Qbb; 802.3 annex 31B");
+
+    /// TCD's marks on the data band, which tell congestion from pauses: packets that leave a port
+    /// with this many bytes of data or more waiting are marked Congestion Experienced (CE), unless
+    /// the next switch has paused the link lately. Then nobody can say what the queue comes from,
+    /// and they are marked undetermined (UE, the code point of ECT(1)). Packets whose transport
+    /// knows no ECN are not touched, nor is CE ever taken back. Use it with pfc, and a congestion
+    /// control that takes UE for no congestion; not in a network with L4S, which has another
+    /// meaning for ECT(1).
+    tcd: Option<Tcd> = None, TCD_THRESHOLD "tcd threshold"
+        Opt::number_or(Range::new(1, 1 << 30, Unit::Size), &[("off", uapi::TCD_OFF as u64)])
+            .from("Congestion Detection in Lossless Networks (SIGCOMM 2021)");
+
     also {
+        /// How long data may be paused without a packet of it leaving, pauses that come again
+        /// before one has left together. From then on until the pause ends, data is dropped instead
+        /// of held, as switches do against deadlock and faulty cards.
+        pfc: Nanos, PFC_WATCHDOG "pfc watchdog"
+            Opt::number(Range::new(1_000_000, 60_000_000_000, Unit::Time))
+                .usually("200ms");
+
+        /// The port pauses others, too: data that came in by this device and waits in ports of the
+        /// same network namespace counts (bytes on the wire), and with more than this the other end
+        /// of this device's link is sent a pause of all that data is, before all else, and so often
+        /// again that it does not end by itself. Ports count what came in by devices whose ports
+        /// have this; such data is not bounded by data-limit. Give it to all ports of a bridge or
+        /// router whose neighbours obey, and nothing is dropped between them. Only at the root of
+        /// an Ethernet device, without a child on the data class, with unscheduled off and not with
+        /// no-split-gso. It counts for packets whose way in was this very device, not a VLAN or
+        /// bond on it; and one that is flooded counts for each port that it waits in. Pauses are
+        /// counted in bit times of link, which has to be what the device and the other end really
+        /// have. auto: what comes in a round trip and two full frames, so that the link is not idle
+        /// after a pause. Less pauses earlier; more takes memory.
+        pfc: Room, PFC_XOFF "pfc xoff"
+            Opt::number_or(
+                Range::new(1, 1 << 30, Unit::Size),
+                &[("off", uapi::PFC_XOFF_OFF as u64), ("auto", uapi::PFC_AUTO as u64)],
+            ).usually("off");
+
+        /// A pause that the port has sent ends when no more than this is held. auto: two full
+        /// frames less than xoff. More, and pauses are short and many.
+        pfc: Room, PFC_XON "pfc xon"
+            Opt::number_or(
+                Range::new(0, 1 << 30, Unit::Size),
+                &[("auto", uapi::PFC_AUTO as u64)],
+            ).usually("auto");
+
+        /// Room beyond xoff, for what still comes when a pause was decided. What finds none is
+        /// dropped. auto: as much as can come, by the link's rate, its delay, the MTU, what IEEE
+        /// 802.3 lets the other end take, jitter at both ends, and what generic receive offload
+        /// merges while it is on (ethtool -K DEV gro off needs less); statistics have what that is.
+        pfc: Room, PFC_HEADROOM "pfc headroom"
+            Opt::number_or(
+                Range::new(0, 1 << 30, Unit::Size),
+                &[("auto", uapi::PFC_AUTO as u64)],
+            ).usually("auto")
+            .from("IEEE 802.1Qbb annex O");
+
+        /// How long a bit takes to the other end of the link: 5 ns for each meter of cable. For
+        /// what is auto.
+        pfc: Delay, PFC_DELAY "pfc delay"
+            Opt::number(Range::new(0, 10_000_000, Unit::Time))
+                .usually("500ns")
+                .from("100 m, the longest that IEEE 802.1Qbb reckons with");
+
+        /// The threshold follows what is free, as in switches with a shared buffer: the other end
+        /// is paused with more than alpha times what is free of buffer, and the pause ends at two
+        /// full frames less. With 1/2 one busy neighbour may have a third of the buffer, two a
+        /// quarter each. xoff and xon are auto then; the headroom comes on top of the buffer. More
+        /// lets one neighbour take more; less keeps more free for others.
+        pfc: Alpha, PFC_ALPHA "pfc alpha"
+            Opt::number_or(
+                Range::new(4, 2048, Unit::Ratio),
+                &[("off", uapi::PFC_ALPHA_OFF as u64)],
+            ).usually("off")
+            .from("Choudhury and Hahne, Dynamic Queue Length Thresholds (1998)");
+
+        /// What all ports of the network namespace with alpha share, in bytes on the wire. Give the
+        /// same to all: each port goes by its own.
+        pfc: u32, PFC_BUFFER "pfc buffer"
+            Opt::number(Range::new(1600, 1 << 30, Unit::Size));
+
+        /// How long the port sends without a pause until it is no longer undetermined. auto: by the
+        /// ON-OFF model with a congestion degree of 5 %, for a next switch that pauses this port as
+        /// this one pauses others (pfc xoff, xon and delay), or with thresholds that are two full
+        /// frames apart, 100 m away. Shorter, and victims are called congested between two
+        /// pauses; longer, and congestion is seen late by as much. off: no notice is taken of
+        /// pauses, and ports mark CE by their queue's length alone, as with ECN.
+        tcd: MaxOn, TCD_MAX_ON "tcd max-on"
+            Opt::number_or(
+                Range::new(100, 1_000_000_000, Unit::Time),
+                &[("auto", uapi::TCD_MAX_ON_AUTO), ("off", uapi::TCD_MAX_ON_OFF)],
+            );
+
         /// Packets that find more than this in the phantom queue are marked. Less keeps the queue
         /// shorter, and marks flows that would have fit.
         phantom: Option<Phantom>, PHANTOM_MARK "phantom mark"
@@ -208,18 +341,39 @@ options! {
     }
 }
 
+/// Which groups of options are on; see [`Config::groups`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups {
+    phantom: bool,
+    pfc: bool,
+    tcd: bool,
+}
+
 /// All options.
 pub const OPTIONS: &[Opt] = <Config as Table>::OPTIONS;
 
 impl Config {
+    /// Which of the options that come in groups are on. It is small where all of a configuration
+    /// would be much for the kernel's stack.
+    #[must_use]
+    pub const fn groups(&self) -> Groups {
+        Groups {
+            phantom: self.phantom.is_some(),
+            pfc: self.pfc.is_some(),
+            tcd: self.tcd.is_some(),
+        }
+    }
+
     /// Completes a configuration that took a request's attributes one by one: see [`Table::take`].
-    /// `before` is as it was.
+    /// `before` says what was on before them.
     ///
     /// # Errors
     ///
     /// What does not go together in the request.
-    pub fn settle(&mut self, before: &Self, given: Given) -> Result<(), Refusal> {
-        values::settle(&mut self.phantom, before.phantom, given)
+    pub fn settle(&mut self, before: Groups, given: Given) -> Result<(), Refusal> {
+        values::settle(&mut self.phantom, before.phantom, given)?;
+        values::settle_pfc(&mut self.pfc, before.pfc, given)?;
+        values::settle_tcd(&mut self.tcd, before.tcd, given)
     }
 }
 

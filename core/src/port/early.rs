@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Data that goes before other data: what no token asked for, and short messages, within bounds.
+//! Data that goes before other data: short messages, within bounds.
 //!
 //! The first bytes of a message need no token, and most of a short one's are such. In one queue
-//! with what tokens asked for they wait for the long messages' packets, and a short message takes
-//! twice its time or more. So does the rest of a short message, for which it has tokens: what comes
-//! unasked makes a queue, which stays until fewer tokens have followed. Both have a line of their
-//! own in the data band, before the other one.
+//! with long messages' packets they wait for these, and a short message takes twice its time or
+//! more: what comes unasked makes a queue, which stays until fewer tokens have followed. So they
+//! have a line of their own in the data band, before the other one, those that tokens asked for as
+//! well. The first bytes of long messages are not in it: they are what short ones would wait for.
 //!
 //! Anybody can send packets that say so. Therefore no more goes before than has left the other line
 //! meanwhile, and [`MOST_AHEAD`]: what is beyond that is data as any other, from its arrival on. So
 //! the other line has half of the band's bytes, at least, as tc counts them (of its time less, if
 //! these packets are short: 40 % against 60 bytes each), and who sends twice as much has twice as
-//! much of that, as ever. As long as such a packet is in the other line, those of its flow that
-//! tokens asked for go there: a message's later packets must not overtake its first ones. Flows are
-//! told apart by a part of their hash, so that one in [`FLOWS`] others goes there, too. Both lines
-//! together have the data band's limit, and its counters. With a child all go to that, in the order
-//! in which they come.
+//! much of that, as ever. As long as such a packet is in the other line, those of its flow go
+//! there: a message's later packets must not overtake its first ones, or these are taken for lost.
+//! Flows are told apart by a part of their hash, so that one in [`FLOWS`] others goes there, too.
+//! Both lines together have the data band's limit, and its counters. With a child all go to that,
+//! in the order in which they come.
 
 use super::flows::Flow;
 use super::{Port, Slot};
@@ -27,9 +27,8 @@ pub(super) const FLOWS: usize = 64;
 const MOST_AHEAD: u64 = 64 << 10;
 
 impl<Q: Queue> Port<Q> {
-    /// Data of a flow arrives that no token asked for, or (`asked`) of a short message: where it
-    /// goes.
-    pub(super) fn early_or_data(&mut self, meta: &Meta, asked: bool, flow: Flow) -> Slot {
+    /// Data of a short message arrives: where it goes.
+    pub(super) fn early_or_data(&mut self, meta: &Meta, flow: Flow) -> Slot {
         let data = &self.lines[Slot::DATA.index()];
         let gone = data.went_bytes();
         let since = gone.wrapping_sub(self.gone);
@@ -48,7 +47,7 @@ impl<Q: Queue> Port<Q> {
             false => early.queued().bytes,
         };
         let ahead = self.ahead.saturating_add(len);
-        if ahead > MOST_AHEAD || (asked && behind) {
+        if ahead > MOST_AHEAD || behind {
             *turned = all;
             return Slot::DATA;
         }

@@ -80,12 +80,26 @@ impl<Q: Queue, C: Child<Q::Packet>, S: Sink<Q::Packet>> Exit<Q> for Whole<'_, Q,
             sink,
             now,
         } = self;
-        match port.start_slow(now, child.queued(), sink) {
-            Step::Done(dequeued) => dequeued,
-            Step::Ask(question) => {
-                let packet = child.dequeue();
-                port.end_slow(question, packet, child.queued(), sink)
-            }
+        if port.obeys() {
+            slow::<true, Q>(port, child, sink, now)
+        } else {
+            slow::<false, Q>(port, child, sink, now)
+        }
+    }
+}
+
+/// The slow path, both halves.
+fn slow<const HOLDS: bool, Q: Queue>(
+    port: &mut Port<Q>,
+    child: &mut impl Child<Q::Packet>,
+    sink: &mut impl Sink<Q::Packet>,
+    now: Nanos,
+) -> Dequeue<Q::Packet> {
+    match port.start_slow::<HOLDS>(now, child.queued(), sink) {
+        Step::Done(dequeued) => dequeued,
+        Step::Ask(question) => {
+            let packet = child.dequeue();
+            port.end_slow::<HOLDS>(question, packet, child.queued(), sink)
         }
     }
 }
@@ -113,7 +127,7 @@ impl<Q: Queue> Port<Q> {
     /// it: otherwise a second timer would have to fire between the first of the tokens that are due
     /// and the others.
     #[inline]
-    fn idle_until(&self, now: Nanos) -> Nanos {
+    pub(super) fn idle_until(&self, now: Nanos) -> Nanos {
         if self.backlogged.tokens() {
             now.min(self.group.next())
         } else {
@@ -123,8 +137,8 @@ impl<Q: Queue> Port<Q> {
 
     /// The queues that may be served now, if the link is free.
     #[inline]
-    fn ready(&self, now: Nanos) -> Backlogged {
-        let queues = self.backlogged.queues();
+    fn ready<const HOLDS: bool>(&self, now: Nanos) -> Backlogged {
+        let queues = self.free::<HOLDS>();
         if queues.tokens() && !self.group.ready(now) {
             queues.rest()
         } else {
@@ -133,16 +147,22 @@ impl<Q: Queue> Port<Q> {
     }
 
     /// [`Port::dequeue`] for a child that must not be asked while the port is borrowed, as it may
-    /// enqueue to the port meanwhile: first half. `child` says how many packets the child has.
+    /// enqueue to the port meanwhile: first half. `child` says how many packets the child has,
+    /// `HOLDS` whether the port [obeys pauses](Port::obeys).
     #[inline]
-    pub fn start_slow(
+    pub fn start_slow<const HOLDS: bool>(
         &mut self,
         now: Nanos,
-        child: u64,
+        mut child: u64,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Step<Q::Packet> {
         if self.is_fresh() {
             self.settle(now);
+        }
+        if HOLDS {
+            self.note_obeyed();
+            self.drop_stormed(sink);
+            child = self.note_child(child);
         }
         let idle_until = self.idle_until(now);
         if let Some(link) = &mut self.link {
@@ -154,12 +174,14 @@ impl<Q: Queue> Port<Q> {
                 return Step::Done(self.wait_for_link(free, child));
             }
         }
-        let mut ready = self.ready(now);
+        let mut ready = self.ready::<HOLDS>(now);
         if child != 0 {
             ready.set(Backlogged::DATA);
         }
         match self.select(now, ready, child, sink) {
-            Choice::Packet(packet, slot) => Step::Done(self.send(now, packet, slot, child)),
+            Choice::Packet(packet, slot) => {
+                Step::Done(self.send::<HOLDS>(now, packet, slot, child))
+            }
             Choice::Nothing => Step::Done(self.wait_for_tokens()),
             Choice::Child(ready) => Step::Ask(Question { now, ready }),
         }
@@ -168,7 +190,7 @@ impl<Q: Queue> Port<Q> {
     /// The second half: `packet` is what the child gave, if anything, and `child` how many more it
     /// has.
     #[inline]
-    pub fn end_slow(
+    pub fn end_slow<const HOLDS: bool>(
         &mut self,
         Question { now, mut ready }: Question,
         packet: Option<Q::Packet>,
@@ -180,12 +202,12 @@ impl<Q: Queue> Port<Q> {
             self.line_mut(Slot::DATA).aside.child_sent(&meta);
             self.pass_markers(now, Slot::DATA, &mut packet, &meta, child);
             self.passed = ready.tokens();
-            return self.send(now, packet, Slot::DATA, child);
+            return self.send::<HOLDS>(now, packet, Slot::DATA, child);
         }
         // A child that shapes may have packets and give none.
         ready.clear(Backlogged::DATA);
         match self.select(now, ready, 0, sink) {
-            Choice::Packet(packet, slot) => self.send(now, packet, slot, child),
+            Choice::Packet(packet, slot) => self.send::<HOLDS>(now, packet, slot, child),
             Choice::Nothing | Choice::Child(_) => self.wait_for_tokens(),
         }
     }
@@ -212,7 +234,7 @@ impl<Q: Queue> Port<Q> {
 
     /// The packet goes, and the link is busy with it.
     #[inline]
-    fn send(
+    fn send<const HOLDS: bool>(
         &mut self,
         now: Nanos,
         packet: Q::Packet,
@@ -221,7 +243,10 @@ impl<Q: Queue> Port<Q> {
     ) -> Dequeue<Q::Packet> {
         if let Some(link) = &mut self.link {
             link.charge(now, packet.meta().wire_len);
-            self.idle = !self.backlogged.any() && child == 0;
+            self.idle = !self.free::<HOLDS>().any() && child == 0;
+        }
+        if HOLDS {
+            self.moved |= slot.bit() & Backlogged::HELD != 0;
         }
         self.note_passed();
         Dequeue::Packet(packet, slot.band())
@@ -231,19 +256,23 @@ impl<Q: Queue> Port<Q> {
     #[inline(never)]
     fn wait_for_tokens<P>(&mut self) -> Dequeue<P> {
         self.idle = true;
+        let held = self.held_until();
         if !self.backlogged.tokens() {
-            return Dequeue::Empty;
+            return held.map_or(Dequeue::Empty, Dequeue::Wait);
         }
         self.stats.token_waits = self.stats.token_waits.wrapping_add(1);
-        Dequeue::Wait(self.group.next())
+        let due = self.group.next();
+        Dequeue::Wait(held.map_or(due, |end| due.min(end)))
     }
 
     /// The link is busy until `free`.
     #[inline(never)]
     fn wait_for_link<P>(&mut self, free: Nanos, child: u64) -> Dequeue<P> {
-        let rest = self.backlogged.rest().any() || child != 0;
+        let rest = self.free::<true>().rest().any() || child != 0;
+        let held = self.held_until();
         if !rest && !self.backlogged.tokens() {
-            return Dequeue::Empty;
+            self.idle |= held.is_some();
+            return held.map_or(Dequeue::Empty, |end| Dequeue::Wait(end.max(free)));
         }
         // If the link is not what holds them up, do not come back before the tokens are due; once
         // it is free, it is idle.
@@ -251,7 +280,8 @@ impl<Q: Queue> Port<Q> {
         self.idle = !rest && due > free;
         if self.idle {
             self.stats.token_waits = self.stats.token_waits.wrapping_add(1);
-            return Dequeue::Wait(due);
+            let end = held.map_or(due, |end| end.max(free));
+            return Dequeue::Wait(due.min(end));
         }
         self.stats.link_waits = self.stats.link_waits.wrapping_add(1);
         Dequeue::Wait(free)

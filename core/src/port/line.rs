@@ -117,6 +117,7 @@ pub(super) struct Aside {
     expired: u64,
     trimmed: u64,
     purged: u64,
+    stormed: u64,
     /// Bytes of what was dropped for the last three reasons, all of which had been queued.
     dropped_bytes: u64,
     /// What was meant for a child, and of that what came out again, and how many packets it did not
@@ -168,6 +169,7 @@ impl Aside {
         expired: 0,
         trimmed: 0,
         purged: 0,
+        stormed: 0,
         dropped_bytes: 0,
         child_offered: Amount::NONE,
         child_sent: Amount::NONE,
@@ -189,6 +191,7 @@ impl Aside {
         self.expired
             .wrapping_add(self.trimmed)
             .wrapping_add(self.purged)
+            .wrapping_add(self.stormed)
     }
 
     /// How many waits there are in the sum, after `went` packets have left the queue.
@@ -231,6 +234,7 @@ impl Aside {
             DropCause::Expired => &mut self.expired,
             DropCause::Trimmed => &mut self.trimmed,
             DropCause::Purged => &mut self.purged,
+            DropCause::Stormed => &mut self.stormed,
         };
         add(counter, meta.segs);
         add(&mut self.dropped_bytes, meta.len);
@@ -388,6 +392,7 @@ impl<Q> Line<Q> {
             expired: aside.expired,
             trimmed: aside.trimmed,
             purged: aside.purged,
+            stormed: aside.stormed,
             dropped_bytes: aside.dropped_bytes.wrapping_add(aside.over_limit.bytes),
             refused: aside.refused,
             queued_packets: queued.packets,
@@ -423,7 +428,7 @@ impl<Q> Line<Q> {
 }
 
 /// A band as a place in the order of precedence, tokens first: signal 0, tokens 1 to 8, data 9 and
-/// 10, unscheduled 11. And [`Slot::UNPAID`], [`Slot::UNASKED`] and [`Slot::SHORT`], which are none.
+/// 10, unscheduled 11. And [`Slot::UNPAID`] and those behind it, which are none.
 ///
 /// What the packet path works with instead of [`Band`]: an index, a bit, and a comparison where
 /// `Band` takes branches.
@@ -442,11 +447,13 @@ impl Slot {
     /// yet: [`Port::pay`](super::Port::pay) says whether it goes to [`Slot::SIGNAL`] or to
     /// [`Slot::DATA`]. Nothing is ever queued here: the line has no room.
     pub const UNPAID: Self = Self(12);
-    /// Of data that no token asked for. It may go before other data; nothing is ever queued here
-    /// either.
+    /// Of data of a short message that no token asked for. It may go before other data; nothing is
+    /// ever queued here either.
     pub const UNASKED: Self = Self(13);
     /// Of data of a short message, that a token asked for. Likewise.
     pub const SHORT: Self = Self(14);
+    /// Of data of a long message that no token asked for. It goes to [`Slot::DATA`].
+    pub const UNASKED_LONG: Self = Self(15);
     /// The length of a table of lines. More than there are bands, so that a mask makes any number
     /// an index of it.
     pub(super) const COUNT: usize = 16;
@@ -475,7 +482,8 @@ impl Slot {
     pub const fn band(self) -> Band {
         match self {
             Self::SIGNAL | Self::UNPAID => Band::Signal,
-            Self::EARLY | Self::DATA | Self::UNASKED | Self::SHORT => Band::Data,
+            Self::EARLY | Self::DATA => Band::Data,
+            Self::UNASKED | Self::SHORT | Self::UNASKED_LONG => Band::Data,
             Self::UNSCHEDULED => Band::Unscheduled,
             Self(place) => Band::Token(place.wrapping_sub(1) as u8 & (Band::MAX_PRIORITIES - 1)),
         }
@@ -548,6 +556,8 @@ impl Backlogged {
 
     pub(super) const DATA: u32 = Slot::DATA.bit();
     const SIGNAL: u32 = Slot::SIGNAL.bit();
+    /// What a [hold](super::hold) holds up.
+    pub(super) const HELD: u32 = Self::EARLY | Self::DATA | Slot::UNSCHEDULED.bit();
     const EARLY: u32 = Slot::EARLY.bit();
     const TOKENS: u32 = Self::EARLY - Slot::new(Band::Token(0)).bit();
 
@@ -558,6 +568,9 @@ impl Backlogged {
     const FRESH: u32 = 1 << 31;
     const DETOUR: u32 = 1 << 30;
     const SHAPED: u32 = 1 << 29;
+    /// The port never rests, and nothing is fresh in it: there may be something to send that is in
+    /// no queue. As if something were queued, but what [is known](Backlogged::known) has it not.
+    pub(super) const ASKED: u32 = 1 << 28;
 
     /// There is a link rate; there is more than that to what goes first.
     #[inline]
@@ -625,6 +638,18 @@ impl Backlogged {
     #[inline]
     pub(super) fn rest(self) -> Self {
         Self(self.0 & !Self::TOKENS)
+    }
+
+    /// All but what a hold holds up.
+    #[inline]
+    pub(super) fn unheld(self) -> Self {
+        Self(self.0 & !Self::HELD)
+    }
+
+    /// What is queued indeed.
+    #[inline]
+    pub(super) fn known(self) -> Self {
+        Self(self.0 & !Self::ASKED)
     }
 
     /// The first, tokens first.

@@ -34,8 +34,8 @@ impl<Q: Queue> Port<Q> {
         child: u64,
     ) {
         if slot.is_data() {
-            let queued = self.queued(Band::Data).packets;
-            let queue = queued.saturating_add(child);
+            let queued = self.queued(Band::Data);
+            let queue = (queued.packets.saturating_add(child), queued.bytes);
             self.markers.data_leaves(now, packet, meta, queue);
         } else {
             self.markers.other_leaves(now, meta);

@@ -3,9 +3,12 @@
 
 mod arrivals;
 mod bursts;
+mod cut;
 mod early;
 mod flows;
 mod fresh;
+mod generates;
+mod hold;
 mod layout;
 mod limits;
 mod live;

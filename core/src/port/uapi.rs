@@ -40,7 +40,8 @@ pub mod option {
     pub const SIGNAL_LIMIT: u16 = 11;
     /// 64 bytes, one per DSCP: the minor number of the class that it goes to.
     pub const DSCP_MAP: u16 = 12;
-    /// `u32`, 0 or 1: split GSO super-packets into wire packets before they are queued.
+    /// `u32`: split GSO super-packets before they are queued. [`super::SPLIT_GSO_NO`],
+    /// [`super::SPLIT_GSO_ALL`], [`super::SPLIT_GSO_AUTO`].
     pub const SPLIT_GSO: u16 = 13;
     /// `u32`, bytes added to each packet for what the wire carries beside it.
     pub const OVERHEAD: u16 = 14;
@@ -63,12 +64,81 @@ pub mod option {
     pub const SIGNAL_SHARE: u16 = 21;
     /// `u32`: [`super::TOKEN_DROP_FAIR`] or [`super::TOKEN_DROP_LAST`].
     pub const TOKEN_DROP: u16 = 22;
+    /// `u32`, a bit for each priority: those whose pauses (PFC) hold up data; [`super::PFC_OFF`],
+    /// [`super::PFC_PAUSE`].
+    pub const PFC_DATA: u16 = 23;
+    /// `u64`, ns: how long a pause may last until data is dropped. Only with [`PFC_DATA`].
+    pub const PFC_WATCHDOG: u16 = 24;
+    /// `u32`, bytes: with as many or more of data waiting the port is congested, for TCD's marker;
+    /// [`super::TCD_OFF`].
+    pub const TCD_THRESHOLD: u16 = 25;
+    /// `u64`, ns: how long the port sends without a pause until TCD's marker takes it for no longer
+    /// undetermined; [`super::TCD_MAX_ON_AUTO`], [`super::TCD_MAX_ON_OFF`]. Only with
+    /// [`TCD_THRESHOLD`].
+    pub const TCD_MAX_ON: u16 = 26;
+    /// `u32`, bytes on the wire: how much all ports hold of what came in by the device, until it is
+    /// paused; [`super::PFC_XOFF_OFF`], [`super::PFC_AUTO`]. Only with [`PFC_DATA`].
+    pub const PFC_XOFF: u16 = 27;
+    /// `u32`, bytes on the wire: with no more held such a pause ends; [`super::PFC_AUTO`]. This and
+    /// what follows only with [`PFC_XOFF`].
+    pub const PFC_XON: u16 = 28;
+    /// `u32`, bytes on the wire: room for what comes after a pause was decided;
+    /// [`super::PFC_AUTO`].
+    pub const PFC_HEADROOM: u16 = 29;
+    /// `u64`, ns: how long a bit takes to the other end of the link.
+    pub const PFC_DELAY: u16 = 30;
+    /// `u64`, ns: how long a super-packet may hold the link, with [`super::SPLIT_GSO_AUTO`];
+    /// [`super::GSO_HOLD_AUTO`].
+    pub const GSO_HOLD: u16 = 31;
+    /// `u32`, in 1/256: how much of what is free in [`PFC_BUFFER`] may be held until the other end
+    /// is paused; [`super::PFC_ALPHA_OFF`].
+    pub const PFC_ALPHA: u16 = 32;
+    /// `u32`, bytes on the wire: what all ports of the namespace with [`PFC_ALPHA`] share. Only
+    /// with that.
+    pub const PFC_BUFFER: u16 = 33;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 22;
+    pub const MAX: u16 = 33;
 }
+
+/// [`option::SPLIT_GSO`]: super-packets stay whole.
+pub const SPLIT_GSO_NO: u32 = 0;
+/// [`option::SPLIT_GSO`]: into wire packets.
+pub const SPLIT_GSO_ALL: u32 = 1;
+/// [`option::SPLIT_GSO`]: into pieces that hold the link for no longer than [`option::GSO_HOLD`].
+pub const SPLIT_GSO_AUTO: u32 = 2;
+/// [`option::GSO_HOLD`]: as long as [`option::JITTER`].
+pub const GSO_HOLD_AUTO: u64 = u64::MAX;
+
+/// [`option::PFC_DATA`]: the port obeys no pauses.
+pub const PFC_OFF: u32 = 0;
+/// [`option::PFC_DATA`]: pauses of the whole link (802.3x), and none of priorities.
+pub const PFC_PAUSE: u32 = 256;
+/// [`option::PFC_ALPHA`]: `xoff` is a number of bytes.
+pub const PFC_ALPHA_OFF: u32 = 0;
+/// [`option::PFC_XOFF`]: nobody is paused.
+pub const PFC_XOFF_OFF: u32 = 0;
+/// [`option::PFC_XOFF`], [`option::PFC_XON`] and [`option::PFC_HEADROOM`]: worked out from the
+/// link.
+pub const PFC_AUTO: u32 = u32::MAX;
+/// [`option::TCD_THRESHOLD`]: no TCD marker.
+pub const TCD_OFF: u32 = 0;
+/// [`option::TCD_MAX_ON`]: by the ON-OFF model.
+pub const TCD_MAX_ON_AUTO: u64 = 0;
+/// [`option::TCD_MAX_ON`]: no notice is taken of pauses.
+pub const TCD_MAX_ON_OFF: u64 = u64::MAX;
+
+/// [`band_stat::TCD_STATE`]: not congested.
+pub const TCD_NOT_CONGESTED: u64 = 0;
+/// [`band_stat::TCD_STATE`]: congested.
+pub const TCD_CONGESTED: u64 = 1;
+/// [`band_stat::TCD_STATE`]: undetermined.
+pub const TCD_UNDETERMINED: u64 = 2;
 
 /// [`option::PHANTOM_SHARE`]: no phantom queue.
 pub const PHANTOM_OFF: u32 = 0;
+
+/// [`port_stat::GSO_WHOLE`]: however long.
+pub const GSO_WHOLE_ALL: u64 = u32::MAX as u64;
 
 /// [`option::SIGNAL_SHARE`]: all signals go first.
 pub const SIGNAL_SHARE_OFF: u32 = 0;
@@ -112,7 +182,7 @@ pub mod port_stat {
     pub const FILTER_DROPS: u16 = 7;
     /// Packets whose filter named a class that the port does not have; the other rules placed them.
     pub const FILTER_MISSES: u16 = 8;
-    /// GSO super-packets split into wire packets.
+    /// GSO super-packets split, into wire packets or into pieces.
     pub const GSO_SPLITS: u16 = 9;
     /// GSO super-packets dropped because they could not be split.
     pub const GSO_DROPS: u16 = 10;
@@ -127,8 +197,16 @@ pub mod port_stat {
     /// Packets: signals beyond their share of the link, which went to the data class and count
     /// there.
     pub const SIGNAL_EXCESS: u16 = 15;
+    /// ns: the `max-on` of TCD's marker in force. 0: there is no such marker, it takes no notice of
+    /// pauses, or what auto comes to is not known while the link is unresolved.
+    pub const TCD_MAX_ON: u16 = 16;
+    /// Pieces that GSO super-packets were cut into where that was not into wire packets.
+    pub const GSO_PIECES: u16 = 17;
+    /// Bytes on the wire: super-packets of data that are no longer stay whole, pieces of longer
+    /// ones are no longer. 0: all are split into wire packets. [`super::GSO_WHOLE_ALL`].
+    pub const GSO_WHOLE: u16 = 18;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 15;
+    pub const MAX: u16 = 18;
 }
 
 /// Attributes inside `TCA_XSTATS` of a class. All are `u64`.
@@ -145,7 +223,8 @@ pub mod band_stat {
     pub const OFFERED_PACKETS: u16 = 32;
     /// Bytes of these packets.
     pub const OFFERED_BYTES: u16 = 33;
-    /// Dropped on arrival: the queue was at its cap.
+    /// Dropped on arrival: the queue was at its cap, or the headroom of who sent it was full
+    /// ([`PFC_NO_HEADROOM`]).
     pub const OVER_LIMIT: u16 = 34;
     /// Tokens dropped because they waited longer than the expiry.
     pub const EXPIRED: u16 = 35;
@@ -190,8 +269,78 @@ pub mod band_stat {
     pub const REN_KEPT: u16 = 54;
     /// Sampling periods in which packets left.
     pub const REN_PERIODS: u16 = 55;
+    /// Packets that the watchdog of priority flow control dropped. Only the data class has this and
+    /// what follows, and only while it obeys pauses, or if such packets were dropped.
+    pub const STORMED: u16 = 56;
+    /// Frames that paused data, or refreshed its pause.
+    pub const PFC_PAUSED: u16 = 57;
+    /// Frames that said that data may go.
+    pub const PFC_RESUMED: u16 = 58;
+    /// Pauses of data: frames that refresh one another are one.
+    pub const PFC_PAUSES: u16 = 59;
+    /// ns: how long data was paused.
+    pub const PFC_TIME: u16 = 60;
+    /// ns: the longest pause.
+    pub const PFC_LONGEST: u16 = 61;
+    /// Pauses that were longer than the watchdog lets them be.
+    pub const PFC_STORMS: u16 = 62;
+    /// MAC control frames that said nothing: spoofed, malformed, or of another kind.
+    pub const PFC_REFUSED: u16 = 63;
+    /// TCD's state now: [`super::TCD_NOT_CONGESTED`], [`super::TCD_CONGESTED`] or
+    /// [`super::TCD_UNDETERMINED`]. Only the data class has this, and only while it has the marker;
+    /// what follows stays when that is turned off.
+    pub const TCD_STATE: u16 = 64;
+    /// Packets that may be marked, and passed TCD's marker.
+    pub const TCD_SEEN: u16 = 65;
+    /// Of these, packets that left while the port was not congested.
+    pub const TCD_UNMARKED: u16 = 66;
+    /// Packets that were marked CE.
+    pub const TCD_CE: u16 = 67;
+    /// Packets that were marked UE.
+    pub const TCD_UE: u16 = 68;
+    /// Packets that came with the mark that they would have got, or with CE.
+    pub const TCD_KEPT: u16 = 69;
+    /// How often the port became congested.
+    pub const TCD_CONGESTIONS: u16 = 70;
+    /// How often the port became undetermined.
+    pub const TCD_PAUSES: u16 = 71;
+    /// ns: how long the port was not congested.
+    pub const TCD_TIME_NOT_CONGESTED: u16 = 72;
+    /// ns: how long the port was congested.
+    pub const TCD_TIME_CONGESTED: u16 = 73;
+    /// ns: how long the port was undetermined.
+    pub const TCD_TIME_UNDETERMINED: u16 = 74;
+    /// bytes on the wire: how much all ports may hold of what came in by the device until it is
+    /// paused, as is in force. Only the data class has this and what follows, and only while the
+    /// port pauses others. It and the next two are 0 while the link's speed is not known.
+    pub const PFC_XOFF: u16 = 75;
+    /// bytes on the wire: with no more held the pause ends, as is in force.
+    pub const PFC_XON: u16 = 76;
+    /// bytes on the wire: room for what comes after a pause was decided, as is in force.
+    pub const PFC_HEADROOM: u16 = 77;
+    /// bytes on the wire: of what came in by the device, what waits in all ports now.
+    pub const PFC_HELD: u16 = 78;
+    /// bytes on the wire: the most that ever waited.
+    pub const PFC_MOST: u16 = 79;
+    /// bytes on the wire: the most that was ever in the headroom.
+    pub const PFC_MOST_HEADROOM: u16 = 80;
+    /// Packets that came in by the device and were dropped, since the headroom was full. They count
+    /// as [`OVER_LIMIT`] where they were to leave.
+    pub const PFC_NO_HEADROOM: u16 = 81;
+    /// Pause frames that left by the device, ends of pauses included.
+    pub const PFC_SENT: u16 = 82;
+    /// Pauses that the other end was asked for.
+    pub const PFC_ASKED: u16 = 83;
+    /// Of these, pauses that were ended.
+    pub const PFC_ENDED: u16 = 84;
+    /// How often a pause was asked for again, before it ended by itself.
+    pub const PFC_REFRESHED: u16 = 85;
+    /// ns: how long the other end was to be silent.
+    pub const PFC_ASKED_TIME: u16 = 86;
+    /// ns: the longest such pause.
+    pub const PFC_ASKED_LONGEST: u16 = 87;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 55;
+    pub const MAX: u16 = 87;
 }
 
 /// Attribute inside `TCA_OPTIONS` of a class dump: `u32`, the band's minor again (see [`class`]).

@@ -12,7 +12,9 @@
 //! What one has is not taken back before it is told the next one, and who sends nothing more keeps
 //! it for as long as it holds. So whoever is told one for the first time has an eighth of what is
 //! left, until it is told again: or the first few would have all, and short messages of the others
-//! would wait for a round trip. One that is alone has a quarter of all.
+//! would wait for a round trip. One that is alone has a quarter of all, and nobody has more than
+//! that in the first [`YOUNG`] of its own: hosts that begin to talk within some ms of each other
+//! find room, also when the first one is told a second time before the next one comes.
 
 use core::num::{NonZeroU32, NonZeroU64};
 
@@ -34,6 +36,10 @@ pub(crate) const LEAST: u32 = 256;
 const NEW_LEFT: u32 = 8;
 /// The first one has this part of all.
 const FIRST_PART: u32 = 4;
+/// For so long since it was new nobody has more than that, in units of 2^`TICK` ns.
+pub(crate) const YOUNG: u32 = 120;
+/// Bits of a time that are left out where it is kept in 32: about a millisecond.
+const TICK: u32 = 20;
 
 /// Of one peer.
 #[derive(Clone, Copy, Default)]
@@ -42,6 +48,8 @@ struct Both {
     ours: Allowance,
     /// Bytes: what it was told that it may send to us, while that holds.
     promised: u32,
+    /// Since when it has had any, in units of 2^`TICK` ns; it may come round.
+    since: u32,
 }
 
 /// Both directions' allowances, by the peer's index.
@@ -101,10 +109,14 @@ impl<M: Memory> Allowances<M> {
     /// What a peer may send to us from now on, of a `budget` for all, and at most `most`. Bytes: a
     /// multiple of [`UNIT`].
     pub(crate) fn promise(&mut self, now: Nanos, index: u32, budget: u32, most: u32) -> u32 {
-        // More than one is added in a call.
-        for _ in 0..2 {
+        // Of what it was told long ago it has nothing left, and it is new again.
+        if self.until.key(index).is_some_and(|until| until <= now) {
+            self.end(index);
+        }
+        // More than are added in a call, and as many as hosts often have.
+        for _ in 0..4 {
             match self.until.first() {
-                Some((until, old)) if until <= now && old != index => self.end(old),
+                Some((until, old)) if until <= now => self.end(old),
                 _ => break,
             }
         }
@@ -117,9 +129,16 @@ impl<M: Memory> Allowances<M> {
         let part = NonZeroU32::new(self.until.len()).map_or(budget, |peers| budget / peers);
         let left = u64::from(budget).saturating_sub(others);
         let left = u32::try_from(left).unwrap_or(u32::MAX);
+        let tick = (now.0 >> TICK) as u32;
+        if both.promised == 0 {
+            both.since = tick;
+        }
+        let part = match tick.wrapping_sub(both.since) < YOUNG {
+            true => part.min(budget / FIRST_PART),
+            false => part,
+        };
         let part = match (both.promised, self.until.len()) {
-            (0, 1) => left.min(budget / FIRST_PART),
-            (0, _) => part.min(left / NEW_LEFT),
+            (0, 2..) => part.min(left / NEW_LEFT),
             _ => part.min(left),
         };
         let units = part.min(most) / UNIT;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The options of a namespace's transport: the table of them, and what they come to.
 
-use crate::options::{limits, options, Opt, Problem, Range, Refusal, Table, Unit};
+use crate::options::{limits, options, Given, Opt, Problem, Range, Refusal, Table, Unit};
 use crate::transport::uapi::{self as uapi, config as number};
 use crate::units::Nanos;
 
@@ -50,9 +50,13 @@ options! {
     /// with priorities, and the schedule says which message comes first; the choice for mixed
     /// loads. expresspass: the same with one priority, all messages alike; for comparison, and for
     /// ports with one queue of tokens. ren: the receiver grants a packet for each one that comes,
-    /// at rates that marks of the ports steer; it needs ports with ren on.
+    /// at rates that marks of the ports steer; it needs ports with ren on. dcqcn: there are no
+    /// tokens; the sender paces each message, and slows down when its receiver tells of marks; it
+    /// needs ports that mark, and drop nothing. timely: the same by the round-trip times of what is
+    /// sent, without marks. Each side's policy is for what it sends: what comes without tokens is
+    /// taken with any, and with these two a receiver gives tokens to others as with expresspass.
     policy: u32 = uapi::POLICY_TOP, POLICY "policy"
-        Opt::choice(&["expresspass", "top", "ren"]);
+        Opt::choice(&["expresspass", "top", "ren", "dcqcn", "timely"]);
 
     /// The speed of the links that tokens are for: each device that data comes by has its own, and
     /// its own tokens. auto: what the device reports; those that report none share one link, as
@@ -173,7 +177,9 @@ options! {
     /// port. A number: all of a message of no more packets, marked for a port's lowest band, as
     /// data where it has none; on busy links such packets are dropped, and sent again for tokens.
     /// Of what comes without tokens a receiver takes as much as it would send, or allow, by its own
-    /// option.
+    /// option. With dcqcn and timely: what is sent before the receiver has answered; auto: to a
+    /// host that has answered in the last minutes what the link carries in base-rtt, to another one
+    /// a message of a single short packet; a number: no more packets than these.
     unscheduled: u32 = uapi::UNSCHEDULED_AUTO, UNSCHEDULED "unscheduled"
         Opt::number_or(
             Range::new(1, 1024, Unit::Count("packets")),
@@ -302,6 +308,106 @@ options! {
     unscheduled_buffer: u32 = 125 << 10, UNSCHEDULED_BUFFER "unscheduled-buffer"
         Opt::number(Range::new(4 << 10, 4 << 20, Unit::Size));
 
+    /// Whether ports tell of a third state, undetermined (ports with tcd on): they mark that others
+    /// hold their queues up, and not what they send. With dcqcn and timely a message whose packets
+    /// have that mark keeps its rate, and one that meets congestion is cut harder. off: it counts
+    /// as no mark. Turn it on where all ports on the way have tcd on, and pause each other.
+    tcd: u32 = uapi::TCD_OFF, TCD "tcd"
+        Opt::choice(&["off", "on"]).from("Congestion Detection in Lossless Networks, section 5.2");
+
+    /// With dcqcn and timely: no message is slower than this, or its link if that is slower. More
+    /// is sooner back at what a link carries; less lets more messages meet at a port without loss.
+    minimum_rate: u64 = 1_250_000, MINIMUM_RATE64 "minimum-rate"
+        Opt::number(limits::LINK).from("IEEE 802.1Q, rpgMinRate");
+
+    /// Of a message that comes without tokens its sender is notified of marks at most once in this
+    /// time (DCQCN's CNP interval); it counts with any policy, since the sender's decides. Longer
+    /// saves packets, and senders react later. It should be less than dcqcn-alpha-timer.
+    cnp_interval: u64 = 50 * US, CNP_INTERVAL "cnp-interval"
+        Opt::number(times(US, S)).from("DCQCN section 3.1");
+
+    /// g of dcqcn: how far one notification moves alpha, which says how congested the path was
+    /// lately. More forgets faster, and cuts harder.
+    dcqcn_g: u32 = 3_906_250, DCQCN_G "dcqcn-g"
+        shares(1, WHOLE).from("1/256: DCQCN figure 14");
+
+    /// K of dcqcn: after so long without a notification alpha decays. Longer remembers congestion
+    /// for longer.
+    dcqcn_alpha_timer: u64 = 55 * US, DCQCN_ALPHA_TIMER "dcqcn-alpha-timer"
+        Opt::number(times(US, S)).from("DCQCN section 3.1");
+
+    /// T of dcqcn: after so long without a notification the rate goes up a step. Longer is slower
+    /// to take what others leave, and marks less.
+    dcqcn_timer: u64 = 55 * US, DCQCN_TIMER "dcqcn-timer"
+        Opt::number(times(US, S)).from("DCQCN section 5");
+
+    /// B of dcqcn: after so many bytes the rate goes up a step, too. Less makes fast messages
+    /// faster.
+    dcqcn_byte_counter: u64 = 10_000_000, DCQCN_BYTE_COUNTER "dcqcn-byte-counter"
+        Opt::number(Range::new(1 << 16, 1 << 40, Unit::Size)).from("DCQCN figure 14");
+
+    /// F of dcqcn: so many steps halve the way back to the rate before the cut; others raise that
+    /// rate, too. Fewer take more than was had before sooner.
+    dcqcn_recovery_steps: u32 = 5, DCQCN_RECOVERY_STEPS "dcqcn-recovery-steps"
+        count(1, 100, "steps").from("DCQCN section 3.1");
+
+    /// R_AI of dcqcn: by so much a step of additive increase goes up. More is faster to take what
+    /// is free, and makes longer queues where many messages meet.
+    dcqcn_additive: u64 = 5_000_000, DCQCN_ADDITIVE64 "dcqcn-additive"
+        Opt::number(limits::LINK).from("DCQCN figure 14");
+
+    /// R_HAI of dcqcn: the same in hyper increase, once more with each step.
+    dcqcn_hyper: u64 = 6_250_000, DCQCN_HYPER64 "dcqcn-hyper"
+        Opt::number(limits::LINK).from("QCN");
+
+    /// How much harder dcqcn cuts with tcd on, in thousandths. More makes room sooner for those
+    /// that are not to blame.
+    dcqcn_tcd_cut: u32 = 2000, DCQCN_TCD_CUT "dcqcn-tcd-cut"
+        count(1000, 4000, "thousandths").from("as much as TCD changes TIMELY's beta");
+
+    /// T_low of timely: below this round-trip time the rate goes up whatever the gradient is. It
+    /// has to be more than that of the idle network, and must not be above timely-high.
+    timely_low: u64 = 50 * US, TIMELY_LOW "timely-low"
+        Opt::number(times(US, S)).from("TIMELY section 4.3");
+
+    /// T_high of timely: above this round-trip time the rate goes down whatever the gradient is.
+    /// Less bounds queues more closely.
+    timely_high: u64 = 500 * US, TIMELY_HIGH "timely-high"
+        Opt::number(times(US, S)).from("TIMELY section 4.3");
+
+    /// minRTT of timely, which the gradient is divided by. Less reacts harder to what changes.
+    timely_min_rtt: u64 = 20 * US, TIMELY_MIN_RTT "timely-min-rtt"
+        Opt::number(times(US, S)).from("TIMELY section 4.3");
+
+    /// alpha of timely, in thousandths: the weight of the newest difference of two round-trip times
+    /// in the gradient. More reacts sooner, and shares less evenly.
+    timely_weight: u32 = 125, TIMELY_WEIGHT "timely-weight"
+        count(1, 1000, "thousandths")
+            .from("TIMELY says no number; ECN or Delay (CoNEXT 2016) has 875");
+
+    /// beta of timely, in thousandths: more cuts harder.
+    timely_beta: u32 = 800, TIMELY_BETA "timely-beta"
+        count(1, 4000, "thousandths").from("TIMELY section 4.3");
+
+    /// delta of timely: by so much a segment raises the rate. More is faster to take what is free,
+    /// and makes longer queues where many messages meet.
+    timely_additive: u64 = 1_250_000, TIMELY_ADDITIVE64 "timely-additive"
+        Opt::number(limits::LINK).from("TIMELY section 4.3");
+
+    /// With timely: after so many segments in a row whose gradient is negative the rate goes up
+    /// faster. Fewer take sooner what others leave.
+    timely_hyper_after: u32 = 5, TIMELY_HYPER_AFTER "timely-hyper-after"
+        count(1, 255, "segments").from("TIMELY section 4.3");
+
+    /// N of timely: how many times faster.
+    timely_hyper_factor: u32 = 5, TIMELY_HYPER_FACTOR "timely-hyper-factor"
+        count(1, 255, "times").from("TIMELY section 4.3");
+
+    /// beta of timely with tcd on, in thousandths.
+    timely_tcd_beta: u32 = 1600, TIMELY_TCD_BETA "timely-tcd-beta"
+        count(1, 4000, "thousandths")
+            .from("Congestion Detection in Lossless Networks, section 5.2.3");
+
     reported {
         /// The link rate in force.
         u64, LINK_IN_FORCE "link-in-force" Opt::number(limits::LINK);
@@ -333,6 +439,8 @@ impl Config {
         self.ordered(number::WEIGHT_INITIAL, number::WEIGHT_MIN, Problem::Below)?;
         self.ordered(number::WEIGHT_MAX, number::WEIGHT_INITIAL, Problem::Below)?;
         self.ordered(number::RTO, number::TIMEOUT, Problem::Above)?;
+        self.ordered(number::TIMELY_LOW, number::TIMELY_HIGH, Problem::Above)?;
+        self.suits()?;
         if self.security == uapi::SECURITY_PSK && self.key == 0 {
             return Err(Refusal {
                 option: "key",
@@ -344,6 +452,48 @@ impl Config {
             option: "link",
             what: Problem::Said("no rate can be made of it"),
         })
+    }
+
+    /// A request has changed what was `given`. What is only for another policy than is in force
+    /// then is as at first again, unless it was given: [`Config::validate`] refuses that. So
+    /// nothing that has no effect is shown, and what is shown can be set.
+    pub fn settle(&mut self, given: Given) {
+        for row in OPTIONS {
+            if !self.is_for_policy(row.number) && !given.has(row.number) {
+                if let Some(value) = Self::DEFAULT.get(row.number) {
+                    self.set(row.number, value);
+                }
+            }
+        }
+    }
+
+    /// Whether an option has any effect with the policy.
+    fn is_for_policy(&self, number: u16) -> bool {
+        let (dcqcn, timely) = (
+            self.policy == uapi::POLICY_DCQCN,
+            self.policy == uapi::POLICY_TIMELY,
+        );
+        match number {
+            number::TCD | number::MINIMUM_RATE64 => dcqcn || timely,
+            number::DCQCN_G..=number::DCQCN_TCD_CUT => dcqcn,
+            number::TIMELY_LOW..=number::TIMELY_TCD_BETA => timely,
+            _ => true,
+        }
+    }
+
+    /// Refuses the first option that is for another policy, and not what it is at first.
+    fn suits(&self) -> Result<(), Refusal> {
+        let unfit = |row: &&Opt| {
+            !self.is_for_policy(row.number) && self.get(row.number) != Self::DEFAULT.get(row.number)
+        };
+        let Some(row) = OPTIONS.iter().find(unfit) else {
+            return Ok(());
+        };
+        Err(row.refuse(Problem::Said(match row.number {
+            number::DCQCN_G..=number::DCQCN_TCD_CUT => "only with policy dcqcn",
+            number::TIMELY_LOW..=number::TIMELY_TCD_BETA => "only with policy timely",
+            _ => "only with policy dcqcn or timely",
+        })))
     }
 
     /// Checks the limits against [`CAPS`].

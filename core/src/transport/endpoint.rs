@@ -36,6 +36,8 @@ use super::outgoing::Out;
 use super::paged::Paged;
 use super::peers::{Coflows, Peers};
 use super::policy::Lengths;
+use super::rate::flow::{Flow, Laws};
+use super::rate::lately::{self, Lately};
 use super::remembered::Remembered;
 use super::seal::{Seal, Sealed, SEAL_LEN};
 use super::shares::Shares;
@@ -58,6 +60,7 @@ mod growing;
 mod opening;
 mod pacing;
 mod paths;
+mod rates;
 mod receiving;
 mod sealing;
 mod sending;
@@ -111,6 +114,12 @@ pub struct Endpoint<M: Memory, O, I> {
     half_open: u32,
     /// What is kept for sealed messages, by the message's index.
     out_sealed: Paged<M, Sealed>,
+    /// What is kept for messages that are paced here, by the message's index; how many of each peer
+    /// send, by the peer's index; to how many peers any is sent; and the laws that they go by.
+    flows: Paged<M, Option<Flow>>,
+    lately: Paged<M, lately::Peer>,
+    peers_lately: Lately,
+    laws: Laws,
     in_sealed: Paged<M, Sealed>,
     /// How many messages are sealed, and one more if there is anything that may come sealed: as
     /// long as this is 0, nobody looks whether a packet should be.
@@ -179,6 +188,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         remembered: Remembered::new(),
         half_open: 0,
         out_sealed: Paged::new(),
+        flows: Paged::new(),
+        lately: Paged::new(),
+        peers_lately: Lately::NONE,
+        laws: Laws::NONE,
         in_sealed: Paged::new(),
         guards: 0,
         sealing: Sealing::Off,
@@ -215,8 +228,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     /// Changes the configuration from now on.
     pub fn configure<H: Host<O, I>>(&mut self, now: Nanos, config: &Resolved, host: &mut H) {
-        // Messages' own rates follow at their next update: they are shares.
+        // Messages' own rates follow at their next update: they are shares, or go by laws.
         self.config = *config;
+        self.laws.change();
         self.learn();
         self.links.configure(config, now);
         host.event(&Event::Configured);
@@ -274,7 +288,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let index = self.outs.next(from)?;
         let out = self.outs.get(index)?;
         let next = index.saturating_add(1);
-        Some((next, self.out_id(index), out.info(now), &out.user))
+        let info = self.out_info(now, index, out);
+        Some((next, self.out_id(index), info, &out.user))
     }
 
     /// The first incoming message from index `from` on, and the index to continue from.

@@ -75,6 +75,9 @@ pub enum Class {
     Data,
     /// Data without a token.
     Unscheduled,
+    /// Data that its sender paces: as [`Class::Data`], but with ECT(0) in its ECN field, so that
+    /// ports may mark it.
+    Paced,
 }
 
 /// The part of an outgoing message that goes into one packet.
@@ -377,7 +380,8 @@ pub struct Info {
     pub window: u32,
     /// Priority of its tokens; out: that of the last one.
     pub priority: u8,
-    /// bytes/s of tokens: the rate of its tokens (in; otherwise 0).
+    /// bytes/s: in: the rate of its tokens; out: of a message that is paced here, its own, on the
+    /// wire; otherwise 0.
     pub rate: u64,
     /// The smoothed round-trip time, once it was measured.
     pub rtt: Option<Nanos>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! An incoming message: what has come, what is missing, and whether it should get another token.
 
-use core::num::NonZeroU64;
+use core::num::{NonZeroU32, NonZeroU64};
 
 use super::config::Speed;
 use super::feedback::Credit;
@@ -14,6 +14,8 @@ use super::maybe::{Maybe, MaybeIndex};
 use super::pacer::Jitter;
 use super::progress::{Facts, Progress};
 use super::ranges::{Range, Ranges};
+use super::rate::dcqcn::Notifier;
+use super::rate::Mark;
 use super::turns::{Order, Turn};
 use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
 use crate::units::Nanos;
@@ -121,6 +123,13 @@ pub(crate) struct In<I> {
     announced: u32,
     unscheduled_until: Nanos,
     pub(crate) ren: bool,
+    /// Its sender paces it and wants no tokens.
+    pub(crate) paced: bool,
+    /// Of one that its sender paces: the worst mark of the data that came since the last ACK; what
+    /// the next one is to notify of; and when there may be another notification.
+    mark: Mark,
+    notice: Mark,
+    notifier: Notifier,
     /// REN: when to send a grant if nothing comes.
     pub(crate) grant: Maybe,
     /// Something of it has shown that its sender has the address that it claims.
@@ -266,10 +275,19 @@ impl<I> In<I> {
             silences: 0,
             pause: Nanos::ZERO,
             full: 0,
-            unscheduled: sync.unscheduled.min(window),
+            // That of what its sender paces waits in queues for who knows how long.
+            unscheduled: if sync.paced {
+                0
+            } else {
+                sync.unscheduled.min(window)
+            },
             announced: sync.unscheduled,
             unscheduled_until,
             ren: sync.ren,
+            paced: sync.paced,
+            mark: Mark::None,
+            notice: Mark::None,
+            notifier: Notifier::NEW,
             grant: Maybe::NONE,
             proven: false,
             half_open: false,
@@ -384,7 +402,7 @@ impl<I> In<I> {
 
     /// Whether it should get another token, regardless of rates.
     pub(crate) fn wants(&self, now: Nanos, base: Nanos, speed: &Speed, crowded: bool) -> bool {
-        if self.ren || self.idle || now < self.pause || self.ledger.is_full() {
+        if self.ren || self.paced || self.idle || now < self.pause || self.ledger.is_full() {
             return false;
         }
         let outstanding = self.ledger.outstanding();
@@ -480,6 +498,7 @@ impl<I> In<I> {
             || self.told_length != sync.length.is_some()
             || sync.length.is_some() && self.length != sync.length
             || self.coflow != sync.coflow
+            || self.paced != sync.paced
             || self.wished != (sync.ren, sync.priority);
         (other, other || self.mss != u32::from(sync.mss))
     }
@@ -522,11 +541,22 @@ impl<I> In<I> {
         self.sent_first.wrapping_add(part as u32)
     }
 
+    /// Bytes: what its sender sends without tokens.
+    pub(crate) fn announced(&self) -> u32 {
+        self.announced
+    }
+
     /// Whether a packet with new data may be taken: `asked`, it answers a token that was sent;
     /// otherwise it must be within what its sender announced. Tokens that were taken for lost are
     /// answered late, and in any order; so what counts is that there are no more answers than
     /// tokens.
+    ///
+    /// What a sender paces nobody asks for: it may be all that there is room for, once the sender
+    /// has proved its address.
     pub(crate) fn may_take(&mut self, asked: bool, end: u32) -> bool {
+        if self.paced {
+            return self.proven || end <= self.announced;
+        }
         if asked && self.taken < self.asked_for {
             self.taken = self.taken.saturating_add(1);
             return true;
@@ -676,8 +706,13 @@ impl<I> In<I> {
 
     /// The sender may have sent everything. What is then missing was lost; but not while data still
     /// comes, which signals overtake in queues.
+    ///
+    /// Not of what a sender paces: nobody knows how long that waits, behind a port's pause perhaps.
+    /// Its sender repeats the last packet instead, which overtakes nothing ([`Out::repeat_last`]).
+    ///
+    /// [`Out::repeat_last`]: super::outgoing::Out::repeat_last
     pub(crate) fn may_be_lost(&mut self, now: Nanos, base_rtt: Nanos) {
-        if now - self.came >= self.rtt(base_rtt) {
+        if !self.paced && now - self.came >= self.rtt(base_rtt) {
             self.gaps.all_sent(now, self.limit());
         }
     }
@@ -698,8 +733,46 @@ impl<I> In<I> {
         if sent == self.received {
             (self.idle, self.rested) = (true, true);
             (self.silent, self.silent_rounds, self.silences) = (0, 0, 0);
-        } else if now - self.came >= self.rtt(base_rtt) {
+        } else if !self.paced && now - self.came >= self.rtt(base_rtt) {
             self.gaps.all_sent(now, sent);
+        }
+    }
+
+    /// Data has come of a message that its sender paces, marked so. Whether its sender is to be
+    /// notified now: at most once in `interval`.
+    pub(crate) fn marked(&mut self, now: Nanos, interval: Nanos, mark: Mark) -> bool {
+        self.mark = self.mark.max(mark);
+        match self.notifier.heard(interval, now, mark) {
+            Some(mark) => {
+                self.notice = mark;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What the next ACK says of marks, and whether it is a notification.
+    pub(crate) fn take_mark(&mut self) -> (Mark, bool) {
+        let mark = core::mem::take(&mut self.mark);
+        match core::mem::take(&mut self.notice) {
+            Mark::None => (mark, false),
+            notice => (notice, true),
+        }
+    }
+
+    /// Whether so many bytes from the first on end another of the segments that its sender times,
+    /// which are as long as what one ACK covers. An ACK between two ends puts off none.
+    pub(crate) fn ends_segment(&self, contiguous: u32) -> bool {
+        let segment = NonZeroU32::new(self.mss.saturating_mul(ACK_PACKETS));
+        segment.is_some_and(|segment| contiguous / segment > self.acked / segment)
+    }
+
+    /// What DATA counts as when gaps are looked for: the token that it answers, or of what a sender
+    /// paces the packet's number.
+    pub(crate) fn clocked_by(&self, token: Option<u16>) -> Option<u16> {
+        match self.paced {
+            true => Some(self.packets as u16),
+            false => token,
         }
     }
 
@@ -748,8 +821,16 @@ impl<I> In<I> {
 
     /// The gaps that a RESEND should name now.
     pub(crate) fn resend(&mut self, now: Nanos, base_rtt: Nanos) -> Option<Spans> {
+        if self.paced && now < self.pause {
+            // There was no memory for what came. Nothing else keeps it from being sent at once.
+            return None;
+        }
         let rtt = self.rtt(base_rtt);
-        let (tolerance, next) = (self.ledger.tolerance(), self.ledger.next());
+        let tolerance = self.ledger.tolerance();
+        let next = match self.paced {
+            true => (self.packets as u16).wrapping_add(1),
+            false => self.ledger.next(),
+        };
         self.gaps.name(now, &self.ranges, rtt, tolerance, next)
     }
 
@@ -848,6 +929,7 @@ impl<I> In<I> {
             // A stranger is asked too rarely for its silence to show; and one of which all has come
             // owes a SYNC that shows its address.
             idle: self.has_all_written()
+                || self.paced
                 || !self.proven
                 || starved
                 || !self.sure && self.missing() == 0,
@@ -863,7 +945,11 @@ impl<I> In<I> {
             next = next.min(self.progress.next());
         }
         if let Some(due) = self.gaps.due(self.rtt(base_rtt)) {
-            next = next.min(due);
+            next = next.min(match self.paced {
+                // Nothing is named before.
+                true => due.max(self.pause),
+                false => due,
+            });
         }
         if self.unscheduled != 0 {
             next = next.min(self.unscheduled_until);

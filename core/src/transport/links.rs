@@ -14,11 +14,12 @@ use core::cmp::Ordering;
 use super::config::{Resolved, Speed};
 use super::heap::Places;
 use super::host::{LinkInfo, Memory};
-use super::jitter::Rng;
+use super::jitter::{Due, Rng, NANO};
+use super::line::Line;
 use super::pacer::Pacer;
 use super::policy::Key;
 use super::wakes::{Wakes, NEVER};
-use crate::units::Nanos;
+use crate::units::{Nanos, Rate};
 
 /// How many links there are, with the shared one. Only calls that set them up look at all.
 pub(crate) const LINKS: usize = 32;
@@ -32,6 +33,10 @@ struct Link<M: Memory> {
     pacer: Pacer<M>,
     /// How many messages belong to it. Its place is not given away before these have left.
     members: u32,
+    /// Until when what goes out by it and is paced by its senders takes all of its time.
+    taken: Due,
+    /// Who waits for that.
+    line: Line<M>,
 }
 
 impl<M: Memory> Link<M> {
@@ -40,6 +45,8 @@ impl<M: Memory> Link<M> {
         speed: Speed::NONE,
         pacer: Pacer::NEW,
         members: 0,
+        taken: Due::new(Nanos::ZERO),
+        line: Line::NEW,
     };
 }
 
@@ -54,9 +61,13 @@ pub(crate) struct Links<M: Memory> {
     bound: usize,
     /// When each pacer next has something to do.
     wakes: Wakes,
+    /// When each link has time for the next of what waits for it.
+    sends: Wakes,
     /// Links from this one on were never used.
     used: usize,
     places: Places<M>,
+    /// The same of messages that go out and are paced here.
+    out_places: Places<M>,
 }
 
 impl<M: Memory> Links<M> {
@@ -67,8 +78,10 @@ impl<M: Memory> Links<M> {
         by_device: [(0, SHARED); LINKS],
         bound: 0,
         wakes: Wakes::NEW,
+        sends: Wakes::NEW,
         used: 0,
         places: Places::new(),
+        out_places: Places::new(),
     };
 
     /// Starts the shared link.
@@ -85,16 +98,22 @@ impl<M: Memory> Links<M> {
         it.pacer.start(&it.speed, now);
         self.used = self.used.max(link.saturating_add(1));
         self.wakes.cover(self.used);
+        self.sends.cover(self.used);
     }
 
     /// Changes all links' speeds to what the configuration says from now on.
     pub(crate) fn configure(&mut self, config: &Resolved, now: Nanos) {
         for link in 0..self.used {
             if let Some(it) = self.all.get_mut(link) {
-                it.speed = config.speed_of(it.device_rate);
+                let speed = config.speed_of(it.device_rate);
+                if speed != it.speed {
+                    it.taken = Due::new(now);
+                }
+                it.speed = speed;
                 it.pacer.set_speed(&it.speed, now);
             }
             self.woken(link as u32);
+            self.freed(link as u32);
         }
     }
 
@@ -172,8 +191,11 @@ impl<M: Memory> Links<M> {
             let speed = config.speed_of(rate);
             if speed != it.speed {
                 it.speed = speed;
+                // What others wait for was reckoned with the old one.
+                it.taken = Due::new(now);
                 it.pacer.set_speed(&speed, now);
                 self.woken(link);
+                self.freed(link);
             }
             return;
         }
@@ -251,6 +273,21 @@ impl<M: Memory> Links<M> {
         }
     }
 
+    /// The same for `outs` messages that go out.
+    pub(crate) fn shrink_outs(&mut self, outs: u32) {
+        self.out_places.shrink(outs);
+        for link in self.all.iter_mut().take(self.used) {
+            link.line.shrink();
+        }
+    }
+
+    /// Gives back some of the room beyond `keep` peers.
+    pub(crate) fn shrink_peers(&mut self, keep: u32) {
+        for link in self.all.iter_mut().take(self.used) {
+            link.line.shrink_peers(keep);
+        }
+    }
+
     /// Makes room for another message with this index, in this link. `false` if there is no memory.
     pub(crate) fn reserve(&mut self, link: u32, index: u32) -> bool {
         let all = &mut self.all;
@@ -304,6 +341,95 @@ impl<M: Memory> Links<M> {
 
     fn pacer(&self, link: u32) -> Option<&Pacer<M>> {
         Some(&self.all.get(link as usize)?.pacer)
+    }
+
+    /// Makes room for a message with this index, to this peer, that goes out by the link and is
+    /// paced here. `false`: no memory.
+    pub(crate) fn reserve_out(&mut self, link: u32, index: u32, peer: u32) -> bool {
+        let all = &mut self.all;
+        let line = all.get_mut(link as usize).map(|it| &mut it.line);
+        self.out_places.reserve(index) && line.is_some_and(|line| line.reserve(peer))
+    }
+
+    /// A message for which there is room goes out by the link.
+    pub(crate) fn join_out(&mut self, link: u32) {
+        if let Some(it) = self.all.get_mut(link as usize) {
+            it.line.senders = it.line.senders.saturating_add(1);
+        }
+    }
+
+    /// A message goes out by the link no more, and does not wait for it, with a packet of so many
+    /// bytes.
+    pub(crate) fn leave_out(&mut self, link: u32, whose: (u32, u32), wire_len: u32) {
+        if let Some(line) = self.all.get_mut(link as usize).map(|it| &mut it.line) {
+            line.senders = line.senders.saturating_sub(1);
+            line.leave(&mut self.out_places, whose, wire_len);
+        }
+        self.freed(link);
+    }
+
+    /// When the link next has time for one that waits for it.
+    fn freed(&mut self, link: u32) {
+        let all = &self.all;
+        let it = all.get(link as usize).filter(|it| !it.line.is_empty());
+        self.sends.set(link, it.map_or(NEVER, |it| it.taken.at()));
+    }
+
+    /// Whether a packet of so many bytes on the wire, of a message that is paced here, may go out
+    /// now: the link has time, and nobody waits. Otherwise the message waits for its turn.
+    #[inline]
+    pub(crate) fn may_go_out(
+        &mut self,
+        link: u32,
+        now: Nanos,
+        whose: (u32, u32),
+        wire_len: u32,
+    ) -> bool {
+        let Some(it) = self.all.get_mut(link as usize) else {
+            return true;
+        };
+        if it.line.is_empty() && it.taken.at() <= now {
+            it.line.pass(whose.1, wire_len);
+            self.occupy(link, now, wire_len);
+            return true;
+        }
+        it.line.wait(&mut self.out_places, whose, wire_len);
+        self.freed(link);
+        false
+    }
+
+    /// When a message that waits next has its turn.
+    #[inline]
+    pub(crate) fn next_turn(&self) -> Option<Nanos> {
+        let (at, _) = self.sends.first();
+        (at != NEVER).then_some(at)
+    }
+
+    /// A message that has its turn now, and waits no more: its index.
+    pub(crate) fn take_turn(&mut self, now: Nanos) -> Option<u32> {
+        let (at, link) = self.sends.first();
+        if at > now || at == NEVER {
+            return None;
+        }
+        let it = self.all.get_mut(link as usize)?;
+        let index = it.line.take(&mut self.out_places);
+        self.freed(link);
+        index
+    }
+
+    /// Such a packet of so many bytes on the wire has the link's next time. Up to the slack of the
+    /// link's pacer is made up for if nothing had it, as timers are late.
+    #[inline]
+    pub(crate) fn occupy(&mut self, link: u32, now: Nanos, wire_len: u32) {
+        const UNITS: u64 = Nanos::SECOND.0.wrapping_mul(NANO);
+        let slack = self.slack(link);
+        if let Some(it) = self.all.get_mut(link as usize) {
+            // Below 2^22 x 2^40.
+            let units = u64::from(wire_len.min(Rate::MAX_LEN)).wrapping_mul(UNITS);
+            let time = units.checked_div(it.speed.link).unwrap_or(0);
+            it.taken.advance(now, time, slack);
+        }
+        self.freed(link);
     }
 
     // The rest are a pacer's own calls.

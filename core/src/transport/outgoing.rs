@@ -7,6 +7,7 @@
 
 use core::num::NonZeroU32;
 
+use super::again::Again;
 use super::endpoint::shorter;
 use super::host::{Address, Direction, Info, Outgoing, Unreachable};
 use super::incoming::ACK_PACKETS;
@@ -81,18 +82,25 @@ pub(crate) struct Out<O> {
     pub(crate) allowed: u32,
     /// Clocked by grants.
     pub(crate) ren: bool,
-    /// REN: the link that grants come by, and bytes that it carries in a round trip.
+    /// Paced here, by a law: see `endpoint/rates.rs`.
+    pub(crate) paced: bool,
+    /// REN, or paced: the link that grants or ACKs come by, and bytes that it carries in a round
+    /// trip.
     pub(crate) link: u32,
     pub(crate) line: u32,
     named: Ranges<16>,
     resent: Ranges<16>,
     resent_since: Nanos,
+    /// How much may be sent again.
+    again: Again,
     seen: Seen,
     /// When the peer last had more of the message, or wanted more.
     progress: Nanos,
     /// How often the first bytes that are missing were sent again since, and since when; and how
     /// many bytes the last time.
     tries: u32,
+    /// Of one that is paced: how often its last packet was sent again since more came.
+    silent: u8,
     tried_since: Nanos,
     tried: u32,
     /// The shortest packets that these were sent in vain with, as was found out.
@@ -216,14 +224,17 @@ impl<O> Out<O> {
             burst: 0,
             allowed: 0,
             ren: false,
+            paced: false,
             link: SHARED,
             line: 0,
             named: Ranges::new(),
             resent: Ranges::new(),
             resent_since: Nanos::ZERO,
+            again: Again::new(rto),
             seen: Seen::new(),
             progress: now,
             tries: 0,
+            silent: 0,
             tried_since: now,
             tried: 0,
             vain: u32::MAX,
@@ -277,6 +288,7 @@ impl<O> Out<O> {
             probe: self.open,
             acked: self.received != 0,
             ren: self.ren,
+            paced: self.paced,
         }
     }
 
@@ -358,9 +370,13 @@ impl<O> Out<O> {
         !shown
     }
 
-    /// The round-trip time, as far as it is known here.
+    /// The round-trip time, as far as it is known here. The answer to a SYNC does not say how long
+    /// data waits, which tokens see to elsewhere.
     pub(crate) fn rtt(&self, base: Nanos) -> Nanos {
-        self.rtt.unwrap_or(base)
+        match self.rtt {
+            Some(rtt) if self.paced => rtt.max(base),
+            rtt => rtt.unwrap_or(base),
+        }
     }
 
     /// Records a token's number. `true` if it is new.
@@ -377,13 +393,77 @@ impl<O> Out<O> {
     /// unacknowledged bytes may exceed that by what one ACK covers, and by as much again while a
     /// loss is not repaired, or while packets that are queued for longer than the round trips seen
     /// so far count as lost: grants for those add to the data under way, too.
-    pub(crate) fn may_send(&self, more: bool) -> bool {
+    pub(crate) fn may_send(&mut self, now: Nanos, more: bool) -> bool {
         let under_way = self.sent.saturating_sub(self.received);
         let batch = self.mss.saturating_mul(ACK_PACKETS);
         let times = if more { 1 } else { 2 };
         let most = self.line.saturating_mul(times).saturating_add(batch);
         // Retransmissions are always allowed.
-        under_way < most || !more && !self.named.is_empty()
+        under_way < most || !more && self.may_repeat(now)
+    }
+
+    /// Of one that is paced: whether there is anything to send, and it may be. No more than
+    /// `most` bytes are under way, and none but the first before the peer has answered. What a peer
+    /// names is sent in any case.
+    #[inline]
+    pub(crate) fn may_go_on(&mut self, now: Nanos, most: u32) -> bool {
+        let limit = self.available.min(self.window);
+        let limit = match self.open {
+            true => limit.min(self.received.saturating_add(most)),
+            false => limit.min(self.line),
+        };
+        self.may_repeat(now) || self.sent < limit && self.may_begin_again(now)
+    }
+
+    /// Bytes that were sent and are not acknowledged.
+    fn flight(&self) -> u32 {
+        self.sent_ever().saturating_sub(self.received)
+    }
+
+    /// Whether anything that was named may be sent again now.
+    #[inline]
+    fn may_repeat(&mut self, now: Nanos) -> bool {
+        !self.named.is_empty() && self.again.may(now, self.flight(), self.mss)
+    }
+
+    /// Whether what follows may be sent now: before the message began again it was sent as well.
+    #[inline]
+    fn may_begin_again(&mut self, now: Nanos) -> bool {
+        self.sent >= self.sent_before || self.again.may(now, self.flight(), self.mss)
+    }
+
+    /// When more may be sent again, if that is what it waits for.
+    pub(crate) fn held_until(&self, now: Nanos) -> Option<Nanos> {
+        let waits = !self.named.is_empty() || self.sent < self.sent_before;
+        self.again.held_until().filter(|at| waits && *at > now)
+    }
+
+    /// Of one that is paced, and whose receiver is silent: the last packet that was sent is to be
+    /// sent again, if it is not known to have come. Unlike a question it overtakes nothing: when it
+    /// arrives, what is missing before it is lost, and is named.
+    ///
+    /// From the second time in a row on the first packet that is missing goes, too: if that never
+    /// gets through it is too long for the path, and nothing else may have been lost.
+    pub(crate) fn repeat_last(&mut self) {
+        let start = self.sent.saturating_sub(self.mss).max(self.received);
+        if self.paced && self.open && start < self.sent {
+            self.silent = self.silent.saturating_add(1);
+            self.named.insert(start, self.sent);
+            if self.silent > 1 {
+                let end = self.received.saturating_add(self.mss).min(self.sent);
+                self.named.insert(self.received, end);
+            }
+        }
+    }
+
+    /// Takes a sample of the round-trip time, of one that is paced. A queue that becomes longer
+    /// counts at once, or what waits in it would be sent again.
+    pub(crate) fn measured(&mut self, sample: Nanos) {
+        self.rtt = Some(match self.rtt {
+            None => sample,
+            // RFC 6298.
+            Some(rtt) => Nanos((rtt - Nanos(rtt.0 / 8)).0.saturating_add(sample.0 / 8)).max(sample),
+        });
     }
 
     /// Chooses the part for the next packet, of at most `most` bytes.
@@ -400,11 +480,13 @@ impl<O> Out<O> {
     }
 
     fn take_next(&mut self, now: Nanos, most: u32) -> Result<Piece, Nothing> {
-        if let Some(range) = self.named.first() {
+        let repeats = self.may_repeat(now);
+        if let Some(range) = self.named.first().filter(|_| repeats) {
             let len = range.end.saturating_sub(range.start).min(most);
             let end = range.start.saturating_add(len);
             // Removing from the front needs no further range.
             self.named.remove(range.start, end);
+            self.again.sent(len);
             if range.start == self.received {
                 self.tried = len;
                 if self.tries == 0 {
@@ -412,7 +494,7 @@ impl<O> Out<O> {
                 }
                 self.tries = self.tries.saturating_add(1);
             }
-            if self.resent.is_empty() {
+            if self.resent.is_empty() && !self.paced {
                 self.resent_since = now;
             }
             if !self.resent.insert(range.start, end) {
@@ -427,12 +509,15 @@ impl<O> Out<O> {
             });
         }
         let limit = self.available.min(self.window);
-        if self.sent < limit {
+        if self.sent < limit && self.may_begin_again(now) {
             let piece = Piece {
                 offset: self.sent,
                 len: limit.saturating_sub(self.sent).min(most),
                 again: false,
             };
+            if self.sent < self.sent_before {
+                self.again.sent(piece.len);
+            }
             self.sent = self.sent.saturating_add(piece.len);
             return Ok(piece);
         }
@@ -487,7 +572,7 @@ impl<O> Out<O> {
         let part = Nanos(self.rtt(base_rtt).0 / TOLD_PART);
         let since = self.available > self.told_to && now - self.told_at >= part;
         let told = self.starved || since && !self.ren && self.sent != 0;
-        self.open && told && self.available > self.sent
+        self.open && told && !self.paced && self.available > self.sent
     }
 
     /// Whether the receiver should be told that there is nothing to send until more is written. One
@@ -510,8 +595,27 @@ impl<O> Out<O> {
     /// A RESEND names these. Returns how many parts are not sent again, because they were within a
     /// round trip; and whether anything is to be sent again that was not before: the peer names
     /// what it misses whenever it is asked, and that alone is no news.
-    pub(crate) fn name(&mut self, now: Nanos, spans: &[Span], base_rtt: Nanos) -> (u32, bool) {
-        if now - self.resent_since >= self.rtt(base_rtt) {
+    ///
+    /// `former`: what was sent again before `resent` began, of one that is paced. Its losses are
+    /// named one by one, so that what was sent again last would otherwise be forgotten together
+    /// with the first.
+    pub(crate) fn name(
+        &mut self,
+        now: Nanos,
+        spans: &[Span],
+        base_rtt: Nanos,
+        mut former: Option<&mut Ranges<16>>,
+    ) -> (u32, bool) {
+        let (since, rtt) = (now - self.resent_since, self.rtt(base_rtt));
+        self.again.trip(rtt);
+        if since >= rtt {
+            if let Some(former) = &mut former {
+                **former = core::mem::replace(&mut self.resent, Ranges::new());
+                if since >= rtt + rtt {
+                    former.clear();
+                }
+                self.resent_since = now;
+            }
             self.resent.clear();
         }
         let before = self.named.bytes();
@@ -524,7 +628,8 @@ impl<O> Out<O> {
             }
         }
         let mut too_soon = 0_u32;
-        for &range in self.resent.as_slice() {
+        let former = former.as_ref().map_or(&[][..], |former| former.as_slice());
+        for &range in self.resent.as_slice().iter().chain(former) {
             if self.named.overlaps(range.start, range.end) {
                 too_soon = too_soon.saturating_add(1);
                 self.named.remove(range.start, range.end);
@@ -546,7 +651,7 @@ impl<O> Out<O> {
         self.resent.clear();
         self.seen = Seen::new();
         self.window = MAX_LENGTH;
-        (self.tries, self.vain) = (0, u32::MAX);
+        (self.tries, self.vain, self.silent) = (0, u32::MAX, 0);
         true
     }
 
@@ -562,6 +667,11 @@ impl<O> Out<O> {
         }
         // What was sent before it began again has come in the end.
         self.sent = self.sent.max(received);
+        // What was sent of a message that is paced before its window was known, and is beyond it,
+        // was not taken.
+        if self.paced && self.window == MAX_LENGTH && window < self.sent {
+            self.sent = window.max(received);
+        }
         // The first one may lower the window, which was not known before.
         let window = if self.window == MAX_LENGTH && window < MAX_LENGTH {
             window.max(received)
@@ -576,7 +686,9 @@ impl<O> Out<O> {
         }
         self.window = window;
         if received > self.received {
-            (self.tries, self.vain) = (0, u32::MAX);
+            (self.tries, self.vain, self.silent) = (0, u32::MAX, 0);
+            let more = received.saturating_sub(self.received);
+            self.again.acknowledged(more, self.flight(), self.mss);
             self.received = received;
             self.named.remove(0, received);
         }
@@ -635,7 +747,7 @@ impl<O> Out<O> {
         }
         let tried = self.tried.min(self.vain);
         let least = shorter(tried, self.to.is_ipv4()).is_none();
-        if self.tries > TRIES && least {
+        if self.tries > TRIES && least || self.again.is_fruitless() {
             return Some(timeout);
         }
         Some(times(if self.orphan {

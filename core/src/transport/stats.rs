@@ -315,6 +315,16 @@ counters! {
     /// DATA that was not taken: so much before it is missing in so many places that its own is not
     /// kept. It is asked for again.
     DataNoPlace = "data_no_place",
+    /// ACKs sent that notify the sender of marks (DCQCN's CNPs).
+    NotifySent = "notify_sent",
+    /// ACKs received that notify of marks.
+    NotifyReceived = "notify_received",
+    /// DATA received that its sender paces, and that a port has marked CE: it is congested.
+    EcnCongested = "ecn_congested",
+    /// The same, marked UE: the port cannot tell.
+    EcnUndetermined = "ecn_undetermined",
+    /// Times that a message kept its rate because of UE, with tcd on.
+    RateHeld = "rate_held",
 }
 
 impl Counter {

@@ -190,8 +190,48 @@ pub mod config {
     pub const RECEIVE_MEMORY: u16 = 46;
     /// `u32`, bytes: what all senders together may have under way to a host without tokens.
     pub const UNSCHEDULED_BUFFER: u16 = 47;
+    /// `u32`: [`super::TCD_OFF`] or [`super::TCD_ON`].
+    pub const TCD: u16 = 48;
+    /// `u64`, bytes/s: a message that its sender paces is never slower.
+    pub const MINIMUM_RATE64: u16 = 49;
+    /// `u64`, ns: between two notifications of marks of a message.
+    pub const CNP_INTERVAL: u16 = 50;
+    /// `u32`, parts per billion: DCQCN's g.
+    pub const DCQCN_G: u16 = 51;
+    /// `u64`, ns: DCQCN's K.
+    pub const DCQCN_ALPHA_TIMER: u16 = 52;
+    /// `u64`, ns: DCQCN's T.
+    pub const DCQCN_TIMER: u16 = 53;
+    /// `u64`, bytes: DCQCN's B.
+    pub const DCQCN_BYTE_COUNTER: u16 = 54;
+    /// `u32`: DCQCN's F.
+    pub const DCQCN_RECOVERY_STEPS: u16 = 55;
+    /// `u64`, bytes/s: DCQCN's R_AI.
+    pub const DCQCN_ADDITIVE64: u16 = 56;
+    /// `u64`, bytes/s: DCQCN's R_HAI.
+    pub const DCQCN_HYPER64: u16 = 57;
+    /// `u32`, thousandths: how much harder DCQCN cuts with TCD.
+    pub const DCQCN_TCD_CUT: u16 = 58;
+    /// `u64`, ns: TIMELY's T_low.
+    pub const TIMELY_LOW: u16 = 59;
+    /// `u64`, ns: TIMELY's T_high.
+    pub const TIMELY_HIGH: u16 = 60;
+    /// `u64`, ns: TIMELY's minRTT, which scales the gradient.
+    pub const TIMELY_MIN_RTT: u16 = 61;
+    /// `u32`, thousandths: TIMELY's alpha, the weight of the newest difference.
+    pub const TIMELY_WEIGHT: u16 = 62;
+    /// `u32`, thousandths: TIMELY's beta.
+    pub const TIMELY_BETA: u16 = 63;
+    /// `u64`, bytes/s: TIMELY's delta.
+    pub const TIMELY_ADDITIVE64: u16 = 64;
+    /// `u32`, segments: TIMELY's HAI begins with so many in a row.
+    pub const TIMELY_HYPER_AFTER: u16 = 65;
+    /// `u32`: TIMELY's N in HAI.
+    pub const TIMELY_HYPER_FACTOR: u16 = 66;
+    /// `u32`, thousandths: TIMELY's beta with TCD.
+    pub const TIMELY_TCD_BETA: u16 = 67;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 47;
+    pub const MAX: u16 = 67;
 }
 
 /// [`config::UNSCHEDULED`]: as much of each message as its receiver allows.
@@ -203,6 +243,15 @@ pub const POLICY_EXPRESSPASS: u32 = 0;
 pub const POLICY_TOP: u32 = 1;
 /// [`config::POLICY`]: REN. A grant for each data packet.
 pub const POLICY_REN: u32 = 2;
+/// [`config::POLICY`]: DCQCN. Senders pace what they send; receivers notify them of marks.
+pub const POLICY_DCQCN: u32 = 3;
+/// [`config::POLICY`]: TIMELY. Senders pace what they send, by their round-trip times.
+pub const POLICY_TIMELY: u32 = 4;
+
+/// [`config::TCD`]: ports mark congestion, if anything.
+pub const TCD_OFF: u32 = 0;
+/// [`config::TCD`]: ports also mark that they cannot tell.
+pub const TCD_ON: u32 = 1;
 
 /// [`config::FEEDBACK`]: ExpressPass, algorithm 1: to the middle between the rate and the greatest
 /// one, or down to what came.
@@ -262,9 +311,10 @@ pub mod message {
     pub const WINDOW: u16 = 9;
     /// `u32`: priority of its tokens.
     pub const PRIORITY: u16 = 10;
-    /// `u64`, bytes/s of tokens: the rate of its tokens (in).
+    /// `u64`, bytes/s: in: the rate of its tokens; out: of a message that is paced here, its own,
+    /// on the wire; absent of others.
     pub const RATE64: u16 = 11;
-    /// `u64`, ns: the smoothed round-trip time (in).
+    /// `u64`, ns: the smoothed round-trip time (in, and of what is paced here).
     pub const RTT: u16 = 12;
     /// `u64`: tokens sent (in), tokens that were valid (out).
     pub const TOKENS: u16 = 13;

@@ -12,6 +12,7 @@
 use core::fmt;
 
 use crate::header::{self, Header, Type};
+use crate::transport::rate;
 
 /// The longest message, bytes: 2^30 - 1.
 pub const MAX_LENGTH: u32 = (1 << 30) - 1;
@@ -161,6 +162,8 @@ pub struct Sync {
     pub acked: bool,
     /// To be clocked by grants ([`header::FLAG_REN`]).
     pub ren: bool,
+    /// The sender paces it itself ([`header::FLAG_PACED`]); not with `ren`.
+    pub paced: bool,
 }
 
 /// Lets the sender send one full-length packet, or the rest if that is less. From the receiver.
@@ -244,6 +247,11 @@ pub struct Ack {
     /// From the receiver: the message is complete; from the sender: it knows that, and the receiver
     /// may forget the message ([`header::FLAG_FINAL`]).
     pub last: bool,
+    /// From the receiver, of a message that its sender paces: the worst mark of the data that came
+    /// since the last ACK, or that is notified ([`header::ECN_MASK`]).
+    pub mark: rate::Mark,
+    /// It notifies the sender of the mark, of which there is one then ([`header::FLAG_NOTIFY`]).
+    pub notify: bool,
 }
 
 /// Ends a message that cannot be delivered. From both.
@@ -381,7 +389,8 @@ impl Packet {
                     | flag(p.priority.is_some(), header::FLAG_PRIORITY)
                     | flag(p.probe, header::FLAG_PROBE)
                     | flag(p.acked, header::FLAG_ACKED)
-                    | flag(p.ren, header::FLAG_REN),
+                    | flag(p.ren, header::FLAG_REN)
+                    | flag(p.paced, header::FLAG_PACED),
             ),
             Self::Token(p) => (
                 Type::Token,
@@ -394,7 +403,13 @@ impl Packet {
             Self::Data(p) => (Type::Data, p.more, p.flags),
             Self::Resend(_) => (Type::Resend, 0, 0),
             Self::Fin(_) => (Type::Fin, 0, 0),
-            Self::Ack(p) => (Type::Ack, 0, flag(p.last, header::FLAG_FINAL)),
+            Self::Ack(p) => (
+                Type::Ack,
+                0,
+                flag(p.last, header::FLAG_FINAL)
+                    | flag(p.notify, header::FLAG_NOTIFY)
+                    | p.mark.ecn(),
+            ),
             Self::Reset(_) => (Type::Reset, 0, 0),
             Self::Challenge(p) => (Type::Challenge, 0, flag(p.ticket, header::FLAG_TICKET)),
         };

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod model;
+mod tcd;
 
 use std::collections::{HashMap, VecDeque};
 

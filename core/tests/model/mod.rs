@@ -367,9 +367,9 @@ impl Model {
         self.drops.push((packet, Band::Data, cause));
     }
 
-    /// Whether so many bytes of data that no token asked for go before other data: no more than
-    /// have gone of that meanwhile, and 64 KiB.
-    fn goes_early(&mut self, len: u64, asked: bool, flow: u64) -> bool {
+    /// Whether so many bytes of a short message's data go before other data: no more than have gone
+    /// of that meanwhile, and 64 KiB, and none while some of its flow are there.
+    fn goes_early(&mut self, len: u64, flow: u64) -> bool {
         let other = &self.queues[Band::Data.index()];
         let queued: u64 = other.iter().map(|p| u64::from(p.meta.len)).sum();
         let held: u64 = self.early.queue.iter().map(|p| u64::from(p.meta.len)).sum();
@@ -382,7 +382,7 @@ impl Model {
         early.seen = early.went;
         let turned = early.turned.entry(flow % 64).or_default();
         let behind = waits && *turned > early.went;
-        let goes = early.ahead + len <= 65_536 && !(asked && behind);
+        let goes = early.ahead + len <= 65_536 && !behind;
         match goes {
             true => early.ahead += len,
             false => *turned = early.went + queued + len,
@@ -397,6 +397,7 @@ impl Model {
             DropCause::Expired => &mut stats.expired,
             DropCause::Trimmed => &mut stats.trimmed,
             DropCause::Purged => &mut stats.purged,
+            DropCause::Stormed => &mut stats.stormed,
         } += u64::from(packet.meta.segs);
         stats.dropped_bytes += u64::from(packet.meta.len);
     }
@@ -553,17 +554,11 @@ impl Model {
         passes
     }
 
-    /// `early`: data that no token asked for, or of a short message that one asked for.
-    pub(crate) fn enqueue(
-        &mut self,
-        now: u64,
-        band: Band,
-        mut packet: P,
-        early: Option<bool>,
-    ) -> Enqueue {
+    /// `early`: data of a short message.
+    pub(crate) fn enqueue(&mut self, now: u64, band: Band, mut packet: P, early: bool) -> Enqueue {
         let excess = band == Band::Signal && !self.signal_passes(now, &packet);
         // As what no token asked for.
-        let early = if excess { Some(false) } else { early };
+        let early = early || excess;
         let band = match band {
             Band::Unscheduled if self.config.unscheduled == 0 => Band::Data,
             Band::Token(p) => Band::Token(p.min(self.config.priorities - 1)),
@@ -571,7 +566,7 @@ impl Model {
             band => band,
         };
         let (segs, len) = (u64::from(packet.meta.segs), u64::from(packet.meta.len));
-        let early = early.is_some_and(|asked| self.goes_early(len, asked, packet.flow));
+        let early = early && self.goes_early(len, packet.flow);
         self.stats[band.index()].offered_packets += segs;
         self.stats[band.index()].offered_bytes += len;
         let fits =

@@ -50,6 +50,7 @@ fn flood(endpoint: &mut Endpoint<Counting, Out, In>, io: &mut Io, cookies: std::
             ren: false,
             patience: 100,
             echo: 0,
+            paced: false,
         });
         let from = peer(cookie as u8);
         endpoint.packet(Nanos(2000), 0, &from, 0, 0, &sync, (), io);

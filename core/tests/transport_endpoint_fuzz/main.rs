@@ -81,6 +81,7 @@ fn sync(cookie: Cookie) -> Packet {
         probe: false,
         acked: false,
         ren: false,
+        paced: false,
     })
 }
 

@@ -65,6 +65,7 @@ pub(crate) fn packet(
                 probe: random >> 24 & 3 == 0,
                 acked: random >> 28 & 3 == 0,
                 ren: random >> 26 & 3 == 0,
+                paced: random >> 26 & 3 == 1,
             })
         }
         3..=15 => Packet::Token(Token {
@@ -117,6 +118,8 @@ pub(crate) fn packet(
             window: bytes(rng),
             allowance: 0,
             last: random >> 8 & 1 == 0,
+            mark: turnstile_core::transport::rate::Mark::from_ecn((random >> 9) as u8),
+            notify: random >> 9 & 5 == 5,
         }),
         62 => Packet::Challenge(Challenge {
             cookie,

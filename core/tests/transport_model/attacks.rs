@@ -37,6 +37,7 @@ fn sync(cookie: u64) -> Packet {
         probe: false,
         acked: false,
         ren: cookie & 64 != 0,
+        paced: cookie & 192 == 128,
     })
 }
 
@@ -133,6 +134,8 @@ fn who_does_not_know_the_cookie_moves_no_byte() {
                 window: 5_000_000,
                 allowance: 0,
                 last,
+                mark: turnstile_core::transport::rate::Mark::None,
+                notify: false,
             })
         };
         let all = [

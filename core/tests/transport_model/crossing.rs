@@ -138,6 +138,12 @@ pub(crate) fn configs() -> Vec<(&'static str, Config)> {
             ..top
         },
     ));
+    for (name, policy) in [
+        ("dcqcn", uapi::POLICY_DCQCN),
+        ("timely", uapi::POLICY_TIMELY),
+    ] {
+        all.push((name, Config { policy, ..top }));
+    }
     all
 }
 

@@ -201,6 +201,8 @@ fn a_peer_that_only_talks_ends_in_a_time_out() {
             window: 100_000,
             allowance: 0,
             last: false,
+            mark: turnstile_core::transport::rate::Mark::None,
+            notify: false,
         };
         network.inject(1, 0, Packet::Ack(ack), None);
         if let Some((at, result)) = network.registry.messages[message].result {

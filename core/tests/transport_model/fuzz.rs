@@ -209,6 +209,7 @@ impl Fuzz {
                     _ => Some(1 + self.number(MAX_LENGTH - 1)),
                 };
                 let unscheduled = self.number(length.unwrap_or(0));
+                let clocked = self.below(4);
                 let echo = match self.below(4) {
                     0 => self.below(3),
                     1 => self.user.tickets.get(&from).copied().unwrap_or(0),
@@ -239,7 +240,8 @@ impl Fuzz {
                     probe: self.below(4) == 0,
                     // It ends a message of which nothing was acknowledged.
                     acked: self.below(64) == 0,
-                    ren: self.below(4) == 0,
+                    ren: clocked == 0,
+                    paced: clocked == 1,
                 })
             }
             2..=5 => Packet::Token(Token {
@@ -292,13 +294,19 @@ impl Fuzz {
                 };
                 Packet::Fin(Fin { cookie, length })
             }
-            13 | 14 => Packet::Ack(Ack {
-                cookie,
-                received: self.number(MAX_LENGTH),
-                window: self.number(MAX_LENGTH),
-                allowance: 0,
-                last: self.below(4) == 0,
-            }),
+            13 | 14 => {
+                let mark = turnstile_core::transport::rate::Mark::from_ecn(self.below(4) as u8);
+                Packet::Ack(Ack {
+                    cookie,
+                    received: self.number(MAX_LENGTH),
+                    window: self.number(MAX_LENGTH),
+                    allowance: 0,
+                    last: self.below(4) == 0,
+                    mark,
+                    notify: mark != turnstile_core::transport::rate::Mark::None
+                        && self.below(2) == 0,
+                })
+            }
             _ if self.below(32) != 0 => Packet::Fin(Fin {
                 cookie,
                 length: 2900,

@@ -9,8 +9,8 @@ use turnstile_core::header::{FLAG_REN, FLAG_SHORT, FLAG_UNASKED};
 use turnstile_core::port::band::Band;
 use turnstile_core::port::config::Config as PortConfig;
 use turnstile_core::port::flows::{Flow, LOOKS};
-use turnstile_core::port::marker::field::{Label, Place};
-use turnstile_core::port::{Dequeue, Port, Slot};
+use turnstile_core::port::marker::field::{ecn, Label, Place};
+use turnstile_core::port::{Dequeue, Hold, Port, Slot};
 use turnstile_core::queue::{DropCause, Meta, NoChild, Packet as PortPacket, Queue, Sink};
 use turnstile_core::transport::config::Resolved;
 use turnstile_core::transport::endpoint::Endpoint;
@@ -393,7 +393,10 @@ impl Network {
             payload: sent.payload,
             sealed: sent.sealed,
             class: sent.class,
-            ecn: 0,
+            ecn: match sent.class {
+                Class::Paced => ecn::ECT_0,
+                _ => ecn::NOT_ECT,
+            },
             hop: 0,
             meta,
         };
@@ -428,7 +431,7 @@ impl Network {
                 let band = match packet.class {
                     Class::Signal => Band::Signal,
                     Class::Token(priority) => Band::Token(priority),
-                    Class::Data => Band::Data,
+                    Class::Data | Class::Paced => Band::Data,
                     Class::Unscheduled => Band::Unscheduled,
                 };
                 let flags = match &packet.packet {
@@ -437,8 +440,12 @@ impl Network {
                 };
                 let Node { port, owed, .. } = &mut self.nodes[node];
                 let slot = match port.slot(band) {
-                    Slot::DATA if flags & FLAG_UNASKED != 0 => Slot::UNASKED,
-                    Slot::DATA if flags & FLAG_SHORT != 0 => Slot::SHORT,
+                    Slot::DATA => match (flags & FLAG_UNASKED != 0, flags & FLAG_SHORT != 0) {
+                        (true, true) => Slot::UNASKED,
+                        (true, false) => Slot::UNASKED_LONG,
+                        (false, true) => Slot::SHORT,
+                        (false, false) => Slot::DATA,
+                    },
                     slot => slot,
                 };
                 if slot.is_token() && *owed != 0 {
@@ -446,7 +453,7 @@ impl Network {
                 }
                 let wire_len = packet.meta.wire_len;
                 port.enqueue_at(Nanos(self.now), slot, packet, &mut Drop);
-                if slot == Slot::UNASKED || slot == Slot::UNPAID {
+                if matches!(slot, Slot::UNASKED | Slot::UNASKED_LONG | Slot::UNPAID) {
                     if let Some(other) = came_by {
                         self.nodes[other].owed += wire_len;
                     }

@@ -53,6 +53,7 @@ fn forge_of(network: &mut Network, message: usize, from: usize, data: bool, leng
         ren: false,
         patience: 100,
         echo: 0,
+        paced: false,
     };
     network.inject(from, 0, Packet::Sync(sync), None);
     if data {

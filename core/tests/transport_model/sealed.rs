@@ -337,6 +337,7 @@ fn forged(cookie: u64) -> Vec<Packet> {
         probe: false,
         acked: false,
         ren: false,
+        paced: false,
     };
     let ack = |last| {
         Packet::Ack(Ack {
@@ -345,6 +346,8 @@ fn forged(cookie: u64) -> Vec<Packet> {
             window: 1000,
             allowance: 0,
             last,
+            mark: turnstile_core::transport::rate::Mark::None,
+            notify: false,
         })
     };
     let mut all = vec![

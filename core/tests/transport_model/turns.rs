@@ -41,6 +41,7 @@ fn opening(cookie: u64) -> Sync {
         probe: false,
         acked: false,
         ren: false,
+        paced: false,
     }
 }
 

@@ -61,6 +61,7 @@ fn drawn(back: u32, wanted: bool) -> (u64, u64) {
         probe: false,
         acked: false,
         ren: false,
+        paced: false,
     };
     network.inject(2, 0, Packet::Sync(sync), None);
     let mut offset = 0;

@@ -175,14 +175,34 @@ fn change(
     extack: &mut Extack,
 ) -> Result {
     let mut state = net.lock().ok_or(ENODEV)?;
-    let mut config = state.settings.config;
-    let initial = state.settings.initial;
-    let resolved = changed(&mut config, attrs, device, initial, extack)?;
-    put_keys(&mut state, &config, slots, extack)?;
-    state.settings.config = config;
-    put_in_force(&mut state, &resolved);
+    store(&mut state, attrs, device, slots, extack)?;
+    enforce(&mut state, device);
     links(&mut state);
     Ok(())
+}
+
+#[inline(never)]
+fn store(
+    state: &mut Locked<'_, Turnstile>,
+    attrs: Nest<'_>,
+    device: Option<u64>,
+    slots: Slots,
+    extack: &mut Extack,
+) -> Result {
+    let mut config = state.settings.config;
+    let initial = state.settings.initial;
+    changed(&mut config, attrs, device, initial, extack)?;
+    put_keys(state, &config, slots, extack)?;
+    state.settings.config = config;
+    Ok(())
+}
+
+/// Works out what was stored, and was found to be valid.
+#[inline(never)]
+fn enforce(state: &mut Locked<'_, Turnstile>, device: Option<u64>) {
+    if let Ok(resolved) = state.settings.resolve(device) {
+        put_in_force(state, &resolved);
+    }
 }
 
 #[inline(never)]
@@ -251,20 +271,19 @@ fn changed(
     device: Option<u64>,
     initial: bool,
     extack: &mut Extack,
-) -> Result<Resolved> {
+) -> Result {
     parse(config, attrs, extack)?;
     if !initial {
         let capped = config.within_caps();
         capped.map_err(|refusal| refuse(extack, refusal))?;
     }
-    resolve(config, device, extack)
+    validate(config, device, extack)
 }
 
 #[inline(never)]
-fn resolve(config: &Config, device: Option<u64>, extack: &mut Extack) -> Result<Resolved> {
-    config
-        .validate(device)
-        .map_err(|refusal| refuse(extack, refusal))
+fn validate(config: &Config, device: Option<u64>, extack: &mut Extack) -> Result {
+    let valid = config.validate(device).map(drop);
+    valid.map_err(|refusal| refuse(extack, refusal))
 }
 
 #[inline(never)]
@@ -282,5 +301,7 @@ fn parse(config: &mut Config, attrs: Nest<'_>, extack: &mut Extack) -> Result {
         };
         let taken = config.take(&mut given, number, value);
         taken.map_err(|refusal| refuse(extack, refusal))
-    })
+    })?;
+    config.settle(given);
+    Ok(())
 }

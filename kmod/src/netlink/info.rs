@@ -26,7 +26,8 @@ pub(super) fn write(info: &Info, message: &mut Reply) -> Result {
     long(message, attr::RECEIVED, info.received.into())?;
     long(message, attr::WINDOW, info.window.into())?;
     message.u32(attr::PRIORITY, info.priority.into())?;
-    if info.direction == Direction::In {
+    // Of what goes out, if it is paced here.
+    if info.direction == Direction::In || info.rate != 0 {
         long(message, attr::RATE64, info.rate)?;
         if let Some(rtt) = info.rtt {
             long(message, attr::RTT, rtt.0)?;

@@ -17,6 +17,132 @@ struct sk_buff *knet_skb_segment(struct sk_buff *skb)
 	return IS_ERR(segs) ? NULL : segs;
 }
 
+/* Types whose super-packets can be cut into shorter ones, and what may be said of those. */
+#define KNET_GSO_TCP (SKB_GSO_TCPV4 | SKB_GSO_TCPV6)
+#define KNET_GSO_CUT (KNET_GSO_TCP | SKB_GSO_UDP_L4)
+#define KNET_GSO_MAY (KNET_GSO_CUT | SKB_GSO_DODGY | SKB_GSO_TCP_ECN | SKB_GSO_TCP_ACCECN | \
+		      SKB_GSO_TCP_FIXEDID)
+
+/*
+ * Bytes of headers, from the Ethernet header on, in each segment of a GSO packet that
+ * knet_skb_cut() can cut: plain TCP or UDP over IP, whose checksum is left to the device and whose
+ * data is in one packet. 0 for all others. Only what is read here is known to be true: whether the
+ * headers are what they claim, skb_gso_segment() finds out.
+ */
+static unsigned int knet_skb_segment_headers(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *shinfo = skb_shinfo(skb);
+	const unsigned int type = shinfo->gso_type;
+	const struct tcphdr *th;
+	struct tcphdr _th;
+	int at;
+
+	if (!shinfo->gso_size || shinfo->gso_size == GSO_BY_FRAGS || (type & ~KNET_GSO_MAY) ||
+	    !is_power_of_2(type & KNET_GSO_CUT) || skb->encapsulation || skb_has_frag_list(skb) ||
+	    skb->ip_summed != CHECKSUM_PARTIAL)
+		return 0;
+	switch (vlan_get_protocol(skb)) {
+	case htons(ETH_P_IP):
+		if (type & SKB_GSO_TCPV6)
+			return 0;
+		break;
+	case htons(ETH_P_IPV6):
+		if (type & SKB_GSO_TCPV4)
+			return 0;
+		break;
+	default:
+		return 0;
+	}
+	at = skb_checksum_start_offset(skb);
+	if (at <= 0 || at >= skb->len)
+		return 0;
+	if (type & SKB_GSO_UDP_L4)
+		return at + sizeof(struct udphdr);
+	th = skb_header_pointer(skb, at, sizeof(_th), &_th);
+	if (!th || th->doff * 4 < sizeof(*th))
+		return 0;
+	return at + th->doff * 4;
+}
+
+unsigned int knet_skb_segment_len(const struct sk_buff *skb)
+{
+	unsigned int headers = knet_skb_segment_headers(skb);
+
+	return headers ? headers + skb_shinfo(skb)->gso_size : 0;
+}
+
+/*
+ * What skb_gso_segment() has made of a GSO packet of @type, of @mss bytes to a segment but for the
+ * last, becomes GSO packets of @mss bytes to a segment, each counted by the qdisc layer as
+ * qdisc_pkt_len_segs_init() does.
+ */
+static void knet_skb_pieces(struct sk_buff *pieces, unsigned int type, unsigned int mss, bool ids)
+{
+	const unsigned int headers = skb_transport_offset(pieces) +
+		(type & KNET_GSO_TCP ? tcp_hdrlen(pieces) : sizeof(struct udphdr));
+	u16 id = ids ? ntohs(ip_hdr(pieces)->id) : 0;
+	struct sk_buff *skb;
+
+	for (skb = pieces; skb; skb = skb->next) {
+		struct skb_shared_info *shinfo = skb_shinfo(skb);
+		unsigned int segs = DIV_ROUND_UP(skb->len - headers, mss);
+
+		if (segs > 1) {
+			shinfo->gso_size = mss;
+			shinfo->gso_segs = segs;
+			/* The headers have been looked at, and the number is right. */
+			shinfo->gso_type = type & ~SKB_GSO_DODGY;
+		}
+		/* Each segment has an identification of its own, and they were counted by pieces. */
+		if (ids) {
+			struct iphdr *ip = ip_hdr(skb);
+
+			csum_replace2(&ip->check, ip->id, htons(id));
+			ip->id = htons(id);
+			id += segs;
+		}
+		qdisc_skb_cb(skb)->pkt_len = skb->len + (segs - 1) * headers;
+		qdisc_skb_cb(skb)->pkt_segs = segs;
+	}
+}
+
+/*
+ * Cuts a GSO packet into shorter ones, each of @segs segments but for the last one: linked by
+ * ->next, or NULL when it cannot be cut that way. The caller keeps the packet, which is as it was.
+ *
+ * To skb_gso_segment() a segment is what gso_size says, and so are sequence numbers, lengths and
+ * sums: with a multiple of it, what comes out are the pieces, and they only have to be told that
+ * they are GSO packets. This is what NETIF_F_GSO_PARTIAL does, but that takes as many segments as
+ * there are. The sums stay the device's to make, whatever it can: whoever sends a piece splits or
+ * sums it up as any GSO packet.
+ */
+struct sk_buff *knet_skb_cut(struct sk_buff *skb, unsigned int segs)
+{
+	const unsigned int headers = knet_skb_segment_headers(skb);
+	unsigned int type, mss;
+	struct sk_buff *pieces;
+	bool ids;
+
+	/* Others may hold it, or look at what is written here: clones have it in common. */
+	if (!headers || headers >= U16_MAX || skb_shared(skb) || skb_unclone(skb, GFP_ATOMIC))
+		return NULL;
+	mss = skb_shinfo(skb)->gso_size;
+	type = skb_shinfo(skb)->gso_type;
+	/* Lengths have 16 bits, as gso_size has. */
+	segs = min(segs, (U16_MAX - headers) / mss);
+	if (segs < 2 || skb->len <= headers || skb->len - headers <= segs * mss)
+		return NULL;
+	ids = vlan_get_protocol(skb) == htons(ETH_P_IP) && !(type & SKB_GSO_TCP_FIXEDID);
+
+	skb_shinfo(skb)->gso_size = segs * mss;
+	pieces = skb_gso_segment(skb, NETIF_F_SG | NETIF_F_HW_CSUM);
+	skb_shinfo(skb)->gso_size = mss;
+	if (IS_ERR_OR_NULL(pieces))
+		return NULL;
+	knet_skb_pieces(pieces, type, mss, ids);
+	return pieces;
+}
+
 void knet_skb_consume(struct sk_buff *skb)
 {
 	consume_skb(skb);
@@ -65,6 +191,33 @@ bool knet_skb_set_ecn(struct sk_buff *skb, unsigned int at, bool ipv6, u8 ecn)
 		skb->csum = csum_add(csum_sub(skb->csum, (__force __wsum)from),
 				     (__force __wsum)get_unaligned((__be32 *)ip));
 	return true;
+}
+
+/*
+ * A packet of @dev that is this Ethernet frame, but for the source address, which is the device's.
+ * The qdisc layer counts none of it: it was never queued. NULL without memory.
+ */
+struct sk_buff *knet_skb_frame(struct net_device *dev, const u8 *frame, unsigned int len)
+{
+	struct sk_buff *skb;
+
+	if (len < ETH_HLEN)
+		return NULL;
+	skb = alloc_skb(LL_RESERVED_SPACE(dev) + len + dev->needed_tailroom,
+			GFP_ATOMIC | __GFP_NOWARN);
+	if (!skb)
+		return NULL;
+	skb_reserve(skb, LL_RESERVED_SPACE(dev));
+	skb_put_data(skb, frame, len);
+	skb_reset_mac_header(skb);
+	skb_set_network_header(skb, ETH_HLEN);
+	ether_addr_copy(eth_hdr(skb)->h_source, dev->dev_addr);
+	skb->protocol = eth_hdr(skb)->h_proto;
+	skb->dev = dev;
+	skb->priority = TC_PRIO_CONTROL;
+	qdisc_skb_cb(skb)->pkt_len = 0;
+	qdisc_skb_cb(skb)->pkt_segs = 0;
+	return skb;
 }
 
 struct net_device *knet_qdisc_dev(const struct Qdisc *sch)
@@ -289,6 +442,39 @@ unsigned int knet_device_queue_bytes(const struct net_device *dev)
 	return min_t(u64, bytes, UINT_MAX);
 }
 
+/* The longest frame, with a VLAN tag: devices let one pass beyond the MTU. */
+unsigned int knet_device_frame_bytes(const struct net_device *dev)
+{
+	return psched_mtu(dev) + VLAN_HLEN;
+}
+
+/*
+ * What packets that the device receives may be merged into before anybody has them, in bytes; 0 if
+ * they are not. The hardware's own merging goes by these numbers, too.
+ */
+unsigned int knet_device_merged_bytes(const struct net_device *dev)
+{
+	if (!(dev->features & (NETIF_F_GRO | NETIF_F_GRO_HW | NETIF_F_LRO)))
+		return 0;
+	return max(READ_ONCE(dev->gro_max_size), READ_ONCE(dev->gro_ipv4_max_size));
+}
+
+/*
+ * Its frames leave by other devices, which may be several: a bridge, a bond, a VLAN. What is sent
+ * to the end of its link would come to others.
+ */
+bool knet_device_is_stacked(const struct net_device *dev)
+{
+	return netif_is_bridge_master(dev) || netif_is_lag_master(dev) ||
+	       !list_empty(&dev->adj_list.lower);
+}
+
+/* Its link carries frames, as far as the device knows. */
+bool knet_device_is_up(const struct net_device *dev)
+{
+	return netif_running(dev) && netif_carrier_ok(dev);
+}
+
 /* Changed and walked under RTNL. */
 static LIST_HEAD(knet_link_watches);
 /* Several kinds may be watching; one notifier does for all. */
@@ -346,6 +532,9 @@ static int knet_netdev_event(struct notifier_block *nb, unsigned long event, voi
 	case NETDEV_UP:
 	case NETDEV_DOWN:
 	case NETDEV_CHANGE:
+	case NETDEV_CHANGEMTU:
+	/* Whether packets are merged that it receives. */
+	case NETDEV_FEAT_CHANGE:
 	/* A port of a bond or team that takes part in sending, or no longer. */
 	case NETDEV_CHANGELOWERSTATE:
 	/* An active slave that is another. */
@@ -410,6 +599,48 @@ void knet_link_watch_stop(void)
 	mutex_unlock(&knet_link_watchers_lock);
 }
 
+/*
+ * Those who can be found by their device's number, which is unique in a namespace: root qdiscs, so
+ * that a chain has one for each device, and one more while it takes the place of another.
+ */
+#define KNET_FOUND_BITS 12
+static struct hlist_head knet_found[1 << KNET_FOUND_BITS];
+/* Who may choose the numbers of devices cannot choose the chain. */
+static u32 knet_found_seed __read_mostly;
+
+static struct hlist_head *knet_found_chain(const struct net *net, int ifindex)
+{
+	u32 hash = jhash_2words(ifindex, net_hash_mix(net), READ_ONCE(knet_found_seed));
+
+	return &knet_found[hash >> (32 - KNET_FOUND_BITS)];
+}
+
+/*
+ * The tap of a qdisc of the same kind as @sch, which sends by the device with this number, in the
+ * namespace of @sch's device; the next one behind @after, if that is not NULL. There is more than
+ * one while a qdisc takes the place of another. The caller holds rcu_read_lock() until it is done
+ * with what it got; meanwhile the tap's device is there, and so are its queues.
+ */
+struct knet_tap *knet_tap_find(const struct Qdisc *sch, int ifindex,
+			       const struct knet_tap *after)
+{
+	const struct net *net = dev_net(qdisc_dev(sch));
+	struct hlist_node *node;
+
+	/* One that has left the chain meanwhile still knows who was behind it. */
+	if (after)
+		node = rcu_dereference(hlist_next_rcu(&after->node));
+	else
+		node = rcu_dereference(hlist_first_rcu(knet_found_chain(net, ifindex)));
+	for (; node; node = rcu_dereference(hlist_next_rcu(node))) {
+		struct knet_tap *tap = hlist_entry(node, struct knet_tap, node);
+
+		if (tap->ifindex == ifindex && tap->net == net && tap->ops == sch->ops)
+			return tap;
+	}
+	return NULL;
+}
+
 static int knet_tap_func(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
 			 struct net_device *orig_dev)
 {
@@ -437,7 +668,7 @@ static void knet_tap_end(struct work_struct *work)
 }
 
 /* Not what the device sends: that is cloned for each who wants it. */
-int knet_tap_start(struct knet_tap *tap, struct net_device *dev,
+int knet_tap_start(struct knet_tap *tap, struct net_device *dev, struct Qdisc *sch,
 		   void (*heard)(struct knet_tap *tap, const struct sk_buff *skb),
 		   void (*ended)(struct knet_tap *tap))
 {
@@ -447,13 +678,22 @@ int knet_tap_start(struct knet_tap *tap, struct net_device *dev,
 	if (!knet_taps)
 		return -ENOMEM;
 	INIT_RCU_WORK(&tap->end, knet_tap_end);
+	tap->queue = sch->dev_queue;
 	tap->heard = heard;
 	tap->ended = ended;
 	tap->type.type = htons(ETH_P_ALL);
 	tap->type.ignore_outgoing = true;
 	tap->type.dev = dev;
 	tap->type.func = knet_tap_func;
+	tap->ops = sch->ops;
+	tap->net = dev_net(dev);
+	tap->ifindex = dev->ifindex;
+	if (!knet_found_seed)
+		WRITE_ONCE(knet_found_seed, get_random_u32() | 1);
 	dev_add_pack(&tap->type);
+	INIT_HLIST_NODE(&tap->node);
+	if (sch->parent == TC_H_ROOT)
+		hlist_add_head_rcu(&tap->node, knet_found_chain(tap->net, tap->ifindex));
 	return 0;
 }
 
@@ -464,8 +704,27 @@ int knet_tap_start(struct knet_tap *tap, struct net_device *dev,
 void knet_tap_stop(struct knet_tap *tap)
 {
 	ASSERT_RTNL();
+	if (!hlist_unhashed(&tap->node))
+		hlist_del_rcu(&tap->node);
 	__dev_remove_pack(&tap->type);
 	queue_rcu_work(knet_taps, &tap->end);
+}
+
+/*
+ * Sends this Ethernet frame by the tap's device, past the qdiscs, which may be going. Under RTNL,
+ * and not in the packet path. There is no frame if the device is down, busy or without memory.
+ */
+void knet_tap_say(const struct knet_tap *tap, const u8 *frame, unsigned int len)
+{
+	struct net_device *dev = tap->type.dev;
+	struct sk_buff *skb;
+
+	ASSERT_RTNL();
+	if (!knet_device_is_up(dev))
+		return;
+	skb = knet_skb_frame(dev, frame, len);
+	if (skb)
+		dev_direct_xmit(skb, tap->queue - netdev_get_tx_queue(dev, 0));
 }
 
 void knet_tap_lock(struct knet_tap *tap)
@@ -476,6 +735,77 @@ void knet_tap_lock(struct knet_tap *tap)
 void knet_tap_unlock(struct knet_tap *tap)
 {
 	spin_unlock_bh(&tap->lock);
+}
+
+/*
+ * From heard(), or by who has found it: has the qdiscs of the device's queue asked for packets, as
+ * their own watchdogs do.
+ * Not by way of the tap's own qdisc, which may be gone: one that could not be made is freed at
+ * once.
+ */
+void knet_tap_wake(const struct knet_tap *tap)
+{
+	rcu_read_lock();
+	__netif_schedule(rcu_dereference(tap->queue->qdisc));
+	rcu_read_unlock();
+}
+
+static LIST_HEAD(knet_tallies);
+static DEFINE_SPINLOCK(knet_tallies_lock);
+
+/* The namespace's, or NULL. */
+static struct knet_tally *knet_tally_find(const struct net *net)
+{
+	struct knet_tally *tally;
+
+	list_for_each_entry(tally, &knet_tallies, node)
+		if (tally->net == net)
+			return tally;
+	return NULL;
+}
+
+/* Of the device's namespace; one more user. May sleep. NULL without memory. */
+struct knet_tally *knet_tally_get(const struct net_device *dev)
+{
+	struct knet_tally *new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+	struct knet_tally *tally;
+
+	spin_lock_bh(&knet_tallies_lock);
+	tally = knet_tally_find(dev_net(dev));
+	if (!tally && new) {
+		tally = new;
+		new = NULL;
+		tally->net = dev_net(dev);
+		list_add(&tally->node, &knet_tallies);
+	}
+	if (tally)
+		tally->users++;
+	spin_unlock_bh(&knet_tallies_lock);
+	kfree(new);
+	return tally;
+}
+
+/* Wherever a listener may be dropped. */
+void knet_tally_put(struct knet_tally *tally)
+{
+	bool last;
+
+	spin_lock_bh(&knet_tallies_lock);
+	last = !--tally->users;
+	if (last)
+		list_del(&tally->node);
+	spin_unlock_bh(&knet_tallies_lock);
+	if (last)
+		kfree(tally);
+}
+
+/* Where a packet that was received went to on its Ethernet, or NULL: of six bytes. */
+const u8 *knet_skb_destination(const struct sk_buff *skb)
+{
+	if (skb->dev->type != ARPHRD_ETHER || !skb_mac_header_was_set(skb) ||
+	    skb->data - skb_mac_header(skb) < ETH_HLEN)
+		return NULL;
+	return eth_hdr(skb)->h_dest;
 }
 
 /*

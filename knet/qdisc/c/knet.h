@@ -10,6 +10,8 @@
 #include <linux/atomic.h>
 #include <linux/ethtool.h>
 #include <linux/if_arp.h>
+#include <linux/if_vlan.h>
+#include <linux/ip.h>
 #include <linux/jhash.h>
 #include <linux/llist.h>
 #include <linux/mutex.h>
@@ -18,7 +20,10 @@
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/spinlock.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
 #include <linux/workqueue.h>
+#include <net/checksum.h>
 #include <net/dropreason-qdisc.h>
 #include <net/dsfield.h>
 #include <net/gso.h>
@@ -51,9 +56,12 @@ enum {
 
 /* Packets */
 struct sk_buff *knet_skb_segment(struct sk_buff *skb);
+unsigned int knet_skb_segment_len(const struct sk_buff *skb);
+struct sk_buff *knet_skb_cut(struct sk_buff *skb, unsigned int segs);
 void knet_skb_consume(struct sk_buff *skb);
 void knet_skb_free_later(struct sk_buff *skb);
 bool knet_skb_set_ecn(struct sk_buff *skb, unsigned int at, bool ipv6, u8 ecn);
+struct sk_buff *knet_skb_frame(struct net_device *dev, const u8 *frame, unsigned int len);
 
 /*
  * Accounting on a qdisc. All need the qdisc's root lock, or that nobody else can reach the qdisc.
@@ -108,10 +116,14 @@ bool knet_walk_class(struct Qdisc *sch, unsigned long cl, struct qdisc_walker *w
 /* Devices */
 u64 knet_device_speed(struct net_device *dev);
 unsigned int knet_device_queue_bytes(const struct net_device *dev);
+unsigned int knet_device_frame_bytes(const struct net_device *dev);
+unsigned int knet_device_merged_bytes(const struct net_device *dev);
+bool knet_device_is_stacked(const struct net_device *dev);
+bool knet_device_is_up(const struct net_device *dev);
 
 /*
- * A qdisc that wants to hear when its device's speed may be another: when the device's link, or
- * that of a device below it, comes up, goes down or changes, and when a device below it comes or
+ * A qdisc that wants to hear when its device's speed or MTU may be another: when the device's link,
+ * or that of a device below it, comes up, goes down or changes, and when a device below it comes or
  * goes. Nodes are added and removed under RTNL.
  * @changed is called with RTNL and the device's own lock where it has one, as tc calls a qdisc, but
  * from a work item:
@@ -150,10 +162,17 @@ void knet_ingress_tell(const struct net_device *dev, int ifindex, unsigned int a
 /*
  * Whoever hears what a device receives, before anybody else does, and the lock of what that
  * changes. Started and stopped under RTNL, while the device lives. Those who are in heard() when it
- * is stopped may stay there for a grace period; ended() is called after that, in a process.
+ * is stopped, or have found it by its device, may stay there for a grace period; ended() is called
+ * after that, in a process.
  */
 struct knet_tap {
 	struct packet_type type;
+	struct netdev_queue *queue;
+	/* How others find it: the kind of its qdisc, and the number of its device. */
+	struct hlist_node node;
+	const struct Qdisc_ops *ops;
+	const struct net *net;
+	int ifindex;
 	spinlock_t lock;
 	void (*heard)(struct knet_tap *tap, const struct sk_buff *skb);
 	void (*ended)(struct knet_tap *tap);
@@ -161,12 +180,31 @@ struct knet_tap {
 };
 
 void knet_tap_init(struct knet_tap *tap);
-int knet_tap_start(struct knet_tap *tap, struct net_device *dev,
+int knet_tap_start(struct knet_tap *tap, struct net_device *dev, struct Qdisc *sch,
 		   void (*heard)(struct knet_tap *tap, const struct sk_buff *skb),
 		   void (*ended)(struct knet_tap *tap));
 void knet_tap_stop(struct knet_tap *tap);
+void knet_tap_say(const struct knet_tap *tap, const u8 *frame, unsigned int len);
 void knet_tap_lock(struct knet_tap *tap);
 void knet_tap_unlock(struct knet_tap *tap);
+void knet_tap_wake(const struct knet_tap *tap);
+struct knet_tap *knet_tap_find(const struct Qdisc *sch, int ifindex,
+			       const struct knet_tap *after);
+const u8 *knet_skb_destination(const struct sk_buff *skb);
+
+/*
+ * A number that all qdiscs of a namespace count together that want to. It begins with 0, and is
+ * gone with the last user.
+ */
+struct knet_tally {
+	struct list_head node;
+	const struct net *net;
+	unsigned int users;
+	u64 value;
+};
+
+struct knet_tally *knet_tally_get(const struct net_device *dev);
+void knet_tally_put(struct knet_tally *tally);
 
 u64 knet_random(void);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The network device that a qdisc is on.
 
-use crate::bindings;
+use crate::{bindings, tally::Tally};
 use core::{marker::PhantomData, ptr::NonNull};
+use kernel::prelude::*;
 
 /// What the frames of a device begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,41 @@ impl Device<'_> {
             0 => None,
             speed => Some(speed),
         }
+    }
+
+    /// Do its frames leave by other devices? RTNL is held while there is one of these.
+    pub fn is_stacked(&self) -> bool {
+        // SAFETY: promised to `from_raw`. A list that changes meanwhile is only compared with its
+        // own address.
+        unsafe { bindings::knet_device_is_stacked(self.0.as_ptr()) }
+    }
+
+    /// Does its link carry frames, as far as it knows?
+    pub fn is_up(&self) -> bool {
+        // SAFETY: promised to `from_raw`.
+        unsafe { bindings::knet_device_is_up(self.0.as_ptr()) }
+    }
+
+    /// The longest frame that it sends or takes in bytes, with its header and a VLAN tag.
+    pub fn frame_bytes(&self) -> u32 {
+        // SAFETY: promised to `from_raw`.
+        unsafe { bindings::knet_device_frame_bytes(self.0.as_ptr()) }
+    }
+
+    /// What packets that it receives may be merged into, in bytes; 0 if they are not.
+    pub fn merged_bytes(&self) -> u32 {
+        // SAFETY: promised to `from_raw`. Fields that change meanwhile are only read.
+        unsafe { bindings::knet_device_merged_bytes(self.0.as_ptr()) }
+    }
+
+    /// A number that all qdiscs on devices of its namespace count together that ask for it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn tally(&self) -> Result<Tally> {
+        // SAFETY: promised to `from_raw`; configuration may sleep.
+        unsafe { Tally::of(self.0.as_ptr()) }
     }
 
     /// Bytes of a transmit queue of `tx_queue_len` full packets: what bfifo takes as its default

@@ -41,6 +41,7 @@
 //! | [`Context`] | `struct Qdisc *` |
 //! | [`Configuring`] | `struct Qdisc *` under RTNL |
 //! | [`Locked`] | `struct Qdisc *` under RTNL and `sch_tree_lock` |
+//! | [`Resetting`] | `struct Qdisc *` that is emptied |
 //! | [`Rtnl`] | `ASSERT_RTNL()` |
 //! | [`Child`] | `struct Qdisc *` in a class |
 //! | [`Device`], [`Medium`] | `struct net_device *`, its `type` |
@@ -65,6 +66,7 @@
 //! | a child is dropped, or emptied, on the packet path | children are knet's; a [`Child`] only looks |
 //! | two `&mut` to a qdisc: a lock in a lock, a child or a filter that enters its parent | all of these borrow what lends the qdisc |
 //! | two `&mut` to a listener | as above |
+//! | another qdisc's listener is worked on when that is gone, or of another type | it is found by RCU among those of the same kind, and dropped a grace period after it was |
 //! | a qdisc is told of a packet when it is gone | what is added to is no part of it, leaves the list first, and is freed a grace period later |
 //! | a packet outlives its device | [`Skb`] does not follow `skb->dev`; knet compares it with the qdisc's device before anybody does |
 //! | what is freed with a packet that is let go of comes back to the qdisc | it is freed by a softirq, without a lock |
@@ -86,6 +88,7 @@ mod dump;
 mod layout;
 mod qdisc;
 mod skb;
+mod tally;
 mod tap;
 mod time;
 
@@ -96,8 +99,9 @@ pub use knet_common::{attr, Extack, Message};
 pub use qdisc::{
     drop_queued, eopnotsupp, Arriving, Classified, Configuring, Context, DequeueReport, Dequeued,
     Dequeuing, DropReason, EnqueueReport, Enqueued, Enqueuing, Kind, Leaving, Locked, Qdisc,
-    Registration, Rtnl, FAST_PATH_FIELDS,
+    Registration, Resetting, Rtnl, FAST_PATH_FIELDS,
 };
 pub use skb::{HeaderBuffer, Headers, Skb, SkbQueue, PRIVATE_LEN};
-pub use tap::{Heard, Listener};
+pub use tally::Tally;
+pub use tap::{Heard, LastWord, Listener};
 pub use time::{now, random};

@@ -143,7 +143,7 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
 
     /// Drops everything that is queued here, with [`drop_queued`]. The children are emptied by
     /// knet.
-    fn reset(&mut self, rtnl: &Rtnl<'_>);
+    fn reset(&mut self, on: &mut Resetting<'_, Self>);
 
     /// Writes the options, so that they recreate the qdisc.
     fn dump(&mut self, message: &mut Message) -> Result;
@@ -172,6 +172,12 @@ pub trait Qdisc: Sized + Send + Unpin + 'static {
 
     /// How many places for children there are: at most [`MAX_CHILDREN`](crate::MAX_CHILDREN).
     const CHILDREN: usize = 0;
+
+    /// Whether a class may get a child now, which it may have in principle. An error, with a
+    /// message, if not.
+    fn may_graft(_shared: &Self::Shared, _minor: u16, _extack: &mut Extack) -> Result {
+        Ok(())
+    }
 
     /// Which place the class's child has: below [`Qdisc::CHILDREN`]. An error, with a message, for
     /// a class that takes none.
@@ -417,6 +423,13 @@ impl<T: Qdisc> Configuring<'_, T> {
         self.context.shared()
     }
 
+    /// Is it the one that the device itself asks for packets, and nobody else? Then it is asked
+    /// whenever it wants to be, whether anything is queued or not.
+    pub fn is_root(&self) -> bool {
+        // SAFETY: `sch` is valid for the lifetime of the context.
+        unsafe { !adapter::has_parent(self.context.sch.as_ptr()) }
+    }
+
     /// Stops the traffic and works on the qdisc. Not from [`Qdisc::new`], where there is none yet:
     /// then `work` is not run and the result is `None`.
     pub fn lock<R>(&mut self, work: impl FnOnce(&mut T, &mut Locked<'_, T>) -> R) -> Option<R> {
@@ -426,15 +439,20 @@ impl<T: Qdisc> Configuring<'_, T> {
         unsafe { adapter::with_lock(self.context.sch.as_ptr(), work) }
     }
 
-    /// Lets `listener` hear what the device receives from now on. Only from [`Qdisc::new`], and
-    /// once.
+    /// Lets `listener` hear what the device receives from now on.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the qdisc is there already or has a listener, `ENOMEM`.
+    /// `EBUSY` if the qdisc has a listener, `ENOMEM`.
     pub fn listen(&mut self, listener: T::Listener) -> Result {
         // SAFETY: RTNL is held, and the qdisc's device outlives it.
         unsafe { adapter::listen::<T>(self.context.sch.as_ptr(), listener) }
+    }
+
+    /// Nobody hears what the device receives any longer.
+    pub fn listen_no_more(&mut self) {
+        // SAFETY: RTNL is held.
+        unsafe { adapter::listen_no_more::<T>(self.context.sch.as_ptr()) }
     }
 }
 
@@ -473,10 +491,44 @@ impl<'a, T: Qdisc> Locked<'a, T> {
         drop_queued(skb, &self.rtnl);
     }
 
+    /// As [`Enqueuing::listener_of`], for a packet that is dropped.
+    pub fn listener_of<R>(
+        &mut self,
+        skb: &Skb,
+        work: impl FnMut(&mut T::Listener) -> Option<(R, bool)>,
+    ) -> Option<R> {
+        // SAFETY: as for `listener`, of any of the kind's listeners.
+        unsafe { adapter::with_listener_of::<T, R>(self.context.sch.as_ptr(), skb, work) }
+    }
+
     /// Works on the listener while it hears nothing. `None`: there is none.
     pub fn listener<R>(&mut self, work: impl FnOnce(&mut T::Listener) -> R) -> Option<R> {
         // SAFETY: the qdisc is valid and locked. `work` cannot get here again: this is borrowed.
         unsafe { adapter::with_listener::<T, R>(self.context.sch.as_ptr(), work) }
+    }
+}
+
+/// The qdisc while it is emptied: RTNL is held, and no packet comes or goes.
+pub struct Resetting<'a, T: Qdisc> {
+    context: Context<'a, T>,
+    rtnl: Rtnl<'a>,
+}
+
+impl<'a, T: Qdisc> Resetting<'a, T> {
+    /// RTNL is held.
+    pub fn rtnl(&self) -> &Rtnl<'a> {
+        &self.rtnl
+    }
+
+    /// As [`Enqueuing::listener_of`], for a packet that is dropped.
+    pub fn listener_of<R>(
+        &mut self,
+        skb: &Skb,
+        work: impl FnMut(&mut T::Listener) -> Option<(R, bool)>,
+    ) -> Option<R> {
+        // SAFETY: the qdisc is valid. `work` cannot get here again: this is borrowed, and lends
+        // nothing else.
+        unsafe { adapter::with_listener_of::<T, R>(self.context.sch.as_ptr(), skb, work) }
     }
 }
 

@@ -299,6 +299,15 @@ impl Skb {
         }
     }
 
+    /// How long each segment of a GSO super-packet is that [`Skb::cut`] can cut, but for the last
+    /// one: in bytes, as [`Skb::packet_len`] counts them.
+    #[inline]
+    pub fn segment_len(&self) -> Option<u32> {
+        // SAFETY: valid by the type's invariant. C only reads.
+        let len = unsafe { bindings::knet_skb_segment_len(self.as_ptr()) };
+        (len != 0).then_some(len)
+    }
+
     /// Splits a GSO super-packet into the wire packets it stands for, each with its own length.
     /// A packet that cannot be split comes back as it was.
     ///
@@ -308,24 +317,57 @@ impl Skb {
     pub(crate) unsafe fn split(self) -> Result<SkbQueue, Self> {
         // SAFETY: valid by the type's invariant; the original stays ours. C reads what the device
         // can do, which the caller allows.
-        let mut next = NonNull::new(unsafe { bindings::knet_skb_segment(self.as_ptr()) });
+        let first = NonNull::new(unsafe { bindings::knet_skb_segment(self.as_ptr()) });
+        // SAFETY: `knet_skb_segment` gave us a list of valid packets. They have a qdisc control
+        // block because segments inherit the original's.
+        unsafe {
+            self.replace_with(first, |segment| {
+                (*segment.cb()).pkt_len = (*segment.as_ptr()).len;
+                (*segment.cb()).pkt_segs = 1;
+            })
+        }
+    }
+
+    /// Cuts a GSO super-packet into shorter ones of `segments` wire packets each, the last one of
+    /// what is left, each with its own length. A packet that cannot be cut so comes back as it was.
+    ///
+    /// # Safety
+    ///
+    /// The packet's device must be valid.
+    pub(crate) unsafe fn cut(self, segments: u32) -> Result<SkbQueue, Self> {
+        // SAFETY: valid by the type's invariant; the original stays ours. C writes only to what no
+        // other packet has in common with it, whatever the number.
+        let first = NonNull::new(unsafe { bindings::knet_skb_cut(self.as_ptr(), segments) });
+        // SAFETY: `knet_skb_cut` gave us a list of valid packets, whose lengths it has noted.
+        unsafe { self.replace_with(first, |_| ()) }
+    }
+
+    /// The packet is gone, and those of a list are there in its place, each after a call of `note`.
+    /// Without a list it comes back.
+    ///
+    /// # Safety
+    ///
+    /// `next` must be the first of a list of valid packets, linked by `next`, which are the
+    /// caller's to give away.
+    #[inline]
+    unsafe fn replace_with(
+        self,
+        mut next: Option<NonNull<bindings::sk_buff>>,
+        mut note: impl FnMut(&mut Skb),
+    ) -> Result<SkbQueue, Self> {
         if next.is_none() {
             return Err(self);
         }
         let mut list = SkbQueue::new();
-        while let Some(segment) = next {
-            // SAFETY: `knet_skb_segment` gave us a list of valid packets linked by `next`; taking
-            // one off the list before making it a `Skb` upholds the invariant. It has a qdisc
-            // control block because segments inherit the original's.
-            unsafe {
-                let mut segment = Skb::from_raw(segment);
-                next = NonNull::new(segment.unlink());
-                (*segment.cb()).pkt_len = (*segment.as_ptr()).len;
-                (*segment.cb()).pkt_segs = 1;
-                list.push(segment);
-            }
+        while let Some(part) = next {
+            // SAFETY: promised by the caller; taking one off the list before anybody else has it
+            // upholds the invariant.
+            let mut part = unsafe { Skb::from_raw(part) };
+            next = NonNull::new(part.unlink());
+            note(&mut part);
+            list.push(part);
         }
-        // SAFETY: ours, and not used afterwards. Its segments were taken over, so this is no drop.
+        // SAFETY: ours, and not used afterwards. Its parts were taken over, so this is no drop.
         unsafe { bindings::knet_skb_consume(self.into_raw().as_ptr()) };
         Ok(list)
     }

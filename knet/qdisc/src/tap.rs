@@ -10,10 +10,12 @@
 //! `struct packet_type`.
 
 use crate::{bindings, skb::HeaderBuffer};
-use core::{cell::UnsafeCell, marker::PhantomData, ptr::NonNull};
-use kernel::prelude::*;
+use core::{cell::UnsafeCell, marker::PhantomData, ptr, ptr::NonNull};
+use kernel::{prelude::*, sync::rcu};
 
-/// What listens. It is dropped in a process, some time after its qdisc.
+/// What listens, and what qdiscs on other devices of the namespace may work on if they have packets
+/// that the device received: [`Enqueuing::listener_of`](crate::Enqueuing::listener_of). It is
+/// dropped in a process, some time after its qdisc.
 pub trait Listener: Send + 'static {
     /// What there is to know of a packet.
     type News;
@@ -21,9 +23,20 @@ pub trait Listener: Send + 'static {
     /// Is the packet of interest? Called for every packet that the device receives, without a lock.
     fn sift(packet: &Heard<'_>) -> Option<Self::News>;
 
-    /// It is, and this is what [`Listener::sift`] found. Called with the lock.
-    fn heard(&mut self, news: Self::News);
+    /// It is, and this is what [`Listener::sift`] found. Called with the lock. `true`: the qdisc
+    /// has packets to give that it had not before, and is to be asked for them.
+    fn heard(&mut self, news: Self::News) -> bool;
+
+    /// It is about to listen no more: what there is to say to the other end of the device's link.
+    /// The Ethernet frame leaves with the device's own address as its source, unless the device is
+    /// down or busy. Called with the lock, in a process.
+    fn last_word(&mut self) -> Option<LastWord> {
+        None
+    }
 }
+
+/// An Ethernet frame of the least length.
+pub type LastWord = [u8; 60];
 
 /// Nobody listens.
 impl Listener for () {
@@ -33,7 +46,9 @@ impl Listener for () {
         None
     }
 
-    fn heard(&mut self, (): ()) {}
+    fn heard(&mut self, (): ()) -> bool {
+        false
+    }
 }
 
 /// A packet that a device has received, before anybody else had it: borrowed, and not to be
@@ -41,6 +56,28 @@ impl Listener for () {
 pub struct Heard<'a>(NonNull<bindings::sk_buff>, PhantomData<&'a ()>);
 
 impl Heard<'_> {
+    /// EtherType in host byte order.
+    #[inline]
+    pub fn protocol(&self) -> u16 {
+        let skb = self.0.as_ptr();
+        // SAFETY: the packet is valid while it is borrowed.
+        unsafe {
+            let protocol: *const u16 = skb
+                .wrapping_byte_add(bindings::KNET_SKB_PROTOCOL as usize)
+                .cast();
+            u16::from_be(*protocol)
+        }
+    }
+
+    /// Where the frame went to, on an Ethernet.
+    pub fn destination(&self) -> Option<&[u8; 6]> {
+        // SAFETY: the packet is valid while it is borrowed, and comes from a device.
+        let destination = unsafe { bindings::knet_skb_destination(self.0.as_ptr()) };
+        // SAFETY: if there is one, it is six readable bytes of the packet's linear part, which
+        // nobody changes meanwhile.
+        unsafe { destination.cast::<[u8; 6]>().as_ref() }
+    }
+
     /// EtherType in host byte order, and what follows it, possibly cut short. An outer VLAN tag is
     /// not there any more.
     pub fn network<'a>(&'a self, buffer: &'a mut HeaderBuffer) -> (u16, &'a [u8]) {
@@ -99,8 +136,13 @@ impl<L: Listener> Tap<L> {
     ///
     /// # Safety
     ///
-    /// `dev` must be valid until the tap is stopped, and RTNL held.
-    pub(crate) unsafe fn start(dev: *mut bindings::net_device, listener: L) -> Result<Self> {
+    /// `dev` must be valid until the tap is stopped, and RTNL held. `sch` must be
+    /// valid: packets are asked for from its queue of the device.
+    pub(crate) unsafe fn start(
+        dev: *mut bindings::net_device,
+        sch: *mut bindings::Qdisc,
+        listener: L,
+    ) -> Result<Self> {
         let inner = KBox::new(
             Inner {
                 tap: UnsafeCell::new(bindings::knet_tap::default()),
@@ -115,7 +157,8 @@ impl<L: Listener> Tap<L> {
         unsafe {
             let tap = (*inner).tap.get();
             bindings::knet_tap_init(tap);
-            let started = bindings::knet_tap_start(tap, dev, Some(heard::<L>), Some(ended::<L>));
+            let started =
+                bindings::knet_tap_start(tap, dev, sch, Some(heard::<L>), Some(ended::<L>));
             if started != 0 {
                 drop(KBox::from_raw(inner));
                 return Err(Error::from_errno(started));
@@ -138,12 +181,57 @@ impl<L: Listener> Tap<L> {
         unsafe { locked(self.0.as_ref(), work) }
     }
 
+    /// Works on the listeners of the qdiscs of `sch`'s kind that send by the device with this
+    /// number, one after the other while they hear nothing, until `work` says something. What it
+    /// says with `true` is, as [`Listener::heard`] does, that the qdisc is to be asked for packets.
+    ///
+    /// # Safety
+    ///
+    /// `sch` must be valid, and have a device. Its kind must have listeners of this type, and
+    /// nobody on this processor may be working on any of them already.
+    pub(crate) unsafe fn find<R>(
+        sch: *mut bindings::Qdisc,
+        ifindex: i32,
+        mut work: impl FnMut(&mut L) -> Option<(R, bool)>,
+    ) -> Option<R> {
+        let _rcu = rcu::read_lock();
+        let mut tap = ptr::null_mut();
+        loop {
+            // SAFETY: `sch` is valid by the caller's promise, and RCU is read-locked until the end.
+            tap = unsafe { bindings::knet_tap_find(sch, ifindex, tap) };
+            if tap.is_null() {
+                return None;
+            }
+            // SAFETY: `tap` is the first field of an `Inner` that lives until `ended`, which is
+            // called a grace period after it can no longer be found. It belongs to a qdisc of the
+            // same kind, so that its listener is of the same type.
+            let inner = unsafe { &*tap.cast::<Inner<L>>() };
+            // SAFETY: promised by the caller.
+            let Some((result, wake)) = (unsafe { locked(inner, &mut work) }) else {
+                continue;
+            };
+            if wake {
+                // SAFETY: as above; the device and its queues are there until the end, too.
+                unsafe { bindings::knet_tap_wake(tap) };
+            }
+            return Some(result);
+        }
+    }
+
     /// Listens no longer.
     ///
     /// # Safety
     ///
-    /// RTNL must be held.
+    /// RTNL must be held, and nobody on this processor may be working on the listener.
     pub(crate) unsafe fn stop(self) {
+        // SAFETY: promised by the caller. The tap's device is valid until it is stopped, and the
+        // frame has as many bytes.
+        unsafe {
+            if let Some(frame) = self.with(L::last_word) {
+                let tap = self.0.as_ref().tap.get();
+                bindings::knet_tap_say(tap, frame.as_ptr(), frame.len() as u32);
+            }
+        }
         // SAFETY: it was started, and is stopped once: `self` is used up. After a grace period C
         // calls `ended`.
         unsafe { bindings::knet_tap_stop(self.0.as_ref().tap.get()) }
@@ -181,8 +269,12 @@ unsafe extern "C" fn heard<L: Listener>(
         (&*tap.cast::<Inner<L>>(), Heard(skb, PhantomData))
     };
     if let Some(news) = L::sift(&packet) {
-        // SAFETY: as C calls us.
-        unsafe { locked(inner, |listener| listener.heard(news)) };
+        // SAFETY: as C calls us. The packet's device is there, and so are its queues.
+        unsafe {
+            if locked(inner, |listener| listener.heard(news)) {
+                bindings::knet_tap_wake(tap);
+            }
+        }
     }
 }
 

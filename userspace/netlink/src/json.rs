@@ -82,7 +82,7 @@ mod tests {
             "link 10gbit tokens 5.1787916% priorities 6 token-limit 8 token-expiry auto \
              token-drop fair order tokens-first unscheduled 1 data-limit 1514000 \
              signal-limit 1000 signal-share 5% \
-             dscp default split-gso overhead 24 mpu 84 jitter 50us",
+             dscp default split-gso gso-hold 40us overhead 24 mpu 84 jitter 50us",
         );
         assert_eq!(
             value.to_string(),
@@ -92,9 +92,17 @@ mod tests {
                 r#""order":"tokens-first","unscheduled":1,"#,
                 r#""data-limit":1514000,"signal-limit":1000,"#,
                 r#""signal-share":0.05,"#,
-                r#""dscp":{"48":"signal","56":"signal"},"split-gso":true,"#,
+                r#""dscp":{"48":"signal","56":"signal"},"split-gso":true,"gso-hold":40000,"#,
                 r#""overhead":24,"mpu":84,"jitter":50000}"#
             )
+        );
+    }
+
+    #[test]
+    fn a_flag_with_a_word() {
+        assert_eq!(
+            as_json("split-gso auto gso-hold auto"),
+            json!({"split-gso": "auto", "gso-hold": "auto"})
         );
     }
 

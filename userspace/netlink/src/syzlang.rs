@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use turnstile_core::options::{Form, Kind, Opt, Table};
+use turnstile_core::options::{Kind, Opt, Table};
 use turnstile_core::transport::uapi::{
     ancillary, command, sockopt, FAMILY, GROUP_EVENTS, IPPROTO_TURNSTILE, SOL_TURNSTILE,
 };
@@ -148,7 +148,7 @@ fn payload(option: &Opt, number: u16, what: &str, words: &mut Vec<String>) -> St
     }
     let (min, max) = option.form.ends();
     let range = format!("{int}[{min}:{max}]");
-    if matches!(option.form, Form::Flag | Form::Choice(_)) || option.form.words().is_empty() {
+    if option.form.words().is_empty() {
         return range;
     }
     let name = format!("turnstile_{what}_{}", option.name.replace([' ', '-'], "_"));

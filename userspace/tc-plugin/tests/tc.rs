@@ -186,8 +186,8 @@ fn printed_options_can_be_typed_back() {
          5% dscp CS6=signal,CS7=signal split-gso overhead 24 mpu 84 jitter 50us",
         "link auto tokens 62500008bit priorities 1 token-limit 1024 token-expiry 5us order \
          data-first unscheduled off data-limit 1mb signal-limit 1 signal-share off dscp none \
-         no-split-gso overhead 0 mpu 0 jitter 0ns",
-        "tokens 0.01% token-expiry off dscp 3=token7,EF=unscheduled",
+         split-gso auto gso-hold auto overhead 0 mpu 0 jitter 0ns",
+        "tokens 0.01% token-expiry off dscp 3=token7,EF=unscheduled no-split-gso gso-hold 25us",
     ] {
         let options: Options = parse(&words.split_whitespace().collect::<Vec<_>>()).unwrap();
         let dump = message(NEW_QDISC, 0x1_0000, u32::MAX, &options.encode(), &[]);

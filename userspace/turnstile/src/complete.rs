@@ -179,6 +179,10 @@ fn next(before: &[String]) -> Vec<Found> {
             [] if !option.value().is_empty() => {
                 return words.into_iter().map(Found::bare).collect();
             }
+            // A flag, which may have a word.
+            [] if before[at] == option.name => {
+                found.extend(words.iter().copied().map(Found::bare));
+            }
             // A part waits for its value, which no list has.
             [.., word] if option.is_group() && is_part(word) && word != "off" => return found,
             _ if option.is_group() && !since.iter().any(|word| word == "off") => {
@@ -267,6 +271,10 @@ mod tests {
             after("turnstile port add lo phantom"),
             ["drain", "mark", "off"]
         );
+        let words = after("turnstile port add lo split-gso");
+        assert_eq!(&words[..2], ["auto", "link"]);
+        let words = after("turnstile port add lo no-split-gso");
+        assert_eq!(words[0], "link");
         assert!(after("turnstile port add lo phantom drain").is_empty());
         let words = after("turnstile port add lo phantom drain 95%");
         assert_eq!(&words[..2], ["mark", "link"]);

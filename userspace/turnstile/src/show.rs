@@ -319,7 +319,8 @@ port swp1 root handle 1: link 10gbit tokens 5% split-gso
   link-waits 0 token-waits 0 filter-drops 0
   filter-misses 0 gso-splits 0 gso-drops 0
   token-limit 8 token-slack 10.752us slack-forfeits 2
-  slack-forfeited 1.5us signal-excess 0
+  slack-forfeited 1.5us signal-excess 0 tcd-max-on off
+  gso-pieces 0 gso-whole 0
   class band   offered sent over-limit expired trimmed purged child queued max-queued \
                sojourn-mean sojourn-max
 \x20 1:2   data         4    1          3       0       0      0     0      0          0 \

@@ -10,12 +10,13 @@ mod messages;
 mod meter;
 mod packets;
 mod setups;
+mod symbols;
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
-use turnstile_test_protocol::bench::{Boot, SetUp as Figures, Sums, Waits};
+use turnstile_test_protocol::bench::{Boot, Profiled, SetUp as Figures, Sums, Waits};
 
 use crate::events::{Event, Events};
 use crate::netns::Netns;
@@ -28,6 +29,8 @@ use setups::{SetUp, ROOT};
 const PACKETS: u32 = 4096;
 /// Of super-packets, which cost as much as all of their segments.
 const SUPER_PACKETS: u32 = 512;
+/// What the boot still does in the background is over then.
+const SETTLED: Duration = Duration::from_secs(5);
 /// What is loaded before the first measurement. All else that there is to load comes with the first
 /// `tc` command.
 const MODULES: &[&str] = &[
@@ -43,20 +46,53 @@ const MODULES: &[&str] = &[
     "cls_flower",
 ];
 
-/// Measures all set-ups and sends the figures to the host as `figures.json`. Returns whether all
-/// could be measured.
+/// Names of the rows of messages, of which [`profile`] takes one.
+pub fn rows() -> Vec<String> {
+    messages::names()
+}
+
+/// Runs one row of messages for whoever counts each instruction, and sends the host `profile.json`.
+///
+/// # Errors
+/// There is no such row, or it cannot be measured.
+pub fn profile(name: &str) -> Result<bool> {
+    let events = Events::from_env();
+    // It makes the random pool ready.
+    Meter::load()?;
+    std::thread::sleep(SETTLED);
+    let profiled = Profiled {
+        row: messages::profile(name)?,
+        kernel: release()?,
+        symbols: symbols::all()?,
+    };
+    events.send(&Event::File {
+        name: "profile.json".into(),
+        data: serde_json::to_string(&profiled).context("writing profile.json")?,
+    });
+    events.send(&Event::Done {
+        passed: 1,
+        failed: 0,
+    });
+    Ok(true)
+}
+
+fn release() -> Result<String> {
+    let path = "/proc/sys/kernel/osrelease";
+    let text = std::fs::read_to_string(path).context("the kernel's release")?;
+    Ok(text.trim().into())
+}
+
+/// Measures all set-ups, and what messages cost, in a few rows if it has to be `quick`. Sends the
+/// figures to the host as `figures.json`. Returns whether all could be measured.
 ///
 /// # Errors
 /// When nothing can be measured here.
-pub fn run() -> Result<bool> {
+pub fn run(quick: bool) -> Result<bool> {
     let events = Events::from_env();
     let all = setups::all();
     let mut bench = Bench::new()?;
     let mut report = Boot {
-        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
-            .context("the kernel's release")?
-            .trim()
-            .into(),
+        kernel: release()?,
         ruler: bench.meter.ruler()?,
         planned: all.iter().map(|set_up| set_up.name.into()).collect(),
         setups: Vec::new(),
@@ -86,7 +122,7 @@ pub fn run() -> Result<bool> {
         }
     }
     // Last: what it loads stays loaded.
-    match messages::run() {
+    match messages::run(quick) {
         Ok(messages) => report.messages = messages,
         Err(error) => {
             failed += 1;
@@ -98,7 +134,6 @@ pub fn run() -> Result<bool> {
             });
         }
     }
-    println!("bench: {:?}", report.messages);
     events.send(&Event::File {
         name: "figures.json".into(),
         data: serde_json::to_string(&report).context("writing figures.json")?,

@@ -196,6 +196,13 @@ fn turnstile() -> Vec<SetUp> {
         port(
             "turnstile/split",
             "super-packets, split",
+            "split-gso",
+            packets::super_packet(),
+        )
+        .spread(1, &[2]),
+        port(
+            "turnstile/whole",
+            "super-packets, defaults",
             "",
             packets::super_packet(),
         )

@@ -71,6 +71,7 @@ fn run() -> Result<()> {
         Mode::Planted => program(&config, &["--planted"]),
         Mode::Demo => program(&config, &["--demo"]),
         Mode::Bench => program(&config, &["--bench"]),
+        Mode::Profile => program(&config, &["--bench-profile"]),
         Mode::Lab => program(&config, &["--lab"]),
         Mode::Shell => shell::run(),
     }

@@ -283,6 +283,7 @@ mod tests {
             left,
             bytes: 1514,
             marked: false,
+            ecn: 0,
         }
     }
 

@@ -17,11 +17,17 @@ mod incast;
 mod incast_transport;
 mod loads;
 mod parking_lot;
+mod pfc_spread;
 mod priority;
 mod ren_burst;
 mod report;
 mod setups;
 mod share;
+mod tcd;
+mod tcd_fairness;
+mod tcd_states;
+mod tcd_victim;
+mod tcd_workloads;
 mod token_priority;
 mod token_queue;
 mod token_spacing;
@@ -82,6 +88,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     hull_static::EXPERIMENT,
     hull_dynamic::EXPERIMENT,
     ren_burst::EXPERIMENT,
+    pfc_spread::EXPERIMENT,
+    tcd_states::EXPERIMENT,
+    tcd_victim::EXPERIMENT,
+    tcd_fairness::EXPERIMENT,
+    tcd_workloads::EXPERIMENT,
 ];
 
 /// The argument of an experiment: its inputs, and the report for its results.

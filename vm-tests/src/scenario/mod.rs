@@ -9,6 +9,7 @@ mod carrier;
 pub mod convergence;
 pub mod flows;
 pub mod incast;
+pub mod lossless;
 pub mod mixed;
 pub mod parking_lot;
 mod ports;

@@ -47,6 +47,8 @@ pub enum Queues {
     DropTail,
     /// One queue for all; the switches' ports mark ECN above so many full packets.
     Marked(u32),
+    /// All ports with these options, which make data lossless; packets go where ports put them.
+    Lossless(String),
 }
 
 impl Queues {
@@ -91,7 +93,7 @@ impl Queues {
         };
         let options = match (self, port.of_host) {
             (Self::Tokens(_), true) => HOST_PORT,
-            (Self::Tokens(options), false) => options,
+            (Self::Tokens(options), false) | (Self::Lossless(options), _) => options,
             _ => "",
         };
         let jitter = if options.contains("jitter") {
@@ -102,7 +104,7 @@ impl Queues {
         let root = format!(
             "qdisc add dev DEV root handle 1: turnstile link {rate}bit{jitter} data-limit {buffer}"
         );
-        if let Self::Tokens(_) = self {
+        if let Self::Tokens(_) | Self::Lossless(_) = self {
             return vec![format!("{root} {options}").trim_end().to_owned()];
         }
         let mut lines = vec![

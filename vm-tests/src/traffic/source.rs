@@ -36,6 +36,8 @@ pub struct Flow {
     pub limit: u64,
     /// IP's differentiated-services code point.
     pub dscp: u8,
+    /// ECN's two bits.
+    pub ecn: u8,
     /// `SO_PRIORITY`: becomes `skb->priority` on the sender's own devices.
     pub priority: u32,
     /// Segments per send: more than 1 makes the kernel build UDP GSO super-packets.
@@ -59,6 +61,7 @@ impl Flow {
             until: Duration::MAX,
             limit: u64::MAX,
             dscp: 0,
+            ecn: 0,
             priority: 0,
             segments: 1,
         }
@@ -202,7 +205,7 @@ impl Running {
         socket
             .connect(flow.to)
             .with_context(|| format!("connecting to {}", flow.to))?;
-        let tos = libc::c_int::from(flow.dscp) << 2;
+        let tos = libc::c_int::from((flow.dscp << 2) | flow.ecn);
         match flow.to {
             SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4Tos, &tos),
             SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6TClass, &tos),

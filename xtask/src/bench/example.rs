@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Figures of a boot for tests.
 
-use turnstile_test_protocol::bench::{Boot, Messages, Ruler, SetUp, Sums, Waits};
+use super::before::RATIOS;
+use turnstile_test_protocol::bench::{Boot, Messages, Ruler, SetUp, Sums, Unit, Waits};
 
 /// Packets of each measurement in the examples.
 const PACKETS: u64 = 8000;
@@ -31,25 +32,40 @@ fn set_up(name: &str, kind: &str, title: &str, costs: [u64; 4]) -> SetUp {
     }
 }
 
-/// Messages that cost ten times what they do with TCP.
+/// Messages that cost less than before, and what gates allow of TCP's.
 fn messages() -> Vec<Messages> {
-    let row = |transport: &str, what: &str, instructions| Messages {
+    let row = |transport: &str, load: &str, unit, instructions| Messages {
         transport: transport.into(),
-        what: what.into(),
+        load: load.into(),
+        title: format!("the load {load}"),
+        unit,
         instructions,
+        messages: 10,
+        bytes: 1000,
+        packets: 20,
     };
-    vec![
-        row("turnstile", "100 B", 50_000.0),
-        row("turnstile", "10 KB", 100_000.0),
-        row("turnstile", "byte of 8 MiB", 12.5),
-        row("turnstile", "the same, paced", 15.0),
-        row("tcp", "100 B", 5_000.0),
-        row("tcp", "10 KB", 10_000.0),
-        row("tcp", "byte of 8 MiB", 1.25),
-        row("tcp", "the same, paced", 2.5),
-        row("udp", "100 B", 4_000.0),
-        row("udp", "10 KB", 8_000.0),
-    ]
+    let mut all = Vec::new();
+    for &(load, ratio) in RATIOS {
+        // As in the guest.
+        let unit = if load.contains("bulk") {
+            Unit::Byte
+        } else {
+            Unit::Message
+        };
+        let tcp = match unit {
+            Unit::Byte => 1000,
+            Unit::Message => 50_000,
+        };
+        all.push(row(
+            "turnstile",
+            load,
+            unit,
+            (f64::from(tcp) * ratio) as u64,
+        ));
+        all.push(row("tcp", load, unit, tcp as u64));
+    }
+    all.push(row("udp", "100B", Unit::Message, 40_000));
+    all
 }
 
 /// A boot that passes all gates.

@@ -10,7 +10,9 @@ mod before;
 #[cfg(test)]
 mod example;
 mod gates;
+mod groups;
 mod picture;
+mod profile;
 mod table;
 
 use std::fs;
@@ -28,7 +30,7 @@ use crate::qemu::Accelerator;
 use crate::report::Report;
 use crate::session::{Built, Session};
 use gates::Gate;
-use turnstile_test_protocol::bench::Boot;
+use turnstile_test_protocol::bench::{Boot, Messages, QUICK};
 use turnstile_test_protocol::run::{Mode, RunConfig};
 
 /// The longest a boot with all measurements may take. It says nothing for most of that, and takes
@@ -39,15 +41,23 @@ const LIMITS: Limits = Limits {
 };
 /// What the guest sends.
 const FIGURES: &str = "figures.json";
+/// The filter of a run that measures all loads: as long as the other one, so that images are alike
+/// and what boots from them lies at the same addresses.
+const WHOLE: &str = "whole";
 /// What is left in the folder `out`.
 const OUTPUTS: [&str; 3] = ["bench.txt", "bench.svg", "bench.json"];
 
 /// What the user asked for.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Boot once: do not check that a second boot gives the same figures
+    /// Measure only a few of the loads, in one boot: do not check that a second one gives the same
+    /// figures
     #[arg(long)]
     once: bool,
+    /// Count each instruction of one load by the function that it is in, and nothing else:
+    /// turnstile/100B, tcp/bulk-paced… (bench.json names all)
+    #[arg(long, value_name = "TRANSPORT/LOAD", conflicts_with = "once")]
+    profile: Option<String>,
 }
 
 /// Measures, shows, and judges; `false` if a gate failed.
@@ -60,7 +70,21 @@ pub(crate) fn command(env: &Env, options: &Options) -> Result<bool> {
     let (session, built) = Session::prepare_and_build(env, Bed::Vm)?;
     drop(lock);
     let report = Report::new(env.ui.clone());
-    run(env, &session, &built, options.once, &report)?;
+    let extent = if options.once {
+        Extent::Once
+    } else {
+        Extent::Whole
+    };
+    match &options.profile {
+        Some(row) => profile::run(
+            env,
+            &session,
+            &with_meter(env, &session, &built)?,
+            row,
+            &report,
+        )?,
+        None => run(env, &session, &built, extent, &report)?,
+    }
     env.ui.say(format!(
         "measured in {:.0} s",
         began.elapsed().as_secs_f64()
@@ -68,8 +92,27 @@ pub(crate) fn command(env: &Env, options: &Options) -> Result<bool> {
     Ok(report.end())
 }
 
-/// Boots the guest twice, or `once`, prints the table, leaves `bench.txt`, `bench.json` and
-/// `bench.svg` in the folder `out`, and adds each gate to `report`. `session` is the `vm` bed's.
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All loads; and those of a quick run in a second boot.
+    Whole,
+    /// A few loads, in two boots.
+    Quick,
+    /// A few loads, in one boot.
+    Once,
+}
+
+/// What is built, and the module that measures.
+fn with_meter(env: &Env, session: &Session, built: &Built) -> Result<Built> {
+    let mut built = built.clone();
+    built.extra = vec![modules::bench(env, &session.chroot, &session.tree)?];
+    Ok(built)
+}
+
+/// Boots the guest as often as the extent says, prints the table, leaves `bench.txt`, `bench.json`
+/// and `bench.svg` in the folder `out`, and adds each gate to `report`. `session` is the `vm`
+/// bed's.
 ///
 /// # Errors
 /// The measuring module cannot be compiled, QEMU cannot be run, or a file cannot be written. A
@@ -78,7 +121,7 @@ pub(crate) fn run(
     env: &Env,
     session: &Session,
     built: &Built,
-    once: bool,
+    extent: Extent,
     report: &Report,
 ) -> Result<()> {
     let out = env.src.join("out");
@@ -89,12 +132,12 @@ pub(crate) fn run(
             fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
     }
-    let mut built = built.clone();
-    built.extra = vec![modules::bench(env, &session.chroot, &session.tree)?];
+    let built = with_meter(env, session, built)?;
     let began = Instant::now();
     let mut boots = Vec::new();
-    for number in 1..=if once { 1 } else { 2 } {
-        match boot(env, session, &built, number, report)? {
+    for number in 1..=if extent == Extent::Once { 1 } else { 2 } {
+        let quick = number == 2 || extent != Extent::Whole;
+        match boot(env, session, &built, number, quick, report)? {
             Ok(boot) => boots.push(boot),
             Err(why) => {
                 report.failed("bench: the guest measures", began.elapsed(), 1, &why);
@@ -125,7 +168,7 @@ pub(crate) fn run(
             Err(why) => report.failed(&name, Duration::ZERO, 1, why),
         }
     }
-    if once {
+    if extent == Extent::Once {
         report.skipped("bench: a second boot gives the same", "--once");
     }
     Ok(())
@@ -137,9 +180,13 @@ fn boot(
     session: &Session,
     built: &Built,
     number: usize,
+    quick: bool,
     report: &Report,
 ) -> Result<Result<Boot, String>> {
-    let config = RunConfig::of(Mode::Bench);
+    let config = RunConfig {
+        filter: if quick { QUICK } else { WHOLE }.into(),
+        ..RunConfig::of(Mode::Bench)
+    };
     session.boot(env, built, &config, |guest| {
         let counted = Guest {
             machine: Machine::Qemu(Accelerator::Counted),
@@ -153,6 +200,23 @@ fn boot(
         }
         let text = fs::read(&sent).with_context(|| format!("cannot read {}", sent.display()))?;
         Ok(Boot::read(&text))
+    })
+}
+
+/// One row, with what follows from it.
+fn message(row: &Messages) -> serde_json::Value {
+    json!({
+        "name": row.name(),
+        "transport": row.transport,
+        "load": row.load,
+        "title": row.title,
+        "instructions": row.instructions,
+        "messages": row.messages,
+        "bytes": row.bytes,
+        "packets": row.packets,
+        "per-message": row.per_message(),
+        "per-byte": row.per_byte(),
+        "per-packet": row.per_packet(),
     })
 }
 
@@ -179,7 +243,7 @@ fn to_json(boots: &[Boot], gates: &[Gate]) -> serde_json::Value {
                 "kernel": boot.kernel,
                 "ruler": boot.ruler,
                 "setups": setups,
-                "messages": boot.messages,
+                "messages": boot.messages.iter().map(message).collect::<Vec<_>>(),
             })
         })
         .collect();
@@ -209,6 +273,10 @@ mod tests {
         assert_eq!(first["name"], "turnstile/class-id");
         assert_eq!(first["per-packet"]["direct"], 210.0);
         assert_eq!(first["per-packet"]["xmit-minus-noqueue"], 500.0);
+        let message = &json["boots"][0]["messages"][1];
+        assert_eq!(message["name"], "tcp/100B");
+        assert_eq!(message["per-message"], 5000.0);
+        assert_eq!(message["per-packet"], 2500.0);
         assert!(json["gates"]
             .as_array()
             .is_some_and(|gates| gates.iter().all(|gate| gate["passed"] == true)));

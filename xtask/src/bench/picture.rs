@@ -2,8 +2,10 @@
 //! Draws the figures: two bars for each set-up, and marks for what the gates allow.
 
 use anyhow::{anyhow, Result};
-use turnstile_plot::{color, Axis, Color, Key, Layer, Mark, Panel, Picture, Place, Row};
-use turnstile_test_protocol::bench::{Boot, SetUp};
+use turnstile_plot::{
+    color, logarithmic, Axis, Color, Key, Layer, Mark, Panel, Picture, Place, Row,
+};
+use turnstile_test_protocol::bench::{Boot, Messages, SetUp};
 
 use super::gates::limit;
 
@@ -11,6 +13,9 @@ use super::gates::limit;
 const ROW: u32 = 34;
 /// Height of the axis below, px.
 const FOOT: u32 = 52;
+/// Height of the bar of a transport, px, and of what is between loads.
+const BAR: u32 = 11;
+const BETWEEN: u32 = 12;
 /// Room for the figures to the right of the longest bar, as a part of it.
 const ROOM: f64 = 0.1;
 /// Between a bar and its figures, as a part of the longest bar.
@@ -39,6 +44,12 @@ pub(super) fn draw(boot: &Boot) -> Result<String> {
         name: "what a gate allows a direct call".into(),
         mark: Mark::Limit,
     });
+    let mut rows = vec![Row {
+        height: rows * ROW + FOOT,
+        panels: vec![panel(boot)],
+        ..Row::default()
+    }];
+    rows.extend(messages(&boot.messages)?);
     let picture = Picture {
         title: "What a packet costs: Turnstile's port and the stock qdiscs".into(),
         below: format!(
@@ -47,11 +58,7 @@ pub(super) fn draw(boot: &Boot) -> Result<String> {
             boot.kernel
         ),
         legend,
-        rows: vec![Row {
-            height: rows * ROW + FOOT,
-            panels: vec![panel(boot)],
-            ..Row::default()
-        }],
+        rows,
         ..Picture::default()
     };
     picture.svg().map_err(|why| anyhow!(why))
@@ -81,6 +88,74 @@ fn panel(boot: &Boot) -> Panel {
         layers,
         ..Panel::default()
     }
+}
+
+/// What loads cost with each transport, in times of what they do with TCP.
+fn messages(all: &[Messages]) -> Result<Option<Row>> {
+    let mut transports: Vec<&str> = Vec::new();
+    let mut loads: Vec<(&str, f64)> = Vec::new();
+    for row in all {
+        if !transports.contains(&row.transport.as_str()) {
+            transports.push(&row.transport);
+        }
+    }
+    for row in all.iter().filter(|row| row.transport == "tcp") {
+        loads.push((&row.load, row.per_unit()));
+    }
+    if loads.is_empty() {
+        return Ok(None);
+    }
+    let of = |load: &'_ str| -> Vec<&Messages> {
+        let rows = all.iter().filter(|row| row.load == load);
+        rows.collect()
+    };
+    let ratios = loads
+        .iter()
+        .flat_map(|(load, tcp)| of(load).into_iter().map(move |row| row.per_unit() / tcp));
+    let (least, most) = logarithmic(ratios);
+    let each = f64::from(transports.len() as u32 * BAR + BETWEEN);
+    let (mut names, mut layers) = (Vec::new(), Vec::new());
+    for (n, (load, tcp)) in loads.iter().enumerate() {
+        let top = (loads.len() - n) as f64;
+        let title = of(load).first().map(|row| row.title.clone());
+        names.push((top - 0.5, title.unwrap_or_default()));
+        for row in of(load) {
+            let place = transports.iter().position(|it| *it == row.transport);
+            let at = f64::from(BETWEEN / 2) + place.unwrap_or(0) as f64 * f64::from(BAR);
+            let (above, below) = (top - at / each, top - (at + f64::from(BAR) - 1.0) / each);
+            let ratio = row.per_unit() / tcp;
+            let color = color::series(place.unwrap_or(0));
+            layers.push(Layer::Bar([(1.0, above), (ratio, below)], color));
+            let words = format!(
+                "{:.*}",
+                usize::from(row.per_unit() < 1000.0),
+                row.per_unit()
+            );
+            layers.push(Layer::Words(
+                words,
+                (ratio.max(1.0) * 1.02, (above + below) / 2.0),
+                Place::Right,
+            ));
+        }
+    }
+    let legend = transports.iter().enumerate();
+    let panel = Panel {
+        legend: legend
+            .map(|(n, name)| Key::new(*name, color::series(n)))
+            .collect(),
+        x: Axis::log("times what TCP takes", (least.min(0.9), most * 1.3)),
+        y: Axis::words((0.0, loads.len() as f64), names),
+        layers,
+        ..Panel::default()
+    };
+    Ok(Some(Row {
+        height: u32::try_from(loads.len())? * (transports.len() as u32 * BAR + BETWEEN)
+            + FOOT
+            + ROW,
+        caption: "Instructions of a message, or a byte of 8 MiB: both ends and the way between"
+            .into(),
+        panels: vec![panel],
+    }))
 }
 
 /// The bars of one set-up, the upper end of whose row is `top`.
@@ -118,6 +193,9 @@ mod tests {
             "100 | 150",
             "what a gate allows",
             "instructions per packet",
+            "times what TCP takes",
+            "the load 100B",
+            "udp",
         ] {
             assert!(svg.contains(text), "{text} is not in the picture");
         }

@@ -44,50 +44,78 @@ pub(super) fn render(boot: &Boot) -> String {
     text
 }
 
-/// What messages cost: a row for each transport.
+/// What messages cost, three times: a row for each load, a column for each transport.
 fn messages(all: &[Messages]) -> String {
-    let mut kinds: Vec<&str> = Vec::new();
-    let mut transports: Vec<&str> = Vec::new();
-    for row in all {
-        for (list, name) in [(&mut kinds, &row.what), (&mut transports, &row.transport)] {
-            if !list.contains(&name.as_str()) {
-                list.push(name);
-            }
-        }
-    }
-    if kinds.is_empty() {
+    if all.is_empty() {
         return String::new();
     }
-    let mut rows = vec![std::iter::once("transport")
-        .chain(kinds.iter().copied())
+    let mut text = String::from(
+        "\nInstructions of messages: both ends and the way between them on one processor, shipped \
+         settings. From 100 B to\n\
+         1 MB: requests and answers of that length. Paced: at 100 Mbit/s, so that it does not \
+         matter how the ends take turns.\n\
+         One way: so many that are sent and not yet read, one unless more are named. Ports: \
+         Turnstile's, on both hosts;\n\
+         else there are no qdiscs. tcp-plain: TCP without offloads. UDP: datagrams of a packet \
+         each, and nobody makes sure\n\
+         that they arrive; udp-gso: one call for many of them.\n",
+    );
+    for (what, per) in [
+        ("per message", Messages::per_message as fn(&Messages) -> f64),
+        ("per byte", Messages::per_byte),
+        ("per packet on the wire", Messages::per_packet),
+    ] {
+        text.push('\n');
+        text.push_str(&aligned(&by_load(all, what, per)));
+    }
+    text
+}
+
+/// The rows of one of these tables. The last column holds ours against TCP.
+fn by_load(all: &[Messages], what: &str, per: fn(&Messages) -> f64) -> Vec<Vec<String>> {
+    let loads = distinct(all.iter().map(|row| row.load.as_str()));
+    let transports = distinct(all.iter().map(|row| row.transport.as_str()));
+    let find = |transport: &str, load: &str| {
+        let mut rows = all.iter();
+        rows.find(|row| row.transport == transport && row.load == load)
+    };
+    let mut rows = vec![std::iter::once(what)
+        .chain(transports.iter().copied())
+        .chain(["turnstile / tcp"])
         .map(str::to_owned)
         .collect::<Vec<_>>()];
-    for transport in transports {
-        let mut row = vec![transport.to_owned()];
-        row.extend(kinds.iter().map(|kind| {
-            let found = all
-                .iter()
-                .find(|row| row.transport == transport && row.what == *kind);
-            found.map_or_else(
-                || "-".to_owned(),
-                |row| {
-                    if row.instructions < 1000.0 {
-                        format!("{:.2}", row.instructions)
-                    } else {
-                        format!("{:.0}", row.instructions)
-                    }
-                },
-            )
-        }));
+    for load in loads {
+        let title = all.iter().find(|row| row.load == load);
+        let mut row = vec![title.map_or_else(String::new, |row| row.title.clone())];
+        let cell = |of: Option<f64>| of.map_or_else(|| "-".to_owned(), shown);
+        row.extend(transports.iter().map(|it| cell(find(it, load).map(per))));
+        let ratio = find("turnstile", load)
+            .zip(find("tcp", load))
+            .map(|(ours, theirs)| per(ours) / per(theirs));
+        row.push(cell(ratio));
         rows.push(row);
     }
-    format!(
-        "\nInstructions per message (and per byte of a long one), both ends and the way between \
-         them on one processor, shipped\nsettings, no qdiscs. 100 B and 10 KB: the mean of \
-         requests and answers. UDP: datagrams of 1472 bytes, and nobody\nmakes sure that they \
-         arrive. Paced: at 100 Mbit/s, so that it does not matter how the ends take turns.\n\n{}",
-        aligned(&rows)
-    )
+    rows
+}
+
+/// Each once, in the order in which they first come.
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut list = Vec::new();
+    for name in names {
+        if !list.contains(&name) {
+            list.push(name);
+        }
+    }
+    list
+}
+
+/// Decimals where they say something.
+fn shown(figure: f64) -> String {
+    if figure < 1000.0 {
+        format!("{figure:.2}")
+    } else {
+        format!("{figure:.0}")
+    }
 }
 
 /// A line for each gate.
@@ -107,6 +135,7 @@ pub(super) fn verdicts(gates: &[Gate]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::before::RATIOS;
     use super::super::example::{example, plant};
     use super::super::gates::judge;
     use super::*;
@@ -129,16 +158,22 @@ mod tests {
     }
 
     #[test]
-    fn messages_have_a_row_per_transport() {
+    fn messages_have_a_row_per_load_and_a_column_per_transport() {
         let text = render(&example());
-        let row = |name: &str| {
-            let line = text
-                .lines()
-                .find(|line| line.trim_start().starts_with(name));
-            line.map(|line| line.split_whitespace().skip(1).collect::<Vec<_>>())
-        };
-        assert_eq!(row("tcp"), Some(vec!["5000", "10000", "1.25", "2.50"]));
-        assert_eq!(row("udp"), Some(vec!["4000", "8000", "-", "-"]), "{text}");
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix("the load 100B "))
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        // Per message, per byte, per packet.
+        let ratio = format!("{:.2}", RATIOS[0].1);
+        assert_eq!(rows.len(), 3, "{text}");
+        assert_eq!(rows[0][1..3], ["5000", "4000"], "{text}");
+        assert_eq!(rows[1][1..3], ["50.00", "40.00"]);
+        assert_eq!(rows[2][1..3], ["2500", "2000"]);
+        assert!(rows.iter().all(|row| row[3] == ratio), "{rows:?}");
+        let line = text.lines().find(|line| line.contains("the load bulk "));
+        assert!(line.is_some_and(|line| line.contains(" - ")), "{text}");
     }
 
     #[test]

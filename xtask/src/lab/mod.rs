@@ -73,6 +73,9 @@ const BY_NAME: &[&str] = &[
     "loads-hadoop",
     "loads-cache-followers",
     "two-way-long",
+    "tcd-fairness",
+    "tcd-victim",
+    "tcd-workloads",
 ];
 
 /// All that a run left, by file.

@@ -510,10 +510,10 @@ fn a_truncated_packet_is_data_until_its_headers_are_there() {
 }
 
 #[test]
-fn what_goes_before_other_data_is_known_behind_tags() {
+fn what_is_unasked_or_short_is_known_behind_tags() {
     use crate::header::{FLAG_REN, FLAG_SHORT, FLAG_UNASKED};
     for (flags, slot) in [
-        (FLAG_UNASKED, Slot::UNASKED),
+        (FLAG_UNASKED, Slot::UNASKED_LONG),
         (FLAG_UNASKED | FLAG_SHORT, Slot::UNASKED),
         (FLAG_SHORT, Slot::SHORT),
     ] {

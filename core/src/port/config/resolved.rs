@@ -4,6 +4,7 @@
 use super::*;
 use crate::options::{limits, Problem, Range, Refusal, Table};
 use crate::port::band::Band;
+use crate::port::marker::tcd;
 use crate::shaper::Beyond;
 use crate::units::Rate;
 
@@ -27,8 +28,23 @@ pub const TOKEN_WIRE_LEN_V6: u32 = 104;
 /// Bytes that a full-length frame occupies on the wire (ExpressPass section 2.1).
 pub const FRAME_WIRE_LEN: u32 = 1538;
 
+/// [`Resolved::whole`]: super-packets stay whole, however long they are.
+pub const WHOLE_ALL: u32 = uapi::GSO_WHOLE_ALL as u32;
+/// A super-packet is at most so many times shorter than what the data band's queue may hold, so
+/// that a queue that is full drops no more at once.
+const WHOLE_IN_QUEUE: u32 = 8;
+
 /// [`Config::signal_share`]: all of the link, which is no bound.
 const SIGNAL_SHARE_ALL: u32 = limits::SIGNALS.max as u32;
+
+/// Bytes between the thresholds of a next switch that pauses this port: as switches are usually
+/// configured.
+const PAUSE_GAP: u32 = 2 * FRAME_WIRE_LEN;
+/// What a pause waits for at the worst, bytes: a frame that is being sent there, itself, and one
+/// that is being sent here.
+const PAUSE_LEN: u32 = 2 * FRAME_WIRE_LEN + TOKEN_WIRE_LEN;
+/// Both ways over 100 m of cable.
+const PAUSE_CABLE: Nanos = Nanos(1000);
 
 impl Config {
     /// Checks every option, and works out what they come to.
@@ -39,6 +55,7 @@ impl Config {
     pub fn validate(&self, device_speed: Option<u64>) -> Result<Resolved, Refusal> {
         self.check()?;
         self.validate_dscp()?;
+        self.validate_pauses()?;
         let link = self.link.or(device_speed).filter(|&link| link != 0);
         let link = link.map(usable);
         if let Tokens::Rate(rate) = self.tokens {
@@ -112,7 +129,13 @@ impl Config {
             uapi::SIGNAL_SHARE_OFF | SIGNAL_SHARE_ALL.. => None,
             ppb => Some(Rate::from_share(link, ppb)?),
         };
-        let lateness = Lateness::new(self.jitter, token_rate, link_rate);
+        // A token that waits for a piece is as late as on a late machine.
+        let whole = self.whole(link_rate);
+        let late = match self.hold() {
+            Some(hold) if whole != 0 => hold.max(self.jitter),
+            _ => self.jitter,
+        };
+        let lateness = Lateness::new(late, token_rate, link_rate);
         let expiry = match self.token_expiry {
             Expiry::Auto => {
                 let frame_and_token = FRAME_WIRE_LEN + TOKEN_WIRE_LEN;
@@ -125,7 +148,17 @@ impl Config {
             Expiry::Off => None,
             Expiry::After(time) => Some(time),
         };
+        let max_on = self.tcd.and_then(|tcd| match tcd.max_on {
+            MaxOn::Auto => {
+                let (gap, cable) = self.pauses_of_others();
+                let delay = link_rate.duration(PAUSE_LEN) + cable;
+                Some(tcd::max_on(link_rate, gap, delay))
+            }
+            MaxOn::Time(time) => Some(time),
+            MaxOn::Off => None,
+        });
         Some(Resolved {
+            max_on,
             drain,
             signal_rate,
             link,
@@ -137,7 +170,51 @@ impl Config {
             token_limit: self.token_limit.max(lateness.limit),
             slack: lateness.slack,
             expiry: expiry.map(|time| time.max(lateness.expiry)),
+            whole,
         })
+    }
+
+    /// How long a super-packet may hold up tokens, if that decides whether it is cut.
+    fn hold(&self) -> Option<Nanos> {
+        let counts = self.phantom.is_some() || self.ren.is_some() || self.tcd.is_some();
+        let auto = self.split_gso == SplitGso::Auto && !counts && self.pfc.is_none();
+        auto.then_some(self.gso_hold.given().unwrap_or(self.jitter))
+    }
+
+    /// [`Resolved::whole`].
+    fn whole(&self, link_rate: Rate) -> u32 {
+        let hold = match self.hold() {
+            Some(hold) => hold,
+            None if self.split_gso == SplitGso::No => return WHOLE_ALL,
+            None => return 0,
+        };
+        // With data first, a token waits for what is being sent, and for one more.
+        let hold = match self.order {
+            Order::TokensFirst => hold,
+            Order::DataFirst => Nanos(hold.0 / 2),
+        };
+        let most = self.data_limit / WHOLE_IN_QUEUE;
+        if hold == Nanos::ZERO {
+            return 0;
+        }
+        if link_rate == Rate::UNLIMITED {
+            return most;
+        }
+        let held = link_rate.bytes_of(link_rate.volume_in(hold));
+        held.min(most.into()) as u32
+    }
+
+    /// What is known of how the next switch pauses this port: the bytes between its thresholds, and
+    /// both ways to it. A port that pauses others is one of a fabric, whose ports are alike.
+    fn pauses_of_others(&self) -> (u32, Nanos) {
+        let Some(ours) = self.pfc.and_then(|pfc| pfc.generate) else {
+            return (PAUSE_GAP, PAUSE_CABLE);
+        };
+        let gap = match (ours.xoff.given(), ours.xon.given()) {
+            (Some(xoff), Some(xon)) => xoff.saturating_sub(xon),
+            _ => PAUSE_GAP,
+        };
+        (gap, ours.delay.time() + ours.delay.time())
     }
 
     /// [`Resolved::token_beyond`].
@@ -164,7 +241,12 @@ impl Config {
             Expiry::Auto | Expiry::Off => None,
             Expiry::After(time) => Some(time),
         };
+        let max_on = match self.tcd.map(|tcd| tcd.max_on) {
+            Some(MaxOn::Time(time)) => Some(time),
+            Some(MaxOn::Auto | MaxOn::Off) | None => None,
+        };
         Some(Resolved {
+            max_on,
             drain,
             signal_rate: None,
             link: 0,
@@ -176,6 +258,7 @@ impl Config {
             token_limit: self.token_limit.max(lateness.limit),
             slack: lateness.slack,
             expiry: expiry.map(|time| time.max(lateness.expiry)),
+            whole: self.whole(Rate::UNLIMITED),
         })
     }
 }
@@ -260,6 +343,9 @@ fn within(
 ///   the slack later. It is dropped for its age after that: that is what the *expiry* is at least.
 ///   Intervals are of tokens over IPv6 here, which are longer.
 ///
+/// - A whole super-packet in service is waited for as long as it takes, too. That is part of J: by
+///   default it takes no longer ([`GsoHold`]), and if it may, that time is what J stands for.
+///
 /// Without jitter, there is no such floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lateness {
@@ -326,6 +412,9 @@ pub struct Resolved {
     pub interval: Nanos,
     /// The rate at which the phantom queue drains, if there is one and the rate is known.
     pub drain: Option<Rate>,
+    /// How long an ON period may last for TCD's marker, if that is on, takes notice of pauses, and
+    /// this is known.
+    pub max_on: Option<Nanos>,
     /// What signals may take before others, if that is bounded and the link's speed is known.
     pub signal_rate: Option<Rate>,
     /// A token that has waited longer is dropped; `None`: never. Where it follows from the rates,
@@ -335,6 +424,9 @@ pub struct Resolved {
     pub token_limit: u32,
     /// How much lateness the token group makes up for.
     pub slack: Nanos,
+    /// Bytes on the wire: super-packets of data up to this length stay whole, and longer ones are
+    /// cut into pieces up to it, see [`crate::port::cut`]. 0: all are split; [`WHOLE_ALL`]: none.
+    pub whole: u32,
 }
 
 impl Resolved {
@@ -347,10 +439,12 @@ impl Resolved {
         token_beyond: Beyond::NONE,
         interval: Nanos::ZERO,
         drain: None,
+        max_on: None,
         signal_rate: None,
         expiry: None,
         token_limit: 0,
         slack: Nanos::ZERO,
+        whole: WHOLE_ALL,
     };
 
     /// The link's speed is neither set nor reported by the device. It may become known:

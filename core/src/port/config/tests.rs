@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 use super::*;
 use crate::options::{Share, Value};
+use crate::pfc::scope::Scope;
 use crate::port::uapi::class;
 use crate::shaper::Beyond;
 use crate::units::Rate;
@@ -58,6 +59,9 @@ fn every_range_ends_where_it_should() {
     ends("overhead", "0b..256b", |c, v| c.overhead = v as u32);
     ends("mpu", "0b..256b", |c, v| c.mpu = v as u32);
     ends("jitter", "0ns..10ms", |c, v| c.jitter = Nanos(v));
+    ends("gso-hold", "0ns..1s or auto", |c, v| {
+        c.gso_hold = GsoHold::ns(v as u32)
+    });
     assert_eq!(limits::DSCP.to_string(), "0..63");
     // 0 stands for off.
     for limit in [0, 1, 1024] {
@@ -113,6 +117,49 @@ fn refusals_name_the_option_the_value_and_the_range() {
     );
 }
 
+/// Who pauses others is taken for one of those who pause it.
+#[test]
+fn max_on_follows_the_thresholds_of_the_fabric() {
+    let max_on = |generate: Option<Generate>| {
+        let config = Config {
+            pfc: Some(Pfc {
+                data: Scope::one(0),
+                watchdog: Nanos(200_000_000),
+                generate,
+            }),
+            tcd: Some(Tcd {
+                threshold: 50_000,
+                max_on: MaxOn::Auto,
+            }),
+            unscheduled: 0,
+            ..Config::DEFAULT
+        };
+        config.validate(TEN_G).unwrap().max_on.unwrap().0
+    };
+    let generate = |xoff: Room, xon: Room, delay| {
+        Some(Generate {
+            xoff,
+            xon,
+            headroom: Room::AUTO,
+            delay: Delay::ns(delay),
+            share: None,
+        })
+    };
+    let auto = max_on(None);
+    assert_eq!(max_on(generate(Room::AUTO, Room::AUTO, 500)), auto);
+    assert_eq!(
+        max_on(generate(Room::bytes(100_000), Room::AUTO, 500)),
+        auto
+    );
+    // 20 times both ways, and 20 times what lies between the thresholds, at 0.8 ns a byte.
+    assert_eq!(
+        max_on(generate(Room::AUTO, Room::AUTO, 1500)),
+        auto + 20 * 2000
+    );
+    let apart = max_on(generate(Room::bytes(100_000), Room::bytes(90_000), 500));
+    assert_eq!(apart, auto + 20 * (10_000 - 2 * 1538) * 8 / 10);
+}
+
 #[test]
 fn without_a_speed_nothing_that_follows_from_it_is_known() {
     for speed in [None, Some(0)] {
@@ -126,6 +173,7 @@ fn without_a_speed_nothing_that_follows_from_it_is_known() {
         assert_eq!(
             resolved,
             Resolved {
+                max_on: None,
                 link: 0,
                 shaped: false,
                 link_rate: Rate::UNLIMITED,
@@ -142,6 +190,8 @@ fn without_a_speed_nothing_that_follows_from_it_is_known() {
                 // A poll's worth of tokens, and one more.
                 token_limit: 65,
                 slack: Config::DEFAULT.jitter,
+                // The port marks.
+                whole: 0,
             }
         );
         assert_eq!(resolved.token_rate.bytes_per_sec(), 0);
@@ -254,12 +304,15 @@ fn the_defaults_are_as_documented() {
         signal_limit: 1000,
         signal_share: 50_000_000,
         dscp: DscpMap::DEFAULT,
-        split_gso: true,
+        split_gso: SplitGso::Auto,
+        gso_hold: GsoHold::AUTO,
         overhead: 4 + 8 + 12,
         mpu: 64 + 8 + 12,
         jitter: Nanos(50_000),
         phantom: None,
         ren: None,
+        pfc: None,
+        tcd: None,
     };
     assert_eq!(Config::DEFAULT, expected);
 }
@@ -390,7 +443,8 @@ fn every_attribute_leads_back() {
             token_expiry: Expiry::After(Nanos(5)),
             token_drop: TokenDrop::Last,
             order: Order::DataFirst,
-            split_gso: false,
+            split_gso: SplitGso::No,
+            gso_hold: GsoHold::ns(25_000),
             phantom: phantom(Drain::Rate(GBIT / 2)),
             ren: Some(Nanos(48_000)),
             ..Config::DEFAULT
@@ -405,7 +459,7 @@ fn every_attribute_leads_back() {
         let mut given = Given::default();
         let copied = config.each(|number, value| copy.take(&mut given, number, value));
         assert_eq!(copied, Ok(()));
-        copy.settle(&Config::DEFAULT, given).unwrap();
+        copy.settle(Config::DEFAULT.groups(), given).unwrap();
         assert_eq!(copy, config);
     }
 }
@@ -417,7 +471,8 @@ fn attributes_that_mean_nothing_are_not_taken() {
         (number::ORDER, Value::U32(2)),
         (number::ORDER, Value::U64(1)),
         (number::TOKEN_DROP, Value::U32(2)),
-        (number::SPLIT_GSO, Value::U32(2)),
+        (number::SPLIT_GSO, Value::U32(3)),
+        (number::GSO_HOLD, Value::U64(1 << 32)),
         (number::PRIORITIES, Value::U32(256)),
         (number::DSCP_MAP, Value::U32(1)),
         (number::LINK_RATE64, Value::U32(1)),
@@ -447,7 +502,7 @@ fn parts_of_a_phantom_queue_go_together() {
                 .take(&mut given, *number, *value)
                 .map_err(|refusal| refusal.to_string())?;
         }
-        let settled = config.settle(&before, given);
+        let settled = config.settle(before.groups(), given);
         settled.map(|()| config.phantom).map_err(|r| r.to_string())
     };
     let share = |ppb| (number::PHANTOM_SHARE, Value::U32(ppb));

@@ -53,7 +53,8 @@ pub trait Exit<Q: Queue>: Sized {
 /// - *fresh*, if the one packet that is queued has [come just now](Port::try_enqueue_fresh) and no
 ///   marker wants to see it. It needs no clock and no order;
 /// - *head*, if nothing but the order of the bands says which queue goes first (the port is not
-///   data-first, has no child and no marker), and the head of that queue is a single packet;
+///   data-first, has no child and no marker, and obeys no pauses), and the head of that queue is a
+///   single packet;
 /// - *search*, for any other port.
 ///
 /// The `State` is one word that says which of them to begin with.
@@ -95,8 +96,8 @@ fn head<const SHAPED: bool, Q: Queue, E: Exit<Q>>(mut exit: E) -> E::Answer {
     }
 }
 
-/// A port with a child, that is data-first, or that has a marker. It calls nothing, and so has no
-/// register to save.
+/// A port with a child, that is data-first, that has a marker or obeys pauses. It calls nothing,
+/// and so has no register to save.
 #[inline(never)]
 fn other<Q: Queue, E: Exit<Q>>(mut exit: E) -> E::Answer {
     if exit.port().grafted {
@@ -106,6 +107,9 @@ fn other<Q: Queue, E: Exit<Q>>(mut exit: E) -> E::Answer {
         if exit.port().rests(false) {
             return exit.empty();
         }
+    }
+    if exit.port().obeys() {
+        return exit.slow(None);
     }
     if exit.port().goes_straight() {
         return fresh::<true, Q, E>(exit);
@@ -130,7 +134,7 @@ impl<Q: Queue> Port<Q> {
     /// [`Port::dequeue`] has nothing to give, whatever the time.
     #[inline]
     pub fn rests(&mut self, child: bool) -> bool {
-        if self.backlogged.any() || child {
+        if child || self.backlogged.any() {
             return false;
         }
         self.idle = true;
@@ -226,7 +230,8 @@ impl<Q: Queue> Port<Q> {
         Some((packet, slot, meta))
     }
 
-    /// What goes first leaves, in any port whose child has no packets. `None`, and nothing but the
+    /// What goes first leaves, in any port whose child has no packets and that obeys no
+    /// pauses. `None`, and nothing but the
     /// [fresh](Port::try_enqueue_fresh) packet's time has changed, if that is not due or has
     /// expired.
     #[inline]
@@ -237,7 +242,7 @@ impl<Q: Queue> Port<Q> {
         if self.link.as_ref().is_some_and(|link| !link.ready(now)) {
             return None;
         }
-        let ready = self.ready(now);
+        let ready = self.ready::<false>(now);
         let slot = self.first(ready)?;
         let idle_until = self.idle_until(now);
         let packet = self.take(now, slot, ready, 0)?;

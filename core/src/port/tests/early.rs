@@ -10,6 +10,22 @@ fn put_unasked(b: &mut Bench, id: u32) -> Enqueue {
         .enqueue_at(b.now, Slot::UNASKED, packet, &mut b.drops)
 }
 
+/// The first bytes of long messages wait their turn: those of short ones would wait for them.
+#[test]
+fn what_is_unasked_of_long_messages_is_data_as_any_other() {
+    let mut b = Bench::new(PAPERS);
+    b.put(Band::Data, 1);
+    let packet = Bench::packet(2, 1514, 1);
+    let went = b
+        .port
+        .enqueue_at(b.now, Slot::UNASKED_LONG, packet, &mut b.drops);
+    assert_eq!(went, Enqueue::Queued);
+    b.put(Band::Data, 3);
+    put_unasked(&mut b, 4);
+    assert_eq!(order(&mut b), [4, 1, 2, 3]);
+    assert_eq!(b.port.stats(Band::Data).sent_packets, 4);
+}
+
 fn order(b: &mut Bench) -> Vec<u32> {
     let mut ids = Vec::new();
     while let Dequeue::Packet(id, _) = b.get() {
@@ -46,18 +62,18 @@ fn what_is_unasked_goes_after_tokens_and_before_data() {
 #[test]
 fn a_flood_of_it_leaves_half_to_the_other_queue() {
     let mut b = Bench::new(PAPERS);
-    // 0: other data, of which there is always some. 1000: unasked.
+    // 0: other data, of which there is always some. Thousands: unasked, of many flows.
     let mut sent = [0_u32; 2];
     for _ in 0..50 {
         b.put(Band::Data, 0);
     }
-    for _ in 0..1000 {
-        put_unasked(&mut b, 1000);
+    for flow in 1..=1000 {
+        put_unasked(&mut b, 1000 * flow);
         b.put(Band::Data, 0);
         let Dequeue::Packet(id, Band::Data) = b.get() else {
             panic!("nothing leaves");
         };
-        sent[id as usize / 1000] += 1;
+        sent[usize::from(id >= 1000)] += 1;
     }
     // Two thirds of what comes into the other queue is other data.
     assert!((333..=370).contains(&sent[0]), "{sent:?}");
@@ -121,10 +137,12 @@ fn a_message_does_not_overtake_itself() {
     for _ in 0..60 {
         assert!(matches!(b.get(), Dequeue::Packet(..)));
     }
+    // Nor what no token asked for, if it comes now.
+    assert!(!short(&mut b, 1000, Slot::UNASKED));
     assert!(!short(&mut b, 1000, Slot::SHORT));
     assert!(short(&mut b, 2000, Slot::SHORT));
     // Those of the other line, and the one that went early.
-    for _ in 0..32 {
+    for _ in 0..33 {
         assert!(matches!(b.get(), Dequeue::Packet(..)));
     }
     b.put(Band::Data, 0);

@@ -51,16 +51,66 @@ fn an_allowance_ends() {
     assert_eq!(take(&mut told, 5 + HOLDS.0, 3000, 3000), (0, 0));
 }
 
+/// After a silence all are new again, in whatever order they were heard: the first ones to come
+/// back do not get what the others had.
+#[test]
+fn after_a_silence_all_are_new() {
+    let mut all = Allowances::<Std>::new();
+    assert!(all.reserve(3));
+    let tell =
+        |all: &mut Allowances<Std>, now, index| all.promise(Nanos(now), index, 64_000, 50_000);
+    for round in 0..2 {
+        for index in [3, 2, 1, 0] {
+            tell(&mut all, round, index);
+        }
+    }
+    let later = 5 * HOLDS.0;
+    assert_eq!(tell(&mut all, later, 0), 16_000);
+    // An eighth of what is left: 48 000, then 42 048, 36 800.
+    assert_eq!(tell(&mut all, later, 1), 5_952);
+    assert_eq!(tell(&mut all, later, 2), 5_248);
+    assert_eq!(tell(&mut all, later, 3), 4_544);
+}
+
+/// Hosts that begin within some ms of each other, each told twice before the next one comes: the
+/// last one has room for a message of two packets at once, and a quarter when it is told again.
+#[test]
+fn who_begins_soon_after_finds_room() {
+    let mut all = Allowances::<Std>::new();
+    assert!(all.reserve(3));
+    let mut now = 5 * HOLDS.0;
+    let mut tell = |index| {
+        now += 1_000_000;
+        all.promise(Nanos(now), index, 128_000, 60_000)
+    };
+    for index in 0..4 {
+        let first = tell(index);
+        assert!(first >= 3200, "{index}: {first}");
+        assert_eq!(tell(index), 32_000);
+    }
+    // Somebody who has been there for a while has what he can use, as far as there is any.
+    let mut all = Allowances::<Std>::new();
+    assert!(all.reserve(0));
+    let mut told = |ms: u64| all.promise(Nanos(ms * 1_000_000), 0, 128_000, 60_000);
+    assert_eq!(
+        [0, 1, 120, 130].map(&mut told),
+        [32_000, 32_000, 32_000, 59_968]
+    );
+}
+
 #[test]
 fn each_has_an_equal_part_and_all_fit() {
     let mut all = Allowances::<Std>::new();
     assert!(all.reserve(4));
+    // Nobody is young.
+    let later = u64::from(YOUNG + 1) << TICK;
     let tell = |all: &mut Allowances<Std>, now, index| {
-        let told = all.promise(Nanos(now), index, 64_000, 50_000);
+        let told = all.promise(Nanos(later + now), index, 64_000, 50_000);
+        all.all.get_mut(index).unwrap().since = 0;
         (told, all.sum)
     };
     // The first one has a quarter, and then what there is.
-    assert_eq!(tell(&mut all, 0, 0), (16_000, 16_000));
+    assert_eq!(all.promise(Nanos(0), 0, 64_000, 50_000), 16_000);
     assert_eq!(tell(&mut all, 0, 0), (49_984, 49_984));
     // The first one has not been told of the second.
     assert_eq!(tell(&mut all, 0, 1), (1_728, 51_712));
@@ -78,8 +128,7 @@ fn each_has_an_equal_part_and_all_fit() {
     assert_eq!(tell(&mut all, 1, 4).0, 12_800);
     let end = 1 + HOLDS.0 + MORE.0;
     assert_eq!(tell(&mut all, end - 1, 3), (12_800, 64_000));
-    // Two of the others end in each call.
-    assert_eq!(tell(&mut all, end, 3).0, 21_312);
+    // The four others end.
     assert_eq!(tell(&mut all, end, 3), (49_984, 49_984));
     all.end(3);
     assert_eq!((all.sum, all.until(3)), (0, Nanos::ZERO));

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::port::config::TOKEN_WIRE_LEN;
+use crate::transport::rate::{dcqcn, timely, Kind};
 use crate::units::Rate;
 
 /// How messages share the tokens, and where tokens come from.
@@ -14,6 +15,20 @@ pub enum Policy {
     Top,
     /// A grant for each data packet.
     Ren,
+    /// No tokens for what is sent, which is paced by a law of the sender's. What comes may get
+    /// tokens, as under [`Policy::ExpressPass`].
+    Paced(Kind),
+}
+
+impl Policy {
+    /// The law by which senders pace what they send.
+    #[inline]
+    pub const fn law(self) -> Option<Kind> {
+        match self {
+            Self::Paced(kind) => Some(kind),
+            Self::ExpressPass | Self::Top | Self::Ren => None,
+        }
+    }
 }
 
 /// How a message's rate follows the tokens that were lost.
@@ -147,6 +162,10 @@ impl Speed {
 pub struct Resolved {
     /// See [`Config::policy`].
     pub policy: Policy,
+    /// DCQCN, for messages that are paced by it.
+    pub dcqcn: dcqcn::Config,
+    /// TIMELY, for messages that are paced by it.
+    pub timely: timely::Config,
     /// See [`Config::schedule`].
     pub schedule: Schedule,
     /// The speed of links whose own is not known.
@@ -190,6 +209,8 @@ pub struct Resolved {
     pub learns_lengths: bool,
     /// What may be sent without tokens: nothing but under [`Policy::Top`].
     pub unscheduled: Unscheduled,
+    /// The same of what senders pace: what is sent before an answer.
+    pub first_flight: Unscheduled,
     /// Bytes on the wire: what all senders together may send so.
     pub unscheduled_buffer: u32,
     /// See [`Config::max_incoming`].
@@ -228,6 +249,8 @@ impl Resolved {
     /// What an endpoint has before it is started: no message is begun, and none taken.
     pub(crate) const NONE: Self = Self {
         policy: Policy::ExpressPass,
+        dcqcn: dcqcn::Config::DEFAULT,
+        timely: timely::Config::DEFAULT,
         schedule: Schedule::Srpt,
         speed: Speed::NONE,
         is_link_set: false,
@@ -248,6 +271,7 @@ impl Resolved {
         priority: PriorityFunction::ONE,
         learns_lengths: false,
         unscheduled: Unscheduled::Packets(0),
+        first_flight: Unscheduled::Packets(0),
         unscheduled_buffer: 0,
         max_incoming: 0,
         max_outgoing: 0,
@@ -297,12 +321,16 @@ impl Config {
         let policy = match self.policy {
             uapi::POLICY_EXPRESSPASS => Policy::ExpressPass,
             uapi::POLICY_TOP => Policy::Top,
+            uapi::POLICY_DCQCN => Policy::Paced(Kind::Dcqcn),
+            uapi::POLICY_TIMELY => Policy::Paced(Kind::Timely),
             _ => Policy::Ren,
         };
         let top = policy == Policy::Top;
         let code = |value: u32| (value & 63) as u8;
         Some(Resolved {
             policy,
+            dcqcn: self.dcqcn(),
+            timely: self.timely(),
             schedule: match self.schedule {
                 uapi::SCHEDULE_SRPT => Schedule::Srpt,
                 uapi::SCHEDULE_LAS => Schedule::Las,
@@ -347,6 +375,10 @@ impl Config {
                 uapi::UNSCHEDULED_AUTO if top => Unscheduled::Auto,
                 packets => Unscheduled::Packets(if top { packets } else { 0 }),
             },
+            first_flight: match self.unscheduled {
+                uapi::UNSCHEDULED_AUTO => Unscheduled::Auto,
+                packets => Unscheduled::Packets(packets),
+            },
             unscheduled_buffer: self.unscheduled_buffer,
             max_incoming: self.max_incoming,
             max_outgoing: self.max_outgoing,
@@ -369,6 +401,40 @@ impl Config {
                 unscheduled: code(self.dscp_unscheduled),
             },
         })
+    }
+}
+
+impl Config {
+    fn dcqcn(&self) -> dcqcn::Config {
+        dcqcn::Config {
+            g: self.dcqcn_g,
+            alpha_timer: Nanos(self.dcqcn_alpha_timer),
+            timer: Nanos(self.dcqcn_timer),
+            byte_counter: self.dcqcn_byte_counter,
+            recovery_steps: u8::try_from(self.dcqcn_recovery_steps).unwrap_or(u8::MAX),
+            additive: self.dcqcn_additive,
+            hyper: self.dcqcn_hyper,
+            minimum: self.minimum_rate,
+            notify_interval: Nanos(self.cnp_interval),
+            tcd: self.tcd == uapi::TCD_ON,
+            tcd_cut: self.dcqcn_tcd_cut,
+        }
+    }
+
+    fn timely(&self) -> timely::Config {
+        timely::Config {
+            t_low: Nanos(self.timely_low),
+            t_high: Nanos(self.timely_high),
+            min_rtt: Nanos(self.timely_min_rtt),
+            weight: self.timely_weight,
+            beta: self.timely_beta,
+            additive: self.timely_additive,
+            hyper_after: u8::try_from(self.timely_hyper_after).unwrap_or(u8::MAX),
+            hyper_factor: u8::try_from(self.timely_hyper_factor).unwrap_or(u8::MAX),
+            minimum: self.minimum_rate,
+            tcd: self.tcd == uapi::TCD_ON,
+            tcd_beta: self.timely_tcd_beta,
+        }
     }
 }
 

@@ -152,8 +152,8 @@ fn every_option_is_refused_beyond_its_range_and_named() {
 #[test]
 fn refusals_read_well() {
     assert_eq!(
-        refused(with("policy", 3)),
-        "policy: 3 is none of expresspass|top|ren"
+        refused(with("policy", 5)),
+        "policy: 5 is none of expresspass|top|ren|dcqcn|timely"
     );
     assert_eq!(
         refused(with("link", 7)),
@@ -202,6 +202,7 @@ fn ends_of_ranges_are_allowed() {
         let words = option.form.words().iter().map(|(_, value)| *value);
         for value in [min, max].into_iter().chain(words) {
             let mut config = with(option.name, value);
+            config.policy = policy_of(option.name).unwrap_or(config.policy);
             // What must not be beyond this follows it.
             match option.name {
                 "initial-rate" => config.min_rate = config.min_rate.min(value as u32),
@@ -219,11 +220,103 @@ fn ends_of_ranges_are_allowed() {
                 }
                 "timeout" => config.rto = config.rto.min(value),
                 "security" => config.key = value as u32,
+                "timely-low" => config.timely_high = config.timely_high.max(value),
+                "timely-high" => config.timely_low = config.timely_low.min(value),
                 _ => {}
             }
             let resolved = config.validate(None);
             assert!(resolved.is_ok(), "{} {value}: {resolved:?}", option.name);
         }
+    }
+}
+
+/// The policy that an option is for, if it is not for all.
+fn policy_of(name: &str) -> Option<u32> {
+    match name.split('-').next() {
+        Some("dcqcn") => Some(uapi::POLICY_DCQCN),
+        Some("timely" | "tcd" | "minimum") => Some(uapi::POLICY_TIMELY),
+        _ => None,
+    }
+}
+
+/// A value that it does not have at first.
+fn another(option: &Opt) -> u64 {
+    let (min, max) = option.form.ends();
+    let is_usual = Config::DEFAULT.get(option.number) == Some(value(option, min));
+    if is_usual {
+        max
+    } else {
+        min
+    }
+}
+
+#[test]
+fn what_is_given_for_another_policy_is_refused_and_forgotten() {
+    let all = (uapi::POLICY_EXPRESSPASS..=uapi::POLICY_TIMELY).collect::<Vec<_>>();
+    for option in OPTIONS {
+        let Some(own) = policy_of(option.name) else {
+            continue;
+        };
+        let both = matches!(option.name, "tcd" | "minimum-rate");
+        let changed = with(option.name, another(option));
+        for policy in &all {
+            let is_own = *policy == own || both && *policy == uapi::POLICY_DCQCN;
+            let mut config = Config {
+                policy: *policy,
+                ..changed
+            };
+            let said = config.validate(None).map_err(|it| it.to_string());
+            let of = match (both, own) {
+                (true, _) => "dcqcn or timely",
+                (_, uapi::POLICY_DCQCN) => "dcqcn",
+                _ => "timely",
+            };
+            let refused = std::format!("{}: only with policy {of}", option.name);
+            if option.name != "timely-high" {
+                assert_eq!(said.map(drop).err(), (!is_own).then_some(refused));
+            }
+            // Given once more it stays, to be refused; set before it is forgotten.
+            let mut given = Given::default();
+            given.add(option.number);
+            let before = config;
+            config.settle(given);
+            assert_eq!(config, before);
+            config.settle(Given::default());
+            assert_eq!(config == before, is_own, "{} {policy}", option.name);
+        }
+    }
+}
+
+#[test]
+fn laws_have_the_options_of_theirs() {
+    use crate::transport::rate::{dcqcn, timely};
+    let resolved = Config::DEFAULT.validate(None).unwrap();
+    assert_eq!(resolved.dcqcn, dcqcn::Config::DEFAULT);
+    assert_eq!(resolved.timely, timely::Config::DEFAULT);
+    // Each option changes something of one of them; those that both have, of both.
+    for option in OPTIONS {
+        let name = option.name;
+        let of_dcqcn = name.starts_with("dcqcn-") || name == "cnp-interval";
+        let of_timely = name.starts_with("timely-");
+        let of_both = name == "tcd" || name == "minimum-rate";
+        let policy = policy_of(name).unwrap_or(uapi::POLICY_TOP);
+        let config = Config {
+            policy,
+            ..with(name, another(option))
+        };
+        let Ok(changed) = config.validate(None) else {
+            continue;
+        };
+        assert_eq!(
+            changed.dcqcn != resolved.dcqcn,
+            of_dcqcn || of_both,
+            "{name}"
+        );
+        assert_eq!(
+            changed.timely != resolved.timely,
+            of_timely || of_both,
+            "{name}"
+        );
     }
 }
 

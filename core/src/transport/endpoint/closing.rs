@@ -9,6 +9,7 @@ use core::num::NonZeroU32;
 use super::trust::ECHO_KEPT;
 use super::*;
 use crate::transport::host::{Failure, Unreachable};
+use crate::transport::rate::Mark;
 
 /// So many messages without a socket are given up in one call.
 const ORPHANS: u32 = 32;
@@ -26,6 +27,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.signal(index, &Packet::Reset(Reset { cookie, code }), host);
         self.tell_out_failed(now, index, Failure::Reset(ResetCode::Aborted), host);
         self.forget_sealed_out(index);
+        self.end_flow(index);
         self.outs.remove_part(index, |out| out.user)
     }
 
@@ -207,6 +209,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
         }
         self.forget_sealed_out(index);
+        self.end_flow(index);
         if let Some(user) = self.outs.remove_part(index, |out| out.user) {
             host.out_done(id, user, result);
         }
@@ -334,7 +337,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub(super) fn tell_out_opened<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
         let out = self.outs.get(index).filter(|_| host.listens());
         if let Some(out) = out {
-            host.event(&Event::Opened(out.info(now)));
+            host.event(&Event::Opened(self.out_info(now, index, out)));
         }
     }
 
@@ -342,7 +345,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     fn tell_out_delivered<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
         let out = self.outs.get(index).filter(|_| host.listens());
         if let Some(out) = out {
-            host.event(&Event::Delivered(out.info(now)));
+            host.event(&Event::Delivered(self.out_info(now, index, out)));
         }
     }
 
@@ -350,7 +353,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     fn tell_out_failed<H: Host<O, I>>(&self, now: Nanos, index: u32, why: Failure, host: &mut H) {
         let out = self.outs.get(index).filter(|_| host.listens());
         if let Some(out) = out {
-            host.event(&Event::Failed(out.info(now), why));
+            host.event(&Event::Failed(self.out_info(now, index, out), why));
         }
     }
 
@@ -378,6 +381,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
     }
 
+    /// The facts of an outgoing message.
+    pub(super) fn out_info(&self, now: Nanos, index: u32, out: &Out<O>) -> Info {
+        let rate = self.rate_of(index);
+        Info {
+            rate,
+            ..out.info(now)
+        }
+    }
+
     /// The facts of an incoming message.
     pub(super) fn in_info(&self, now: Nanos, message: &In<I>) -> Info {
         let all = self.links.speed(message.link).token_rate.bytes_per_sec();
@@ -386,7 +398,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let rate = (all / 1_000_000_000)
             .saturating_mul(ppb)
             .saturating_add((all % 1_000_000_000).saturating_mul(ppb) / 1_000_000_000);
-        message.info(now, rate)
+        message.info(now, if message.paced { 0 } else { rate })
     }
 }
 
@@ -398,5 +410,7 @@ pub(super) fn final_ack(cookie: Cookie, length: u32, allowance: u16) -> Packet {
         window: length,
         allowance,
         last: true,
+        mark: Mark::None,
+        notify: false,
     })
 }

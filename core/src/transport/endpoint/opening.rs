@@ -238,7 +238,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             // A sealed SYNC may be an old one that somebody sends again.
             message.proven = !half_open && message.fresh;
             message.announce(free);
-            narrow = message.window < message.length.unwrap_or(u32::MAX);
+            let whole = message.length.unwrap_or(u32::MAX);
+            // Nothing else tells a sender that waits for no tokens that it may go on.
+            let waits = free < whole || sync.unscheduled == 0;
+            narrow = message.window < whole || message.paced && message.proven && waits;
         }
         self.count_proven(index);
         self.links.join(link);
@@ -284,7 +287,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let soon = self.config.base_bytes(self.links.speed(link));
         let soon = soon.saturating_mul(SOON);
         let short = message.length.is_none_or(|length| length <= soon);
-        message.window == 0 || short
+        // No token shows the address of one that wants none.
+        message.window == 0 || short || message.paced
     }
 
     /// Makes a message and puts it into the slab, in a function of its own: a message is large, and
@@ -344,7 +348,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// How many bytes of a message may come without tokens: what its sender announces, and would
     /// send by the options here. With REN that is what the link carries in a round trip.
     fn free_bytes(&self, sync: &Sync, from: &Address, link: u32) -> u32 {
-        if sync.ren {
+        if sync.ren || sync.paced {
             let speed = self.links.speed(link);
             return base_payload(self.config.base_bytes(speed), sync.mss.into(), from);
         }
@@ -462,15 +466,21 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             true => message.ranges.contiguous(),
             false => 0,
         };
+        let (mark, notify) = message.take_mark();
         let ack = Ack {
             cookie: message.cookie,
             received: message.acked,
             window: message.told,
             allowance,
             last: false,
+            mark,
+            notify,
         };
         if self.send_back(index, Class::Signal, &Packet::Ack(ack), host) {
             self.stats.count(Counter::AckSent);
+            if notify {
+                self.stats.count(Counter::NotifySent);
+            }
         }
     }
 

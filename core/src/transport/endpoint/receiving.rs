@@ -7,6 +7,7 @@ use crate::transport::config::Policy;
 use crate::transport::host::Failure;
 use crate::transport::incoming::ACK_PACKETS;
 use crate::transport::ledger::Answer;
+use crate::transport::rate;
 use crate::transport::wire::{
     Data, Fin, Mark, Resend, Spans, Token, ACK_LEN, DATA_LEN, FIN_LEN, MAX_LENGTH,
 };
@@ -51,6 +52,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         (message.heard, message.came) = (at.now, at.now);
         message.packets = message.packets.saturating_add(1);
+        let mut notify = false;
+        if message.paced {
+            let interval = self.config.dcqcn.notify_interval;
+            let mark = rate::Mark::from_ecn(ecn);
+            notify = message.marked(at.now, interval, mark);
+            match mark {
+                rate::Mark::None => {}
+                rate::Mark::Undetermined => self.stats.count(Counter::EcnUndetermined),
+                rate::Mark::Congested => self.stats.count(Counter::EcnCongested),
+            }
+        }
         let end = data.offset.saturating_add(data.len);
         if message.length.is_some_and(|length| end > length) {
             self.stats.count(Counter::DataBeyondLength);
@@ -119,7 +131,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(message) = self.ins.get_mut(index) else {
             return;
         };
-        message.gaps.came(at.now, &message.ranges, token);
+        let clock = message.clocked_by(token);
+        message.gaps.came(at.now, &message.ranges, clock);
         let now_contiguous = message.ranges.contiguous();
         let believed = message.is_believed();
         if now_contiguous > contiguous && believed {
@@ -135,7 +148,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             true => 1,
             false => batch,
         };
-        let acknowledge = believed && now_contiguous.saturating_sub(message.acked) >= batch;
+        // What its sender may send unasked to us is in use until it hears that this has come,
+        // however long the rest waits for tokens.
+        let allowed = contiguous < message.announced() && message.announced() <= now_contiguous;
+        let come = now_contiguous.saturating_sub(message.acked);
+        let ends = match message.paced {
+            true => message.ends_segment(now_contiguous) || batch == 1 && come != 0,
+            false => come >= batch,
+        };
+        let acknowledge = believed && (ends || notify || allowed && come != 0);
         let ren = message.ren;
         let spans = message.resend(at.now, self.config.base_rtt);
         if acknowledge {
@@ -371,8 +392,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if message.is_complete() {
             return self.complete(at.now, index, host);
         }
-        let limit = message.limit();
-        message.gaps.all_sent(at.now, limit);
+        // What is under way of one that its sender paces would be sent again: a FIN overtakes it.
+        if !message.paced {
+            let limit = message.limit();
+            message.gaps.all_sent(at.now, limit);
+        }
         self.challenge_again(at.now, index, host);
         self.in_ack(at.now, index, host);
         self.asks_if_unsure(at.now, index, host);

@@ -11,6 +11,7 @@ use crate::transport::endpoint::closing::final_ack;
 use crate::transport::endpoint::sealing::seal_by_sender;
 use crate::transport::host::{Failure, Outgoing, SendError};
 use crate::transport::outgoing::{Nothing, Piece};
+use crate::transport::rate;
 use crate::transport::shares::Shared;
 use crate::transport::wire::{Data, Fin, Mark, Resend, Token, MAX_LENGTH, MAX_MSS, MIN_MSS};
 
@@ -61,11 +62,21 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             mss: mss.clamp(MIN_MSS, MAX_MSS),
             ..*what
         };
+        let law = self.config.policy.law();
+        if law.is_some() && !self.room_for_flow(index, peer) {
+            self.shares.leave(shared);
+            self.peers.tidy(now, peer, &self.key);
+            self.stats.count(Counter::OutNoMemory);
+            return Err((SendError::NoMemory, message));
+        }
         let number = self.next_number();
         let rto = rto(&self.config, self.config.base_rtt);
         self.insert_out(message, cookie, number, peer, to, &what, now, rto);
         if sealed {
             self.is_to_be_sealed(index);
+        }
+        if let Some(kind) = law {
+            self.begin_flow(now, index, kind);
         }
         let mut sync = None;
         if let Some(out) = self.outs.get_mut(index) {
@@ -76,7 +87,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 let speed = self.links.speed(out.link);
                 out.line = base_payload(self.config.base_bytes(speed), out.mss, to);
                 out.burst = out.line;
-            } else {
+            } else if !out.paced {
                 let base = self.config.base_rtt;
                 let most = Nanos(base.0.saturating_mul(UNASKED_TRIPS));
                 let allowance = match self.unasked_until - now <= most {
@@ -104,6 +115,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         self.tell_out_opened(now, index, host);
         self.burst(now, index, BURST, host);
+        self.drive(now, index, BURST, host);
         // Its peer may have taken room for one that sends to us.
         self.prepare();
         Ok(self.out_id(index))
@@ -204,6 +216,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.tell_more(now, index, host);
         }
         self.burst(now, index, BURST, host);
+        self.drive(now, index, BURST, host);
         true
     }
 
@@ -222,6 +235,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             window: 0,
             allowance: u16::try_from(out.written_behind(out.sent)).unwrap_or(u16::MAX),
             last: false,
+            mark: rate::Mark::None,
+            notify: false,
         };
         out.asked_at(now);
         self.stats.count(Counter::AckSent);
@@ -276,6 +291,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                     window: 0,
                     allowance: 0,
                     last: false,
+                    mark: rate::Mark::None,
+                    notify: false,
                 })
             }
             _ => {
@@ -328,7 +345,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// Sends DATA.
-    fn transmit_piece<H: Host<O, I>>(
+    pub(super) fn transmit_piece<H: Host<O, I>>(
         &mut self,
         now: Nanos,
         index: u32,
@@ -345,8 +362,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         // What the receiver allows is data, which ports take as such.
         let unasked = token.is_none() && !out.ren;
-        let unscheduled = unasked && out.allowed == 0;
+        let unscheduled = unasked && out.allowed == 0 && !out.paced;
         let short = !out.ren
+            && !out.paced
             && self.config.unscheduled == Unscheduled::Auto
             && out.is_short(self.config.unscheduled_buffer);
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
@@ -366,9 +384,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             true => Counter::UnscheduledSent,
             false => Counter::DataSent,
         });
-        let class = match unscheduled {
-            true => Class::Unscheduled,
-            false => Class::Data,
+        let class = match (unscheduled, out.paced) {
+            (true, _) => Class::Unscheduled,
+            (false, true) => Class::Paced,
+            (false, false) => Class::Data,
         };
         self.stats.add(Counter::DataSentBytes, piece.len.into());
         out.packets = out.packets.saturating_add(1);
@@ -426,6 +445,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if out.is_over(at.now) {
             return self.stats.count(Counter::TokenUnknown);
         }
+        if out.paced {
+            // It was told that none is wanted.
+            return self.stats.count(Counter::TokenIdle);
+        }
         let first = !out.open;
         out.heard(at.now, true, rto_of(&self.config, out));
         if out.ren && out.link != at.link {
@@ -480,15 +503,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let Some(out) = self.outs.get_mut(index) else {
                 return;
             };
-            if token.grant.is_some() && out.ren && !out.may_send(number != 0) {
+            if token.grant.is_some() && out.ren && !out.may_send(at.now, number != 0) {
                 self.stats.count(Counter::GrantHeld);
                 return;
             }
             match out.next(at.now, most) {
                 Ok(piece) => {
-                    if let Some(tried) = out.stuck(at.now, self.config.rto) {
-                        self.narrow(at.now, index, tried);
-                    }
+                    self.shorten_if_stuck(at.now, index);
                     let Some(out) = self.outs.get_mut(index) else {
                         return;
                     };
@@ -533,10 +554,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             if out.is_over(at.now) {
                 return self.stray(false);
             }
-            let (too_soon, news) = out.name(at.now, resend.spans.as_slice(), self.config.base_rtt);
+            let (spans, base) = (resend.spans.as_slice(), self.config.base_rtt);
+            let flow = match out.paced {
+                true => self.flows.get_mut(index).and_then(Option::as_mut),
+                false => None,
+            };
+            let former = flow.map(|flow| &mut flow.resent);
+            let (too_soon, news) = out.name(at.now, spans, base, former);
             out.heard(at.now, news, rto_of(&self.config, out));
             self.stats.add(Counter::ResendTooSoon, too_soon.into());
             self.tell_unheard(at.now, index, host);
+            self.drive(at.now, index, BURST, host);
         }
     }
 
@@ -603,7 +631,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if ack.last {
             self.stats.count(Counter::AckSent);
             self.signal(index, &final_ack(ack.cookie, ack.received, 0), host);
-            self.out_done(at.now, index, Ok(()), host);
+            return self.out_done(at.now, index, Ok(()), host);
+        }
+        if self.outs.get(index).is_some_and(|out| out.paced) {
+            self.on_ack_paced(at, index, ack, host);
         }
     }
 

@@ -68,6 +68,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.shares.shrink();
         self.orphans.shrink(room, self.shares.room());
         while self.out_sealed.shrink(room) {}
+        while self.flows.shrink(room) {}
+        self.links.shrink_outs(room);
         if self.ahead.is_some() {
             return more;
         }
@@ -81,6 +83,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.coflows.shrink(0);
         let count = self.to_remember();
         more |= self.remembered.shrink(count);
-        more | self.peers.shrink()
+        more |= self.peers.shrink();
+        let room = self.peers.all.room();
+        while self.lately.shrink(room) {}
+        self.links.shrink_peers(room);
+        more
     }
 }

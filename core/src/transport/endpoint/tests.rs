@@ -18,6 +18,7 @@ mod limits;
 mod orphans;
 mod paths;
 mod proofs;
+mod rates;
 mod sealed;
 mod sending;
 mod shrinking;
@@ -210,6 +211,7 @@ fn sync(cookie: u64, length: u32) -> Sync {
         probe: false,
         acked: false,
         ren: false,
+        paced: false,
     }
 }
 

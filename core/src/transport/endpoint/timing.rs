@@ -38,6 +38,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 _ => break,
             }
         }
+        left = left.saturating_sub(self.take_turns(now, left / 2, host));
         for _ in 0..TIMERS {
             match self.out_timers.first() {
                 Some((due, index)) if due <= now && left > 1 => {
@@ -66,6 +67,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             .min(first(&self.out_timers))
             .min(or_never(self.remembered.next()))
             .min(or_never(self.links.next()))
+            .min(or_never(self.links.next_turn()))
             .min(or_never(self.next_shrink()));
         let next = match self.excess_orphan() {
             Some(_) => Nanos::ZERO,
@@ -216,11 +218,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Due::Ask(next) => {
                 self.out_timers.set(index, next);
                 self.ask(now, index, host);
+                self.asked_paced(now, index);
+                if let Some(out) = self.outs.get_mut(index) {
+                    out.repeat_last();
+                }
                 sent = 1;
             }
         }
         let most = most.saturating_sub(sent).min(BURST);
-        sent.saturating_add(self.burst(now, index, most, host))
+        let sent = sent.saturating_add(self.burst(now, index, most, host));
+        sent.saturating_add(self.drive(now, index, most, host))
     }
 }
 

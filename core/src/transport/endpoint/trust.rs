@@ -513,6 +513,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.signal(index, &Packet::Fin(Fin { cookie, length }), host);
         }
         self.offer_ticket(at.now, index, host);
+        self.met(at.now, index, host);
     }
 
     fn on_ticket(&mut self, now: Nanos, from: &Address, ticket: &Challenge) {

@@ -57,7 +57,7 @@ fn what_was_named_goes_first_and_once_in_a_round_trip() {
     }
     // Bytes that were never sent follow in order.
     let named = [span(1000, 2500), span(4000, 9000)];
-    assert_eq!(out.name(Nanos(300), &named, BASE), (0, true));
+    assert_eq!(out.name(Nanos(300), &named, BASE, None), (0, true));
     let pieces: Vec<_> = (0..4).map(|_| out.next(Nanos(300), u32::MAX)).collect();
     let wanted = [
         piece(1000, 1000, true),
@@ -66,13 +66,13 @@ fn what_was_named_goes_first_and_once_in_a_round_trip() {
         piece(5000, 1000, false),
     ];
     assert_eq!(pieces, wanted);
-    assert_eq!(out.name(Nanos(1299), &named, BASE), (2, true));
+    assert_eq!(out.name(Nanos(1299), &named, BASE, None), (2, true));
     // The span is scheduled already: naming it once more is no news.
-    assert_eq!(out.name(Nanos(1299), &named, BASE), (2, false));
+    assert_eq!(out.name(Nanos(1299), &named, BASE, None), (2, false));
     // Of the second span, the part sent in between.
     assert_eq!(out.next(Nanos(1299), u32::MAX), piece(5000, 1000, true));
     assert_eq!(out.next(Nanos(1299), u32::MAX), piece(6000, 1000, false));
-    assert_eq!(out.name(Nanos(1300), &named[..1], BASE), (0, true));
+    assert_eq!(out.name(Nanos(1300), &named[..1], BASE, None), (0, true));
     assert_eq!(out.next(Nanos(1300), u32::MAX), piece(1000, 1000, true));
     // Bytes acknowledged in the meantime have arrived.
     assert!(out.acknowledged(Nanos(200), 2500, 10_000));
@@ -236,17 +236,17 @@ fn shorter_packets_are_tried_when_the_first_missing_bytes_do_not_come() {
         let enough = tried > TRIES && long;
         assert_eq!(stuck, enough.then_some(1000), "{tried}");
         now += Nanos(1100);
-        out.name(now, &[span(0, 2000)], BASE);
+        out.name(now, &[span(0, 2000)], BASE, None);
         out.next(now, u32::MAX).unwrap();
     }
     out.narrowed(now);
     assert_eq!(out.stuck(now, rto), None);
-    out.name(now + Nanos(2000), &[span(0, 2000)], BASE);
+    out.name(now + Nanos(2000), &[span(0, 2000)], BASE, None);
     assert_eq!(out.next(now + Nanos(2000), 526), piece(0, 526, true));
     // Progress forgives.
     for _ in 0..20 {
         now += Nanos(2000);
-        out.name(now, &[span(0, 2000)], BASE);
+        out.name(now, &[span(0, 2000)], BASE, None);
         out.next(now, 526).unwrap();
     }
     assert!(out.stuck(now, rto).is_some());
@@ -290,4 +290,41 @@ fn who_answers_and_takes_nothing_is_given_up_in_the_end() {
     assert!(idle.written(after(1000), 2000, true));
     assert!(!due(&mut idle, after(1000 + STALLED_TIMEOUTS - 1)));
     assert!(due(&mut idle, after(1000 + STALLED_TIMEOUTS)));
+}
+
+#[test]
+fn what_is_paced_is_sent_again_no_sooner_than_a_round_trip_after_the_last_time() {
+    let mut out = out(Some(100_000), 100_000);
+    out.paced = true;
+    let mut former = Ranges::new();
+    let mut now = Nanos(10_000_000);
+    for _ in 0..60 {
+        out.next(now, u32::MAX).unwrap();
+    }
+    // One loss after the other, a quarter of a round trip apart; all are named each time.
+    let quarter = Nanos(BASE.0 / 4);
+    let mut again = [0_u32; 20];
+    for lost in 0..20_u32 {
+        let spans: Vec<_> = (0..=lost)
+            .map(|at| span(at * 2000, at * 2000 + 1000))
+            .collect();
+        // A RESEND names no more than so many.
+        let first = spans.len().saturating_sub(16);
+        out.name(now, &spans[first..], BASE, Some(&mut former));
+        while !out.named.is_empty() {
+            let piece = out.next(now, u32::MAX).unwrap();
+            assert!(piece.again);
+            again[(piece.offset / 2000) as usize] += 1;
+        }
+        now += quarter;
+    }
+    // Each at once, and again after one round trip or two: in four of them, not once a quarter.
+    assert!(
+        again[..12].iter().all(|count| (2..=4).contains(count)),
+        "{again:?}"
+    );
+    assert!(
+        again.iter().all(|count| (1..=4).contains(count)),
+        "{again:?}"
+    );
 }

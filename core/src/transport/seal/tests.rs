@@ -152,6 +152,8 @@ fn the_documented_packet() {
         window: 65_536,
         allowance: 1000,
         last: true,
+        mark: crate::transport::rate::Mark::None,
+        notify: false,
     });
     assert_eq!(parse_sealed(&bytes, bytes.len()), Ok(packet));
     let (rest, label) = bytes.split_last_chunk::<LABEL_LEN>().unwrap();

@@ -167,9 +167,12 @@ fn sync(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Sync, 
         | header::FLAG_PRIORITY
         | header::FLAG_PROBE
         | header::FLAG_ACKED
-        | header::FLAG_REN;
+        | header::FLAG_REN
+        | header::FLAG_PACED;
+    const PACERS: u8 = header::FLAG_REN | header::FLAG_PACED;
     size(total_len == SYNC_LEN)?;
     flags(header, KNOWN)?;
+    ensure(header.flags & PACERS != PACERS, Malformed::Flags)?;
     let has = |bit| header.flags & bit != 0;
     let priority = if has(header::FLAG_PRIORITY) {
         priority(header, MAX_PRIORITY)?;
@@ -207,6 +210,7 @@ fn sync(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Sync, 
         probe: has(header::FLAG_PROBE),
         acked: has(header::FLAG_ACKED),
         ren: has(header::FLAG_REN),
+        paced: has(header::FLAG_PACED),
     })
 }
 
@@ -287,7 +291,17 @@ fn fin(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Fin, Ma
 
 fn ack(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Ack, Malformed> {
     size(total_len == ACK_LEN)?;
-    flags(header, header::FLAG_FINAL)?;
+    flags(
+        header,
+        header::FLAG_FINAL | header::FLAG_NOTIFY | header::ECN_MASK,
+    )?;
+    let notify = header.flags & header::FLAG_NOTIFY != 0;
+    let mark = match (header.flags & header::ECN_MASK, notify) {
+        (0, false) => rate::Mark::None,
+        (1, _) => rate::Mark::Undetermined,
+        (3, _) => rate::Mark::Congested,
+        _ => return Err(Malformed::Flags),
+    };
     priority(header, 0)?;
     let cookie = body.cookie()?;
     let (received, window) = (body.u32()?, body.u32()?);
@@ -299,6 +313,8 @@ fn ack(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Ack, Ma
         window,
         allowance: body.u16()?,
         last: header.flags & header::FLAG_FINAL != 0,
+        mark,
+        notify,
     })
 }
 

@@ -52,6 +52,7 @@ fn a_sync() -> Sync {
         probe: false,
         acked: false,
         ren: false,
+        paced: false,
     }
 }
 
@@ -93,6 +94,8 @@ fn samples() -> [Packet; 8] {
             window: 65_536,
             allowance: 1000,
             last: true,
+            mark: rate::Mark::None,
+            notify: false,
         }),
         Packet::Reset(Reset {
             cookie: COOKIE,
@@ -180,6 +183,13 @@ fn every_flag_and_mark_has_its_bit() {
         0b0100_0000
     );
     assert_eq!(flags(Packet::Sync(Sync { ren: true, ..sync })), 0b1000_0000);
+    assert_eq!(
+        flags(Packet::Sync(Sync {
+            paced: true,
+            ..sync
+        })),
+        0b0001_0000
+    );
     for (mark, bits) in [(Mark::Under, 0), (Mark::Full, 1), (Mark::Over, 2)] {
         let token = Packet::Token(Token {
             cookie: COOKIE,
@@ -267,12 +277,12 @@ fn wrong_headers_are_refused() {
 #[test]
 fn unknown_flags_are_refused() {
     let known = [
-        0b1100_1110,
+        0b1101_1110,
         0b0011_1000,
         0b1000_1011,
         0,
         0,
-        0b0100_0000,
+        0b0100_0101,
         0,
         0b0001_0000,
     ];
@@ -287,6 +297,36 @@ fn unknown_flags_are_refused() {
     wrong(TOKEN, 2, &[0x10], Malformed::Flags);
     wrong(TOKEN, 2, &[0x20], Malformed::Flags);
     wrong(TOKEN, 2, &[0x38], Malformed::Flags);
+    // Two that clock a message; no mark that there is; a notification of none.
+    wrong(SYNC, 2, &[0x90], Malformed::Flags);
+    for bits in [2, 4, 6] {
+        wrong(ACK, 2, &[bits], Malformed::Flags);
+    }
+}
+
+#[test]
+fn marks_are_the_fields_bits() {
+    use rate::Mark::{Congested, None, Undetermined};
+    for (ecn, mark) in [(0, None), (2, None), (1, Undetermined), (3, Congested)] {
+        assert_eq!(rate::Mark::from_ecn(ecn), mark);
+        // Nothing but the two bits counts.
+        assert_eq!(rate::Mark::from_ecn(ecn | 0xfc), mark);
+        assert_eq!(mark.ecn(), if mark == None { 0 } else { ecn });
+        for notify in [false, true] {
+            let ack = Ack {
+                cookie: COOKIE,
+                received: 1,
+                window: 2,
+                allowance: 3,
+                last: false,
+                mark,
+                notify: notify && mark != None,
+            };
+            let mut bytes = [0; MAX_HEADER];
+            let len = Packet::Ack(ack).write(&mut bytes);
+            assert_eq!(parse(&bytes, len), Ok(Packet::Ack(ack)));
+        }
+    }
 }
 
 #[test]
@@ -470,6 +510,7 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                 probe,
                 acked,
                 ren,
+                paced: false,
             })
         },
     );
@@ -533,6 +574,8 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                     window,
                     allowance: 0,
                     last,
+                    mark: rate::Mark::None,
+                    notify: false,
                 })
             }
         ),
@@ -595,6 +638,8 @@ fn source_ports_are_evenly_used_and_those_of_the_header_that_was_written() {
             window: 1,
             allowance: 0,
             last: true,
+            mark: rate::Mark::None,
+            notify: false,
         });
         let len = ack.write(&mut header);
         assert_eq!(source_port(&header[..len]), port);

@@ -45,6 +45,7 @@ pub(super) fn sync(cookie: u64, length: u32) -> Sync {
         probe: false,
         acked: false,
         ren: false,
+        paced: false,
     }
 }
 

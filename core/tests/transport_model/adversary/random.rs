@@ -22,7 +22,8 @@ struct Random {
     addresses: u64,
     /// Its messages have this length.
     length: u32,
-    ren: bool,
+    /// 0: by grants; 1: its sender paces it.
+    clocked: u64,
     priority: Option<u8>,
     /// How many tokens of each 256 it answers.
     answers: u8,
@@ -44,7 +45,7 @@ impl Random {
             cookies: powers(below(20)),
             addresses: powers(below(14)),
             length: powers(below(24)) as u32,
-            ren: below(3) == 0,
+            clocked: below(4),
             priority: (below(2) == 0).then(|| below(8) as u8),
             answers: below(256) as u8,
             kept: Vec::new(),
@@ -73,7 +74,8 @@ impl Random {
                     0
                 };
                 Packet::Sync(Sync {
-                    ren: self.ren,
+                    ren: self.clocked == 0,
+                    paced: self.clocked == 1,
                     priority: self.priority,
                     unscheduled,
                     probe: forge.below(8) == 0,
@@ -111,6 +113,8 @@ impl Random {
                 window: forge.below(u64::from(MAX_LENGTH)) as u32,
                 allowance: forge.below(1 << 16) as u16,
                 last: false,
+                mark: turnstile_core::transport::rate::Mark::Congested,
+                notify: forge.below(2) == 0,
             }),
             6 => Packet::Ack(Ack {
                 cookie,
@@ -118,6 +122,8 @@ impl Random {
                 window: self.length,
                 allowance: 0,
                 last: true,
+                mark: turnstile_core::transport::rate::Mark::None,
+                notify: false,
             }),
             7 => Packet::Challenge(Challenge {
                 cookie,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The attackers' table in `docs/security.md`, as these attacks come out today.
 
-use turnstile_core::header::FLAG_UNSCHEDULED;
+use turnstile_core::header::{FLAG_UNASKED, FLAG_UNSCHEDULED};
 use turnstile_core::transport::uapi;
 use turnstile_core::transport::wire::*;
 
@@ -51,6 +51,24 @@ fn one_with_data(forge: &mut Forge<'_>, _: &[Flying], turn: u64) {
         };
         forge.send(GHOSTS, 0, Packet::Sync(opening));
         forge.send(GHOSTS, 0, Packet::Data(data(7, 0, 1)));
+    }
+}
+
+/// The same of one that its sender paces: of that nothing need be asked for.
+fn one_paced_with_data(forge: &mut Forge<'_>, _: &[Flying], turn: u64) {
+    let opening = Sync {
+        paced: true,
+        ..sync(7, 1_000_000)
+    };
+    match turn {
+        0 => forge.send(GHOSTS, 0, Packet::Sync(opening)),
+        _ => {
+            let part = Data {
+                flags: FLAG_UNASKED,
+                ..data(7, turn as u32 % 600 * 1450, 1450)
+            };
+            forge.send(GHOSTS, 0, Packet::Data(part));
+        }
     }
 }
 
@@ -121,6 +139,14 @@ const ROWS: &[Row] = &[
         span: 20_000_000_000,
         unscheduled: 0,
         policy: uapi::POLICY_REN,
+    },
+    Row {
+        what: "one forged SYNC that says that its sender paces it, and data without end, 1 s",
+        before: "nothing: there were none",
+        turn: one_paced_with_data,
+        span: 1_000_000_000,
+        unscheduled: 0,
+        policy: uapi::POLICY_TOP,
     },
     Row {
         what: "600 000 SYNCs of one cookie in a second, from 60 000 addresses",

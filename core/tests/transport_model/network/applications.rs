@@ -238,6 +238,24 @@ impl Network {
             .change(&config, &resolved, Nanos(self.now), &mut Drop);
     }
 
+    /// The next switch pauses what a port sends, or ends that.
+    pub(crate) fn pause(&mut self, node: usize, paused: bool) {
+        let hold = match paused {
+            true => Hold::Until(Nanos::MAX),
+            false => Hold::Open,
+        };
+        let now = Nanos(self.now);
+        self.nodes[node].port.hold((now, now), hold);
+        self.kick(node);
+    }
+
+    /// A host's transport is configured anew.
+    pub(crate) fn configure(&mut self, host: usize, config: &Resolved) {
+        self.with(host, |endpoint, io, now, _| {
+            endpoint.configure(Nanos(now), config, io)
+        });
+    }
+
     /// A link loses so many packets from now on, parts per million.
     pub(crate) fn set_loss(&mut self, node: usize, loss: u64) {
         self.nodes[node].link.loss = loss;

@@ -166,15 +166,53 @@ fn child_place<T: Qdisc>(minor: u16, extack: &mut Extack) -> Result<usize> {
 /// As for [`private`]; RTNL must be held.
 pub(super) unsafe fn listen<T: Qdisc>(sch: *mut bindings::Qdisc, listener: T::Listener) -> Result {
     let area = private::<T>(sch);
-    // SAFETY: before the qdisc is live nobody else reads `tap`. The device outlives the qdisc,
-    // which stops the tap.
+    // SAFETY: only who holds RTNL changes `tap`, and the packet path is stopped meanwhile. The
+    // device outlives the qdisc, which stops the tap.
     unsafe {
-        if (*area).live || (*area).tap.is_some() {
+        if (*area).tap.is_some() {
             return Err(EBUSY);
         }
-        (*area).tap = Some(Tap::start((*area).dev, listener)?);
+        let tap = Tap::start((*area).dev, sch, listener)?;
+        set_tap::<T>(sch, Some(tap));
     }
     Ok(())
+}
+
+/// Nobody hears what the device receives any longer, if anybody did.
+///
+/// # Safety
+///
+/// As for [`listen`].
+pub(super) unsafe fn listen_no_more<T: Qdisc>(sch: *mut bindings::Qdisc) {
+    // SAFETY: promised by the caller. A tap is stopped once, as it is not there any more.
+    unsafe {
+        if let Some(tap) = set_tap::<T>(sch, None) {
+            tap.stop();
+        }
+    }
+}
+
+/// Exchanges the tap while no packet comes or goes.
+///
+/// # Safety
+///
+/// As for [`listen`].
+unsafe fn set_tap<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+    tap: Option<Tap<T::Listener>>,
+) -> Option<Tap<T::Listener>> {
+    let area = private::<T>(sch);
+    // SAFETY: promised by the caller. `live` changes under RTNL only; before a qdisc is live there
+    // is no packet path.
+    unsafe {
+        if !(*area).live {
+            return core::mem::replace(&mut (*area).tap, tap);
+        }
+        bindings::knet_tree_lock(sch);
+        let before = core::mem::replace(&mut (*area).tap, tap);
+        bindings::knet_tree_unlock(sch);
+        before
+    }
 }
 
 /// What others have told of what came in by the device, if the qdisc is told.
@@ -217,8 +255,30 @@ pub(super) unsafe fn with_listener<T: Qdisc, R>(
     sch: *mut bindings::Qdisc,
     work: impl FnOnce(&mut T::Listener) -> R,
 ) -> Option<R> {
-    // SAFETY: promised by the caller. `tap` does not change while the qdisc is live.
+    // SAFETY: promised by the caller. `tap` changes under RTNL and, while the qdisc is live, the
+    // root lock.
     unsafe { (*private::<T>(sch)).tap.as_ref().map(|tap| tap.with(work)) }
+}
+
+/// Works on the listener of the qdisc of this kind that sends by the device which the packet came
+/// in by: [`Tap::find`].
+///
+/// # Safety
+///
+/// As for [`private`]; the qdisc must be valid, and nobody on this processor may be working on a
+/// listener of its kind already.
+#[inline]
+pub(super) unsafe fn with_listener_of<T: Qdisc, R>(
+    sch: *mut bindings::Qdisc,
+    skb: &Skb,
+    work: impl FnMut(&mut T::Listener) -> Option<(R, bool)>,
+) -> Option<R> {
+    match skb.came_in_by() {
+        0 => None,
+        // SAFETY: promised by the caller. A qdisc's device outlives it, and `sch` is of the kind
+        // that `T` implements, whose listeners are of that type.
+        ifindex => unsafe { Tap::find(sch, ifindex, work) },
+    }
 }
 
 /// Takes dropped packets off this qdisc's counters.

@@ -5,7 +5,7 @@
 use super::{
     adapter::{
         child, count_at_parents, dequeue_slow, enqueue_slow, give_away, has_parent, is_on_device,
-        this, told, with_listener,
+        this, told, with_listener, with_listener_of,
     },
     add, counters, sub, Classified, Context, DropReason, Qdisc,
 };
@@ -151,6 +151,20 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
         unsafe { with_listener::<T, R>(self.context.sch.as_ptr(), work) }
     }
 
+    /// Works on the listener of the qdisc of this kind, in this namespace, that sends by the device
+    /// which the packet came in by. `work` says what it has come to, and whether that qdisc has
+    /// packets to give that it had not before; or nothing, and then on another one that sends by
+    /// the device, if there is one. `None`: there is no such listener, or the packet did not come
+    /// in.
+    pub fn listener_of<R>(
+        &mut self,
+        skb: &Skb,
+        work: impl FnMut(&mut T::Listener) -> Option<(R, bool)>,
+    ) -> Option<R> {
+        // SAFETY: as for `Enqueuing::listener`: of any of the kind's listeners.
+        unsafe { with_listener_of::<T, R>(self.context.sch.as_ptr(), skb, work) }
+    }
+
     /// How much others have told of what came in by the qdisc's device. `take` says how much of it
     /// is done with.
     pub fn told(&mut self, take: impl FnOnce(&mut T, u32) -> u32) {
@@ -184,6 +198,21 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
         }
         // SAFETY: the qdisc's device outlives it, and the packet is on it.
         unsafe { skb.split() }
+    }
+
+    /// Cuts a GSO super-packet into shorter ones of `segments` wire packets each, the last one of
+    /// what is left. What can be cut, [`Skb::segment_len`] says.
+    ///
+    /// # Errors
+    ///
+    /// A packet that cannot be cut, or is none of the qdisc's device, comes back as it was. It may
+    /// be split all the same.
+    pub fn cut(&mut self, skb: Skb, segments: u32) -> Result<SkbQueue, Skb> {
+        if !self.is_on_device(&skb) {
+            return Err(skb);
+        }
+        // SAFETY: the qdisc's device outlives it, and the packet is on it.
+        unsafe { skb.cut(segments) }
     }
 
     /// Runs the qdisc's filters over the packet. One of another device is to be dropped.
@@ -360,13 +389,13 @@ impl EnqueueReport<'_> {
 pub struct Dequeuing<'a, T: Qdisc> {
     pub(super) context: Context<'a, T>,
     pub(super) peeking: bool,
-    pub(super) report: DequeueReport<'a>,
+    pub(super) report: DequeueReport<'a, T>,
 }
 
 impl<'a, T: Qdisc> Dequeuing<'a, T> {
     /// The qdisc, and where to report packets that are dropped instead of sent.
     #[inline]
-    pub fn qdisc(&mut self) -> (&mut T, &mut DequeueReport<'a>) {
+    pub fn qdisc(&mut self) -> (&mut T, &mut DequeueReport<'a, T>) {
         // SAFETY: as for `Enqueuing::qdisc`.
         (unsafe { this(self.context.sch.as_ptr()) }, &mut self.report)
     }
@@ -390,6 +419,26 @@ impl<'a, T: Qdisc> Dequeuing<'a, T> {
         unsafe { with_listener::<T, R>(self.context.sch.as_ptr(), work) }
     }
 
+    /// Makes a packet that was never queued: this Ethernet frame, with the device's own address as
+    /// its source. It is to be given away now, and is in no counter then. `None`: there is no
+    /// memory, the frame is none, or a parent but looks.
+    pub fn originate(&mut self, frame: &[u8]) -> Option<Skb> {
+        let len = u32::try_from(frame.len()).ok()?;
+        if self.peeking {
+            return None;
+        }
+        // SAFETY: the qdisc is live and its root lock held; its device outlives it. The frame has
+        // as many bytes. What C gives is ours, on no list.
+        unsafe {
+            let dev = (*self.context.private()).dev;
+            let skb = NonNull::new(bindings::knet_skb_frame(dev, frame.as_ptr(), len))?;
+            // To the qdisc layer it is a packet of no length, which is taken off again when it
+            // leaves.
+            counters::enqueued(self.context.sch.as_ptr(), 1, 0);
+            Some(Skb::from_raw(skb))
+        }
+    }
+
     /// Takes the packet that the child in this place would send next.
     #[inline]
     pub fn take(&mut self, place: usize) -> Option<Skb> {
@@ -405,13 +454,24 @@ impl<'a, T: Qdisc> Dequeuing<'a, T> {
 }
 
 /// Where packets are reported that are dropped instead of sent.
-pub struct DequeueReport<'a> {
+pub struct DequeueReport<'a, T: Qdisc> {
     pub(super) sch: NonNull<bindings::Qdisc>,
     pub(super) lost: (u32, u32),
-    pub(super) _lock: PhantomData<&'a ()>,
+    pub(super) _lock: PhantomData<&'a T>,
 }
 
-impl DequeueReport<'_> {
+impl<T: Qdisc> DequeueReport<'_, T> {
+    /// As [`Enqueuing::listener_of`], for a packet that leaves or is dropped.
+    pub fn listener_of<R>(
+        &mut self,
+        skb: &Skb,
+        work: impl FnMut(&mut T::Listener) -> Option<(R, bool)>,
+    ) -> Option<R> {
+        // SAFETY: knet makes this for a live qdisc of the kind that `T` implements, under its root
+        // lock. `work` cannot work on another listener: whoever lends one is borrowed.
+        unsafe { with_listener_of::<T, R>(self.sch.as_ptr(), skb, work) }
+    }
+
     /// A packet that was in a queue is dropped.
     pub fn drop_queued(&mut self, skb: Skb, reason: DropReason) {
         self.lost = add(self.lost, skb.packet_len());

@@ -46,8 +46,11 @@ impl<T: Table> Options<T> {
                 return Err(wrong("given twice".to_owned()));
             }
             let row = entry.rows[0];
-            if row.form == Form::Flag {
-                options.set(row.number, Value::U32(on.into()));
+            if let Form::Flag(others) = row.form {
+                let other = others.iter().filter(|_| on);
+                let other = other.filter_map(|(word, value)| words.next_if_eq(word).map(|_| value));
+                let value = other.copied().next().unwrap_or(on.into());
+                options.set(row.number, fitting(row, value));
             } else if entry.members().is_some() {
                 options.group(entry, &mut words).map_err(wrong)?;
             } else {
@@ -80,7 +83,7 @@ impl<T: Table> Options<T> {
             if self.given(row).is_some() {
                 return Err(format!("{name}: given twice"));
             }
-            let form = help::without_words(row.form);
+            let form = entry.form_within(row);
             let text = words
                 .next()
                 .ok_or_else(|| format!("{name}: needs a value: {}", help::value(form)))?;
@@ -105,7 +108,7 @@ fn find<'a>(entries: &'a [Entry], word: &str) -> Option<(&'a Entry, bool)> {
     entries.iter().find_map(|entry| {
         if word == entry.name {
             Some((entry, true))
-        } else if entry.rows[0].form == Form::Flag && word.strip_prefix("no-") == Some(entry.name) {
+        } else if entry.is_flag() && word.strip_prefix("no-") == Some(entry.name) {
             Some((entry, false))
         } else {
             None
@@ -151,7 +154,7 @@ fn read(row: &Opt, form: Form, text: &str) -> Result<(u16, Value), String> {
             return Ok((row.rate.unwrap_or(row.number), Value::U64(rate)));
         }
         Form::Number(range, _) | Form::Part(range, _) => measure(form, range, text)?,
-        Form::Flag => 0,
+        Form::Flag(_) => 0,
     };
     Ok((row.number, fitting(row, value)))
 }
@@ -195,6 +198,8 @@ fn measure(form: Form, range: Range, text: &str) -> Result<u64, String> {
         Unit::Time => (units::parse_time(text), "a time (s, ms, us, ns)"),
         Unit::Size | Unit::Bytes => (units::parse_size(text), "a size (b, kb, mb, gb)"),
         Unit::Code => return dscp::code(text).map(u64::from),
+        Unit::Priorities => (units::parse_priorities(text), "a list of priorities (3,4)"),
+        Unit::Ratio => (units::parse_ratio(text), "a ratio (1/4, 0.25, 2)"),
     };
     match number {
         Some(number) if range.contains(number) => Ok(number),

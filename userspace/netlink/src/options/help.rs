@@ -15,7 +15,7 @@ impl<T: Table> Options<T> {
                 allowed if allowed.is_empty() => allowed,
                 allowed => format!("{allowed}; "),
             };
-            text += &format!("  {}\n", entry.synopsis());
+            text += &format!("  {}\n", wrap(&entry.synopsis(), 94).join("\n      "));
             let about = format!(
                 "{} ({allowed}default: {})",
                 entry.about(),
@@ -53,8 +53,11 @@ impl<T: Table> Options<T> {
         let numbers = [Some(row.number), row.rate].into_iter().flatten();
         let value = numbers.filter_map(|number| T::DEFAULT.get(number)).next();
         match (row.form, value) {
-            (Form::Flag, Some(Value::U32(0))) => format!("no-{}", entry.name),
-            (Form::Flag, _) => entry.name.to_owned(),
+            (Form::Flag(_), Some(Value::U32(0))) => format!("no-{}", entry.name),
+            (Form::Flag(_), Some(Value::U32(1))) => entry.name.to_owned(),
+            (Form::Flag(_), Some(value)) => {
+                format!("{} {}", entry.name, print::typed(row.form, &value))
+            }
             (form, Some(value)) => print::typed(form, &value),
             (_, None) => String::new(),
         }
@@ -66,7 +69,7 @@ pub(super) fn starts(entries: &[Entry]) -> Vec<String> {
     let mut names = Vec::new();
     for entry in entries {
         names.push(entry.name.to_owned());
-        if entry.rows[0].form == Form::Flag {
+        if entry.is_flag() {
             names.push(format!("no-{}", entry.name));
         }
     }
@@ -76,21 +79,25 @@ pub(super) fn starts(entries: &[Entry]) -> Vec<String> {
 impl Entry {
     /// As in a synopsis: `[ link RATE|auto ]`.
     pub fn synopsis(&self) -> String {
-        match self.value() {
-            value if value.is_empty() => format!("[ {0} | no-{0} ]", self.name),
-            value => format!("[ {} {value} ]", self.name),
+        let name = self.name;
+        match self.rows[0].form {
+            Form::Flag(others) => {
+                let others = others.iter().map(|(other, _)| format!("{name} {other} | "));
+                format!("[ {name} | {}no-{name} ]", others.collect::<String>())
+            }
+            _ => format!("[ {name} {} ]", self.value()),
         }
     }
 
-    /// What follows the word: `RATE|auto`, `{ period TIME | off }`; empty: nothing, and `no-`
-    /// before the word gives the opposite.
+    /// What follows the word: `RATE|auto`, `{ period TIME | off }`; empty: nothing need follow, and
+    /// `no-` before the word gives the opposite.
     pub fn value(&self) -> String {
         let Some(members) = self.members() else {
             return value(self.rows[0].form);
         };
         let mut parts = String::new();
         for (name, row) in members {
-            parts += &format!("{name} {} ", value(without_words(row.form)));
+            parts += &format!("{name} {} ", value(self.form_within(row)));
         }
         let off = self
             .off()
@@ -118,7 +125,7 @@ impl Entry {
             return allowed(self.rows[0].form);
         };
         let each: Vec<_> = members
-            .map(|(name, row)| format!("{name} {}", allowed(without_words(row.form))))
+            .map(|(name, row)| format!("{name} {}", allowed(self.form_within(row))))
             .collect();
         each.join("; ")
     }
@@ -149,7 +156,7 @@ impl Entry {
 /// What stands for a value.
 pub(super) fn value(form: Form) -> String {
     let mut text = match form {
-        Form::Flag => String::new(),
+        Form::Flag(_) => return String::new(),
         Form::Choice(_) => form.to_string(),
         Form::Map => "MAP|default|none".to_owned(),
         Form::Part(..) => "PERCENT|RATE".to_owned(),
@@ -161,6 +168,8 @@ pub(super) fn value(form: Form) -> String {
             Unit::Time => "TIME",
             Unit::Size | Unit::Bytes => "BYTES",
             Unit::Code => "DSCP",
+            Unit::Priorities => "LIST",
+            Unit::Ratio => "RATIO",
         }
         .to_owned(),
     };
@@ -172,7 +181,7 @@ pub(super) fn value(form: Form) -> String {
 
 fn allowed(form: Form) -> String {
     match form {
-        Form::Flag | Form::Choice(_) | Form::Map => String::new(),
+        Form::Flag(_) | Form::Choice(_) | Form::Map => String::new(),
         Form::Number(range, _) if range.unit == Unit::Code => {
             format!("{form}, CS0..CS7, AF11..AF43, EF or LE")
         }
@@ -181,11 +190,11 @@ fn allowed(form: Form) -> String {
     }
 }
 
-/// As within a group, whose word for off stands before its members.
-pub(super) fn without_words(form: Form) -> Form {
+/// As within a group, whose word for off, the first one, stands before its members.
+pub(super) fn without_off(form: Form) -> Form {
     match form {
-        Form::Number(range, _) => Form::Number(range, &[]),
-        Form::Part(range, _) => Form::Part(range, &[]),
+        Form::Number(range, [_, words @ ..]) => Form::Number(range, words),
+        Form::Part(range, [_, words @ ..]) => Form::Part(range, words),
         form => form,
     }
 }

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-use turnstile_core::options::{Opt, Table, Value};
+use turnstile_core::options::{Form, Opt, Table, Value};
 
 pub mod dscp;
 pub mod grammar;
@@ -107,10 +107,23 @@ impl Entry {
         entries
     }
 
+    /// Whether it is a word that says it all, and may have `no-` before it.
+    fn is_flag(&self) -> bool {
+        matches!(self.rows[0].form, Form::Flag(_))
+    }
+
     /// The rows with their words, if it is a group.
     fn members(&self) -> Option<impl Iterator<Item = (&'static str, &'static Opt)> + '_> {
         let is_group = self.rows.iter().any(|row| row.name != self.name);
         is_group.then(|| self.rows.iter().map(|row| (member(row), *row)))
+    }
+
+    /// What a member of the group may be: the first one's word for off stands before all members.
+    fn form_within(&self, row: &Opt) -> Form {
+        match row.number == self.rows[0].number {
+            true => help::without_off(row.form),
+            false => row.form,
+        }
     }
 
     /// The word that turns a group off, and its value.

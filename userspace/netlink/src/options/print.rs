@@ -74,7 +74,9 @@ pub fn print_options<T: Table>(options: &Options<T>, to: &mut dyn Printer) {
         let given: Vec<_> = members
             .filter_map(|(name, row)| Some((name, row.form, options.given(row)?.1)))
             .collect();
-        let off = given.iter().find_map(|(_, form, value)| word(*form, value));
+        let first = options.given(entry.rows[0]);
+        let off = first.and_then(|(_, value)| word(entry.rows[0].form, &value));
+        let off = off.filter(|off| entry.off().is_some_and(|(word, _)| word == *off));
         let name = entry.name;
         match off {
             Some(off) => to.string(name, off, format_args!("{name} {off} ")),
@@ -102,7 +104,7 @@ fn show(name: &str, form: Form, value: &Value, to: &mut dyn Printer) {
     let number = value.number().unwrap_or(0);
     let share = || units::share(u32::try_from(number).unwrap_or(u32::MAX));
     match (form, value) {
-        (Form::Flag, _) => {
+        (Form::Flag(_), _) if word(form, value).is_none() => {
             let no = if number == 0 { "no-" } else { "" };
             to.boolean(name, number != 0, format_args!("{no}{name} "));
         }
@@ -130,7 +132,16 @@ fn show(name: &str, form: Form, value: &Value, to: &mut dyn Printer) {
         (Form::Number(range, _), _) if range.unit == Unit::Share => {
             to.number(name, &share(), format_args!("{text}"));
         }
-        (Form::Number(..), _) => to.number(name, &number, format_args!("{text}")),
+        (Form::Number(range, _), _) if range.unit == Unit::Ratio => {
+            let ratio = units::ratio(number);
+            to.number(name, &ratio, format_args!("{text}"));
+        }
+        (Form::Number(range, _), _) if range.unit == Unit::Priorities => {
+            to.string(name, &typed, format_args!("{text}"));
+        }
+        (Form::Flag(_) | Form::Number(..), _) => {
+            to.number(name, &number, format_args!("{text}"));
+        }
     }
 }
 
@@ -167,7 +178,7 @@ pub(super) fn typed(form: Form, value: &Value) -> String {
             Unit::Bytes => number.to_string(),
             unit => unit.show(number).to_string(),
         },
-        Form::Flag | Form::Map => number.to_string(),
+        Form::Flag(_) | Form::Map => number.to_string(),
     }
 }
 

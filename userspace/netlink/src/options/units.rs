@@ -11,6 +11,7 @@
 use std::fmt::Write;
 
 use turnstile_core::options::Unit;
+use turnstile_core::pfc::PRIORITIES;
 
 /// The units of a rate, in bit/s.
 const RATE_UNITS: &[(&str, u64)] = &[
@@ -169,6 +170,42 @@ pub fn parse_size(text: &str) -> Option<u64> {
 /// that or more.
 pub fn parse_percent(text: &str) -> Option<u64> {
     read(text, &[("%", 10_000_000)], 1)
+}
+
+/// Reads a list of priorities, `3,4`, as a bit for each. `None`: not such a list. `u64::MAX`: one
+/// of them is none.
+pub fn parse_priorities(text: &str) -> Option<u64> {
+    let mut mask = 0_u64;
+    for part in text.split(',') {
+        if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        mask |= match part.parse::<u32>() {
+            Ok(priority) if priority < PRIORITIES.into() => 1 << priority,
+            _ => return Some(u64::MAX),
+        };
+    }
+    Some(mask)
+}
+
+/// Reads a ratio, `1/4` or `0.25`, in 1/256, rounded down. `None`: not a ratio. `u64::MAX`: that
+/// or more.
+pub fn parse_ratio(text: &str) -> Option<u64> {
+    let Some((above, below)) = text.split_once('/') else {
+        return read(text, &[("", 256)], 1);
+    };
+    let whole = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => text.parse::<u128>().ok(),
+        false => None,
+    };
+    let (above, below) = (whole(above)?, whole(below)?);
+    let ratio = above.checked_mul(256)?.checked_div(below)?;
+    Some(u64::try_from(ratio).unwrap_or(u64::MAX))
+}
+
+/// 1/256 as a decimal: `0.25`.
+pub fn ratio(value: u64) -> String {
+    fraction(u128::from(value) * 390_625, 100_000_000)
 }
 
 /// `value` as a decimal in the largest of `units` (ascending, powers of ten) that is not above it.

@@ -87,7 +87,7 @@ statistics! {
         filter_drops: FILTER_DROPS, "filter-drops", Count;
         /// Packets whose filter named a class that the port does not have.
         filter_misses: FILTER_MISSES, "filter-misses", Count;
-        /// GSO super-packets split into wire packets.
+        /// GSO super-packets split, into wire packets or into pieces.
         gso_splits: GSO_SPLITS, "gso-splits", Count;
         /// GSO super-packets dropped because they could not be split.
         gso_drops: GSO_DROPS, "gso-drops", Count;
@@ -102,6 +102,16 @@ statistics! {
         slack_forfeited: SLACK_FORFEITED, "slack-forfeited", Time;
         /// Signals beyond their share of the link, which went to the data class and count there.
         signal_excess: SIGNAL_EXCESS, "signal-excess", Count;
+        /// ns: how long TCD's marker takes a port for undetermined after a pause, as in force; 0:
+        /// there is no such marker, it takes no notice of pauses, or what auto comes to while the
+        /// link is unresolved.
+        tcd_max_on: TCD_MAX_ON, "tcd-max-on", TimeOrOff;
+        /// Pieces that GSO super-packets were cut into where that was not into wire packets.
+        gso_pieces: GSO_PIECES, "gso-pieces", Count;
+        /// Bytes on the wire, as in force: GSO super-packets of data that are no longer stay whole,
+        /// and pieces of others are no longer. 0: all are split into wire packets; 4294967295: none
+        /// is.
+        gso_whole: GSO_WHOLE, "gso-whole", Count;
     }
 }
 
@@ -171,6 +181,88 @@ statistics! {
 }
 
 statistics! {
+    /// Statistics of a class's TCD marker.
+    TcdStats from band_stat {
+        /// TCD's state now: 0 not congested, 1 congested, 2 undetermined.
+        state: TCD_STATE, "tcd-state", Count;
+        /// Packets that may be marked, and passed TCD's marker.
+        seen: TCD_SEEN, "tcd-seen", Count;
+        /// Of these, packets that left while the port was not congested.
+        unmarked: TCD_UNMARKED, "tcd-unmarked", Count;
+        /// Packets that were marked CE.
+        ce: TCD_CE, "tcd-ce", Count;
+        /// Packets that were marked UE.
+        ue: TCD_UE, "tcd-ue", Count;
+        /// Packets that came with the mark that they would have got, or with CE.
+        kept: TCD_KEPT, "tcd-kept", Count;
+        /// How often the port became congested.
+        congestions: TCD_CONGESTIONS, "tcd-congestions", Count;
+        /// How often the port became undetermined.
+        pauses: TCD_PAUSES, "tcd-pauses", Count;
+        /// ns: how long the port was not congested.
+        not_congested: TCD_TIME_NOT_CONGESTED, "tcd-time-not-congested", Time;
+        /// ns: how long the port was congested.
+        congested: TCD_TIME_CONGESTED, "tcd-time-congested", Time;
+        /// ns: how long the port was undetermined.
+        undetermined: TCD_TIME_UNDETERMINED, "tcd-time-undetermined", Time;
+    }
+}
+
+statistics! {
+    /// What the next switch paused, and what that cost.
+    PfcStats from band_stat {
+        /// Packets that the watchdog dropped.
+        stormed: STORMED, "stormed", Count;
+        /// Frames that paused data, or refreshed its pause.
+        paused: PFC_PAUSED, "pfc-paused", Count;
+        /// Frames that said that data may go.
+        resumed: PFC_RESUMED, "pfc-resumed", Count;
+        /// Pauses of data: frames that refresh one another are one.
+        pauses: PFC_PAUSES, "pfc-pauses", Count;
+        /// ns: how long data was paused.
+        time: PFC_TIME, "pfc-time", Time;
+        /// ns: the longest pause.
+        longest: PFC_LONGEST, "pfc-longest", Time;
+        /// Pauses that were longer than the watchdog lets them be.
+        storms: PFC_STORMS, "pfc-storms", Count;
+        /// MAC control frames that said nothing: spoofed, malformed, or of another kind.
+        refused: PFC_REFUSED, "pfc-refused", Count;
+    }
+}
+
+statistics! {
+    /// What the port asked the other end of its link for.
+    PauserStats from band_stat {
+        /// bytes on the wire: held of what came in by the device until it is paused; 0: unresolved.
+        xoff: PFC_XOFF, "pfc-xoff", Count;
+        /// bytes on the wire: with no more held the pause ends.
+        xon: PFC_XON, "pfc-xon", Count;
+        /// bytes on the wire: room for what comes after a pause was decided.
+        headroom: PFC_HEADROOM, "pfc-headroom", Count;
+        /// bytes on the wire: of what came in by the device, what waits in all ports now.
+        held: PFC_HELD, "pfc-held", Count;
+        /// bytes on the wire: the most that ever waited.
+        most: PFC_MOST, "pfc-most", Count;
+        /// bytes on the wire: the most that was ever in the headroom.
+        most_headroom: PFC_MOST_HEADROOM, "pfc-most-headroom", Count;
+        /// Packets that came in by the device and were dropped, since the headroom was full.
+        no_headroom: PFC_NO_HEADROOM, "pfc-no-headroom", Count;
+        /// Pause frames that left by the device, ends of pauses included.
+        sent: PFC_SENT, "pfc-sent", Count;
+        /// Pauses that the other end was asked for.
+        asked: PFC_ASKED, "pfc-asked", Count;
+        /// Of these, pauses that were ended.
+        ended: PFC_ENDED, "pfc-ended", Count;
+        /// How often a pause was asked for again, before it ended by itself.
+        refreshed: PFC_REFRESHED, "pfc-refreshed", Count;
+        /// ns: how long the other end was to be silent.
+        asked_time: PFC_ASKED_TIME, "pfc-asked-time", Time;
+        /// ns: the longest such pause.
+        asked_longest: PFC_ASKED_LONGEST, "pfc-asked-longest", Time;
+    }
+}
+
+statistics! {
     /// What all markers of a class have in common.
     MarkingStats from band_stat {
         /// Packets that went unmarked because their header could not be written to, for lack of
@@ -179,13 +271,19 @@ statistics! {
     }
 }
 
-/// Statistics of a class's markers, those that it has or had.
+/// Statistics of a class's markers, those that it has or had, and of its pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MarkerStats {
     /// The phantom queue.
     pub phantom: Option<PhantomStats>,
     /// REN's marker.
     pub ren: Option<RenStats>,
+    /// TCD's marker.
+    pub tcd: Option<TcdStats>,
+    /// Pauses that were heard.
+    pub pfc: Option<PfcStats>,
+    /// Pauses that were sent.
+    pub pauser: Option<PauserStats>,
     /// What is counted for any marker.
     pub marking: Option<MarkingStats>,
 }
@@ -198,6 +296,9 @@ impl MarkerStats {
             match attribute?.number {
                 band_stat::PHANTOM_SEEN => stats.phantom = Some(PhantomStats::decode(bytes)?),
                 band_stat::REN_SEEN => stats.ren = Some(RenStats::decode(bytes)?),
+                band_stat::TCD_SEEN => stats.tcd = Some(TcdStats::decode(bytes)?),
+                band_stat::PFC_PAUSED => stats.pfc = Some(PfcStats::decode(bytes)?),
+                band_stat::PFC_XOFF => stats.pauser = Some(PauserStats::decode(bytes)?),
                 band_stat::UNWRITABLE => stats.marking = Some(MarkingStats::decode(bytes)?),
                 _ => {}
             }
@@ -210,23 +311,28 @@ impl MarkerStats {
         let phantom = self.phantom.map(|stats| stats.fields());
         let ren = self.ren.map(|stats| stats.fields());
         let marking = self.marking.map(|stats| stats.fields());
-        [phantom, ren, marking].into_iter().flatten().collect()
+        let tcd = self.tcd.map(|stats| stats.fields());
+        let pfc = self.pfc.map(|stats| stats.fields());
+        let pauser = self.pauser.map(|stats| stats.fields());
+        let all = [phantom, ren, tcd, marking, pfc, pauser];
+        all.into_iter().flatten().collect()
     }
 
     /// Name of each, and what it is.
     pub fn about() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
         let markers = PhantomStats::ABOUT.iter().chain(RenStats::ABOUT);
-        markers.chain(MarkingStats::ABOUT)
+        let markers = markers.chain(TcdStats::ABOUT).chain(MarkingStats::ABOUT);
+        markers.chain(PfcStats::ABOUT).chain(PauserStats::ABOUT)
     }
 }
 
 /// Statistics of either kind, as tc hands them to its plugin: without saying whose they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stats {
     /// A port's.
     Port(PortStats),
     /// A class's, and its markers'.
-    Class(ClassStats, MarkerStats),
+    Class(ClassStats, Box<MarkerStats>),
 }
 
 impl Stats {
@@ -235,10 +341,8 @@ impl Stats {
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         for attribute in attributes(bytes) {
             if (band_stat::OFFERED_PACKETS..=band_stat::MAX).contains(&attribute?.number) {
-                return Ok(Self::Class(
-                    ClassStats::decode(bytes)?,
-                    MarkerStats::decode(bytes)?,
-                ));
+                let markers = Box::new(MarkerStats::decode(bytes)?);
+                return Ok(Self::Class(ClassStats::decode(bytes)?, markers));
             }
         }
         PortStats::decode(bytes).map(Self::Port)
@@ -372,7 +476,7 @@ mod tests {
         let none = MarkerStats::default();
         assert_eq!(
             Stats::decode(&class.encode()),
-            Ok(Stats::Class(class, none))
+            Ok(Stats::Class(class, Box::new(none)))
         );
         let phantom = PhantomStats {
             seen: 9,
@@ -383,7 +487,10 @@ mod tests {
             phantom: Some(phantom),
             ..none
         };
-        assert_eq!(Stats::decode(&both), Ok(Stats::Class(class, markers)));
+        assert_eq!(
+            Stats::decode(&both),
+            Ok(Stats::Class(class, Box::new(markers)))
+        );
         assert_eq!(Stats::decode(&[]), Ok(Stats::Port(PortStats::default())));
         let mut newer = Vec::new();
         put_u64(&mut newer, 4000, 1);
@@ -406,7 +513,8 @@ mod tests {
             "  link-rate 10gbit token-rate 517.87916mbit token-expiry off\n  \
              link-waits 0 token-waits 2 filter-drops 0\n  \
              filter-misses 0 gso-splits 0 gso-drops 0\n  \
-             token-limit 0 token-slack 0ns slack-forfeits 0\n  slack-forfeited 0ns signal-excess 0"
+             token-limit 0 token-slack 0ns slack-forfeits 0\n  slack-forfeited 0ns \
+             signal-excess 0 tcd-max-on off\n  gso-pieces 0 gso-whole 0"
         );
     }
 
@@ -486,6 +594,7 @@ mod tests {
                 ..RenStats::default()
             }),
             marking: Some(MarkingStats::default()),
+            ..MarkerStats::default()
         };
         assert_eq!(
             text(markers),

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 use super::*;
-use turnstile_core::port::config::{Drain, DscpMap, Expiry, Order, Phantom, TokenDrop, Tokens};
+use turnstile_core::pfc::ingress::Alpha;
+use turnstile_core::pfc::scope::Scope;
+use turnstile_core::port::config::{
+    Delay, Drain, DscpMap, Dynamic, Expiry, Generate, GsoHold, MaxOn, Order, Pfc, Phantom, Room,
+    SplitGso, Tcd, TokenDrop, Tokens,
+};
 use turnstile_core::port::uapi::option;
 use turnstile_core::units::Nanos;
 
@@ -18,8 +23,11 @@ fn every_option() {
     let all = words(
         "link 10gbit tokens 5.5% priorities 8 token-limit 16 token-expiry 20us token-drop last \
          order data-first unscheduled off data-limit 1mb signal-limit 10 signal-share 2.5% \
-         dscp EF=token0 no-split-gso overhead 0 \
-         phantom drain 95% mark 1kb mpu 64b ren period 48us jitter 20us",
+         dscp EF=token0 no-split-gso gso-hold 25us overhead 0 \
+         phantom drain 95% mark 1kb mpu 64b ren period 48us jitter 20us \
+         pfc data 3,4 watchdog 10ms xoff auto xon auto headroom 90kb delay 50ns alpha 1/4 \
+         buffer 4mb \
+         tcd threshold 200kb max-on 34us",
     )
     .unwrap();
     let mut dscp = DscpMap::NONE;
@@ -39,7 +47,8 @@ fn every_option() {
             signal_limit: 10,
             signal_share: 25_000_000,
             dscp,
-            split_gso: false,
+            split_gso: SplitGso::No,
+            gso_hold: GsoHold::ns(25_000),
             overhead: 0,
             mpu: 64,
             jitter: Nanos(20_000),
@@ -48,9 +57,76 @@ fn every_option() {
                 mark: 1024,
             }),
             ren: Some(Nanos(48_000)),
+            pfc: Some(Pfc {
+                data: Scope::Priorities(0b1_1000),
+                watchdog: Nanos(10_000_000),
+                generate: Some(Generate {
+                    xoff: Room::AUTO,
+                    xon: Room::AUTO,
+                    headroom: Room::bytes(90 << 10),
+                    delay: Delay::ns(50),
+                    share: Some(Dynamic {
+                        alpha: Alpha(64),
+                        buffer: 4 << 20,
+                    }),
+                }),
+            }),
+            tcd: Some(Tcd {
+                threshold: 200 << 10,
+                max_on: MaxOn::Time(Nanos(34_000)),
+            }),
         }
     );
     let given = |text: &str, number| words(text).unwrap().get(number);
+    for (text, value) in [
+        ("off", 0),
+        ("data 0", 1),
+        ("data 7", 128),
+        ("data 4,3,3", 0b1_1000),
+        ("data pause", 256),
+    ] {
+        let text = format!("pfc {text}");
+        assert_eq!(given(&text, option::PFC_DATA), Some(value), "{text}");
+    }
+    for (text, value) in [
+        ("off", 0),
+        ("1/64", 4),
+        ("0.25", 64),
+        ("1/3", 85),
+        ("0.3", 76),
+        ("0.30078125", 77),
+        ("8", 2048),
+        ("7.5", 1920),
+    ] {
+        let text = format!("pfc alpha {text}");
+        assert_eq!(given(&text, option::PFC_ALPHA), Some(value), "{text}");
+    }
+    for (text, said) in [
+        (
+            "data 8",
+            "pfc: data: \"8\" is not in 0..7 or a list of them",
+        ),
+        (
+            "data 3,",
+            "pfc: data: \"3,\" is not a list of priorities (3,4)",
+        ),
+        (
+            "data 3,99",
+            "pfc: data: \"3,99\" is not in 0..7 or a list of them",
+        ),
+        ("alpha 9", "pfc: alpha: \"9\" is not in 1/64..8 or off"),
+        (
+            "alpha 1/0",
+            "pfc: alpha: \"1/0\" is not a ratio (1/4, 0.25, 2), nor \"off\"",
+        ),
+        (
+            "alpha 1/65",
+            "pfc: alpha: \"1/65\" is not in 1/64..8 or off",
+        ),
+    ] {
+        let error = words(&format!("pfc {text}")).unwrap_err().to_string();
+        assert!(error.starts_with(said), "{error}");
+    }
     assert_eq!(given("ren off link auto", option::REN_PERIOD), Some(0));
     assert_eq!(given("ren off link auto", option::LINK_RATE64), Some(0));
     assert_eq!(given("signal-share off", option::SIGNAL_SHARE), Some(0));
@@ -77,6 +153,13 @@ fn every_option() {
         given("token-expiry off split-gso", option::TOKEN_EXPIRY),
         Some(0)
     );
+    for (text, split) in [("no-split-gso", 0), ("split-gso", 1), ("split-gso auto", 2)] {
+        assert_eq!(given(text, option::SPLIT_GSO), Some(split));
+        let after = format!("{text} gso-hold auto");
+        assert_eq!(given(&after, option::SPLIT_GSO), Some(split));
+        assert_eq!(given(&after, option::GSO_HOLD), Some(u64::MAX));
+        assert_eq!(words(&after).unwrap().to_string(), after);
+    }
     assert_eq!(
         given("token-expiry auto", option::TOKEN_EXPIRY),
         Some(u64::MAX)
@@ -295,6 +378,22 @@ fn refused() {
             "split-gso: given twice".to_owned(),
         ),
         (
+            "split-gso auto split-gso auto",
+            "split-gso: given twice".to_owned(),
+        ),
+        (
+            "no-split-gso auto",
+            format!("unknown word \"auto\": the options are {names}"),
+        ),
+        (
+            "gso-hold 2s",
+            "gso-hold: \"2s\" is not in 0ns..1s or auto".to_owned(),
+        ),
+        (
+            "gso-hold off",
+            "gso-hold: \"off\" is not a time (s, ms, us, ns), nor \"auto\"".to_owned(),
+        ),
+        (
             "no-link",
             format!("unknown word \"no-link\": the options are {names}"),
         ),
@@ -376,5 +475,6 @@ fn a_shell_completes_what_the_table_has() {
     assert_eq!(of("dscp"), ["default", "none"]);
     assert_eq!(of("phantom"), ["drain", "mark", "off"]);
     assert_eq!(of("ren"), ["period", "off"]);
-    assert!(of("tokens").is_empty() && of("split-gso").is_empty());
+    assert!(of("tokens").is_empty());
+    assert_eq!(of("split-gso"), ["auto"]);
 }

@@ -42,9 +42,9 @@ pub struct Message {
     pub window: u64,
     /// Priority of its tokens.
     pub priority: Option<u32>,
-    /// bytes/s of tokens (in).
+    /// bytes/s: of tokens (in), of the message if it is paced here (out).
     pub rate: Option<u64>,
-    /// ns: the smoothed round-trip time (in).
+    /// ns: the smoothed round-trip time (in, and of what is paced here).
     pub rtt: Option<u64>,
     /// Tokens sent (in), tokens that were valid (out).
     pub tokens: u64,

@@ -36,10 +36,13 @@ fn words_of_each_kind() {
 #[test]
 fn refused_words() {
     for (text, error) in [
-        ("policy", "policy: needs a value: expresspass|top|ren"),
+        (
+            "policy",
+            "policy: needs a value: expresspass|top|ren|dcqcn|timely",
+        ),
         (
             "policy tcp",
-            "policy: \"tcp\" is none of expresspass|top|ren",
+            "policy: \"tcp\" is none of expresspass|top|ren|dcqcn|timely",
         ),
         ("link 1", "link: \"1\" is not in 1kbit..800gbit or auto"),
         (

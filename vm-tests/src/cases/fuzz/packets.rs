@@ -312,12 +312,15 @@ fn forged(hand: &mut Hand<'_>) -> Vec<u8> {
         }
         6 => bytes(&Packet::Fin(Fin { cookie, length }), 0),
         7 => {
+            let mark = turnstile_core::transport::rate::Mark::from_ecn(rng.range(0..=3) as u8);
             let ack = Ack {
                 cookie,
                 received: offset,
                 window: length,
                 allowance: 0,
                 last: rng.one_in(4),
+                mark,
+                notify: mark != turnstile_core::transport::rate::Mark::None && rng.one_in(2),
             };
             bytes(&Packet::Ack(ack), 0)
         }
@@ -340,6 +343,7 @@ fn forged(hand: &mut Hand<'_>) -> Vec<u8> {
 
 fn sync(rng: &mut Rng, cookie: Cookie, length: u32) -> Sync {
     let unknown = rng.one_in(4);
+    let clocked = rng.range(0..=3);
     Sync {
         cookie,
         source: rng.range(4000..=4005) as u16,
@@ -362,6 +366,7 @@ fn sync(rng: &mut Rng, cookie: Cookie, length: u32) -> Sync {
         priority: rng.one_in(3).then_some(rng.range(0..=7) as u8),
         probe: rng.one_in(8),
         acked: rng.one_in(8),
-        ren: rng.one_in(4),
+        ren: clocked == 0,
+        paced: clocked == 1,
     }
 }

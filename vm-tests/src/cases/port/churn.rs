@@ -250,7 +250,7 @@ fn unused() -> Result<()> {
 }
 
 /// Unloads the module. A qdisc that was just deleted still holds it for a moment.
-fn unload() -> Result<()> {
+pub(in crate::cases) fn unload() -> Result<()> {
     unused()?;
     run_here("rmmod sch_turnstile", "")?.success()?;
     ensure!(!loaded(), "the module is still there");

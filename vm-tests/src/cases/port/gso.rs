@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Super-packets: split before they are queued, or queued whole and counted as the wire packets
-//! they stand for.
+//! they stand for. What is between the two is in `pieces.rs`.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

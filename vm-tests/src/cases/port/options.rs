@@ -83,6 +83,11 @@ const SETTINGS: &[Setting] = settings! {
     "dscp default" => "dscp": {"48": "signal", "56": "signal"}, "dscp CS6=signal,CS7=signal";
     "no-split-gso" => "split-gso": false, "no-split-gso";
     "split-gso" => "split-gso": true, " split-gso";
+    "split-gso auto" => "split-gso": "auto", " split-gso auto";
+    "gso-hold 0" => "gso-hold": 0, "gso-hold 0ns";
+    "gso-hold 25us" => "gso-hold": 25_000, "gso-hold 25us";
+    "gso-hold 1s" => "gso-hold": 1_000_000_000, "gso-hold 1s";
+    "gso-hold auto" => "gso-hold": "auto", "gso-hold auto";
     "overhead 0" => "overhead": 0, "overhead 0";
     "overhead 256" => "overhead": 256, "overhead 256";
     "mpu 0" => "mpu": 0, "mpu 0";
@@ -103,6 +108,26 @@ const SETTINGS: &[Setting] = settings! {
     "ren period 1us" => "ren": {"period": 1000}, "ren period 1us";
     "ren period 1s" => "ren": {"period": 1_000_000_000}, "ren period 1s";
     "ren off" => "ren": "off", "ren off";
+    "pfc data 0" =>
+        "pfc": {"data": "0", "watchdog": 200_000_000, "xoff": "off"},
+        "pfc data 0 watchdog 200ms xoff off";
+    "pfc data 7 watchdog 1ms" =>
+        "pfc": {"data": "7", "watchdog": 1_000_000, "xoff": "off"},
+        "pfc data 7 watchdog 1ms xoff off";
+    "pfc data 4,3 watchdog 200ms" =>
+        "pfc": {"data": "3,4", "watchdog": 200_000_000, "xoff": "off"},
+        "pfc data 3,4 watchdog 200ms xoff off";
+    "pfc data pause watchdog 200ms" =>
+        "pfc": {"data": "pause", "watchdog": 200_000_000, "xoff": "off"},
+        "pfc data pause watchdog 200ms xoff off";
+    "pfc off" => "pfc": "off", "pfc off";
+    "tcd threshold 200kb" =>
+        "tcd": {"threshold": 204_800, "max-on": "auto"}, "tcd threshold 200kb max-on auto";
+    "tcd threshold 1 max-on 34us" =>
+        "tcd": {"threshold": 1, "max-on": 34_000}, "tcd threshold 1b max-on 34us";
+    "tcd threshold 1 max-on off" =>
+        "tcd": {"threshold": 1, "max-on": "off"}, "tcd threshold 1b max-on off";
+    "tcd off" => "tcd": "off", "tcd off";
 };
 
 /// Two hosts, and the device of the first.
@@ -173,7 +198,7 @@ fn set_by_change(_: &mut Ctx) -> Result<()> {
             DEV,
             "link 20mbit tokens 4% priorities 3 token-limit 9 token-expiry 3ms order data-first \
              unscheduled 2 data-limit 100000 signal-limit 50 signal-share 7% dscp EF=signal \
-             no-split-gso overhead 20 mpu 80 jitter 20us",
+             no-split-gso gso-hold 40us overhead 20 mpu 80 jitter 20us",
         )?;
         for setting in SETTINGS {
             let before = shown(tool, ns)?;
@@ -196,9 +221,9 @@ fn defaults(_: &mut Ctx) -> Result<()> {
         "token-limit": 8, "token-expiry": "auto", "token-drop": "fair",
         "order": "tokens-first", "unscheduled": 1, "data-limit": 1_514_000, "signal-limit": 1000,
         "signal-share": 0.05,
-        "dscp": {"48": "signal", "56": "signal"}, "split-gso": true, "overhead": 24,
-        "mpu": 84, "jitter": 50_000,
-        "phantom": "off", "ren": "off",
+        "dscp": {"48": "signal", "56": "signal"}, "split-gso": "auto", "gso-hold": "auto",
+        "overhead": 24, "mpu": 84, "jitter": 50_000,
+        "phantom": "off", "ren": "off", "pfc": "off", "tcd": "off",
     });
     let net = pair()?;
     let ns = &net.hosts[0].ns;

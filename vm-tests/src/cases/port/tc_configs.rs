@@ -10,7 +10,7 @@ use serde_json::{json, Value};
 use turnstile_socket::{SendOptions, Socket};
 
 use crate::cmd::{self, run_here};
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, Need};
 use crate::netns::Netns;
 use crate::stats;
 use crate::topology::{Builder, Net};
@@ -24,6 +24,8 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("tc-configs/ren-port", ren),
     Case::new("tc-configs/ren-host", ren_host),
     Case::new("tc-configs/bridge-switch", bridge_switch),
+    // The headroom is enough for machines that are late by no more than `jitter`.
+    Case::new("tc-configs/lossless-switch", lossless_switch).needs(&[Need::VirtualTime]),
     Case::new("tc-configs/host-nic-root", host_nic_root),
     Case::new("tc-configs/host-nic-mq", host_nic_mq),
     Case::new("tc-configs/hull-host", hull_host),
@@ -315,6 +317,45 @@ fn bridge_switch(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
+/// Nothing is dropped of what a host that obeys sends twice as fast as the next one can take it.
+fn lossless_switch(_: &mut Ctx) -> Result<()> {
+    let net = Builder::bridged(3).build()?;
+    let switch = net.port_to(0).0;
+    switch.ip("link del br0")?;
+    for _ in 0..2 {
+        let line = "lossless-switch.sh br1 20mbit 500ns 3 p1 p2 p3";
+        switch.run(&format!("{FOLDER}/{line}"))?;
+        for dev in ["p1", "p2", "p3"] {
+            let pfc = json!({
+                "data": "3", "watchdog": 200_000_000, "alpha": "off",
+                "xoff": "auto", "xon": "auto", "headroom": "auto", "delay": 500,
+            });
+            check(switch, dev, &json!({"link": 2_500_000, "pfc": pfc}))?;
+        }
+    }
+    wait_for_forwarding(switch)?;
+    for host in &net.hosts {
+        let options = "turnstile link 20mbit pfc data 3";
+        host.ns.tc(&format!("qdisc add dev eth0 root {options}"))?;
+    }
+    let sink = Sink::start(&net.hosts[2].ns)?;
+    let flow = |stream| Flow::new(stream, Packet::Data, net.hosts[2].v4).burst(400);
+    let start = crate::clock::monotonic();
+    let first = Source::start(&net.hosts[0].ns, vec![flow(0)], start);
+    let second = Source::start(&net.hosts[1].ns, vec![flow(1)], start);
+    first.wait()?;
+    second.wait()?;
+    // As long as it takes on the slow link, and as long again.
+    std::thread::sleep(Duration::from_millis(1000));
+    let came = sink.finish()?;
+    let data = stats::classes(switch, "p1")?.remove("1:2");
+    let data = data.context("no data class")?;
+    ensure!(data.get("pfc-asked") > 0, "{}", data.json);
+    ensure!(came[&0].packets == 400, "{} came", came[&0].packets);
+    ensure!(came[&1].packets == 400, "{} came", came[&1].packets);
+    Ok(())
+}
+
 /// Ports of a new bridge listen and learn for up to twice 15 s, and forward at once where STP is
 /// off.
 fn wait_for_forwarding(switch: &Netns) -> Result<()> {
@@ -420,7 +461,7 @@ fn usage(_: &mut Ctx) -> Result<()> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "sh"))
         .collect();
     ensure!(
-        scripts.len() == 9,
+        scripts.len() == 10,
         "{} scripts: test each of them",
         scripts.len()
     );

@@ -11,12 +11,21 @@ use crate::netns::Netns;
 use crate::raw_netlink::{Object, Stats, Tc};
 
 /// Why a class drops.
-const CAUSES: [u16; 5] = [
+const CAUSES: [u16; 6] = [
     band_stat::OVER_LIMIT,
     band_stat::EXPIRED,
     band_stat::TRIMMED,
     band_stat::PURGED,
+    band_stat::STORMED,
     band_stat::CHILD,
+];
+/// What counts time, and moves though nothing else does.
+const CLOCKS: [u16; 5] = [
+    band_stat::PFC_TIME,
+    band_stat::PFC_LONGEST,
+    band_stat::TCD_TIME_NOT_CONGESTED,
+    band_stat::TCD_TIME_CONGESTED,
+    band_stat::TCD_TIME_UNDETERMINED,
 ];
 
 /// How a class stands, in a few words.
@@ -117,6 +126,10 @@ impl Settled {
         let mut classes = Vec::new();
         for port in ports {
             classes.extend(tc.classes_of(*port)?);
+        }
+        for class in &mut classes {
+            let app = &mut class.stats.app;
+            app.retain(|number, _| !CLOCKS.contains(number));
         }
         Ok(Self {
             qdiscs: tc.qdiscs()?,

@@ -14,7 +14,7 @@ use turnstile_socket::SendOptions;
 use super::content;
 use super::support::{
     addresses, configure, counters, delivered, hosts, nothing_more, pair, receiver, same, sender,
-    PORT,
+    POLICIES, PORT,
 };
 use crate::harness::{Case, Ctx, Need};
 use crate::topology::Builder;
@@ -60,6 +60,7 @@ fn sync(number: u64, length: Option<u32>, echo: u64) -> Packet {
         ren: false,
         patience: 100,
         echo,
+        paced: false,
     })
 }
 
@@ -215,7 +216,7 @@ fn narrow_path(ctx: &mut Ctx) -> Result<()> {
     // As long as six of them find room, beside an eighth for strangers and one for shorter ones.
     const LEN: usize = 7000;
     const COUNT: u64 = 6;
-    for policy in ["top", "expresspass", "ren"] {
+    for policy in POLICIES {
         let net = pair()?;
         for host in &net.hosts {
             configure(&host.ns, &format!("policy {policy}"))?;

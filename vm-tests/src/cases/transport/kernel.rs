@@ -67,7 +67,7 @@ const WRONG: &[(&str, &str, usize, &[u8])] = &[
     ("version", SYNC, 0, &[0x21]),
     ("type", SYNC, 0, &[0x19]),
     ("priority", SYNC, 1, &[9]),
-    ("flags", SYNC, 2, &[0x14]),
+    ("flags", SYNC, 2, &[0x05]),
     ("reserved", SYNC, 3, &[1]),
     ("port", SYNC, 14, &[0, 0]),
     ("length", SYNC, 16, &[0, 0, 0, 0]),

@@ -28,6 +28,7 @@ pub(super) mod packets;
 pub(super) mod path;
 pub(super) mod port;
 pub(super) mod programs;
+pub(super) mod rates;
 pub(super) mod reading;
 pub(super) mod receiving;
 pub(super) mod reports;

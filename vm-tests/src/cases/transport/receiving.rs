@@ -306,6 +306,7 @@ impl Forger {
             ren: false,
             patience: 100,
             echo: 0,
+            paced: false,
         };
         self.push(&Packet::Sync(sync), 0)?;
         if data != 0 {

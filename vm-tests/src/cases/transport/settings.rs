@@ -80,6 +80,36 @@ pub(super) fn there_and_back(_: &mut Ctx) -> Result<()> {
     );
     ensure!(value["link-in-force"] == 3_125_000_000_u64, "{value}");
     ensure!(shown(&other)? == defaults, "another namespace changed");
+    // Leaving a policy forgets what is only for it, and not what others have.
+    let words = "policy dcqcn tcd on dcqcn-timer 300us minimum-rate 5mbit cnp-interval 30us";
+    ns.run(&format!("turnstile transport set {words}"))?;
+    let tuned = shown(&ns)?;
+    for pair in [
+        "policy dcqcn",
+        "tcd on",
+        "dcqcn-timer 300us",
+        "minimum-rate 5mbit",
+    ] {
+        ensure!(tuned.contains(pair), "{pair} is not in {tuned}");
+    }
+    ns.run("turnstile transport set policy timely")?;
+    let words = shown(&ns)?;
+    for pair in [
+        "tcd on",
+        "minimum-rate 5mbit",
+        "dcqcn-timer 55us",
+        "cnp-interval 30us",
+    ] {
+        ensure!(words.contains(pair), "{pair} is not in {words}");
+    }
+    ns.run("turnstile transport set policy top")?;
+    let words = shown(&ns)?;
+    for pair in ["tcd off", "minimum-rate 10mbit", "cnp-interval 30us"] {
+        ensure!(words.contains(pair), "{pair} is not in {words}");
+    }
+    ns.run(&format!("turnstile transport set {tuned}"))?;
+    ensure!(shown(&ns)? == tuned, "not typed back: {}", shown(&ns)?);
+    ns.run(&format!("turnstile transport set {now}"))?;
     let from_outside = other.run("turnstile --netns one transport show")?;
     ensure!(
         from_outside.trim_end() == format!("transport {now}"),
@@ -95,7 +125,25 @@ pub(super) fn refused(_: &mut Ctx) -> Result<()> {
     for (words, says) in [
         (
             "policy tcp",
-            "policy: \"tcp\" is none of expresspass|top|ren",
+            "policy: \"tcp\" is none of expresspass|top|ren|dcqcn|timely",
+        ),
+        ("timely-beta 900", "timely-beta: only with policy timely"),
+        (
+            "policy timely dcqcn-timer 300us",
+            "dcqcn-timer: only with policy dcqcn",
+        ),
+        ("tcd on", "tcd: only with policy dcqcn or timely"),
+        (
+            "policy timely timely-low 600us",
+            "timely-low: 600us is above timely-high, 500us",
+        ),
+        (
+            "policy dcqcn dcqcn-g 101%",
+            "dcqcn-g: \"101%\" is not in 0.0000001%..100%",
+        ),
+        (
+            "policy dcqcn minimum-rate 100bit",
+            "minimum-rate: \"100bit\" is not in 1kbit..800gbit",
         ),
         (
             "token-share 60%",

@@ -159,7 +159,13 @@ fn large_each(ctx: &mut Ctx) -> Result<()> {
     let net = pair()?;
     let to = receiver(&net.hosts[1].ns)?;
     let [v4, v6] = addresses(&net.hosts[1]);
-    for (policy, address) in [("expresspass", v4), ("ren", v6)] {
+    let others = [
+        ("expresspass", v4),
+        ("ren", v6),
+        ("dcqcn", v4),
+        ("timely", v6),
+    ];
+    for (policy, address) in others {
         configure_all(&net, &format!("policy {policy}"))?;
         let from = sender(&net.hosts[0].ns)?;
         stream(ctx, &from, &to, address, 64 << 20)

@@ -29,7 +29,11 @@ pub(super) const PORT: u16 = 5000;
 /// word instead of being killed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(45);
 /// The policies.
-pub(super) const POLICIES: [&str; 3] = ["expresspass", "top", "ren"];
+pub(super) const POLICIES: [&str; 5] = ["expresspass", "top", "ren", "dcqcn", "timely"];
+/// Whether there are no tokens.
+pub(super) fn is_paced(policy: &str) -> bool {
+    matches!(policy, "dcqcn" | "timely")
+}
 /// Bytes of a message in a full-length packet of 1500 bytes: IPv4, IPv6.
 pub(super) const MSS: [usize; 2] = [1450, 1430];
 

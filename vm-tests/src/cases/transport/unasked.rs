@@ -3,6 +3,7 @@
 //! allows.
 
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Result};
 use turnstile_socket::{SendOptions, Socket};
@@ -48,6 +49,9 @@ fn sent(
 /// Else virtual devices' rate has to be known, and a slow machine's packets would be late.
 const LINK: &str = "link 100mbit base-rtt 5ms";
 
+/// Longer than a sender has no more than a quarter.
+const YOUNG: Duration = Duration::from_millis(200);
+
 /// To a host that has said nothing goes one short packet. Then a message of a few packets goes
 /// whole and a long one with its first packets; with `unscheduled off` all wait for tokens.
 fn first_bytes(family: usize) -> Result<()> {
@@ -56,11 +60,25 @@ fn first_bytes(family: usize) -> Result<()> {
     let there = addresses(&net.hosts[0])[family];
     let to = receiver(&net.hosts[0].ns)?;
     let from = sender(&net.hosts[1].ns)?;
+    let began = Instant::now();
     let short = sent(&net, &from, &to, there, 100)?;
     ensure!(short.0 == 1, "the first message: {short:?}");
     let whole = sent(&net, &from, &to, there, 20_000)?;
     ensure!(whole == (14, 0), "20 000 bytes: {whole:?}");
+    // At first nobody has more than a quarter of all, which are 125 kB.
+    let long = sent(&net, &from, &to, there, 200_000)?;
+    // A slow machine may take longer until here.
+    let most = match began.elapsed() > YOUNG / 2 {
+        true => 40,
+        false => 20,
+    };
+    ensure!(
+        (20..=most).contains(&long.0),
+        "200 000 bytes at first: {long:?}"
+    );
     // 62.5 kB on the wire are what a link of 100 Mbit/s carries in 5 ms.
+    std::thread::sleep(YOUNG);
+    sent(&net, &from, &to, there, 1000)?;
     let long = sent(&net, &from, &to, there, 200_000)?;
     ensure!(long.0 == 40, "200 000 bytes: {long:?}");
     ensure!(long.1 >= 98, "200 000 bytes: {long:?}");
@@ -90,6 +108,8 @@ fn live(_: &mut Ctx) -> Result<()> {
     let none = sent(&net, &from, &to, there, 20_000)?;
     ensure!(none.0 == 0, "{none:?}");
     set("unscheduled auto unscheduled-buffer 8kb")?;
+    sent(&net, &from, &to, there, 100_000)?;
+    std::thread::sleep(YOUNG);
     sent(&net, &from, &to, there, 100_000)?;
     let few = sent(&net, &from, &to, there, 100_000)?;
     ensure!(few.0 == 5, "{few:?}");

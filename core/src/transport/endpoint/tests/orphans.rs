@@ -32,6 +32,8 @@ fn ack(io: &mut Io, received: u32, window: u32, last: bool) -> Packet {
         window,
         allowance: 0,
         last,
+        mark: crate::transport::rate::Mark::None,
+        notify: false,
     })
 }
 
@@ -59,6 +61,8 @@ fn draw(
         window: LENGTH,
         allowance: 0,
         last: false,
+        mark: crate::transport::rate::Mark::None,
+        notify: false,
     };
     endpoint.receive(now, to, Packet::Ack(ack), io);
 }
@@ -197,6 +201,8 @@ fn what_another_user_has_is_not_given_up_for_one_who_has_more() {
                     window: LENGTH,
                     allowance: 0,
                     last: false,
+                    mark: crate::transport::rate::Mark::None,
+                    notify: false,
                 };
                 endpoint.receive(now, to, Packet::Ack(ack), &mut io);
             }

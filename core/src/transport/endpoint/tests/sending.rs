@@ -48,6 +48,8 @@ fn ack(cookie: Cookie, received: u32, last: bool) -> Packet {
         window: 100_000,
         allowance: 0,
         last,
+        mark: crate::transport::rate::Mark::None,
+        notify: false,
     })
 }
 

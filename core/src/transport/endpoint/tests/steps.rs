@@ -118,6 +118,8 @@ fn all(cookie: Cookie) -> Vec<(&'static str, Packet)> {
         window: 90_000,
         allowance: 0,
         last: false,
+        mark: crate::transport::rate::Mark::None,
+        notify: false,
     };
     vec![
         ("TOKEN", Packet::Token(token)),

@@ -52,6 +52,8 @@ fn who_has_nothing_gets_no_token_until_it_asks() {
             window,
             allowance: 0,
             last: false,
+            mark: crate::transport::rate::Mark::None,
+            notify: false,
         })
     };
     endpoint.receive(now, &from, ack(1000, 0), &mut io);

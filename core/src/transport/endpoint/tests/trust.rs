@@ -118,6 +118,8 @@ fn a_stranger_is_sent_at_most_three_times_what_came() {
                     window: 0,
                     allowance: 0,
                     last: false,
+                    mark: crate::transport::rate::Mark::None,
+                    notify: false,
                 }),
                 Packet::Resend(Resend { cookie, spans }),
             ];

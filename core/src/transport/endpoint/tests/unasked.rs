@@ -51,6 +51,8 @@ fn ack(cookie: Cookie, received: u32, allowance: u32, last: bool) -> Packet {
         window: MAX_WINDOW,
         allowance: (allowance / UNIT) as u16,
         last,
+        mark: crate::transport::rate::Mark::None,
+        notify: false,
     })
 }
 
@@ -142,19 +144,25 @@ fn allowance(sent: &[Packet]) -> Option<u32> {
 }
 
 /// Each of those that send has an equal part of what all may send, and none more than the link
-/// carries in a round trip. Who has proved nothing takes nothing of it.
+/// carries in a round trip, nor at first more than a quarter. Who has proved nothing takes nothing
+/// of it.
 #[test]
 fn all_allowances_fit_into_the_buffer() {
     let config = config();
     let all = config.unscheduled_buffer;
     let (mut endpoint, mut io) = new(&config);
-    let tell = |endpoint: &mut Messages, io: &mut Io, n, number| {
+    let tell_at = |now, endpoint: &mut Messages, io: &mut Io, n, number| {
         for packet in whole(number) {
-            endpoint.receive_known(NOW, &host(n, false), packet, io);
+            endpoint.receive_known(now, &host(n, false), packet, io);
         }
         allowance(&io.take()).expect("an ACK")
     };
+    let later = NOW + Nanos(Nanos::SECOND.0 / 4);
+    let tell =
+        |endpoint: &mut Messages, io: &mut Io, n, number| tell_at(later, endpoint, io, n, number);
     let most = config.base_bytes(&config.speed);
+    let first = tell_at(NOW, &mut endpoint, &mut io, 1, 0);
+    assert_eq!(first, all / 4 / UNIT * UNIT);
     assert_eq!(tell(&mut endpoint, &mut io, 1, 1), most / UNIT * UNIT);
     for n in 0..50 {
         let stranger = Packet::Sync(sync(1000 + n, 100_000));
@@ -205,6 +213,36 @@ fn no_more_is_taken_than_the_link_carries_in_a_round_trip() {
     }
     let (.., info, _) = endpoint.incoming(NOW, 0).unwrap();
     assert_eq!(info.received, u64::from(most / 1450 * 1450) as u32);
+}
+
+/// The sender of a long message hears that its first bytes have come, though no more of it do: what
+/// it may send unasked is free for its next message.
+#[test]
+fn that_the_first_bytes_have_come_is_told_at_once() {
+    let config = config();
+    let (mut endpoint, mut io) = new(&config);
+    let from = host(1, false);
+    let announced = Sync {
+        unscheduled: 4350,
+        ..sync(7, 1 << 20)
+    };
+    endpoint.receive_known(NOW, &from, Packet::Sync(announced), &mut io);
+    io.take();
+    // Out of order: when all of it is there, and once.
+    let told = [0, 2, 1].map(|n| {
+        let data = Packet::Data(Data {
+            cookie: Cookie(7),
+            token: 0,
+            timestamp: 0,
+            offset: n * 1450,
+            len: 1450,
+            flags: 0,
+            more: 255,
+        });
+        endpoint.receive(NOW, &from, data, &mut io);
+        allowance(&io.take()).is_some()
+    });
+    assert_eq!(told, [false, false, true]);
 }
 
 /// What is least is always allowed: it is documented in bytes on the wire.

@@ -120,6 +120,12 @@ pub(super) unsafe extern "C" fn graft<T: Qdisc>(
             Ok(place) => place,
             Err(error) => return error.to_errno(),
         };
+        if !new.is_null() {
+            let shared = &(*private::<T>(sch)).shared;
+            if let Err(error) = T::may_graft(shared, class as u16, &mut extack) {
+                return error.to_errno();
+            }
+        }
         let grafted = with_lock(sch, |this: &mut T, on: &mut Locked<'_, T>| -> Result {
             let children = &raw mut (*private::<T>(sch)).children;
             let child = children.cast::<*mut bindings::Qdisc>().add(place);

@@ -6,7 +6,7 @@ use crate::{
     attr::Nest,
     bindings,
     dump::Stats,
-    qdisc::{Configuring, Qdisc, Rtnl},
+    qdisc::{Configuring, Qdisc, Resetting, Rtnl},
     Extack, Message,
 };
 use core::{ptr, slice};
@@ -116,7 +116,10 @@ pub(super) unsafe extern "C" fn reset<T: Qdisc>(sch: *mut bindings::Qdisc) {
         (*area).owed = (0, 0);
         if (*area).live {
             reset_peeked::<T>(sch);
-            this::<T>(sch).reset(&Rtnl::held());
+            this::<T>(sch).reset(&mut Resetting {
+                context: context(sch),
+                rtnl: Rtnl::held(),
+            });
         }
         for child in (*area).children {
             if !child.is_null() {

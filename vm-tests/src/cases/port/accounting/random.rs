@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
-use turnstile_core::port::uapi::{class, option, port_stat};
+use turnstile_core::port::uapi::{class, option, port_stat, SPLIT_GSO_ALL};
 
 use crate::cases::port::trees::deep::{self, Kind};
 use crate::cases::support::ledger::{settle_with, Counter, Ledger};
@@ -369,7 +369,7 @@ impl Work<'_> {
     }
 
     fn note_whole(&mut self, config: &Object) -> Result<()> {
-        if number(config, option::SPLIT_GSO)? == 0 {
+        if number(config, option::SPLIT_GSO)? != SPLIT_GSO_ALL {
             self.whole = Some(Instant::now());
         }
         Ok(())
@@ -479,6 +479,19 @@ pub(in crate::cases) fn any_options(rng: &mut Rng) -> Vec<u8> {
         } else {
             number
         };
+        // Alone these are refused where what they belong to is off.
+        let number = match number {
+            option::PFC_WATCHDOG => option::PFC_DATA,
+            // They go with few others, and not with children: cases `pausing` have them.
+            option::PFC_XOFF
+            | option::PFC_XON
+            | option::PFC_HEADROOM
+            | option::PFC_DELAY
+            | option::PFC_ALPHA
+            | option::PFC_BUFFER => option::PFC_DATA,
+            option::TCD_MAX_ON => option::TCD_THRESHOLD,
+            number => number,
+        };
         let both = number == option::TOKEN_SHARE && numbers.contains(&option::TOKEN_RATE64);
         if !both && !numbers.contains(&number) {
             numbers.push(number);
@@ -498,9 +511,12 @@ pub(in crate::cases) fn any_options(rng: &mut Rng) -> Vec<u8> {
                 number,
                 *rng.pick(&[0, u64::MAX, 100_000, 3_000_000, 50_000_000]),
             ),
-            option::ORDER | option::SPLIT_GSO | option::TOKEN_DROP => {
-                attribute_u32(number, rng.range(0..=1) as u32)
-            }
+            option::ORDER | option::TOKEN_DROP => attribute_u32(number, rng.range(0..=1) as u32),
+            option::SPLIT_GSO => attribute_u32(number, rng.range(0..=2) as u32),
+            option::GSO_HOLD => attribute_u64(
+                number,
+                *rng.pick(&[0, u64::MAX, 30_000, 1_000_000, 20_000_000]),
+            ),
             option::UNSCHEDULED => attribute_u32(number, *rng.pick(&[0, 1, 2, 20])),
             option::DATA_LIMIT => attribute_u32(number, rng.range(1600..=200_000) as u32),
             option::SIGNAL_LIMIT => attribute_u32(number, *rng.pick(&[1, 5, 50, 1000])),
@@ -516,6 +532,16 @@ pub(in crate::cases) fn any_options(rng: &mut Rng) -> Vec<u8> {
             }
             option::JITTER => attribute_u64(number, *rng.pick(&[0, 50_000, 5_000_000])),
             option::REN_PERIOD => attribute_u64(number, *rng.pick(&[0, 48_000, 5_000_000])),
+            option::PFC_DATA if rng.one_in(4) => attribute_u32(number, 0),
+            option::PFC_DATA => [
+                attribute_u32(number, *rng.pick(&[1, 0x80, 0b1_1000, 255, 256])),
+                attribute_u64(
+                    option::PFC_WATCHDOG,
+                    *rng.pick(&[1_000_000, 200_000_000, 60_000_000_000]),
+                ),
+            ]
+            .concat(),
+            option::TCD_THRESHOLD => attribute_u32(number, *rng.pick(&[0, 1, 30_000])),
             option::PHANTOM_SHARE if rng.one_in(3) => attribute_u32(number, 0),
             option::PHANTOM_SHARE => [
                 attribute_u32(number, rng.range(10_000_000..=1_000_000_000) as u32),

@@ -38,7 +38,7 @@ pub(super) fn with_ecn(mut frame: Vec<u8>, tags: usize, ecn: u8) -> Vec<u8> {
 }
 
 /// The ECN field.
-pub(super) fn ecn(frame: &[u8], tags: usize) -> u8 {
+pub(in crate::cases) fn ecn(frame: &[u8], tags: usize) -> u8 {
     let at = ip_at(tags);
     match frame[at] >> 4 {
         4 => frame[at + 1] & 3,
@@ -73,7 +73,13 @@ pub(super) fn tagged(frame: Frame, tags: usize) -> Frame {
 }
 
 /// A datagram to a port, over IPv4 or IPv6.
-pub(super) fn datagram(v6: bool, tags: usize, ecn: u8, port: u16, payload: &[u8]) -> Vec<u8> {
+pub(in crate::cases) fn datagram(
+    v6: bool,
+    tags: usize,
+    ecn: u8,
+    port: u16,
+    payload: &[u8],
+) -> Vec<u8> {
     let frame = if v6 {
         Frame::udp6(V6, 10, port, payload)
     } else {

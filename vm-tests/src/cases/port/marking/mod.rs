@@ -3,7 +3,7 @@
 //! the port's device as they are, and looked at where they leave it.
 
 mod diff;
-mod frames;
+pub(super) mod frames;
 pub(in crate::cases) mod phantom;
 pub(in crate::cases) mod ren;
 

@@ -231,12 +231,20 @@ const REFUSED: &[(&[Attr], &[&str])] = &[
         &["dscp: CS1 goes to unscheduled, which is off"],
     ),
     (
-        &[U32(option::SPLIT_GSO, 2)],
-        &["split-gso: 2 is not in 0..1"],
+        &[U32(option::SPLIT_GSO, 3)],
+        &["split-gso: 3 is not in 0..1 or auto"],
     ),
     (
         &[U32(option::SPLIT_GSO, u32::MAX)],
-        &["split-gso: 4294967295 is not in 0..1"],
+        &["split-gso: 4294967295 is not in 0..1 or auto"],
+    ),
+    (
+        &[U64(option::GSO_HOLD, 1_000_000_001)],
+        &["gso-hold: 1000000001ns is not in 0ns..1s or auto"],
+    ),
+    (
+        &[U64(option::GSO_HOLD, u64::MAX - 1)],
+        &["gso-hold: 18446744073709551614ns is not in 0ns..1s or auto"],
     ),
     (
         &[U32(option::OVERHEAD, 257)],
@@ -388,6 +396,10 @@ const ACCEPTED: &[&[Attr]] = &[
     &[Dscp(63, class::SIGNAL)],
     &[U32(option::SPLIT_GSO, 0)],
     &[U32(option::SPLIT_GSO, 1)],
+    &[U32(option::SPLIT_GSO, 2)],
+    &[U64(option::GSO_HOLD, 0)],
+    &[U64(option::GSO_HOLD, 1_000_000_000)],
+    &[U64(option::GSO_HOLD, u64::MAX)],
     &[U32(option::OVERHEAD, 0)],
     &[U32(option::OVERHEAD, 256)],
     &[U32(option::MPU, 0)],

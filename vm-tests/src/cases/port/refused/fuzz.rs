@@ -137,6 +137,10 @@ fn mutate(rng: &mut Rng, options: &mut Vec<u8>) {
                     | option::PHANTOM_RATE64
                     | option::REN_PERIOD
                     | option::JITTER
+                    | option::PFC_WATCHDOG
+                    | option::TCD_MAX_ON
+                    | option::PFC_DELAY
+                    | option::GSO_HOLD
             ) {
                 8
             } else {

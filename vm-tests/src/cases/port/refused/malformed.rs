@@ -115,6 +115,11 @@ fn refused() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
             &["split-gso: 1 bytes, not 4"],
         ),
         (
+            "gso-hold of 4 bytes",
+            attribute_u32(option::GSO_HOLD, 1000),
+            &["gso-hold: 4 bytes, not 8"],
+        ),
+        (
             "split-gso as a flag",
             attribute(option::SPLIT_GSO, &[]),
             &["split-gso: 0 bytes, not 4"],
@@ -158,7 +163,7 @@ fn refused() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
         (
             "an attribute beyond the last",
             attribute_u32(option::MAX + 1, 0),
-            &["unknown attribute 23"],
+            &["unknown attribute 34"],
         ),
         (
             "the highest number",

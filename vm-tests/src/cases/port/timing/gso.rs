@@ -4,7 +4,7 @@
 use anyhow::{ensure, Result};
 
 use super::bench::{all_times, Bench, Kind};
-use super::exact::{check_schedule, Pace, GBIT};
+use super::exact::{check_schedule, words, Pace, FRAME, GBIT, TOKEN};
 use crate::harness::Ctx;
 use crate::traffic::Tapped;
 
@@ -122,5 +122,84 @@ pub(super) fn tokens(_: &mut Ctx) -> Result<()> {
         runs.iter().all(|run| *run == runs[0]),
         "super-packets of tokens are spaced otherwise than tokens: {runs:?}"
     );
+    Ok(())
+}
+
+/// A token that comes while a super-packet is being sent waits for the piece in service, and with
+/// data first for one more; not longer than `gso-hold`.
+pub(super) fn pieces(ctx: &mut Ctx) -> Result<()> {
+    const SEGMENTS: u64 = 40;
+    const ROUNDS: u64 = 12;
+    let mut bench = Bench::bare()?;
+    // ns, and how many segments a piece has: as many as fit, evenly.
+    for (rate, hold, split, first, each) in [
+        (GBIT, 50_000, "split-gso auto", false, 4),
+        (GBIT, 50_000, "split-gso auto", true, 2),
+        (GBIT, 12_304, "split-gso auto", false, 1),
+        (GBIT, 24_608, "split-gso auto", false, 2),
+        (10 * GBIT, 50_000, "split-gso auto", false, 40),
+        (10 * GBIT, 50_000, "split-gso auto", true, 20),
+        (10 * GBIT, 20_000, "split-gso auto", false, 14),
+        (10 * GBIT, 20_000, "split-gso auto", true, 8),
+        (GBIT, 50_000, "split-gso", false, 1),
+        (GBIT, 50_000, "no-split-gso", false, 40),
+    ] {
+        let order = if first { "data-first" } else { "tokens-first" };
+        let options = format!(
+            "link {} order {order} {split} gso-hold {hold}ns token-expiry off data-limit 10mb",
+            words(rate)
+        );
+        let link = Pace::bits(rate);
+        let all = link.after(SEGMENTS * FRAME);
+        let mut longest = 0;
+        for kind in [Kind::data(), Kind::data().v6()] {
+            bench.replace(&options)?;
+            let mut data = bench.sender(kind.supers(SEGMENTS as usize))?;
+            let mut tokens = bench.sender(Kind::token(0))?;
+            for _ in 0..ROUNDS {
+                let start = bench.soon();
+                bench.wait_until(start)?;
+                data.send(SEGMENTS)?;
+                // At any time but when one piece ends and another begins.
+                let end_of = |pieces: u64| link.after((pieces * each).min(SEGMENTS) * FRAME);
+                let (asked, running) = loop {
+                    let asked = ctx.rng.range(1000..=all - 10);
+                    let running = (1..).find(|pieces| end_of(*pieces) + 2 >= asked);
+                    let running = running.unwrap_or(1);
+                    if end_of(running) > asked + 2 {
+                        break (asked, running);
+                    }
+                };
+                bench.wait_until(start + asked)?;
+                tokens.send(1)?;
+                let pieces = SEGMENTS.div_ceil(each);
+                let before = (running + u64::from(first)).min(pieces);
+                let mut expected = Vec::new();
+                for piece in 0..pieces {
+                    let token = if piece >= before { TOKEN } else { 0 };
+                    let at = link.after((piece * each) * FRAME + token);
+                    expected.push((kind.packet().stream(), start + at));
+                }
+                let left = end_of(before);
+                let token = (Kind::token(0).packet().stream(), start + left);
+                expected.insert(usize::try_from(before)?, token);
+                longest = longest.max(left - asked);
+                let came: Vec<(u16, u64)> = bench
+                    .arrivals_after(2 * all)?
+                    .iter()
+                    .map(|one| (one.stream, one.at))
+                    .collect();
+                ensure!(
+                    came == expected,
+                    "{kind:?}, `{options}`, a token {asked} ns after {start}: {came:?} instead of \
+                     {expected:?}"
+                );
+            }
+        }
+        let waits = format!("`{options}`: a token waited for up to {longest} ns");
+        let unbounded = split == "no-split-gso";
+        ensure!(unbounded == (longest > hold), "{waits}");
+        ctx.note(waits);
+    }
     Ok(())
 }

@@ -50,6 +50,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     case("timing/vlan", link::vlan),
     case("timing/gso-alike", gso::alike),
     case("timing/gso-tokens", gso::tokens),
+    case("timing/gso-pieces", gso::pieces),
     case("timing/change-rate", change::rate),
     case("timing/change-of-other-things", change::of_other_things),
     case("timing/change-framing", change::framing),

@@ -133,6 +133,7 @@ fn one(socket: &UdpSocket, to: Ipv6Addr, rng: &mut Rng) -> Result<()> {
         probe: false,
         acked: false,
         ren: false,
+        paced: false,
     };
     let mut header = [0; MAX_HEADER];
     let len = Packet::Sync(sync).write(&mut header);

@@ -163,6 +163,7 @@ fn forged(socket: &UdpSocket, rng: &mut Rng) -> Result<()> {
         probe: false,
         acked: false,
         ren: false,
+        paced: false,
     });
     let data = Packet::Data(Data {
         cookie,

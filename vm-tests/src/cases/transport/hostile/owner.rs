@@ -94,6 +94,7 @@ impl Owner {
             ren: false,
             patience: 100,
             echo,
+            paced: false,
         });
         self.push(&packet, 0)
     }

@@ -111,6 +111,7 @@ impl Storm {
             rng.range(1..=40_000) as u32
         };
         let unknown = rng.one_in(4);
+        let clocked = rng.range(0..=3);
         Sync {
             cookie: Cookie(cookie),
             source: rng.range(1..=9) as u16,
@@ -133,7 +134,8 @@ impl Storm {
             priority: rng.one_in(3).then_some(rng.range(0..=7) as u8),
             probe: rng.one_in(8),
             acked: rng.one_in(8),
-            ren: rng.one_in(4),
+            ren: clocked == 0,
+            paced: clocked == 1,
         }
     }
 
@@ -232,6 +234,8 @@ impl Storm {
                     window,
                     allowance: 0,
                     last,
+                    mark: turnstile_core::transport::rate::Mark::None,
+                    notify: false,
                 };
                 bytes(&Packet::Ack(ack), 0)
             }
@@ -367,6 +371,8 @@ impl Storm {
                     window: TALK as u32,
                     allowance: 0,
                     last: true,
+                    mark: turnstile_core::transport::rate::Mark::None,
+                    notify: false,
                 };
                 packets.push(bytes(&Packet::Ack(ack), 0));
             }

@@ -38,6 +38,7 @@ fn sync(number: u64, length: Option<u32>) -> Packet {
         probe: false,
         acked: false,
         ren: false,
+        paced: false,
     })
 }
 

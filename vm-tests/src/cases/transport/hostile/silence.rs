@@ -87,6 +87,7 @@ fn forged(socket: &UdpSocket, number: u64) -> Result<()> {
         ren: false,
         patience: 100,
         echo: 0,
+        paced: false,
     });
     let mut bytes = [0; MAX_HEADER];
     let length = sync.write(&mut bytes);

@@ -4,7 +4,8 @@
 use anyhow::{ensure, Context, Result};
 use turnstile_core::options::{Kind, Table};
 use turnstile_core::transport::config::{Config, OPTIONS};
-use turnstile_core::transport::uapi::{command, config, POLICY_REN, SCHEDULE_EDF};
+use turnstile_core::transport::uapi::{command, config, SCHEDULE_EDF};
+use turnstile_core::transport::uapi::{POLICY_DCQCN, POLICY_REN, POLICY_TIMELY};
 
 use super::Attr::{self, U32, U64};
 use super::Bench;
@@ -59,7 +60,37 @@ const DEFAULTS: &[Attr] = &[
     U32(config::RECEIVE_BUFFER_MAX, 128 << 20),
     U32(config::RECEIVE_MEMORY, 512 << 20),
     U32(config::UNSCHEDULED_BUFFER, 128_000),
+    U32(config::TCD, 0),
+    U64(config::MINIMUM_RATE64, 1_250_000),
+    U64(config::CNP_INTERVAL, 50_000),
+    U32(config::DCQCN_G, 3_906_250),
+    U64(config::DCQCN_ALPHA_TIMER, 55_000),
+    U64(config::DCQCN_TIMER, 55_000),
+    U64(config::DCQCN_BYTE_COUNTER, 10_000_000),
+    U32(config::DCQCN_RECOVERY_STEPS, 5),
+    U64(config::DCQCN_ADDITIVE64, 5_000_000),
+    U64(config::DCQCN_HYPER64, 6_250_000),
+    U32(config::DCQCN_TCD_CUT, 2000),
+    U64(config::TIMELY_LOW, 50_000),
+    U64(config::TIMELY_HIGH, 500_000),
+    U64(config::TIMELY_MIN_RTT, 20_000),
+    U32(config::TIMELY_WEIGHT, 125),
+    U32(config::TIMELY_BETA, 800),
+    U64(config::TIMELY_ADDITIVE64, 1_250_000),
+    U32(config::TIMELY_HYPER_AFTER, 5),
+    U32(config::TIMELY_HYPER_FACTOR, 5),
+    U32(config::TIMELY_TCD_BETA, 1600),
 ];
+
+/// The policy that an option is for, if it is refused with others.
+fn policy_of(option: u16) -> Option<u32> {
+    match option {
+        config::TCD | config::MINIMUM_RATE64 => Some(POLICY_DCQCN),
+        config::DCQCN_G..=config::DCQCN_TCD_CUT => Some(POLICY_DCQCN),
+        config::TIMELY_LOW..=config::TIMELY_TCD_BETA => Some(POLICY_TIMELY),
+        _ => None,
+    }
+}
 
 pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
     let mut bench = Bench::new()?;
@@ -95,6 +126,8 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
                 config::INITIAL_RATE => value.max(500_000_000),
                 config::MIN_RATE => value.min(400_000_000),
                 config::RTO => value.min(90_000_000),
+                config::TIMELY_LOW => value.min(400_000),
+                config::TIMELY_HIGH => value.max(600_000),
                 // Any number in the range is taken, if there is such a key.
                 config::KEY | config::ACCEPT_KEY | config::ACCEPT_KEY_2 => key.into(),
                 _ => value,
@@ -103,9 +136,15 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
                 Kind::U64 => U64(option.number, value),
                 _ => U32(option.number, u32::try_from(value).context("a range")?),
             };
-            let accepted = match option.number {
-                config::SECURITY => bench.accepted(&[attr, U32(config::KEY, key)]),
-                _ => bench.accepted(&[attr]),
+            let accepted = match (option.number, policy_of(option.number)) {
+                (config::SECURITY, _) => bench.accepted(&[attr, U32(config::KEY, key)]),
+                (_, None) => bench.accepted(&[attr]),
+                (_, Some(policy)) => {
+                    let accepted = bench.accepted(&[U32(config::POLICY, policy), attr]);
+                    // Those of a policy are as at first with another one.
+                    bench.accepted(&[U32(config::POLICY, 0), default_of(option.number)?])?;
+                    accepted
+                }
             };
             verdicts.row(
                 &format!("{} {value} (default {default})", option.name),
@@ -119,6 +158,12 @@ pub(super) fn run(ctx: &mut Ctx) -> Result<()> {
     verdicts.row("the link in force", link_in_force(&mut bench));
     ctx.note(format!("{} rows", verdicts.rows));
     verdicts.finish()
+}
+
+/// What an option is at first.
+fn default_of(option: u16) -> Result<Attr> {
+    let default = DEFAULTS.iter().find(|it| it.number() == option);
+    default.copied().context("an option without a default")
 }
 
 /// What depends on each other may come in any order: only the result counts.

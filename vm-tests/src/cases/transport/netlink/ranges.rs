@@ -12,12 +12,12 @@ use crate::harness::Ctx;
 /// Requests, and the refusal's words.
 const REFUSED: &[(&[Attr], &str)] = &[
     (
-        &[U32(config::POLICY, 3)],
-        "policy: 3 is none of expresspass|top|ren",
+        &[U32(config::POLICY, 5)],
+        "policy: 5 is none of expresspass|top|ren|dcqcn|timely",
     ),
     (
         &[U32(config::POLICY, u32::MAX)],
-        "policy: 4294967295 is none of expresspass|top|ren",
+        "policy: 4294967295 is none of expresspass|top|ren|dcqcn|timely",
     ),
     (
         &[U64(config::LINK_RATE64, 124)],

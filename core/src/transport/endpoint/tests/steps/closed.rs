@@ -56,6 +56,8 @@ fn closed_sockets_take_no_more_steps_than_a_logarithm() {
                 window: 3000,
                 allowance: 0,
                 last: false,
+                mark: crate::transport::rate::Mark::None,
+                notify: false,
             };
             for packet in [Packet::Token(token), Packet::Ack(ack)] {
                 watch.call(|| endpoint.receive(NOW, to, packet, &mut io));

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Priority flow control: ports of a switch pause who sends more than they can pass on, and lose
+//! nothing; what is allowed is as much as can come, and not a frame more.
+
+mod bridge;
+mod kinds;
+mod load;
+mod words;
+
+use crate::harness::{Case, Need, MUCH_WORK};
+
+pub(in crate::cases) const CASES: &[Case] = &[
+    Case::new("pausing/options", words::options),
+    Case::new("pausing/headroom", words::headroom),
+    Case::new("pausing/refused", words::refused),
+    // A pause is refreshed after 168 ms, which a slow machine takes for less.
+    Case::new("pausing/thresholds", bridge::thresholds).needs(&[Need::VirtualTime]),
+    Case::new("pausing/refreshed", bridge::refreshed).needs(&[Need::VirtualTime]),
+    Case::new("pausing/while-held", bridge::while_held).needs(&[Need::VirtualTime]),
+    Case::new("pausing/several", kinds::several).needs(&[Need::VirtualTime]),
+    Case::new("pausing/link", kinds::link).needs(&[Need::VirtualTime]),
+    Case::new("pausing/shared", kinds::shared).needs(&[Need::VirtualTime]),
+    Case::new("pausing/super-packets", bridge::super_packets).needs(&[Need::VirtualTime]),
+    Case::new("pausing/gone", bridge::gone).timeout_s(120),
+    Case::new("pausing/churn", |ctx| bridge::churn(ctx, 60)).timeout_s(180),
+    Case::new("pausing/churn-many", |ctx| bridge::churn(ctx, 500))
+        .timeout_s(900)
+        .needs(MUCH_WORK),
+    Case::new("pausing/lossless", load::lossless)
+        .timeout_s(300)
+        .needs(&[Need::VirtualTime, Need::Speed]),
+    Case::new("pausing/tight", load::tight)
+        .timeout_s(300)
+        .needs(&[Need::VirtualTime, Need::Speed]),
+];
