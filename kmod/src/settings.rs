@@ -32,6 +32,7 @@ impl Settings {
     ///
     /// # Errors
     /// None: it is valid.
+    #[inline(never)]
     pub(crate) fn resolve(&self, device: Option<u64>) -> Result<Resolved> {
         self.config.validate(device).map_err(|_| EINVAL)
     }

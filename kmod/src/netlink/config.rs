@@ -75,23 +75,38 @@ fn refuse(extack: &mut Extack, what: impl Display) -> Error {
     extack.refuse(EINVAL, format_args!("{}: {what}", uapi::FAMILY))
 }
 
+// A configuration is some three hundred bytes, and so is what it comes to: each function has one of
+// them at most.
+
 /// `transport-get`.
 pub(super) fn get(net: &mut Control<'_, Turnstile>, message: &mut Reply) -> Result {
-    let (config, speed) = match net.lock() {
-        Some(state) => (state.settings.config, Some(state.endpoint.config().speed)),
+    let (config, link) = match net.lock() {
+        Some(state) => (
+            state.settings.config,
+            Some(state.endpoint.config().speed.link),
+        ),
         // Nobody has used the namespace yet, and reading is no use.
         None => (Config::DEFAULT, None),
     };
-    let speed = match speed {
-        Some(speed) => speed,
-        None => config.validate(net.fastest()).map_err(|_| EINVAL)?.speed,
+    let link = match link {
+        Some(link) => link,
+        None => link_of(&config, net.fastest())?,
     };
     config.each(|number, value| match value {
         Value::U32(value) => message.u32(number, value),
         Value::U64(value) => message.u64(number, value, number::PAD),
         Value::Map(map) => message.bytes(number, &map),
     })?;
-    message.u64(number::LINK_IN_FORCE, speed.link, number::PAD)
+    message.u64(number::LINK_IN_FORCE, link, number::PAD)
+}
+
+/// The link rate that the configuration comes to, in bytes/s.
+#[inline(never)]
+fn link_of(config: &Config, device: Option<u64>) -> Result<u64> {
+    match config.validate(device) {
+        Ok(resolved) => Ok(resolved.speed.link),
+        Err(_) => Err(EINVAL),
+    }
 }
 
 /// `transport-set`: what the request does not name stays, and all of it stays if anything is
@@ -115,9 +130,6 @@ pub(super) fn set(
     // Another request may have come in between.
     change(net, attrs, device, slots, extack)
 }
-
-// A configuration is some three hundred bytes, and so is what it comes to: each function has one of
-// them at most.
 
 #[inline(never)]
 fn check(
@@ -229,12 +241,18 @@ pub(super) fn link_changed(net: &mut Control<'_, Turnstile>) {
     let Some(mut state) = net.lock() else {
         return;
     };
+    renew(&mut state, device);
+    links(&mut state);
+}
+
+/// What the configuration comes to with a device of this speed is put in force if it is new.
+#[inline(never)]
+fn renew(state: &mut Locked<'_, Turnstile>, device: Option<u64>) {
     if let Ok(resolved) = state.settings.resolve(device) {
         if resolved != *state.endpoint.config() {
-            put_in_force(&mut state, &resolved);
+            put_in_force(state, &resolved);
         }
     }
-    links(&mut state);
 }
 
 /// The devices were asked: tells the endpoint of those that it has links for. There are few of
@@ -255,6 +273,7 @@ fn links(state: &mut Locked<'_, Turnstile>) {
     }
 }
 
+#[inline(never)]
 fn put_in_force(state: &mut Locked<'_, Turnstile>, resolved: &Resolved) {
     let (state, outbox) = state.parts();
     let now = now();
