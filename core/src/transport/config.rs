@@ -408,6 +408,11 @@ options! {
         count(1, 4000, "thousandths")
             .from("Congestion Detection in Lossless Networks, section 5.2.3");
 
+    /// The most that one segment takes of the rate with timely, in thousandths. 1000 is algorithm 1,
+    /// which has no limit: one step of the round-trip time then leaves the lowest rate.
+    timely_max_cut: u32 = 500, TIMELY_MAX_CUT "timely-max-cut"
+        count(1, 1000, "thousandths").from("the code that TIMELY's authors published");
+
     reported {
         /// The link rate in force.
         u64, LINK_IN_FORCE "link-in-force" Opt::number(limits::LINK);
@@ -476,7 +481,7 @@ impl Config {
         match number {
             number::TCD | number::MINIMUM_RATE64 => dcqcn || timely,
             number::DCQCN_G..=number::DCQCN_TCD_CUT => dcqcn,
-            number::TIMELY_LOW..=number::TIMELY_TCD_BETA => timely,
+            number::TIMELY_LOW..=number::TIMELY_MAX_CUT => timely,
             _ => true,
         }
     }
@@ -491,7 +496,7 @@ impl Config {
         };
         Err(row.refuse(Problem::Said(match row.number {
             number::DCQCN_G..=number::DCQCN_TCD_CUT => "only with policy dcqcn",
-            number::TIMELY_LOW..=number::TIMELY_TCD_BETA => "only with policy timely",
+            number::TIMELY_LOW..=number::TIMELY_MAX_CUT => "only with policy timely",
             _ => "only with policy dcqcn or timely",
         })))
     }

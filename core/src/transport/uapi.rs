@@ -230,8 +230,10 @@ pub mod config {
     pub const TIMELY_HYPER_FACTOR: u16 = 66;
     /// `u32`, thousandths: TIMELY's beta with TCD.
     pub const TIMELY_TCD_BETA: u16 = 67;
+    /// `u32`, thousandths: the most that TIMELY's rate falls by at once.
+    pub const TIMELY_MAX_CUT: u16 = 68;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 67;
+    pub const MAX: u16 = 68;
 }
 
 /// [`config::UNSCHEDULED`]: as much of each message as its receiver allows.

@@ -434,6 +434,7 @@ impl Config {
             minimum: self.minimum_rate,
             tcd: self.tcd == uapi::TCD_ON,
             tcd_beta: self.timely_tcd_beta,
+            max_cut: self.timely_max_cut,
         }
     }
 }

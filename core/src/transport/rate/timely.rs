@@ -20,8 +20,11 @@
 //! - **What counts for HAI.** Algorithm 1 raises the rate at a gradient of 0 too, but counts those
 //!   below 0. So does this; every other segment begins the count anew, also one below T_low or
 //!   above T_high, where the gradient is not used. The fifth in a row has N = 5 already.
-//! - **Cuts of more than all.** `beta gradient` can be more than 1, as a gradient has no limit:
-//!   then the lowest rate is left. The paper has none; the default is DCQCN's.
+//! - **Cuts of more than all.** `beta gradient` can be more than 1, as a gradient has no limit.
+//!   The paper's algorithm has no answer to that. The code that its authors published, which the
+//!   text on TCD says its simulator is made after, leaves at least half of the rate, and so does
+//!   the default, [`Config::max_cut`]; with 1000 the lowest rate is left. The paper has no lowest
+//!   rate; the default is DCQCN's.
 //! - **alpha** weighs the newest difference in algorithm 1. It has no number there. 0.875 is what
 //!   is used for it by Zhu et al. (*ECN or Delay*, CoNEXT 2016, section 4). The default is 0.125,
 //!   which is the same number for who reads the other term as the weight, as RFC 6298 does: in a
@@ -78,6 +81,9 @@ pub struct Config {
     pub tcd: bool,
     /// beta with TCD, in thousandths: 1..4000, default 1600 (TCD, section 5.2.3).
     pub tcd_beta: u32,
+    /// The most that one segment takes of the rate, in thousandths: 1..1000, default 500. 1000 is
+    /// algorithm 1. See the module's documentation.
+    pub max_cut: u32,
 }
 
 impl Config {
@@ -94,6 +100,7 @@ impl Config {
         minimum: 1_250_000,
         tcd: false,
         tcd_beta: 1600,
+        max_cut: 500,
     };
 }
 
@@ -132,6 +139,7 @@ pub struct Law {
     beta: u64,
     /// beta where a port said undetermined.
     gentle_beta: u64,
+    max_cut: Part,
     additive: u64,
     hyper_after: u8,
     hyper_factor: u8,
@@ -161,6 +169,7 @@ impl Law {
                 false => config.beta,
             }),
             gentle_beta: beta(config.beta),
+            max_cut: Part::new(config.max_cut.clamp(1, 1000).into(), WHOLE_NZ),
             additive: config.additive.clamp(1, Rate::MAX_BYTES_PER_SEC),
             hyper_after: config.hyper_after.max(1),
             hyper_factor: config.hyper_factor.max(1),
@@ -293,7 +302,8 @@ impl Timely {
 
     #[inline]
     fn cut(&mut self, law: &Law, part: Part) {
-        self.rate = part.off(self.rate).max(law.minimum).min(law.line);
+        let least = law.max_cut.off(self.rate).max(law.minimum);
+        self.rate = part.off(self.rate).max(least).min(law.line);
     }
 }
 

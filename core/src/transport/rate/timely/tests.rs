@@ -10,9 +10,11 @@ mod fluid;
 /// 10 Gbit/s, as in the paper.
 const LINE: u64 = 1_250_000_000;
 
-/// The weight that others have, of which differences are easier to see.
+/// Algorithm 1 as it is written, with the weight that others have, of which differences are easier
+/// to see.
 const QUICK: Config = Config {
     weight: 875,
+    max_cut: 1000,
     ..Config::DEFAULT
 };
 
@@ -110,6 +112,28 @@ fn between_them_the_gradient_decides() {
 }
 
 #[test]
+fn one_segment_takes_half_of_the_rate_at_most() {
+    let cut = |max_cut, rtts: [u64; 2]| {
+        let config = Config { max_cut, ..QUICK };
+        let segments = rtts.map(|rtt| (rtt, Mark::None));
+        after(&Law::new(&config, LINE), &segments).bytes_per_sec()
+    };
+    assert_eq!(Config::DEFAULT.max_cut, 500);
+    // 0.35 is less than that, 1.05 more, and so is 0.8 x (1 - 1/5), also in thousandths.
+    near(cut(500, [100, 110]), 251_250_000 * 65 / 100);
+    near(cut(500, [100, 130]), 125_625_000);
+    near(cut(500, [2500, 2500]), 62_500_000);
+    near(cut(600, [100, 400]), 251_250_000 * 4 / 10);
+    near(cut(1, [100, 400]), 251_250_000 * 999 / 1000);
+    assert_eq!(cut(1000, [100, 400]), 1_250_000);
+    // Never below the lowest rate.
+    assert_eq!(
+        after(&law(), &[(100, Mark::None), (400, Mark::None)]).bytes_per_sec(),
+        1_250_000
+    );
+}
+
+#[test]
 fn five_negative_gradients_in_a_row_are_hai() {
     let up = |rtts: &[u64]| (rate(rtts) - 250_000_000) / 1_250_000;
     assert_eq!(up(&[100]), 1);
@@ -203,8 +227,9 @@ fn configs() -> impl Strategy<Value = Config> {
         (thousandths(), thousandths(), thousandths()),
         (rates(), rates(), any::<u8>(), any::<u8>()),
         any::<bool>(),
+        thousandths(),
     )
-        .prop_map(|(times, thousandths, rates, tcd)| Config {
+        .prop_map(|(times, thousandths, rates, tcd, max_cut)| Config {
             t_low: times.0,
             t_high: times.1,
             min_rtt: times.2,
@@ -216,6 +241,7 @@ fn configs() -> impl Strategy<Value = Config> {
             hyper_after: rates.2,
             hyper_factor: rates.3,
             tcd,
+            max_cut,
         })
 }
 

@@ -80,6 +80,7 @@ const DEFAULTS: &[Attr] = &[
     U32(config::TIMELY_HYPER_AFTER, 5),
     U32(config::TIMELY_HYPER_FACTOR, 5),
     U32(config::TIMELY_TCD_BETA, 1600),
+    U32(config::TIMELY_MAX_CUT, 500),
 ];
 
 /// The policy that an option is for, if it is refused with others.
@@ -87,7 +88,7 @@ fn policy_of(option: u16) -> Option<u32> {
     match option {
         config::TCD | config::MINIMUM_RATE64 => Some(POLICY_DCQCN),
         config::DCQCN_G..=config::DCQCN_TCD_CUT => Some(POLICY_DCQCN),
-        config::TIMELY_LOW..=config::TIMELY_TCD_BETA => Some(POLICY_TIMELY),
+        config::TIMELY_LOW..=config::TIMELY_MAX_CUT => Some(POLICY_TIMELY),
         _ => None,
     }
 }

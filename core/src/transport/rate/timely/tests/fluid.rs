@@ -144,9 +144,20 @@ fn fluids_go_up_to_t_low_and_not_to_t_high() {
 /// Jain's index is 0.93 or more; of fluids with 875 it is 0.08 to 0.63.
 #[test]
 fn with_a_slow_filter_they_are_fair() {
-    let config = &Config::DEFAULT;
+    let config = &Config {
+        max_cut: 1000,
+        ..Config::DEFAULT
+    };
     expect(config, false, &MANY, 200.0, 0.90, 0.90);
     expect(config, true, &MANY, 400.0, 0.75, 0.90);
+}
+
+/// As shipped: half of the rate at most. The queues of 64 flows are longer, but T_high bounds them.
+#[test]
+fn as_shipped_they_are_fair() {
+    let config = &Config::DEFAULT;
+    expect(config, false, &MANY, 500.0, 0.93, 0.93);
+    expect(config, true, &[2, 4, 8, 16, 32], 200.0, 0.75, 0.90);
 }
 
 /// Each segment that finds another one before it is a positive gradient.
