@@ -68,6 +68,8 @@ pub struct Ledger<S> {
     /// Instead of that, with a dynamic threshold.
     common: Option<Common<S>>,
     debt: Option<Debt>,
+    /// What lets go of a scope that frames do not name any more. It leaves first.
+    parting: Option<Debt>,
     /// The frame that left last was a pause, of this.
     silent: Option<Scope>,
     /// When the pause in progress was decided.
@@ -106,6 +108,7 @@ impl<S: Deref<Target = AtomicU64>> Ledger<S> {
             pool: Pool::new(0),
             common: None,
             debt: None,
+            parting: None,
             silent: None,
             began: None,
             counters: Counters::default(),
@@ -156,17 +159,33 @@ impl<S: Deref<Target = AtomicU64>> Ledger<S> {
         self.ingress.is_paused()
     }
 
-    /// Frames name something else from now on. To be called while the ledger is closed; a frame
-    /// that is owed then is of what they named before.
+    /// Frames name something else from now on. To be called while the ledger is closed. If the
+    /// other end is silent, the end of that is owed, and nothing that is decided later takes its
+    /// place: a frame of another scope would not end it.
     pub fn name(&mut self, scope: Scope) {
         self.scope = scope;
+        self.part();
+    }
+
+    /// The end of a pause is owed if it is of what frames do not name any more.
+    fn part(&mut self) {
+        if let Some(old) = self.silent.filter(|old| *old != self.scope) {
+            // What was decided of the same is in this.
+            self.debt = self
+                .debt
+                .filter(|debt| debt.frame != old.frame(Send::END.quanta));
+            self.parting = Some(Debt {
+                frame: old.frame(Send::END.quanta),
+                pauses: None,
+            });
+        }
     }
 
     /// It closes for good, and what it owes may never leave: the frame that lets the other end go,
     /// if that is silent.
     pub fn last_word(&mut self, now: Nanos) -> Option<Frame> {
         self.close(now);
-        self.debt = None;
+        (self.debt, self.parting) = (None, None);
         let scope = self.silent.take()?;
         Some(scope.frame(Send::END.quanta))
     }
@@ -174,7 +193,12 @@ impl<S: Deref<Target = AtomicU64>> Ledger<S> {
     /// Is there a debt, or will there be one if nothing happens?
     #[inline]
     pub fn is_busy(&self) -> bool {
-        self.debt.is_some() || self.ingress.is_paused()
+        self.owes() || self.ingress.is_paused()
+    }
+
+    #[inline]
+    fn owes(&self) -> bool {
+        self.debt.is_some() || self.parting.is_some()
     }
 
     /// A packet of so many bytes on the wire came in by the device, and is about to be queued.
@@ -184,7 +208,7 @@ impl<S: Deref<Target = AtomicU64>> Ledger<S> {
         let epoch = self.epoch?;
         let (fits, send) = pooled!(self, |ingress, pool| ingress.arrive(now, bytes, pool));
         self.owe(now, send);
-        let owes = self.debt.is_some() || self.next().is_some_and(|at| at <= now);
+        let owes = self.owes() || self.next().is_some_and(|at| at <= now);
         let charge = match fits {
             Fits::Pool | Fits::Headroom => Charge::Held(epoch),
             Fits::No => Charge::Full,
@@ -208,7 +232,7 @@ impl<S: Deref<Target = AtomicU64>> Ledger<S> {
         if let Some(again) = self.ingress.refresh(now) {
             self.debt = Some(self.frame(again));
         }
-        self.debt
+        self.parting.or(self.debt)
     }
 
     /// When to ask for the [debt](Self::debt) if nobody says that there is one.
@@ -220,9 +244,14 @@ impl<S: Deref<Target = AtomicU64>> Ledger<S> {
     pub fn paid(&mut self, debt: &Debt) {
         self.silent = debt.pauses;
         self.counters.sent = self.counters.sent.wrapping_add(1);
-        if self.debt == Some(*debt) {
-            self.debt = None;
+        for owed in [&mut self.parting, &mut self.debt] {
+            if *owed == Some(*debt) {
+                *owed = None;
+                break;
+            }
         }
+        // It may be a pause that was on its way when the name changed.
+        self.part();
     }
 
     /// With more than this held the other end is paused, as things are.

@@ -136,6 +136,40 @@ fn another_priority_ends_the_pause_of_the_one_before() {
 }
 
 /// Whoever goes away says so to who is silent, and to nobody else.
+/// The other end was paused at one priority. It is let go though a pause of another one is due
+/// before the frame has left.
+#[test]
+fn a_pause_of_another_priority_does_not_replace_the_end_of_the_one_before() {
+    let mut ledger = open(1000, 0, 5000);
+    ledger.charge(Nanos(1), 1500);
+    assert_eq!(pay(&mut ledger, 1), Some(u16::MAX));
+    ledger.close(Nanos(2));
+    ledger.name(Scope::one(5));
+    ledger.open(Nanos(3), 8, limits(1000, 0, 5000), &rate());
+    let owes = ledger.charge(Nanos(4), 1500);
+    assert_eq!(owes, Some((Charge::Held(8), true)));
+    let mut left = Vec::new();
+    while let Some(debt) = ledger.debt(Nanos(5)) {
+        assert!(ledger.is_busy());
+        ledger.paid(&debt);
+        left.push((debt.frame.says(3), debt.frame.says(5)));
+    }
+    assert_eq!(left, [(Some(0), None), (None, Some(u16::MAX))]);
+    // So it is if the pause was just leaving when the name changed.
+    let mut late = open(1000, 0, 5000);
+    late.charge(Nanos(1), 1500);
+    let leaving = late.debt(Nanos(1)).unwrap();
+    late.close(Nanos(2));
+    late.name(Scope::one(5));
+    late.paid(&leaving);
+    let debt = late.debt(Nanos(3)).unwrap();
+    late.paid(&debt);
+    assert_eq!((debt.frame.says(3), late.debt(Nanos(4))), (Some(0), None));
+    // And nothing of the first is said again.
+    assert_eq!(ledger.last_word(Nanos(6)), Some(Scope::one(5).frame(0)));
+    assert_eq!(ledger.debt(Nanos(7)), None);
+}
+
 #[test]
 fn the_last_word_is_for_who_is_silent() {
     let last = |ledger: &mut Ledger| ledger.last_word(Nanos(9));

@@ -135,15 +135,18 @@ impl Config {
     }
 }
 
-/// Bytes on the wire of packets that were merged into one of so many bytes: full frames, but for
-/// the headers that the merged packet has once.
+/// Bytes on the wire of packets that were merged into one of so many bytes: segments of
+/// [`SEGMENT`], whose headers the merged packet has once.
 fn wire_of_merged(framing: Framing, frame: u32, merged: u32) -> u32 {
-    let each = frame.saturating_sub(HEADERS).max(1);
+    let each = frame.saturating_sub(HEADERS).min(SEGMENT).max(1);
     let count = merged.checked_div(each).unwrap_or(0).saturating_add(1);
     let len = merged.saturating_add(count.saturating_mul(HEADERS));
     framing.wire_len(len, count)
 }
 
+/// Payload of the shortest segments that are merged: what TCP sends to a host that does not say
+/// how much it takes (RFC 9293, section 3.7.1). Where shorter ones come, `headroom` is to be given.
+const SEGMENT: u32 = 536;
 /// The most that headers of a packet take that is merged with others.
 const HEADERS: u32 = 100;
 
