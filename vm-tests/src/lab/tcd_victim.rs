@@ -28,15 +28,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// bit/s.
 const RATE: u64 = 40_000_000_000;
+/// What the links of S0 and S1 carry, bit/s: together less than one of the others, so that nothing
+/// but pauses ever makes victims wait behind S1's packets.
+const OF_S: u64 = RATE * 45 / 100;
 /// From S0 to R0.
 const WAY: Way = Way {
+    own: OF_S,
     rate: RATE,
     delay: DELAY,
     hops: 4,
 };
 /// How long it is looked at, ns.
-const SPAN: u64 = 12_000_000;
-/// How many victims there are, and what they ask of the link.
+const SPAN: u64 = 24_000_000;
+/// How many victims there are at most, and what they ask of S0's link.
 const VICTIMS: usize = 300;
 const LOAD: f64 = 0.3;
 /// Bytes of a burst of the table of all transports, and of the one of bursts.
@@ -56,7 +60,7 @@ const CLASSES: [(&str, u64, u64); 4] = [
 ];
 
 fn run(lab: &mut Lab) -> Result<()> {
-    let fabric = plan(RATE, RATE, BUFFER).build()?;
+    let fabric = plan(RATE, OF_S, BUFFER).build()?;
     lab.report.setups.push(SetUpLines {
         title: "all ports, with TCD".into(),
         lines: queues(Marks::Tcd).example(&fabric),
@@ -120,11 +124,12 @@ fn run(lab: &mut Lab) -> Result<()> {
     lab.report.notes.push(format!(
         "40 Gbit/s, links of {} us, a pause at {} kB of each ingress, marks from {} kB on (without \
          TCD: of the queue alone). Victims: {VICTIMS} messages from S0 to R0, lengths of Hadoop, \
-         {LOAD} of a link; S1 sends to R1 without end; {BURSTING} hosts burst to R1 at once, as \
-         often as makes {BURST_LOAD} of its link",
+         {LOAD} of S0's link, which is of {} Gbit/s, as S1's is; S1 sends to R1 without end; \
+         {BURSTING} hosts burst to R1 at once, as often as makes {BURST_LOAD} of its link",
         DELAY / 1000,
         XOFF / 1000,
-        THRESHOLD / 1000
+        THRESHOLD / 1000,
+        OF_S / 1_000_000_000
     ));
     Ok(())
 }
@@ -136,7 +141,7 @@ fn victims(lab: &mut Lab) -> Vec<Message> {
         &HADOOP,
         &[(S0, R0)],
         VICTIMS,
-        LOAD * RATE as f64,
+        LOAD * OF_S as f64,
     );
     all.into_iter().filter(|it| it.at < SPAN).collect()
 }

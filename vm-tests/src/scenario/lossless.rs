@@ -127,6 +127,9 @@ pub fn run(
     span: Duration,
 ) -> Result<Outcome> {
     let transport = carrier.configure(fabric)?;
+    if let Carrier::Turnstile(_) = carrier {
+        tell_links(fabric)?;
+    }
     queues(marks).apply(fabric)?;
     // As many channels as there are ever messages between two hosts, so that none waits for one.
     let mut each: BTreeMap<(usize, usize), usize> = BTreeMap::new();
@@ -163,6 +166,15 @@ pub fn run(
         began,
         dropped: dropped(fabric)?,
     })
+}
+
+/// Tells each host what its link carries: the devices say 10 Gbit/s whatever that is.
+fn tell_links(fabric: &Fabric) -> Result<()> {
+    for port in fabric.ports().iter().filter(|port| port.of_host) {
+        let words = format!("turnstile transport set link {}bit", port.link.rate);
+        fabric.node(&port.node)?.ns.run(&words)?;
+    }
+    Ok(())
 }
 
 /// Packets that data classes of all ports have dropped.

@@ -138,7 +138,7 @@ impl Config {
 /// Bytes on the wire of packets that were merged into one of so many bytes: segments of
 /// [`SEGMENT`], whose headers the merged packet has once.
 fn wire_of_merged(framing: Framing, frame: u32, merged: u32) -> u32 {
-    let each = frame.saturating_sub(HEADERS).min(SEGMENT).max(1);
+    let each = frame.saturating_sub(HEADERS).clamp(1, SEGMENT);
     let count = merged.checked_div(each).unwrap_or(0).saturating_add(1);
     let len = merged.saturating_add(count.saturating_mul(HEADERS));
     framing.wire_len(len, count)
