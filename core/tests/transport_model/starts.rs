@@ -90,6 +90,32 @@ fn what_waits_for_an_answer_waits_for_a_round_trip() {
     }
 }
 
+/// Hosts that nothing is sent to any more have no part of the link.
+#[test]
+fn messages_that_have_ended_slow_down_no_other() {
+    for (name, policy) in LAWS {
+        const OTHERS: usize = 8;
+        let config = config(policy, uapi::UNSCHEDULED_AUTO);
+        let mut network = star(1, &config, 1 + OTHERS, link(), false);
+        network.acquaint((1..=OTHERS).map(|to| (0, to)));
+        for to in 1..=OTHERS {
+            network.send_at(network.now, 0, to, 20_000);
+            network.run_until(network.now + 50_000);
+        }
+        let begin = network.now;
+        let it = network.send_at(begin, 0, 1, 200_000);
+        network.run_to_the_end(begin + 1000 * MS);
+        let took = network.registry.messages[it].delivered.unwrap() - begin;
+        println!(
+            "{name}: 200 kB take {} us after {OTHERS} others",
+            took / 1000
+        );
+        // 170 us at the link's rate.
+        assert!(took < 200_000, "{name}: {took}");
+        assert_clean(&mut network, 1 + OTHERS);
+    }
+}
+
 /// Messages that stand still leave their part of the link to one that begins.
 #[test]
 fn messages_that_stand_still_slow_down_no_other() {

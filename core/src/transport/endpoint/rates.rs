@@ -46,6 +46,7 @@ use crate::transport::incoming::ACK_PACKETS;
 use crate::transport::links::SHARED;
 use crate::transport::outgoing::Piece;
 use crate::transport::rate::flow::{Flow, Turn};
+use crate::transport::rate::lately::Sent;
 use crate::transport::rate::Kind;
 
 /// Bytes on the wire of a SYNC over IPv4: preamble, gap and all.
@@ -126,6 +127,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             if let Some(flow) = self.flows.get_mut(index).and_then(Option::take) {
                 if let Some(of_peer) = self.lately.get_mut(peer) {
                     of_peer.messages.forget(flow.lately);
+                    // A peer that nothing is sent to has no part of the link.
+                    if of_peer.messages.is_none() {
+                        let sent = core::mem::replace(&mut of_peer.sent, Sent::NEVER);
+                        self.peers_lately.forget(sent);
+                    }
                 }
             }
             self.links.leave_out(link, (index, peer), wire_len);

@@ -83,7 +83,13 @@ impl Lately {
         self.both = self.both.saturating_add(before.into());
     }
 
-    /// A message has ended.
+    /// Have none, as far as was known at the last call?
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        self.now == 0 && self.before == 0
+    }
+
+    /// A message has ended, or a peer's last one.
     pub(crate) fn forget(&mut self, sent: Sent) {
         if sent.span == self.span {
             let before = u32::from(sent.before);
@@ -139,6 +145,7 @@ mod tests {
         for (sent, left) in all.into_iter().zip([2, 1, 0]) {
             lately.forget(sent);
             assert_eq!(lately.count(Nanos(220), WIDTH), left);
+            assert_eq!(lately.is_none(), left == 0);
         }
         lately.forget(Sent::NEVER);
         assert_eq!(lately.count(Nanos(320), WIDTH), 0);
