@@ -35,6 +35,7 @@ struct knt_net {
 	void *state;			/* Rust's; written once */
 	struct hrtimer timer;
 	u64 armed;			/* when the timer fires; U64_MAX: it does not */
+	u64 due;			/* when it has to: not before that */
 	bool closing;
 	struct mutex open_lock;
 	struct socket *udp4;

@@ -45,27 +45,41 @@ void knt_net_unlock(struct knt_net *tn)
 	spin_unlock_bh(&tn->lock);
 }
 
-/* The timer's next time by knt_now(), ns; U64_MAX: none. With the lock. */
+static void knt_net_start(struct knt_net *tn, u64 at)
+{
+	tn->armed = at;
+	hrtimer_start(&tn->timer, ns_to_ktime(min_t(u64, at, KTIME_MAX)), HRTIMER_MODE_ABS_SOFT);
+}
+
+/*
+ * When the timer is to fire next by knt_now(), ns; U64_MAX: not at all. With the lock.
+ *
+ * It is only set to an earlier time. Most of what it is set for is over before, such as the time by
+ * which an answer has to be there, and is followed by the same of the next message: a timer that
+ * fires early, and then finds what it is set for by now, costs much less than one that is set and
+ * taken back with each of them.
+ */
 void knt_net_arm(struct knt_net *tn, u64 at)
 {
 	lockdep_assert_held(&tn->lock);
-	if (at == tn->armed || tn->closing)
-		return;
-	tn->armed = at;
-	if (at == U64_MAX)
-		hrtimer_try_to_cancel(&tn->timer);
-	else
-		hrtimer_start(&tn->timer, ns_to_ktime(min_t(u64, at, KTIME_MAX)), HRTIMER_MODE_ABS_SOFT);
+	tn->due = at;
+	if (at < tn->armed && !tn->closing)
+		knt_net_start(tn, at);
 }
 
 static enum hrtimer_restart knt_timer(struct hrtimer *timer)
 {
 	struct knt_net *tn = container_of(timer, struct knt_net, timer);
+	bool early;
 
 	spin_lock_bh(&tn->lock);
 	tn->armed = U64_MAX;
+	early = tn->due > knt_now();
+	if (early && tn->due != U64_MAX && !tn->closing)
+		knt_net_start(tn, tn->due);
 	spin_unlock_bh(&tn->lock);
-	knt_ops->timer(tn);
+	if (!early)
+		knt_ops->timer(tn);
 	return HRTIMER_NORESTART;
 }
 
@@ -186,6 +200,7 @@ static int __net_init knt_net_init(struct net *net)
 	spin_lock_init(&tn->route_lock);
 	mutex_init(&tn->open_lock);
 	tn->armed = U64_MAX;
+	tn->due = U64_MAX;
 	knt_news_init(tn);
 	xa_init_flags(&tn->speeds, XA_FLAGS_ACCOUNT);
 	hrtimer_setup(&tn->timer, knt_timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS_SOFT);
