@@ -13,7 +13,7 @@ use crate::sockets::Sockets;
 use kernel::prelude::*;
 use knet_transport::{
     now, random, times, Arrival, Device, Locked, Net, Opening, Outbox, Path, Refused, Skb,
-    SockAddress, SockRef, Verdict,
+    SockAddress, Verdict,
 };
 use turnstile_core::header::PORT;
 use turnstile_core::transport::budget::Standing;
@@ -114,7 +114,7 @@ pub(crate) fn timer(state: &mut Locked<'_, Turnstile>) {
     let (now, clock) = clocks(state.endpoint.config());
     let (endpoint, mut surroundings) = state.split(outbox, now);
     endpoint.timer(Nanos(now), clock, &mut surroundings);
-    state.settle(outbox);
+    state.settle(now, outbox);
 }
 
 /// A packet came.
@@ -200,19 +200,24 @@ fn deliver(
         // Somebody on the way has changed it, and would not know what to do with the answers.
         return state.endpoint.refused(Counter::RefusedPort);
     }
+    let from = source(&arrival);
     // The socket is asked before the sender is told that anything came.
     let mut found = None;
-    if let Some((sock, bound)) = destination(&mut state, &arrival, packet) {
-        let mut verdict = arrival.admitted(&sock, bound, true);
+    let destined = destination(&mut state, &from, &arrival, packet);
+    let socket = destined.and_then(|(handle, _)| state.sockets.get(handle));
+    if let (Some((handle, bound)), Some(socket)) = (destined, socket) {
+        let bound = bound.unwrap_or_else(|| socket.sock.tie().device);
+        let mut verdict = arrival.admitted(&socket.sock, bound, true);
         if verdict == Verdict::AskUnlocked {
+            let sock = socket.sock.hold();
             drop(state);
             verdict = arrival.admitted(&sock, bound, false);
             state = match net.lock() {
                 Some(state) => state,
                 None => return,
             };
-            let same = |(now, _): (SockRef, u32)| now.handle() == sock.handle();
-            if !destination(&mut state, &arrival, packet).is_some_and(same) {
+            let now = destination(&mut state, &from, &arrival, packet);
+            if !now.is_some_and(|(now, _)| now == handle) {
                 // It is another one's by now, which was not asked. The sender will repeat it.
                 verdict = Verdict::Refused;
             }
@@ -220,9 +225,8 @@ fn deliver(
         if verdict != Verdict::Passes {
             return state.endpoint.refused(Counter::RefusedFilter);
         }
-        found = Some(sock.handle());
+        found = Some(handle);
     }
-    let from = source(&arrival);
     let way = Way {
         link: arrival.link,
         device: arrival.device,
@@ -283,28 +287,28 @@ fn accept(
     if let Device::Speed(rate) = device {
         endpoint.set_link(Nanos(now), link, rate);
     }
-    let (ecn, now, host) = (way.ecn, Nanos(now), &mut surroundings);
+    let (ecn, at, host) = (way.ecn, Nanos(now), &mut surroundings);
     match opening {
-        None => endpoint.packet(now, clock, from, link, ecn, packet, skb, host),
+        None => endpoint.packet(at, clock, from, link, ecn, packet, skb, host),
         Some(opening) => {
-            endpoint.opened(now, clock, from, link, ecn, packet, skb, opening, host);
+            endpoint.opened(at, clock, from, link, ecn, packet, skb, opening, host);
         }
     }
-    state.settle(outbox);
+    state.settle(now, outbox);
 }
 
 /// The socket that a packet is for, if there is one: that of its message, or the one that would
-/// have it. And the device that it was bound to when the message began.
+/// have it. And the device that it was bound to when the message began; `None`: that is now.
 fn destination(
     state: &mut Locked<'_, Turnstile>,
+    from: &Address,
     arrival: &Arrival<'_>,
     packet: &Packet,
-) -> Option<(SockRef, u32)> {
+) -> Option<(u64, Option<u32>)> {
     let (state, outbox) = state.parts();
-    let from = source(arrival);
-    let (handle, bound) = match (state.endpoint.owner(&from, packet), packet) {
-        (Owner::Out(message), _) => (message.socket, Some(message.tie.device)),
-        (Owner::In(message), _) => (message.socket, Some(message.tie.device)),
+    match (state.endpoint.owner(from, packet), packet) {
+        (Owner::Out(message), _) => Some((message.socket, Some(message.tie.device))),
+        (Owner::In(message), _) => Some((message.socket, Some(message.tie.device))),
         (Owner::Nobody, Packet::Sync(sync)) if !sync.probe => {
             let (_, mut surroundings) = state.split(outbox, 0);
             (surroundings.device, surroundings.slave) = (arrival.device, arrival.slave);
@@ -314,12 +318,10 @@ fn destination(
                 port: sync.source,
             };
             let found = surroundings.find(&sender, &from.local, sync.destination)?;
-            (found, None)
+            Some((found, None))
         }
-        (Owner::Nobody, _) => return None,
-    };
-    let sock = &state.sockets.get(handle)?.sock;
-    Some((sock.hold(), bound.unwrap_or_else(|| sock.tie().device)))
+        (Owner::Nobody, _) => None,
+    }
 }
 
 /// Whether somebody quotes a packet of a message.
@@ -359,7 +361,7 @@ pub(crate) fn unreachable(
     let to = address(&to);
     let (endpoint, mut surroundings) = state.split(outbox, now);
     endpoint.unreachable(Nanos(now), &to, cookie, what, &mut surroundings);
-    state.settle(outbox);
+    state.settle(now, outbox);
 }
 
 /// A packet was longer than its route's MTU.
@@ -378,8 +380,8 @@ pub(crate) fn address(path: &Path) -> Address {
 }
 
 impl State {
-    /// Gives windows to messages whose turn has come, after the endpoint was called.
-    pub(crate) fn settle(&mut self, outbox: &mut Outbox) {
+    /// Gives windows to messages whose turn has come, after the endpoint was called at `now`.
+    pub(crate) fn settle(&mut self, now: u64, outbox: &mut Outbox) {
         for _ in 0..SETTLED {
             let Some(handle) = self.sockets.take_promotable() else {
                 break;
@@ -388,7 +390,7 @@ impl State {
         }
         let endpoint = &self.endpoint;
         self.sockets
-            .offer_places(now(), |user, to| endpoint.may_send(user, to));
+            .offer_places(now, |user, to| endpoint.may_send(user, to));
     }
 
     /// Gives room to messages that wait at a socket, if there is some, and the rank of those that

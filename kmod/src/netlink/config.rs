@@ -281,7 +281,7 @@ fn put_in_force(state: &mut Locked<'_, Turnstile>, resolved: &Resolved) {
     // Which also tells those who listen to events.
     endpoint.configure(Nanos(now), resolved, &mut surroundings);
     state.sockets.waiting.place_came_free(now);
-    state.settle(outbox);
+    state.settle(now, outbox);
 }
 
 fn changed(
