@@ -228,7 +228,7 @@ fn discard(net: &mut Net<'_, Turnstile>, handle: u64, number: u64) -> Result {
 
 /// What could be done without waiting.
 pub(crate) fn poll(net: &mut Net<'_, Turnstile>, sock: &Sock) -> Ready {
-    let Some(mut state) = net.lock() else {
+    let Some(mut state) = net.look() else {
         return Ready::default();
     };
     let state = &mut *state;

@@ -95,8 +95,10 @@ fn read(
             len: len.saturating_sub(done),
             peek: flags.peek,
         };
+        // Before it is looked at what there is.
+        let seen = sock.news();
         let found = {
-            let mut state = net.lock().ok_or(ENODEV)?;
+            let mut state = net.look().ok_or(ENODEV)?;
             state.endpoint.prepare();
             state.piece(handle, &wish, now(), &mut parts)
         };
@@ -108,7 +110,7 @@ fn read(
                 if done != 0 && (!flags.wait_all || flags.peek) {
                     return Ok(done);
                 }
-                if sock.no_receive() || !wait(net, sock, &mut timeout, within, done)? {
+                if sock.no_receive() || !wait(net, sock, &mut timeout, seen, done)? {
                     return Ok(done);
                 }
                 continue;
@@ -164,7 +166,7 @@ fn tell_error(net: &mut Net<'_, Turnstile>, sock: Caller<'_>) -> Result {
         return Ok(());
     }
     let within = net
-        .lock()
+        .look()
         .is_some_and(|mut state| state.is_within(sock.handle()));
     match within && !sock.no_receive() {
         true => Ok(()),
@@ -172,25 +174,17 @@ fn tell_error(net: &mut Net<'_, Turnstile>, sock: Caller<'_>) -> Result {
     }
 }
 
-/// Waits for more. `false`: the call ends, with what it has.
+/// Waits for news since there were so many. `false`: the call ends, with what it has.
 // Not inlined: it needs no stack while the call reads.
 #[inline(never)]
 fn wait(
     net: &mut Net<'_, Turnstile>,
     sock: Caller<'_>,
     timeout: &mut Timeout,
-    within: Option<u64>,
+    seen: u32,
     done: u32,
 ) -> Result<bool> {
-    let handle = sock.handle();
-    let ready = |net: &mut Net<'_, Turnstile>| match net.lock() {
-        Some(mut state) => {
-            let error = sock.has_error() && !state.is_within(handle);
-            error || state.is_ready(handle, within) || sock.no_receive()
-        }
-        None => true,
-    };
-    match sock.wait(net, timeout, ready) {
+    match sock.wait_for_news(net, timeout, seen) {
         // A failed message to the peer ends the call, as it would have before waiting.
         Ok(()) if done == 0 => tell_error(net, sock).map(|()| true),
         Ok(()) => Ok(true),
@@ -304,17 +298,6 @@ impl State {
             incoming: counted.incoming,
             outgoing: counted.outgoing,
         }
-    }
-
-    /// Whether a call need not wait: there is something to read, or its message is gone.
-    fn is_ready(&mut self, handle: u64, within: Option<u64>) -> bool {
-        let Some(number) = within else {
-            return self.readable(handle) != 0;
-        };
-        let Some((endpoint, socket)) = self.reader(handle) else {
-            return true;
-        };
-        find(endpoint, socket, number).is_none_or(|message| message.has_more())
     }
 
     /// Whether the next call reads more of a message of which some was read.

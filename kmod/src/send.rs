@@ -168,7 +168,7 @@ pub(crate) fn send(
 
 /// Takes away the message that is open on the socket, if it has failed.
 fn take_failed(net: &mut Net<'_, Turnstile>, sock: Caller<'_>) -> Result<Option<Open>> {
-    let mut state = net.lock().ok_or(ENODEV)?;
+    let mut state = net.look().ok_or(ENODEV)?;
     let state = &mut *state;
     let socket = state.sockets.get_mut(sock.handle()).ok_or(ENODEV)?;
     let endpoint = &mut state.endpoint;
@@ -179,7 +179,7 @@ fn take_failed(net: &mut Net<'_, Turnstile>, sock: Caller<'_>) -> Result<Option<
 impl Call<'_, '_> {
     /// The message that is open on the socket, if there is one.
     fn resume(&mut self, options: &SendOptions) -> Result<Option<Going>> {
-        let mut state = self.net.lock().ok_or(ENODEV)?;
+        let mut state = self.net.look().ok_or(ENODEV)?;
         let socket = state.sockets.get_mut(self.sock.handle()).ok_or(ENODEV)?;
         let Some(open) = &socket.open else {
             return Ok(None);
@@ -214,7 +214,7 @@ impl Call<'_, '_> {
 
     /// A new message.
     fn begin(&mut self, options: &SendOptions) -> Result<Going> {
-        let peer = self.sock.view().peer;
+        let peer = self.sock.peer();
         let to = options.to.or(peer).ok_or_else(errno::no_destination)?;
         let length = match options.length {
             Some(length) => Some(

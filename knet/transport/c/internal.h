@@ -61,6 +61,7 @@ struct knt_sock {
 	u32 sent;			/* and of those that go out */
 	u32 grown;			/* by how much sk_rcvbuf has; with mem_lock */
 	bool opened;			/* Rust knows it */
+	atomic_t news;			/* sock.c */
 	spinlock_t report_lock;		/* message.c: for what follows */
 	u32 reported;			/* memory of reports in sk_error_queue */
 	struct knt_lost {		/* reports for which there was no room */

@@ -391,6 +391,7 @@ void knt_sock_set_handle(struct sock *sk, u64 handle);
 struct knt_net *knt_sock_net(const struct sock *sk);
 void knt_sock_hold(struct sock *sk);
 void knt_sock_put(struct sock *sk);
+bool knt_sock_peer(const struct sock *sk, struct knt_address *peer);
 void knt_sock_view(struct sock *sk, struct knt_sock_view *view);
 u32 knt_sock_user(const struct sock *sk);
 struct knt_tie knt_sock_tie(const struct sock *sk);
@@ -413,6 +414,8 @@ void knt_sock_readable(struct sock *sk);
 void knt_sock_writable(struct sock *sk);
 void knt_sock_writable_later(struct sock *sk, u32 ms);
 long knt_sock_timeout(struct sock *sk, bool send, bool dont_wait);
+u32 knt_sock_news(const struct sock *sk);
+int knt_sock_wait_for_news(struct sock *sk, long *timeout, u32 seen);
 int knt_sock_wait(struct sock *sk, long *timeout, bool (*ready)(void *), void *argument);
 
 #endif

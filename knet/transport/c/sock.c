@@ -30,18 +30,37 @@ void knt_sock_put(struct sock *sk)
 	sock_put(sk);
 }
 
+/* Whom it is connected to. False: nobody; then nothing is written. */
+bool knt_sock_peer(const struct sock *sk, struct knt_address *peer)
+{
+	struct in6_addr *ip = (struct in6_addr *)peer->ip;
+
+	if (sk->sk_state != TCP_ESTABLISHED)
+		return false;
+	peer->v4 = sk->sk_family == AF_INET;
+	peer->port = ntohs(inet_sk(sk)->inet_dport);
+	peer->scope = 0;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (!peer->v4) {
+		*ip = sk->sk_v6_daddr;
+		if (__ipv6_addr_needs_scope_id(ipv6_addr_type(ip)))
+			peer->scope = READ_ONCE(sk->sk_bound_dev_if);
+		return true;
+	}
+#endif
+	ipv6_addr_set_v4mapped(inet_sk(sk)->inet_daddr, ip);
+	return true;
+}
+
 void knt_sock_view(struct sock *sk, struct knt_sock_view *view)
 {
 	struct inet_sock *inet = inet_sk(sk);
 	struct in6_addr *local = (struct in6_addr *)view->local.ip;
-	struct in6_addr *peer = (struct in6_addr *)view->peer.ip;
-	bool connected = sk->sk_state == TCP_ESTABLISHED;
 
 	memset(view, 0, sizeof(*view));
 	view->local.v4 = sk->sk_family == AF_INET;
 	view->local.port = inet->inet_num;
-	view->peer.v4 = view->local.v4;
-	view->peer.port = connected ? ntohs(inet->inet_dport) : 0;
+	knt_sock_peer(sk, &view->peer);
 	view->device = READ_ONCE(sk->sk_bound_dev_if);
 	view->shares = sk->sk_reuseport;
 	view->owner = __kuid_val(sk_uid(sk));
@@ -49,17 +68,10 @@ void knt_sock_view(struct sock *sk, struct knt_sock_view *view)
 	if (sk->sk_family == AF_INET6) {
 		view->v6only = ipv6_only_sock(sk);
 		*local = sk->sk_v6_rcv_saddr;
-		if (connected) {
-			*peer = sk->sk_v6_daddr;
-			if (__ipv6_addr_needs_scope_id(ipv6_addr_type(peer)))
-				view->peer.scope = view->device;
-		}
 		return;
 	}
 #endif
 	ipv6_addr_set_v4mapped(inet->inet_rcv_saddr, local);
-	if (connected)
-		ipv6_addr_set_v4mapped(inet->inet_daddr, peer);
 }
 
 /* Single facts of it, for those who need no more. */
@@ -151,11 +163,20 @@ void knt_sock_set_error(struct sock *sk, u32 error)
 	if (sock_flag(sk, SOCK_DEAD))
 		return;
 	WRITE_ONCE(sk->sk_err, error);
+	atomic_inc(&knt_sk(sk)->news);
 	sk_error_report(sk);
+}
+
+/* How often there was something to read, or an error, for knt_sock_wait_for_news(). */
+u32 knt_sock_news(const struct sock *sk)
+{
+	return atomic_read(&knt_sk(sk)->news);
 }
 
 void knt_sock_readable(struct sock *sk)
 {
+	/* Before it is asked whether somebody waits, which is behind a barrier. */
+	atomic_inc(&knt_sk(sk)->news);
 	if (!sock_flag(sk, SOCK_DEAD))
 		sk->sk_data_ready(sk);
 }
@@ -187,6 +208,19 @@ long knt_sock_timeout(struct sock *sk, bool send, bool dont_wait)
 	return send ? sock_sndtimeo(sk, dont_wait) : sock_rcvtimeo(sk, dont_wait);
 }
 
+/* Until the socket wakes whoever has joined its queue, a signal comes or the time is over. */
+static int knt_sock_sleep(struct sock *sk, struct wait_queue_entry *wait, long *timeout)
+{
+	if (!*timeout)
+		return -EAGAIN;
+	if (signal_pending(current))
+		return sock_intr_errno(*timeout);
+	release_sock(sk);
+	*timeout = wait_woken(wait, TASK_INTERRUPTIBLE, *timeout);
+	lock_sock(sk);
+	return 0;
+}
+
 /*
  * Waits until ready() says true, a signal comes or the time is over; the socket's lock, which the
  * caller has, is released meanwhile. Sockets wake with knt_sock_readable() and the like.
@@ -196,20 +230,31 @@ int knt_sock_wait(struct sock *sk, long *timeout, bool (*ready)(void *), void *a
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
 	int err = 0;
 
+	/* Most calls need not wait. */
+	if (ready(argument))
+		return 0;
 	add_wait_queue(sk_sleep(sk), &wait);
-	while (!ready(argument)) {
-		if (!*timeout) {
-			err = -EAGAIN;
-			break;
-		}
-		if (signal_pending(current)) {
-			err = sock_intr_errno(*timeout);
-			break;
-		}
-		release_sock(sk);
-		*timeout = wait_woken(&wait, TASK_INTERRUPTIBLE, *timeout);
-		lock_sock(sk);
-	}
+	while (!err && !ready(argument))
+		err = knt_sock_sleep(sk, &wait, timeout);
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return err;
+}
+
+/*
+ * Waits until the socket wakes whoever waits, if there is no news since there were so many: for who
+ * looks then for himself whether that is what he waits for. What else wakes him, such as the end of
+ * the socket, comes with the socket's lock.
+ */
+int knt_sock_wait_for_news(struct sock *sk, long *timeout, u32 seen)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	int err = 0;
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	/* Pairs with that of skwq_has_sleeper(). */
+	smp_mb();
+	if (knt_sock_news(sk) == seen)
+		err = knt_sock_sleep(sk, &wait, timeout);
 	remove_wait_queue(sk_sleep(sk), &wait);
 	return err;
 }

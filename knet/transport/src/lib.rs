@@ -21,7 +21,7 @@
 //!
 //! | it would be | why it cannot be |
 //! |---|---|
-//! | two `&mut` to one state, by a lock in a lock | a [`Locked`] borrows the call's one [`Net`] |
+//! | two `&mut` to one state, by a lock in a lock | a [`Locked`] or [`Looking`] borrows the call's one [`Net`] |
 //! | sleeping with the lock, or a call that takes it again | what sleeps wants the [`Net`], too. Who forgets a [`Locked`] (`mem::forget`) has the lock for good, as with the kernel's own guards: that hangs, and is not prevented |
 //! | a [`Net`] after its call, or in another thread | its lifetime; it is not `Send` |
 //! | RTNL inside a socket's lock | devices are asked by [`Control`] and [`Opening`], which sockets' calls do not have |
@@ -57,7 +57,7 @@ pub use genl::{Command, Control, Dump, Family, FamilyRegistration, News, Opening
 // A message of generic netlink that answers is a reply: the transport has messages of its own.
 pub use knet_common::{attr, Extack, Message as Reply};
 pub use message::{ReceiveFlags, Receiving, Report, SendOptions, Sending, SockAddress, Wish};
-pub use net::{now, random, times, Departure, Device, Locked, Net, Outbox};
+pub use net::{now, random, times, Departure, Device, Locked, Looking, Net, Outbox};
 pub use registration::Registration;
 pub use seal::{hmac, key, Seal, KEY, LABEL};
 pub use sock::{Caller, LockedSock, Sock, SockRef, Tie, Timeout, View};

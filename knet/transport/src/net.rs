@@ -46,7 +46,7 @@ pub fn random() -> u64 {
 /// # Invariants
 ///
 /// The namespace lives for `'a`, and its state is `T`'s. Of the code that has this value, nobody
-/// has its lock but by a [`Locked`] that borrows it.
+/// has its lock but by a [`Looking`] or a [`Locked`] that borrows it.
 pub struct Net<'a, T: Transport> {
     raw: NonNull<bindings::knt_net>,
     _lives: PhantomData<(&'a (), T)>,
@@ -74,24 +74,72 @@ impl<T: Transport> Net<'_, T> {
     /// Locks the state; `None` if there is none yet. Bottom halves are off until it is released: no
     /// sleeping.
     pub fn lock(&mut self) -> Option<Locked<'_, T>> {
+        // INVARIANT: what has the lock is taken apart, and gives it back no more by itself.
+        let looking = ManuallyDrop::new(self.look()?);
+        Some(Locked {
+            net: looking.net,
+            state: looking.state,
+            outbox: Outbox {
+                packets: bindings::knt_outbox::default(),
+                net: looking.net.as_ptr(),
+            },
+            _net: PhantomData,
+        })
+    }
+
+    /// The same for who changes nothing of what [`Transport::next_timer`] depends on, and has
+    /// nothing to send: that is not asked when the lock is released. If it did change, the timer
+    /// would be late until the lock is taken once more.
+    pub fn look(&mut self) -> Option<Looking<'_, T>> {
         // SAFETY: the namespace lives.
         let state = unsafe { bindings::knt_net_state(self.as_raw()) };
         let state = NonNull::new(state)?.cast();
         // SAFETY: the namespace lives. The lock is not held by who called us: by the type's
-        // invariant that is who has a `Locked` that borrows `self`, which is borrowed exclusively
+        // invariant that is who has a value that borrows `self`, which is borrowed exclusively
         // here. A single processor, where the lock is none, has nobody else: bottom halves are off
-        // while it is held. Who forgot a `Locked` has no reference to the state any more, and waits
-        // here.
+        // while it is held. Who forgot a `Looking` or a `Locked` has no reference to the state any
+        // more, and waits here.
         unsafe { bindings::knt_net_lock(self.as_raw()) };
-        Some(Locked {
+        Some(Looking {
             net: self.raw,
             state,
-            outbox: Outbox {
-                packets: bindings::knt_outbox::default(),
-                net: self.as_raw(),
-            },
             _net: PhantomData,
         })
+    }
+}
+
+/// A namespace's state, locked by [`Net::look`].
+///
+/// # Invariants
+///
+/// The namespace lives, its state is at `state`, and the lock is held and given back by this value
+/// alone.
+pub struct Looking<'a, T: Transport> {
+    net: NonNull<bindings::knt_net>,
+    state: NonNull<T::State>,
+    _net: PhantomData<&'a mut T::State>,
+}
+
+impl<T: Transport> Deref for Looking<'_, T> {
+    type Target = T::State;
+
+    fn deref(&self) -> &T::State {
+        // SAFETY: the lock excludes all others, and the state lives as long as the namespace.
+        unsafe { self.state.as_ref() }
+    }
+}
+
+impl<T: Transport> DerefMut for Looking<'_, T> {
+    fn deref_mut(&mut self) -> &mut T::State {
+        // SAFETY: as in `deref`.
+        unsafe { self.state.as_mut() }
+    }
+}
+
+impl<T: Transport> Drop for Looking<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: the lock is held, and given back.
+        unsafe { bindings::knt_net_unlock(self.net.as_ptr()) }
     }
 }
 

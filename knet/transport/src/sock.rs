@@ -115,6 +115,14 @@ impl Sock {
         }
     }
 
+    /// Whom it is connected to, as in [`Sock::view`].
+    pub fn peer(&self) -> Option<SockAddress> {
+        let mut raw = bindings::knt_address::default();
+        // SAFETY: the socket lives.
+        let connected = unsafe { bindings::knt_sock_peer(self.as_raw(), &mut raw) };
+        connected.then(|| SockAddress::from_raw(&raw))
+    }
+
     /// The ports from which the kernel chooses one for it: `net.ipv4.ip_local_port_range` of its
     /// namespace.
     pub fn chosen_ports(&self) -> RangeInclusive<u16> {
@@ -238,6 +246,13 @@ impl Sock {
         unsafe { bindings::knt_sock_report(self.as_raw(), &raw) }
     }
 
+    /// How often [`Sock::readable`] and [`Sock::set_error`] were called, for
+    /// [`Caller::wait_for_news`].
+    pub fn news(&self) -> u32 {
+        // SAFETY: the socket lives.
+        unsafe { bindings::knt_sock_news(self.as_raw()) }
+    }
+
     /// Wakes who waits for something to read.
     pub fn readable(&self) {
         // SAFETY: the socket lives.
@@ -350,6 +365,22 @@ impl<'a> Caller<'a> {
         mut ready: impl FnMut(&mut Net<'n, T>) -> bool,
     ) -> Result {
         self.wait_for(timeout, || ready(net))
+    }
+
+    /// Waits until the socket wakes who waits, unless there is news since [`Sock::news`] said
+    /// `seen`. The socket's lock is released meanwhile. Cheaper than [`Caller::wait`] for who looks
+    /// afterwards what there is.
+    ///
+    /// # Errors
+    /// `EAGAIN`: the time is over; `EINTR` or `ERESTARTSYS`: a signal came.
+    pub fn wait_for_news<T: Transport>(
+        &self,
+        _net: &mut Net<'_, T>,
+        timeout: &mut Timeout,
+        seen: u32,
+    ) -> Result {
+        // SAFETY: with the socket's lock, which may be released.
+        to_result(unsafe { bindings::knt_sock_wait_for_news(self.as_raw(), &mut timeout.0, seen) })
     }
 
     fn wait_for<F: FnMut() -> bool>(&self, timeout: &mut Timeout, mut ready: F) -> Result {
