@@ -19,7 +19,7 @@
 /* Routes that are kept for packets that go out; a power of two. */
 #define KNT_ROUTES 64
 
-/* What a packet's route depends on. No holes: it is hashed and compared as it is. */
+/* What a packet's route depends on. No holes: it is hashed and compared as it is, by words. */
 struct knt_way {
 	struct knt_path path;
 	u32 device;
@@ -27,7 +27,7 @@ struct knt_way {
 	u32 uid;
 	u32 secid;
 	u32 port;
-};
+} __aligned(sizeof(u64));
 
 struct knt_net {
 	struct net *net;
@@ -43,6 +43,7 @@ struct knt_net {
 	spinlock_t route_lock;
 	struct knt_cached_route {
 		struct knt_way way;
+		struct knt_path path;	/* the way's, with the addresses that it leaves open */
 		struct dst_entry *dst;	/* NULL: none */
 		u32 cookie;
 	} routes[KNT_ROUTES];

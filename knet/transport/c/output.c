@@ -111,7 +111,7 @@ static int knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 	__be32 from = ((struct in6_addr *)knt_cb(skb)->to.local)->s6_addr32[3];
 	__be32 to = ((struct in6_addr *)knt_cb(skb)->to.ip)->s6_addr32[3];
 	u8 tos = knt_cb(skb)->tos;
-	struct knt_path path = knt_cb(skb)->to;
+	u32 mtu = dst_mtu(dst);
 	struct iphdr *ip;
 	bool whole;
 
@@ -126,16 +126,18 @@ static int knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 	 * If the path's MTU shrank since the packet was made, IP makes fragments of it; those that are
 	 * made from now on fit again.
 	 */
-	if (skb->len > dst_mtu(dst))
-		knt_ops->path_mtu(tn, &path, dst_mtu(dst));
-	whole = skb->len <= dst_mtu(dst) && knt_dont_fragment(tn->net, sk, dst);
+	whole = skb->len <= mtu;
+	if (!whole)
+		knt_ops->path_mtu(tn, &knt_cb(skb)->to, mtu);
+	whole = whole && knt_dont_fragment(tn->net, sk, dst);
 	ip->frag_off = whole ? htons(IP_DF) : 0;
 	ip->ttl = hops < 0 ? ip4_dst_hoplimit(dst) : hops;
 	ip->protocol = IPPROTO_UDP;
 	ip->saddr = from;
 	ip->daddr = to;
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
-	skb_dst_set(skb, dst);
+	/* As TCP's: with RCU's read lock, and who keeps the packet for longer takes a reference. */
+	skb_dst_set_noref(skb, dst);
 	/* Only what may become fragments needs a number (RFC 6864), which is not cheap. */
 	if (whole)
 		ip->id = 0;
@@ -149,24 +151,27 @@ static int knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 {
 	struct sock *sk = skb->sk;
 	int hops = sk ? READ_ONCE(inet6_sk(sk)->hop_limit) : -1;
-	struct knt_path to = knt_cb(skb)->to;
+	const struct in6_addr *from = (struct in6_addr *)knt_cb(skb)->to.local;
+	const struct in6_addr *to = (struct in6_addr *)knt_cb(skb)->to.ip;
 	u8 tos = knt_cb(skb)->tos;
+	u32 mtu = dst_mtu(dst);
 	struct ipv6hdr *ip;
 
 	knt_push_udp(skb);
-	udp6_set_csum(false, skb, (struct in6_addr *)to.local, (struct in6_addr *)to.ip, skb->len);
+	udp6_set_csum(false, skb, from, to, skb->len);
 	ip = __skb_push(skb, sizeof(*ip));
 	skb_reset_network_header(skb);
-	if (skb->len > dst_mtu(dst))
-		knt_ops->path_mtu(tn, &to, dst_mtu(dst));
+	if (skb->len > mtu)
+		knt_ops->path_mtu(tn, &knt_cb(skb)->to, mtu);
 	ip6_flow_hdr(ip, tos, 0);
 	ip->payload_len = htons(skb->len - sizeof(*ip));
 	ip->nexthdr = IPPROTO_UDP;
 	ip->hop_limit = hops < 0 ? ip6_dst_hoplimit(dst) : hops;
-	ip->saddr = *(struct in6_addr *)to.local;
-	ip->daddr = *(struct in6_addr *)to.ip;
+	ip->saddr = *from;
+	ip->daddr = *to;
+	/* The path is not there any more from here on. */
 	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
-	skb_dst_set(skb, dst);
+	skb_dst_set_noref(skb, dst);
 	return ip6_local_out(tn->net, sk, skb);
 }
 #endif
@@ -204,7 +209,6 @@ int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 			skb->protocol = htons(ETH_P_IPV6);
 			err = knt_send6(tn, skb, dst);
 #else
-			dst_release(dst);
 			kfree_skb(skb);
 			err = 0;
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ways to peers: looked up for a message's first packet, and kept by peer and socket's identity
- * (device, mark, user, label) for those that follow.
+ * Ways to peers: looked up for the first message, and kept by peer and socket's identity (device,
+ * mark, user, label) for its packets and all that follow, as long as the kernel says that they are
+ * still right.
  */
 #include <linux/jhash.h>
 #include <net/addrconf.h>
@@ -204,10 +205,147 @@ static bool knt_has_device(struct net *net, u32 device)
 	return has;
 }
 
+static u32 knt_dst_cookie(struct dst_entry *dst)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (dst->ops->family == AF_INET6)
+		return rt6_get_cookie(dst_rt6_info(dst));
+#endif
+	return 0;
+}
+
+static bool knt_is_for(const struct knt_cached_route *slot, const struct knt_way *way)
+{
+	const u64 *a = (const u64 *)&slot->way, *b = (const u64 *)way;
+	u64 differ = 0;
+	u32 i;
+
+	/* For so few, memcmp() takes several times as long. */
+	for (i = 0; i < sizeof(*way) / sizeof(u64); i++)
+		differ |= a[i] ^ b[i];
+	return slot->dst && !differ;
+}
+
+/*
+ * A route of the table, without a reference, for who has RCU's read lock; NULL if it has none for
+ * this way. at: where it is, or would be. path: NULL, or gets the way's, with the addresses that it
+ * leaves open.
+ */
+static struct dst_entry *knt_cached(struct knt_net *tn, const struct knt_way *way, u32 *at,
+				    struct knt_path *path)
+{
+	struct dst_entry *dst = NULL, *old = NULL;
+	struct knt_cached_route *slot;
+	bool found;
+
+	spin_lock_bh(&tn->route_lock);
+	/* The next packet often goes where the last one went. */
+	slot = &tn->routes[tn->last_route];
+	found = knt_is_for(slot, way);
+	if (!found) {
+		tn->last_route = jhash2((const u32 *)way, sizeof(*way) / sizeof(u32), 0) &
+				 (KNT_ROUTES - 1);
+		slot = &tn->routes[tn->last_route];
+		found = knt_is_for(slot, way);
+	}
+	*at = tn->last_route;
+	if (found) {
+		if (dst_check(slot->dst, slot->cookie)) {
+			dst = slot->dst;
+			if (path)
+				*path = slot->path;
+		} else {
+			old = slot->dst;
+			slot->dst = NULL;
+		}
+	}
+	spin_unlock_bh(&tn->route_lock);
+	dst_release(old);
+	return dst;
+}
+
+/*
+ * A route that is looked up, and then in the table; path as above. Not inlined: it has much on its
+ * stack.
+ */
+static noinline struct dst_entry *knt_route_add(struct knt_net *tn, const struct sock *sk, u32 at,
+						const struct knt_way *way, struct knt_path *path)
+{
+	struct knt_cached_route *slot = &tn->routes[at];
+	struct dst_entry *dst, *old;
+	struct knt_way found = *way;
+
+	dst = knt_lookup(tn->net, sk, &found);
+	if (IS_ERR(dst))
+		return dst;
+	if (path)
+		*path = found.path;
+	spin_lock_bh(&tn->route_lock);
+	old = slot->dst;
+	slot->way = *way;
+	slot->path = found.path;
+	slot->dst = dst;
+	slot->cookie = knt_dst_cookie(dst);
+	spin_unlock_bh(&tn->route_lock);
+	dst_release(old);
+	return dst;
+}
+
+/*
+ * The route of a packet of this socket, without a reference, for who has RCU's read lock; NULL if
+ * there is none. device: that it has to go by, 0: any.
+ */
+struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
+				const struct knt_path *path, u32 device, u32 mark, u16 port)
+{
+	struct dst_entry *dst;
+	struct knt_way way;
+	u32 at;
+
+	BUILD_BUG_ON(sizeof(way) != sizeof(*path) + 5 * sizeof(u32));
+	knt_identify(tn->net, sk, path, device, mark, port, &way);
+	dst = knt_cached(tn, &way, &at, NULL);
+	if (dst)
+		return dst;
+	dst = knt_route_add(tn, sk, at, &way, NULL);
+	return IS_ERR(dst) ? NULL : dst;
+}
+
+/*
+ * The MTU of a message that begins, or a negative errno, and its path with the addresses that its
+ * way leaves open. Which source IPv6 would choose depends on more than a route says of itself, so
+ * that is asked each time.
+ */
+static int knt_route_begin(struct knt_net *tn, const struct sock *sk, struct knt_way *way,
+			   struct knt_path *path)
+{
+	struct dst_entry *dst;
+	int mtu;
+	u32 at;
+
+	if (!ipv6_addr_v4mapped((struct in6_addr *)path->ip) &&
+	    (ipv6_addr_any((struct in6_addr *)path->local) ||
+	     ipv6_addr_any((struct in6_addr *)path->ip))) {
+		dst = knt_lookup(tn->net, sk, way);
+		if (IS_ERR(dst))
+			return PTR_ERR(dst);
+		*path = way->path;
+		mtu = dst_mtu(dst);
+		dst_release(dst);
+		return mtu;
+	}
+	rcu_read_lock();
+	dst = knt_cached(tn, way, &at, path);
+	dst = dst ?: knt_route_add(tn, sk, at, way, path);
+	mtu = IS_ERR(dst) ? PTR_ERR(dst) : dst_mtu(dst);
+	rcu_read_unlock();
+	return mtu;
+}
+
 /*
  * The path from a socket to an address for packets from this UDP port, what the socket is tied to,
  * and how long a packet may be there. Chooses the source if neither the message nor the socket has
- * one. The route itself is not kept: packets find it by knt_route_get().
+ * one.
  */
 int knt_route(struct sock *sk, const struct knt_address *to, const struct knt_wish *wish,
 	      u16 port, struct knt_way_out *out)
@@ -217,7 +355,6 @@ int knt_route(struct sock *sk, const struct knt_address *to, const struct knt_wi
 	const struct in6_addr *source = (const struct in6_addr *)wish->source;
 	struct in6_addr *local = (struct in6_addr *)path->local;
 	struct net *net = sock_net(sk);
-	struct dst_entry *dst;
 	struct knt_way way;
 	u32 device;
 	int err;
@@ -253,101 +390,11 @@ int knt_route(struct sock *sk, const struct knt_address *to, const struct knt_wi
 	if (err)
 		return err;
 	knt_identify(net, sk, path, device, out->tie.mark, port, &way);
-	dst = knt_lookup(net, sk, &way);
-	if (IS_ERR(dst))
-		return PTR_ERR(dst);
-	*path = way.path;
-	out->mtu = dst_mtu(dst);
-	dst_release(dst);
+	err = knt_route_begin(knt_net_of(net), sk, &way, path);
+	if (err < 0)
+		return err;
+	out->mtu = err;
 	return 0;
-}
-
-static u32 knt_dst_cookie(struct dst_entry *dst)
-{
-#if IS_ENABLED(CONFIG_IPV6)
-	if (dst->ops->family == AF_INET6)
-		return rt6_get_cookie(dst_rt6_info(dst));
-#endif
-	return 0;
-}
-
-static bool knt_is_for(const struct knt_cached_route *slot, const struct knt_way *way)
-{
-	return slot->dst && !memcmp(&slot->way, way, sizeof(*way));
-}
-
-/*
- * A route of the table, with a reference; NULL if it has none for this way. at: where it is, or
- * would be.
- */
-static struct dst_entry *knt_cached(struct knt_net *tn, const struct knt_way *way, u32 *at)
-{
-	struct dst_entry *dst = NULL, *old = NULL;
-	struct knt_cached_route *slot;
-	bool found;
-
-	spin_lock_bh(&tn->route_lock);
-	/* The next packet often goes where the last one went. */
-	slot = &tn->routes[tn->last_route];
-	found = knt_is_for(slot, way);
-	if (!found) {
-		tn->last_route = jhash2((const u32 *)way, sizeof(*way) / sizeof(u32), 0) &
-				 (KNT_ROUTES - 1);
-		slot = &tn->routes[tn->last_route];
-		found = knt_is_for(slot, way);
-	}
-	*at = tn->last_route;
-	if (found) {
-		if (dst_check(slot->dst, slot->cookie)) {
-			dst = slot->dst;
-			dst_hold(dst);
-		} else {
-			old = slot->dst;
-			slot->dst = NULL;
-		}
-	}
-	spin_unlock_bh(&tn->route_lock);
-	dst_release(old);
-	return dst;
-}
-
-/* A route that is looked up, and then in the table. Not inlined: it has much on its stack. */
-static noinline struct dst_entry *knt_route_add(struct knt_net *tn, const struct sock *sk, u32 at,
-						const struct knt_way *way)
-{
-	struct knt_cached_route *slot = &tn->routes[at];
-	struct dst_entry *dst, *old;
-	struct knt_way found = *way;
-
-	dst = knt_lookup(tn->net, sk, &found);
-	if (IS_ERR(dst))
-		return NULL;
-	dst_hold(dst);
-	spin_lock_bh(&tn->route_lock);
-	old = slot->dst;
-	slot->way = *way;
-	slot->dst = dst;
-	slot->cookie = knt_dst_cookie(dst);
-	spin_unlock_bh(&tn->route_lock);
-	dst_release(old);
-	return dst;
-}
-
-/*
- * The route of a packet of this socket, with a reference; NULL if there is none. device: that it
- * has to go by, 0: any.
- */
-struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
-				const struct knt_path *path, u32 device, u32 mark, u16 port)
-{
-	struct dst_entry *dst;
-	struct knt_way way;
-	u32 at;
-
-	BUILD_BUG_ON(sizeof(way) != sizeof(*path) + 5 * sizeof(u32));
-	knt_identify(tn->net, sk, path, device, mark, port, &way);
-	dst = knt_cached(tn, &way, &at);
-	return dst ?: knt_route_add(tn, sk, at, &way);
 }
 
 void knt_routes_drop(struct knt_net *tn)
