@@ -95,6 +95,7 @@ impl Transport for Turnstile {
     const NUMBERS: Numbers = Numbers {
         names: [c"TURNSTILE", c"TURNSTILEv6"],
         header: wire::MAX_HEADER as u32,
+        payload: (header::Type::Data.first_byte(), wire::DATA_LEN as u32),
         udp_port: header::PORT,
         source_port: wire::FIRST_SOURCE_PORT,
         protocol: uapi::IPPROTO_TURNSTILE,

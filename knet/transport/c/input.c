@@ -56,6 +56,22 @@ static int knt_refuse(struct knt_net *tn, struct sk_buff *skb, enum knt_refused 
 }
 
 /*
+ * Of what is in pages a copy is looked at: the payload is kept as it is. Not inlined: the copy has
+ * room on the stack, which is zeroed, and most packets need none.
+ */
+static noinline int knt_receive_copied(struct knt_net *tn, struct sk_buff *skb,
+				       struct knt_arrival *arrival)
+{
+	u8 copy[KNT_MAX_HEADER];
+
+	if (skb_copy_bits(skb, sizeof(struct udphdr), copy, arrival->head_len))
+		return knt_refuse(tn, skb, KNT_REFUSED_UNREADABLE, SKB_DROP_REASON_HDR_TRUNC);
+	arrival->head = copy;
+	knt_ops->packet(tn, arrival, skb);
+	return 0;
+}
+
+/*
  * UDP's encap_rcv: the checksum is right, and skb begins with UDP's header. Always takes the
  * packet.
  */
@@ -63,8 +79,7 @@ int knt_receive(struct sock *udp, struct sk_buff *skb)
 {
 	struct knt_net *tn = rcu_dereference_sk_user_data(udp);
 	struct knt_arrival arrival;
-	u8 copy[KNT_MAX_HEADER];
-	u32 len;
+	u32 linear;
 
 	/* The port is being opened or closed: nobody counts yet, or any more. */
 	if (!tn || !knt_net_state(tn)) {
@@ -76,21 +91,18 @@ int knt_receive(struct sock *udp, struct sk_buff *skb)
 	arrival.port = ntohs(udp_hdr(skb)->source);
 	if (arrival.port != knt_ops->numbers.udp_port && arrival.port < knt_ops->numbers.source_port)
 		return knt_refuse(tn, skb, KNT_REFUSED_PORT, SKB_DROP_REASON_SOCKET_FILTER);
-	len = skb->len - sizeof(struct udphdr);
-	arrival.len = len;
-	arrival.head_len = min(len, knt_ops->numbers.header);
-	if (skb_headlen(skb) >= sizeof(struct udphdr) + arrival.head_len) {
-		arrival.head = skb->data + sizeof(struct udphdr);
-	} else {
-		/* What is in pages stays there: the payload is kept as it is. */
-		if (skb_copy_bits(skb, sizeof(struct udphdr), copy, arrival.head_len))
-			goto unreadable;
-		arrival.head = copy;
+	arrival.len = skb->len - sizeof(struct udphdr);
+	arrival.head = skb->data + sizeof(struct udphdr);
+	arrival.head_len = min(arrival.len, knt_ops->numbers.header);
+	linear = skb_headlen(skb) - sizeof(struct udphdr);
+	if (linear < arrival.head_len) {
+		if (linear < knt_ops->numbers.payload_header ||
+		    *arrival.head != knt_ops->numbers.payload_first)
+			return knt_receive_copied(tn, skb, &arrival);
+		arrival.head_len = linear;
 	}
 	knt_ops->packet(tn, &arrival, skb);
 	return 0;
-unreadable:
-	return knt_refuse(tn, skb, KNT_REFUSED_UNREADABLE, SKB_DROP_REASON_HDR_TRUNC);
 }
 
 /* Leaves a packet that came in with what may be kept for longer than its device: no UDP header. */

@@ -54,7 +54,8 @@ pub struct Arrival<'a> {
 }
 
 impl<'a> Arrival<'a> {
-    /// The first bytes behind UDP's header, at most [`Numbers::header`].
+    /// The first bytes behind UDP's header, at most [`Numbers::header`]; of [`Numbers::payload`]
+    /// perhaps only its header.
     pub fn head(&self) -> &[u8] {
         self.head
     }
@@ -138,6 +139,9 @@ pub struct Numbers {
     pub names: [&'static CStr; 2],
     /// The longest header that it puts behind UDP's, at most 256 bytes.
     pub header: u32,
+    /// The first byte of packets that carry a payload, whose header is of so many bytes, from 1 to
+    /// [`Numbers::header`].
+    pub payload: (u8, u32),
     /// The UDP port that packets go to.
     pub udp_port: u16,
     /// They come from that port, or from one not below this.
