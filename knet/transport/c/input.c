@@ -91,6 +91,7 @@ int knt_receive(struct sock *udp, struct sk_buff *skb)
 	arrival.port = ntohs(udp_hdr(skb)->source);
 	if (arrival.port != knt_ops->numbers.udp_port && arrival.port < knt_ops->numbers.source_port)
 		return knt_refuse(tn, skb, KNT_REFUSED_PORT, SKB_DROP_REASON_SOCKET_FILTER);
+	knt_came_by(tn, skb);
 	arrival.len = skb->len - sizeof(struct udphdr);
 	arrival.head = skb->data + sizeof(struct udphdr);
 	arrival.head_len = min(arrival.len, knt_ops->numbers.header);

@@ -18,6 +18,8 @@
 
 /* Routes that are kept for packets that go out; a power of two. */
 #define KNT_ROUTES 64
+/* And for packets that come in; likewise. */
+#define KNT_CAME 64
 
 /* What a packet's route depends on. No holes: it is hashed and compared as it is, by words. */
 struct knt_way {
@@ -28,6 +30,8 @@ struct knt_way {
 	u32 secid;
 	u32 port;
 } __aligned(sizeof(u64));
+
+struct knt_came;
 
 struct knt_net {
 	struct net *net;
@@ -48,6 +52,7 @@ struct knt_net {
 		u32 cookie;
 	} routes[KNT_ROUTES];
 	u32 last_route;		/* the place among them that was looked at last */
+	struct knt_came __rcu *came[KNT_CAME];	/* demux.c; changed with route_lock */
 	struct work_struct news;	/* genl.c */
 	bool link_changed;
 	struct xarray speeds;		/* link.c */
@@ -102,6 +107,10 @@ void knt_error_receive(struct sock *udp, struct sk_buff *skb, int err, __be16 po
 struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
 				const struct knt_path *path, u32 device, u32 mark, u16 port);
 void knt_routes_drop(struct knt_net *tn);
+int knt_demux_open(struct knt_net *tn);
+void knt_demux_close(struct knt_net *tn);
+void knt_came_by(struct knt_net *tn, const struct sk_buff *skb);
+void knt_came_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);
 void knt_sock_timer(struct timer_list *timer);

@@ -78,6 +78,7 @@ static int knt_device_event(struct notifier_block *block, unsigned long event, v
 		 * device would wait for us; this is repeated as long as it does.
 		 */
 		knt_routes_drop(tn);
+		knt_came_drop(tn);
 		break;
 	case NETDEV_UP:
 	case NETDEV_DOWN:

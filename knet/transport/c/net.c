@@ -179,8 +179,11 @@ int knt_net_open(struct knt_net *tn)
 		if (err == -EAFNOSUPPORT)
 			err = 0;
 	}
+	if (!err)
+		err = knt_demux_open(tn);
 	if (err) {
 		knt_udp_close(&tn->udp4);
+		knt_udp_close(&tn->udp6);
 		/* A packet may be looking at the first socket; it finds no state and needs none. */
 		knt_ops->net_close(state);
 		goto out;
@@ -213,6 +216,8 @@ static void __net_exit knt_net_pre_exit(struct net *net)
 	struct knt_net *tn = knt_net_of(net);
 
 	mutex_lock(&tn->open_lock);
+	if (tn->state)
+		knt_demux_close(tn);
 	knt_udp_close(&tn->udp4);
 	knt_udp_close(&tn->udp6);
 	mutex_unlock(&tn->open_lock);
@@ -232,6 +237,7 @@ static void __net_exit knt_net_exit(struct net *net)
 		knt_ops->net_close(tn->state);
 	tn->state = NULL;
 	knt_routes_drop(tn);
+	knt_came_drop(tn);
 	xa_destroy(&tn->speeds);
 }
 

@@ -2,7 +2,7 @@
 //! Paths that lose, reorder, repeat, delay and corrupt packets, in both directions: every message
 //! arrives whole and once.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
 use turnstile_socket::SendOptions;
@@ -38,6 +38,12 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/path/only-one-way", only_one_way).needs(NEEDS),
     Case::new("transport/path/black-hole", black_hole).timeout_s(120),
     Case::new("transport/path/route-shrinks", route_shrinks).timeout_s(120),
+    Case::new("transport/path/way-in-closes-ipv4", |ctx| {
+        way_in_closes(ctx, 0)
+    }),
+    Case::new("transport/path/way-in-closes-ipv6", |ctx| {
+        way_in_closes(ctx, 1)
+    }),
 ];
 
 /// Has all devices do `words` to what they send.
@@ -172,6 +178,49 @@ fn route_shrinks(ctx: &mut Ctx) -> Result<()> {
         ctx.note(format!("IPv6 {v6}: {made} fragments"));
         ensure!(made < 64, "{made} fragments of some 700 packets");
     }
+    Ok(())
+}
+
+/// The route by which packets came before is kept, but for no longer than the kernel would choose
+/// it again: when the host has the address no more, nothing arrives. A message that waits meanwhile
+/// arrives when it has it again.
+fn way_in_closes(ctx: &mut Ctx, v6: usize) -> Result<()> {
+    const LEN: usize = 20_000;
+    let net = pair()?;
+    let there = &net.hosts[1];
+    let to = receiver(&there.ns)?;
+    let from = sender(&net.hosts[0].ns)?;
+    let address = addresses(there)[v6];
+    let (own, family, nodad) = if v6 == 0 {
+        (format!("{}/24", there.v4), "", "")
+    } else {
+        (format!("{}/64", there.v6), "-6 ", " nodad")
+    };
+    let mut number = 0;
+    let mut arrives = |closed: bool| -> Result<()> {
+        number += 1;
+        let data = content::content(number, LEN);
+        if closed {
+            there.ns.ip(&format!("{family}addr del {own} dev eth0"))?;
+        }
+        from.send_to(&data, address, &SendOptions::default())?;
+        if closed {
+            std::thread::sleep(Duration::from_millis(100));
+            nothing_more(&to)?;
+            there
+                .ns
+                .ip(&format!("{family}addr add {own} dev eth0{nodad}"))?;
+        }
+        let came = to.recv_message(1 << 30)?;
+        super::support::same(&format!("message {number}"), &came.data, &data)
+    };
+    for _ in 0..3 {
+        for closed in [false, false, false, true] {
+            arrives(closed)?;
+        }
+    }
+    delivered(&from, number as u32)?;
+    ctx.note(format!("{number} messages"));
     Ok(())
 }
 
