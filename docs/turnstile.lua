@@ -15,6 +15,7 @@ local MIN_MSS = 256
 local MAX_MSS = 65485
 local MAX_SPANS = 16
 local MAX_PRIORITY = 7
+local MAX_COOKIES = 16
 local MAX_PATIENCE = 36000
 
 local SYNC, TOKEN, DATA, RESEND, FIN, ACK, RESET, CHALLENGE = 1, 2, 3, 4, 5, 6, 7, 8
@@ -59,6 +60,10 @@ local f = {
     flags = ProtoField.uint8("turnstile.flags", "Flags", base.HEX),
     flag_unscheduled = ProtoField.bool("turnstile.flags.unscheduled", "Unscheduled", 8, nil, 0x01),
     flag_unasked = ProtoField.bool("turnstile.flags.unasked", "Unasked", 8, nil, 0x02),
+    flag_first = ProtoField.bool("turnstile.flags.first", "With its SYNC", 8, nil, 0x04),
+    flag_confirms = ProtoField.bool("turnstile.flags.confirms", "Confirms another", 8, nil, 0x10),
+    flag_list = ProtoField.bool("turnstile.flags.list", "List", 8, nil, 0x08),
+    confirms = ProtoField.uint64("turnstile.confirms", "Complete", base.HEX),
     flag_short = ProtoField.bool("turnstile.flags.short", "Short message", 8, nil, 0x08),
     flag_unknown_size = ProtoField.bool(
         "turnstile.flags.unknown_size", "Unknown size", 8, nil, 0x02),
@@ -165,8 +170,9 @@ local function add_flags(tree, tvb, kind)
         [SYNC] = { f.flag_unknown_size, f.flag_priority, f.flag_probe, f.flag_acked,
             f.flag_paced, f.flag_ren },
         [TOKEN] = { f.flag_grant, f.flag_mark },
-        [DATA] = { f.flag_unscheduled, f.flag_unasked, f.flag_short, f.flag_ren },
-        [ACK] = { f.flag_ecn, f.flag_notify, f.flag_final },
+        [DATA] = { f.flag_unscheduled, f.flag_unasked, f.flag_first, f.flag_short,
+            f.flag_confirms, f.flag_ren },
+        [ACK] = { f.flag_ecn, f.flag_notify, f.flag_list, f.flag_final },
         [CHALLENGE] = { f.flag_ticket },
     }
     for _, field in ipairs(shown[kind] or {}) do
@@ -303,6 +309,102 @@ show[DATA] = function(tree, tvb, pinfo, message)
     local how = unscheduled and "unscheduled"
         or flag(tvb, 1) and "unasked" or string.format("token %d", token)
     return wrong, string.format("%d..%d, %s", offset, offset + len, how)
+end
+
+-- What tells apart the two packets that are longer than others of their type, and how long they are
+-- at least; wrong if they have flags that do not go with these.
+local function longer_kind(kind, flags)
+    local function has(value)
+        return math.floor(flags / value) % 2 == 1
+    end
+    if kind == DATA and has(0x04) then
+        local wrong = has_other(flags, 0x1e) or not has(0x02)
+        return "first", has(0x10) and 64 or 56, wrong
+    elseif kind == ACK and has(0x08) then
+        return "list", 12, flags ~= 0x48
+    end
+    return nil
+end
+
+-- DATA with its SYNC. The order is that of the parser.
+local function show_first(tree, tvb, pinfo, message, head)
+    local wrong
+    local function check(right, field)
+        if wrong == nil and not right then
+            wrong = field
+        end
+    end
+    local len = tvb:reported_len() - head
+    tree:add(f.more, tvb(1, 1))
+    tree:add(f.token, tvb(12, 2))
+    tree:add(f.timestamp, tvb(14, 4))
+    tree:add(f.offset, tvb(18, 4))
+    check(tvb(1, 1):uint() == 1, "priority")
+    check(len >= 1, "size")
+    check(tvb(12, 2):uint() == 0 and tvb(14, 4):uint() == 0, "token")
+    check(tvb(18, 4):uint() == 0, "offset")
+    local flags = tvb(23, 1):uint()
+    local priority = tvb(22, 1):uint()
+    check(flags == 0 or flags == 4, "flags")
+    check(priority <= (flags == 4 and MAX_PRIORITY or 0), "priority")
+    local source, destination = tvb(24, 2):uint(), tvb(26, 2):uint()
+    local length = tvb(28, 4):uint()
+    tree:add(f.source_port, tvb(24, 2))
+    tree:add(f.destination_port, tvb(26, 2))
+    tree:add(f.length, tvb(28, 4))
+    tree:add(f.deadline, tvb(32, 4))
+    tree:add(f.coflow, tvb(36, 4))
+    tree:add(f.unscheduled, tvb(40, 4))
+    tree:add(f.mss, tvb(44, 2))
+    tree:add(f.patience, tvb(46, 2))
+    tree:add(f.echo, tvb(48, 8))
+    check(source ~= 0 and destination ~= 0, "port")
+    check(length >= 1 and length <= MAX_LENGTH, "length")
+    check(tvb(40, 4):uint() <= length, "unscheduled")
+    local mss, patience = tvb(44, 2):uint(), tvb(46, 2):uint()
+    check(mss >= MIN_MSS and mss <= MAX_MSS, "mss")
+    check(patience >= 1 and patience <= MAX_PATIENCE, "patience")
+    check(length == len, "length")
+    check(tvb(40, 4):uint() == len, "unscheduled")
+    if head == 64 then
+        tree:add(f.confirms, tvb(56, 8))
+    end
+    tree:add(f.payload_length, len):set_generated()
+    if tvb:len() > head then
+        tree:add(f.payload, tvb(head))
+    end
+    if wrong == nil then
+        if not pinfo.visited then
+            if message.sync == nil then
+                message.sync, message.source, message.destination =
+                    pinfo.number, source, destination
+            end
+            if message.data[0] == nil then
+                message.data[0] = pinfo.number
+            end
+        end
+        local first = message.data[0]
+        if first ~= nil and first < pinfo.number then
+            link(tree, f.first_in, first)
+            tree:add_proto_expert_info(e_repeated)
+        end
+    end
+    return wrong, string.format("with SYNC, %d > %d, %d bytes", source, destination, length)
+end
+
+local function show_list(tree, tvb)
+    local wrong
+    local size = tvb:reported_len()
+    local count = math.floor((size - 4) / 8)
+    if tvb(1, 1):uint() ~= 0 then
+        wrong = "priority"
+    elseif (size - 4) % 8 ~= 0 or count < 1 or count > MAX_COOKIES then
+        wrong = "size"
+    end
+    for at = 12, tvb:len() - 8, 8 do
+        tree:add(f.confirms, tvb(at, 8))
+    end
+    return wrong, string.format("final, of %d messages", count)
 end
 
 show[RESEND] = function(tree, tvb)
@@ -458,6 +560,17 @@ function turnstile.dissector(tvb, pinfo, root)
         fits = size >= sizes[kind]
     end
     local bad_flags = has_other(flags, known_flags[kind])
+    local sealed = flags ~= tvb(2, 1):uint()
+    local longer, least, bad = longer_kind(kind, flags)
+    if longer ~= nil then
+        -- Of those two the flags are looked at first, too, and they are never sealed.
+        bad_flags = bad or sealed
+        fits = longer == "list" and size >= least or size >= least + 1 or tvb(1, 1):uint() ~= 1
+        if bad_flags then
+            malformed(tree, pinfo, "flags")
+            return tvb:len()
+        end
+    end
     -- Those two are looked at for flags first.
     if bad_flags and (fits or kind == DATA or kind == RESEND) then
         malformed(tree, pinfo, "flags")
@@ -467,13 +580,20 @@ function turnstile.dissector(tvb, pinfo, root)
         malformed(tree, pinfo, "size")
         return tvb:len()
     end
-    if tvb:len() < sizes[kind] then
+    if tvb:len() < (least or sizes[kind]) then
         tree:append_text(" (not all of it was captured)")
         return tvb:len()
     end
     tree:add(f.cookie, tvb(4, 8))
     local message = message_of(tvb(4, 8):bytes():tohex())
-    local wrong, text = show[kind](tree, tvb, pinfo, message)
+    local wrong, text
+    if longer == "first" then
+        wrong, text = show_first(tree, tvb, pinfo, message, least)
+    elseif longer == "list" then
+        wrong, text = show_list(tree, tvb)
+    else
+        wrong, text = show[kind](tree, tvb, pinfo, message)
+    end
     pinfo.cols.info:append(" " .. text)
     tree:append_text(", " .. text)
     if message.sync ~= nil and message.sync < pinfo.number then

@@ -25,6 +25,11 @@ pub const FLAG_UNSCHEDULED: u8 = 1 << 0;
 /// On [`Type::Data`]: sent without a token, since the receiver allows so much. Ports put it into
 /// the data band; the link that it came by has less time for what tokens ask for.
 pub const FLAG_UNASKED: u8 = 1 << 1;
+/// On [`Type::Data`]: the message's SYNC is in the packet, before the payload.
+pub const FLAG_FIRST: u8 = 1 << 2;
+/// On [`Type::Data`] with [`FLAG_FIRST`]: the cookie of another message follows the SYNC, whose
+/// sender knows that it is complete.
+pub const FLAG_CONFIRMS: u8 = 1 << 4;
 /// On [`Type::Data`]: of a short message. Ports put it into the data band, before other data as
 /// long as that is not for long.
 pub const FLAG_SHORT: u8 = 1 << 3;
@@ -51,6 +56,9 @@ pub const MARK_MASK: u8 = 3 << MARK_SHIFT;
 pub const FLAG_TICKET: u8 = 1 << 4;
 /// On [`Type::Ack`]: from the receiver: the message is complete; from the sender: it knows that.
 pub const FLAG_FINAL: u8 = 1 << 6;
+/// On [`Type::Ack`] with [`FLAG_FINAL`], from the sender: it says so of several messages, whose
+/// cookies are all that there is.
+pub const FLAG_LIST: u8 = 1 << 3;
 /// On [`Type::Ack`]: how the worst of the data that came was marked, as its ECN field says it: 0
 /// not at all, 1 undetermined, 3 congestion; not 2.
 pub const ECN_MASK: u8 = 3;

@@ -34,6 +34,7 @@ mod allowance;
 mod bucket;
 pub mod budget;
 pub mod config;
+mod confirms;
 pub mod endpoint;
 pub mod feedback;
 mod gaps;

@@ -20,7 +20,7 @@ use turnstile_core::transport::host::{
     Address, Class, Event, Failure, Host, InId, Least, OutId, Owner, Refusal, Sender, Slice,
 };
 use turnstile_core::transport::seal::{Key, Psk, Seal};
-use turnstile_core::transport::wire::{self, ResetCode, Sync, DATA_LEN};
+use turnstile_core::transport::wire::{self, ResetCode, Sync};
 
 /// The namespace's sockets and its way out, while the endpoint works.
 pub(crate) struct Surroundings<'a> {
@@ -155,6 +155,10 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         self.depart(owner, to, class, ren, header, payload, Some(&seal));
     }
 
+    fn goes_as_any(&self, message: &Outgoing) -> bool {
+        message.device == 0 && message.tie == Tie::default()
+    }
+
     fn hmac(&self, key: &[u8], data: &[u8]) -> Option<Key> {
         Some(knet_transport::hmac(key, data))
     }
@@ -270,7 +274,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         _id: InId,
         message: &mut Incoming,
         offset: u32,
-        skip: u32,
+        (head, skip): (u32, u32),
         len: u32,
         payload: Skb,
     ) -> bool {
@@ -278,7 +282,7 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         if end > message.window {
             return false;
         }
-        let skip = skip.saturating_add(DATA_LEN as u32);
+        let skip = skip.saturating_add(head);
         let Some(socket) = self.sockets.get(message.socket) else {
             return false;
         };

@@ -22,7 +22,7 @@ use turnstile_core::transport::endpoint::{Endpoint, Opening as Sealed};
 use turnstile_core::transport::host::{Address, Owner, Unreachable};
 use turnstile_core::transport::seal::Label;
 use turnstile_core::transport::stats::Counter;
-use turnstile_core::transport::wire::{self, Malformed, Packet};
+use turnstile_core::transport::wire::{self, First, Malformed, Packet};
 use turnstile_core::units::Nanos;
 
 /// The transport. The root of the crate says what it does (`impl Transport`).
@@ -309,7 +309,7 @@ fn destination(
     match (state.endpoint.owner(from, packet), packet) {
         (Owner::Out(message), _) => Some((message.socket, Some(message.tie.device))),
         (Owner::In(message), _) => Some((message.socket, Some(message.tie.device))),
-        (Owner::Nobody, Packet::Sync(sync)) if !sync.probe => {
+        (Owner::Nobody, Packet::Sync(sync) | Packet::First(First { sync, .. })) if !sync.probe => {
             let (_, mut surroundings) = state.split(outbox, 0);
             (surroundings.device, surroundings.slave) = (arrival.device, arrival.slave);
             let sender = SockAddress {

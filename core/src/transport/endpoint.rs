@@ -20,6 +20,7 @@
 
 use super::bucket::{self, Buckets, Kind};
 use super::config::Resolved;
+use super::confirms::Confirms;
 use super::heap::Heap;
 use super::hint::Hint;
 use super::host::{
@@ -49,7 +50,8 @@ use super::tally::Tally;
 use super::turns::{Order, Turns};
 use super::vain::Vain;
 use super::wire::{
-    self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, MAX_HEADER, SHORT_HEADER,
+    self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, FIRST_HEADER, MAX_HEADER,
+    SHORT_HEADER,
 };
 use crate::header::FLAGS;
 use crate::port::config::{FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
@@ -72,6 +74,7 @@ use pacing::TOKENS;
 
 pub(super) use paths::shorter;
 pub use sealing::Opening;
+pub(super) use sending::WITH_SYNC;
 
 /// Bytes on the wire by which an IPv6 token is longer than an IPv4 one, which is as short as
 /// Ethernet allows.
@@ -110,6 +113,8 @@ pub struct Endpoint<M: Memory, O, I> {
     /// Outgoing messages whose socket is closed.
     orphans: Orphans<M>,
     remembered: Remembered<M>,
+    /// Ends of outgoing messages that their receivers are to be told.
+    confirms: Confirms,
     /// How many incoming messages are half open.
     half_open: u32,
     /// What is kept for sealed messages, by the message's index.
@@ -186,6 +191,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         coflows: Coflows::new(),
         orphans: Orphans::new(),
         remembered: Remembered::new(),
+        confirms: Confirms::NEW,
         half_open: 0,
         out_sealed: Paged::new(),
         flows: Paged::new(),
@@ -365,6 +371,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             // As in `on_ack`: a sender says so that it is idle.
             Packet::Ack(ack) => (ack.cookie, ack.last || ack.window >= ack.received),
             Packet::Reset(reset) => (reset.cookie, reset.code != ResetCode::Aborted),
+            Packet::First(first) => (first.sync.cookie, false),
+            // They are no message's any more.
+            Packet::Confirm(_) => return Owner::Nobody,
         };
         let out = || {
             let out = self.outs.get(self.find_out(cookie, from).ok()?)?;
@@ -432,7 +441,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 .save(link, FRAME_WIRE_LEN.saturating_sub(wire_len));
         }
         match packet {
-            Packet::Sync(sync) => self.on_sync(at, from, sync, host),
+            Packet::Sync(sync) => self.on_sync(at, from, sync, true, host),
+            Packet::First(first) => self.on_first(at, from, ecn, first, payload, host),
+            Packet::Confirm(cookies) => self.on_confirm(now, from, cookies),
             Packet::Token(token) => self.on_token(at, from, token, host),
             Packet::Data(data) => self.on_data(at, from, ecn, data, payload, host),
             Packet::Resend(resend) => self.on_resend(at, from, resend, host),
@@ -603,8 +614,11 @@ fn transmit<O, I, H: Host<O, I>>(
     if let Some(seal) = seal {
         return transmit_sealed(host, owner, to, class, ren, packet, payload, seal);
     }
-    if matches!(packet, Packet::Resend(_)) {
+    if matches!(packet, Packet::Resend(_) | Packet::Confirm(_)) {
         return transmit_in::<MAX_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
+    }
+    if matches!(packet, Packet::First(_)) {
+        return transmit_in::<FIRST_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
     }
     transmit_in::<SHORT_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
 }

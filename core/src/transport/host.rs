@@ -164,6 +164,13 @@ pub trait Host<O, I> {
         let _ = (owner, to, class, ren, header, payload, seal);
     }
 
+    /// Whether packets of nobody go the same way as those of this message: then some of its last
+    /// may be sent when it has ended.
+    fn goes_as_any(&self, message: &O) -> bool {
+        let _ = message;
+        true
+    }
+
     /// HMAC-SHA256 of `data` with `key`. `None`: it has none, and seals nothing.
     fn hmac(&self, key: &[u8], data: &[u8]) -> Option<seal::Key> {
         let _ = (key, data);
@@ -205,14 +212,15 @@ pub trait Host<O, I> {
         true
     }
 
-    /// New bytes of a message, `offset..offset + len`: those of `payload` from the `skip`-th data
-    /// byte on. Each byte is handed over once. `false`: no memory; the bytes count as lost.
+    /// New bytes of a message, `offset..offset + len`: those of `payload` behind the packet's
+    /// header and some data, which are as long as `skip` says. Each byte is handed over once.
+    /// `false`: no memory; the bytes count as lost.
     fn data(
         &mut self,
         id: InId,
         message: &mut I,
         offset: u32,
-        skip: u32,
+        skip: (u32, u32),
         len: u32,
         payload: Self::Payload,
     ) -> bool;

@@ -8,7 +8,7 @@
 use core::num::NonZeroU32;
 
 use super::again::Again;
-use super::endpoint::shorter;
+use super::endpoint::{shorter, WITH_SYNC};
 use super::host::{Address, Direction, Info, Outgoing, Unreachable};
 use super::incoming::ACK_PACKETS;
 use super::links::SHARED;
@@ -150,6 +150,8 @@ pub(crate) struct Out<O> {
     pub(crate) repeated: u64,
 }
 
+/// A SYNC that has its data with it is sent so often; then, without.
+const FIRST_TRIES: u32 = 4;
 /// The longest time between two SYNCs or probes.
 const MAX_PATIENCE: Nanos = Nanos::SECOND;
 /// After so many tokens in a row that found nothing written, the receiver is told that there is
@@ -464,6 +466,32 @@ impl<O> Out<O> {
             // RFC 6298.
             Some(rtt) => Nanos((rtt - Nanos(rtt.0 / 8)).0.saturating_add(sample.0 / 8)).max(sample),
         });
+    }
+
+    /// Whether all of its data fits into a packet with its SYNC, if others have `most` bytes.
+    pub(crate) fn fits_with_sync(&self, most: u32) -> bool {
+        let plain = !(self.sealed || self.ren || self.paced);
+        let whole = self.length == Some(self.available);
+        plain && whole && self.available.saturating_add(WITH_SYNC) <= most
+    }
+
+    /// Its SYNC and all of its data are sent, in one packet. Returns whether the data was sent
+    /// before.
+    pub(crate) fn sent_first(&mut self, now: Nanos) -> bool {
+        let again = self.sent != 0;
+        (self.sent, self.burst, self.spoke) = (self.available, 0, now);
+        (self.told_at, self.told_to) = (now, self.available);
+        self.packets = self.packets.saturating_add(1);
+        self.repeated = self.repeated.saturating_add(again.into());
+        again
+    }
+
+    /// Whether its data is to be sent again with its SYNC, with which it was sent: a receiver that
+    /// is known to be there, and has not answered, has neither. Only a few times, as what is
+    /// silent for longer is gone, or has no room for it.
+    pub(crate) fn may_repeat_first(&self) -> bool {
+        let whole = self.sent == self.available && self.length == Some(self.sent);
+        whole && !self.answered && self.echo != 0 && self.syncs <= FIRST_TRIES
     }
 
     /// Chooses the part for the next packet, of at most `most` bytes.

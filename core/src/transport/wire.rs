@@ -18,8 +18,11 @@ use crate::transport::rate;
 pub const MAX_LENGTH: u32 = (1 << 30) - 1;
 /// The longest packet without payload: a RESEND of [`MAX_SPANS`].
 pub const MAX_HEADER: usize = RESEND_LEN + MAX_SPANS * SPAN_LEN;
-/// The longest of other packets without payload: a SYNC.
+/// The longest of those that are neither a RESEND, nor a DATA with its SYNC, nor a list of
+/// messages: a SYNC.
 pub const SHORT_HEADER: usize = SYNC_LEN;
+/// The longest DATA with its SYNC, without payload.
+pub const FIRST_HEADER: usize = FIRST_LEN + COOKIE_LEN;
 /// How many spans a RESEND can name.
 pub const MAX_SPANS: usize = 16;
 /// The least [`Sync::mss`]. With less, tokens would take too large a part of the link.
@@ -35,6 +38,12 @@ pub const SYNC_LEN: usize = 44;
 pub const TOKEN_LEN: usize = 18;
 /// Bytes of a DATA before its payload.
 pub const DATA_LEN: usize = 22;
+/// Bytes of a DATA with its SYNC before its payload, or before the cookie that it confirms.
+pub const FIRST_LEN: usize = DATA_LEN + 2 + SYNC_LEN - header::LEN - COOKIE_LEN;
+/// Bytes of a [`Cookie`].
+pub const COOKIE_LEN: usize = 8;
+/// How many messages an ACK can list.
+pub const MAX_COOKIES: usize = 16;
 /// Bytes of a RESEND before its spans.
 pub const RESEND_LEN: usize = 16;
 /// Bytes of each [`Span`].
@@ -126,6 +135,10 @@ pub enum Packet {
     Reset(Reset),
     /// Asks for a proof of the sender's address, or gives it a ticket.
     Challenge(Challenge),
+    /// SYNC and all data of a message, in one packet.
+    First(First),
+    /// Ends several messages.
+    Confirm(Cookies),
 }
 
 /// Opens a message, or probes. From the sender.
@@ -212,6 +225,20 @@ pub struct Data {
     /// How many full-length packets of the message are written behind this one, in byte 1: one more
     /// than that; 0: not told, or 255 or more.
     pub more: u8,
+}
+
+/// A message's SYNC and its data, as a DATA ([`header::FLAG_FIRST`]): as if the one had come just
+/// before the other. It is never sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct First {
+    /// Begins the message: neither a probe, nor with REN, nor paced. The length is known, all of it
+    /// is unscheduled, and nothing was acknowledged.
+    pub sync: Sync,
+    /// All of it: from its first byte on, [`header::FLAG_UNASKED`], with nothing behind it.
+    pub data: Data,
+    /// Another message to the same receiver, of which the sender knows that it is complete
+    /// ([`header::FLAG_CONFIRMS`]).
+    pub confirms: Option<Cookie>,
 }
 
 /// Names what is missing. From the receiver.
@@ -327,6 +354,37 @@ impl ResetCode {
     }
 }
 
+impl Sync {
+    #[inline]
+    const fn priority_byte(&self) -> u8 {
+        match self.priority {
+            Some(priority) => priority,
+            None => 0,
+        }
+    }
+
+    #[inline]
+    const fn flags(&self) -> u8 {
+        flag(self.length.is_none(), header::FLAG_UNKNOWN_SIZE)
+            | flag(self.priority.is_some(), header::FLAG_PRIORITY)
+            | flag(self.probe, header::FLAG_PROBE)
+            | flag(self.acked, header::FLAG_ACKED)
+            | flag(self.ren, header::FLAG_REN)
+            | flag(self.paced, header::FLAG_PACED)
+    }
+}
+
+impl First {
+    /// Bytes before the payload.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        match self.confirms {
+            Some(_) => FIRST_HEADER,
+            None => FIRST_LEN,
+        }
+    }
+}
+
 impl Data {
     /// Whether no token or grant asked for it. Of what comes under policy ren nobody can say that.
     #[inline]
@@ -335,10 +393,12 @@ impl Data {
     }
 }
 
+mod cookies;
 mod read;
 mod spans;
 mod write;
 
+pub use cookies::Cookies;
 pub use read::{is_sealed, parse, parse_sealed, Malformed};
 pub use spans::{Span, Spans};
 
@@ -355,6 +415,8 @@ impl Packet {
             Self::Ack(p) => p.cookie,
             Self::Reset(p) => p.cookie,
             Self::Challenge(p) => p.cookie,
+            Self::First(p) => p.sync.cookie,
+            Self::Confirm(p) => p.first(),
         }
     }
 
@@ -371,27 +433,28 @@ impl Packet {
             Self::Ack(_) => ACK_LEN,
             Self::Reset(_) => RESET_LEN,
             Self::Challenge(_) => CHALLENGE_LEN,
+            Self::First(p) => return (p.header_len() as u32).saturating_add(p.data.len),
+            // At most MAX_COOKIES.
+            Self::Confirm(p) => header::LEN.saturating_add(p.len().saturating_mul(COOKIE_LEN)),
         };
         len as u32
+    }
+
+    /// Bytes of it before the payload, which DATA alone has.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        match self {
+            Self::Data(_) => DATA_LEN,
+            Self::First(p) => p.header_len(),
+            other => other.bytes() as usize,
+        }
     }
 
     /// The first bytes, which ports look at.
     #[inline]
     pub const fn header(&self) -> Header {
         let (kind, priority, flags) = match self {
-            Self::Sync(p) => (
-                Type::Sync,
-                match p.priority {
-                    Some(priority) => priority,
-                    None => 0,
-                },
-                flag(p.length.is_none(), header::FLAG_UNKNOWN_SIZE)
-                    | flag(p.priority.is_some(), header::FLAG_PRIORITY)
-                    | flag(p.probe, header::FLAG_PROBE)
-                    | flag(p.acked, header::FLAG_ACKED)
-                    | flag(p.ren, header::FLAG_REN)
-                    | flag(p.paced, header::FLAG_PACED),
-            ),
+            Self::Sync(p) => (Type::Sync, p.priority_byte(), p.flags()),
             Self::Token(p) => (
                 Type::Token,
                 p.priority,
@@ -412,6 +475,14 @@ impl Packet {
             ),
             Self::Reset(_) => (Type::Reset, 0, 0),
             Self::Challenge(p) => (Type::Challenge, 0, flag(p.ticket, header::FLAG_TICKET)),
+            Self::First(p) => (
+                Type::Data,
+                p.data.more,
+                p.data.flags
+                    | header::FLAG_FIRST
+                    | flag(p.confirms.is_some(), header::FLAG_CONFIRMS),
+            ),
+            Self::Confirm(_) => (Type::Ack, 0, header::FLAG_FINAL | header::FLAG_LIST),
         };
         Header {
             kind,

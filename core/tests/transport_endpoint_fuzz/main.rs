@@ -320,7 +320,7 @@ fn who_does_not_know_the_cookie_or_has_another_address_moves_nothing() {
         let learnt = Learnt::default();
         let packet = packet(&mut rng, cookie, learnt, (random >> 48) as u16 % 64, 0);
         let secret = secrets.contains(&(cookie, from));
-        if secret || matches!(packet, Packet::Sync(_)) {
+        if secret || matches!(packet, Packet::Sync(_) | Packet::First(_)) {
             continue;
         }
         endpoint.packet(now, 0, &from, 0, 0, &packet, (), &mut io);

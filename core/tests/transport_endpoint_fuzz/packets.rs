@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Well-formed packets with arbitrary contents.
 
+use turnstile_core::header::FLAG_UNASKED;
 use turnstile_core::transport::wire::*;
 
 use crate::common::Rng;
@@ -40,6 +41,38 @@ pub(crate) fn packet(
         _ => low.wrapping_add((random >> 40) as u16 % 32),
     };
     match random % 64 {
+        0 if bit(32) => {
+            let len = 1 + bytes(rng) % 1400;
+            Packet::First(First {
+                sync: Sync {
+                    cookie,
+                    source: 1,
+                    destination: 2,
+                    length: Some(len),
+                    deadline: 0,
+                    coflow: (random >> 12) as u32 & 3,
+                    unscheduled: len,
+                    mss: 1450,
+                    patience: 1 + (random >> 28) as u16 % 3,
+                    echo: if bit(30) { learnt.echo } else { 0 },
+                    priority: None,
+                    probe: false,
+                    acked: false,
+                    ren: false,
+                    paced: false,
+                },
+                data: Data {
+                    cookie,
+                    token: 0,
+                    timestamp: 0,
+                    offset: 0,
+                    len,
+                    flags: FLAG_UNASKED,
+                    more: 1,
+                },
+                confirms: bit(33).then_some(Cookie(rng.next())),
+            })
+        }
         0..=2 => {
             let length = (random >> 20 & 3 != 0).then(|| bytes(rng).max(1));
             Packet::Sync(Sync {
@@ -121,6 +154,13 @@ pub(crate) fn packet(
             mark: turnstile_core::transport::rate::Mark::from_ecn((random >> 9) as u8),
             notify: random >> 9 & 5 == 5,
         }),
+        62 if bit(8) => {
+            let mut list = Cookies::new(cookie);
+            for _ in 0..random >> 60 {
+                list.push(Cookie(rng.next()));
+            }
+            Packet::Confirm(list)
+        }
         62 => Packet::Challenge(Challenge {
             cookie,
             echo: random | 1,

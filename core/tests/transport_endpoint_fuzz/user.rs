@@ -105,6 +105,15 @@ impl Host<Out, In> for Io {
                 assert!(slice.offset + slice.len <= slice.message.available);
                 self.sent_data += 1;
             }
+            (Packet::First(first), Some(slice)) => {
+                assert_eq!((0, first.data.len), (slice.offset, slice.len));
+                assert_eq!(
+                    (slice.message.acked, slice.message.available),
+                    (0, slice.len)
+                );
+                self.sent_data += 1;
+                self.remember(first.sync.cookie, *to);
+            }
             (Packet::Sync(sync), None) => self.remember(sync.cookie, *to),
             (Packet::Token(token), None) => {
                 let known = self.learnt.entry(token.cookie).or_default();
@@ -142,7 +151,15 @@ impl Host<Out, In> for Io {
         Ok((message, self.window))
     }
 
-    fn data(&mut self, _: InId, message: &mut In, offset: u32, _: u32, len: u32, (): ()) -> bool {
+    fn data(
+        &mut self,
+        _: InId,
+        message: &mut In,
+        offset: u32,
+        _: (u32, u32),
+        len: u32,
+        (): (),
+    ) -> bool {
         if self.rng.below(32) == 0 {
             return false;
         }

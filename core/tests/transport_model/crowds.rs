@@ -160,10 +160,15 @@ fn to_many(hosts: usize, length: u32, seed: u64) -> f64 {
 }
 
 /// What a host sends without tokens to many at once would fill its own port. Of short messages to
-/// few, which take less than a millisecond, the mean of eight draws: these differ by a tenth.
+/// few, which take less than a millisecond, the mean of eight draws: these differ by a tenth; of
+/// long ones that of four, which differ by a thirtieth.
 #[test]
 fn one_sends_to_many() {
-    assert!(to_many(30, 3_000_000, 1) <= 1.18);
+    let mean = (1..=4)
+        .map(|seed| to_many(30, 3_000_000, seed))
+        .sum::<f64>()
+        / 4.0;
+    assert!(mean <= 1.18, "{mean:.3}");
     assert!(to_many(200, 30_000, 1) <= 1.2);
     let mean = (1..=8).map(|seed| to_many(30, 30_000, seed)).sum::<f64>() / 8.0;
     assert!(mean <= 1.31, "{mean:.3}");

@@ -40,7 +40,7 @@ fn forged_for(known: bool, change: impl Fn(Sync) -> Sync) {
         let seen: Rc<Cell<Option<Sync>>> = Rc::default();
         let tap = seen.clone();
         network.tap = Some(Box::new(move |_, packet| {
-            if let Packet::Sync(sync) = packet.packet {
+            if let Some(sync) = sync_of(&packet.packet) {
                 tap.set(tap.get().or(Some(sync)));
             }
         }));
@@ -134,7 +134,7 @@ fn among_losses() {
         let seen: Rc<Cell<Option<Sync>>> = Rc::default();
         let tap = seen.clone();
         network.tap = Some(Box::new(move |_, packet| {
-            if let Packet::Sync(sync) = packet.packet {
+            if let Some(sync) = sync_of(&packet.packet) {
                 tap.set(tap.get().or(Some(sync)));
             }
         }));
@@ -183,7 +183,7 @@ impl Attempt {
         let tap = seen.clone();
         begin(&mut twin);
         twin.tap = Some(Box::new(move |_, packet| {
-            if let Packet::Sync(sync) = packet.packet {
+            if let Some(sync) = sync_of(&packet.packet) {
                 tap.set(tap.get().or(Some(sync)));
             }
         }));
@@ -209,6 +209,15 @@ impl Attempt {
         let it = &self.network.registry.messages[self.message];
         let took = it.delivered.map(|at| (at - self.begin) / 1000);
         (took, it.result.map(|(_, result)| result))
+    }
+}
+
+/// The SYNC that a packet is, or has with it.
+fn sync_of(packet: &Packet) -> Option<Sync> {
+    match packet {
+        Packet::Sync(sync) => Some(*sync),
+        Packet::First(first) => Some(first.sync),
+        _ => None,
     }
 }
 
@@ -361,7 +370,7 @@ fn an_end_before_the_proof() {
             let seen: Rc<Cell<Option<Sync>>> = Rc::default();
             let tap = seen.clone();
             network.tap = Some(Box::new(move |_, packet| {
-                if let Packet::Sync(sync) = packet.packet {
+                if let Some(sync) = sync_of(&packet.packet) {
                     tap.set(tap.get().or(Some(sync)));
                 }
             }));

@@ -92,7 +92,15 @@ impl Host<u32, u32> for User {
         Ok((0, (random >> 40) as u32 % 100_000))
     }
 
-    fn data(&mut self, id: InId, _: &mut u32, offset: u32, _: u32, len: u32, (): ()) -> bool {
+    fn data(
+        &mut self,
+        id: InId,
+        _: &mut u32,
+        offset: u32,
+        _: (u32, u32),
+        len: u32,
+        (): (),
+    ) -> bool {
         assert!(len > 0);
         if next(&mut self.random) % 32 == 0 {
             return false;

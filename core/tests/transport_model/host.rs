@@ -158,7 +158,7 @@ pub(crate) struct Io<'a> {
 /// That a packet says whose it is: what a socket's owner is asked for goes by that.
 fn owned(owner: &Owner<'_, Out, In>, packet: &Packet, payload: Option<&Slice<'_, Out>>) {
     match (owner, packet) {
-        (Owner::Out(out), Packet::Data(_)) => {
+        (Owner::Out(out), Packet::Data(_) | Packet::First(_)) => {
             assert_eq!(payload.map(|p| p.message.message), Some(out.message));
         }
         (Owner::Out(_), Packet::Sync(_) | Packet::Fin(_) | Packet::Ack(_) | Packet::Reset(_)) => {}
@@ -172,7 +172,7 @@ fn owned(owner: &Owner<'_, Out, In>, packet: &Packet, payload: Option<&Slice<'_,
             | Packet::Challenge(_),
         ) => assert_eq!(message.cookie, packet.cookie()),
         // Of what is known no longer.
-        (Owner::Nobody, Packet::Reset(_) | Packet::Challenge(_)) => {}
+        (Owner::Nobody, Packet::Reset(_) | Packet::Challenge(_) | Packet::Confirm(_)) => {}
         (Owner::Nobody, Packet::Ack(ack)) => assert!(ack.last, "of a message that is known"),
         (owner, packet) => panic!("{packet:?} of {owner:?}"),
     }
@@ -302,7 +302,7 @@ impl Host<Out, In> for Io<'_> {
         _: InId,
         message: &mut In,
         offset: u32,
-        skip: u32,
+        (_, skip): (u32, u32),
         len: u32,
         payload: Option<Payload>,
     ) -> bool {

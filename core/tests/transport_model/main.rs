@@ -33,6 +33,7 @@ mod rules;
 mod sealed;
 mod sealed_share;
 mod sharing;
+mod short;
 mod shuffles;
 mod soak;
 mod starts;

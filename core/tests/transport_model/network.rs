@@ -41,6 +41,19 @@ pub(crate) struct Flying {
     meta: Meta,
 }
 
+/// Says what becomes of each packet.
+type Fates = dyn FnMut(&Flying) -> Fate;
+
+/// What becomes of a packet.
+pub(crate) enum Fate {
+    Comes,
+    Lost,
+    /// It comes so much later: what is asked once more then.
+    Late(u64),
+    /// And once more so much later, of which it is asked as well.
+    Again(u64),
+}
+
 impl PortPacket for Flying {
     fn meta(&self) -> Meta {
         self.meta
@@ -196,6 +209,8 @@ pub(crate) struct Network {
     pub(crate) tap: Option<Tap>,
     /// Of the packets that arrive at a host, those are lost for which this says so.
     pub(crate) hole: Option<fn(&Packet) -> bool>,
+    /// What becomes of each packet at its end.
+    pub(crate) fate: Option<Box<Fates>>,
     /// Bytes of IP packets from and to each address that is no host's.
     strangers: HashMap<usize, (u64, u64)>,
     /// Bytes of IP packets of messages that were forged in a host's name, from and to it.
@@ -225,6 +240,7 @@ impl Network {
             handled: 0,
             tap: None,
             hole: None,
+            fate: None,
             strangers: HashMap::new(),
             named: HashMap::new(),
             reflected: 0,
@@ -435,7 +451,7 @@ impl Network {
                     Class::Unscheduled => Band::Unscheduled,
                 };
                 let flags = match &packet.packet {
-                    Packet::Data(data) => data.flags,
+                    Packet::Data(_) | Packet::First(_) => packet.packet.header().flags,
                     _ => 0,
                 };
                 let Node { port, owed, .. } = &mut self.nodes[node];
@@ -514,6 +530,17 @@ impl Network {
         }
         if self.hole.is_some_and(|hole| hole(&packet.packet)) {
             return;
+        }
+        if let Some(fate) = &mut self.fate {
+            match fate(&packet) {
+                Fate::Comes => {}
+                Fate::Lost => return,
+                Fate::Late(by) => return self.at(self.now + by, Event::Arrive(Box::new(packet))),
+                Fate::Again(after) => {
+                    let again = Event::Arrive(Box::new(packet.clone()));
+                    self.at(self.now + after, again);
+                }
+            }
         }
         if self.hosts.get(packet.to).is_none_or(|host| host.dead) {
             return;
@@ -725,6 +752,8 @@ impl Network {
 fn ask(endpoint: &Endpoint<Std, Out, host::In>, io: &mut Io<'_>, from: &Address, packet: &Packet) {
     io.asked = match endpoint.owner(from, packet) {
         Owner::In(message) => Some(message.cookie()),
+        // Who is to have its SYNC is asked, and so for what comes with it.
+        Owner::Nobody if matches!(packet, Packet::First(_)) => Some(packet.cookie()),
         Owner::Out(_) | Owner::Nobody => None,
     };
 }

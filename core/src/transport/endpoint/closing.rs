@@ -10,6 +10,7 @@ use super::trust::ECHO_KEPT;
 use super::*;
 use crate::transport::host::{Failure, Unreachable};
 use crate::transport::rate::Mark;
+use crate::transport::wire::Cookies;
 
 /// So many messages without a socket are given up in one call.
 const ORPHANS: u32 = 32;
@@ -114,7 +115,50 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
             return true;
         }
-        false
+        self.confirm_due(Nanos(u64::MAX - 1), 1, host) != 0
+    }
+
+    /// Tells the receiver of a message that it is known here that it has all of it: at once, or
+    /// [later](crate::transport::confirms).
+    // Not inlined, as it needs much of the stack.
+    #[inline(never)]
+    pub(super) fn confirm<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
+        let Some(out) = self.outs.get(index) else {
+            return;
+        };
+        if out.sealed || !host.goes_as_any(&out.user) {
+            self.stats.count(Counter::AckSent);
+            let ack = final_ack(out.cookie, out.received, 0);
+            return self.signal(index, &ack, host);
+        }
+        if let Some((to, cookies)) = self.confirms.add(now, out.peer, &out.to, out.cookie) {
+            self.send_confirms(&to, cookies, host);
+        }
+    }
+
+    /// Sends what is to be confirmed by now, to so many receivers at most. How many.
+    pub(super) fn confirm_due<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        most: u32,
+        host: &mut H,
+    ) -> u32 {
+        let mut count = 0_u32;
+        while count < most {
+            let Some((to, cookies)) = self.confirms.take_due(now) else {
+                break;
+            };
+            self.send_confirms(&to, cookies, host);
+            count = count.saturating_add(1);
+        }
+        count
+    }
+
+    #[inline(never)]
+    fn send_confirms<H: Host<O, I>>(&mut self, to: &Address, cookies: Cookies, host: &mut H) {
+        self.stats.count(Counter::AckSent);
+        let (owner, class, packet) = (Owner::Nobody, Class::Signal, Packet::Confirm(cookies));
+        transmit(host, owner, to, class, false, &packet, None, None);
     }
 
     // Not inlined, so that what it needs of the stack is not needed for each packet.

@@ -16,6 +16,7 @@ use crate::units::Rate;
 const SOON: u32 = 4;
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
+    /// `alone`: its data has not come with it, and what is next is to be seen to.
     // Not inlined, so that what it needs of the stack is not needed for each packet.
     #[inline(never)]
     pub(super) fn on_sync<H: Host<O, I>>(
@@ -23,6 +24,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         at: At,
         from: &Address,
         sync: &Sync,
+        alone: bool,
         host: &mut H,
     ) {
         self.stats.count(Counter::SyncReceived);
@@ -125,6 +127,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let opened = (user, window, proof, first, wished);
         self.begin(at, from, sync, (index, peer, hash), opened, host);
+        if alone {
+            self.schedule(at.now, index);
+            self.arm(at.now, index);
+        }
     }
 
     /// Whether a SYNC is of another message than the one that a message began with, or differs in
@@ -273,8 +279,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             // Before its tokens, so that the answer comes before the data.
             self.challenge(now, index, host);
         }
-        self.schedule(now, index);
-        self.arm(now, index);
     }
 
     /// Whether a stranger is asked for a SYNC that shows its address before anything else of its

@@ -9,7 +9,8 @@ use crate::transport::incoming::ACK_PACKETS;
 use crate::transport::ledger::Answer;
 use crate::transport::rate;
 use crate::transport::wire::{
-    Data, Fin, Mark, Resend, Spans, Token, ACK_LEN, DATA_LEN, FIN_LEN, MAX_LENGTH,
+    Cookies, Data, Fin, First, Mark, Resend, Spans, Token, ACK_LEN, DATA_LEN, FIN_LEN, MAX_LENGTH,
+    SYNC_LEN,
 };
 
 /// A sample of the round-trip time above this is ignored: the clock was set.
@@ -35,12 +36,84 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Some(index) => index,
             None => return self.data_for_none(from, data.cookie, host),
         };
-        self.credit(
-            at.now,
-            index,
-            from,
-            data.len.saturating_add(DATA_LEN as u32),
-        );
+        let bytes = data.len.saturating_add(DATA_LEN as u32);
+        self.credit(at.now, index, from, bytes);
+        self.take_data(at, index, ecn, data, DATA_LEN as u32, payload, host);
+    }
+
+    /// A message's SYNC came with all of its data.
+    // Not inlined, so that what it needs of the stack is not needed for each packet.
+    #[inline(never)]
+    pub(super) fn on_first<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        from: &Address,
+        ecn: u8,
+        first: &First,
+        payload: H::Payload,
+        host: &mut H,
+    ) {
+        // The places of those that its sender confirms are free for it.
+        if let Some(cookie) = first.confirms {
+            self.confirmed(at.now, from, cookie);
+        }
+        let data = &first.data;
+        self.stats.count(Counter::UnscheduledReceived);
+        self.stats.add(Counter::DataReceivedBytes, data.len.into());
+        self.on_sync(at, from, &first.sync, false, host);
+        let Some(index) = self.find_in(data.cookie, from) else {
+            // One that was delivered has been acknowledged once more; others were refused.
+            let hash = self.hash_in(data.cookie, from);
+            let delivered = self.remembered.length(hash, data.cookie, from).is_some();
+            return self.stats.count(match delivered {
+                true => Counter::DataDuplicate,
+                false => Counter::DataUnknown,
+            });
+        };
+        let head = first.header_len() as u32;
+        let rest = head.saturating_sub(SYNC_LEN as u32);
+        self.credit_more(index, rest.saturating_add(data.len));
+        let id = self.in_id(index);
+        self.take_data(at, index, ecn, data, head, payload, host);
+        // Mostly it has ended.
+        if let Some(index) = self.in_at(id) {
+            self.schedule(at.now, index);
+            self.arm(at.now, index);
+        }
+    }
+
+    /// The sender of some messages knows that they are complete.
+    #[inline(never)]
+    pub(super) fn on_confirm(&mut self, now: Nanos, from: &Address, cookies: &Cookies) {
+        self.stats.count(Counter::AckReceived);
+        self.confirmed(now, from, cookies.first());
+        for &cookie in cookies.others() {
+            self.confirmed(now, from, cookie);
+        }
+    }
+
+    fn confirmed(&mut self, now: Nanos, from: &Address, cookie: Cookie) {
+        let hash = self.hash_in(cookie, from);
+        if self.guards != 0 && self.remembered.sealed(hash, cookie, from) == Some(true) {
+            return self.stats.count(Counter::SealMissing);
+        }
+        if !self.remembered.confirm(hash, cookie, from, now) {
+            self.stray(false);
+        }
+    }
+
+    /// DATA of a message, of which `head` bytes are before the payload.
+    #[allow(clippy::too_many_arguments)] // facts of one packet
+    fn take_data<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        index: u32,
+        ecn: u8,
+        data: &Data,
+        head: u32,
+        payload: H::Payload,
+        host: &mut H,
+    ) {
         self.move_to(at, index);
         let id = self.in_id(index);
         let Some(message) = self.ins.get_mut(index) else {
@@ -111,6 +184,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         } else if let Some(new) = message.take(data.offset, end) {
             let skip = new.start.saturating_sub(data.offset);
             let len = new.end.saturating_sub(new.start);
+            let skip = (head, skip);
             if !host.data(id, &mut message.user, new.start, skip, len, payload) {
                 message.put_back(new);
                 message.had_no_room(at.now, self.config.base_rtt, self.config.rto);

@@ -74,6 +74,8 @@ fn fits(packet: &Packet, kind: Kind) -> bool {
         Packet::Ack(_) => kind == Kind::Receiver,
         Packet::Reset(reset) if reset.code == ResetCode::Aborted => kind != Kind::Receiver,
         Packet::Reset(_) => true,
+        // As the parser says.
+        Packet::First(_) | Packet::Confirm(_) => false,
     }
 }
 
@@ -112,6 +114,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         match (self.sealing, packet) {
             (Sealing::Off, _) => false,
             (_, Packet::Sync(sync)) => !host.may_begin(from, sync, None),
+            (_, Packet::First(first)) => !host.may_begin(from, &first.sync, None),
+            // What it says of sealed ones is not believed.
+            (_, Packet::Confirm(_)) => false,
             (sealing, _) => sealing == Sealing::All,
         }
     }

@@ -7,14 +7,17 @@ use super::*;
 use crate::header::{FLAG_REN, FLAG_SHORT, FLAG_UNASKED, FLAG_UNSCHEDULED};
 use crate::transport::allowance::{Allowance, UNIT};
 use crate::transport::config::{Policy, Unscheduled};
-use crate::transport::endpoint::closing::final_ack;
 use crate::transport::endpoint::sealing::seal_by_sender;
 use crate::transport::host::{Failure, Outgoing, SendError};
 use crate::transport::outgoing::{Nothing, Piece};
 use crate::transport::rate;
 use crate::transport::shares::Shared;
-use crate::transport::wire::{Data, Fin, Mark, Resend, Token, MAX_LENGTH, MAX_MSS, MIN_MSS};
+use crate::transport::wire::{
+    Data, Fin, First, Mark, Resend, Sync, Token, MAX_LENGTH, MAX_MSS, MIN_MSS,
+};
 
+/// Bytes by which DATA is longer for having its SYNC with it, and what is confirmed.
+pub(crate) const WITH_SYNC: u32 = (FIRST_HEADER - DATA_LEN) as u32;
 /// Packets that are sent without tokens in one call.
 pub(super) const BURST: u32 = 32;
 /// Of what is sent without tokens, to all peers together, no more waits at the host's own port than
@@ -111,7 +114,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.count(Counter::OutOpened);
         self.stats.count(Counter::SyncSent);
         if let Some(sync) = sync {
-            self.signal(index, &Packet::Sync(sync), host);
+            if !self.send_first(now, index, sync, host) {
+                self.signal(index, &Packet::Sync(sync), host);
+            }
         }
         self.tell_out_opened(now, index, host);
         self.burst(now, index, BURST, host);
@@ -119,6 +124,78 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         // Its peer may have taken room for one that sends to us.
         self.prepare();
         Ok(self.out_id(index))
+    }
+
+    /// Sends a message's SYNC with all of its data, if both fit into a packet that its receiver
+    /// allows. `false`: they do not.
+    // Not inlined, as it needs much of the stack.
+    #[inline(never)]
+    fn send_first<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        sync: Sync,
+        host: &mut H,
+    ) -> bool {
+        let Some(out) = self.outs.get(index) else {
+            return false;
+        };
+        let len = out.unscheduled;
+        let wire = len
+            .saturating_add(data_overhead(&out.to))
+            .saturating_add(WITH_SYNC);
+        let most = self.most_of(now, out.peer).min(out.mss);
+        if len != out.available || out.allowed < wire || !out.fits_with_sync(most) {
+            return false;
+        }
+        let confirms = match host.goes_as_any(&out.user) {
+            true => self.confirms.take(out.peer, &out.to),
+            false => None,
+        };
+        let short = self.config.unscheduled == Unscheduled::Auto
+            && out.is_short(self.config.unscheduled_buffer);
+        let Some(out) = self.outs.get_mut(index) else {
+            return false;
+        };
+        let again = out.sent_first(now);
+        let first = First {
+            sync,
+            data: Data {
+                cookie: out.cookie,
+                token: 0,
+                timestamp: 0,
+                offset: 0,
+                len,
+                flags: if short {
+                    FLAG_UNASKED | FLAG_SHORT
+                } else {
+                    FLAG_UNASKED
+                },
+                more: 1,
+            },
+            confirms,
+        };
+        self.stats.count(Counter::UnscheduledSent);
+        self.stats.add(Counter::DataSentBytes, len.into());
+        if again {
+            self.stats.count(Counter::DataResent);
+        }
+        let payload = Slice {
+            message: &out.user,
+            offset: 0,
+            len,
+        };
+        transmit(
+            host,
+            Owner::Out(&out.user),
+            &out.to,
+            Class::Data,
+            false,
+            &Packet::First(first),
+            Some(payload),
+            None,
+        );
+        true
     }
 
     /// Makes a message and puts it into the slab, in a function of its own: a message is large, and
@@ -304,7 +381,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 if out.open {
                     self.stats.count(Counter::ProbeSent);
                 }
-                Packet::Sync(out.sync(now))
+                let sync = out.sync(now);
+                if out.may_repeat_first() && self.send_first(now, index, sync, host) {
+                    return;
+                }
+                Packet::Sync(sync)
             }
         };
         self.signal(index, &packet, host);
@@ -629,8 +710,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.tell_unheard(at.now, index, host);
         }
         if ack.last {
-            self.stats.count(Counter::AckSent);
-            self.signal(index, &final_ack(ack.cookie, ack.received, 0), host);
+            self.confirm(at.now, index, host);
             return self.out_done(at.now, index, Ok(()), host);
         }
         if self.outs.get(index).is_some_and(|out| out.paced) {
@@ -708,7 +788,15 @@ fn unscheduled<O>(
             };
             let overhead = data_overhead(&out.to).saturating_add(out.seal_len());
             let short = config.unscheduled_buffer;
-            return allowance.take(now, (length, out.available), mss, overhead, short);
+            let what = (length, out.available);
+            if out.fits_with_sync(mss.get()) {
+                let overhead = overhead.saturating_add(WITH_SYNC);
+                let (bytes, allowed) = allowance.take(now, what, mss, overhead, short);
+                if bytes != 0 {
+                    return (bytes, allowed);
+                }
+            }
+            return allowance.take(now, what, mss, overhead, short);
         }
     };
     if length == out.available && length <= packets.saturating_mul(out.mss) {

@@ -128,7 +128,15 @@ impl Host<(), u32> for Io {
     fn in_proven(&mut self, _: InId, _: &mut u32) -> bool {
         !self.unproven
     }
-    fn data(&mut self, _: InId, message: &mut u32, _: u32, _: u32, len: u32, (): ()) -> bool {
+    fn data(
+        &mut self,
+        _: InId,
+        message: &mut u32,
+        _: u32,
+        _: (u32, u32),
+        len: u32,
+        (): (),
+    ) -> bool {
         if self.full {
             return false;
         }

@@ -53,6 +53,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
             self.made_room(now);
         }
+        left = left.saturating_sub(self.confirm_due(now, left, host));
         left = left.saturating_add(GIVEN_UP);
         left = left.saturating_sub(self.drop_orphans(now, left, host));
         self.shrink(now);
@@ -66,6 +67,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let next = first(&self.in_timers)
             .min(first(&self.out_timers))
             .min(or_never(self.remembered.next()))
+            .min(self.confirms.next())
             .min(or_never(self.links.next()))
             .min(or_never(self.links.next_turn()))
             .min(or_never(self.next_shrink()));

@@ -123,6 +123,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         message.room = message.room.saturating_add(bytes.saturating_mul(TIMES));
     }
 
+    /// More of a packet counts than has been [credited](Self::credit).
+    pub(super) fn credit_more(&mut self, index: u32, bytes: u32) {
+        let message = self.ins.get_mut(index).filter(|it| it.is_bounded());
+        if let Some(message) = message {
+            message.room = message.room.saturating_add(bytes.saturating_mul(TIMES));
+        }
+    }
+
     /// Sends a packet to the sender of an incoming message, unless it is a stranger that has been
     /// sent enough. Returns whether it was sent.
     pub(super) fn send_back<H: Host<O, I>>(

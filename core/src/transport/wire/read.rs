@@ -117,9 +117,15 @@ pub fn parse(bytes: &[u8], total_len: usize) -> Result<Packet, Malformed> {
     match header.kind {
         Type::Sync => sync(header, body, total_len).map(Packet::Sync),
         Type::Token => token(header, body, total_len).map(Packet::Token),
+        Type::Data if header.flags & header::FLAG_FIRST != 0 => {
+            first(header, body, total_len).map(Packet::First)
+        }
         Type::Data => data(header, body, total_len).map(Packet::Data),
         Type::Resend => resend(header, body, total_len).map(Packet::Resend),
         Type::Fin => fin(header, body, total_len).map(Packet::Fin),
+        Type::Ack if header.flags & header::FLAG_LIST != 0 => {
+            list(header, body, total_len).map(Packet::Confirm)
+        }
         Type::Ack => ack(header, body, total_len).map(Packet::Ack),
         Type::Reset => reset(header, body, total_len).map(Packet::Reset),
         Type::Challenge => challenge(header, body, total_len).map(Packet::Challenge),
@@ -148,7 +154,12 @@ pub fn parse_sealed(bytes: &[u8], total_len: usize) -> Result<Packet, Malformed>
     if let Some(flags) = copy.get_mut(header::FLAGS) {
         *flags &= !kind.sealed();
     }
-    parse(copy.get(..len).unwrap_or(&copy), packet)
+    match parse(copy.get(..len).unwrap_or(&copy), packet) {
+        // What the keys of one message seal says nothing of another one, and a sealed SYNC needs
+        // an answer in any case.
+        Ok(Packet::First(_) | Packet::Confirm(_)) => Err(Malformed::Flags),
+        other => other,
+    }
 }
 
 /// The reason why [`header::parse`] failed.
@@ -163,15 +174,24 @@ fn not_ours(bytes: &[u8]) -> Malformed {
 }
 
 fn sync(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Sync, Malformed> {
-    const KNOWN: u8 = header::FLAG_UNKNOWN_SIZE
-        | header::FLAG_PRIORITY
-        | header::FLAG_PROBE
-        | header::FLAG_ACKED
-        | header::FLAG_REN
-        | header::FLAG_PACED;
-    const PACERS: u8 = header::FLAG_REN | header::FLAG_PACED;
     size(total_len == SYNC_LEN)?;
-    flags(header, KNOWN)?;
+    flags(header, SYNC_FLAGS)?;
+    let cookie = body.cookie()?;
+    sync_of(header, cookie, &mut body)
+}
+
+/// The flags of a SYNC.
+const SYNC_FLAGS: u8 = header::FLAG_UNKNOWN_SIZE
+    | header::FLAG_PRIORITY
+    | header::FLAG_PROBE
+    | header::FLAG_ACKED
+    | header::FLAG_REN
+    | header::FLAG_PACED;
+
+/// What follows a SYNC's cookie. Its flags are known ones.
+#[inline]
+fn sync_of(header: Header, cookie: Cookie, body: &mut Reader<'_>) -> Result<Sync, Malformed> {
+    const PACERS: u8 = header::FLAG_REN | header::FLAG_PACED;
     ensure(header.flags & PACERS != PACERS, Malformed::Flags)?;
     let has = |bit| header.flags & bit != 0;
     let priority = if has(header::FLAG_PRIORITY) {
@@ -181,7 +201,6 @@ fn sync(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Sync, 
         priority(header, 0)?;
         None
     };
-    let cookie = body.cookie()?;
     let (source, destination) = (body.u16()?, body.u16()?);
     ensure(source != 0 && destination != 0, Malformed::Port)?;
     let length = match (body.u32()?, has(header::FLAG_UNKNOWN_SIZE)) {
@@ -264,6 +283,68 @@ fn data(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Data, 
         flags: header.flags,
         more: header.priority,
     })
+}
+
+/// A SYNC and its data.
+fn first(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<First, Malformed> {
+    const MUST: u8 = header::FLAG_FIRST | header::FLAG_UNASKED;
+    let may = header::FLAG_SHORT | header::FLAG_CONFIRMS;
+    flags(header, MUST | may)?;
+    ensure(header.flags & MUST == MUST, Malformed::Flags)?;
+    // Nothing is written behind it.
+    priority(header, 1)?;
+    ensure(header.priority == 1, Malformed::Priority)?;
+    let confirming = header.flags & header::FLAG_CONFIRMS != 0;
+    let head = if confirming { FIRST_HEADER } else { FIRST_LEN };
+    let len = u16::try_from(total_len.saturating_sub(head)).unwrap_or(0);
+    size(len != 0)?;
+    let cookie = body.cookie()?;
+    ensure(body.u16()? == 0 && body.u32()? == 0, Malformed::Token)?;
+    ensure(body.u32()? == 0, Malformed::Offset)?;
+    let [priority, flags] = body.take()?;
+    let inner = Header {
+        kind: Type::Sync,
+        priority,
+        flags,
+    };
+    // It begins a message whose length is known, and that neither grants clock nor a pacer.
+    ensure(inner.flags & !header::FLAG_PRIORITY == 0, Malformed::Flags)?;
+    let sync = sync_of(inner, cookie, &mut body)?;
+    let len = u32::from(len);
+    ensure(sync.length == Some(len), Malformed::Length)?;
+    ensure(sync.unscheduled == len, Malformed::Unscheduled)?;
+    let confirms = match confirming {
+        true => Some(body.cookie()?),
+        false => None,
+    };
+    Ok(First {
+        sync,
+        data: Data {
+            cookie,
+            token: 0,
+            timestamp: 0,
+            offset: 0,
+            len,
+            flags: header.flags & !(header::FLAG_FIRST | header::FLAG_CONFIRMS),
+            more: header.priority,
+        },
+        confirms,
+    })
+}
+
+/// Cookies of several messages.
+fn list(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Cookies, Malformed> {
+    const ALL: u8 = header::FLAG_FINAL | header::FLAG_LIST;
+    ensure(header.flags == ALL, Malformed::Flags)?;
+    priority(header, 0)?;
+    let rest = total_len.wrapping_sub(header::LEN);
+    let cookies = rest / COOKIE_LEN;
+    size(rest % COOKIE_LEN == 0 && cookies != 0 && cookies <= MAX_COOKIES)?;
+    let mut list = Cookies::new(body.cookie()?);
+    for _ in 1..cookies {
+        ensure(list.push(body.cookie()?), Malformed::Size)?;
+    }
+    Ok(list)
 }
 
 fn resend(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Resend, Malformed> {

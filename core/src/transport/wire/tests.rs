@@ -20,6 +20,7 @@ fn bytes(packet: &Packet, payload: usize) -> Vec<u8> {
 fn payload(packet: &Packet) -> usize {
     match packet {
         Packet::Data(data) => data.len as usize,
+        Packet::First(first) => first.data.len as usize,
         _ => 0,
     }
 }
@@ -66,6 +67,37 @@ fn a_data() -> Data {
         flags: 0,
         more: 0,
     }
+}
+
+/// A SYNC with its data.
+fn a_first(confirms: Option<Cookie>) -> First {
+    First {
+        sync: Sync {
+            length: Some(100),
+            unscheduled: 100,
+            ..a_sync()
+        },
+        data: Data {
+            token: 0,
+            timestamp: 0,
+            offset: 0,
+            len: 100,
+            flags: header::FLAG_UNASKED | header::FLAG_SHORT,
+            more: 1,
+            ..a_data()
+        },
+        confirms,
+    }
+}
+
+/// So many messages.
+fn a_list(len: usize) -> Cookies {
+    let mut list = Cookies::new(COOKIE);
+    for n in 1..len {
+        assert!(list.push(Cookie(n as u64)));
+    }
+    assert_eq!(list.len(), len);
+    list
 }
 
 /// One of each type.
@@ -232,6 +264,125 @@ fn what_is_written_is_read_and_no_cut_of_it_is() {
             (Packet::Data(data), Ok(Packet::Data(more))) => assert_eq!(more.len, data.len + 1),
             (_, longer) => assert_eq!(longer, Err(Malformed::Size)),
         }
+    }
+}
+
+#[test]
+fn a_sync_with_its_data_is_one_packet() {
+    for confirms in [None, Some(Cookie(0x1112_1314_1516_1718))] {
+        let packet = Packet::First(a_first(confirms));
+        let head = packet.header_len();
+        assert_eq!(head, if confirms.is_some() { 64 } else { 56 });
+        let bytes = bytes(&packet, 100);
+        assert_eq!(
+            (bytes.len(), packet.bytes()),
+            (head + 100, head as u32 + 100)
+        );
+        assert_eq!(parse_all(&bytes), Ok(packet));
+        // Ports take it for what it is to them.
+        let header = header::parse(&bytes).unwrap();
+        assert!(header.is_unasked() && header.is_short() && !header.is_unscheduled());
+        // The SYNC, but for what it shares with the DATA.
+        let sync = self::bytes(&Packet::Sync(a_first(confirms).sync), 0);
+        assert_eq!((&bytes[22..24], &bytes[24..56]), (&sync[1..3], &sync[12..]));
+        for len in 0..bytes.len() {
+            // With less payload the length is wrong.
+            let why = if len > head {
+                Malformed::Length
+            } else {
+                Malformed::Size
+            };
+            assert_eq!(parse(&bytes, len), Err(why), "{len}");
+        }
+        for len in 0..head {
+            assert_eq!(
+                parse(&bytes[..len], bytes.len()),
+                Err(Malformed::Size),
+                "{len}"
+            );
+        }
+        for (at, to, why) in [
+            (1, 0, Malformed::Priority),
+            (1, 2, Malformed::Priority),
+            // Without UNASKED, with UNSCHEDULED, with REN, sealed.
+            (2, 0x04, Malformed::Flags),
+            (2, 0x07, Malformed::Flags),
+            (2, 0x86, Malformed::Flags),
+            (2, 0x26, Malformed::Flags),
+            (13, 1, Malformed::Token),
+            (17, 1, Malformed::Token),
+            (21, 1, Malformed::Offset),
+            (22, 8, Malformed::Priority),
+            // Of unknown length, a probe, paced, acknowledged in part, REN, sealed.
+            (23, 0x06, Malformed::Flags),
+            (23, 0x0c, Malformed::Flags),
+            (23, 0x14, Malformed::Flags),
+            (23, 0x24, Malformed::Flags),
+            (23, 0x44, Malformed::Flags),
+            (23, 0x84, Malformed::Flags),
+            (23, 0x00, Malformed::Priority),
+            (31, 101, Malformed::Length),
+            (43, 99, Malformed::Unscheduled),
+        ] {
+            let mut wrong = bytes.clone();
+            wrong[at] = to;
+            assert_eq!(parse_all(&wrong), Err(why), "{at} {to}");
+        }
+        for at in [24, 26] {
+            let mut wrong = bytes.clone();
+            wrong[at..at + 2].fill(0);
+            assert_eq!(parse_all(&wrong), Err(Malformed::Port));
+        }
+    }
+}
+
+#[test]
+fn a_list_is_of_one_to_sixteen_messages() {
+    for len in 1..=MAX_COOKIES {
+        let packet = Packet::Confirm(a_list(len));
+        let bytes = bytes(&packet, 0);
+        assert_eq!(bytes.len(), 4 + 8 * len);
+        assert_eq!(parse_all(&bytes), Ok(packet));
+        for cut in 0..bytes.len() {
+            let whole = cut % 8 == 4 && cut > 4;
+            assert_eq!(parse(&bytes, cut).is_ok(), whole, "{cut}");
+        }
+        for cut in 0..bytes.len() {
+            assert_eq!(parse(&bytes[..cut], bytes.len()), Err(Malformed::Size));
+        }
+        for (at, to, why) in [
+            (1, 1, Malformed::Priority),
+            (2, 0x08, Malformed::Flags),
+            (2, 0x49, Malformed::Flags),
+            (2, 0x68, Malformed::Flags),
+        ] {
+            let mut wrong = bytes.clone();
+            wrong[at] = to;
+            assert_eq!(parse_all(&wrong), Err(why), "{at} {to}");
+        }
+    }
+    let mut list = a_list(MAX_COOKIES);
+    assert!(!list.push(COOKIE));
+    let mut longer = bytes(&Packet::Confirm(list), 0);
+    longer.extend([0; 8]);
+    assert_eq!(parse_all(&longer), Err(Malformed::Size));
+    for n in (1..MAX_COOKIES).rev() {
+        assert_eq!(list.pop(), Some(Cookie(n as u64)));
+    }
+    assert_eq!((list.pop(), list.len()), (None, 1));
+    assert_eq!(std::format!("{list:?}"), "Cookies(1)");
+}
+
+/// What is neither is never sealed, whoever has the key.
+#[test]
+fn neither_is_sealed() {
+    use crate::transport::seal::SEAL_LEN;
+    for packet in [Packet::First(a_first(None)), Packet::Confirm(a_list(2))] {
+        let mut bytes = bytes(&packet, payload(&packet) + SEAL_LEN);
+        bytes[header::FLAGS] |= header::FLAG_SEALED;
+        assert!(is_sealed(&bytes, bytes.len()));
+        let read = parse_sealed(&bytes, bytes.len());
+        assert_eq!(read, Err(Malformed::Flags), "{packet:?}");
     }
 }
 
@@ -554,8 +705,51 @@ fn any_packet() -> impl Strategy<Value = Packet> {
             })
         },
     );
+    let first = (
+        sync.clone(),
+        1..=9000_u32,
+        prop::option::of(any::<u64>()),
+        any::<bool>(),
+    );
+    let first = first.prop_map(|(packet, len, confirms, short)| {
+        let Packet::Sync(sync) = packet else {
+            unreachable!()
+        };
+        let short = if short { header::FLAG_SHORT } else { 0 };
+        Packet::First(First {
+            sync: Sync {
+                length: Some(len),
+                unscheduled: len,
+                probe: false,
+                acked: false,
+                ren: false,
+                ..sync
+            },
+            data: Data {
+                cookie: sync.cookie,
+                token: 0,
+                timestamp: 0,
+                offset: 0,
+                len,
+                flags: header::FLAG_UNASKED | short,
+                more: 1,
+            },
+            confirms: confirms.map(Cookie),
+        })
+    });
+    let list = (
+        any::<u64>(),
+        prop::collection::vec(any::<u64>(), 0..MAX_COOKIES),
+    );
+    let list = list.prop_map(|(first, others)| {
+        let mut list = Cookies::new(Cookie(first));
+        assert!(others.iter().all(|&other| list.push(Cookie(other))));
+        Packet::Confirm(list)
+    });
     prop_oneof![
         sync,
+        first,
+        list,
         token,
         data,
         (any::<u64>(), any_spans()).prop_map(|(cookie, spans)| Packet::Resend(Resend {

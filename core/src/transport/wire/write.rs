@@ -3,13 +3,14 @@
 
 use core::mem;
 
-use super::{Cookie, Packet};
+use super::{Cookie, Data, Packet, Sync};
 #[cfg(doc)]
-use super::{MAX_HEADER, SHORT_HEADER};
+use super::{FIRST_HEADER, MAX_HEADER, SHORT_HEADER};
 
 impl Packet {
     /// Writes the packet, without a DATA's payload, to the start of `to`, and returns its length:
-    /// at most [`MAX_HEADER`], and without a RESEND [`SHORT_HEADER`].
+    /// at most [`MAX_HEADER`], of a [`First`](Packet::First) at most [`FIRST_HEADER`], and of all
+    /// but that, a RESEND and a list [`SHORT_HEADER`].
     ///
     /// Fields that are out of range are written as they are; the other end refuses them.
     #[inline]
@@ -19,25 +20,24 @@ impl Packet {
         let Cookie(cookie) = self.cookie();
         out.put(cookie.to_be_bytes());
         match self {
-            Self::Sync(p) => {
-                out.put(p.source.to_be_bytes());
-                out.put(p.destination.to_be_bytes());
-                out.put(p.length.unwrap_or(0).to_be_bytes());
-                out.put(p.deadline.to_be_bytes());
-                out.put(p.coflow.to_be_bytes());
-                out.put(p.unscheduled.to_be_bytes());
-                out.put(p.mss.to_be_bytes());
-                out.put(p.patience.to_be_bytes());
-                out.put(p.echo.to_be_bytes());
-            }
+            Self::Sync(p) => out.sync(p),
             Self::Token(p) => {
                 out.put(p.sequence.to_be_bytes());
                 out.put(p.timestamp.to_be_bytes());
             }
-            Self::Data(p) => {
-                out.put(p.token.to_be_bytes());
-                out.put(p.timestamp.to_be_bytes());
-                out.put(p.offset.to_be_bytes());
+            Self::Data(p) => out.data(p),
+            Self::First(p) => {
+                out.data(&p.data);
+                out.put([p.sync.priority_byte(), p.sync.flags()]);
+                out.sync(&p.sync);
+                if let Some(Cookie(cookie)) = p.confirms {
+                    out.put(cookie.to_be_bytes());
+                }
+            }
+            Self::Confirm(p) => {
+                for Cookie(cookie) in p.others() {
+                    out.put(cookie.to_be_bytes());
+                }
             }
             Self::Resend(p) => {
                 // At most MAX_SPANS.
@@ -70,6 +70,28 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// What follows the cookie.
+    #[inline]
+    fn sync(&mut self, p: &Sync) {
+        self.put(p.source.to_be_bytes());
+        self.put(p.destination.to_be_bytes());
+        self.put(p.length.unwrap_or(0).to_be_bytes());
+        self.put(p.deadline.to_be_bytes());
+        self.put(p.coflow.to_be_bytes());
+        self.put(p.unscheduled.to_be_bytes());
+        self.put(p.mss.to_be_bytes());
+        self.put(p.patience.to_be_bytes());
+        self.put(p.echo.to_be_bytes());
+    }
+
+    /// What follows the cookie.
+    #[inline]
+    fn data(&mut self, p: &Data) {
+        self.put(p.token.to_be_bytes());
+        self.put(p.timestamp.to_be_bytes());
+        self.put(p.offset.to_be_bytes());
+    }
+
     /// Bytes that do not fit are left out; all packets fit.
     #[inline]
     fn put<const N: usize>(&mut self, bytes: [u8; N]) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What an attacker can do in its turn.
 
-use turnstile_core::header::FLAG_UNSCHEDULED;
+use turnstile_core::header::{FLAG_UNASKED, FLAG_UNSCHEDULED};
 use turnstile_core::transport::wire::*;
 
 use super::super::network::{Flying, Network};
@@ -49,6 +49,22 @@ pub(super) fn sync(cookie: u64, length: u32) -> Sync {
     }
 }
 
+/// All of a message of `length` bytes in a packet.
+pub(super) fn whole(cookie: u64, length: u32) -> Packet {
+    Packet::First(First {
+        sync: Sync {
+            unscheduled: length,
+            ..sync(cookie, length)
+        },
+        data: Data {
+            flags: FLAG_UNASKED,
+            more: 1,
+            ..data(cookie, 0, length)
+        },
+        confirms: Some(Cookie(cookie ^ 1)),
+    })
+}
+
 /// Data that nobody asked for.
 pub(super) fn data(cookie: u64, offset: u32, len: u32) -> Data {
     Data {
@@ -76,6 +92,11 @@ impl Forge<'_> {
                 message: if from == OWN { RIVAL } else { usize::MAX },
                 offset: data.offset,
                 len: data.len,
+            }),
+            Packet::First(first) => Some(Payload {
+                message: if from == OWN { RIVAL } else { usize::MAX },
+                offset: 0,
+                len: first.data.len,
             }),
             _ => None,
         };

@@ -7,7 +7,7 @@ use turnstile_core::transport::wire::*;
 
 use super::super::host::next;
 use super::super::network::Flying;
-use super::actions::{data, sync, Attack, Forge};
+use super::actions::{data, sync, whole, Attack, Forge};
 use super::*;
 
 /// So many runs in a test; the environment's `ADVERSARIES` says otherwise, for a long one by
@@ -16,7 +16,7 @@ const RUNS: u64 = 10_000;
 
 /// A random attacker: what it does, and how often, in 256ths for each kind of packet.
 struct Random {
-    rates: [u8; 9],
+    rates: [u8; 11],
     /// It uses so many cookies and forged addresses.
     cookies: u64,
     addresses: u64,
@@ -130,10 +130,18 @@ impl Random {
                 echo: 1 + forge.below(1 << 32),
                 ticket: forge.below(2) == 0,
             }),
-            _ => Packet::Reset(Reset {
+            8 => Packet::Reset(Reset {
                 cookie,
                 code: ResetCode::ALL[forge.below(6) as usize],
             }),
+            9 => whole(cookie.0, self.length.min(1400)),
+            _ => {
+                let mut cookies = Cookies::new(cookie);
+                for _ in 0..forge.below(16) {
+                    cookies.push(Cookie(forge.below(self.cookies)));
+                }
+                Packet::Confirm(cookies)
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 use turnstile_core::transport::wire::*;
 
 use super::super::network::Flying;
-use super::actions::{data, sync, Attack, Forge};
+use super::actions::{data, sync, whole, Attack, Forge};
 use super::*;
 
 fn load(seed: u64) -> Load {
@@ -44,7 +44,8 @@ fn equal_cookies_from_many_addresses() {
 #[test]
 fn one_sync_draws_no_more_than_three_times_its_bytes() {
     for ren in [false, true] {
-        for with_data in [false, true] {
+        // Without data, with some behind it, and with all of it in the packet.
+        for how in 0..3 {
             let mut done = false;
             let mut attack = Each(|forge: &mut Forge<'_>, _: &[Flying]| {
                 if !std::mem::replace(&mut done, true) {
@@ -52,8 +53,11 @@ fn one_sync_draws_no_more_than_three_times_its_bytes() {
                         ren,
                         ..sync(7, 1_000_000)
                     };
+                    if how == 2 {
+                        return forge.send(GHOSTS, 0, whole(7, 1 + 999 * u32::from(ren)));
+                    }
                     forge.send(GHOSTS, 0, Packet::Sync(opening));
-                    if with_data {
+                    if how == 1 {
                         forge.send(GHOSTS, 0, Packet::Data(data(7, 0, 1)));
                     }
                 }
@@ -65,6 +69,26 @@ fn one_sync_draws_no_more_than_three_times_its_bytes() {
             };
             check(&load, &mut attack, Sight::Own);
         }
+    }
+}
+
+/// Whole messages in a packet each, from addresses that are nobody's or another host's.
+#[test]
+fn forged_messages_in_a_packet() {
+    let mut next = 0_u64;
+    let mut attack = Each(|forge: &mut Forge<'_>, _: &[Flying]| {
+        for n in 0..20 {
+            next += 1;
+            let from = match n {
+                0 => 1,
+                _ => GHOSTS + forge.below(60_000) as usize,
+            };
+            let len = 1 + forge.below(1000) as u32;
+            forge.send(from, 0, whole(next, len));
+        }
+    });
+    for seed in 0..4 {
+        check(&load(seed), &mut attack, Sight::Own);
     }
 }
 

@@ -14,7 +14,7 @@ use super::support::{
     addresses, configure_all, delivered, hosts, is_paced, nothing_more, read_once, receiver,
     sender, MSS, POLICIES,
 };
-use crate::harness::{Case, Ctx};
+use crate::harness::{Case, Ctx, Need};
 use crate::pcap::{Capture, Captured};
 use crate::topology::{Builder, Net};
 
@@ -23,6 +23,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/packets/mtu", mtu),
     Case::new("transport/packets/mtu-falls", mtu_falls),
     Case::new("transport/packets/narrow-path", narrow_path),
+    Case::new("transport/packets/short", short).needs(&[Need::VirtualTime]),
 ];
 
 /// A packet of the transport as it was on the wire.
@@ -176,6 +177,7 @@ fn headers(ctx: &mut Ctx) -> Result<()> {
                     let unscheduled = packet.flags & FLAG_UNSCHEDULED != 0;
                     (if unscheduled { 3 } else { 2 }, None)
                 }
+                Packet::First(_) => (2, None),
                 _ => (0, None),
             };
             counts[usize::from(one.v6)][class] += 1;
@@ -201,6 +203,54 @@ fn headers(ctx: &mut Ctx) -> Result<()> {
             ensure!(
                 (version[3] > 0) == (policy == "top"),
                 "{policy}: {counts:?} with unscheduled packets on"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// On a quiet line a request of one packet takes two, and so does its answer: SYNC and data are
+/// one, and what confirms the message before is in it.
+fn short(ctx: &mut Ctx) -> Result<()> {
+    const EXCHANGES: usize = 50;
+    let net = hosts(&Builder::pair().without_offloads())?;
+    let mut ends = Vec::new();
+    for host in 0..2 {
+        let ns = &net.hosts[host].ns;
+        ends.push((sender(ns)?, receiver(ns)?));
+    }
+    for version in 0..2 {
+        for len in [1, 100, 1300] {
+            let exchange = |number: usize| -> Result<()> {
+                for from in 0..2 {
+                    let number = (2 * number + from) as u64;
+                    let there = addresses(&net.hosts[1 - from])[version];
+                    let (data, options) = (content::content(number, len), SendOptions::default());
+                    ends[from].0.send_to(&data, there, &options)?;
+                    let came = ends[1 - from].1.recv_message(len)?;
+                    content::check(number, 0, &came.data)?;
+                }
+                Ok(())
+            };
+            // They know each other by then.
+            (0..2).try_for_each(exchange)?;
+            let capture = Capture::keeping(&net.hosts[1].ns, Some("eth0"), 10_000)?;
+            (0..EXCHANGES).try_for_each(exchange)?;
+            std::thread::sleep(Duration::from_millis(20));
+            let seen = all(&capture.finish()?)?;
+            let whole =
+                |one: &&Seen| matches!(&one.packet, Packet::First(it) if it.confirms.is_some());
+            let confirming = seen.iter().filter(whole).count();
+            ctx.note(format!(
+                "{len} bytes: {} packets of {} messages, {confirming} confirm another",
+                seen.len(),
+                2 * EXCHANGES
+            ));
+            // And one each that confirms the last ones.
+            ensure!(
+                seen.len() <= 4 * EXCHANGES + 2 && confirming + 2 >= 2 * EXCHANGES,
+                "{len} bytes: {} packets, {confirming} confirm another: {seen:?}",
+                seen.len()
             );
         }
     }

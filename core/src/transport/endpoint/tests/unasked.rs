@@ -34,11 +34,14 @@ fn begin(
         .send(now, &to, &plain(length, available), (), io)
         .unwrap();
     let sent = io.take();
-    let Packet::Sync(sync) = sent[0] else {
-        panic!("{sent:?}");
+    let sync = match sent[0] {
+        Packet::Sync(sync) => sync,
+        Packet::First(first) => first.sync,
+        _ => panic!("{sent:?}"),
     };
     let data = sent.iter().filter_map(|packet| match packet {
         Packet::Data(data) => Some(*data),
+        Packet::First(first) => Some(first.data),
         _ => None,
     });
     (sync.cookie, sync.unscheduled, data.collect())
