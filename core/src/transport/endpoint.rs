@@ -465,10 +465,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         (self.keyed(cookie.0, from, purpose::MESSAGE) >> 32) as u32
     }
 
-    /// The place of an outgoing message. Its cookie is our own random number, so that no two agree;
-    /// the address is compared.
-    fn hash_out(&self, cookie: Cookie) -> u32 {
-        (self.key.hash([cookie.0], purpose::OUTGOING, 0) >> 32) as u32
+    /// The place of an outgoing message. Its cookie is our own random number: no two agree, and
+    /// nobody else chooses how many are in one place, so that it needs no key. The address is
+    /// compared.
+    fn hash_out(cookie: Cookie) -> u32 {
+        (mix(cookie.0) >> 32) as u32
     }
 
     /// A hash of a number and an address that nobody else can work out.
@@ -507,7 +508,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             out.is_some_and(|out| out.to == *from)
         };
         let find = || {
-            self.out_index.find(self.hash_out(cookie), |index| {
+            self.out_index.find(Self::hash_out(cookie), |index| {
                 let same = is(index);
                 let out = self.outs.get(index);
                 other |= !same && out.is_some_and(|out| out.cookie == cookie);
@@ -706,7 +707,6 @@ fn mix(value: u64) -> u64 {
 /// What the keyed hash is used for.
 mod purpose {
     pub(super) const MESSAGE: u8 = 1;
-    pub(super) const OUTGOING: u8 = 2;
     pub(super) const PATH: u8 = 8;
     pub(super) const COFLOW: u8 = 4;
     pub(super) const TOKENS: u8 = 5;

@@ -157,7 +157,12 @@ impl<M: Memory, T> Slab<M, T> {
         self.removed = self.removed.wrapping_add(1);
         entry.generation = self.removed;
         self.least = self.least.min(index);
-        self.free.set(index, true);
+        if index.saturating_add(1) == self.fresh {
+            // So what alone comes and goes needs no note of what is free.
+            self.fresh = index;
+        } else {
+            self.free.set(index, true);
+        }
         self.used.set(index, false);
         self.len = self.len.saturating_sub(1);
         Some(item)

@@ -18,6 +18,7 @@ pub(crate) const MAX: u32 = SPAN * 64 * GROUPS as u32;
 
 pub(crate) struct Used<M: Memory> {
     words: Paged<M, u64>,
+    /// That of the first group is never looked at.
     groups: [u64; GROUPS],
 }
 
@@ -59,6 +60,10 @@ impl<M: Memory> Used<M> {
             return;
         }
         let group = index / SPAN;
+        if group == 0 {
+            // Nobody asks for what comes after a group that is before all others.
+            return;
+        }
         let any = used || self.first_in(group * GROUP, GROUP).is_some();
         if let Some(word) = self.groups.get_mut((group / 64) as usize) {
             *word = with(*word, group, any);

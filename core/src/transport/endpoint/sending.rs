@@ -105,7 +105,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.out_timers.set(index, out.first_timer());
             sync = Some(out.sync(now));
         }
-        self.out_index.insert(self.hash_out(cookie), index);
+        self.out_index.insert(Self::hash_out(cookie), index);
         self.last_out.set(index);
         if let Some(peer) = self.peers.all.get_mut(peer) {
             peer.outgoing = peer.outgoing.saturating_add(1);

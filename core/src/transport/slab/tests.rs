@@ -5,7 +5,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::transport::testing::{chunks_left, Std};
+use crate::transport::testing::{chunks_left, steps, Std};
 
 proptest! {
     #[test]
@@ -124,4 +124,24 @@ fn few_items_are_at_the_front() {
     while slab.shrink(0) {}
     assert!(slab.room() <= 2048, "{}", slab.room());
     assert_eq!(slab.len(), 10);
+}
+
+/// What comes and goes alone, as most messages do, is neither looked for nor noted as free.
+#[test]
+fn one_that_comes_and_goes_takes_no_step() {
+    let mut slab = Slab::<Std, u64>::new();
+    slab.insert(7);
+    assert_eq!(slab.remove(0), Some(7));
+    let before = steps();
+    for turn in 0..100 {
+        assert_eq!(slab.insert(turn), Some(0));
+        assert_eq!(slab.remove(0), Some(turn));
+    }
+    assert_eq!(steps(), before);
+    // Ids are told apart all the same.
+    let (index, generation) = slab.vacant().unwrap();
+    slab.insert(1);
+    assert!(slab.is(index, generation));
+    slab.remove(index);
+    assert!(!slab.is(index, generation) && slab.vacant() != Some((index, generation)));
 }
