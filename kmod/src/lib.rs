@@ -27,8 +27,8 @@
 use kernel::prelude::*;
 use knet_transport::{
     Ancillary, Arrival, Caller, FamilyRegistration, Listed, Locked, LockedSock, Net, Numbers,
-    Opening, Path, Ready, ReceiveFlags, Receiving, Refused, ReportNumbers, Sending, Sock, SockName,
-    SockQueue, Timeout, Transport, Unreachable,
+    Opening, Path, Payload, Ready, ReceiveFlags, Receiving, Refused, ReportNumbers, Sending, Sock,
+    SockName, SockQueue, Timeout, Transport, Unreachable,
 };
 use turnstile_core::header;
 use turnstile_core::transport::{
@@ -91,11 +91,22 @@ impl kernel::InPlaceModule for Module {
     }
 }
 
+/// DATA, unless its message's SYNC comes first or it is sealed: these have more than its header to
+/// look at.
+const PLAIN_DATA: Payload = {
+    let others = header::FLAG_FIRST | header::Type::Data.sealed();
+    Payload {
+        first: u32::from_be_bytes([header::Type::Data.first_byte(), 0, 0, 0]),
+        mask: u32::from_be_bytes([u8::MAX, 0, others, 0]),
+        header: wire::DATA_LEN as u32,
+    }
+};
+
 impl Transport for Turnstile {
     const NUMBERS: Numbers = Numbers {
         names: [c"TURNSTILE", c"TURNSTILEv6"],
         header: wire::MAX_HEADER as u32,
-        payload: (header::Type::Data.first_byte(), wire::DATA_LEN as u32),
+        payload: PLAIN_DATA,
         udp_port: header::PORT,
         source_port: wire::FIRST_SOURCE_PORT,
         protocol: uapi::IPPROTO_TURNSTILE,

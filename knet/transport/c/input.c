@@ -3,6 +3,7 @@
 #include <linux/bpf-cgroup.h>
 #include <linux/filter.h>
 #include <linux/udp.h>
+#include <linux/unaligned.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
@@ -98,7 +99,8 @@ int knt_receive(struct sock *udp, struct sk_buff *skb)
 	linear = skb_headlen(skb) - sizeof(struct udphdr);
 	if (linear < arrival.head_len) {
 		if (linear < knt_ops->numbers.payload_header ||
-		    *arrival.head != knt_ops->numbers.payload_first)
+		    (get_unaligned_be32(arrival.head) & knt_ops->numbers.payload_mask) !=
+		    knt_ops->numbers.payload_first)
 			return knt_receive_copied(tn, skb, &arrival);
 		arrival.head_len = linear;
 	}

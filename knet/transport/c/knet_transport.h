@@ -41,8 +41,10 @@ struct knt_numbers {
 	const char *name;	/* in /proc/net/protocols */
 	const char *name6;
 	u32 header;		/* the longest behind UDP's, at most KNT_MAX_HEADER */
-	u32 payload_header;	/* that of packets with this first byte, from 1 to header */
-	u8 payload_first;
+	/* Of packets whose first four bytes are these under the mask: their header, 4 to header */
+	u32 payload_header;
+	u32 payload_first;
+	u32 payload_mask;
 	u16 udp_port;		/* that packets go to */
 	u16 source_port;	/* they come from that, or from one not below this */
 	u16 protocol;		/* of socket(2) */

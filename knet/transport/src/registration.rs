@@ -99,15 +99,17 @@ impl<T: Transport> Table<T> {
         types[bindings::KNT_CMSG_PRIORITY as usize] = ancillary.priority;
         types[bindings::KNT_CMSG_UNKNOWN_SIZE as usize] = ancillary.unknown_size;
         types[bindings::KNT_CMSG_INFO as usize] = ancillary.info;
-        let (payload_first, payload_header) = numbers.payload;
+        let payload = numbers.payload;
         assert!(numbers.header <= bindings::KNT_MAX_HEADER);
-        assert!(payload_header >= 1 && payload_header <= numbers.header);
+        // So many bytes are compared.
+        assert!(payload.header >= 4 && payload.header <= numbers.header);
         bindings::knt_numbers {
             name: numbers.names[0].to_bytes_with_nul().as_ptr().cast(),
             name6: numbers.names[1].to_bytes_with_nul().as_ptr().cast(),
             header: numbers.header,
-            payload_header,
-            payload_first,
+            payload_header: payload.header,
+            payload_first: payload.first,
+            payload_mask: payload.mask,
             udp_port: numbers.udp_port,
             source_port: numbers.source_port,
             protocol: numbers.protocol,

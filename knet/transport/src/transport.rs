@@ -132,6 +132,17 @@ pub enum Unreachable {
     Prohibited,
 }
 
+/// Packets that carry a payload behind a short header.
+#[derive(Clone, Copy)]
+pub struct Payload {
+    /// Their first four bytes, as a number in network byte order, under the mask.
+    pub first: u32,
+    /// Which bits of these tell.
+    pub mask: u32,
+    /// Bytes of their header, from 4 to [`Numbers::header`].
+    pub header: u32,
+}
+
 /// What programs and peers know a transport by.
 #[derive(Clone, Copy)]
 pub struct Numbers {
@@ -139,9 +150,8 @@ pub struct Numbers {
     pub names: [&'static CStr; 2],
     /// The longest header that it puts behind UDP's, at most 256 bytes.
     pub header: u32,
-    /// The first byte of packets that carry a payload, whose header is of so many bytes, from 1 to
-    /// [`Numbers::header`].
-    pub payload: (u8, u32),
+    /// The packets of which no more than their header may be looked at.
+    pub payload: Payload,
     /// The UDP port that packets go to.
     pub udp_port: u16,
     /// They come from that port, or from one not below this.
