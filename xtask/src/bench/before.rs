@@ -33,12 +33,12 @@ pub(super) const MESSAGES_BEFORE: &[(&str, f64)] = &[
 /// measured. Who makes it cheaper lowers the figure; nobody raises it, unless TCP has become
 /// cheaper: through a port by half, when its super-packets began to stay whole.
 pub(super) const RATIOS: &[(&str, f64)] = &[
-    ("100B", 3.493),
+    ("100B", 2.956),
     ("10KB", 5.125),
     ("1MB", 18.384),
     ("bulk", 19.533),
     ("bulk-paced", 6.494),
-    ("100B-v6", 3.528),
+    ("100B-v6", 2.950),
     ("10KB-v6", 4.885),
     ("bulk-paced-v6", 6.297),
     ("100B-port", 3.619),
