@@ -217,7 +217,7 @@ fn deliver(
                 None => return,
             };
             let now = destination(&mut state, &from, &arrival, packet);
-            if !now.is_some_and(|(now, _)| now == handle) {
+            if now.is_none_or(|(now, _)| now != handle) {
                 // It is another one's by now, which was not asked. The sender will repeat it.
                 verdict = Verdict::Refused;
             }

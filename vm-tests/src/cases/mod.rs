@@ -79,6 +79,7 @@ const ALL: &[&[Case]] = &[
     transport::outage::CASES,
     transport::churn::CASES,
     transport::crowded::CASES,
+    transport::tokens::CASES,
     transport::turns::CASES,
     transport::unasked::CASES,
     transport::programs::CASES,

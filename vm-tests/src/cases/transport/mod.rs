@@ -41,6 +41,7 @@ pub(super) mod sockets;
 pub(super) mod streaming;
 mod support;
 pub(super) mod timing;
+pub(super) mod tokens;
 mod tools;
 pub(super) mod turns;
 pub(super) mod unasked;
