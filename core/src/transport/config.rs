@@ -408,8 +408,8 @@ options! {
         count(1, 4000, "thousandths")
             .from("Congestion Detection in Lossless Networks, section 5.2.3");
 
-    /// The most that one segment takes of the rate with timely, in thousandths. 1000 is algorithm 1,
-    /// which has no limit: one step of the round-trip time then leaves the lowest rate.
+    /// The most that one segment takes of the rate with timely, in thousandths. 1000 is algorithm
+    /// 1, which has no limit: one step of the round-trip time then leaves the lowest rate.
     timely_max_cut: u32 = 500, TIMELY_MAX_CUT "timely-max-cut"
         count(1, 1000, "thousandths").from("the code that TIMELY's authors published");
 

@@ -3,9 +3,9 @@
  * The routes of packets that come in, kept by their addresses. The kernel looks a packet's route up
  * before it looks for its socket, which takes as long as many a protocol does; TCP spares itself
  * that (tcp_v4_early_demux()), as a connection's socket remembers the route. Nothing in UDP can do
- * so for a socket that has no peer. What can is a hook of netfilter's, before routing and behind all
- * other hooks there: it gives a packet for the transport's port the route that one with the same
- * addresses had before, as long as the kernel says that the route is still right.
+ * so for a socket that has no peer. What can is a hook of netfilter's, before routing and behind
+ * all other hooks there: it gives a packet for the transport's port the route that one with the
+ * same addresses had before, as long as the kernel says that the route is still right.
  *
  * A packet then passes all that it would have passed without: hooks, the UDP socket, its socket's
  * filters. net.ipv4.ip_early_demux turns it off, as it does for TCP.
@@ -198,7 +198,7 @@ void knt_demux_close(struct knt_net *tn)
 	nf_unregister_net_hooks(tn->net, knt_demux_ops, ARRAY_SIZE(knt_demux_ops));
 }
 
-/* The route of a packet that is for this host, as far as it may be kept: with what it is checked. */
+/* The route of a packet for this host, as far as it may be kept, and what it is checked with. */
 static struct dst_entry *knt_came_dst(const struct sk_buff *skb, bool v4, u32 *cookie)
 {
 	struct dst_entry *dst = skb_dst(skb);
