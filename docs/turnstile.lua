@@ -61,7 +61,6 @@ local f = {
     flag_unscheduled = ProtoField.bool("turnstile.flags.unscheduled", "Unscheduled", 8, nil, 0x01),
     flag_unasked = ProtoField.bool("turnstile.flags.unasked", "Unasked", 8, nil, 0x02),
     flag_first = ProtoField.bool("turnstile.flags.first", "With its SYNC", 8, nil, 0x04),
-    flag_confirms = ProtoField.bool("turnstile.flags.confirms", "Confirms another", 8, nil, 0x10),
     flag_list = ProtoField.bool("turnstile.flags.list", "List", 8, nil, 0x08),
     confirms = ProtoField.uint64("turnstile.confirms", "Complete", base.HEX),
     flag_short = ProtoField.bool("turnstile.flags.short", "Short message", 8, nil, 0x08),
@@ -171,7 +170,7 @@ local function add_flags(tree, tvb, kind)
             f.flag_paced, f.flag_ren },
         [TOKEN] = { f.flag_grant, f.flag_mark },
         [DATA] = { f.flag_unscheduled, f.flag_unasked, f.flag_first, f.flag_short,
-            f.flag_confirms, f.flag_ren },
+            f.flag_ren },
         [ACK] = { f.flag_ecn, f.flag_notify, f.flag_list, f.flag_final },
         [CHALLENGE] = { f.flag_ticket },
     }
@@ -318,8 +317,8 @@ local function longer_kind(kind, flags)
         return math.floor(flags / value) % 2 == 1
     end
     if kind == DATA and has(0x04) then
-        local wrong = has_other(flags, 0x1e) or not has(0x02)
-        return "first", has(0x10) and 64 or 56, wrong
+        local wrong = has_other(flags, 0x0e) or not has(0x02)
+        return "first", 56, wrong
     elseif kind == ACK and has(0x08) then
         return "list", 12, flags ~= 0x48
     end
@@ -366,9 +365,6 @@ local function show_first(tree, tvb, pinfo, message, head)
     check(patience >= 1 and patience <= MAX_PATIENCE, "patience")
     check(length == len, "length")
     check(tvb(40, 4):uint() == len, "unscheduled")
-    if head == 64 then
-        tree:add(f.confirms, tvb(56, 8))
-    end
     tree:add(f.payload_length, len):set_generated()
     if tvb:len() > head then
         tree:add(f.payload, tvb(head))

@@ -27,9 +27,6 @@ pub const FLAG_UNSCHEDULED: u8 = 1 << 0;
 pub const FLAG_UNASKED: u8 = 1 << 1;
 /// On [`Type::Data`]: the message's SYNC is in the packet, before the payload.
 pub const FLAG_FIRST: u8 = 1 << 2;
-/// On [`Type::Data`] with [`FLAG_FIRST`]: the cookie of another message follows the SYNC, whose
-/// sender knows that it is complete.
-pub const FLAG_CONFIRMS: u8 = 1 << 4;
 /// On [`Type::Data`]: of a short message. Ports put it into the data band, before other data as
 /// long as that is not for long.
 pub const FLAG_SHORT: u8 = 1 << 3;

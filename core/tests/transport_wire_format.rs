@@ -143,7 +143,6 @@ fn described() -> [(&'static str, Packet); 11] {
                     flags: FLAG_UNASKED | FLAG_SHORT,
                     more: 1,
                 },
-                confirms: Some(other),
             }),
         ),
         ("LIST", Packet::Confirm(list)),

@@ -146,7 +146,6 @@ fn any(rng: &mut Rng) -> Packet {
                     flags: 2 | u8::from(bit(9)) << 3,
                     more: 1,
                 },
-                confirms: bit(8).then(|| Cookie(rng.next())),
             })
         }
         8 => {

@@ -89,6 +89,7 @@ impl Surroundings<'_> {
             Owner::In(message) => (message.socket, message.vrf, message.tie),
             // What answers a packet of a VRF stays in it.
             Owner::Nobody => (0, self.vrf(), Tie::default()),
+            Owner::Ended(handle) => (handle, 0, Tie::default()),
         };
         let device = if device != 0 { device } else { tie.device };
         self.outbox.add(&Departure {
@@ -155,8 +156,9 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         self.depart(owner, to, class, ren, header, payload, Some(&seal));
     }
 
-    fn goes_as_any(&self, message: &Outgoing) -> bool {
-        message.device == 0 && message.tie == Tie::default()
+    fn ended(&self, message: &Outgoing) -> Option<u64> {
+        let any = message.device == 0 && message.tie == Tie::default();
+        any.then_some(message.socket)
     }
 
     fn hmac(&self, key: &[u8], data: &[u8]) -> Option<Key> {
@@ -201,9 +203,13 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
             port: sync.source,
         };
         let handle = self
-            .found
-            .or_else(|| self.find(&sender, &from.local, sync.destination))
+            .find(&sender, &from.local, sync.destination)
             .ok_or(Refusal::Reset(ResetCode::NoSocket))?;
+        if self.found.is_some_and(|asked| asked != handle) {
+            // The socket that was asked is that of a forged one, which had the cookie, and another
+            // port. It is gone by now: the sender will repeat it, and the right one is asked.
+            return Err(Refusal::Ignore);
+        }
         let now = self.now;
         let ample = |it: &Socket| it.buffer.budget.is_ample(sync.length);
         if !self.sockets.get(handle).is_some_and(ample) {

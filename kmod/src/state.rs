@@ -320,7 +320,7 @@ fn destination(
             let found = surroundings.find(&sender, &from.local, sync.destination)?;
             Some((found, None))
         }
-        (Owner::Nobody, _) => None,
+        (Owner::Nobody | Owner::Ended(_), _) => None,
     }
 }
 

@@ -3,8 +3,12 @@
 //!
 //! A receiver remembers a message that it has delivered until its sender has confirmed that it
 //! knows of it. Nobody waits for that, and a packet of its own for each would be a third of what a
-//! short message takes. So a confirmation waits for [`WAIT`] for the next message to the same
-//! receiver that it can ride on, or for more of them, which share a packet.
+//! short message takes. So a confirmation waits for [`WAIT`] for more of the same owner for the
+//! same receiver, which share a packet.
+//!
+//! They do not ride on data: where data is lost and signals are not, receivers would remember more
+//! and more that nobody confirms. And what is one owner's goes out as that one's, where a firewall
+//! tells owners apart.
 
 use super::host::Address;
 use super::wire::{Cookie, Cookies};
@@ -14,14 +18,17 @@ use crate::units::Nanos;
 /// the message from then on ([`CONFIRMED`](super::remembered::CONFIRMED)), and beside `timeout`,
 /// for which it would remember it otherwise.
 pub(crate) const WAIT: Nanos = Nanos::MILLISECOND;
-/// For so many receivers some may wait at once: a power of two. Two that have the same place take
-/// it from each other.
+/// For so many owners and receivers some may wait at once: a power of two. Two that have the same
+/// place take it from each other.
 const PLACES: usize = 8;
 
-/// What waits for one receiver.
+/// Whose messages, and to which receiver.
+type Of = (u64, Address);
+
+/// What waits of one owner for one receiver.
 #[derive(Clone, Copy)]
 struct Batch {
-    to: Address,
+    of: Of,
     cookies: Option<Cookies>,
     /// [`Nanos::MAX`]: nothing.
     due: Nanos,
@@ -29,18 +36,21 @@ struct Batch {
 
 impl Batch {
     const NONE: Self = Self {
-        to: Address {
-            ip: [0; 16],
-            local: [0; 16],
-            scope: 0,
-        },
+        of: (
+            0,
+            Address {
+                ip: [0; 16],
+                local: [0; 16],
+                scope: 0,
+            },
+        ),
         cookies: None,
         due: Nanos::MAX,
     };
 
-    fn take(&mut self) -> Option<(Address, Cookies)> {
+    fn take(&mut self) -> Option<(Of, Cookies)> {
         self.due = Nanos::MAX;
-        Some((self.to, self.cookies.take()?))
+        Some((self.of, self.cookies.take()?))
     }
 }
 
@@ -56,24 +66,24 @@ impl Confirms {
         next: Nanos::MAX,
     };
 
-    /// Adds one for this receiver, which has the index `peer` among all. Returns what has to be
-    /// sent now, as there is no room for it any more.
+    /// Adds one of this owner for this receiver, which has the index `peer` among all. Returns what
+    /// has to be sent now, as there is no room for it any more.
     pub(crate) fn add(
         &mut self,
         now: Nanos,
         peer: u32,
-        to: &Address,
+        of: &Of,
         cookie: Cookie,
-    ) -> Option<(Address, Cookies)> {
-        let batch = self.batches.get_mut(place(peer))?;
-        if let Some(cookies) = batch.cookies.as_mut().filter(|_| batch.to == *to) {
+    ) -> Option<(Of, Cookies)> {
+        let batch = self.batches.get_mut(place(of.0, peer))?;
+        if let Some(cookies) = batch.cookies.as_mut().filter(|_| batch.of == *of) {
             if cookies.push(cookie) {
                 return None;
             }
         }
         let full = batch.take();
         *batch = Batch {
-            to: *to,
+            of: *of,
             cookies: Some(Cookies::new(cookie)),
             due: now + WAIT,
         };
@@ -81,21 +91,8 @@ impl Confirms {
         full
     }
 
-    /// Takes one for this receiver, which a message to it is to bring.
-    pub(crate) fn take(&mut self, peer: u32, to: &Address) -> Option<Cookie> {
-        let batch = self.batches.get_mut(place(peer))?;
-        let cookies = batch.cookies.as_mut().filter(|_| batch.to == *to)?;
-        let cookie = cookies.pop();
-        if cookie.is_some() {
-            return cookie;
-        }
-        let (_, cookies) = batch.take()?;
-        self.find_next();
-        Some(cookies.first())
-    }
-
     /// Takes what is due.
-    pub(crate) fn take_due(&mut self, now: Nanos) -> Option<(Address, Cookies)> {
+    pub(crate) fn take_due(&mut self, now: Nanos) -> Option<(Of, Cookies)> {
         if self.next > now {
             return None;
         }
@@ -120,10 +117,10 @@ impl Confirms {
     }
 }
 
-/// Where those for a receiver are.
+/// Where those of an owner for a receiver are.
 #[inline]
-fn place(peer: u32) -> usize {
-    peer as usize & (PLACES - 1)
+fn place(owner: u64, peer: u32) -> usize {
+    (owner as usize ^ peer as usize) & (PLACES - 1)
 }
 
 #[cfg(test)]

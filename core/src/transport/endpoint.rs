@@ -50,7 +50,7 @@ use super::tally::Tally;
 use super::turns::{Order, Turns};
 use super::vain::Vain;
 use super::wire::{
-    self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, FIRST_HEADER, MAX_HEADER,
+    self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, FIRST_LEN, MAX_HEADER,
     SHORT_HEADER,
 };
 use crate::header::FLAGS;
@@ -619,7 +619,7 @@ fn transmit<O, I, H: Host<O, I>>(
         return transmit_in::<MAX_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
     }
     if matches!(packet, Packet::First(_)) {
-        return transmit_in::<FIRST_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
+        return transmit_in::<FIRST_LEN, _, _, _>(host, owner, to, class, ren, packet, payload);
     }
     transmit_in::<SHORT_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
 }

@@ -100,6 +100,8 @@ pub enum Owner<'a, O, I> {
     In(&'a I),
     /// Nobody's: it answers a packet of a message that is not known, or no longer.
     Nobody,
+    /// Of outgoing messages that have ended, as [`Host::ended`] said.
+    Ended(u64),
 }
 
 /// What is known of the sender of a message that begins.
@@ -164,11 +166,11 @@ pub trait Host<O, I> {
         let _ = (owner, to, class, ren, header, payload, seal);
     }
 
-    /// Whether packets of nobody go the same way as those of this message: then some of its last
-    /// may be sent when it has ended.
-    fn goes_as_any(&self, message: &O) -> bool {
+    /// As whose a last packet of this message may be sent when it has ended
+    /// ([`Owner::Ended`]). `None`: only its own packets go the way that it goes.
+    fn ended(&self, message: &O) -> Option<u64> {
         let _ = message;
-        true
+        Some(0)
     }
 
     /// HMAC-SHA256 of `data` with `key`. `None`: it has none, and seals nothing.

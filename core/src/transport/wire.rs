@@ -21,8 +21,6 @@ pub const MAX_HEADER: usize = RESEND_LEN + MAX_SPANS * SPAN_LEN;
 /// The longest of those that are neither a RESEND, nor a DATA with its SYNC, nor a list of
 /// messages: a SYNC.
 pub const SHORT_HEADER: usize = SYNC_LEN;
-/// The longest DATA with its SYNC, without payload.
-pub const FIRST_HEADER: usize = FIRST_LEN + COOKIE_LEN;
 /// How many spans a RESEND can name.
 pub const MAX_SPANS: usize = 16;
 /// The least [`Sync::mss`]. With less, tokens would take too large a part of the link.
@@ -38,7 +36,7 @@ pub const SYNC_LEN: usize = 44;
 pub const TOKEN_LEN: usize = 18;
 /// Bytes of a DATA before its payload.
 pub const DATA_LEN: usize = 22;
-/// Bytes of a DATA with its SYNC before its payload, or before the cookie that it confirms.
+/// Bytes of a DATA with its SYNC before its payload.
 pub const FIRST_LEN: usize = DATA_LEN + 2 + SYNC_LEN - header::LEN - COOKIE_LEN;
 /// Bytes of a [`Cookie`].
 pub const COOKIE_LEN: usize = 8;
@@ -236,9 +234,6 @@ pub struct First {
     pub sync: Sync,
     /// All of it: from its first byte on, [`header::FLAG_UNASKED`], with nothing behind it.
     pub data: Data,
-    /// Another message to the same receiver, of which the sender knows that it is complete
-    /// ([`header::FLAG_CONFIRMS`]).
-    pub confirms: Option<Cookie>,
 }
 
 /// Names what is missing. From the receiver.
@@ -374,17 +369,6 @@ impl Sync {
     }
 }
 
-impl First {
-    /// Bytes before the payload.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        match self.confirms {
-            Some(_) => FIRST_HEADER,
-            None => FIRST_LEN,
-        }
-    }
-}
-
 impl Data {
     /// Whether no token or grant asked for it. Of what comes under policy ren nobody can say that.
     #[inline]
@@ -433,7 +417,7 @@ impl Packet {
             Self::Ack(_) => ACK_LEN,
             Self::Reset(_) => RESET_LEN,
             Self::Challenge(_) => CHALLENGE_LEN,
-            Self::First(p) => return (p.header_len() as u32).saturating_add(p.data.len),
+            Self::First(p) => return (FIRST_LEN as u32).saturating_add(p.data.len),
             // At most MAX_COOKIES.
             Self::Confirm(p) => header::LEN.saturating_add(p.len().saturating_mul(COOKIE_LEN)),
         };
@@ -445,7 +429,7 @@ impl Packet {
     pub const fn header_len(&self) -> usize {
         match self {
             Self::Data(_) => DATA_LEN,
-            Self::First(p) => p.header_len(),
+            Self::First(_) => FIRST_LEN,
             other => other.bytes() as usize,
         }
     }
@@ -475,13 +459,7 @@ impl Packet {
             ),
             Self::Reset(_) => (Type::Reset, 0, 0),
             Self::Challenge(p) => (Type::Challenge, 0, flag(p.ticket, header::FLAG_TICKET)),
-            Self::First(p) => (
-                Type::Data,
-                p.data.more,
-                p.data.flags
-                    | header::FLAG_FIRST
-                    | flag(p.confirms.is_some(), header::FLAG_CONFIRMS),
-            ),
+            Self::First(p) => (Type::Data, p.data.more, p.data.flags | header::FLAG_FIRST),
             Self::Confirm(_) => (Type::Ack, 0, header::FLAG_FINAL | header::FLAG_LIST),
         };
         Header {

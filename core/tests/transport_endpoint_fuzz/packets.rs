@@ -70,7 +70,6 @@ pub(crate) fn packet(
                     flags: FLAG_UNASKED,
                     more: 1,
                 },
-                confirms: bit(33).then_some(Cookie(rng.next())),
             })
         }
         0..=2 => {

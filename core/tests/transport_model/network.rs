@@ -754,6 +754,6 @@ fn ask(endpoint: &Endpoint<Std, Out, host::In>, io: &mut Io<'_>, from: &Address,
         Owner::In(message) => Some(message.cookie()),
         // Who is to have its SYNC is asked, and so for what comes with it.
         Owner::Nobody if matches!(packet, Packet::First(_)) => Some(packet.cookie()),
-        Owner::Out(_) | Owner::Nobody => None,
+        Owner::Out(_) | Owner::Nobody | Owner::Ended(_) => None,
     };
 }

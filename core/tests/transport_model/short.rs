@@ -62,7 +62,7 @@ fn count(network: &mut Network) -> Rc<Cell<u32>> {
 }
 
 /// On a quiet line a request takes two packets, and so does its answer: SYNC and data are one, and
-/// the end of the message before is confirmed in it.
+/// ends are confirmed together.
 #[test]
 fn a_request_and_its_answer_take_two_packets_each() {
     for v6 in [false, true] {
@@ -73,8 +73,12 @@ fn a_request_and_its_answer_take_two_packets_each() {
             let packets = count(&mut network);
             exchange(&mut network, 100, length);
             network.run_until(network.now + 10_000_000);
-            // And one each for the last ones.
-            assert_eq!(packets.get(), 2 * 200 + 2, "{v6} {length}");
+            println!("{} packets for 200 messages", packets.get());
+            let confirm = packets.get() - 2 * 200;
+            assert!(
+                (1..=200 / 10).contains(&confirm),
+                "{v6} {length}: {confirm}"
+            );
             network.run_to_the_end(SECOND);
             assert_clean(&mut network, 2);
         }
@@ -117,7 +121,7 @@ fn longer_ones_begin_with_their_sync() {
         });
         Fate::Comes
     }));
-    for (length, begins) in [(1408, "F"), (1409, "SD"), (1450, "SD"), (1451, "SDD")] {
+    for (length, begins) in [(1416, "F"), (1417, "SD"), (1450, "SD"), (1451, "SDD")] {
         kinds.borrow_mut().clear();
         network.send_at(network.now, 0, 1, length);
         network.run_until(network.now + 1_000_000);

@@ -12,7 +12,7 @@ fn receiver(number: u8) -> Address {
     }
 }
 
-fn all((_, cookies): (Address, Cookies)) -> Vec<u64> {
+fn all((_, cookies): (Of, Cookies)) -> Vec<u64> {
     let others = cookies.others().iter();
     std::iter::once(&cookies.first())
         .chain(others)
@@ -21,27 +21,30 @@ fn all((_, cookies): (Address, Cookies)) -> Vec<u64> {
 }
 
 #[test]
-fn one_waits_for_the_next_message() {
+fn others_have_packets_of_their_own() {
     let mut confirms = Confirms::NEW;
     assert_eq!(confirms.next(), Nanos::MAX);
-    assert!(confirms.add(Nanos(5), 3, &receiver(1), Cookie(7)).is_none());
+    let mut add = |owner, to, cookie| {
+        let full = confirms.add(Nanos(5), 3, &(owner, receiver(to)), Cookie(cookie));
+        full.map(all).unwrap_or_default()
+    };
+    assert!(add(1, 1, 7).is_empty());
+    assert!(add(1, 1, 8).is_empty());
+    // Another receiver in the same place, and another owner.
+    assert_eq!(add(1, 2, 9), [7, 8]);
+    assert_eq!(add(9, 2, 10), [9]);
     assert_eq!(confirms.next(), Nanos(5) + WAIT);
-    assert_eq!(confirms.take(3, &receiver(2)), None);
-    assert_eq!(confirms.take(4, &receiver(1)), None);
-    assert_eq!(confirms.take(3, &receiver(1)), Some(Cookie(7)));
-    assert_eq!(confirms.take(3, &receiver(1)), None);
-    assert_eq!(confirms.next(), Nanos::MAX);
 }
 
 #[test]
 fn what_nothing_comes_for_is_due() {
     let mut confirms = Confirms::NEW;
-    confirms.add(Nanos(5), 3, &receiver(1), Cookie(7));
-    confirms.add(Nanos(6), 4, &receiver(2), Cookie(8));
-    confirms.add(Nanos(9), 3, &receiver(1), Cookie(9));
+    confirms.add(Nanos(5), 3, &(0, receiver(1)), Cookie(7));
+    confirms.add(Nanos(6), 4, &(0, receiver(2)), Cookie(8));
+    confirms.add(Nanos(9), 3, &(0, receiver(1)), Cookie(9));
     assert!(confirms.take_due(Nanos(4) + WAIT).is_none());
     let due = confirms.take_due(Nanos(5) + WAIT).unwrap();
-    assert_eq!((due.0, all(due)), (receiver(1), std::vec![7, 9]));
+    assert_eq!((due.0, all(due)), ((0, receiver(1)), std::vec![7, 9]));
     assert!(confirms.take_due(Nanos(5) + WAIT).is_none());
     assert_eq!(confirms.next(), Nanos(6) + WAIT);
     assert_eq!(all(confirms.take_due(Nanos(6) + WAIT).unwrap()), [8]);
@@ -58,16 +61,15 @@ fn each_is_told_once() {
     for step in 0..200_000_u64 {
         let now = Nanos(step * 10_000);
         let peer = below(12) as u32;
-        let to = receiver(peer as u8);
-        match below(5) {
+        let of = (below(3), receiver(peer as u8));
+        match below(4) {
             0..=2 => {
-                let full = confirms.add(now, peer, &to, Cookie(added));
+                let full = confirms.add(now, peer, &of, Cookie(added));
                 added += 1;
                 let full = full.map(all).unwrap_or_default();
                 assert!(full.len() <= MAX_COOKIES);
                 told.extend(full);
             }
-            3 => told.extend(confirms.take(peer, &to).map(|cookie| cookie.0)),
             _ => {
                 while let Some(due) = confirms.take_due(now) {
                     told.extend(all(due));

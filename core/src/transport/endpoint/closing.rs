@@ -126,13 +126,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let Some(out) = self.outs.get(index) else {
             return;
         };
-        if out.sealed || !host.goes_as_any(&out.user) {
+        let Some(owner) = host.ended(&out.user).filter(|_| !out.sealed) else {
             self.stats.count(Counter::AckSent);
             let ack = final_ack(out.cookie, out.received, 0);
             return self.signal(index, &ack, host);
-        }
-        if let Some((to, cookies)) = self.confirms.add(now, out.peer, &out.to, out.cookie) {
-            self.send_confirms(&to, cookies, host);
+        };
+        let of = (owner, out.to);
+        if let Some(full) = self.confirms.add(now, out.peer, &of, out.cookie) {
+            self.send_confirms(full, host);
         }
     }
 
@@ -145,20 +146,21 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ) -> u32 {
         let mut count = 0_u32;
         while count < most {
-            let Some((to, cookies)) = self.confirms.take_due(now) else {
+            let Some(due) = self.confirms.take_due(now) else {
                 break;
             };
-            self.send_confirms(&to, cookies, host);
+            self.send_confirms(due, host);
             count = count.saturating_add(1);
         }
         count
     }
 
     #[inline(never)]
-    fn send_confirms<H: Host<O, I>>(&mut self, to: &Address, cookies: Cookies, host: &mut H) {
+    fn send_confirms<H: Host<O, I>>(&mut self, due: ((u64, Address), Cookies), host: &mut H) {
+        let ((owner, to), cookies) = due;
         self.stats.count(Counter::AckSent);
-        let (owner, class, packet) = (Owner::Nobody, Class::Signal, Packet::Confirm(cookies));
-        transmit(host, owner, to, class, false, &packet, None, None);
+        let (owner, class, packet) = (Owner::Ended(owner), Class::Signal, Packet::Confirm(cookies));
+        transmit(host, owner, &to, class, false, &packet, None, None);
     }
 
     // Not inlined, so that what it needs of the stack is not needed for each packet.

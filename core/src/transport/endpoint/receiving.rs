@@ -9,8 +9,8 @@ use crate::transport::incoming::ACK_PACKETS;
 use crate::transport::ledger::Answer;
 use crate::transport::rate;
 use crate::transport::wire::{
-    Cookies, Data, Fin, First, Mark, Resend, Spans, Token, ACK_LEN, DATA_LEN, FIN_LEN, MAX_LENGTH,
-    SYNC_LEN,
+    Cookies, Data, Fin, First, Mark, Resend, Spans, Token, ACK_LEN, DATA_LEN, FIN_LEN, FIRST_LEN,
+    MAX_LENGTH, SYNC_LEN,
 };
 
 /// A sample of the round-trip time above this is ignored: the clock was set.
@@ -53,10 +53,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         payload: H::Payload,
         host: &mut H,
     ) {
-        // The places of those that its sender confirms are free for it.
-        if let Some(cookie) = first.confirms {
-            self.confirmed(at.now, from, cookie);
-        }
         let data = &first.data;
         self.stats.count(Counter::UnscheduledReceived);
         self.stats.add(Counter::DataReceivedBytes, data.len.into());
@@ -70,7 +66,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 false => Counter::DataUnknown,
             });
         };
-        let head = first.header_len() as u32;
+        let head = FIRST_LEN as u32;
         let rest = head.saturating_sub(SYNC_LEN as u32);
         self.credit_more(index, rest.saturating_add(data.len));
         let id = self.in_id(index);

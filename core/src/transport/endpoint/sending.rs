@@ -16,8 +16,8 @@ use crate::transport::wire::{
     Data, Fin, First, Mark, Resend, Sync, Token, MAX_LENGTH, MAX_MSS, MIN_MSS,
 };
 
-/// Bytes by which DATA is longer for having its SYNC with it, and what is confirmed.
-pub(crate) const WITH_SYNC: u32 = (FIRST_HEADER - DATA_LEN) as u32;
+/// Bytes by which DATA is longer for having its SYNC with it.
+pub(crate) const WITH_SYNC: u32 = (FIRST_LEN - DATA_LEN) as u32;
 /// Packets that are sent without tokens in one call.
 pub(super) const BURST: u32 = 32;
 /// Of what is sent without tokens, to all peers together, no more waits at the host's own port than
@@ -148,10 +148,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if len != out.available || out.allowed < wire || !out.fits_with_sync(most) {
             return false;
         }
-        let confirms = match host.goes_as_any(&out.user) {
-            true => self.confirms.take(out.peer, &out.to),
-            false => None,
-        };
         let short = self.config.unscheduled == Unscheduled::Auto
             && out.is_short(self.config.unscheduled_buffer);
         let Some(out) = self.outs.get_mut(index) else {
@@ -173,7 +169,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 },
                 more: 1,
             },
-            confirms,
         };
         self.stats.count(Counter::UnscheduledSent);
         self.stats.add(Counter::DataSentBytes, len.into());

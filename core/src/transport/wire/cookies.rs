@@ -34,13 +34,6 @@ impl Cookies {
         true
     }
 
-    /// Takes the last one out, unless it is the only one.
-    pub(crate) fn pop(&mut self) -> Option<Cookie> {
-        let len = self.len.checked_sub(1)?;
-        self.len = len;
-        self.others.get(usize::from(len)).copied()
-    }
-
     /// The first one.
     pub const fn first(&self) -> Cookie {
         self.first

@@ -288,15 +288,12 @@ fn data(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Data, 
 /// A SYNC and its data.
 fn first(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<First, Malformed> {
     const MUST: u8 = header::FLAG_FIRST | header::FLAG_UNASKED;
-    let may = header::FLAG_SHORT | header::FLAG_CONFIRMS;
-    flags(header, MUST | may)?;
+    flags(header, MUST | header::FLAG_SHORT)?;
     ensure(header.flags & MUST == MUST, Malformed::Flags)?;
     // Nothing is written behind it.
     priority(header, 1)?;
     ensure(header.priority == 1, Malformed::Priority)?;
-    let confirming = header.flags & header::FLAG_CONFIRMS != 0;
-    let head = if confirming { FIRST_HEADER } else { FIRST_LEN };
-    let len = u16::try_from(total_len.saturating_sub(head)).unwrap_or(0);
+    let len = u16::try_from(total_len.saturating_sub(FIRST_LEN)).unwrap_or(0);
     size(len != 0)?;
     let cookie = body.cookie()?;
     ensure(body.u16()? == 0 && body.u32()? == 0, Malformed::Token)?;
@@ -313,10 +310,6 @@ fn first(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<First
     let len = u32::from(len);
     ensure(sync.length == Some(len), Malformed::Length)?;
     ensure(sync.unscheduled == len, Malformed::Unscheduled)?;
-    let confirms = match confirming {
-        true => Some(body.cookie()?),
-        false => None,
-    };
     Ok(First {
         sync,
         data: Data {
@@ -325,10 +318,9 @@ fn first(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<First
             timestamp: 0,
             offset: 0,
             len,
-            flags: header.flags & !(header::FLAG_FIRST | header::FLAG_CONFIRMS),
+            flags: header.flags & !header::FLAG_FIRST,
             more: header.priority,
         },
-        confirms,
     })
 }
 

@@ -70,7 +70,7 @@ fn a_data() -> Data {
 }
 
 /// A SYNC with its data.
-fn a_first(confirms: Option<Cookie>) -> First {
+fn a_first() -> First {
     First {
         sync: Sync {
             length: Some(100),
@@ -86,7 +86,6 @@ fn a_first(confirms: Option<Cookie>) -> First {
             more: 1,
             ..a_data()
         },
-        confirms,
     }
 }
 
@@ -269,70 +268,68 @@ fn what_is_written_is_read_and_no_cut_of_it_is() {
 
 #[test]
 fn a_sync_with_its_data_is_one_packet() {
-    for confirms in [None, Some(Cookie(0x1112_1314_1516_1718))] {
-        let packet = Packet::First(a_first(confirms));
-        let head = packet.header_len();
-        assert_eq!(head, if confirms.is_some() { 64 } else { 56 });
-        let bytes = bytes(&packet, 100);
+    let packet = Packet::First(a_first());
+    let head = packet.header_len();
+    assert_eq!(head, 56);
+    let bytes = bytes(&packet, 100);
+    assert_eq!(
+        (bytes.len(), packet.bytes()),
+        (head + 100, head as u32 + 100)
+    );
+    assert_eq!(parse_all(&bytes), Ok(packet));
+    // Ports take it for what it is to them.
+    let header = header::parse(&bytes).unwrap();
+    assert!(header.is_unasked() && header.is_short() && !header.is_unscheduled());
+    // The SYNC, but for what it shares with the DATA.
+    let sync = self::bytes(&Packet::Sync(a_first().sync), 0);
+    assert_eq!((&bytes[22..24], &bytes[24..56]), (&sync[1..3], &sync[12..]));
+    for len in 0..bytes.len() {
+        // With less payload the length is wrong.
+        let why = if len > head {
+            Malformed::Length
+        } else {
+            Malformed::Size
+        };
+        assert_eq!(parse(&bytes, len), Err(why), "{len}");
+    }
+    for len in 0..head {
         assert_eq!(
-            (bytes.len(), packet.bytes()),
-            (head + 100, head as u32 + 100)
+            parse(&bytes[..len], bytes.len()),
+            Err(Malformed::Size),
+            "{len}"
         );
-        assert_eq!(parse_all(&bytes), Ok(packet));
-        // Ports take it for what it is to them.
-        let header = header::parse(&bytes).unwrap();
-        assert!(header.is_unasked() && header.is_short() && !header.is_unscheduled());
-        // The SYNC, but for what it shares with the DATA.
-        let sync = self::bytes(&Packet::Sync(a_first(confirms).sync), 0);
-        assert_eq!((&bytes[22..24], &bytes[24..56]), (&sync[1..3], &sync[12..]));
-        for len in 0..bytes.len() {
-            // With less payload the length is wrong.
-            let why = if len > head {
-                Malformed::Length
-            } else {
-                Malformed::Size
-            };
-            assert_eq!(parse(&bytes, len), Err(why), "{len}");
-        }
-        for len in 0..head {
-            assert_eq!(
-                parse(&bytes[..len], bytes.len()),
-                Err(Malformed::Size),
-                "{len}"
-            );
-        }
-        for (at, to, why) in [
-            (1, 0, Malformed::Priority),
-            (1, 2, Malformed::Priority),
-            // Without UNASKED, with UNSCHEDULED, with REN, sealed.
-            (2, 0x04, Malformed::Flags),
-            (2, 0x07, Malformed::Flags),
-            (2, 0x86, Malformed::Flags),
-            (2, 0x26, Malformed::Flags),
-            (13, 1, Malformed::Token),
-            (17, 1, Malformed::Token),
-            (21, 1, Malformed::Offset),
-            (22, 8, Malformed::Priority),
-            // Of unknown length, a probe, paced, acknowledged in part, REN, sealed.
-            (23, 0x06, Malformed::Flags),
-            (23, 0x0c, Malformed::Flags),
-            (23, 0x14, Malformed::Flags),
-            (23, 0x24, Malformed::Flags),
-            (23, 0x44, Malformed::Flags),
-            (23, 0x84, Malformed::Flags),
-            (23, 0x00, Malformed::Priority),
-            (31, 101, Malformed::Length),
-            (43, 99, Malformed::Unscheduled),
-        ] {
-            let mut wrong = bytes.clone();
-            wrong[at] = to;
-            assert_eq!(parse_all(&wrong), Err(why), "{at} {to}");
-        }
-        for at in [24, 26] {
-            let mut wrong = bytes.clone();
-            wrong[at..at + 2].fill(0);
-            assert_eq!(parse_all(&wrong), Err(Malformed::Port));
-        }
+    }
+    for (at, to, why) in [
+        (1, 0, Malformed::Priority),
+        (1, 2, Malformed::Priority),
+        // Without UNASKED, with UNSCHEDULED, with REN, sealed.
+        (2, 0x04, Malformed::Flags),
+        (2, 0x07, Malformed::Flags),
+        (2, 0x86, Malformed::Flags),
+        (2, 0x26, Malformed::Flags),
+        (13, 1, Malformed::Token),
+        (17, 1, Malformed::Token),
+        (21, 1, Malformed::Offset),
+        (22, 8, Malformed::Priority),
+        // Of unknown length, a probe, paced, acknowledged in part, REN, sealed.
+        (23, 0x06, Malformed::Flags),
+        (23, 0x0c, Malformed::Flags),
+        (23, 0x14, Malformed::Flags),
+        (23, 0x24, Malformed::Flags),
+        (23, 0x44, Malformed::Flags),
+        (23, 0x84, Malformed::Flags),
+        (23, 0x00, Malformed::Priority),
+        (31, 101, Malformed::Length),
+        (43, 99, Malformed::Unscheduled),
+    ] {
+        let mut wrong = bytes.clone();
+        wrong[at] = to;
+        assert_eq!(parse_all(&wrong), Err(why), "{at} {to}");
+    }
+    for at in [24, 26] {
+        let mut wrong = bytes.clone();
+        wrong[at..at + 2].fill(0);
+        assert_eq!(parse_all(&wrong), Err(Malformed::Port));
     }
 }
 
@@ -366,18 +363,14 @@ fn a_list_is_of_one_to_sixteen_messages() {
     let mut longer = bytes(&Packet::Confirm(list), 0);
     longer.extend([0; 8]);
     assert_eq!(parse_all(&longer), Err(Malformed::Size));
-    for n in (1..MAX_COOKIES).rev() {
-        assert_eq!(list.pop(), Some(Cookie(n as u64)));
-    }
-    assert_eq!((list.pop(), list.len()), (None, 1));
-    assert_eq!(std::format!("{list:?}"), "Cookies(1)");
+    assert_eq!(std::format!("{list:?}"), "Cookies(16)");
 }
 
 /// What is neither is never sealed, whoever has the key.
 #[test]
 fn neither_is_sealed() {
     use crate::transport::seal::SEAL_LEN;
-    for packet in [Packet::First(a_first(None)), Packet::Confirm(a_list(2))] {
+    for packet in [Packet::First(a_first()), Packet::Confirm(a_list(2))] {
         let mut bytes = bytes(&packet, payload(&packet) + SEAL_LEN);
         bytes[header::FLAGS] |= header::FLAG_SEALED;
         assert!(is_sealed(&bytes, bytes.len()));
@@ -705,13 +698,8 @@ fn any_packet() -> impl Strategy<Value = Packet> {
             })
         },
     );
-    let first = (
-        sync.clone(),
-        1..=9000_u32,
-        prop::option::of(any::<u64>()),
-        any::<bool>(),
-    );
-    let first = first.prop_map(|(packet, len, confirms, short)| {
+    let first = (sync.clone(), 1..=9000_u32, any::<bool>());
+    let first = first.prop_map(|(packet, len, short)| {
         let Packet::Sync(sync) = packet else {
             unreachable!()
         };
@@ -734,7 +722,6 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                 flags: header::FLAG_UNASKED | short,
                 more: 1,
             },
-            confirms: confirms.map(Cookie),
         })
     });
     let list = (

@@ -5,11 +5,11 @@ use core::mem;
 
 use super::{Cookie, Data, Packet, Sync};
 #[cfg(doc)]
-use super::{FIRST_HEADER, MAX_HEADER, SHORT_HEADER};
+use super::{FIRST_LEN, MAX_HEADER, SHORT_HEADER};
 
 impl Packet {
     /// Writes the packet, without a DATA's payload, to the start of `to`, and returns its length:
-    /// at most [`MAX_HEADER`], of a [`First`](Packet::First) at most [`FIRST_HEADER`], and of all
+    /// at most [`MAX_HEADER`], of a [`First`](Packet::First) at most [`FIRST_LEN`], and of all
     /// but that, a RESEND and a list [`SHORT_HEADER`].
     ///
     /// Fields that are out of range are written as they are; the other end refuses them.
@@ -30,9 +30,6 @@ impl Packet {
                 out.data(&p.data);
                 out.put([p.sync.priority_byte(), p.sync.flags()]);
                 out.sync(&p.sync);
-                if let Some(Cookie(cookie)) = p.confirms {
-                    out.put(cookie.to_be_bytes());
-                }
             }
             Self::Confirm(p) => {
                 for Cookie(cookie) in p.others() {

@@ -61,7 +61,6 @@ pub(super) fn whole(cookie: u64, length: u32) -> Packet {
             more: 1,
             ..data(cookie, 0, length)
         },
-        confirms: Some(Cookie(cookie ^ 1)),
     })
 }
 
