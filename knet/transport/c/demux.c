@@ -66,9 +66,12 @@ static bool knt_key_is(const struct knt_key *a, const struct knt_key *b)
 
 static u32 knt_key_at(const struct net *net, const struct knt_key *key)
 {
-	u64 all = key->from[0] ^ key->from[1] ^ rol64(key->to[0] ^ key->to[1], 32) ^ key->device;
+	/* Not all by XOR: whoever invents addresses could choose the place. */
+	u64 all = (key->from[0] ^ net_hash_mix(net)) * GOLDEN_RATIO_64 + key->from[1];
 
-	return hash_64(all ^ key->kind ^ net_hash_mix(net), ilog2(KNT_CAME));
+	all = (all ^ all >> 32) * GOLDEN_RATIO_64;
+	all ^= rol64(key->to[0] ^ key->to[1], 32) ^ key->device ^ key->kind;
+	return hash_64(all, ilog2(KNT_CAME));
 }
 
 /* Begins with the header of IPv4. False: the packet is none whose route is kept. */
@@ -146,7 +149,8 @@ static void knt_demux(struct net *net, struct sk_buff *skb, bool v4)
 	came = rcu_dereference(tn->came[knt_key_at(net, &key)]);
 	dst = came && knt_key_is(&came->key, &key) ? dst_check(came->dst, came->cookie) : NULL;
 	if (!dst) {
-		struct knt_missed *missed = this_cpu_ptr(&knt_missed);
+		/* A packet that was queued for a program may come here outside of a softirq. */
+		struct knt_missed *missed = raw_cpu_ptr(&knt_missed);
 
 		missed->tn = tn;
 		missed->key = key;
@@ -229,8 +233,9 @@ static void knt_came_free(struct knt_came *came)
 }
 
 /*
- * Keeps a packet's route, if its place is free, or was not used since somebody else wanted it:
- * addresses that are invented take no places of peers that send. Not inlined: it is rare.
+ * Keeps a packet's route, if its place is free, or was not used since somebody else wanted it. Of
+ * a peer that sends less often than others are invented, routes are looked up as without all this.
+ * Whoever has the lock has something better to do than to wait. Not inlined: it is rare.
  */
 static noinline void knt_came_keep(struct knt_net *tn, const struct sk_buff *skb,
 				   const struct knt_key *missed)
@@ -245,7 +250,8 @@ static noinline void knt_came_keep(struct knt_net *tn, const struct sk_buff *skb
 	if (!dst || !knt_key_of(tn->net, skb, v4, &key) || !knt_key_is(&key, missed))
 		return;
 	at = knt_key_at(tn->net, &key);
-	spin_lock_bh(&tn->route_lock);
+	if (!spin_trylock(&tn->route_lock))
+		return;
 	old = rcu_dereference_protected(tn->came[at], lockdep_is_held(&tn->route_lock));
 	if (old && dst_check(old->dst, old->cookie)) {
 		if (old->used || knt_key_is(&old->key, &key)) {
@@ -265,11 +271,11 @@ static noinline void knt_came_keep(struct knt_net *tn, const struct sk_buff *skb
 	came->cookie = cookie;
 	came->used = true;
 	rcu_assign_pointer(tn->came[at], came);
-	spin_unlock_bh(&tn->route_lock);
+	spin_unlock(&tn->route_lock);
 	knt_came_free(old);
 	return;
 out:
-	spin_unlock_bh(&tn->route_lock);
+	spin_unlock(&tn->route_lock);
 }
 
 /* A packet came for the transport, which keeps its route if it had none. Bottom halves are off. */
