@@ -97,12 +97,7 @@ fn read(
         };
         // Before it is looked at what there is.
         let seen = sock.news();
-        let found = {
-            let mut state = net.look().ok_or(ENODEV)?;
-            state.endpoint.prepare();
-            state.piece(handle, &wish, now(), &mut parts)
-        };
-        let piece = match found.map_err(errno::error)? {
+        let piece = match find_piece(net, handle, &wish, &mut parts)? {
             Found::Piece(piece) => piece,
             // It failed, which the next call is told; or another thread has read its end.
             Found::Gone => return Ok(done),
@@ -157,6 +152,21 @@ fn read(
             return Ok(done);
         }
     }
+}
+
+/// What there is to read of what a call wishes.
+// Not inlined, so that it takes no stack while the call copies and waits.
+#[inline(never)]
+fn find_piece(
+    net: &mut Net<'_, Turnstile>,
+    handle: u64,
+    wish: &Wish,
+    parts: &mut Parts,
+) -> Result<Found> {
+    let mut state = net.look().ok_or(ENODEV)?;
+    state.endpoint.prepare();
+    let found = state.piece(handle, wish, now(), parts);
+    found.map_err(errno::error)
 }
 
 /// Tells why a message to the peer has failed. Not in the midst of one that comes: who reads that
