@@ -400,6 +400,20 @@ impl<I> In<I> {
         self.unscheduled.saturating_sub(self.received)
     }
 
+    /// Something came that no token had asked for. What its sender has announced follows, or is lost
+    /// if nothing more comes for a round trip: a sender whose processor is slow, or that waits its
+    /// turn at a port, takes longer than the link would.
+    pub(crate) fn came_unasked(&mut self, now: Nanos, base: Nanos) {
+        if self.unscheduled_left(now) != 0 {
+            self.expect_until(now + self.rtt(base));
+        }
+    }
+
+    /// What was announced is not late before this.
+    pub(crate) fn expect_until(&mut self, until: Nanos) {
+        self.unscheduled_until = self.unscheduled_until.max(until);
+    }
+
     /// Whether it should get another token, regardless of rates.
     pub(crate) fn wants(&self, now: Nanos, base: Nanos, speed: &Speed, crowded: bool) -> bool {
         if self.ren || self.paced || self.idle || now < self.pause || self.ledger.is_full() {

@@ -234,6 +234,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             // On a way that is far longer than `base-rtt` all of its tokens would be late at first.
             if let Some(far) = self.peers.former_trip(peer).filter(|it| *it > rtt + rtt) {
                 (message.trip, message.rtt) = (far, Maybe::some(far));
+                message.expect_until(now + far);
             }
             message.link = link;
             message.half_open = half_open;

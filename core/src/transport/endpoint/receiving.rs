@@ -66,6 +66,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 false => Counter::DataUnknown,
             });
         };
+        let known = self.ins.get(index);
+        if known.is_some_and(|message| message.differs(&first.sync).0) {
+            // Of a message that it contradicts, and of which it shows nothing, it is no part.
+            return self.stats.count(Counter::DataUnknown);
+        }
         let head = FIRST_LEN as u32;
         let rest = head.saturating_sub(SYNC_LEN as u32);
         self.credit_more(index, rest.saturating_add(data.len));
@@ -187,6 +192,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.stats.count(Counter::DataNoMemory);
             } else {
                 message.said(end, data.more);
+                if token.is_none() {
+                    message.came_unasked(at.now, self.config.base_rtt);
+                }
                 if message.bore_fruit() && self.config.policy == Policy::Top {
                     // It has its rank again.
                     let (link, at) = (message.link, message.next_token);

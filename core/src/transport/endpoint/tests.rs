@@ -11,6 +11,7 @@ use crate::transport::testing::Std;
 use crate::transport::wire::{self, Data, Sync};
 
 mod answers;
+mod first;
 mod floods;
 mod former;
 mod growing;

@@ -317,3 +317,97 @@ fn what_waits_behind_others_first_bytes_is_not_lost() {
     let given_up = endpoint.stats().get(Counter::TokenGivenUp);
     assert_eq!(given_up, 0, "tokens that were given up");
 }
+
+/// A sender whose processor is slow, or whose packets wait their turn at ports, takes longer than
+/// the link would for what it announced. It is not late while it comes; what of it was lost is
+/// named a round trip after the last packet at the latest.
+#[test]
+fn what_was_announced_is_not_late_while_it_comes() {
+    let config = config();
+    let from = host(1, false);
+    // Two packets in a row that come are never a round trip apart.
+    for (lost, tenths) in [(None, 9), (Some(3), 4), (Some(9), 4)] {
+        let (mut endpoint, mut io) = new(&config);
+        let announced = Sync {
+            unscheduled: 14_500,
+            ..sync(7, 14_500)
+        };
+        endpoint.receive_known(NOW, &from, Packet::Sync(announced), &mut io);
+        let mut named = None;
+        let until = |endpoint: &mut Messages, io: &mut Io, end: Nanos| {
+            let mut named = None;
+            while let Some(next) = endpoint.next_timer().filter(|next| *next <= end) {
+                endpoint.timer(next, next.0 as u32, io);
+                for packet in io.take() {
+                    let asks = matches!(packet, Packet::Token(_) | Packet::Resend(_));
+                    assert!(!asks || lost.is_some(), "{packet:?} at {next:?}");
+                    named = named.or(matches!(packet, Packet::Resend(_)).then_some(next));
+                }
+            }
+            named
+        };
+        let apart = config.base_rtt.0 * tenths / 10;
+        let mut last = NOW;
+        for n in 0..10_u32 {
+            let at = NOW + Nanos(apart * u64::from(n + 1));
+            named = named.or(until(&mut endpoint, &mut io, at));
+            if lost == Some(n) {
+                continue;
+            }
+            let data = Data {
+                cookie: Cookie(7),
+                token: 0,
+                timestamp: 0,
+                offset: n * 1450,
+                len: 1450,
+                flags: 0,
+                more: 0,
+            };
+            endpoint.receive(at, &from, Packet::Data(data), &mut io);
+            last = at;
+        }
+        let named = named.or(until(&mut endpoint, &mut io, last + config.base_rtt));
+        assert_eq!(named.is_some(), lost.is_some(), "lost {lost:?}");
+    }
+}
+
+/// A peer to whom the way was longer than the options say has as much time for what it announces.
+#[test]
+fn what_was_announced_may_take_as_long_as_the_peers_former_answers() {
+    let config = config();
+    let (mut endpoint, mut io) = new(&config);
+    let from = host(1, false);
+    let way = Nanos(config.base_rtt.0 * 10);
+    endpoint.receive_known(NOW, &from, Packet::Sync(sync(6, 1450)), &mut io);
+    let token = loop {
+        let token = io.take().into_iter().find_map(|packet| match packet {
+            Packet::Token(token) => Some(token),
+            _ => None,
+        });
+        if let Some(token) = token {
+            break token;
+        }
+        let next = endpoint.next_timer().expect("a token is due");
+        endpoint.timer(next, next.0 as u32, &mut io);
+    };
+    endpoint.receive(NOW + way, &from, answer(&token, 0, 1450), &mut io);
+    assert_eq!(endpoint.stats().get(Counter::InDelivered), 1);
+    io.take();
+    let announced = Sync {
+        unscheduled: 14_500,
+        ..sync(7, 14_500)
+    };
+    let now = NOW + way + way;
+    endpoint.receive_known(now, &from, Packet::Sync(announced), &mut io);
+    io.take();
+    let asked = loop {
+        let next = endpoint.next_timer().expect("what is missing is asked for");
+        endpoint.timer(next, next.0 as u32, &mut io);
+        let sent = io.take();
+        let asks = |packet: &Packet| matches!(packet, Packet::Token(_) | Packet::Resend(_));
+        if sent.iter().any(asks) {
+            break next;
+        }
+    };
+    assert!(asked >= now + way, "asked after {:?}", asked - now);
+}
