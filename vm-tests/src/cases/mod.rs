@@ -70,6 +70,7 @@ const ALL: &[&[Case]] = &[
     transport::below::CASES,
     transport::path::CASES,
     transport::packets::CASES,
+    transport::pages::CASES,
     transport::sealed::CASES,
     transport::port::CASES,
     transport::uplinks::CASES,

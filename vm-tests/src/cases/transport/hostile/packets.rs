@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{bail, ensure, Context, Result};
-use turnstile_core::header::PORT;
+use turnstile_core::header::{FLAG_UNASKED, PORT};
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::uapi::{command, stat, FAMILY};
 use turnstile_core::transport::wire::{
-    self, Ack, Cookie, Data, Fin, Mark, Packet, Resend, Reset, ResetCode, Spans, Sync, Token,
-    MAX_HEADER,
+    self, Ack, Cookie, Cookies, Data, Fin, First, Mark, Packet, Resend, Reset, ResetCode, Spans,
+    Sync, Token, MAX_HEADER,
 };
 use turnstile_socket::{SendOptions, Socket};
 
@@ -149,7 +149,7 @@ impl Storm {
             _ => self.sequence,
         };
         let timestamp = self.rng.range(0..=u64::from(u32::MAX)) as u32;
-        match self.rng.range(0..=15) {
+        match self.rng.range(0..=17) {
             0 | 1 => {
                 let sync = self.sync();
                 self.begun.push_back(sync);
@@ -238,6 +238,43 @@ impl Storm {
                     notify: false,
                 };
                 bytes(&Packet::Ack(ack), 0)
+            }
+            15 => {
+                let (sync, of) = (self.sync(), self.cookie(known));
+                let short = sync.length.unwrap_or(SMALL).min(u32::from(sync.mss));
+                // Of a new message, or of one that there is.
+                let sync = Sync {
+                    cookie: if self.rng.one_in(2) { sync.cookie } else { of },
+                    length: Some(short),
+                    unscheduled: short,
+                    probe: false,
+                    acked: false,
+                    ren: false,
+                    paced: false,
+                    ..sync
+                };
+                self.begun.push_back(sync);
+                if self.begun.len() > MESSAGES {
+                    self.begun.pop_front();
+                }
+                let data = Data {
+                    cookie: sync.cookie,
+                    token: 0,
+                    timestamp: 0,
+                    offset: 0,
+                    len: short,
+                    flags: FLAG_UNASKED,
+                    more: 0,
+                };
+                bytes(&Packet::First(First { sync, data }), short as usize)
+            }
+            16 => {
+                let mut all = Cookies::new(cookie);
+                for _ in 0..self.rng.range(1..=15) {
+                    let another = self.cookie(known);
+                    all.push(another);
+                }
+                bytes(&Packet::Confirm(all), 0)
             }
             _ => {
                 let code = *self.rng.pick(&ResetCode::ALL);

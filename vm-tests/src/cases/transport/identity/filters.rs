@@ -9,10 +9,13 @@ use crate::cases::transport::support::{addresses, configure_all, pair, PATIENCE}
 use crate::harness::Ctx;
 
 /// An instruction of a socket filter (classic BPF): `struct sock_filter`.
-type Insn = (u16, u8, u8, u32);
+pub(super) type Insn = (u16, u8, u8, u32);
+
+/// Takes nothing.
+pub(super) const REFUSE: &[Insn] = &[(RETURN, 0, 0, 0)];
 
 /// `SO_ATTACH_FILTER`.
-fn attach(socket: &Socket, program: &[Insn]) -> Result<()> {
+pub(super) fn attach(socket: &Socket, program: &[Insn]) -> Result<()> {
     let code: Vec<libc::sock_filter> = program
         .iter()
         .map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k })
@@ -24,7 +27,7 @@ fn attach(socket: &Socket, program: &[Insn]) -> Result<()> {
         .context("SO_ATTACH_FILTER")
 }
 
-fn detach(socket: &Socket) -> Result<()> {
+pub(super) fn detach(socket: &Socket) -> Result<()> {
     super::set(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0).context("SO_DETACH_FILTER")
 }
 
@@ -43,7 +46,7 @@ pub(super) fn attached(_: &mut Ctx) -> Result<()> {
     for kind in BOTH {
         let to = receiver(&net.hosts[1].ns, kind, Domain::IPV4)?;
         let from = open_in(&net.hosts[0].ns, kind, Domain::IPV4)?;
-        attach(&to, &[(RETURN, 0, 0, 0)])?;
+        attach(&to, REFUSE)?;
         ensure!(send(&from, b"refused", there) == 0, "sending");
         comes("through a filter that refuses all", &to, None)?;
         detach(&to)?;
@@ -57,7 +60,7 @@ pub(super) fn attached(_: &mut Ctx) -> Result<()> {
         }
         // At the sender: the receiver's tokens and ACKs.
         if kind == Kind::Turnstile {
-            attach(&from, &[(RETURN, 0, 0, 0)])?;
+            attach(&from, REFUSE)?;
             let long = vec![1; 40_000];
             ensure!(send(&from, &long, there) == 0, "sending");
             comes("without tokens", &to, None)?;

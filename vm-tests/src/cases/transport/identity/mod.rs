@@ -21,6 +21,7 @@ pub(in crate::cases) mod cgroup;
 mod devices;
 mod filters;
 mod hooks;
+mod names;
 mod options;
 mod paths;
 
@@ -40,6 +41,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     ),
     Case::new("transport/identity/cgroup-rewrites", hooks::rewrites),
     Case::new("transport/identity/socket-filter", filters::attached),
+    Case::new("transport/identity/filter-of-the-right-port", names::reused),
     Case::new(
         "transport/identity/socket-filter-sees-udp",
         filters::sees_udp,
