@@ -77,6 +77,9 @@ fn dropped(port: PortConfig, percent: u64, seed: u64) -> u64 {
 fn leaves_and_spines_drop_no_data() {
     for port in [PAPERS, PortConfig::DEFAULT] {
         for (percent, seed) in [(60, 1), (90, 1), (90, 2)] {
+            if (percent, seed) != (90, 1) && !is_long() {
+                continue;
+            }
             let dropped = dropped(port, percent, seed);
             assert_eq!(dropped, 0, "{percent} %, seed {seed}, {:?}", port.jitter);
         }

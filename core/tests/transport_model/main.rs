@@ -45,6 +45,12 @@ mod vanished;
 use network::{Link, Network};
 use turnstile_core::units::Nanos;
 
+/// All draws and lengths are asked for (`TURNSTILE_LONG=1`), and not only those that together show
+/// each thing once.
+fn is_long() -> bool {
+    std::env::var_os("TURNSTILE_LONG").is_some()
+}
+
 fn nanos(now: u64) -> Nanos {
     Nanos(now)
 }
