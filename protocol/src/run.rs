@@ -52,6 +52,8 @@ pub struct RunConfig {
     pub filter: String,
     /// Seed of everything random in the tests.
     pub seed: u64,
+    /// Leave out what a kernel with sanitizers runs, too.
+    pub only_fast: bool,
     /// Factor on every time limit, for slow beds.
     pub timeout_scale: f64,
     /// The device that events go to.
@@ -64,6 +66,7 @@ impl Default for RunConfig {
             mode: Mode::default(),
             filter: String::new(),
             seed: 1,
+            only_fast: false,
             timeout_scale: 1.0,
             events: "/dev/ttyS1".into(),
         }

@@ -7,14 +7,15 @@ use std::time::Duration;
 use anyhow::{bail, Context, Result};
 use vm_tests::cases;
 use vm_tests::events::{Event, Events};
-use vm_tests::harness::{run_all, run_here, Case, Options, CLEANUP};
+use vm_tests::harness::{run_all, run_here, Case, Need, Options, CLEANUP};
 use vm_tests::planted;
 
 use turnstile_test_protocol::bench::QUICK;
 
 const USAGE: &str = "\
-usage: vm-tests [--seed N] [--timeout-scale F] [NAME…]
-                                        run the cases whose names contain a NAME; without, all
+usage: vm-tests [--seed N] [--timeout-scale F] [--only-fast] [NAME…]
+                                        run the cases whose names contain a NAME; without, all;
+                                        --only-fast: those that need a kernel without sanitizers
        vm-tests --list [NAME…]          print their names
        vm-tests --demo                  run the demonstration
        vm-tests --lab NAME              run an experiment (in virtual time)
@@ -58,6 +59,7 @@ fn work() -> Result<bool> {
         lockdep: true,
     };
     let mut names = Vec::new();
+    let mut only_fast = false;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || {
@@ -67,6 +69,7 @@ fn work() -> Result<bool> {
         };
         match argument.as_str() {
             "--list" => job = Job::List,
+            "--only-fast" => only_fast = true,
             "--demo" => job = Job::Demo,
             "--lab" => job = Job::Lab,
             "--lab-list" => job = Job::LabList,
@@ -89,7 +92,11 @@ fn work() -> Result<bool> {
         }
     }
     match job {
-        Job::Run => reported(run(cases::all(), &names, options)),
+        Job::Run => {
+            let mut all = cases::all();
+            all.retain(|case| !only_fast || case.needs.contains(&Need::Speed));
+            reported(run(all, &names, options))
+        }
         Job::Planted => {
             // What is left behind there stays.
             options.cleanup = Duration::from_secs(2);

@@ -102,6 +102,10 @@ impl Env {
             // cargo looks there for its subcommands first, and would find rustup's.
             entry = entry.bind(&self.built("empty")?, CARGO_BIN);
         }
+        // Who compiles once only, as CI does, has nothing of what cargo keeps for the next time.
+        if let Ok(incremental) = std::env::var("CARGO_INCREMENTAL") {
+            entry = entry.env("CARGO_INCREMENTAL", incremental);
+        }
         Ok(entry
             .env("CARGO_HOME", CARGO)
             .env("CARGO_TARGET_DIR", OUT)

@@ -129,8 +129,12 @@ fn settings(file: &str) -> String {
         .fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// The source of the kernel's version, patched.
-fn source(env: &Env, chroot: &Chroot, stock: &Kernel) -> Result<PathBuf> {
+/// The source of the kernel's version, patched. Whoever builds several kernels side by side has it
+/// made before.
+///
+/// # Errors
+/// It cannot be had.
+pub(crate) fn source(env: &Env, chroot: &Chroot, stock: &Kernel) -> Result<PathBuf> {
     let beds = env.src.join("beds");
     let patch = beds.join("virtual/arch-um.patch");
     let text = fs::read(&patch).with_context(|| format!("cannot read {}", patch.display()))?;

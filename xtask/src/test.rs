@@ -24,6 +24,7 @@ use crate::follow;
 use crate::guest::{Limits, Machine};
 use crate::guest_build::{self, GuestPrograms};
 use crate::host_checks;
+use crate::kernel_build;
 use crate::lab;
 use crate::modules;
 use crate::qemu::Accelerator;
@@ -200,7 +201,10 @@ fn prepare(env: &Env, beds: &[Bed], options: &Options, report: &Report) -> Resul
             if options.host {
                 return Ok(Vec::new());
             }
-            beds.iter().map(|bed| stock.on(env, *bed)).collect()
+            if beds.iter().any(|bed| bed.recipe().is_some()) {
+                kernel_build::source(env, &chroot, &stock.tree.kernel)?;
+            }
+            side_by_side(beds, |bed| stock.on(env, *bed))
         };
         let sessions = kernel_line();
         // Lets the other line go if the chroot was never sent.
@@ -209,10 +213,11 @@ fn prepare(env: &Env, beds: &[Bed], options: &Options, report: &Report) -> Resul
             .join()
             .map_err(|_| anyhow!("a thread panicked"))?;
         let (sessions, programs) = (sessions?, programs?);
+        let built = side_by_side(&sessions, |session| session.build(env, &programs))?;
         sessions
             .into_iter()
-            .map(|session| {
-                let built = session.build(env, &programs)?;
+            .zip(built)
+            .map(|(session, built)| {
                 let bed = session.tree.bed;
                 // Those for the stock kernel were looked at when they were built.
                 if bed == Bed::Vm {
@@ -226,6 +231,30 @@ fn prepare(env: &Env, beds: &[Bed], options: &Options, report: &Report) -> Resul
                 Ok((session, built))
             })
             .collect()
+    })
+}
+
+/// Does the same for each: a kernel's build has long stretches that one processor works on alone.
+///
+/// # Errors
+/// Of the first for which it cannot be done.
+fn side_by_side<T: Sync, R: Send>(
+    all: &[T],
+    make: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    std::thread::scope(|scope| {
+        let make = &make;
+        let started: Vec<_> = all
+            .iter()
+            .map(|one| scope.spawn(move || make(one)))
+            .collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<R>>| {
+            let ended = thread.join();
+            ended.map_err(|_| anyhow!("a thread panicked"))?
+        };
+        // All of them end before the first error is told.
+        let ended: Vec<_> = started.into_iter().map(join).collect();
+        ended.into_iter().collect()
     })
 }
 
@@ -337,6 +366,10 @@ fn guest(
         let config = RunConfig {
             mode: Mode::Test,
             filter: filter.join(","),
+            // In virtual time what sanitizers look at goes the same way, to the nanosecond.
+            only_fast: options.filter.is_empty()
+                && bed == Bed::Virtual
+                && Bed::chosen(&options.bed).contains(&Bed::Sanitize),
             seed,
             timeout_scale,
             ..RunConfig::default()

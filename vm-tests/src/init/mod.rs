@@ -87,6 +87,9 @@ fn program(config: &RunConfig, arguments: &[&str]) -> Result<()> {
         "--timeout-scale",
         &config.timeout_scale.to_string(),
     ]);
+    if config.only_fast {
+        command.arg("--only-fast");
+    }
     command.args(
         config
             .filter
