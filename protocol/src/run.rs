@@ -42,6 +42,40 @@ impl Mode {
     }
 }
 
+/// What a whole run takes of the cases, where other beds run them as well.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Take {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that a kernel with sanitizers is too slow for.
+    Fast,
+    /// Those that only this bed can run, and a third of the others, by the seed.
+    Third,
+}
+
+impl Take {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Fast => "fast",
+            Self::Third => "third",
+        }
+    }
+}
+
+impl std::str::FromStr for Take {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let all = [Self::All, Self::Fast, Self::Third];
+        let found = all.into_iter().find(|take| take.word() == word);
+        found.ok_or_else(|| format!("{word}: all, fast or third"))
+    }
+}
+
 /// The run's parameters. What is not given takes its default.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
@@ -52,8 +86,8 @@ pub struct RunConfig {
     pub filter: String,
     /// Seed of everything random in the tests.
     pub seed: u64,
-    /// Leave out what a kernel with sanitizers runs, too.
-    pub only_fast: bool,
+    /// Which of them, if the filter is empty.
+    pub take: Take,
     /// Factor on every time limit, for slow beds.
     pub timeout_scale: f64,
     /// The device that events go to.
@@ -66,7 +100,7 @@ impl Default for RunConfig {
             mode: Mode::default(),
             filter: String::new(),
             seed: 1,
-            only_fast: false,
+            take: Take::default(),
             timeout_scale: 1.0,
             events: "/dev/ttyS1".into(),
         }

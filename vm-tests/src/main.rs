@@ -7,15 +7,18 @@ use std::time::Duration;
 use anyhow::{bail, Context, Result};
 use vm_tests::cases;
 use vm_tests::events::{Event, Events};
-use vm_tests::harness::{run_all, run_here, Case, Need, Options, CLEANUP};
+use vm_tests::harness::{run_all, run_here, Case, Options, CLEANUP};
 use vm_tests::planted;
 
 use turnstile_test_protocol::bench::QUICK;
+use turnstile_test_protocol::run::Take;
 
 const USAGE: &str = "\
-usage: vm-tests [--seed N] [--timeout-scale F] [--only-fast] [NAME…]
+usage: vm-tests [--seed N] [--timeout-scale F] [--take PART] [NAME…]
                                         run the cases whose names contain a NAME; without, all;
-                                        --only-fast: those that need a kernel without sanitizers
+                                        --take fast: those that need a kernel without sanitizers;
+                                        --take third: those that need what this bed alone has,
+                                        and a third of the others, by the seed
        vm-tests --list [NAME…]          print their names
        vm-tests --demo                  run the demonstration
        vm-tests --lab NAME              run an experiment (in virtual time)
@@ -59,7 +62,7 @@ fn work() -> Result<bool> {
         lockdep: true,
     };
     let mut names = Vec::new();
-    let mut only_fast = false;
+    let mut take = Take::All;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || {
@@ -69,7 +72,7 @@ fn work() -> Result<bool> {
         };
         match argument.as_str() {
             "--list" => job = Job::List,
-            "--only-fast" => only_fast = true,
+            "--take" => take = value()?.parse().map_err(anyhow::Error::msg)?,
             "--demo" => job = Job::Demo,
             "--lab" => job = Job::Lab,
             "--lab-list" => job = Job::LabList,
@@ -94,7 +97,7 @@ fn work() -> Result<bool> {
     match job {
         Job::Run => {
             let mut all = cases::all();
-            all.retain(|case| !only_fast || case.needs.contains(&Need::Speed));
+            all.retain(|case| case.is_taken(take, options.seed));
             reported(run(all, &names, options))
         }
         Job::Planted => {

@@ -30,7 +30,7 @@ use crate::modules;
 use crate::qemu::Accelerator;
 use crate::report::Report;
 use crate::session::{Built, Session};
-use turnstile_test_protocol::run::{Mode, RunConfig};
+use turnstile_test_protocol::run::{Mode, RunConfig, Take};
 
 /// Words that stand, where cases are named, for what needs boots of its own: planted faults, a run
 /// that is compared with itself, the experiments, the cost of a packet.
@@ -93,6 +93,26 @@ pub(crate) struct Options {
     /// The longest one run of the guest may take
     #[arg(long, value_name = "SECONDS", default_value_t = GUEST_SECONDS)]
     pub timeout: u64,
+}
+
+impl Options {
+    /// What a bed takes of the cases. In a run of all beds each case runs on one in virtual time,
+    /// with sanitizers unless they make it too slow: there it goes the same way, to the
+    /// nanosecond. On an emulated processor a case takes ten times as long, and a third of them
+    /// run, others with another seed.
+    fn take(&self, bed: Bed, machine: Machine) -> Take {
+        let beds = Bed::chosen(&self.bed);
+        let all = Bed::chosen(&[Bed::All])
+            .iter()
+            .all(|bed| beds.contains(bed));
+        let emulated = machine == Machine::Qemu(Accelerator::Tcg);
+        match bed {
+            _ if !all || !self.filter.is_empty() => Take::All,
+            Bed::Virtual => Take::Fast,
+            Bed::Vm if emulated => Take::Third,
+            _ => Take::All,
+        }
+    }
 }
 
 /// A bed, and what is compiled for it.
@@ -366,10 +386,7 @@ fn guest(
         let config = RunConfig {
             mode: Mode::Test,
             filter: filter.join(","),
-            // In virtual time what sanitizers look at goes the same way, to the nanosecond.
-            only_fast: options.filter.is_empty()
-                && bed == Bed::Virtual
-                && Bed::chosen(&options.bed).contains(&Bed::Sanitize),
+            take: options.take(bed, session.machine(env)?),
             seed,
             timeout_scale,
             ..RunConfig::default()

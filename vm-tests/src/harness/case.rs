@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use turnstile_test_protocol::run::Take;
 
 use crate::events::{Event, Events};
 use crate::rng::Rng;
@@ -84,11 +85,56 @@ impl Case {
         }
     }
 
+    /// Whether a run that takes so much of the cases takes this one.
+    pub fn is_taken(&self, take: Take, seed: u64) -> bool {
+        match take {
+            Take::All => true,
+            Take::Fast => self.needs.contains(&Need::Speed),
+            Take::Third => {
+                let alone = |need: &Need| match need {
+                    Need::Smp | Need::SignedModules | Need::Suspend | Need::Module(_) => true,
+                    Need::VirtualTime | Need::Speed | Need::Program(_) => false,
+                };
+                // FNV-1a: a case stays where it is when others come.
+                let hash = self
+                    .name
+                    .bytes()
+                    .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+                        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+                    });
+                self.needs.iter().any(alone) || hash % 3 == seed % 3
+            }
+        }
+    }
+
     /// Run only by those who give its whole name: it takes long.
     pub const fn by_name(self) -> Self {
         Self {
             by_name: true,
             ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_seeds_take_each_case() {
+        let names = ["a/b", "a/c", "transport/smoke-ipv4", "gso/pieces"];
+        for name in names {
+            let case = Case::new(name, |_| Ok(()));
+            let taken = |seed: &u64| case.is_taken(Take::Third, *seed);
+            assert_eq!((5..8).filter(taken).count(), 1, "{name}");
+            let only = case.needs(&[Need::Speed, Need::Smp]);
+            assert_eq!(
+                (5..8)
+                    .filter(|seed| only.is_taken(Take::Third, *seed))
+                    .count(),
+                3
+            );
+            assert!(only.is_taken(Take::Fast, 1) && !case.is_taken(Take::Fast, 1));
         }
     }
 }

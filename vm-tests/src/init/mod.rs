@@ -87,8 +87,8 @@ fn program(config: &RunConfig, arguments: &[&str]) -> Result<()> {
         "--timeout-scale",
         &config.timeout_scale.to_string(),
     ]);
-    if config.only_fast {
-        command.arg("--only-fast");
+    if config.mode == Mode::Test {
+        command.args(["--take", config.take.word()]);
     }
     command.args(
         config

@@ -10,7 +10,8 @@ use super::peer::{bytes, first, sync, Peer};
 use super::support::{addresses, hosts, receiver, same, PORT};
 use crate::harness::{Case, Ctx};
 use crate::topology::{Builder, Host};
-use crate::traffic::{Frame, RawSocket, VirtioNetHeader};
+use crate::traffic::frame::Frame;
+use crate::traffic::{RawSocket, VirtioNetHeader};
 
 pub(in crate::cases) const CASES: &[Case] = &[Case::new("transport/pages/first", in_one)];
 
