@@ -325,7 +325,7 @@ pub(crate) fn guests(env: &Env, ready: &[Ready], options: &Options, report: &Rep
             if bed.0.tree.bed == Bed::Virtual && wants(options, LAB) {
                 let began = Instant::now();
                 let whole = !options.filter.is_empty();
-                match lab::parts(env, &bed.0, &bed.1, whole, report) {
+                match lab::parts(env, &bed.0, &bed.1, whole, seed, report) {
                     Ok(parts) => jobs.extend(parts.into_iter().map(|part| Job::Lab(bed, part))),
                     Err(error) => ended("lab".into(), began, Err(error)),
                 }

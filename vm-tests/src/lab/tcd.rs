@@ -37,10 +37,8 @@ pub(super) fn pairs() -> [Pair; 3] {
     ]
 }
 
-/// A way between hosts, all of whose links are alike but for the sender's own.
+/// A way between hosts, all of whose links are alike.
 pub(super) struct Way {
-    /// bit/s: the sender's own link, which no other is slower than.
-    pub(super) own: u64,
     /// bit/s.
     pub(super) rate: u64,
     /// Propagation delay of a link, ns.
@@ -50,17 +48,15 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// The shortest time that a message could take, ns: payload and headers at the rate of the
-    /// sender's link, the last packet once more for each further link, propagation.
+    /// The shortest time that a message could take, ns: payload and headers at the links' rate, the
+    /// last packet once more for each further link, propagation.
     fn ideal(&self, bytes: u64) -> f64 {
         let (full, rest) = (bytes / FULL_PAYLOAD, bytes % FULL_PAYLOAD);
         let headers = FULL_WIRE - FULL_PAYLOAD;
         let part = if rest == 0 { 0 } else { rest + headers };
         let last = if rest == 0 { FULL_WIRE } else { part };
-        let time = |bytes: u64, rate: u64| bytes as f64 * 8e9 / rate as f64;
-        time(full * FULL_WIRE + part, self.own)
-            + time((self.hops - 1) * last.max(84), self.rate)
-            + (self.hops * self.delay) as f64
+        let on_wire = full * FULL_WIRE + part + (self.hops - 1) * last.max(84);
+        on_wire as f64 * 8e9 / self.rate as f64 + (self.hops * self.delay) as f64
     }
 }
 

@@ -28,12 +28,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// bit/s.
 const RATE: u64 = 40_000_000_000;
-/// What the links of S0 and S1 carry, bit/s: together less than one of the others, so that nothing
-/// but pauses ever makes victims wait behind S1's packets.
-const OF_S: u64 = RATE * 45 / 100;
 /// From S0 to R0.
 const WAY: Way = Way {
-    own: OF_S,
     rate: RATE,
     delay: DELAY,
     hops: 4,
@@ -60,7 +56,7 @@ const CLASSES: [(&str, u64, u64); 4] = [
 ];
 
 fn run(lab: &mut Lab) -> Result<()> {
-    let fabric = plan(RATE, OF_S, BUFFER).build()?;
+    let fabric = plan(RATE, RATE, BUFFER).build()?;
     lab.report.setups.push(SetUpLines {
         title: "all ports, with TCD".into(),
         lines: queues(Marks::Tcd).example(&fabric),
@@ -124,12 +120,12 @@ fn run(lab: &mut Lab) -> Result<()> {
     lab.report.notes.push(format!(
         "40 Gbit/s, links of {} us, a pause at {} kB of each ingress, marks from {} kB on (without \
          TCD: of the queue alone). Victims: {VICTIMS} messages from S0 to R0, lengths of Hadoop, \
-         {LOAD} of S0's link, which is of {} Gbit/s, as S1's is; S1 sends to R1 without end; \
-         {BURSTING} hosts burst to R1 at once, as often as makes {BURST_LOAD} of its link",
+         {LOAD} of S0's link; S1 sends to R1 without end, so that the link that both share is \
+         congested, too, when S1 may send as fast as it can; {BURSTING} hosts burst to R1 at once, \
+         as often as makes {BURST_LOAD} of its link",
         DELAY / 1000,
         XOFF / 1000,
-        THRESHOLD / 1000,
-        OF_S / 1_000_000_000
+        THRESHOLD / 1000
     ));
     Ok(())
 }

@@ -33,7 +33,6 @@ const HOSTS: usize = 4;
 const LOAD: f64 = 0.6;
 /// Between hosts of different leaves.
 const WAY: Way = Way {
-    own: RATE,
     rate: RATE,
     delay: DELAY,
     hops: 4,

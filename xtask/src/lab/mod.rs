@@ -119,7 +119,7 @@ pub(crate) struct Part {
 }
 
 /// All experiments but those that are [run by name](BY_NAME), the longest first. They are done
-/// twice but for the [`LONG`] ones, or if `whole` these too.
+/// twice; or, if not `whole`, of the [`LONG`] ones a third, by the run's seed, once.
 ///
 /// # Errors
 /// The guest's program does not tell what experiments there are.
@@ -128,6 +128,7 @@ pub(crate) fn parts(
     session: &Session,
     built: &Built,
     whole: bool,
+    seed: u64,
     report: &Report,
 ) -> Result<Vec<Part>> {
     let known = list(env, session, built)?;
@@ -138,14 +139,19 @@ pub(crate) fn parts(
     let names = known.into_iter().map(|(name, _)| name);
     let names = names.filter(|name| !BY_NAME.contains(&name.as_str()));
     let (long, short): (Vec<_>, Vec<_>) = names.partition(|name| LONG.contains(&name.as_str()));
-    if !whole {
-        let why = format!("cargo xtask test lab has {}", long.join(", "));
-        report.skipped("lab: the long ones again on a busy machine", &why);
+    let numbered = (seed % 3..).zip(long);
+    let (long, others): (Vec<_>, Vec<_>) = numbered.partition(|(at, _)| whole || at % 3 == 0);
+    let name = |(_, name): (u64, String)| name;
+    let long = long.into_iter().map(name);
+    if !others.is_empty() {
+        let others: Vec<_> = others.into_iter().map(name).collect();
+        let why = format!("cargo xtask test lab has {}", others.join(", "));
+        report.skipped("lab: two thirds of the long ones", &why);
     }
     let why = format!("cargo xtask lab NAME: {}", BY_NAME.join(", "));
     report.skipped("lab: what takes minutes", &why);
     let part = |twice| move |name| Part { name, twice };
-    let long = long.into_iter().map(part(whole));
+    let long = long.map(part(whole));
     Ok(long.chain(short.into_iter().map(part(true))).collect())
 }
 
