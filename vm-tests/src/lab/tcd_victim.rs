@@ -137,7 +137,7 @@ fn victims(lab: &mut Lab) -> Vec<Message> {
         &HADOOP,
         &[(S0, R0)],
         VICTIMS,
-        LOAD * OF_S as f64,
+        LOAD * RATE as f64,
     );
     all.into_iter().filter(|it| it.at < SPAN).collect()
 }

@@ -39,9 +39,9 @@ impl Peer {
         self.push(&first(sync(cookie, port, echo)), LEN)
     }
 
-    /// Sends a message, answers the CHALLENGE, and has a ticket.
+    /// Begins a message, answers the CHALLENGE, is given a ticket, and sends the message.
     pub(super) fn ticket(&self, cookie: u64, port: u16) -> Result<u64> {
-        self.first(cookie, port, 0)?;
+        self.push(&Packet::Sync(sync(cookie, port, 0)), 0)?;
         let mut buffer = [0; 2048];
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(5) {
@@ -49,7 +49,10 @@ impl Peer {
                 continue;
             };
             match wire::parse(&buffer[..len], len) {
-                Ok(Packet::Challenge(it)) if it.ticket => return Ok(it.echo),
+                Ok(Packet::Challenge(it)) if it.ticket => {
+                    self.first(cookie, port, it.echo)?;
+                    return Ok(it.echo);
+                }
                 Ok(Packet::Challenge(it)) => {
                     self.push(&Packet::Sync(sync(cookie, port, it.echo)), 0)?;
                 }
@@ -90,7 +93,7 @@ pub(super) fn first(sync: Sync) -> Packet {
         offset: 0,
         len: sync.unscheduled,
         flags: FLAG_UNASKED,
-        more: 0,
+        more: 1,
     };
     Packet::First(First { sync, data })
 }

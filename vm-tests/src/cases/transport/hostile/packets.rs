@@ -264,7 +264,7 @@ impl Storm {
                     offset: 0,
                     len: short,
                     flags: FLAG_UNASKED,
-                    more: 0,
+                    more: 1,
                 };
                 bytes(&Packet::First(First { sync, data }), short as usize)
             }
