@@ -205,12 +205,11 @@ fn loads() -> impl Iterator<Item = Load> {
     let lates = [Late::By(0), Late::By(10_000), Late::By(LATE), Late::Any];
     let long = std::env::var_os("TURNSTILE_LONG").is_some();
     let all = LINKS.into_iter().enumerate().flat_map(move |(i, link)| {
-        let of_link = BURSTS.into_iter().enumerate().flat_map(move |(j, burst)| {
+        BURSTS.into_iter().enumerate().flat_map(move |(j, burst)| {
             let of_burst = lates.into_iter().enumerate();
             let taken = of_burst.filter(move |(k, _)| long || (i + j + k) % 4 == 0);
             taken.map(move |(_, late)| Load::tokens(link, burst, late))
-        });
-        of_link
+        })
     });
     all.flat_map(|load| {
         let mut loads = Vec::new();
