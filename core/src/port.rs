@@ -75,6 +75,7 @@ pub mod arrivals;
 pub mod band;
 mod bursts;
 pub mod classify;
+mod common;
 pub mod config;
 pub mod cut;
 mod early;
@@ -85,12 +86,15 @@ mod leaving;
 mod line;
 pub mod marker;
 mod marking;
+mod member;
 pub mod signals;
 #[cfg(test)]
 mod tests;
 pub mod uapi;
 
+use self::arrivals::Arrivals;
 use self::bursts::Beside;
+pub use self::common::{Claimed, Common, Grant, Head, Kick, Member, Offer, Token};
 pub use self::hold::Hold;
 pub use self::leaving::{leave, Exit, Question, Step};
 pub use self::line::Slot;
@@ -104,12 +108,20 @@ use crate::port::signals::Policer;
 use crate::queue::{DropCause, Framing, Meta, Packet, Queue, Sink};
 use crate::shaper::Shaper;
 use crate::stats::{add, BandStats, PortStats, Queued};
-use crate::units::Nanos;
+use crate::units::{Nanos, Rate};
 
 /// How many full frames, at least, a shaped link may make up for when it was served late.
 pub const LINK_SLACK_FRAMES: u32 = 8;
 /// How much time, at least, a shaped link may make up for when it was served late.
 pub const LINK_SLACK: Nanos = Nanos::MILLISECOND;
+
+/// How much time a shaped link makes up for when it was served late.
+fn link_slack(link_rate: Rate, jitter: Nanos) -> Nanos {
+    link_rate
+        .duration(FRAME_WIRE_LEN * LINK_SLACK_FRAMES)
+        .max(LINK_SLACK)
+        .max(jitter)
+}
 
 /// What became of a packet that was handed to [`Port::enqueue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,17 +185,15 @@ pub struct Port<Q: Queue> {
     child_held: bool,
     /// Data has left since somebody [asked](Port::progress), in a port that obeys pauses.
     moved: bool,
+    /// It is one of several that have a link in [common](Common).
+    member: bool,
+    /// Of those, one that the others know something of.
+    known: bool,
     stats: PortStats,
     config: Config,
     resolved: Resolved,
-    /// Until when the tokens that have left ask for all of the link's time, and how many they are:
-    /// [`arrivals`].
-    asked: Nanos,
-    sent: [u64; 2],
-    /// When the group's next token leaves, if that was put off.
-    delayed: Nanos,
-    /// How many tokens did not give way in a row.
-    spared: u32,
+    /// What tokens have given way to.
+    arrivals: Arrivals,
     /// How much went or may go before other data, and how much of that had gone then: [`early`].
     ahead: u64,
     gone: u64,
@@ -216,13 +226,12 @@ impl<Q: Queue> Port<Q> {
         paused_at: None,
         child_held: false,
         moved: false,
+        member: false,
+        known: false,
         stats: PortStats::EMPTY,
         config: Config::DEFAULT,
         resolved: Resolved::EMPTY,
-        asked: Nanos::ZERO,
-        sent: [0; 2],
-        delayed: Nanos::ZERO,
-        spared: 0,
+        arrivals: Arrivals::NONE,
         ahead: 0,
         gone: 0,
         turned: [0; early::FLOWS],
@@ -360,12 +369,9 @@ impl<Q: Queue> Port<Q> {
         self.expiry = expiry.unwrap_or(Nanos::MAX);
         self.group.set_beyond(&token_beyond);
         self.group.set_rate(token_rate, slack, now, TOKEN_WIRE_LEN);
-        let link_slack = link_rate
-            .duration(FRAME_WIRE_LEN * LINK_SLACK_FRAMES)
-            .max(LINK_SLACK)
-            .max(self.config.jitter);
+        let link_slack = link_slack(link_rate, self.config.jitter);
         self.link = match self.link.take() {
-            _ if !shaped => None,
+            _ if !shaped || self.member => None,
             None => {
                 self.idle = true;
                 Some(Shaper::new(link_rate, link_slack, now))
@@ -389,7 +395,8 @@ impl<Q: Queue> Port<Q> {
             || self.order == Order::DataFirst
             || self.passed
             || self.markers.any()
-            || self.obeys();
+            || self.obeys()
+            || self.member;
         self.backlogged.note(self.link.is_some(), detour);
     }
 

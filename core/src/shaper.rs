@@ -312,6 +312,11 @@ impl Shaper {
         }
     }
 
+    /// The schedule is another one's, who says when the next packet may leave.
+    pub(crate) fn mirror(&mut self, next: Nanos) {
+        (self.next, self.carry) = (next, self.fresh());
+    }
+
     /// The last packet that was charged takes so much longer.
     pub(crate) fn delay(&mut self, time: Nanos) {
         self.next += time;

@@ -64,8 +64,8 @@ impl BandStats {
         )
     }
 
-    /// Of a band that has two queues: `self`'s, and the other's.
-    pub(crate) fn and(mut self, other: &Self) -> Self {
+    /// Of a band that has two queues, or of several bands: `self`'s, and the other's.
+    pub fn and(mut self, other: &Self) -> Self {
         let sums: [(&mut u64, u64); 15] = [
             (&mut self.offered_packets, other.offered_packets),
             (&mut self.offered_bytes, other.offered_bytes),

@@ -351,7 +351,7 @@ impl<Q: Queue> Port<Q> {
     /// The group was later than its slack, by so much. Without a rate that is nothing lost.
     #[cold]
     #[inline(never)]
-    fn note_forfeit(&mut self, forfeited: Nanos) {
+    pub(super) fn note_forfeit(&mut self, forfeited: Nanos) {
         if self.resolved.token_rate == Rate::UNLIMITED {
             return;
         }

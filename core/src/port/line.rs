@@ -215,6 +215,11 @@ impl Aside {
         add(&mut self.refused, meta.segs);
     }
 
+    /// A packet that the child took is the port's own again, as one that came anew.
+    pub(super) fn child_returned(&mut self, meta: &Meta) {
+        self.child_offered = self.child_offered.minus(Amount::NONE.with(meta));
+    }
+
     #[inline]
     pub(super) fn child_sent(&mut self, meta: &Meta) {
         self.child_sent.count(meta);
@@ -559,6 +564,8 @@ impl Backlogged {
     /// What a [hold](super::hold) holds up.
     pub(super) const HELD: u32 = Self::EARLY | Self::DATA | Slot::UNSCHEDULED.bit();
     const EARLY: u32 = Slot::EARLY.bit();
+    /// Both lines of data.
+    pub(super) const ALL_DATA: u32 = Self::EARLY | Self::DATA;
     const TOKENS: u32 = Self::EARLY - Slot::new(Band::Token(0)).bit();
 
     /// One packet is queued, a single one, and when it came is what time it is. See
@@ -632,6 +639,15 @@ impl Backlogged {
     pub(super) fn first_token(self, slot: Slot) -> u32 {
         let tokens = (self.0 | slot.bit()) & Self::TOKENS;
         tokens.trailing_zeros().saturating_sub(1)
+    }
+
+    /// The place of the first token.
+    #[inline]
+    pub(super) fn token(self) -> Option<Slot> {
+        match self.0 & Self::TOKENS {
+            0 => None,
+            bits => Some(Slot(bits.trailing_zeros())),
+        }
     }
 
     /// All but the tokens.

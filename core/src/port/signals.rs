@@ -111,10 +111,27 @@ impl Policer {
         if self.try_pay(wire_len) {
             return true;
         }
+        match self.buy(now, wire_len, kept) {
+            Some(left) => {
+                self.credit(left);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Pays for a signal of `wire_len` bytes by the schedule, whatever is left of what was bought
+    /// before. How much more was bought; `None`: it is excess.
+    pub(super) fn buy(
+        &mut self,
+        now: Nanos,
+        wire_len: u32,
+        kept: impl FnOnce() -> bool,
+    ) -> Option<u64> {
         let Some(rate) = self.rate else {
             // It took centuries.
             *self = Self::OFF;
-            return true;
+            return Some(0);
         };
         if self.next < now {
             (self.next, self.carry) = (now, rate.fresh());
@@ -126,13 +143,16 @@ impl Policer {
             // Nothing is left of it for others.
             wire_len
         } else {
-            return false;
+            return None;
         };
         let (time, carry) = rate.advance(bought, self.carry);
         (self.next, self.carry) = (self.next + time, carry);
-        let left = u64::from(bought.saturating_sub(wire_len));
-        self.credit = self.credit.saturating_add(left);
-        true
+        Some(bought.saturating_sub(wire_len).into())
+    }
+
+    /// So many more bytes are paid for.
+    pub(super) fn credit(&mut self, bytes: u64) {
+        self.credit = self.credit.saturating_add(bytes);
     }
 }
 

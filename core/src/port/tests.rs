@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod bursts;
+mod common;
 mod cut;
 mod early;
 mod flows;

@@ -9,6 +9,10 @@
 /// The qdisc kind, as in `tc qdisc add dev swp1 root turnstile`.
 pub const KIND: &str = "turnstile";
 
+/// The qdisc kind of ports for each transmit queue of a device, which share its link:
+/// `tc qdisc add dev eth0 root turnstile_mq`. Options and statistics are a port's.
+pub const KIND_MQ: &str = "turnstile_mq";
+
 /// Attributes inside `TCA_OPTIONS` of the qdisc (`tc qdisc add|replace|change`, and its dump).
 ///
 /// All integers are in host byte order, as everywhere in rtnetlink.

@@ -79,6 +79,27 @@ impl Config {
         })
     }
 
+    /// Checks what ports of several queues cannot have in [common](crate::port::Common).
+    ///
+    /// # Errors
+    ///
+    /// What counts packets where all of a link's leave, or stops them there.
+    pub fn validate_for_queues(&self) -> Result<(), Refusal> {
+        let option = if self.phantom.is_some() {
+            "phantom"
+        } else if self.ren.is_some() {
+            "ren"
+        } else if self.tcd.is_some() {
+            "tcd"
+        } else if self.pfc.is_some() {
+            "pfc"
+        } else {
+            return Ok(());
+        };
+        let what = Problem::Said("must be off with several queues; turnstile has it");
+        Err(Refusal { option, what })
+    }
+
     fn validate_dscp(&self) -> Result<(), Refusal> {
         for (code, &minor) in (0_u8..).zip(self.dscp.0.iter()) {
             let what = match Band::from_any_minor(minor) {

@@ -96,8 +96,8 @@ fn head<const SHAPED: bool, Q: Queue, E: Exit<Q>>(mut exit: E) -> E::Answer {
     }
 }
 
-/// A port with a child, that is data-first, that has a marker or obeys pauses. It calls nothing,
-/// and so has no register to save.
+/// A port with a child, that is data-first, that has a marker, obeys pauses or has its link in
+/// common with others. It calls nothing, and so has no register to save.
 #[inline(never)]
 fn other<Q: Queue, E: Exit<Q>>(mut exit: E) -> E::Answer {
     if exit.port().grafted {
@@ -108,7 +108,7 @@ fn other<Q: Queue, E: Exit<Q>>(mut exit: E) -> E::Answer {
             return exit.empty();
         }
     }
-    if exit.port().obeys() {
+    if exit.port().obeys() || exit.port().is_member() {
         return exit.slow(None);
     }
     if exit.port().goes_straight() {
