@@ -15,15 +15,16 @@ command -v pahole >/dev/null || { echo "layout.sh: pahole is needed (package pah
 # structure: the fields used. Bit fields cannot be asked for, members of anonymous unions only as
 # CONSTANT=field, the constant being one of knet.h. A line that is indented continues the one above.
 wanted='
-Qdisc: enqueue dequeue flags handle parent dev_queue q bstats running qstats
+Qdisc: enqueue dequeue flags ops handle parent dev_queue q bstats running qstats
     KNET_QDISC_PRIVATE=privdata
 netdev_queue: KNET_QUEUE_QDISC=qdisc KNET_QUEUE_STATE=state
 gnet_stats_basic_sync: bytes packets
 Qdisc_ops: next cl_ops id priv_size static_flags enqueue dequeue peek init reset destroy change
-    dump dump_stats owner
-Qdisc_class_ops: graft leaf qlen_notify find change delete walk tcf_block bind_tcf unbind_tcf dump
-    dump_stats
+    attach change_real_num_tx dump dump_stats owner
+Qdisc_class_ops: select_queue graft leaf qlen_notify find change delete walk tcf_block bind_tcf
+    unbind_tcf dump dump_stats
 qdisc_watchdog: timer qdisc
+mq_sched: qdiscs
 qdisc_skb_cb: pkt_len pkt_segs data
 qdisc_walker: stop skip count
 gnet_stats_queue: qlen backlog drops requeues overlimits

@@ -4,6 +4,9 @@
 #include <linux/moduleparam.h>
 #include "knet.h"
 
+/* What mq has for qdiscs such as cake_mq. */
+MODULE_IMPORT_NS("NET_SCHED_INTERNAL");
+
 /*
  * The segments of a GSO packet, linked by ->next, or NULL when it cannot be split. The caller keeps
  * the packet. As in sch_tbf and sch_cake: everything the device could do but GSO itself stays
@@ -841,9 +844,18 @@ struct knet_ingress *knet_ingress_new(const struct net_device *dev)
 		return NULL;
 	if (!knet_ingress_seed)
 		WRITE_ONCE(knet_ingress_seed, get_random_u32() | 1);
+	ingress->users = 1;
 	ingress->net = dev_net(dev);
 	ingress->ifindex = dev->ifindex;
 	hlist_add_head_rcu(&ingress->node, knet_ingress_chain(ingress->net, ingress->ifindex));
+	return ingress;
+}
+
+/* One more qdisc has it, and ends it. */
+struct knet_ingress *knet_ingress_get(struct knet_ingress *ingress)
+{
+	ASSERT_RTNL();
+	ingress->users++;
 	return ingress;
 }
 
@@ -855,6 +867,8 @@ struct knet_ingress *knet_ingress_new(const struct net_device *dev)
 void knet_ingress_end(struct knet_ingress *ingress)
 {
 	ASSERT_RTNL();
+	if (--ingress->users)
+		return;
 	hlist_del_rcu(&ingress->node);
 	kfree_rcu(ingress, rcu);
 }
@@ -877,6 +891,149 @@ void knet_ingress_tell(const struct net_device *dev, int ifindex, unsigned int a
 			break;
 	}
 	rcu_read_unlock();
+}
+
+/* Whether the device has several queues, and the qdisc is at its root. */
+bool knet_group_fits(const struct Qdisc *sch)
+{
+	return sch->parent == TC_H_ROOT && netif_is_multiqueue(qdisc_dev(sch));
+}
+
+/* Is the handle that of a qdisc of the device? */
+static bool knet_handle_is_used(struct net_device *dev, u32 handle)
+{
+	struct Qdisc *q;
+
+	hash_for_each_possible(dev->qdisc_hash, q, hash, handle)
+		if (q->handle == handle)
+			return true;
+	q = rtnl_dereference(dev->qdisc);
+	return q && q->handle == handle;
+}
+
+/*
+ * Gives the qdisc of a queue a handle of its own, so that its classes can be told from other
+ * queues', and can have filters and qdiscs. @handle is the one that was given last. The kernel's
+ * own begin with 8001:, and leave out what is used.
+ */
+static void knet_group_number(struct net_device *dev, struct Qdisc *q, u32 *handle)
+{
+	unsigned int tries = 0;
+
+	do {
+		*handle += TC_H_MAKE(1U << 16, 0);
+		if (*handle < 0x90000000U || *handle >= 0xffff0000U)
+			*handle = 0x90010000U;
+		if (!knet_handle_is_used(dev, *handle)) {
+			q->handle = *handle;
+			return;
+		}
+	} while (++tries < 0x7000);
+	q->handle = 0;
+}
+
+/*
+ * Makes a qdisc of these operations for each queue, without options. Those that were made when it
+ * fails are put by mq_destroy_common().
+ */
+int knet_group_init(struct Qdisc *sch, const struct Qdisc_ops *ops,
+		    struct netlink_ext_ack *extack)
+{
+	const struct mq_sched *group = qdisc_priv(sch);
+	struct net_device *dev = qdisc_dev(sch);
+	u32 handle = 0;
+	unsigned int i;
+	int err;
+
+	ASSERT_RTNL();
+	err = mq_init_common(sch, NULL, extack, ops);
+	if (err)
+		return err;
+	for (i = 0; i < dev->num_tx_queues; i++)
+		knet_group_number(dev, group->qdiscs[i], &handle);
+	return 0;
+}
+
+/* The qdisc that was made for this queue and is not attached to it yet. */
+struct Qdisc *knet_group_made(const struct Qdisc *sch, unsigned int queue)
+{
+	const struct mq_sched *group = qdisc_priv(sch);
+
+	if (!group->qdiscs || queue >= qdisc_dev(sch)->num_tx_queues)
+		return NULL;
+	return group->qdiscs[queue];
+}
+
+/* The qdisc of this queue, if it is one of those that this one has made. */
+struct Qdisc *knet_group_queue(const struct Qdisc *sch, unsigned int queue)
+{
+	struct net_device *dev = qdisc_dev(sch);
+	struct Qdisc *q;
+
+	ASSERT_RTNL();
+	if (queue >= dev->num_tx_queues)
+		return NULL;
+	q = rtnl_dereference(netdev_get_tx_queue(dev, queue)->qdisc_sleeping);
+	if (!q || TC_H_MAJ(q->parent) != sch->handle || TC_H_MIN(q->parent) != queue + 1)
+		return NULL;
+	return q;
+}
+
+unsigned int knet_group_queues(const struct Qdisc *sch)
+{
+	return qdisc_dev(sch)->num_tx_queues;
+}
+
+/* Queues that were not in use have no place in the list of qdiscs, and so no right to a handle. */
+void knet_group_change_real_num_tx(struct Qdisc *sch, unsigned int real)
+{
+	struct net_device *dev = qdisc_dev(sch);
+	u32 handle = 0;
+	unsigned int i;
+
+	ASSERT_RTNL();
+	for (i = dev->real_num_tx_queues; i < real && i < dev->num_tx_queues; i++) {
+		struct Qdisc *q = knet_group_queue(sch, i);
+
+		if (q && knet_handle_is_used(dev, q->handle))
+			knet_group_number(dev, q, &handle);
+	}
+	mq_change_real_num_tx(sch, real);
+}
+
+/*
+ * Has the qdisc of this queue asked for packets at this time, if it is of the same kind as @sch,
+ * whose private area has its watchdog at this offset. With the lock of @sch, not with that of the
+ * other: whoever finds a qdisc here before its queue is deactivated is done before that is.
+ */
+void knet_queue_wake(const struct Qdisc *sch, unsigned int queue, unsigned long watchdog,
+		     u64 time)
+{
+	struct net_device *dev = qdisc_dev(sch);
+	struct Qdisc *q;
+
+	if (queue >= dev->num_tx_queues)
+		return;
+	rcu_read_lock();
+	q = rcu_dereference(netdev_get_tx_queue(dev, queue)->qdisc);
+	if (q->ops == sch->ops)
+		qdisc_watchdog_schedule_range_ns(qdisc_priv(q) + watchdog, time, 0);
+	rcu_read_unlock();
+}
+
+void knet_lock_init(struct knet_lock *lock)
+{
+	spin_lock_init(&lock->lock);
+}
+
+void knet_lock(struct knet_lock *lock)
+{
+	spin_lock_bh(&lock->lock);
+}
+
+void knet_unlock(struct knet_lock *lock)
+{
+	spin_unlock_bh(&lock->lock);
 }
 
 u64 knet_random(void)
@@ -924,6 +1081,12 @@ int knet_kind_register(struct knet_kind *kind)
 	if (err)
 		smp_store_release(&kind->registered, false);
 	return err;
+}
+
+/* Was it ever registered, so that qdiscs of it can be made? */
+bool knet_kind_is_known(const struct knet_kind *kind)
+{
+	return kind->known;
 }
 
 /*

@@ -33,6 +33,7 @@
 #include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
+#include <net/sch_priv.h>
 
 /*
  * Where the packet path's fields are, for which bindgen has no names: members of anonymous
@@ -149,6 +150,8 @@ void knet_link_watch_stop(void);
  */
 struct knet_ingress {
 	struct hlist_node node;
+	/* Qdiscs that have it. Under RTNL. */
+	unsigned int users;
 	const struct net *net;
 	int ifindex;
 	atomic_t told;
@@ -156,6 +159,7 @@ struct knet_ingress {
 };
 
 struct knet_ingress *knet_ingress_new(const struct net_device *dev);
+struct knet_ingress *knet_ingress_get(struct knet_ingress *ingress);
 void knet_ingress_end(struct knet_ingress *ingress);
 void knet_ingress_tell(const struct net_device *dev, int ifindex, unsigned int amount);
 
@@ -206,6 +210,29 @@ struct knet_tally {
 struct knet_tally *knet_tally_get(const struct net_device *dev);
 void knet_tally_put(struct knet_tally *tally);
 
+/*
+ * A root qdisc that has a qdisc for each transmit queue, and gives packets to none of them itself:
+ * the kernel puts each packet into its queue's. As in mq, whose functions these are in part.
+ */
+bool knet_group_fits(const struct Qdisc *sch);
+int knet_group_init(struct Qdisc *sch, const struct Qdisc_ops *ops,
+		    struct netlink_ext_ack *extack);
+struct Qdisc *knet_group_made(const struct Qdisc *sch, unsigned int queue);
+struct Qdisc *knet_group_queue(const struct Qdisc *sch, unsigned int queue);
+unsigned int knet_group_queues(const struct Qdisc *sch);
+void knet_group_change_real_num_tx(struct Qdisc *sch, unsigned int real);
+void knet_queue_wake(const struct Qdisc *sch, unsigned int queue, unsigned long watchdog,
+		     u64 time);
+
+/* What is shared by qdiscs that have no other lock in common, and used by packets, too. */
+struct knet_lock {
+	spinlock_t lock;
+};
+
+void knet_lock_init(struct knet_lock *lock);
+void knet_lock(struct knet_lock *lock);
+void knet_unlock(struct knet_lock *lock);
+
 u64 knet_random(void);
 
 /*
@@ -223,6 +250,7 @@ struct knet_kind {
 };
 
 int knet_kind_register(struct knet_kind *kind);
+bool knet_kind_is_known(const struct knet_kind *kind);
 void knet_kind_unregister(struct knet_kind *kind);
 bool knet_module_is_live(void);
 

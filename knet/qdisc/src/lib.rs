@@ -25,7 +25,10 @@
 //! 5. Classes: [`Qdisc::find_class`] and [`Qdisc::next_class`] say which minor numbers exist, from
 //!    [`Qdisc::Shared`]; [`Qdisc::child_place`] numbers the children that classes may have.
 //!    Grafting, emptying and letting go of children, and the parents' counters, are knet's.
-//! 6. A `static` [`Kind`] is the qdisc's kind. [`Kind::register`] in the module's `init` makes
+//! 6. A device with several transmit queues has one lock for all only with a qdisc at its root. A
+//!    [`Group`] is a root with a qdisc for each queue; what these share is in a [`Lock`], and
+//!    [`Context::wake_queue`] has another one asked for packets.
+//! 7. A `static` [`Kind`] is the qdisc's kind. [`Kind::register`] in the module's `init` makes
 //!    `tc qdisc add … KIND` work.
 //!
 //! The counters (`qlen`, `backlog`, `drops`, and those of all parents) are where qdiscs go wrong.
@@ -42,6 +45,8 @@
 //! | [`Configuring`] | `struct Qdisc *` under RTNL |
 //! | [`Locked`] | `struct Qdisc *` under RTNL and `sch_tree_lock` |
 //! | [`Resetting`] | `struct Qdisc *` that is emptied |
+//! | [`Group`], [`GroupKind`], [`Queues`] | `struct mq_sched` |
+//! | [`Lock`] | `spinlock_t`, taken by `spin_lock_bh` |
 //! | [`Rtnl`] | `ASSERT_RTNL()` |
 //! | [`Child`] | `struct Qdisc *` in a class |
 //! | [`Device`], [`Medium`] | `struct net_device *`, its `type` |
@@ -71,6 +76,8 @@
 //! | a packet outlives its device | [`Skb`] does not follow `skb->dev`; knet compares it with the qdisc's device before anybody does |
 //! | what is freed with a packet that is let go of comes back to the qdisc | it is freed by a softirq, without a lock |
 //! | a listener is called when its qdisc or device is gone | it is knet's, stopped with the qdisc, and dropped a grace period later |
+//! | a queue's qdisc is woken when it is gone | it is found by RCU in its queue, which forgets it a grace period before |
+//! | what queues share is gone before them | [`Lock`] counts its handles |
 //! | a qdisc that is large, or aligned to more than the kernel gives | [`Kind::new`] does not compile |
 //! | a qdisc that is moved although it must not be | it is `Unpin` |
 //!
@@ -85,7 +92,9 @@ mod bindings;
 mod child;
 mod device;
 mod dump;
+mod group;
 mod layout;
+mod lock;
 mod qdisc;
 mod skb;
 mod tally;
@@ -95,7 +104,9 @@ mod time;
 pub use child::{Child, MAX_CHILDREN};
 pub use device::{Device, Medium};
 pub use dump::{ClassStats, Stats};
+pub use group::{Group, GroupKind, Queues};
 pub use knet_common::{attr, Extack, Message};
+pub use lock::Lock;
 pub use qdisc::{
     drop_queued, eopnotsupp, Arriving, Classified, Configuring, Context, DequeueReport, Dequeued,
     Dequeuing, DropReason, EnqueueReport, Enqueued, Enqueuing, Kind, Leaving, Locked, Qdisc,

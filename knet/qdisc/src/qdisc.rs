@@ -20,6 +20,7 @@ mod adapter;
 mod counters;
 mod passage;
 
+pub(crate) use adapter::{errno, nest, share_ingress, with_lock};
 pub use adapter::{Kind, Registration};
 pub use passage::{
     Arriving, DequeueReport, Dequeued, Dequeuing, EnqueueReport, Enqueued, Enqueuing, Leaving,
@@ -374,6 +375,22 @@ impl<'a, T: Qdisc> Context<'a, T> {
                 &raw mut (*self.private()).watchdog,
                 time,
                 0,
+            );
+        }
+    }
+
+    /// Asks that the qdisc of another transmit queue of the device be dequeued at `time`, if it is
+    /// one of the same kind; replaces its own wish. Queues are numbered from 0.
+    #[inline]
+    pub fn wake_queue(&self, queue: u32, time: u64) {
+        // SAFETY: `sch` is valid. Qdiscs of the same operations have the same private area, whose
+        // watchdog is set up before they are attached to a queue.
+        unsafe {
+            bindings::knet_queue_wake(
+                self.sch.as_ptr(),
+                queue,
+                core::mem::offset_of!(adapter::Private<T>, watchdog),
+                time,
             );
         }
     }

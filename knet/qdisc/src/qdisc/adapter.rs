@@ -27,6 +27,7 @@ use classes::{
     bind, change_class, delete_class, dump_class, dump_class_stats, find, graft, leaf, tcf_block,
     unbind, walk,
 };
+pub(crate) use lifecycle::nest;
 use lifecycle::{change, destroy, dump, dump_stats, init, reset};
 use packets::{dequeue, enqueue, peek, settle};
 pub(super) use packets::{dequeue_slow, enqueue_slow, give_away, is_on_device};
@@ -103,7 +104,7 @@ pub(super) unsafe fn this<'a, T: Qdisc>(sch: *mut bindings::Qdisc) -> &'a mut T 
 /// # Safety
 ///
 /// As for [`private`]; RTNL must be held and the lock must not.
-pub(super) unsafe fn with_lock<T: Qdisc, R>(
+pub(crate) unsafe fn with_lock<T: Qdisc, R>(
     sch: *mut bindings::Qdisc,
     work: impl FnOnce(&mut T, &mut Locked<'_, T>) -> R,
 ) -> Option<R> {
@@ -244,6 +245,26 @@ pub(super) unsafe fn tell<T: Qdisc>(sch: *mut bindings::Qdisc, skb: &Skb, amount
     }
 }
 
+/// The qdisc is told of the same as others: what it was told alone is forgotten.
+///
+/// # Safety
+///
+/// As for [`private`], for a qdisc that nobody reaches; RTNL must be held, and `ingress` be one
+/// that has not ended.
+pub(crate) unsafe fn share_ingress<T: Qdisc>(
+    sch: *mut bindings::Qdisc,
+    ingress: *mut bindings::knet_ingress,
+) {
+    // SAFETY: promised by the caller. What it had was its own, and `destroy` ends what it has now.
+    unsafe {
+        let own = &raw mut (*private::<T>(sch)).ingress;
+        if !(*own).is_null() {
+            bindings::knet_ingress_end(*own);
+            own.write(bindings::knet_ingress_get(ingress));
+        }
+    }
+}
+
 /// Works on the listener while it hears nothing.
 ///
 /// # Safety
@@ -333,7 +354,7 @@ pub(super) unsafe fn has_parent(sch: *mut bindings::Qdisc) -> bool {
 }
 
 /// The result of a callback as C wants it.
-fn errno(result: Result) -> i32 {
+pub(crate) fn errno(result: Result) -> i32 {
     match result {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
@@ -433,6 +454,17 @@ impl<T: Qdisc> Kind<T> {
         }
     }
 
+    /// Its operations, by which a qdisc is known as one of the kind.
+    pub(crate) fn ops(&'static self) -> *const bindings::Qdisc_ops {
+        // SAFETY: a field of what lives as long as the module.
+        unsafe { &raw const (*self.kind.get()).ops }
+    }
+
+    /// What C knows it as.
+    pub(crate) fn raw(&'static self) -> *const bindings::knet_kind {
+        self.kind.get()
+    }
+
     /// Makes `tc qdisc add … KIND` work, until the result is dropped or the module goes. May sleep;
     /// takes RTNL.
     ///
@@ -462,6 +494,15 @@ const PRIVATE_MAX: usize = 1 << 20;
 /// in the module.
 #[must_use]
 pub struct Registration(*mut bindings::knet_kind);
+
+impl Registration {
+    /// # Safety
+    ///
+    /// The kind must be registered, by whom nobody else speaks for, and live as long as the module.
+    pub(crate) unsafe fn of(kind: *mut bindings::knet_kind) -> Self {
+        Registration(kind)
+    }
+}
 
 // SAFETY: C unregisters a kind from any thread.
 unsafe impl Send for Registration {}

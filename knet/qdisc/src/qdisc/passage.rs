@@ -172,10 +172,14 @@ impl<'a, T: Qdisc> Enqueuing<'a, T> {
         let Some(told) = (unsafe { told::<T>(self.context.sch.as_ptr()) }) else {
             return;
         };
-        let all = u32::try_from(told.load(Ordering::Relaxed)).unwrap_or(0);
+        // All of it, since qdiscs of several queues may be told of the same.
+        let all = u32::try_from(told.swap(0, Ordering::Relaxed)).unwrap_or(0);
         if all != 0 {
             let taken = take(self.qdisc().0, all).min(all);
-            told.fetch_sub(taken as i32, Ordering::Relaxed);
+            let left = all.wrapping_sub(taken);
+            if left != 0 {
+                told.fetch_add(left as i32, Ordering::Relaxed);
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use kernel::prelude::*;
 ///
 /// `attr` must be null or point to an attribute that lies wholly inside a message which outlives
 /// the result.
-unsafe fn nest<'a>(attr: *const bindings::nlattr) -> Option<Nest<'a>> {
+pub(crate) unsafe fn nest<'a>(attr: *const bindings::nlattr) -> Option<Nest<'a>> {
     if attr.is_null() {
         return None;
     }
