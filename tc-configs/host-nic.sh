@@ -4,9 +4,10 @@
 #
 # usage: host-nic.sh DEVICE [RATE] [root|mq]
 #   RATE  the link's rate (10gbit, …); auto: the device's own speed
-#   root  one port for the whole device (the default): token group and order hold exactly
-#   mq    one port per transmit queue: no lock between CPUs, for cards with many queues; order
-#         holds within a queue.
+#   root  one port for the whole device, with one lock; as a card with one transmit queue has it
+#   mq    a port for each transmit queue, so that processors do not wait for each other: link,
+#         tokens' rate and signals' share are one for all of them, and order holds between queues,
+#         too. What a card with several transmit queues gets if you do not say.
 #
 # The transport paces its tokens itself, and knows what they ask for. So the port of a host sends
 # them first and holds none back: it has twice the share that they take, room for a burst, and no
@@ -16,31 +17,37 @@
 # once, and a band of one packet would drop the rest here. They are data, as other traffic is; to
 # share the data band among flows, give it a child:
 #   tc qdisc add dev DEVICE parent 1:2 fq_codel
+# With mq, give one to each of the queues' ports, whose handles `tc qdisc show dev DEVICE` has:
+#   tc qdisc add dev DEVICE parent 9001:2 fq_codel
 set -eu
 
 [ $# -ge 1 ] && [ $# -le 3 ] || { echo "usage: ${0##*/} DEVICE [RATE] [root|mq]" >&2; exit 2; }
 dev=$1
 rate=${2:-auto}
 
+several() {
+	set -- "/sys/class/net/$1/queues/tx-"*
+	[ $# -gt 1 ]
+}
+if [ $# -lt 3 ]; then
+	if several "$dev"; then ports=mq; else ports=root; fi
+else
+	ports=$3
+fi
+
 options="tokens 10% token-limit 64 token-expiry off unscheduled off jitter 50us"
 
-case ${3:-root} in
+case $ports in
 root)
-	# shellcheck disable=SC2086 # the options are words
-	tc qdisc replace dev "$dev" root handle 1: turnstile link "$rate" $options
+	kind=turnstile
 	;;
 mq)
-	# Whatever is there goes first: mq is not made in place of itself.
-	tc qdisc del dev "$dev" root 2>/dev/null || true
-	tc qdisc add dev "$dev" root handle 1: mq
-	queues=$(tc class show dev "$dev" | awk '$2 == "mq" { print $3 }')
-	for queue in $queues; do
-		# shellcheck disable=SC2086
-		tc qdisc replace dev "$dev" parent "$queue" turnstile link "$rate" $options
-	done
+	kind=turnstile_mq
 	;;
 *)
-	echo "${0##*/}: $3: neither root nor mq" >&2
+	echo "${0##*/}: $ports: neither root nor mq" >&2
 	exit 2
 	;;
 esac
+# shellcheck disable=SC2086 # the options are words
+tc qdisc replace dev "$dev" root handle 1: $kind link "$rate" $options

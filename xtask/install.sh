@@ -69,7 +69,7 @@ if [ -z "$root" ] && [ "$action" = install ] && [ ! -d "/lib/modules/$release" ]
 	exit 1
 fi
 
-# How, what, and where to. One file is tc's plugin for both kinds; tc looks for a file of each name.
+# How, what, and where to. One file is tc's plugin for all kinds; tc looks for a file of each name.
 files() {
 	for module in sch_turnstile.ko* turnstile.ko*; do
 		echo "644 $module $modules/$module"
@@ -77,6 +77,7 @@ files() {
 	cat <<-END
 		755 turnstile $prefix/sbin/turnstile
 		644 q_turnstile.so $tc/q_turnstile.so
+		link q_turnstile.so $tc/q_turnstile_mq.so
 		link q_turnstile.so $tc/q_turnstile_pacer.so
 		644 turnstile.8 $prefix/share/man/man8/turnstile.8
 		644 tc-turnstile.8 $prefix/share/man/man8/tc-turnstile.8

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `sch_turnstile.ko`: the Turnstile port, a classful qdisc, and the host pacer, another one.
+//! `sch_turnstile.ko`: the Turnstile port, a classful qdisc; ports of several queues, another kind;
+//! and the host pacer.
 //!
 //! This crate only joins two others: `turnstile_core` decides what happens to a packet and when,
 //! `knet` is the kernel. Read [`port`] for the packet path, [`filters`] for what filters say of a
 //! packet, [`options`] for what `tc` may say, [`classes`] for what exists where, [`report`] for the
-//! counters; [`pacer`] for the pacer.
+//! counters; [`group`] for the ports of several queues, [`pacer`] for the pacer.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ use kernel::prelude::*;
 
 mod classes;
 mod filters;
+mod group;
 mod options;
 mod pacer;
 mod packet;
@@ -25,14 +27,16 @@ module! {
     authors: ["The Turnstile authors"],
     description: "Turnstile port: token-scheduled strict-priority packet scheduler",
     license: "GPL",
-    alias: ["net-sch-turnstile", "net-sch-turnstile_pacer"],
+    alias: ["net-sch-turnstile", "net-sch-turnstile_mq", "net-sch-turnstile_pacer"],
 }
 
 static PORT: knet::Kind<port::TurnstilePort> = knet::Kind::new();
+static GROUP: knet::GroupKind<group::TurnstileGroup> = knet::GroupKind::new();
 static PACER: knet::Kind<pacer::TurnstilePacer> = knet::Kind::new();
 
 struct Module {
     _port: knet::Registration,
+    _group: knet::Registration,
     _pacer: knet::Registration,
 }
 
@@ -41,6 +45,7 @@ impl kernel::Module for Module {
         packet::draw_flow_key();
         Ok(Module {
             _port: PORT.register()?,
+            _group: GROUP.register()?,
             _pacer: PACER.register()?,
         })
     }

@@ -37,7 +37,12 @@ impl Configured for pacer::Config {
 
 /// Refuses a request: the kernel shows `what` to whoever made it.
 pub(crate) fn refuse<T: Configured>(extack: &mut Extack, what: impl Display) -> Error {
-    extack.refuse(EINVAL, format_args!("{}: {what}", T::POLICY.who))
+    refuse_as(&T::POLICY, extack, what)
+}
+
+/// [`refuse`] for another kind of qdisc with the same options.
+pub(crate) fn refuse_as(policy: &Policy, extack: &mut Extack, what: impl Display) -> Error {
+    extack.refuse(EINVAL, format_args!("{}: {what}", policy.who))
 }
 
 /// Changes `config` as the request says. What the request does not name stays.
@@ -51,8 +56,22 @@ pub(crate) fn apply<T: Configured>(
     nest: Nest<'_>,
     extack: &mut Extack,
 ) -> Result<Given> {
+    apply_as(&T::POLICY, config, nest, extack)
+}
+
+/// [`apply`] for another kind of qdisc with the same options.
+///
+/// # Errors
+///
+/// As for [`apply`].
+pub(crate) fn apply_as<T: Configured>(
+    policy: &Policy,
+    config: &mut T,
+    nest: Nest<'_>,
+    extack: &mut Extack,
+) -> Result<Given> {
     let mut given = Given::default();
-    attr::parse(nest, &T::POLICY, extack, |number, value, extack| {
+    attr::parse(nest, policy, extack, |number, value, extack| {
         let value = match value {
             attr::Value::U32(value) => Value::U32(value),
             attr::Value::U64(value) => Value::U64(value),
@@ -60,7 +79,7 @@ pub(crate) fn apply<T: Configured>(
         };
         config
             .take(&mut given, number, value)
-            .map_err(|refusal| refuse::<T>(extack, refusal))
+            .map_err(|refusal| refuse_as(policy, extack, refusal))
     })?;
     Ok(given)
 }

@@ -3,10 +3,12 @@
 
 mod counting;
 mod serving;
+mod together;
 
 use crate::{
     classes::Classes,
     filters::{self, FilterEvents, Filtered},
+    group::Membership,
     options::{self, refuse},
     packet::{OnChange, OnEnqueue, OnReset, PortPacket, PortQueue},
     pauses::{Ear, Link},
@@ -67,6 +69,8 @@ pub(crate) struct TurnstilePort {
     pub(crate) peeked: Option<(Band, Meta)>,
     /// What the device last said of its speed, in bytes/s. A link that is down says nothing.
     speed: Option<u64>,
+    /// Of one of several: the others.
+    pub(crate) membership: Option<Membership>,
 }
 
 /// A token that names its class touches so many cache lines of ours, those of `struct Qdisc`
@@ -122,14 +126,14 @@ fn take(config: &mut Config, nest: Nest<'_>, extack: &mut Extack) -> Result {
 }
 
 /// What a port is made of, in memory of its own: it would be much for a stack.
-struct Plan {
-    config: Config,
-    resolved: Resolved,
+pub(crate) struct Plan {
+    pub(crate) config: Config,
+    pub(crate) resolved: Resolved,
 }
 
 impl Plan {
     #[inline(never)]
-    fn new() -> Result<KBox<Self>> {
+    pub(crate) fn new() -> Result<KBox<Self>> {
         let plan = Self {
             config: Config::DEFAULT,
             resolved: Resolved::EMPTY,
@@ -139,6 +143,11 @@ impl Plan {
 }
 
 impl TurnstilePort {
+    /// What the device last said of its speed, in bytes/s.
+    pub(crate) fn speed(&self) -> Option<u64> {
+        self.speed
+    }
+
     /// Where the packet goes if that is easily said. In this order: `skb->priority` that names one
     /// of our classes (as prio and htb take it), filters, headers.
     #[inline]
@@ -151,7 +160,8 @@ impl TurnstilePort {
                 return Some(slot);
             }
         }
-        if sch.has_filters() || sch.medium() != Medium::Ethernet {
+        let other = skb.priority() > NO_CLASS;
+        if other || sch.has_filters() || sch.medium() != Medium::Ethernet {
             return None;
         }
         let minor = classify_fast(skb.linear(), self.port.reading(), &self.port.config().dscp)?;
@@ -170,6 +180,9 @@ impl TurnstilePort {
     /// is gone.
     #[inline(never)]
     fn classify_slow(skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Slot)> {
+        if let Some(slot) = on.qdisc().0.named_by_group(&skb) {
+            return Some((skb, slot));
+        }
         let (skb, named) = filters::ask(skb, on)?;
         let medium = on.context().medium();
         let (this, _) = on.qdisc();
@@ -239,7 +252,7 @@ impl TurnstilePort {
     #[inline(never)]
     fn give_way(slot: Slot, came: Option<Nanos>, on: &mut Enqueuing<'_, Self>) {
         let at = came.unwrap_or_else(now);
-        on.told(|this, owed| this.port.give_way(at, owed, slot));
+        on.told(|this, owed| this.put_off(at, owed, slot));
     }
 
     /// [`TurnstilePort::place`] for a signal, which may be beyond the signals' share.
@@ -256,7 +269,7 @@ impl TurnstilePort {
         on.context().tell(&skb, meta.wire_len);
         let (this, _) = on.qdisc();
         let at = came.unwrap_or_else(now);
-        let slot = this.port.pay(at, &meta, || is_kept(&skb, medium));
+        let slot = this.pay(at, &meta, || is_kept(&skb, medium));
         match this.apart {
             Apart::Child if slot != Slot::SIGNAL => Self::give(skb, on),
             Apart::Counted if slot != Slot::SIGNAL => Self::put_counted(skb, slot, came, on),
@@ -388,6 +401,9 @@ impl TurnstilePort {
     }
 }
 
+/// `skb->priority` above this names a class of some qdisc; below, it is the packet's importance.
+const NO_CLASS: u32 = 0xffff;
+
 /// Whether bridges keep the packet to themselves.
 #[inline(never)]
 fn is_kept(skb: &Skb, medium: Medium) -> bool {
@@ -480,6 +496,7 @@ impl Qdisc for TurnstilePort {
             events: PortEvents::default(),
             own: 0,
             speed,
+            membership: None,
         }? Error)
         .chain(move |this| {
             this.port.begin(&plan.config, &plan.resolved, now());
@@ -501,12 +518,17 @@ impl Qdisc for TurnstilePort {
         // RTNL is held: nobody else changes the configuration between here and the second lock.
         let mut plan = Plan::new()?;
         let Plan { config, resolved } = &mut *plan;
-        let Some((speed, grafted)) = on.lock(|this, _| {
+        let Some((speed, grafted, together)) = on.lock(|this, _| {
             *config = *this.port.config();
-            (speed.or(this.speed), this.apart == Apart::Child)
+            let together = this.membership.is_some();
+            (speed.or(this.speed), this.apart == Apart::Child, together)
         }) else {
             return Err(EINVAL);
         };
+        if together {
+            let what = "is one of turnstile_mq's, at the root: change that";
+            return Err(refuse::<Config>(extack, what));
+        }
         apply((config, resolved), Some(nest), speed, extack)?;
         if let Some(minor) = on.shared().bound_but_gone(config) {
             return Err(refuse::<Config>(
@@ -546,6 +568,7 @@ impl Qdisc for TurnstilePort {
             this.speed = speed.or(this.speed);
             this.port.set_ethernet(ethernet);
             this.port.note_link_speed(now(), speed);
+            this.share_speed();
             on.listener(|ear| ear.set(this.port.config(), this.port.resolved(), link, None));
             on.context().wake_at(now().0);
         });
@@ -635,6 +658,9 @@ impl Qdisc for TurnstilePort {
         if this.port.obeys() {
             return Self::serve_unheld(now, child, on);
         }
+        if this.port.is_member() {
+            return Self::serve_together(now, on);
+        }
         Self::serve::<false>(now, child, on)
     }
 
@@ -662,6 +688,7 @@ impl Qdisc for TurnstilePort {
             self.port.purge_recalled(band, &meta);
         }
         self.port.reset(&mut OnReset(on));
+        self.reset_shared();
     }
 
     fn dump(&mut self, message: &mut Message) -> Result {

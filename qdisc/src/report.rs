@@ -23,40 +23,61 @@ fn all(message: &mut Message, pad: u16, values: &[(u16, u64)]) -> Result {
 
 /// Statistics of the port as a whole.
 pub(crate) fn port(this: &TurnstilePort, stats: &mut Stats) -> Result {
-    let resolved = this.port.resolved();
-    let port = this.port.port_stats();
-    let events = &this.events;
-    stats.own(|message| {
-        all(
-            message,
-            port_stat::PAD,
-            &[
-                (port_stat::LINK_RATE64, resolved.link),
-                (port_stat::TOKEN_RATE64, resolved.token_rate.bytes_per_sec()),
-                (
-                    port_stat::TOKEN_EXPIRY,
-                    resolved.expiry.map_or(uapi::EXPIRY_OFF, |expiry| expiry.0),
-                ),
-                (port_stat::LINK_WAITS, port.link_waits),
-                (port_stat::TOKEN_WAITS, port.token_waits),
-                (port_stat::FILTER_DROPS, events.filters.drops),
-                (port_stat::FILTER_MISSES, events.filters.misses),
-                (port_stat::GSO_SPLITS, events.gso_splits),
-                (port_stat::GSO_DROPS, events.gso_drops),
-                (port_stat::TOKEN_LIMIT, resolved.token_limit.into()),
-                (port_stat::TOKEN_SLACK, resolved.slack.0),
-                (port_stat::SLACK_FORFEITS, port.slack_forfeits),
-                (port_stat::SLACK_FORFEITED, port.slack_forfeited),
-                (port_stat::SIGNAL_EXCESS, port.signal_excess),
-                (
-                    port_stat::TCD_MAX_ON,
-                    resolved.max_on.map_or(0, |max_on| max_on.0),
-                ),
-                (port_stat::GSO_PIECES, events.gso_pieces),
-                (port_stat::GSO_WHOLE, resolved.whole.into()),
-            ],
-        )
-    })
+    let mut sums = Sums::default();
+    sums.add(this);
+    sums.write(stats)
+}
+
+/// Statistics of one port or of several: what is in force, which is the same for all, and the sums
+/// of what they counted.
+#[derive(Default)]
+pub(crate) struct Sums {
+    in_force: [(u16, u64); 7],
+    counted: [(u16, u64); 10],
+}
+
+impl Sums {
+    /// One more port.
+    #[inline(never)]
+    pub(crate) fn add(&mut self, this: &TurnstilePort) {
+        let resolved = this.port.resolved();
+        let port = this.port.port_stats();
+        let events = &this.events;
+        let expiry = resolved.expiry.map_or(uapi::EXPIRY_OFF, |expiry| expiry.0);
+        let max_on = resolved.max_on.map_or(0, |max_on| max_on.0);
+        self.in_force = [
+            (port_stat::LINK_RATE64, resolved.link),
+            (port_stat::TOKEN_RATE64, resolved.token_rate.bytes_per_sec()),
+            (port_stat::TOKEN_EXPIRY, expiry),
+            (port_stat::TOKEN_LIMIT, resolved.token_limit.into()),
+            (port_stat::TOKEN_SLACK, resolved.slack.0),
+            (port_stat::TCD_MAX_ON, max_on),
+            (port_stat::GSO_WHOLE, resolved.whole.into()),
+        ];
+        let counted = [
+            (port_stat::LINK_WAITS, port.link_waits),
+            (port_stat::TOKEN_WAITS, port.token_waits),
+            (port_stat::FILTER_DROPS, events.filters.drops),
+            (port_stat::FILTER_MISSES, events.filters.misses),
+            (port_stat::GSO_SPLITS, events.gso_splits),
+            (port_stat::GSO_DROPS, events.gso_drops),
+            (port_stat::SLACK_FORFEITS, port.slack_forfeits),
+            (port_stat::SLACK_FORFEITED, port.slack_forfeited),
+            (port_stat::SIGNAL_EXCESS, port.signal_excess),
+            (port_stat::GSO_PIECES, events.gso_pieces),
+        ];
+        for (sum, (number, value)) in self.counted.iter_mut().zip(counted) {
+            *sum = (number, sum.1.wrapping_add(value));
+        }
+    }
+
+    /// Writes them.
+    pub(crate) fn write(&self, stats: &mut Stats) -> Result {
+        stats.own(|message| {
+            all(message, port_stat::PAD, &self.in_force)?;
+            all(message, port_stat::PAD, &self.counted)
+        })
+    }
 }
 
 /// How many wire packets a child holds that counts super-packets. Bytes are counted alike by all:
@@ -157,24 +178,7 @@ pub(crate) fn class(
         overlimits: 0,
     })?;
     stats.own(|message| {
-        all(
-            message,
-            band_stat::PAD,
-            &[
-                (band_stat::OFFERED_PACKETS, band_stats.offered_packets),
-                (band_stat::OFFERED_BYTES, band_stats.offered_bytes),
-                (band_stat::OVER_LIMIT, band_stats.over_limit),
-                (band_stat::EXPIRED, band_stats.expired),
-                (band_stat::TRIMMED, band_stats.trimmed),
-                (band_stat::PURGED, band_stats.purged),
-                (band_stat::CHILD, child),
-                (band_stat::QUEUED, queued),
-                (band_stat::MAX_PACKETS, band_stats.max_packets),
-                (band_stat::MAX_BYTES, band_stats.max_bytes),
-                (band_stat::SOJOURN_MEAN, band_stats.sojourn_mean().0),
-                (band_stat::SOJOURN_MAX, band_stats.sojourn_max),
-            ],
-        )?;
+        counted(&band_stats, (queued, child), message)?;
         if band == Band::Data {
             markers(this, message)?;
             heard(band_stats.stormed, pauses.as_ref(), message)?;
@@ -182,6 +186,47 @@ pub(crate) fn class(
         }
         Ok(())
     })
+}
+
+/// What each class counts. `queued` packets are here, the child's included, and that dropped so
+/// many.
+fn counted(stats: &BandStats, (queued, child): (u64, u64), message: &mut Message) -> Result {
+    all(
+        message,
+        band_stat::PAD,
+        &[
+            (band_stat::OFFERED_PACKETS, stats.offered_packets),
+            (band_stat::OFFERED_BYTES, stats.offered_bytes),
+            (band_stat::OVER_LIMIT, stats.over_limit),
+            (band_stat::EXPIRED, stats.expired),
+            (band_stat::TRIMMED, stats.trimmed),
+            (band_stat::PURGED, stats.purged),
+            (band_stat::CHILD, child),
+            (band_stat::QUEUED, queued),
+            (band_stat::MAX_PACKETS, stats.max_packets),
+            (band_stat::MAX_BYTES, stats.max_bytes),
+            (band_stat::SOJOURN_MEAN, stats.sojourn_mean().0),
+            (band_stat::SOJOURN_MAX, stats.sojourn_max),
+        ],
+    )
+}
+
+/// All classes of a port together, those included that it no longer has.
+#[inline(never)]
+fn sum(this: &TurnstilePort) -> BandStats {
+    (0..Band::COUNT)
+        .filter_map(Band::from_index)
+        .fold(BandStats::default(), |sum, band| {
+            sum.and(&this.port.stats(band))
+        })
+}
+
+/// Statistics of one queue's port, as of one class.
+pub(crate) fn queue(this: &TurnstilePort, child: Option<Child<'_>>, stats: &mut Stats) -> Result {
+    let sum = sum(this);
+    let InChild { held, dropped, .. } = InChild::of(&sum, child, this.child_holds_whole);
+    let queued = sum.queued_packets.saturating_add(held);
+    stats.own(|message| counted(&sum, (queued, dropped), message))
 }
 
 /// What the next switch paused, and what that cost.

@@ -228,6 +228,7 @@ mod tests {
             "opt/turn stile/sbin/turnstile",
             "opt/turn stile/share/man/man8/tc-turnstile_pacer.8",
             "opt/turn stile/share/zsh/site-functions/_turnstile",
+            "usr/lib/x86_64-linux-gnu/tc/q_turnstile_mq.so",
             "usr/lib/x86_64-linux-gnu/tc/q_turnstile_pacer.so",
             "usr/lib/x86_64-linux-gnu/wireshark/plugins/turnstile.lua",
         ] {

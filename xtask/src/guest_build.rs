@@ -25,7 +25,11 @@ impl GuestPrograms {
             "libq_turnstile.so",
             "usr/lib/x86_64-linux-gnu/tc/q_turnstile.so",
         ),
-        // One file has both kinds; tc looks for a file of each name.
+        // One file has all kinds; tc looks for a file of each name.
+        (
+            "libq_turnstile.so",
+            "usr/lib/x86_64-linux-gnu/tc/q_turnstile_mq.so",
+        ),
         (
             "libq_turnstile.so",
             "usr/lib/x86_64-linux-gnu/tc/q_turnstile_pacer.so",

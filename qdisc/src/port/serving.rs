@@ -120,7 +120,7 @@ impl TurnstilePort {
 
     /// Gives that away, or waits for it.
     #[inline(always)]
-    fn finish<const HOLDS: bool>(
+    pub(super) fn finish<const HOLDS: bool>(
         dequeued: Dequeue<PortPacket>,
         now: Nanos,
         on: &mut Dequeuing<'_, Self>,

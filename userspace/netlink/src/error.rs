@@ -59,6 +59,8 @@ pub enum Error {
 pub enum Subject {
     /// A port, kind `turnstile`.
     Port,
+    /// The ports of a device's transmit queues, kind `turnstile_mq`.
+    Queues,
     /// A host pacer, kind `turnstile_pacer`.
     Pacer,
 }
@@ -68,6 +70,7 @@ impl Subject {
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Port => uapi::KIND,
+            Self::Queues => uapi::KIND_MQ,
             Self::Pacer => turnstile_core::pacer::uapi::KIND,
         }
     }
@@ -77,6 +80,7 @@ impl std::fmt::Display for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Port => "port",
+            Self::Queues => "port for each queue",
             Self::Pacer => "pacer",
         })
     }
@@ -324,6 +328,26 @@ mod tests {
         ] {
             assert_eq!(show(errno, message, request), line);
         }
+    }
+
+    #[test]
+    fn ports_of_queues_are_called_so() {
+        let refusal = Refusal {
+            errno: 22,
+            message: Some("turnstile_mq: mpu: 300 is not in 0..256".to_owned()),
+            request: Request::Add,
+            what: Subject::Queues,
+            parent: Id::ROOT,
+        };
+        assert_eq!(refusal.to_string(), "mpu: 300 is not in 0..256");
+        let missing = Refusal {
+            errno: ENOENT,
+            message: None,
+            request: Request::Del,
+            ..refusal
+        };
+        let expected = "there is no port for each queue here";
+        assert_eq!(missing.to_string(), expected);
     }
 
     #[test]

@@ -49,6 +49,9 @@ pub struct Port {
     pub handle: Id,
     /// The class that it hangs below, or [`Id::ROOT`].
     pub parent: Id,
+    /// It stands for the ports of the device's transmit queues: kind `turnstile_mq`. Each of those
+    /// is a port of its own beside it, and a class.
+    pub queues: bool,
     /// All options in force.
     pub options: Options,
     /// What the kernel counts for every qdisc.
@@ -190,7 +193,7 @@ pub(crate) fn found(message: &TcMessage, kind: &str) -> Option<Found> {
 /// to be filled in.
 pub(crate) fn port(message: &TcMessage) -> Result<Option<Port>, Malformed> {
     let parts = Parts::new(message);
-    if parts.kind != uapi::KIND {
+    if parts.kind != uapi::KIND && parts.kind != uapi::KIND_MQ {
         return Ok(None);
     }
     Ok(Some(Port {
@@ -198,6 +201,7 @@ pub(crate) fn port(message: &TcMessage) -> Result<Option<Port>, Malformed> {
         dev: String::new(),
         handle: id(message.header.handle),
         parent: id(message.header.parent),
+        queues: parts.kind == uapi::KIND_MQ,
         options: Options::decode(&parts.options)?,
         counters: parts.counters,
         stats: PortStats::decode(&parts.own)?,
@@ -251,6 +255,7 @@ mod tests {
             dev: "swp1".into(),
             parent: Id::new(1, 2),
             handle: Some(Id::new(7, 0)),
+            queues: false,
         };
         let bytes = bytes_of(&request(3, &place, uapi::KIND, Some(&options.encode())));
         let mut expected = vec![0; 4];
@@ -352,6 +357,16 @@ mod tests {
             overlimits: 5,
         };
         assert_eq!(port.counters, counters);
+    }
+
+    #[test]
+    fn ports_of_queues_of_a_dump() {
+        let options = parse(&["tokens", "4%"]).unwrap();
+        let dump = dump("turnstile_mq", &options.encode(), &[], false);
+        let port = port(&dump).unwrap().unwrap();
+        assert!(port.queues);
+        assert_eq!(port.options, options);
+        assert_eq!(class(&dump), Ok(None), "its classes are no bands");
     }
 
     #[test]

@@ -249,7 +249,7 @@ const HEAD: &str = r#"
 # SPDX-License-Identifier: GPL-2.0
 #
 # Turnstile for syzkaller: the transport's sockets and its generic netlink family, and the qdiscs
-# `turnstile` and `turnstile_pacer`.
+# `turnstile`, `turnstile_mq` and `turnstile_pacer`.
 #
 # Made of the modules' own tables by userspace/netlink/src/syzlang.rs; a test compares them. To use
 # it, put this file and turnstile.txt.const into syzkaller's sys/linux/ as socket_turnstile.txt and
@@ -340,6 +340,7 @@ netlink_msg_turnstile [
 
 turnstile_qdisc [
 	port	turnstile_qdisc_t["turnstile", turnstile_port_options]
+	queues	turnstile_qdisc_t["turnstile_mq", turnstile_port_options]
 	pacer	turnstile_qdisc_t["turnstile_pacer", turnstile_pacer_options]
 ] [varlen]
 

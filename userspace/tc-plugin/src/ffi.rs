@@ -14,7 +14,7 @@ use std::ptr;
 
 use turnstile_netlink::print::Printer;
 
-use crate::{Kind, Outcome, Pacer, Port};
+use crate::{Kind, Outcome, Pacer, Port, Queues};
 
 /// `struct nlmsghdr`, of which only tc knows how much room is behind it.
 #[repr(C)]
@@ -61,6 +61,11 @@ unsafe impl Sync for Table {}
 #[no_mangle]
 #[allow(non_upper_case_globals, reason = "the name is tc's")]
 pub(crate) static turnstile_qdisc_util: Table = table::<Port>(c"turnstile");
+
+/// What tc looks for when it meets the kind `turnstile_mq`.
+#[no_mangle]
+#[allow(non_upper_case_globals, reason = "the name is tc's")]
+pub(crate) static turnstile_mq_qdisc_util: Table = table::<Queues>(c"turnstile_mq");
 
 /// What tc looks for when it meets the kind `turnstile_pacer`.
 #[no_mangle]

@@ -2,6 +2,8 @@
 //! `q_turnstile.so`: with it in its library folder, stock tc parses, prints and JSON-prints the
 //! turnstile qdisc; as `q_turnstile_pacer.so`, the host pacer.
 //!
+//! As `q_turnstile_mq.so` it does the same for the ports of several transmit queues.
+//!
 //! tc loads `q_KIND.so` on first sight of a qdisc kind and looks for the variable
 //! `KIND_qdisc_util`, a table of functions (`ffi::QdiscUtil`, the same from iproute2 6.1 to 7.1).
 //! What the functions do is in here, by way of `turnstile_netlink`; how they are called from C, and
@@ -40,12 +42,22 @@ trait Kind {
     fn print_stats(stats: &[u8], to: &mut Printing) -> Outcome;
 }
 
-fn usage(kind: &str, help: &str) -> String {
-    format!("Usage: ... {kind} OPTIONS\n\n{help}See tc-{kind}(8).")
+/// `page`: the kind that has a man page.
+fn usage(kind: &str, help: &str, page: &str) -> String {
+    format!("Usage: ... {kind} OPTIONS\n\n{help}See tc-{page}(8).")
 }
 
 fn asks_for_help(words: &[String]) -> bool {
     words.iter().any(|word| word == "help")
+}
+
+/// The options of a port, of either kind.
+fn parse_options(kind: &str, words: &[String], request: &mut Request) -> Outcome {
+    if asks_for_help(words) {
+        return Err(usage(kind, &Options::help(), uapi::KIND));
+    }
+    let options = parse(words).map_err(|error| format!("{kind}: {error}"))?;
+    request.put_options(&options.encode())
 }
 
 /// `turnstile`
@@ -53,12 +65,7 @@ struct Port;
 
 impl Kind for Port {
     fn parse_qdisc(words: &[String], request: &mut Request) -> Outcome {
-        const KIND: &str = uapi::KIND;
-        if asks_for_help(words) {
-            return Err(usage(KIND, &Options::help()));
-        }
-        let options = parse(words).map_err(|error| format!("{KIND}: {error}"))?;
-        request.put_options(&options.encode())
+        parse_options(uapi::KIND, words, request)
     }
 
     fn parse_class() -> Outcome {
@@ -99,6 +106,40 @@ impl Kind for Port {
     }
 }
 
+/// `turnstile_mq`
+struct Queues;
+
+impl Kind for Queues {
+    fn parse_qdisc(words: &[String], request: &mut Request) -> Outcome {
+        parse_options(uapi::KIND_MQ, words, request)
+    }
+
+    fn parse_class() -> Outcome {
+        const KIND: &str = uapi::KIND_MQ;
+        Err(format!(
+            "{KIND}: classes cannot be added, changed or deleted: there is one for each transmit \
+             queue. Options belong to the qdisc: tc qdisc change ... {KIND} help"
+        ))
+    }
+
+    fn print_qdisc(options: &[u8], to: &mut Printing) -> Outcome {
+        let options =
+            Options::decode(options).map_err(|error| format!("{}: {error}", uapi::KIND_MQ))?;
+        print_options(&options, to);
+        Ok(())
+    }
+
+    /// tc prints the queue's number and its port's handle.
+    fn print_class(_: &[u8], _: &mut Printing) -> Outcome {
+        Ok(())
+    }
+
+    /// Those of all ports together, or of all classes of one.
+    fn print_stats(stats: &[u8], to: &mut Printing) -> Outcome {
+        Port::print_stats(stats, to)
+    }
+}
+
 /// `turnstile_pacer`
 struct Pacer;
 
@@ -106,7 +147,7 @@ impl Kind for Pacer {
     fn parse_qdisc(words: &[String], request: &mut Request) -> Outcome {
         const KIND: &str = turnstile_core::pacer::uapi::KIND;
         if asks_for_help(words) {
-            return Err(usage(KIND, &pacer::Options::help()));
+            return Err(usage(KIND, &pacer::Options::help(), KIND));
         }
         let options = pacer::Options::parse(words).map_err(|error| format!("{KIND}: {error}"))?;
         request.put_options(&options.encode())

@@ -21,7 +21,11 @@ impl Folder {
         std::fs::create_dir_all(&folder).unwrap();
         let built = std::env::current_exe().unwrap();
         let built = built.with_file_name("libq_turnstile.so");
-        for name in ["q_turnstile.so", "q_turnstile_pacer.so"] {
+        for name in [
+            "q_turnstile.so",
+            "q_turnstile_mq.so",
+            "q_turnstile_pacer.so",
+        ] {
             std::fs::copy(&built, folder.join(name))
                 .unwrap_or_else(|e| panic!("{}: {e}", built.display()));
         }
@@ -249,6 +253,64 @@ fn statistics_of_ports_and_classes() {
     }
     let one_line = folder.monitor(&["-s", "-oneline"], &messages);
     assert!(one_line.contains("10.368us\\  link-waits"), "{one_line}");
+}
+
+/// Ports of several queues have a port's options; a class is a queue, and its statistics are those
+/// of its bands together.
+#[test]
+fn the_ports_of_several_queues() {
+    let folder = Folder::new("queues");
+    let kind = uapi::KIND_MQ;
+    for (words, error) in [
+        (
+            "priorities 9",
+            "turnstile_mq: priorities: \"9\" is not in 1..8",
+        ),
+        ("help", "Usage: ... turnstile_mq OPTIONS"),
+    ] {
+        let line = format!("qdisc add dev lo root {kind} {words}");
+        let output = folder.tc(&line.split(' ').collect::<Vec<_>>(), "");
+        assert_eq!(output.status.code(), Some(1), "{words}: {output:?}");
+        let shown = String::from_utf8_lossy(&output.stderr);
+        assert!(shown.starts_with(error), "{words}: {shown}");
+    }
+    let options = parse(&["link", "10gbit", "priorities", "4"]).unwrap();
+    let stats = PortStats {
+        link_rate: 1_250_000_000,
+        ..PortStats::default()
+    };
+    let mut messages = message_of(
+        kind,
+        NEW_QDISC,
+        0x1_0000,
+        u32::MAX,
+        &options.encode(),
+        &stats.encode(),
+    );
+    let shown = folder.monitor(&[], &messages);
+    assert_eq!(
+        shown,
+        "qdisc turnstile_mq 1: dev lo root refcnt 2 link 10gbit priorities 4 \n"
+    );
+    let queue = ClassStats {
+        offered_packets: 12,
+        ..ClassStats::default()
+    };
+    messages.extend(message_of(
+        kind,
+        NEW_CLASS,
+        0x1_0002,
+        0x1_0000,
+        &[],
+        &queue.encode(),
+    ));
+    let shown = folder.monitor(&["-s"], &messages);
+    for part in [
+        "  link-rate 10gbit ",
+        "  offered-packets 12 offered-bytes 0 ",
+    ] {
+        assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+    }
 }
 
 #[test]

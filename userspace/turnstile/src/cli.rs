@@ -208,7 +208,11 @@ fn after_help() -> String {
 }
 
 fn options() -> String {
-    format!("Options of the port:\n{}", Options::help())
+    format!(
+        "With queues before the options, each transmit queue of the device has a port, and all \
+         share its link (kind turnstile_mq).\n\nOptions of the port:\n{}",
+        Options::help()
+    )
 }
 
 #[cfg(test)]

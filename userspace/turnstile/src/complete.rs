@@ -196,9 +196,12 @@ fn next(before: &[String]) -> Vec<Found> {
         match before.last().map(String::as_str) {
             Some("parent" | "handle") => return found,
             _ => {
-                let place = ["root", "parent", "handle", "dev"];
+                let place = ["root", "parent", "handle", "dev", "queues"];
+                // Of a port that is to be, or to be another.
+                let port = !options.is_empty() && before.iter().any(|typed| typed == "port");
                 let new = place
                     .iter()
+                    .filter(|word| port || **word != "queues")
                     .filter(|word| !before.iter().any(|b| b == *word));
                 found.extend(new.copied().map(Found::bare));
             }
@@ -239,6 +242,7 @@ mod tests {
         for word in [
             "root",
             "handle",
+            "queues",
             "link",
             "token-expiry",
             "split-gso",

@@ -69,6 +69,20 @@ pub(crate) fn tc_turnstile() -> String {
     }
     section(
         &mut page,
+        "SEVERAL QUEUES",
+        "A device with several transmit queues has one lock for all with one port at its root. \
+         The kind turnstile_mq, with the same options, gives each queue a port of its own, and all \
+         of them one link, one rate of tokens and one share of signals: a queue that is alone has \
+         all of the link, those that are busy share it by bytes, and a token that is due goes \
+         before data of any queue. The limits of queues (token-limit, data-limit, signal-limit, \
+         unscheduled) are each port's. Its classes are the queues, 1:1 the first; the ports of the \
+         queues have handles of their own, which tc class show has, and so filters and child \
+         qdiscs. SO_PRIORITY names classes by the handle of turnstile_mq. Options are changed \
+         there, for all ports at once, and ports cannot be replaced one by one. phantom, ren, tcd \
+         and pfc are for one port alone.",
+    );
+    section(
+        &mut page,
         "CLASSIFICATION",
         "The first of these that names a class counts: the packet's priority (SO_PRIORITY, or \
          skbedit priority) if it is a class id of the port; filters attached to the port (tc \
@@ -98,6 +112,11 @@ pub(crate) fn tc_turnstile() -> String {
         "tc filter add dev swp1 parent 1: protocol ip flower ip_proto udp dst_port 5001 classid \
          1:10",
     ]);
+    example(
+        &mut page,
+        "A host's card with several transmit queues:",
+        &["tc qdisc add dev eth0 root handle 1: turnstile_mq tokens 10% unscheduled off"],
+    );
     example(
         &mut page,
         "What every class did so far:",

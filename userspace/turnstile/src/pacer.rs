@@ -12,6 +12,7 @@ use turnstile_netlink::pacer::client::{Pacer, Pacers};
 use turnstile_netlink::pacer::{print_options, print_stats, Options};
 use turnstile_netlink::place::{Id, Place};
 use turnstile_netlink::print::{Printer, Text};
+use turnstile_netlink::GrammarError;
 
 use crate::cli::{Cli, Only, Spot, Target, OPTIONS_IN_HELP};
 use crate::failure::Failure;
@@ -53,6 +54,9 @@ pub(crate) fn run(cli: &Cli, command: &PacerCommand) -> Result<(), Failure> {
                 return Ok(io::stdout().write_all(Options::help().as_bytes())?);
             }
             let (place, words) = Place::parse(&words)?;
+            if place.queues {
+                return Err(GrammarError::new("queues", "a pacer is for all of them").into());
+            }
             let options = Options::parse(words)?;
             crate::with(cli, Pacers::connect, async |pacers| match command {
                 PacerCommand::Add(_) => pacers.add(&place, &options).await,

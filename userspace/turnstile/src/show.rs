@@ -37,8 +37,9 @@ pub(crate) fn place(parent: Id) -> String {
 }
 
 fn text(port: &Port, cli: &Cli) -> String {
+    let queues = if port.queues { "queues " } else { "" };
     let mut out = format!(
-        "port {} {} handle {} {}\n",
+        "port {} {} handle {} {queues}{}\n",
         port.dev,
         place(port.parent),
         port.handle,
@@ -64,7 +65,10 @@ fn text(port: &Port, cli: &Cli) -> String {
         print_port_stats(&port.stats, "  ", &mut stats);
         out += &stats.finish();
         out.push('\n');
-        out += &class_table(&port.classes);
+        // What its classes are, the ports of the queues, is told of each of these.
+        if !port.queues {
+            out += &class_table(&port.classes);
+        }
     }
     out
 }
@@ -154,7 +158,12 @@ pub(crate) fn counters(counters: &Counters, json: &mut Json) {
 fn object(port: &Port, cli: &Cli) -> Value {
     let mut json = Json::default();
     json.insert("dev", port.dev.as_str().into());
-    json.insert("kind", uapi::KIND.into());
+    let kind = if port.queues {
+        uapi::KIND_MQ
+    } else {
+        uapi::KIND
+    };
+    json.insert("kind", kind.into());
     json.insert("handle", port.handle.to_string().into());
     match port.parent {
         Id::ROOT => json.insert("root", true.into()),
@@ -224,6 +233,7 @@ mod tests {
             dev: "swp1".to_owned(),
             handle: Id::new(1, 0),
             parent: Id::ROOT,
+            queues: false,
             options: parse(&["link", "10gbit", "tokens", "5%", "split-gso"]).unwrap(),
             counters: Counters {
                 bytes: 1500,
@@ -304,6 +314,25 @@ mod tests {
             super::text(&below, &Cli::parse_from(["turnstile", "port", "show"]))
                 .starts_with("port swp1 parent 8:1 handle 1: link")
         );
+    }
+
+    #[test]
+    fn ports_of_queues_can_be_typed_back() {
+        let group = Port {
+            queues: true,
+            ..port()
+        };
+        let cli = Cli::parse_from(["turnstile", "-s", "port", "show"]);
+        let text = text(&group, &cli);
+        let line = text.lines().next().unwrap();
+        let options = "link 10gbit tokens 5% split-gso";
+        assert_eq!(line, format!("port swp1 root handle 1: queues {options}"));
+        assert!(!text.contains("class band"), "{text}");
+        let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+        let (place, rest) = Place::parse(&words).unwrap();
+        assert!(place.queues);
+        assert_eq!(parse(rest).unwrap(), group.options);
+        assert_eq!(object(&group, &cli)["kind"], "turnstile_mq");
     }
 
     #[test]

@@ -224,20 +224,54 @@ impl Ports {
     ) -> Result<(), Error> {
         let index = self.index(&place.dev).await?;
         let mut place = place.clone();
+        let what = self.subject(request, index, &place).await?;
         if matches!(request, Request::Add | Request::Change) && place.handle.is_none() {
-            place.handle = self.handle_for(request, index, &place).await?;
+            place.handle = self.handle_for(request, what, index, &place).await?;
         }
-        let body = message::request(index, &place, self.what.kind(), options);
+        let body = message::request(index, &place, what.kind(), options);
         let body = match request {
             Request::Del => RouteNetlinkMessage::DelQueueDiscipline(body),
             _ => RouteNetlinkMessage::NewQueueDiscipline(body),
         };
         let flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-        let (_, outcome) = self.talk(body, flags, request, place.parent).await?;
+        let (_, outcome) = self.talk(body, flags, request, what, place.parent).await?;
         outcome.map_err(|refusal| Error::Refused {
             dev: place.dev.clone(),
             refusal,
         })
+    }
+
+    /// What a request is about: whoever changes or deletes what is there need not say which of the
+    /// two kinds of ports it is.
+    async fn subject(&self, request: Request, index: i32, place: &Place) -> Result<Subject, Error> {
+        if self.what != Subject::Port {
+            return Ok(self.what);
+        }
+        let queues = match request {
+            _ if place.queues => true,
+            Request::Change | Request::Del if place.parent == Id::ROOT => {
+                let occupant = self.occupant(index, place).await?;
+                occupant.is_some_and(|(kind, _)| kind == Subject::Queues.kind())
+            }
+            _ => false,
+        };
+        Ok(if queues {
+            Subject::Queues
+        } else {
+            Subject::Port
+        })
+    }
+
+    /// The kind and the id of what is there.
+    async fn occupant(&self, index: i32, place: &Place) -> Result<Option<(String, Id)>, Error> {
+        let dump = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
+        let answers = self.dump(dump, &place.dev).await?;
+        Ok(answers.iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewQueueDiscipline(answer) => {
+                message::occupant(answer, index, place.parent)
+            }
+            _ => None,
+        }))
     }
 
     /// The handle to name in a request that names none.
@@ -248,19 +282,12 @@ impl Ports {
     async fn handle_for(
         &self,
         request: Request,
+        what: Subject,
         index: i32,
         place: &Place,
     ) -> Result<Option<Id>, Error> {
-        let dump = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
-        let answers = self.dump(dump, &place.dev).await?;
-        let occupant = answers.iter().find_map(|answer| match answer {
-            RouteNetlinkMessage::NewQueueDiscipline(answer) => {
-                message::occupant(answer, index, place.parent)
-            }
-            _ => None,
-        });
-        let (dev, what) = (place.dev.clone(), self.what);
-        match (request, occupant) {
+        let dev = place.dev.clone();
+        match (request, self.occupant(index, place).await?) {
             (_, Some((kind, _))) if kind != what.kind() => {
                 Err(Error::OtherKind { dev, kind, what })
             }
@@ -304,7 +331,7 @@ impl Ports {
     async fn link(&self, request: LinkMessage) -> Result<Option<LinkMessage>, Error> {
         let request = RouteNetlinkMessage::GetLink(request);
         let (answers, outcome) = self
-            .talk(request, NLM_F_REQUEST, Request::Show, Id::ROOT)
+            .talk(request, NLM_F_REQUEST, Request::Show, self.what, Id::ROOT)
             .await?;
         Ok(answers
             .into_iter()
@@ -324,7 +351,9 @@ impl Ports {
         for _ in 0..ATTEMPTS {
             let mut message = NetlinkMessage::from(request.clone());
             message.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-            let outcome = self.exchange(message, Request::Show, Id::ROOT).await?;
+            let outcome = self
+                .exchange(message, Request::Show, self.what, Id::ROOT)
+                .await?;
             if let Some(refusal) = outcome.refusal {
                 return Err(Error::Refused {
                     dev: dev.to_owned(),
@@ -345,11 +374,12 @@ impl Ports {
         body: RouteNetlinkMessage,
         flags: u16,
         request: Request,
+        what: Subject,
         parent: Id,
     ) -> Result<(Vec<RouteNetlinkMessage>, Result<(), Refusal>), Error> {
         let mut message = NetlinkMessage::from(body);
         message.header.flags = flags;
-        let outcome = self.exchange(message, request, parent).await?;
+        let outcome = self.exchange(message, request, what, parent).await?;
         Ok((outcome.answers, outcome.refusal.map_or(Ok(()), Err)))
     }
 
@@ -358,13 +388,14 @@ impl Ports {
         &self,
         message: NetlinkMessage<RouteNetlinkMessage>,
         request: Request,
+        what: Subject,
         parent: Id,
     ) -> Result<Outcome, Error> {
         let mut outcome = Outcome::default();
         let answers = self.handle.clone().request(message);
         let mut answers = answers.map_err(|error| Error::Connection(error.to_string()))?;
         while let Some(answer) = answers.next().await {
-            outcome.add(answer, request, self.what, parent)?;
+            outcome.add(answer, request, what, parent)?;
         }
         if outcome.ended {
             Ok(outcome)

@@ -63,6 +63,8 @@ pub struct Place {
     pub parent: Id,
     /// The port's own id; `None`: any.
     pub handle: Option<Id>,
+    /// A port for each transmit queue of the device, which share its link: kind `turnstile_mq`.
+    pub queues: bool,
 }
 
 impl Place {
@@ -77,23 +79,24 @@ impl Place {
             dev: dev.into(),
             parent: Id::ROOT,
             handle: None,
+            queues: false,
         }
     }
 
-    /// Reads `[dev] DEVICE [root | parent CLASSID] [handle HANDLE]` from the start of `words`, and
-    /// gives what follows. The parts may come in any order if the device comes first or has `dev`
-    /// before it, as in tc's `root dev swp1 handle 1:`.
+    /// Reads `[dev] DEVICE [root | parent CLASSID] [handle HANDLE] [queues]` from the start of
+    /// `words`, and gives what follows. The parts may come in any order if the device comes first
+    /// or has `dev` before it, as in tc's `root dev swp1 handle 1:`.
     ///
     /// Without `root` and `parent`, it is the root.
     ///
     /// # Errors
     /// Values that are none, parts that are given twice, and no device at all.
     pub fn parse<W: AsRef<str>>(words: &[W]) -> Result<(Self, &[W]), GrammarError> {
-        let (mut dev, mut parent, mut handle) = (None, None, None);
+        let (mut dev, mut parent, mut handle, mut queues) = (None, None, None, None);
         let mut left = words;
         while let Some((word, rest)) = left.split_first() {
             let keyword = match word.as_ref() {
-                keyword @ ("dev" | "root" | "parent" | "handle") => keyword,
+                keyword @ ("dev" | "root" | "parent" | "handle" | "queues") => keyword,
                 name if dev.is_none() => {
                     dev = Some(name.to_owned());
                     left = rest;
@@ -103,6 +106,11 @@ impl Place {
             };
             if keyword == "root" {
                 once(keyword, &mut parent, Id::ROOT)?;
+                left = rest;
+                continue;
+            }
+            if keyword == "queues" {
+                once(keyword, &mut queues, true)?;
                 left = rest;
                 continue;
             }
@@ -131,7 +139,11 @@ impl Place {
             dev: dev.ok_or_else(|| GrammarError::new("dev", "no device is given"))?,
             parent: parent.unwrap_or(Id::ROOT),
             handle,
+            queues: queues.is_some(),
         };
+        if place.queues && place.parent != Id::ROOT {
+            return Err(GrammarError::new("queues", "only at the root"));
+        }
         Ok((place, left))
     }
 }
@@ -205,7 +217,16 @@ mod tests {
             parse("swp1 parent 1:2 mpu 64"),
             Ok((below, "mpu 64".to_owned()))
         );
+        let queues = Place {
+            queues: true,
+            ..Place::root("swp1")
+        };
+        for text in ["swp1 queues mpu 64", "swp1 root queues mpu 64"] {
+            assert_eq!(parse(text), Ok((queues.clone(), "mpu 64".to_owned())));
+        }
         for (text, error) in [
+            ("swp1 queues queues", "queues: the place is given twice"),
+            ("swp1 parent 1:2 queues", "queues: only at the root"),
             ("", "dev: no device is given"),
             ("root", "dev: no device is given"),
             ("dev", "dev: needs a value"),
