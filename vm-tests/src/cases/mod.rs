@@ -28,6 +28,7 @@ const ALL: &[&[Case]] = &[
     port::refused::CASES,
     port::placement::CASES,
     port::placement::unresolved::CASES,
+    port::queues::CASES,
     port::accounting::CASES,
     port::trees::CASES,
     port::trees::expired::CASES,

@@ -14,8 +14,9 @@ const STATS_QUEUE: u16 = 3;
 const STATS_APP: u16 = 4;
 const STATS_PKT64: u16 = 8;
 /// The kinds whose own counters are known: all are `u64`.
-const KINDS: [&str; 2] = [
+const KINDS: [&str; 3] = [
     turnstile_core::port::uapi::KIND,
+    turnstile_core::port::uapi::KIND_MQ,
     turnstile_core::pacer::uapi::KIND,
 ];
 /// The bits of an attribute's type that are its number.

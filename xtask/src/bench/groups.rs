@@ -5,6 +5,8 @@ const CORE: &str = "Turnstile: core";
 const GLUE: &str = "Turnstile: kmod";
 const KNET: &str = "Turnstile: knet";
 const PORT: &str = "Turnstile: port";
+/// With the lock that the ports of several queues share.
+pub(super) const SHARED: &str = "Turnstile: shared by queues";
 const COPY: &str = "copying and checksums";
 const MEMORY: &str = "memory";
 const PACKETS: &str = "packet buffers";
@@ -106,6 +108,7 @@ pub(super) fn of(name: &str, module: &str) -> &'static str {
         "turnstile" if name.starts_with("turnstile_core::") => CORE,
         "turnstile" if name.starts_with("turnstile::") => GLUE,
         "turnstile" => KNET,
+        "sch_turnstile" if is_shared(name) => SHARED,
         "sch_turnstile" => PORT,
         "veth" => DEVICES,
         _ if name.starts_with('(') => PROGRAMS,
@@ -118,6 +121,18 @@ pub(super) fn of(name: &str, module: &str) -> &'static str {
             PREFIXES.iter().find(fits).map_or(OTHER, |(group, _)| group)
         }
     }
+}
+
+/// Does a port of several queues do this with the lock that they share, or take or give that up? As
+/// far as it is a function of its own.
+fn is_shared(name: &str) -> bool {
+    let part = [
+        "port::common::",
+        "port::together::claim",
+        "knet_lock",
+        "knet_unlock",
+    ];
+    part.iter().any(|part| name.contains(part))
 }
 
 #[cfg(test)]
@@ -135,6 +150,11 @@ mod tests {
             ("turnstile::state::State::promote", "turnstile", GLUE),
             ("knt_segments_insert", "turnstile", KNET),
             ("turnstile_core::port::Port::enqueue", "sch_turnstile", PORT),
+            (
+                "<turnstile_core::port::common::Common<_>>::claim",
+                "sch_turnstile",
+                SHARED,
+            ),
             ("veth_xmit", "veth", DEVICES),
             ("rep_movs_alternative", "", COPY),
             ("kmem_cache_free", "", MEMORY),

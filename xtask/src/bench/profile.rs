@@ -28,6 +28,9 @@ use crate::tables::grid;
 const FIGURES: &str = "profile.json";
 /// Functions that the table shows.
 const SHOWN: usize = 40;
+/// The part of all instructions that ports of several queues may execute with the lock that they
+/// share: with a ninth, four processors have three times one's throughput.
+const MOST_SHARED: f64 = 0.12;
 /// By what part the plugin's sum and the guest's clock may differ.
 const APART: f64 = 0.02;
 /// All of a program: its functions have no names here.
@@ -111,7 +114,24 @@ pub(super) fn run(
         let why = format!("{counted:.0} instructions, {clock:.0} by the clock");
         report.failed(case, Duration::ZERO, 1, &why);
     }
+    if row.ends_with("-queues") {
+        judge_shared(&functions, report);
+    }
     Ok(())
+}
+
+/// Ports of several queues are to wait for each other as little as that.
+fn judge_shared(functions: &[Function], report: &Report) {
+    let case = "bench: the lock that queues share is held for a small part";
+    let groups = by_group(functions);
+    let shared = groups.iter().find(|(name, _)| *name == groups::SHARED);
+    let part = shared.map_or(0, |group| group.1) as f64 / total(functions).max(1) as f64;
+    if part > 0.0 && part <= MOST_SHARED {
+        report.passed(case, Duration::ZERO, 1);
+    } else {
+        let why = format!("{:.1} % of all instructions", part * 100.0);
+        report.failed(case, Duration::ZERO, 1, &why);
+    }
 }
 
 fn compile(env: &Env, guest: &Guest<'_>) -> Result<()> {

@@ -22,7 +22,7 @@ use crate::limits::more_files;
 use crate::topology::{Builder, Net};
 use ends::Ends;
 use idler::{with_idler, Idler};
-use rows::{Load, Row, Shape, Transport};
+use rows::{Load, Root, Row, Shape, Transport};
 
 /// The rate of what is paced, bit/s.
 const PACE: u32 = 100_000_000;
@@ -65,10 +65,25 @@ fn measure(rows: &[Row], marks: bool) -> Result<Vec<Messages>> {
         net: Builder::pair().build()?,
         marks,
     };
+    // Devices of several queues: only where they are needed, and after the others are measured.
     let measure = |idler: &Idler<'_>| {
-        let each = rows.iter();
-        each.map(|row| bench.row(row, idler).with_context(|| row.name()))
-            .collect()
+        let (queues, others): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().partition(|row| row.load.root == Root::Queues);
+        let measure = |bench: &Bench, row: &Row| bench.row(row, idler).with_context(|| row.name());
+        let mut all = Vec::new();
+        for row in others {
+            all.push(measure(&bench, row)?);
+        }
+        if !queues.is_empty() {
+            let bench = Bench {
+                net: Builder::pair().queues(4).build()?,
+                marks,
+            };
+            for row in queues {
+                all.push(measure(&bench, row)?);
+            }
+        }
+        Ok(all)
     };
     with_idler(marks, measure).context("what messages cost")
 }
@@ -91,11 +106,15 @@ impl Bench {
         if plain {
             self.everywhere(&format!("ethtool -K eth0 {}", offloads("off")))?;
         }
-        if row.load.port {
-            self.everywhere("tc qdisc add dev eth0 root turnstile")?;
+        match row.load.root {
+            Root::None => {}
+            Root::Port => self.everywhere("tc qdisc add dev eth0 root turnstile")?,
+            Root::Queues => {
+                self.everywhere("tc qdisc add dev eth0 root turnstile_mq link 10gbit")?;
+            }
         }
         let measured = self.measure(row, idler);
-        if row.load.port {
+        if row.load.root != Root::None {
             self.everywhere("tc qdisc del dev eth0 root")?;
         }
         if plain {

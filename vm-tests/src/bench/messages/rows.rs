@@ -64,6 +64,17 @@ pub(super) enum Shape {
     },
 }
 
+/// What is at the root of either host's device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Root {
+    /// Nothing.
+    None,
+    /// A port.
+    Port,
+    /// A port for each of four queues, which share a link that has time for all.
+    Queues,
+}
+
 /// What is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
@@ -79,8 +90,8 @@ pub(super) struct Load {
     pub(super) batches: usize,
     /// Over IPv6.
     pub(super) v6: bool,
-    /// Through a port on either host.
-    pub(super) port: bool,
+    /// What it goes through on either host.
+    pub(super) root: Root,
 }
 
 impl Load {
@@ -93,7 +104,7 @@ impl Load {
             count,
             batches: 5,
             v6: false,
-            port: false,
+            root: Root::None,
         }
     }
 
@@ -134,8 +145,8 @@ impl Load {
         Self { v6: true, ..self }
     }
 
-    const fn port(self) -> Self {
-        Self { port: true, ..self }
+    const fn through(self, root: Root) -> Self {
+        Self { root, ..self }
     }
 
     /// The pairs of sockets that it takes.
@@ -173,9 +184,16 @@ const LOADS: &[Load] = &[
     Load::pairs("100B-v6", "100 B, IPv6", 100, 200).v6(),
     Load::pairs("10KB-v6", "10 KB, IPv6", 10_000, 60).v6(),
     Load::bulk("bulk-paced-v6", "8 MiB, paced, IPv6", true).v6(),
-    Load::pairs("100B-port", "100 B, ports", 100, 200).port(),
-    Load::pairs("10KB-port", "10 KB, ports", 10_000, 60).port(),
-    Load::bulk("bulk-paced-port", "8 MiB, paced, ports", true).port(),
+    Load::pairs("100B-port", "100 B, ports", 100, 200).through(Root::Port),
+    Load::pairs("10KB-port", "10 KB, ports", 10_000, 60).through(Root::Port),
+    Load::bulk("bulk-paced-port", "8 MiB, paced, ports", true).through(Root::Port),
+    Load::pairs("10KB-queues", "10 KB, ports of four queues", 10_000, 60).through(Root::Queues),
+    Load::bulk(
+        "bulk-paced-queues",
+        "8 MiB, paced, ports of four queues",
+        true,
+    )
+    .through(Root::Queues),
     Load::one_way("one-way-100B", "100 B one way", 100, 1, 1),
     Load::one_way(
         "one-way-100B-x1000",
@@ -242,7 +260,7 @@ pub(super) fn all(quick: bool) -> Vec<Row> {
     let applies = |row: &Row| {
         // Nobody paces UDP; and what a port drops of it is gone.
         !row.transport.is_udp()
-            || !(row.load.port || row.load.shape == (Shape::Bulk { paced: true }))
+            || !(row.load.root != Root::None || row.load.shape == (Shape::Bulk { paced: true }))
     };
     let rows: Vec<Row> = TRANSPORTS
         .into_iter()

@@ -110,7 +110,7 @@ fn system_calls(ctx: &mut Ctx) -> Result<()> {
 
 /// Sets up two hosts, lets all threads call, and takes it down; how long the last socket stayed.
 fn one_round(seed: u64, tally: &mut Tally) -> Result<Duration> {
-    let net = Builder::pair().build()?;
+    let net = Builder::pair().queues(2).build()?;
     for host in &net.hosts {
         let usual = settings::usual::<Config>();
         let set = GenericRequest::new(command::TRANSPORT_SET, &usual);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Qdiscs of both kinds with their children, classes and filters, by rtnetlink.
+//! Qdiscs of all kinds with their children, classes and filters, by rtnetlink.
 
 use anyhow::Result;
 use turnstile_core::{pacer, port};
@@ -15,6 +15,7 @@ use super::settings;
 /// The handle of what is at the root.
 const ROOT_HANDLE: u32 = 0x1_0000;
 const PORT: &str = port::uapi::KIND;
+const QUEUES: &str = port::uapi::KIND_MQ;
 const PACER: &str = pacer::uapi::KIND;
 /// Devices that come and go with [`super::devices`] among them.
 pub(super) const DEVICES: &[&str] = &["eth0", "eth0", "lo", "dev1", "dev2"];
@@ -47,7 +48,8 @@ pub(super) fn call(hand: &mut Hand<'_>) {
         return;
     };
     match hand.rng.index(24) {
-        0..4 => root(hand, device, PORT),
+        0..3 => root(hand, device, PORT),
+        3 => root(hand, device, QUEUES),
         4..7 => root(hand, device, PACER),
         7..10 => child(hand, device),
         10..12 => change(hand, device),
@@ -62,7 +64,7 @@ pub(super) fn call(hand: &mut Hand<'_>) {
 fn right(rng: &mut Rng, kind: &str) -> Vec<u8> {
     if rng.one_in(2) {
         Vec::new()
-    } else if kind == PORT {
+    } else if kind == PORT || kind == QUEUES {
         settings::right::<port::config::Config>(rng)
     } else {
         settings::right::<pacer::config::Config>(rng)
@@ -80,10 +82,10 @@ fn root(hand: &mut Hand<'_>, device: &str, kind: &'static str) {
     hand.about_to(format!("{device}: replace root {kind} {options:x?}"));
     let tc = &mut hand.devices.tc;
     let answer = tc.qdisc(Request::ReplaceQdisc, ROOT, ROOT_HANDLE, kind, &options);
-    let what = if kind == PORT {
-        "a port at the root"
-    } else {
-        "a pacer at the root"
+    let what = match kind {
+        PORT => "a port at the root",
+        QUEUES => "ports of queues at the root",
+        _ => "a pacer at the root",
     };
     count(hand, what, answer);
 }
@@ -130,7 +132,7 @@ fn child(hand: &mut Hand<'_>, device: &str) {
 }
 
 fn change(hand: &mut Hand<'_>, device: &str) {
-    let kind = *hand.rng.pick(&[PORT, PACER]);
+    let kind = *hand.rng.pick(&[PORT, QUEUES, PACER, PACER]);
     let options = right(&mut hand.rng, kind);
     hand.about_to(format!("{device}: change {kind} {options:x?}"));
     let tc = &mut hand.devices.tc;

@@ -13,6 +13,7 @@ pub(super) mod pauses;
 pub(super) mod pausing;
 pub(super) mod pieces;
 pub(super) mod placement;
+pub(super) mod queues;
 pub(super) mod refused;
 pub(super) mod sharing;
 pub(super) mod signals;

@@ -396,6 +396,8 @@ fn host_nic_mq(_: &mut Ctx) -> Result<()> {
     let ns = &net.hosts[0].ns;
     for _ in 0..2 {
         ns.run(&format!("{FOLDER}/host-nic.sh eth0 1gbit mq"))?;
+        let root = ns.tc("qdisc show dev eth0 root")?;
+        ensure!(root.contains("qdisc turnstile_mq 1: root"), "{root}");
         let ports = ports(ns, "eth0")?;
         ensure!(ports.len() == 4, "{} ports on four queues", ports.len());
         for port in &ports {

@@ -25,6 +25,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     place!("root-no-child", ROOT_NO_CHILD),
     place!("nested", NESTED),
     place!("mq", MQ),
+    place!("queues", GROUP),
     place!("prio", PRIO),
     place!("htb", HTB),
     place!("tbf", TBF),
@@ -54,6 +55,7 @@ const ROOT: Place = Place {
     children: true,
     downs: true,
     queues: 1,
+    group: false,
 };
 
 const ROOT_NO_CHILD: Place = Place {
@@ -77,6 +79,15 @@ const MQ: Place = Place {
             qdisc add dev eth0 parent 1:4 handle 14: turnstile\n",
     ports: &[0x11_0000, 0x12_0000, 0x13_0000, 0x14_0000],
     queues: 4,
+    ..ROOT
+};
+
+/// The kernel gives the ports of the first group on a device these handles.
+const GROUP: Place = Place {
+    setup: "qdisc add dev eth0 root handle 1: turnstile_mq link 50mbit\n",
+    ports: &[0x9001_0000, 0x9002_0000, 0x9003_0000, 0x9004_0000],
+    queues: 4,
+    group: true,
     ..ROOT
 };
 

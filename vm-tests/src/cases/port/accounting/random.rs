@@ -14,7 +14,7 @@ use crate::harness::Ctx;
 use crate::netns::Netns;
 use crate::raw_netlink::kinds::{fifo, netem, prio, tbf, Netem};
 use crate::raw_netlink::{
-    attribute, attribute_u32, attribute_u64, turnstile, Object, Request, Tc, ROOT,
+    attribute, attribute_u32, attribute_u64, turnstile, Answer, Object, Request, Tc, ROOT,
 };
 use crate::rng::Rng;
 use crate::topology::{Builder, Net};
@@ -38,6 +38,8 @@ pub(super) struct Place {
     pub(super) downs: bool,
     /// Transmit queues of the device.
     pub(super) queues: u32,
+    /// The ports are of one group, which is at the root: options are changed there.
+    pub(super) group: bool,
 }
 
 /// The most segments of a super-packet that are sent here.
@@ -48,6 +50,9 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// The port below [`Place::levels`].
 const LEAF: &str = "turnstile link 50mbit";
+
+/// The handle of what is at the root, where that is a group.
+const GROUP: u32 = 0x1_0000;
 
 /// How many operations.
 const OPERATIONS: u32 = 500;
@@ -203,6 +208,15 @@ impl Work<'_> {
         }
     }
 
+    fn change_port(&mut self, port: u32, options: &[u8]) -> Result<Answer> {
+        if !self.place.group {
+            return self.tc.change_port(port, options);
+        }
+        let kind = turnstile_core::port::uapi::KIND_MQ;
+        self.tc
+            .qdisc(Request::ChangeQdisc, ROOT, GROUP, kind, options)
+    }
+
     /// In a nest of ports, the outer one's child is the inner one, which stays.
     fn has_child_slot(&self, port: u32) -> bool {
         self.place.inner.is_empty() || self.place.inner.contains(&port)
@@ -211,7 +225,7 @@ impl Work<'_> {
     fn change(&mut self, rng: &mut Rng, port: u32) -> Result<()> {
         let config = self.tc.get(port)?;
         self.note_whole(&config)?;
-        let answer = self.tc.change_port(port, &any_options(rng))?;
+        let answer = self.change_port(port, &any_options(rng))?;
         // A rate may be no share of the link, a filter or the DSCP map may name a class that would
         // go.
         if answer.errno == 0 {
@@ -230,7 +244,7 @@ impl Work<'_> {
             (option::MPU, 1000),
         ]);
         let options = [any_options(rng), attribute_u32(bad.0, bad.1)].concat();
-        let answer = self.tc.change_port(port, &options)?;
+        let answer = self.change_port(port, &options)?;
         ensure!(answer.errno != 0, "option {bad:?} was accepted");
         self.counts.refused += 1;
         Ok(())
@@ -294,7 +308,13 @@ impl Work<'_> {
     }
 
     fn start_load(&self, seed: u64) -> Result<Load> {
-        Load::start(self.net, &Mix::all(&self.ports), seed)
+        // A packet's priority names classes by the handle of the group.
+        let named = if self.place.group {
+            &[GROUP]
+        } else {
+            self.ports.as_slice()
+        };
+        Load::start(self.net, &Mix::all(named), seed)
     }
 
     /// Stops all traffic, waits until nothing is queued any more, and does the sums. Gives how many
@@ -341,8 +361,8 @@ impl Work<'_> {
     fn link_down(&mut self, rng: &mut Rng) -> Result<()> {
         self.balance()?;
         let slow = attribute_u64(option::LINK_RATE64, 2_500_000);
-        for port in &self.ports {
-            self.tc.change_port(*port, &slow)?.success()?;
+        for port in self.ports.clone() {
+            self.change_port(port, &slow)?.success()?;
         }
         self.load = Some(self.start_load(rng.range(0..=u64::MAX))?);
         std::thread::sleep(Duration::from_millis(15));
@@ -423,9 +443,8 @@ impl Work<'_> {
             attribute_u32(option::UNSCHEDULED, 1),
         ]
         .concat();
-        for (port, _) in &self.ledgers {
-            self.tc
-                .change_port(*port, &fast)?
+        for port in self.ports.clone() {
+            self.change_port(port, &fast)?
                 .success()
                 .context("a faster link")?;
         }
