@@ -4,10 +4,10 @@
 #
 # usage: host-nic.sh DEVICE [RATE] [root|mq]
 #   RATE  the link's rate (10gbit, …); auto: the device's own speed
-#   root  one port for the whole device, with one lock; as a card with one transmit queue has it
+#   root  one port for the whole device, with one lock (the default)
 #   mq    a port for each transmit queue, so that processors do not wait for each other: link,
 #         tokens' rate and signals' share are one for all of them, and order holds between queues,
-#         too. What a card with several transmit queues gets if you do not say.
+#         too
 #
 # The transport paces its tokens itself, and knows what they ask for. So the port of a host sends
 # them first and holds none back: it has twice the share that they take, room for a burst, and no
@@ -24,17 +24,7 @@ set -eu
 [ $# -ge 1 ] && [ $# -le 3 ] || { echo "usage: ${0##*/} DEVICE [RATE] [root|mq]" >&2; exit 2; }
 dev=$1
 rate=${2:-auto}
-
-several() {
-	set -- "/sys/class/net/$1/queues/tx-"*
-	[ $# -gt 1 ]
-}
-if [ $# -lt 3 ]; then
-	if several "$dev"; then ports=mq; else ports=root; fi
-else
-	ports=$3
-fi
-
+ports=${3:-root}
 options="tokens 10% token-limit 64 token-expiry off unscheduled off jitter 50us"
 
 case $ports in

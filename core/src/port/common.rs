@@ -25,15 +25,16 @@
 //!
 //! # Who comes when
 //!
-//! Only a member itself can send its packets, so whoever finds that it is another one's turn must
-//! leave the link to it. That one may be late, and may not come at all: the driver has stopped its
-//! queue. So a turn is kept for [`grace`](Common::set): the machine's jitter from the time on at
-//! which the member was to come. Then it has lost its place, until it comes. Thus
+//! Only a member itself can send its packets, so whoever finds that it is another one's turn leaves
+//! the link to it. That one may be late, and may not come at all: the driver has stopped its queue.
+//! So once the link has been free and nobody used it, whoever is there may, with its own packet for
+//! that ring or for one behind it, until the link's schedule is made up for. Who was late keeps its
+//! place for [`grace`](Common::set), the machine's jitter, from the time on at which it was to
+//! come. Then it has lost it, until it comes. Thus
 //!
 //! - data of other queues delays a token by one packet, which is being sent when the token is due,
 //!   and if the token's own processor is late, by one more when it comes;
-//! - a member that does not come delays others by the grace, once. The link's schedule makes up for
-//!   that, as for any lateness.
+//! - a member that does not come delays nobody for longer than until the next one comes.
 //!
 //! Who waits and is not next would have to look again and again. Instead whoever takes a turn says
 //! who is next (a [`Kick`]), and when; its caller sets that member's timer. Who waits has a timer
@@ -346,7 +347,8 @@ impl<M: DerefMut<Target = [Member]>> Common<M> {
         for (kind, priority) in rings {
             match priority {
                 Some(priority) => {
-                    if self.rings.stand(who, kind, priority) {
+                    // Only data has turns by bytes: who has a token now and then is no newcomer.
+                    if self.rings.stand(who, kind, priority) && kind == Kind::Data {
                         self.rings.set_credit(who, self.turn.into());
                     }
                 }
@@ -368,6 +370,8 @@ impl<M: DerefMut<Target = [Member]>> Common<M> {
         if self.link.as_ref().is_some_and(|link| !link.ready(now)) {
             return None;
         }
+        // The link has been free for a while, and whose turn it is has not come.
+        let behind = self.link.as_ref().is_some_and(|link| link.next() < now);
         for kind in self.order() {
             if kind == Kind::Token && !self.group.ready(now) {
                 continue;
@@ -388,6 +392,11 @@ impl<M: DerefMut<Target = [Member]>> Common<M> {
                 } else if now > self.rings.due(head) + self.grace {
                     self.rings.take_out(head, kind);
                     continue;
+                } else if behind {
+                    match offer.has(kind) {
+                        true => return Some(kind),
+                        false => break,
+                    }
                 } else {
                     return None;
                 }
@@ -445,9 +454,14 @@ impl<M: DerefMut<Target = [Member]>> Common<M> {
                 self.passed = due;
                 let credit = self.rings.credit(who).saturating_sub(wire_len.into());
                 self.rings.set_credit(who, credit);
-                if more && credit <= 0 && self.rings.turn(who, kind) {
+                if more && credit <= 0 {
+                    // Who is alone owes nobody anything.
+                    let owed = match self.rings.turn(who, kind) {
+                        true => credit,
+                        false => 0,
+                    };
                     let turn = i64::from(self.turn);
-                    self.rings.set_credit(who, credit.saturating_add(turn));
+                    self.rings.set_credit(who, owed.saturating_add(turn));
                 }
             }
             Kind::Signal | Kind::Unscheduled => {

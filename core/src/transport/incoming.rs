@@ -400,9 +400,9 @@ impl<I> In<I> {
         self.unscheduled.saturating_sub(self.received)
     }
 
-    /// Something came that no token had asked for. What its sender has announced follows, or is lost
-    /// if nothing more comes for a round trip: a sender whose processor is slow, or that waits its
-    /// turn at a port, takes longer than the link would.
+    /// Something came that no token had asked for. What its sender has announced follows, or is
+    /// lost if nothing more comes for a round trip: a sender whose processor is slow, or that waits
+    /// its turn at a port, takes longer than the link would.
     pub(crate) fn came_unasked(&mut self, now: Nanos, base: Nanos) {
         if self.unscheduled_left(now) != 0 {
             self.expect_until(now + self.rtt(base));

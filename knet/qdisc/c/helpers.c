@@ -899,10 +899,13 @@ bool knet_group_fits(const struct Qdisc *sch)
 	return sch->parent == TC_H_ROOT && netif_is_multiqueue(qdisc_dev(sch));
 }
 
-/* Is the handle that of a qdisc of the device? */
-static bool knet_handle_is_used(struct net_device *dev, u32 handle)
+/* Is the handle that of a qdisc of the device, or of @group, which may not be found there yet? */
+static bool knet_handle_is_used(struct net_device *dev, const struct Qdisc *group, u32 handle)
 {
 	struct Qdisc *q;
+
+	if (handle == group->handle)
+		return true;
 
 	hash_for_each_possible(dev->qdisc_hash, q, hash, handle)
 		if (q->handle == handle)
@@ -916,7 +919,8 @@ static bool knet_handle_is_used(struct net_device *dev, u32 handle)
  * queues', and can have filters and qdiscs. @handle is the one that was given last. The kernel's
  * own begin with 8001:, and leave out what is used.
  */
-static void knet_group_number(struct net_device *dev, struct Qdisc *q, u32 *handle)
+static void knet_group_number(struct net_device *dev, const struct Qdisc *group, struct Qdisc *q,
+			      u32 *handle)
 {
 	unsigned int tries = 0;
 
@@ -924,7 +928,7 @@ static void knet_group_number(struct net_device *dev, struct Qdisc *q, u32 *hand
 		*handle += TC_H_MAKE(1U << 16, 0);
 		if (*handle < 0x90000000U || *handle >= 0xffff0000U)
 			*handle = 0x90010000U;
-		if (!knet_handle_is_used(dev, *handle)) {
+		if (!knet_handle_is_used(dev, group, *handle)) {
 			q->handle = *handle;
 			return;
 		}
@@ -950,7 +954,7 @@ int knet_group_init(struct Qdisc *sch, const struct Qdisc_ops *ops,
 	if (err)
 		return err;
 	for (i = 0; i < dev->num_tx_queues; i++)
-		knet_group_number(dev, group->qdiscs[i], &handle);
+		knet_group_number(dev, sch, group->qdiscs[i], &handle);
 	return 0;
 }
 
@@ -984,7 +988,11 @@ unsigned int knet_group_queues(const struct Qdisc *sch)
 	return qdisc_dev(sch)->num_tx_queues;
 }
 
-/* Queues that were not in use have no place in the list of qdiscs, and so no right to a handle. */
+/*
+ * Queues that were not in use have no place in the list of qdiscs, and so no right to a handle: they
+ * get both. Whoever is in the list stays there under its handle, whether its queue is in use or not,
+ * as mq_change_real_num_tx() leaves all that have handles where they are.
+ */
 void knet_group_change_real_num_tx(struct Qdisc *sch, unsigned int real)
 {
 	struct net_device *dev = qdisc_dev(sch);
@@ -995,8 +1003,12 @@ void knet_group_change_real_num_tx(struct Qdisc *sch, unsigned int real)
 	for (i = dev->real_num_tx_queues; i < real && i < dev->num_tx_queues; i++) {
 		struct Qdisc *q = knet_group_queue(sch, i);
 
-		if (q && knet_handle_is_used(dev, q->handle))
-			knet_group_number(dev, q, &handle);
+		if (!q || !q->handle || hash_hashed(&q->hash))
+			continue;
+		if (knet_handle_is_used(dev, sch, q->handle))
+			knet_group_number(dev, sch, q, &handle);
+		if (q->handle)
+			qdisc_hash_add(q, false);
 	}
 	mq_change_real_num_tx(sch, real);
 }

@@ -7,6 +7,7 @@ use crate::queue::NoChild;
 use proptest::prelude::*;
 use std::vec;
 
+mod handover;
 mod lone;
 mod strict;
 mod turns;
