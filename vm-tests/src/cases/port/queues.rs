@@ -27,6 +27,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("queues/refused", refused),
     Case::new("queues/classes", classes),
     Case::new("queues/come-and-go", come_and_go).timeout_s(120),
+    Case::new("queues/channels", channels),
 ];
 
 const QUEUES: u32 = 4;
@@ -533,5 +534,43 @@ fn come_and_go(ctx: &mut Ctx) -> Result<()> {
     let passed = settled.qdisc(ROOT)?.stats.packets;
     ctx.note(format!("{passed} packets passed the last one"));
     ensure!(passed > 20, "{passed} packets passed");
+    Ok(())
+}
+
+/// Queues come into use and go out of it (`ethtool -L`): each has a port that can be found, also one
+/// that was not in use when the ports were made, and a port keeps its handle and its children.
+fn channels(_: &mut Ctx) -> Result<()> {
+    let net = Builder::pair().queues(QUEUES).build()?;
+    let ns = &net.hosts[0].ns;
+    ns.run("ethtool -L eth0 tx 2")?;
+    ns.run("tc qdisc add dev eth0 root handle 1: turnstile_mq link 20mbit")?;
+    ns.run(&format!("ethtool -L eth0 tx {QUEUES}"))?;
+    let mut tc = Tc::open(ns, "eth0")?;
+    let all = ports(&mut tc)?;
+    let mut different = all.clone();
+    different.sort_unstable();
+    different.dedup();
+    ensure!(different.len() == all.len(), "handles: {all:x?}");
+    for port in &all {
+        let port = port >> 16;
+        ns.run(&format!(
+            "tc qdisc add dev eth0 parent {port:x}:2 pfifo limit 5"
+        ))?;
+    }
+    for queues in [2, QUEUES, 1, QUEUES] {
+        ns.run(&format!("ethtool -L eth0 tx {queues}"))?;
+        // Drops of the children are told to the ports.
+        let flows = bulk(&net.hosts[1], FLOWS, 20);
+        Source::run(ns, flows)?;
+        let now = ports(&mut tc)?;
+        ensure!(
+            now == all,
+            "{queues} queues in use: {now:x?}, were {all:x?}"
+        );
+        let children = tc.qdiscs()?.into_iter().filter(|it| it.kind == "pfifo");
+        let children = children.count();
+        ensure!(children == all.len(), "{children} children");
+    }
+    ns.run("tc qdisc del dev eth0 root")?;
     Ok(())
 }
