@@ -108,7 +108,8 @@ fn other<Q: Queue, E: Exit<Q>>(mut exit: E) -> E::Answer {
             return exit.empty();
         }
     }
-    if exit.port().obeys() || exit.port().is_member() {
+    // One look at both: this is on the way of each packet of a child.
+    if exit.port().obeys() | exit.port().is_member() {
         return exit.slow(None);
     }
     if exit.port().goes_straight() {
