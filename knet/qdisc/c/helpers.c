@@ -989,9 +989,9 @@ unsigned int knet_group_queues(const struct Qdisc *sch)
 }
 
 /*
- * Queues that were not in use have no place in the list of qdiscs, and so no right to a handle: they
- * get both. Whoever is in the list stays there under its handle, whether its queue is in use or not,
- * as mq_change_real_num_tx() leaves all that have handles where they are.
+ * Queues that were not in use have no place in the list of qdiscs, and so no right to a handle:
+ * they get both. Whoever is in the list stays there under its handle, whether its queue is in use
+ * or not, as mq_change_real_num_tx() leaves all that have handles where they are.
  */
 void knet_group_change_real_num_tx(struct Qdisc *sch, unsigned int real)
 {

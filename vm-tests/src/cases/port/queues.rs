@@ -537,8 +537,8 @@ fn come_and_go(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Queues come into use and go out of it (`ethtool -L`): each has a port that can be found, also one
-/// that was not in use when the ports were made, and a port keeps its handle and its children.
+/// Queues come into use and go out of it (`ethtool -L`): each has a port that can be found, also
+/// one that was not in use when the ports were made, and a port keeps its handle and its children.
 fn channels(_: &mut Ctx) -> Result<()> {
     let net = Builder::pair().queues(QUEUES).build()?;
     let ns = &net.hosts[0].ns;
