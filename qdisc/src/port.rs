@@ -152,16 +152,15 @@ impl TurnstilePort {
     /// of our classes (as prio and htb take it), filters, headers.
     #[inline]
     fn fast_slot(&self, skb: &Skb, sch: Context<'_, Self>) -> Option<Slot> {
-        let handle = sch.handle();
-        if handle != 0 {
-            // The minor number, if the major number is ours; above all minor numbers otherwise.
-            let class = skb.priority() ^ handle;
-            if let Some(slot) = self.port.class_slot(class) {
-                return Some(slot);
-            }
+        let priority = skb.priority();
+        if priority > NO_CLASS {
+            return match sch.handle() {
+                0 => None,
+                // The minor number, if the major number is ours; above all minor numbers otherwise.
+                handle => self.port.class_slot(priority ^ handle),
+            };
         }
-        let other = skb.priority() > NO_CLASS;
-        if other || sch.has_filters() || sch.medium() != Medium::Ethernet {
+        if sch.has_filters() || sch.medium() != Medium::Ethernet {
             return None;
         }
         let minor = classify_fast(skb.linear(), self.port.reading(), &self.port.config().dscp)?;
