@@ -654,12 +654,11 @@ impl Qdisc for TurnstilePort {
             None if this.port.rests(child != 0) => return None,
             None => crate::port::now(),
         };
-        // One look at both: most ports with a child do neither.
-        if this.port.obeys() | this.port.is_member() {
-            return match this.port.is_member() {
-                true => Self::serve_together(now, on),
-                false => Self::serve_unheld(now, child, on),
-            };
+        if this.port.obeys() {
+            return Self::serve_unheld(now, child, on);
+        }
+        if this.port.is_member() {
+            return Self::serve_together(now, on);
         }
         Self::serve::<false>(now, child, on)
     }

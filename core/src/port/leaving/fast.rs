@@ -108,8 +108,7 @@ fn other<Q: Queue, E: Exit<Q>>(mut exit: E) -> E::Answer {
             return exit.empty();
         }
     }
-    // One look at both: this is on the way of each packet of a child.
-    if exit.port().obeys() | exit.port().is_member() {
+    if exit.port().obeys() || exit.port().is_member() {
         return exit.slow(None);
     }
     if exit.port().goes_straight() {
