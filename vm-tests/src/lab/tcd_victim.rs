@@ -116,7 +116,8 @@ fn run(lab: &mut Lab) -> Result<()> {
             number(ue * 100.0, 1),
         ]);
     }
-    lab.report.tables.extend([table, marks, bursts]);
+    let why = why(lab, &fabric, &victims)?;
+    lab.report.tables.extend([table, marks, bursts, why]);
     lab.report.notes.push(format!(
         "40 Gbit/s, links of {} us, a pause at {} kB of each ingress, marks from {} kB on (without \
          TCD: of the queue alone). Victims: {VICTIMS} messages from S0 to R0, lengths of Hadoop, \
@@ -128,6 +129,43 @@ fn run(lab: &mut Lab) -> Result<()> {
         THRESHOLD / 1000
     ));
     Ok(())
+}
+
+/// What is left of a victim's slowdown if no mark, or no mark but for congestion's own, were heeded:
+/// what only the pauses cost, and what the harder cut does.
+fn why(lab: &mut Lab, fabric: &Fabric, victims: &[Message]) -> Result<Table> {
+    let mut heading = vec!["senders, with TCD"];
+    heading.extend(CLASSES.map(|(name, ..)| name));
+    heading.extend(["CE", "UE, of 100"]);
+    let mut table = Table::new("where the victims' time goes: mean slowdown", &heading);
+    let mut row = |lab: &mut Lab, title: &str, words: &str| -> Result<()> {
+        lab.progress(title);
+        let sender = (Marks::Tcd, Carrier::Turnstile(words.into()));
+        let outcome = measure(fabric, &sender, victims, BURST)?;
+        let mut cells = vec![title.into()];
+        cells.extend(CLASSES.map(|(_, from, below)| {
+            number(mean(&slowdowns(&outcome.done, &WAY, (from, below))), 2)
+        }));
+        cells.extend(marked(fabric, &outcome).map(|part| number(part * 100.0, 1)));
+        table.row(cells);
+        Ok(())
+    };
+    // Its policy stays what it is, so that what follows changes nothing of this.
+    let words = format!("turnstile transport set policy timely tcd on minimum-rate {RATE}bit");
+    fabric.host(S0).run(&words)?;
+    row(
+        lab,
+        "TIMELY, but victims never slow down",
+        "policy timely tcd on",
+    )?;
+    // Another policy has its own settings again.
+    row(lab, "DCQCN", "policy dcqcn tcd on")?;
+    row(
+        lab,
+        "DCQCN that cuts as without TCD",
+        "policy dcqcn tcd on dcqcn-tcd-cut 1000",
+    )?;
+    Ok(table)
 }
 
 /// Those from S0 to R0, as long as they can end in time.
