@@ -101,6 +101,11 @@ pub(crate) struct Out<O> {
     tries: u32,
     /// Of one that is paced: how often its last packet was sent again since more came.
     silent: u8,
+    /// How many ACKs in a row have said that so much has come, which is less than others did before,
+    /// and since when.
+    behind: u8,
+    behind_at: u32,
+    behind_since: Nanos,
     tried_since: Nanos,
     tried: u32,
     /// The shortest packets that these were sent in vain with, as was found out.
@@ -170,6 +175,10 @@ const ASKED_IN_TIMEOUT: u64 = 8;
 /// one loss in fifteen thousand; a mistake costs no more than short packets for a while.
 const TRIES: u32 = 6;
 const TRIES_RTO: u64 = 10;
+/// After so many ACKs in a row that say the same, and less than one before them, and so long, the
+/// receiver has restarted. What overtook them is never as much later, or others come between them.
+const BEHIND: u8 = 8;
+const BEHIND_FOR: Nanos = Nanos(500_000_000);
 /// A message that is open to its peer fails when nothing more of it has come for so many times
 /// `timeout`. It may have to wait for its turn at a busy receiver.
 pub(crate) const STALLED_TIMEOUTS: u64 = 30;
@@ -237,6 +246,9 @@ impl<O> Out<O> {
             progress: now,
             tries: 0,
             silent: 0,
+            behind: 0,
+            behind_at: 0,
+            behind_since: now,
             tried_since: now,
             tried: 0,
             vain: u32::MAX,
@@ -686,6 +698,22 @@ impl<O> Out<O> {
     /// Bytes below this were sent, if not since it began again, then before.
     pub(crate) fn sent_ever(&self) -> u32 {
         self.sent.max(self.sent_before)
+    }
+
+    /// Whether the receiver has restarted, and so lost what it acknowledged before: then it goes on
+    /// to say that it has so much, as what it has lost is not sent again. Something that was under
+    /// way has begun the message there once more.
+    pub(crate) fn has_lost(&mut self, now: Nanos, received: u32, rto: Nanos) -> bool {
+        if received >= self.received {
+            self.behind = 0;
+            return false;
+        }
+        if self.behind == 0 || self.behind_at != received {
+            (self.behind, self.behind_at, self.behind_since) = (0, received, now);
+        }
+        self.behind = self.behind.saturating_add(1);
+        let long = Nanos(rto.0.saturating_mul(BEHIND.into())).max(BEHIND_FOR);
+        self.behind >= BEHIND && now - self.behind_since >= long
     }
 
     /// Handles an ACK. `true` if it has news. Contradictory values are ignored.

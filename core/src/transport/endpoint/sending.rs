@@ -683,6 +683,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if ack.received > out.sent_ever() || ack.last && out.length != Some(ack.received) {
             return self.stats.count(Counter::SignalContradiction);
         }
+        if out.has_lost(at.now, ack.received, rto_of(&self.config, out)) {
+            return self.on_out_reset(at.now, index, ResetCode::Unknown, host);
+        }
         let (before, first, peer) = (out.received, !out.open, out.peer);
         let news = out.acknowledged(at.now, ack.received, ack.window);
         out.heard(at.now, news, rto_of(&self.config, out));

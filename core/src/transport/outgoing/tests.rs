@@ -328,3 +328,33 @@ fn what_is_paced_is_sent_again_no_sooner_than_a_round_trip_after_the_last_time()
         "{again:?}"
     );
 }
+
+#[test]
+fn a_receiver_that_says_for_long_that_it_has_less_has_lost_the_rest() {
+    const RTO: Nanos = Nanos(2000);
+    let begin = |received| {
+        let mut out = out(Some(10_000), 10_000);
+        while out.next(Nanos(200), u32::MAX).is_ok() {}
+        out.acknowledged(Nanos(300), received, MAX_LENGTH - 1);
+        out
+    };
+    let at = |n: u64| Nanos(1000 + n * RTO.0);
+    // It has said so for half a second.
+    let ms = |n: u64| Nanos(1000 + n * 1_000_000);
+    let mut lost = begin(5000);
+    let first = (0..1000).find(|n| lost.has_lost(ms(*n), 4000, RTO));
+    assert_eq!(first, Some(500));
+    // And not other things meanwhile.
+    let mut late = begin(5000);
+    assert!((0..5000).all(|n| !late.has_lost(ms(n), (n / 400) as u32, RTO)));
+    // ACKs that were overtaken come at once, or others between them.
+    let mut late = begin(5000);
+    assert!((0..100).all(|_| !late.has_lost(at(0), 4000, RTO)));
+    let mut late = begin(5000);
+    assert!((0..100).all(|n| !late.has_lost(at(n), if n % 7 == 0 { 5000 } else { 4000 }, RTO)));
+    // A few, however late.
+    let mut late = begin(5000);
+    assert!((0..7).all(|n| !late.has_lost(ms(1000 * n), 4000, RTO)));
+    let mut none = begin(0);
+    assert!((0..100).all(|n| !none.has_lost(at(n), 0, RTO)));
+}
