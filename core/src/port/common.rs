@@ -30,10 +30,13 @@
 //! So once the link has been free and nobody used it, whoever is there may, with its own packet for
 //! that ring or for one behind it, until the link's schedule is made up for. Who was late keeps its
 //! place for [`grace`](Common::set), the machine's jitter, from the time on at which it was to
-//! come. Then it has lost it, until it comes. Thus
+//! come. Then it has lost it, until it comes: with its first packet, whoever's turn that is, as it
+//! would otherwise never have any where it is as late each time; but not while a token waits, nor if
+//! the link is then busy for longer than the jitter. Thus
 //!
 //! - data of other queues delays a token by one packet, which is being sent when the token is due,
-//!   and if the token's own processor is late, by one more when it comes;
+//!   if the token's own processor is late, by one more when it comes, and by the jitter if a queue
+//!   that has lost its turn came just before;
 //! - a member that does not come delays nobody for longer than until the next one comes.
 //!
 //! Who waits and is not next would have to look again and again. Instead whoever takes a turn says
@@ -234,6 +237,7 @@ impl<M: DerefMut<Target = [Member]>> Common<M> {
         for kind in Kind::ALL {
             self.rings.take_out(who, kind);
         }
+        self.rings.forgive(who);
     }
 
     /// The member was reset. When nobody has anything, what was sent when is forgotten.
@@ -367,6 +371,11 @@ impl<M: DerefMut<Target = [Member]>> Common<M> {
 
     /// Whose turn it is, if it is that of `who`: with what.
     fn decide(&mut self, now: Nanos, who: u32, offer: &Offer) -> Option<Kind> {
+        if self.rings.has_missed(who) {
+            if let Some(kind) = self.missed(now, who, offer) {
+                return Some(kind);
+            }
+        }
         if self.link.as_ref().is_some_and(|link| !link.ready(now)) {
             return None;
         }
@@ -390,7 +399,7 @@ impl<M: DerefMut<Target = [Member]>> Common<M> {
                         false => break,
                     }
                 } else if now > self.rings.due(head) + self.grace {
-                    self.rings.take_out(head, kind);
+                    self.rings.miss(head, kind);
                     continue;
                 } else if behind {
                     match offer.has(kind) {
@@ -406,6 +415,32 @@ impl<M: DerefMut<Target = [Member]>> Common<M> {
             }
         }
         None
+    }
+
+    /// What the member may send because it did not come when it was its turn, if it is that. Not
+    /// while a token waits, or if the link were busy for longer than the machine's jitter: it would
+    /// add up.
+    fn missed(&mut self, now: Nanos, who: u32, offer: &Offer) -> Option<Kind> {
+        for kind in Kind::ALL {
+            if !offer.has(kind) {
+                self.rings.make_up(who, kind);
+            }
+        }
+        if self.rings.have(Kind::Token) && self.group.next() < now {
+            return None;
+        }
+        let most = self.grace.max(self.link_rate.duration(FRAME_WIRE_LEN));
+        let free = self.link.as_ref().map_or(now, Shaper::next);
+        let mut order = self.order().into_iter();
+        order.find(|&kind| {
+            let len = match kind {
+                Kind::Token => offer.token.map_or(0, |token| token.wire_len),
+                kind => offer.head(kind).map_or(0, |head| head.wire_len),
+            };
+            let may = offer.has(kind) && (kind != Kind::Token || self.group.ready(now));
+            let ends = free + self.link_rate.duration(len);
+            may && ends <= now + most && self.rings.make_up(who, kind)
+        })
     }
 
     /// The member at the head of the ring of data has sent more than its turn, with a packet that

@@ -70,6 +70,8 @@ pub struct Member {
     due: Nanos,
     /// Bytes of data that it may send until it is the next one's turn.
     credit: i64,
+    /// A bit for each [`Kind`] of which it has lost its turn, because it did not come.
+    missed: u8,
     /// By [`Kind`].
     places: [Place; 4],
 }
@@ -79,6 +81,7 @@ impl Member {
     pub const ABSENT: Self = Self {
         due: Nanos::MAX,
         credit: 0,
+        missed: 0,
         places: [Place::NOWHERE; 4],
     };
 }
@@ -234,6 +237,39 @@ impl<M: DerefMut<Target = [Member]>> Rings<M> {
         self.take_out(who, kind);
         self.put_last(who, kind, ring);
         true
+    }
+
+    /// The member did not come when it was its turn.
+    pub(super) fn miss(&mut self, who: u32, kind: Kind) {
+        self.take_out(who, kind);
+        if let Some(member) = self.members.get_mut(who as usize) {
+            member.missed |= 1_u8.wrapping_shl(kind as u32);
+        }
+    }
+
+    /// Whether it missed one. That is made up for now.
+    pub(super) fn make_up(&mut self, who: u32, kind: Kind) -> bool {
+        let bit = 1_u8.wrapping_shl(kind as u32);
+        match self.members.get_mut(who as usize) {
+            Some(member) if member.missed & bit != 0 => {
+                member.missed &= !bit;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it missed any.
+    pub(super) fn has_missed(&self, who: u32) -> bool {
+        let member = self.members.get(who as usize);
+        member.is_some_and(|member| member.missed != 0)
+    }
+
+    /// The member owes nothing, and nothing is owed to it.
+    pub(super) fn forgive(&mut self, who: u32) {
+        if let Some(member) = self.members.get_mut(who as usize) {
+            member.missed = 0;
+        }
     }
 
     /// When the member will ask for a packet.
