@@ -366,6 +366,7 @@ impl<'a, T: Qdisc> Context<'a, T> {
     }
 
     /// Asks to be dequeued again at `time` (`CLOCK_MONOTONIC`, ns); replaces an earlier wish.
+    /// [`u64::MAX`]: never.
     #[inline]
     pub fn wake_at(&self, time: u64) {
         // SAFETY: the watchdog is set up before the first packet comes and cancelled after the
@@ -373,7 +374,7 @@ impl<'a, T: Qdisc> Context<'a, T> {
         unsafe {
             bindings::qdisc_watchdog_schedule_range_ns(
                 &raw mut (*self.private()).watchdog,
-                time,
+                time.min(NEVER),
                 0,
             );
         }
@@ -390,7 +391,7 @@ impl<'a, T: Qdisc> Context<'a, T> {
                 self.sch.as_ptr(),
                 queue,
                 core::mem::offset_of!(adapter::Private<T>, watchdog),
-                time,
+                time.min(NEVER),
             );
         }
     }
@@ -402,6 +403,9 @@ impl<'a, T: Qdisc> Context<'a, T> {
         unsafe { bindings::knet_overlimit(self.sch.as_ptr()) }
     }
 }
+
+/// The kernel's times have a sign, and one below 0 is over: KTIME_MAX.
+const NEVER: u64 = i64::MAX as u64;
 
 /// RTNL is held: the lock of all that configures the network. It cannot be kept, nor sent to
 /// another thread.

@@ -38,15 +38,10 @@ impl TurnstilePort {
                 answer = Some(claimed);
                 claimed
             });
-        if let Some(Claimed { kicks, kicked, .. }) = answer {
-            for kick in kicks.into_iter().flatten() {
-                sch.wake_queue(kick.member, kick.at.0);
-            }
-            if kicked && matches!(dequeued, Dequeue::Wait(_)) {
-                // The timer is set, and may have been set anew.
-                sch.count_overlimit();
-                return None;
-            }
+        if answer.is_some_and(|it: Claimed| it.kicked) && matches!(dequeued, Dequeue::Wait(_)) {
+            // The timer is set, and may have been set anew.
+            sch.count_overlimit();
+            return None;
         }
         Self::finish::<false>(dequeued, now, on)
     }
@@ -96,7 +91,7 @@ impl TurnstilePort {
     }
 }
 
-/// Asks for what is offered. A timer that somebody else may set anew is set with the lock: later it
+/// Asks for what is offered. Timers that somebody else may set anew are set with the lock: later they
 /// would be set back.
 #[inline(never)]
 fn claim(
@@ -109,6 +104,9 @@ fn claim(
         let claimed = common.claim(now, membership.queue, offer);
         if claimed.kicked {
             sch.wake_at(claimed.wait.0);
+        }
+        for kick in claimed.kicks.into_iter().flatten() {
+            sch.wake_queue(kick.member, kick.at.0);
         }
         claimed
     })
