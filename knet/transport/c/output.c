@@ -180,6 +180,9 @@ static int knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
  * Sends what was collected, and frees what was left. Any context in which packets may be sent,
  * without the namespace's lock. -EPERM if a packet may not go out, by netfilter or a program of the
  * socket's cgroup; other losses are not told.
+ *
+ * Softirqs wait until all of it has left: to a receiver on the same machine the first packet would
+ * be answered before the second leaves, and all of a message asked for that follows by itself.
  */
 int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 {
@@ -189,6 +192,9 @@ int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 
 	knt_segments_sweep(box);
 	knt_outs_sweep(box);
+	if (!box->first)
+		return 0;
+	local_bh_disable();
 	rcu_read_lock();
 	for (skb = box->first; skb; skb = next) {
 		next = skb->next;
@@ -217,6 +223,7 @@ int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 			result = err;
 	}
 	rcu_read_unlock();
+	local_bh_enable();
 	box->first = NULL;
 	box->last = NULL;
 	return result;

@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Result};
+use turnstile_core::header::FLAG_UNASKED;
+use turnstile_core::transport::wire::{self, Packet};
 use turnstile_socket::{SendOptions, Socket};
 
 use super::content::{content, Ledger};
@@ -15,11 +17,13 @@ use super::support::{
 use crate::harness::{Case, Ctx};
 use crate::netns::Netns;
 use crate::topology::Net;
+use crate::traffic::RawSocket;
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/unasked/first-bytes-ipv4", |_| first_bytes(0)),
     Case::new("transport/unasked/first-bytes-ipv6", |_| first_bytes(1)),
     Case::new("transport/unasked/live", live),
+    Case::new("transport/unasked/before-what-is-asked", together),
 ];
 
 /// Sends a message of so many bytes, waits until it has been read, and returns how many packets
@@ -85,6 +89,38 @@ fn first_bytes(family: usize) -> Result<()> {
     configure_all(&net, "unscheduled off")?;
     let off = sent(&net, &from, &to, there, 20_000)?;
     ensure!(off.0 == 0 && off.1 >= 14, "off: {off:?}");
+    Ok(())
+}
+
+/// Of a message to a receiver on the same machine, which would answer its first packet before the
+/// second one is sent, all that goes without tokens leaves before anything that is asked for, and
+/// nothing is asked for that was sent.
+fn together(_: &mut Ctx) -> Result<()> {
+    const LEN: usize = 65_536;
+    let net = pair()?;
+    let there = addresses(&net.hosts[0])[0];
+    let to = receiver(&net.hosts[0].ns)?;
+    let from = sender(&net.hosts[1].ns)?;
+    sent(&net, &from, &to, there, 100)?;
+    let capture = RawSocket::open(&net.hosts[0].ns, "eth0")?;
+    let (unasked, _) = sent(&net, &from, &to, there, LEN)?;
+    ensure!(unasked >= 5, "{unasked} packets without tokens");
+    let mut order = Vec::new();
+    while let Some(frame) = capture.receive(100)? {
+        let payload = frame.bytes.get(14 + 20 + 8..).unwrap_or_default();
+        let head = &payload[..payload.len().min(wire::MAX_HEADER)];
+        if let (false, Ok(Packet::Data(data))) = (frame.outgoing, wire::parse(head, payload.len()))
+        {
+            order.push(data.flags & FLAG_UNASKED != 0);
+        }
+    }
+    let first = order.iter().take_while(|unasked| **unasked).count();
+    ensure!(
+        first as u64 == unasked,
+        "the first {first} of {unasked} packets come before the others"
+    );
+    let all = LEN.div_ceil(1450);
+    ensure!(order.len() == all, "{} packets for {all}", order.len());
     Ok(())
 }
 
