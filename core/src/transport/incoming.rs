@@ -97,8 +97,8 @@ pub(crate) struct In<I> {
     pub(crate) received: u32,
     pub(crate) gaps: Gaps,
     pub(crate) ledger: Ledger,
-    /// The next tokens' numbers at the last two ticks.
-    marks: [u16; 2],
+    /// The next tokens' numbers at the last two ticks, and when these were.
+    marks: [(u16, Nanos); 2],
     /// The next tick, at which old tokens are given up; while any are outstanding.
     tick: Maybe,
     /// Data came since the last tick.
@@ -265,7 +265,7 @@ impl<I> In<I> {
             received: 0,
             gaps: Gaps::default(),
             ledger: Ledger::new(first_token),
-            marks: [0; 2],
+            marks: [(0, now); 2],
             tick: Maybe::NONE,
             busy: false,
             silent: 0,
@@ -392,6 +392,12 @@ impl<I> In<I> {
             .map_or(base, |rtt| rtt.max(Nanos(base.0 / 2)))
     }
 
+    /// Data for which nothing came in the meantime is late: after a round trip, and after two of the
+    /// latest one of its peer (`lag`).
+    fn is_late_after(&self, base: Nanos, lag: Nanos) -> Nanos {
+        self.rtt(base).max(lag + lag)
+    }
+
     /// Unscheduled bytes under way.
     fn unscheduled_left(&self, now: Nanos) -> u32 {
         if now >= self.unscheduled_until {
@@ -403,9 +409,9 @@ impl<I> In<I> {
     /// Something came that no token had asked for. What its sender has announced follows, or is
     /// lost if nothing more comes for a round trip: a sender whose processor is slow, or that waits
     /// its turn at a port, takes longer than the link would.
-    pub(crate) fn came_unasked(&mut self, now: Nanos, base: Nanos) {
+    pub(crate) fn came_unasked(&mut self, now: Nanos, base: Nanos, lag: Nanos) {
         if self.unscheduled_left(now) != 0 {
-            self.expect_until(now + self.rtt(base));
+            self.expect_until(now + self.is_late_after(base, lag));
         }
     }
 
@@ -492,7 +498,7 @@ impl<I> In<I> {
         if self.tick == Maybe::NONE {
             self.tick = Maybe::some(now + rtt);
             let next = self.ledger.next();
-            self.marks = [next; 2];
+            self.marks = [(next, now); 2];
         }
         self.tokens = self.tokens.saturating_add(1);
         self.asked_for = self.asked_for.saturating_add(1);
@@ -660,6 +666,15 @@ impl<I> In<I> {
         });
     }
 
+    /// Round trips may have become much shorter: tokens are looked at after two.
+    pub(crate) fn look_soon(&mut self, now: Nanos, base: Nanos, lag: Nanos) {
+        let rtt = self.rtt(base).max(lag);
+        let soon = now + rtt + rtt;
+        if self.tick.get().is_some_and(|tick| tick > soon) {
+            self.tick = Maybe::some(soon);
+        }
+    }
+
     /// Whether as many tokens are outstanding as there may be: what the link carries in a few of
     /// the shortest round trips. Those that wait longer wait for a processor, and more would not
     /// help it.
@@ -725,8 +740,8 @@ impl<I> In<I> {
     /// Its sender repeats the last packet instead, which overtakes nothing ([`Out::repeat_last`]).
     ///
     /// [`Out::repeat_last`]: super::outgoing::Out::repeat_last
-    pub(crate) fn may_be_lost(&mut self, now: Nanos, base_rtt: Nanos) {
-        if !self.paced && now - self.came >= self.rtt(base_rtt) {
+    pub(crate) fn may_be_lost(&mut self, now: Nanos, base_rtt: Nanos, lag: Nanos) {
+        if !self.paced && now - self.came >= self.is_late_after(base_rtt, lag) {
             self.gaps.all_sent(now, self.limit());
         }
     }
@@ -740,14 +755,14 @@ impl<I> In<I> {
 
     /// The sender says that it has sent all bytes below `sent`, and has no more for now. If they
     /// have come, it is given no token until it asks. An older word than the last data is ignored.
-    pub(crate) fn idle(&mut self, now: Nanos, base_rtt: Nanos, sent: u32) {
+    pub(crate) fn idle(&mut self, now: Nanos, (base_rtt, lag): (Nanos, Nanos), sent: u32) {
         if sent < self.ranges.end() || self.worded != 0 && sent <= self.worded {
             return;
         }
         if sent == self.received {
             (self.idle, self.rested) = (true, true);
             (self.silent, self.silent_rounds, self.silences) = (0, 0, 0);
-        } else if !self.paced && now - self.came >= self.rtt(base_rtt) {
+        } else if !self.paced && now - self.came >= self.is_late_after(base_rtt, lag) {
             self.gaps.all_sent(now, sent);
         }
     }
@@ -849,32 +864,36 @@ impl<I> In<I> {
     }
 
     /// Handles the timer: returns a RESEND if one is due, and how many tokens were given up as too
-    /// old. `ranked`: others' tokens may go before all of its own.
+    /// old. `ranked`: others' tokens may go before all of its own. `lag`: the latest round trip of any
+    /// message of its peer.
     pub(crate) fn clock(
         &mut self,
         now: Nanos,
         base_rtt: Nanos,
         rto: Nanos,
-        ranked: bool,
-        speed: &Speed,
+        (ranked, speed): (bool, &Speed),
+        lag: Nanos,
         order: &mut Order<'_>,
     ) -> (Option<Spans>, u32) {
         order.pass(&mut self.turn, now);
-        let rtt = self.rtt(base_rtt);
+        let rtt = self.rtt(base_rtt).max(lag);
         let apart = match ranked {
             true => asked_apart(base_rtt, speed),
             false => Nanos(rto.0 / ASKED_APART),
         };
         let (mut all, mut late, mut given_up) = (false, None, 0);
         let ticks = self.tick.get().is_some_and(|tick| now >= tick);
+        let [(old, since), recent] = self.marks;
         if ticks && self.unscheduled_left(now) != 0 {
             // What answers tokens waits behind what was sent before.
             self.tick = Maybe::some(now + rtt);
+        } else if ticks && now - since < lag + lag {
+            // The sender has not come to them yet.
+            self.tick = Maybe::some(since + lag + lag);
         } else if ticks {
-            let [old, recent] = self.marks;
             let lost = self.ledger.give_up(old);
             given_up = lost;
-            self.marks = [recent, self.ledger.next()];
+            self.marks = [recent, (self.ledger.next(), now)];
             if self.busy {
                 (self.silent, self.silent_rounds) = (0, 0);
             } else {

@@ -37,12 +37,13 @@ pub(crate) struct Peer {
     pub(crate) unacknowledged: u64,
     /// The shortest round trip of its messages, or of those that it had last.
     rtt: Trip,
+    lag: Lag,
     /// Packets to it carry no more bytes than this until then: see `endpoint/paths.rs`.
     pub(crate) most: u16,
     pub(crate) most_until: Nanos,
-    /// What shows it that we have our address, and until when.
+    /// What shows it that we have our address, and until when, or up to a second less.
     ticket: u64,
-    ticket_until: Nanos,
+    ticket_until: Second,
     /// Of which time the ticket was that it was last offered, modulo 2^8: that of another one comes
     /// before 20 hours are over.
     offered: Option<u8>,
@@ -56,23 +57,43 @@ impl Peer {
         self.rtt.present()
     }
 
-    /// A message's round trip was measured.
-    pub(crate) fn measured(&mut self, rtt: Nanos) {
+    /// A message's round trip was measured: its shortest one, and this one.
+    pub(crate) fn measured(&mut self, now: Nanos, least: Nanos, sample: Nanos) {
         let before = self.rtt.present().unwrap_or(Nanos::MAX);
-        self.rtt = Trip(before.min(rtt).0.min(Trip::FORMER - 1));
+        self.rtt = Trip::new(before.min(least));
+        self.lag.learn(Lag::new(now, sample));
+    }
+}
+
+/// A second or so of the time since the machine began, in half the room of [`Nanos`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Second(u32);
+
+impl Second {
+    fn of(time: Nanos) -> Self {
+        Self(u32::try_from(time.0.wrapping_shr(30)).unwrap_or(u32::MAX))
+    }
+
+    fn begins(self) -> Nanos {
+        Nanos(u64::from(self.0).wrapping_shl(30))
     }
 }
 
 /// A round trip, ns, and whether it is one of former messages, in one word: there is one of these
-/// for each peer.
+/// for each peer. None is longer than 2 s.
 #[derive(Clone, Copy, Debug)]
-struct Trip(u64);
+struct Trip(u32);
 
 impl Trip {
     /// Of former ones.
-    const FORMER: u64 = 1 << 63;
+    const FORMER: u32 = 1 << 31;
     /// Never measured.
-    const NONE: Self = Self(u64::MAX);
+    const NONE: Self = Self(u32::MAX);
+
+    fn new(rtt: Nanos) -> Self {
+        let rtt = u32::try_from(rtt.0).unwrap_or(u32::MAX);
+        Self(rtt.min(Self::FORMER - 1))
+    }
 
     /// Its messages are over.
     fn outlived(self) -> Self {
@@ -80,14 +101,70 @@ impl Trip {
     }
 
     fn present(self) -> Option<Nanos> {
-        (self.0 < Self::FORMER).then_some(Nanos(self.0))
+        (self.0 < Self::FORMER).then_some(Nanos(self.0.into()))
     }
 
     fn last(self) -> Option<Nanos> {
         let known = self.0 != Self::NONE.0;
-        known.then_some(Nanos(self.0 & !Self::FORMER))
+        known.then_some(Nanos((self.0 & !Self::FORMER).into()))
     }
 }
+
+/// The newest token of a peer's messages that was answered: when it was sent, and when its answer
+/// came.
+///
+/// Tokens wait at a sender that is slower than its link, and are answered in the order in which they
+/// came, whichever of its messages they are for. So none that was sent later is late before as much
+/// time has passed.
+///
+/// Both are in steps of about a us, and so repeat after 73 minutes.
+#[derive(Clone, Copy, Debug)]
+struct Lag {
+    sent: u32,
+    came: u32,
+}
+
+impl Lag {
+    const STEP: u32 = 10;
+    const NONE: Self = Self { sent: 0, came: 0 };
+
+    fn steps(time: Nanos) -> u32 {
+        time.0.wrapping_shr(Self::STEP) as u32
+    }
+
+    fn new(now: Nanos, sample: Nanos) -> Self {
+        Self {
+            sent: Self::steps(now - sample),
+            came: Self::steps(now),
+        }
+    }
+
+    fn of(self) -> u32 {
+        self.came.wrapping_sub(self.sent)
+    }
+
+    /// Of a token that was sent before the newest nothing is learnt: its answer was overtaken, or is
+    /// a copy. Unless that is longer ago than any round trip.
+    fn learn(&mut self, next: Self) {
+        let ago = next.came.wrapping_sub(self.came);
+        let newer = next.sent.wrapping_sub(self.sent) < 1 << 31;
+        if newer || ago > Self::steps(LONGEST) {
+            *self = next;
+        }
+    }
+
+    /// That time. It says nothing any more when nothing has been answered for twice as long.
+    fn get(self, now: Nanos) -> Nanos {
+        let ago = Self::steps(now).wrapping_sub(self.came);
+        match ago / 2 <= self.of() {
+            true => Nanos(u64::from(self.of()).wrapping_shl(Self::STEP)),
+            false => Nanos::ZERO,
+        }
+    }
+}
+
+/// No round trip is longer.
+const LONGEST: Nanos = Nanos(4 * Nanos::SECOND.0);
 
 /// A coflow: messages that belong together.
 pub(crate) struct Coflow {
@@ -163,11 +240,12 @@ impl<M: Memory> Peers<M> {
             missing: 0,
             unacknowledged: 0,
             rtt: Trip::NONE,
+            lag: Lag::NONE,
             most: u16::MAX,
             most_until: Nanos::ZERO,
             ticket: 0,
             offered: None,
-            ticket_until: Nanos::ZERO,
+            ticket_until: Second(0),
             net: MaybeIndex::NONE,
         })?;
         self.index.insert(hash(key, address), index);
@@ -243,6 +321,12 @@ impl<M: Memory> Peers<M> {
         self.all.get(index)?.rtt()
     }
 
+    /// How long a peer has taken lately to answer tokens, or 0.
+    pub(crate) fn lag(&self, now: Nanos, index: u32) -> Nanos {
+        let peer = self.all.get(index);
+        peer.map_or(Nanos::ZERO, |peer| peer.lag.get(now))
+    }
+
     /// The same, or that of the messages that it had last.
     pub(crate) fn former_trip(&self, index: u32) -> Option<Nanos> {
         self.all.get(index)?.rtt.last()
@@ -250,14 +334,17 @@ impl<M: Memory> Peers<M> {
 
     /// The ticket to show to a peer; 0: there is none.
     pub(crate) fn ticket(&self, now: Nanos, index: u32) -> u64 {
-        let peer = self.all.get(index).filter(|it| it.ticket_until > now);
+        let peer = self
+            .all
+            .get(index)
+            .filter(|it| it.ticket_until.begins() > now);
         peer.map_or(0, |peer| peer.ticket)
     }
 
     /// A peer has given us a ticket that is good until then.
     pub(crate) fn keep_ticket(&mut self, index: u32, ticket: u64, until: Nanos) {
         if let Some(peer) = self.all.get_mut(index) {
-            (peer.ticket, peer.ticket_until) = (ticket, until);
+            (peer.ticket, peer.ticket_until) = (ticket, Second::of(until));
         }
     }
 
@@ -277,7 +364,7 @@ impl<M: Memory> Peers<M> {
             return;
         }
         let (net, joined) = (Net::of(&peer.address, 24, 64), peer.net.get());
-        let until = peer.ticket_until.max(self.allowances.until(index));
+        let until = peer.ticket_until.begins().max(self.allowances.until(index));
         self.expire(now);
         let full = || joined.is_none() && self.nets.count(key, net) >= MOST_IDLE_OF_NET;
         if until <= now || full() {

@@ -24,6 +24,9 @@ use crate::cipher;
 use crate::host::{self, address, Io, Message, Out, Payload, Policy, Registry, Sent, Std};
 
 mod applications;
+mod processor;
+
+use processor::Processors;
 
 /// A packet under way.
 #[derive(Clone)]
@@ -39,6 +42,8 @@ pub(crate) struct Flying {
     pub(crate) ecn: u8,
     hop: usize,
     meta: Meta,
+    /// By which processor.
+    sent_on: usize,
 }
 
 /// Says what becomes of each packet.
@@ -151,6 +156,8 @@ struct HostState {
     endpoint: Endpoint<Std, Out, host::In>,
     random: u64,
     timer: u64,
+    /// The processor that has set it.
+    timer_on: usize,
     v6: bool,
     window: u32,
     /// The application reads received bytes after this time, ns.
@@ -174,6 +181,8 @@ enum Event {
     Read(usize, InId, u32),
     Send(usize, usize, Outgoing),
     Write(usize, OutId, u32, bool),
+    /// A processor has time for the next one.
+    Free(usize),
 }
 
 /// The number by which a host knows the device that this port sends to.
@@ -221,6 +230,7 @@ pub(crate) struct Network {
     /// Bytes of IP packets that endpoints sent, and of those that came from none.
     pub(crate) sent: u64,
     pub(crate) injected: u64,
+    processors: Processors,
 }
 
 impl Network {
@@ -247,6 +257,7 @@ impl Network {
             drawn: 0,
             sent: 0,
             injected: 0,
+            processors: Processors::default(),
         }
     }
 
@@ -258,6 +269,7 @@ impl Network {
             endpoint,
             random: host::next(&mut self.random),
             timer: u64::MAX,
+            timer_on: 0,
             v6,
             window: 4 << 20,
             read_delay: 0,
@@ -361,7 +373,7 @@ impl Network {
             .map_or(u64::MAX, |t| t.0.max(now));
         let (dead, delay, v6) = (state.dead, state.read_delay, state.v6);
         if timer < state.timer && !dead {
-            state.timer = timer;
+            (state.timer, state.timer_on) = (timer, self.processors.at);
             self.at(timer, Event::Timer(host));
         }
         for (id, contiguous) in readable {
@@ -387,6 +399,7 @@ impl Network {
         };
         let to = host::number(&sent.to.ip);
         self.sent += u64::from(len) - 14;
+        self.processors.sends();
         let (counted, most) = if to >= self.hosts.len() {
             (
                 Some(self.strangers.entry(to).or_default()),
@@ -415,6 +428,7 @@ impl Network {
             },
             hop: 0,
             meta,
+            sent_on: self.processors.at,
         };
         self.forward(flying);
     }
@@ -634,6 +648,7 @@ impl Network {
             ecn: 0,
             hop: 0,
             meta: Meta::default(),
+            sent_on: 0,
         }
     }
 
@@ -677,7 +692,7 @@ impl Network {
                 (packet.to, 0)
             }
             Event::Read(host, ..) | Event::Send(host, ..) | Event::Write(host, ..) => (*host, 0),
-            Event::Kick(_) => return None,
+            Event::Kick(_) | Event::Free(_) => return None,
         };
         let state = self.hosts.get_mut(host)?;
         if state.asleep <= self.now {
@@ -706,30 +721,35 @@ impl Network {
                 self.at(until, event);
                 continue;
             }
-            match event {
-                Event::Timer(host) => {
-                    if self.hosts[host].timer == time {
-                        self.hosts[host].timer = u64::MAX;
-                        if !self.hosts[host].dead {
-                            self.with(host, |endpoint, io, now, clock| {
-                                endpoint.timer(Nanos(now), clock, io);
-                            });
-                        }
-                    }
-                }
-                Event::Kick(node) => {
-                    if self.nodes[node].timer == time {
-                        self.nodes[node].timer = u64::MAX;
-                        self.kick(node);
-                    }
-                }
-                Event::Arrive(packet) => self.forward(*packet),
-                Event::Read(host, id, contiguous) => self.read(host, id, contiguous),
-                Event::Send(host, number, what) => self.send(host, number, what),
-                Event::Write(host, id, available, end) => self.write(host, id, available, end),
-            }
+            self.take(event);
         }
         false
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Timer(host) => {
+                if self.hosts[host].timer == self.now {
+                    self.hosts[host].timer = u64::MAX;
+                    if !self.hosts[host].dead {
+                        self.with(host, |endpoint, io, now, clock| {
+                            endpoint.timer(Nanos(now), clock, io);
+                        });
+                    }
+                }
+            }
+            Event::Kick(node) => {
+                if self.nodes[node].timer == self.now {
+                    self.nodes[node].timer = u64::MAX;
+                    self.kick(node);
+                }
+            }
+            Event::Arrive(packet) => self.forward(*packet),
+            Event::Read(host, id, contiguous) => self.read(host, id, contiguous),
+            Event::Send(host, number, what) => self.send(host, number, what),
+            Event::Write(host, id, available, end) => self.write(host, id, available, end),
+            Event::Free(host) => self.is_free(host),
+        }
     }
 
     /// Runs until all messages have ended at both sides, or `end`.

@@ -429,7 +429,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         // One that was asked for is no question about data that may be lost.
         if sync.probe && !first {
-            message.may_be_lost(now, self.config.base_rtt);
+            let base = self.config.base_rtt;
+            let lag = self.peers.lag(now, message.peer);
+            message.may_be_lost(now, base, lag);
             self.probed(now, index);
         }
         self.in_ack(now, index, host);

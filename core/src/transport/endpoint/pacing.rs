@@ -113,13 +113,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     fn send_token<H: Host<O, I>>(&mut self, at: At, index: u32, priority: u8, host: &mut H) {
         let (base, rto) = (self.config.base_rtt, self.config.rto);
+        let whose = self.ins.get(index).map_or(u32::MAX, |message| message.peer);
+        let lag = self.peers.lag(at.now, whose);
         let message = self.ins.get_mut(index);
         let Some((message, mut order)) = in_order(message, &mut self.turns, &mut self.peers) else {
             return;
         };
         let link = message.link;
         let slack = self.links.slack(link);
-        let rtt = message.rtt(base);
+        let rtt = message.rtt(base).max(lag);
         message.priority = priority;
         message.trying = false;
         let mut token = Token {

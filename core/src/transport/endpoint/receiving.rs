@@ -193,7 +193,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             } else {
                 message.said(end, data.more);
                 if token.is_none() {
-                    message.came_unasked(at.now, self.config.base_rtt);
+                    let lag = self.peers.lag(at.now, message.peer);
+                    message.came_unasked(at.now, self.config.base_rtt, lag);
                 }
                 if message.bore_fruit() && self.config.policy == Policy::Top {
                     // It has its rank again.
@@ -312,29 +313,24 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
         }
         let message = self.ins.get_mut(index)?;
-        // Late answers are samples, too: they show best that round trips have become longer.
-        if answer != Answer::Unasked {
-            let sent = message.sent_at(data.token, data.timestamp);
-            let rtt = Nanos(at.clock.wrapping_sub(sent).into());
-            if rtt <= MAX_RTT {
-                message.measured(at.now, rtt, self.config.base_rtt);
-                let (peer, least) = (message.peer, message.least_rtt);
-                if let Some(peer) = self.peers.all.get_mut(peer) {
-                    peer.measured(least);
-                }
+        // Late answers are samples, too: they show best that round trips have become longer. One that
+        // nobody waits for may have been given up too soon, with more tokens since than are
+        // remembered: or no answer would ever be in time on a path that is so much longer than it
+        // was.
+        let base = self.config.base_rtt;
+        let sent = message.sent_at(data.token, data.timestamp);
+        let rtt = Nanos(at.clock.wrapping_sub(sent).into());
+        let counts = match answer {
+            Answer::Unasked => message.proven && rtt > message.rtt(base),
+            Answer::New | Answer::Late => true,
+        };
+        if counts && rtt <= MAX_RTT {
+            message.measured(at.now, rtt, base);
+            let (whose, least) = (message.peer, message.least_rtt);
+            if let Some(peer) = self.peers.all.get_mut(whose) {
+                peer.measured(at.now, least, rtt);
             }
-        } else if message.proven {
-            // It may have been given up too soon, with more tokens since than are remembered: or
-            // no answer would ever be in time on a path that is so much longer than it was.
-            let sent = message.sent_at(data.token, data.timestamp);
-            let rtt = Nanos(at.clock.wrapping_sub(sent).into());
-            if rtt > message.rtt(self.config.base_rtt) && rtt <= MAX_RTT {
-                message.measured(at.now, rtt, self.config.base_rtt);
-                let (peer, least) = (message.peer, message.least_rtt);
-                if let Some(peer) = self.peers.all.get_mut(peer) {
-                    peer.measured(least);
-                }
-            }
+            message.look_soon(at.now, base, self.peers.lag(at.now, whose));
         }
         Some(data.token)
     }
@@ -507,7 +503,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         if ack.allowance == 0 {
-            message.idle(now, base, ack.received);
+            let lag = self.peers.lag(now, message.peer);
+            message.idle(now, (base, lag), ack.received);
             self.in_ack(now, index, host);
         } else {
             message.has_more(ack.received, ack.allowance.into());

@@ -130,11 +130,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let speed = self.links.speed(message.link);
         let urgent = host.is_urgent(&message.user);
         let rises = urgent && !core::mem::replace(&mut message.urgent, urgent);
+        let lag = self.peers.lag(at.now, message.peer);
         let message = self.ins.get_mut(index);
         let Some((message, mut order)) = in_order(message, &mut self.turns, &mut self.peers) else {
             return sent;
         };
-        let (spans, given_up) = message.clock(at.now, base, rto, ranked, speed, &mut order);
+        let law = (ranked, speed);
+        let (spans, given_up) = message.clock(at.now, base, rto, law, lag, &mut order);
         self.stats.add(Counter::TokenGivenUp, given_up.into());
         let grant = message.is_grant_due(at.now);
         let open = message.proven && message.missing() != 0;

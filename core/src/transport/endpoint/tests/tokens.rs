@@ -314,7 +314,7 @@ fn the_age_of_the_first_data_counts_until_there_is_a_sample() {
             message.measured(NOW, base, base);
         }
         if idle {
-            message.idle(now, base, 0);
+            message.idle(now, (base, Nanos::ZERO), 0);
         }
         // Less than a round trip, but more than the least that counts.
         let age = Nanos((base.0 * age).max(base.0 * 3 / 4));
