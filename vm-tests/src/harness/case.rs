@@ -42,8 +42,8 @@ pub struct Case {
     pub needs: &'static [Need],
     /// It is killed, and has failed, after this time (times the bed's factor).
     pub timeout: Duration,
-    /// See [`Case::crowded`].
-    pub crowded: bool,
+    /// See [`Case::keeps_once`].
+    pub kept_once: u64,
     /// See [`Case::by_name`].
     pub by_name: bool,
     /// The test itself.
@@ -57,7 +57,7 @@ impl Case {
             name,
             needs: &[],
             timeout: Duration::from_secs(60),
-            crowded: false,
+            kept_once: 0,
             by_name: false,
             run,
         }
@@ -76,11 +76,16 @@ impl Case {
         }
     }
 
-    /// With so many namespaces that the kernel may keep more than usual from the first time. If it
-    /// leaves some objects it is run again, and then has to leave no more than any other.
+    /// With so many namespaces that the kernel may keep more than usual from the first time.
     pub const fn crowded(self) -> Self {
+        self.keeps_once(128)
+    }
+
+    /// The kernel may keep so many objects of a cache from the first time that it does what the case
+    /// asks for. If it leaves some it is run again, and then has to leave no more than any other.
+    pub const fn keeps_once(self, objects: u64) -> Self {
         Self {
-            crowded: true,
+            kept_once: objects,
             ..self
         }
     }

@@ -19,9 +19,6 @@ use crate::clock;
 /// Objects of a cache that a case may leave behind: the kernel keeps a few of everything that it
 /// has once used.
 const KEPT: u64 = 48;
-/// The same from the first time that many are needed, by a case that is
-/// [`crowded`](super::case::Case::crowded).
-const KEPT_ONCE: u64 = 128;
 /// The same for the general caches where the machine's own work goes on beside the case: they are
 /// everyone's.
 const KEPT_BY_ALL: u64 = 200;
@@ -52,8 +49,8 @@ fn matters(name: &str) -> bool {
 pub(super) struct Lost {
     /// Of which caches, and how many there were before and after.
     pub(super) what: String,
-    /// So few that the kernel may keep them from the first time that it needs many.
-    pub(super) perhaps_kept: bool,
+    /// How many of the one of which most were left.
+    pub(super) most: u64,
 }
 
 /// How many objects are in use, by cache, and what memory is free.
@@ -165,7 +162,7 @@ impl Objects {
             if begin.elapsed() >= longest {
                 return Ok(Some(Lost {
                     what: format!("lost objects: {}", grown.join(", ")),
-                    perhaps_kept: most <= KEPT_ONCE,
+                    most,
                 }));
             }
             std::thread::sleep(match begin.elapsed() < patience {

@@ -148,7 +148,7 @@ fn judge(case: &Case, options: Options) -> Verdict {
     if failures.is_empty() {
         match objects.growth(patience) {
             Ok(None) => {}
-            Ok(Some(lost)) if case.crowded && lost.perhaps_kept => {
+            Ok(Some(lost)) if lost.most <= case.kept_once => {
                 failures.extend(lost_again(case, options, &lost.what, patience));
             }
             Ok(Some(lost)) => failures.push(lost.what),
