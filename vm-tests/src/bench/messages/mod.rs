@@ -61,26 +61,23 @@ pub(super) fn profile(name: &str) -> Result<Messages> {
 fn measure(rows: &[Row], marks: bool) -> Result<Vec<Messages>> {
     run_here("modprobe turnstile", "")?.success()?;
     more_files(FILES)?;
-    let bench = Bench {
-        net: Builder::pair().build()?,
-        marks,
-    };
-    // Devices of several queues: only where they are needed, and after the others are measured.
     let measure = |idler: &Idler<'_>| {
-        let (queues, others): (Vec<&Row>, Vec<&Row>) =
-            rows.iter().partition(|row| row.load.root == Root::Queues);
-        let measure = |bench: &Bench, row: &Row| bench.row(row, idler).with_context(|| row.name());
         let mut all = Vec::new();
-        for row in others {
-            all.push(measure(&bench, row)?);
-        }
-        if !queues.is_empty() {
-            let bench = Bench {
-                net: Builder::pair().queues(4).build()?,
-                marks,
-            };
-            for row in queues {
-                all.push(measure(&bench, row)?);
+        // Devices of several queues: only where they are needed, and after the others are measured
+        // and gone.
+        for several in [false, true] {
+            let its = rows
+                .iter()
+                .filter(|row| (row.load.root == Root::Queues) == several);
+            let its: Vec<&Row> = its.collect();
+            if its.is_empty() {
+                continue;
+            }
+            let queues = if several { 4 } else { 1 };
+            let net = Builder::pair().queues(queues).build()?;
+            let bench = Bench { net, marks };
+            for row in its {
+                all.push(bench.row(row, idler).with_context(|| row.name())?);
             }
         }
         Ok(all)
