@@ -44,6 +44,8 @@ const BURST: u64 = 64_000;
 const BURSTS: [u64; 3] = [16_000, 64_000, 256_000];
 /// What bursts ask of R1's link in the mean.
 const BURST_LOAD: f64 = 0.9;
+/// The rate below which nobody slows down by default, bit/s.
+const SLOWEST: u64 = 10_000_000;
 /// What S1 sends: more than it can.
 const LONG: u64 = 1 << 29;
 
@@ -131,8 +133,8 @@ fn run(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// What is left of a victim's slowdown if no mark, or no mark but for congestion's own, were heeded:
-/// what only the pauses cost, and what the harder cut does.
+/// What is left of a victim's slowdown where it heeds no mark, so that only pauses and queues cost
+/// it time; and where a mark cuts as it does without TCD.
 fn why(lab: &mut Lab, fabric: &Fabric, victims: &[Message]) -> Result<Table> {
     let mut heading = vec!["senders, with TCD"];
     heading.extend(CLASSES.map(|(name, ..)| name));
@@ -150,16 +152,25 @@ fn why(lab: &mut Lab, fabric: &Fabric, victims: &[Message]) -> Result<Table> {
         table.row(cells);
         Ok(())
     };
-    // Its policy stays what it is, so that what follows changes nothing of this.
-    let words = format!("turnstile transport set policy timely tcd on minimum-rate {RATE}bit");
-    fabric.host(S0).run(&words)?;
-    row(
-        lab,
-        "TIMELY, but victims never slow down",
-        "policy timely tcd on",
-    )?;
-    // Another policy has its own settings again.
-    row(lab, "DCQCN", "policy dcqcn tcd on")?;
+    // What a carrier says to all hosts leaves this as it is.
+    let slowest = |rate: u64| {
+        let words = format!("turnstile transport set minimum-rate {rate}bit");
+        fabric.host(S0).run(&words)
+    };
+    for (name, words) in [
+        (
+            "TIMELY, but victims never slow down",
+            "policy timely tcd on",
+        ),
+        ("DCQCN, but victims never slow down", "policy dcqcn tcd on"),
+    ] {
+        fabric
+            .host(S0)
+            .run(&format!("turnstile transport set {words}"))?;
+        slowest(RATE)?;
+        row(lab, name, words)?;
+    }
+    slowest(SLOWEST)?;
     row(
         lab,
         "DCQCN that cuts as without TCD",
