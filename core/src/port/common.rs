@@ -31,8 +31,8 @@
 //! that ring or for one behind it, until the link's schedule is made up for. Who was late keeps its
 //! place for [`grace`](Common::set), the machine's jitter, from the time on at which it was to
 //! come. Then it has lost it, until it comes: with its first packet, whoever's turn that is, as it
-//! would otherwise never have any where it is as late each time; but not while a token waits, nor if
-//! the link is then busy for longer than the jitter. Thus
+//! would otherwise never have any where it is as late each time; but not while a token waits, nor
+//! if the link is then busy for longer than the jitter. Thus
 //!
 //! - data of other queues delays a token by one packet, which is being sent when the token is due,
 //!   if the token's own processor is late, by one more when it comes, and by the jitter if a queue

@@ -392,8 +392,8 @@ impl<I> In<I> {
             .map_or(base, |rtt| rtt.max(Nanos(base.0 / 2)))
     }
 
-    /// Data for which nothing came in the meantime is late: after a round trip, and after two of the
-    /// latest one of its peer (`lag`).
+    /// Data for which nothing came in the meantime is late: after a round trip, and after two of
+    /// the latest one of its peer (`lag`).
     fn is_late_after(&self, base: Nanos, lag: Nanos) -> Nanos {
         self.rtt(base).max(lag + lag)
     }
@@ -864,8 +864,8 @@ impl<I> In<I> {
     }
 
     /// Handles the timer: returns a RESEND if one is due, and how many tokens were given up as too
-    /// old. `ranked`: others' tokens may go before all of its own. `lag`: the latest round trip of any
-    /// message of its peer.
+    /// old. `ranked`: others' tokens may go before all of its own. `lag`: the latest round trip of
+    /// any message of its peer.
     pub(crate) fn clock(
         &mut self,
         now: Nanos,

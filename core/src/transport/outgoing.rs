@@ -101,8 +101,8 @@ pub(crate) struct Out<O> {
     tries: u32,
     /// Of one that is paced: how often its last packet was sent again since more came.
     silent: u8,
-    /// How many ACKs in a row have said that so much has come, which is less than others did before,
-    /// and since when.
+    /// How many ACKs in a row have said that so much has come, which is less than others did
+    /// before, and since when.
     behind: u8,
     behind_at: u32,
     behind_since: Nanos,

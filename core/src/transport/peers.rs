@@ -113,9 +113,9 @@ impl Trip {
 /// The newest token of a peer's messages that was answered: when it was sent, and when its answer
 /// came.
 ///
-/// Tokens wait at a sender that is slower than its link, and are answered in the order in which they
-/// came, whichever of its messages they are for. So none that was sent later is late before as much
-/// time has passed.
+/// Tokens wait at a sender that is slower than its link, and are answered in the order in which
+/// they came, whichever of its messages they are for. So none that was sent later is late before as
+/// much time has passed.
 ///
 /// Both are in steps of about a us, and so repeat after 73 minutes.
 #[derive(Clone, Copy, Debug)]
@@ -143,8 +143,8 @@ impl Lag {
         self.came.wrapping_sub(self.sent)
     }
 
-    /// Of a token that was sent before the newest nothing is learnt: its answer was overtaken, or is
-    /// a copy. Unless that is longer ago than any round trip.
+    /// Of a token that was sent before the newest nothing is learnt: its answer was overtaken, or
+    /// is a copy. Unless that is longer ago than any round trip.
     fn learn(&mut self, next: Self) {
         let ago = next.came.wrapping_sub(self.came);
         let newer = next.sent.wrapping_sub(self.sent) < 1 << 31;

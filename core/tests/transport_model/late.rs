@@ -157,8 +157,8 @@ fn late_packets_of_others_do_not_slow_recovery() {
     assert!(mean < 220_000, "{mean} ns");
 }
 
-/// Which end a message has of which some packets take a path that is so much longer, each second one
-/// of those for which `which` says so.
+/// Which end a message has of which some packets take a path that is so much longer, each second
+/// one of those for which `which` says so.
 fn by_two_paths(
     policy: u32,
     longer: u64,

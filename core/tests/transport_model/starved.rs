@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Hosts whose processors are slower than their link, or have other things to do: tokens are for who
-//! answers them.
+//! Hosts whose processors are slower than their link, or have other things to do: tokens are for
+//! who answers them.
 
 use turnstile_core::transport::config::Config;
 use turnstile_core::transport::stats::Counter;
@@ -26,8 +26,8 @@ enum Costs {
     Own(&'static [u64]),
 }
 
-/// Tokens that drew nothing and packets that came twice, as parts of all packets, of so many messages
-/// of so many bytes that are written so many ns apart; of strangers, and twice more.
+/// Tokens that drew nothing and packets that came twice, as parts of all packets, of so many
+/// messages of so many bytes that are written so many ns apart; of strangers, and twice more.
 fn wasted(
     costs: Costs,
     away: Option<(u64, u64)>,

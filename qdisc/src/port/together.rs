@@ -91,8 +91,8 @@ impl TurnstilePort {
     }
 }
 
-/// Asks for what is offered. Timers that somebody else may set anew are set with the lock: later they
-/// would be set back.
+/// Asks for what is offered. Timers that somebody else may set anew are set with the lock: later
+/// they would be set back.
 #[inline(never)]
 fn claim(
     membership: &Membership,

@@ -81,8 +81,9 @@ impl Case {
         self.keeps_once(128)
     }
 
-    /// The kernel may keep so many objects of a cache from the first time that it does what the case
-    /// asks for. If it leaves some it is run again, and then has to leave no more than any other.
+    /// The kernel may keep so many objects of a cache from the first time that it does what the
+    /// case asks for. If it leaves some it is run again, and then has to leave no more than any
+    /// other.
     pub const fn keeps_once(self, objects: u64) -> Self {
         Self {
             kept_once: objects,

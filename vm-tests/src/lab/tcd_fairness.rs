@@ -34,8 +34,8 @@ const FIRST: u64 = 1_000_000;
 const BURSTS: u64 = 3_000_000;
 /// The senders.
 const LAWS: [&str; 2] = ["dcqcn", "timely"];
-/// From when until when shares are measured, ns. TIMELY goes up by 10 Mbit/s for each segment: a rate
-/// of 1 Gbit/s takes 40 ms until it is 8.
+/// From when until when shares are measured, ns. TIMELY goes up by 10 Mbit/s for each segment: a
+/// rate of 1 Gbit/s takes 40 ms until it is 8.
 const WINDOWS: [Range<u64>; 2] = [70_000_000..100_000_000, 190_000_000..220_000_000];
 const END: Duration = Duration::from_millis(220);
 /// Width of a curve's steps, ns.

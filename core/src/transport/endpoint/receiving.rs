@@ -313,8 +313,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
         }
         let message = self.ins.get_mut(index)?;
-        // Late answers are samples, too: they show best that round trips have become longer. One that
-        // nobody waits for may have been given up too soon, with more tokens since than are
+        // Late answers are samples, too: they show best that round trips have become longer. One
+        // that nobody waits for may have been given up too soon, with more tokens since than are
         // remembered: or no answer would ever be in time on a path that is so much longer than it
         // was.
         let base = self.config.base_rtt;

@@ -2,8 +2,8 @@
 //! Processors that are slower than links. What comes while one is at work waits for its turn.
 //!
 //! There is one for each host, or some for all of them, as namespaces of one machine have: then a
-//! packet is handled where it was sent, as Linux does without RPS, so that packets that were sent by
-//! different ones overtake each other.
+//! packet is handled where it was sent, as Linux does without RPS, so that packets that were sent
+//! by different ones overtake each other.
 
 use std::collections::VecDeque;
 
