@@ -31,7 +31,8 @@
 //!   are beyond F (Alizadeh et al., *Data Center Transport Mechanisms*, Allerton 2008). So it does
 //!   here, with QCN's R_HAI. The simulators that are in use add R_HAI once.
 //! - **Before the first notification** there is nothing to recover: timers stand still, and alpha
-//!   is 1. So the first cut is by half, however late it comes.
+//!   is 1. So the first cut is by half, however late it comes; with TCD, and `dcqcn-tcd-cut` at
+//!   twice, by all, down to the lowest rate.
 //! - **The lowest rate.** The default is that of QCN in IEEE 802.1Q. R_C keeps to it, and so does
 //!   R_T, since it is never below R_C.
 //! - **The timer.** 55 us is what the authors found to be best (section 5) and is the default. QCN
