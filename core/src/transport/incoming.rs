@@ -42,6 +42,8 @@ const SILENT_ROUNDS: u32 = 16;
 /// Probes of a silent sender back off to one per so many times `rto`. A sender that had nothing to
 /// send, and then has, may have to wait for one.
 const LONGEST_PAUSE: u32 = 4;
+/// See [`longest_look`]: so many times `rto`.
+const LONGEST_LOOK: u64 = 8;
 /// But while few are silent one probe follows another after two round-trip times, or such a part of
 /// the time since anything came, if that is more: its tokens may have been outranked by those of
 /// other receivers, and may be taken again at any time.
@@ -864,8 +866,8 @@ impl<I> In<I> {
     }
 
     /// Handles the timer: returns a RESEND if one is due, and how many tokens were given up as too
-    /// old. `ranked`: others' tokens may go before all of its own. `lag`: the latest round trip of
-    /// any message of its peer.
+    /// old. `ranked`: others' tokens may go before all of its own. `lag`: how long the
+    /// newest token took of any message of its peer that was answered.
     pub(crate) fn clock(
         &mut self,
         now: Nanos,
@@ -888,8 +890,9 @@ impl<I> In<I> {
             // What answers tokens waits behind what was sent before.
             self.tick = Maybe::some(now + rtt);
         } else if ticks && now - since < lag + lag {
-            // The sender has not come to them yet.
-            self.tick = Maybe::some(since + lag + lag);
+            // The sender has not come to them yet, unless it is faster again by then.
+            let until = since + lag + lag;
+            self.tick = Maybe::some(until.min(now + self.rtt(base_rtt).max(longest_look(rto))));
         } else if ticks {
             let lost = self.ledger.give_up(old);
             given_up = lost;
@@ -902,7 +905,8 @@ impl<I> In<I> {
                 self.silent_rounds = self.silent_rounds.saturating_add(round);
             }
             self.busy = false;
-            self.tick = (self.ledger.outstanding() != 0).then_some(now + rtt).into();
+            let next = now + rtt.min(self.rtt(base_rtt).max(longest_look(rto)));
+            self.tick = (self.ledger.outstanding() != 0).then_some(next).into();
             let long = self.silent_rounds >= SILENT_ROUNDS;
             let silent = if ranked {
                 long
@@ -1025,6 +1029,12 @@ impl<I> In<I> {
             deadline: self.deadline.get().map(|at| at - now),
         }
     }
+}
+
+/// However slow the sender was, its tokens are looked at again after this: by then another message
+/// may have shown that it no longer is.
+pub(crate) fn longest_look(rto: Nanos) -> Nanos {
+    Nanos(rto.0.saturating_mul(LONGEST_LOOK))
 }
 
 /// By when a message should have arrived, as its SYNC says.

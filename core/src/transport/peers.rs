@@ -156,13 +156,16 @@ impl Lag {
     /// That time. It says nothing any more when nothing has been answered for twice as long.
     fn get(self, now: Nanos) -> Nanos {
         let ago = Self::steps(now).wrapping_sub(self.came);
-        match ago / 2 <= self.of() {
-            true => Nanos(u64::from(self.of()).wrapping_shl(Self::STEP)),
+        let of = self.of().min(Self::steps(AWAY));
+        match ago / 2 <= of {
+            true => Nanos(u64::from(of).wrapping_shl(Self::STEP)),
             false => Nanos::ZERO,
         }
     }
 }
 
+/// Who takes longer than this was away, and is no slower when it comes back.
+const AWAY: Nanos = Nanos(200_000_000);
 /// No round trip is longer.
 const LONGEST: Nanos = Nanos(4 * Nanos::SECOND.0);
 

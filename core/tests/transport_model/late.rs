@@ -226,3 +226,48 @@ fn who_has_delivered_a_message_has_not_restarted() {
         }
     }
 }
+
+/// A sender is suspended for a second, and the tokens of one of its messages are lost when it wakes
+/// up, while another is answered. It stood still for up to 3 s when it waited for as long as the
+/// other's first answers had taken.
+#[test]
+fn after_a_sleep_a_message_waits_for_no_more_than_others_take() {
+    let (mut sum, mut most) = (0, 0);
+    for seed in 1..=40 {
+        let mut network = star(seed, &Config::DEFAULT, 2, link(), false);
+        network.acquaint([(1, 0)]);
+        let begin = network.now + MS;
+        let both = [0, 1].map(|_| network.send_at(begin, 1, 0, 200_000));
+        network.run_until(begin + 80_000 + seed * 7_000);
+        let wake = network.now + 1000 * MS;
+        network.sleep(1, wake);
+        let unlucky = Cell::new(None);
+        network.fate = Some(Box::new(move |packet| match &packet.packet {
+            Packet::Token(token) if packet.to == 1 => {
+                let first = unlucky.get().unwrap_or(token.cookie.0);
+                unlucky.set(Some(first));
+                match first == token.cookie.0 {
+                    true => Fate::Lost,
+                    false => Fate::Comes,
+                }
+            }
+            _ => Fate::Comes,
+        }));
+        network.run_until(wake + 400_000);
+        network.fate = None;
+        network.run_until(wake + 10_000 * MS);
+        for it in both {
+            let at = network.registry.messages[it]
+                .delivered
+                .expect("it is delivered");
+            let after = at.saturating_sub(wake);
+            (sum, most) = (sum + after, most.max(after));
+        }
+    }
+    let mean = sum / 80;
+    println!("{mean} ns in the mean, {most} at most");
+    assert!(
+        mean < 20 * MS && most < 500 * MS,
+        "{mean} ns, {most} at most"
+    );
+}

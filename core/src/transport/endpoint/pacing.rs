@@ -5,6 +5,7 @@ use super::timing::in_order;
 use super::trust::may_have_token;
 use super::*;
 use crate::transport::config::{Policy, Speed};
+use crate::transport::incoming::longest_look;
 use crate::transport::jitter::{Due, NANO};
 use crate::transport::policy::{standing, Facts, Key, Standing};
 use crate::transport::wire::Token;
@@ -121,7 +122,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let link = message.link;
         let slack = self.links.slack(link);
-        let rtt = message.rtt(base).max(lag);
+        let rtt = message.rtt(base).max(lag.min(longest_look(rto)));
         message.priority = priority;
         message.trying = false;
         let mut token = Token {
