@@ -889,7 +889,7 @@ impl<I> In<I> {
         if ticks && self.unscheduled_left(now) != 0 {
             // What answers tokens waits behind what was sent before.
             self.tick = Maybe::some(now + rtt);
-        } else if ticks && now - since < lag + lag {
+        } else if ticks && now - since < lag + lag && self.ledger.outstanding() != 0 {
             // The sender has not come to them yet, unless it is faster again by then.
             let until = since + lag + lag;
             self.tick = Maybe::some(until.min(now + self.rtt(base_rtt).max(longest_look(rto))));
