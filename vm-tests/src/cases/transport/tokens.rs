@@ -49,8 +49,8 @@ fn for_who_answers(ctx: &mut Ctx) -> Result<()> {
                      all in vain, {twice:.3} came twice"
                 );
                 ctx.note(what.clone());
-                // Where time goes by itself, an emulated processor may stand still for any number of
-                // round trips, as the host's do other things, too: that is noted. The model has
+                // Where time goes by itself, an emulated processor may stand still for any number
+                // of round trips, as the host's do other things, too: that is noted. The model has
                 // bounds for it (`starved`).
                 let bounded = clock::is_simulated();
                 ensure!(!bounded || vain <= VAIN && twice <= TWICE, "{what}");
