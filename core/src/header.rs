@@ -8,7 +8,7 @@
 //! | 0 | version (high four bits, [`VERSION`]) and type (low four bits, [`Type`]) |
 //! | 1 | priority: on tokens, 0 is the highest. On data a number, which ports ignore |
 //! | 2 | flags, see [`FLAG_UNSCHEDULED`] and the others. A port looks at those of data only |
-//! | 3 | reserved, 0 |
+//! | 3 | on tokens: for how many packets beyond one, 0 to 63; else reserved, 0 |
 //!
 //! The fields after them are in [`transport::wire`](crate::transport::wire).
 
@@ -18,6 +18,8 @@ pub const PORT: u16 = 29813;
 pub const VERSION: u8 = 1;
 /// How many bytes [`parse`] needs.
 pub const LEN: usize = 4;
+/// The most packets that a token is for.
+pub const MAX_WORTH: u8 = 64;
 /// Where the flags are.
 pub const FLAGS: usize = 2;
 /// On [`Type::Data`]: sent without a token, in the first round trip.
@@ -76,7 +78,7 @@ pub const FLAG_SEALED_TOKEN: u8 = 1 << 6;
 pub enum Type {
     /// Opens a message.
     Sync = 1,
-    /// Lets the sender send one full-length packet.
+    /// Lets the sender send a full-length packet, or several.
     Token = 2,
     /// A part of a message.
     Data = 3,
@@ -133,9 +135,18 @@ pub struct Header {
     pub priority: u8,
     /// [`FLAG_UNSCHEDULED`] and others.
     pub flags: u8,
+    /// Of a token: how many packets it lets the sender send beyond one, below [`MAX_WORTH`]. Of
+    /// others 0.
+    pub beyond: u8,
 }
 
 impl Header {
+    /// How many tokens it counts as, 1 to [`MAX_WORTH`].
+    #[inline]
+    pub const fn worth(&self) -> u8 {
+        self.beyond.saturating_add(1)
+    }
+
     /// A data packet that was sent without a token.
     #[inline]
     pub const fn is_unscheduled(&self) -> bool {
@@ -157,24 +168,32 @@ impl Header {
     /// The bytes on the wire.
     #[inline]
     pub const fn write(&self) -> [u8; LEN] {
-        [self.kind.first_byte(), self.priority, self.flags, 0]
+        [
+            self.kind.first_byte(),
+            self.priority,
+            self.flags,
+            self.beyond,
+        ]
     }
 }
 
 /// The header at the start of a UDP payload. `None` if it is short, of another version, of no known
-/// type, or its reserved byte is not 0.
+/// type, or its last byte is not 0, or for a token not below [`MAX_WORTH`].
 #[inline]
 pub fn parse(payload: &[u8]) -> Option<Header> {
-    let &[first, priority, flags, 0] = payload.first_chunk::<LEN>()? else {
-        return None;
-    };
+    let &[first, priority, flags, beyond] = payload.first_chunk::<LEN>()?;
     if first >> 4 != VERSION {
         return None;
     }
+    let kind = Type::from_bits(first & 0xf)?;
+    if beyond != 0 && (kind != Type::Token || beyond >= MAX_WORTH) {
+        return None;
+    }
     Some(Header {
-        kind: Type::from_bits(first & 0xf)?,
+        kind,
         priority,
         flags,
+        beyond,
     })
 }
 

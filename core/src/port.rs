@@ -530,8 +530,21 @@ impl<Q: Queue> Port<Q> {
     ) -> Enqueue {
         match self.try_enqueue(now, slot, packet) {
             Ok(()) => Enqueue::Queued,
-            Err(packet) => self.enqueue_full(now, slot, packet, sink),
+            Err(packet) => self.enqueue_full(now, slot, packet, false, sink),
         }
+    }
+
+    /// [`Port::enqueue_at`] for a token that stands for several, which are its [`Meta::segs`]. It
+    /// takes the time of so many, counts as so many, and comes in if so many would, or, for up to
+    /// eight, one would.
+    pub fn enqueue_train(
+        &mut self,
+        now: Nanos,
+        slot: Slot,
+        packet: Q::Packet,
+        sink: &mut impl Sink<Q::Packet>,
+    ) -> Enqueue {
+        self.enqueue_full(now, slot, packet, true, sink)
     }
 
     /// Queues a packet if that takes no more than to queue it. If not, nothing has changed: ask
@@ -650,9 +663,15 @@ impl<Q: Queue> Port<Q> {
         now: Nanos,
         slot: Slot,
         packet: Q::Packet,
+        train: bool,
         sink: &mut impl Sink<Q::Packet>,
     ) -> Enqueue {
         let meta = packet.meta();
+        // What has to fit.
+        let first = match train {
+            true => Meta { segs: 1, ..meta },
+            false => meta,
+        };
         let slot = match slot {
             Slot::UNPAID => self.pay(now, &meta, || false),
             slot => slot,
@@ -669,24 +688,24 @@ impl<Q: Queue> Port<Q> {
         // The flow, where it counts whose tokens are queued.
         let mut flow = None;
         if slot.is_token() {
-            self.note_arrival(now, slot, &meta);
-            self.lend_room(now, slot, &meta);
+            self.note_arrival(now, slot, &first);
+            self.lend_room(now, slot, &first);
             if self.config.token_drop == TokenDrop::Fair && self.line_mut(slot).aside.watched {
                 flow = Some(packet.flow(self.markers.ethernet()));
             }
         }
         // There may be room, but more has never been queued.
         let line = self.line_mut(slot);
-        line.make_room(&meta);
+        line.make_room(&meta, train);
         if slot.is_token() && !line.has_room(&meta) {
             self.drop_expired(now, slot, sink);
-            self.lend_room(now, slot, &meta);
+            self.lend_room(now, slot, &first);
             let line = self.line_mut(slot);
-            line.make_room(&meta);
-            let full = !line.has_room(&meta) && meta.segs == 1;
+            line.make_room(&meta, train);
+            let full = !line.has_room(&meta) && first.segs == 1;
             if let Some(flow) = flow.filter(|_| full) {
                 self.displace(slot, flow, sink);
-                self.line_mut(slot).make_room(&meta);
+                self.line_mut(slot).make_room(&meta, train);
             }
         }
         if flow.is_some() {
@@ -705,13 +724,16 @@ impl<Q: Queue> Port<Q> {
                 if let Some(flow) = flow {
                     let came = self.line_mut(slot).passed()[0];
                     if let Some(Beside { recent, .. }) = self.beside.get_mut(slot.priority()) {
-                        recent.queued(flow, came);
+                        recent.queued(flow, if train { meta.segs } else { 1 }, came);
                     }
                 }
                 Enqueue::Queued
             }
             Err(packet) => {
                 self.line_mut(slot).aside.refused_full(&meta);
+                if slot.is_data() {
+                    self.markers.asks();
+                }
                 sink.dropped(packet, slot.band(), DropCause::OverLimit);
                 Enqueue::Dropped
             }

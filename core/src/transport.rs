@@ -31,10 +31,12 @@ macro_rules! step {
 
 mod again;
 mod allowance;
+mod below;
 mod bucket;
 pub mod budget;
 pub mod config;
 mod confirms;
+mod early;
 pub mod endpoint;
 pub mod feedback;
 mod gaps;

@@ -16,7 +16,7 @@ const DISSECTOR: &str = include_str!("../../docs/turnstile.lua");
 const COOKIE: Cookie = Cookie(0x0123_4567_89ab_cdef);
 
 /// The packets of the text's examples.
-fn described() -> [(&'static str, Packet); 11] {
+fn described() -> [(&'static str, Packet); 12] {
     let other = Cookie(0x1112_1314_1516_1718);
     let mut list = Cookies::new(COOKIE);
     assert!(list.push(other));
@@ -51,6 +51,7 @@ fn described() -> [(&'static str, Packet); 11] {
                 timestamp: 0xdead_beef,
                 priority: 5,
                 grant: None,
+                worth: 1,
             }),
         ),
         (
@@ -146,6 +147,17 @@ fn described() -> [(&'static str, Packet); 11] {
             }),
         ),
         ("LIST", Packet::Confirm(list)),
+        (
+            "TOKEN for 8",
+            Packet::Token(Token {
+                cookie: COOKIE,
+                sequence: 65_535,
+                timestamp: 0xfeed_f00d,
+                priority: 5,
+                grant: None,
+                worth: 8,
+            }),
+        ),
     ]
 }
 
@@ -169,7 +181,7 @@ fn examples() -> BTreeMap<&'static str, Vec<u8>> {
 fn the_examples_are_what_the_code_reads_and_writes() {
     let examples = examples();
     // And a sealed one, which is looked at where the cipher is.
-    assert_eq!(examples.len(), 12);
+    assert_eq!(examples.len(), 13);
     for (name, packet) in described() {
         let example = &examples[name];
         let mut written = [0; MAX_HEADER];
@@ -289,6 +301,10 @@ fn the_dissector_knows_the_flags() {
             bytes.resize(bytes.len() + 1450, 0);
         }
         let kind = usize::from(bytes[0] & 0xf);
+        if kind == 2 {
+            // A grant is for one.
+            bytes[3] = 0;
+        }
         // A mark is a grant's.
         let (grant, sealed) = if kind == 2 { (8, 0x40) } else { (0, 0x20) };
         // A notification is of a mark, and two bits are one.
@@ -328,7 +344,9 @@ fn wireshark_shows_all_fields() {
             _ => packets[n].len() - 1,
         };
         packets.push(packets[n][..len].to_vec());
-        for (at, to) in [(0, 0x21), (0, 0x1f), (2, 0x97), (3, 1), (1, 8)] {
+        // A token may be for up to 64 packets; all others have nothing in that byte.
+        let reserved = if n == 1 || n == 11 { 64 } else { 1 };
+        for (at, to) in [(0, 0x21), (0, 0x1f), (2, 0x97), (3, reserved), (1, 8)] {
             if at == 1 && packets[n].len() > 1000 {
                 // DATA has a number there, and no priority.
                 continue;
@@ -485,26 +503,29 @@ fn wireshark_shows_all_fields() {
         "turnstile.data_in",
         "-e",
         "turnstile.more",
+        "-e",
+        "turnstile.beyond",
     ]);
     let lines: Vec<&str> = fields.lines().collect();
     assert_eq!(lines.len(), packets.len(), "{fields}");
     let cookie = "0x0123456789abcdef";
     let expected = [
         format!(
-            ",1,{cookie},3,40000,7,1000000,250,9,2900,1450,100,0x0102030405060708,,,,,,,,,,,,,,,"
+            ",1,{cookie},3,40000,7,1000000,250,9,2900,1450,100,0x0102030405060708,,,,,,,,,,,,,,,,"
         ),
-        format!(",2,{cookie},5,,,,,,,,,,65534,3735928559,,,,,,,,,,1,,3,"),
-        format!(",3,{cookie},0,,,,,,,,,,65534,3735928559,1450,1450,,,,,,,,1,2,,0"),
-        format!(",4,{cookie},0,,,,,,,,,,,,,,0;2900,1450;5800,,,,,,1,,,"),
-        format!(",5,{cookie},0,,,1000000,,,,,,,,,,,,,,,,,,1,,,"),
-        format!(",6,{cookie},0,,,,,,,,,,,,,,,,2900,65536,1000,1,,1,,,"),
-        format!("The message failed: no socket,7,{cookie},0,,,,,,,,,,,,,,,,,,,,1,1,,,"),
-        format!(",8,{cookie},0,,,,,,,,,0x1122334455667788,,,,,,,,,,,,1,,,"),
-        format!(",8,{cookie},0,,,,,,,,,0x1122334455667788,,,,,,,,,,,,1,,,"),
+        format!(",2,{cookie},5,,,,,,,,,,65534,3735928559,,,,,,,,,,1,,3,,0"),
+        format!(",3,{cookie},0,,,,,,,,,,65534,3735928559,1450,1450,,,,,,,,1,2,,0,"),
+        format!(",4,{cookie},0,,,,,,,,,,,,,,0;2900,1450;5800,,,,,,1,,,,"),
+        format!(",5,{cookie},0,,,1000000,,,,,,,,,,,,,,,,,,1,,,,"),
+        format!(",6,{cookie},0,,,,,,,,,,,,,,,,2900,65536,1000,1,,1,,,,"),
+        format!("The message failed: no socket,7,{cookie},0,,,,,,,,,,,,,,,,,,,,1,1,,,,"),
+        format!(",8,{cookie},0,,,,,,,,,0x1122334455667788,,,,,,,,,,,,1,,,,"),
+        format!(",8,{cookie},0,,,,,,,,,0x1122334455667788,,,,,,,,,,,,1,,,,"),
         format!(
-            ",3,{cookie},1,40000,7,100,0,0,100,1450,100,0x0102030405060708,0,0,0,100,,,,,,,,1,,,1"
+            ",3,{cookie},1,40000,7,100,0,0,100,1450,100,0x0102030405060708,0,0,0,100,,,,,,,,1,,,1,"
         ),
-        format!(",6,{cookie},0,,,,,,,,,,,,,,,,,,,1,,1,,,"),
+        format!(",6,{cookie},0,,,,,,,,,,,,,,,,,,,1,,1,,,,"),
+        format!(",2,{cookie},5,,,,,,,,,,65535,4277006349,,,,,,,,,,1,,,,7"),
     ];
     assert_eq!(expected.len(), good);
     let mut wrong = String::new();

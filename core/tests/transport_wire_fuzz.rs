@@ -8,6 +8,7 @@
 mod common;
 
 use common::Rng;
+use turnstile_core::header::MAX_WORTH;
 use turnstile_core::transport::wire::*;
 
 const PACKETS: u64 = 10_000_000;
@@ -73,6 +74,10 @@ fn any(rng: &mut Rng) -> Packet {
             priority: random as u8 >> 5,
             grant: [None, Some(Mark::Under), Some(Mark::Full), Some(Mark::Over)]
                 [(random >> 8) as usize % 4],
+            worth: match (random >> 8) % 4 {
+                0 => 1 + (random >> 16) as u8 % MAX_WORTH,
+                _ => 1,
+            },
         }),
         2 => {
             let scheduled = u32::from(!bit(8));

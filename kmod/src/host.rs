@@ -12,7 +12,7 @@ use crate::socket::Socket;
 use crate::sockets::Sockets;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNodeReservation;
-use knet_transport::{Departure, Outbox, Path, Report, Segments, Skb, SockAddress, Tie};
+use knet_transport::{Came, Departure, Outbox, Path, Report, Segments, Skb, SockAddress, Tie};
 use turnstile_core::port::marker::field::ecn::{ECT_0, NOT_ECT};
 use turnstile_core::transport::budget::{Place, Standing};
 use turnstile_core::transport::config::Dscp;
@@ -20,7 +20,7 @@ use turnstile_core::transport::host::{
     Address, Class, Event, Failure, Host, InId, Least, OutId, Owner, Refusal, Sender, Slice,
 };
 use turnstile_core::transport::seal::{Key, Psk, Seal};
-use turnstile_core::transport::wire::{self, ResetCode, Sync};
+use turnstile_core::transport::wire::{self, ResetCode, Run, Sync};
 
 /// The namespace's sockets and its way out, while the endpoint works.
 pub(crate) struct Surroundings<'a> {
@@ -82,6 +82,24 @@ impl Surroundings<'_> {
             Class::Paced => ECT_0,
             _ => NOT_ECT,
         };
+        let (handle, tie) = self.tie(owner);
+        self.outbox.add(&Departure {
+            to: path(to),
+            socket: self.sockets.get(handle).map(|socket| &*socket.sock),
+            tie,
+            head: header,
+            payload: payload
+                .as_ref()
+                .map(|slice| (&slice.message.written, slice.offset, slice.len)),
+            port: wire::source_port(header),
+            tos: dscp << 2 | ecn,
+            seal,
+            counts: class == Class::Paced,
+        });
+    }
+
+    /// The socket whose a packet is, and what it is tied to.
+    fn tie(&self, owner: Owner<'_, Outgoing, Incoming>) -> (u64, Tie) {
         let (handle, device, tie) = match owner {
             Owner::Out(message) => (message.socket, message.device, message.tie),
             // The socket's own device is one of its VRF's, if it has both.
@@ -92,22 +110,7 @@ impl Surroundings<'_> {
             Owner::Ended(handle) => (handle, 0, Tie::default()),
         };
         let device = if device != 0 { device } else { tie.device };
-        self.outbox.add(&Departure {
-            to: Path {
-                ip: to.ip,
-                local: to.local,
-                scope: to.scope,
-            },
-            socket: self.sockets.get(handle).map(|socket| &*socket.sock),
-            tie: Tie { device, ..tie },
-            head: header,
-            payload: payload
-                .as_ref()
-                .map(|slice| (&slice.message.written, slice.offset, slice.len)),
-            port: wire::source_port(header),
-            tos: dscp << 2 | ecn,
-            seal,
-        });
+        (handle, Tie { device, ..tie })
     }
 
     /// The socket for a message of `from` to a port of the address `to`.
@@ -119,8 +122,20 @@ impl Surroundings<'_> {
     }
 }
 
-impl Host<Outgoing, Incoming> for Surroundings<'_> {
+fn path(to: &Address) -> Path {
+    Path {
+        ip: to.ip,
+        local: to.local,
+        scope: to.scope,
+    }
+}
+
+/// So many packets of a row are made at once.
+const ROW: usize = 8;
+
+impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
     type Payload = Skb;
+    type Whole = Came<'a>;
 
     fn random(&mut self) -> u64 {
         self.drawn.take().unwrap_or_else(knet_transport::random)
@@ -139,6 +154,38 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         self.depart(owner, to, class, ren, header, payload, None);
     }
 
+    fn transmit_run(&mut self, message: &Outgoing, to: &Address, run: &Run) {
+        let (handle, tie) = self.tie(Owner::Out(message));
+        let mut heads = [[0; wire::DATA_LEN]; ROW];
+        let mut departure = Departure {
+            to: path(to),
+            socket: self.sockets.get(handle).map(|socket| &*socket.sock),
+            tie,
+            head: &[],
+            payload: None,
+            port: run.data.cookie.source_port(),
+            tos: self.dscp.data << 2 | NOT_ECT,
+            seal: None,
+            counts: false,
+        };
+        let mut first = 0;
+        while first < run.packets {
+            let mut end = first;
+            let mut made = 0_usize;
+            for head in &mut heads {
+                if end < run.packets {
+                    *head = run.head(end);
+                    (end, made) = (end.saturating_add(1), made.saturating_add(1));
+                }
+            }
+            let (offset, len) = run.bytes(first, end);
+            departure.payload = Some((&message.written, offset, len));
+            let heads = heads.get(..made).unwrap_or(&heads);
+            self.outbox.add_run(&departure, heads, run.each);
+            first = end;
+        }
+    }
+
     // Not inlined: keys take room on the stack.
     #[inline(never)]
     fn transmit_sealed(
@@ -154,6 +201,15 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         let label = &seal.label;
         let seal = knet_transport::Seal::new(&seal.key, label.nonce(), label.write());
         self.depart(owner, to, class, ren, header, payload, Some(&seal));
+    }
+
+    fn has_room_below(&mut self, id: OutId, message: &Outgoing, link: u32, most: u32) -> bool {
+        let name = u64::from(id.generation) << 32 | u64::from(id.index);
+        self.outbox.has_room(&message.written, name, link, most)
+    }
+
+    fn below(&self, link: u32) -> u32 {
+        self.outbox.below(link)
     }
 
     fn ended(&self, message: &Outgoing) -> Option<u64> {
@@ -296,6 +352,27 @@ impl Host<Outgoing, Incoming> for Surroundings<'_> {
         let promised = socket.buffer.budget.promised();
         let segments = &mut message.segments;
         segments.insert(&socket.sock, payload, offset..end, skip, most, promised)
+    }
+
+    fn data_of_run(
+        &mut self,
+        _id: InId,
+        message: &mut Incoming,
+        run: &Run,
+        came: Came<'a>,
+    ) -> core::result::Result<(), Came<'a>> {
+        let (start, end) = (
+            run.data.offset,
+            run.data.offset.saturating_add(run.data.len),
+        );
+        let socket = self.sockets.get(message.socket);
+        let Some(socket) = socket.filter(|_| end <= message.window) else {
+            return Err(came);
+        };
+        let most = socket.buffer.budget.memory(message.place, message.window);
+        let promised = socket.buffer.budget.promised();
+        let (segments, slices) = (&mut message.segments, (wire::DATA_LEN as u32, run.each));
+        segments.insert_whole(&socket.sock, came, start..end, slices, most, promised)
     }
 
     fn in_length(&mut self, _id: InId, message: &mut Incoming, length: u32) {

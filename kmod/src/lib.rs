@@ -28,7 +28,7 @@ use kernel::prelude::*;
 use knet_transport::{
     Ancillary, Arrival, Caller, FamilyRegistration, Listed, Locked, LockedSock, Net, Numbers,
     Opening, Path, Payload, Ready, ReceiveFlags, Receiving, Refused, ReportNumbers, Sending, Sock,
-    SockName, SockQueue, Timeout, Transport, Unreachable,
+    SockName, SockQueue, Timeout, Train, Transport, Unreachable, Whole,
 };
 use turnstile_core::header;
 use turnstile_core::transport::{
@@ -58,6 +58,7 @@ mod settings;
 mod socket;
 mod sockets;
 mod state;
+mod trains;
 mod waiting;
 
 use state::{State, Turnstile};
@@ -145,6 +146,14 @@ impl Transport for Turnstile {
         state::packet(net, arrival);
     }
 
+    fn whole(net: &mut Net<'_, Self>, whole: &mut Whole<'_>) {
+        trains::whole(net, whole);
+    }
+
+    fn train(net: &mut Net<'_, Self>, train: Train<'_>) {
+        trains::train(net, train);
+    }
+
     fn refused(state: &mut Locked<'_, Self>, why: Refused) {
         state::refused(state, why);
     }
@@ -155,6 +164,10 @@ impl Transport for Turnstile {
 
     fn unreachable(state: &mut Locked<'_, Self>, to: Path, head: &[u8], what: Unreachable) {
         state::unreachable(state, to, head, what);
+    }
+
+    fn left(state: &mut Locked<'_, Self>, name: u64, still: u32) {
+        state::left(state, name, still);
     }
 
     fn path_mtu(state: &mut Locked<'_, Self>, to: Path, mtu: u32) {

@@ -12,14 +12,14 @@ use crate::socket::Socket;
 use crate::sockets::Sockets;
 use kernel::prelude::*;
 use knet_transport::{
-    now, random, times, Arrival, Device, Locked, Net, Opening, Outbox, Path, Refused, Skb,
+    now, random, times, Arrival, Device, Locked, Net, Opening, Origin, Outbox, Path, Refused, Skb,
     SockAddress, Verdict,
 };
 use turnstile_core::header::PORT;
 use turnstile_core::transport::budget::Standing;
 use turnstile_core::transport::config::{Clock, Resolved};
 use turnstile_core::transport::endpoint::{Endpoint, Opening as Sealed};
-use turnstile_core::transport::host::{Address, Owner, Unreachable};
+use turnstile_core::transport::host::{Address, OutId, Owner, Unreachable};
 use turnstile_core::transport::seal::Label;
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::wire::{self, First, Malformed, Packet};
@@ -103,7 +103,7 @@ impl State {
 }
 
 /// The time, and the low 32 bits of the expiry clock, ns.
-fn clocks(config: &Resolved) -> (u64, u32) {
+pub(crate) fn clocks(config: &Resolved) -> (u64, u32) {
     let (now, wall) = times(config.clock == Clock::Tai);
     (now, wall as u32)
 }
@@ -114,6 +114,19 @@ pub(crate) fn timer(state: &mut Locked<'_, Turnstile>) {
     let (now, clock) = clocks(state.endpoint.config());
     let (endpoint, mut surroundings) = state.split(outbox, now);
     endpoint.timer(Nanos(now), clock, &mut surroundings);
+    state.settle(now, outbox);
+}
+
+/// Packets of a message that has waited for that have left.
+pub(crate) fn left(state: &mut Locked<'_, Turnstile>, name: u64, still: u32) {
+    let id = OutId {
+        index: name as u32,
+        generation: (name >> 32) as u32,
+    };
+    let (state, outbox) = state.parts();
+    let now = now();
+    let (endpoint, mut surroundings) = state.split(outbox, now);
+    endpoint.left(Nanos(now), id, still, &mut surroundings);
     state.settle(now, outbox);
 }
 
@@ -168,9 +181,9 @@ fn opening(
         state.endpoint.not_opened();
         return None;
     };
-    let from = source(arrival);
+    let from = address(&arrival.origin.from);
     let (endpoint, mut surroundings) = state.split(outbox, 0);
-    (surroundings.device, surroundings.slave) = (arrival.device, arrival.slave);
+    (surroundings.device, surroundings.slave) = (arrival.origin.device, arrival.origin.slave);
     endpoint.opening(&from, packet, &label, &surroundings)
 }
 
@@ -196,14 +209,15 @@ fn deliver(
     let Some(mut state) = net.lock() else {
         return;
     };
-    if arrival.port != PORT && arrival.port != packet.cookie().source_port() {
-        // Somebody on the way has changed it, and would not know what to do with the answers.
+    let origin = arrival.origin;
+    if !is_named(&origin, packet) {
+        // Whoever has changed it would not know what to do with the answers.
         return state.endpoint.refused(Counter::RefusedPort);
     }
-    let from = source(&arrival);
+    let from = address(&origin.from);
     // The socket is asked before the sender is told that anything came.
     let mut found = None;
-    let destined = destination(&mut state, &from, &arrival, packet);
+    let destined = destination(&mut state, &from, &origin, packet);
     let socket = destined.and_then(|(handle, _)| state.sockets.get(handle));
     if let (Some((handle, bound)), Some(socket)) = (destined, socket) {
         let bound = bound.unwrap_or_else(|| socket.sock.tie().device);
@@ -216,7 +230,7 @@ fn deliver(
                 Some(state) => state,
                 None => return,
             };
-            let now = destination(&mut state, &from, &arrival, packet);
+            let now = destination(&mut state, &from, &origin, packet);
             if now.is_none_or(|(now, _)| now != handle) {
                 // It is another one's by now, which was not asked. The sender will repeat it.
                 verdict = Verdict::Refused;
@@ -227,13 +241,7 @@ fn deliver(
         }
         found = Some(handle);
     }
-    let way = Way {
-        link: arrival.link,
-        device: arrival.device,
-        slave: arrival.slave,
-        ecn: arrival.ecn,
-        found,
-    };
+    let way = Way::of(&origin, found);
     accept(
         &mut state,
         &from,
@@ -243,8 +251,10 @@ fn deliver(
     );
 }
 
-fn source(arrival: &Arrival<'_>) -> Address {
-    address(&arrival.from)
+/// Whether the UDP port that a packet came from is one that its message has. If not, somebody on
+/// the way has changed it.
+pub(crate) fn is_named(origin: &Origin, packet: &Packet) -> bool {
+    origin.port == PORT || origin.port == packet.cookie().source_port()
 }
 
 /// A datagram came that is not for the transport, or could not be read.
@@ -257,13 +267,25 @@ pub(crate) fn refused(state: &mut Locked<'_, Turnstile>, why: Refused) {
 }
 
 /// How a packet came.
-struct Way {
+pub(crate) struct Way {
     link: u32,
     device: u32,
     slave: u32,
     ecn: u8,
     /// The socket that may have it.
     found: Option<u64>,
+}
+
+impl Way {
+    pub(crate) fn of(origin: &Origin, found: Option<u64>) -> Self {
+        Self {
+            link: origin.link,
+            device: origin.device,
+            slave: origin.slave,
+            ecn: origin.ecn,
+            found,
+        }
+    }
 }
 
 /// A packet that its socket may have, and how it was opened if it was sealed.
@@ -274,35 +296,27 @@ fn accept(
     (packet, opening): (&Packet, Option<&Sealed>),
     skb: Skb,
 ) {
-    let link = way.link;
-    let device = match state.endpoint.has_link(link) {
+    let device = speed(state, way.link);
+    let (state, outbox) = state.parts();
+    let at = clocks(state.endpoint.config());
+    state.take(outbox, at, (from, way, device), (packet, opening), skb);
+    state.settle(at.0, outbox);
+}
+
+/// What is known of a link that a packet came by, if the endpoint does not know it yet.
+pub(crate) fn speed(state: &Locked<'_, Turnstile>, link: u32) -> Device {
+    match state.endpoint.has_link(link) {
         true => Device::Silent,
         false => state.device(link),
-    };
-    let (state, outbox) = state.parts();
-    let (now, clock) = clocks(state.endpoint.config());
-    let (endpoint, mut surroundings) = state.split(outbox, now);
-    (surroundings.device, surroundings.slave) = (way.device, way.slave);
-    surroundings.found = way.found;
-    if let Device::Speed(rate) = device {
-        endpoint.set_link(Nanos(now), link, rate);
     }
-    let (ecn, at, host) = (way.ecn, Nanos(now), &mut surroundings);
-    match opening {
-        None => endpoint.packet(at, clock, from, link, ecn, packet, skb, host),
-        Some(opening) => {
-            endpoint.opened(at, clock, from, link, ecn, packet, skb, opening, host);
-        }
-    }
-    state.settle(now, outbox);
 }
 
 /// The socket that a packet is for, if there is one: that of its message, or the one that would
 /// have it. And the device that it was bound to when the message began; `None`: that is now.
-fn destination(
+pub(crate) fn destination(
     state: &mut Locked<'_, Turnstile>,
     from: &Address,
-    arrival: &Arrival<'_>,
+    origin: &Origin,
     packet: &Packet,
 ) -> Option<(u64, Option<u32>)> {
     let (state, outbox) = state.parts();
@@ -311,7 +325,7 @@ fn destination(
         (Owner::In(message), _) => Some((message.socket, Some(message.tie.device))),
         (Owner::Nobody, Packet::Sync(sync) | Packet::First(First { sync, .. })) if !sync.probe => {
             let (_, mut surroundings) = state.split(outbox, 0);
-            (surroundings.device, surroundings.slave) = (arrival.device, arrival.slave);
+            (surroundings.device, surroundings.slave) = (origin.device, origin.slave);
             let sender = SockAddress {
                 ip: from.ip,
                 scope: from.scope,
@@ -380,6 +394,31 @@ pub(crate) fn address(path: &Path) -> Address {
 }
 
 impl State {
+    /// The endpoint takes a packet.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        outbox: &mut Outbox,
+        (now, clock): (u64, u32),
+        (from, way, device): (&Address, &Way, Device),
+        (packet, opening): (&Packet, Option<&Sealed>),
+        skb: Skb,
+    ) {
+        let (endpoint, mut surroundings) = self.split(outbox, now);
+        (surroundings.device, surroundings.slave) = (way.device, way.slave);
+        surroundings.found = way.found;
+        if let Device::Speed(rate) = device {
+            endpoint.set_link(Nanos(now), way.link, rate);
+        }
+        let (link, ecn, at, host) = (way.link, way.ecn, Nanos(now), &mut surroundings);
+        match opening {
+            None => endpoint.packet(at, clock, from, link, ecn, packet, skb, host),
+            Some(opening) => {
+                endpoint.opened(at, clock, from, link, ecn, packet, skb, opening, host);
+            }
+        }
+    }
+
     /// Gives windows to messages whose turn has come, after the endpoint was called at `now`.
     pub(crate) fn settle(&mut self, now: u64, outbox: &mut Outbox) {
         for _ in 0..SETTLED {

@@ -46,6 +46,22 @@ impl PortPacket {
         skb.set_private::<FLOW, Flow>(UNASKED);
         PortPacket(skb)
     }
+
+    /// A token that stands for `worth`: to the port it is so many.
+    pub(crate) fn train(mut skb: Skb, framing: Framing, worth: u8) -> Self {
+        let one = framing.wire_len(skb.packet_len(), 1);
+        skb.set_segments(worth.into());
+        let mut packet = Self::new(skb, framing);
+        let wire = one.saturating_mul(worth.into());
+        packet.0.set_private::<WIRE_LEN, u32>(wire);
+        packet
+    }
+
+    /// A token that leaves: to all others it is one packet, whatever it stands for.
+    pub(crate) fn alone(mut self) -> Skb {
+        self.0.is_one();
+        self.0
+    }
 }
 
 /// What a packet of data is charged to: [`turnstile_core::pfc::ledger`].

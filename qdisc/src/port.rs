@@ -23,7 +23,7 @@ use knet::{
 use turnstile_core::{
     options::limits,
     port::band::Band,
-    port::classify::{bridges_keep, classify, classify_fast, data_slot},
+    port::classify::{beyond, bridges_keep, classify, classify_fast, data_slot},
     port::config::{Config, Resolved},
     port::cut::Cut,
     port::uapi,
@@ -175,19 +175,19 @@ impl TurnstilePort {
             .wire_len(skb.packet_len(), skb.segments())
     }
 
-    /// Leaves the filters' verdict and the long way through the headers behind. `None`: the packet
-    /// is gone.
+    /// Leaves the filters' verdict and the long way through the headers behind. What headers say
+    /// is a token may stand for so many beyond one. `None`: the packet is gone.
     #[inline(never)]
-    fn classify_slow(skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Slot)> {
+    fn classify_slow(skb: Skb, on: &mut Enqueuing<'_, Self>) -> Option<(Skb, Slot, u8)> {
         if let Some(slot) = on.qdisc().0.named_by_group(&skb) {
-            return Some((skb, slot));
+            return Some((skb, slot, 0));
         }
         let (skb, named) = filters::ask(skb, on)?;
         let medium = on.context().medium();
         let (this, _) = on.qdisc();
         if let Some(minor) = named {
             match this.port.class_slot(minor) {
-                Some(slot) => return Some((skb, slot)),
+                Some(slot) => return Some((skb, slot, 0)),
                 None => this.events.filters.miss(),
             }
         }
@@ -199,11 +199,12 @@ impl TurnstilePort {
             headers.destination,
             this.port.config(),
         );
-        let slot = match this.port.slot(band) {
-            Slot::DATA => data_slot(headers.protocol, headers.bytes),
-            slot => slot,
+        let (slot, beyond) = match this.port.slot(band) {
+            Slot::DATA => (data_slot(headers.protocol, headers.bytes), 0),
+            slot if slot.is_token() => (slot, beyond(headers.protocol, headers.bytes)),
+            slot => (slot, 0),
         };
-        Some((skb, slot))
+        Some((skb, slot, beyond))
     }
 
     /// [`TurnstilePort::place_here`] for who is there in other ways, too.
@@ -300,6 +301,23 @@ impl TurnstilePort {
         }
     }
 
+    /// Puts a token into its queue that stands for `beyond` tokens more than one.
+    #[inline(never)]
+    fn place_train(skb: Skb, slot: Slot, beyond: u8, on: &mut Enqueuing<'_, Self>) {
+        if on.context().is_told() {
+            Self::give_way(slot, None, on);
+        }
+        let (this, report) = on.qdisc();
+        let len = skb.packet_len();
+        let packet = PortPacket::train(skb, this.port.framing(), beyond.saturating_add(1));
+        let queued = this
+            .port
+            .enqueue_train(now(), slot, packet, &mut OnEnqueue(report));
+        if queued == Enqueue::Queued {
+            report.queued(len);
+        }
+    }
+
     /// Hands a packet to the data class's child.
     #[inline(never)]
     fn give(skb: Skb, on: &mut Enqueuing<'_, Self>) {
@@ -326,8 +344,8 @@ impl TurnstilePort {
     /// [`Qdisc::enqueue_slow`] for all but what a child takes as it is.
     #[inline(never)]
     fn arrange(skb: Skb, known: Option<Slot>, on: &mut Enqueuing<'_, Self>) {
-        let (skb, slot) = match known {
-            Some(slot) => (skb, slot),
+        let (skb, slot, beyond) = match known {
+            Some(slot) => (skb, slot, 0),
             None => match Self::classify_slow(skb, on) {
                 Some(place) => place,
                 None => return,
@@ -335,6 +353,8 @@ impl TurnstilePort {
         };
         if skb.segments() > 1 {
             Self::place_super(skb, slot, on);
+        } else if beyond != 0 {
+            Self::place_train(skb, slot, beyond, on);
         } else {
             Self::place_here(skb, slot, None, on);
         }
@@ -443,6 +463,11 @@ impl Exit<PortQueue> for Leaving<'_, TurnstilePort> {
     #[inline(always)]
     fn packet(self, packet: PortPacket, _slot: Slot, meta: &Meta) -> Dequeued {
         self.with(packet.0, meta.len)
+    }
+
+    #[inline(always)]
+    fn train(self, packet: PortPacket, _slot: Slot, meta: &Meta) -> Dequeued {
+        self.with(packet.alone(), meta.len)
     }
 
     #[inline(always)]

@@ -23,12 +23,14 @@ fn bytes_are_as_documented() {
         kind: Type::Token,
         priority: 5,
         flags: 0,
+        beyond: 0,
     };
     assert_eq!(token.write(), [0x12, 5, 0, 0]);
     let data = Header {
         kind: Type::Data,
         priority: 0,
         flags: FLAG_UNSCHEDULED,
+        beyond: 0,
     };
     assert_eq!(data.write(), [0x13, 0, 1, 0]);
     let numbers = ALL.map(|kind| kind as u8);
@@ -44,6 +46,7 @@ fn what_is_written_is_read() {
                     kind,
                     priority,
                     flags,
+                    beyond: 0,
                 };
                 assert_eq!(parse(&header.write()), Some(header));
             }
@@ -68,18 +71,40 @@ fn reserved_and_short_are_refused_and_more_is_ignored() {
 }
 
 #[test]
+fn a_token_says_how_many_it_stands_for() {
+    for beyond in 0..=255_u8 {
+        let token = parse(&[0x12, 5, 0, beyond]);
+        assert_eq!(token.is_some(), beyond < 64, "{beyond}");
+        if let Some(token) = token {
+            assert_eq!(token.write(), [0x12, 5, 0, beyond]);
+            assert_eq!(token.worth(), beyond + 1);
+        }
+        for kind in ALL.into_iter().filter(|kind| *kind != Type::Token) {
+            let first = kind.first_byte();
+            assert_eq!(
+                parse(&[first, 0, 0, beyond]).is_some(),
+                beyond == 0,
+                "{first}"
+            );
+        }
+    }
+}
+
+#[test]
 fn only_data_is_unscheduled() {
     for kind in ALL {
         let header = Header {
             kind,
             priority: 0,
             flags: FLAG_UNSCHEDULED,
+            beyond: 0,
         };
         assert_eq!(header.is_unscheduled(), kind == Type::Data);
         let header = Header {
             kind,
             priority: 0,
             flags: !FLAG_UNSCHEDULED,
+            beyond: 0,
         };
         assert!(!header.is_unscheduled());
     }

@@ -84,6 +84,12 @@ pub fn response(rate: &Rate) -> Option<u32> {
     (link != 0).then_some(found.1)
 }
 
+/// [`response`]; beyond 400 Gbit/s, where the standard says nothing, twice the quanta for twice the
+/// rate.
+pub fn longest_response(rate: &Rate) -> u32 {
+    response(rate).unwrap_or(2 * RESPONSE_400G)
+}
+
 /// A link, and who is at its ends. See the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headroom {

@@ -28,6 +28,8 @@ use crate::units::{Nanos, Rate};
 pub enum Charge {
     /// The packet has room, and remembers this epoch.
     Held(u64),
+    /// It has, and because of it the other end is to pause from now on.
+    Asking(u64),
     /// There is no room: it is to be dropped.
     Full,
 }
@@ -209,9 +211,10 @@ impl<S: Deref<Target = AtomicU64>> Ledger<S> {
         let (fits, send) = pooled!(self, |ingress, pool| ingress.arrive(now, bytes, pool));
         self.owe(now, send);
         let owes = self.owes() || self.next().is_some_and(|at| at <= now);
-        let charge = match fits {
-            Fits::Pool | Fits::Headroom => Charge::Held(epoch),
-            Fits::No => Charge::Full,
+        let charge = match (fits, send) {
+            (Fits::No, _) => Charge::Full,
+            (Fits::Pool | Fits::Headroom, Some(_)) => Charge::Asking(epoch),
+            (Fits::Pool | Fits::Headroom, None) => Charge::Held(epoch),
         };
         Some((charge, owes))
     }

@@ -177,7 +177,11 @@ fn turnstile_class(header: &[u8; header::LEN], reading: Reading) -> Option<u8> {
     const EARLY: u8 = header::FLAG_UNASKED | header::FLAG_SHORT;
     let &[first, priority, flags, reserved] = header;
     if reserved != 0 {
-        return Some(class::DATA);
+        // A token for several packets, if it is one.
+        return match first {
+            TOKEN => None,
+            _ => Some(class::DATA),
+        };
     }
     Some(match first {
         TOKEN => {
@@ -196,13 +200,7 @@ fn turnstile_class(header: &[u8; header::LEN], reading: Reading) -> Option<u8> {
 /// Where a packet of the data band goes: if it is Turnstile's, it may be [`Slot::UNASKED`],
 /// [`Slot::UNASKED_LONG`] or [`Slot::SHORT`]. The arguments are as for [`classify`].
 pub fn data_slot(protocol: u16, network: &[u8]) -> Slot {
-    let carried = match untagged(protocol, network) {
-        Some((ethertype::IPV4, packet)) => ipv4_carried(packet),
-        Some((ethertype::IPV6, packet)) => ipv6_carried(packet),
-        _ => None,
-    };
-    let header = carried.and_then(|carried| carried.turnstile());
-    match header {
+    match turnstile_header(protocol, network) {
         Some(header) => match (header.is_unasked(), header.is_short()) {
             (true, true) => Slot::UNASKED,
             (true, false) => Slot::UNASKED_LONG,
@@ -211,6 +209,21 @@ pub fn data_slot(protocol: u16, network: &[u8]) -> Slot {
         },
         None => Slot::DATA,
     }
+}
+
+/// How many tokens a packet of a token band stands for beyond one: 0 if it is none of Turnstile's.
+/// The arguments are as for [`classify`].
+pub fn beyond(protocol: u16, network: &[u8]) -> u8 {
+    turnstile_header(protocol, network).map_or(0, |header| header.beyond)
+}
+
+fn turnstile_header(protocol: u16, network: &[u8]) -> Option<header::Header> {
+    let carried = match untagged(protocol, network)? {
+        (ethertype::IPV4, packet) => ipv4_carried(packet),
+        (ethertype::IPV6, packet) => ipv6_carried(packet),
+        _ => None,
+    };
+    carried?.turnstile()
 }
 
 /// What is behind up to two VLAN tags. `None`: malformed, or there are more.

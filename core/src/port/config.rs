@@ -325,7 +325,8 @@ options! {
         /// How long the port sends without a pause until it is no longer undetermined. auto: by the
         /// ON-OFF model with a congestion degree of 5 %, for a next switch that pauses this port as
         /// this one pauses others (pfc xoff, xon and delay), or with thresholds that are two full
-        /// frames apart, 100 m away. Shorter, and victims are called congested between two
+        /// frames apart, 100 m away, and that is as late as headroom counts (jitter at both ends).
+        /// Shorter, and victims are called congested between two
         /// pauses; longer, and congestion is seen late by as much. off: no notice is taken of
         /// pauses, and ports mark CE by their queue's length alone, as with ECN.
         tcd: MaxOn, TCD_MAX_ON "tcd max-on"

@@ -119,9 +119,12 @@ impl Recent {
         self.came == came
     }
 
-    /// A token of this flow was queued, after which `came` have been.
-    pub fn queued(&mut self, flow: Flow, came: u64) {
-        self.note(flow);
+    /// A packet of this flow that stands for so many tokens was queued, after which `came` have
+    /// been.
+    pub fn queued(&mut self, flow: Flow, tokens: u32, came: u64) {
+        for _ in 0..tokens.min(KEPT as u32) {
+            self.note(flow);
+        }
         self.came = came;
     }
 
@@ -149,7 +152,8 @@ impl Recent {
     }
 
     /// A token of this flow was [displaced](Recent::displaced): it counts as one that was never
-    /// queued. Without it `came` have been.
+    /// queued. (Of one that stood for several the others are forgotten in time.) Without it `came`
+    /// have been.
     pub fn gone(&mut self, flow: Flow, came: u64) {
         let flow = name(flow);
         let (later, earlier) = self.flows.split_at_mut(self.next.min(KEPT));

@@ -160,8 +160,15 @@ impl<Q: Queue> Port<Q> {
         }
     }
 
+    /// Whom the data packet came from that is queued next is asked for a pause because of it.
+    #[cold]
+    pub fn asks_for_pause(&mut self) {
+        self.markers.asks();
+    }
+
     /// A packet of data that arrives is dropped: it has no room, here or where it counts.
     pub fn refuse_data(&mut self, meta: &Meta) {
+        self.markers.asks();
         self.line_mut(Slot::DATA).aside.refused_full(meta);
     }
 

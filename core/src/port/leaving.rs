@@ -73,6 +73,10 @@ impl<Q: Queue, C: Child<Q::Packet>, S: Sink<Q::Packet>> Exit<Q> for Whole<'_, Q,
         Dequeue::Packet(packet, slot.band())
     }
 
+    fn train(self, packet: Q::Packet, slot: Slot, meta: &Meta) -> Self::Answer {
+        self.packet(packet, slot, meta)
+    }
+
     fn slow(self, _now: Option<Nanos>) -> Self::Answer {
         let Self {
             port,

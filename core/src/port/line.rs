@@ -246,6 +246,10 @@ impl Aside {
     }
 }
 
+/// For so many a token may stand that does not fit as a whole: as many as queue by default where
+/// ports are served in time.
+const MOST_BEYOND: u32 = 8;
+
 impl<Q: Queue> Line<Q> {
     pub(super) const EMPTY: Self = Self {
         queue: Q::EMPTY,
@@ -270,14 +274,20 @@ impl<Q: Queue> Line<Q> {
     }
 
     /// Makes room for the packet if the caps allow it, or what is [lent](Aside::lent). Then it is
-    /// queued for certain.
-    pub(super) fn make_room(&mut self, meta: &Meta) {
-        let queued = self.queued().plus(self.aside.beside).with(meta);
-        if queued.within(self.aside.bounds()) {
+    /// queued for certain. Of a token that stands for up to eight the first has to fit, of one for
+    /// more all: else one would keep others from a queue for longer than that is ever long.
+    pub(super) fn make_room(&mut self, meta: &Meta, train: bool) {
+        let before = self.queued().plus(self.aside.beside);
+        let queued = before.with(meta);
+        let needed = match train && meta.segs <= MOST_BEYOND {
+            true => before.with(&Meta { segs: 1, ..*meta }),
+            false => queued,
+        };
+        if needed.within(self.aside.bounds()) {
             self.aside.most = self.aside.most.max(queued);
             self.set_room();
             // It may be beyond the cap, and it was looked at.
-            if self.aside.lent != 0 {
+            if self.aside.lent != 0 || train {
                 self.room.packets = self.room.packets.max(queued.packets);
             }
         }

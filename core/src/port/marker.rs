@@ -110,13 +110,17 @@ impl Markers {
             resolved.max_on.is_some() || tcd.max_on == MaxOn::Off
         });
         self.tcd = wanted.map(|wanted| {
-            let (threshold, max_on) = (wanted.threshold.into(), resolved.max_on);
+            let law = tcd::Law {
+                threshold: wanted.threshold.into(),
+                max_on: resolved.max_on,
+                rise: tcd::rise(link, resolved.max_on.unwrap_or(Nanos::ZERO)),
+            };
             match self.tcd.take() {
                 Some(mut tcd) => {
-                    tcd.set(threshold, max_on, now, &mut self.stats.tcd);
+                    tcd.set(law, now, &mut self.stats.tcd);
                     tcd
                 }
-                None => Tcd::new(threshold, max_on, self.held, now),
+                None => Tcd::new(law, self.held, now),
             }
         });
     }
@@ -159,6 +163,14 @@ impl Markers {
         self.held = false;
         if let Some(tcd) = &mut self.tcd {
             tcd.resume(now, queue);
+        }
+    }
+
+    /// More data came than the switch can hold: see [`Tcd::asks`].
+    #[cold]
+    pub fn asks(&mut self) {
+        if let Some(tcd) = &mut self.tcd {
+            tcd.asks();
         }
     }
 

@@ -15,6 +15,7 @@ mod limits;
 mod live;
 mod order;
 mod signals;
+mod trains;
 mod unresolved;
 
 use super::*;

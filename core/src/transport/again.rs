@@ -12,7 +12,9 @@
 //! long, each of the next half as long as the one before, and after twice the time. They end at
 //! [`LEAST`] packets in each [`LONGEST`]. They begin anew when progress has paid for a flight since
 //! they began, which what a round has given does not count for: or who acknowledges a packet as
-//! soon as a round has begun would have all rounds again for it. All that is ever sent again is
+//! soon as a round has begun would have all rounds again for it. When it has paid for as much as
+//! the last round had, the next one is at once and twice as long: a flight may be all that has come
+//! but for a few packets, and to pay for all of that took minutes. All that is ever sent again is
 //! therefore less than six times what is acknowledged, two of it paid for and four by rounds, two
 //! flights, and these packets.
 
@@ -94,6 +96,17 @@ impl Again {
         self.paid = self.paid.saturating_add(more);
         if self.paid >= most {
             (self.rounds, self.next, self.paid) = (0, Nanos::ZERO, 0);
+            return;
+        }
+        let least = mss.saturating_mul(LEAST);
+        let size = |rounds: u8| flight.checked_shr(rounds.into()).unwrap_or(0);
+        let last = size(self.rounds.saturating_sub(1)).max(least);
+        if self.rounds > 1 && self.paid >= last.into() {
+            // The next round is at once, and twice as long.
+            while self.rounds > 1 && size(self.rounds.saturating_sub(1)) / 2 <= last {
+                self.rounds = self.rounds.saturating_sub(1);
+            }
+            (self.next, self.paid) = (Nanos::ZERO, 0);
         }
     }
 
@@ -106,6 +119,8 @@ impl Again {
 
 #[cfg(test)]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
 
     const MSS: u32 = 1000;
@@ -158,6 +173,27 @@ mod tests {
         assert!(again.may(next - Nanos(1), FLIGHT, MSS) && !again.is_fruitless());
         again.sent(FLIGHT);
         assert_eq!(rounds(&mut again, next, 1), (FLIGHT, next + RTT));
+    }
+
+    /// What is under way may have come but for a few packets here and there: to pay for all of it
+    /// would take for ever.
+    #[test]
+    fn progress_makes_rounds_longer_again() {
+        let mut again = Again::new(RTT);
+        let (_, next) = rounds(&mut again, Nanos(0), 20);
+        let mut lengths = Vec::new();
+        for _ in 0..5 {
+            let paid = lengths.last().copied().unwrap_or(LEAST * MSS);
+            again.acknowledged(paid / 2, FLIGHT, MSS);
+            again.spare = 0;
+            lengths.push(rounds(&mut again, next - Nanos(1), 1).0);
+        }
+        for pair in lengths.windows(2) {
+            assert!(
+                pair[1] > pair[0] && pair[1] <= 2 * pair[0] + MSS,
+                "{lengths:?}"
+            );
+        }
     }
 
     /// Who acknowledges half a packet whenever a round has begun has no more rounds for it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The options of a namespace's transport: the table of them, and what they come to.
 
+use crate::header;
 use crate::options::{limits, options, Given, Opt, Problem, Range, Refusal, Table, Unit};
 use crate::transport::uapi::{self as uapi, config as number};
 use crate::units::Nanos;
@@ -9,7 +10,7 @@ use super::policy::PriorityFunction;
 
 mod resolved;
 
-pub use resolved::{Clock, Dscp, Feedback, Policy, Resolved, Schedule, Speed, Unscheduled};
+pub use resolved::{Clock, Dscp, Feedback, Policy, Resolved, Schedule, Speed, Unscheduled, Worth};
 
 /// The link rate, bytes/s, where neither the user nor a device says one: 10 Gbit/s.
 pub const USUAL_LINK: u64 = 1_250_000_000;
@@ -113,8 +114,9 @@ options! {
     /// The greatest weight. More takes a link that became free sooner.
     weight_max: u32 = 500_000_000, WEIGHT_MAX "weight-max" shares(100_000, WHOLE);
 
-    /// How large a part of the interval between a message's tokens a token may be anywhere in. It
-    /// keeps senders from falling into step, which would lose one of them all its tokens. Less is
+    /// How large a part of the interval between a message's tokens a token may be anywhere in, and
+    /// with dcqcn and timely a packet. It keeps senders from falling into step, which would lose
+    /// one of them all its tokens, or have one's packets marked more often than others'. Less is
     /// for measurements.
     jitter: u32 = 1_000_000_000, JITTER "jitter" shares(0, WHOLE);
 
@@ -361,9 +363,10 @@ options! {
         Opt::number(limits::LINK).from("QCN");
 
     /// How much harder dcqcn cuts with tcd on, in thousandths. More makes room sooner for those
-    /// that are not to blame.
-    dcqcn_tcd_cut: u32 = 2000, DCQCN_TCD_CUT "dcqcn-tcd-cut"
-        count(1000, 4000, "thousandths").from("as much as TCD changes TIMELY's beta");
+    /// that are not to blame. A first cut is by half of this: 2000 and more leave no more than
+    /// minimum-rate, from which a message is slow to come back.
+    dcqcn_tcd_cut: u32 = 1500, DCQCN_TCD_CUT "dcqcn-tcd-cut"
+        count(1000, 4000, "thousandths").from("ours; TCD has no number for DCQCN");
 
     /// T_low of timely: below this round-trip time the rate goes up whatever the gradient is. It
     /// has to be more than that of the idle network, and must not be above timely-high.
@@ -412,6 +415,27 @@ options! {
     /// 1, which has no limit: one step of the round-trip time then leaves the lowest rate.
     timely_max_cut: u32 = 500, TIMELY_MAX_CUT "timely-max-cut"
         count(1, 1000, "thousandths").from("the code that TIMELY's authors published");
+
+    /// How many packets a token is for at most. What it draws passes the sender, qdiscs and the
+    /// receiver as one, and there are fewer tokens, so that more of them cost less work for each
+    /// byte. They come in a row: data queues in ports may be longer by as many packets. auto: with
+    /// policy top as many as the link carries in 10 us, which is one up to 2.4 Gbit/s and 8 from 10
+    /// Gbit/s on, while one message alone wants tokens, none of its own are lost, its sender is
+    /// never silent for half of rto, and nothing has come without tokens for twenty base-rtt;
+    /// otherwise one, as in the papers, since others may need the room of ports, and for ten
+    /// seconds after data that it asked for so was lost. It is one as long as a sender has not
+    /// shown its address, and no more than a quarter of the packets that came of the message, or
+    /// that its rate asks for in a round trip. Ports read it from the header: what filters, or a
+    /// DSCP alone, make a token is one to them, so that too much passes where several messages
+    /// meet, and data is dropped: set 1 there. More than 8 only where ports have a token-limit of
+    /// at least twice as many: a token that does not fit is dropped. All hosts of a network should
+    /// have the same: who asks for one at a time gets more of a shared port than who always asks
+    /// for 8.
+    worth: u32 = 0, WORTH "worth"
+        Opt::number_or(
+            Range::new(1, header::MAX_WORTH as u64, Unit::Count("packets")),
+            &[("auto", 0)],
+        );
 
     reported {
         /// The link rate in force.

@@ -21,6 +21,7 @@
 use super::bucket::{self, Buckets, Kind};
 use super::config::Resolved;
 use super::confirms::Confirms;
+use super::early::Early;
 use super::heap::Heap;
 use super::hint::Hint;
 use super::host::{
@@ -64,10 +65,12 @@ mod pacing;
 mod paths;
 mod rates;
 mod receiving;
+mod runs;
 mod sealing;
 mod sending;
 mod shrinking;
 mod timing;
+mod trains;
 mod trust;
 
 use pacing::TOKENS;
@@ -115,6 +118,8 @@ pub struct Endpoint<M: Memory, O, I> {
     remembered: Remembered<M>,
     /// Ends of outgoing messages that their receivers are to be told.
     confirms: Confirms,
+    /// Data that came before its SYNC.
+    early: Early,
     /// How many incoming messages are half open.
     half_open: u32,
     /// What is kept for sealed messages, by the message's index.
@@ -150,6 +155,8 @@ pub struct Endpoint<M: Memory, O, I> {
     large: bool,
     /// When an event about each limit may be sent again.
     limited: [Nanos; 6],
+    /// Packets come that came together.
+    train: Option<trains::Train>,
 }
 
 /// A packet's time of arrival, by both clocks, and the link that it came by.
@@ -192,6 +199,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         orphans: Orphans::new(),
         remembered: Remembered::new(),
         confirms: Confirms::NEW,
+        early: Early::NEW,
         half_open: 0,
         out_sealed: Paged::new(),
         flows: Paged::new(),
@@ -211,6 +219,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         shrunk: Nanos::ZERO,
         large: false,
         limited: [Nanos::ZERO; 6],
+        train: None,
     };
 
     /// An endpoint that is started. `None`: no memory.
@@ -432,14 +441,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     ) {
         let link = self.links.of(device);
         let at = At { now, clock, link };
-        let unasked = unasked_len(from, packet);
-        if unasked != 0 {
-            self.links.spend(link, now, unasked, self.config.base_rtt);
-        } else if let Packet::Data(data) = packet {
-            let wire_len = data.len.saturating_add(data_overhead(from));
-            self.links
-                .save(link, FRAME_WIRE_LEN.saturating_sub(wire_len));
-        }
+        self.count_bytes(at, from, packet);
         match packet {
             Packet::Sync(sync) => self.on_sync(at, from, sync, true, host),
             Packet::First(first) => self.on_first(at, from, ecn, first, payload, host),
@@ -455,8 +457,24 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 _ => self.on_challenge(at, from, challenge, host),
             },
         }
-        // Send tokens that are due by now: where timers are late, arriving data clocks them.
-        self.pace(at, TOKENS, host);
+        if self.train.is_none() {
+            // Send tokens that are due by now: where timers are late, arriving data clocks them.
+            self.pace(at, TOKENS, host);
+        }
+    }
+
+    /// What a packet that came means for the link's tokens.
+    #[inline]
+    fn count_bytes(&mut self, at: At, from: &Address, packet: &Packet) {
+        let unasked = unasked_len(from, packet);
+        if unasked != 0 {
+            self.links
+                .spend(at.link, at.now, unasked, self.config.base_rtt);
+        } else if let Packet::Data(data) = packet {
+            let wire_len = data.len.saturating_add(data_overhead(from));
+            self.links
+                .save(at.link, FRAME_WIRE_LEN.saturating_sub(wire_len));
+        }
     }
 
     /// The place of an incoming message in the tables. Its sender has chosen the cookie, and claims

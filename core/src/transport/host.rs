@@ -3,7 +3,7 @@
 //! implements, and facts about messages.
 
 use super::seal::{self, Psk, Seal};
-use super::wire::{ResetCode, Sync};
+use super::wire::{ResetCode, Run, Sync};
 use crate::units::Nanos;
 
 /// A peer, as seen from a local address.
@@ -132,6 +132,8 @@ pub struct Least {
 pub trait Host<O, I> {
     /// The buffer of a received data packet: the kernel's socket buffer.
     type Payload;
+    /// The buffer of several that came as one.
+    type Whole;
 
     /// 64 unpredictable random bits.
     fn random(&mut self) -> u64;
@@ -149,6 +151,37 @@ pub trait Host<O, I> {
         header: &[u8],
         payload: Option<Slice<'_, O>>,
     );
+
+    /// As [`Host::transmit`], of a row of DATA of an outgoing message, whose payload is that of all
+    /// together: each packet has its [own header](Run::head).
+    fn transmit_run(&mut self, message: &O, to: &Address, run: &Run) {
+        for number in 0..run.packets {
+            let (offset, len) = run.bytes(number, number.saturating_add(1));
+            let payload = Some(Slice {
+                message,
+                offset,
+                len,
+            });
+            let (owner, head) = (Owner::Out(message), run.head(number));
+            self.transmit(owner, to, Class::Data, false, &head, payload);
+        }
+    }
+
+    /// Whether fewer than `most` packets of this message that were sent as [`Class::Paced`] are
+    /// still in the host's own queues. If not, [`Endpoint::left`](super::endpoint::Endpoint::left)
+    /// is to be called once one has left, by whatever way: sent, or dropped. It is asked before
+    /// each such packet, and with the link, a small number, that this will go by. A host that
+    /// cannot tell has room for all.
+    fn has_room_below(&mut self, id: OutId, message: &O, link: u32, most: u32) -> bool {
+        let _ = (id, message, link, most);
+        true
+    }
+
+    /// How many such packets of all messages are there that were said to go by this link.
+    fn below(&self, link: u32) -> u32 {
+        let _ = link;
+        0
+    }
 
     /// As [`Host::transmit`], of a sealed packet: DATA's payload is to be encrypted, and a tag and
     /// a label follow (`seal`). What a host without the cipher cannot seal is not sent.
@@ -226,6 +259,20 @@ pub trait Host<O, I> {
         len: u32,
         payload: Self::Payload,
     ) -> bool;
+
+    /// The same for a row of packets that came as one, all of whose bytes are new: `payload` has
+    /// each of them from its header on. `Err`: it cannot be kept so; the packets are handed over
+    /// one by one then.
+    fn data_of_run(
+        &mut self,
+        id: InId,
+        message: &mut I,
+        run: &Run,
+        payload: Self::Whole,
+    ) -> Result<(), Self::Whole> {
+        let _ = (id, message, run);
+        Err(payload)
+    }
 
     /// An incoming message of unknown length has this length.
     fn in_length(&mut self, id: InId, message: &mut I, length: u32);

@@ -3,7 +3,7 @@
 
 use core::num::{NonZeroU32, NonZeroU64};
 
-use super::config::Speed;
+use super::config::{Resolved, Speed};
 use super::feedback::Credit;
 use super::gaps::{Gaps, RANGES};
 use super::host::{Address, Direction, Info};
@@ -17,7 +17,7 @@ use super::ranges::{Range, Ranges};
 use super::rate::dcqcn::Notifier;
 use super::rate::Mark;
 use super::turns::{Order, Turn};
-use super::wire::{Cookie, Spans, Sync, MAX_LENGTH};
+use super::wire::{Cookie, Run, Spans, Sync, MAX_LENGTH};
 use crate::units::Nanos;
 
 /// No more tokens are outstanding than the link carries packets in so many of the shortest round
@@ -32,6 +32,16 @@ const TRIP_KEPT: Nanos = Nanos(4 * Nanos::SECOND.0);
 const CROWDED_TOKENS: u32 = 1;
 /// A message that had so many tokens, and of which nothing new came since, comes after others.
 const VAIN_TOKENS: u32 = 8;
+/// A token is for no more packets than such a part of those that came, and of those that its rate
+/// asks for in a round trip.
+const TRAIN_PART: u64 = 4;
+/// By default one is, unless no token of the message was lost in so many periods: where others'
+/// tokens meet its own, their data does, too.
+const CALM_PERIODS: u8 = 12;
+/// And unless nothing came for such a part of `rto`: what is asked of a sender that is away at
+/// times comes late, and the more of it the less is known of what was lost. (One that is merely
+/// slow has as long round trips, but something comes all the time.)
+const AWAY_PART: u64 = 2;
 /// After so many unanswered tokens in a row the sender counts as silent: all that is missing is
 /// named, and the message pauses. Where many messages meet, half of all tokens are lost, but not
 /// this many in a row.
@@ -207,6 +217,11 @@ pub(crate) struct In<I> {
     /// another.
     pub(crate) trip: Nanos,
     trip_until: Nanos,
+    /// The most that one of its tokens stood for, and what the last one did.
+    worth: u8,
+    last_worth: u8,
+    /// So many periods in a row no token was lost.
+    calm: u8,
     // Counts of packets: 2^32 of them are more than any message has. A message is large, and made
     // on the stack.
     pub(crate) tokens: u32,
@@ -332,6 +347,9 @@ impl<I> In<I> {
             least_rtt: Nanos::MAX,
             trip: Nanos::MAX,
             trip_until: now,
+            worth: 1,
+            last_worth: 1,
+            calm: 0,
             tokens: 0,
             tokens_lost: 0,
             packets: 0,
@@ -417,18 +435,39 @@ impl<I> In<I> {
         }
     }
 
+    /// So many of its bytes, the last of which ends there, came before its SYNC and were not kept:
+    /// they are to be asked for, and do not come by themselves. Returns what to name.
+    pub(crate) fn was_overtaken(&mut self, now: Nanos, end: u32, bytes: u32) -> Option<Spans> {
+        self.unscheduled = self.unscheduled.saturating_sub(bytes);
+        let (end, next) = (end.min(self.limit()), self.ledger.next());
+        self.gaps.name_all(now, &self.ranges, end, next)
+    }
+
     /// What was announced is not late before this.
     pub(crate) fn expect_until(&mut self, until: Nanos) {
         self.unscheduled_until = self.unscheduled_until.max(until);
     }
 
-    /// Whether it should get another token, regardless of rates.
+    /// Whether it should get another token, regardless of rates. Tokens that stand for several are
+    /// not sent one by one as each packet comes.
+    #[inline]
     pub(crate) fn wants(&self, now: Nanos, base: Nanos, speed: &Speed, crowded: bool) -> bool {
+        self.wants_more(now, (base, speed), crowded, self.last_worth)
+    }
+
+    /// The same for a token that stands for so many, or for one more of these.
+    pub(crate) fn wants_more(
+        &self,
+        now: Nanos,
+        (base, speed): (Nanos, &Speed),
+        crowded: bool,
+        worth: u8,
+    ) -> bool {
         if self.ren || self.paced || self.idle || now < self.pause || self.ledger.is_full() {
             return false;
         }
         let outstanding = self.ledger.outstanding();
-        if self.has_tokens_enough(base, speed) {
+        if self.has_tokens_enough(base, speed, worth) {
             return false;
         }
         let under_way = u64::from(outstanding)
@@ -443,6 +482,72 @@ impl<I> In<I> {
             return false;
         }
         self.is_allowed(crowded)
+    }
+
+    /// How many packets its next token may be for. A sender that has not shown its address, or may
+    /// be gone, is asked for one at a time; so is one that is silent, or of which nothing has come.
+    /// With what comes there may be more, as whatever else waits at a port waits for all of them.
+    /// `one`: the interval of its own rate, of which there are several of these in a round trip:
+    /// else its rate would follow the fate of a single one.
+    pub(crate) fn most_worth(&self, config: &Resolved, speed: &Speed, one: u64) -> u8 {
+        let alone = self.is_bounded() || self.silences != 0 || self.full != 0 || self.is_vain();
+        let trip = self.rtt(config.base_rtt).0.saturating_mul(NANO);
+        let trip = NonZeroU64::new(one).map_or(0, |one| trip / one);
+        let most = u64::from(self.packets).min(trip) / TRAIN_PART;
+        let most = u8::try_from(most).unwrap_or(u8::MAX);
+        match alone || config.worth.is_auto() && !self.is_calm() {
+            true => 1,
+            false => config.worth.most(speed, self.mss).min(most).max(1),
+        }
+    }
+
+    /// Whether it makes no difference if what follows from data is looked at when more has come.
+    #[inline]
+    pub(crate) fn may_be_put_off(&self) -> bool {
+        !self.ren && !self.paced && !self.is_complete() && self.is_believed()
+    }
+
+    /// Whether any of its tokens stood for several.
+    pub(crate) fn had_trains(&self) -> bool {
+        self.worth > 1
+    }
+
+    /// Whether no token of it was lost for some time, and its sender was there.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm >= CALM_PERIODS
+    }
+
+    /// As the one before it was.
+    pub(crate) fn set_calm(&mut self, calm: bool) {
+        self.calm = if calm { CALM_PERIODS } else { 0 };
+    }
+
+    /// What it sent came twice.
+    pub(crate) fn not_calm(&mut self) {
+        self.calm = 0;
+    }
+
+    /// Whether its sender is away, as far as anybody can tell at `now`.
+    pub(crate) fn is_calm_until(&mut self, now: Nanos, rto: Nanos) {
+        if now - self.came >= Nanos(rto.0 / AWAY_PART) {
+            self.calm = 0;
+        }
+    }
+
+    /// A packet of data has come.
+    #[inline]
+    pub(crate) fn has_come(&mut self, now: Nanos, rto: Nanos) {
+        self.is_calm_until(now, rto);
+        (self.heard, self.came) = (now, now);
+        self.packets = self.packets.saturating_add(1);
+    }
+
+    /// So many of its tokens were lost in a period.
+    pub(crate) fn noted_loss(&mut self, lost: u32) {
+        self.calm = match lost {
+            0 => self.calm.saturating_add(1),
+            _ => 0,
+        };
     }
 
     /// Whether another token or grant may be sent: where many messages are half open, each gets
@@ -495,7 +600,21 @@ impl<I> In<I> {
         self.asked();
     }
 
-    /// Records that a token is sent. Returns its number.
+    /// Records that a token is sent that stands for `worth`.
+    pub(crate) fn sent_token(&mut self, worth: u8) {
+        self.worth = self.worth.max(worth);
+        self.last_worth = worth;
+    }
+
+    /// The time until its next token, of its last one: as many of its rate's intervals as that
+    /// stood for. Of one that is urgent the other half is others'.
+    pub(crate) fn interval(&self, one: u64) -> u64 {
+        let times = if self.urgent { 2 } else { 1 };
+        one.saturating_mul(self.last_worth.into())
+            .saturating_mul(times)
+    }
+
+    /// Records that one of the tokens that a packet stands for is sent. Returns its number.
     pub(crate) fn token(&mut self, now: Nanos, rtt: Nanos) -> u16 {
         if self.tick == Maybe::NONE {
             self.tick = Maybe::some(now + rtt);
@@ -586,6 +705,39 @@ impl<I> In<I> {
         end <= self.announced
     }
 
+    /// Whether the packets of a run may be taken as if nobody had to look at each of them. Of those
+    /// that answer tokens all are the newest that were answered, in a row, and their times are
+    /// known by what they echo.
+    pub(crate) fn may_take_run(&self, run: &Run) -> bool {
+        let packets = run.packets;
+        if !run.data.asked() {
+            return run.data.end() <= self.announced;
+        }
+        let last = run.data.token.wrapping_add(packets.saturating_sub(1));
+        let told = |token| self.sent_at(token, run.data.timestamp) == run.data.timestamp;
+        self.proven
+            && !self.unanswered
+            && self.ledger.is_next(run.data.token, packets)
+            && self.was_sent(run.data.token)
+            && self.was_sent(last)
+            && told(run.data.token)
+            && told(last)
+            && u32::from(packets) <= self.asked_for.saturating_sub(self.taken)
+    }
+
+    /// One that answers tokens was taken. Returns how long these were under way, by the expiry
+    /// clock.
+    pub(crate) fn took(&mut self, clock: u32, run: &Run) -> Nanos {
+        self.ledger.answer_next(run.data.token, run.packets);
+        self.taken = self.taken.saturating_add(run.packets.into());
+        Nanos(clock.wrapping_sub(run.data.timestamp).into())
+    }
+
+    /// Bytes below this are those that its sender's last word of what is written was about.
+    pub(crate) fn worded(&self) -> u32 {
+        self.worded
+    }
+
     /// Whether a token with this number has been sent.
     pub(crate) fn was_sent(&self, sequence: u16) -> bool {
         let ago = self.ledger.next().wrapping_sub(sequence);
@@ -612,7 +764,12 @@ impl<I> In<I> {
     /// Whether so many tokens in a row have drawn nothing new that others go first: who claims a
     /// short message and does not send it must not keep them waiting.
     pub(crate) fn is_vain(&self) -> bool {
-        self.asked_for.wrapping_sub(self.fruitful) >= VAIN_TOKENS
+        self.asked_for.wrapping_sub(self.fruitful) >= self.times(VAIN_TOKENS)
+    }
+
+    /// So many tokens, if each stands for one; of those that stand for more, as many of these.
+    fn times(&self, tokens: u32) -> u32 {
+        tokens.saturating_mul(self.worth.into())
     }
 
     /// It got a token, or has its turn to try again. Until the next time it comes after others if
@@ -679,15 +836,17 @@ impl<I> In<I> {
 
     /// Whether as many tokens are outstanding as there may be: what the link carries in a few of
     /// the shortest round trips. Those that wait longer wait for a processor, and more would not
-    /// help it.
-    fn has_tokens_enough(&self, base: Nanos, speed: &Speed) -> bool {
+    /// help it. For one that stands for several there is room for all of these.
+    fn has_tokens_enough(&self, base: Nanos, speed: &Speed, worth: u8) -> bool {
         let trip = match self.trip {
             Nanos::MAX => base,
             trip => trip.max(Nanos(base.0 / 2)),
         };
         let most = u64::from(speed.bytes_in(trip)).saturating_add(self.mss.into());
         let under_way = u64::from(self.ledger.outstanding()).saturating_mul(self.mss.into());
-        under_way >= most.saturating_mul(TRIPS)
+        let most = most.saturating_mul(TRIPS);
+        let beyond = u64::from(worth.saturating_sub(1)).saturating_mul(self.mss.into());
+        under_way >= most.saturating_sub(beyond.min(most / 2))
     }
 
     /// Its place among messages of which as much is missing: older ones go first, and those that
@@ -911,7 +1070,7 @@ impl<I> In<I> {
             let silent = if ranked {
                 long
             } else {
-                self.silent >= SILENT_TOKENS || long && order.are_many(now, rto)
+                self.silent >= self.times(SILENT_TOKENS) || long && order.are_many(now, rto)
             };
             let silent = silent || self.silences != 0 && lost != 0;
             // One that has nothing to send is not silent.

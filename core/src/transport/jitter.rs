@@ -58,6 +58,14 @@ impl Rng {
         self.vary(interval, jitter).saturating_sub(half)
     }
 
+    /// A part of an interval, in 2^-32: uniform over its first `jitter` billionths.
+    #[inline]
+    pub fn part(&mut self, jitter: u32) -> u32 {
+        let width = (u64::from(jitter) << 32) / 1_000_000_000;
+        let part = scale(width, self.next_u64() >> 32);
+        u32::try_from(part).unwrap_or(u32::MAX)
+    }
+
     /// Varies `interval`: uniform over a range of `jitter` billionths of its length around it, so
     /// that the mean is `interval`.
     #[inline]
@@ -78,6 +86,12 @@ impl Rng {
 fn scale(value: u64, part: u64) -> u64 {
     let product = u128::from(value).wrapping_mul(u128::from(part)) >> 32;
     u64::try_from(product).unwrap_or(u64::MAX)
+}
+
+/// How long a [part](Rng::part) of an interval is.
+#[inline]
+pub fn part_of(interval: u64, part: u32) -> Nanos {
+    Nanos(scale(interval, part.into()) >> NANO_BITS)
 }
 
 /// When a message's next token is due.

@@ -91,6 +91,14 @@ impl Ledger {
         sequence
     }
 
+    /// Whether this token and those behind it, so many in all, are outstanding, and newer than all
+    /// that were answered.
+    pub(crate) fn is_next(&self, sequence: u16, count: u16) -> bool {
+        let ahead = sequence.wrapping_sub(self.edge);
+        let known = self.next.wrapping_sub(self.edge);
+        ahead < known && count <= known.saturating_sub(ahead)
+    }
+
     /// Data came that echoes this number.
     pub(crate) fn answer(&mut self, sequence: u16) -> Answer {
         let ahead = sequence.wrapping_sub(self.edge);
@@ -120,6 +128,28 @@ impl Ledger {
         let late = behind.saturating_add(1);
         self.tolerance = late.max(self.tolerance).min(MAX_TOLERANCE);
         Answer::Late
+    }
+
+    /// Data came that echoes this number, and data that echoes those behind it, so many in all,
+    /// which [are outstanding](Self::is_next).
+    pub(crate) fn answer_next(&mut self, sequence: u16, count: u16) {
+        if count > MAX_TOLERANCE {
+            // More than there are bits for, with those that are not resolved yet.
+            for number in 0..count {
+                self.answer(sequence.wrapping_add(number));
+            }
+            return;
+        }
+        self.outstanding = self.outstanding.saturating_sub(count.into());
+        self.answered = self.answered.saturating_add(count.into());
+        let edge = sequence.wrapping_add(count);
+        // The first one of them is the first that may take others for lost.
+        let first = sequence.wrapping_add(1).wrapping_sub(self.resolved);
+        self.resolve(first.saturating_sub(self.tolerance));
+        self.shift(edge);
+        self.bits |= mask(count);
+        let unresolved = edge.wrapping_sub(self.resolved);
+        self.resolve(unresolved.saturating_sub(self.tolerance));
     }
 
     /// Gives up all unanswered tokens before `sequence`. Returns how many those are.

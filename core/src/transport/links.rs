@@ -11,11 +11,12 @@
 
 use core::cmp::Ordering;
 
+use super::below::Below;
 use super::config::{Resolved, Speed};
 use super::heap::Places;
 use super::host::{LinkInfo, Memory};
 use super::jitter::{Due, Rng, NANO};
-use super::line::Line;
+use super::line::{Line, Whose};
 use super::pacer::Pacer;
 use super::policy::Key;
 use super::wakes::{Wakes, NEVER};
@@ -37,6 +38,13 @@ struct Link<M: Memory> {
     taken: Due,
     /// Who waits for that.
     line: Line<M>,
+    /// How many packets of each message may be below, and how long they are in the mean.
+    below: Below,
+    length: u32,
+    /// Packets that are paced here have numbers, which wrap: that of the next one, and the last one
+    /// that is known to have left the host's own queues.
+    next: u32,
+    left: u32,
 }
 
 impl<M: Memory> Link<M> {
@@ -47,6 +55,10 @@ impl<M: Memory> Link<M> {
         members: 0,
         taken: Due::new(Nanos::ZERO),
         line: Line::NEW,
+        below: Below::NEW,
+        length: 0,
+        next: 0,
+        left: u32::MAX,
     };
 }
 
@@ -382,14 +394,14 @@ impl<M: Memory> Links<M> {
         &mut self,
         link: u32,
         now: Nanos,
-        whose: (u32, u32),
+        whose: Whose,
         wire_len: u32,
     ) -> bool {
         let Some(it) = self.all.get_mut(link as usize) else {
             return true;
         };
         if it.line.is_empty() && it.taken.at() <= now {
-            it.line.pass(whose.1, wire_len);
+            it.line.pass(whose.peer, wire_len);
             self.occupy(link, now, wire_len);
             return true;
         }
@@ -405,14 +417,18 @@ impl<M: Memory> Links<M> {
         (at != NEVER).then_some(at)
     }
 
-    /// A message that has its turn now, and waits no more: its index.
-    pub(crate) fn take_turn(&mut self, now: Nanos) -> Option<u32> {
+    /// A message that has its turn now, and waits no more: its index. `peer`: whose a message is.
+    pub(crate) fn take_turn(
+        &mut self,
+        now: Nanos,
+        peer: impl Fn(u32) -> Option<u32>,
+    ) -> Option<u32> {
         let (at, link) = self.sends.first();
         if at > now || at == NEVER {
             return None;
         }
         let it = self.all.get_mut(link as usize)?;
-        let index = it.line.take(&mut self.out_places);
+        let index = it.line.take(&mut self.out_places, peer);
         self.freed(link);
         index
     }
@@ -428,6 +444,68 @@ impl<M: Memory> Links<M> {
             let units = u64::from(wire_len.min(Rate::MAX_LEN)).wrapping_mul(UNITS);
             let time = units.checked_div(it.speed.link).unwrap_or(0);
             it.taken.advance(now, time, slack);
+        }
+        self.freed(link);
+    }
+
+    /// How many packets of each message that goes out by the link and is paced here may be below.
+    #[inline]
+    pub(crate) fn most_below(&mut self, link: u32, now: Nanos) -> u32 {
+        let it = self.all.get_mut(link as usize);
+        it.map_or(u32::MAX, |it| it.below.most(now))
+    }
+
+    /// One that had so many below, and waited, has heard only when all of them were gone.
+    pub(crate) fn idled(&mut self, link: u32, now: Nanos, had: u32) {
+        if let Some(it) = self.all.get_mut(link as usize) {
+            it.below.idled(now, had);
+        }
+    }
+
+    /// A packet of so many bytes goes out by the link that is paced here. Its number.
+    #[inline]
+    pub(crate) fn hand_over(&mut self, link: u32, wire_len: u32) -> u32 {
+        let Some(it) = self.all.get_mut(link as usize) else {
+            return 0;
+        };
+        let part = it.length / 16;
+        it.length = it.length.saturating_sub(part).saturating_add(wire_len / 16);
+        let number = it.next;
+        it.next = number.wrapping_add(1);
+        number
+    }
+
+    /// The number of the last packet that is known to have left.
+    pub(crate) fn last_left(&self, link: u32) -> u32 {
+        self.all.get(link as usize).map_or(0, |it| it.left)
+    }
+
+    /// The packet with this number has left.
+    #[inline]
+    pub(crate) fn has_left(&mut self, link: u32, number: u32) {
+        if let Some(it) = self.all.get_mut(link as usize) {
+            let after = number.wrapping_sub(it.left);
+            if after <= u32::MAX / 2 {
+                it.left = number;
+            }
+        }
+    }
+
+    /// The link may be later than was reckoned: there are packets in the host's own queues, so many
+    /// of all messages ([`Host::below`]), and they have its next time.
+    ///
+    /// All but those that wait elsewhere, for a slow class or for the address of a next hop: they
+    /// were handed over before others that have left.
+    ///
+    /// [`Host::below`]: super::host::Host::below
+    pub(crate) fn is_late(&mut self, link: u32, now: Nanos, below: u32) {
+        if let Some(it) = self.all.get_mut(link as usize) {
+            let since = it.next.wrapping_sub(it.left).wrapping_sub(1);
+            let packets = below.min(since);
+            let until = now + it.speed.time_of(it.length.saturating_mul(packets));
+            if it.taken.at() < until {
+                it.taken = Due::new(until);
+            }
         }
         self.freed(link);
     }
@@ -479,6 +557,28 @@ impl<M: Memory> Links<M> {
         self.with(link, |pacer, _| pacer.spend(now, time, rtt));
     }
 
+    /// Data came by the link that no token had asked for, or is about to.
+    #[inline]
+    pub(crate) fn unasked(&mut self, link: u32, now: Nanos) {
+        self.with(link, |pacer, _| pacer.unasked(now));
+    }
+
+    /// Data is missing of a message of the link's whose tokens stood for several.
+    pub(crate) fn lost(&mut self, link: u32, now: Nanos) {
+        self.with(link, |pacer, _| pacer.lost(now));
+    }
+
+    /// Whether no more than one message wants tokens for the link.
+    pub(crate) fn is_alone(&self, link: u32) -> bool {
+        self.pacer(link).is_none_or(|pacer| pacer.is_alone())
+    }
+
+    /// Whether all data that came by the link in `time` was asked for, and none was lost for long.
+    pub(crate) fn is_quiet(&self, link: u32, now: Nanos, time: Nanos) -> bool {
+        let it = self.all.get(link as usize);
+        it.is_none_or(|it| it.pacer.is_quiet(now, time))
+    }
+
     /// So many bytes of the link were not used that a token had asked for.
     #[inline]
     pub(crate) fn save(&mut self, link: u32, wire_len: u32) {
@@ -487,22 +587,22 @@ impl<M: Memory> Links<M> {
         }
     }
 
-    /// A token of `wire_len` bytes leaves by the link's pacer, and with a jitter of so many
-    /// billionths.
+    /// A token of `wire_len` bytes that stands for `worth` leaves by the link's pacer, and with a
+    /// jitter of so many billionths.
     pub(crate) fn charge(
         &mut self,
         link: u32,
         now: Nanos,
-        wire_len: u32,
+        (wire_len, worth): (u32, u8),
         rng: &mut Rng,
         jitter: u32,
     ) {
         let time = self.speed(link).token_time;
         // Its time is that of its packet and of a token that comes by the same link. What comes is
         // counted for itself.
-        self.save(link, wire_len);
+        self.save(link, wire_len.saturating_mul(worth.into()));
         self.with(link, |pacer, _| {
-            pacer.charge(now, wire_len, time, rng, jitter);
+            pacer.charge(now, (wire_len, worth), time, rng, jitter);
         });
     }
 }

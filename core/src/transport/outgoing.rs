@@ -393,9 +393,16 @@ impl<O> Out<O> {
         }
     }
 
-    /// Records a token's number. `true` if it is new.
-    pub(crate) fn accept(&mut self, now: Nanos, sequence: u16) -> bool {
-        self.seen.accept(now, sequence) || self.seen.begins_again(now, sequence, self.received == 0)
+    /// Records a token's number. `true` if it is new. Only the `first` of those that a packet
+    /// stands for says that its receiver has begun once more: one packet is no sign of that.
+    pub(crate) fn accept(&mut self, now: Nanos, sequence: u16, first: bool) -> bool {
+        let early = self.received == 0;
+        self.seen.accept(now, sequence) || first && self.seen.begins_again(now, sequence, early)
+    }
+
+    /// Whether these tokens, so many in a row, are all newer than those that came before.
+    pub(crate) fn are_new(&self, sequence: u16, count: u8) -> bool {
+        self.seen.are_next(sequence, count)
     }
 
     /// REN: whether a grant may draw a packet; `more`: a second one, which adds to the data under
@@ -462,10 +469,10 @@ impl<O> Out<O> {
         let start = self.sent.saturating_sub(self.mss).max(self.received);
         if self.paced && self.open && start < self.sent {
             self.silent = self.silent.saturating_add(1);
-            self.named.insert(start, self.sent);
+            self.is_missing(start, self.sent);
             if self.silent > 1 {
                 let end = self.received.saturating_add(self.mss).min(self.sent);
-                self.named.insert(self.received, end);
+                self.is_missing(self.received, end);
             }
         }
     }
@@ -571,6 +578,32 @@ impl<O> Out<O> {
         })
     }
 
+    /// [`Out::next`] for up to so many packets in a row: their offset, and all of their bytes. All
+    /// but the last have `mss` bytes. `None`, and nothing has changed: the next packet has to be
+    /// looked at by itself.
+    pub(crate) fn next_run(&mut self, now: Nanos, most: u32, packets: u8) -> Option<(u32, u32)> {
+        let limit = self.available.min(self.window);
+        let usual = !self.ren && !self.paced && !self.sealed && self.mss <= most;
+        let again = self.sent < self.sent_before || !self.named.is_empty();
+        if !usual || again || self.sent >= limit || !self.may_begin_again(now) {
+            return None;
+        }
+        let offset = self.sent;
+        let all = self.mss.saturating_mul(packets.into());
+        let len = limit.saturating_sub(offset).min(all);
+        self.sent = offset.saturating_add(len);
+        (self.spoke, self.idle) = (now, 0);
+        Some((offset, len))
+    }
+
+    /// How many packets so many bytes are in, of which all but the last are full.
+    pub(crate) fn packets_of(&self, bytes: u32) -> u16 {
+        let mss = NonZeroU32::new(self.mss).unwrap_or(NonZeroU32::MIN);
+        // Not `div_ceil`: its sum is checked in the kernel, and panics.
+        let packets = (bytes / mss).saturating_add(u32::from(bytes % mss != 0));
+        u16::try_from(packets).unwrap_or(u16::MAX)
+    }
+
     /// Bytes by which its packets are longer for being sealed.
     #[inline]
     pub(crate) fn seal_len(&self) -> u32 {
@@ -583,10 +616,7 @@ impl<O> Out<O> {
 
     /// How many packets are written of what follows these bytes.
     pub(crate) fn written_behind(&self, end: u32) -> u32 {
-        let bytes = self.available.saturating_sub(end);
-        let mss = NonZeroU32::new(self.mss).unwrap_or(NonZeroU32::MIN);
-        // Not `div_ceil`: its sum is checked in the kernel, and panics.
-        (bytes / mss).saturating_add(u32::from(bytes % mss != 0))
+        self.packets_of(self.available.saturating_sub(end)).into()
     }
 
     /// Is it known to have no more bytes than this?
@@ -659,13 +689,11 @@ impl<O> Out<O> {
             self.resent.clear();
         }
         let before = self.named.bytes();
+        let mut earlier = false;
         for span in spans {
             // Bytes that were never sent follow in order; acknowledged ones have arrived.
             let (start, end) = (span.start.max(self.received), span.end.min(self.sent));
-            if start < end {
-                // Without room a span is ignored: the peer names it again.
-                self.named.insert(start, end);
-            }
+            earlier |= self.is_missing(start, end);
         }
         let mut too_soon = 0_u32;
         let former = former.as_ref().map_or(&[][..], |former| former.as_slice());
@@ -675,7 +703,22 @@ impl<O> Out<O> {
                 self.named.remove(range.start, range.end);
             }
         }
-        (too_soon, self.named.bytes() > before)
+        (too_soon, earlier || self.named.bytes() > before)
+    }
+
+    /// Notes that these bytes are to be sent again. Without room they are ignored, and the peer
+    /// names them again. But if others lie behind them, those are: what is missing first is what
+    /// the message waits for, and as long as it waits little may be sent again. Returns whether it
+    /// was so.
+    fn is_missing(&mut self, start: u32, end: u32) -> bool {
+        if self.named.insert(start, end) {
+            return false;
+        }
+        let Some(last) = self.named.last().filter(|last| last.start > start) else {
+            return false;
+        };
+        self.named.remove(last.start, last.end);
+        self.named.insert(start, end)
     }
 
     /// The peer does not know the message. If none of it was acknowledged, it begins again.

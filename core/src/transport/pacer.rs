@@ -25,6 +25,9 @@ use crate::units::Nanos;
 /// Lateness that the shaper makes up for, in intervals: as many tokens as a port's queue holds (TOP
 /// section 4.3).
 const SLACK_INTERVALS: u32 = 8;
+/// After a loss of data that tokens for several had asked for there are single ones for so long:
+/// ports on the way may take each for one, and do not drop what they would drop of as many.
+const LOST: Nanos = Nanos(10 * Nanos::SECOND.0);
 
 /// Intervals by which a [`Jitter`] may be late, besides a token's place in its interval. A
 /// message's and the pacer's together stay below the lateness that the pacer makes up for.
@@ -70,6 +73,10 @@ pub(crate) struct Pacer<M: Memory> {
     saved: Nanos,
     looked: Nanos,
     rtt: Nanos,
+    /// When data came last that no token had asked for.
+    unasked: Option<Nanos>,
+    /// When data was missing last for which tokens for several had asked.
+    lost: Option<Nanos>,
     waiting: Nodes<M, Nanos>,
     ready: Nodes<M, Key>,
 }
@@ -92,6 +99,8 @@ impl<M: Memory> Pacer<M> {
         saved: Nanos::ZERO,
         looked: Nanos::ZERO,
         rtt: Nanos::ZERO,
+        unasked: None,
+        lost: None,
         waiting: Nodes::new(),
         ready: Nodes::new(),
     };
@@ -139,6 +148,11 @@ impl<M: Memory> Pacer<M> {
     /// Whether any message wants a token.
     fn wants(&self) -> bool {
         self.waiting.len() != 0 || self.ready.len() != 0
+    }
+
+    /// Whether no more than one message does.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.waiting.len().saturating_add(self.ready.len()) <= 1
     }
 
     /// A message wants a token, at `at` at the earliest. A message that is ready stays ready.
@@ -199,18 +213,25 @@ impl<M: Memory> Pacer<M> {
         }
     }
 
-    /// A token leaves. `time`: its time at the pacer's rate, in 1/1024 ns.
+    /// A token leaves that stands for `worth`, and takes the time of so many. `time`: that of one
+    /// at the pacer's rate, in 1/1024 ns, which is also what it may be late by.
     pub(crate) fn charge(
         &mut self,
         now: Nanos,
-        wire_len: u32,
+        (wire_len, worth): (u32, u8),
         time: u64,
         rng: &mut Rng,
         jitter: u32,
     ) {
-        self.shaper.charge(now, wire_len);
+        let worth = u32::from(worth);
+        match worth {
+            1 => self.shaper.charge(now, wire_len),
+            _ => self
+                .shaper
+                .charge_super(now, wire_len.saturating_mul(worth), worth),
+        };
         if self.owed != Nanos::ZERO {
-            let most = Nanos(time / NANO);
+            let most = Nanos(time.saturating_mul(worth.into()) / NANO);
             self.shaper.delay(self.owed.min(most));
             self.owed = self.owed - most;
         }
@@ -228,6 +249,23 @@ impl<M: Memory> Pacer<M> {
         let rest = time - self.unused;
         self.unused = self.unused - time;
         self.owed = (self.owed + rest).min(rtt + rtt);
+    }
+
+    /// Data came that no token had asked for, or is about to.
+    pub(crate) fn unasked(&mut self, now: Nanos) {
+        self.unasked = Some(now);
+    }
+
+    /// Data is missing for which tokens for several had asked.
+    pub(crate) fn lost(&mut self, now: Nanos) {
+        self.lost = Some(now);
+    }
+
+    /// Whether all data that came in `time` was asked for, and for long none was
+    /// [lost](Self::lost).
+    pub(crate) fn is_quiet(&self, now: Nanos, time: Nanos) -> bool {
+        self.unasked.is_none_or(|at| now - at >= time)
+            && self.lost.is_none_or(|at| now - at >= LOST)
     }
 
     /// So much of the link's time was asked for and is not used: as much less is owed, now or soon.

@@ -38,15 +38,17 @@ pub(crate) struct Peer {
     /// The shortest round trip of its messages, or of those that it had last.
     rtt: Trip,
     lag: Lag,
+    /// Whether no token of its messages was lost for some time, as the last of them saw it.
+    calm: bool,
     /// Packets to it carry no more bytes than this until then: see `endpoint/paths.rs`.
     pub(crate) most: u16,
     pub(crate) most_until: Nanos,
     /// What shows it that we have our address, and until when, or up to a second less.
     ticket: u64,
     ticket_until: Second,
-    /// Of which time the ticket was that it was last offered, modulo 2^8: that of another one comes
-    /// before 20 hours are over.
-    offered: Option<u8>,
+    /// Of which time the ticket was that it was last offered, modulo 255 and one more: that of
+    /// another one comes before 20 hours are over. 0: it was offered none.
+    offered: u8,
     /// Since it had no message for the first time: its network's index.
     net: MaybeIndex,
 }
@@ -153,6 +155,11 @@ impl Lag {
         }
     }
 
+    /// Whether an answer came a second ago or later.
+    fn is_of(self, now: Nanos) -> bool {
+        Self::steps(now).wrapping_sub(self.came) <= Self::steps(Nanos::SECOND)
+    }
+
     /// That time. It says nothing any more when nothing has been answered for twice as long.
     fn get(self, now: Nanos) -> Nanos {
         let ago = Self::steps(now).wrapping_sub(self.came);
@@ -244,10 +251,11 @@ impl<M: Memory> Peers<M> {
             unacknowledged: 0,
             rtt: Trip::NONE,
             lag: Lag::NONE,
+            calm: false,
             most: u16::MAX,
             most_until: Nanos::ZERO,
             ticket: 0,
-            offered: None,
+            offered: 0,
             ticket_until: Second(0),
             net: MaybeIndex::NONE,
         })?;
@@ -324,6 +332,19 @@ impl<M: Memory> Peers<M> {
         self.all.get(index)?.rtt()
     }
 
+    /// Whether no token for a peer was lost for some time, and it has answered some lately.
+    pub(crate) fn is_calm(&self, now: Nanos, index: u32) -> bool {
+        let peer = self.all.get(index);
+        peer.is_some_and(|peer| peer.calm && peer.lag.is_of(now))
+    }
+
+    /// As a message of the peer's has it now.
+    pub(crate) fn set_calm(&mut self, index: u32, calm: bool) {
+        if let Some(peer) = self.all.get_mut(index) {
+            peer.calm = calm;
+        }
+    }
+
     /// How long a peer has taken lately to answer tokens, or 0.
     pub(crate) fn lag(&self, now: Nanos, index: u32) -> Nanos {
         let peer = self.all.get(index);
@@ -354,7 +375,8 @@ impl<M: Memory> Peers<M> {
     /// Whether a peer was not offered the ticket of a time. It is offered it now.
     pub(crate) fn offers(&mut self, index: u32, time: u64) -> bool {
         let peer = self.all.get_mut(index);
-        peer.is_some_and(|peer| peer.offered.replace(time as u8) != Some(time as u8))
+        let time = ((time % 255) as u8).saturating_add(1);
+        peer.is_some_and(|peer| core::mem::replace(&mut peer.offered, time) != time)
     }
 
     /// If a peer has no messages, it is dropped, or noted as idle if it has given us a ticket, or

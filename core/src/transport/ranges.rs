@@ -50,6 +50,12 @@ impl<const N: usize> Ranges<N> {
         self.as_slice().first().copied()
     }
 
+    /// The last range.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<Range> {
+        self.as_slice().last().copied()
+    }
+
     /// The end of the last range; 0 if there is none.
     #[inline]
     pub(crate) fn end(&self) -> u32 {

@@ -24,7 +24,9 @@
 //!    ([`RateControl::notified`]), and each segment that is acknowledged
 //!    ([`RateControl::completed`]). A law ignores what is not for it, so that the caller need not
 //!    know which one it is.
-//! 4. After each packet wait for [`RateControl::interval`].
+//! 4. After each packet wait for [`RateControl::interval`], or for anything up to that longer,
+//!    which is taken off the next time. Where each packet of several flows comes as regularly as a
+//!    clock, the one that a port marks first may be the same flow's each time.
 //! 5. At the receiver keep a [`dcqcn::Notifier`] for each of DCQCN's flows.
 //!
 //! No timer is needed. Time that has passed is made up for at the next call, in a bounded number of

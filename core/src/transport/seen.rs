@@ -123,6 +123,13 @@ impl Seen {
         true
     }
 
+    /// Whether this number and those behind it, so many in all, are newer than all that were seen,
+    /// and not too far ahead.
+    pub(crate) fn are_next(&self, sequence: u16, count: u8) -> bool {
+        let ahead = u32::from(sequence.wrapping_sub(self.highest));
+        self.taken.is_some() && ahead != 0 && ahead.saturating_add(count.into()) < AHEAD
+    }
+
     fn is_set(&self, sequence: u16) -> bool {
         let word = self.bits.get(usize::from(sequence % WINDOW / 64));
         word.is_some_and(|word| word & (1 << (sequence % 64)) != 0)

@@ -325,6 +325,11 @@ counters! {
     EcnUndetermined = "ecn_undetermined",
     /// Times that a message kept its rate because of UE, with tcd on.
     RateHeld = "rate_held",
+    /// Tokens sent that are for several packets, each as one; in `token_sent` they count as many as
+    /// they stand for.
+    TrainSent = "train_sent",
+    /// The same received; also in `token_received`.
+    TrainReceived = "train_received",
 }
 
 impl Counter {

@@ -232,8 +232,10 @@ pub mod config {
     pub const TIMELY_TCD_BETA: u16 = 67;
     /// `u32`, thousandths: the most that TIMELY's rate falls by at once.
     pub const TIMELY_MAX_CUT: u16 = 68;
+    /// `u32`: how many packets a token is for at most; 0: as many as suits the link.
+    pub const WORTH: u16 = 69;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 68;
+    pub const MAX: u16 = 69;
 }
 
 /// [`config::UNSCHEDULED`]: as much of each message as its receiver allows.

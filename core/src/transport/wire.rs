@@ -119,7 +119,7 @@ impl fmt::Debug for Cookie {
 pub enum Packet {
     /// Opens a message.
     Sync(Sync),
-    /// Lets the sender send one full-length packet.
+    /// Lets the sender send a full-length packet, or several.
     Token(Token),
     /// A part of a message.
     Data(Data),
@@ -177,7 +177,8 @@ pub struct Sync {
     pub paced: bool,
 }
 
-/// Lets the sender send one full-length packet, or the rest if that is less. From the receiver.
+/// Lets the sender send a full-length packet, or the rest if that is less, and as many more as it
+/// stands for. From the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     /// The message.
@@ -190,6 +191,9 @@ pub struct Token {
     pub priority: u8,
     /// `Some`: it answers one DATA, which arrived with this mark ([`header::FLAG_GRANT`]).
     pub grant: Option<Mark>,
+    /// It stands for so many tokens, of the next `sequence`s, 1..=[`header::MAX_WORTH`]; a grant
+    /// for 1.
+    pub worth: u8,
 }
 
 /// How loaded the path of a REN data packet was.
@@ -373,17 +377,31 @@ impl Data {
     /// Whether no token or grant asked for it. Of what comes under policy ren nobody can say that.
     #[inline]
     pub(crate) const fn is_unasked(&self) -> bool {
-        self.token == 0 && self.timestamp == 0 && self.flags & header::FLAG_REN == 0
+        !self.asked() && self.flags & header::FLAG_REN == 0
+    }
+
+    /// Whether it claims to answer a token.
+    #[inline]
+    pub(crate) const fn asked(&self) -> bool {
+        self.token != 0 || self.timestamp != 0
+    }
+
+    /// The first byte of the message behind it.
+    #[inline]
+    pub(crate) const fn end(&self) -> u32 {
+        self.offset.saturating_add(self.len)
     }
 }
 
 mod cookies;
 mod read;
+mod run;
 mod spans;
 mod write;
 
 pub use cookies::Cookies;
 pub use read::{is_sealed, parse, parse_sealed, Malformed};
+pub use run::{Row, Run};
 pub use spans::{Span, Spans};
 
 impl Packet {
@@ -462,10 +480,15 @@ impl Packet {
             Self::First(p) => (Type::Data, p.data.more, p.data.flags | header::FLAG_FIRST),
             Self::Confirm(_) => (Type::Ack, 0, header::FLAG_FINAL | header::FLAG_LIST),
         };
+        let beyond = match self {
+            Self::Token(p) => p.worth.saturating_sub(1),
+            _ => 0,
+        };
         Header {
             kind,
             priority,
             flags,
+            beyond,
         }
     }
 }

@@ -75,15 +75,40 @@ fn a_port_that_was_paused_cannot_say() {
     let stats = port.markers().stats().tcd;
     assert_eq!((stats.seen, stats.ce, stats.ue, stats.kept), (3, 0, 1, 2));
     assert_eq!(get(&mut port, 35_000), Some(1));
-    // The queue has fallen meanwhile: once more as long.
+    // The queue is long, and has not risen: once more as long.
     assert_eq!(get(&mut port, 35_001), Some(1));
     let now = port.markers().tcd_now(Nanos(40_000), 0).unwrap();
     assert_eq!(now.0, State::Undetermined);
     for _ in 0..20 {
         put(&mut port, Some(2), true);
     }
+    // A twentieth of what 10 Gbit/s carry in 30 us are 1875 bytes.
     assert_eq!(get(&mut port, 65_002), Some(3));
     assert_eq!(port.markers().stats().tcd.congestions, 1);
+}
+
+/// A queue that does not rise, as others are asked for pauses, or as it drops what comes.
+#[test]
+fn a_port_that_was_paused_and_cannot_take_what_comes_is_congested() {
+    let after = |too_much: &dyn Fn(&mut Port<Fifo>)| {
+        let mut port = port();
+        for _ in 0..30 {
+            put(&mut port, Some(2), true);
+        }
+        port.hold((Nanos(0), Nanos(0)), Hold::Until(Nanos(5000)));
+        port.hold((Nanos(5000), Nanos(5000)), Hold::Open);
+        too_much(&mut port);
+        get(&mut port, 35_001)
+    };
+    assert_eq!(after(&|_| {}), Some(1));
+    assert_eq!(after(&|port| port.asks_for_pause()), Some(1));
+    let twice = |port: &mut Port<Fifo>| (0..2).for_each(|_| port.asks_for_pause());
+    assert_eq!(after(&twice), Some(3));
+    let meta = common::P::new(0, 1514, 1, 24, 84).meta();
+    let dropped = |port: &mut Port<Fifo>| (0..2).for_each(|_| port.refuse_data(&meta));
+    assert_eq!(after(&dropped), Some(3));
+    let full = |port: &mut Port<Fifo>| (0..10_000).for_each(|_| put(port, Some(2), true));
+    assert_eq!(after(&full), Some(3));
 }
 
 /// For lack of memory a packet goes as it is, and is counted.

@@ -106,6 +106,7 @@ pub(crate) fn packet(
             timestamp: if bit(9) { clock } else { rng.next() as u32 },
             priority: (random >> 8) as u8 & 7,
             grant: [None, None, Some(Mark::Under), Some(Mark::Over)][(random >> 16) as usize & 3],
+            worth: 1,
         }),
         16..=44 => {
             let unscheduled = random >> 8 & 7 == 0;

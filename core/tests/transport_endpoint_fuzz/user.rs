@@ -81,6 +81,7 @@ impl Io {
 
 impl Host<Out, In> for Io {
     type Payload = ();
+    type Whole = ();
 
     fn random(&mut self) -> u64 {
         self.rng.next()

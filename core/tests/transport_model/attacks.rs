@@ -121,9 +121,11 @@ fn who_does_not_know_the_cookie_moves_no_byte() {
             timestamp: 0,
             priority: 0,
             grant: None,
+            worth: 1,
         };
         let grant = Token {
             grant: Some(Mark::Under),
+            worth: 1,
             ..token
         };
         let reset = |code| Packet::Reset(Reset { cookie, code });
@@ -198,6 +200,7 @@ fn who_has_the_cookie_but_not_the_address_moves_no_byte() {
         timestamp: 0,
         priority: 0,
         grant: None,
+        worth: 1,
     };
     network.inject(2, 0, Packet::Token(token), None);
     let data = Data {

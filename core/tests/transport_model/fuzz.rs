@@ -42,6 +42,7 @@ fn keep<T>(all: &mut Vec<T>, random: u64, item: T) {
 
 impl Host<u32, u32> for User {
     type Payload = ();
+    type Whole = ();
 
     fn random(&mut self) -> u64 {
         next(&mut self.random)
@@ -252,14 +253,22 @@ impl Fuzz {
                     paced: clocked == 1,
                 })
             }
-            2..=5 => Packet::Token(Token {
-                cookie,
-                sequence: self.below(300) as u16 * (1 + self.below(2) as u16 * 200),
-                timestamp: clock.wrapping_sub(self.number(200_000)),
-                priority: self.below(8) as u8,
-                grant: [None, Some(Mark::Under), Some(Mark::Full), Some(Mark::Over)]
-                    [self.below(4) as usize],
-            }),
+            2..=5 => {
+                let grant = [None, Some(Mark::Under), Some(Mark::Full), Some(Mark::Over)]
+                    [self.below(4) as usize];
+                let worth = match self.below(2) {
+                    0 if grant.is_none() => 1 + self.below(64) as u8,
+                    _ => 1,
+                };
+                Packet::Token(Token {
+                    cookie,
+                    sequence: self.below(300) as u16 * (1 + self.below(2) as u16 * 200),
+                    timestamp: clock.wrapping_sub(self.number(200_000)),
+                    priority: self.below(8) as u8,
+                    grant,
+                    worth,
+                })
+            }
             6..=10 => {
                 let unscheduled = self.below(4) == 0;
                 let offset = self.number(100_000) % if self.below(8) == 0 { 100_000 } else { 2000 };

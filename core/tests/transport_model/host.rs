@@ -132,12 +132,22 @@ pub(crate) struct Sent {
     pub(crate) sealed: Option<Vec<u8>>,
 }
 
+/// A message's packets in its host's own port.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Below {
+    pub(crate) packets: u32,
+    /// The endpoint waits for one to leave.
+    pub(crate) wanted: Option<OutId>,
+}
+
 /// The user of one host's endpoint.
 pub(crate) struct Io<'a> {
     pub(crate) now: u64,
     pub(crate) random: &'a mut u64,
     pub(crate) registry: &'a mut Registry,
     pub(crate) sent: Vec<Sent>,
+    /// By message.
+    pub(crate) below: &'a mut HashMap<usize, Below>,
     /// Bytes that may come of a message before it is read.
     pub(crate) window: u32,
     /// Messages of which some bytes could be read, and up to where.
@@ -202,6 +212,7 @@ pub(crate) fn next(random: &mut u64) -> u64 {
 
 impl Host<Out, In> for Io<'_> {
     type Payload = Option<Payload>;
+    type Whole = ();
 
     fn random(&mut self) -> u64 {
         next(self.random)
@@ -219,6 +230,9 @@ impl Host<Out, In> for Io<'_> {
         let len = payload.as_ref().map_or(0, |p| p.len as usize);
         let packet = wire::parse(header, header.len() + len).expect("what is sent is well-formed");
         owned(&owner, &packet, payload.as_ref());
+        if let (Class::Paced, Owner::Out(out)) = (class, &owner) {
+            self.below.entry(out.message).or_default().packets += 1;
+        }
         let payload = payload.map(|p| {
             assert!(
                 p.offset >= p.message.acked,
@@ -260,6 +274,20 @@ impl Host<Out, In> for Io<'_> {
         let sent = self.sent.last_mut().expect("it was just sent");
         sent.sealed = Some(cipher::seal(header, sent.payload, seal));
         sent.header += seal::SEAL_LEN;
+    }
+
+    fn has_room_below(&mut self, id: OutId, message: &Out, _: u32, most: u32) -> bool {
+        let below = self.below.entry(message.message).or_default();
+        let room = below.packets < most;
+        if !room {
+            below.wanted = Some(id);
+        }
+        room
+    }
+
+    // A host of the model sends by one link.
+    fn below(&self, _: u32) -> u32 {
+        self.below.values().map(|below| below.packets).sum()
     }
 
     fn hmac(&self, key: &[u8], data: &[u8]) -> Option<seal::Key> {

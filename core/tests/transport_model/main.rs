@@ -7,6 +7,7 @@
 mod adversary;
 mod apart;
 mod attacks;
+mod batches;
 mod cipher;
 mod crossing;
 mod crowds;
@@ -23,6 +24,7 @@ mod leaves;
 mod links;
 mod network;
 mod outage;
+mod overtaken;
 mod paced;
 mod paths;
 mod pauses;
@@ -41,8 +43,10 @@ mod starts;
 mod starved;
 mod takers;
 mod topology;
+mod trains;
 mod turns;
 mod vanished;
+mod victims;
 
 use network::{Link, Network};
 use turnstile_core::units::Nanos;

@@ -120,10 +120,14 @@ impl Queue for Fifo {
     }
 }
 
-struct Drop;
+/// What a port drops.
+#[derive(Default)]
+struct Dropped(Vec<Flying>);
 
-impl Sink<Flying> for Drop {
-    fn dropped(&mut self, _: Flying, _: Band, _: DropCause) {}
+impl Sink<Flying> for Dropped {
+    fn dropped(&mut self, packet: Flying, _: Band, _: DropCause) {
+        self.0.push(packet);
+    }
 }
 
 /// A link's impairments, in parts per million and ns.
@@ -138,6 +142,8 @@ pub(crate) struct Link {
     pub(crate) late: u64,
     /// Longer IP packets vanish, bytes; 0: none.
     pub(crate) mtu: u32,
+    /// The sender's adapter sends all that it has at once each so many ns, in order; 0: at once.
+    pub(crate) waits: u64,
 }
 
 /// An output port and its link.
@@ -166,6 +172,7 @@ struct HostState {
     /// What others wait for.
     wanted: Option<u32>,
     ports: HashMap<u16, Policy>,
+    below: HashMap<usize, host::Below>,
     keys: Vec<Psk>,
     sealing: Sealing,
     /// It neither sends nor receives any more.
@@ -181,6 +188,8 @@ enum Event {
     Read(usize, InId, u32),
     Send(usize, usize, Outgoing),
     Write(usize, OutId, u32, bool),
+    /// Of a message of a host.
+    Left(usize, usize, OutId),
     /// A processor has time for the next one.
     Free(usize),
 }
@@ -230,6 +239,9 @@ pub(crate) struct Network {
     /// Bytes of IP packets that endpoints sent, and of those that came from none.
     pub(crate) sent: u64,
     pub(crate) injected: u64,
+    /// Packets to this host wait in their senders, and not in their ports: who has its address on
+    /// the link is not known.
+    pub(crate) nowhere: Option<usize>,
     processors: Processors,
 }
 
@@ -257,6 +269,7 @@ impl Network {
             drawn: 0,
             sent: 0,
             injected: 0,
+            nowhere: None,
             processors: Processors::default(),
         }
     }
@@ -276,6 +289,7 @@ impl Network {
             no_memory: 0,
             wanted: None,
             ports: HashMap::new(),
+            below: HashMap::new(),
             keys: Vec::new(),
             sealing: Sealing::Off,
             dead: false,
@@ -356,6 +370,7 @@ impl Network {
             random: &mut state.random,
             registry: &mut self.registry,
             sent: Vec::new(),
+            below: &mut state.below,
             window: state.window,
             readable: Vec::new(),
             ports: &state.ports,
@@ -391,10 +406,15 @@ impl Network {
         let payload = sent.payload.map_or(0, |p| p.len) as usize;
         let ip = if v6 { 40 } else { 20 };
         let len = (14 + ip + 8 + sent.header + payload) as u32;
+        // To ports a token that stands for several is so many.
+        let worth = match &sent.packet {
+            Packet::Token(token) => u32::from(token.worth),
+            _ => 1,
+        };
         let meta = Meta {
             len,
-            wire_len: (len + 24).max(84),
-            segs: 1,
+            wire_len: (len + 24).max(84) * worth,
+            segs: worth,
             enqueued: Nanos(self.now),
         };
         let to = host::number(&sent.to.ip);
@@ -430,7 +450,9 @@ impl Network {
             meta,
             sent_on: self.processors.at,
         };
-        self.forward(flying);
+        if self.nowhere != Some(to) {
+            self.forward(flying);
+        }
     }
 
     /// To the next port, or to the host.
@@ -456,7 +478,10 @@ impl Network {
             route.into_iter().zip(from).collect()
         });
         match route.get(packet.hop) {
-            None => self.arrive(packet),
+            None => {
+                self.gone(&packet);
+                self.arrive(packet);
+            }
             Some(&(node, came_by)) => {
                 let band = match packet.class {
                     Class::Signal => Band::Signal,
@@ -482,7 +507,13 @@ impl Network {
                     *owed -= port.give_way(Nanos(self.now), *owed, slot);
                 }
                 let wire_len = packet.meta.wire_len;
-                port.enqueue_at(Nanos(self.now), slot, packet, &mut Drop);
+                let mut dropped = Dropped::default();
+                if slot.is_token() && packet.meta.segs != 1 {
+                    port.enqueue_train(Nanos(self.now), slot, packet, &mut dropped);
+                } else {
+                    port.enqueue_at(Nanos(self.now), slot, packet, &mut dropped);
+                }
+                self.lose(dropped);
                 if matches!(slot, Slot::UNASKED | Slot::UNASKED_LONG | Slot::UNPAID) {
                     if let Some(other) = came_by {
                         self.nodes[other].owed += wire_len;
@@ -497,7 +528,11 @@ impl Network {
         loop {
             let now = self.now;
             let it = &mut self.nodes[node];
-            match it.port.dequeue(Nanos(now), &mut NoChild, &mut Drop) {
+            let mut dropped = Dropped::default();
+            let next = it.port.dequeue(Nanos(now), &mut NoChild, &mut dropped);
+            self.lose(dropped);
+            let it = &mut self.nodes[node];
+            match next {
                 Dequeue::Packet(packet, band) => {
                     if matches!(band, Band::Data | Band::Unscheduled) {
                         it.data_bytes += u64::from(packet.meta.wire_len);
@@ -516,7 +551,29 @@ impl Network {
         }
     }
 
+    /// A port has dropped packets.
+    fn lose(&mut self, dropped: Dropped) {
+        for packet in dropped.0 {
+            self.gone(&packet);
+        }
+    }
+
+    /// A packet has left a port, by whatever way. If it was its host's own, the host is told.
+    fn gone(&mut self, packet: &Flying) {
+        let (Class::Paced, 0, Some(payload)) = (packet.class, packet.hop, &packet.payload) else {
+            return;
+        };
+        let below = self.hosts[packet.from].below.get_mut(&payload.message);
+        let Some(below) = below else { return };
+        below.packets -= 1;
+        if let Some(id) = below.wanted.take() {
+            let left = Event::Left(packet.from, payload.message, id);
+            self.at(self.now, left);
+        }
+    }
+
     fn carry(&mut self, node: usize, mut packet: Flying) {
+        self.gone(&packet);
         let link = self.nodes[node].link;
         packet.hop += 1;
         let long = link.mtu != 0 && packet.meta.len > link.mtu + 14;
@@ -532,7 +589,11 @@ impl Network {
             } else {
                 0
             };
-            let at = self.now + line + link.delay + late;
+            let leaves = match link.waits {
+                0 => self.now,
+                waits => self.now.next_multiple_of(waits),
+            };
+            let at = leaves + line + link.delay + late;
             self.at(at, Event::Arrive(Box::new(packet.clone())));
             copies -= 1;
         }
@@ -691,7 +752,10 @@ impl Network {
                 }
                 (packet.to, 0)
             }
-            Event::Read(host, ..) | Event::Send(host, ..) | Event::Write(host, ..) => (*host, 0),
+            Event::Read(host, ..)
+            | Event::Send(host, ..)
+            | Event::Write(host, ..)
+            | Event::Left(host, ..) => (*host, 0),
             Event::Kick(_) | Event::Free(_) => return None,
         };
         let state = self.hosts.get_mut(host)?;
@@ -748,7 +812,19 @@ impl Network {
             Event::Read(host, id, contiguous) => self.read(host, id, contiguous),
             Event::Send(host, number, what) => self.send(host, number, what),
             Event::Write(host, id, available, end) => self.write(host, id, available, end),
+            Event::Left(host, message, id) => self.left(host, message, id),
             Event::Free(host) => self.is_free(host),
+        }
+    }
+
+    /// Some of a message's packets have left its host's port, which has waited for that.
+    fn left(&mut self, host: usize, message: usize, id: OutId) {
+        let below = self.hosts[host].below.get(&message);
+        let still = below.map_or(0, |below| below.packets);
+        if !self.hosts[host].dead {
+            self.with(host, |endpoint, io, now, _| {
+                endpoint.left(Nanos(now), id, still, io);
+            });
         }
     }
 

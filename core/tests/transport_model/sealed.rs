@@ -362,6 +362,7 @@ fn forged(cookie: u64) -> Vec<Packet> {
             timestamp: 0,
             priority: 0,
             grant: None,
+            worth: 1,
         }),
         Packet::Data(Data {
             cookie,

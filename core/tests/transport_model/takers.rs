@@ -107,6 +107,7 @@ fn drawn(policy: u32, also: Also, every: u64, until: u64) -> Drawn {
             timestamp: network.now as u32,
             priority: 0,
             grant: (policy == uapi::POLICY_REN).then_some(Mark::Full),
+            worth: 1,
         };
         network.inject(1, 0, Packet::Token(token), None);
     }

@@ -8,16 +8,41 @@
 MODULE_IMPORT_NS("NET_SCHED_INTERNAL");
 
 /*
+ * Whoever counts a super-packet as on its way is told when the last part of it has left, not when
+ * it is freed for having been split. skb_segment() sees to that for sock_wfree(), and TCP for its
+ * own; here it is done for others that send UDP. All that a destructor may look at goes along: the
+ * socket, truesize, and what it keeps itself, unless that is MSG_ZEROCOPY's.
+ */
+static void knet_skb_hand_on(struct sk_buff *skb, struct sk_buff *parts)
+{
+	struct sk_buff *last = parts;
+
+	if (!skb->destructor || !(skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4) || skb_zcopy(skb))
+		return;
+	while (last->next)
+		last = last->next;
+	if (last->destructor || skb_zcopy(last))
+		return;
+	skb_shinfo(last)->destructor_arg = skb_shinfo(skb)->destructor_arg;
+	swap(last->truesize, skb->truesize);
+	swap(last->destructor, skb->destructor);
+	swap(last->sk, skb->sk);
+}
+
+/*
  * The segments of a GSO packet, linked by ->next, or NULL when it cannot be split. The caller keeps
- * the packet. As in sch_tbf and sch_cake: everything the device could do but GSO itself stays
- * allowed.
+ * the packet, but not what it counted for. As in sch_tbf and sch_cake: everything the device could
+ * do but GSO itself stays allowed.
  */
 struct sk_buff *knet_skb_segment(struct sk_buff *skb)
 {
 	netdev_features_t features = netif_skb_features(skb);
 	struct sk_buff *segs = skb_gso_segment(skb, features & ~NETIF_F_GSO_MASK);
 
-	return IS_ERR(segs) ? NULL : segs;
+	if (IS_ERR_OR_NULL(segs))
+		return NULL;
+	knet_skb_hand_on(skb, segs);
+	return segs;
 }
 
 /* Types whose super-packets can be cut into shorter ones, and what may be said of those. */
@@ -143,7 +168,15 @@ struct sk_buff *knet_skb_cut(struct sk_buff *skb, unsigned int segs)
 	if (IS_ERR_OR_NULL(pieces))
 		return NULL;
 	knet_skb_pieces(pieces, type, mss, ids);
+	knet_skb_hand_on(skb, pieces);
 	return pieces;
+}
+
+/* A packet that has no segments is one to whoever counts it, whatever it was to the qdisc. */
+void knet_skb_is_one(struct sk_buff *skb)
+{
+	if (!skb_is_gso(skb))
+		qdisc_skb_cb(skb)->pkt_segs = 1;
 }
 
 void knet_skb_consume(struct sk_buff *skb)

@@ -58,6 +58,7 @@ enum {
 /* Packets */
 struct sk_buff *knet_skb_segment(struct sk_buff *skb);
 unsigned int knet_skb_segment_len(const struct sk_buff *skb);
+void knet_skb_is_one(struct sk_buff *skb);
 struct sk_buff *knet_skb_cut(struct sk_buff *skb, unsigned int segs);
 void knet_skb_consume(struct sk_buff *skb);
 void knet_skb_free_later(struct sk_buff *skb);

@@ -107,6 +107,21 @@ impl Skb {
         self.pkt_segs().max(1)
     }
 
+    /// Has this count as so many wire packets, until [`Skb::is_one`].
+    #[inline]
+    pub fn set_segments(&mut self, segments: u16) {
+        // SAFETY: valid by the type's invariant, and borrowed exclusively.
+        unsafe { (*self.cb()).pkt_segs = segments }
+    }
+
+    /// To whoever counts it from now on it is one wire packet again, unless it has segments. Before
+    /// it leaves: parents believe the number.
+    #[inline]
+    pub fn is_one(&mut self) {
+        // SAFETY: valid by the type's invariant, and borrowed exclusively.
+        unsafe { bindings::knet_skb_is_one(self.as_ptr()) }
+    }
+
     /// `SO_PRIORITY`, or what a filter or the forwarding path set.
     #[inline]
     pub fn priority(&self) -> u32 {

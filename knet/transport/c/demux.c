@@ -175,7 +175,37 @@ static unsigned int knt_demux6(void *priv, struct sk_buff *skb, const struct nf_
 }
 #endif
 
+static bool knt_is_udp(const struct sk_buff *skb)
+{
+	if (skb->protocol == htons(ETH_P_IP))
+		return ip_hdr(skb)->protocol == IPPROTO_UDP;
+	return skb->protocol == htons(ETH_P_IPV6) && ipv6_hdr(skb)->nexthdr == IPPROTO_UDP;
+}
+
+/*
+ * UDP splits super-packets for whoever has encap_rcv, but for those that a tunnel's device made.
+ * Trains, which knt_receive() takes with less work, are called so here, if they are nothing but
+ * that and no program has chosen another socket for them; of one that others hold, as taps do, a
+ * copy of what is said there is made. Raw sockets, which come next, get clones; then UDP looks at
+ * it.
+ */
+static unsigned int knt_spare(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
+{
+	if (skb_is_gso(skb) && (skb_shinfo(skb)->gso_type & ~SKB_GSO_DODGY) == SKB_GSO_UDP_L4 &&
+	    knt_is_train(skb) && !skb->sk && knt_is_udp(skb) &&
+	    skb_transport_offset(skb) + sizeof(struct udphdr) <= skb_headlen(skb) &&
+	    udp_hdr(skb)->dest == knt_udp_port() && !skb_unclone(skb, GFP_ATOMIC))
+		knt_super_spare(skb, true);
+	return NF_ACCEPT;
+}
+
 static const struct nf_hook_ops knt_demux_ops[] = {
+	{
+		.hook = knt_spare,
+		.pf = NFPROTO_IPV4,
+		.hooknum = NF_INET_LOCAL_IN,
+		.priority = NF_IP_PRI_LAST,
+	},
 	{
 		.hook = knt_demux4,
 		.pf = NFPROTO_IPV4,
@@ -183,6 +213,12 @@ static const struct nf_hook_ops knt_demux_ops[] = {
 		.priority = NF_IP_PRI_LAST,
 	},
 #if IS_ENABLED(CONFIG_IPV6)
+	{
+		.hook = knt_spare,
+		.pf = NFPROTO_IPV6,
+		.hooknum = NF_INET_LOCAL_IN,
+		.priority = NF_IP6_PRI_LAST,
+	},
 	{
 		.hook = knt_demux6,
 		.pf = NFPROTO_IPV6,

@@ -5,6 +5,7 @@
 
 #include <linux/hrtimer.h>
 #include <linux/ipv6.h>
+#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/skbuff.h>
 #include <linux/spinlock.h>
@@ -20,6 +21,8 @@
 #define KNT_ROUTES 64
 /* And for packets that come in; likewise. */
 #define KNT_CAME 64
+/* Links by which packets that count are told apart; likewise. */
+#define KNT_LINKS 32
 
 /* What a packet's route depends on. No holes: it is hashed and compared as it is, by words. */
 struct knt_way {
@@ -31,6 +34,7 @@ struct knt_way {
 	u32 port;
 } __aligned(sizeof(u64));
 
+struct knt_below;
 struct knt_came;
 
 struct knt_net {
@@ -56,6 +60,10 @@ struct knt_net {
 	struct work_struct news;	/* genl.c */
 	bool link_changed;
 	struct xarray speeds;		/* link.c */
+	struct llist_head left;		/* below.c */
+	struct llist_node *leaving;	/* the work's own: what it has still to do */
+	struct work_struct left_work;
+	atomic_t below[KNT_LINKS];	/* packets that count, by Rust's links */
 };
 
 struct knt_sock {
@@ -107,11 +115,40 @@ void knt_error_receive(struct sock *udp, struct sk_buff *skb, int err, __be16 po
 struct dst_entry *knt_route_get(struct knt_net *tn, const struct sock *sk,
 				const struct knt_path *path, u32 device, u32 mark, u16 port);
 void knt_routes_drop(struct knt_net *tn);
+/* Whether UDP takes a super-packet for a tunnel's, and does not split it. */
+static inline void knt_super_spare(struct sk_buff *skb, bool spare)
+{
+	skb_shinfo(skb)->gso_type &= ~(SKB_GSO_UDP_L4 | SKB_GSO_UDP_TUNNEL);
+	skb_shinfo(skb)->gso_type |= spare ? SKB_GSO_UDP_TUNNEL : SKB_GSO_UDP_L4;
+}
+
+static inline bool knt_is_spared(const struct sk_buff *skb)
+{
+	return (skb_shinfo(skb)->gso_type & ~SKB_GSO_DODGY) == SKB_GSO_UDP_TUNNEL;
+}
+
 int knt_demux_open(struct knt_net *tn);
 void knt_demux_close(struct knt_net *tn);
 void knt_came_by(struct knt_net *tn, const struct sk_buff *skb);
 void knt_came_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);
+struct knt_below *knt_out_below(const struct knt_net *tn, const struct knt_out *out);
+struct knt_below *knt_below_new(struct knt_net *tn, u32 link);
+bool knt_below_is_for(const struct knt_below *below, u32 link);
+void knt_below_end(struct knt_below *below);
+bool knt_below_has_room(struct knt_below *below, u64 name, u32 most);
+void knt_below_count(struct knt_below *below, struct sk_buff *skb);
+bool knt_below_has_place(struct knt_below *below, const struct sk_buff *skb);
+void knt_below_more(struct knt_below *below, struct sk_buff *skb);
+void knt_below_less_one(struct sk_buff *skb, struct sk_buff *part);
+void knt_left_init(struct knt_net *tn);
+void knt_left_stop(struct knt_net *tn);
+struct sk_buff *knt_train_alloc(u32 headroom, u32 len);
+bool knt_train_add(struct sk_buff *skb, const struct knt_departure *departure,
+		   struct knt_below *below);
+bool knt_train_apart(struct sk_buff *skb, u32 skip, u32 headroom);
+bool knt_train_passes(const struct sk_buff *skb, const struct dst_entry *dst, bool v4);
+bool knt_is_train(struct sk_buff *skb);
 bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);
 void knt_sock_timer(struct timer_list *timer);
 bool knt_mem_charge_out(struct sock *sk, u32 bytes);

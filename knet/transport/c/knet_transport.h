@@ -76,6 +76,15 @@ struct knt_arrival {
 	u8 ecn;
 };
 
+/* A super-packet that came in, of which one packet is looked at after the other. */
+struct knt_whole {
+	struct sk_buff *skb;
+	u32 size;	/* of each packet but the last, behind UDP's header */
+	u32 offset;	/* of the next one */
+	u32 frag;	/* the page that it is looked for in, */
+	u32 begin;	/* and what comes before that */
+};
+
 /* Why a datagram is not one for the transport. */
 enum knt_refused {
 	KNT_REFUSED_PORT,	/* from no port of the transport's */
@@ -131,6 +140,7 @@ struct knt_departure {
 	u16 port;		/* UDP's, that it comes from */
 	u8 tos;
 	const struct knt_seal *seal;	/* NULL: it is sent as it is */
+	bool counts;		/* among what knt_out_has_room() looks at */
 };
 
 /* An address as the application gives and gets it. */
@@ -206,6 +216,17 @@ struct knt_ops {
 	void (*timer)(struct knt_net *tn);
 	/* takes skb, which begins with UDP's header */
 	void (*packet)(struct knt_net *tn, const struct knt_arrival *arrival, struct sk_buff *skb);
+	/*
+	 * The same with several, for knt_train_next(): what arrival says is true of all of them, but
+	 * for head, head_len and len, which are of none.
+	 */
+	void (*train)(struct knt_net *tn, const struct knt_arrival *arrival, struct sk_buff *train);
+	/*
+	 * The same with a super-packet, for knt_whole_next(), before it is taken apart for train. What
+	 * is returned is to be taken apart; NULL: it was taken.
+	 */
+	struct sk_buff *(*whole)(struct knt_net *tn, const struct knt_arrival *arrival,
+				 struct sk_buff *skb, u32 size);
 	void (*refused)(struct knt_net *tn, u32 why);		/* enum knt_refused; as packet */
 	/*
 	 * Whether a packet to a path, from this UDP port, is of a message: its first bytes behind
@@ -219,6 +240,11 @@ struct knt_ops {
 	 */
 	void (*undelivered)(struct knt_net *tn, const struct knt_path *to, const u8 *head, u32 len,
 			    u32 what);
+	/*
+	 * Of a message of this name, for which knt_out_has_room() found none, packets have left, and
+	 * so many that count are still there. A softirq; perhaps the message has ended.
+	 */
+	void (*left)(struct knt_net *tn, u64 name, u32 still);
 	/* a packet was longer than its route's MTU; any context in which packets may be sent */
 	void (*path_mtu)(struct knt_net *tn, const struct knt_path *to, u32 mtu);
 	int (*sock_open)(struct sock *sk);
@@ -266,10 +292,15 @@ struct knt_times knt_times(bool tai);
 u64 knt_random(void);
 
 /* input.c */
+struct sk_buff *knt_train_next(struct sk_buff **train, struct knt_arrival *arrival);
 void knt_skb_take(struct sk_buff *skb);
 void knt_skb_free(struct sk_buff *skb);
 u32 knt_sock_admits(struct sock *sk, struct sk_buff *skb, u32 bound, u32 device, u32 slave,
 		    bool locked);
+
+/* trains.c */
+struct knt_whole knt_whole_begin(struct sk_buff *skb, u32 size);
+u32 knt_whole_next(struct knt_whole *whole, u8 *head, u32 len);
 
 /* seal.c */
 void knt_hmac(const u8 *key, u32 key_len, const u8 *data, u32 len, u8 mac[KNT_KEY]);
@@ -289,6 +320,8 @@ struct knt_outbox {
 
 bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 		    const struct knt_departure *departure);
+bool knt_outbox_add_run(struct knt_net *tn, struct knt_outbox *box,
+			const struct knt_departure *departure, u32 each);
 int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box);
 
 /* route.c */
@@ -321,6 +354,8 @@ void knt_out_put(struct knt_out *out);
 void knt_out_leave(struct knt_out *out, struct knt_outbox *box);
 int knt_out_write(struct knt_out *out, struct msghdr *msg, u32 len);
 void knt_out_release(struct knt_out *out, u32 below, struct knt_outbox *box);
+bool knt_out_has_room(struct knt_net *tn, struct knt_out *out, u64 name, u32 link, u32 most);
+u32 knt_net_below(const struct knt_net *tn, u32 link);
 
 /*
  * segments.c: what came of a message, by offset. The packets count to the socket's memory until
@@ -337,12 +372,14 @@ struct knt_segments {
 
 struct knt_part {
 	struct sk_buff *skb;	/* with a reference */
-	u32 skip;
+	u32 skip;		/* of what it has of the message */
 	u32 len;
 };
 
 bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
 			 u32 offset, u32 skip, u32 len, u32 most, u32 promised);
+bool knt_segments_insert_whole(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
+			       u32 offset, u32 head, u32 each, u32 len, u32 most, u32 promised);
 u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len,
 			struct knt_part *parts, u32 max);
 void knt_segments_consume(struct knt_segments *segments, u32 below);

@@ -205,6 +205,7 @@ static int __net_init knt_net_init(struct net *net)
 	tn->armed = U64_MAX;
 	tn->due = U64_MAX;
 	knt_news_init(tn);
+	knt_left_init(tn);
 	xa_init_flags(&tn->speeds, XA_FLAGS_ACCOUNT);
 	hrtimer_setup(&tn->timer, knt_timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS_SOFT);
 	return 0;
@@ -233,6 +234,7 @@ static void __net_exit knt_net_exit(struct net *net)
 	spin_unlock_bh(&tn->lock);
 	hrtimer_cancel(&tn->timer);
 	knt_news_stop(tn);
+	knt_left_stop(tn);
 	if (tn->state)
 		knt_ops->net_close(tn->state);
 	tn->state = NULL;

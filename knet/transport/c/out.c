@@ -31,6 +31,7 @@ struct knt_out {
 	int freeing;		/* by somebody, or in an outbox for that */
 	struct sock *sk;
 	struct knt_out *next;	/* in an outbox */
+	struct knt_below *counts;	/* NULL: no packet was counted; with the namespace's lock */
 	/*
 	 * By number; a block by that of its first, and tagged. Who finds an entry that is not a
 	 * block, and does not want its page, must not look at the page: it may be freed already.
@@ -61,6 +62,7 @@ struct knt_out *knt_out_new(struct sock *sk, u32 length)
 	out->freed = 0;
 	out->below = 0;
 	out->freeing = 0;
+	out->counts = NULL;
 	sock_hold(sk);
 	out->sk = sk;
 	xa_init_flags(&out->pages, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
@@ -109,6 +111,7 @@ static void knt_out_free(struct knt_out *out, u32 most)
 
 	if (!out->room)
 		knt_out_free_pages(out, most);
+	knt_below_end(out->counts);
 	knt_mem_uncharge_out(sk, out->charged);
 	kfree(out);
 	sock_put(sk);
@@ -361,4 +364,28 @@ bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 le
 		len -= left;
 	}
 	return true;
+}
+
+/* What counts its packets; NULL: nothing does. With the namespace's lock. */
+struct knt_below *knt_out_below(const struct knt_net *tn, const struct knt_out *out)
+{
+	return net_eq(sock_net(out->sk), tn->net) ? out->counts : NULL;
+}
+
+/*
+ * Whether fewer packets of it that count than that are on their way through the host by this link.
+ * If not, it is to go on when one has left: by this name, the same each time. Without memory
+ * nothing is counted. With the namespace's lock.
+ */
+bool knt_out_has_room(struct knt_net *tn, struct knt_out *out, u64 name, u32 link, u32 most)
+{
+	if (!net_eq(sock_net(out->sk), tn->net))
+		return true;
+	if (out->counts && !knt_below_is_for(out->counts, link)) {
+		knt_below_end(out->counts);
+		out->counts = NULL;
+	}
+	if (!out->counts)
+		out->counts = knt_below_new(tn, link);
+	return !out->counts || knt_below_has_room(out->counts, name, most);
 }

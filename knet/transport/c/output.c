@@ -14,11 +14,15 @@
 /* The longest payload that a datagram has room for. */
 #define KNT_MAX_PAYLOAD (U16_MAX - sizeof(struct ipv6hdr) - sizeof(struct udphdr) - KNT_MAX_HEADER)
 
+/* Before what Rust wrote there is room for the headers of UDP, IP and the link. */
+#define KNT_HEADROOM (LL_MAX_HEADER + sizeof(struct ipv6hdr) + sizeof(struct udphdr))
+
 struct knt_out_cb {
 	struct knt_path to;
 	u32 device;		/* 0: any */
 	u16 port;
 	u8 tos;
+	bool joins;		/* others may be put at its end */
 };
 
 static struct knt_out_cb *knt_cb(struct sk_buff *skb)
@@ -27,16 +31,37 @@ static struct knt_out_cb *knt_cb(struct sk_buff *skb)
 	return (struct knt_out_cb *)skb->cb;
 }
 
+static struct sk_buff *knt_alloc(u32 len)
+{
+	struct sk_buff *skb = alloc_skb(KNT_HEADROOM + len, GFP_ATOMIC | __GFP_NOWARN);
+
+	if (skb)
+		skb_reserve(skb, KNT_HEADROOM);
+	return skb;
+}
+
+/* Whether it would go the same way as a packet of the outbox, and may be put at its end. */
+static bool knt_goes_with(struct sk_buff *skb, const struct knt_departure *departure)
+{
+	const struct knt_out_cb *cb = skb ? knt_cb(skb) : NULL;
+
+	return cb && cb->joins && cb->port == departure->port && cb->tos == departure->tos &&
+	       cb->device == departure->tie.device && skb->sk == departure->sk &&
+	       skb->mark == departure->tie.mark &&
+	       !memcmp(&cb->to, &departure->to, sizeof(cb->to));
+}
+
 /* Makes a packet, without the headers of UDP and IP. Any context. */
 bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 		    const struct knt_departure *departure)
 {
-	u32 headroom = LL_MAX_HEADER + sizeof(struct ipv6hdr) + sizeof(struct udphdr);
 	struct knt_out *out = departure->out;
 	const struct knt_seal *seal = departure->seal;
 	/* What is written stays as it is: a copy of it is encrypted. */
 	bool copy = out && (seal || departure->len <= max_t(u32, KNT_COPY, knt_out_copied(out)));
+	bool joins = out && !copy;
 	struct sock *sk = departure->sk;
+	struct knt_below *below = NULL;
 	struct sk_buff *skb;
 
 	/* IP looks into its socket, which has to be one of the family and of the namespace. */
@@ -47,11 +72,17 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 	/* A datagram has no more than this, whichever IP it goes by. */
 	if (departure->head_len > KNT_MAX_HEADER || (out && departure->len > KNT_MAX_PAYLOAD))
 		return false;
-	skb = alloc_skb(headroom + departure->head_len + (copy ? departure->len : 0) +
-			(seal ? KNT_TAG + KNT_LABEL : 0), GFP_ATOMIC | __GFP_NOWARN);
+	/* One that nothing counts does not hold up its message. */
+	if (departure->counts && out && sk)
+		below = knt_out_below(tn, out);
+	if (joins && knt_goes_with(box->last, departure) &&
+	    knt_train_add(box->last, departure, below))
+		return true;
+	skb = joins ? knt_train_alloc(KNT_HEADROOM, departure->head_len) :
+		      knt_alloc(departure->head_len + (copy ? departure->len : 0) +
+				(seal ? KNT_TAG + KNT_LABEL : 0));
 	if (!skb)
 		return false;
-	skb_reserve(skb, headroom);
 	skb_put_data(skb, departure->head, departure->head_len);
 	if (out && !knt_out_attach(out, skb, departure->offset, departure->len, copy)) {
 		kfree_skb(skb);
@@ -69,12 +100,15 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 		skb->destructor = __sock_wfree;
 		refcount_add(skb->truesize, &sk->sk_wmem_alloc);
 		skb->priority = READ_ONCE(sk->sk_priority);
+		if (below)
+			knt_below_count(below, skb);
 	}
 	skb->mark = departure->tie.mark;
 	knt_cb(skb)->to = departure->to;
 	knt_cb(skb)->device = departure->tie.device;
 	knt_cb(skb)->port = departure->port;
 	knt_cb(skb)->tos = departure->tos;
+	knt_cb(skb)->joins = joins;
 	skb->next = NULL;
 	if (box->last)
 		box->last->next = skb;
@@ -84,10 +118,52 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 	return true;
 }
 
+/*
+ * The same for several in a row, all but the last with each bytes of payload: their headers follow
+ * one another at departure->head, and departure->len is that of all payloads. They are not sealed,
+ * and nothing counts them. False: some were not made.
+ */
+bool knt_outbox_add_run(struct knt_net *tn, struct knt_outbox *box,
+			const struct knt_departure *departure, u32 each)
+{
+	struct knt_departure one = *departure;
+	u32 rest = departure->len;
+
+	if (!each || !one.head_len || !one.out || one.seal || one.counts)
+		return false;
+	while (rest) {
+		bool first = rest == departure->len;
+
+		one.len = min(rest, each);
+		/* The last in the box is the one before it, or what that was put at the end of. */
+		if (first || !knt_cb(box->last)->joins || !knt_train_add(box->last, &one, NULL))
+			if (!knt_outbox_add(tn, box, &one))
+				return false;
+		one.head += one.head_len;
+		one.offset += one.len;
+		rest -= one.len;
+	}
+	return true;
+}
+
+/* How long the longest packet is that a packet is or stands for, with this header of IP. */
+static u32 knt_longest(const struct sk_buff *skb, u32 ip)
+{
+	if (!skb_is_gso(skb))
+		return skb->len;
+	return ip + sizeof(struct udphdr) + skb_shinfo(skb)->gso_size;
+}
+
 static void knt_push_udp(struct sk_buff *skb)
 {
 	struct udphdr *udp = __skb_push(skb, sizeof(*udp));
 
+	if (skb_is_gso(skb)) {
+		/* Of others udp_set_csum() does that. */
+		skb->ip_summed = CHECKSUM_PARTIAL;
+		skb->csum_start = skb_headroom(skb);
+		skb->csum_offset = offsetof(struct udphdr, check);
+	}
 	udp->source = htons(knt_cb(skb)->port);
 	skb_reset_transport_header(skb);
 	udp->dest = knt_udp_port();
@@ -126,7 +202,7 @@ static int knt_send4(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 	 * If the path's MTU shrank since the packet was made, IP makes fragments of it; those that are
 	 * made from now on fit again.
 	 */
-	whole = skb->len <= mtu;
+	whole = knt_longest(skb, sizeof(*ip)) <= mtu;
 	if (!whole)
 		knt_ops->path_mtu(tn, &knt_cb(skb)->to, mtu);
 	whole = whole && knt_dont_fragment(tn->net, sk, dst);
@@ -161,7 +237,7 @@ static int knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 	udp6_set_csum(false, skb, from, to, skb->len);
 	ip = __skb_push(skb, sizeof(*ip));
 	skb_reset_network_header(skb);
-	if (skb->len > mtu)
+	if (knt_longest(skb, sizeof(*ip)) > mtu)
 		knt_ops->path_mtu(tn, &knt_cb(skb)->to, mtu);
 	ip6_flow_hdr(ip, tos, 0);
 	ip->payload_len = htons(skb->len - sizeof(*ip));
@@ -176,6 +252,29 @@ static int knt_send6(struct knt_net *tn, struct sk_buff *skb, struct dst_entry *
 }
 #endif
 
+/* The packets of a train leave one by one, and before those that follow it. False: no memory. */
+static bool knt_apart(struct sk_buff *skb, struct sk_buff *next)
+{
+	struct sk_buff *part, *last = skb;
+
+	if (!knt_train_apart(skb, 0, KNT_HEADROOM))
+		return false;
+	for (part = skb->next; part; part = part->next) {
+		last = part;
+		*knt_cb(part) = *knt_cb(skb);
+		part->mark = skb->mark;
+		part->priority = skb->priority;
+		if (!skb->sk)
+			continue;
+		part->sk = skb->sk;
+		part->destructor = __sock_wfree;
+		refcount_add(part->truesize, &skb->sk->sk_wmem_alloc);
+		knt_below_less_one(skb, part);
+	}
+	last->next = next;
+	return true;
+}
+
 /*
  * Sends what was collected, and frees what was left. Any context in which packets may be sent,
  * without the namespace's lock. -EPERM if a packet may not go out, by netfilter or a program of the
@@ -189,6 +288,7 @@ int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 	struct sk_buff *skb, *next;
 	struct dst_entry *dst;
 	int err, result = 0;
+	bool v4;
 
 	knt_segments_sweep(box);
 	knt_outs_sweep(box);
@@ -205,9 +305,18 @@ int knt_outbox_send(struct knt_net *tn, struct knt_outbox *box)
 			kfree_skb(skb);
 			continue;
 		}
+		v4 = ipv6_addr_v4mapped((struct in6_addr *)knt_cb(skb)->to.ip);
+		if (skb_is_gso(skb) && !knt_train_passes(skb, dst, v4)) {
+			if (!knt_apart(skb, next)) {
+				kfree_skb(skb);
+				continue;
+			}
+			next = skb->next;
+			skb_mark_not_on_list(skb);
+		}
 		/* Netfilter may still send it another way, by which it has to become fragments. */
 		skb->ignore_df = 1;
-		if (ipv6_addr_v4mapped((struct in6_addr *)knt_cb(skb)->to.ip)) {
+		if (v4) {
 			skb->protocol = htons(ETH_P_IP);
 			err = knt_send4(tn, skb, dst);
 		} else {

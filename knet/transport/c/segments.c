@@ -18,6 +18,8 @@ struct knt_segment_cb {
 	u32 len;
 	u32 charged;
 	bool own;	/* a copy, whose free room is ours */
+	u16 head;	/* of a train: bytes before each packet's payload, skip before the first's */
+	u16 each;	/* and of payload in all but the last; 0: it is none */
 	struct sk_buff *next;	/* the root of the next tree in an outbox's garbage */
 };
 
@@ -82,7 +84,7 @@ static struct sk_buff *knt_segments_before(const struct knt_segments *segments, 
 }
 
 static void knt_segments_add(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
-			     u32 offset, u32 skip, u32 len, bool own)
+			     u32 offset, u32 skip, u32 len, bool own, u16 head, u16 each)
 {
 	struct rb_node **link = &knt_root(segments)->rb_node, *parent = NULL;
 	struct knt_segment_cb *seg = knt_seg(skb);
@@ -95,6 +97,8 @@ static void knt_segments_add(struct knt_segments *segments, struct sock *sk, str
 	seg->len = len;
 	seg->charged = skb->truesize;
 	seg->own = own;
+	seg->head = head;
+	seg->each = each;
 	seg->next = NULL;
 
 	/* The last one has nothing to its right: of those with its offset, too, it is the last. */
@@ -133,6 +137,21 @@ static void knt_segments_remove(struct knt_segments *segments, struct sk_buff *s
 	segments->bytes -= seg->len;
 	skb_mark_not_on_list(skb);
 	consume_skb(skb);
+}
+
+/*
+ * Where byte from of what a packet has of the message is in it, and how many of the len bytes from
+ * there on follow without a header between them.
+ */
+static u32 knt_segment_at(const struct knt_segment_cb *seg, u32 from, u32 *len)
+{
+	u32 before;
+
+	if (!seg->each)
+		return seg->skip + from;
+	before = from / seg->each;
+	*len = min(*len, (before + 1) * seg->each - from);
+	return seg->skip + from + before * seg->head;
 }
 
 /* Puts a part of a packet at the end of a copy. */
@@ -220,7 +239,7 @@ static bool knt_segments_pack(struct knt_segments *segments, struct sock *sk, st
 		knt_seg(right)->charged = 0;
 		knt_segments_remove(segments, right);
 	}
-	knt_segments_add(segments, sk, copy, offset, 0, need, true);
+	knt_segments_add(segments, sk, copy, offset, 0, need, true, 0, 0);
 	consume_skb(skb);
 	return true;
 drop:
@@ -291,8 +310,11 @@ static bool knt_segments_join(struct knt_segments *segments, struct sock *sk,
 		u32 from = 0, len;
 
 		while (from < seg->len) {
+			u32 skip;
+
 			len = min_t(u32, seg->len - from, KNT_COPY - copy->len);
-			if (!knt_segment_put(copy, rb_to_skb(at), seg->skip + from, len))
+			skip = knt_segment_at(seg, from, &len);
+			if (!knt_segment_put(copy, rb_to_skb(at), skip, len))
 				goto drop;
 			from += len;
 			if (copy->len == KNT_COPY)
@@ -311,7 +333,7 @@ static bool knt_segments_join(struct knt_segments *segments, struct sock *sk,
 	while ((copy = copies)) {
 		copies = copy->next;
 		skb_mark_not_on_list(copy);
-		knt_segments_add(segments, sk, copy, offset + done, 0, copy->len, true);
+		knt_segments_add(segments, sk, copy, offset + done, 0, copy->len, true, 0, 0);
 		done += copy->len;
 	}
 	return true;
@@ -413,11 +435,32 @@ bool knt_segments_insert(struct knt_segments *segments, struct sock *sk, struct 
 	}
 	if (!knt_mem_charge_in(sk, skb->truesize, promised))
 		goto drop;
-	knt_segments_add(segments, sk, skb, offset, skip, len, false);
+	knt_segments_add(segments, sk, skb, offset, skip, len, false, 0, 0);
 	return true;
 drop:
 	kfree_skb(skb);
 	return false;
+}
+
+/*
+ * Takes a super-packet that begins with UDP's header, with the payloads of packets, each behind a
+ * header of so many bytes: len bytes in all, each of them in all but the last. False, and the
+ * packet is still the caller's: it is not that, or cannot be kept as it is.
+ */
+bool knt_segments_insert_whole(struct knt_segments *segments, struct sock *sk, struct sk_buff *skb,
+			       u32 offset, u32 head, u32 each, u32 len, u32 most, u32 promised)
+{
+	u64 all = sizeof(struct udphdr) + len;
+
+	if (!len || !each || each > U16_MAX || head > U16_MAX || len > U32_MAX - offset)
+		return false;
+	all += (u64)DIV_ROUND_UP(len, each) * head;
+	if (skb->len != all || !knt_segments_fits(segments, skb, len, most) ||
+	    !knt_mem_charge_in(sk, skb->truesize, promised))
+		return false;
+	knt_skb_take(skb);
+	knt_segments_add(segments, sk, skb, offset, head, len, false, head, each);
+	return true;
 }
 
 /*
@@ -442,7 +485,7 @@ u32 knt_segments_gather(const struct knt_segments *segments, u32 offset, u32 len
 		if (seg->offset > offset)
 			break;
 		parts[count].skb = skb_get(skb);
-		parts[count].skip = seg->skip + (offset - seg->offset);
+		parts[count].skip = offset - seg->offset;
 		parts[count].len = min(len, seg->len - (offset - seg->offset));
 		offset += parts[count].len;
 		len -= parts[count].len;
@@ -519,8 +562,63 @@ void knt_segments_sweep(struct knt_outbox *box)
 	}
 }
 
-/* To the application's memory. Sleeps. */
+/* So much of a packet's pages, which go on at *frag, where there is the byte *begin of it. */
+static int knt_pages_copy(const struct sk_buff *skb, u32 *frag, u32 *begin, u32 offset, u32 len,
+			  struct iov_iter *to)
+{
+	while (len && *frag < skb_shinfo(skb)->nr_frags) {
+		const skb_frag_t *page = &skb_shinfo(skb)->frags[*frag];
+		u32 in = offset - *begin, size = skb_frag_size(page), n;
+
+		if (in >= size) {
+			*begin += size;
+			++*frag;
+			continue;
+		}
+		n = min(len, size - in);
+		if (copy_page_to_iter(skb_frag_page(page), skb_frag_off(page) + in, n, to) != n)
+			return -EFAULT;
+		offset += n;
+		len -= n;
+	}
+	return len ? -EFAULT : 0;
+}
+
+/* Of a train, whose pages are looked at from the first to the last. */
+static int knt_part_copy_train(const struct knt_part *part, struct iov_iter *to)
+{
+	const struct knt_segment_cb *seg = knt_seg(part->skb);
+	u32 frag = 0, begin = skb_headlen(part->skb), done = 0, len, skip;
+	int err;
+
+	while (done < part->len) {
+		len = part->len - done;
+		skip = knt_segment_at(seg, part->skip + done, &len);
+		if (skip < skb_headlen(part->skb))
+			err = skb_copy_datagram_iter(part->skb, skip, to, len);
+		else
+			err = knt_pages_copy(part->skb, &frag, &begin, skip, len, to);
+		if (err)
+			return err;
+		done += len;
+	}
+	return 0;
+}
+
+/*
+ * To the application's memory. Sleeps. What is looked at of the packet is not changed any more,
+ * whoever else has it.
+ */
 int knt_part_copy(const struct knt_part *part, struct msghdr *msg)
 {
-	return skb_copy_datagram_msg(part->skb, part->skip, msg, part->len);
+	const struct knt_segment_cb *seg = knt_seg(part->skb);
+	size_t before = iov_iter_count(&msg->msg_iter);
+	int err;
+
+	if (!seg->each)
+		return skb_copy_datagram_msg(part->skb, seg->skip + part->skip, msg, part->len);
+	err = knt_part_copy_train(part, &msg->msg_iter);
+	if (err)
+		iov_iter_revert(&msg->msg_iter, before - iov_iter_count(&msg->msg_iter));
+	return err;
 }

@@ -7,7 +7,7 @@ use crate::{
     message::{Receiving, Sending},
     net::{Net, Outbox},
     sock::Sock,
-    transport::Transport,
+    transport::{Came, Transport},
 };
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ops::Range;
@@ -101,6 +101,11 @@ impl Skb {
         self.0.as_ptr()
     }
 
+    /// The packet is the caller's.
+    pub(crate) fn into_raw(self) -> *mut bindings::sk_buff {
+        ManuallyDrop::new(self).as_raw()
+    }
+
     /// Leaves what may be kept of a packet that came in as it is, once.
     pub(crate) fn take(&self) {
         // SAFETY: ours.
@@ -150,6 +155,37 @@ impl Segments {
         unsafe {
             bindings::knt_segments_insert(segments, sk, raw, start, skip, len, most, promised)
         }
+    }
+
+    /// The same for the payloads of a super-packet's packets, all of them, each behind a header of
+    /// `head` bytes, and each but the last of `each` bytes. `Err`: it is none of these, or cannot
+    /// be kept as it is; nothing has changed.
+    #[allow(clippy::too_many_arguments)] // facts of one packet
+    pub fn insert_whole<'a>(
+        &mut self,
+        sock: &Sock,
+        came: Came<'a>,
+        Range { start, end }: Range<u32>,
+        (head, each): (u32, u32),
+        most: u32,
+        promised: u32,
+    ) -> core::result::Result<(), Came<'a>> {
+        let raw = came.skb.as_raw();
+        let len = end.saturating_sub(start);
+        let sk = sock.as_raw();
+        let segments = &mut self.0;
+        // SAFETY: the packet and the socket live.
+        let taken = unsafe {
+            bindings::knt_segments_insert_whole(
+                segments, sk, raw, start, head, each, len, most, promised,
+            )
+        };
+        if !taken {
+            return Err(came);
+        }
+        // It is among the segments.
+        core::mem::forget(came);
+        Ok(())
     }
 
     /// Bytes of memory that it takes.
@@ -210,7 +246,25 @@ impl Outbox {
         unsafe { bindings::knt_out_release(written.as_raw(), below, &mut self.packets) }
     }
 
-    /// The same, by who appends to it.
+    /// Whether fewer than `most` packets of a message that count ([`Departure::counts`]) are on
+    /// their way through this host by a `link`, a number below 32: in its queues, or with a device.
+    /// If not, [`Transport::left`] is called with this name once one has left, or was dropped. It
+    /// is to be asked before each packet that counts, and a message has the same name each time.
+    /// There is room for what is another namespace's.
+    ///
+    /// [`Departure::counts`]: crate::Departure::counts
+    pub fn has_room(&mut self, written: &Written, name: u64, link: u32, most: u32) -> bool {
+        // SAFETY: both live, and whoever has the outbox has its namespace's lock.
+        unsafe { bindings::knt_out_has_room(self.net, written.as_raw(), name, link, most) }
+    }
+
+    /// How many packets that count are on their way by a link, of all messages.
+    pub fn below(&self, link: u32) -> u32 {
+        // SAFETY: the namespace lives by the type's invariant.
+        unsafe { bindings::knt_net_below(self.net, link) }
+    }
+
+    /// Frees what was written when the namespace's lock is released, by who appends to it.
     pub fn free_writer(&mut self, writer: Writer) {
         self.free_written(writer.0);
     }

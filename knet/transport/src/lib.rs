@@ -62,6 +62,6 @@ pub use registration::Registration;
 pub use seal::{hmac, key, Seal, KEY, LABEL};
 pub use sock::{Caller, LockedSock, Sock, SockRef, Tie, Timeout, View};
 pub use transport::{
-    Ancillary, Arrival, Listed, Numbers, Path, Payload, Queues, Ready, Refused, ReportNumbers,
-    SockName, SockQueue, Transport, Unreachable, Verdict,
+    Ancillary, Arrival, Came, Listed, Numbers, Origin, Path, Payload, Queues, Ready, Refused,
+    ReportNumbers, SockName, SockQueue, Train, Transport, Unreachable, Verdict, Whole,
 };

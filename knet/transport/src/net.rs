@@ -172,6 +172,8 @@ pub struct Departure<'a> {
     pub tos: u8,
     /// How it is sealed; `None`: it is sent as it is.
     pub seal: Option<&'a Seal>,
+    /// Whether it counts among what [`Outbox::has_room`] looks at.
+    pub counts: bool,
 }
 
 impl Outbox {
@@ -179,29 +181,60 @@ impl Outbox {
     /// bytes; the payload is not there any more, or not yet; or the socket is of another namespace,
     /// or not of the path's family.
     pub fn add(&mut self, departure: &Departure<'_>) -> bool {
-        let (out, offset, len) = match departure.payload {
+        let raw = departure.to_raw(departure.head);
+        // SAFETY: all pointers are to what lives during the call.
+        unsafe { bindings::knt_outbox_add(self.net, &mut self.packets, &raw) }
+    }
+
+    /// Adds packets in a row: `heads` are their headers, which take the place of `departure`'s; its
+    /// payload is that of all of them, of which all but the last have `each` bytes. None of them
+    /// counts, or is sealed. `false`: some were not added, as for one, or as there are too few
+    /// headers.
+    pub fn add_run<const N: usize>(
+        &mut self,
+        departure: &Departure<'_>,
+        heads: &[[u8; N]],
+        each: u32,
+    ) -> bool {
+        let Some(head) = heads.first() else {
+            return false;
+        };
+        let raw = departure.to_raw(head);
+        // C takes as many headers as there are packets.
+        let most = each.saturating_mul(u32::try_from(heads.len()).unwrap_or(u32::MAX));
+        if raw.len > most {
+            return false;
+        }
+        // SAFETY: all pointers are to what lives during the call, and there is a header for each of
+        // the packets, one behind the other.
+        unsafe { bindings::knt_outbox_add_run(self.net, &mut self.packets, &raw, each) }
+    }
+}
+
+impl Departure<'_> {
+    fn to_raw(&self, head: &[u8]) -> bindings::knt_departure {
+        let (out, offset, len) = match self.payload {
             Some((written, offset, len)) => (written.as_raw(), offset, len),
             None => (core::ptr::null_mut(), 0, 0),
         };
-        let raw = bindings::knt_departure {
+        bindings::knt_departure {
             to: bindings::knt_path {
-                ip: departure.to.ip,
-                local: departure.to.local,
-                scope: departure.to.scope,
+                ip: self.to.ip,
+                local: self.to.local,
+                scope: self.to.scope,
             },
-            sk: departure.socket.map_or(core::ptr::null_mut(), Sock::as_raw),
-            tie: departure.tie.to_raw(),
-            head: departure.head.as_ptr(),
-            head_len: u32::try_from(departure.head.len()).unwrap_or(u32::MAX),
+            sk: self.socket.map_or(core::ptr::null_mut(), Sock::as_raw),
+            tie: self.tie.to_raw(),
+            head: head.as_ptr(),
+            head_len: u32::try_from(head.len()).unwrap_or(u32::MAX),
             out,
             offset,
             len,
-            port: departure.port,
-            tos: departure.tos,
-            seal: departure.seal.map_or(core::ptr::null(), Seal::as_raw),
-        };
-        // SAFETY: all pointers are to what lives during the call.
-        unsafe { bindings::knt_outbox_add(self.net, &mut self.packets, &raw) }
+            port: self.port,
+            tos: self.tos,
+            seal: self.seal.map_or(core::ptr::null(), Seal::as_raw),
+            counts: self.counts,
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use crate::{
     message::{ReceiveFlags, Receiving, Sending, SockAddress},
     net::Net,
     sock::{Caller, LockedSock, Sock, Timeout},
-    transport::{Arrival, Path, Refused, SockName, SockQueue, Transport, Unreachable},
+    transport::{
+        Arrival, Path, Refused, SockName, SockQueue, Train, Transport, Unreachable, Whole,
+    },
 };
 use core::{
     marker::{PhantomData, PhantomPinned},
@@ -128,9 +130,12 @@ impl<T: Transport> Table<T> {
         net_close: Some(net_close::<T>),
         timer: Some(timer::<T>),
         packet: Some(packet::<T>),
+        train: Some(train::<T>),
+        whole: Some(whole::<T>),
         refused: Some(refused::<T>),
         undelivered: Some(undelivered::<T>),
         quoted: Some(quoted::<T>),
+        left: Some(left::<T>),
         path_mtu: Some(path_mtu::<T>),
         sock_open: Some(sock_open::<T>),
         sock_close: Some(sock_close::<T>),
@@ -204,25 +209,55 @@ unsafe extern "C" fn packet<T: Transport>(
     };
     // SAFETY: the caller gives the packet away.
     let skb = unsafe { Skb::from_raw(skb) };
-    // SAFETY: the caller's, for the time of the call.
-    let arrival = unsafe { &*arrival };
-    let arrival = Arrival {
-        from: Path::from_raw(&arrival.from),
-        // SAFETY: the caller says how many bytes there are. They are in the packet or on the
-        // caller's stack, so that they live as long as both `arrival` and `skb`; whoever takes
-        // `skb` out of an `Arrival` cannot get at them any more.
-        head: unsafe { core::slice::from_raw_parts(arrival.head, arrival.head_len as usize) },
-        len: arrival.len,
-        device: arrival.device,
-        slave: arrival.slave,
-        port: arrival.port,
-        link: arrival.link,
-        ecn: arrival.ecn,
-        skb,
-    };
+    // SAFETY: the caller's, for the time of the call: the bytes are in the packet or on the
+    // caller's stack.
+    let arrival = unsafe { Arrival::from_raw(&*arrival, skb) };
     // SAFETY: no packets come in any more when the namespace ends.
     let mut net = unsafe { Net::<T>::from_raw(tn) };
     T::packet(&mut net, arrival);
+}
+
+/// # Safety
+///
+/// - C guarantees: as for `packet`, but that `train` is a list of packets, linked by `next`, of
+///   each of which `arrival` says the truth but for what its first bytes and its length are. All of
+///   a packet's first bytes are in itself.
+/// - Rust takes all of them in any case, keeps nothing of `arrival`, and does not sleep.
+unsafe extern "C" fn train<T: Transport>(
+    tn: *mut bindings::knt_net,
+    arrival: *const bindings::knt_arrival,
+    train: *mut bindings::sk_buff,
+) {
+    // SAFETY: the caller gives the packets away, and says the truth of them.
+    let train = unsafe { Train::from_raw(&*arrival, train) };
+    // SAFETY: no packets come in any more when the namespace ends.
+    let mut net = unsafe { Net::<T>::from_raw(tn) };
+    T::train(&mut net, train);
+}
+
+/// # Safety
+///
+/// - C guarantees: as for `packet`, but that `arrival` says nothing of the packet's first bytes and
+///   its length, and that `skb` is a super-packet.
+/// - Rust takes `skb`, and what it returns is C's: that, or nothing, or another one that came so.
+///   It keeps nothing of `arrival`, and does not sleep.
+unsafe extern "C" fn whole<T: Transport>(
+    tn: *mut bindings::knt_net,
+    arrival: *const bindings::knt_arrival,
+    skb: *mut bindings::sk_buff,
+    size: u32,
+) -> *mut bindings::sk_buff {
+    let Some(skb) = NonNull::new(skb) else {
+        return core::ptr::null_mut();
+    };
+    // SAFETY: the caller gives the packet away.
+    let skb = unsafe { Skb::from_raw(skb) };
+    // SAFETY: the caller's, for the time of the call.
+    let mut whole = Whole::new(unsafe { &*arrival }, skb, size);
+    // SAFETY: no packets come in any more when the namespace ends.
+    let mut net = unsafe { Net::<T>::from_raw(tn) };
+    T::whole(&mut net, &mut whole);
+    whole.into_raw()
 }
 
 /// # Safety
@@ -294,6 +329,19 @@ unsafe extern "C" fn undelivered<T: Transport>(
     let mut net = unsafe { Net::<T>::from_raw(tn) };
     if let Some(mut state) = net.lock() {
         T::unreachable(&mut state, to, head, what);
+    };
+}
+
+/// # Safety
+///
+/// - C guarantees: `tn` is an open namespace, and stays so during the call. A softirq; without the
+///   namespace's lock.
+/// - Rust takes the lock itself, does not sleep, and has released it on return.
+unsafe extern "C" fn left<T: Transport>(tn: *mut bindings::knt_net, name: u64, still: u32) {
+    // SAFETY: the work that calls it is cancelled before the namespace ends.
+    let mut net = unsafe { Net::<T>::from_raw(tn) };
+    if let Some(mut state) = net.lock() {
+        T::left(&mut state, name, still);
     };
 }
 

@@ -9,7 +9,7 @@ use crate::{
     net::{Locked, Net},
     sock::{Caller, LockedSock, Sock, SockRef, Timeout},
 };
-use core::ffi::CStr;
+use core::{ffi::CStr, marker::PhantomData, ptr::NonNull};
 use kernel::{alloc::KBox, error::Result};
 
 /// A peer as seen from a local address. IPv4 addresses are mapped (`::ffff:a.b.c.d`).
@@ -33,27 +33,62 @@ impl Path {
     }
 }
 
-/// A packet that came in.
-pub struct Arrival<'a> {
+/// Where a packet came from, and by what.
+#[derive(Clone, Copy)]
+pub struct Origin {
     /// Where from and where to.
     pub from: Path,
-    /// How many bytes there are behind UDP's header.
-    pub len: u32,
     /// Index of the device that it came in by; of the VRF, if the device is in one.
     pub device: u32,
     /// Index of the device in the VRF; 0: it is in none.
     pub slave: u32,
     /// The UDP port that it came from: the transport's, or one of [`Numbers::source_port`].
     pub port: u16,
-    /// The same; with a VRF, of the device below, which has a speed.
+    /// The device's index; with a VRF, that of the device below, which has a speed.
     pub link: u32,
     /// The ECN field of IP's header.
     pub ecn: u8,
+}
+
+impl Origin {
+    fn from_raw(raw: &bindings::knt_arrival) -> Self {
+        Self {
+            from: Path::from_raw(&raw.from),
+            device: raw.device,
+            slave: raw.slave,
+            port: raw.port,
+            link: raw.link,
+            ecn: raw.ecn,
+        }
+    }
+}
+
+/// A packet that came in.
+pub struct Arrival<'a> {
+    /// Where from.
+    pub origin: Origin,
+    /// How many bytes there are behind UDP's header.
+    pub len: u32,
     pub(crate) head: &'a [u8],
     pub(crate) skb: Skb,
 }
 
 impl<'a> Arrival<'a> {
+    /// # Safety
+    ///
+    /// `raw` says the truth of `skb`, and its `head_len` bytes at `head` are valid for `'a`, or as
+    /// long as `skb`, if they are in that.
+    pub(crate) unsafe fn from_raw(raw: &bindings::knt_arrival, skb: Skb) -> Self {
+        Self {
+            origin: Origin::from_raw(raw),
+            // SAFETY: the caller says how many bytes there are. If they are in the packet they live
+            // as long as this value: whoever takes `skb` out of it cannot get at them any more.
+            head: unsafe { core::slice::from_raw_parts(raw.head, raw.head_len as usize) },
+            len: raw.len,
+            skb,
+        }
+    }
+
     /// The first bytes behind UDP's header, at most [`Numbers::header`]; of [`Numbers::payload`]
     /// perhaps only its header.
     pub fn head(&self) -> &[u8] {
@@ -78,21 +113,150 @@ impl<'a> Arrival<'a> {
 
     /// Whether a socket may have it, by the device that the socket is bound to, or was when the
     /// packet's message began (`bound`, 0: none), its cgroup's programs, the security module,
-    /// and its filter. [`Arrival::head`] is empty afterwards. `locked`: the caller has a lock
-    /// under which no program of an application should run; the answer may then be
-    /// [`Verdict::AskUnlocked`].
+    /// and its filter. `locked`: the caller has a lock under which no program of an application
+    /// should run; the answer may then be [`Verdict::AskUnlocked`]. With any other answer
+    /// [`Arrival::head`] is empty afterwards.
     pub fn admitted(&mut self, sock: &Sock, bound: u32, locked: bool) -> Verdict {
         // A program may move what there is to be read.
-        self.head = &[];
-        let skb = self.skb.as_raw();
-        // SAFETY: both live; the packet is as it came in, since `into_skb` takes the value.
-        let verdict = unsafe {
-            bindings::knt_sock_admits(sock.as_raw(), skb, bound, self.device, self.slave, locked)
-        };
-        match verdict {
-            bindings::knt_verdict_KNT_PASSES => Verdict::Passes,
-            bindings::knt_verdict_KNT_ASK_UNLOCKED => Verdict::AskUnlocked,
-            _ => Verdict::Refused,
+        let head = core::mem::take(&mut self.head);
+        let verdict = admitted(&self.skb, &self.origin, sock, bound, locked);
+        if verdict == Verdict::AskUnlocked {
+            // None has run.
+            self.head = head;
+        }
+        verdict
+    }
+}
+
+/// Whether a socket may have a packet that is as it came in, or would have to be asked without a
+/// lock.
+fn admitted(skb: &Skb, origin: &Origin, sock: &Sock, bound: u32, locked: bool) -> Verdict {
+    let (device, slave) = (origin.device, origin.slave);
+    // SAFETY: both live.
+    let verdict = unsafe {
+        bindings::knt_sock_admits(sock.as_raw(), skb.as_raw(), bound, device, slave, locked)
+    };
+    match verdict {
+        bindings::knt_verdict_KNT_PASSES => Verdict::Passes,
+        bindings::knt_verdict_KNT_ASK_UNLOCKED => Verdict::AskUnlocked,
+        _ => Verdict::Refused,
+    }
+}
+
+/// Packets that came together, by the same way from the same port.
+///
+/// # Invariants
+///
+/// `list` is a list of packets, linked by `next`, which are this value's; `arrival` says the truth
+/// of each but for `head`, `head_len` and `len`.
+pub struct Train<'a> {
+    arrival: bindings::knt_arrival,
+    list: *mut bindings::sk_buff,
+    _arrival: PhantomData<&'a ()>,
+}
+
+impl Train<'_> {
+    /// # Safety
+    ///
+    /// As the type's invariant says, and the packets become the new value's.
+    pub(crate) unsafe fn from_raw(
+        arrival: &bindings::knt_arrival,
+        list: *mut bindings::sk_buff,
+    ) -> Self {
+        Self {
+            arrival: *arrival,
+            list,
+            _arrival: PhantomData,
+        }
+    }
+}
+
+impl<'a> Iterator for Train<'a> {
+    type Item = Arrival<'a>;
+
+    fn next(&mut self) -> Option<Arrival<'a>> {
+        // SAFETY: by the type's invariant. C takes the first one off the list.
+        let skb = unsafe { bindings::knt_train_next(&mut self.list, &mut self.arrival) };
+        // SAFETY: it is nobody else's any more.
+        let skb = unsafe { Skb::from_raw(NonNull::new(skb)?) };
+        // SAFETY: C has noted where its first bytes are, all of them in the packet.
+        Some(unsafe { Arrival::from_raw(&self.arrival, skb) })
+    }
+}
+
+impl Drop for Train<'_> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
+/// A super-packet that came: packets of one length but for the last, by the same way.
+pub struct Whole<'a> {
+    /// Where from.
+    pub origin: Origin,
+    raw: bindings::knt_whole,
+    came: Option<Came<'a>>,
+}
+
+/// A packet, or several, as UDP had it, and for as long as UDP would have it.
+pub struct Came<'a> {
+    pub(crate) skb: Skb,
+    _call: PhantomData<&'a ()>,
+}
+
+impl<'a> Whole<'a> {
+    /// `arrival` says where `skb` came from, which begins with UDP's header, and whose packets have
+    /// `size` bytes each behind that, but for the last. For the time of the call that it came by.
+    pub(crate) fn new(arrival: &bindings::knt_arrival, skb: Skb, size: u32) -> Self {
+        Self {
+            origin: Origin::from_raw(arrival),
+            // SAFETY: it lives.
+            raw: unsafe { bindings::knt_whole_begin(skb.as_raw(), size) },
+            came: Some(Came {
+                skb,
+                _call: PhantomData,
+            }),
+        }
+    }
+
+    /// The next packet's first bytes, and how long it is behind UDP's header. `None`: that was all,
+    /// or it has fewer bytes, or the super-packet is [taken](Self::take).
+    pub fn next<const N: usize>(&mut self, head: &mut [u8; N]) -> Option<u32> {
+        self.came.as_ref()?;
+        // SAFETY: the packet that `raw` is of is here. There is room for `N` bytes.
+        let len = unsafe { bindings::knt_whole_next(&mut self.raw, head.as_mut_ptr(), N as u32) };
+        (len != 0).then_some(len)
+    }
+
+    /// Whether a socket may have all of it: see [`Arrival::admitted`], with a lock.
+    pub fn admitted(&self, sock: &Sock, bound: u32) -> Verdict {
+        match &self.came {
+            Some(came) => admitted(&came.skb, &self.origin, sock, bound, true),
+            None => Verdict::Refused,
+        }
+    }
+
+    /// The super-packet.
+    pub fn take(&mut self) -> Option<Came<'a>> {
+        self.came.take()
+    }
+
+    /// Nobody wants it as it is. Another one is dropped.
+    pub fn put_back(&mut self, came: Came<'_>) {
+        let skb = came.skb;
+        // It came in this call: none lives longer than the call that it came in.
+        let same = skb.as_raw() == self.raw.skb;
+        self.came = same.then_some(Came {
+            skb,
+            _call: PhantomData,
+        });
+    }
+
+    /// What is left of it: C's again.
+    pub(crate) fn into_raw(self) -> *mut bindings::sk_buff {
+        match self.came {
+            Some(came) => came.skb.into_raw(),
+            None => core::ptr::null_mut(),
         }
     }
 }
@@ -277,6 +441,13 @@ pub trait Transport: Sized + 'static {
     /// A packet came in.
     fn packet(net: &mut Net<'_, Self>, arrival: Arrival<'_>);
 
+    /// A super-packet came, from a UDP port and an address as a packet. It may be taken; if it is
+    /// not, its packets come by [`Transport::train`] next.
+    fn whole(net: &mut Net<'_, Self>, whole: &mut Whole<'_>);
+
+    /// Packets came in together. A lock is taken once for all of them, if need be.
+    fn train(net: &mut Net<'_, Self>, train: Train<'_>);
+
     /// A datagram came to the transport's port and was dropped.
     fn refused(state: &mut Locked<'_, Self>, why: Refused);
 
@@ -288,6 +459,10 @@ pub trait Transport: Sized + 'static {
     /// A packet to `to` was not delivered, somebody says. `head`: its first bytes as they are
     /// quoted, perhaps none, and perhaps forged.
     fn unreachable(state: &mut Locked<'_, Self>, to: Path, head: &[u8], what: Unreachable);
+
+    /// Packets have left of a message for which [`Outbox::has_room`](crate::Outbox::has_room) found
+    /// none, and so many that count are still there. The message may have ended.
+    fn left(state: &mut Locked<'_, Self>, name: u64, still: u32);
 
     /// A packet to `to` was longer than its route's MTU, bytes.
     fn path_mtu(state: &mut Locked<'_, Self>, to: Path, mtu: u32);

@@ -117,6 +117,11 @@ impl TurnstilePort {
                 packet.set_charged(epoch);
                 true
             }
+            Some(Charge::Asking(epoch)) => {
+                this.port.asks_for_pause();
+                packet.set_charged(epoch);
+                true
+            }
             Some(Charge::Full) => false,
             None => {
                 if this.port.data_bytes() == 0 {

@@ -140,7 +140,10 @@ impl TurnstilePort {
                         this.own = this.own.saturating_sub(packet.meta().len.into());
                     }
                 }
-                Some(packet.0)
+                match band {
+                    Band::Token(_) => Some(packet.alone()),
+                    _ => Some(packet.0),
+                }
             }
             Dequeue::Wait(time) => {
                 let sch = on.context();

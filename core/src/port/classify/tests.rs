@@ -58,6 +58,7 @@ fn turnstile(kind: Type, priority: u8, flags: u8) -> Vec<u8> {
         kind,
         priority,
         flags,
+        beyond: 0,
     }
     .write()
     .to_vec();
@@ -131,7 +132,7 @@ fn a_bad_turnstile_header_is_data_whatever_its_dscp() {
         &[0x22, 0, 0, 0],
         &[0x19, 0, 0, 0],
         &[0x10, 0, 0, 0],
-        &[0x12, 0, 0, 1],
+        &[0x12, 0, 0, 64],
         &[0x12, 0, 0],
     ];
     for payload in bad {
@@ -164,6 +165,7 @@ fn padding_is_not_a_header() {
         kind: Type::Token,
         priority: 0,
         flags: 0,
+        beyond: 0,
     }
     .write();
     for packet in [

@@ -3,7 +3,7 @@
 
 use super::{Config, Dynamic, Generate, Resolved, SplitGso};
 use crate::options::{Problem, Refusal, Unit};
-use crate::pfc::headroom::{response, Headroom, RESPONSE_400G};
+use crate::pfc::headroom::{longest_response, Headroom};
 use crate::pfc::ingress::{Limits, Xoff};
 use crate::queue::Framing;
 
@@ -83,8 +83,7 @@ impl Config {
             ours: wire,
             theirs: wire,
             delay: delay.time(),
-            // Beyond 400 Gbit/s the standard says nothing: twice the quanta for twice the rate.
-            response: response(&rate).unwrap_or(2 * RESPONSE_400G),
+            response: longest_response(&rate),
             late: self.jitter + self.jitter,
         };
         let two = u64::from(wire).saturating_mul(2);

@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::options::{limits, Problem, Range, Refusal, Table};
+use crate::pfc::headroom::longest_response;
+use crate::pfc::QUANTUM_BYTES;
 use crate::port::band::Band;
 use crate::port::marker::tcd;
 use crate::shaper::Beyond;
@@ -41,7 +43,8 @@ const SIGNAL_SHARE_ALL: u32 = limits::SIGNALS.max as u32;
 /// configured.
 const PAUSE_GAP: u32 = 2 * FRAME_WIRE_LEN;
 /// What a pause waits for at the worst, bytes: a frame that is being sent there, itself, and one
-/// that is being sent here.
+/// that is being sent here. Beside that there is what the standard allows until a pause acts, and
+/// what both ends may be late, as in [`Headroom`](crate::pfc::headroom::Headroom).
 const PAUSE_LEN: u32 = 2 * FRAME_WIRE_LEN + TOKEN_WIRE_LEN;
 /// Both ways over 100 m of cable.
 const PAUSE_CABLE: Nanos = Nanos(1000);
@@ -172,7 +175,9 @@ impl Config {
         let max_on = self.tcd.and_then(|tcd| match tcd.max_on {
             MaxOn::Auto => {
                 let (gap, cable) = self.pauses_of_others();
-                let delay = link_rate.duration(PAUSE_LEN) + cable;
+                let response = QUANTUM_BYTES.saturating_mul(longest_response(&link_rate));
+                let late = self.jitter + self.jitter;
+                let delay = link_rate.duration(PAUSE_LEN.saturating_add(response)) + cable + late;
                 Some(tcd::max_on(link_rate, gap, delay))
             }
             MaxOn::Time(time) => Some(time),

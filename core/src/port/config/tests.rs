@@ -151,6 +151,12 @@ fn max_on_follows_the_thresholds_of_the_fabric() {
         max_on(generate(Room::bytes(100_000), Room::AUTO, 500)),
         auto
     );
+    // 20 times what headroom counts, too, at 0.8 ns a byte: two full frames and the pause, 60
+    // quanta of 64 bytes, both ways, twice the jitter; and what lies between the thresholds. Its
+    // own time is rounded up.
+    let delay = (2 * 1538 + 84 + 60 * 64) * 8 / 10 + 2 * 500 + 2 * 50_000;
+    let thresholds = 20 * 2 * 1538 * 8 / 10;
+    assert!(auto.abs_diff(thresholds + 20 * delay) <= 20, "{auto}");
     // 20 times both ways, and 20 times what lies between the thresholds, at 0.8 ns a byte.
     assert_eq!(
         max_on(generate(Room::AUTO, Room::AUTO, 1500)),

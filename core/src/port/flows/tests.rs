@@ -39,12 +39,12 @@ fn what_has_left_counts() {
     assert_eq!(recent.displaced(&[2, 1, 3, 4], 5), Some(0));
     recent.gone(2, 6);
     assert!(recent.is_current(6));
-    recent.queued(5, 7);
+    recent.queued(5, 1, 7);
     // Not the one that was displaced.
     assert_eq!(recent.displaced(&[1, 3, 4, 5], 2), None);
     // What came before the last 128 does not count.
     for flow in 6..6 + KEPT as Flow {
-        recent.queued(flow, 2 + flow);
+        recent.queued(flow, 1, 2 + flow);
     }
     assert_eq!(recent.displaced(&[2, 34], 500), Some(1));
 }
@@ -59,7 +59,7 @@ fn of_a_long_queue_the_head_and_what_comes_count() {
     assert_eq!(recent.displaced(&queued, 200), Some(0));
     assert_eq!(recent.displaced(&queued, 1), None);
     for came in 101..=110 {
-        recent.queued(200, came);
+        recent.queued(200, 1, came);
     }
     assert_eq!(recent.displaced(&queued, 200), None);
 }

@@ -10,7 +10,7 @@ use super::super::Port;
 use crate::queue::{Meta, Packet, Queue};
 use crate::units::Nanos;
 
-/// What a dequeue needs of those around the port, and how it ends: each of the last three uses it
+/// What a dequeue needs of those around the port, and how it ends: each of the last four uses it
 /// up.
 pub trait Exit<Q: Queue>: Sized {
     /// The answer to who asked for a packet.
@@ -28,6 +28,8 @@ pub trait Exit<Q: Queue>: Sized {
     fn empty(self) -> Self::Answer;
     /// This packet goes out now.
     fn packet(self, packet: Q::Packet, slot: Slot, meta: &Meta) -> Self::Answer;
+    /// The same of a token that stands for several.
+    fn train(self, packet: Q::Packet, slot: Slot, meta: &Meta) -> Self::Answer;
     /// The slow path: [`Port::start_slow`] and [`Port::end_slow`], with the child's turn between
     /// them. `now`: if the clock was read.
     fn slow(self, now: Option<Nanos>) -> Self::Answer;
@@ -124,6 +126,10 @@ fn search<Q: Queue, E: Exit<Q>>(mut exit: E, now: Option<Nanos>) -> E::Answer {
         None => exit.now(),
     };
     match exit.port().take_found(now) {
+        // The other forms leave those to this one.
+        Some((packet, slot, meta)) if slot.is_token() && meta.segs > 1 => {
+            exit.train(packet, slot, &meta)
+        }
         Some((packet, slot, meta)) => exit.packet(packet, slot, &meta),
         None => exit.slow(Some(now)),
     }

@@ -18,8 +18,8 @@
 //!   │ undetermined: until data has been sent for longer than  │
 //!   │ max-on without a pause                                  │
 //!   │ ─► not congested: the queue is below the threshold      │
-//!   │ ─► congested:     it is not, and has not fallen in that │
-//!   │                   time (if it has: another max-on)      │
+//!   │ ─► congested:     it is not, and more comes than leaves │
+//!   │                   (if no more does: another max-on)     │
 //!   └─────────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -35,10 +35,24 @@
 //! # What is ours
 //!
 //! The states, the marks and `max-on` are the paper's (the text at hand has sections 5.2.3 to 8).
-//! That the queue is looked at as a packet leaves it, without that packet, is our choice: so does
-//! [`ren`](super::ren). So is how a fall is seen: by two looks, `max-on` apart. A queue that a
-//! pause has built stays above the threshold while it drains, and its flows are not to blame;
-//! one that does not drain is congestion.
+//! Of how a port that was paused becomes congested the text says when, in its example: once the
+//! port behind it is congested no longer, and five flows want more than the link carries (section
+//! 5.2.4). By what the port knows that, is ours, and so is that the queue is looked at as a packet
+//! leaves it, without that packet, as [`ren`](super::ren) does.
+//!
+//! A queue that a pause has built stays above the threshold while it drains, and its flows are not
+//! to blame. It need not even fall: what the pause held up at the switch before comes as fast as
+//! that can send, which is as fast as this port sends, and so the queue stays as long as it is
+//! until all of that has come. So a queue that does not fall is no congestion yet. More comes than
+//! leaves if one of these is true:
+//!
+//! 1. The queue has risen within `max-on`, from the shortest that it was, by a twentieth of what
+//!    the link carries in that time: the degree of congestion that `max-on` is made for.
+//! 2. The switch could not hold what came. It has asked links that packets of this port came by for
+//!    [two pauses](Tcd::asks) or more since the port's own pause, or has dropped as many packets.
+//!    A lossless fabric keeps the queue of an overloaded port from rising by just that. The first
+//!    one is none: a link whose packets fill all that they may pauses for the next one, which may
+//!    come a little too early.
 //!
 //! # How long max-on is
 //!
@@ -79,6 +93,18 @@ pub fn max_on(link: Rate, gap: u32, delay: Nanos) -> Nanos {
     let fill = link.duration(gap.min(Rate::MAX_LEN / DEGREE).saturating_mul(DEGREE));
     fill + Nanos(delay.0.saturating_mul(DEGREE.into()))
 }
+
+/// By how many bytes a queue rises in `max_on`, if that part of what the link carries is too much.
+/// At least by 1; while nobody knows what the link carries, by that.
+pub fn rise(link: Rate, max_on: Nanos) -> u64 {
+    match link == Rate::UNLIMITED {
+        true => 1,
+        false => (link.bytes_of(link.volume_in(max_on)) / u64::from(DEGREE)).max(1),
+    }
+}
+
+/// So many times [asked](Tcd::asks), more comes than leaves.
+const OFTEN: u8 = 2;
 
 /// What a port knows of its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,18 +160,28 @@ impl Counters {
     };
 }
 
+/// When a queue is long, and how a port that was paused is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Law {
+    /// Bytes: with as many or more the queue is long.
+    pub threshold: u64,
+    /// `None`: no notice is taken of pauses.
+    pub max_on: Option<Nanos>,
+    /// Bytes: what rises by as many in that time is congestion. See [`rise`].
+    pub rise: u64,
+}
+
 /// The state machine. See the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Tcd {
-    /// Bytes: with as many or more the queue is long.
-    threshold: u64,
-    /// `None`: no notice is taken of pauses.
-    max_on: Option<Nanos>,
+    law: Law,
     state: State,
     paused: bool,
-    /// Not paused, and undetermined: since when the queue is watched, and what it held then.
+    /// How often more came than the switch could hold, since the last pause.
+    asked: u8,
+    /// Not paused, and undetermined: since when the queue is watched, and the least that it held.
     since: Nanos,
-    held: u64,
+    least: u64,
     /// Until when the time in a state is counted.
     counted: Nanos,
     /// The last packet has left an empty queue, then.
@@ -154,34 +190,27 @@ pub struct Tcd {
 
 impl Tcd {
     /// A port that nothing was known of until now: of one that `paused` data, or not.
-    pub fn new(threshold: u64, max_on: Option<Nanos>, paused: bool, now: Nanos) -> Self {
+    pub fn new(law: Law, paused: bool, now: Nanos) -> Self {
         Self {
-            threshold,
-            max_on,
-            state: match paused && max_on.is_some() {
+            law,
+            state: match paused && law.max_on.is_some() {
                 true => State::Undetermined,
                 false => State::NotCongested,
             },
             paused,
+            asked: 0,
             since: now,
-            held: 0,
+            least: 0,
             counted: now,
             emptied: None,
         }
     }
 
-    /// Another threshold in bytes, another `max_on`. The state stays until the next packet, but for
-    /// one that is paused, and took no notice of it.
-    pub fn set(
-        &mut self,
-        threshold: u64,
-        max_on: Option<Nanos>,
-        now: Nanos,
-        counters: &mut Counters,
-    ) {
-        self.threshold = threshold;
-        self.max_on = max_on;
-        if self.paused && max_on.is_some() {
+    /// Another law. The state stays until the next packet, but for one that is paused, and took no
+    /// notice of it.
+    pub fn set(&mut self, law: Law, now: Nanos, counters: &mut Counters) {
+        self.law = law;
+        if self.paused && law.max_on.is_some() {
             self.enter(now, State::Undetermined, counters);
         }
     }
@@ -196,7 +225,7 @@ impl Tcd {
         if !self.paused {
             self.rest(now, counters);
             self.paused = true;
-            if self.max_on.is_some() {
+            if self.law.max_on.is_some() {
                 self.enter(now, State::Undetermined, counters);
             }
         }
@@ -206,21 +235,32 @@ impl Tcd {
     pub fn resume(&mut self, now: Nanos, queue: u64) {
         if self.paused {
             self.paused = false;
+            self.asked = 0;
             self.watch(now, queue);
+        }
+    }
+
+    /// More came for this port than the switch can hold: it asks a link for a pause because of a
+    /// packet that will wait here, or drops it.
+    #[cold]
+    pub fn asks(&mut self) {
+        if !self.paused {
+            self.asked = self.asked.saturating_add(1);
         }
     }
 
     /// The state now, as a packet leaves `queue` bytes behind, or as somebody asks.
     pub fn judge(&mut self, now: Nanos, queue: u64, counters: &mut Counters) -> State {
-        let long = queue >= self.threshold;
+        let long = queue >= self.law.threshold;
         self.rest(now, counters);
+        self.least = self.least.min(queue);
         let over = self.is_over(now);
         if over && !long {
             self.enter(now, State::NotCongested, counters);
-        } else if over && queue < self.held && self.max_on.is_some() {
-            self.watch(now, queue);
-        } else if over {
+        } else if over && self.grows(queue) {
             self.enter(now, State::Congested, counters);
+        } else if over {
+            self.watch(now, queue);
         }
         match self.state {
             State::NotCongested if long => self.enter(now, State::Congested, counters),
@@ -238,22 +278,29 @@ impl Tcd {
     /// Has data been sent for longer than `max_on` since a pause?
     fn is_over(&self, now: Nanos) -> bool {
         let over = self
+            .law
             .max_on
             .is_none_or(|max_on| !self.paused && now > self.since + max_on);
         self.state == State::Undetermined && over
     }
 
+    /// Has more come than left? Without `max_on` that does not matter.
+    fn grows(&self, queue: u64) -> bool {
+        let risen = queue >= self.least.saturating_add(self.law.rise);
+        risen || self.asked >= OFTEN || self.law.max_on.is_none()
+    }
+
     /// An empty port has become not congested in time, though nobody looked.
     fn rest(&mut self, now: Nanos, counters: &mut Counters) {
         if let Some(at) = self.emptied.filter(|_| self.is_over(now)) {
-            let then = at.max(self.since + self.max_on.unwrap_or(Nanos::ZERO));
+            let then = at.max(self.since + self.law.max_on.unwrap_or(Nanos::ZERO));
             self.enter(then, State::NotCongested, counters);
         }
     }
 
     fn watch(&mut self, now: Nanos, queue: u64) {
         self.since = now;
-        self.held = queue;
+        self.least = queue;
         self.emptied = match queue {
             0 => Some(now),
             _ => None,

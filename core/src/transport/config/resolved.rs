@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a valid configuration comes to.
 
+use core::num::NonZeroU32;
+
 use super::*;
 use crate::port::config::TOKEN_WIRE_LEN;
 use crate::transport::rate::{dcqcn, timely, Kind};
@@ -100,6 +102,44 @@ pub struct Speed {
     /// 2^-10 ns: how long a token of 84 wire bytes takes at the token rate, rounded up.
     pub token_time: u64,
 }
+
+/// How many packets a token is for at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Worth {
+    /// As many as the link carries in 10 us, and eight at most.
+    Auto,
+    /// So many.
+    Packets(u8),
+}
+
+/// With [`Worth::Auto`] what one token draws takes no longer than this on the link, unless it is a
+/// single packet. Others wait for it, and ports hold it: of an interval of a hundred packets, which
+/// a port of 128 KiB and one with a jitter of 50 us have room for, it is a part.
+const TRAIN_TIME: Nanos = Nanos(10_000);
+/// And it is for no more packets than these: for so many there is room in the queues of all ports.
+const MAX_AUTO: u8 = 8;
+
+impl Worth {
+    /// As many as suits.
+    pub(crate) fn is_auto(self) -> bool {
+        self == Self::Auto
+    }
+
+    /// The same for a link of that speed and packets of so many bytes of payload.
+    pub(crate) fn most(self, speed: &Speed, mss: u32) -> u8 {
+        match self {
+            Self::Packets(packets) => packets,
+            Self::Auto => {
+                let packet = NonZeroU32::new(mss.saturating_add(PACKET_OVERHEAD));
+                let packets = packet.map_or(1, |packet| speed.bytes_in(TRAIN_TIME) / packet);
+                u8::try_from(packets).unwrap_or(MAX_AUTO).clamp(1, MAX_AUTO)
+            }
+        }
+    }
+}
+
+/// Bytes of a packet beside its payload, over IPv4: 8 + 20 + 14, and 24 of its frame.
+const PACKET_OVERHEAD: u32 = crate::transport::wire::DATA_LEN as u32 + 66;
 
 impl Speed {
     /// No speed: no token is held back.
@@ -213,6 +253,8 @@ pub struct Resolved {
     pub first_flight: Unscheduled,
     /// Bytes on the wire: what all senders together may send so.
     pub unscheduled_buffer: u32,
+    /// How many packets a token is for at most.
+    pub worth: Worth,
     /// See [`Config::max_incoming`].
     pub max_incoming: u32,
     /// See [`Config::max_outgoing`].
@@ -273,6 +315,7 @@ impl Resolved {
         unscheduled: Unscheduled::Packets(0),
         first_flight: Unscheduled::Packets(0),
         unscheduled_buffer: 0,
+        worth: Worth::Packets(1),
         max_incoming: 0,
         max_outgoing: 0,
         max_per_peer: 0,
@@ -380,6 +423,11 @@ impl Config {
                 packets => Unscheduled::Packets(packets),
             },
             unscheduled_buffer: self.unscheduled_buffer,
+            worth: match u8::try_from(self.worth) {
+                Ok(0) if top => Worth::Auto,
+                Ok(packets) => Worth::Packets(packets.max(1)),
+                Err(_) => Worth::Packets(header::MAX_WORTH),
+            },
             max_incoming: self.max_incoming,
             max_outgoing: self.max_outgoing,
             max_per_peer: self.max_per_peer,

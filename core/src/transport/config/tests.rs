@@ -79,6 +79,7 @@ fn policies_differ_in_what_is_documented_and_nothing_else() {
             learns_lengths: true,
             feedback: top.feedback,
             unscheduled: Unscheduled::Packets(4),
+            worth: Worth::Auto,
             ..other
         };
         assert_eq!(same, top);

@@ -128,8 +128,28 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let opened = (user, window, proof, first, wished);
         self.begin(at, from, sync, (index, peer, hash), opened, host);
         if alone {
+            self.ask_for_early(at.now, (index, peer), sync.cookie, host);
             self.schedule(at.now, index);
             self.arm(at.now, index);
+        }
+    }
+
+    /// A message has begun of which data came before, and was not kept: asks for that. Not one
+    /// whose sender has not shown its address, nor what a sender paces.
+    fn ask_for_early<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        (index, peer): (u32, u32),
+        cookie: Cookie,
+        host: &mut H,
+    ) {
+        let Some((end, bytes)) = self.early.take(peer, cookie) else {
+            return;
+        };
+        let message = self.ins.get_mut(index);
+        let message = message.filter(|it| it.is_believed() && !it.ren && !it.paced);
+        if let Some(spans) = message.and_then(|it| it.was_overtaken(now, end, bytes)) {
+            self.send_resend(now, index, spans, host);
         }
     }
 
@@ -230,6 +250,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let mut narrow = false;
         if let Some(message) = self.ins.get_mut(index) {
             message.grant = sync.ren.then_some(now + rtt).into();
+            message.set_calm(self.peers.is_calm(now, peer));
             message.trip = self.peers.trip(peer).unwrap_or(Nanos::MAX);
             // On a way that is far longer than `base-rtt` all of its tokens would be late at first.
             if let Some(far) = self.peers.former_trip(peer).filter(|it| *it > rtt + rtt) {
@@ -249,6 +270,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             // Nothing else tells a sender that waits for no tokens that it may go on.
             let waits = free < whole || sync.unscheduled == 0;
             narrow = message.window < whole || message.paced && message.proven && waits;
+        }
+        if self.ins.get(index).is_some_and(|message| message.proven) {
+            // What its sender has announced is about to come.
+            self.links.unasked(link, now);
         }
         self.count_proven(index);
         self.links.join(link);

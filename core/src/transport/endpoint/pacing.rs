@@ -12,6 +12,10 @@ use crate::transport::wire::Token;
 
 /// Tokens that are sent in one call.
 pub(super) const TOKENS: u32 = 32;
+/// By default tokens stand for several if one message alone wants any, and nothing has come unasked
+/// for so many round trips: that has all the room of ports, and what comes in a row as well would
+/// be too much.
+const QUIET_TRIPS: u64 = 20;
 /// Further messages that are looked at in one call.
 const LOOKS: u32 = 128;
 
@@ -114,6 +118,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     fn send_token<H: Host<O, I>>(&mut self, at: At, index: u32, priority: u8, host: &mut H) {
         let (base, rto) = (self.config.base_rtt, self.config.rto);
+        let crowded = self.is_crowded();
         let whose = self.ins.get(index).map_or(u32::MAX, |message| message.peer);
         let lag = self.peers.lag(at.now, whose);
         let message = self.ins.get_mut(index);
@@ -121,37 +126,53 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         let link = message.link;
+        let wire_len = token_wire_len(message);
+        let one = message.credit.interval(self.links.speed(link), wire_len);
+        let quiet = Nanos(base.0.saturating_mul(QUIET_TRIPS));
+        message.is_calm_until(at.now, rto);
+        let alone = self.links.is_quiet(link, at.now, quiet) && self.links.is_alone(link);
+        let most = match alone || !self.config.worth.is_auto() {
+            true => message.most_worth(&self.config, self.links.speed(link), one),
+            false => 1,
+        };
         let slack = self.links.slack(link);
         let rtt = message.rtt(base).max(lag.min(longest_look(rto)));
         message.priority = priority;
         message.trying = false;
+        let speed = self.links.speed(link);
+        let sequence = message.token(at.now, rtt);
+        let mut worth = 1_u8;
+        while worth < most && message.wants_more(at.now, (base, speed), crowded, 1) {
+            message.token(at.now, rtt);
+            worth = worth.saturating_add(1);
+        }
+        message.sent_token(worth);
         let mut token = Token {
             cookie: message.cookie,
-            sequence: message.token(at.now, rtt),
+            sequence,
             timestamp: at.clock,
             priority,
             grant: None,
+            worth,
         };
-        let speed = self.links.speed(link);
         if self.config.policy == Policy::Top {
             message.tried(at.now, (base, rto), speed, &mut order);
         }
-        let wire_len = token_wire_len(message);
-        let mut interval = message.credit.interval(speed, wire_len);
-        if message.urgent {
-            // The other half is others'.
-            interval = interval.saturating_mul(2);
-        }
         let jitter = self.config.jitter;
-        message.due.advance(at.now, interval, slack);
-        let late = message.jitter.next(&mut self.rng, interval, jitter);
+        message.due.advance(at.now, message.interval(one), slack);
+        // Of one that stands for several as much as of others: more than that the pacer does not
+        // make up for.
+        let late = message.jitter.next(&mut self.rng, one, jitter);
         message.next_token = message.due.at() + late;
         self.links
-            .charge(link, at.now, wire_len, &mut self.rng, jitter);
+            .charge(link, at.now, (wire_len, worth), &mut self.rng, jitter);
         // It waits again, unless it wants no more tokens; the pacer does not become idle in
         // between.
         self.links.wait(link, index, message.next_token);
-        self.stats.count(Counter::TokenSent);
+        self.stats.add(Counter::TokenSent, worth.into());
+        if worth > 1 {
+            self.stats.count(Counter::TrainSent);
+        }
         self.stamp_token(at, index, &mut token);
         self.send_back(index, Class::Token(priority), &Packet::Token(token), host);
         self.schedule(at.now, index);
@@ -178,6 +199,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         }
         message.updated = now;
+        message.noted_loss(lost);
+        self.peers.set_calm(message.peer, message.is_calm());
         message.tokens_lost = message.tokens_lost.saturating_add(lost);
         let period = crate::transport::feedback::Period { answered, lost };
         // It may have been changed since.
@@ -220,7 +243,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 /// The message's rate may be a higher one since: its next token is due within its interval of now.
 fn hasten<I>(now: Nanos, message: &mut In<I>, speed: &Speed) {
     let wire_len = token_wire_len(message);
-    let interval = message.credit.interval(speed, wire_len);
+    let interval = message.interval(message.credit.interval(speed, wire_len));
     message.due.hasten(now, interval);
     let latest = message.due.at() + Nanos(interval / NANO);
     message.next_token = message.next_token.min(latest);

@@ -21,7 +21,22 @@
 //! DCQCN begins at the link's rate. So that many messages of one host do not fill its own port, all
 //! of them have turns on its link, as queue pairs have at a network card: one that is due while the
 //! link is taken by others' packets waits for its turn, which peers have first, and then the
-//! messages of each (`line.rs`, [`Endpoint::take_turns`]).
+//! messages of each, those that have just begun before others (`line.rs`,
+//! [`Endpoint::take_turns`]).
+//!
+//! The turns are on a link that is never paused, at its whole speed. While it is paused, or others
+//! take it, packets wait in the host's own queues. Of each message no more than a few do
+//! ([`below`](crate::transport::below)); it goes on as they leave. By then all that is there has
+//! the link first, and only then the next turn comes. So a message that begins has no more before
+//! it than a few packets of each, and then its turns.
+//!
+//! # In step
+//!
+//! The papers' senders pace packets as evenly as they can. A port that marks all from a length on,
+//! as TCD's does, marks a packet or two when the queue gets there, and whose they are decides who
+//! is cut. With exact clocks these are one flow's more often than others', for ever: of five on one
+//! link it is cut eight times where others are cut seven times, and has three quarters of its share
+//! (model test `paced`). So a packet is anywhere in its interval, as tokens are (`jitter`).
 //!
 //! # Whose policy rules
 //!
@@ -43,11 +58,16 @@ use super::*;
 use crate::transport::allowance;
 use crate::transport::config::Unscheduled;
 use crate::transport::incoming::ACK_PACKETS;
+use crate::transport::line::Whose;
 use crate::transport::links::SHARED;
 use crate::transport::outgoing::Piece;
 use crate::transport::rate::flow::{Flow, Turn};
 use crate::transport::rate::lately::Sent;
 use crate::transport::rate::Kind;
+
+/// A message has just begun until it has sent what its host's link carries in so many `base-rtt`:
+/// what is shorter is over before a law has cut its rate twice.
+const YOUNG: u32 = 4;
 
 /// Bytes on the wire of a SYNC over IPv4: preamble, gap and all.
 const SIGNAL_WIRE_LEN: u32 = 110;
@@ -63,6 +83,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.links.join_out(out.link);
         self.links.occupy(out.link, now, SIGNAL_WIRE_LEN);
         let (line, whose) = (self.links.speed(out.link).link, out.peer);
+        let left = self.links.last_left(out.link);
         let length = out.length.unwrap_or(0);
         let first = self.first_flight(now, index);
         if let Some(out) = self.outs.get_mut(index) {
@@ -78,6 +99,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let others = peers.saturating_mul(messages).saturating_sub(1);
             let begins = (kind, line, others);
             let flow = place.insert(Flow::new(now, &mut self.laws, &self.config, begins));
+            flow.turn_to(left);
             of_peer.messages.note(now, span, &mut flow.lately);
         }
     }
@@ -195,7 +217,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.drive_soon(index, now);
                 return count;
             }
-            match self.turn(now, index) {
+            match self.turn(now, index, host) {
                 Ok(()) => {}
                 Err(Some(at)) => {
                     self.drive_soon(index, at);
@@ -223,12 +245,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// Whether a message may send its next packet now. `Err`: when it is due by its rate; `None`:
-    /// when it has its turn on the host's link ([`Endpoint::take_turns`]).
+    /// when what it has below has left ([`Endpoint::left`]), or when it has its turn on the host's
+    /// link ([`Endpoint::take_turns`]).
     ///
     /// Only one that is due takes a place on the link. So each message has at most one, and those
     /// that wait go round.
     #[inline]
-    fn turn(&mut self, now: Nanos, index: u32) -> Result<(), Option<Nanos>> {
+    fn turn<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        host: &mut H,
+    ) -> Result<(), Option<Nanos>> {
+        let id = self.out_id(index);
         let out = self.outs.get(index).ok_or(None)?;
         let flow = self.flows.get_mut(index).and_then(Option::as_mut);
         let flow = flow.ok_or(None)?;
@@ -238,12 +267,25 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let line = self.links.speed(out.link).link;
         let law = flow.law(&mut self.laws, &self.config, line, now);
         flow.control.advance(law, now);
-        if flow.due.at() > now {
+        if flow.ready() > now {
             // Its rate may be higher by now, and will be when it next goes up.
-            flow.due.hasten(now, flow.control.interval(wire_len));
-            if flow.due.at() > now {
+            flow.hasten(now, flow.control.interval(wire_len));
+            if flow.ready() > now {
                 let next = flow.control.next(law).unwrap_or(Nanos::MAX);
-                return Err(Some(flow.due.at().min(next.max(now + Nanos(1)))));
+                return Err(Some(flow.ready().min(next.max(now + Nanos(1)))));
+            }
+        }
+        if flow.turn != Turn::Waits {
+            let most = self.links.most_below(out.link, now);
+            if !host.has_room_below(id, &out.user, out.link, most) {
+                flow.below = most;
+                // What is there has the link first, whoever's turn it is.
+                self.links.is_late(out.link, now, host.below(out.link));
+                return Err(None);
+            }
+            flow.below = 0;
+            if let Some(number) = flow.last_left(most.saturating_sub(1)) {
+                self.links.has_left(out.link, number);
             }
         }
         let may = match flow.turn {
@@ -253,12 +295,43 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 true
             }
             Turn::None => {
-                let whose = (index, out.peer);
+                let speed = self.links.speed(out.link);
+                let whose = Whose {
+                    index,
+                    peer: out.peer,
+                    young: out.sent < self.config.base_bytes(speed).saturating_mul(YOUNG),
+                };
                 self.links.may_go_out(out.link, now, whose, wire_len)
             }
         };
         flow.turn = if may { Turn::None } else { Turn::Waits };
         may.then_some(()).ok_or(None)
+    }
+
+    /// Of a message for which there was no room below ([`Host::has_room_below`]) packets have left,
+    /// and so many are still there.
+    ///
+    /// A call for each packet would be much. So the host counts, and calls only if a message waits.
+    pub fn left<H: Host<O, I>>(&mut self, now: Nanos, id: OutId, still: u32, host: &mut H) {
+        let Some(index) = self.out_at(id) else {
+            return;
+        };
+        let (out, flow) = (self.outs.get(index), self.flows.get(index));
+        let Some((out, flow)) = out.zip(flow.and_then(Option::as_ref)) else {
+            return;
+        };
+        // If it went on before this came, it has looked for itself.
+        if flow.below == 0 {
+            return;
+        }
+        if let Some(number) = flow.last_left(still) {
+            self.links.has_left(out.link, number);
+        }
+        match still {
+            0 => self.links.idled(out.link, now, flow.below),
+            _ => self.links.is_late(out.link, now, host.below(out.link)),
+        }
+        self.drive(now, index, sending::BURST, host);
     }
 
     /// Messages that have waited for it have their turns on the host's links now: they send no more
@@ -275,7 +348,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             if sent >= packets {
                 break;
             }
-            let Some(index) = self.links.take_turn(now) else {
+            let outs = &self.outs;
+            let peer = |index: u32| outs.get(index).map(|out| out.peer);
+            let Some(index) = self.links.take_turn(now, peer) else {
                 break;
             };
             self.set_turn(index, Turn::Has);
@@ -329,6 +404,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.links.leave_out(from, whose, wire_len);
         self.links.join_out(link);
         self.set_turn(index, Turn::None);
+        let left = self.links.last_left(link);
+        if let Some(flow) = self.flows.get_mut(index).and_then(Option::as_mut) {
+            flow.turn_to(left);
+        }
     }
 
     /// A packet of a message that is paced was sent: the next is due later.
@@ -344,13 +423,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let line = self.links.speed(link).link;
         let law = flow.law(&mut self.laws, &self.config, line, now);
         flow.control.sent(law, now, wire_len);
+        flow.hand_over(self.links.hand_over(link, wire_len));
         if let Some(of_peer) = self.lately.get_mut(out.peer) {
             let span = span(&self.config);
             of_peer.messages.note(now, span, &mut flow.lately);
             self.peers_lately.note(now, span, &mut of_peer.sent);
         }
         let interval = flow.control.interval(wire_len);
-        flow.due.advance(now, interval, self.links.slack(link));
+        let part = self.rng.part(self.config.jitter);
+        flow.paid(now, interval, part, self.links.slack(link));
         let end = piece.offset.saturating_add(piece.len);
         let segment = out.mss.saturating_mul(ACK_PACKETS);
         flow.sent(now, (piece.offset, end), segment, piece.again);

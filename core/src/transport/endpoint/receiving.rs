@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Incoming messages: packets from their senders, and calls of the user.
 
+use super::trains::Came;
 use super::trust::{may_have_token, ANSWERS, GUESSES};
 use super::*;
 use crate::transport::config::Policy;
@@ -14,7 +15,7 @@ use crate::transport::wire::{
 };
 
 /// A sample of the round-trip time above this is ignored: the clock was set.
-const MAX_RTT: Nanos = Nanos(2 * Nanos::SECOND.0);
+pub(super) const MAX_RTT: Nanos = Nanos(2 * Nanos::SECOND.0);
 
 impl<M: Memory, O, I> Endpoint<M, O, I> {
     pub(super) fn on_data<H: Host<O, I>>(
@@ -34,7 +35,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.add(Counter::DataReceivedBytes, data.len.into());
         let index = match self.find_in(data.cookie, from) {
             Some(index) => index,
-            None => return self.data_for_none(from, data.cookie, host),
+            None => return self.data_for_none(from, data, host),
         };
         let bytes = data.len.saturating_add(DATA_LEN as u32);
         self.credit(at.now, index, from, bytes);
@@ -124,8 +125,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             // The tokens' rate would be that of the link, and the data's a multiple of it.
             return self.stats.count(Counter::DataTooLong);
         }
-        (message.heard, message.came) = (at.now, at.now);
-        message.packets = message.packets.saturating_add(1);
+        message.has_come(at.now, self.config.rto);
         let mut notify = false;
         if message.paced {
             let interval = self.config.dcqcn.notify_interval;
@@ -137,7 +137,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 rate::Mark::Congested => self.stats.count(Counter::EcnCongested),
             }
         }
-        let end = data.offset.saturating_add(data.len);
+        let end = data.end();
         if message.length.is_some_and(|length| end > length) {
             self.stats.count(Counter::DataBeyondLength);
             if self.asks_if_unsure(at.now, index, host) {
@@ -146,8 +146,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.tell_sender_reset(index, ResetCode::Protocol, host);
             return self.in_failed(at.now, index, Failure::Reset(ResetCode::Protocol), host);
         }
-        let claims = data.token != 0 || data.timestamp != 0;
-        if claims && !message.proven {
+        if data.asked() && !message.proven {
             if self.is_answer(index, data) && self.believe(at.now, index, host) {
                 return self.stats.count(Counter::DataDuplicate);
             }
@@ -179,6 +178,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.stats.count(Counter::DataBeyondWindow);
         } else if message.ranges.missing(data.offset, end).is_none() {
             message.repeated = message.repeated.saturating_add(1);
+            message.not_calm();
             self.stats.count(Counter::DataDuplicate);
         } else if !message.may_take(token.is_some_and(|token| message.was_sent(token)), end) {
             self.stats.count(Counter::DataUnasked);
@@ -195,6 +195,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 if token.is_none() {
                     let lag = self.peers.lag(at.now, message.peer);
                     message.came_unasked(at.now, self.config.base_rtt, lag);
+                    if message.proven {
+                        // Anybody can send what nobody asked for.
+                        self.links.unasked(at.link, at.now);
+                    }
                 }
                 if message.bore_fruit() && self.config.policy == Policy::Top {
                     // It has its rank again.
@@ -212,9 +216,26 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         let clock = message.clocked_by(token);
         message.gaps.came(at.now, &message.ranges, clock);
+        let came = Came {
+            contiguous,
+            ecn,
+            notify,
+        };
+        if self.train.is_some() && message.may_be_put_off() {
+            return self.put_off(at, index, came, host);
+        }
+        self.go_on(at, index, &came, host);
+    }
+
+    /// What follows from data that came.
+    pub(super) fn go_on<H: Host<O, I>>(&mut self, at: At, index: u32, came: &Came, host: &mut H) {
+        let id = self.in_id(index);
+        let Some(message) = self.ins.get_mut(index) else {
+            return;
+        };
         let now_contiguous = message.ranges.contiguous();
         let believed = message.is_believed();
-        if now_contiguous > contiguous && believed {
+        if now_contiguous > came.contiguous && believed {
             host.in_progress(id, &mut message.user, now_contiguous);
         }
         if message.is_complete() {
@@ -229,13 +250,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         };
         // What its sender may send unasked to us is in use until it hears that this has come,
         // however long the rest waits for tokens.
-        let allowed = contiguous < message.announced() && message.announced() <= now_contiguous;
-        let come = now_contiguous.saturating_sub(message.acked);
+        let allowed =
+            came.contiguous < message.announced() && message.announced() <= now_contiguous;
+        let new = now_contiguous.saturating_sub(message.acked);
         let ends = match message.paced {
-            true => message.ends_segment(now_contiguous) || batch == 1 && come != 0,
-            false => come >= batch,
+            true => message.ends_segment(now_contiguous) || batch == 1 && new != 0,
+            false => new >= batch,
         };
-        let acknowledge = believed && (ends || notify || allowed && come != 0);
+        let acknowledge = believed && (ends || came.notify || allowed && new != 0);
         let ren = message.ren;
         let spans = message.resend(at.now, self.config.base_rtt);
         if acknowledge {
@@ -245,10 +267,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.challenge(at.now, index, host);
         }
         if let Some(spans) = spans {
-            self.send_resend(index, spans, host);
+            self.send_resend(at.now, index, spans, host);
         }
         if ren {
-            let mark = match ecn & 3 {
+            let mark = match came.ecn & 3 {
                 0 => Mark::Under,
                 1 => Mark::Full,
                 _ => Mark::Over,
@@ -282,7 +304,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         unsure
     }
 
-    fn data_for_none<H: Host<O, I>>(&mut self, from: &Address, cookie: Cookie, host: &mut H) {
+    // Not inlined: rare, and not to be looked up for each packet.
+    #[inline(never)]
+    fn data_for_none<H: Host<O, I>>(&mut self, from: &Address, data: &Data, host: &mut H) {
+        let cookie = data.cookie;
         let hash = self.hash_in(cookie, from);
         if let Some(length) = self.remembered.length(hash, cookie, from) {
             self.stats.count(Counter::DataDuplicate);
@@ -290,12 +315,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         // It may have overtaken its SYNC, so no RESET; a sender whose message is gone will probe.
         self.stats.count(Counter::DataUnknown);
+        if data.is_unasked() {
+            if let Some(peer) = self.peers.find(&self.key, from) {
+                self.early.note(peer, cookie, (data.offset, data.len));
+            }
+        }
     }
 
     /// Records which token a DATA answers. Returns the token's number, if there is one.
-    fn on_answer(&mut self, at: At, index: u32, data: &Data) -> Option<u16> {
+    pub(super) fn on_answer(&mut self, at: At, index: u32, data: &Data) -> Option<u16> {
         let message = self.ins.get_mut(index)?;
-        if data.token == 0 && data.timestamp == 0 {
+        if !data.asked() {
             if message.ren {
                 message.waited(at.now, self.config.base_rtt);
             }
@@ -335,10 +365,21 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         Some(data.token)
     }
 
-    pub(super) fn send_resend<H: Host<O, I>>(&mut self, index: u32, spans: Spans, host: &mut H) {
-        let Some(cookie) = self.ins.get(index).map(|message| message.cookie) else {
+    /// Names what is missing.
+    pub(super) fn send_resend<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        spans: Spans,
+        host: &mut H,
+    ) {
+        let Some(message) = self.ins.get(index) else {
             return;
         };
+        let cookie = message.cookie;
+        if message.had_trains() {
+            self.links.lost(message.link, now);
+        }
         let resend = Packet::Resend(Resend { cookie, spans });
         if self.send_back(index, Class::Signal, &resend, host) {
             self.stats.count(Counter::ResendSent);
@@ -377,6 +418,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             timestamp: at.clock,
             priority: 0,
             grant: Some(mark),
+            worth: 1,
         };
         self.stamp_token(at, index, &mut token);
         self.stats.count(Counter::GrantSent);

@@ -411,6 +411,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.out_timers.set(index, now);
                 return count;
             }
+            let row = self.burst_run(now, index, (most, packets.saturating_sub(count)), host);
+            if row != 0 {
+                count = count.saturating_add(row);
+                continue;
+            }
+            let Some(out) = self.outs.get_mut(index) else {
+                return count;
+            };
             let Ok(piece) = out.next(now, most) else {
                 return count;
             };
@@ -502,10 +510,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         token: &Token,
         host: &mut H,
     ) {
-        self.stats.count(match token.grant {
-            Some(_) => Counter::GrantReceived,
-            None => Counter::TokenReceived,
-        });
+        match token.grant {
+            Some(_) => self.stats.count(Counter::GrantReceived),
+            None => self.stats.add(Counter::TokenReceived, token.worth.into()),
+        }
         let index = match self.find_out(token.cookie, from) {
             Ok(index) => index,
             Err(true) => return self.stats.count(Counter::TokenAddress),
@@ -533,8 +541,40 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let speed = self.links.speed(out.link);
             out.line = base_payload(self.config.base_bytes(speed), out.mss, from);
         }
+        if token.worth > 1 {
+            self.stats.count(Counter::TrainReceived);
+        }
+        let drawn = match token.worth {
+            1 => 0,
+            _ => self.draw_run(at, index, token, host),
+        };
+        for number in drawn..token.worth.into() {
+            let token = Token {
+                sequence: token.sequence.wrapping_add(number),
+                ..*token
+            };
+            self.take_token(at, index, &token, number == 0, host);
+        }
+        if first {
+            // After the answer, which proves our own address.
+            self.offer_ticket(at.now, index, host);
+        }
+    }
+
+    /// One of the tokens that a packet stands for.
+    fn take_token<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        index: u32,
+        token: &Token,
+        first: bool,
+        host: &mut H,
+    ) {
+        let Some(out) = self.outs.get_mut(index) else {
+            return;
+        };
         let expiry = self.config.token_expiry;
-        let verdict = if !out.accept(at.now, token.sequence) {
+        let verdict = if !out.accept(at.now, token.sequence, first) {
             Err(Counter::TokenDuplicate)
         } else if expiry.is_some_and(|limit| is_late(at.clock, token, limit)) {
             Err(Counter::TokenExpired)
@@ -555,10 +595,6 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 out.token_priority = token.priority;
                 self.answer(at, index, token, packets, host);
             }
-        }
-        if first {
-            // After the answer, which proves our own address.
-            self.offer_ticket(at.now, index, host);
         }
     }
 
@@ -814,7 +850,7 @@ pub(super) fn base_payload(wire: u32, mss: u32, to: &Address) -> u32 {
 
 /// Whether a token was under way for longer than `limit`, which is less than 2^31 ns. A timestamp
 /// in the future has not expired: clocks differ a little.
-fn is_late(clock: u32, token: &Token, limit: Nanos) -> bool {
+pub(super) fn is_late(clock: u32, token: &Token, limit: Nanos) -> bool {
     let delay = clock.wrapping_sub(token.timestamp);
     delay < 1 << 31 && u64::from(delay) > limit.0
 }

@@ -8,7 +8,7 @@ use crate::transport::config::{Config, Unscheduled};
 use crate::transport::host::{Failure, Least, Outgoing, Refusal, Sender};
 use crate::transport::seal;
 use crate::transport::testing::Std;
-use crate::transport::wire::{self, Data, Sync};
+use crate::transport::wire::{self, Data, Run, Sync};
 
 mod answers;
 mod first;
@@ -20,12 +20,14 @@ mod orphans;
 mod paths;
 mod proofs;
 mod rates;
+mod runs;
 mod sealed;
 mod sending;
 mod shrinking;
 mod stalled;
 mod steps;
 mod tokens;
+mod trains;
 mod trust;
 mod unasked;
 mod waiting;
@@ -56,6 +58,10 @@ struct Io {
     wanted: Option<u32>,
     /// Others wait for messages of which an odd number of bytes has come.
     urgent: bool,
+    /// Paced packets that have not left the host's queues; `None`: it cannot tell.
+    below: Option<u32>,
+    /// Whether a message waits for that.
+    waits: Option<OutId>,
     /// Sealed packets sent.
     sent_sealed: Vec<(Packet, Seal)>,
 }
@@ -69,6 +75,7 @@ impl Io {
 
 impl Host<(), u32> for Io {
     type Payload = ();
+    type Whole = ();
     fn random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -78,7 +85,7 @@ impl Host<(), u32> for Io {
         &mut self,
         _: Owner<'_, (), u32>,
         to: &Address,
-        _: Class,
+        class: Class,
         _: bool,
         header: &[u8],
         payload: Option<Slice<'_, ()>>,
@@ -87,6 +94,16 @@ impl Host<(), u32> for Io {
         let packet = wire::parse(header, len).expect("what is sent is well-formed");
         let ip = if to.is_ipv4() { 28 } else { 48 };
         self.sent.push((*to, packet, len as u32 + ip));
+        if let (Class::Paced, Some(below)) = (class, &mut self.below) {
+            *below += 1;
+        }
+    }
+    fn has_room_below(&mut self, id: OutId, (): &(), _: u32, most: u32) -> bool {
+        let room = self.below.is_none_or(|below| below < most);
+        if !room {
+            self.waits = Some(id);
+        }
+        room
     }
     fn transmit_sealed(
         &mut self,
@@ -143,6 +160,13 @@ impl Host<(), u32> for Io {
         }
         *message += len;
         true
+    }
+    fn data_of_run(&mut self, _: InId, message: &mut u32, run: &Run, (): ()) -> Result<(), ()> {
+        if self.full {
+            return Err(());
+        }
+        *message += run.data.len;
+        Ok(())
     }
     fn in_length(&mut self, _: InId, _: &mut u32, _: u32) {}
     fn in_progress(&mut self, _: InId, _: &mut u32, _: u32) {

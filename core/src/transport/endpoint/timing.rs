@@ -141,7 +141,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let grant = message.is_grant_due(at.now);
         let open = message.proven && message.missing() != 0;
         if let Some(spans) = spans {
-            self.send_resend(index, spans, host);
+            self.send_resend(at.now, index, spans, host);
             sent = sent.saturating_add(1);
         }
         if grant {

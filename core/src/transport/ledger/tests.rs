@@ -111,3 +111,41 @@ proptest! {
         prop_assert_eq!(ledger.outstanding(), 0);
     }
 }
+
+/// Answers in a row are the same as one by one, whatever is outstanding, lost or out of order.
+#[test]
+fn answers_in_a_row_are_as_one_by_one() {
+    let mut random = 1_u64;
+    let mut next = |most: u64| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (random >> 33) % most
+    };
+    let mut rows = 0;
+    for _ in 0..2000 {
+        let mut one = Ledger::new(next(1 << 16) as u16);
+        for _ in 0..60 {
+            for _ in 0..next(20) {
+                one.send();
+            }
+            let sequence = one.next().wrapping_sub(next(90) as u16);
+            let count = 1 + next(64) as u16;
+            match next(4) {
+                0 => drop(one.answer(sequence)),
+                1 => drop(one.give_up(sequence)),
+                _ if one.is_next(sequence, count) => {
+                    let mut row = one.clone();
+                    row.answer_next(sequence, count);
+                    for number in 0..count {
+                        assert_eq!(one.answer(sequence.wrapping_add(number)), Answer::New);
+                    }
+                    assert_eq!(std::format!("{row:?}"), std::format!("{one:?}"));
+                    rows += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(rows > 1000, "{rows}");
+}

@@ -151,7 +151,7 @@ fn links_wait_and_give_apart() {
         assert_eq!(link, 1 + index % 2);
         assert!(links.holds(link, index) && !links.holds(3 - link, index));
         given[index as usize] += 1;
-        links.charge(link, now, TOKEN_WIRE_LEN, &mut rng, 0);
+        links.charge(link, now, (TOKEN_WIRE_LEN, 1), &mut rng, 0);
         links.wait(link, index, now);
     }
     // 1 ms at 12 976 ns and at 1297.6 ns a token.
@@ -177,7 +177,7 @@ fn a_new_speed_counts_at_once() {
     let mut rng = Rng::new(1);
     links.want(1, NOW, 0, NOW);
     links.ready(1, 0, Key(0, 0));
-    links.charge(1, NOW, TOKEN_WIRE_LEN, &mut rng, 0);
+    links.charge(1, NOW, (TOKEN_WIRE_LEN, 1), &mut rng, 0);
     let at = |links: &Links<Std>| links.next().unwrap() - NOW;
     // Half an interval late: the middle of its place.
     assert_eq!(at(&links), Nanos(12_976 * 3 / 2 + 1));

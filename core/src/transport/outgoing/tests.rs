@@ -49,6 +49,38 @@ fn full_packets_go_out_and_what_is_left() {
     assert_eq!(out.next(now, u32::MAX), Err(Nothing::Sent));
 }
 
+/// Losses are named one by one as they are noticed, more than there is room for, and then those
+/// before them that were lost once more: what the message waits for goes first.
+#[test]
+fn what_is_missing_first_has_room() {
+    let mut out = out(Some(100_000), 100_000);
+    for _ in 0..100 {
+        out.next(Nanos(200), u32::MAX).unwrap();
+    }
+    for number in 0..20 {
+        let start = 20_000 + number * 2000;
+        out.name(Nanos(300), &[span(start, start + 1000)], BASE, None);
+    }
+    let first = [span(3000, 4000), span(9000, 11_000), span(20_000, 21_000)];
+    assert_eq!(out.name(Nanos(5000), &first, BASE, None), (0, true));
+    for offset in [3000, 9000, 10_000, 20_000] {
+        assert_eq!(out.next(Nanos(5001), u32::MAX), piece(offset, 1000, true));
+    }
+    // Of one whose receiver is silent, too.
+    let mut out = self::out(Some(100_000), 100_000);
+    (out.paced, out.open) = (true, true);
+    for _ in 0..100 {
+        out.next(Nanos(200), u32::MAX).unwrap();
+    }
+    for number in 0..16 {
+        let start = 20_000 + number * 2000;
+        out.name(Nanos(300), &[span(start, start + 1000)], BASE, None);
+    }
+    out.repeat_last();
+    out.repeat_last();
+    assert_eq!(out.next(Nanos(5001), u32::MAX), piece(0, 1000, true));
+}
+
 #[test]
 fn what_was_named_goes_first_and_once_in_a_round_trip() {
     let mut out = out(Some(10_000), 10_000);
@@ -180,11 +212,11 @@ fn the_deadline_is_from_the_packet_on() {
 fn it_begins_once_more_if_nothing_was_acknowledged() {
     let mut out = out(Some(2000), 2000);
     out.heard(Nanos(500), true, Nanos(2000));
-    assert!(out.accept(Nanos(500), 0) && !out.accept(Nanos(500), 0));
+    assert!(out.accept(Nanos(500), 0, true) && !out.accept(Nanos(500), 0, true));
     out.next(Nanos(500), u32::MAX).unwrap();
     assert!(out.restart());
     assert!(!out.sync(Nanos(600)).probe);
-    assert!(out.accept(Nanos(600), 0));
+    assert!(out.accept(Nanos(600), 0, true));
     assert_eq!(out.next(Nanos(600), u32::MAX), piece(0, 1000, false));
     out.acknowledged(Nanos(200), 1000, 2000);
     assert!(!out.restart());

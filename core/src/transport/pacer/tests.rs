@@ -44,7 +44,8 @@ impl Test {
             self.now = self.now.max(next);
             assert!(self.pacer.first(self.now).is_some());
             let interval = 1_328_743;
-            self.pacer.charge(self.now, 84, interval, &mut self.rng, 0);
+            self.pacer
+                .charge(self.now, (84, 1), interval, &mut self.rng, 0);
             count += 1;
         }
         self.now = end;

@@ -31,8 +31,8 @@
 //!   are beyond F (Alizadeh et al., *Data Center Transport Mechanisms*, Allerton 2008). So it does
 //!   here, with QCN's R_HAI. The simulators that are in use add R_HAI once.
 //! - **Before the first notification** there is nothing to recover: timers stand still, and alpha
-//!   is 1. So the first cut is by half, however late it comes; with TCD, and `dcqcn-tcd-cut` at
-//!   twice, by all, down to the lowest rate.
+//!   is 1. So the first cut is by half, however late it comes; with TCD by three quarters, and with
+//!   `dcqcn-tcd-cut` at 2000 or more by all, down to the lowest rate.
 //! - **The lowest rate.** The default is that of QCN in IEEE 802.1Q. R_C keeps to it, and so does
 //!   R_T, since it is never below R_C.
 //! - **The timer.** 55 us is what the authors found to be best (section 5) and is the default. QCN
@@ -82,9 +82,10 @@ pub struct Config {
     pub notify_interval: Nanos,
     /// Whether ports detect three states. Default: no.
     pub tcd: bool,
-    /// With TCD, how much harder a cut is, in thousandths: 1000..4000, default 2000, as much as TCD
-    /// changes TIMELY's beta. The cut is `factor x alpha / 2` of the rate, or all of it but the
-    /// lowest rate.
+    /// With TCD, how much harder a cut is, in thousandths: 1000..4000. The cut is `factor x alpha /
+    /// 2` of the rate, or all of it but the lowest rate. The text has no number for DCQCN, and
+    /// doubles TIMELY's beta; but alpha is 1 at first, and twice a half is all. So the default is
+    /// 1500, which leaves a quarter.
     pub tcd_cut: u32,
 }
 
@@ -101,7 +102,7 @@ impl Config {
         minimum: 1_250_000,
         notify_interval: Nanos(50_000),
         tcd: false,
-        tcd_cut: 2000,
+        tcd_cut: 1500,
     };
 }
 

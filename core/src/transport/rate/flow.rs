@@ -13,7 +13,7 @@
 use super::lately::Sent;
 use super::{dcqcn, timely, Kind, Law, Mark, RateControl};
 use crate::transport::config::Resolved;
-use crate::transport::jitter::Due;
+use crate::transport::jitter::{self, Due};
 use crate::transport::ranges::Ranges;
 use crate::units::Nanos;
 
@@ -98,10 +98,17 @@ pub(crate) struct Flow {
     /// What its law was worked out from: the link's rate, and the options.
     line: u64,
     changes: u32,
-    /// When its next packet is due by its rate.
-    pub(crate) due: Due,
+    /// When its next packet is due by its rate, and how much later it is sent: that part of the
+    /// time until the one after it, in 2^-32.
+    due: Due,
+    part: u32,
+    late: Nanos,
     /// Whether it waits for its turn on the host's link.
     pub(crate) turn: Turn,
+    /// It waits until some of so many packets, those that may be below, have left; 0: it does not.
+    pub(crate) below: u32,
+    /// The numbers of the last packets that it handed over, the last one first.
+    handed: [u32; 2],
     /// When it last sent anything.
     pub(crate) lately: Sent,
     /// The worst mark that was told of the segments since one was complete.
@@ -126,7 +133,11 @@ impl Flow {
             line,
             changes: laws.changes,
             due: Due::new(now),
+            part: 0,
+            late: Nanos::ZERO,
             turn: Turn::None,
+            below: 0,
+            handed: [0; 2],
             lately: Sent::NEVER,
             mark: Mark::None,
             resent: Ranges::new(),
@@ -153,6 +164,51 @@ impl Flow {
             (self.changes, self.line) = (changes, line);
         }
         law
+    }
+
+    /// When its next packet is to be sent.
+    #[inline]
+    pub(crate) fn ready(&self) -> Nanos {
+        self.due.at() + self.late
+    }
+
+    /// A packet takes `interval` at its rate by now, which is more than it was, perhaps.
+    #[inline]
+    pub(crate) fn hasten(&mut self, now: Nanos, interval: u64) {
+        self.due.hasten(now, interval);
+        self.late = self.late.min(jitter::part_of(interval, self.part));
+    }
+
+    /// A packet was sent, which takes `interval`; the next one is sent so large a part of it later
+    /// than it is due. Lateness of up to `slack` beyond that is made up for.
+    #[inline]
+    pub(crate) fn paid(&mut self, now: Nanos, interval: u64, part: u32, slack: Nanos) {
+        self.due.advance(now, interval, slack + self.late);
+        self.part = part;
+        self.late = jitter::part_of(interval, part);
+    }
+
+    /// A packet was handed over, with this number among its link's.
+    #[inline]
+    pub(crate) fn hand_over(&mut self, number: u32) {
+        let [last, _] = self.handed;
+        self.handed = [number, last];
+    }
+
+    /// Its packets go out by a link of which the one with this number has left.
+    pub(crate) fn turn_to(&mut self, left: u32) {
+        self.handed = [left; 2];
+    }
+
+    /// So many of its packets are still there: the number of the last one that has left, if known.
+    #[inline]
+    pub(crate) fn last_left(&self, still: u32) -> Option<u32> {
+        let [last, before] = self.handed;
+        match still {
+            0 => Some(last),
+            1 => Some(before),
+            _ => None,
+        }
     }
 
     /// A packet was sent: the bytes from `offset` to `end` of the message, whose segments have so

@@ -246,12 +246,14 @@ fn token(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Token
         _ => return Err(Malformed::Flags),
     };
     priority(header, MAX_PRIORITY)?;
+    ensure(grant.is_none() || header.beyond == 0, Malformed::Flags)?;
     Ok(Token {
         cookie: body.cookie()?,
         sequence: body.u16()?,
         timestamp: body.u32()?,
         priority: header.priority,
         grant,
+        worth: header.worth(),
     })
 }
 
@@ -303,6 +305,7 @@ fn first(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<First
         kind: Type::Sync,
         priority,
         flags,
+        beyond: 0,
     };
     // It begins a message whose length is known, and that neither grants clock nor a pacer.
     ensure(inner.flags & !header::FLAG_PRIORITY == 0, Malformed::Flags)?;

@@ -109,6 +109,7 @@ fn samples() -> [Packet; 8] {
             timestamp: 0xdead_beef,
             priority: 5,
             grant: None,
+            worth: 1,
         }),
         Packet::Data(a_data()),
         Packet::Resend(Resend {
@@ -228,6 +229,7 @@ fn every_flag_and_mark_has_its_bit() {
             timestamp: 0,
             priority: 0,
             grant: Some(mark),
+            worth: 1,
         });
         assert_eq!(flags(token), 0b1000 | (bits << 4));
         assert_eq!(parse_all(&bytes(&token, 0)), Ok(token));
@@ -406,7 +408,9 @@ fn wrong_headers_are_refused() {
         wrong(sample, 0, &[0x20 | kind], Malformed::Version);
         wrong(sample, 0, &[0x10], Malformed::Type);
         wrong(sample, 0, &[0x19], Malformed::Type);
-        wrong(sample, 3, &[1], Malformed::Reserved);
+        // A token has there for how many packets it is beyond one.
+        let reserved = if sample == TOKEN { 64 } else { 1 };
+        wrong(sample, 3, &[reserved], Malformed::Reserved);
         // Priorities up to 7 are on tokens, and on a SYNC that says so; DATA has a number there.
         if sample != DATA {
             wrong(sample, 1, &[8], Malformed::Priority);
@@ -666,14 +670,17 @@ fn any_packet() -> impl Strategy<Value = Packet> {
         any::<u32>(),
         0..=MAX_PRIORITY,
         mark,
+        1..=header::MAX_WORTH,
     );
-    let token = token.prop_map(|(cookie, sequence, timestamp, priority, grant)| {
+    let token = token.prop_map(|(cookie, sequence, timestamp, priority, grant, worth)| {
         Packet::Token(Token {
             cookie: Cookie(cookie),
             sequence,
             timestamp,
             priority,
             grant,
+            // A grant is for one.
+            worth: if grant.is_some() { 1 } else { worth },
         })
     });
     let data = (

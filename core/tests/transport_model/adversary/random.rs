@@ -89,6 +89,7 @@ impl Random {
                 timestamp: forge.below(1 << 32) as u32,
                 priority: forge.below(8) as u8,
                 grant: None,
+                worth: 1,
             }),
             2 => {
                 let flags = [0, FLAG_UNSCHEDULED, FLAG_REN, FLAG_UNASKED];

@@ -234,8 +234,10 @@ impl Network {
             ..config
         };
         let resolved = config.validate(None).unwrap();
+        let mut dropped = Dropped::default();
         it.port
-            .change(&config, &resolved, Nanos(self.now), &mut Drop);
+            .change(&config, &resolved, Nanos(self.now), &mut dropped);
+        self.lose(dropped);
     }
 
     /// The next switch pauses what a port sends, or ends that.
@@ -280,8 +282,10 @@ impl Network {
             ..*it.port.config()
         };
         let resolved = config.validate(None).unwrap();
+        let mut dropped = Dropped::default();
         it.port
-            .change(&config, &resolved, Nanos(self.now), &mut Drop);
+            .change(&config, &resolved, Nanos(self.now), &mut dropped);
+        self.lose(dropped);
     }
 
     /// A link carries no longer IP packets from now on; 0: any.

@@ -88,9 +88,10 @@ impl Network {
     fn handled_by(&self, event: &Event) -> Option<usize> {
         let (host, by) = match event {
             Event::Timer(host) => (*host, self.hosts[*host].timer_on),
-            Event::Read(host, ..) | Event::Send(host, ..) | Event::Write(host, ..) => {
-                (*host, *host)
-            }
+            Event::Read(host, ..)
+            | Event::Send(host, ..)
+            | Event::Write(host, ..)
+            | Event::Left(host, ..) => (*host, *host),
             Event::Arrive(packet) => {
                 let route = self.routes.get(&(packet.from, packet.to))?;
                 if route.len() != packet.hop {

@@ -38,6 +38,7 @@ fn datagram(port: u16, kind: Type, flags: u8) -> Vec<u8> {
         kind,
         priority: 0,
         flags,
+        beyond: 0,
     };
     let mut udp = vec![0, 7, 0, 0, 0, 30, 0, 0];
     udp[2..4].copy_from_slice(&port.to_be_bytes());

@@ -4,6 +4,13 @@ use proptest::prelude::*;
 
 const THRESHOLD: u64 = 100_000;
 const MAX_ON: Nanos = Nanos(34_000);
+/// A twentieth of what 40 Gbit/s carry in that time.
+const RISE: u64 = 8500;
+const LAW: Law = Law {
+    threshold: THRESHOLD,
+    max_on: Some(MAX_ON),
+    rise: RISE,
+};
 
 /// A marker and what it counts.
 struct Port {
@@ -14,7 +21,7 @@ struct Port {
 impl Port {
     fn new() -> Self {
         Self {
-            tcd: Tcd::new(THRESHOLD, Some(MAX_ON), false, Nanos(0)),
+            tcd: Tcd::new(LAW, false, Nanos(0)),
             counters: Counters::EMPTY,
         }
     }
@@ -60,7 +67,11 @@ fn without_max_on_the_queue_decides_in_spite_of_pauses() {
     port.pause(0);
     port.resume(10, 2 * THRESHOLD);
     assert_eq!(port.judge(20, 2 * THRESHOLD), State::Undetermined);
-    port.tcd.set(THRESHOLD, None, Nanos(25), &mut port.counters);
+    let off = Law {
+        max_on: None,
+        ..LAW
+    };
+    port.tcd.set(off, Nanos(25), &mut port.counters);
     // It falls, and is long all the same.
     assert_eq!(port.judge(30, THRESHOLD), State::Congested);
     port.pause(40);
@@ -69,8 +80,7 @@ fn without_max_on_the_queue_decides_in_spite_of_pauses() {
     assert_eq!(port.judge(60, THRESHOLD - 1), State::NotCongested);
     port.pause(70);
     assert_eq!(port.counters.pauses, 1);
-    port.tcd
-        .set(THRESHOLD, Some(MAX_ON), Nanos(80), &mut port.counters);
+    port.tcd.set(LAW, Nanos(80), &mut port.counters);
     assert_eq!(port.tcd.state(), State::Undetermined);
     assert_eq!(port.counters.pauses, 2);
 }
@@ -95,27 +105,127 @@ fn a_pause_makes_it_undetermined_until_an_on_period_is_long() {
     assert_eq!(port.counters.pauses, 2);
 }
 
+/// The port, and the state after a pause, with these queues as `max-on` has passed once more.
+fn after(queues: &[u64]) -> (Port, State) {
+    let mut port = Port::new();
+    port.pause(0);
+    port.resume(0, 10 * THRESHOLD);
+    let mut now = 0;
+    let mut state = State::Undetermined;
+    for &queue in queues {
+        now += MAX_ON.0 + 1;
+        state = port.judge(now, queue);
+    }
+    (port, state)
+}
+
 #[test]
-fn a_long_queue_is_congestion_unless_it_drains() {
-    let after = |queues: &[u64]| {
-        let mut port = Port::new();
-        port.pause(0);
-        port.resume(0, 10 * THRESHOLD);
-        let mut now = 0;
-        let mut state = State::Undetermined;
-        for &queue in queues {
-            now += MAX_ON.0 + 1;
-            state = port.judge(now, queue);
-        }
-        state
-    };
-    assert_eq!(after(&[10 * THRESHOLD]), State::Congested);
-    assert_eq!(after(&[11 * THRESHOLD]), State::Congested);
-    assert_eq!(after(&[9 * THRESHOLD]), State::Undetermined);
-    assert_eq!(after(&[9 * THRESHOLD, 9 * THRESHOLD]), State::Congested);
-    assert_eq!(after(&[9 * THRESHOLD, 2 * THRESHOLD]), State::Undetermined);
-    let drained = [9 * THRESHOLD, 2 * THRESHOLD, THRESHOLD - 1];
+fn a_long_queue_is_congestion_if_it_rises() {
+    let after = |queues: &[u64]| after(queues).1;
+    let long = 10 * THRESHOLD;
+    assert_eq!(after(&[long + RISE]), State::Congested);
+    assert_eq!(after(&[long + RISE - 1]), State::Undetermined);
+    let fell = 9 * THRESHOLD;
+    assert_eq!(after(&[fell, fell + RISE]), State::Congested);
+    assert_eq!(after(&[fell, fell + RISE / 2]), State::Undetermined);
+    assert_eq!(after(&[fell, 2 * THRESHOLD]), State::Undetermined);
+    let drained = [fell, 2 * THRESHOLD, THRESHOLD - 1];
     assert_eq!(after(&drained), State::NotCongested);
+    // By how much in that time counts, from the shortest that it was in it, and not since when.
+    let slowly: [u64; 10] = std::array::from_fn(|n| long + n as u64 * RISE / 2);
+    assert_eq!(after(&slowly), State::Undetermined);
+    let mut port = Port::new();
+    port.pause(0);
+    port.resume(0, long);
+    assert_eq!(port.judge(1000, fell), State::Undetermined);
+    assert_eq!(port.judge(1001 + MAX_ON.0, fell + RISE), State::Congested);
+}
+
+/// What a pause held up at the switch before comes as fast as this port sends: its queue stays as
+/// long as it is, but for packets that come just before or just after others leave.
+#[test]
+fn a_queue_that_stays_as_long_as_it_is_is_no_congestion() {
+    let mut port = Port::new();
+    port.pause(0);
+    port.resume(0, 2 * THRESHOLD);
+    for at in 0..100_000 {
+        let queue = 2 * THRESHOLD - 1538 * (at % 3);
+        assert_eq!(port.judge(at * 308, queue), State::Undetermined);
+    }
+    assert_eq!(port.counters.congestions, 0);
+    assert_eq!(port.judge(31_000_000, 0), State::NotCongested);
+}
+
+/// The queue of an overloaded port rises no more once the links before it are paused.
+#[test]
+fn where_others_are_asked_for_pauses_a_long_queue_is_congestion() {
+    let queues = |times: u32| {
+        let (mut port, _) = after(&[9 * THRESHOLD]);
+        (0..times).for_each(|_| port.tcd.asks());
+        port.judge(2 * MAX_ON.0 + 3, 9 * THRESHOLD)
+    };
+    assert_eq!(queues(0), State::Undetermined);
+    assert_eq!(queues(1), State::Undetermined);
+    assert_eq!(queues(2), State::Congested);
+    // Not before max-on has passed; not what was asked for until the pause was over; and a short
+    // queue is none.
+    let mut port = Port::new();
+    port.tcd.asks();
+    port.pause(0);
+    port.tcd.asks();
+    port.resume(0, 10 * THRESHOLD);
+    port.tcd.asks();
+    assert_eq!(
+        port.judge(MAX_ON.0 + 1, 10 * THRESHOLD),
+        State::Undetermined
+    );
+    port.tcd.asks();
+    assert_eq!(
+        port.judge(MAX_ON.0 + 2, 10 * THRESHOLD),
+        State::Undetermined
+    );
+    assert_eq!(
+        port.judge(2 * MAX_ON.0 + 2, THRESHOLD - 1),
+        State::NotCongested
+    );
+    assert_eq!(port.judge(2 * MAX_ON.0 + 3, THRESHOLD), State::Congested);
+    port.pause(1_000_000);
+    port.resume(1_000_000, 10 * THRESHOLD);
+    port.tcd.asks();
+    let state = port.judge(1_000_001 + MAX_ON.0, 10 * THRESHOLD);
+    assert_eq!(state, State::Undetermined);
+}
+
+/// An eighth too much, from two links that are paused in turn, so that the queue stays as long as
+/// it is: congested within max-on, though it never rises.
+#[test]
+fn overloaded_is_seen_within_max_on() {
+    let mut port = Port::new();
+    port.pause(0);
+    port.resume(0, 3 * THRESHOLD);
+    let mut called = None;
+    for at in (0..200_000).step_by(308) {
+        if at % 15_400 == 0 {
+            port.tcd.asks();
+        }
+        if port.judge(at, 3 * THRESHOLD) == State::Congested {
+            called.get_or_insert(at);
+        }
+    }
+    let called = called.unwrap();
+    assert!(MAX_ON.0 < called && called <= MAX_ON.0 + 308, "{called}");
+}
+
+#[test]
+fn a_rise_is_a_twentieth_of_what_the_link_carries() {
+    let link = Rate::from_bytes_per_sec(5_000_000_000).unwrap();
+    assert_eq!(rise(link, MAX_ON), RISE);
+    assert_eq!(rise(link, Nanos::ZERO), 1);
+    assert_eq!(rise(Rate::UNLIMITED, MAX_ON), 1);
+    // What comes to the same: what lies between the thresholds, and what the link carries until a
+    // pause acts.
+    let auto = max_on(link, 3076, Nanos(1000));
+    assert!(rise(link, auto).abs_diff(3076 + 5000) <= 1);
 }
 
 /// Nobody looks at an idle port; when somebody does, it was not undetermined all the time.

@@ -148,6 +148,7 @@ fn five_kinds_take_a_sixteenth_each() {
                             timestamp: 1,
                             priority: 0,
                             grant: None,
+                            worth: 1,
                         }),
                         _ => Packet::Challenge(wire::Challenge {
                             cookie,

@@ -165,6 +165,7 @@ fn guesses_of_awaited_tokens_free_no_message() {
                     timestamp: now.0 as u32,
                     priority: 0,
                     grant: None,
+                    worth: 1,
                 };
                 endpoint.receive(now, &from, answer(&token, 5_000_000, 1), &mut io);
             }

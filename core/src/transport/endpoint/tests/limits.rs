@@ -197,6 +197,7 @@ fn data_that_nobody_asked_for_is_not_taken() {
         timestamp: 1,
         priority: 0,
         grant: None,
+        worth: 1,
     };
     for n in 0..20 {
         endpoint.receive(NOW, &from, answer(&token, n * 1450, 1450), &mut io);

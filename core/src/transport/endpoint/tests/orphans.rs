@@ -53,6 +53,7 @@ fn draw(
         timestamp: 0,
         priority: 0,
         grant: None,
+        worth: 1,
     };
     endpoint.receive(now, to, Packet::Token(token), io);
     let ack = Ack {

@@ -23,6 +23,7 @@ fn token(cookie: Cookie) -> Packet {
         timestamp: 0,
         priority: 0,
         grant: None,
+        worth: 1,
     })
 }
 

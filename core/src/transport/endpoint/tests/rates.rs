@@ -13,6 +13,8 @@ const SEGMENT: u32 = 16 * 1450;
 
 fn paced(policy: u32) -> Resolved {
     let config = Config {
+        // Times are exact.
+        jitter: 0,
         policy,
         // As if the receiver were known.
         unscheduled: 1024,
@@ -173,6 +175,7 @@ fn what_is_named_goes_first_and_tokens_draw_nothing() {
         timestamp: now.0 as u32,
         priority: 0,
         grant: None,
+        worth: 1,
     });
     endpoint.receive(now, &peer, token, &mut io);
     assert!(io.take().is_empty());
@@ -380,4 +383,76 @@ fn questions_overtake_data_and_so_say_nothing_of_losses() {
     endpoint.receive(now, &from, part(14_500 - 1450), &mut io);
     endpoint.timer(now + Nanos(50_000), 0, &mut io);
     assert_eq!(resends(&mut io), [(1450, 14_500 - 1450)]);
+}
+
+/// So many packets of the message leave the host's own queues, of which the endpoint hears then.
+fn leave(endpoint: &mut Messages, io: &mut Io, now: Nanos, packets: u32) {
+    let below = io.below.as_mut().unwrap();
+    *below -= packets;
+    if let Some(id) = io.waits.take() {
+        endpoint.left(now, id, io.below.unwrap(), io);
+    }
+}
+
+/// A message of a host whose link is paused: two packets wait there, and no more, however long it
+/// lasts; one follows each that leaves, and no more is made up for than where a timer is late.
+#[test]
+fn a_message_waits_above_while_its_packets_wait_below() {
+    for policy in [uapi::POLICY_DCQCN, uapi::POLICY_TIMELY] {
+        let (mut endpoint, mut io) = new(&paced(policy));
+        io.below = Some(0);
+        let to = host(1, false);
+        let id = endpoint
+            .send(NOW, &to, &plain(10_000_000), (), &mut io)
+            .unwrap();
+        let mut now = NOW + Nanos::MILLISECOND;
+        let sent = run(&mut endpoint, &mut io, NOW, now);
+        assert_eq!((sent.len(), io.below, io.waits), (2, Some(2), Some(id)));
+        for _ in 0..10 {
+            leave(&mut endpoint, &mut io, now, 1);
+            let sent = run(&mut endpoint, &mut io, now, now + Nanos(10_000));
+            let times: Vec<Nanos> = sent.iter().map(|(at, _)| *at).collect();
+            assert_eq!(times, [now]);
+            now += Nanos(10_000);
+        }
+        // Once they leave at once, it has its rate again.
+        leave(&mut endpoint, &mut io, now, 2);
+        let mut times = Vec::new();
+        for _ in 0..20 {
+            let sent = run(&mut endpoint, &mut io, now, now + Nanos(1000));
+            now += Nanos(1000);
+            leave(&mut endpoint, &mut io, now, sent.len() as u32);
+            times.extend(sent.iter().map(|(at, _)| *at));
+        }
+        assert!((16..=21).contains(&times.len()), "{times:?}");
+        for pair in times[times.len() - 5..].windows(2) {
+            assert!((1230..=1231).contains(&(pair[1] - pair[0]).0), "{pair:?}");
+        }
+        // It has ended when the last ones leave.
+        endpoint.abort(now, id, &mut io);
+        endpoint.left(now, id, 0, &mut io);
+    }
+}
+
+/// Where a host hears of packets only when all are gone, more and more may be below.
+#[test]
+fn more_may_be_below_where_word_of_what_left_is_late() {
+    let (mut endpoint, mut io) = new(&paced(uapi::POLICY_DCQCN));
+    io.below = Some(0);
+    let to = host(1, false);
+    endpoint
+        .send(NOW, &to, &plain(10_000_000), (), &mut io)
+        .unwrap();
+    let mut now = NOW;
+    for expected in [2, 4, 8, 16] {
+        let until = now + Nanos(30_000);
+        let sent = run(&mut endpoint, &mut io, now, until);
+        assert_eq!(sent.len(), expected);
+        now = until;
+        leave(&mut endpoint, &mut io, now, expected as u32);
+    }
+    // Now its rate is what it waits for.
+    let sent = run(&mut endpoint, &mut io, now, now + Nanos(10_000));
+    assert!((9..=10).contains(&sent.len()), "{}", sent.len());
+    assert!(io.waits.is_none());
 }

@@ -216,6 +216,7 @@ fn a_receivers_new_number_is_for_a_later_packet_that_was_sent() {
             timestamp: 0,
             priority: 0,
             grant: None,
+            worth: 1,
         });
         let label = Label {
             word,

@@ -38,6 +38,7 @@ fn token(cookie: Cookie, sequence: u16) -> Packet {
         timestamp: 0,
         priority: 0,
         grant: None,
+        worth: 1,
     })
 }
 

@@ -100,6 +100,7 @@ fn all(cookie: Cookie) -> Vec<(&'static str, Packet)> {
         timestamp: 0,
         priority: 0,
         grant: None,
+        worth: 1,
     };
     let mut spans = Spans::EMPTY;
     assert!(spans.push(0, 1450));
@@ -127,6 +128,7 @@ fn all(cookie: Cookie) -> Vec<(&'static str, Packet)> {
             "grant",
             Packet::Token(Token {
                 grant: Some(Mark::Under),
+                worth: 1,
                 ..token
             }),
         ),

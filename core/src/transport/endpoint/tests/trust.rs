@@ -662,6 +662,7 @@ fn answers_to_tokens_that_were_not_sent_prove_nothing() {
             timestamp: stamp & ((1 << 28) - 1),
             priority: 0,
             grant: None,
+            worth: 1,
         };
         endpoint.receive(NOW, &from, answer(&token, 0, 1), &mut io);
     }
@@ -710,6 +711,7 @@ fn a_receiver_that_answers_has_a_ticket_for_its_reply() {
             timestamp: now.0 as u32,
             priority: 0,
             grant: None,
+            worth: 1,
         };
         client.receive(now, &to, Packet::Token(token), &mut out);
         let sent = out.take();

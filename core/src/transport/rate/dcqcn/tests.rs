@@ -199,11 +199,10 @@ fn the_lowest_rate_is_a_limit_and_the_link_is() {
 fn with_tcd_congestion_cuts_harder_and_what_is_undetermined_waits() {
     let config = Config {
         tcd: true,
-        tcd_cut: 1500,
         ..Config::DEFAULT
     };
     let law = Law::new(&config, LINE);
-    // 1.5 x 1/2.
+    // 1.5 x 1/2: a first cut leaves a quarter.
     let mut flow = notified(&law, 1);
     assert_eq!(rates(&flow), (1_250_000_000, LINE));
     // Every 50 us nothing changes, neither way.
@@ -221,8 +220,8 @@ fn with_tcd_congestion_cuts_harder_and_what_is_undetermined_waits() {
     // Twice a half is all: the lowest rate.
     let law = Law::new(
         &Config {
-            tcd: true,
-            ..Config::DEFAULT
+            tcd_cut: 2000,
+            ..config
         },
         LINE,
     );

@@ -49,6 +49,7 @@ fn closed_sockets_take_no_more_steps_than_a_logarithm() {
                 timestamp: 0,
                 priority: 0,
                 grant: None,
+                worth: 1,
             };
             let ack = Ack {
                 cookie: *cookie,
