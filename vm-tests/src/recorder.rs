@@ -36,6 +36,10 @@ pub struct Passage {
     pub marked: bool,
     /// ECN's two bits, as it left, or as it came if it was dropped.
     pub ecn: u8,
+    /// The same, as it came.
+    pub before: u8,
+    /// Of UDP or TCP: the port that it is from.
+    pub port: u16,
 }
 
 impl Passage {
@@ -119,6 +123,8 @@ pub fn passages(
                 bytes: packet.length,
                 marked: seen.ecn == CE,
                 ecn: seen.ecn,
+                before: seen.ecn,
+                port: seen.port,
             });
         } else if packet.device == dev {
             let first = waiting.get_mut(&identity).and_then(VecDeque::pop_front);
@@ -148,6 +154,7 @@ struct Seen {
     to: Ipv4Addr,
     packet: Packet,
     ecn: u8,
+    port: u16,
 }
 
 /// IPv4 only; `None` for all else.
@@ -165,6 +172,9 @@ fn read(packet: &pcap::Packet) -> Option<(Seen, Identity)> {
         to: address(16)?,
         packet: kind(*ip.get(9)?, upper),
         ecn: ip.get(1)? & 3,
+        port: upper
+            .first_chunk()
+            .map_or(0, |port| u16::from_be_bytes(*port)),
     };
     let mut identity = ip.to_vec();
     for changed in [1, 8, 10, 11] {

@@ -284,6 +284,8 @@ mod tests {
             bytes: 1514,
             marked: false,
             ecn: 0,
+            before: 0,
+            port: 0,
         }
     }
 

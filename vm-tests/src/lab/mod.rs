@@ -92,6 +92,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     tcd_states::EXPERIMENT,
     tcd_victim::EXPERIMENT,
     tcd_fairness::EXPERIMENT,
+    tcd_fairness::TIMELY,
     tcd_workloads::EXPERIMENT,
 ];
 

@@ -8,6 +8,9 @@ use crate::traffic::messages::Done;
 /// The one that the text has figures of.
 pub(super) const TIMELY: &str = "TIMELY";
 
+/// The kernel's own.
+pub(super) const DCTCP: &str = "DCTCP";
+
 /// A sender, with and without TCD.
 pub(super) struct Pair {
     pub(super) name: &'static str,
@@ -30,17 +33,19 @@ pub(super) fn pairs() -> [Pair; 3] {
             tcd: (Marks::Tcd, turnstile("policy dcqcn tcd on")),
         },
         Pair {
-            name: "DCTCP",
+            name: DCTCP,
             plain: (Marks::Ecn, Carrier::Tcp("dctcp", RTO)),
             tcd: (Marks::Tcd, Carrier::Tcp("dctcp", RTO)),
         },
     ]
 }
 
-/// A way between hosts, all of whose links are alike.
+/// A way between hosts, all of whose links are alike but for the first one.
 pub(super) struct Way {
     /// bit/s.
     pub(super) rate: u64,
+    /// bit/s of the first one, no more than of the others.
+    pub(super) first: u64,
     /// Propagation delay of a link, ns.
     pub(super) delay: u64,
     /// Links.
@@ -48,15 +53,17 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// The shortest time that a message could take, ns: payload and headers at the links' rate, the
-    /// last packet once more for each further link, propagation.
+    /// The shortest time that a message could take, ns: payload and headers at the first link's
+    /// rate, the last packet once more for each further link, propagation.
     fn ideal(&self, bytes: u64) -> f64 {
         let (full, rest) = (bytes / FULL_PAYLOAD, bytes % FULL_PAYLOAD);
         let headers = FULL_WIRE - FULL_PAYLOAD;
         let part = if rest == 0 { 0 } else { rest + headers };
         let last = if rest == 0 { FULL_WIRE } else { part };
-        let on_wire = full * FULL_WIRE + part + (self.hops - 1) * last.max(84);
-        on_wire as f64 * 8e9 / self.rate as f64 + (self.hops * self.delay) as f64
+        let time = |bytes: u64, rate: u64| bytes as f64 * 8e9 / rate as f64;
+        time(full * FULL_WIRE + part, self.first)
+            + time((self.hops - 1) * last.max(84), self.rate)
+            + (self.hops * self.delay) as f64
     }
 }
 

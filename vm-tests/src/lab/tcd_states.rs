@@ -15,8 +15,8 @@ use crate::clock;
 use crate::raw_netlink::Stats;
 use crate::recorder::{passages, Passage, Recorder};
 use crate::scenario::lossless::{data_stats, dropped, pauses, plan, port_stats, queues, Marks};
-use crate::scenario::lossless::{A0, BURSTING, P2, P3, R0, R1, S0, S1};
-use crate::scenario::lossless::{BUFFER, DELAY, THRESHOLD, XOFF};
+use crate::scenario::lossless::{A0, B0, BURSTING, P2, P3, R0, R1, S0, S1};
+use crate::scenario::lossless::{BUFFER, DELAY, PERCENT, THRESHOLD, XOFF};
 use crate::scenario::LEAD;
 use crate::topology::Fabric;
 use crate::traffic::{Flow, Packet, Source};
@@ -39,9 +39,6 @@ const BURST: u64 = 64_000;
 const ROUNDS: u64 = 15;
 /// Of what their links carry, what S0 and S1 send, percent.
 const SENT: u64 = 90;
-/// What the links of S0 and S1 carry, as a part of the others, percent: both together less than one
-/// of these, whatever has waited there.
-const PERCENT: u64 = 45;
 /// Of the curve of what gets through, ns.
 const BIN: u64 = 50_000;
 /// ECN's code points.
@@ -54,28 +51,18 @@ struct Watched {
     name: &'static str,
     node: &'static str,
     dev: &'static str,
-    victim: Victim,
-}
-
-/// Is a port never offered more than its link carries?
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Victim {
-    /// It is.
-    Never,
-    /// It is not. But once pauses are over, what waited before it comes as fast as it can send.
-    WhilePaused,
-    /// Never, and what it sends is less than its link carries.
-    Always,
+    /// It is never offered more than its link carries.
+    victim: bool,
 }
 
 const PORTS: [Watched; 4] = [
-    watched("P3, t2 to R1", P3, Victim::Never),
-    watched("P2, l0 to t2", P2, Victim::WhilePaused),
-    watched("S0's own", ("h1", "t0"), Victim::Always),
-    watched("S1's own", ("h2", "t0"), Victim::Always),
+    watched("P3, t2 to R1", P3, false),
+    watched("P2, l0 to t2", P2, true),
+    watched("S0's own", ("h1", "t0"), true),
+    watched("S1's own", ("h2", "t0"), true),
 ];
 
-const fn watched(name: &'static str, at: (&'static str, &'static str), victim: Victim) -> Watched {
+const fn watched(name: &'static str, at: (&'static str, &'static str), victim: bool) -> Watched {
     Watched {
         name,
         node: at.0,
@@ -97,6 +84,18 @@ struct Seen {
     /// P2's, in force.
     max_on: u64,
     dropped: u64,
+}
+
+impl Seen {
+    /// When P2 was paused first.
+    fn paused(&self) -> Option<u64> {
+        Some(self.pauses.iter().find(|(_, pause)| *pause)?.0)
+    }
+
+    /// When its last pause was over.
+    fn resumed(&self) -> Option<u64> {
+        Some(self.pauses.iter().rfind(|(_, pause)| !*pause)?.0)
+    }
 }
 
 fn run(lab: &mut Lab) -> Result<()> {
@@ -123,6 +122,8 @@ fn run(lab: &mut Lab) -> Result<()> {
             "P3: from the threshold to the first CE",
             "P2: from a pause to the first UE",
             "P2: from its last pause to the last UE",
+            "P2, overloaded, too: from its last pause to its first CE",
+            "its CE while it is paused now and then",
         ],
     );
     for rate in RATES {
@@ -135,9 +136,10 @@ fn run(lab: &mut Lab) -> Result<()> {
          threshold is {} kB. S0 sends to R0 and S1 to R1, {SENT} % of what their links \
          carry, which is {PERCENT} % of the others' rate; then {BURSTING} hosts on t2 burst {} kB \
          each to R1, {ROUNDS} times, as often as R1's link carries that: with S1's, 1.4 times what \
-         it carries. What S0 and S1 send is never more than nine tenths of what P2 carries. But \
-         what waited at t0 until the last pause was over comes to P2 as fast as P2 can send: its \
-         queue does not fall, and then it calls itself congested, too",
+         it carries. What S0 and S1 send is never more than nine tenths of what P2 carries. What \
+         waited at t0 until the last pause was over comes to P2 as fast as P2 can send. \
+         Overloaded, too: once more, while B0 sends {SENT} % of what its link carries to R0 \
+         through P2 until long after the bursts",
         XOFF / 1000,
         THRESHOLD / 1000,
         BURST / 1000
@@ -162,7 +164,7 @@ fn at(lab: &mut Lab, rate: u64, states: &mut Table, delays: &mut Table) -> Resul
         });
     }
     queues.apply(&fabric)?;
-    let seen = measure(&fabric, rate)?;
+    let seen = measure(&fabric, rate, false)?;
     let gbit = rate / 1_000_000_000;
     for (port, (passed, stats)) in PORTS.iter().zip(&seen.ports) {
         let us = |number: u16| self::number(stats.app(number) as f64 / 1e3, 1);
@@ -184,13 +186,13 @@ fn at(lab: &mut Lab, rate: u64, states: &mut Table, delays: &mut Table) -> Resul
             recorded.map_or("-".into(), |(_, most)| number(most as f64 / 1e3, 1)),
             stats.app(band_stat::PFC_PAUSES).into(),
         ]);
-        if port.victim == Victim::Always {
+        if port.victim {
             lab.claim(
                 format!("{gbit} Gbit/s, {}: never congested", port.name),
                 stats.app(band_stat::TCD_CONGESTIONS) == 0,
             );
         }
-        if port.victim == Victim::Never {
+        if !port.victim {
             lab.claim(
                 format!("{gbit} Gbit/s, {}: congested, and never paused", port.name),
                 stats.app(band_stat::TCD_CE) > 0 && stats.app(band_stat::PFC_PAUSES) == 0,
@@ -201,15 +203,21 @@ fn at(lab: &mut Lab, rate: u64, states: &mut Table, delays: &mut Table) -> Resul
         format!("{gbit} Gbit/s: no packet is dropped"),
         seen.dropped == 0,
     );
-    soon(lab, rate, &seen, delays)?;
+    queues.apply(&fabric)?;
+    let overloaded = measure(&fabric, rate, true)?;
+    lab.claim(
+        format!("{gbit} Gbit/s, P2 overloaded: no packet is dropped"),
+        overloaded.dropped == 0,
+    );
+    soon(lab, rate, (&seen, &overloaded), delays)?;
     if rate == DRAWN {
         draw(lab, &seen);
     }
     Ok(())
 }
 
-/// Sends it all, and records.
-fn measure(fabric: &Fabric, rate: u64) -> Result<Seen> {
+/// Sends it all, and records. `overloaded`: also what is too much for P2, for twice as long.
+fn measure(fabric: &Fabric, rate: u64, overloaded: bool) -> Result<Seen> {
     let round = round(rate);
     let (first, span) = (2 * round, (ROUNDS + 4) * round);
     let start = clock::monotonic() + LEAD;
@@ -225,12 +233,20 @@ fn measure(fabric: &Fabric, rate: u64) -> Result<Seen> {
         flow.ecn = ECT;
         flow
     };
-    let until = Duration::from_nanos(span);
-    let steady = |from: usize, to: usize| {
-        let flow = flow(from, to).bits_per_s((rate * PERCENT * SENT / 10_000) as f64);
+    let steady = |from: usize, to: usize, link: u64, span: u64| {
+        let flow = flow(from, to).bits_per_s((link * SENT / 100) as f64);
+        let until = Duration::from_nanos(span);
         (from, vec![flow.window(Duration::ZERO, until)])
     };
-    let mut all = vec![steady(S0, R0), steady(S1, R1)];
+    let of_s = rate * PERCENT / 100;
+    let mut all = vec![steady(S0, R0, of_s, span), steady(S1, R1, of_s, span)];
+    if overloaded {
+        all = vec![
+            steady(S0, R0, of_s, 2 * span),
+            steady(S1, R1, of_s, 2 * span),
+            steady(B0, R0, rate, 2 * span),
+        ];
+    }
     for host in A0..A0 + BURSTING {
         let bursts = (0..ROUNDS).map(|n| {
             let from = Duration::from_nanos(first + n * round);
@@ -248,7 +264,7 @@ fn measure(fabric: &Fabric, rate: u64) -> Result<Seen> {
         source.wait()?;
     }
     // What was held up arrives.
-    clock::sleep_until(start + 2 * span);
+    clock::sleep_until(start + if overloaded { 6 } else { 2 } * span);
     let captured = recorders
         .into_iter()
         .map(Recorder::finish)
@@ -296,8 +312,16 @@ fn behind(passed: &[Passage]) -> Vec<(u64, u64)> {
 }
 
 /// How soon marks tell of what happens.
-fn soon(lab: &mut Lab, rate: u64, seen: &Seen, table: &mut Table) -> Result<()> {
+fn soon(
+    lab: &mut Lab,
+    rate: u64,
+    (seen, overloaded): (&Seen, &Seen),
+    table: &mut Table,
+) -> Result<()> {
     let [(Some(p3), _), (Some(p2), _), ..] = seen.ports.as_slice() else {
+        bail!("the switches' ports were not recorded");
+    };
+    let [_, (Some(p2_over), _), ..] = overloaded.ports.as_slice() else {
         bail!("the switches' ports were not recorded");
     };
     let first = |passed: &[Passage], code: u8| {
@@ -313,30 +337,32 @@ fn soon(lab: &mut Lab, rate: u64, seen: &Seen, table: &mut Table) -> Result<()> 
         .find(|(_, bytes)| *bytes >= THRESHOLD);
     let reached = reached.context("P3 was never congested")?.0;
     let called = first(p3, CE).context("P3 marked nothing")?;
-    let mut pauses = seen.pauses.iter();
-    let paused = pauses.find(|(_, pause)| *pause);
-    let paused = paused.context("P2 was never paused")?.0;
-    let resumed = seen.pauses.iter().rfind(|(_, pause)| !*pause);
-    let resumed = resumed.context("P2 was paused for ever")?.0;
+    let paused = seen.paused().context("P2 was never paused")?;
+    let resumed = seen.resumed().context("P2 was paused for ever")?;
     let undetermined = first(p2, UE).context("P2 marked nothing")?;
     let until = last(p2, UE).context("P2 marked nothing")?;
+    let paused_over = overloaded.paused().context("P2 was never paused")?;
+    let resumed_over = overloaded.resumed().context("P2 was paused for ever")?;
+    // Those that it has marked itself.
+    let own = p2_over.iter().filter(|it| it.marked);
+    let own: Vec<u64> = own.filter_map(|it| it.left).collect();
+    let meanwhile = own
+        .iter()
+        .filter(|at| (paused_over..resumed_over).contains(at));
+    let meanwhile = meanwhile.count();
+    let called_over = own.iter().find(|at| **at >= resumed_over);
+    let called_over = called_over.context("P2 was overloaded, and did not say so")?;
     let us = |ns: u64| number(ns as f64 / 1e3, 2);
     let gbit = rate / 1_000_000_000;
-    // It has marked those itself.
-    let until_then = resumed + seen.max_on;
-    let wrong = p2.iter().filter(|it| it.marked);
-    let wrong = wrong
-        .filter_map(|it| it.left)
-        .filter(|left| *left <= until_then);
-    lab.claim(
-        format!("{gbit} Gbit/s, P2: not congested until max-on after its last pause"),
-        wrong.count() == 0,
-    );
     // Until a change here is known there, and what follows from it here again.
     let feedback = 2 * DELAY;
     lab.claim(
         format!("{gbit} Gbit/s: P3 is called congested within max-on and a feedback delay"),
         called.saturating_sub(reached) <= seen.max_on + feedback,
+    );
+    lab.claim(
+        format!("{gbit} Gbit/s: P2, overloaded, too, is called so as soon after its last pause"),
+        called_over.saturating_sub(resumed_over) <= seen.max_on + feedback,
     );
     table.row(vec![
         gbit.into(),
@@ -344,6 +370,8 @@ fn soon(lab: &mut Lab, rate: u64, seen: &Seen, table: &mut Table) -> Result<()> 
         us(called.saturating_sub(reached)),
         us(undetermined.saturating_sub(paused)),
         us(until.saturating_sub(resumed)),
+        us(called_over.saturating_sub(resumed_over)),
+        meanwhile.into(),
     ]);
     Ok(())
 }

@@ -11,7 +11,8 @@ use super::tcd::{mean, pairs, percentile, slowdowns, Way, TIMELY};
 use super::{Experiment, Lab};
 use crate::limits::more_files;
 use crate::scenario::lossless::{queues, run as send, Marks, BUFFER, DELAY, THRESHOLD, XOFF};
-use crate::topology::{Link, Plan};
+use crate::scenario::Carrier;
+use crate::topology::{Fabric, Link, Plan};
 use crate::traffic::messages::{poisson, Message, HADOOP, WEB_SEARCH};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -34,6 +35,7 @@ const LOAD: f64 = 0.6;
 /// Between hosts of different leaves.
 const WAY: Way = Way {
     rate: RATE,
+    first: RATE,
     delay: DELAY,
     hops: 4,
 };
@@ -44,6 +46,13 @@ const CLASSES: [(&str, u64, u64); 4] = [
     ("500 KB and more", 500_000, u64::MAX),
     ("all", 0, u64::MAX),
 ];
+
+/// Options that change nothing but how hard a sender cuts with TCD, and what they are by default.
+const CUTS: [(&str, &str, &str); 2] = [
+    (TIMELY, "policy timely tcd on", "timely-tcd-beta 800"),
+    ("DCQCN", "policy dcqcn tcd on", "dcqcn-tcd-cut 1000"),
+];
+const CUTS_BY_DEFAULT: &str = "timely-tcd-beta 1600 dcqcn-tcd-cut 1500";
 
 fn run(lab: &mut Lab) -> Result<()> {
     // Some for each of the pairs of hosts.
@@ -118,7 +127,8 @@ fn run(lab: &mut Lab) -> Result<()> {
                         .all(|it| it.took.is_some()),
             );
         }
-        lab.report.tables.push(table);
+        let why = why(lab, &fabric, (sizes.name, &messages))?;
+        lab.report.tables.extend([table, why]);
     }
     lab.report.notes.push(format!(
         "{LEAVES} leaves of {HOSTS} hosts, {SPINES} spines, {} Gbit/s everywhere, links of {} us; \
@@ -132,4 +142,30 @@ fn run(lab: &mut Lab) -> Result<()> {
         THRESHOLD / 1000
     ));
     Ok(())
+}
+
+/// What is left of TCD's effect where a mark cuts no harder than without it.
+fn why(lab: &mut Lab, fabric: &Fabric, (name, messages): (&str, &[Message])) -> Result<Table> {
+    let mut heading = vec!["senders, with TCD, that cut as without"];
+    heading.extend(CLASSES.map(|(class, ..)| class));
+    let title = format!("{name}: the 99th percentile of the slowdown");
+    let mut table = Table::new(&title, &heading);
+    for (sender, policy, cut) in CUTS {
+        lab.progress(&format!("{name}: {sender} with TCD, cutting as without"));
+        let carrier = Carrier::Turnstile(format!("{policy} {cut}"));
+        let span = Duration::from_millis(400);
+        let outcome = send(fabric, (Marks::Tcd, &carrier), messages, &[], span)?;
+        let mut cells = vec![sender.into()];
+        cells.extend(CLASSES.map(|(_, from, below)| {
+            let all = slowdowns(&outcome.done, &WAY, (from, below));
+            number(percentile(&all), 2)
+        }));
+        table.row(cells);
+    }
+    // What a carrier says to all hosts stays.
+    for host in 0..LEAVES * HOSTS {
+        let words = format!("turnstile transport set {CUTS_BY_DEFAULT}");
+        fabric.host(host).run(&words)?;
+    }
+    Ok(table)
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Messages both ways over the same links: what is neither token nor data takes its part of them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{bail, Result};
@@ -9,6 +10,7 @@ use turnstile_test_protocol::lab::Table;
 use super::report::number;
 use super::{Experiment, Lab};
 use crate::clock;
+use crate::events::Event;
 use crate::scenario::{
     data_sent, delay_for, Carrier, Queues, Seen, FULL_PAYLOAD, FULL_WIRE, SHIPPED,
 };
@@ -29,6 +31,8 @@ pub(super) const LONG: Experiment = Experiment {
 };
 
 const RATE: u64 = 10_000_000_000;
+/// How often there is word of a part's progress, ns.
+const TENTH: u64 = 100_000_000;
 /// A token's way to the sender and its packet's way back, ns.
 const RTT: u64 = 48_000;
 const HOPS: u64 = 3;
@@ -57,9 +61,9 @@ fn pairs() -> Vec<(usize, usize)> {
 /// What became of them, what the ports saw, and what data had of the link between `s1` and `s2` in
 /// the middle half of so long, in the direction that had less.
 fn send(
+    lab: &Lab,
     fabric: &Fabric,
-    messages: &[Message],
-    family: &str,
+    (messages, family, name): (&[Message], &str, &str),
     lasts: Option<Duration>,
 ) -> Result<(Vec<Done>, Seen, Option<f64>)> {
     let queues = Queues::Tokens(SHIPPED.into());
@@ -74,9 +78,23 @@ fn send(
     let last = messages.iter().map(|message| message.at).max().unwrap_or(0);
     let patience = Duration::from_nanos(last) + Duration::from_secs(20);
     let start = clock::monotonic() + 20_000_000;
+    let (over, events) = (AtomicBool::new(false), &lab.events);
     std::thread::scope(|scope| {
         let share = lasts.map(|lasts| scope.spawn(move || share(fabric, start, lasts)));
-        let done = sockets.run(messages, start, patience)?;
+        // A tenth of a second takes minutes where the machine has other things to do.
+        scope.spawn(|| {
+            for tenth in 1.. {
+                clock::sleep_until(start + tenth * TENTH);
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let text = format!("{name}: {} ms have passed", tenth * TENTH / 1_000_000);
+                events.send(&Event::Progress { text });
+            }
+        });
+        let done = sockets.run(messages, start, patience);
+        over.store(true, Ordering::Relaxed);
+        let done = done?;
         let share = match share.map(|share| share.join()) {
             Some(Ok(share)) => Some(share?),
             Some(Err(_)) => bail!("sampling the ports panicked"),
@@ -160,10 +178,12 @@ fn run(lab: &mut Lab, lasts: Duration, count: usize, every: bool) -> Result<()> 
             if family == "IPv6" && !every && (name != "dumbbell" || load == "90 %") {
                 continue;
             }
-            lab.progress(&format!("{name}, {family}, {load}"));
+            let part = format!("{name}, {family}, {load}");
+            lab.progress(&part);
             // Hosts' own links are the narrowest where there are two in the middle.
             let full = load == "saturated" && name == "dumbbell";
-            let (done, seen, share) = send(&fabric, messages, family, full.then_some(lasts))?;
+            let what = (messages.as_slice(), family, part.as_str());
+            let (done, seen, share) = send(lab, &fabric, what, full.then_some(lasts))?;
             table.row(vec![
                 name.into(),
                 family.into(),

@@ -13,23 +13,30 @@
 //! S1 has sent waits there, t2 pauses the link from l0, and P2 holds up whatever goes to R0, too.
 
 use std::collections::BTreeMap;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{anyhow, Context, Result};
+use serde_json::Value;
 use turnstile_core::pfc::frame::{Frame, ETHERTYPE};
 
 use super::{Carrier, Queues, LEAD};
 use crate::clock;
+use crate::cmd::run_here;
+use crate::netns::Netns;
 use crate::pcap;
 use crate::raw_netlink::{Stats, Tc};
 use crate::recorder::{passages, Passage, Recorder};
 use crate::topology::{Fabric, Link, NodeId, Plan};
 use crate::traffic::messages::{places, Done, Message, Messages};
+use crate::traffic::{Flow, Source};
 
 /// Propagation delay of each link, ns.
 pub const DELAY: u64 = 1_000;
 /// No more channels than these are opened between two hosts.
 const CHANNELS: usize = 24;
+/// So often a run says that time passes: long flows take minutes.
+const TELLS: Duration = Duration::from_millis(20);
 /// How many hosts burst.
 pub const BURSTING: usize = 15;
 /// How many are on the switch before the one in front of the receivers.
@@ -48,6 +55,9 @@ pub const R1: usize = R0 + 1;
 /// The first of [`BURSTING`].
 pub const A0: usize = R1 + 1;
 
+/// The first of those that [`plan_with`] adds.
+pub const MORE0: usize = A0 + BURSTING;
+
 /// The port that is a victim, by its switch and device.
 pub const P2: (&str, &str) = ("l0", "t2");
 /// The port that is overloaded.
@@ -56,6 +66,11 @@ pub const P3: (&str, &str) = ("t2", "h8");
 /// The network, of links of so many bit/s but for those of S0 and S1, and a buffer of so many bytes
 /// in each port.
 pub fn plan(rate: u64, of_s: u64, buffer: u32) -> Plan {
+    plan_with(rate, of_s, (0, rate), buffer)
+}
+
+/// [`plan`] with so many more hosts on t0, from [`MORE0`] on, that have links of so many bit/s.
+pub fn plan_with(rate: u64, of_s: u64, (more, of_more): (usize, u64), buffer: u32) -> Plan {
     let link = Link::new(rate, DELAY).buffer(buffer);
     let mut plan = Plan::new();
     let [t0, l0, t2] = ["t0", "l0", "t2"].map(|name| plan.switch(name));
@@ -70,6 +85,11 @@ pub fn plan(rate: u64, of_s: u64, buffer: u32) -> Plan {
     hosts(t0, 2, Link { rate: of_s, ..link });
     hosts(l0, BESIDE, link);
     hosts(t2, 2 + BURSTING, link);
+    let of_more = Link {
+        rate: of_more,
+        ..link
+    };
+    hosts(t0, more, of_more);
     plan
 }
 
@@ -77,6 +97,10 @@ pub fn plan(rate: u64, of_s: u64, buffer: u32) -> Plan {
 pub const XOFF: u64 = 40_000;
 /// The marking threshold, bytes.
 pub const THRESHOLD: u64 = 20_000;
+/// What the links of S0 and S1 carry, as a part of the others, percent: both together less than one
+/// of these, whatever has waited there. So no port on the way of these two is ever offered more
+/// than it carries but P3.
+pub const PERCENT: u64 = 45;
 /// What a port may hold, bytes: hosts hold what they are paused for.
 pub const BUFFER: u32 = 60_000_000;
 
@@ -98,7 +122,8 @@ pub fn queues(marks: Marks) -> Queues {
         Marks::Ecn => format!(" tcd threshold {THRESHOLD}b max-on off"),
         Marks::Tcd => format!(" tcd threshold {THRESHOLD}b max-on auto"),
     };
-    Queues::Lossless(format!("unscheduled off pfc data 0 xoff {XOFF}b{tcd}"))
+    let pfc = format!("pfc data 0 xoff {XOFF}b delay {DELAY}ns");
+    Queues::Lossless(format!("unscheduled off {pfc}{tcd}"))
 }
 
 /// The result of [`run`].
@@ -108,10 +133,64 @@ pub struct Outcome {
     pub done: Vec<Done>,
     /// What passed some ports, in the order in which they were named.
     pub passed: Vec<Vec<Passage>>,
+    /// The counters of these ports' data classes.
+    pub counted: Vec<Stats>,
+    /// What was asked of hosts, by host and time.
+    pub told: Vec<Vec<Told>>,
     /// Wall clock at the start, ns.
     pub began: u64,
+    /// Until the last message ended or was given up, ns.
+    pub lasted: u64,
     /// Packets that any port dropped.
     pub dropped: u64,
+}
+
+/// What a host says of its messages.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// ns after the start.
+    pub at: u64,
+    /// Of the fastest that it sends, bytes/s.
+    pub rate: u64,
+    /// Bytes of those that it receives, by their sender's address.
+    pub came: BTreeMap<String, u64>,
+    /// Notifications of marks that have come, of any kind.
+    pub notified: u64,
+    /// How often a rate was held because of UE.
+    pub held: u64,
+}
+
+/// Asks a host at these times, ns after the monotonic clock shows `start`.
+fn ask(host: &Netns, start: u64, times: &[u64]) -> JoinHandle<Result<Vec<Told>>> {
+    let times = times.to_vec();
+    host.spawn(move || {
+        let one = |at: u64| {
+            clock::sleep_until(start + at);
+            let flows: Vec<Value> = serde_json::from_str(&output("turnstile -j flows")?)?;
+            let stats: Value = serde_json::from_str(&output("turnstile -j stats --all")?)?;
+            let counted = |name: &str| stats[name].as_u64().unwrap_or(0);
+            let (to, from): (Vec<_>, Vec<_>) =
+                flows.iter().partition(|flow| flow["direction"] == "out");
+            let rates = to.iter().filter_map(|flow| flow["rate"].as_u64());
+            let came = from.iter().filter_map(|flow| {
+                let peer = flow["peer"].as_str()?;
+                let address = peer.rsplit_once(':').map_or(peer, |(address, _)| address);
+                Some((address.to_owned(), flow["received"].as_u64()?))
+            });
+            Ok(Told {
+                at,
+                rate: rates.max().unwrap_or(0),
+                came: came.collect(),
+                notified: counted("notify-received"),
+                held: counted("rate-held"),
+            })
+        };
+        times.into_iter().map(one).collect()
+    })
+}
+
+fn output(line: &str) -> Result<String> {
+    run_here(line, "")?.success()
 }
 
 /// Sends messages over a network of [`plan`], with queues that were [applied](Queues::apply), and
@@ -124,6 +203,31 @@ pub fn run(
     (marks, carrier): (Marks, &Carrier),
     messages: &[Message],
     ports: &[(&str, &str)],
+    span: Duration,
+) -> Result<Outcome> {
+    let beside = Beside::default();
+    run_beside(fabric, (marks, carrier), messages, ports, beside, span)
+}
+
+/// What else happens while messages are sent.
+#[derive(Clone, Debug, Default)]
+pub struct Beside<'a> {
+    /// These hosts are asked at these times, ns after the start.
+    pub asked: (&'a [usize], &'a [u64]),
+    /// What hosts send that heeds nothing.
+    pub flows: Vec<(usize, Vec<Flow>)>,
+}
+
+/// [`run`], with something beside.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_beside(
+    fabric: &Fabric,
+    (marks, carrier): (Marks, &Carrier),
+    messages: &[Message],
+    ports: &[(&str, &str)],
+    beside: Beside<'_>,
     span: Duration,
 ) -> Result<Outcome> {
     let transport = carrier.configure(fabric)?;
@@ -150,7 +254,20 @@ pub fn run(
         .collect::<Result<Vec<_>>>()?;
     let start = clock::monotonic() + LEAD;
     let began = clock::realtime() + (start - clock::monotonic());
+    let (hosts, times) = beside.asked;
+    let asked = hosts
+        .iter()
+        .map(|host| ask(fabric.host(*host), start, times));
+    let asked: Vec<_> = asked.collect();
+    let sources = beside.flows.into_iter();
+    let sources = sources.map(|(host, flows)| Source::start(fabric.host(host), flows, start));
+    let sources: Vec<_> = sources.collect();
+    sockets.tell_every(TELLS);
     let done = sockets.run(messages, start, span)?;
+    let lasted = clock::monotonic().saturating_sub(start);
+    for source in sources {
+        source.stop()?;
+    }
     let captured = recorders
         .into_iter()
         .map(Recorder::finish)
@@ -163,7 +280,16 @@ pub fn run(
     Ok(Outcome {
         done,
         passed: passed.collect::<Result<_>>()?,
+        counted: ports
+            .iter()
+            .map(|(node, dev)| data_stats(fabric, node, dev))
+            .collect::<Result<_>>()?,
+        told: asked
+            .into_iter()
+            .map(|asked| asked.join().map_err(|_| anyhow!("a thread panicked"))?)
+            .collect::<Result<_>>()?,
         began,
+        lasted,
         dropped: dropped(fabric)?,
     })
 }

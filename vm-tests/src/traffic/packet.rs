@@ -44,6 +44,7 @@ impl Packet {
             kind,
             priority,
             flags,
+            beyond: 0,
         }
         .write()
     }

@@ -297,6 +297,7 @@ fn forged(hand: &mut Hand<'_>) -> Vec<u8> {
                     rng.range(0..=7) as u8
                 },
                 grant,
+                worth: 1,
             };
             bytes(&Packet::Token(token), 0)
         }

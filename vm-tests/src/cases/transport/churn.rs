@@ -236,7 +236,7 @@ fn unused() -> Result<()> {
     }
 }
 
-fn unload() -> Result<()> {
+pub(super) fn unload() -> Result<()> {
     unused()?;
     run_here("rmmod turnstile", "")?.success()?;
     ensure!(!loaded(), "the module is still there");

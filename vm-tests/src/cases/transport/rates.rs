@@ -19,25 +19,29 @@ use crate::tool::Tool;
 use crate::topology::{Builder, Net};
 use crate::traffic::RawSocket;
 
+const VIRTUAL_CABLE: &[Need] = &[Need::VirtualTime, Need::Module("sch_netem")];
+
 pub(in crate::cases) const CASES: &[Case] = &[
     // Rates follow round-trip times and marks, which are the machine's elsewhere.
     Case::new("transport/rates/dcqcn-ipv4", |ctx| marked(ctx, DCQCN, 0))
-        .needs(&[Need::VirtualTime])
+        .needs(VIRTUAL_CABLE)
         .timeout_s(120),
     Case::new("transport/rates/dcqcn-ipv6", |ctx| marked(ctx, DCQCN, 1))
-        .needs(&[Need::VirtualTime])
+        .needs(VIRTUAL_CABLE)
         .timeout_s(120),
     Case::new("transport/rates/timely-ipv4", |ctx| marked(ctx, TIMELY, 0))
-        .needs(&[Need::VirtualTime])
+        .needs(VIRTUAL_CABLE)
         .timeout_s(120),
     Case::new("transport/rates/timely-ipv6", |ctx| marked(ctx, TIMELY, 1))
-        .needs(&[Need::VirtualTime])
+        .needs(VIRTUAL_CABLE)
         .timeout_s(120),
     Case::new("transport/rates/loss", loss)
         .needs(&[Need::Module("sch_netem")])
         .timeout_s(120),
     Case::new("transport/rates/undetermined", undetermined).timeout_s(120),
-    Case::new("transport/rates/change-under-way", change).timeout_s(120),
+    Case::new("transport/rates/change-under-way", change)
+        .needs(&[Need::Module("sch_netem")])
+        .timeout_s(120),
 ];
 
 /// The hosts are faster than the switch's port. A full packet takes 0.6 ms there, and four wait for
@@ -53,10 +57,17 @@ const PORT: &str = "link 20mbit tcd threshold 15kb data-limit 4mb";
 const COUNT: u64 = 4;
 const LEN: usize = 300_000;
 
-/// Two hosts at a switch, whose port to the receiver marks.
-fn path(policy: &str) -> Result<Net> {
+/// A cable of some length: what it holds has left its host. Without one a packet has not before the
+/// receiver has it, as all of this is one machine, and a message waits for that.
+const CABLE: &str = "netem limit 10000 delay 10us";
+
+/// Two hosts at a switch, whose port to the receiver marks. `cable` is what is behind each host.
+fn path(policy: &str, cable: &str) -> Result<Net> {
     let net = hosts(&Builder::bridged(2).without_offloads())?;
     configure_all(&net, &format!("{LINK} {policy}"))?;
+    for host in &net.hosts {
+        host.ns.tc(&format!("qdisc add dev eth0 root {cable}"))?;
+    }
     let (switch, dev) = net.port_to(1);
     Tool::Tc.port(switch, "add", &dev, PORT)?;
     Ok(net)
@@ -96,7 +107,7 @@ fn send(net: &Net, family: usize, first: u64, meanwhile: &dyn Fn() -> Result<()>
 
 /// Without tokens all arrives, at rates that are shown; marks are told of and heeded.
 fn marked(ctx: &mut Ctx, policy: &str, family: usize) -> Result<()> {
-    let net = path(policy)?;
+    let net = path(policy, CABLE)?;
     let (here, there) = (&net.hosts[0].ns, &net.hosts[1].ns);
     send(&net, family, 1, &|| {
         let rates = rates(here)?;
@@ -154,13 +165,8 @@ fn marked(ctx: &mut Ctx, policy: &str, family: usize) -> Result<()> {
 /// Data, ACKs and all else are lost.
 fn loss(ctx: &mut Ctx) -> Result<()> {
     for policy in [DCQCN, TIMELY] {
-        let net = path(policy)?;
         let seed = ctx.rng.range(1..=1_u64 << 32);
-        for host in &net.hosts {
-            host.ns.tc(&format!(
-                "qdisc add dev eth0 root netem limit 10000 loss 3% seed {seed}"
-            ))?;
-        }
+        let net = path(policy, &format!("{CABLE} loss 3% seed {seed}"))?;
         for family in 0..2 {
             send(&net, family, 1 + COUNT * family as u64, &|| Ok(()))?;
         }
@@ -190,8 +196,9 @@ fn undetermined(ctx: &mut Ctx) -> Result<()> {
         let policy = policy.replace("timely-high 60ms", high);
         configure_all(&net, &format!("{LINK} {policy} tcd {tcd}"))?;
         let here = &net.hosts[0].ns;
-        // Slower than the hosts take it for: what all send waits, and DCQCN is told of that.
-        let port = "link 20mbit pfc data 0 tcd threshold 15kb max-on 50ms data-limit 4mb";
+        // Slower than the hosts take it for: two packets of each message wait, and DCQCN is told of
+        // that.
+        let port = "link 20mbit pfc data 0 tcd threshold 5kb max-on 50ms data-limit 4mb";
         Tool::Tc.port(here, "add", "eth0", port)?;
         let next = RawSocket::open(&net.hosts[1].ns, "eth0")?;
         send(&net, 0, 1, &|| {
@@ -221,7 +228,7 @@ fn undetermined(ctx: &mut Ctx) -> Result<()> {
 /// The policy changes under way: to the other law, to tokens, and back.
 fn change(_: &mut Ctx) -> Result<()> {
     for family in 0..2 {
-        let net = path(DCQCN)?;
+        let net = path(DCQCN, CABLE)?;
         send(&net, family, 1, &|| {
             for policy in [TIMELY, "policy top", DCQCN, "policy ren", TIMELY] {
                 configure_all(&net, policy)?;

@@ -12,13 +12,14 @@ use turnstile_socket::{Security, SendOptions, Socket};
 
 use super::content;
 use super::support::{
-    addresses, configure, configure_all, delivered, nothing_more, pair, receiver, sender, POLICIES,
+    addresses, configure, configure_all, delivered, hosts, nothing_more, pair, receiver, sender,
+    POLICIES,
 };
 use crate::cmd::json;
 use crate::harness::{Case, Ctx, Need, MUCH_WORK};
 use crate::netns::Netns;
 use crate::pcap::{Capture, Captured};
-use crate::topology::Net;
+use crate::topology::{Builder, Net};
 
 mod attacks;
 mod keys;
@@ -159,7 +160,8 @@ fn watched(net: &Net) -> Result<Vec<Vec<u8>>> {
 /// Messages of all lengths arrive with each policy; and of what is sent nothing is on the wire, but
 /// what is sealed.
 fn unreadable(ctx: &mut Ctx) -> Result<()> {
-    let net = pair()?;
+    // Each packet is seen by itself.
+    let net = hosts(&Builder::pair().without_offloads())?;
     let parts = parts();
     // As a check of the check.
     let readable = watched(&net)?;

@@ -12,12 +12,12 @@ use turnstile_socket::{SendOptions, Socket};
 
 use super::content::{content, Ledger};
 use super::support::{
-    addresses, configure_all, counters, pair, receive_all, receiver, sender, PATIENCE,
+    addresses, configure_all, counters, hosts, pair, receive_all, receiver, sender, PATIENCE,
 };
 use crate::clock;
 use crate::harness::{Case, Ctx};
 use crate::netns::Netns;
-use crate::topology::Net;
+use crate::topology::{Builder, Net};
 use crate::traffic::RawSocket;
 
 pub(in crate::cases) const CASES: &[Case] = &[
@@ -98,7 +98,8 @@ fn first_bytes(family: usize) -> Result<()> {
 /// nothing is asked for that was sent.
 fn together(_: &mut Ctx) -> Result<()> {
     const LEN: usize = 65_536;
-    let net = pair()?;
+    // Each packet is seen by itself.
+    let net = hosts(&Builder::pair().without_offloads())?;
     let there = addresses(&net.hosts[0])[0];
     let to = receiver(&net.hosts[0].ns)?;
     let from = sender(&net.hosts[1].ns)?;

@@ -16,6 +16,8 @@ use crate::clock;
 
 /// Bytes that are read at once.
 const READ: usize = 1 << 20;
+/// ns.
+const MS: u64 = 1_000_000;
 /// The timer's token among epoll's events.
 const TIMER: u64 = u64::MAX;
 
@@ -51,6 +53,8 @@ pub struct Messages {
     idle: BTreeMap<(usize, usize), Vec<usize>>,
     /// Messages that wait for a channel.
     waiting: BTreeMap<(usize, usize), VecDeque<usize>>,
+    /// How often to say that time passes, ns, to whoever takes silence for a fault.
+    tells: Option<u64>,
     /// Of zeros, as long as the longest message.
     zeros: Vec<u8>,
     buffer: Vec<u8>,
@@ -90,6 +94,7 @@ impl Messages {
             slots: Vec::new(),
             idle: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            tells: None,
             zeros: Vec::new(),
             buffer: vec![0; READ],
         };
@@ -109,6 +114,11 @@ impl Messages {
             }
         }
         Ok(all)
+    }
+
+    /// Runs say on the terminal that so much time has passed, again and again.
+    pub fn tell_every(&mut self, time: Duration) {
+        self.tells = Some(clock::nanos(time));
     }
 
     /// Sends messages, each at its time after the monotonic clock shows `start`, and waits until
@@ -147,6 +157,7 @@ impl Messages {
             .sort_by_key(|&index| messages[index].at);
         let deadline = start.saturating_add(clock::nanos(patience));
         let mut events = [EpollEvent::empty(); 128];
+        let mut tells_at = self.tells.map(|every| start.saturating_add(every));
         while run.left > 0 {
             let mut wake = deadline;
             while let Some(&next) = order.front() {
@@ -158,8 +169,17 @@ impl Messages {
                 order.pop_front();
                 self.begin(&mut run, next)?;
             }
-            if clock::monotonic() >= deadline {
+            let now = clock::monotonic();
+            if now >= deadline {
                 break;
+            }
+            if let Some(at) = tells_at.filter(|at| now >= *at) {
+                println!(
+                    "{} ms of at most {}",
+                    (at - start) / MS,
+                    patience.as_millis()
+                );
+                tells_at = self.tells.map(|every| at.saturating_add(every));
             }
             // An epoll's own timeout counts milliseconds.
             self.wake_at(wake)?;

@@ -6,6 +6,7 @@ mod children;
 mod doubled;
 mod peeked;
 pub(super) mod random;
+mod trains;
 mod trimmed;
 
 use random::Place;
@@ -40,6 +41,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("accounting/children", children::run),
     Case::new("accounting/doubled", doubled::run),
     Case::new("accounting/peeked", peeked::run),
+    Case::new("accounting/trains", trains::run),
     Case::new("accounting/trimmed", trimmed::run),
 ];
 

@@ -2,6 +2,7 @@
 //! Markers: which packets are marked, and that nothing else happens to them. Frames are handed to
 //! the port's device as they are, and looked at where they leave it.
 
+pub(in crate::cases) mod dctcp;
 mod diff;
 pub(super) mod frames;
 pub(in crate::cases) mod phantom;

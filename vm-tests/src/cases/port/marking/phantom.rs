@@ -377,7 +377,7 @@ fn counters(_: &mut Ctx) -> Result<()> {
 }
 
 /// A counter of the kernel's.
-fn netstat(ns: &Netns, name: &str) -> Result<u64> {
+pub(super) fn netstat(ns: &Netns, name: &str) -> Result<u64> {
     let text = ns.run("cat /proc/net/netstat /proc/net/snmp")?;
     let lines: Vec<&str> = text.lines().collect();
     for pair in lines.chunks(2) {

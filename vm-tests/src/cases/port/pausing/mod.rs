@@ -26,9 +26,13 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("pausing/churn-many", |ctx| bridge::churn(ctx, 500))
         .timeout_s(900)
         .needs(MUCH_WORK),
-    Case::new("pausing/lossless", load::lossless)
+    Case::new("pausing/lossless", |ctx| load::lossless(ctx, 1))
         .timeout_s(300)
         .needs(&[Need::VirtualTime, Need::Speed]),
+    Case::new("pausing/lossless-long", |ctx| load::lossless(ctx, 100))
+        .timeout_s(24 * 3600)
+        .needs(&[Need::VirtualTime, Need::Speed])
+        .by_name(),
     Case::new("pausing/tight", load::tight)
         .timeout_s(300)
         .needs(&[Need::VirtualTime, Need::Speed]),

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{bail, ensure, Context, Result};
+use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
 use turnstile_core::header::{FLAG_UNASKED, PORT};
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::uapi::{command, stat, FAMILY};
@@ -48,6 +49,8 @@ const TAKEN: u64 = 4;
 const SHOWN: u64 = 16;
 /// How often it is said that such a message has come.
 const CONFIRMED: u32 = 8;
+/// One in so many of what is sent is a super-packet.
+const TRAINS: u64 = 6;
 /// Packets between looks at what the victim says, and how long it is given then.
 const BURST: u64 = 64;
 const PAUSE: Duration = Duration::from_millis(1);
@@ -204,6 +207,7 @@ impl Storm {
                     timestamp,
                     priority: if grant.is_some() { 0 } else { priority },
                     grant,
+                    worth: 1,
                 };
                 bytes(&Packet::Token(token), 0)
             }
@@ -308,6 +312,52 @@ impl Storm {
         packet
     }
 
+    /// Packets that leave as one, of so many bytes each but for the last: a row of data as a sender
+    /// would make it, in which something may be wrong, or whatever there is.
+    fn train(&mut self) -> (Vec<u8>, usize) {
+        let count = self.rng.range(2..=12) as u32;
+        let size = match self.rng.one_in(3) {
+            true => self.rng.range(1..=60) as usize,
+            false => wire::DATA_LEN + *self.rng.pick(&[256, 1000, 1400]),
+        };
+        let mut all = Vec::new();
+        let row = !self.rng.one_in(4) && size > wire::DATA_LEN;
+        let known = self.rng.range(0..=u64::MAX);
+        let given = self.tokens.pop_back();
+        let cookie = given.map_or_else(|| self.cookie(known), |given| given.cookie);
+        for number in 0..count {
+            let mut packet = if row {
+                let len = (size - wire::DATA_LEN) as u32;
+                let (token, timestamp) = match given {
+                    Some(given) => (given.sequence.wrapping_add(number as u16), given.timestamp),
+                    None => (0, 0),
+                };
+                let data = Data {
+                    cookie,
+                    token,
+                    timestamp,
+                    offset: number * len,
+                    len,
+                    flags: if given.is_some() { 0 } else { FLAG_UNASKED },
+                    more: (count - number) as u8,
+                };
+                bytes(&Packet::Data(data), len as usize)
+            } else {
+                self.next()
+            };
+            if self.rng.one_in(40) {
+                self.mutate(&mut packet);
+            }
+            if number + 1 != count || !row {
+                packet.resize(size, 0);
+            } else if self.rng.one_in(2) {
+                packet.truncate(self.rng.range(1..=size as u64) as usize);
+            }
+            all.extend(packet);
+        }
+        (all, size)
+    }
+
     fn mutate(&mut self, packet: &mut Vec<u8>) {
         let rng = &mut self.rng;
         if packet.is_empty() {
@@ -398,6 +448,7 @@ impl Storm {
                     timestamp: 0,
                     priority: 0,
                     grant: None,
+                    worth: 1,
                 };
                 packets.push(bytes(&Packet::Token(token), 0));
             }
@@ -551,15 +602,25 @@ fn send(
             // Others have their turn; in virtual time, time goes on.
             std::thread::sleep(PAUSE);
         }
-        let packet = storm.next();
         let which = *storm.rng.pick(&[0, 0, 0, 1, 1, 2]);
-        push(
-            &storm.sockets[which],
-            &packet,
-            if which == 1 { v6 } else { v4 },
-        )?;
+        let to = if which == 1 { v6 } else { v4 };
+        if storm.rng.one_in(TRAINS) {
+            let (train, size) = storm.train();
+            segments(&storm.sockets[which], size)?;
+            push(&storm.sockets[which], &train, to)?;
+            segments(&storm.sockets[which], 0)?;
+        } else {
+            let packet = storm.next();
+            push(&storm.sockets[which], &packet, to)?;
+        }
     }
     Ok(count)
+}
+
+/// What is sent next leaves as packets of so many bytes each, in a super-packet; 0: as one.
+fn segments(socket: &UdpSocket, size: usize) -> Result<()> {
+    setsockopt(socket, UdpGsoSegment, &i32::try_from(size)?)
+        .with_context(|| format!("UDP_SEGMENT {size}"))
 }
 
 /// Sends a packet, if there is room.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A control group with BPF programs, loaded by bpf(2) itself: no library is needed for programs
-//! of a few instructions.
+//! A control group, or a device, with BPF programs, loaded by bpf(2) itself: no library is needed
+//! for programs of a few instructions.
 
 use std::fs;
 use std::io;
@@ -172,11 +172,33 @@ pub(in crate::cases) fn load_filter(verdict: i32) -> io::Result<OwnedFd> {
     load_as(FILTER, 0, &[(0xb7, 0, 0, verdict), (0x95, 0, 0, 0)])
 }
 
+/// An XDP program on a device of this namespace, by its index, that lets all pass, in as many
+/// pieces as it is. It goes when this is dropped. `generic`: the kernel's, not the driver's.
+pub(in crate::cases) fn pass_all(device: u32, generic: bool) -> io::Result<OwnedFd> {
+    /// `BPF_PROG_TYPE_XDP`, `BPF_XDP`, `BPF_F_XDP_HAS_FRAGS`, `BPF_LINK_CREATE`.
+    const KIND: u32 = 6;
+    const PLACE: u32 = 37;
+    const FRAGS: u32 = 1 << 5;
+    const LINK: i32 = 28;
+    let program = load_with(KIND, PLACE, FRAGS, &[(0xb7, 0, 0, 2), (0x95, 0, 0, 0)])?;
+    // `XDP_FLAGS_SKB_MODE`, `XDP_FLAGS_DRV_MODE`.
+    let mode = if generic { 2 } else { 4 };
+    let words = [program.as_raw_fd() as u32, device, PLACE, mode];
+    let attributes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
+    let fd = bpf(LINK, &attributes)?;
+    // SAFETY: bpf(2) has just made it, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 fn load(hook: Hook, program: &[Insn]) -> io::Result<OwnedFd> {
     load_as(hook.kind(), hook as u32, program)
 }
 
 fn load_as(kind: u32, place: u32, program: &[Insn]) -> io::Result<OwnedFd> {
+    load_with(kind, place, 0, program)
+}
+
+fn load_with(kind: u32, place: u32, flags: u32, program: &[Insn]) -> io::Result<OwnedFd> {
     let code: Vec<u8> = program
         .iter()
         .flat_map(|(code, registers, offset, value)| {
@@ -192,7 +214,9 @@ fn load_as(kind: u32, place: u32, program: &[Insn]) -> io::Result<OwnedFd> {
     attributes.extend((program.len() as u32).to_ne_bytes());
     attributes.extend((code.as_ptr() as u64).to_ne_bytes());
     attributes.extend((license.as_ptr() as u64).to_ne_bytes());
-    // No log; no version, flags, name, device.
+    // No log; no version, name, device.
+    attributes.resize(44, 0);
+    attributes.extend(flags.to_ne_bytes());
     attributes.resize(68, 0);
     attributes.extend(place.to_ne_bytes());
     let fd = bpf(5, &attributes)?;

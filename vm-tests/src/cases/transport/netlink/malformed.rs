@@ -84,7 +84,7 @@ fn refused() -> Vec<(Vec<u8>, &'static str, u32)> {
             0,
         ),
         (attribute_u32(0, 0), "unknown attribute 0", 0),
-        (attribute_u32(config::MAX + 1, 0), "unknown attribute 69", 0),
+        (attribute_u32(config::MAX + 1, 0), "unknown attribute 70", 0),
         (attribute_u32(0x3fff, 0), "unknown attribute 16383", 0),
         (after(&attribute(99, &[])), "unknown attribute 99", 8),
         (after(&good), "priorities: given twice", 8),

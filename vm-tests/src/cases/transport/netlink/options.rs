@@ -70,7 +70,7 @@ const DEFAULTS: &[Attr] = &[
     U32(config::DCQCN_RECOVERY_STEPS, 5),
     U64(config::DCQCN_ADDITIVE64, 5_000_000),
     U64(config::DCQCN_HYPER64, 6_250_000),
-    U32(config::DCQCN_TCD_CUT, 2000),
+    U32(config::DCQCN_TCD_CUT, 1500),
     U64(config::TIMELY_LOW, 50_000),
     U64(config::TIMELY_HIGH, 500_000),
     U64(config::TIMELY_MIN_RTT, 20_000),
@@ -81,6 +81,7 @@ const DEFAULTS: &[Attr] = &[
     U32(config::TIMELY_HYPER_FACTOR, 5),
     U32(config::TIMELY_TCD_BETA, 1600),
     U32(config::TIMELY_MAX_CUT, 500),
+    U32(config::WORTH, 0),
 ];
 
 /// The policy that an option is for, if it is refused with others.

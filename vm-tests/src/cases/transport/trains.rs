@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Tokens that stand for several, and super-packets: what leaves together passes as one where the
+//! device takes that, and comes as it was sent.
+
+use anyhow::{ensure, Context, Result};
+use turnstile_socket::SendOptions;
+
+use super::content::{content, Ledger};
+use super::support::{
+    addresses, configure_all, counters, hosts, receive_all, receiver, sender, PATIENCE,
+};
+use crate::harness::{Case, Ctx};
+use crate::netns::Netns;
+use crate::topology::{Builder, Net};
+use crate::traffic::RawSocket;
+
+pub(in crate::cases) const CASES: &[Case] = &[
+    Case::new("transport/trains/as-one", as_one),
+    Case::new("transport/trains/looked-at", looked_at),
+    Case::new("transport/trains/lengths", lengths),
+    Case::new("transport/trains/option", option),
+];
+
+/// What a message did at its sender and receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    /// Data packets that were sent.
+    data: u64,
+    /// What the sender's device counts as packets.
+    passed: u64,
+    /// Tokens that came, and how many packets these were.
+    tokens: u64,
+    trains: u64,
+}
+
+impl Seen {
+    fn now(from: &Netns) -> Result<Self> {
+        let all = counters(from)?;
+        let of = |name: &str| all.get(name).copied().unwrap_or(0);
+        let link = from.run("ip -s -j link show dev eth0")?;
+        let link: serde_json::Value = serde_json::from_str(&link)?;
+        let passed = link.pointer("/0/stats64/tx/packets");
+        Ok(Self {
+            data: of("data-sent") + of("unscheduled-sent"),
+            passed: passed.and_then(|it| it.as_u64()).context("no packets")?,
+            tokens: of("token-received"),
+            trains: of("train-received"),
+        })
+    }
+}
+
+/// Sends a message of so many bytes from the second host to the first, by IPv4 or IPv6.
+fn sent(net: &Net, family: usize, len: usize) -> Result<Seen> {
+    let there = addresses(&net.hosts[0])[family];
+    let to = receiver(&net.hosts[0].ns)?;
+    let from = sender(&net.hosts[1].ns)?;
+    let mut ledger = Ledger::of([(1, len)]);
+    let before = Seen::now(&net.hosts[1].ns)?;
+    from.send_to(&content(1, len), there, &SendOptions::default())?;
+    receive_all(&to, &mut ledger)?;
+    let end = from.wait_completion(Some(PATIENCE))?;
+    ensure!(end.is_some(), "a message of {len} bytes has no end");
+    let after = Seen::now(&net.hosts[1].ns)?;
+    Ok(Seen {
+        data: after.data - before.data,
+        passed: after.passed - before.passed,
+        tokens: after.tokens - before.tokens,
+        trains: after.trains - before.trains,
+    })
+}
+
+const LEN: usize = 4 << 20;
+/// So that each machine has as many.
+const TRAINS: &str = "link 10gbit worth 16";
+
+/// A long message passes its sender's device in a fraction of its packets, and asks for them with a
+/// fraction of the tokens; a device without offloads gets each by itself.
+fn as_one(ctx: &mut Ctx) -> Result<()> {
+    for offloads in [true, false] {
+        let net = match offloads {
+            true => hosts(&Builder::pair())?,
+            false => hosts(&Builder::pair().without_offloads())?,
+        };
+        configure_all(&net, TRAINS)?;
+        for family in [0, 1] {
+            let seen = sent(&net, family, LEN)?;
+            ctx.note(format!("offloads {offloads}, family {family}: {seen:?}"));
+            ensure!(seen.data >= 2800, "{seen:?}");
+            ensure!(
+                seen.trains > 0,
+                "no tokens that stand for several: {seen:?}"
+            );
+            match offloads {
+                true => ensure!(seen.passed <= seen.data / 2, "not as one: {seen:?}"),
+                false => ensure!(seen.passed >= seen.data, "as one: {seen:?}"),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Others look at what comes, by which it is not the receiver's alone: the kernel splits it.
+fn looked_at(ctx: &mut Ctx) -> Result<()> {
+    let net = hosts(&Builder::pair())?;
+    configure_all(&net, TRAINS)?;
+    let _taps = [
+        RawSocket::open(&net.hosts[0].ns, "eth0")?,
+        RawSocket::open(&net.hosts[1].ns, "eth0")?,
+    ];
+    for family in [0, 1] {
+        let seen = sent(&net, family, LEN)?;
+        ctx.note(format!("family {family}: {seen:?}"));
+        ensure!(seen.passed <= seen.data / 2, "not as one: {seen:?}");
+    }
+    Ok(())
+}
+
+/// Of each length that ends in one way or another all comes, and once.
+fn lengths(_: &mut Ctx) -> Result<()> {
+    let net = hosts(&Builder::pair())?;
+    configure_all(&net, "link 10gbit worth 64")?;
+    for family in [0, 1] {
+        for len in [
+            2048, 2049, 2900, 4344, 4345, 10_000, 14_480, 32_768, 65_535, 65_536, 100_001, 262_144,
+            1_000_003,
+        ] {
+            sent(&net, family, len).with_context(|| format!("{len} bytes, family {family}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// `worth 1` has none, and with policy expresspass there are none unless the option says so.
+fn option(ctx: &mut Ctx) -> Result<()> {
+    let net = hosts(&Builder::pair())?;
+    for (words, some) in [
+        ("link 10gbit worth 1", false),
+        ("worth 8", true),
+        ("policy expresspass worth auto", false),
+        ("worth 8", true),
+    ] {
+        configure_all(&net, words)?;
+        let seen = sent(&net, 0, LEN)?;
+        ctx.note(format!("{words}: {seen:?}"));
+        ensure!((seen.trains != 0) == some, "{words}: {seen:?}");
+    }
+    Ok(())
+}
