@@ -15,6 +15,7 @@ local MIN_MSS = 256
 local MAX_MSS = 65485
 local MAX_SPANS = 16
 local MAX_PRIORITY = 7
+local MAX_WORTH = 64
 local MAX_COOKIES = 16
 local MAX_PATIENCE = 36000
 
@@ -85,6 +86,7 @@ local f = {
     seal_number = ProtoField.uint32("turnstile.seal.number", "Number", base.DEC, nil, 0x3fffffff),
     seal_random = ProtoField.uint64("turnstile.seal.random", "Random number", base.HEX),
     reserved = ProtoField.uint16("turnstile.reserved", "Reserved", base.HEX),
+    beyond = ProtoField.uint8("turnstile.beyond", "Tokens beyond one", base.DEC),
     cookie = ProtoField.uint64("turnstile.cookie", "Cookie", base.HEX),
     source_port = ProtoField.uint16("turnstile.source_port", "Source port", base.DEC),
     destination_port = ProtoField.uint16(
@@ -236,7 +238,8 @@ show[TOKEN] = function(tree, tvb, pinfo, message)
     local wrong
     local mark = tvb(2, 1):bitfield(2, 2)
     local grant = flag(tvb, 3)
-    if mark == 3 or (mark ~= 0 and not grant) then
+    local beyond = tvb(3, 1):uint()
+    if mark == 3 or (mark ~= 0 and not grant) or (beyond ~= 0 and grant) then
         wrong = "flags"
     elseif tvb(1, 1):uint() > MAX_PRIORITY then
         wrong = "priority"
@@ -244,17 +247,20 @@ show[TOKEN] = function(tree, tvb, pinfo, message)
     tree:add(f.token, tvb(12, 2))
     tree:add(f.timestamp, tvb(14, 4))
     local sequence = tvb(12, 2):uint()
-    local key = sequence .. "/" .. tvb(14, 4):uint()
     if wrong == nil then
-        if not pinfo.visited and message.tokens[key] == nil then
-            message.tokens[key] = { frame = pinfo.number, time = pinfo.abs_ts }
+        for number = sequence, sequence + beyond do
+            local key = number % 65536 .. "/" .. tvb(14, 4):uint()
+            if not pinfo.visited and message.tokens[key] == nil then
+                message.tokens[key] = { frame = pinfo.number, time = pinfo.abs_ts }
+            end
+            link(tree, f.data_in, message.answers[key])
         end
-        link(tree, f.data_in, message.answers[key])
     end
     if grant then
         return wrong, string.format("grant %d, %s", sequence, marks[mark])
     end
-    return wrong, string.format("%d, priority %d", sequence, tvb(1, 1):uint())
+    local last = beyond ~= 0 and string.format("..%d", (sequence + beyond) % 65536) or ""
+    return wrong, string.format("%d%s, priority %d", sequence, last, tvb(1, 1):uint())
 end
 
 show[DATA] = function(tree, tvb, pinfo, message)
@@ -530,7 +536,10 @@ function turnstile.dissector(tvb, pinfo, root)
         malformed(tree, pinfo, "version")
         return tvb:len()
     end
-    if tvb(3, 1):uint() ~= 0 then
+    local beyond = tvb(3, 1):uint()
+    if kind == TOKEN and beyond < MAX_WORTH then
+        tree:add(f.beyond, tvb(3, 1))
+    elseif beyond ~= 0 then
         tree:add(f.reserved, tvb(3, 1))
         malformed(tree, pinfo, "reserved")
         return tvb:len()
