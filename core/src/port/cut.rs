@@ -11,13 +11,15 @@
 //! - *Pieces* are super-packets of as many segments as that takes. Since their number is what they
 //!   cost, the segments are spread over as few pieces as possible evenly: a token then waits for
 //!   less.
-//! - Only data stays whole. Tokens are paced one by one, signals are charged one by one, and of
-//!   what goes before other data, and of unscheduled packets, few may wait.
+//! - Only what goes to the data band stays whole, short messages' packets that may go before others
+//!   among them. Tokens are paced one by one, signals are charged one by one, and of unscheduled
+//!   packets few may wait.
 //! - A full queue drops a piece as a whole. So none is longer than an eighth of what the data band
 //!   may hold.
 //! - Markers and pauses count by packets: ports that have them split all.
 
 use super::{Port, Slot};
+use crate::port::band::Band;
 use crate::port::config::WHOLE_ALL;
 use crate::queue::{Meta, Queue};
 
@@ -41,7 +43,7 @@ impl<Q: Queue> Port<Q> {
         if most == WHOLE_ALL {
             return Cut::Whole;
         }
-        if slot != Slot::DATA || most == 0 {
+        if slot.band() != Band::Data || most == 0 {
             return Cut::Single;
         }
         if meta.wire_len <= most {

@@ -118,13 +118,20 @@ fn only_data_stays_whole() {
     for slot in [
         Slot::UNPAID,
         Slot::SIGNAL,
-        Slot::UNASKED,
-        Slot::UNASKED_LONG,
-        Slot::SHORT,
         Slot::new(Band::Unscheduled),
         Slot::new(Band::Token(0)),
     ] {
         assert_eq!(cut(&b, slot, frames(2)), Cut::Single, "{slot:?}");
+    }
+}
+
+/// Whatever its place among data: what goes before other data holds the link for no longer.
+#[test]
+fn data_of_short_messages_stays_whole() {
+    let b = Bench::new(Config::DEFAULT);
+    for slot in [Slot::UNASKED, Slot::UNASKED_LONG, Slot::SHORT] {
+        assert_eq!(cut(&b, slot, frames(40)), Cut::Whole, "{slot:?}");
+        assert_eq!(cut(&b, slot, frames(81)), Cut::Pieces(27), "{slot:?}");
     }
 }
 

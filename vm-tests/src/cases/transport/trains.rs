@@ -3,6 +3,7 @@
 //! device takes that, and comes as it was sent.
 
 use anyhow::{ensure, Context, Result};
+use turnstile_core::port::uapi::port_stat;
 use turnstile_socket::SendOptions;
 
 use super::content::{content, Ledger};
@@ -11,6 +12,7 @@ use super::support::{
 };
 use crate::harness::{Case, Ctx};
 use crate::netns::Netns;
+use crate::raw_netlink::Tc;
 use crate::topology::{Builder, Net};
 use crate::traffic::RawSocket;
 
@@ -19,6 +21,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/trains/looked-at", looked_at),
     Case::new("transport/trains/lengths", lengths),
     Case::new("transport/trains/option", option),
+    Case::new("transport/trains/short-by-port", short_by_port),
 ];
 
 /// What a message did at its sender and receiver.
@@ -143,6 +146,50 @@ fn option(ctx: &mut Ctx) -> Result<()> {
         let seen = sent(&net, 0, LEN)?;
         ctx.note(format!("{words}: {seen:?}"));
         ensure!((seen.trains != 0) == some, "{words}: {seen:?}");
+    }
+    Ok(())
+}
+
+/// Super-packets that a port cut so far, and into how many pieces.
+fn cuts(port: &mut Tc) -> Result<(u64, u64)> {
+    let stats = port.get(0x1_0000)?.stats;
+    Ok((
+        stats.app(port_stat::GSO_SPLITS),
+        stats.app(port_stat::GSO_PIECES),
+    ))
+}
+
+/// A message that needs no token passes a port as one, too, as long as that holds the link for no
+/// longer than the port allows; and in pieces, or packet by packet, otherwise.
+fn short_by_port(_: &mut Ctx) -> Result<()> {
+    const LEN: usize = 14_000;
+    let net = hosts(&Builder::pair().without_offloads())?;
+    let from = &net.hosts[1].ns;
+    for (hold, cut) in [
+        ("split-gso auto", (0, 0)),
+        // Four frames fit.
+        ("split-gso auto gso-hold 5us", (1, 2)),
+        ("split-gso", (2, 0)),
+    ] {
+        from.tc(&format!(
+            "qdisc replace dev eth0 root handle 1: turnstile link 10gbit {hold}"
+        ))?;
+        let mut port = Tc::open(from, "eth0")?;
+        for family in [0, 1] {
+            // Until the receiver knows it, and allows it all.
+            for _ in 0..4 {
+                sent(&net, family, LEN)?;
+            }
+            let before = cuts(&mut port)?;
+            let seen = sent(&net, family, LEN)?;
+            let after = cuts(&mut port)?;
+            let grown = (after.0 - before.0, after.1 - before.1);
+            ensure!((seen.data, seen.tokens) == (10, 0), "{hold}: {seen:?}");
+            ensure!(
+                grown == cut,
+                "{hold}, family {family}: splits and pieces {grown:?}, not {cut:?}"
+            );
+        }
     }
     Ok(())
 }
